@@ -1,0 +1,44 @@
+/*-------------------------------------------------------------------------
+ *
+ * compat.h
+ *	  Every difference between the server versions that pg_calm supports.
+ *
+ * Supported: PostgreSQL 15 to 18.  Nothing outside this file tests
+ * PG_VERSION_NUM.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PG_CALM_COMPAT_H
+#define PG_CALM_COMPAT_H
+
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "storage/fd.h"
+#include "utils/wait_event.h"
+
+#if PG_VERSION_NUM < 150000
+#error "pg_calm needs PostgreSQL 15 or later"
+#endif
+
+/*
+ * Wait event under which the writeback worker idles.  Extensions can name
+ * their own since 17; before, all share "Extension".
+ */
+#if PG_VERSION_NUM >= 170000
+#define CALM_WAIT_EVENT(name) WaitEventExtensionNew(name)
+#else
+#define CALM_WAIT_EVENT(name) PG_WAIT_EXTENSION
+#endif
+
+/*
+ * debug_io_direct (16+) may keep data files out of the page cache; a page
+ * that we re-dirty there could overwrite newer data.
+ */
+#if PG_VERSION_NUM >= 160000
+#define CALM_IO_DIRECT_DATA() ((io_direct_flags & IO_DIRECT_DATA) != 0)
+#else
+#define CALM_IO_DIRECT_DATA() false
+#endif
+
+#endif /* PG_CALM_COMPAT_H */

@@ -1,0 +1,451 @@
+/*-------------------------------------------------------------------------
+ *
+ * device.c
+ *	  What the device under the data directory can do, and what a write costs.
+ *
+ * A capped volume has two budgets, operations and bytes per second, and a
+ * write takes from both.  The figures come from the settings, else from the
+ * limits that the block cgroup controller applies to the device:
+ *
+ * v2: io.max of our own group and all its ancestors
+ *	   (Documentation/admin-guide/cgroup-v2.rst)
+ * v1: blkio.throttle.write_iops_device and write_bps_device, likewise.  The
+ *	   root group has limits of its own in v1, and they hold for every I/O that
+ *	   no other group is charged with, the kernel flusher's included
+ *	   (Documentation/admin-guide/cgroup-v1/blkio-controller.rst)
+ *
+ * Both name whole disks, so a partition is looked up as its disk, and a
+ * device-mapper or md device also as the devices below it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "device.h"
+#include "miscadmin.h"
+#include "storage/fd.h"
+
+/* A contiguous write is never counted as one operation beyond this */
+#define MAX_IO_SIZE (4 * 1024 * 1024)
+
+/* How many devices one data directory can lie on */
+#define MAX_DEVICES 16
+
+int calm_write_iops = 0;
+int calm_write_bandwidth = 0;
+int calm_io_size = 0;
+char *calm_host_root = NULL;
+
+typedef struct DeviceSet
+{
+	int count;
+	unsigned int major[MAX_DEVICES];
+	unsigned int minor[MAX_DEVICES];
+} DeviceSet;
+
+/* The limits found so far, and where */
+typedef struct CgroupLimits
+{
+	double write_iops;
+	double write_bytes;
+	char iops_source[96];
+	char bytes_source[96];
+} CgroupLimits;
+
+static FILE *open_host_file(const char *path);
+static void add_device(DeviceSet *set, unsigned int major, unsigned int minor);
+static void find_devices(DeviceSet *set);
+static void limit_iops(CgroupLimits *limits, double value, const char *source);
+static void limit_bytes(CgroupLimits *limits, double value, const char *source);
+static void read_v1_file(const DeviceSet *set, CgroupLimits *limits, const char *mount,
+                         const char *group, bool iops);
+static void
+read_v2_file(const DeviceSet *set, CgroupLimits *limits, const char *mount, const char *group);
+static void read_group(const DeviceSet *set, CgroupLimits *limits, bool v2, const char *mount,
+                       const char *group);
+static void walk_groups(const DeviceSet *set, CgroupLimits *limits, bool v2, const char *mount,
+                        const char *mount_root, const char *group);
+static bool cgroup_of(bool v2, char *group, size_t size);
+static void read_cgroups(const DeviceSet *set, CgroupLimits *limits);
+static uint32 detect_io_size(const DeviceSet *set);
+
+/*
+ * Absence of a file is an answer, not an error, so nothing is reported.
+ * Plain stdio: the files are not the server's, and are open for an instant.
+ */
+static FILE *
+open_host_file(const char *path)
+{
+	char full[MAXPGPATH];
+
+	snprintf(full, sizeof(full), "%s%s", calm_host_root ? calm_host_root : "", path);
+	return fopen(full, "re");
+}
+
+static void
+add_device(DeviceSet *set, unsigned int major, unsigned int minor)
+{
+	char path[MAXPGPATH];
+	FILE *file;
+	DIR *dir;
+
+	if (set->count >= MAX_DEVICES)
+		return;
+	for (int i = 0; i < set->count; i++)
+	{
+		if (set->major[i] == major && set->minor[i] == minor)
+			return;
+	}
+	set->major[set->count] = major;
+	set->minor[set->count] = minor;
+	set->count++;
+
+	/* a partition: its disk is the parent directory in sysfs */
+	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/../dev", major, minor);
+	file = open_host_file(path);
+	if (file)
+	{
+		unsigned int parent_major;
+		unsigned int parent_minor;
+
+		if (fscanf(file, "%u:%u", &parent_major, &parent_minor) == 2)
+			add_device(set, parent_major, parent_minor);
+		fclose(file);
+	}
+
+	/* device-mapper, md: what it is made of */
+	snprintf(path, sizeof(path), "%s/sys/dev/block/%u:%u/slaves",
+	         calm_host_root ? calm_host_root : "", major, minor);
+	dir = opendir(path);
+	if (dir)
+	{
+		struct dirent *entry;
+
+		while ((entry = readdir(dir)) != NULL)
+		{
+			unsigned int slave_major;
+			unsigned int slave_minor;
+
+			if (entry->d_name[0] == '.')
+				continue;
+			snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/slaves/%.64s/dev", major, minor,
+			         entry->d_name);
+			file = open_host_file(path);
+			if (file == NULL)
+				continue;
+			if (fscanf(file, "%u:%u", &slave_major, &slave_minor) == 2)
+				add_device(set, slave_major, slave_minor);
+			fclose(file);
+		}
+		closedir(dir);
+	}
+}
+
+static void
+find_devices(DeviceSet *set)
+{
+	struct stat st;
+
+	set->count = 0;
+	/* base/ rather than the directory itself: it may be a mount of its own */
+	if (stat("base", &st) == 0)
+		add_device(set, major(st.st_dev), minor(st.st_dev));
+}
+
+static void
+limit_iops(CgroupLimits *limits, double value, const char *source)
+{
+	if (value > 0 && value < limits->write_iops)
+	{
+		limits->write_iops = value;
+		strlcpy(limits->iops_source, source, sizeof(limits->iops_source));
+	}
+}
+
+static void
+limit_bytes(CgroupLimits *limits, double value, const char *source)
+{
+	if (value > 0 && value < limits->write_bytes)
+	{
+		limits->write_bytes = value;
+		strlcpy(limits->bytes_source, source, sizeof(limits->bytes_source));
+	}
+}
+
+/* Lines "major:minor value" */
+static void
+read_v1_file(const DeviceSet *set, CgroupLimits *limits, const char *mount, const char *group,
+             bool iops)
+{
+	char path[MAXPGPATH];
+	char source[96];
+	char line[128];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s%s/blkio.throttle.write_%s_device", mount, group,
+	         iops ? "iops" : "bps");
+	file = open_host_file(path);
+	if (file == NULL)
+		return;
+	snprintf(source, sizeof(source), "cgroup v1 %.64s", group[0] ? group : "/");
+	while (fgets(line, sizeof(line), file))
+	{
+		unsigned int major;
+		unsigned int minor;
+		double value;
+
+		if (sscanf(line, "%u:%u %lf", &major, &minor, &value) != 3)
+			continue;
+		for (int i = 0; i < set->count; i++)
+		{
+			if (set->major[i] != major || set->minor[i] != minor)
+				continue;
+			if (iops)
+				limit_iops(limits, value, source);
+			else
+				limit_bytes(limits, value, source);
+		}
+	}
+	fclose(file);
+}
+
+/* Lines "major:minor rbps=max wbps=N riops=max wiops=N" */
+static void
+read_v2_file(const DeviceSet *set, CgroupLimits *limits, const char *mount, const char *group)
+{
+	char path[MAXPGPATH];
+	char source[96];
+	char line[256];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s%s/io.max", mount, group);
+	file = open_host_file(path);
+	if (file == NULL)
+		return;
+	snprintf(source, sizeof(source), "cgroup v2 %.64s", group[0] ? group : "/");
+	while (fgets(line, sizeof(line), file))
+	{
+		unsigned int major;
+		unsigned int minor;
+		int offset;
+
+		if (sscanf(line, "%u:%u%n", &major, &minor, &offset) != 2)
+			continue;
+		for (int i = 0; i < set->count; i++)
+		{
+			const char *found;
+
+			if (set->major[i] != major || set->minor[i] != minor)
+				continue;
+			/* "max" converts to 0, which limit_* ignores */
+			if ((found = strstr(line + offset, "wiops=")) != NULL)
+				limit_iops(limits, strtod(found + strlen("wiops="), NULL), source);
+			if ((found = strstr(line + offset, "wbps=")) != NULL)
+				limit_bytes(limits, strtod(found + strlen("wbps="), NULL), source);
+		}
+	}
+	fclose(file);
+}
+
+static void
+read_group(const DeviceSet *set, CgroupLimits *limits, bool v2, const char *mount,
+           const char *group)
+{
+	if (v2)
+		read_v2_file(set, limits, mount, group);
+	else
+	{
+		read_v1_file(set, limits, mount, group, true);
+		read_v1_file(set, limits, mount, group, false);
+	}
+}
+
+/* A group and all its ancestors up to the root of the mount */
+static void
+walk_groups(const DeviceSet *set, CgroupLimits *limits, bool v2, const char *mount,
+            const char *mount_root, const char *group)
+{
+	char path[MAXPGPATH];
+	size_t root_length = strlen(mount_root);
+
+	/* what the mount shows may start below the root (a container's view) */
+	if (strcmp(mount_root, "/") != 0 && strncmp(group, mount_root, root_length) == 0 &&
+	    (group[root_length] == '/' || group[root_length] == '\0'))
+		group += root_length;
+	strlcpy(path, strcmp(group, "/") == 0 ? "" : group, sizeof(path));
+
+	for (;;)
+	{
+		char *slash;
+
+		read_group(set, limits, v2, mount, path);
+		slash = strrchr(path, '/');
+		if (slash == NULL)
+			break;
+		*slash = '\0';
+	}
+}
+
+/* Our group from /proc/self/cgroup, lines "id:controllers:path" */
+static bool
+cgroup_of(bool v2, char *group, size_t size)
+{
+	char line[MAXPGPATH + 64];
+	FILE *file = open_host_file("/proc/self/cgroup");
+	bool found = false;
+
+	if (file == NULL)
+		return false;
+	while (!found && fgets(line, sizeof(line), file))
+	{
+		char *controllers = strchr(line, ':');
+		char *path = controllers ? strchr(controllers + 1, ':') : NULL;
+		char *state;
+
+		if (path == NULL)
+			continue;
+		*path++ = '\0';
+		path[strcspn(path, "\n")] = '\0';
+		controllers++;
+		if (v2)
+			found = controllers[0] == '\0';
+		else
+		{
+			for (char *name = strtok_r(controllers, ",", &state); name && !found;
+			     name = strtok_r(NULL, ",", &state))
+				found = strcmp(name, "blkio") == 0;
+		}
+		if (found)
+			strlcpy(group, path, size);
+	}
+	fclose(file);
+	return found;
+}
+
+/* All mounts of the controller: proc_pid_mountinfo(5) */
+static void
+read_cgroups(const DeviceSet *set, CgroupLimits *limits)
+{
+	char line[4096];
+	char groups[2][MAXPGPATH];
+	bool member[2];
+	FILE *file = open_host_file("/proc/self/mountinfo");
+
+	if (file == NULL)
+		return;
+	for (int v2 = 0; v2 < 2; v2++)
+		member[v2] = cgroup_of(v2, groups[v2], sizeof(groups[v2]));
+
+	while (fgets(line, sizeof(line), file))
+	{
+		char mount_root[MAXPGPATH];
+		char mount[MAXPGPATH];
+		char type[32];
+		char super_options[1024];
+		char *separator = strstr(line, " - ");
+
+		/* %1023s: MAXPGPATH is 1024 */
+		if (separator == NULL ||
+		    sscanf(line, "%*d %*d %*u:%*u %1023s %1023s", mount_root, mount) != 2 ||
+		    sscanf(separator, " - %31s %*s %1023s", type, super_options) != 2)
+			continue;
+		if (strcmp(type, "cgroup2") == 0 && member[1])
+			walk_groups(set, limits, true, mount, mount_root, groups[1]);
+		else if (strcmp(type, "cgroup") == 0 && member[0] && strstr(super_options, "blkio"))
+			walk_groups(set, limits, false, mount, mount_root, groups[0]);
+	}
+	fclose(file);
+}
+
+/*
+ * The kernel splits a write into requests of queue/max_sectors_kb, and each
+ * counts as an operation of the cap.
+ */
+static uint32
+detect_io_size(const DeviceSet *set)
+{
+	uint32 result = MAX_IO_SIZE;
+
+	for (int i = 0; i < set->count; i++)
+	{
+		char path[MAXPGPATH];
+		FILE *file;
+		unsigned int kilobytes;
+
+		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/queue/max_sectors_kb", set->major[i],
+		         set->minor[i]);
+		file = open_host_file(path);
+		if (file == NULL)
+			continue;
+		if (fscanf(file, "%u", &kilobytes) == 1 && kilobytes >= BLCKSZ / 1024)
+			result = Min(result, kilobytes * 1024);
+		fclose(file);
+	}
+	return result;
+}
+
+/*
+ * Find the caps in force.  Reads a dozen small files: for a background
+ * process every few seconds, not for the write path.
+ */
+void
+device_read_caps(DeviceCaps *caps)
+{
+	DeviceSet set;
+	CgroupLimits limits = {.write_iops = INFINITY,
+	                       .write_bytes = INFINITY,
+	                       .iops_source = "no cap found",
+	                       .bytes_source = "no cap found"};
+	const char *size_source = "device";
+
+	find_devices(&set);
+	if (calm_write_iops == 0 || calm_write_bandwidth == 0)
+		read_cgroups(&set, &limits);
+
+	caps->io_size = detect_io_size(&set);
+	if (calm_io_size > 0)
+	{
+		caps->io_size = calm_io_size * 1024;
+		size_source = "pg_calm.io_size";
+	}
+	if (calm_write_iops != 0)
+	{
+		limits.write_iops = calm_write_iops > 0 ? calm_write_iops : INFINITY;
+		strlcpy(limits.iops_source, "pg_calm.write_iops", sizeof(limits.iops_source));
+	}
+	if (calm_write_bandwidth != 0)
+	{
+		limits.write_bytes = calm_write_bandwidth > 0 ? calm_write_bandwidth * 1024.0 : INFINITY;
+		strlcpy(limits.bytes_source, "pg_calm.write_bandwidth", sizeof(limits.bytes_source));
+	}
+	caps->write_iops = limits.write_iops;
+	caps->write_bytes = limits.write_bytes;
+	snprintf(caps->source, sizeof(caps->source),
+	         "operations: %s; bandwidth: %s; operation size: %s", limits.iops_source,
+	         limits.bytes_source, size_source);
+}
+
+/*
+ * The longest gap, in blocks, that is cheaper to write along than to leave
+ * out: writing it costs bytes, leaving it out costs one more operation.  Where
+ * only one budget is capped, only that one is worth saving: any gap when
+ * operations are capped, none when bytes are or nothing is.
+ */
+uint32
+device_max_gap(const DeviceCaps *caps)
+{
+	double blocks;
+
+	if (isinf(caps->write_iops))
+		return 0;
+	if (isinf(caps->write_bytes))
+		return caps->io_size / BLCKSZ;
+	blocks = caps->write_bytes / caps->write_iops / BLCKSZ;
+	/* strictly less than the break-even point */
+	return (uint32) Max(ceil(Min(blocks, caps->io_size / BLCKSZ)) - 1, 0);
+}

@@ -1,0 +1,59 @@
+/*-------------------------------------------------------------------------
+ *
+ * device.h
+ *	  What the device under the data directory can do, and what a write costs.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PG_CALM_DEVICE_H
+#define PG_CALM_DEVICE_H
+
+#include "postgres.h"
+
+#include <math.h>
+
+/*
+ * Caps of the device that holds the data directory.  Rates are per second;
+ * infinity where nothing caps.
+ */
+typedef struct DeviceCaps
+{
+	double write_iops;  /* write operations */
+	double write_bytes; /* bytes written */
+	uint32 io_size;     /* bytes that count as one operation at most */
+	char source[256];   /* where each figure came from, for people */
+} DeviceCaps;
+
+/* GUCs: 0 stands for "detect", -1 for "unlimited" */
+extern int calm_write_iops;
+extern int calm_write_bandwidth; /* kB per second */
+extern int calm_io_size;         /* kB */
+
+/* GUC: root of the tree that /proc and /sys are read under, for tests */
+extern char *calm_host_root;
+
+extern void device_read_caps(DeviceCaps *caps);
+
+/* How many operations the device counts for one contiguous write */
+static inline uint32
+device_operations(const DeviceCaps *caps, uint64 bytes)
+{
+	return (uint32) ((bytes + caps->io_size - 1) / caps->io_size);
+}
+
+/* Seconds that the device needs at least: its two budgets run side by side */
+static inline double
+device_seconds(const DeviceCaps *caps, double operations, double bytes)
+{
+	return Max(operations / caps->write_iops, bytes / caps->write_bytes);
+}
+
+static inline bool
+device_is_capped(const DeviceCaps *caps)
+{
+	return !isinf(caps->write_iops) || !isinf(caps->write_bytes);
+}
+
+extern uint32 device_max_gap(const DeviceCaps *caps);
+
+#endif /* PG_CALM_DEVICE_H */

@@ -1,0 +1,49 @@
+/*-------------------------------------------------------------------------
+ *
+ * drain.c
+ *	  What is done for a data file before PostgreSQL's fsync of it.
+ *
+ * fsync writes all dirty pages of the file, those too that were written
+ * after the checkpoint's own.  Bridged right before, they reach the device in
+ * as few operations as its caps make worth while.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+#include <sys/stat.h>
+
+#include "drain.h"
+#include "flush.h"
+#include "pg_calm.h"
+
+void
+drain_before_fsync(int fd, bool checkpoint)
+{
+	struct stat st;
+	uint32 incarnation;
+	int file_index;
+	PageMapFile *file;
+
+	if (fstat(fd, &st) != 0)
+		return;
+	file_index = page_map_find_file(calm_page_map, st.st_dev, st.st_ino, &incarnation);
+	if (file_index == PAGE_MAP_NO_FILE)
+		return;
+	file = page_map_file(calm_page_map, file_index);
+
+	SpinLockAcquire(&calm_shared->lock);
+	flush_policy.caps = calm_shared->caps;
+	flush_policy.max_gap = calm_shared->caps_known && checkpoint ? calm_shared->max_gap : 0;
+	SpinLockRelease(&calm_shared->lock);
+	flush_policy.dry_run = calm_mode != CALM_MODE_ON;
+
+	for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
+	{
+		uint32 slot = pg_atomic_read_u32(&file->region[number]);
+
+		if (slot != 0 && page_map_region_count(page_map_region(calm_page_map, slot - 1)) > 0)
+			(void) flush_region_before_fsync(fd, file_index, number);
+	}
+}

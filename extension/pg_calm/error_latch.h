@@ -1,0 +1,33 @@
+/*-------------------------------------------------------------------------
+ *
+ * error_latch.h
+ *	  A writeback error seen by pg_calm reaches PostgreSQL's next fsync.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PG_CALM_ERROR_LATCH_H
+#define PG_CALM_ERROR_LATCH_H
+
+#include "postgres.h"
+
+#include "port/atomics.h"
+
+/*
+ * Invariant: a call that may consume a writeback error is bracketed by
+ * error_latch_begin and error_latch_end, and the error, if any, is in the
+ * latch before error_latch_end returns.
+ */
+typedef struct ErrorLatch
+{
+	pg_atomic_uint32 begun;  /* calls that may consume an error: started */
+	pg_atomic_uint32 ended;  /* ... and their outcome recorded */
+	pg_atomic_uint32 error;  /* errno of the first error seen; never reset */
+	pg_atomic_uint64 errors; /* errors seen */
+} ErrorLatch;
+
+extern void error_latch_init(ErrorLatch *latch);
+extern void error_latch_begin(ErrorLatch *latch);
+extern void error_latch_end(ErrorLatch *latch, int error);
+extern int error_latch_check(ErrorLatch *latch);
+
+#endif /* PG_CALM_ERROR_LATCH_H */

@@ -1,0 +1,639 @@
+/*-------------------------------------------------------------------------
+ *
+ * flush.c
+ *	  Writes regions of data files back: bridge, start, confirm.
+ *
+ * One region is worked on at a time.  Its marked pages are taken from the
+ * map, joined into runs, and each run is bridged and handed to the device
+ * with sync_file_range(SYNC_FILE_RANGE_WRITE).  A run counts as in flight
+ * until the kernel has no page of it under writeback; only so much is in
+ * flight that what others write to the device waits for a few operations of
+ * ours at most.
+ *
+ * Confirmation polls cachestat(2) (Linux 6.5), which takes no part in the
+ * kernel's error reporting.  On older kernels it waits with
+ * SYNC_FILE_RANGE_WAIT_BEFORE, which does: see error_latch.c.
+ *
+ * Whatever error a call returns goes to the error latch first, then PANIC:
+ * the same end as a failed fsync (data_sync_elevel), because the kernel marks
+ * pages that it failed to write clean.
+ *
+ * All but flush_region_before_fsync is for the writeback worker only: what is
+ * open and in flight is local to the process.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "bridge.h"
+#include "flush.h"
+#include "pg_calm.h"
+#include "port/pg_bitutils.h"
+
+#ifndef __NR_cachestat
+#define __NR_cachestat 451
+#endif
+
+/* Longest stretch that is started by one call, so that interrupts are seen */
+#define CHUNK_BLOCKS (4 * 1024 * 1024 / BLCKSZ)
+
+#define MAX_IN_FLIGHT 1024
+#define MAX_OPEN_FILES 16
+
+/* Linux 6.5, include/uapi/linux/mman.h; not in the headers of Debian 12 */
+struct calm_cachestat_range
+{
+	uint64 off;
+	uint64 len;
+};
+
+struct calm_cachestat
+{
+	uint64 nr_cache;
+	uint64 nr_dirty;
+	uint64 nr_writeback;
+	uint64 nr_evicted;
+	uint64 nr_recently_evicted;
+};
+
+typedef struct OpenFile
+{
+	int fd; /* -1: unused */
+	uint32 file;
+	uint32 incarnation;
+	int references; /* runs in flight, region worked on */
+	uint64 opened_ms;
+	bool bridge; /* its filesystem allows it */
+} OpenFile;
+
+typedef struct InFlight
+{
+	OpenFile *open;
+	off_t offset;
+	off_t length;
+	uint32 pages;
+	uint32 operations;
+} InFlight;
+
+/* The region that is being worked on */
+typedef struct RegionJob
+{
+	OpenFile *open; /* NULL: none */
+	off_t offset;
+	size_t length;
+	void *mapping; /* NULL: not bridged */
+	PageMapBits dirty;
+	int nruns;
+	int next_run;
+	uint32 run_done; /* blocks of the next run already started */
+	BridgeRun runs[BRIDGE_MAX_RUNS];
+} RegionJob;
+
+FlushPolicy flush_policy;
+
+static OpenFile open_files[MAX_OPEN_FILES];
+static bool open_files_ready = false;
+static InFlight in_flight[MAX_IN_FLIGHT];
+static int in_flight_first = 0;
+static int in_flight_count = 0;
+static uint64 in_flight_bytes = 0;
+static uint32 in_flight_operations = 0;
+static RegionJob job;
+static int cachestat_works = -1;
+
+static int call_cachestat(int fd, off_t offset, off_t length, struct calm_cachestat *result);
+static OpenFile *open_file(uint32 file, uint32 incarnation);
+static void close_file(OpenFile *open);
+static void flush_failed(OpenFile *open, const char *what, int error) pg_attribute_noreturn();
+static uint32 take_region(PageMapFile *file, uint32 number, PageMapBits *bits);
+static size_t region_length(int fd, off_t offset);
+static void *map_region(int fd, off_t offset, size_t length);
+static void
+make_dense(int fd, off_t offset, bool bridge, const PageMapBits *taken, PageMapBits *filled);
+static void confirm(bool wait);
+static void start_run(uint32 first, uint32 blocks, uint32 pages, uint32 bridged);
+static void count(pg_atomic_uint64 *counter, uint64 value);
+
+static void
+count(pg_atomic_uint64 *counter, uint64 value)
+{
+	if (value > 0)
+		pg_atomic_fetch_add_u64(counter, value);
+}
+
+static int
+call_cachestat(int fd, off_t offset, off_t length, struct calm_cachestat *result)
+{
+	struct calm_cachestat_range range = {offset, length};
+
+	return (int) syscall(__NR_cachestat, fd, &range, result, 0);
+}
+
+/* Whether writeback can be confirmed without consuming errors */
+bool
+flush_kernel_has_cachestat(void)
+{
+	if (cachestat_works < 0)
+	{
+		struct calm_cachestat result;
+
+		/* a bad file descriptor is told from a missing call */
+		cachestat_works = call_cachestat(-1, 0, 0, &result) != 0 && errno != ENOSYS;
+	}
+	return cachestat_works > 0;
+}
+
+/*
+ * A file descriptor of a tracked file, shared by all that is done with the
+ * file within a second.  NULL if the file is gone, which also drops it from
+ * the map.  Descriptors are kept no longer than needed, or a dropped table
+ * would keep its space.
+ */
+static OpenFile *
+open_file(uint32 file_index, uint32 incarnation)
+{
+	PageMapFile *file = page_map_file(calm_page_map, file_index);
+	OpenFile *slot = NULL;
+	struct stat st;
+	char path[PAGE_MAP_PATH_MAX];
+
+	if (!open_files_ready)
+	{
+		for (int i = 0; i < MAX_OPEN_FILES; i++)
+			open_files[i].fd = -1;
+		open_files_ready = true;
+	}
+	for (int i = 0; i < MAX_OPEN_FILES; i++)
+	{
+		OpenFile *open = &open_files[i];
+
+		if (open->fd >= 0 && open->file == file_index && open->incarnation == incarnation)
+			return open;
+		if (open->fd < 0 || (open->references == 0 && (slot == NULL || slot->fd >= 0)))
+			slot = open;
+	}
+	if (slot == NULL)
+		return NULL; /* all in flight: try again later */
+	if (slot->fd >= 0)
+		close_file(slot);
+
+	/* the path may change under us; the check of device and inode decides */
+	strlcpy(path, file->path, sizeof(path));
+	slot->fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (slot->fd >= 0 &&
+	    (fstat(slot->fd, &st) != 0 || st.st_dev != file->device || st.st_ino != file->inode))
+		close_file(slot);
+	if (slot->fd < 0)
+	{
+		page_map_forget_file(calm_page_map, file_index, incarnation);
+		return NULL;
+	}
+	slot->file = file_index;
+	slot->incarnation = incarnation;
+	slot->references = 0;
+	slot->opened_ms = page_map_now_ms();
+	slot->bridge = bridge_possible(slot->fd, path);
+	return slot;
+}
+
+/*
+ * close(2) of a file of a local filesystem reports no writeback error and
+ * marks none as seen (fs/open.c, filp_close: ->flush, which they lack).
+ */
+static void
+close_file(OpenFile *open)
+{
+	close(open->fd);
+	open->fd = -1;
+}
+
+/* Close what has not been used for a second */
+void
+flush_close_idle(void)
+{
+	uint64 now = page_map_now_ms();
+
+	for (int i = 0; open_files_ready && i < MAX_OPEN_FILES; i++)
+	{
+		if (open_files[i].fd >= 0 && open_files[i].references == 0 &&
+		    now - open_files[i].opened_ms > 1000)
+			close_file(&open_files[i]);
+	}
+}
+
+/*
+ * An error of writeback.  The latch has it already; end as a failed fsync
+ * does, data_sync_retry or not: what that setting relies on, that a later
+ * fsync fails again, is not true of Linux.
+ */
+static void
+flush_failed(OpenFile *open, const char *what, int error)
+{
+	errno = error;
+	ereport(PANIC,
+	        (errcode_for_file_access(), errmsg("pg_calm: could not %s file \"%s\": %m", what,
+	                                           page_map_file(calm_page_map, open->file)->path)));
+}
+
+/* All marked pages of a region, of both generations */
+static uint32
+take_region(PageMapFile *file, uint32 number, PageMapBits *bits)
+{
+	uint32 slot = pg_atomic_read_u32(&file->region[number]);
+	uint64 whole_bit = UINT64CONST(1) << (number % 64);
+	uint32 pages = 0;
+
+	memset(bits, 0, sizeof(*bits));
+	if (slot != 0)
+	{
+		PageMapRegion *region = page_map_region(calm_page_map, slot - 1);
+
+		for (int g = 0; g < 2; g++)
+		{
+			PageMapBits taken;
+
+			(void) page_map_take(calm_page_map, region, g, &taken);
+			for (int i = 0; i < PAGE_MAP_REGION_WORDS; i++)
+				bits->word[i] |= taken.word[i];
+		}
+		pg_atomic_fetch_and_u32(&region->flags, ~PAGE_MAP_REGION_WINDOW);
+	}
+	if (pg_atomic_read_u64(&file->whole[number / 64]) & whole_bit)
+	{
+		pg_atomic_fetch_and_u64(&file->whole[number / 64], ~whole_bit);
+		memset(bits, 0xFF, sizeof(*bits));
+	}
+	for (int i = 0; i < PAGE_MAP_REGION_WORDS; i++)
+		pages += pg_popcount64(bits->word[i]);
+	return pages;
+}
+
+/* Bytes of a region that lie within the file, in whole blocks */
+static size_t
+region_length(int fd, off_t offset)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) != 0 || st.st_size <= offset)
+		return 0;
+	return Min(st.st_size - offset, PAGE_MAP_REGION_BYTES) / BLCKSZ * BLCKSZ;
+}
+
+/* Short-lived mapping of a region for bridging; NULL if not to be bridged */
+static void *
+map_region(int fd, off_t offset, size_t length)
+{
+	void *mapping;
+
+	if (!calm_bridge || flush_policy.max_gap == 0 || bridge_refusal() != NULL)
+		return NULL;
+	mapping = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
+	return mapping == MAP_FAILED ? NULL : mapping;
+}
+
+/*
+ * Bytes of a file that are dirty and under writeback, as the kernel counts
+ * (in whole folios).  False if the kernel can't tell or the file is gone.
+ */
+bool
+flush_file_state(uint32 file, uint32 incarnation, uint64 *dirty_bytes, uint64 *writeback_bytes)
+{
+	OpenFile *open;
+	struct calm_cachestat state;
+	uint64 page_size = sysconf(_SC_PAGESIZE);
+
+	if (!flush_kernel_has_cachestat())
+		return false;
+	open = open_file(file, incarnation);
+	if (open == NULL || call_cachestat(open->fd, 0, 0, &state) != 0)
+		return false;
+	*dirty_bytes = state.nr_dirty * page_size;
+	*writeback_bytes = state.nr_writeback * page_size;
+	return true;
+}
+
+/*
+ * Begin to write a region back.  Must not be called while flush_busy().
+ * False if there was nothing to write.
+ */
+bool
+flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
+{
+	PageMapFile *file = page_map_file(calm_page_map, file_index);
+	CalmCounters *counters = &calm_shared->counters;
+	OpenFile *open;
+	PageMapBits allowed;
+	struct calm_cachestat state;
+	uint32 pages;
+
+	Assert(job.open == NULL);
+	open = open_file(file_index, incarnation);
+	if (open == NULL)
+		return false;
+	pages = take_region(file, number, &job.dirty);
+	job.offset = (off_t) number * PAGE_MAP_REGION_BYTES;
+	job.length = region_length(open->fd, job.offset);
+	if (pages == 0 || job.length == 0)
+		return false;
+
+	/* pages past the end of a truncated file are nobody's */
+	for (uint32 b = job.length / BLCKSZ; b < PAGE_MAP_REGION_BLOCKS; b++)
+		job.dirty.word[b / 64] &= ~(UINT64CONST(1) << (b % 64));
+
+	/*
+	 * nr_dirty counts folios, which can be larger than a block but not
+	 * smaller than the dirty pages in them: less than we marked means that
+	 * the kernel wrote some of ours.
+	 */
+	if (flush_kernel_has_cachestat() &&
+	    call_cachestat(open->fd, job.offset, job.length, &state) == 0)
+	{
+		uint64 dirty_blocks = state.nr_dirty * sysconf(_SC_PAGESIZE) / BLCKSZ;
+
+		if (dirty_blocks < pages && !flush_policy.dry_run)
+			count(&counters->kernel_flushed_pages, pages - dirty_blocks);
+		if (dirty_blocks == 0 && !flush_policy.dry_run)
+			return false;
+	}
+
+	/* the mapping is for looking only in a dry run: nothing gets populated */
+	job.mapping = open->bridge ? map_region(open->fd, job.offset, job.length) : NULL;
+	allowed = job.dirty;
+	if (job.mapping)
+		bridge_allowed(open->fd, job.offset, job.mapping, job.length, &job.dirty, &allowed);
+	job.nruns = bridge_plan(&job.dirty, &allowed, flush_policy.max_gap, job.runs);
+	job.next_run = 0;
+	job.run_done = 0;
+	job.open = open;
+	open->references++;
+	count(&calm_shared->in_flight_pages, pages);
+	/* truncated ones leave at once */
+	for (int r = 0; r < job.nruns; r++)
+		pages -= job.runs[r].dirty;
+	pg_atomic_fetch_sub_u64(&calm_shared->in_flight_pages, pages);
+	return true;
+}
+
+/* Whether a region is being worked on */
+bool
+flush_busy(void)
+{
+	return job.open != NULL;
+}
+
+/* Whether anything is in flight */
+bool
+flush_in_flight(void)
+{
+	return in_flight_count > 0;
+}
+
+/*
+ * Drop finished runs from the front of the queue.  The device works in order
+ * closely enough: what is behind an unfinished run is asked later.
+ */
+static void
+confirm(bool wait)
+{
+	while (in_flight_count > 0)
+	{
+		InFlight *run = &in_flight[in_flight_first];
+
+		if (flush_kernel_has_cachestat())
+		{
+			struct calm_cachestat state;
+
+			if (call_cachestat(run->open->fd, run->offset, run->length, &state) == 0 &&
+			    state.nr_writeback > 0)
+				return;
+		}
+		else
+		{
+			int error = 0;
+
+			if (!wait)
+				return;
+			error_latch_begin(&calm_shared->error_latch);
+			if (sync_file_range(run->open->fd, run->offset, run->length,
+			                    SYNC_FILE_RANGE_WAIT_BEFORE) != 0)
+				error = errno;
+			error_latch_end(&calm_shared->error_latch, error);
+			if (error != 0)
+				flush_failed(run->open, "write back", error);
+			wait = false;
+		}
+		pg_atomic_fetch_sub_u64(&calm_shared->in_flight_pages, run->pages);
+		count(&calm_shared->counters.flushed_pages, run->pages);
+		in_flight_bytes -= run->length;
+		in_flight_operations -= run->operations;
+		run->open->references--;
+		in_flight_first = (in_flight_first + 1) % MAX_IN_FLIGHT;
+		in_flight_count--;
+	}
+}
+
+/* Hand one stretch of the region worked on to the device */
+static void
+start_run(uint32 first, uint32 blocks, uint32 pages, uint32 bridged)
+{
+	CalmCounters *counters = &calm_shared->counters;
+	off_t offset = job.offset + (off_t) first * BLCKSZ;
+	off_t length = (off_t) blocks * BLCKSZ;
+	uint32 operations = device_operations(&flush_policy.caps, length);
+	InFlight *run;
+	int error = 0;
+
+	count(&counters->bridged_pages, bridged);
+	count(&counters->device_operations, operations);
+	count(&counters->written_bytes, length);
+	if (flush_policy.dry_run)
+	{
+		pg_atomic_fetch_sub_u64(&calm_shared->in_flight_pages, pages);
+		count(&counters->flushed_pages, pages);
+		return;
+	}
+
+	error_latch_begin(&calm_shared->error_latch);
+	if (sync_file_range(job.open->fd, offset, length, SYNC_FILE_RANGE_WRITE) != 0)
+		error = errno;
+	error_latch_end(&calm_shared->error_latch, error);
+	if (error != 0)
+		flush_failed(job.open, "start writeback of", error);
+
+	run = &in_flight[(in_flight_first + in_flight_count) % MAX_IN_FLIGHT];
+	run->open = job.open;
+	run->offset = offset;
+	run->length = length;
+	run->pages = pages;
+	run->operations = operations;
+	job.open->references++;
+	in_flight_count++;
+	in_flight_bytes += length;
+	in_flight_operations += operations;
+}
+
+/*
+ * Do what can be done without exceeding what may be in flight.  Returns true
+ * if the region worked on (if any) is finished, so that another can be
+ * started; false if the caller should wait a moment.
+ */
+bool
+flush_advance(void)
+{
+	confirm(false);
+	while (job.open)
+	{
+		BridgeRun *run;
+		BridgeRun part;
+		uint32 bridged = 0;
+
+		if (job.next_run >= job.nruns)
+		{
+			if (job.mapping)
+				munmap(job.mapping, job.length);
+			job.mapping = NULL;
+			job.open->references--;
+			job.open = NULL;
+			break;
+		}
+		if (in_flight_count >= MAX_IN_FLIGHT ||
+		    (in_flight_count > 0 && (in_flight_bytes >= flush_policy.max_bytes ||
+		                             in_flight_operations >= flush_policy.max_operations)))
+		{
+			confirm(true);
+			if (in_flight_count >= MAX_IN_FLIGHT ||
+			    (in_flight_count > 0 && (in_flight_bytes >= flush_policy.max_bytes ||
+			                             in_flight_operations >= flush_policy.max_operations)))
+				return false;
+		}
+
+		run = &job.runs[job.next_run];
+		part.first = run->first + job.run_done;
+		part.blocks = Min(run->blocks - job.run_done, CHUNK_BLOCKS);
+		part.dirty = 0;
+		for (uint32 b = part.first; b < part.first + part.blocks; b++)
+			part.dirty += bits_test(&job.dirty, b);
+		if (part.dirty < part.blocks)
+			bridged = flush_policy.dry_run ? part.blocks - part.dirty :
+			                                 bridge_fill(job.mapping, &job.dirty, &part);
+		start_run(part.first, part.blocks, part.dirty, bridged);
+
+		job.run_done += part.blocks;
+		if (job.run_done >= run->blocks)
+		{
+			job.next_run++;
+			job.run_done = 0;
+		}
+		if (part.blocks >= CHUNK_BLOCKS)
+			return false; /* let the caller look at interrupts */
+	}
+	return true;
+}
+
+/*
+ * Bridge a region and start nothing.  taken are the pages that were marked;
+ * filled, which holds what earlier calls filled, is extended by what is dirty
+ * now.
+ */
+static void
+make_dense(int fd, off_t offset, bool bridge, const PageMapBits *taken, PageMapBits *filled)
+{
+	static BridgeRun runs[BRIDGE_MAX_RUNS];
+	PageMapBits allowed;
+	size_t length = region_length(fd, offset);
+	void *mapping;
+	int nruns;
+
+	for (int i = 0; i < PAGE_MAP_REGION_WORDS; i++)
+		filled->word[i] |= taken->word[i];
+	if (length == 0)
+		return;
+	for (uint32 b = length / BLCKSZ; b < PAGE_MAP_REGION_BLOCKS; b++)
+		filled->word[b / 64] &= ~(UINT64CONST(1) << (b % 64));
+
+	mapping = bridge ? map_region(fd, offset, length) : NULL;
+	allowed = *filled;
+	if (mapping)
+		bridge_allowed(fd, offset, mapping, length, filled, &allowed);
+	nruns = bridge_plan(filled, &allowed, flush_policy.max_gap, runs);
+	for (int r = 0; r < nruns; r++)
+	{
+		if (runs[r].dirty == runs[r].blocks)
+			continue;
+		count(&calm_shared->counters.bridged_pages, flush_policy.dry_run ?
+		                                                runs[r].blocks - runs[r].dirty :
+		                                                bridge_fill(mapping, filled, &runs[r]));
+		for (uint32 b = runs[r].first; b < runs[r].first + runs[r].blocks; b++)
+			bits_set(filled, b);
+	}
+	if (mapping)
+		munmap(mapping, length);
+}
+
+/* Somebody else writes these blocks of a region now: count what it takes */
+void
+flush_count_foreign(const PageMapBits *filled)
+{
+	static BridgeRun runs[BRIDGE_MAX_RUNS];
+	int nruns = bridge_plan(filled, filled, 0, runs);
+
+	for (int r = 0; r < nruns; r++)
+	{
+		uint64 bytes = (uint64) runs[r].blocks * BLCKSZ;
+
+		count(&calm_shared->counters.device_operations,
+		      device_operations(&flush_policy.caps, bytes));
+		count(&calm_shared->counters.written_bytes, bytes);
+	}
+}
+
+/*
+ * Bridge a region and leave it to the kernel flusher, which is about to come.
+ * filled accumulates what is dirty, over several calls.  Returns the number
+ * of pages taken by this one.
+ */
+uint32
+flush_hand_over_region(uint32 file, uint32 incarnation, uint32 number, PageMapBits *filled)
+{
+	OpenFile *open = open_file(file, incarnation);
+	PageMapBits taken;
+	uint32 pages;
+
+	if (open == NULL)
+		return 0;
+	pages = take_region(page_map_file(calm_page_map, file), number, &taken);
+	if (pages > 0)
+	{
+		make_dense(open->fd, (off_t) number * PAGE_MAP_REGION_BYTES, open->bridge, &taken, filled);
+		count(&calm_shared->counters.handed_pages, pages);
+	}
+	return pages;
+}
+
+/*
+ * Bridge a region of a file that the caller fsyncs next.  Returns the number
+ * of marked pages that the fsync will find.
+ */
+uint32
+flush_region_before_fsync(int fd, uint32 file_index, uint32 number)
+{
+	PageMapFile *file = page_map_file(calm_page_map, file_index);
+	PageMapBits taken;
+	PageMapBits filled = {{0}};
+	uint32 pages = take_region(file, number, &taken);
+
+	if (pages > 0)
+	{
+		make_dense(fd, (off_t) number * PAGE_MAP_REGION_BYTES,
+		           flush_policy.max_gap > 0 && bridge_possible(fd, file->path), &taken, &filled);
+		flush_count_foreign(&filled);
+		count(&calm_shared->counters.fsynced_pages, pages);
+	}
+	return pages;
+}

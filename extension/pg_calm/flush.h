@@ -1,0 +1,40 @@
+/*-------------------------------------------------------------------------
+ *
+ * flush.h
+ *	  Writes regions of data files back: bridge, start, confirm.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PG_CALM_FLUSH_H
+#define PG_CALM_FLUSH_H
+
+#include "bridge.h"
+#include "device.h"
+#include "page_map.h"
+
+/* What may be in flight, and how dense writes are made; set by the worker */
+typedef struct FlushPolicy
+{
+	DeviceCaps caps;
+	uint32 max_gap;        /* longest gap to bridge, in blocks */
+	uint64 max_bytes;      /* in flight at most, but one run at least */
+	uint32 max_operations; /* likewise */
+	bool dry_run;          /* count what would be done */
+} FlushPolicy;
+
+extern FlushPolicy flush_policy;
+
+extern bool flush_kernel_has_cachestat(void);
+extern bool
+flush_file_state(uint32 file, uint32 incarnation, uint64 *dirty_bytes, uint64 *writeback_bytes);
+extern bool flush_start_region(uint32 file, uint32 incarnation, uint32 number);
+extern bool flush_busy(void);
+extern bool flush_advance(void);
+extern bool flush_in_flight(void);
+extern uint32
+flush_hand_over_region(uint32 file, uint32 incarnation, uint32 number, PageMapBits *handed);
+extern void flush_count_foreign(const PageMapBits *filled);
+extern uint32 flush_region_before_fsync(int fd, uint32 file, uint32 number);
+extern void flush_close_idle(void);
+
+#endif /* PG_CALM_FLUSH_H */

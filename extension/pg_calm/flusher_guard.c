@@ -1,0 +1,163 @@
+/*-------------------------------------------------------------------------
+ *
+ * flusher_guard.c
+ *	  Makes files dense before the kernel flusher writes them.
+ *
+ * The flusher visits an inode vm.dirty_expire_centisecs after it was first
+ * dirtied, whatever was written back meanwhile: sync_file_range and fsync
+ * don't reset that clock, only a visit does (fs/fs-writeback.c,
+ * redirty_tail_locked).  In one go it then submits all pages that are dirty
+ * at that moment, and everything that is written later waits behind them.
+ * How long that takes depends on how scattered they are.
+ *
+ * So just before a file's time is up its marked pages are bridged, kept
+ * bridged until the visit is seen (the file's dirty pages vanish at once), and
+ * left to the flusher.  Our clock for a file starts when its first page is
+ * marked after the last visit we saw.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "flush.h"
+#include "flusher_guard.h"
+#include "pg_calm.h"
+#include "utils/memutils.h"
+
+/* Files that can be guarded at the same time; others are left to chance */
+#define MAX_GUARDED 64
+
+/* How long before its time a file is made dense */
+#define LEAD_MS 1000
+
+/* How often it is made dense again until the visit */
+#define REPEAT_MS 500
+
+typedef struct Guarded
+{
+	bool used;
+	uint32 file;
+	uint32 incarnation;
+	uint64 until;       /* give up when no visit was seen by then */
+	uint64 next;        /* make dense again */
+	uint64 dirty_bytes; /* most seen dirty since it is guarded */
+	PageMapBits filled[PAGE_MAP_FILE_REGIONS];
+} Guarded;
+
+static Guarded *guarded = NULL;
+
+static void make_dense(Guarded *guard);
+static void end_guard(Guarded *guard, uint64 now_ms);
+
+static void
+make_dense(Guarded *guard)
+{
+	PageMapFile *file = page_map_file(calm_page_map, guard->file);
+
+	for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
+	{
+		uint32 slot = pg_atomic_read_u32(&file->region[number]);
+
+		if (slot != 0 && page_map_region_count(page_map_region(calm_page_map, slot - 1)) > 0)
+			(void) flush_hand_over_region(guard->file, guard->incarnation, number,
+			                              &guard->filled[number]);
+	}
+}
+
+/* The file was visited, or should have been: its clock starts anew */
+static void
+end_guard(Guarded *guard, uint64 now_ms)
+{
+	PageMapFile *file = page_map_file(calm_page_map, guard->file);
+
+	for (int i = 0; i < PAGE_MAP_FILE_REGIONS; i++)
+		flush_count_foreign(&guard->filled[i]);
+	if (pg_atomic_read_u32(&file->incarnation) == guard->incarnation)
+		pg_atomic_write_u64(&file->dirtied_when, now_ms);
+	guard->used = false;
+}
+
+/* Whether a file is being left to the flusher: nobody else should flush it */
+bool
+flusher_guard_holds(uint32 file)
+{
+	for (int i = 0; guarded && i < MAX_GUARDED; i++)
+	{
+		if (guarded[i].used && guarded[i].file == file)
+			return true;
+	}
+	return false;
+}
+
+/* To be called several times a second */
+void
+flusher_guard_tick(const KernelFlusher *flusher, uint64 now_ms)
+{
+	uint32 high = pg_atomic_read_u32(&calm_page_map->files_high);
+
+	if (flusher->expire_ms == 0 || flusher->interval_ms == 0)
+		return; /* the flusher does not come by time */
+	if (guarded == NULL)
+		guarded = MemoryContextAllocZero(TopMemoryContext, MAX_GUARDED * sizeof(Guarded));
+
+	for (int i = 0; i < MAX_GUARDED; i++)
+	{
+		Guarded *guard = &guarded[i];
+		uint64 dirty = 0;
+		uint64 writeback = 0;
+
+		if (!guard->used)
+			continue;
+		if (now_ms >= guard->until ||
+		    !flush_file_state(guard->file, guard->incarnation, &dirty, &writeback))
+		{
+			end_guard(guard, now_ms);
+			continue;
+		}
+		if (dirty < guard->dirty_bytes / 2)
+		{
+			end_guard(guard, now_ms);
+			continue;
+		}
+		guard->dirty_bytes = Max(guard->dirty_bytes, dirty);
+		if (now_ms >= guard->next)
+		{
+			make_dense(guard);
+			guard->next = now_ms + REPEAT_MS;
+		}
+	}
+
+	for (uint32 f = 0; f < high; f++)
+	{
+		PageMapFile *file = page_map_file(calm_page_map, f);
+		uint32 incarnation = pg_atomic_read_u32(&file->incarnation);
+		uint64 since = pg_atomic_read_u64(&file->dirtied_when);
+		Guarded *guard = NULL;
+		uint64 writeback;
+
+		if ((incarnation & 1) == 0 || since == 0 || now_ms < since ||
+		    now_ms - since + LEAD_MS < flusher->expire_ms || flusher_guard_holds(f))
+			continue;
+		for (int i = 0; i < MAX_GUARDED && guard == NULL; i++)
+		{
+			if (!guarded[i].used)
+				guard = &guarded[i];
+		}
+		if (guard == NULL)
+			break;
+		memset(guard, 0, sizeof(*guard));
+		guard->used = true;
+		guard->file = f;
+		guard->incarnation = incarnation;
+		guard->until = since + flusher->expire_ms + flusher->interval_ms + 2 * LEAD_MS;
+		make_dense(guard);
+		guard->next = now_ms + REPEAT_MS;
+		if (!flush_file_state(f, incarnation, &guard->dirty_bytes, &writeback) ||
+		    guard->dirty_bytes == 0)
+		{
+			/* clean: whoever dirties it next starts the clock */
+			guard->used = false;
+			pg_atomic_write_u64(&file->dirtied_when, 0);
+		}
+	}
+}

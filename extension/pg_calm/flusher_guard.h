@@ -1,0 +1,17 @@
+/*-------------------------------------------------------------------------
+ *
+ * flusher_guard.h
+ *	  Makes files dense before the kernel flusher writes them.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PG_CALM_FLUSHER_GUARD_H
+#define PG_CALM_FLUSHER_GUARD_H
+
+#include "kernel_flusher.h"
+#include "page_map.h"
+
+extern void flusher_guard_tick(const KernelFlusher *flusher, uint64 now_ms);
+extern bool flusher_guard_holds(uint32 file);
+
+#endif /* PG_CALM_FLUSHER_GUARD_H */

@@ -1,0 +1,284 @@
+/*-------------------------------------------------------------------------
+ *
+ * io_hooks.c
+ *	  The calls of the server that pg_calm replaces.
+ *
+ * pwrite, pwritev: the page map learns what was written.
+ * fsync: a data file is made dense before, and an error that pg_calm saw
+ *		first is reported after.  The server's fsync always happens.
+ * sync_file_range: the server's own flush hints are dropped while we flush.
+ * close: what is remembered of a file descriptor ends with it.  Asking the
+ *		kernel at each write which file it goes to costs 13 % of the write
+ *		(docs/how-it-works.md).
+ *
+ * Which of the server's calls it is, is told by the wait event that it
+ * reports around the call (storage/file/fd.c): FileWrite of md.c reports
+ * DataFileWrite or DataFileExtend; WAL, SLRU and temporary files report
+ * others.  Temporary tables go through md.c too and are told by their name.
+ *
+ * These functions run wherever the server writes, in critical sections and
+ * with locks held: they don't allocate, sleep or raise errors, and they leave
+ * errno as the real call left it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "access/xlog.h"
+#include "common/relpath.h"
+#include "compat.h"
+#include "drain.h"
+#include "interpose.h"
+#include "io_hooks.h"
+#include "pg_calm.h"
+
+/* File descriptors beyond are looked up at every write */
+#define MAX_KNOWN_FDS 8192
+
+/* KnownFd.file */
+#define FD_UNKNOWN 0
+#define FD_IGNORED (-1) /* not a file to track */
+
+typedef struct KnownFd
+{
+	int32 file; /* index in the page map + 1, or as above */
+	uint32 incarnation;
+} KnownFd;
+
+static ssize_t (*real_pwrite)(int fd, const void *buffer, size_t length, off_t offset);
+static ssize_t (*real_pwritev)(int fd, const struct iovec *iov, int count, off_t offset);
+static int (*real_fsync)(int fd);
+static int (*real_sync_file_range)(int fd, off_t offset, off_t length, unsigned int flags);
+static int (*real_close)(int fd);
+
+static KnownFd known_fds[MAX_KNOWN_FDS];
+
+static ssize_t calm_pwrite(int fd, const void *buffer, size_t length, off_t offset);
+static ssize_t calm_pwritev(int fd, const struct iovec *iov, int count, off_t offset);
+static int calm_fsync(int fd);
+static int calm_sync_file_range(int fd, off_t offset, off_t length, unsigned int flags);
+static int calm_close(int fd);
+static KnownFd identify(int fd);
+static void written(int fd, off_t offset, ssize_t length);
+static void checkpointer_written(uint32 file, BlockNumber block);
+
+/*
+ * The name of a temporary relation's file is "tN_N...": relpath.c.  Other
+ * files of md.c start with a digit.
+ */
+static inline bool
+is_tracked_name(const char *path)
+{
+	const char *name = strrchr(path, '/');
+
+	name = name ? name + 1 : path;
+	return name[0] >= '0' && name[0] <= '9';
+}
+
+/*
+ * Find out which file a descriptor stands for, and track it.  Three system
+ * calls, at the first write through a descriptor.
+ */
+static KnownFd
+identify(int fd)
+{
+	KnownFd known = {.file = FD_IGNORED};
+	char link[64];
+	char path[PAGE_MAP_PATH_MAX + 1];
+	struct stat st;
+	ssize_t length;
+	int file;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	length = readlink(link, path, sizeof(path) - 1);
+	if (length > 0 && length < (ssize_t) sizeof(path) - 1 && fstat(fd, &st) == 0)
+	{
+		path[length] = '\0';
+		if (S_ISREG(st.st_mode) && is_tracked_name(path))
+		{
+			file =
+				page_map_track_file(calm_page_map, st.st_dev, st.st_ino, path, &known.incarnation);
+			if (file != PAGE_MAP_NO_FILE)
+				known.file = file + 1;
+			else
+				return known; /* no room now: ask again at the next write */
+		}
+	}
+	if (fd >= 0 && fd < MAX_KNOWN_FDS)
+		known_fds[fd] = known;
+	return known;
+}
+
+/*
+ * The checkpointer writes in order of file and block (BufferSync), so once it
+ * has left a region it will not come back to it in this checkpoint: the
+ * region can be written back.
+ */
+static void
+checkpointer_written(uint32 file, BlockNumber block)
+{
+	static uint32 last_file = UINT32_MAX;
+	static uint32 last_number = 0;
+	uint32 number = block / PAGE_MAP_REGION_BLOCKS;
+	uint64 start = (uint64) CheckpointStats.ckpt_start_t;
+
+	if (start != pg_atomic_read_u64(&calm_shared->checkpoint_start))
+	{
+		/* the first page of a new checkpoint */
+		pg_atomic_write_u64(&calm_shared->checkpoint_start, start);
+		page_map_swap_generation(calm_page_map);
+	}
+	if (file == last_file && number == last_number)
+		return;
+	if (last_file != UINT32_MAX)
+	{
+		uint32 slot =
+			pg_atomic_read_u32(&page_map_file(calm_page_map, last_file)->region[last_number]);
+
+		/* the flag is advice: a reassigned region is flushed early, no more */
+		if (slot != 0)
+			pg_atomic_fetch_or_u32(&page_map_region(calm_page_map, slot - 1)->flags,
+			                       PAGE_MAP_REGION_WINDOW);
+	}
+	last_file = file;
+	last_number = number;
+}
+
+/* A data file was written to; errno is the caller's to keep */
+static void
+written(int fd, off_t offset, ssize_t length)
+{
+	KnownFd known;
+	BlockNumber block = offset / BLCKSZ;
+	uint32 blocks = (offset + length - 1) / BLCKSZ - block + 1;
+	uint64 now = page_map_now_ms();
+
+	known.file = FD_UNKNOWN;
+	if (fd >= 0 && fd < MAX_KNOWN_FDS)
+		known = known_fds[fd];
+	if (known.file == FD_UNKNOWN)
+		known = identify(fd);
+
+	if (known.file > 0 &&
+	    !page_map_mark(calm_page_map, known.file - 1, known.incarnation, block, blocks, now))
+	{
+		known = identify(fd);
+		if (known.file > 0)
+			(void) page_map_mark(calm_page_map, known.file - 1, known.incarnation, block, blocks,
+			                     now);
+	}
+	if (known.file > 0 && MyBackendType == B_CHECKPOINTER)
+		checkpointer_written(known.file - 1, block);
+}
+
+static inline bool
+is_data_file_write(uint32 wait_event)
+{
+	return wait_event == WAIT_EVENT_DATA_FILE_WRITE || wait_event == WAIT_EVENT_DATA_FILE_EXTEND;
+}
+
+static ssize_t
+calm_pwrite(int fd, const void *buffer, size_t length, off_t offset)
+{
+	ssize_t result = real_pwrite(fd, buffer, length, offset);
+
+	if (result > 0 && calm_mode != CALM_MODE_OFF && calm_page_map &&
+	    is_data_file_write(*my_wait_event_info))
+	{
+		int save_errno = errno;
+
+		written(fd, offset, result);
+		errno = save_errno;
+	}
+	return result;
+}
+
+static ssize_t
+calm_pwritev(int fd, const struct iovec *iov, int count, off_t offset)
+{
+	ssize_t result = real_pwritev(fd, iov, count, offset);
+
+	if (result > 0 && calm_mode != CALM_MODE_OFF && calm_page_map &&
+	    is_data_file_write(*my_wait_event_info))
+	{
+		int save_errno = errno;
+
+		written(fd, offset, result);
+		errno = save_errno;
+	}
+	return result;
+}
+
+static int
+calm_fsync(int fd)
+{
+	uint32 event = *my_wait_event_info;
+	bool data_file =
+		event == WAIT_EVENT_DATA_FILE_SYNC || event == WAIT_EVENT_DATA_FILE_IMMEDIATE_SYNC;
+	int result;
+
+	if (data_file && calm_page_map && calm_mode != CALM_MODE_OFF)
+		drain_before_fsync(fd,
+		                   event == WAIT_EVENT_DATA_FILE_SYNC && MyBackendType == B_CHECKPOINTER);
+
+	errno = 0;
+	result = real_fsync(fd);
+
+	/*
+	 * Whatever the mode is now: the latch can hold an error of when it was on.
+	 */
+	if (result == 0 && data_file && calm_shared)
+	{
+		int error = error_latch_check(&calm_shared->error_latch);
+
+		if (error != 0)
+		{
+			errno = error;
+			result = -1;
+		}
+	}
+	return result;
+}
+
+static int
+calm_sync_file_range(int fd, off_t offset, off_t length, unsigned int flags)
+{
+	/*
+	 * With no worker nobody else would flush: then the hints are obeyed.
+	 */
+	if (calm_mode == CALM_MODE_ON && calm_shared &&
+	    *my_wait_event_info == WAIT_EVENT_DATA_FILE_FLUSH &&
+	    pg_atomic_read_u32(&calm_shared->worker_pid) != 0)
+	{
+		pg_atomic_fetch_add_u64(&calm_shared->counters.suppressed_hints, 1);
+		return 0;
+	}
+	return real_sync_file_range(fd, offset, length, flags);
+}
+
+static int
+calm_close(int fd)
+{
+	if (fd >= 0 && fd < MAX_KNOWN_FDS)
+		known_fds[fd].file = FD_UNKNOWN;
+	return real_close(fd);
+}
+
+bool
+io_hooks_install(const char **reason)
+{
+	const InterposeSlot slots[] = {
+		{"pwrite", calm_pwrite, (void **) &real_pwrite, true},
+		{"pwritev", calm_pwritev, (void **) &real_pwritev, true},
+		{"fsync", calm_fsync, (void **) &real_fsync, true},
+		{"sync_file_range", calm_sync_file_range, (void **) &real_sync_file_range, true},
+		{"close", calm_close, (void **) &real_close, true},
+	};
+
+	return interpose_install(slots, lengthof(slots), reason);
+}

@@ -1,0 +1,194 @@
+/*-------------------------------------------------------------------------
+ *
+ * pg_calm.c
+ *	  Preloading, settings and shared memory of the module.
+ *
+ * pg_calm makes PostgreSQL's page writeback cheap in device operations and
+ * smooth in time.  Durability stays with PostgreSQL's own fsync calls, which
+ * all happen, in their places, and report every error.  Everything else here
+ * is advice to the kernel: with an empty or wrong page map the server is as
+ * slow as stock, and as safe.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <limits.h>
+
+#include "fmgr.h"
+#include "io_hooks.h"
+#include "miscadmin.h"
+#include "pg_calm.h"
+#include "storage/ipc.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+#include "utils/guc.h"
+#include "writeback.h"
+
+PG_MODULE_MAGIC;
+
+PGDLLEXPORT void _PG_init(void);
+
+int calm_mode = CALM_MODE_ON;
+int calm_page_map_memory = 32 * 1024;
+int calm_flush_age = 0;
+int calm_unflushed_limit = 0;
+int calm_max_in_flight = 2 * 1024;
+bool calm_bridge = true;
+
+CalmShared *calm_shared = NULL;
+PageMap *calm_page_map = NULL;
+const char *calm_interpose_failure = NULL;
+
+static shmem_request_hook_type previous_shmem_request = NULL;
+static shmem_startup_hook_type previous_shmem_startup = NULL;
+
+static const struct config_enum_entry mode_options[] = {{"off", CALM_MODE_OFF, false},
+                                                        {"shadow", CALM_MODE_SHADOW, false},
+                                                        {"on", CALM_MODE_ON, false},
+                                                        {NULL, 0, false}};
+
+static void define_settings(void);
+static void request_shared_memory(void);
+static void start_shared_memory(void);
+static bool check_rate(int *newval, void **extra, GucSource source);
+
+/* Rates: -1 is "unlimited", 0 "detect" */
+static bool
+check_rate(int *newval, void **extra, GucSource source)
+{
+	if (*newval > 0 && *newval < 10)
+	{
+		GUC_check_errdetail("The value must be -1 (unlimited), 0 (detect) or at least 10.");
+		return false;
+	}
+	return true;
+}
+
+static void
+define_settings(void)
+{
+	DefineCustomEnumVariable(
+		"pg_calm.mode", "Whether written pages are flushed by pg_calm.",
+		"\"off\" leaves the server as without the module, \"shadow\" tracks pages and counts what would be flushed, \"on\" flushes.",
+		&calm_mode, CALM_MODE_ON, mode_options, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.page_map_memory", "Shared memory for the map of written but unflushed pages.",
+		"About 300 bytes are taken for each 8 MB of data files that have such pages. When it is full, tracking gets coarser.",
+		&calm_page_map_memory, 32 * 1024, 1024, 16 * 1024 * 1024, PGC_POSTMASTER, GUC_UNIT_KB, NULL,
+		NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.write_iops",
+		"Write operations per second that the data directory's device allows.",
+		"0 reads the limits of the block cgroup controller, -1 means unlimited.", &calm_write_iops,
+		0, -1, INT_MAX, PGC_SIGHUP, 0, check_rate, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.write_bandwidth",
+		"Kilobytes per second that may be written to the data directory's device.",
+		"0 reads the limits of the block cgroup controller, -1 means unlimited.",
+		&calm_write_bandwidth, 0, -1, INT_MAX, PGC_SIGHUP, GUC_UNIT_KB, check_rate, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.io_size",
+		"Size up to which the device counts a contiguous write as one operation.",
+		"0 takes the largest request of the block device. Volumes like Amazon EBS count 256kB.",
+		&calm_io_size, 0, 0, 64 * 1024, PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.flush_age", "Time after which a written page is flushed.",
+		"0 takes half of checkpoint_timeout, and no more than the kernel's vm.dirty_expire_centisecs.",
+		&calm_flush_age, 0, 0, 3600 * 1000, PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("pg_calm.unflushed_limit",
+	                        "Amount of unflushed pages above which the cheapest are flushed.",
+	                        "0 takes half of what makes the kernel flush in the background.",
+	                        &calm_unflushed_limit, 0, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_KB, NULL,
+	                        NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.max_in_flight", "Most that the writeback worker has under writeback at a time.",
+		"It has less where the device's caps make that 20 ms of work.", &calm_max_in_flight,
+		2 * 1024, 256, 1024 * 1024, PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomBoolVariable(
+		"pg_calm.bridge",
+		"Whether clean pages between dirty ones are written along to save operations.", NULL,
+		&calm_bridge, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomStringVariable(
+		"pg_calm.host_root", "Directory below which /proc and /sys are read.",
+		"For tests of the module.", &calm_host_root, "", PGC_SIGHUP,
+		GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE | GUC_SUPERUSER_ONLY, NULL, NULL, NULL);
+	MarkGUCPrefixReserved("pg_calm");
+}
+
+static void
+request_shared_memory(void)
+{
+	if (previous_shmem_request)
+		previous_shmem_request();
+	RequestAddinShmemSpace(MAXALIGN(sizeof(CalmShared)));
+	RequestAddinShmemSpace(page_map_size((Size) calm_page_map_memory * 1024));
+}
+
+static void
+start_shared_memory(void)
+{
+	Size budget = (Size) calm_page_map_memory * 1024;
+	CalmShared *shared;
+	PageMap *map;
+	bool found;
+
+	if (previous_shmem_startup)
+		previous_shmem_startup();
+
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	shared = ShmemInitStruct("pg_calm", sizeof(CalmShared), &found);
+	if (!found)
+	{
+		memset(shared, 0, sizeof(CalmShared));
+		error_latch_init(&shared->error_latch);
+		pg_atomic_init_u64(&shared->counters.flushed_pages, 0);
+		pg_atomic_init_u64(&shared->counters.fsynced_pages, 0);
+		pg_atomic_init_u64(&shared->counters.kernel_flushed_pages, 0);
+		pg_atomic_init_u64(&shared->counters.handed_pages, 0);
+		pg_atomic_init_u64(&shared->counters.bridged_pages, 0);
+		pg_atomic_init_u64(&shared->counters.device_operations, 0);
+		pg_atomic_init_u64(&shared->counters.written_bytes, 0);
+		pg_atomic_init_u64(&shared->counters.suppressed_hints, 0);
+		pg_atomic_init_u64(&shared->in_flight_pages, 0);
+		pg_atomic_init_u64(&shared->checkpoint_start, 0);
+		pg_atomic_init_u32(&shared->worker_pid, 0);
+		SpinLockInit(&shared->lock);
+	}
+	map = ShmemInitStruct("pg_calm page map", page_map_size(budget), &found);
+	if (!found)
+		page_map_init(map, budget);
+	LWLockRelease(AddinShmemInitLock);
+
+	calm_shared = shared;
+	calm_page_map = map;
+}
+
+void
+_PG_init(void)
+{
+	if (!process_shared_preload_libraries_in_progress)
+	{
+		/* CREATE EXTENSION and its functions load us; they need the rest */
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+		     errmsg("pg_calm must be loaded via \"shared_preload_libraries\""),
+		     errhint(
+				 "Add pg_calm to \"shared_preload_libraries\" in postgresql.conf and restart the server.")));
+	}
+
+	define_settings();
+	previous_shmem_request = shmem_request_hook;
+	shmem_request_hook = request_shared_memory;
+	previous_shmem_startup = shmem_startup_hook;
+	shmem_startup_hook = start_shared_memory;
+
+	if (!io_hooks_install(&calm_interpose_failure))
+	{
+		ereport(WARNING, (errmsg("pg_calm is loaded but has no effect: %s", calm_interpose_failure),
+		                  errdetail("The server runs as without the module.")));
+		return;
+	}
+	writeback_register_worker();
+}

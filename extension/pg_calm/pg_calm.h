@@ -1,0 +1,71 @@
+/*-------------------------------------------------------------------------
+ *
+ * pg_calm.h
+ *	  Settings and shared memory of the module.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PG_CALM_H
+#define PG_CALM_H
+
+#include "postgres.h"
+
+#include "datatype/timestamp.h"
+#include "device.h"
+#include "error_latch.h"
+#include "page_map.h"
+#include "storage/spin.h"
+
+typedef enum CalmMode
+{
+	CALM_MODE_OFF,    /* the server behaves as without the module */
+	CALM_MODE_SHADOW, /* pages are tracked, nothing is flushed */
+	CALM_MODE_ON,
+} CalmMode;
+
+/*
+ * Counters since the server was started.  In shadow mode those of flushing
+ * tell what would have been done.
+ */
+typedef struct CalmCounters
+{
+	pg_atomic_uint64 flushed_pages;        /* dirty pages written back by us */
+	pg_atomic_uint64 fsynced_pages;        /* dirty pages left to PostgreSQL's fsync */
+	pg_atomic_uint64 kernel_flushed_pages; /* found clean: the kernel was first */
+	pg_atomic_uint64 handed_pages;         /* made dense and left to the kernel flusher */
+	pg_atomic_uint64 bridged_pages;        /* clean pages written along */
+	pg_atomic_uint64 device_operations;    /* as the device counts them */
+	pg_atomic_uint64 written_bytes;        /* bridged pages included */
+	pg_atomic_uint64 suppressed_hints;     /* flush hints of the server dropped */
+} CalmCounters;
+
+typedef struct CalmShared
+{
+	ErrorLatch error_latch;
+	CalmCounters counters;
+	pg_atomic_uint64 in_flight_pages;  /* taken from the map, not confirmed */
+	pg_atomic_uint64 checkpoint_start; /* ckpt_start_t of the one under way */
+	pg_atomic_uint32 worker_pid;       /* 0: no worker */
+	slock_t lock;                      /* protects what follows */
+	DeviceCaps caps;
+	uint32 max_gap; /* gaps bridged at present, in blocks */
+	bool caps_known;
+	char degraded[160]; /* why less is done than mode says, or "" */
+} CalmShared;
+
+/* GUCs */
+extern int calm_mode;
+extern int calm_page_map_memory; /* kB */
+extern int calm_flush_age;       /* ms; 0: chosen from the kernel's settings */
+extern int calm_unflushed_limit; /* kB; 0: chosen likewise */
+extern int calm_max_in_flight;   /* kB */
+extern bool calm_bridge;
+
+/* Shared memory; NULL before it exists */
+extern CalmShared *calm_shared;
+extern PageMap *calm_page_map;
+
+/* Why the server runs as stock although the module is loaded, or NULL */
+extern const char *calm_interpose_failure;
+
+#endif /* PG_CALM_H */

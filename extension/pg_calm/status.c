@@ -1,0 +1,177 @@
+/*-------------------------------------------------------------------------
+ *
+ * status.c
+ *	  SQL functions behind the views pg_calm_status and pg_calm_regions.
+ *
+ * The columns are documented in the extension's script.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "compat.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "pg_calm.h"
+#include "utils/builtins.h"
+#include "utils/tuplestore.h"
+
+PG_FUNCTION_INFO_V1(pg_calm_status);
+PG_FUNCTION_INFO_V1(pg_calm_regions);
+
+static Datum counter_datum(pg_atomic_uint64 *counter);
+static const char *mode_name(void);
+static const char *worse_than_asked(const CalmShared *copy);
+
+static Datum
+counter_datum(pg_atomic_uint64 *counter)
+{
+	return Int64GetDatum((int64) pg_atomic_read_u64(counter));
+}
+
+static const char *
+mode_name(void)
+{
+	switch ((CalmMode) calm_mode)
+	{
+		case CALM_MODE_OFF:
+			return "off";
+		case CALM_MODE_SHADOW:
+			return "shadow";
+		case CALM_MODE_ON:
+			break;
+	}
+	return "on";
+}
+
+/* Why the module does less than its mode says, or NULL */
+static const char *
+worse_than_asked(const CalmShared *copy)
+{
+	if (calm_interpose_failure)
+		return calm_interpose_failure;
+	if (pg_atomic_read_u32(&calm_shared->worker_pid) == 0)
+		return "the writeback worker is not running";
+	return copy->degraded[0] ? copy->degraded : NULL;
+}
+
+Datum
+pg_calm_status(PG_FUNCTION_ARGS)
+{
+	CalmCounters *counters = &calm_shared->counters;
+	CalmShared *copy = palloc0(sizeof(CalmShared));
+	TupleDesc tupdesc;
+	Datum values[22];
+	bool nulls[22] = {false};
+	int column = 0;
+	int generation = page_map_new_generation(calm_page_map);
+	const char *degraded;
+
+	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+
+	SpinLockAcquire(&calm_shared->lock);
+	copy->caps = calm_shared->caps;
+	copy->max_gap = calm_shared->max_gap;
+	copy->caps_known = calm_shared->caps_known;
+	memcpy(copy->degraded, calm_shared->degraded, sizeof(copy->degraded));
+	SpinLockRelease(&calm_shared->lock);
+
+	values[column++] = CStringGetTextDatum(mode_name());
+	degraded = worse_than_asked(copy);
+	nulls[column] = degraded == NULL;
+	values[column++] = degraded ? CStringGetTextDatum(degraded) : (Datum) 0;
+
+	/* infinity is "not capped": null in SQL */
+	nulls[column] = !copy->caps_known || isinf(copy->caps.write_iops);
+	values[column] = nulls[column] ? (Datum) 0 : Int64GetDatum((int64) copy->caps.write_iops);
+	column++;
+	nulls[column] = !copy->caps_known || isinf(copy->caps.write_bytes);
+	values[column] = nulls[column] ? (Datum) 0 : Int64GetDatum((int64) copy->caps.write_bytes);
+	column++;
+	nulls[column] = !copy->caps_known;
+	values[column++] = Int32GetDatum((int32) copy->caps.io_size);
+	nulls[column] = !copy->caps_known;
+	values[column++] = CStringGetTextDatum(copy->caps.source);
+	values[column++] = Int32GetDatum((int32) copy->max_gap);
+
+	values[column++] = Int64GetDatum((int64) page_map_unflushed(calm_page_map, 1 - generation));
+	values[column++] = Int64GetDatum((int64) page_map_unflushed(calm_page_map, generation));
+	values[column++] = counter_datum(&calm_shared->in_flight_pages);
+	values[column++] = counter_datum(&counters->flushed_pages);
+	values[column++] = counter_datum(&counters->fsynced_pages);
+	values[column++] = counter_datum(&counters->handed_pages);
+	values[column++] = counter_datum(&counters->kernel_flushed_pages);
+	values[column++] = counter_datum(&counters->bridged_pages);
+	values[column++] = counter_datum(&counters->device_operations);
+	values[column++] = counter_datum(&counters->written_bytes);
+	values[column++] = counter_datum(&counters->suppressed_hints);
+	values[column++] = counter_datum(&calm_page_map->full_regions);
+	values[column++] = counter_datum(&calm_page_map->full_files);
+	values[column++] = counter_datum(&calm_shared->error_latch.errors);
+	nulls[column] = pg_atomic_read_u32(&calm_shared->worker_pid) == 0;
+	values[column++] = Int32GetDatum((int32) pg_atomic_read_u32(&calm_shared->worker_pid));
+	Assert(column == lengthof(values));
+
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), values, nulls)));
+}
+
+Datum
+pg_calm_regions(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	uint32 high = pg_atomic_read_u32(&calm_page_map->files_high);
+	int generation = page_map_new_generation(calm_page_map);
+	uint64 now = page_map_now_ms();
+
+	InitMaterializedSRF(fcinfo, 0);
+
+	for (uint32 f = 0; f < high; f++)
+	{
+		PageMapFile *file = page_map_file(calm_page_map, f);
+		uint32 incarnation = pg_atomic_read_u32(&file->incarnation);
+		char path[PAGE_MAP_PATH_MAX];
+
+		CHECK_FOR_INTERRUPTS();
+		if ((incarnation & 1) == 0)
+			continue;
+		strlcpy(path, file->path, sizeof(path));
+
+		for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
+		{
+			uint32 slot = pg_atomic_read_u32(&file->region[number]);
+			bool whole = (pg_atomic_read_u64(&file->whole[number / 64]) >> (number % 64)) & 1;
+			Datum values[6];
+			bool nulls[6] = {false};
+			uint64 since = 0;
+			int32 old_pages = 0;
+			int32 new_pages = 0;
+
+			if (slot != 0)
+			{
+				PageMapRegion *region = page_map_region(calm_page_map, slot - 1);
+
+				old_pages = (int32) pg_atomic_read_u32(&region->count[1 - generation]);
+				new_pages = (int32) pg_atomic_read_u32(&region->count[generation]);
+				since = pg_atomic_read_u64(&region->since);
+			}
+			if (old_pages <= 0 && new_pages <= 0 && !whole)
+				continue;
+			/* the entry may have come to stand for another file meanwhile */
+			if (pg_atomic_read_u32(&file->incarnation) != incarnation)
+				break;
+
+			values[0] = CStringGetTextDatum(path);
+			values[1] = Int32GetDatum((int32) (number * PAGE_MAP_REGION_BLOCKS));
+			values[2] = Int32GetDatum(Max(old_pages, 0));
+			values[3] = Int32GetDatum(Max(new_pages, 0));
+			values[4] = BoolGetDatum(whole);
+			nulls[5] = since == 0;
+			values[5] = Float8GetDatum(since == 0 || now < since ? 0 : (now - since) / 1000.0);
+			tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		}
+	}
+	return (Datum) 0;
+}

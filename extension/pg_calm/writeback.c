@@ -1,0 +1,437 @@
+/*-------------------------------------------------------------------------
+ *
+ * writeback.c
+ *	  The background worker that writes marked pages back.
+ *
+ * Pages are left to accumulate, since a page that is written twice before it
+ * is flushed saves a write, and neighbours that get dirty save an operation.
+ * A region is written back when
+ * - the checkpointer has passed it,
+ * - its oldest page reaches pg_calm.flush_age,
+ * - or more is unflushed than pg_calm.unflushed_limit, or than keeps the
+ *	 kernel's own count of dirty memory clear of its background threshold;
+ * those that free most pages per second of device time first.
+ *
+ * Which gaps are bridged: all regions' gaps are counted by length, and the
+ * threshold is the one at which max(operations / IOPS, bytes / bandwidth) of
+ * the whole is least.
+ *
+ * The worker has no database connection.  It is started with the postmaster,
+ * so that recovery is covered as well, and restarted if it ends.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/xlog.h"
+#include "compat.h"
+#include "flush.h"
+#include "flusher_guard.h"
+#include "kernel_flusher.h"
+#include "pg_calm.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/bgwriter.h"
+#include "postmaster/interrupt.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "tcop/tcopprot.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/ps_status.h"
+#include "writeback.h"
+
+/* Milliseconds between looks at: caps and sysctls; memory and map; the device */
+#define SETTINGS_INTERVAL_MS 3000
+#define STATE_INTERVAL_MS 250
+#define BUSY_INTERVAL_MS 1
+#define IDLE_INTERVAL_MS 100
+
+/* Regions looked at closely in one pass over the map */
+#define MAX_CANDIDATES 4096
+
+/* Seconds of device time that may be in flight */
+#define IN_FLIGHT_SECONDS 0.02
+
+typedef struct Candidate
+{
+	uint32 file;
+	uint32 incarnation;
+	uint32 number;
+	uint32 pages;
+	uint64 since;
+	bool window;
+	double pages_per_second; /* pages freed per second of device time */
+} Candidate;
+
+static Candidate *candidates = NULL;
+static int candidate_count = 0;
+static int candidate_next = 0;
+static uint32 scan_start = 0; /* file to begin the next pass with */
+
+static KernelFlusher flusher;
+static uint64 next_settings_ms = 0;
+static uint64 next_state_ms = 0;
+
+static void read_settings(void);
+static void publish_degraded(void);
+static void worker_exit(int code, Datum argument);
+static uint64 unflushed_pages(void);
+static uint64 flush_age_ms(void);
+static uint64 unflushed_limit_bytes(void);
+static void peek_region(PageMapRegion *region, PageMapBits *bits);
+static void choose_gap(const BridgeGaps *gaps);
+static void collect_candidates(uint64 now_ms);
+static int compare_candidates(const void *a, const void *b);
+static bool start_next_region(uint64 now_ms);
+static bool work(uint64 now_ms);
+
+void
+writeback_register_worker(void)
+{
+	BackgroundWorker worker;
+
+	memset(&worker, 0, sizeof(worker));
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS;
+	worker.bgw_start_time = BgWorkerStart_PostmasterStart;
+	worker.bgw_restart_time = 5;
+	strlcpy(worker.bgw_library_name, "pg_calm", sizeof(worker.bgw_library_name));
+	strlcpy(worker.bgw_function_name, "pg_calm_writeback_main", sizeof(worker.bgw_function_name));
+	strlcpy(worker.bgw_name, "pg_calm writeback worker", sizeof(worker.bgw_name));
+	strlcpy(worker.bgw_type, "pg_calm writeback worker", sizeof(worker.bgw_type));
+	RegisterBackgroundWorker(&worker);
+}
+
+static void
+worker_exit(int code, Datum argument)
+{
+	pg_atomic_write_u32(&calm_shared->worker_pid, 0);
+	/* what was in flight is PostgreSQL's to fsync, as ever */
+	pg_atomic_write_u64(&calm_shared->in_flight_pages, 0);
+}
+
+/* Why less is done than the settings ask for, where the view shows it */
+static void
+publish_degraded(void)
+{
+	static char logged[sizeof(calm_shared->degraded)] = "";
+	char reason[sizeof(calm_shared->degraded)] = "";
+	const char *refusal = bridge_refusal();
+
+	if (refusal)
+		snprintf(reason, sizeof(reason), "gaps are not bridged: %s", refusal);
+	else if (pg_atomic_read_u64(&calm_page_map->full_files) > 0)
+		snprintf(reason, sizeof(reason),
+		         "pg_calm.page_map_memory is too small: some files are not tracked");
+	else if (pg_atomic_read_u64(&calm_page_map->full_regions) > 0)
+		snprintf(reason, sizeof(reason),
+		         "pg_calm.page_map_memory is too small: some regions count as wholly dirty");
+
+	SpinLockAcquire(&calm_shared->lock);
+	memcpy(calm_shared->degraded, reason, sizeof(reason));
+	SpinLockRelease(&calm_shared->lock);
+
+	if (reason[0] && strcmp(reason, logged) != 0)
+		ereport(LOG, (errmsg("pg_calm: %s", reason)));
+	memcpy(logged, reason, sizeof(reason));
+}
+
+/* Caps and sysctls: an administrator may change them at any time */
+static void
+read_settings(void)
+{
+	DeviceCaps caps;
+	double bytes;
+	double operations;
+
+	device_read_caps(&caps);
+	kernel_flusher_read_settings(&flusher);
+	flush_policy.caps = caps;
+	flush_policy.dry_run = calm_mode != CALM_MODE_ON;
+
+	operations = caps.write_iops * IN_FLIGHT_SECONDS;
+	flush_policy.max_operations = isinf(operations) ? UINT32_MAX : Max((uint32) operations, 4);
+	bytes = caps.write_bytes * IN_FLIGHT_SECONDS;
+	flush_policy.max_bytes = Min(isinf(bytes) ? (double) UINT32_MAX : Max(bytes, 256.0 * 1024),
+	                             calm_max_in_flight * 1024.0);
+
+	SpinLockAcquire(&calm_shared->lock);
+	calm_shared->caps = caps;
+	calm_shared->caps_known = true;
+	SpinLockRelease(&calm_shared->lock);
+	publish_degraded();
+}
+
+static uint64
+unflushed_pages(void)
+{
+	return page_map_unflushed(calm_page_map, 0) + page_map_unflushed(calm_page_map, 1);
+}
+
+/*
+ * How long a page may wait.  By default half of the time between checkpoints
+ * (all must be written by the end of each), and no longer than the kernel
+ * waits.
+ */
+static uint64
+flush_age_ms(void)
+{
+	uint64 age;
+
+	if (calm_flush_age > 0)
+		return calm_flush_age;
+	age = (uint64) CheckPointTimeout * 1000 / 2;
+	if (flusher.expire_ms > 0)
+		age = Min(age, flusher.expire_ms);
+	return age;
+}
+
+static uint64
+unflushed_limit_bytes(void)
+{
+	if (calm_unflushed_limit > 0)
+		return (uint64) calm_unflushed_limit * 1024;
+	return flusher.background_bytes / 16;
+}
+
+/* What is marked in a region now, both generations, without taking it */
+static void
+peek_region(PageMapRegion *region, PageMapBits *bits)
+{
+	for (int i = 0; i < PAGE_MAP_REGION_WORDS; i++)
+		bits->word[i] =
+			pg_atomic_read_u64(&region->dirty[0][i]) | pg_atomic_read_u64(&region->dirty[1][i]);
+}
+
+/*
+ * The gap threshold that costs the device least.  Bridging longer gaps saves
+ * operations and costs bytes; no gap is worth more than device_max_gap.
+ */
+static void
+choose_gap(const BridgeGaps *gaps)
+{
+	const DeviceCaps *caps = &flush_policy.caps;
+	uint32 limit = Min(device_max_gap(caps), BRIDGE_MAX_GAP);
+	double operations = gaps->runs;
+	double bytes = (double) gaps->dirty_blocks * BLCKSZ;
+	double least = device_seconds(caps, operations, bytes);
+	uint32 chosen = 0;
+
+	for (uint32 gap = 1; gap <= limit; gap++)
+	{
+		double seconds;
+
+		operations -= gaps->gaps[gap];
+		bytes += (double) gaps->gaps[gap] * gap * BLCKSZ;
+		/* long runs count once for each io_size */
+		seconds = device_seconds(caps, Max(operations, bytes / caps->io_size), bytes);
+		if (seconds <= least)
+		{
+			least = seconds;
+			chosen = gap;
+		}
+	}
+	flush_policy.max_gap = chosen;
+	SpinLockAcquire(&calm_shared->lock);
+	calm_shared->max_gap = chosen;
+	SpinLockRelease(&calm_shared->lock);
+}
+
+static int
+compare_candidates(const void *a, const void *b)
+{
+	const Candidate *left = a;
+	const Candidate *right = b;
+
+	if (left->window != right->window)
+		return left->window ? -1 : 1;
+	if (left->pages_per_second != right->pages_per_second)
+		return left->pages_per_second > right->pages_per_second ? -1 : 1;
+	return 0;
+}
+
+/*
+ * Look at the regions with marked pages: count their gaps, choose the
+ * threshold, and order them by what flushing them frees.  A map with more of
+ * them than MAX_CANDIDATES is looked at in turns.
+ */
+static void
+collect_candidates(uint64 now_ms)
+{
+	static BridgeRun runs[BRIDGE_MAX_RUNS];
+	BridgeGaps gaps;
+	uint32 high = pg_atomic_read_u32(&calm_page_map->files_high);
+
+	if (candidates == NULL)
+		candidates = MemoryContextAlloc(TopMemoryContext, MAX_CANDIDATES * sizeof(Candidate));
+	candidate_count = 0;
+	candidate_next = 0;
+	memset(&gaps, 0, sizeof(gaps));
+
+	for (uint32 i = 0; i < high && candidate_count < MAX_CANDIDATES; i++)
+	{
+		uint32 f = (scan_start + i) % high;
+		PageMapFile *file = page_map_file(calm_page_map, f);
+		uint32 incarnation = pg_atomic_read_u32(&file->incarnation);
+
+		if ((incarnation & 1) == 0 || flusher_guard_holds(f))
+			continue;
+		for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
+		{
+			uint32 slot = pg_atomic_read_u32(&file->region[number]);
+			bool whole = (pg_atomic_read_u64(&file->whole[number / 64]) >> (number % 64)) & 1;
+			Candidate *candidate;
+			PageMapBits bits;
+
+			if (candidate_count >= MAX_CANDIDATES)
+			{
+				scan_start = f;
+				break;
+			}
+			if (slot == 0 && !whole)
+				continue;
+			candidate = &candidates[candidate_count];
+			if (whole)
+			{
+				candidate->pages = PAGE_MAP_REGION_BLOCKS;
+				candidate->since = 1; /* no record: treat as old */
+				candidate->window = false;
+				candidate->pages_per_second = INFINITY;
+			}
+			else
+			{
+				PageMapRegion *region = page_map_region(calm_page_map, slot - 1);
+				double bytes = 0;
+				double operations = 0;
+				double seconds;
+				int nruns;
+
+				candidate->pages = page_map_region_count(region);
+				if (candidate->pages == 0)
+					continue;
+				candidate->since = pg_atomic_read_u64(&region->since);
+				candidate->window =
+					(pg_atomic_read_u32(&region->flags) & PAGE_MAP_REGION_WINDOW) != 0;
+				peek_region(region, &bits);
+				bridge_count_gaps(&bits, &gaps);
+				/* the real plan knows what may be bridged; this one assumes all */
+				{
+					static const PageMapBits all = {
+						{~UINT64CONST(0), ~UINT64CONST(0), ~UINT64CONST(0), ~UINT64CONST(0),
+					     ~UINT64CONST(0), ~UINT64CONST(0), ~UINT64CONST(0), ~UINT64CONST(0),
+					     ~UINT64CONST(0), ~UINT64CONST(0), ~UINT64CONST(0), ~UINT64CONST(0),
+					     ~UINT64CONST(0), ~UINT64CONST(0), ~UINT64CONST(0), ~UINT64CONST(0)}};
+
+					nruns = bridge_plan(&bits, &all, flush_policy.max_gap, runs);
+				}
+				for (int r = 0; r < nruns; r++)
+				{
+					bytes += (double) runs[r].blocks * BLCKSZ;
+					operations +=
+						device_operations(&flush_policy.caps, (uint64) runs[r].blocks * BLCKSZ);
+				}
+				seconds = device_seconds(&flush_policy.caps, operations, bytes);
+				candidate->pages_per_second = candidate->pages / Max(seconds, 1e-9);
+			}
+			candidate->file = f;
+			candidate->incarnation = incarnation;
+			candidate->number = number;
+			candidate_count++;
+		}
+	}
+	choose_gap(&gaps);
+	qsort(candidates, candidate_count, sizeof(Candidate), compare_candidates);
+}
+
+/* Start on the best region that has to be flushed now; false if none has */
+static bool
+start_next_region(uint64 now_ms)
+{
+	uint64 age = flush_age_ms();
+	uint64 limit = unflushed_limit_bytes();
+	bool too_much = unflushed_pages() * BLCKSZ > limit ||
+	                (flusher.background_bytes != PG_UINT64_MAX &&
+	                 flusher.dirty_bytes > flusher.background_bytes / 10 * 8);
+
+	while (candidate_next < candidate_count)
+	{
+		Candidate *candidate = &candidates[candidate_next++];
+		bool old = candidate->since != 0 && now_ms - candidate->since >= age;
+
+		if (!candidate->window && !old && !too_much)
+			continue;
+		if (flush_start_region(candidate->file, candidate->incarnation, candidate->number))
+			return true;
+	}
+	return false;
+}
+
+/* One step; true if there is more to do at once */
+static bool
+work(uint64 now_ms)
+{
+	if (now_ms >= next_settings_ms)
+	{
+		read_settings();
+		next_settings_ms = now_ms + SETTINGS_INTERVAL_MS;
+	}
+	if (now_ms >= next_state_ms)
+	{
+		kernel_flusher_read_state(&flusher);
+		if (calm_page_map->free_region == 0 || calm_page_map->free_file == 0)
+			(void) page_map_reclaim(calm_page_map);
+		if (calm_mode != CALM_MODE_OFF)
+		{
+			flusher_guard_tick(&flusher, now_ms);
+			if (!flush_busy())
+				collect_candidates(now_ms);
+		}
+		flush_close_idle();
+		next_state_ms = now_ms + STATE_INTERVAL_MS;
+	}
+
+	/* what is under way is finished in any mode */
+	if (!flush_advance())
+		return true;
+	if (calm_mode == CALM_MODE_OFF)
+		return false;
+	return start_next_region(now_ms);
+}
+
+void
+pg_calm_writeback_main(Datum argument)
+{
+	uint32 wait_event = CALM_WAIT_EVENT("PgCalmWriteback");
+
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, die);
+	BackgroundWorkerUnblockSignals();
+
+	on_shmem_exit(worker_exit, (Datum) 0);
+	pg_atomic_write_u32(&calm_shared->worker_pid, (uint32) MyProcPid);
+
+	for (;;)
+	{
+		bool busy;
+
+		CHECK_FOR_INTERRUPTS();
+		if (ConfigReloadPending)
+		{
+			ConfigReloadPending = false;
+			ProcessConfigFile(PGC_SIGHUP);
+			next_settings_ms = 0;
+		}
+
+		busy = work(page_map_now_ms());
+		if (busy && !flush_in_flight())
+			continue; /* nothing to wait for */
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+		                 busy || flush_in_flight() ? BUSY_INTERVAL_MS :
+		                 unflushed_pages() > 0     ? IDLE_INTERVAL_MS / 10 :
+		                                             IDLE_INTERVAL_MS,
+		                 wait_event);
+		ResetLatch(MyLatch);
+	}
+}
