@@ -225,11 +225,12 @@ written_blocks(int fd, off_t offset, size_t length, PageMapBits *written)
 
 /*
  * Which blocks of a region may be re-dirtied: resident, and in an extent
- * that is overwritten in place.  Dirty blocks are always allowed.
+ * that is overwritten in place.  Dirty blocks are always allowed.  absent gets
+ * the blocks that lack only residence.
  */
 void
 bridge_allowed(int fd, off_t offset, void *mapping, size_t length, const PageMapBits *dirty,
-               PageMapBits *allowed)
+               PageMapBits *allowed, PageMapBits *absent)
 {
 	static unsigned char resident[PAGE_MAP_REGION_BLOCKS * (BLCKSZ / 1024)];
 	size_t page_size = sysconf(_SC_PAGESIZE);
@@ -237,6 +238,7 @@ bridge_allowed(int fd, off_t offset, void *mapping, size_t length, const PageMap
 	PageMapBits written;
 
 	*allowed = *dirty;
+	memset(absent, 0, sizeof(*absent));
 	if (page_size > BLCKSZ || length / page_size > sizeof(resident))
 		return;
 	if (mincore(mapping, length, resident) != 0)
@@ -245,13 +247,31 @@ bridge_allowed(int fd, off_t offset, void *mapping, size_t length, const PageMap
 		return;
 	for (uint32 b = 0; b < length / BLCKSZ; b++)
 	{
-		bool ok = bits_test(&written, b);
+		bool here = true;
 
-		for (size_t p = 0; ok && p < pages_per_block; p++)
-			ok = (resident[b * pages_per_block + p] & 1) != 0;
-		if (ok)
-			bits_set(allowed, b);
+		if (!bits_test(&written, b) || bits_test(dirty, b))
+			continue;
+		for (size_t p = 0; here && p < pages_per_block; p++)
+			here = (resident[b * pages_per_block + p] & 1) != 0;
+		bits_set(here ? allowed : absent, b);
 	}
+}
+
+/* Whether a gap that is short enough can't be bridged for absent blocks */
+bool
+bridge_wants(const PageMapBits *dirty, const PageMapBits *absent, uint32 max_gap)
+{
+	uint32 previous = next_block(dirty, 0);
+	uint32 block = next_block(dirty, previous + 1);
+
+	while (block < PAGE_MAP_REGION_BLOCKS)
+	{
+		if (block - previous - 1 <= max_gap && next_block(absent, previous) < block)
+			return true;
+		previous = block;
+		block = next_block(dirty, block + 1);
+	}
+	return false;
 }
 
 /*

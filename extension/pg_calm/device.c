@@ -55,6 +55,7 @@ typedef struct CgroupLimits
 	double write_bytes;
 	char iops_source[96];
 	char bytes_source[96];
+	bool reads_limited;
 } CgroupLimits;
 
 static FILE *open_host_file(const char *path);
@@ -63,7 +64,7 @@ static void find_devices(DeviceSet *set);
 static void limit_iops(CgroupLimits *limits, double value, const char *source);
 static void limit_bytes(CgroupLimits *limits, double value, const char *source);
 static void read_v1_file(const DeviceSet *set, CgroupLimits *limits, const char *mount,
-                         const char *group, bool iops);
+                         const char *group, bool writes, bool iops);
 static void
 read_v2_file(const DeviceSet *set, CgroupLimits *limits, const char *mount, const char *group);
 static void read_group(const DeviceSet *set, CgroupLimits *limits, bool v2, const char *mount,
@@ -180,15 +181,15 @@ limit_bytes(CgroupLimits *limits, double value, const char *source)
 /* Lines "major:minor value" */
 static void
 read_v1_file(const DeviceSet *set, CgroupLimits *limits, const char *mount, const char *group,
-             bool iops)
+             bool writes, bool iops)
 {
 	char path[MAXPGPATH];
 	char source[96];
 	char line[128];
 	FILE *file;
 
-	snprintf(path, sizeof(path), "%s%s/blkio.throttle.write_%s_device", mount, group,
-	         iops ? "iops" : "bps");
+	snprintf(path, sizeof(path), "%s%s/blkio.throttle.%s_%s_device", mount, group,
+	         writes ? "write" : "read", iops ? "iops" : "bps");
 	file = open_host_file(path);
 	if (file == NULL)
 		return;
@@ -205,7 +206,9 @@ read_v1_file(const DeviceSet *set, CgroupLimits *limits, const char *mount, cons
 		{
 			if (set->major[i] != major || set->minor[i] != minor)
 				continue;
-			if (iops)
+			if (!writes)
+				limits->reads_limited = true;
+			else if (iops)
 				limit_iops(limits, value, source);
 			else
 				limit_bytes(limits, value, source);
@@ -247,6 +250,10 @@ read_v2_file(const DeviceSet *set, CgroupLimits *limits, const char *mount, cons
 				limit_iops(limits, strtod(found + strlen("wiops="), NULL), source);
 			if ((found = strstr(line + offset, "wbps=")) != NULL)
 				limit_bytes(limits, strtod(found + strlen("wbps="), NULL), source);
+			if (((found = strstr(line + offset, "riops=")) != NULL &&
+			     strtod(found + 6, NULL) > 0) ||
+			    ((found = strstr(line + offset, "rbps=")) != NULL && strtod(found + 5, NULL) > 0))
+				limits->reads_limited = true;
 		}
 	}
 	fclose(file);
@@ -260,8 +267,10 @@ read_group(const DeviceSet *set, CgroupLimits *limits, bool v2, const char *moun
 		read_v2_file(set, limits, mount, group);
 	else
 	{
-		read_v1_file(set, limits, mount, group, true);
-		read_v1_file(set, limits, mount, group, false);
+		read_v1_file(set, limits, mount, group, true, true);
+		read_v1_file(set, limits, mount, group, true, false);
+		read_v1_file(set, limits, mount, group, false, true);
+		read_v1_file(set, limits, mount, group, false, false);
 	}
 }
 
@@ -423,6 +432,9 @@ device_read_caps(DeviceCaps *caps)
 		limits.write_bytes = calm_write_bandwidth > 0 ? calm_write_bandwidth * 1024.0 : INFINITY;
 		strlcpy(limits.bytes_source, "pg_calm.write_bandwidth", sizeof(limits.bytes_source));
 	}
+	/* caps that the settings name are a volume's, which count reads as well */
+	caps->reads_are_free =
+		!limits.reads_limited && calm_write_iops <= 0 && calm_write_bandwidth <= 0;
 	caps->write_iops = limits.write_iops;
 	caps->write_bytes = limits.write_bytes;
 	snprintf(caps->source, sizeof(caps->source),

@@ -18,10 +18,11 @@
  */
 typedef struct DeviceCaps
 {
-	double write_iops;  /* write operations */
-	double write_bytes; /* bytes written */
-	uint32 io_size;     /* bytes that count as one operation at most */
-	char source[256];   /* where each figure came from, for people */
+	double write_iops;   /* write operations */
+	double write_bytes;  /* bytes written */
+	uint32 io_size;      /* bytes that count as one operation at most */
+	bool reads_are_free; /* no cap counts reads, as far as we can know */
+	char source[256];    /* where each figure came from, for people */
 } DeviceCaps;
 
 /* GUCs: 0 stands for "detect", -1 for "unlimited" */

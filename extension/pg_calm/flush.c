@@ -43,6 +43,12 @@
 /* Longest stretch that is started by one call, so that interrupts are seen */
 #define CHUNK_BLOCKS (4 * 1024 * 1024 / BLCKSZ)
 
+/* Longest wait for absent blocks of a region to be read */
+#define PREFETCH_MS 200
+
+/* Read at a time: the default read-ahead of 128 kB */
+#define PREFETCH_BLOCKS 16
+
 #define MAX_IN_FLIGHT 1024
 #define MAX_OPEN_FILES 16
 
@@ -89,6 +95,8 @@ typedef struct RegionJob
 	size_t length;
 	void *mapping; /* NULL: not bridged */
 	PageMapBits dirty;
+	bool planned;          /* runs[] is filled */
+	uint64 prefetch_until; /* reading absent blocks; when to stop waiting for them */
 	int nruns;
 	int next_run;
 	uint32 run_done; /* blocks of the next run already started */
@@ -116,6 +124,8 @@ static size_t region_length(int fd, off_t offset);
 static void *map_region(int fd, off_t offset, size_t length);
 static void
 make_dense(int fd, off_t offset, bool bridge, const PageMapBits *taken, PageMapBits *filled);
+static void prefetch(int fd, off_t offset, const PageMapBits *absent);
+static bool plan_region(void);
 static void confirm(bool wait);
 static void start_run(uint32 first, uint32 blocks, uint32 pages, uint32 bridged);
 static void count(pg_atomic_uint64 *counter, uint64 value);
@@ -328,7 +338,6 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 	PageMapFile *file = page_map_file(calm_page_map, file_index);
 	CalmCounters *counters = &calm_shared->counters;
 	OpenFile *open;
-	PageMapBits allowed;
 	struct calm_cachestat state;
 	uint32 pages;
 
@@ -362,21 +371,77 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 			return false;
 	}
 
+	/* pages past the end of a truncated file were taken, but are nobody's */
+	pages = 0;
+	for (int i = 0; i < PAGE_MAP_REGION_WORDS; i++)
+		pages += pg_popcount64(job.dirty.word[i]);
+	if (pages == 0)
+		return false;
+
 	/* the mapping is for looking only in a dry run: nothing gets populated */
 	job.mapping = open->bridge ? map_region(open->fd, job.offset, job.length) : NULL;
-	allowed = job.dirty;
-	if (job.mapping)
-		bridge_allowed(open->fd, job.offset, job.mapping, job.length, &job.dirty, &allowed);
-	job.nruns = bridge_plan(&job.dirty, &allowed, flush_policy.max_gap, job.runs);
+	job.planned = false;
+	job.prefetch_until = 0;
 	job.next_run = 0;
 	job.run_done = 0;
 	job.open = open;
 	open->references++;
 	count(&calm_shared->in_flight_pages, pages);
-	/* truncated ones leave at once */
-	for (int r = 0; r < job.nruns; r++)
-		pages -= job.runs[r].dirty;
-	pg_atomic_fetch_sub_u64(&calm_shared->in_flight_pages, pages);
+	return true;
+}
+
+/*
+ * Start to read the absent blocks of a region.  In pieces, because one call
+ * reads no more than the device's read-ahead (mm/readahead.c,
+ * force_page_cache_ra).
+ */
+static void
+prefetch(int fd, off_t offset, const PageMapBits *absent)
+{
+	for (uint32 b = 0; b < PAGE_MAP_REGION_BLOCKS; b += PREFETCH_BLOCKS)
+	{
+		bool any = false;
+
+		for (uint32 i = b; i < b + PREFETCH_BLOCKS && !any; i++)
+			any = bits_test(absent, i);
+		if (any)
+			(void) posix_fadvise(fd, offset + (off_t) b * BLCKSZ, PREFETCH_BLOCKS * BLCKSZ,
+			                     POSIX_FADV_WILLNEED);
+	}
+}
+
+/*
+ * Join the dirty blocks of the region into runs.  Where gaps could be bridged
+ * if they were in the page cache, and reading is free, they are read first:
+ * false until that is done.  With large shared_buffers the page cache holds
+ * few of the pages that the server has, so this is the common case there.
+ */
+static bool
+plan_region(void)
+{
+	PageMapBits allowed = job.dirty;
+	PageMapBits absent;
+
+	if (job.mapping)
+	{
+		uint64 now = page_map_now_ms();
+
+		bridge_allowed(job.open->fd, job.offset, job.mapping, job.length, &job.dirty, &allowed,
+		               &absent);
+		if (flush_policy.prefetch && !flush_policy.dry_run &&
+		    bridge_wants(&job.dirty, &absent, flush_policy.max_gap))
+		{
+			if (job.prefetch_until == 0)
+			{
+				prefetch(job.open->fd, job.offset, &absent);
+				job.prefetch_until = now + PREFETCH_MS;
+			}
+			if (now < job.prefetch_until)
+				return false;
+		}
+	}
+	job.nruns = bridge_plan(&job.dirty, &allowed, flush_policy.max_gap, job.runs);
+	job.planned = true;
 	return true;
 }
 
@@ -493,6 +558,8 @@ flush_advance(void)
 		BridgeRun part;
 		uint32 bridged = 0;
 
+		if (!job.planned && !plan_region())
+			return false;
 		if (job.next_run >= job.nruns)
 		{
 			if (job.mapping)
@@ -546,6 +613,7 @@ make_dense(int fd, off_t offset, bool bridge, const PageMapBits *taken, PageMapB
 {
 	static BridgeRun runs[BRIDGE_MAX_RUNS];
 	PageMapBits allowed;
+	PageMapBits absent;
 	size_t length = region_length(fd, offset);
 	void *mapping;
 	int nruns;
@@ -560,7 +628,7 @@ make_dense(int fd, off_t offset, bool bridge, const PageMapBits *taken, PageMapB
 	mapping = bridge ? map_region(fd, offset, length) : NULL;
 	allowed = *filled;
 	if (mapping)
-		bridge_allowed(fd, offset, mapping, length, filled, &allowed);
+		bridge_allowed(fd, offset, mapping, length, filled, &allowed, &absent);
 	nruns = bridge_plan(filled, &allowed, flush_policy.max_gap, runs);
 	for (int r = 0; r < nruns; r++)
 	{

@@ -35,6 +35,7 @@ int calm_flush_age = 0;
 int calm_unflushed_limit = 0;
 int calm_max_in_flight = 2 * 1024;
 bool calm_bridge = true;
+int calm_prefetch = CALM_PREFETCH_AUTO;
 
 CalmShared *calm_shared = NULL;
 PageMap *calm_page_map = NULL;
@@ -47,6 +48,11 @@ static const struct config_enum_entry mode_options[] = {{"off", CALM_MODE_OFF, f
                                                         {"shadow", CALM_MODE_SHADOW, false},
                                                         {"on", CALM_MODE_ON, false},
                                                         {NULL, 0, false}};
+
+static const struct config_enum_entry prefetch_options[] = {{"off", CALM_PREFETCH_OFF, false},
+                                                            {"auto", CALM_PREFETCH_AUTO, false},
+                                                            {"on", CALM_PREFETCH_ON, false},
+                                                            {NULL, 0, false}};
 
 static void define_settings(void);
 static void request_shared_memory(void);
@@ -109,6 +115,12 @@ define_settings(void)
 		"pg_calm.bridge",
 		"Whether clean pages between dirty ones are written along to save operations.", NULL,
 		&calm_bridge, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable(
+		"pg_calm.bridge_prefetch",
+		"Whether clean pages that are not in the page cache are read in order to be written along.",
+		"\"auto\" reads them if a cgroup caps the device's writes and none its reads; volumes whose "
+		"cap counts both gain nothing.",
+		&calm_prefetch, CALM_PREFETCH_AUTO, prefetch_options, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomStringVariable(
 		"pg_calm.host_root", "Directory below which /proc and /sys are read.",
 		"For tests of the module.", &calm_host_root, "", PGC_SIGHUP,

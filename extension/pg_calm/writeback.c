@@ -12,9 +12,8 @@
  *	 kernel's own count of dirty memory clear of its background threshold;
  * those that free most pages per second of device time first.
  *
- * Which gaps are bridged: all regions' gaps are counted by length, and the
- * threshold is the one at which max(operations / IOPS, bytes / bandwidth) of
- * the whole is least.
+ * Which gaps are bridged is chosen from the lengths of all regions' gaps: see
+ * choose_gap.
  *
  * The worker has no database connection.  It is started with the postmaster,
  * so that recovery is covered as well, and restarted if it ends.
@@ -82,7 +81,8 @@ static uint64 unflushed_pages(void);
 static uint64 flush_age_ms(void);
 static uint64 unflushed_limit_bytes(void);
 static void peek_region(PageMapRegion *region, PageMapBits *bits);
-static void choose_gap(const BridgeGaps *gaps);
+static bool too_much_unflushed(void);
+static void choose_gap(const BridgeGaps *gaps, bool behind);
 static void collect_candidates(uint64 now_ms);
 static int compare_candidates(const void *a, const void *b);
 static bool start_next_region(uint64 now_ms);
@@ -150,6 +150,8 @@ read_settings(void)
 	kernel_flusher_read_settings(&flusher);
 	flush_policy.caps = caps;
 	flush_policy.dry_run = calm_mode != CALM_MODE_ON;
+	flush_policy.prefetch = calm_prefetch == CALM_PREFETCH_ON ||
+	                        (calm_prefetch == CALM_PREFETCH_AUTO && caps.reads_are_free);
 
 	operations = caps.write_iops * IN_FLIGHT_SECONDS;
 	flush_policy.max_operations = isinf(operations) ? UINT32_MAX : Max((uint32) operations, 4);
@@ -196,6 +198,15 @@ unflushed_limit_bytes(void)
 	return flusher.background_bytes / 16;
 }
 
+/* Whether flushing is due by amount, ours or that of the whole host */
+static bool
+too_much_unflushed(void)
+{
+	return unflushed_pages() * BLCKSZ > unflushed_limit_bytes() ||
+	       (flusher.background_bytes != PG_UINT64_MAX &&
+	        flusher.dirty_bytes > flusher.background_bytes / 10 * 8);
+}
+
 /* What is marked in a region now, both generations, without taking it */
 static void
 peek_region(PageMapRegion *region, PageMapBits *bits)
@@ -206,31 +217,41 @@ peek_region(PageMapRegion *region, PageMapBits *bits)
 }
 
 /*
- * The gap threshold that costs the device least.  Bridging longer gaps saves
- * operations and costs bytes; no gap is worth more than device_max_gap.
+ * The gap threshold that costs the device least.
+ *
+ * With time to spare, operations and bytes are both worth saving, and a gap is
+ * bridged if that takes less of the one budget than it saves of the other:
+ * device_max_gap.  When we are behind, only the time until all is written
+ * counts, which is that of the budget that runs out first: then the threshold
+ * is the one at which max(operations / IOPS, bytes / bandwidth) is least.
  */
 static void
-choose_gap(const BridgeGaps *gaps)
+choose_gap(const BridgeGaps *gaps, bool behind)
 {
 	const DeviceCaps *caps = &flush_policy.caps;
 	uint32 limit = Min(device_max_gap(caps), BRIDGE_MAX_GAP);
-	double operations = gaps->runs;
-	double bytes = (double) gaps->dirty_blocks * BLCKSZ;
-	double least = device_seconds(caps, operations, bytes);
-	uint32 chosen = 0;
+	uint32 chosen = limit;
 
-	for (uint32 gap = 1; gap <= limit; gap++)
+	if (behind)
 	{
-		double seconds;
+		double operations = gaps->runs;
+		double bytes = (double) gaps->dirty_blocks * BLCKSZ;
+		double least = device_seconds(caps, operations, bytes);
 
-		operations -= gaps->gaps[gap];
-		bytes += (double) gaps->gaps[gap] * gap * BLCKSZ;
-		/* long runs count once for each io_size */
-		seconds = device_seconds(caps, Max(operations, bytes / caps->io_size), bytes);
-		if (seconds <= least)
+		chosen = 0;
+		for (uint32 gap = 1; gap <= limit; gap++)
 		{
-			least = seconds;
-			chosen = gap;
+			double seconds;
+
+			operations -= gaps->gaps[gap];
+			bytes += (double) gaps->gaps[gap] * gap * BLCKSZ;
+			/* long runs count once for each io_size */
+			seconds = device_seconds(caps, Max(operations, bytes / caps->io_size), bytes);
+			if (seconds <= least)
+			{
+				least = seconds;
+				chosen = gap;
+			}
 		}
 	}
 	flush_policy.max_gap = chosen;
@@ -341,7 +362,7 @@ collect_candidates(uint64 now_ms)
 			candidate_count++;
 		}
 	}
-	choose_gap(&gaps);
+	choose_gap(&gaps, too_much_unflushed());
 	qsort(candidates, candidate_count, sizeof(Candidate), compare_candidates);
 }
 
@@ -350,10 +371,7 @@ static bool
 start_next_region(uint64 now_ms)
 {
 	uint64 age = flush_age_ms();
-	uint64 limit = unflushed_limit_bytes();
-	bool too_much = unflushed_pages() * BLCKSZ > limit ||
-	                (flusher.background_bytes != PG_UINT64_MAX &&
-	                 flusher.dirty_bytes > flusher.background_bytes / 10 * 8);
+	bool too_much = too_much_unflushed();
 
 	while (candidate_next < candidate_count)
 	{

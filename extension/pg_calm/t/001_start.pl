@@ -1,0 +1,203 @@
+
+# Start, stop and modes of the module, with and without what it needs.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+
+use CalmTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = calm_node('start', "checkpoint_flush_after = 256kB\nmax_wal_size = 4GB\n");
+my ($result, $stdout, $stderr);
+
+# --- not preloaded
+
+$node->append_conf('postgresql.conf', "shared_preload_libraries = ''\n");
+$node->start;
+foreach my $command ("LOAD 'pg_calm'", 'CREATE EXTENSION pg_calm')
+{
+	($result, $stdout, $stderr) = $node->psql('postgres', $command);
+	like(
+		$stderr,
+		qr/ERROR:  pg_calm must be loaded via "shared_preload_libraries"\nHINT:  Add pg_calm to "shared_preload_libraries"/,
+		"$command without preloading is refused with a hint");
+}
+$node->append_conf('postgresql.conf', "shared_preload_libraries = 'pg_calm'\n");
+$node->restart;
+
+# --- preloaded
+
+$node->safe_psql('postgres', 'CREATE EXTENSION pg_calm');
+my $status = status_of($node);
+is($status->{mode}, 'on', 'mode is on by default');
+is($status->{degraded}, undef, 'nothing is amiss');
+is($status->{write_iops}, undef, 'no caps');
+is($status->{errors}, 0, 'no errors');
+like(slurp_file("/proc/$status->{worker_pid}/cmdline"),
+	qr/pg_calm writeback worker/, 'worker_pid is the worker');
+
+# Dirty 1500 pages and more, and return what one checkpoint adds to the status
+sub checkpoint_difference
+{
+	my $before = status_of($node);
+
+	$node->safe_psql(
+		'postgres', q{
+DROP TABLE IF EXISTS hints;
+CREATE TABLE hints AS SELECT i, repeat('x', 1900) FROM generate_series(1, 6000) i;
+CHECKPOINT});
+	my $after = status_of($node);
+	my %difference;
+	foreach my $counter (grep { /_pages|errors|operations|_bytes|_hints/ } keys %$after)
+	{
+		$difference{$counter} = $after->{$counter} - $before->{$counter};
+	}
+	return \%difference;
+}
+
+my $difference = checkpoint_difference();
+cmp_ok($difference->{flushed_pages} + $difference->{fsynced_pages},
+	'>=', 1500, 'pages are flushed in mode on');
+cmp_ok($difference->{device_operations}, '>', 0, 'operations are counted');
+cmp_ok($difference->{written_bytes}, '>=', 1500 * 8192, 'bytes are counted');
+cmp_ok($difference->{suppressed_hints}, '>', 10, 'flush hints are dropped in mode on');
+is(region_counts($node, 'hints'), 'none', 'nothing is unflushed after the checkpoint');
+
+foreach my $mode ('shadow', 'off')
+{
+	$node->safe_psql('postgres', "ALTER SYSTEM SET pg_calm.mode = '$mode'");
+	$node->reload;
+	$node->poll_query_until('postgres', "SELECT mode = '$mode' FROM pg_calm_status")
+	  or die 'timed out';
+	# the checkpointer takes the setting over when it next wakes up
+	$node->safe_psql('postgres', 'CHECKPOINT');
+	$difference = checkpoint_difference();
+	is($difference->{suppressed_hints}, 0, "flush hints are left alone in mode $mode");
+	is($difference->{bridged_pages}, 0, "nothing is bridged in mode $mode");
+	if ($mode eq 'shadow')
+	{
+		cmp_ok($difference->{flushed_pages} + $difference->{fsynced_pages},
+			'>=', 1500, 'what would be flushed is counted in mode shadow');
+	}
+	else
+	{
+		is($difference->{flushed_pages} + $difference->{fsynced_pages},
+			0, 'nothing is counted in mode off');
+		is(region_counts($node, 'hints'), 'none', 'nothing is tracked in mode off');
+	}
+}
+
+# --- mode changes under load
+
+$node->safe_psql(
+	'postgres', q{
+CREATE TABLE load (id int PRIMARY KEY, n int, filler text) WITH (fillfactor = 70);
+INSERT INTO load SELECT i, 0, repeat('x', 400) FROM generate_series(1, 20000) i;
+ALTER SYSTEM SET shared_buffers = '2MB';
+ALTER SYSTEM SET pg_calm.flush_age = '100ms';
+ALTER SYSTEM SET pg_calm.write_iops = 1000;
+ALTER SYSTEM SET pg_calm.write_bandwidth = '100MB';
+});
+$node->restart;
+my $load = start_load($node, 'load', 20000);
+my $wrong = 0;
+foreach my $round (1 .. 4)
+{
+	foreach my $mode ('off', 'shadow', 'on')
+	{
+		$node->safe_psql('postgres', "ALTER SYSTEM SET pg_calm.mode = '$mode'");
+		$node->reload;
+		$wrong++
+		  unless wait_for(sub { status_of($node)->{mode} eq $mode });
+		$node->safe_psql('postgres', 'CHECKPOINT') if $round == 2;
+	}
+}
+is($wrong, 0, 'the mode changes with every reload');
+my $start = status_of($node)->{flushed_pages};
+ok(wait_for(sub { status_of($node)->{flushed_pages} > $start + 50 }),
+	'in mode on the worker flushes what is old enough');
+
+$node->safe_psql('postgres', q{ALTER SYSTEM SET pg_calm.mode = 'off'});
+$node->reload;
+ok( wait_for(
+		sub {
+			my $first = status_of($node);
+			sleep 1;
+			my $second = status_of($node);
+			return $second->{flushed_pages} == $first->{flushed_pages}
+			  && $second->{in_flight_pages} == 0;
+		}),
+	'in mode off the worker comes to rest');
+ok($load->pumpable, 'the load went on all the time');
+$load->signal('INT');
+$load->finish;
+is( $node->safe_psql('postgres', 'SELECT count(*), sum(n) > 0 FROM load'),
+	'20000|t', 'the load changed rows, and they are all there');
+$node->safe_psql('postgres', 'ALTER SYSTEM RESET ALL');
+$node->restart;
+
+# --- the worker ends
+
+my $worker = status_of($node)->{worker_pid};
+kill 'TERM', $worker;
+ok(wait_for(sub { (status_of($node)->{degraded} // '') eq 'the writeback worker is not running' }),
+	'a missing worker is reported');
+is(status_of($node)->{worker_pid}, undef, 'and has no process ID');
+is(checkpoint_difference()->{suppressed_hints}, 0, 'without it flush hints are left alone');
+ok(wait_for(sub { (status_of($node)->{worker_pid} // $worker) != $worker }),
+	'the worker comes back');
+is(status_of($node)->{degraded}, undef, 'and nothing is amiss any more');
+cmp_ok(checkpoint_difference()->{suppressed_hints}, '>', 10, 'flush hints are dropped again');
+
+# --- stop
+
+foreach my $mode ('immediate', 'fast')
+{
+	$worker = status_of($node)->{worker_pid};
+	$node->safe_psql('postgres',
+		'CREATE TABLE IF NOT EXISTS busy AS SELECT i FROM generate_series(1, 100000) i');
+	$node->stop($mode);
+	ok(!kill(0, $worker), "stop -m $mode ends the worker");
+	$node->start;
+}
+is($node->safe_psql('postgres', 'SELECT count(*) FROM busy'), '100000', 'data is there');
+$node->stop;
+
+# --- the import table can't be changed
+
+SKIP:
+{
+	skip 'PG_CALM_DENY_MPROTECT is not set: see test/run_tests.sh', 7
+	  unless $ENV{PG_CALM_DENY_MPROTECT};
+
+	my $log = -s $node->logfile;
+	{
+		local $ENV{LD_PRELOAD} = $ENV{PG_CALM_DENY_MPROTECT};
+		$node->start;
+	}
+	$status = status_of($node);
+	like(
+		$status->{degraded},
+		qr/^could not make the import table writable: Permission denied$/,
+		'the reason is shown');
+	is($status->{worker_pid}, undef, 'there is no worker');
+	$difference = checkpoint_difference();
+	is($difference->{flushed_pages} + $difference->{fsynced_pages} + $difference->{suppressed_hints},
+		0, 'nothing is done');
+	is($node->safe_psql('postgres', 'SELECT count(*) FROM pg_calm_regions'), 0, 'nothing is tracked');
+	is($node->safe_psql('postgres', 'SELECT count(*) FROM hints'), '6000', 'the server works');
+	$node->stop;
+	my @warnings = grep { /WARNING/ } split /\n/, slurp_file($node->logfile, $log);
+	is(scalar(@warnings), 1, 'there is one warning');
+	like(
+		$warnings[0] // '',
+		qr/WARNING:  pg_calm is loaded but has no effect: could not make the import table writable/,
+		'which says what is wrong');
+}
+
+done_testing();

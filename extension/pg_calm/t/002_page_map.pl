@@ -1,0 +1,173 @@
+
+# What the page map holds: exactly the blocks of data files that were written
+# and not flushed, and nothing else; and what happens when it is full.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+
+use Cwd qw(realpath);
+use CalmTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+# Nothing is flushed but by a checkpoint, and no page leaves the small shared
+# buffers but by our doing.
+my $node = calm_node('page_map', q{
+pg_calm.flush_age = '1h'
+shared_buffers = 1MB
+bgwriter_lru_maxpages = 0
+max_wal_size = 4GB
+});
+$node->start;
+
+# One row for each block, with room for one more version of it
+$node->safe_psql(
+	'postgres', q{
+CREATE EXTENSION pg_calm;
+CREATE TABLE known (id int, n int, filler text) WITH (fillfactor = 40);
+ALTER TABLE known ALTER filler SET STORAGE PLAIN;
+CREATE TABLE others (LIKE known INCLUDING ALL) WITH (fillfactor = 40);
+INSERT INTO known SELECT i, 0, repeat('x', 3500) FROM generate_series(0, 2999) i;
+INSERT INTO others SELECT i, 0, repeat('x', 3500) FROM generate_series(0, 999) i;
+});
+is( $node->safe_psql(
+		'postgres', q{SELECT count(*), count(DISTINCT ctid) FROM known WHERE ctid = format('(%s,1)', id)::tid}),
+	'3000|3000',
+	'row N is in block N');
+
+# Read enough blocks through the shared buffers to push out all others.  By
+# ctid, since a sequential scan of a large table keeps to a few buffers.
+sub evict
+{
+	$node->safe_psql(
+		'postgres', q{
+SELECT count(*) FROM others
+ WHERE ctid = ANY (ARRAY(SELECT format('(%s,1)', i)::tid FROM generate_series(0, 999) i))});
+	return;
+}
+
+evict();
+is(region_counts($node, 'known'), '0:1024 1024:1024 2048:952', 'all blocks of a new table');
+
+# hint bits would make every block dirty that is read
+$node->safe_psql('postgres', 'VACUUM (FREEZE, ANALYZE) known, others');
+$node->safe_psql('postgres', 'CHECKPOINT');
+is(region_counts($node, 'known'), 'none', 'none after a checkpoint');
+evict();
+is(region_counts($node, 'known'), 'none', 'reading marks nothing');
+
+$node->safe_psql('postgres',
+	'UPDATE known SET n = n + 1 WHERE id IN (5, 77, 78, 1023, 1024, 1087, 2999)');
+evict();
+is(region_counts($node, 'known'), '0:4 1024:2 2048:1', 'exactly the blocks that were updated');
+is( $node->safe_psql(
+		'postgres', q{SELECT count(*) FROM pg_calm_regions WHERE whole OR age_seconds NOT BETWEEN 0 AND 60}),
+	0,
+	'no region is coarse, ages are plausible');
+
+$node->safe_psql('postgres', 'UPDATE known SET n = n + 1 WHERE id IN (77, 79)');
+evict();
+is(region_counts($node, 'known'), '0:5 1024:2 2048:1', 'a block written twice counts once');
+
+my $before = status_of($node);
+is($before->{unflushed_pages_old} + $before->{unflushed_pages_new},
+	$node->safe_psql('postgres',
+		'SELECT sum(unflushed_pages_old + unflushed_pages_new) FROM pg_calm_regions'),
+	'the status is the sum of the regions');
+
+$node->safe_psql('postgres', 'CHECKPOINT');
+is(region_counts($node, 'known'), 'none', 'none after a checkpoint');
+my $after = status_of($node);
+cmp_ok(
+	$after->{flushed_pages} + $after->{fsynced_pages} - $before->{flushed_pages} -
+	  $before->{fsynced_pages},
+	'>=',
+	8,
+	'what was marked was written');
+is($after->{kernel_flushed_pages}, $before->{kernel_flushed_pages}, 'and not by the kernel');
+
+# --- what is not tracked
+
+my $data_dir = realpath($node->data_dir);
+
+# Paths of regions that are not those of data files, or are of temporary ones
+sub strange_paths
+{
+	return join ' ', grep { $_ !~ m{^\Q$data_dir\E/(base/\d+|global)/\d+(_(fsm|vm|init))?(\.\d+)?$} }
+	  split /\n/, $node->safe_psql('postgres', 'SELECT path FROM pg_calm_regions');
+}
+
+# the temporary table is larger than its buffers, the sort than its memory
+my $temporary = $node->safe_psql(
+	'postgres', q{
+SET temp_buffers = '800kB';
+SET work_mem = '64kB';
+CREATE TEMP TABLE temporary AS SELECT i, repeat('x', 500) AS filler FROM generate_series(1, 20000) i;
+CREATE TABLE sorted AS SELECT i FROM temporary ORDER BY md5(i::text) || filler;
+SELECT pg_relation_size('temporary') > 8000000;
+SELECT string_agg(path, ' ') FROM pg_calm_regions WHERE path ~ '/t[0-9]+_[0-9]+|pgsql_tmp';
+});
+like($temporary, qr/^t\n?$/, 'there was a temporary table, and it is not tracked');
+is(strange_paths(), '', 'only data files are tracked');
+ok($node->poll_query_until('postgres', 'SELECT sum(temp_bytes) > 0 FROM pg_stat_database'),
+	'there were temporary files');
+
+# SLRU pages and WAL: many transactions, and subtransactions
+$node->safe_psql(
+	'postgres', q{
+DO $$BEGIN
+	FOR i IN 1..2000 LOOP
+		BEGIN INSERT INTO sorted VALUES (i); EXCEPTION WHEN OTHERS THEN NULL; END;
+	END LOOP;
+END$$;
+SELECT pg_switch_wal();
+CHECKPOINT});
+is(strange_paths(), '', 'nor WAL, nor transaction status');
+
+# --- a map that is too small
+
+$node->append_conf('postgresql.conf', "pg_calm.page_map_memory = '1MB'\n");
+$node->restart;
+$node->safe_psql(
+	'postgres', q{
+DO $$BEGIN
+	FOR i IN 1..400 LOOP
+		EXECUTE format('CREATE TABLE small_%s AS SELECT %s AS i', i, i);
+	END LOOP;
+END$$});
+evict();
+my $status = status_of($node);
+cmp_ok($status->{full_files}, '>', 0, 'writes that could not be tracked are counted');
+ok( wait_for(
+		sub {
+			(status_of($node)->{degraded} // '') =~
+			  /^pg_calm.page_map_memory is too small: some files are not tracked$/;
+		}),
+	'the status says so');
+like(slurp_file($node->logfile), qr/LOG:  pg_calm: pg_calm.page_map_memory is too small/,
+	'and the log');
+is( $node->safe_psql('postgres',
+		q{SELECT count(*) FROM pg_class WHERE relname LIKE 'small\_%' AND pg_relation_size(oid) = 8192}),
+	400,
+	'the server goes on');
+$node->safe_psql('postgres', 'CHECKPOINT');
+
+# room is made within a quarter of a second when there is none
+ok( wait_for(
+		sub {
+			$node->safe_psql(
+				'postgres', q{
+DROP TABLE IF EXISTS later;
+CREATE TABLE later AS SELECT i FROM generate_series(1, 10000) i});
+			evict();
+			return region_counts($node, 'later') eq
+			  '0:' . $node->safe_psql('postgres', q{SELECT pg_relation_size('later') / 8192});
+		}),
+	'what is clean makes room for new files');
+$node->stop;
+
+done_testing();

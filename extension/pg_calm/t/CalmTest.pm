@@ -1,0 +1,221 @@
+
+=pod
+
+=head1 NAME
+
+CalmTest - what the TAP tests of pg_calm share
+
+=cut
+
+package CalmTest;
+
+use strict;
+use warnings;
+
+use Cwd qw(realpath);
+use Exporter 'import';
+use File::Basename;
+use File::Path qw(make_path);
+use IPC::Run qw(start);
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time usleep);
+
+our @EXPORT = qw(
+  calm_node
+  cannot_bridge
+  cannot_trace
+  fake_host
+  kill_node
+  wait_for
+  region_counts
+  start_load
+  status_of
+  trace
+  write_file
+);
+
+# Write a file of a fake host, with the directories above it
+sub write_file
+{
+	my ($path, $text) = @_;
+
+	make_path(dirname($path));
+	open(my $file, '>', $path) or die "could not write $path: $!";
+	print $file $text;
+	close $file;
+	return;
+}
+
+# A root directory for pg_calm.host_root: a host without caps, and whose
+# flusher comes once an hour.  What a test counts doesn't depend on the
+# machine that it runs on then.
+sub fake_host
+{
+	my $root = PostgreSQL::Test::Utils::tempdir();
+
+	write_file("$root/proc/sys/vm/dirty_expire_centisecs", "360000\n");
+	write_file("$root/proc/sys/vm/dirty_writeback_centisecs", "500\n");
+	return $root;
+}
+
+# A node with the module and data checksums, not started.  fsync is on, other
+# than PostgreSQL::Test has it: most of what is tested happens there.
+sub calm_node
+{
+	my ($name, $conf) = @_;
+	my $node = PostgreSQL::Test::Cluster->new($name);
+
+	$node->init(extra => ['--data-checksums']);
+	$node->append_conf(
+		'postgresql.conf', qq{
+shared_preload_libraries = 'pg_calm'
+fsync = on
+wal_level = replica
+autovacuum = off
+checkpoint_timeout = 1h
+log_statement = none
+restart_after_crash = on
+pg_calm.host_root = '@{[ fake_host() ]}'
+} . ($conf // ''));
+	return $node;
+}
+
+# The row of pg_calm_status, by column name
+sub status_of
+{
+	my ($node) = @_;
+	my %status;
+	my $rows = $node->safe_psql('postgres',
+		q{SELECT key, coalesce(value, '(null)') FROM pg_calm_status s, json_each_text(to_json(s))}
+	);
+
+	foreach my $row (split /\n/, $rows)
+	{
+		my ($key, $value) = split /\|/, $row, 2;
+		$status{$key} = $value eq '(null)' ? undef : $value;
+	}
+	return \%status;
+}
+
+# "first block:pages" of all regions of a table's main fork, both generations
+sub region_counts
+{
+	my ($node, $table) = @_;
+
+	return $node->safe_psql(
+		'postgres', qq{
+SELECT coalesce(string_agg(first_block || ':' || unflushed_pages_old + unflushed_pages_new, ' '
+                           ORDER BY path, first_block), 'none')
+  FROM pg_calm_regions
+ WHERE path ~ ('/' || pg_relation_filepath('$table') || '(\\.[0-9]+)?\$')});
+}
+
+# Wait until a condition holds; returns whether it did in time
+sub wait_for
+{
+	my ($condition, $seconds) = @_;
+	my $end = time + ($seconds // 20);
+
+	while (1)
+	{
+		return 1 if $condition->();
+		return 0 if time > $end;
+		usleep(50_000);
+	}
+}
+
+# Start a client that updates rows of a table here and there until it is
+# killed or told so with finish; errors don't matter, they are expected.
+sub start_load
+{
+	my ($node, $table, $rows, $rate) = @_;
+	my $script = PostgreSQL::Test::Utils::tempdir() . '/update.sql';
+	my ($out, $err) = ('', '');
+
+	write_file($script, <<"EOS");
+\\set id random(1, $rows)
+UPDATE $table SET n = n + 1 WHERE id = :id;
+EOS
+	return start(
+		[
+			'pgbench', '-n', '-c', '2', '-R', $rate // 800,
+			'-T', '120', '-f', $script,
+			'-h', $node->host, '-p', $node->port,
+			'postgres'
+		],
+		'>',
+		\$out,
+		'2>',
+		\$err);
+}
+
+# Why bridging can't be seen here, or ''
+sub cannot_bridge
+{
+	my ($node) = @_;
+	my $type = `stat -f -c %t '@{[ $node->data_dir ]}'`;
+
+	chomp $type;
+	# ext4, XFS
+	return $type =~ /^(ef53|58465342)$/ ? '' : 'the data directory is not on ext4 or XFS';
+}
+
+# Why other processes of ours can't be traced here, or ''
+sub cannot_trace
+{
+	my ($out, $err);
+	my $sleep = start(['sleep', '20']);
+	my $pid = $sleep->{KIDS}->[0]->{PID};
+	my $result;
+
+	return 'strace is not installed' if system('command -v strace >/dev/null 2>&1') != 0;
+	my $strace =
+	  start([ 'strace', '-qq', '-e', 'trace=none', '-p', $pid ], '>', \$out, '2>', \$err);
+	$result = wait_for(sub { is_traced($pid) }, 5) ? '' : 'ptrace is not permitted';
+	$strace->kill_kill;
+	$sleep->kill_kill;
+	return $result;
+}
+
+sub is_traced
+{
+	my ($pid) = @_;
+
+	open(my $file, '<', "/proc/$pid/status") or return 0;
+	return grep { /^TracerPid:\s+[1-9]/ } <$file>;
+}
+
+# Attach strace to a process, with options; returns a handle and the file it
+# writes to.  End with $handle->signal('INT') and finish.
+sub trace
+{
+	my ($pid, @options) = @_;
+	my $file = PostgreSQL::Test::Utils::tempdir() . '/strace';
+	my ($out, $err) = ('', '');
+	my $handle = start([ 'strace', '-qq', '-o', $file, @options, '-p', $pid ],
+		'>', \$out, '2>', \$err);
+
+	wait_for(sub { is_traced($pid) }, 10) or die "could not trace $pid: $err";
+	return ($handle, $file);
+}
+
+# Kill the postmaster, and wait until its children have noticed: until then
+# the server can't be started.
+sub kill_node
+{
+	my ($node) = @_;
+	my $data_dir = realpath($node->data_dir);
+	my $pid = (split /\n/, slurp_file("$data_dir/postmaster.pid"))[0];
+
+	$node->kill9;
+	return wait_for(
+		sub {
+			return !kill(0, $pid)
+			  && !grep { (readlink($_) // '') eq $data_dir } glob('/proc/[0-9]*/cwd');
+		},
+		30);
+}
+
+1;

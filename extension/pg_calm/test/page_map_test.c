@@ -1,0 +1,641 @@
+/*-------------------------------------------------------------------------
+ *
+ * page_map_test.c
+ *	  Tests of the page map without a server: threads instead of processes.
+ *
+ * The concurrent tests model what the map is for.  A page has a number of
+ * writes (the content that the kernel has) and the number that was flushed
+ * last.  A marker does what io_hooks.c does: write, then mark.  The taker does
+ * what flush.c does: take the marks, then flush what is there.  When all have
+ * stopped and the last marks are taken, a page with a write that was never
+ * flushed is a lost mark.
+ *
+ * Prints TAP.  Build: see run_tests.sh.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "page_map.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <time.h>
+
+#include "port/pg_bitutils.h"
+
+#define DEVICE 7
+#define MAX_FILES 64
+#define MARKERS 3
+#define BUDGET_MIN 1 /* the map rounds up to 16 files and 64 regions */
+
+/* A simulated data file; blocks are spread over all its regions */
+#define FILE_REGIONS 3
+#define FILE_PAGES (FILE_REGIONS * PAGE_MAP_REGION_BLOCKS)
+
+typedef struct Page
+{
+	pg_atomic_uint32 written;
+	pg_atomic_uint32 flushed;
+	pg_atomic_uint32 untracked; /* written while the map had no room for the file */
+} Page;
+
+typedef struct World
+{
+	PageMap *map;
+	int nfiles;
+	int nregions; /* of each file that are written to */
+	bool reclaim; /* of regions and files without marks */
+	pg_atomic_uint32 stop_markers;
+	pg_atomic_uint32 stop_others;
+	pg_atomic_uint64 marks;
+	pg_atomic_uint64 taken;
+	pg_atomic_uint64 released;
+	Page *pages;
+	int rounds;
+	uint64 counted; /* marks left when a round ended */
+	uint64 written; /* pages checked */
+} World;
+
+static int tests = 0;
+static int failures = 0;
+
+#ifndef PG_CALM_TEST_ATOMICS_H
+/* What spin.h calls when the lock is held; the server's sleeps and panics */
+int
+s_lock(volatile slock_t *lock, const char *file, int line, const char *func)
+{
+	(void) file;
+	(void) line;
+	(void) func;
+	while (TAS(lock))
+		sched_yield();
+	return 0;
+}
+#endif
+
+static void
+check(bool ok, const char *name)
+{
+	tests++;
+	if (!ok)
+		failures++;
+	printf("%sok %d - %s\n", ok ? "" : "not ", tests, name);
+	fflush(stdout);
+}
+
+static void
+check_number(uint64 got, uint64 expected, const char *name)
+{
+	check(got == expected, name);
+	if (got != expected)
+		printf("# got %llu, expected %llu\n", (unsigned long long) got,
+		       (unsigned long long) expected);
+}
+
+static PageMap *
+new_map(Size budget)
+{
+	/* page_map_init has to clear what it is given */
+	PageMap *map = malloc(page_map_size(budget));
+
+	memset(map, 0x5A, page_map_size(budget));
+	page_map_init(map, budget);
+	return map;
+}
+
+static void
+path_of(int number, char *path, size_t size)
+{
+	snprintf(path, size, "/data/base/5/%d", 16384 + number);
+}
+
+static int
+track(PageMap *map, int number, uint32 *incarnation)
+{
+	char path[64];
+
+	path_of(number, path, sizeof(path));
+	return page_map_track_file(map, DEVICE, 1000 + number, path, incarnation);
+}
+
+/* Bits set in all regions that belong to a file, by generation */
+static uint64
+count_bits(PageMap *map, int generation)
+{
+	uint64 bits = 0;
+
+	for (uint32 r = 0; r < map->max_regions; r++)
+	{
+		for (int i = 0; i < PAGE_MAP_REGION_WORDS; i++)
+			bits +=
+				pg_popcount64(pg_atomic_read_u64(&page_map_region(map, r)->dirty[generation][i]));
+	}
+	return bits;
+}
+
+static uint64
+count_whole(PageMap *map)
+{
+	uint64 bits = 0;
+
+	for (uint32 f = 0; f < map->max_files; f++)
+	{
+		for (int i = 0; i < PAGE_MAP_FILE_REGION_WORDS; i++)
+			bits += pg_popcount64(pg_atomic_read_u64(&page_map_file(map, f)->whole[i]));
+	}
+	return bits;
+}
+
+static PageMapRegion *
+region_of(PageMap *map, int file, int number)
+{
+	uint32 slot = pg_atomic_read_u32(&page_map_file(map, file)->region[number]);
+
+	return slot == 0 ? NULL : page_map_region(map, slot - 1);
+}
+
+static void
+test_marks(void)
+{
+	PageMap *map = new_map(1024 * 1024);
+	uint32 incarnation = 0;
+	int file = track(map, 1, &incarnation);
+	PageMapRegion *region;
+	PageMapBits bits;
+	int new;
+
+	check(file != PAGE_MAP_NO_FILE && (incarnation & 1) == 1, "a file is tracked");
+	check_number(page_map_unflushed(map, 0) + page_map_unflushed(map, 1), 0, "a new map is empty");
+
+	/* across a word, across a region, and twice */
+	check(page_map_mark(map, file, incarnation, 60, 8, 100), "marking succeeds");
+	(void) page_map_mark(map, file, incarnation, 1023, 2, 200);
+	(void) page_map_mark(map, file, incarnation, 1023, 1, 300);
+	(void) page_map_mark(map, file, incarnation, 2048, 192, 400);
+	new = page_map_new_generation(map);
+	check_number(page_map_unflushed(map, new), 8 + 2 + 192, "pages are counted once");
+	check_number(count_bits(map, new), 8 + 2 + 192, "as many bits are set");
+	check_number(page_map_unflushed(map, 1 - new), 0, "nothing is in the old generation");
+	check_number(page_map_region_count(region_of(map, file, 0)), 9, "count of the first region");
+	check_number(page_map_region_count(region_of(map, file, 1)), 1, "count of the second region");
+	check_number(pg_atomic_read_u64(&region_of(map, file, 0)->since), 100,
+	             "age of the oldest mark");
+	check_number(pg_atomic_read_u64(&page_map_file(map, file)->dirtied_when), 100,
+	             "age of the file");
+
+	/* the last block that a segment can have, and one beyond */
+	(void) page_map_mark(map, file, incarnation, RELSEG_SIZE - 1, 2, 500);
+	check_number(page_map_unflushed(map, new), 8 + 2 + 192 + 1,
+	             "blocks past a segment are ignored");
+
+	/* generations */
+	page_map_swap_generation(map);
+	check_number(page_map_new_generation(map), 1 - new, "generations swap");
+	(void) page_map_mark(map, file, incarnation, 62, 1, 600);
+	check_number(page_map_unflushed(map, 1 - new), 1, "a page is marked in the new generation too");
+	check_number(page_map_unflushed(map, new), 8 + 2 + 192 + 1, "and stays in the old one");
+
+	region = region_of(map, file, 0);
+	check_number(page_map_take(map, region, new, &bits), 9, "take returns the number of pages");
+	check(bits.word[0] == (UINT64CONST(0xF) << 60) && bits.word[1] == 0xF &&
+	          bits.word[15] == (UINT64CONST(1) << 63) && bits.word[2] == 0,
+	      "take returns the pages");
+	check_number(page_map_take(map, region, new, &bits), 0, "nothing is taken twice");
+	check_number(pg_atomic_read_u64(&region->since), 100, "the age stays while a page is left");
+	check_number(page_map_take(map, region, 1 - new, &bits), 1, "the other generation is left");
+	check_number(pg_atomic_read_u64(&region->since), 0, "a clean region has no age");
+	check_number(page_map_unflushed(map, new), 1 + 192 + 1, "the total goes down");
+
+	check_number(page_map_reclaim(map), 1, "the clean region is reclaimed, and no other");
+	check(region_of(map, file, 0) == NULL && region_of(map, file, 1) != NULL,
+	      "what has marks is kept");
+	(void) page_map_mark(map, file, incarnation, 0, 1, 700);
+	check_number(page_map_region_count(region_of(map, file, 0)), 1, "a reclaimed region is clean");
+	free(map);
+}
+
+static void
+test_full_regions(void)
+{
+	PageMap *map = new_map(BUDGET_MIN);
+	uint32 incarnation[2];
+	int file[2];
+	uint32 marked = 0;
+	uint32 whole;
+	PageMapBits bits;
+
+	for (int f = 0; f < 2; f++)
+		file[f] = track(map, f, &incarnation[f]);
+	/* 64 regions; ask for 100 */
+	for (uint32 number = 0; number < 50; number++)
+	{
+		for (int f = 0; f < 2; f++)
+		{
+			marked += page_map_mark(map, file[f], incarnation[f], number * 1024 + 5, 1, 1);
+			marked += page_map_mark(map, file[f], incarnation[f], number * 1024 + 6, 1, 1);
+		}
+	}
+	check_number(marked, 200, "marking goes on when regions are used up");
+	check_number(map->regions_used, map->max_regions, "all regions are in use");
+	whole = 100 - map->max_regions;
+	check_number(count_whole(map), whole, "the others count as wholly dirty");
+	check_number(pg_atomic_read_u64(&map->full_regions), whole, "each is counted once");
+	check_number(page_map_unflushed(map, page_map_new_generation(map)), 2 * map->max_regions,
+	             "the total is that of the tracked pages");
+
+	for (uint32 number = 0; number < 50; number++)
+	{
+		PageMapRegion *region = region_of(map, file[0], number);
+
+		if (region)
+			(void) page_map_take(map, region, page_map_new_generation(map), &bits);
+	}
+	check_number(page_map_reclaim(map), map->max_regions / 2, "taken regions are reclaimed");
+	(void) page_map_mark(map, file[1], incarnation[1], 49 * 1024, 1, 1);
+	check(region_of(map, file[1], 49) != NULL, "and used again");
+	check_number(count_whole(map), whole, "what counts as wholly dirty stays so until it is taken");
+
+	page_map_forget_file(map, file[1], incarnation[1]);
+	check(count_whole(map) < whole, "forgetting a file forgets that");
+	page_map_forget_file(map, file[0], incarnation[0]);
+	check_number(count_whole(map) + map->regions_used + map->files_used, 0, "an empty map again");
+	check_number(page_map_unflushed(map, 0) + page_map_unflushed(map, 1), 0, "with empty totals");
+	free(map);
+}
+
+static void
+test_files(void)
+{
+	PageMap *map = new_map(BUDGET_MIN);
+	uint32 incarnation[MAX_FILES];
+	uint32 other;
+	uint32 nfiles = map->max_files;
+	char path[PAGE_MAP_PATH_MAX + 10];
+	bool ok = true;
+	int file;
+
+	for (uint32 f = 0; f < nfiles; f++)
+		ok = ok && track(map, f, &incarnation[f]) == (int) f;
+	check(ok, "files are tracked until the table is full");
+	check(track(map, nfiles, &other) == PAGE_MAP_NO_FILE, "then no more");
+	check_number(pg_atomic_read_u64(&map->full_files), 1, "and that is counted");
+	check(track(map, 3, &other) == 3 && other == incarnation[3], "a known file is found again");
+	check_number(page_map_reclaim(map), nfiles, "clean files are reclaimed when the table is full");
+	ok = true;
+	for (uint32 f = 0; f < nfiles; f++)
+		ok = ok && !page_map_mark(map, f, incarnation[f], 0, 1, 1);
+	check(ok, "marking by an old reference is refused");
+
+	for (uint32 f = 0; f < nfiles; f++)
+	{
+		file = track(map, 100 + f, &incarnation[f]);
+		ok = ok && file != PAGE_MAP_NO_FILE && page_map_mark(map, file, incarnation[f], f, 1, 1);
+	}
+	check(ok, "reclaimed entries are used again");
+	check_number(page_map_reclaim(map), 0, "files with marks are not reclaimed");
+
+	/* every second one goes; the others must still be found by their inode */
+	for (uint32 f = 0; f < nfiles; f += 2)
+	{
+		file = page_map_find_file(map, DEVICE, 1100 + f, &other);
+		ok = ok && file != PAGE_MAP_NO_FILE && other == incarnation[f];
+		page_map_forget_file(map, file, other);
+	}
+	check(ok, "files are found by device and inode");
+	for (uint32 f = 0; f < nfiles; f++)
+	{
+		file = page_map_find_file(map, DEVICE, 1100 + f, &other);
+		ok = ok && (file != PAGE_MAP_NO_FILE) == (f % 2 == 1);
+	}
+	check(ok, "forgotten files are not found, others are");
+	check(page_map_find_file(map, DEVICE + 1, 1101, &other) == PAGE_MAP_NO_FILE,
+	      "the device matters");
+	check_number(page_map_unflushed(map, 0) + page_map_unflushed(map, 1), nfiles / 2,
+	             "the marks of forgotten files are gone");
+
+	/* a late forget must not hit the entry's next file */
+	file = page_map_find_file(map, DEVICE, 1101, &other);
+	page_map_forget_file(map, file, other);
+	page_map_forget_file(map, file, other);
+	check_number(map->files_used, nfiles / 2 - 1, "a file is forgotten once");
+
+	/* a new file with the inode number of a removed one */
+	file = page_map_find_file(map, DEVICE, 1103, &other);
+	ok = page_map_track_file(map, DEVICE, 1103, "/data/base/5/99999", &incarnation[0]) == file;
+	check(ok && incarnation[0] != other, "another path with a known inode is another file");
+	check(!page_map_mark(map, file, other, 0, 1, 1), "what was known of the old one is refused");
+	check(region_of(map, file, 0) == NULL, "its marks are dropped");
+	check(strcmp(page_map_file(map, file)->path, "/data/base/5/99999") == 0,
+	      "the path is the new one");
+
+	memset(path, 'x', sizeof(path) - 1);
+	path[sizeof(path) - 1] = '\0';
+	check(page_map_track_file(map, DEVICE, 5000, path, &other) == PAGE_MAP_NO_FILE,
+	      "a path that is too long is refused");
+	free(map);
+}
+
+static Page *
+page_of(World *world, int file, uint32 block)
+{
+	return &world->pages[(size_t) file * FILE_PAGES + block];
+}
+
+/* A small random generator; rand_r's low bits are poor */
+static uint32
+next_random(uint64 *state)
+{
+	*state = *state * UINT64CONST(6364136223846793005) + UINT64CONST(1442695040888963407);
+	return (uint32) (*state >> 33);
+}
+
+/* Writes and marks, as io_hooks.c does it */
+static void *
+marker_main(void *argument)
+{
+	World *world = argument;
+	uint64 random = (uintptr_t) &random;
+	int file[MAX_FILES];
+	uint32 incarnation[MAX_FILES] = {0};
+	uint64 marks = 0;
+
+	for (int f = 0; f < world->nfiles; f++)
+		file[f] = PAGE_MAP_NO_FILE;
+	while (pg_atomic_read_u32(&world->stop_markers) == 0)
+	{
+		int f = next_random(&random) % world->nfiles;
+		uint32 block = next_random(&random) % world->nregions * PAGE_MAP_REGION_BLOCKS +
+		               next_random(&random) % 130;
+		uint32 n = 1 + next_random(&random) % 4;
+		bool marked = false;
+
+		/* a locked instruction, since pwrite(2) orders memory as well */
+		for (uint32 b = block; b < block + n; b++)
+			pg_atomic_fetch_add_u32(&page_of(world, f, b)->written, 1);
+
+		for (int attempt = 0; attempt < 2 && !marked; attempt++)
+		{
+			if (file[f] == PAGE_MAP_NO_FILE)
+				file[f] = track(world->map, f, &incarnation[f]);
+			if (file[f] == PAGE_MAP_NO_FILE)
+				break;
+			marked = page_map_mark(world->map, file[f], incarnation[f], block, n, 1);
+			if (!marked)
+				file[f] = PAGE_MAP_NO_FILE;
+		}
+		/* no room, or pushed out twice: PostgreSQL's fsync has it */
+		for (uint32 b = block; !marked && b < block + n; b++)
+			pg_atomic_write_u32(&page_of(world, f, b)->untracked, 1);
+		if (marked)
+			marks += n;
+		if (next_random(&random) % 64 == 0)
+			sched_yield();
+	}
+	pg_atomic_fetch_add_u64(&world->marks, marks);
+	return NULL;
+}
+
+/* Take all there is and flush it, as flush.c does it */
+static void
+take_all(World *world)
+{
+	PageMap *map = world->map;
+	uint32 high = pg_atomic_read_u32(&map->files_high);
+
+	for (uint32 f = 0; f < high; f++)
+	{
+		PageMapFile *file = page_map_file(map, f);
+		uint32 incarnation = pg_atomic_read_u32(&file->incarnation);
+		int number = (int) file->inode - 1000;
+
+		if ((incarnation & 1) == 0)
+			continue;
+		for (int r = 0; r < PAGE_MAP_FILE_REGIONS; r++)
+		{
+			uint32 slot = pg_atomic_read_u32(&file->region[r]);
+			uint64 whole_bit = UINT64CONST(1) << (r % 64);
+			PageMapBits bits;
+
+			if (r < FILE_REGIONS && (pg_atomic_read_u64(&file->whole[r / 64]) & whole_bit))
+			{
+				pg_atomic_fetch_and_u64(&file->whole[r / 64], ~whole_bit);
+				for (uint32 b = 0; b < PAGE_MAP_REGION_BLOCKS; b++)
+				{
+					Page *page = page_of(world, number, r * PAGE_MAP_REGION_BLOCKS + b);
+
+					pg_atomic_write_u32(&page->flushed, pg_atomic_read_u32(&page->written));
+				}
+			}
+			for (int g = 0; slot != 0 && g < 2; g++)
+			{
+				uint32 taken = page_map_take(map, page_map_region(map, slot - 1), g, &bits);
+
+				pg_atomic_fetch_add_u64(&world->taken, taken);
+				for (uint32 b = 0; taken > 0 && b < PAGE_MAP_REGION_BLOCKS; b++)
+				{
+					Page *page;
+
+					if (((bits.word[b / 64] >> (b % 64)) & 1) == 0)
+						continue;
+					page = page_of(world, number, r * PAGE_MAP_REGION_BLOCKS + b);
+					pg_atomic_write_u32(&page->flushed, pg_atomic_read_u32(&page->written));
+				}
+			}
+		}
+	}
+}
+
+static void *
+taker_main(void *argument)
+{
+	World *world = argument;
+
+	while (pg_atomic_read_u32(&world->stop_others) == 0)
+	{
+		take_all(world);
+		/* the server has one worker: it takes, reclaims and forgets */
+		if (world->reclaim)
+			pg_atomic_fetch_add_u64(&world->released, page_map_reclaim(world->map));
+		sched_yield();
+	}
+	return NULL;
+}
+
+static void *
+swapper_main(void *argument)
+{
+	World *world = argument;
+	struct timespec pause = {0, 200 * 1000};
+
+	while (pg_atomic_read_u32(&world->stop_others) == 0)
+	{
+		page_map_swap_generation(world->map);
+		nanosleep(&pause, NULL);
+	}
+	return NULL;
+}
+
+static void
+sleep_ms(int milliseconds)
+{
+	struct timespec pause = {milliseconds / 1000, milliseconds % 1000 * 1000000L};
+
+	nanosleep(&pause, NULL);
+}
+
+/* What a round found wrong */
+typedef struct Faults
+{
+	uint64 totals;   /* a total that is not the number of bits */
+	uint64 counts;   /* likewise, of regions */
+	uint64 negative; /* counts below zero */
+	uint64 ageless;  /* regions with marks that no one knows the age of */
+	uint64 left;     /* counted in files after the last take */
+	uint64 lost;     /* pages written, not marked, not flushed */
+} Faults;
+
+/* Let markers run against the rest for a while, then look at what is left */
+static void
+run_round(World *world, int milliseconds, Faults *faults)
+{
+	PageMap *map = world->map;
+	pthread_t markers[MARKERS];
+	pthread_t taker;
+	pthread_t swapper;
+
+	pg_atomic_write_u32(&world->stop_markers, 0);
+	pg_atomic_write_u32(&world->stop_others, 0);
+	for (int i = 0; i < MARKERS; i++)
+		pthread_create(&markers[i], NULL, marker_main, world);
+	pthread_create(&taker, NULL, taker_main, world);
+	pthread_create(&swapper, NULL, swapper_main, world);
+	sleep_ms(milliseconds);
+
+	/* every second time the taker goes first, so that marks are left to count */
+	world->rounds++;
+	if (world->rounds % 2 == 0)
+	{
+		pg_atomic_write_u32(&world->stop_others, 1);
+		sleep_ms(1);
+	}
+	pg_atomic_write_u32(&world->stop_markers, 1);
+	for (int i = 0; i < MARKERS; i++)
+		pthread_join(markers[i], NULL);
+	pg_atomic_write_u32(&world->stop_others, 1);
+	pthread_join(taker, NULL);
+	pthread_join(swapper, NULL);
+
+	for (int g = 0; g < 2; g++)
+	{
+		uint64 bits = count_bits(map, g);
+		uint64 counts = 0;
+
+		world->counted += bits;
+		for (uint32 r = 0; r < map->max_regions; r++)
+		{
+			PageMapRegion *region = page_map_region(map, r);
+			int32 count = (int32) pg_atomic_read_u32(&region->count[g]);
+
+			counts += count;
+			faults->negative += count < 0;
+			faults->ageless += count > 0 && pg_atomic_read_u64(&region->since) == 0;
+		}
+		faults->totals += pg_atomic_read_u64(&map->unflushed[g]) != bits;
+		faults->counts += counts != bits;
+	}
+
+	/*
+	 * A marker that was overtaken by a reclaim marks twice, and its first
+	 * mark stays in a region that is free or another file's by now.
+	 */
+	take_all(world);
+	faults->left += pg_atomic_read_u64(&map->unflushed[0]) +
+	                pg_atomic_read_u64(&map->unflushed[1]) - count_bits(map, 0) -
+	                count_bits(map, 1);
+	for (uint32 f = 0; f < map->max_files; f++)
+	{
+		for (int i = 0; i < PAGE_MAP_FILE_REGIONS; i++)
+		{
+			if (region_of(map, f, i))
+				faults->left += page_map_region_count(region_of(map, f, i));
+		}
+	}
+	for (int i = 0; i < world->nfiles * FILE_PAGES; i++)
+	{
+		Page *page = &world->pages[i];
+		uint32 written = pg_atomic_read_u32(&page->written);
+
+		world->written += written > 0;
+		if (written != pg_atomic_read_u32(&page->flushed) &&
+		    pg_atomic_read_u32(&page->untracked) == 0)
+			faults->lost++;
+		pg_atomic_write_u32(&page->written, 0);
+		pg_atomic_write_u32(&page->flushed, 0);
+		pg_atomic_write_u32(&page->untracked, 0);
+	}
+}
+
+/*
+ * Many short rounds rather than a long one: a lost mark goes unnoticed when
+ * the page is written again.
+ */
+static void
+run_world(const char *name, Size budget, int nfiles, int nregions, bool reclaim, int rounds)
+{
+	World world = {.nfiles = nfiles, .nregions = nregions, .reclaim = reclaim};
+	Faults faults = {0};
+	char label[128];
+
+#define CHECK_FAULTS(field, what)                                                                  \
+	do                                                                                             \
+	{                                                                                              \
+		snprintf(label, sizeof(label), "%s: %s", name, what);                                      \
+		check_number(faults.field, 0, label);                                                      \
+	} while (0)
+
+	world.map = new_map(budget);
+	world.pages = calloc((size_t) nfiles * FILE_PAGES, sizeof(Page));
+	pg_atomic_init_u32(&world.stop_markers, 0);
+	pg_atomic_init_u32(&world.stop_others, 0);
+	pg_atomic_init_u64(&world.marks, 0);
+	pg_atomic_init_u64(&world.taken, 0);
+	pg_atomic_init_u64(&world.released, 0);
+
+	for (int i = 0; i < rounds; i++)
+		run_round(&world, 4, &faults);
+
+	printf("# %s: %llu marks, %llu pages taken, %llu pages checked, %llu entries reclaimed\n", name,
+	       (unsigned long long) pg_atomic_read_u64(&world.marks),
+	       (unsigned long long) pg_atomic_read_u64(&world.taken),
+	       (unsigned long long) world.written,
+	       (unsigned long long) pg_atomic_read_u64(&world.released));
+	CHECK_FAULTS(lost, "no mark is lost");
+	CHECK_FAULTS(totals, "totals are the numbers of bits");
+	CHECK_FAULTS(counts, "so are the counts of the regions");
+	CHECK_FAULTS(negative, "no count is negative");
+	CHECK_FAULTS(ageless, "the age of marks is known");
+	CHECK_FAULTS(left, "nothing is counted after the last take");
+	snprintf(label, sizeof(label), "%s: there was something to lose", name);
+	check(pg_atomic_read_u64(&world.taken) > 1000 && world.counted > 0 &&
+	          (!reclaim || pg_atomic_read_u64(&world.released) > 0),
+	      label);
+	free(world.pages);
+	free(world.map);
+}
+
+int
+main(int argc, char **argv)
+{
+	int rounds = argc > 1 ? atoi(argv[1]) : 100;
+
+	test_marks();
+	test_full_regions();
+	test_files();
+	run_world("marks and takes", 1024 * 1024, 4, 3, false, rounds);
+	run_world("reclaimed regions", 1024 * 1024, 4, 1, true, rounds);
+	/* 24 files in 16 entries; 72 regions in 64 */
+	run_world("reclaimed files", BUDGET_MIN, 24, 3, true, rounds);
+	printf("1..%d\n", tests);
+	if (failures > 0)
+		printf("# %d of %d tests failed\n", failures, tests);
+	return failures > 0;
+}

@@ -1,0 +1,185 @@
+#!/bin/sh
+#
+# Run all tests of pg_calm, or some:
+#
+#   test/run_tests.sh [unit] [regress] [tap | t/NAME.pl ...]
+#
+# Nothing has to be installed or running, and the system's server is not
+# touched: the module is built out of tree and installed into a copy of the
+# server's installation (its programs; the rest by symbolic links) below a
+# temporary directory, which is removed at the end.  PG_CONFIG names the
+# pg_config of the server to test with.
+#
+# Run by root, it continues as the OS user postgres, since a server refuses
+# to run as root.  Set KEEP=1 to look at logs afterwards.
+#
+set -eu
+
+source_dir=$(cd "$(dirname "$0")/.." && pwd)
+PG_CONFIG=${PG_CONFIG:-pg_config}
+status=0
+
+die()
+{
+	echo "run_tests.sh: $*" >&2
+	exit 1
+}
+
+command -v "$PG_CONFIG" >/dev/null || die "no pg_config: install postgresql-server-dev-15 or set PG_CONFIG"
+
+if [ -z "${PG_CALM_TEST_DIR:-}" ]; then
+	# the first instance: makes the directory, drops root, cleans up
+	PG_CALM_TEST_DIR=$(mktemp -d "${TMPDIR:-/tmp}/pg_calm_test.XXXXXX")
+	export PG_CALM_TEST_DIR PG_CONFIG
+	cleanup()
+	{
+		for pid_file in "$PG_CALM_TEST_DIR"/tap/tmp_check/t_*/pgdata/postmaster.pid \
+			"$PG_CALM_TEST_DIR"/regress/instance/postmaster.pid; do
+			[ -f "$pid_file" ] && kill -QUIT "$(head -n 1 "$pid_file")" 2>/dev/null || :
+		done
+		if [ -n "${KEEP:-}" ]; then
+			echo "kept: $PG_CALM_TEST_DIR"
+		else
+			rm -rf "$PG_CALM_TEST_DIR"
+		fi
+	}
+	trap cleanup EXIT
+	trap 'exit 130' INT
+	trap 'exit 143' TERM
+	if [ "$(id -u)" -eq 0 ]; then
+		id postgres >/dev/null 2>&1 || die "no OS user \"postgres\" to run the server as"
+		chown postgres "$PG_CALM_TEST_DIR"
+		cd "$PG_CALM_TEST_DIR"
+		setpriv --reuid=postgres --regid="$(id -g postgres)" --init-groups \
+			env HOME="$PG_CALM_TEST_DIR" USER=postgres LOGNAME=postgres sh "$source_dir/test/run_tests.sh" "$@" ||
+			status=$?
+	else
+		sh "$source_dir/test/run_tests.sh" "$@" || status=$?
+	fi
+	exit $status
+fi
+
+work=$PG_CALM_TEST_DIR
+cd "$work"
+bindir=$("$PG_CONFIG" --bindir)
+pkglibdir=$("$PG_CONFIG" --pkglibdir)
+sharedir=$("$PG_CONFIG" --sharedir)
+pgxs_dir=$(dirname "$(dirname "$("$PG_CONFIG" --pgxs)")")
+pg_regress=$pgxs_dir/test/regress/pg_regress
+install=$work/install
+parts=${*:-unit regress tap}
+tap_files=
+
+# Run a command that has nothing to say when it succeeds
+quietly()
+{
+	log=$1
+	shift
+	"$@" >"$log" 2>&1 && return
+	cat "$log"
+	die "failed: $*"
+}
+
+# The server finds its files relative to its own path, links resolved
+make_installation()
+{
+	mkdir -p "$install$bindir" "$install$pkglibdir" "$install$sharedir/extension"
+	cp -p "$bindir"/* "$install$bindir/"
+	for file in "$pkglibdir"/* "$sharedir"/* "$sharedir"/extension/*; do
+		case $file in
+		*/pg_calm*) ;;
+		*) [ -e "$install$file" ] || ln -s "$file" "$install$file" ;;
+		esac
+	done
+	mkdir "$work/build"
+	cp "$source_dir"/*.[ch] "$source_dir"/*.sql "$source_dir"/*.control "$source_dir/Makefile" "$work/build/"
+	quietly "$work/make.log" make -C "$work/build" -j2 PG_CONFIG="$PG_CONFIG" with_llvm=no
+	quietly "$work/make.log" make -C "$work/build" install PG_CONFIG="$PG_CONFIG" with_llvm=no DESTDIR="$install"
+}
+
+compile_page_map_test()
+{
+	output=$1
+	shift
+	quietly "$work/cc.log" "${CC:-cc}" -std=gnu11 -O2 -g -Wall -Wextra -Werror -D_GNU_SOURCE "$@" \
+		-I"$source_dir" -I"$("$PG_CONFIG" --includedir-server)" \
+		"$source_dir/test/page_map_test.c" "$source_dir/page_map.c" \
+		-o "$work/$output" -L"$pkglibdir" -L"$("$PG_CONFIG" --libdir)" -lpgport -lpthread
+}
+
+# Three builds of one program: see test_atomics.h
+run_unit()
+{
+	mkdir "$work/unit"
+	compile_page_map_test unit/page_map
+	compile_page_map_test unit/page_map_yield -DYIELD=64 -include "$source_dir/test/test_atomics.h"
+	printf '%s\n' 'exec "$(dirname "$0")/page_map" 100' >"$work/unit/1_page_map.sh"
+	printf '%s\n' 'exec "$(dirname "$0")/page_map_yield" 100' >"$work/unit/2_page_map_yield.sh"
+	if echo 'int main(void) { return 0; }' |
+		"${CC:-cc}" -fsanitize=thread -x c - -o "$work/unit/can_sanitize" 2>/dev/null &&
+		"$work/unit/can_sanitize" 2>/dev/null; then
+		compile_page_map_test unit/page_map_tsan -fsanitize=thread -include "$source_dir/test/test_atomics.h"
+		printf '%s\n' 'exec "$(dirname "$0")/page_map_tsan" 20' >"$work/unit/3_page_map_tsan.sh"
+	else
+		echo 'echo "1..0 # SKIP the compiler has no -fsanitize=thread"' >"$work/unit/3_page_map_tsan.sh"
+	fi
+	prove --exec sh "$work"/unit/*.sh || status=1
+}
+
+run_regress()
+{
+	mkdir "$work/regress"
+	bin=$install$bindir
+	data=$work/regress/instance
+	# not pg_regress's own instance, which runs without fsync
+	quietly "$work/initdb.log" "$bin/initdb" -D "$data" -A trust -N --no-locale --encoding=UTF8
+	cat "$source_dir/regress.conf" >>"$data/postgresql.conf"
+	quietly "$work/start.log" "$bin/pg_ctl" -D "$data" -l "$work/regress/server.log" -w start \
+		-o "-c listen_addresses= -c unix_socket_directories=$work/regress"
+	(
+		cd "$work/regress"
+		PATH="$bin:$PATH" "$pg_regress" --bindir="$bin" --host="$work/regress" --user="$(id -un)" \
+			--inputdir="$source_dir" --outputdir="$work/regress" status settings >"$work/regress.log" 2>&1
+	) || {
+		cat "$work/regress.log" "$work/regress/regression.diffs" || :
+		status=1
+	}
+	quietly "$work/stop.log" "$bin/pg_ctl" -D "$data" -m fast -w stop
+	grep -E 'tests? passed' "$work/regress.log" | sed 's/^ */pg_regress: /' || :
+}
+
+run_tap()
+{
+	mkdir "$work/tap"
+	shim=$work/libdeny_mprotect.so
+	quietly "$work/cc.log" "${CC:-cc}" -Wall -Wextra -Werror -shared -fPIC -O2 \
+		"$source_dir/test/deny_mprotect.c" -o "$shim"
+	(
+		cd "$source_dir"
+		# shellcheck disable=SC2086
+		TESTDIR="$work/tap" PATH="$install$bindir:$PATH" PG_REGRESS="$pg_regress" \
+			PG_CALM_DENY_MPROTECT="$shim" top_builddir="$work" \
+			prove -I "$pgxs_dir/test/perl" -I t ${PROVE_FLAGS:-} ${tap_files:-t/*.pl}
+	) || {
+		status=1
+		# the tail of what the failed tests wrote
+		for log in "$work"/tap/tmp_check/log/regress_log_*; do
+			grep -l '^not ok\|^\[.*not ok\|Bail out\|died' "$log" >/dev/null 2>&1 || continue
+			echo "=== $(basename "$log")"
+			grep -E -A 12 'not ok|Bail out|died' "$log" | head -n 60
+		done
+	}
+}
+
+make_installation
+for part in $parts; do
+	case $part in
+	unit) run_unit ;;
+	regress) run_regress ;;
+	tap) want_tap=1 ;;
+	*.pl) want_tap=1 tap_files="$tap_files $part" ;;
+	*) die "no such part: $part (known: unit, regress, tap, t/NAME.pl)" ;;
+	esac
+done
+[ -z "${want_tap:-}" ] || run_tap
+exit $status
