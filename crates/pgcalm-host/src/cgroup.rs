@@ -1,0 +1,164 @@
+//! Which cgroups a process is in, on v1, v2 and hybrid hosts.
+
+use std::path::Path;
+use std::path::PathBuf;
+
+use crate::HostRoot;
+use crate::Result;
+use crate::mounts;
+
+/// Version of the hierarchy that a controller lives in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    /// A hierarchy of its own for (nearly) each controller.
+    V1,
+    /// The unified hierarchy.
+    V2,
+}
+
+/// A controller's hierarchy as this host mounts it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hierarchy {
+    /// v1 or v2.
+    pub version: Version,
+    /// Where it is mounted.
+    pub mountpoint: PathBuf,
+    /// The group that is visible at the mountpoint: `/` unless this process lives in a container.
+    pub mounted_group: PathBuf,
+}
+
+impl Hierarchy {
+    /// Finds the hierarchy of the block I/O controller: v1 `blkio` if mounted (then v2 cannot have `io`), else v2 if
+    /// its root group offers `io`.
+    pub fn of_block_io(root: &HostRoot) -> Result<Option<Self>> {
+        let mounts = mounts::read(root)?;
+        let hierarchy = |mount: &mounts::Mount, version| Self {
+            version,
+            mountpoint: mount.target.clone(),
+            mounted_group: mount.fs_root.clone(),
+        };
+        if let Some(mount) = mounts.iter().find(|mount| {
+            mount.fs_type == "cgroup" && mount.super_options.iter().any(|o| o == "blkio")
+        }) {
+            return Ok(Some(hierarchy(mount, Version::V1)));
+        }
+        for mount in mounts.iter().filter(|mount| mount.fs_type == "cgroup2") {
+            let controllers = root.read(mount.target.join("cgroup.controllers"))?;
+            if controllers.split_whitespace().any(|name| name == "io") {
+                return Ok(Some(hierarchy(mount, Version::V2)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The group of process `pid` (`self` for this process) in this hierarchy, as a path from its root, e.g. `/a/b`.
+    pub fn group_of(&self, root: &HostRoot, pid: &str) -> Result<Option<PathBuf>> {
+        let text = root.read(format!("proc/{pid}/cgroup"))?;
+        Ok(parse_membership(&text, self.version))
+    }
+
+    /// Directories of `group` and of its ancestors as far as they are visible here, innermost first.
+    pub fn directories(&self, group: &Path) -> Vec<PathBuf> {
+        // Inside a container the mountpoint shows a group below the root; what lies above can't be seen.
+        let visible = group
+            .strip_prefix(&self.mounted_group)
+            .unwrap_or(Path::new(""));
+        let visible = visible.strip_prefix("/").unwrap_or(visible);
+        visible
+            .ancestors()
+            .map(|part| {
+                if part.as_os_str().is_empty() {
+                    self.mountpoint.clone()
+                } else {
+                    self.mountpoint.join(part)
+                }
+            })
+            .collect()
+    }
+}
+
+fn parse_membership(text: &str, version: Version) -> Option<PathBuf> {
+    text.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':');
+        let id = fields.next()?;
+        let controllers = fields.next()?;
+        let group = fields.next()?;
+        let matches = match version {
+            Version::V1 => controllers.split(',').any(|name| name == "blkio"),
+            Version::V2 => id == "0" && controllers.is_empty(),
+        };
+        matches.then(|| PathBuf::from(group))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    const HYBRID_MOUNTS: &str = "\
+31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
+38 31 0:35 / /sys/fs/cgroup/blkio rw,relatime - cgroup cgroup rw,blkio
+41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
+";
+    const HYBRID_MEMBERSHIP: &str = "9:name=systemd:/\n7:blkio:/tenants/a\n0::/user.slice\n";
+
+    fn host(mountinfo: &str, membership: &str) -> (tempfile::TempDir, HostRoot) {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("proc/self")).unwrap();
+        fs::write(dir.path().join("proc/self/mountinfo"), mountinfo).unwrap();
+        fs::write(dir.path().join("proc/self/cgroup"), membership).unwrap();
+        let root = HostRoot::new(dir.path());
+        (dir, root)
+    }
+
+    #[test]
+    fn on_a_hybrid_host_block_io_is_found_in_v1() {
+        let (_dir, root) = host(HYBRID_MOUNTS, HYBRID_MEMBERSHIP);
+        let hierarchy = Hierarchy::of_block_io(&root).unwrap().unwrap();
+        assert_eq!(hierarchy.version, Version::V1);
+        let group = hierarchy.group_of(&root, "self").unwrap().unwrap();
+        assert_eq!(group, PathBuf::from("/tenants/a"));
+        assert_eq!(
+            hierarchy.directories(&group),
+            [
+                PathBuf::from("/sys/fs/cgroup/blkio/tenants/a"),
+                PathBuf::from("/sys/fs/cgroup/blkio/tenants"),
+                PathBuf::from("/sys/fs/cgroup/blkio"),
+            ]
+        );
+    }
+
+    #[test]
+    fn v2_counts_only_if_it_offers_the_io_controller() {
+        let mounts = "41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+        let (dir, root) = host(mounts, "0::/system.slice/pg.service\n");
+        fs::create_dir_all(dir.path().join("sys/fs/cgroup")).unwrap();
+        let controllers = dir.path().join("sys/fs/cgroup/cgroup.controllers");
+        fs::write(&controllers, "cpuset cpu memory\n").unwrap();
+        assert_eq!(Hierarchy::of_block_io(&root).unwrap(), None);
+        fs::write(&controllers, "cpuset cpu io memory\n").unwrap();
+        let hierarchy = Hierarchy::of_block_io(&root).unwrap().unwrap();
+        assert_eq!(hierarchy.version, Version::V2);
+        assert_eq!(
+            hierarchy.group_of(&root, "self").unwrap(),
+            Some("/system.slice/pg.service".into())
+        );
+    }
+
+    #[test]
+    fn inside_a_container_only_the_groups_below_the_mount_are_looked_at() {
+        let hierarchy = Hierarchy {
+            version: Version::V1,
+            mountpoint: "/sys/fs/cgroup/blkio".into(),
+            mounted_group: "/docker/abc".into(),
+        };
+        assert_eq!(
+            hierarchy.directories(Path::new("/docker/abc/db")),
+            [
+                PathBuf::from("/sys/fs/cgroup/blkio/db"),
+                PathBuf::from("/sys/fs/cgroup/blkio")
+            ]
+        );
+    }
+}

@@ -1,0 +1,82 @@
+//! /proc/meminfo.
+
+use crate::Error;
+use crate::HostRoot;
+use crate::Result;
+
+const PATH: &str = "proc/meminfo";
+
+/// The figures of /proc/meminfo that matter for writeback.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemInfo {
+    /// Usable memory.
+    pub total_kib: u64,
+    /// Page cache waiting to be written.
+    pub dirty_kib: u64,
+    /// Page cache being written.
+    pub writeback_kib: u64,
+}
+
+impl MemInfo {
+    /// Reads the current figures.
+    pub fn read(root: &HostRoot) -> Result<Self> {
+        let text = root.read(PATH)?;
+        let field = |name: &'static str| {
+            parse_field(&text, name).ok_or_else(|| Error::Format {
+                path: root.path(PATH),
+                expected: name,
+                found: text.chars().take(80).collect(),
+            })
+        };
+        Ok(Self {
+            total_kib: field("MemTotal")?,
+            dirty_kib: field("Dirty")?,
+            writeback_kib: field("Writeback")?,
+        })
+    }
+}
+
+fn parse_field(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| {
+        let value = line.strip_prefix(name)?.strip_prefix(':')?;
+        value.trim().strip_suffix("kB")?.trim().parse().ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAMPLE: &str = "\
+MemTotal:       24682548 kB
+MemFree:        23107836 kB
+Dirty:              1234 kB
+Writeback:            56 kB
+WritebackTmp:          7 kB
+";
+
+    #[test]
+    fn reads_dirty_and_writeback_but_not_writeback_tmp() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("proc")).unwrap();
+        std::fs::write(dir.path().join(PATH), SAMPLE).unwrap();
+        let info = MemInfo::read(&HostRoot::new(dir.path())).unwrap();
+        assert_eq!(
+            info,
+            MemInfo {
+                total_kib: 24_682_548,
+                dirty_kib: 1234,
+                writeback_kib: 56
+            }
+        );
+    }
+
+    #[test]
+    fn a_missing_field_is_an_error_that_names_it() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("proc")).unwrap();
+        std::fs::write(dir.path().join(PATH), "MemTotal: 1 kB\n").unwrap();
+        let error = MemInfo::read(&HostRoot::new(dir.path())).unwrap_err();
+        assert!(error.to_string().contains("Dirty"), "{error}");
+    }
+}

@@ -1,0 +1,191 @@
+//! The process table: state, parent, command line, kernel stack.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::Error;
+use crate::HostRoot;
+use crate::Result;
+
+/// One process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Process {
+    /// Process id.
+    pub pid: i32,
+    /// Parent's process id.
+    pub parent: i32,
+    /// State letter, `D` being uninterruptible sleep.
+    pub state: char,
+    /// Start in clock ticks since boot; with the pid it names a process for good.
+    pub start_ticks: u64,
+}
+
+impl Process {
+    /// Reads /proc/PID/stat.
+    pub fn read(root: &HostRoot, pid: i32) -> Result<Self> {
+        let path = format!("proc/{pid}/stat");
+        let text = root.read(&path)?;
+        parse_stat(&text).ok_or_else(|| Error::Format {
+            path: root.path(&path),
+            expected: "a process status line",
+            found: text,
+        })
+    }
+
+    /// Whether it has ended and only waits for its parent to notice.
+    pub fn is_zombie(&self) -> bool {
+        matches!(self.state, 'Z' | 'X')
+    }
+}
+
+/// All processes; those that end while the table is read are left out.
+pub fn table(root: &HostRoot) -> Result<Vec<Process>> {
+    let mut processes = Vec::new();
+    for name in root.list("proc")? {
+        let Ok(pid) = name.parse() else { continue };
+        match Process::read(root, pid) {
+            Ok(process) => processes.push(process),
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(processes)
+}
+
+/// `ancestor` and everything below it.
+pub fn family(table: &[Process], ancestor: i32) -> Vec<Process> {
+    let mut pids = vec![ancestor];
+    let mut next = 0;
+    while next < pids.len() {
+        let parent = pids[next];
+        pids.extend(
+            table
+                .iter()
+                .filter(|process| process.parent == parent && process.pid != parent)
+                .map(|process| process.pid),
+        );
+        next += 1;
+    }
+    table
+        .iter()
+        .filter(|process| pids.contains(&process.pid))
+        .cloned()
+        .collect()
+}
+
+/// Command line; arguments are separated by spaces.
+pub fn command_line(root: &HostRoot, pid: i32) -> Result<String> {
+    let text = root.read(format!("proc/{pid}/cmdline"))?;
+    Ok(text.trim_end_matches('\0').replace('\0', " "))
+}
+
+/// The working directory, or `None` if the process has ended or may not be looked at.
+pub fn working_directory(root: &HostRoot, pid: i32) -> Option<PathBuf> {
+    fs::read_link(root.path(format!("proc/{pid}/cwd"))).ok()
+}
+
+/// The program file, or `None` if the process has ended or may not be looked at.
+pub fn executable(root: &HostRoot, pid: i32) -> Option<PathBuf> {
+    fs::read_link(root.path(format!("proc/{pid}/exe"))).ok()
+}
+
+/// Kernel functions that the process sleeps in, innermost first; empty where the kernel doesn't tell.
+pub fn kernel_stack(root: &HostRoot, pid: i32) -> Vec<String> {
+    let Ok(text) = root.read(format!("proc/{pid}/stack")) else {
+        return Vec::new();
+    };
+    text.lines().filter_map(parse_frame).collect()
+}
+
+fn parse_frame(line: &str) -> Option<String> {
+    // [<0>] folio_wait_bit_common+0x120/0x2a0
+    let (_, symbol) = line.split_once("] ")?;
+    let name = symbol.split(['+', ' ']).next()?;
+    (!name.is_empty()).then(|| name.to_string())
+}
+
+fn parse_stat(text: &str) -> Option<Process> {
+    // The name stands in parentheses and may itself hold spaces and parentheses.
+    let (pid, rest) = text.split_once(" (")?;
+    let (_, rest) = rest.rsplit_once(") ")?;
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    Some(Process {
+        pid: pid.parse().ok()?,
+        state: fields.first()?.chars().next()?,
+        parent: fields.get(1)?.parse().ok()?,
+        start_ticks: fields.get(19)?.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stat(pid: i32, name: &str, state: char, parent: i32) -> String {
+        format!(
+            "{pid} ({name}) {state} {parent} 1 1 0 -1 4194560 100 0 0 0 1 2 0 0 20 0 1 0 98765 1 2 3\n"
+        )
+    }
+
+    fn fake(processes: &[(i32, &str, char, i32)]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("proc/sys")).unwrap();
+        for (pid, name, state, parent) in processes {
+            let proc = dir.path().join(format!("proc/{pid}"));
+            fs::create_dir_all(&proc).unwrap();
+            fs::write(proc.join("stat"), stat(*pid, name, *state, *parent)).unwrap();
+        }
+        dir
+    }
+
+    #[test]
+    fn a_name_with_parentheses_and_spaces_does_not_shift_the_fields() {
+        let process = parse_stat(&stat(7, "a) D (b", 'S', 3)).unwrap();
+        assert_eq!(
+            process,
+            Process {
+                pid: 7,
+                parent: 3,
+                state: 'S',
+                start_ticks: 98765
+            }
+        );
+    }
+
+    #[test]
+    fn family_holds_descendants_and_nothing_else() {
+        let dir = fake(&[
+            (1, "init", 'S', 0),
+            (10, "postgres", 'S', 1),
+            (11, "postgres", 'D', 10),
+            (12, "postgres", 'S', 11),
+            (20, "other", 'D', 1),
+        ]);
+        let table = table(&HostRoot::new(dir.path())).unwrap();
+        let pids: Vec<i32> = family(&table, 10).iter().map(|p| p.pid).collect();
+        assert_eq!(pids, [10, 11, 12]);
+    }
+
+    #[test]
+    fn reads_stack_and_command_line() {
+        let dir = fake(&[(5, "postgres", 'D', 1)]);
+        let root = HostRoot::new(dir.path());
+        fs::write(
+            dir.path().join("proc/5/stack"),
+            "[<0>] folio_wait_bit_common+0x120/0x2a0\n[<0>] do_fsync+0x38/0x60\n[<0>] 0xffffffff\n",
+        )
+        .unwrap();
+        fs::write(
+            dir.path().join("proc/5/cmdline"),
+            "postgres: checkpointer \0\0",
+        )
+        .unwrap();
+        assert_eq!(
+            kernel_stack(&root, 5),
+            ["folio_wait_bit_common", "do_fsync", "0xffffffff"]
+        );
+        assert_eq!(command_line(&root, 5).unwrap(), "postgres: checkpointer ");
+        assert!(kernel_stack(&root, 6).is_empty());
+        assert!(command_line(&root, 6).unwrap_err().is_not_found());
+    }
+}

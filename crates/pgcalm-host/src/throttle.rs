@@ -1,0 +1,183 @@
+//! The cgroup limits in force for a block device: own group, ancestors, root group; v1 and v2.
+
+use std::path::Path;
+use std::path::PathBuf;
+
+use crate::HostRoot;
+use crate::Result;
+use crate::cgroup::Hierarchy;
+use crate::cgroup::Version;
+
+/// What a limit counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Read operations per second.
+    ReadIops,
+    /// Bytes read per second.
+    ReadBps,
+    /// Write operations per second.
+    WriteIops,
+    /// Bytes written per second.
+    WriteBps,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Self; 4] = [
+        Self::ReadIops,
+        Self::ReadBps,
+        Self::WriteIops,
+        Self::WriteBps,
+    ];
+
+    /// The file of a v1 group that holds limits of this kind.
+    pub fn v1_file(self) -> &'static str {
+        match self {
+            Self::ReadIops => "blkio.throttle.read_iops_device",
+            Self::ReadBps => "blkio.throttle.read_bps_device",
+            Self::WriteIops => "blkio.throttle.write_iops_device",
+            Self::WriteBps => "blkio.throttle.write_bps_device",
+        }
+    }
+
+    /// The key of this kind in a line of v2's `io.max`.
+    pub fn v2_key(self) -> &'static str {
+        match self {
+            Self::ReadIops => "riops",
+            Self::ReadBps => "rbps",
+            Self::WriteIops => "wiops",
+            Self::WriteBps => "wbps",
+        }
+    }
+}
+
+/// One limit that is set on one group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limit {
+    /// What it counts.
+    pub kind: Kind,
+    /// Operations or bytes per second.
+    pub value: u64,
+    /// The file that it stands in.
+    pub file: PathBuf,
+}
+
+/// All limits on device `number` (`MAJ:MIN`) that apply to a process in `group`; the smallest of a kind is the one felt.
+pub fn limits(
+    root: &HostRoot,
+    hierarchy: &Hierarchy,
+    group: &Path,
+    number: &str,
+) -> Result<Vec<Limit>> {
+    let mut found = Vec::new();
+    for directory in hierarchy.directories(group) {
+        match hierarchy.version {
+            Version::V1 => {
+                for kind in Kind::ALL {
+                    let file = directory.join(kind.v1_file());
+                    if let Some(text) = read_if_there(root, &file)? {
+                        found.extend(v1_value(&text, number).map(|value| Limit {
+                            kind,
+                            value,
+                            file: file.clone(),
+                        }));
+                    }
+                }
+            }
+            Version::V2 => {
+                // The root group has no io.max.
+                let file = directory.join("io.max");
+                if let Some(text) = read_if_there(root, &file)? {
+                    for kind in Kind::ALL {
+                        found.extend(v2_value(&text, number, kind).map(|value| Limit {
+                            kind,
+                            value,
+                            file: file.clone(),
+                        }));
+                    }
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The limit of a kind that is felt: the smallest.
+pub fn tightest(limits: &[Limit], kind: Kind) -> Option<&Limit> {
+    limits
+        .iter()
+        .filter(|limit| limit.kind == kind)
+        .min_by_key(|limit| limit.value)
+}
+
+fn read_if_there(root: &HostRoot, file: &Path) -> Result<Option<String>> {
+    match root.read(file) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn v1_value(text: &str, number: &str) -> Option<u64> {
+    text.lines().find_map(|line| {
+        let (device, value) = line.split_once(' ')?;
+        (device == number).then(|| value.trim().parse().ok())?
+    })
+}
+
+fn v2_value(text: &str, number: &str, kind: Kind) -> Option<u64> {
+    text.lines().find_map(|line| {
+        let (device, values) = line.split_once(' ')?;
+        if device != number {
+            return None;
+        }
+        values.split(' ').find_map(|pair| {
+            let (key, value) = pair.split_once('=')?;
+            // `max` is no limit and no number.
+            (key == kind.v2_key()).then(|| value.parse().ok())?
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn v1_limits_of_own_group_and_root_are_found_and_the_smaller_is_felt() {
+        let dir = tempfile::tempdir().unwrap();
+        let blkio = dir.path().join("cg");
+        fs::create_dir_all(blkio.join("a/b")).unwrap();
+        let file = Kind::WriteIops.v1_file();
+        fs::write(blkio.join(file), "7:1 900\n7:0 800\n").unwrap();
+        fs::write(blkio.join("a").join(file), "").unwrap();
+        fs::write(blkio.join("a/b").join(file), "7:0 1000\n").unwrap();
+        let hierarchy = Hierarchy {
+            version: Version::V1,
+            mountpoint: "/cg".into(),
+            mounted_group: "/".into(),
+        };
+        let found = limits(
+            &HostRoot::new(dir.path()),
+            &hierarchy,
+            Path::new("/a/b"),
+            "7:0",
+        )
+        .unwrap();
+        assert_eq!(found.len(), 2);
+        let felt = tightest(&found, Kind::WriteIops).unwrap();
+        assert_eq!(felt.value, 800);
+        assert_eq!(felt.file, Path::new("/cg").join(file));
+        assert_eq!(tightest(&found, Kind::WriteBps), None);
+    }
+
+    #[test]
+    fn v2_reads_io_max_and_takes_max_for_no_limit() {
+        let text = "254:0 rbps=max wbps=131072000 riops=max wiops=800\n";
+        assert_eq!(v2_value(text, "254:0", Kind::WriteIops), Some(800));
+        assert_eq!(v2_value(text, "254:0", Kind::WriteBps), Some(131_072_000));
+        assert_eq!(v2_value(text, "254:0", Kind::ReadIops), None);
+        assert_eq!(v2_value(text, "254:1", Kind::WriteIops), None);
+    }
+}

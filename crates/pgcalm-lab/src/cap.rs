@@ -1,0 +1,288 @@
+//! Caps on devices, by the block I/O controller of the host.
+//!
+//! With cgroup v1 the caps go into the root group: there they hold for everything that is in no child group, the
+//! kernel's flusher included, as the cap of a cloud volume would. v2 has no limits in its root group; there the server
+//! goes into a group of its own, which together with the memory controller also owns the writeback of its pages.
+
+use std::fs;
+use std::path::Path;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use pgcalm_host::cgroup::Hierarchy;
+use pgcalm_host::cgroup::Version;
+use pgcalm_host::process;
+use pgcalm_host::throttle::Kind;
+
+use crate::LabError;
+use crate::Limit;
+use crate::Size;
+use crate::journal::Change;
+use crate::journal::Journal;
+use crate::journal::Undo;
+
+/// The caps of one device.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Caps {
+    /// Write operations per second.
+    pub write_iops: Option<u32>,
+    /// Bytes written per second.
+    pub write_bps: Option<u64>,
+    /// Read operations per second.
+    pub read_iops: Option<u32>,
+}
+
+impl Caps {
+    /// Caps on writes as given on the command line.
+    pub fn on_writes(iops: Limit<u32>, bps: Limit<Size>) -> Self {
+        Self {
+            write_iops: iops.0,
+            write_bps: bps.0.map(Size::bytes),
+            read_iops: None,
+        }
+    }
+
+    fn pairs(self) -> impl Iterator<Item = (Kind, u64)> {
+        [
+            (Kind::WriteIops, self.write_iops.map(u64::from)),
+            (Kind::WriteBps, self.write_bps),
+            (Kind::ReadIops, self.read_iops.map(u64::from)),
+        ]
+        .into_iter()
+        .filter_map(|(kind, value)| Some((kind, value?)))
+    }
+}
+
+/// The way to cap devices on this host.
+#[derive(Debug)]
+pub struct Capper {
+    journal: Journal,
+    hierarchy: Hierarchy,
+    /// The group that holds the limits: the root group of v1, a group of ours in v2.
+    group: PathBuf,
+    _undo: Vec<Undo>,
+}
+
+impl Capper {
+    /// Finds the way and prepares it.
+    pub fn new(journal: &Journal) -> anyhow::Result<Self> {
+        let root = journal.root();
+        let hierarchy = Hierarchy::of_block_io(root)?.ok_or_else(|| {
+            LabError::Host(
+                "no block I/O controller found: mount cgroup v1 blkio, or boot with the io controller in cgroup v2"
+                    .to_string(),
+            )
+        })?;
+        match hierarchy.version {
+            Version::V1 => Self::v1(journal, hierarchy),
+            Version::V2 => Self::v2(journal, hierarchy),
+        }
+    }
+
+    fn v1(journal: &Journal, hierarchy: Hierarchy) -> anyhow::Result<Self> {
+        let root = journal.root();
+        let file = hierarchy.mountpoint.join(Kind::WriteIops.v1_file());
+        if !root.path(&file).exists() {
+            return Err(LabError::Host(format!(
+                "{} not found: the kernel needs CONFIG_BLK_DEV_THROTTLING",
+                file.display()
+            ))
+            .into());
+        }
+        let own = hierarchy.group_of(root, "self")?.unwrap_or_default();
+        if own != Path::new("/") {
+            return Err(LabError::Host(format!(
+                "this process is in blkio group {}, which limits of the root group do not reach: start it from there \
+                 (echo $$ > {}/cgroup.procs)",
+                own.display(),
+                hierarchy.mountpoint.display()
+            ))
+            .into());
+        }
+        Ok(Self {
+            journal: journal.clone(),
+            group: hierarchy.mountpoint.clone(),
+            hierarchy,
+            _undo: Vec::new(),
+        })
+    }
+
+    fn v2(journal: &Journal, hierarchy: Hierarchy) -> anyhow::Result<Self> {
+        let root = journal.root();
+        let mut undo = Vec::new();
+        let control = hierarchy.mountpoint.join("cgroup.subtree_control");
+        let enabled = root.read(&control)?;
+        for controller in ["io", "memory"] {
+            if !enabled.split_whitespace().any(|name| name == controller) {
+                undo.push(journal.note(Change::Setting {
+                    file: control.clone(),
+                    former: format!("-{controller}"),
+                })?);
+                root.write(&control, &format!("+{controller}"))?;
+            }
+        }
+        let group = hierarchy
+            .mountpoint
+            .join(format!("pgcalm-lab-{}", std::process::id()));
+        undo.push(journal.note(Change::Cgroup {
+            path: group.clone(),
+        })?);
+        let directory = root.path(&group);
+        fs::create_dir(&directory)
+            .with_context(|| format!("create control group {}", directory.display()))?;
+        // The group goes before the controllers that were enabled for it.
+        undo.reverse();
+        Ok(Self {
+            journal: journal.clone(),
+            hierarchy,
+            group,
+            _undo: undo,
+        })
+    }
+
+    /// As the report names it.
+    pub fn mechanism(&self) -> &'static str {
+        match self.hierarchy.version {
+            Version::V1 => "cgroup-v1-root",
+            Version::V2 => "cgroup-v2",
+        }
+    }
+
+    /// Makes sure that the caps hold for process `pid` and all below it.
+    pub fn admit(&self, pid: i32) -> anyhow::Result<()> {
+        if self.hierarchy.version == Version::V1 {
+            return Ok(());
+        }
+        let root = self.journal.root();
+        let procs = self.group.join("cgroup.procs");
+        for member in process::family(&process::table(root)?, pid) {
+            match root.write(&procs, &member.pid.to_string()) {
+                Ok(()) => {}
+                // A short-lived child that has ended.
+                Err(_) if member.pid != pid => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Caps device `number`; the caps are lifted when the result is dropped.
+    pub fn apply(&self, number: &str, caps: Caps) -> anyhow::Result<Vec<Undo>> {
+        let root = self.journal.root();
+        let mut undo = Vec::new();
+        for (kind, value) in caps.pairs() {
+            let (file, line, former) = match self.hierarchy.version {
+                Version::V1 => (
+                    self.group.join(kind.v1_file()),
+                    format!("{number} {value}"),
+                    format!("{number} 0"),
+                ),
+                Version::V2 => (
+                    self.group.join("io.max"),
+                    format!("{number} {}={value}", kind.v2_key()),
+                    format!("{number} {}=max", kind.v2_key()),
+                ),
+            };
+            undo.push(self.journal.note(Change::Setting {
+                file: file.clone(),
+                former,
+            })?);
+            root.write(&file, &line)?;
+        }
+        Ok(undo)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pgcalm_host::HostRoot;
+
+    fn host(mountinfo: &str, membership: &str) -> (tempfile::TempDir, Journal) {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::new(dir.path());
+        for (path, text) in [
+            ("proc/self/mountinfo", mountinfo),
+            ("proc/self/cgroup", membership),
+        ] {
+            let path = root.path(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        fs::create_dir_all(root.path("sys/fs/cgroup")).unwrap();
+        let journal = Journal::open(root, &dir.path().join("journal.json")).unwrap();
+        (dir, journal)
+    }
+
+    const V1: &str = "38 31 0:35 / /sys/fs/cgroup rw - cgroup cgroup rw,blkio\n";
+    const V2: &str = "38 31 0:35 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+    const CAPS: Caps = Caps {
+        write_iops: Some(800),
+        write_bps: Some(131_072_000),
+        read_iops: None,
+    };
+
+    #[test]
+    fn on_v1_the_root_group_is_written_and_the_undo_writes_zero() {
+        let (_dir, journal) = host(V1, "7:blkio:/\n0::/user.slice\n");
+        let root = journal.root().clone();
+        let iops = Path::new("/sys/fs/cgroup").join(Kind::WriteIops.v1_file());
+        fs::write(root.path(&iops), "").unwrap();
+        let capper = Capper::new(&journal).unwrap();
+        assert_eq!(capper.mechanism(), "cgroup-v1-root");
+        let caps = capper.apply("7:0", CAPS).unwrap();
+        assert_eq!(root.read(&iops).unwrap(), "7:0 800");
+        drop(caps);
+        assert_eq!(root.read(&iops).unwrap(), "7:0 0");
+    }
+
+    #[test]
+    fn on_v1_a_process_outside_the_root_group_is_told_where_to_start() {
+        let (_dir, journal) = host(V1, "7:blkio:/tenant\n");
+        let file = Path::new("/sys/fs/cgroup").join(Kind::WriteIops.v1_file());
+        fs::write(journal.root().path(file), "").unwrap();
+        let error = Capper::new(&journal).unwrap_err().to_string();
+        assert!(error.contains("/tenant"), "{error}");
+        assert!(error.contains("cgroup.procs"), "{error}");
+    }
+
+    #[test]
+    fn on_v2_a_group_is_made_with_its_controllers_and_both_are_taken_back() {
+        let (_dir, journal) = host(V2, "0::/user.slice\n");
+        let root = journal.root().clone();
+        let control = root.path("sys/fs/cgroup/cgroup.subtree_control");
+        fs::write(root.path("sys/fs/cgroup/cgroup.controllers"), "io memory").unwrap();
+        fs::write(&control, "memory\n").unwrap();
+        let capper = Capper::new(&journal).unwrap();
+        assert_eq!(capper.mechanism(), "cgroup-v2");
+        assert_eq!(fs::read_to_string(&control).unwrap(), "+io");
+        let group = root.path(&capper.group);
+        assert!(group.is_dir());
+        let caps = capper.apply("7:0", CAPS).unwrap();
+        // A plain file keeps the last write only; the kernel merges keys.
+        assert_eq!(
+            fs::read_to_string(group.join("io.max")).unwrap(),
+            "7:0 wbps=131072000"
+        );
+        drop(caps);
+        assert_eq!(
+            fs::read_to_string(group.join("io.max")).unwrap(),
+            "7:0 wbps=max"
+        );
+        // In a control group files don't keep the directory from being removed.
+        fs::remove_file(group.join("io.max")).unwrap();
+        drop(capper);
+        assert!(!group.exists());
+        assert_eq!(fs::read_to_string(&control).unwrap(), "-io");
+    }
+
+    #[test]
+    fn a_host_without_the_controller_is_told_so() {
+        let (_dir, journal) = host("", "0::/\n");
+        let error = Capper::new(&journal).unwrap_err();
+        assert!(matches!(
+            error.downcast_ref::<LabError>(),
+            Some(LabError::Host(_))
+        ));
+    }
+}

@@ -1,0 +1,455 @@
+//! Contestants under the same load on the same capped devices, in turn.
+
+mod need;
+mod options;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::chown;
+use std::time::Duration;
+use std::time::Instant;
+use std::time::SystemTime;
+
+use anyhow::Context;
+use anyhow::bail;
+use pgcalm_host::HostRoot;
+use pgcalm_host::meminfo::MemInfo;
+use pgcalm_host::vm_sysctl;
+use pgcalm_report::model;
+use serde_json::Value;
+
+use crate::LabError;
+use crate::cap::Capper;
+use crate::cap::Caps;
+use crate::contestant;
+use crate::contestant::Contestant;
+use crate::device::Device;
+use crate::filesystem::FileSystem;
+use crate::installation::Installation;
+use crate::interrupt::Interrupt;
+use crate::journal::Change;
+use crate::journal::Journal;
+use crate::journal::Undo;
+use crate::lab_dir::LabDir;
+use crate::load::LOG_PREFIX;
+use crate::load::Load;
+use crate::load::Work;
+use crate::measure;
+use crate::measure::Recording;
+use crate::progress::Progress;
+use crate::sampler::Sampler;
+use crate::server;
+use crate::server::Places;
+use crate::server::Server;
+use crate::server_log;
+use crate::sysctl;
+use crate::template::Template;
+use crate::transaction_log::Transactions;
+use crate::warm;
+
+pub use options::Options;
+
+/// How long pgbench may take to notice that its time is up before the caps are lifted for it.
+const OVERTIME: Duration = Duration::from_secs(2);
+
+/// How long it may take after that.
+const OVERTIME_UNCAPPED: Duration = Duration::from_secs(120);
+
+/// Runs the contest and returns its report. Whatever way it ends, the host is as before.
+pub fn run(
+    scenario: &str,
+    options: &Options,
+    interrupt: &Interrupt,
+) -> anyhow::Result<model::Report> {
+    options.check()?;
+    let root = HostRoot::default();
+    need::root()?;
+    let installation = Installation::find(&root, options.pg_bindir.as_deref(), interrupt)?;
+    need::module(options, &installation, interrupt)?;
+
+    let lab = LabDir::open(&root, &options.dir)?;
+    let journal = lab.journal(root.clone())?;
+    let progress = Progress::new();
+    let left = journal
+        .undo_all()
+        .context("clean up after an earlier run")?;
+    if left > 0 {
+        progress.note(&format!("removed {left} leftovers of an earlier run"));
+    }
+    need::space(options, &lab, &installation)?;
+    let started_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+
+    let _run_dir = RunDir::create(&lab, &journal, &installation)?;
+    let template = Template::obtain(
+        &lab,
+        &journal,
+        &installation,
+        options.rows,
+        &progress,
+        interrupt,
+    )?;
+    let _sysctls = sysctl::apply(&journal, options.sysctl)?;
+    let capper = Capper::new(&journal)?;
+    progress.note(&format!(
+        "making devices of {} (data) and {} (WAL)",
+        options.data_size(),
+        options.wal_size()
+    ));
+    let data = Device::create(
+        &journal,
+        &lab.image("data"),
+        options.data_size(),
+        options.data_max_io,
+        interrupt,
+    )?;
+    let wal = Device::create(
+        &journal,
+        &lab.image("wal"),
+        options.wal_size(),
+        options.wal_max_io,
+        interrupt,
+    )?;
+    let mut report = model::Report {
+        scenario: scenario.to_string(),
+        host: host(&root, &installation, started_at, &capper)?,
+        settings: options.named(),
+        contestants: options
+            .contestants
+            .iter()
+            .map(|contestant| model::Contestant {
+                name: contestant.name.to_string(),
+                description: contestant.description.to_string(),
+                server_settings: contestant::settings_of(contestant, &options.set_contestant),
+                runs: Vec::new(),
+            })
+            .collect(),
+    };
+    let arena = Arena {
+        options,
+        lab: &lab,
+        journal: &journal,
+        installation: &installation,
+        template: &template,
+        capper: &capper,
+        data: &data,
+        wal: &wal,
+        progress: &progress,
+        interrupt,
+    };
+    for repetition in 1..=options.repeat {
+        for (contestant, entry) in options.contestants.iter().zip(&mut report.contestants) {
+            let label = if options.repeat > 1 {
+                format!(
+                    "{} (run {repetition} of {})",
+                    contestant.name, options.repeat
+                )
+            } else {
+                contestant.name.to_string()
+            };
+            let run = arena
+                .run(contestant, &label, repetition)
+                .with_context(|| label.clone())?;
+            progress.note(&format!(
+                "{label}: {:.0} TPS, worst second {:.0}, {} s at zero, p99 {:.1} ms, {:.0} device writes/s",
+                run.tps_mean, run.tps_min, run.seconds_zero, run.latency_ms.p99, run.device_write_ops_per_s
+            ));
+            entry.runs.push(run);
+        }
+    }
+    Ok(report)
+}
+
+/// What the runs of a contest share.
+struct Arena<'a> {
+    options: &'a Options,
+    lab: &'a LabDir,
+    journal: &'a Journal,
+    installation: &'a Installation,
+    template: &'a Template,
+    capper: &'a Capper,
+    data: &'a Device,
+    wal: &'a Device,
+    progress: &'a Progress,
+    interrupt: &'a Interrupt,
+}
+
+impl Arena<'_> {
+    fn run(
+        &self,
+        contestant: &Contestant,
+        label: &str,
+        repetition: u32,
+    ) -> anyhow::Result<model::Run> {
+        // Server and client files of this run only.
+        let run_dir = RunDir::create(self.lab, self.journal, self.installation)?;
+        self.progress
+            .note(&format!("{label}: restoring the table on new file systems"));
+        let mut data = self.file_system("data", self.data)?;
+        let mut wal = self.file_system("wal", self.wal)?;
+        let cluster = data.path().join("cluster");
+        self.template.copy_to(
+            &cluster,
+            &wal.path().join("pg_wal"),
+            self.installation,
+            self.interrupt,
+        )?;
+        // Drops the page cache of the copy, whose folios are as large as its writes were.
+        data.remount()?;
+        wal.remount()?;
+        warm::warm(&cluster, self.options.warm, self.progress, self.interrupt)?;
+
+        let server = Server::start(
+            self.journal,
+            self.installation,
+            Places {
+                data: cluster,
+                socket: self.lab.run(),
+                log: self.lab.run().join("server.log"),
+            },
+            &self.options.server_settings(contestant),
+            self.interrupt,
+        )?;
+        self.capper.admit(server.pid())?;
+        if contestant.module {
+            self.create_extension(&server)?;
+        }
+        let recording = self
+            .measure(contestant, label, &server)
+            .map_err(|error| with_last_words(error, &server.log()))?;
+        server.discard()?;
+        if self.options.keep {
+            self.keep_logs(contestant, repetition)?;
+        }
+        data.discard_contents()?;
+        wal.discard_contents()?;
+        drop(data);
+        drop(wal);
+        drop(run_dir);
+        Ok(measure::figures(recording))
+    }
+
+    fn file_system(&self, role: &str, device: &Device) -> anyhow::Result<FileSystem> {
+        FileSystem::create(
+            self.journal,
+            device,
+            self.options.fs,
+            &self.lab.mountpoint(role),
+            self.interrupt,
+        )
+    }
+
+    /// Loads the server under caps and records what happens.
+    fn measure(
+        &self,
+        contestant: &Contestant,
+        label: &str,
+        server: &Server,
+    ) -> anyhow::Result<Recording> {
+        let directory = self.lab.run();
+        let seconds = self.options.seconds.0;
+        self.progress
+            .note(&format!("{label}: measuring {seconds} s"));
+        let mut caps = Some((
+            self.capper
+                .apply(&self.data.number, self.options.data_caps(contestant))?,
+            self.capper.apply(
+                &self.wal.number,
+                Caps::on_writes(self.options.wal_iops, self.options.wal_bps),
+            )?,
+        ));
+        let sampler = Sampler::start(
+            self.journal.root().clone(),
+            &self.data.name,
+            &self.wal.name,
+            server.pid(),
+        );
+        let started = Instant::now();
+        let mut load = Load::start(
+            self.journal,
+            self.installation,
+            server,
+            &directory,
+            Work {
+                rows: self.options.rows,
+                clients: self.options.clients,
+                seconds,
+                distribution: self.options.distribution,
+            },
+        )?;
+        let time_up = started + Duration::from_secs(seconds.into()) + OVERTIME;
+        let mut module_status = None;
+        while !load.has_ended()? {
+            if Instant::now() > time_up {
+                if caps.is_some() {
+                    if contestant.module {
+                        module_status = self.module_status(server).ok();
+                    }
+                    self.progress.note(&format!(
+                        "{label}: time is up, but a stall holds the clients: lifting the caps"
+                    ));
+                    caps = None;
+                }
+                if Instant::now() > time_up + OVERTIME_UNCAPPED {
+                    bail!(
+                        "clients do not end {} s after the caps were lifted",
+                        OVERTIME_UNCAPPED.as_secs()
+                    );
+                }
+            }
+            self.show(label, started, &load, &sampler, server);
+            self.interrupt.sleep(Duration::from_millis(250))?;
+        }
+        if contestant.module && module_status.is_none() {
+            module_status = Some(self.module_status(server)?);
+        }
+        drop(caps);
+        let (samples, blocked) = sampler.finish();
+        self.progress.status("reading the logs");
+        Ok(Recording {
+            transactions: Transactions::read(&directory, LOG_PREFIX)?,
+            seconds,
+            samples,
+            blocked,
+            checkpoints: server_log::checkpoints(&server.log()),
+            module_status: module_status.unwrap_or_default(),
+        })
+    }
+
+    fn show(&self, label: &str, started: Instant, load: &Load, sampler: &Sampler, server: &Server) {
+        let mut text = format!(
+            "{label}: {:>3} of {} s",
+            started.elapsed().as_secs(),
+            self.options.seconds.0
+        );
+        if let Some(tps) = load.tps() {
+            text.push_str(&format!(", {tps:.0} TPS"));
+        }
+        if let Some(sample) = sampler.latest() {
+            text.push_str(&format!(
+                ", Dirty {} MiB, Writeback {} MiB",
+                sample.memory.dirty_kib >> 10,
+                sample.memory.writeback_kib >> 10
+            ));
+        }
+        let log = server_log::checkpoints(&server.log());
+        if let Some((_, reason)) = log.running {
+            text.push_str(&format!(", checkpoint under way ({reason})"));
+        } else if let Some(last) = log.complete.last() {
+            text.push_str(&format!(
+                ", last checkpoint {:.1} s (sync {:.1} s)",
+                last.total_s, last.sync_s
+            ));
+        }
+        self.progress.status(&text);
+    }
+
+    /// The SQL side of the module; without it there is only no status.
+    fn create_extension(&self, server: &Server) -> anyhow::Result<()> {
+        let available = server.sql(
+            "select count(*) from pg_available_extensions where name = 'pg_calm'",
+            self.interrupt,
+        )?;
+        if available.trim() == "1" {
+            server.sql("create extension pg_calm", self.interrupt)?;
+        }
+        Ok(())
+    }
+
+    fn module_status(&self, server: &Server) -> anyhow::Result<BTreeMap<String, Value>> {
+        let present = server.sql(
+            "select to_regclass('pg_calm_status') is not null",
+            self.interrupt,
+        )?;
+        if present.trim() != "t" {
+            return Ok(BTreeMap::new());
+        }
+        let row = server.sql(
+            "select row_to_json(s) from pg_calm_status s",
+            self.interrupt,
+        )?;
+        serde_json::from_str(row.trim()).context("read pg_calm_status")
+    }
+
+    fn keep_logs(&self, contestant: &Contestant, repetition: u32) -> anyhow::Result<()> {
+        let target = self
+            .lab
+            .kept()
+            .join(format!("{}-{repetition}", contestant.name));
+        if target.exists() {
+            fs::remove_dir_all(&target)?;
+        }
+        fs::create_dir_all(self.lab.kept())?;
+        fs::rename(self.lab.run(), &target)
+            .with_context(|| format!("keep logs in {}", target.display()))?;
+        self.progress
+            .note(&format!("logs are kept in {}", target.display()));
+        Ok(())
+    }
+}
+
+/// The server's last words say more than what its client then says, if the server is what failed.
+fn with_last_words(error: anyhow::Error, log: &str) -> anyhow::Error {
+    let words = server::complaint(log);
+    let interrupted = matches!(error.downcast_ref(), Some(LabError::Interrupted));
+    // A client that has ended for another reason leaves this line behind.
+    if interrupted || words.contains("connection to client lost") {
+        return error;
+    }
+    if words.contains("PANIC:") || words.contains("FATAL:") {
+        error.context(words.to_string())
+    } else {
+        error
+    }
+}
+
+/// A new, empty directory for sockets and logs, owned by the servers' user, where clients work.
+struct RunDir {
+    // Clients end before their directory goes.
+    _clients: Undo,
+    _directory: Undo,
+}
+
+impl RunDir {
+    fn create(
+        lab: &LabDir,
+        journal: &Journal,
+        installation: &Installation,
+    ) -> anyhow::Result<Self> {
+        let path = lab.run();
+        let directory = journal.note(Change::Directory { path: path.clone() })?;
+        let clients = journal.note(installation.processes_in(&path))?;
+        if path.exists() {
+            fs::remove_dir_all(&path)?;
+        }
+        fs::create_dir(&path).with_context(|| format!("create {}", path.display()))?;
+        chown(&path, Some(installation.uid), Some(installation.gid))?;
+        Ok(Self {
+            _clients: clients,
+            _directory: directory,
+        })
+    }
+}
+
+fn host(
+    root: &HostRoot,
+    installation: &Installation,
+    started_at: String,
+    capper: &Capper,
+) -> anyhow::Result<model::Host> {
+    Ok(model::Host {
+        kernel: rustix::system::uname()
+            .release()
+            .to_string_lossy()
+            .into_owned(),
+        cpus: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
+        memory_mib: MemInfo::read(root)?.total_kib >> 10,
+        postgres: installation.version.clone(),
+        pgcalm: env!("CARGO_PKG_VERSION").to_string(),
+        started_at,
+        sysctls: vm_sysctl::read_all(root)?
+            .into_iter()
+            .map(|(name, value)| (format!("vm.{name}"), value))
+            .collect(),
+        cap_mechanism: capper.mechanism().to_string(),
+    })
+}

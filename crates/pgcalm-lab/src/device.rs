@@ -1,0 +1,141 @@
+//! Loop devices on files of the lab.
+
+use std::fs;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use anyhow::Context;
+use pgcalm_host::block_device;
+use rustix::fs::FallocateFlags;
+use rustix::fs::OFlags;
+
+use crate::LabError;
+use crate::Size;
+use crate::interrupt::Interrupt;
+use crate::journal::Change;
+use crate::journal::Journal;
+use crate::journal::Undo;
+use crate::tool;
+
+/// Size of the writes that fill a new image.
+const FILL: usize = 4 << 20;
+
+/// Enough for direct I/O on any device.
+const ALIGNMENT: usize = 4096;
+
+/// A loop device on a file, past the host's page cache.
+#[derive(Debug)]
+pub struct Device {
+    /// E.g. `loop0`.
+    pub name: String,
+    /// `MAJ:MIN`.
+    pub number: String,
+    // Undone in this order: the limit of the queue outlives the detached device, so it goes first.
+    _max_io: Option<Undo>,
+    _loop: Undo,
+    _image: Undo,
+}
+
+impl Device {
+    /// Creates `image` with `size` bytes and puts a loop device on it. `max_io` is the largest operation that the
+    /// device is to be sent.
+    pub fn create(
+        journal: &Journal,
+        image: &Path,
+        size: Size,
+        max_io: Option<Size>,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<Self> {
+        let image_undo = journal.note(Change::File {
+            path: image.to_path_buf(),
+        })?;
+        fill(image, size, interrupt)?;
+
+        let loop_undo = journal.note(Change::LoopDevice {
+            backing_file: image.to_path_buf(),
+        })?;
+        let output = tool::run(
+            tool::command("losetup")
+                .args(["--find", "--show", "--direct-io=on"])
+                .arg(image),
+            interrupt,
+        )?;
+        let name = output
+            .trim()
+            .strip_prefix("/dev/")
+            .with_context(|| format!("losetup printed {output:?} for a device"))?
+            .to_string();
+
+        let root = journal.root();
+        let max_io_undo = match max_io {
+            Some(max_io) => {
+                let file = block_device::max_sectors_path(&name);
+                let undo = journal.note(Change::Setting {
+                    file: Path::new("/").join(&file),
+                    former: root.read(&file)?.trim().to_string(),
+                })?;
+                let kib = (max_io.bytes() >> 10).to_string();
+                root.write(&file, &kib).map_err(|error| {
+                    LabError::Usage(format!(
+                        "{name} refuses operations of {max_io} ({error}): give --data-max-io and --wal-max-io 4kB to 1280kB"
+                    ))
+                })?;
+                Some(undo)
+            }
+            None => None,
+        };
+        Ok(Self {
+            number: block_device::number(root, &name)?,
+            name,
+            _max_io: max_io_undo,
+            _loop: loop_undo,
+            _image: image_undo,
+        })
+    }
+
+    /// The device's node, e.g. `/dev/loop0`.
+    pub fn node(&self) -> String {
+        format!("/dev/{}", self.name)
+    }
+}
+
+/// Writes zeros all over the image. Blocks that are only allocated would cost journal commits of the host's file system
+/// at their first write, so that the contestant who comes first would have the slower device.
+fn fill(image: &Path, size: Size, interrupt: &Interrupt) -> anyhow::Result<()> {
+    // A new file: the blocks of an old one may be anything.
+    match fs::remove_file(image) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(error).with_context(|| format!("remove {}", image.display()));
+        }
+        _ => {}
+    }
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .custom_flags(OFlags::DIRECT.bits() as i32)
+        .open(image)
+        .with_context(|| {
+            format!(
+                "create {} with direct I/O; use a --dir on ext4 or XFS",
+                image.display()
+            )
+        })?;
+    rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size.bytes())
+        .with_context(|| format!("allocate {size} for {}", image.display()))?;
+    let buffer = vec![0; FILL + ALIGNMENT];
+    let start = buffer.as_ptr().align_offset(ALIGNMENT);
+    let zeros = &buffer[start..start + FILL];
+    let mut left = size.bytes();
+    while left > 0 {
+        interrupt.check()?;
+        let part = left.min(FILL as u64) as usize;
+        file.write_all(&zeros[..part])
+            .with_context(|| format!("fill {}", image.display()))?;
+        left -= part as u64;
+    }
+    file.sync_all()
+        .with_context(|| format!("sync {}", image.display()))
+}

@@ -1,0 +1,110 @@
+use std::ffi::CStr;
+use std::fs;
+use std::path::Path;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use rustix::mount::MountFlags;
+
+use crate::device::Device;
+use crate::interrupt::Interrupt;
+use crate::journal::Change;
+use crate::journal::Journal;
+use crate::journal::Undo;
+use crate::options::FsType;
+use crate::tool;
+
+/// A mounted file system on a device of the lab.
+#[derive(Debug)]
+pub struct FileSystem {
+    node: String,
+    fs_type: FsType,
+    target: PathBuf,
+    journal: Journal,
+    // Unmounted before the mountpoint is removed.
+    mount: Option<Undo>,
+    _directory: Undo,
+}
+
+impl FileSystem {
+    /// Makes a new file system on `device` and mounts it at `target`.
+    pub fn create(
+        journal: &Journal,
+        device: &Device,
+        fs_type: FsType,
+        target: &Path,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<Self> {
+        let mut command = tool::command(format!("mkfs.{}", fs_type.name()));
+        match fs_type {
+            // Nothing lazy that would write in the background during the measurement, and no discard: it would punch
+            // holes into the image, whose blocks are written for good reason.
+            FsType::Ext4 => command.args([
+                "-F",
+                "-q",
+                "-E",
+                "nodiscard,lazy_itable_init=0,lazy_journal_init=0",
+            ]),
+            FsType::Xfs => command.args(["-f", "-q", "-K"]),
+        };
+        tool::run(command.arg(device.node()), interrupt)?;
+
+        let directory = journal.note(Change::Directory {
+            path: target.to_path_buf(),
+        })?;
+        fs::create_dir_all(target).with_context(|| format!("create {}", target.display()))?;
+        let mut file_system = Self {
+            node: device.node(),
+            fs_type,
+            target: target.to_path_buf(),
+            journal: journal.clone(),
+            mount: None,
+            _directory: directory,
+        };
+        file_system.mount()?;
+        Ok(file_system)
+    }
+
+    /// Unmounts and mounts again, which writes all that is dirty and empties its page cache.
+    pub fn remount(&mut self) -> anyhow::Result<()> {
+        if let Some(mount) = self.mount.take() {
+            mount.now()?;
+        }
+        self.mount()
+    }
+
+    /// Where it is mounted.
+    pub fn path(&self) -> &Path {
+        &self.target
+    }
+
+    fn mount(&mut self) -> anyhow::Result<()> {
+        let undo = self.journal.note(Change::Mount {
+            target: self.target.clone(),
+        })?;
+        rustix::mount::mount(
+            self.node.as_str(),
+            &self.target,
+            self.fs_type.name(),
+            MountFlags::NOATIME | MountFlags::NODEV | MountFlags::NOSUID,
+            None::<&CStr>,
+        )
+        .with_context(|| format!("mount {} at {}", self.node, self.target.display()))?;
+        self.mount = Some(undo);
+        Ok(())
+    }
+
+    /// Removes everything in it, so that unmounting has nothing to write.
+    pub fn discard_contents(&self) -> anyhow::Result<()> {
+        for entry in fs::read_dir(&self.target)? {
+            let path = entry?.path();
+            let removed = if path.is_dir() && !path.is_symlink() {
+                fs::remove_dir_all(&path)
+            } else {
+                fs::remove_file(&path)
+            };
+            removed.with_context(|| format!("remove {}", path.display()))?;
+        }
+        Ok(())
+    }
+}

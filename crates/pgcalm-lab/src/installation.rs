@@ -1,0 +1,119 @@
+//! The PostgreSQL installation and the OS user that the lab runs servers with.
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::Context;
+use nix::unistd::User;
+use pgcalm_host::HostRoot;
+use pgcalm_host::postgres;
+
+use crate::LabError;
+use crate::interrupt::Interrupt;
+use crate::journal::Change;
+use crate::tool;
+
+/// PostgreSQL refuses to run as root; its packages create this user.
+const OS_USER: &str = "postgres";
+
+/// Programs of one PostgreSQL version, to be run as the user `postgres`.
+#[derive(Debug, Clone)]
+pub struct Installation {
+    bindir: PathBuf,
+    /// E.g. `PostgreSQL 15.20 (Debian ...)`.
+    pub version: String,
+    /// E.g. 15.
+    pub major: u32,
+    /// User id of the servers.
+    pub uid: u32,
+    /// Group id of the servers.
+    pub gid: u32,
+}
+
+impl Installation {
+    /// Takes the one in `bindir`, or the newest that is installed.
+    pub fn find(
+        root: &HostRoot,
+        bindir: Option<&Path>,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<Self> {
+        let bindir = match bindir {
+            Some(bindir) => {
+                let missing = postgres::missing(root, bindir);
+                if !missing.is_empty() {
+                    return Err(LabError::Usage(format!(
+                        "--pg-bindir {}: {} not found there; name the directory that holds postgres, e.g. \
+                         /usr/lib/postgresql/15/bin",
+                        bindir.display(),
+                        missing.join(", ")
+                    ))
+                    .into());
+                }
+                bindir.to_path_buf()
+            }
+            None => postgres::bindirs(root).into_iter().next().ok_or_else(|| {
+                LabError::Host(
+                    "no PostgreSQL server found: install it (e.g. apt-get install postgresql) or name it with \
+                     --pg-bindir"
+                        .to_string(),
+                )
+            })?,
+        };
+        // As /proc/PID/exe shows it.
+        let bindir = bindir
+            .canonicalize()
+            .with_context(|| format!("resolve {}", bindir.display()))?;
+        let user = User::from_name(OS_USER)
+            .with_context(|| format!("look up user {OS_USER}"))?
+            .ok_or_else(|| {
+                LabError::Host(format!(
+                    "no OS user {OS_USER}: PostgreSQL does not run as root; create it with useradd -r {OS_USER}"
+                ))
+            })?;
+        let output = tool::run(
+            tool::command(bindir.join("postgres")).arg("--version"),
+            interrupt,
+        )?;
+        let version = postgres::version_name(&output)
+            .with_context(|| format!("postgres --version says {:?}", output.trim()))?;
+        let major = postgres::major_version(&version)
+            .with_context(|| format!("unknown version {version}"))?;
+        Ok(Self {
+            bindir,
+            version,
+            major,
+            uid: user.uid.as_raw(),
+            gid: user.gid.as_raw(),
+        })
+    }
+
+    /// The change that is undone by ending all that runs of it in `directory`.
+    pub fn processes_in(&self, directory: &Path) -> Change {
+        Change::Processes {
+            bindir: self.bindir.clone(),
+            directory: directory.to_path_buf(),
+        }
+    }
+
+    /// A command for one of the programs, as the user of the servers, working in `directory`.
+    pub fn command(&self, name: &str, directory: &Path) -> Command {
+        let mut command = tool::command(self.bindir.join(name));
+        command
+            .uid(self.uid)
+            .gid(self.gid)
+            .current_dir(directory)
+            .env("HOME", directory);
+        command
+    }
+
+    /// Where server modules lie.
+    pub fn module_dir(&self, interrupt: &Interrupt) -> anyhow::Result<PathBuf> {
+        let output = tool::run(
+            tool::command(self.bindir.join("pg_config")).arg("--pkglibdir"),
+            interrupt,
+        )?;
+        Ok(PathBuf::from(output.trim()))
+    }
+}

@@ -1,0 +1,38 @@
+//! The lab: capped devices, real PostgreSQL clusters on them, load, sampling, and the scenarios made of these.
+//!
+//! Everything that changes the host is written to a [`journal`] before it is done and undone from there, by a guard
+//! when the run ends in whatever way, or by [`clean`](clean::clean) after a `kill -9`.
+
+mod error;
+mod filesystem;
+mod lab_dir;
+mod load;
+mod measure;
+mod progress;
+mod quantity;
+mod restore;
+mod sampler;
+mod server;
+mod server_log;
+mod sysctl;
+mod template;
+mod tool;
+mod transaction_log;
+mod warm;
+
+pub mod cap;
+pub mod clean;
+pub mod contest;
+pub mod contestant;
+pub mod device;
+pub mod installation;
+pub mod interrupt;
+pub mod journal;
+pub mod options;
+pub mod scenarios;
+
+pub use error::LabError;
+pub use lab_dir::DEFAULT_DIR;
+pub use quantity::Limit;
+pub use quantity::Seconds;
+pub use quantity::Size;

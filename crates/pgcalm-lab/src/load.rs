@@ -1,0 +1,168 @@
+use std::fs;
+use std::io::BufRead;
+use std::io::BufReader;
+use std::path::Path;
+use std::process::Child;
+use std::process::ExitStatus;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::thread::JoinHandle;
+
+use anyhow::Context;
+use anyhow::bail;
+
+use crate::installation::Installation;
+use crate::journal::Journal;
+use crate::journal::Undo;
+use crate::options::Distribution;
+use crate::server::Server;
+use crate::tool;
+
+/// Name before the first dot of pgbench's per-transaction logs.
+pub const LOG_PREFIX: &str = "transactions";
+
+/// What pgbench is to do.
+#[derive(Debug, Clone, Copy)]
+pub struct Work {
+    /// Rows of the table.
+    pub rows: u64,
+    /// Connections.
+    pub clients: u32,
+    /// Duration.
+    pub seconds: u32,
+    /// Which rows.
+    pub distribution: Distribution,
+}
+
+/// A running pgbench.
+#[derive(Debug)]
+pub struct Load {
+    child: Child,
+    seen: Arc<Mutex<Seen>>,
+    reader: Option<JoinHandle<()>>,
+    undo: Option<Undo>,
+}
+
+/// What pgbench has said so far.
+#[derive(Debug, Default)]
+struct Seen {
+    tps: Option<f64>,
+    /// The last line that isn't progress.
+    message: String,
+}
+
+impl Load {
+    /// Starts pgbench; its logs go to `directory`.
+    pub fn start(
+        journal: &Journal,
+        installation: &Installation,
+        server: &Server,
+        directory: &Path,
+        work: Work,
+    ) -> anyhow::Result<Self> {
+        let script = directory.join("load.sql");
+        fs::write(&script, work.distribution.script())
+            .with_context(|| format!("write {}", script.display()))?;
+        let undo = journal.note(installation.processes_in(directory))?;
+        // More threads than CPUs of a small host take from the server what they are to measure.
+        let threads = work.clients.min(2);
+        let mut child = tool::spawn(
+            server
+                .client("pgbench")
+                .current_dir(directory)
+                .args(["-n", "-M", "prepared", "-P", "1", "-l"])
+                .arg(format!("--log-prefix={LOG_PREFIX}"))
+                .args(["-c", &work.clients.to_string()])
+                .args(["-j", &threads.to_string()])
+                .args(["-T", &work.seconds.to_string()])
+                .args(["-D", &format!("rows={}", work.rows)])
+                .arg("-f")
+                .arg(&script)
+                .arg("postgres")
+                .stdout(Stdio::null())
+                .stderr(Stdio::piped()),
+        )?;
+        let seen = Arc::new(Mutex::new(Seen::default()));
+        let reader = child.stderr.take().map(|stderr| {
+            let seen = Arc::clone(&seen);
+            std::thread::spawn(move || {
+                for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                    let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+                    match parse_progress(&line) {
+                        Some(tps) => seen.tps = Some(tps),
+                        None if line.trim().is_empty() => {}
+                        None => seen.message = line,
+                    }
+                }
+            })
+        });
+        Ok(Self {
+            child,
+            seen,
+            reader,
+            undo: Some(undo),
+        })
+    }
+
+    /// Transactions per second of the last second that pgbench has reported.
+    pub fn tps(&self) -> Option<f64> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).tps
+    }
+
+    /// Whether it has ended; an error if it failed.
+    pub fn has_ended(&mut self) -> anyhow::Result<bool> {
+        let Some(status) = self.child.try_wait()? else {
+            return Ok(false);
+        };
+        if let Some(reader) = self.reader.take() {
+            let _ = reader.join();
+        }
+        self.check(status)?;
+        Ok(true)
+    }
+
+    fn check(&self, status: ExitStatus) -> anyhow::Result<()> {
+        if !status.success() {
+            let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            bail!("pgbench failed ({status}): {}", seen.message);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        drop(self.undo.take());
+        let _ = self.child.try_wait();
+    }
+}
+
+fn parse_progress(line: &str) -> Option<f64> {
+    // progress: 5.0 s, 3670.2 tps, lat 1.089 ms stddev 0.512, 0 failed
+    let (_, rest) = line.strip_prefix("progress: ")?.split_once(" s, ")?;
+    let (tps, _) = rest.split_once(" tps")?;
+    tps.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_lines_are_told_from_messages() {
+        assert_eq!(
+            parse_progress("progress: 5.0 s, 3670.2 tps, lat 1.089 ms stddev 0.512, 0 failed"),
+            Some(3670.2)
+        );
+        assert_eq!(
+            parse_progress("progress: 6.0 s, 0.0 tps, lat 0.000 ms stddev 0.000, 0 failed"),
+            Some(0.0)
+        );
+        assert_eq!(
+            parse_progress("pgbench: error: client 1 aborted in command 1"),
+            None
+        );
+    }
+}

@@ -1,0 +1,278 @@
+//! From what was recorded during a run to its figures.
+
+use std::collections::BTreeMap;
+
+use pgcalm_report::model::Blocked;
+use pgcalm_report::model::Checkpoint;
+use pgcalm_report::model::Run;
+use pgcalm_report::model::Series;
+
+use crate::sampler::Sample;
+use crate::server_log::CheckpointLog;
+use crate::transaction_log;
+use crate::transaction_log::Transactions;
+
+const MIB: f64 = (1 << 20) as f64;
+
+/// Everything that was recorded during a run.
+#[derive(Debug)]
+pub struct Recording {
+    /// From pgbench's logs.
+    pub transactions: Transactions,
+    /// Duration that pgbench was asked for.
+    pub seconds: u32,
+    /// Samples in order of time.
+    pub samples: Vec<Sample>,
+    /// Where processes were blocked.
+    pub blocked: Vec<Blocked>,
+    /// From the server's log.
+    pub checkpoints: CheckpointLog,
+    /// From the module.
+    pub module_status: BTreeMap<String, serde_json::Value>,
+}
+
+/// Computes the figures over the full seconds of the run.
+pub fn figures(recording: Recording) -> Run {
+    let Recording {
+        transactions,
+        seconds,
+        samples,
+        blocked,
+        checkpoints,
+        module_status,
+    } = recording;
+    let first = transactions.started.ceil() as i64;
+    let end = ((transactions.started + f64::from(seconds)).floor() as i64).max(first + 1);
+
+    let series = series(&transactions, &samples, first, end);
+    let mut sorted = series.tps.clone();
+    sorted.sort_by(f64::total_cmp);
+    let median = quantile(&sorted, 0.5);
+    Run {
+        tps_mean: mean(&series.tps),
+        tps_median: median,
+        tps_min: sorted[0],
+        tps_p5: quantile(&sorted, 0.05),
+        seconds_below_half_median: count(&series.tps, |tps| tps < median / 2.0),
+        seconds_zero: count(&series.tps, |tps| tps == 0.0),
+        latency_ms: transaction_log::latency(&transactions.all),
+        device_write_ops_per_s: mean(&series.data_write_ops),
+        device_write_mib_per_s: mean(&series.data_write_mib),
+        checkpoints: in_window(checkpoints, first, end),
+        series,
+        module_status,
+        blocked,
+    }
+}
+
+fn series(transactions: &Transactions, samples: &[Sample], first: i64, end: i64) -> Series {
+    let mut series = Series::default();
+    for second in first..end {
+        let ended = transactions.by_second.get(&second);
+        series.tps.push(ended.map_or(0.0, |h| h.len() as f64));
+        let quantile = |q| ended.map(|h| transaction_log::quantile_ms(h, q));
+        series.latency_p50_ms.push(quantile(0.5));
+        series.latency_p99_ms.push(quantile(0.99));
+        series
+            .latency_max_ms
+            .push(ended.map(|h| h.max() as f64 / 1e3));
+
+        // The state at the end of the second, and what happened since its beginning.
+        let (Some(before), Some(after)) = (at(samples, second), at(samples, second + 1)) else {
+            push_empty(&mut series);
+            continue;
+        };
+        series
+            .dirty_mib
+            .push(after.memory.dirty_kib as f64 / 1024.0);
+        series
+            .writeback_mib
+            .push(after.memory.writeback_kib as f64 / 1024.0);
+        series
+            .data_write_ops
+            .push(delta(before.data.write_ops, after.data.write_ops));
+        series
+            .data_write_mib
+            .push(delta(before.data.write_bytes, after.data.write_bytes) / MIB);
+        series
+            .data_read_ops
+            .push(delta(before.data.read_ops, after.data.read_ops));
+        series
+            .wal_write_ops
+            .push(delta(before.wal.write_ops, after.wal.write_ops));
+        series
+            .wal_write_mib
+            .push(delta(before.wal.write_bytes, after.wal.write_bytes) / MIB);
+        series.blocked_processes.push(after.blocked);
+    }
+    series
+}
+
+/// The sample taken at the beginning of `second`, or the last before it if that one is missing: what happened then
+/// counts for the next second that has a sample.
+fn at(samples: &[Sample], second: i64) -> Option<&Sample> {
+    let after = samples.partition_point(|sample| sample.second <= second);
+    samples.get(after.checked_sub(1)?)
+}
+
+fn push_empty(series: &mut Series) {
+    for values in [
+        &mut series.dirty_mib,
+        &mut series.writeback_mib,
+        &mut series.data_write_ops,
+        &mut series.data_write_mib,
+        &mut series.data_read_ops,
+        &mut series.wal_write_ops,
+        &mut series.wal_write_mib,
+    ] {
+        values.push(0.0);
+    }
+    series.blocked_processes.push(0);
+}
+
+fn delta(before: u64, after: u64) -> f64 {
+    after.saturating_sub(before) as f64
+}
+
+fn in_window(log: CheckpointLog, first: i64, end: i64) -> Vec<Checkpoint> {
+    let length = (end - first) as f64;
+    log.complete
+        .into_iter()
+        .map(|checkpoint| Checkpoint {
+            start_s: checkpoint.start_s - first as f64,
+            end_s: checkpoint.end_s - first as f64,
+            ..checkpoint
+        })
+        .filter(|checkpoint| checkpoint.end_s >= 0.0 && checkpoint.end_s <= length)
+        .collect()
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+/// Of sorted values; between two of them in proportion.
+fn quantile(sorted: &[f64], q: f64) -> f64 {
+    let place = q * (sorted.len() - 1) as f64;
+    let below = sorted[place.floor() as usize];
+    let above = sorted[place.ceil() as usize];
+    below + (above - below) * place.fract()
+}
+
+fn count(values: &[f64], condition: impl Fn(f64) -> bool) -> u32 {
+    values.iter().filter(|value| condition(**value)).count() as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hdrhistogram::Histogram;
+    use pgcalm_host::block_device::DeviceStat;
+    use pgcalm_host::meminfo::MemInfo;
+
+    fn transactions(started: f64, seconds: &[(i64, u64)]) -> Transactions {
+        let mut all = Histogram::new(3).unwrap();
+        let by_second = seconds
+            .iter()
+            .map(|(second, number)| {
+                let mut histogram = Histogram::new(3).unwrap();
+                histogram.record_n(1000, *number).unwrap();
+                all.record_n(1000, *number).unwrap();
+                (*second, histogram)
+            })
+            .collect();
+        Transactions {
+            all,
+            by_second,
+            started,
+        }
+    }
+
+    fn sample(second: i64, write_ops: u64) -> Sample {
+        Sample {
+            second,
+            memory: MemInfo {
+                total_kib: 1 << 20,
+                dirty_kib: 2048,
+                writeback_kib: 1024,
+            },
+            data: DeviceStat {
+                write_ops,
+                write_bytes: write_ops << 20,
+                ..DeviceStat::default()
+            },
+            wal: DeviceStat::default(),
+            blocked: 1,
+        }
+    }
+
+    fn recording(transactions: Transactions, seconds: u32, samples: Vec<Sample>) -> Recording {
+        Recording {
+            transactions,
+            seconds,
+            samples,
+            blocked: Vec::new(),
+            checkpoints: CheckpointLog::default(),
+            module_status: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn only_full_seconds_count_and_a_second_without_transactions_counts_as_zero() {
+        // Five seconds from 100.4: the full ones are 101 to 104.
+        let transactions = transactions(
+            100.4,
+            &[(100, 999), (101, 40), (102, 40), (104, 20), (105, 999)],
+        );
+        let samples = (100..=106)
+            .map(|s| sample(s, (s as u64 - 100) * 10))
+            .collect();
+        let run = figures(recording(transactions, 5, samples));
+        assert_eq!(run.series.tps, [40.0, 40.0, 0.0, 20.0]);
+        assert_eq!(run.series.latency_p50_ms[2], None);
+        assert_eq!(run.tps_mean, 25.0);
+        assert_eq!(run.tps_median, 30.0);
+        assert_eq!(run.tps_min, 0.0);
+        assert_eq!(run.seconds_zero, 1);
+        assert_eq!(run.seconds_below_half_median, 1);
+        assert_eq!(run.device_write_ops_per_s, 10.0);
+        assert_eq!(run.device_write_mib_per_s, 10.0);
+        assert_eq!(run.series.dirty_mib, [2.0; 4]);
+    }
+
+    #[test]
+    fn a_lost_sample_moves_its_operations_to_the_next_second_and_loses_none() {
+        let transactions = transactions(100.0, &[(100, 1), (101, 1), (102, 1)]);
+        let samples = vec![sample(100, 0), sample(101, 10), sample(103, 30)];
+        let run = figures(recording(transactions, 3, samples));
+        assert_eq!(run.series.data_write_ops, [10.0, 0.0, 20.0]);
+    }
+
+    #[test]
+    fn checkpoints_are_told_in_seconds_of_the_window_and_those_outside_left_out() {
+        let checkpoint = |start_s, end_s| Checkpoint {
+            start_s,
+            end_s,
+            reason: "time".into(),
+            buffers: 1,
+            write_s: 0.0,
+            sync_s: 0.0,
+            total_s: 0.0,
+            sync_files: 0,
+            longest_sync_s: 0.0,
+        };
+        let mut recording = recording(transactions(100.0, &[(100, 1)]), 10, Vec::new());
+        recording.checkpoints.complete = vec![
+            checkpoint(90.0, 95.0),
+            checkpoint(98.0, 104.5),
+            checkpoint(105.0, 111.0),
+        ];
+        let run = figures(recording);
+        let times: Vec<(f64, f64)> = run
+            .checkpoints
+            .iter()
+            .map(|c| (c.start_s, c.end_s))
+            .collect();
+        assert_eq!(times, [(-2.0, 4.5)]);
+    }
+}

@@ -1,0 +1,82 @@
+use std::cell::Cell;
+use std::io::IsTerminal;
+use std::io::Write;
+use std::time::Duration;
+use std::time::Instant;
+
+use indicatif::ProgressBar;
+use indicatif::ProgressStyle;
+
+/// How often a passing state is printed where nobody watches live.
+const PLAIN_INTERVAL: Duration = Duration::from_secs(10);
+
+/// What is going on, on standard error: a live line on a terminal, plain lines with the elapsed time elsewhere.
+#[derive(Debug)]
+pub struct Progress {
+    bar: Option<ProgressBar>,
+    started: Instant,
+    last_plain: Cell<Option<Instant>>,
+}
+
+impl Progress {
+    /// Looks whether standard error is a terminal.
+    pub fn new() -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::new_spinner();
+            if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
+                bar.set_style(style);
+            }
+            bar.enable_steady_tick(Duration::from_millis(200));
+            bar
+        });
+        Self {
+            bar,
+            started: Instant::now(),
+            last_plain: Cell::new(None),
+        }
+    }
+
+    /// Something that stays on the screen: a new phase or its outcome.
+    pub fn note(&self, text: &str) {
+        let elapsed = self.started.elapsed().as_secs();
+        let line = format!("[{:>2}:{:02}] {text}", elapsed / 60, elapsed % 60);
+        match &self.bar {
+            Some(bar) => {
+                bar.set_message("");
+                bar.println(line);
+            }
+            None => say(&line),
+        }
+        self.last_plain.set(Some(Instant::now()));
+    }
+
+    /// The state of the phase, soon to be replaced by a newer one.
+    pub fn status(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.set_message(text.to_string()),
+            None => {
+                if self
+                    .last_plain
+                    .get()
+                    .is_none_or(|last| last.elapsed() >= PLAIN_INTERVAL)
+                {
+                    self.note(text);
+                }
+            }
+        }
+    }
+}
+
+/// Prints a line to standard error. Unlike `eprintln!` it doesn't panic when that is closed, as it is after the
+/// terminal has gone: the clean-up must go on.
+pub fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

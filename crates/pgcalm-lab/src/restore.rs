@@ -1,0 +1,297 @@
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+use anyhow::Context;
+use anyhow::bail;
+use pgcalm_host::HostRoot;
+use pgcalm_host::block_device;
+use pgcalm_host::mounts;
+use pgcalm_host::process;
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
+use rustix::process::Pid;
+use rustix::process::Signal;
+use serde::Deserialize;
+use serde::Serialize;
+
+use crate::interrupt::Interrupt;
+use crate::tool;
+
+/// How long a server may take from SIGQUIT before it gets SIGKILL.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How long to wait for what must end by itself once nothing holds it up: processes inside the kernel, busy mounts.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// One change to the host, told by what it takes to undo it.
+///
+/// Undoing is idempotent: the change may not have been made yet, or have been undone already.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Change {
+    /// A file that is ours.
+    File {
+        /// To remove.
+        path: PathBuf,
+    },
+    /// A directory that is ours.
+    Directory {
+        /// To remove with all it holds.
+        path: PathBuf,
+    },
+    /// A loop device on a file of ours.
+    LoopDevice {
+        /// Its file; the device's number isn't known before it exists.
+        backing_file: PathBuf,
+    },
+    /// A mounted filesystem.
+    Mount {
+        /// Where.
+        target: PathBuf,
+    },
+    /// A value written to a kernel file: a sysctl, a queue limit, a cap.
+    Setting {
+        /// The file.
+        file: PathBuf,
+        /// What to write to get the former state back.
+        former: String,
+    },
+    /// A control group.
+    Cgroup {
+        /// Its directory.
+        path: PathBuf,
+    },
+    /// PostgreSQL's programs with a working directory of ours: a server with its children, psql, pgbench.
+    Processes {
+        /// The directory of the program files.
+        bindir: PathBuf,
+        /// Their working directory is this or lies below.
+        directory: PathBuf,
+    },
+}
+
+impl Change {
+    /// Undoes the change.
+    pub fn undo(&self, root: &HostRoot) -> anyhow::Result<()> {
+        match self {
+            Self::File { path } => absent_is_fine(fs::remove_file(path))
+                .with_context(|| format!("remove {}", path.display())),
+            Self::Directory { path } => absent_is_fine(fs::remove_dir_all(path))
+                .with_context(|| format!("remove {}", path.display())),
+            Self::LoopDevice { backing_file } => detach(root, backing_file),
+            Self::Mount { target } => unmount(root, target),
+            Self::Setting { file, former } => write_setting(root, file, former),
+            Self::Cgroup { path } => absent_is_fine(fs::remove_dir(root.path(path)))
+                .with_context(|| format!("remove control group {}", path.display())),
+            Self::Processes { bindir, directory } => end_processes(root, bindir, directory),
+        }
+    }
+
+    /// Whether a reboot has undone it.
+    pub fn ends_with_reboot(&self) -> bool {
+        !matches!(self, Self::File { .. } | Self::Directory { .. })
+    }
+}
+
+fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+fn detach(root: &HostRoot, backing_file: &Path) -> anyhow::Result<()> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let devices = block_device::loop_devices(root)?;
+        let ours: Vec<_> = devices
+            .iter()
+            .filter(|device| stands_on(&device.backing_file, backing_file))
+            .collect();
+        if ours.is_empty() {
+            return Ok(());
+        }
+        for device in ours {
+            let node = format!("/dev/{}", device.name);
+            // An interrupt must not stop the clean-up that it asked for: hence a fresh flag.
+            let result = tool::run(
+                tool::command("losetup").args(["--detach", &node]),
+                &Interrupt::default(),
+            );
+            if Instant::now() > end {
+                result?;
+                bail!("{node} stays in use although nothing of the lab holds it; see lsof {node}");
+            }
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn stands_on(file: &Path, ours: &Path) -> bool {
+    file == ours
+        || file
+            .to_str()
+            .and_then(|file| file.strip_suffix(" (deleted)"))
+            .is_some_and(|file| Path::new(file) == ours)
+}
+
+fn unmount(root: &HostRoot, target: &Path) -> anyhow::Result<()> {
+    let end = Instant::now() + PATIENCE;
+    while mounts::read(root)?.iter().any(|m| m.target == target) {
+        match rustix::mount::unmount(target, UnmountFlags::NOFOLLOW) {
+            Ok(()) => {}
+            Err(Errno::BUSY) if Instant::now() < end => thread::sleep(Duration::from_millis(100)),
+            Err(error) => {
+                return Err(error).with_context(|| {
+                    format!(
+                        "unmount {}; see fuser -vm {} for who holds it",
+                        target.display(),
+                        target.display()
+                    )
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn write_setting(root: &HostRoot, file: &Path, former: &str) -> anyhow::Result<()> {
+    match root.write(file, former) {
+        Ok(()) => Ok(()),
+        // The device or group that it belonged to has gone, and the setting with it.
+        Err(pgcalm_host::Error::Write { source, .. })
+            if source.kind() == io::ErrorKind::NotFound
+                || source.raw_os_error() == Some(Errno::NODEV.raw_os_error()) =>
+        {
+            Ok(())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn end_processes(root: &HostRoot, bindir: &Path, directory: &Path) -> anyhow::Result<()> {
+    let started = Instant::now();
+    let mut signalled = Vec::new();
+    loop {
+        let found = find_processes(root, bindir, directory)?;
+        if found.is_empty() {
+            return Ok(());
+        }
+        let late = started.elapsed() > GRACE;
+        if started.elapsed() > PATIENCE {
+            bail!("processes in {} do not end: {found:?}", directory.display());
+        }
+        for (pid, program) in found {
+            if signalled.contains(&pid) && !late {
+                continue;
+            }
+            signalled.push(pid);
+            let signal = if late {
+                Signal::KILL
+            } else if program.ends_with("postgres") {
+                // An immediate shutdown: the data is not needed any more.
+                Signal::QUIT
+            } else {
+                Signal::TERM
+            };
+            if let Some(pid) = Pid::from_raw(pid) {
+                // It may have ended meanwhile.
+                let _ = rustix::process::kill_process(pid, signal);
+            }
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Processes of programs in `bindir` that work in `directory`. Zombies have neither and so don't count.
+fn find_processes(
+    root: &HostRoot,
+    bindir: &Path,
+    directory: &Path,
+) -> anyhow::Result<Vec<(i32, PathBuf)>> {
+    let mut found = Vec::new();
+    for process in process::table(root)? {
+        let inside = process::working_directory(root, process.pid)
+            .is_some_and(|cwd| cwd.starts_with(directory));
+        if !inside {
+            continue;
+        }
+        let program = process::executable(root, process.pid);
+        if let Some(program) = program.filter(|program| program.parent() == Some(bindir)) {
+            found.push((process.pid, program));
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn undoing_what_was_never_done_succeeds() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("absent");
+        let root = HostRoot::default();
+        for change in [
+            Change::File { path: path.clone() },
+            Change::Directory { path: path.clone() },
+            Change::LoopDevice {
+                backing_file: path.clone(),
+            },
+            Change::Mount {
+                target: path.clone(),
+            },
+            Change::Setting {
+                file: path.join("max_sectors_kb"),
+                former: "1280".into(),
+            },
+            Change::Cgroup { path: path.clone() },
+            Change::Processes {
+                bindir: path.clone(),
+                directory: path.clone(),
+            },
+        ] {
+            change.undo(&root).unwrap();
+        }
+    }
+
+    #[test]
+    fn only_processes_inside_the_directory_are_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        let inside = dir.path().canonicalize().unwrap();
+        let sleep = fs::canonicalize("/bin/sleep").unwrap();
+        let start = |cwd: &Path| {
+            tool::command(&sleep)
+                .arg("60")
+                .current_dir(cwd)
+                .spawn()
+                .unwrap()
+        };
+        let mut ours = start(&inside);
+        let mut foreign = start(Path::new("/"));
+        Change::Processes {
+            bindir: sleep.parent().unwrap().to_path_buf(),
+            directory: inside,
+        }
+        .undo(&HostRoot::default())
+        .unwrap();
+        assert!(ours.wait().unwrap().code().is_none());
+        assert!(foreign.try_wait().unwrap().is_none());
+        foreign.kill().unwrap();
+        foreign.wait().unwrap();
+    }
+
+    #[test]
+    fn a_removed_backing_file_still_names_its_device() {
+        let ours = Path::new("/lab/pgcalm-data.img");
+        assert!(stands_on(ours, ours));
+        assert!(stands_on(Path::new("/lab/pgcalm-data.img (deleted)"), ours));
+        assert!(!stands_on(Path::new("/lab/pgcalm-data.img2"), ours));
+    }
+}

@@ -1,0 +1,259 @@
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use std::time::SystemTime;
+use std::time::UNIX_EPOCH;
+
+use pgcalm_host::HostRoot;
+use pgcalm_host::block_device::DeviceStat;
+use pgcalm_host::meminfo::MemInfo;
+use pgcalm_host::process;
+use pgcalm_host::process::Process;
+use pgcalm_report::model::Blocked;
+
+/// Kernel functions kept of a stack.
+const STACK_DEPTH: usize = 8;
+
+/// Places of blocking kept in a report.
+const BLOCKED_KEPT: usize = 12;
+
+/// The state of the host at the beginning of a second.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sample {
+    /// The second of the epoch that begins.
+    pub second: i64,
+    /// Dirty and Writeback.
+    pub memory: MemInfo,
+    /// Counters of the data device.
+    pub data: DeviceStat,
+    /// Counters of the WAL device.
+    pub wal: DeviceStat,
+    /// Processes of the cluster in state D.
+    pub blocked: u32,
+}
+
+/// Where the processes of the cluster were seen blocked, with the number of samples.
+type Places = HashMap<(String, Vec<String>), u32>;
+
+#[derive(Debug, Default)]
+struct Shared {
+    stop: AtomicBool,
+    latest: Mutex<Option<Sample>>,
+}
+
+/// Takes a [`Sample`] at the beginning of each second, in a thread of its own.
+#[derive(Debug)]
+pub struct Sampler {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<(Vec<Sample>, Places)>>,
+}
+
+impl Sampler {
+    /// Starts sampling the devices and the processes below `postmaster`.
+    pub fn start(root: HostRoot, data: &str, wal: &str, postmaster: i32) -> Self {
+        let shared = Arc::new(Shared::default());
+        let thread = {
+            let shared = Arc::clone(&shared);
+            let (data, wal) = (data.to_string(), wal.to_string());
+            thread::spawn(move || {
+                let mut samples = Vec::new();
+                let mut places = Places::new();
+                let mut next = now().as_secs() + 1;
+                while wait_for(next, &shared.stop) {
+                    // A reader can fail only when the device or the cluster goes away under it; that second then has
+                    // no sample, and the run fails by itself.
+                    let sample = sample(&root, next, &data, &wal, postmaster, &mut places);
+                    if let Ok(sample) = sample {
+                        samples.push(sample);
+                        *shared.latest.lock().unwrap_or_else(PoisonError::into_inner) =
+                            Some(sample);
+                    }
+                    next = (next + 1).max(now().as_secs());
+                }
+                (samples, places)
+            })
+        };
+        Self {
+            shared,
+            thread: Some(thread),
+        }
+    }
+
+    /// The newest sample.
+    pub fn latest(&self) -> Option<Sample> {
+        *self
+            .shared
+            .latest
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends sampling and returns all samples, and where processes were seen blocked, most often seen first.
+    pub fn finish(mut self) -> (Vec<Sample>, Vec<Blocked>) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        let (samples, places) = self
+            .thread
+            .take()
+            .and_then(|thread| thread.join().ok())
+            .unwrap_or_default();
+        (samples, ranked(places))
+    }
+}
+
+impl Drop for Sampler {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn now() -> Duration {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+}
+
+/// Sleeps until `second` of the epoch begins; false if sampling is to end.
+fn wait_for(second: u64, stop: &AtomicBool) -> bool {
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            return false;
+        }
+        let left = Duration::from_secs(second).saturating_sub(now());
+        if left.is_zero() {
+            return true;
+        }
+        thread::sleep(left.min(Duration::from_millis(50)));
+    }
+}
+
+fn sample(
+    root: &HostRoot,
+    second: u64,
+    data: &str,
+    wal: &str,
+    postmaster: i32,
+    places: &mut Places,
+) -> pgcalm_host::Result<Sample> {
+    let data = DeviceStat::read(root, data)?;
+    let wal = DeviceStat::read(root, wal)?;
+    let memory = MemInfo::read(root)?;
+    let mut blocked = 0;
+    for process in process::family(&process::table(root)?, postmaster) {
+        if process.state != 'D' {
+            continue;
+        }
+        blocked += 1;
+        let name = process::command_line(root, process.pid)
+            .map(|line| process_name(&line))
+            .unwrap_or_default();
+        let mut stack = process::kernel_stack(root, process.pid);
+        stack.truncate(STACK_DEPTH);
+        // If it has gone on meanwhile, the stack is of somewhere else.
+        if Process::read(root, process.pid).is_ok_and(|now| now.state == 'D') {
+            *places.entry((name, stack)).or_default() += 1;
+        }
+    }
+    Ok(Sample {
+        second: second as i64,
+        memory,
+        data,
+        wal,
+        blocked,
+    })
+}
+
+fn ranked(places: Places) -> Vec<Blocked> {
+    let mut blocked: Vec<Blocked> = places
+        .into_iter()
+        .map(|((process, stack), samples)| Blocked {
+            process,
+            stack,
+            samples,
+        })
+        .collect();
+    blocked
+        .sort_by(|a, b| (b.samples, &a.process, &a.stack).cmp(&(a.samples, &b.process, &b.stack)));
+    blocked.truncate(BLOCKED_KEPT);
+    blocked
+}
+
+/// What a process of the cluster is, from the title it gives itself.
+fn process_name(command_line: &str) -> String {
+    // postgres: checkpointer
+    // postgres: postgres postgres [local] INSERT
+    match command_line.trim().strip_prefix("postgres: ") {
+        Some(title) if title.contains('[') => "client backend".to_string(),
+        Some(title) => title.trim().to_string(),
+        None => "postmaster".to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn processes_are_named_after_their_role() {
+        for (line, name) in [
+            ("postgres: checkpointer ", "checkpointer"),
+            ("postgres: background writer", "background writer"),
+            (
+                "postgres: postgres postgres [local] INSERT waiting",
+                "client backend",
+            ),
+            ("/usr/lib/postgresql/15/bin/postgres -D /x", "postmaster"),
+        ] {
+            assert_eq!(process_name(line), name);
+        }
+    }
+
+    #[test]
+    fn blocked_processes_of_the_cluster_are_counted_with_their_stacks() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::new(dir.path());
+        let write = |path: &str, text: &str| {
+            let path = root.path(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write(
+            "proc/meminfo",
+            "MemTotal: 100 kB\nDirty: 20 kB\nWriteback: 3 kB\n",
+        );
+        let counters = "1 0 16 0 5 0 80 0 0 0 0 0 0 0 0 0 0\n";
+        write("sys/block/loop0/stat", counters);
+        write("sys/block/loop1/stat", counters);
+        for (pid, parent, state) in [(10, 1, 'S'), (11, 10, 'D'), (12, 1, 'D')] {
+            write(
+                &format!("proc/{pid}/stat"),
+                &format!(
+                    "{pid} (postgres) {state} {parent} 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0\n"
+                ),
+            );
+            write(&format!("proc/{pid}/cmdline"), "postgres: checkpointer \0");
+        }
+        write("proc/11/stack", "[<0>] do_fsync+0x1/0x2\n");
+        let mut places = Places::new();
+        let sample = sample(&root, 7, "loop0", "loop1", 10, &mut places).unwrap();
+        assert_eq!(sample.blocked, 1);
+        assert_eq!(sample.data.write_bytes, 80 * 512);
+        assert_eq!(
+            ranked(places),
+            [Blocked {
+                process: "checkpointer".into(),
+                stack: vec!["do_fsync".into()],
+                samples: 1
+            }]
+        );
+    }
+}

@@ -1,0 +1,15 @@
+//! What the lab can reproduce.
+
+pub mod checkpoint;
+
+/// A scenario as `lab list` shows it.
+#[derive(Debug)]
+pub struct Scenario {
+    /// As on the command line.
+    pub name: &'static str,
+    /// What it shows, in one line.
+    pub summary: &'static str,
+}
+
+/// All scenarios.
+pub const SCENARIOS: [Scenario; 1] = [checkpoint::SCENARIO];

@@ -1,0 +1,248 @@
+use std::collections::BTreeMap;
+use std::fs;
+use std::fs::File;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Child;
+use std::time::Duration;
+use std::time::Instant;
+
+use anyhow::Context;
+use anyhow::bail;
+use rustix::process::Pid;
+use rustix::process::Signal;
+
+use crate::installation::Installation;
+use crate::interrupt::Interrupt;
+use crate::journal::Journal;
+use crate::journal::Undo;
+use crate::tool;
+
+/// How long a start may take: the longest part is recovery, which a copied template doesn't need.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Where a server's files are.
+#[derive(Debug, Clone)]
+pub struct Places {
+    /// Data directory.
+    pub data: PathBuf,
+    /// Directory of the socket; the working directory of clients.
+    pub socket: PathBuf,
+    /// Its log, on the host's file system: log writes must not wait for a capped device.
+    pub log: PathBuf,
+}
+
+/// A running server, child of this process.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    places: Places,
+    installation: Installation,
+    undo: Option<Undo>,
+}
+
+impl Server {
+    /// Starts the server on `places.data` and waits until it takes connections.
+    pub fn start(
+        journal: &Journal,
+        installation: &Installation,
+        places: Places,
+        settings: &BTreeMap<String, String>,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<Self> {
+        write_settings(&places, settings)?;
+        let undo = journal.note(installation.processes_in(&places.data))?;
+        let log = File::create(&places.log)
+            .with_context(|| format!("create {}", places.log.display()))?;
+        let child = tool::spawn(
+            installation
+                .command("postgres", &places.data)
+                .arg("-D")
+                .arg(&places.data)
+                .stdout(log.try_clone()?)
+                .stderr(log),
+        )?;
+        let mut server = Self {
+            child,
+            places,
+            installation: installation.clone(),
+            undo: Some(undo),
+        };
+        server.wait_until_ready(interrupt)?;
+        Ok(server)
+    }
+
+    /// Process id of the postmaster.
+    pub fn pid(&self) -> i32 {
+        // Pids fit: the kernel's own type is i32.
+        self.child.id() as i32
+    }
+
+    /// Runs SQL and returns what it gives, without headings.
+    pub fn sql(&self, sql: &str, interrupt: &Interrupt) -> anyhow::Result<String> {
+        tool::run(self.psql().args(["-c", sql]), interrupt)
+    }
+
+    /// psql, connected to this server.
+    pub fn psql(&self) -> std::process::Command {
+        let mut command = self.client("psql");
+        command.args(["-XAtq", "-v", "ON_ERROR_STOP=1", "-d", "postgres"]);
+        command
+    }
+
+    /// A client program, told where the server is.
+    pub fn client(&self, program: &str) -> std::process::Command {
+        let mut command = self.installation.command(program, &self.places.socket);
+        command
+            .arg("-h")
+            .arg(&self.places.socket)
+            .args(["-U", "postgres"]);
+        command
+    }
+
+    /// Its log so far.
+    pub fn log(&self) -> String {
+        read_log(&self.places.log)
+    }
+
+    /// Shuts it down cleanly, with all data written.
+    pub fn shut_down(mut self, interrupt: &Interrupt) -> anyhow::Result<()> {
+        if let Some(pid) = Pid::from_raw(self.pid()) {
+            rustix::process::kill_process(pid, Signal::INT).context("signal server")?;
+        }
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                if !status.success() {
+                    bail!("server ended with {status}: {}", complaint(&self.log()));
+                }
+                return Ok(());
+            }
+            interrupt.sleep(Duration::from_millis(50))?;
+        }
+    }
+
+    /// Ends it at once; its data is not needed any more.
+    pub fn discard(mut self) -> anyhow::Result<()> {
+        let result = self.undo.take().map_or(Ok(()), Undo::now);
+        self.reap();
+        result
+    }
+
+    fn wait_until_ready(&mut self, interrupt: &Interrupt) -> anyhow::Result<()> {
+        let end = Instant::now() + START_TIMEOUT;
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                bail!(
+                    "server did not start ({status}): {}",
+                    complaint(&self.log())
+                );
+            }
+            if tool::run(self.client("pg_isready").arg("-q"), interrupt).is_ok() {
+                return Ok(());
+            }
+            if Instant::now() > end {
+                bail!(
+                    "server took no connections within {} s: {}",
+                    START_TIMEOUT.as_secs(),
+                    complaint(&self.log())
+                );
+            }
+            interrupt.sleep(Duration::from_millis(100))?;
+        }
+    }
+
+    fn reap(&mut self) {
+        // It has ended; this only frees its entry in the process table.
+        let _ = self.child.try_wait();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.undo.take());
+        self.reap();
+    }
+}
+
+/// The line of a server log that tells best what went wrong.
+pub fn complaint(log: &str) -> &str {
+    // Before it gives up on its configuration file, the server says what is wrong with it.
+    let refused = log
+        .lines()
+        .find(|line| line.contains("LOG:") && line.contains(" in file \""));
+    if let Some(line) = refused.filter(|_| log.contains("contains errors")) {
+        return line;
+    }
+    ["PANIC:", "FATAL:", "ERROR:"]
+        .iter()
+        .find_map(|severity| log.lines().rev().find(|line| line.contains(severity)))
+        .unwrap_or_else(|| tool::last_line(log))
+}
+
+/// The text of a server log; empty if it can't be read.
+pub fn read_log(path: &Path) -> String {
+    fs::read(path)
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .unwrap_or_default()
+}
+
+/// Appends to postgresql.conf what the lab depends on, then `settings`; the last one of a name holds.
+fn write_settings(places: &Places, settings: &BTreeMap<String, String>) -> anyhow::Result<()> {
+    let socket = places.socket.to_string_lossy();
+    let own = [
+        ("listen_addresses", ""),
+        ("port", "5432"),
+        ("unix_socket_directories", socket.as_ref()),
+        ("log_destination", "stderr"),
+        ("logging_collector", "off"),
+        ("log_checkpoints", "on"),
+        ("log_timezone", "UTC"),
+        // %n, the time as a number, spares the parser the calendar; %m is for people.
+        ("log_line_prefix", "%m %n [%p] "),
+        ("lc_messages", "C"),
+    ];
+    let mut text = String::from("\n# pgcalm lab\n");
+    for (name, value) in own
+        .into_iter()
+        .chain(settings.iter().map(|(n, v)| (n.as_str(), v.as_str())))
+    {
+        text.push_str(&setting_line(name, value));
+    }
+    let path = places.data.join("postgresql.conf");
+    OpenOptions::new()
+        .append(true)
+        .open(&path)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .with_context(|| format!("write {}", path.display()))
+}
+
+fn setting_line(name: &str, value: &str) -> String {
+    // The configuration file's grammar takes backslash escapes, too.
+    let value = value.replace('\\', "\\\\").replace('\'', "''");
+    format!("{name} = '{value}'\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gravest_line_of_a_log_is_the_complaint() {
+        let log = "x LOG:  starting\nx FATAL:  could not access file \"pg_calm\"\nx LOG:  down\n";
+        assert_eq!(
+            complaint(log),
+            "x FATAL:  could not access file \"pg_calm\""
+        );
+        assert_eq!(complaint("a\nb\n\n"), "b");
+        let log = "x LOG:  unrecognized configuration parameter \"a\" in file \"/c\" line 5\n\
+                   x FATAL:  configuration file \"/c\" contains errors\n";
+        assert!(complaint(log).contains("unrecognized"));
+    }
+
+    #[test]
+    fn values_are_quoted_for_the_configuration_file() {
+        assert_eq!(setting_line("a", "it's\\n"), "a = 'it''s\\\\n'\n");
+    }
+}

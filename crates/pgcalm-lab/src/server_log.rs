@@ -1,0 +1,116 @@
+use pgcalm_report::model::Checkpoint;
+
+/// What a server log says about checkpoints. Times are seconds of the epoch.
+#[derive(Debug, Default, PartialEq)]
+pub struct CheckpointLog {
+    /// Those that are complete; `start_s` and `end_s` are seconds of the epoch.
+    pub complete: Vec<Checkpoint>,
+    /// When and why the one began that isn't complete.
+    pub running: Option<(f64, String)>,
+}
+
+/// Reads the checkpoint lines of a log whose line prefix is `%m %n [%p] `.
+pub fn checkpoints(log: &str) -> CheckpointLog {
+    let mut result = CheckpointLog::default();
+    for line in log.lines() {
+        let Some((time, message)) = split_line(line) else {
+            continue;
+        };
+        if let Some(reason) = message.strip_prefix("checkpoint starting: ") {
+            result.running = Some((time, reason.trim().to_string()));
+        } else if let Some(figures) = message.strip_prefix("checkpoint complete: ") {
+            let (start, reason) = result.running.take().unwrap_or((time, String::new()));
+            result
+                .complete
+                .extend(parse_complete(figures, start, time, reason));
+        }
+    }
+    result
+}
+
+/// Time and text of a LOG line.
+fn split_line(line: &str) -> Option<(f64, &str)> {
+    // 2026-11-21 04:15:27.123 UTC 1795234527.123 [4711] LOG:  checkpoint starting: time
+    let (prefix, message) = line.split_once("] LOG:  ")?;
+    let (prefix, _pid) = prefix.rsplit_once(" [")?;
+    let (_, time) = prefix.rsplit_once(' ')?;
+    Some((time.parse().ok()?, message))
+}
+
+fn parse_complete(figures: &str, start: f64, end: f64, reason: String) -> Option<Checkpoint> {
+    // wrote 31 buffers (0.1%); 0 WAL file(s) added, 0 removed, 1 recycled; write=3.1 s, sync=0.2 s, total=3.4 s;
+    // sync files=28, longest=0.1 s, average=0.01 s; distance=1 kB, estimate=2 kB[; lsn=..., redo lsn=...]
+    let number = |key: &str| -> Option<f64> {
+        figures
+            .split([',', ';'])
+            .find_map(|part| part.trim().strip_prefix(key)?.strip_prefix('='))
+            .and_then(|value| value.split_whitespace().next()?.parse().ok())
+    };
+    Some(Checkpoint {
+        start_s: start,
+        end_s: end,
+        reason,
+        buffers: figures
+            .strip_prefix("wrote ")?
+            .split_whitespace()
+            .next()?
+            .parse()
+            .ok()?,
+        write_s: number("write")?,
+        sync_s: number("sync")?,
+        total_s: number("total")?,
+        sync_files: number("sync files")? as u32,
+        longest_sync_s: number("longest")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOG_15: &str = "\
+2026-11-21 04:15:20.100 UTC 1795234520.100 [40] LOG:  database system is ready to accept connections
+2026-11-21 04:15:27.123 UTC 1795234527.123 [41] LOG:  checkpoint starting: time
+2026-11-21 04:15:54.223 UTC 1795234554.223 [41] LOG:  checkpoint complete: wrote 32610 buffers (99.5%); 0 WAL file(s) added, 0 removed, 3 recycled; write=26.927 s, sync=0.140 s, total=27.100 s; sync files=14, longest=0.101 s, average=0.010 s; distance=540000 kB, estimate=540000 kB
+2026-11-21 04:15:57.000 UTC 1795234557.000 [41] LOG:  checkpoint starting: wal
+";
+
+    #[test]
+    fn reads_complete_and_running_checkpoints_of_version_15() {
+        let log = checkpoints(LOG_15);
+        assert_eq!(
+            log.complete,
+            [Checkpoint {
+                start_s: 1_795_234_527.123,
+                end_s: 1_795_234_554.223,
+                reason: "time".into(),
+                buffers: 32610,
+                write_s: 26.927,
+                sync_s: 0.14,
+                total_s: 27.1,
+                sync_files: 14,
+                longest_sync_s: 0.101,
+            }]
+        );
+        assert_eq!(log.running, Some((1_795_234_557.0, "wal".to_string())));
+    }
+
+    #[test]
+    fn reads_the_line_of_versions_17_and_later() {
+        let line = "\
+2026-11-21 04:15:54.223 UTC 1795234554.223 [41] LOG:  checkpoint complete: wrote 7 buffers (0.0%), wrote 3 SLRU buffers; 0 WAL file(s) added, 0 removed, 0 recycled; write=0.606 s, sync=0.009 s, total=0.633 s; sync files=9, longest=0.008 s, average=0.001 s; distance=18 kB, estimate=18 kB; lsn=0/15ADDA0, redo lsn=0/15ADD48
+";
+        let log = checkpoints(line);
+        assert_eq!(log.complete.len(), 1);
+        assert_eq!(log.complete[0].buffers, 7);
+        assert_eq!(log.complete[0].sync_files, 9);
+    }
+
+    #[test]
+    fn other_lines_are_passed_over() {
+        assert_eq!(
+            checkpoints("garbage\n2026 UTC x [1] LOG:  checkpoint starting: time\n"),
+            CheckpointLog::default()
+        );
+    }
+}

@@ -1,0 +1,154 @@
+use std::io;
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Child;
+use std::process::Command;
+use std::process::ExitStatus;
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context;
+use anyhow::bail;
+
+use crate::LabError;
+use crate::interrupt::Interrupt;
+
+/// Programs that may be absent, and the Debian package that brings them.
+const PACKAGES: [(&str, &str); 3] = [
+    ("losetup", "mount"),
+    ("mkfs.ext4", "e2fsprogs"),
+    ("mkfs.xfs", "xfsprogs"),
+];
+
+/// A command for `program` that shares neither terminal nor environment settings of PostgreSQL with us.
+///
+/// It gets a process group of its own: Ctrl-C must reach this process only, which then ends its children in order.
+pub fn command(program: impl AsRef<Path>) -> Command {
+    let mut command = Command::new(program.as_ref());
+    command.stdin(Stdio::null()).process_group(0);
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("PG") {
+            command.env_remove(name);
+        }
+    }
+    // Messages are parsed; let no translation get in between.
+    command.env("LC_ALL", "C");
+    command
+}
+
+/// Runs a command to its end and returns what it printed; `interrupt` ends it early.
+pub fn run(command: &mut Command, interrupt: &Interrupt) -> anyhow::Result<String> {
+    let child = spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
+    finish(command, child, interrupt)
+}
+
+/// Starts a command; says which package is missing if it isn't there.
+pub fn spawn(command: &mut Command) -> anyhow::Result<Child> {
+    let name = name(command);
+    command.spawn().map_err(|error| {
+        if error.kind() == io::ErrorKind::NotFound {
+            let package = PACKAGES
+                .iter()
+                .find(|(program, _)| *program == name)
+                .map_or("the package that holds it", |(_, package)| *package);
+            LabError::Host(format!(
+                "{name} not found: install {package} (e.g. apt-get install {package})"
+            ))
+            .into()
+        } else {
+            anyhow::Error::new(error).context(format!("start {name}"))
+        }
+    })
+}
+
+fn finish(command: &Command, mut child: Child, interrupt: &Interrupt) -> anyhow::Result<String> {
+    let stdout = collect(child.stdout.take());
+    let stderr = collect(child.stderr.take());
+    let status = wait(&mut child, interrupt).with_context(|| name(command))?;
+    let stdout = stdout.join().unwrap_or_default();
+    let stderr = stderr.join().unwrap_or_default();
+    if !status.success() {
+        bail!(
+            "{} failed ({status}): {}",
+            name(command),
+            last_line(&stderr)
+        );
+    }
+    Ok(stdout)
+}
+
+/// Waits for a child; kills it when interrupted.
+pub fn wait(child: &mut Child, interrupt: &Interrupt) -> anyhow::Result<ExitStatus> {
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if let Err(interrupted) = interrupt.sleep(Duration::from_millis(20)) {
+            child.kill()?;
+            child.wait()?;
+            return Err(interrupted.into());
+        }
+    }
+}
+
+/// The last line that says something.
+pub fn last_line(text: &str) -> &str {
+    text.lines()
+        .rev()
+        .map(str::trim)
+        .find(|line| !line.is_empty())
+        .unwrap_or("no message")
+}
+
+fn collect(stream: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut stream) = stream {
+            // An error here means that the pipe is gone; what was read so far is the output.
+            let _ = stream.read_to_end(&mut bytes);
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+fn name(command: &Command) -> String {
+    Path::new(command.get_program())
+        .file_name()
+        .unwrap_or(command.get_program())
+        .to_string_lossy()
+        .into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failing_program_is_named_with_its_last_message() {
+        let error = run(
+            command("ls").arg("/nonexistent-pgcalm"),
+            &Interrupt::default(),
+        )
+        .unwrap_err();
+        let text = error.to_string();
+        assert!(text.starts_with("ls failed (exit status: 2)"), "{text}");
+        assert!(text.contains("No such file"), "{text}");
+    }
+
+    #[test]
+    fn output_larger_than_a_pipe_does_not_block() {
+        let output = run(command("seq").arg("200000"), &Interrupt::default()).unwrap();
+        assert!(output.ends_with("\n200000\n"));
+    }
+
+    #[test]
+    fn a_program_that_is_not_installed_is_a_lack_of_the_host() {
+        let error = run(&mut command("mkfs.pgcalm-none"), &Interrupt::default()).unwrap_err();
+        assert!(matches!(
+            error.downcast_ref::<LabError>(),
+            Some(LabError::Host(_))
+        ));
+    }
+}

@@ -1,0 +1,165 @@
+use std::collections::BTreeMap;
+use std::fs;
+use std::fs::File;
+use std::io::BufRead;
+use std::io::BufReader;
+use std::path::Path;
+
+use anyhow::Context;
+use anyhow::bail;
+use hdrhistogram::Histogram;
+use pgcalm_report::model::Latency;
+
+/// Latencies in microseconds, to three digits.
+type Micros = Histogram<u64>;
+
+/// All transactions of a pgbench run, from its per-transaction logs.
+#[derive(Debug)]
+pub struct Transactions {
+    /// Over the whole run.
+    pub all: Micros,
+    /// By the second of the epoch in which they ended.
+    pub by_second: BTreeMap<i64, Micros>,
+    /// When the first of them began, in seconds of the epoch.
+    pub started: f64,
+}
+
+/// One line: a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Line {
+    latency_us: u64,
+    end_second: i64,
+    end_us: u32,
+}
+
+impl Transactions {
+    /// Reads the logs `prefix.PID` and `prefix.PID.N` in `directory`.
+    pub fn read(directory: &Path, prefix: &str) -> anyhow::Result<Self> {
+        let mut transactions = Self {
+            all: histogram()?,
+            by_second: BTreeMap::new(),
+            started: f64::INFINITY,
+        };
+        for entry in
+            fs::read_dir(directory).with_context(|| format!("read {}", directory.display()))?
+        {
+            let path = entry?.path();
+            let ours = path
+                .file_name()
+                .and_then(|name| name.to_str())
+                .and_then(|name| name.strip_prefix(prefix))
+                .is_some_and(|rest| rest.starts_with('.'));
+            if ours {
+                let file = File::open(&path)?;
+                transactions
+                    .add(BufReader::new(file))
+                    .with_context(|| format!("read {}", path.display()))?;
+            }
+        }
+        if transactions.all.is_empty() {
+            bail!("pgbench ended no transaction at all");
+        }
+        Ok(transactions)
+    }
+
+    fn add(&mut self, mut reader: impl BufRead) -> anyhow::Result<()> {
+        let mut text = String::new();
+        while reader.read_line(&mut text)? > 0 {
+            let line = parse_line(&text)
+                .with_context(|| format!("not a line of a pgbench log: {:?}", text.trim_end()))?;
+            self.all.saturating_record(line.latency_us);
+            let second = match self.by_second.entry(line.end_second) {
+                std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
+                std::collections::btree_map::Entry::Vacant(entry) => entry.insert(histogram()?),
+            };
+            second.saturating_record(line.latency_us);
+            let end = line.end_second as f64 + f64::from(line.end_us) / 1e6;
+            self.started = self.started.min(end - line.latency_us as f64 / 1e6);
+            text.clear();
+        }
+        Ok(())
+    }
+}
+
+fn histogram() -> anyhow::Result<Micros> {
+    // Up to an hour; memory follows the largest value recorded.
+    let mut histogram = Histogram::new_with_bounds(1, 3_600_000_000, 3)?;
+    histogram.auto(true);
+    Ok(histogram)
+}
+
+/// The figures of a report from a histogram.
+pub fn latency(histogram: &Micros) -> Latency {
+    Latency {
+        p50: quantile_ms(histogram, 0.5),
+        p99: quantile_ms(histogram, 0.99),
+        p999: quantile_ms(histogram, 0.999),
+        max: histogram.max() as f64 / 1e3,
+    }
+}
+
+/// A quantile in milliseconds.
+pub fn quantile_ms(histogram: &Micros, quantile: f64) -> f64 {
+    histogram.value_at_quantile(quantile) as f64 / 1e3
+}
+
+fn parse_line(line: &str) -> Option<Line> {
+    // client_id transaction_no time script_no time_epoch time_us; newer versions append more. `time` of a
+    // transaction that was given up is a word.
+    let mut fields = line.split_ascii_whitespace().skip(2);
+    let latency_us = fields.next()?.parse().ok()?;
+    let mut fields = fields.skip(1);
+    Some(Line {
+        latency_us,
+        end_second: fields.next()?.parse().ok()?,
+        end_us: fields.next()?.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOG: &str = "\
+0 1 1500 0 1763698500 900000
+1 1 500 0 1763698501 100
+0 2 2500 0 1763698501 999999
+0 3 4000000 0 1763698505 999999
+";
+
+    #[test]
+    fn transactions_are_counted_in_the_second_in_which_they_end() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("tx.99"), LOG).unwrap();
+        fs::write(dir.path().join("tx.99.1"), "2 1 700 0 1763698501 5\n").unwrap();
+        fs::write(dir.path().join("txother"), "not a log").unwrap();
+        let transactions = Transactions::read(dir.path(), "tx").unwrap();
+        let counts: Vec<(i64, u64)> = transactions
+            .by_second
+            .iter()
+            .map(|(second, histogram)| (*second, histogram.len()))
+            .collect();
+        assert_eq!(
+            counts,
+            [(1_763_698_500, 1), (1_763_698_501, 3), (1_763_698_505, 1)]
+        );
+        assert!((transactions.started - 1_763_698_500.898_5).abs() < 1e-3);
+        let latency = latency(&transactions.all);
+        assert!((latency.p50 - 1.5).abs() < 0.01, "{latency:?}");
+        assert!((latency.max - 4000.0).abs() < 10.0, "{latency:?}");
+    }
+
+    #[test]
+    fn a_run_without_transactions_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(Transactions::read(dir.path(), "tx").is_err());
+    }
+
+    #[test]
+    fn a_line_that_is_cut_off_is_an_error_that_shows_it() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("tx.1"), "0 1 15").unwrap();
+        let error = Transactions::read(dir.path(), "tx").unwrap_err();
+        assert!(format!("{error:#}").contains("0 1 15"), "{error:#}");
+    }
+}

@@ -1,0 +1,192 @@
+//! The report as one self-contained HTML file: no network, no script needed to read it.
+//!
+//! Templates are maud's rather than askama's: most of the page is computed (charts, tables of varying width), and with
+//! maud that stays Rust that the compiler checks, SVG comes from the same macro, and everything not marked
+//! `PreEscaped` is escaped. Only our own style sheet, script and the escaped JSON of `series` are so marked.
+
+mod glossary;
+mod tables;
+
+use maud::DOCTYPE;
+use maud::Markup;
+use maud::PreEscaped;
+use maud::html;
+use serde_json::Value;
+use serde_json::json;
+
+use crate::chart;
+use crate::chart::Chart;
+use crate::chart::Limit;
+use crate::chart::Runs;
+use crate::chart::Scale;
+use crate::chart::style;
+use crate::model::Report;
+use crate::reading;
+use crate::settings;
+
+/// Nothing may be loaded, whatever the report's strings say.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
+
+/// The whole report as an HTML document.
+pub fn render(report: &Report) -> String {
+    let readings = reading::lines(report);
+    let headline = readings.first().map_or("", String::as_str);
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                title { "pgcalm: " (report.scenario) ", " (report.host.started_at) }
+                style { (PreEscaped(include_str!("html/report.css"))) }
+            }
+            body {
+                main {
+                    header {
+                        p.kicker { "pgcalm lab · " (report.scenario) " · " (report.host.started_at) }
+                        h1 { (headline) }
+                        @for line in readings.iter().skip(1) { p.reading { (line) } }
+                        p.conditions { (settings::conditions(report).join(" · ")) }
+                    }
+                    section {
+                        h2 { "Comparison" }
+                        (tables::comparison(report))
+                    }
+                    (charts(report))
+                    section {
+                        h2 { "Checkpoints" }
+                        (tables::checkpoints(report))
+                    }
+                    section {
+                        h2 { "Contestants" }
+                        (tables::contestants(report))
+                    }
+                    section {
+                        h2 { "Blocked processes" }
+                        (tables::blocked(report))
+                    }
+                    section.columns {
+                        div {
+                            h2 { "Settings" }
+                            (tables::settings(report))
+                        }
+                        div {
+                            h2 { "Host" }
+                            (tables::host(report))
+                        }
+                    }
+                    section {
+                        h2 { "Terms" }
+                        (glossary::render())
+                    }
+                }
+                script type="application/json" id="series" { (PreEscaped(in_script(&series(report)))) }
+                script { (PreEscaped(include_str!("html/tooltip.js"))) }
+            }
+        }
+    }
+    .into_string()
+}
+
+fn charts(report: &Report) -> Markup {
+    let repeated = report
+        .contestants
+        .iter()
+        .any(|contestant| contestant.runs.len() > 1);
+    let first_run = if repeated { "First run of each. " } else { "" };
+    let noted = |chart: Chart, note: &str| Chart {
+        note: note.to_string(),
+        ..chart
+    };
+    let first = |title, field, scale, limit, note: &str| {
+        let chart = Chart::new(report, title, field, Runs::First, scale, limit);
+        noted(chart, &format!("{first_run}{note}"))
+    };
+    let uncapped = report
+        .contestants
+        .iter()
+        .any(|contestant| contestant.name == "stock-uncapped");
+    let cap_note = |limit: &Option<Limit>| match (limit, uncapped) {
+        (None, _) => "",
+        (Some(_), false) => "The cap is dashed.",
+        (Some(_), true) => "The cap is dashed; it does not apply to stock-uncapped.",
+    };
+    let (iops, bandwidth) = (chart::iops_limit(report), chart::bandwidth_limit(report));
+    let (iops_note, bandwidth_note) = (cap_note(&iops), cap_note(&bandwidth));
+    let tps = Chart::tps(report);
+    let mut tps_note = String::new();
+    if repeated {
+        tps_note.push_str("A thin line for each run. ");
+    }
+    if tps.has_checkpoints() {
+        tps_note.push_str("The bars show when checkpoints ran");
+        tps_note.push_str(if repeated { " in the first run" } else { "" });
+        tps_note.push_str(": pale while they write, solid while they sync.");
+    }
+    let figure = |chart: Chart| chart::figure::render(&chart, &chart.summary(report));
+    html! {
+        section {
+            h2 { "Second by second" }
+            (figure(noted(tps, &tps_note)))
+            (figure(first(
+                "Latency, 99th percentile, ms", &chart::LATENCY_P99, Scale::Log, None,
+                "Logarithmic. A gap is a second in which no transaction ended.",
+            )))
+            div.pair {
+                (figure(first(
+                    "Write operations on the data device, per second", &chart::DATA_WRITE_OPS, Scale::Linear,
+                    iops, iops_note,
+                )))
+                (figure(first(
+                    "Written to the data device, MiB/s", &chart::DATA_WRITE_MIB, Scale::Linear,
+                    bandwidth, bandwidth_note,
+                )))
+                (figure(first(
+                    "Dirty page cache, MiB", &chart::DIRTY, Scale::Linear, None,
+                    "Dirty of /proc/meminfo, whole host.",
+                )))
+                (figure(first(
+                    "Page cache under writeback, MiB", &chart::WRITEBACK, Scale::Linear, None,
+                    "Writeback of /proc/meminfo, whole host.",
+                )))
+            }
+        }
+    }
+}
+
+/// What the tooltip shows: the first run of each contestant.
+fn series(report: &Report) -> Value {
+    let styles = style::assign(
+        report
+            .contestants
+            .iter()
+            .map(|contestant| contestant.name.as_str()),
+    );
+    // Hundredths are more than a tooltip needs, and all digits would double the file.
+    let rounded = |value: Option<f64>| value.map(|value| (value * 100.0).round() / 100.0);
+    let contestants: Vec<Value> = report
+        .contestants
+        .iter()
+        .zip(styles)
+        .map(|(contestant, style)| {
+            let mut fields = serde_json::Map::new();
+            for field in chart::FIELDS {
+                let values = contestant
+                    .runs
+                    .first()
+                    .map_or_else(Vec::new, |run| (field.read)(&run.series));
+                let values: Vec<Option<f64>> = values.into_iter().map(rounded).collect();
+                fields.insert(field.name.to_string(), json!(values));
+            }
+            json!({"name": contestant.name, "class": style.class(), "fields": fields})
+        })
+        .collect();
+    Value::Array(contestants)
+}
+
+/// JSON that cannot end the script element it stands in.
+fn in_script(value: &Value) -> String {
+    value.to_string().replace('<', "\\u003c")
+}

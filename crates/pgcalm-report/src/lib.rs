@@ -1,0 +1,21 @@
+//! One result model, and its renderings.
+//!
+//! [`model`] is the contract: the lab fills it, everything else here only reads it. A figure that more than one
+//! rendering shows is computed once ([`metric`], [`reading`]), so that text and HTML cannot disagree.
+
+pub mod chart;
+pub mod html;
+pub mod json;
+pub mod metric;
+pub mod model;
+mod number;
+pub mod reading;
+mod settings;
+pub mod text;
+
+#[cfg(test)]
+mod schema;
+
+pub use json::JsonError;
+pub use json::from_json;
+pub use json::to_json_pretty;

@@ -1,0 +1,240 @@
+//! The figures by which contestants are compared, each declared beside its unit and meaning.
+//!
+//! Text and HTML iterate over [`ALL`]: a new figure is added here and nowhere else.
+
+use crate::model::Checkpoint;
+use crate::model::Contestant;
+use crate::model::Run;
+
+/// What a figure is about; the comparison table is grouped by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Group {
+    /// Transactions per second.
+    Throughput,
+    /// Seconds in which throughput collapsed.
+    Stalls,
+    /// Transaction latency.
+    Latency,
+    /// What the data device was asked to do.
+    Device,
+    /// Checkpoints.
+    Checkpoints,
+}
+
+impl Group {
+    /// Name with unit, as a heading.
+    pub fn title(self) -> &'static str {
+        match self {
+            Group::Throughput => "Transactions per second",
+            Group::Stalls => "Stalls, seconds",
+            Group::Latency => "Latency, ms",
+            Group::Device => "Writes to the data device",
+            Group::Checkpoints => "Checkpoints",
+        }
+    }
+}
+
+/// One figure of a run.
+#[derive(Debug)]
+pub struct Metric {
+    /// Group in the comparison table.
+    pub group: Group,
+    /// Column heading in two short lines, for narrow tables.
+    pub heading: [&'static str; 2],
+    /// Name within its group.
+    pub name: &'static str,
+    /// What it means, in one sentence.
+    pub meaning: &'static str,
+    /// Reads it from a run; `None` if the run has no such figure.
+    pub value: fn(&Run) -> Option<f64>,
+}
+
+/// A figure over all runs of a contestant.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Figure {
+    /// Median of the runs.
+    pub median: f64,
+    /// Lowest and highest run; `None` if there is only one.
+    pub range: Option<(f64, f64)>,
+}
+
+/// Mean throughput.
+pub static TPS_MEAN: Metric = Metric {
+    group: Group::Throughput,
+    heading: ["TPS", "mean"],
+    name: "mean",
+    meaning: "Transactions per second, mean over the measured window.",
+    value: |run| finite(run.tps_mean),
+};
+
+/// Median throughput.
+pub static TPS_MEDIAN: Metric = Metric {
+    group: Group::Throughput,
+    heading: ["TPS", "median"],
+    name: "median",
+    meaning: "Half of the seconds had fewer transactions than this.",
+    value: |run| finite(run.tps_median),
+};
+
+/// Worst second.
+pub static TPS_MIN: Metric = Metric {
+    group: Group::Throughput,
+    heading: ["TPS", "worst"],
+    name: "worst second",
+    meaning: "Transactions in the worst second of the window.",
+    value: |run| finite(run.tps_min),
+};
+
+/// 5th percentile of the seconds.
+pub static TPS_P5: Metric = Metric {
+    group: Group::Throughput,
+    heading: ["TPS", "p5"],
+    name: "5th percentile",
+    meaning: "One second in twenty had fewer transactions than this.",
+    value: |run| finite(run.tps_p5),
+};
+
+/// Seconds without a transaction.
+pub static SECONDS_ZERO: Metric = Metric {
+    group: Group::Stalls,
+    heading: ["secs", "at 0"],
+    name: "at zero",
+    meaning: "Seconds in which no transaction ended at all.",
+    value: |run| Some(f64::from(run.seconds_zero)),
+};
+
+/// Seconds far below the usual.
+pub static SECONDS_BELOW_HALF_MEDIAN: Metric = Metric {
+    group: Group::Stalls,
+    heading: ["secs", "<half"],
+    name: "below half median",
+    meaning: "Seconds with less than half of the run's own median throughput.",
+    value: |run| Some(f64::from(run.seconds_below_half_median)),
+};
+
+/// Median latency.
+pub static LATENCY_P50: Metric = Metric {
+    group: Group::Latency,
+    heading: ["ms", "p50"],
+    name: "median",
+    meaning: "Half of the transactions took longer than this.",
+    value: |run| finite(run.latency_ms.p50),
+};
+
+/// 99th percentile of latency.
+pub static LATENCY_P99: Metric = Metric {
+    group: Group::Latency,
+    heading: ["ms", "p99"],
+    name: "99th percentile",
+    meaning: "One transaction in a hundred took longer than this.",
+    value: |run| finite(run.latency_ms.p99),
+};
+
+/// Slowest transaction.
+pub static LATENCY_MAX: Metric = Metric {
+    group: Group::Latency,
+    heading: ["ms", "max"],
+    name: "slowest",
+    meaning: "The slowest transaction of the run.",
+    value: |run| finite(run.latency_ms.max),
+};
+
+/// Device write operations.
+pub static DEVICE_WRITE_OPS: Metric = Metric {
+    group: Group::Device,
+    heading: ["device", "wr/s"],
+    name: "operations/s",
+    meaning: "Write operations per second on the data device, counted as its cap counts them.",
+    value: |run| finite(run.device_write_ops_per_s),
+};
+
+/// Device write bandwidth.
+pub static DEVICE_WRITE_MIB: Metric = Metric {
+    group: Group::Device,
+    heading: ["device", "MiB/s"],
+    name: "MiB/s",
+    meaning: "MiB (2^20 bytes) per second written to the data device.",
+    value: |run| finite(run.device_write_mib_per_s),
+};
+
+/// Number of checkpoints.
+pub static CHECKPOINTS: Metric = Metric {
+    group: Group::Checkpoints,
+    heading: ["chk", "pts"],
+    name: "completed",
+    meaning: "Checkpoints completed in the window.",
+    value: |run| Some(run.checkpoints.len() as f64),
+};
+
+/// Longest sync phase.
+pub static CHECKPOINT_SYNC_MAX: Metric = Metric {
+    group: Group::Checkpoints,
+    heading: ["sync", "max s"],
+    name: "longest sync, s",
+    meaning: "The longest sync phase of a checkpoint of the run: fsync of every file written since the last one.",
+    value: |run| worst(run, |checkpoint| checkpoint.sync_s),
+};
+
+/// Longest checkpoint.
+pub static CHECKPOINT_TOTAL_MAX: Metric = Metric {
+    group: Group::Checkpoints,
+    heading: ["total", "max s"],
+    name: "longest, s",
+    meaning: "The longest checkpoint of the run, start to completion.",
+    value: |run| worst(run, |checkpoint| checkpoint.total_s),
+};
+
+/// All of them, in the order of the comparison table; those of one group stand together.
+pub static ALL: [&Metric; 14] = [
+    &TPS_MEAN,
+    &TPS_MEDIAN,
+    &TPS_MIN,
+    &TPS_P5,
+    &SECONDS_ZERO,
+    &SECONDS_BELOW_HALF_MEDIAN,
+    &LATENCY_P50,
+    &LATENCY_P99,
+    &LATENCY_MAX,
+    &DEVICE_WRITE_OPS,
+    &DEVICE_WRITE_MIB,
+    &CHECKPOINTS,
+    &CHECKPOINT_SYNC_MAX,
+    &CHECKPOINT_TOTAL_MAX,
+];
+
+impl Metric {
+    /// The figure over all runs of `contestant`; `None` if no run has it.
+    pub fn of(&self, contestant: &Contestant) -> Option<Figure> {
+        let mut values: Vec<f64> = contestant.runs.iter().filter_map(self.value).collect();
+        values.sort_by(f64::total_cmp);
+        let (&first, &last) = (values.first()?, values.last()?);
+        let middle = values.len() / 2;
+        let median = if values.len() % 2 == 1 {
+            values[middle]
+        } else {
+            // Halved first: the sum of two large values could overflow.
+            values[middle - 1] / 2.0 + values[middle] / 2.0
+        };
+        Some(Figure {
+            median,
+            range: (values.len() > 1).then_some((first, last)),
+        })
+    }
+
+    /// The median over the runs alone.
+    pub fn median_of(&self, contestant: &Contestant) -> Option<f64> {
+        self.of(contestant).map(|figure| figure.median)
+    }
+}
+
+fn finite(value: f64) -> Option<f64> {
+    value.is_finite().then_some(value)
+}
+
+fn worst(run: &Run, duration: fn(&Checkpoint) -> f64) -> Option<f64> {
+    run.checkpoints
+        .iter()
+        .map(duration)
+        .filter(|seconds| seconds.is_finite())
+        .max_by(f64::total_cmp)
+}

@@ -1,0 +1,151 @@
+//! The comparison in words: computed facts only, no judgement.
+
+use crate::metric::DEVICE_WRITE_OPS;
+use crate::metric::SECONDS_ZERO;
+use crate::metric::TPS_MEAN;
+use crate::metric::TPS_MIN;
+use crate::model::Contestant;
+use crate::model::Report;
+use crate::number::factor;
+use crate::number::plural;
+use crate::number::printable;
+use crate::number::short;
+
+/// The contestant that the others are there to be compared with.
+const SUBJECT: &str = "pg_calm";
+/// Not a rival but the rate that no writeback could slow down; compared by throughput only.
+const REFERENCE: &str = "stock-uncapped";
+
+/// One line per rival of the subject, the most telling first: `pg_calm: 3.1x stock's mean TPS, ...`.
+///
+/// The subject is `pg_calm`, or the last contestant where it did not run; `stock` comes first among the rivals. Never
+/// empty: with a single contestant it gives that one's own figures.
+pub fn lines(report: &Report) -> Vec<String> {
+    let ran: Vec<&Contestant> = report
+        .contestants
+        .iter()
+        .filter(|contestant| TPS_MEAN.of(contestant).is_some())
+        .collect();
+    let candidates = || {
+        ran.iter()
+            .copied()
+            .filter(|contestant| contestant.name != REFERENCE)
+    };
+    let subject = candidates()
+        .find(|contestant| contestant.name == SUBJECT)
+        .or_else(|| candidates().next_back())
+        .or_else(|| ran.last().copied());
+    let Some(subject) = subject else {
+        return vec!["No run was completed.".to_string()];
+    };
+    let others = || {
+        ran.iter()
+            .copied()
+            .filter(|contestant| !std::ptr::eq(*contestant, subject))
+    };
+    let mut lines: Vec<String> = others()
+        .filter(|contestant| contestant.name != REFERENCE)
+        .map(|rival| against(subject, rival))
+        .collect();
+    if lines.is_empty() {
+        lines.push(alone(subject));
+    }
+    // `stock` is what a reader has today.
+    let stock = others()
+        .filter(|contestant| contestant.name != REFERENCE)
+        .position(|contestant| contestant.name == "stock");
+    if let Some(index) = stock {
+        lines[..=index].rotate_right(1);
+    }
+    let reference = others().find(|contestant| contestant.name == REFERENCE);
+    if let Some(share) = reference.and_then(|reference| share_of(subject, reference)) {
+        lines.push(format!(
+            "{}: {share} of the uncapped mean TPS",
+            name(subject)
+        ));
+    }
+    lines
+}
+
+fn against(subject: &Contestant, rival: &Contestant) -> String {
+    let pair = |metric: &crate::metric::Metric| {
+        Some((metric.median_of(subject)?, metric.median_of(rival)?))
+    };
+    let mut facts = Vec::new();
+    if let Some((ours, theirs)) = pair(&TPS_MEAN) {
+        facts.push(match factor(ours, theirs) {
+            Some(factor) => format!("{factor} {}'s mean TPS", name(rival)),
+            None => format!(
+                "{} TPS against {}'s {}",
+                short(ours),
+                name(rival),
+                short(theirs)
+            ),
+        });
+    }
+    match (pair(&SECONDS_ZERO), pair(&TPS_MIN)) {
+        // Neither came to a halt: the worst second tells them apart.
+        (Some((0.0, 0.0)), Some((ours, theirs))) => {
+            facts.push(format!(
+                "worst second {} TPS against {}",
+                short(ours),
+                short(theirs)
+            ));
+        }
+        (Some((ours, theirs)), _) => {
+            facts.push(format!(
+                "{} at zero against {}",
+                plural(ours, "second"),
+                short(theirs)
+            ));
+        }
+        _ => {}
+    }
+    if let Some((ours, theirs)) = pair(&DEVICE_WRITE_OPS) {
+        facts.push(match factor(ours, theirs) {
+            Some(factor) => format!("{factor} the device write operations"),
+            None => format!(
+                "{} device write operations/s against {}",
+                short(ours),
+                short(theirs)
+            ),
+        });
+    }
+    format!("{}: {}", name(subject), facts.join(", "))
+}
+
+fn alone(subject: &Contestant) -> String {
+    let mut facts = Vec::new();
+    facts.extend(
+        TPS_MEAN
+            .median_of(subject)
+            .map(|tps| format!("{} TPS mean", short(tps))),
+    );
+    facts.extend(
+        TPS_MIN
+            .median_of(subject)
+            .map(|tps| format!("worst second {}", short(tps))),
+    );
+    facts.extend(
+        SECONDS_ZERO
+            .median_of(subject)
+            .map(|seconds| format!("{} at zero", plural(seconds, "second"))),
+    );
+    facts.extend(
+        DEVICE_WRITE_OPS
+            .median_of(subject)
+            .map(|ops| format!("{} device write operations/s", short(ops))),
+    );
+    format!("{}: {}", name(subject), facts.join(", "))
+}
+
+fn share_of(subject: &Contestant, reference: &Contestant) -> Option<String> {
+    let (ours, full) = (TPS_MEAN.median_of(subject)?, TPS_MEAN.median_of(reference)?);
+    let share = 100.0 * ours / full;
+    // One decimal: whether 94.6 or 95.4 % matters.
+    (full > 0.0 && share.is_finite() && share < 1e6).then(|| format!("{share:.1} %"))
+}
+
+fn name(contestant: &Contestant) -> String {
+    printable(&contestant.name)
+}

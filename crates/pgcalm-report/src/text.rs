@@ -1,0 +1,114 @@
+//! The comparison for a terminal.
+
+use comfy_table::Cell;
+use comfy_table::CellAlignment;
+use comfy_table::ColumnConstraint;
+use comfy_table::ContentArrangement;
+use comfy_table::Table;
+use comfy_table::TableComponent;
+use comfy_table::Width;
+use comfy_table::presets::NOTHING;
+
+use crate::metric::ALL;
+use crate::metric::Metric;
+use crate::metric::TPS_MEAN;
+use crate::model::Contestant;
+use crate::model::Report;
+use crate::number::MISSING;
+use crate::number::printable;
+use crate::number::short;
+use crate::reading;
+use crate::settings;
+
+/// No line is wider than this.
+const WIDTH: u16 = 110;
+/// Longer names are wrapped, so that the figures stay on one line.
+const NAME_WIDTH: u16 = 16;
+
+/// The comparison table under a heading with the conditions, and what it says in words; every line ends in a newline.
+pub fn render(report: &Report) -> String {
+    let mut out = String::new();
+    let heading = format!("{}, {}", report.scenario, report.host.started_at);
+    paragraph(&mut out, &heading);
+    paragraph(&mut out, &settings::conditions(report).join("; "));
+    paragraph(&mut out, &settings::host(report).join("; "));
+    out.push('\n');
+    if !report.contestants.is_empty() {
+        for line in table(report).lines() {
+            out.push_str(line.trim_end());
+            out.push('\n');
+        }
+        let runs = report
+            .contestants
+            .iter()
+            .map(|contestant| contestant.runs.len())
+            .max();
+        if runs > Some(1) {
+            paragraph(
+                &mut out,
+                "Each figure is the median of the runs; [lowest..highest run].",
+            );
+        }
+        out.push('\n');
+    }
+    for line in reading::lines(report) {
+        paragraph(&mut out, &line);
+    }
+    out
+}
+
+fn table(report: &Report) -> String {
+    let mut table = Table::new();
+    table
+        .load_preset(NOTHING)
+        .set_style(TableComponent::HeaderLines, '─')
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(WIDTH);
+    table.set_header(
+        std::iter::once(Cell::new("\ncontestant")).chain(ALL.iter().map(|metric| {
+            Cell::new(metric.heading.join("\n")).set_alignment(CellAlignment::Right)
+        })),
+    );
+    for contestant in &report.contestants {
+        table.add_row(
+            std::iter::once(Cell::new(printable(&contestant.name))).chain(ALL.iter().map(
+                |metric| Cell::new(figure(metric, contestant)).set_alignment(CellAlignment::Right),
+            )),
+        );
+    }
+    for (index, column) in table.column_iter_mut().enumerate() {
+        if index == 0 {
+            column.set_padding((0, 0));
+            column.set_constraint(ColumnConstraint::UpperBoundary(Width::Fixed(NAME_WIDTH)));
+        } else {
+            // Two spaces between groups, one within: 15 columns have to fit.
+            let same_group = index > 1 && ALL[index - 1].group == ALL[index - 2].group;
+            column.set_padding((if same_group { 1 } else { 2 }, 0));
+        }
+    }
+    table.to_string()
+}
+
+fn figure(metric: &Metric, contestant: &Contestant) -> String {
+    let Some(figure) = metric.of(contestant) else {
+        return MISSING.to_string();
+    };
+    match figure.range {
+        Some((low, high)) if std::ptr::eq(metric, &TPS_MEAN) => {
+            format!(
+                "{}\n[{}..{}]",
+                short(figure.median),
+                short(low),
+                short(high)
+            )
+        }
+        _ => short(figure.median),
+    }
+}
+
+fn paragraph(out: &mut String, text: &str) {
+    for line in textwrap::wrap(&printable(text), usize::from(WIDTH)) {
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+}

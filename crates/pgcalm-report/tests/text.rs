@@ -1,0 +1,148 @@
+//! The terminal rendering: its structure, and that no report breaks it.
+
+mod support;
+
+use pgcalm_report::reading;
+use pgcalm_report::text;
+
+const WIDTH: usize = 110;
+
+fn widest(text: &str) -> usize {
+    text.lines()
+        .map(|line| line.chars().count())
+        .max()
+        .unwrap_or(0)
+}
+
+#[test]
+fn every_contestant_has_a_row_of_all_figures() {
+    let rendered = text::render(&support::report(150, 1));
+    for name in ["stock", "stock-tuned", "pg_calm", "stock-uncapped"] {
+        let row = rendered
+            .lines()
+            .find(|line| line.split_whitespace().next() == Some(name))
+            .unwrap_or_else(|| panic!("no row of {name}:\n{rendered}"));
+        assert_eq!(row.split_whitespace().count(), 15, "{row}");
+    }
+    assert!(
+        rendered.contains("data volume 800 write IOPS + 125 MB/s"),
+        "{rendered}"
+    );
+    assert!(
+        rendered.contains("WAL volume 4000 write IOPS"),
+        "{rendered}"
+    );
+    assert!(rendered.contains("roomy sysctls"), "{rendered}");
+    assert!(rendered.contains("Linux 6.18.5"), "{rendered}");
+    assert!(!rendered.contains("median of the runs"), "{rendered}");
+    assert!(widest(&rendered) <= WIDTH, "{rendered}");
+}
+
+#[test]
+fn repeats_give_median_and_range() {
+    let mut report = support::report(60, 3);
+    for (run, tps) in report.contestants[0]
+        .runs
+        .iter_mut()
+        .zip([1500.0, 900.0, 1100.0])
+    {
+        run.tps_mean = tps;
+    }
+    let rendered = text::render(&report);
+    let row: Vec<&str> = rendered
+        .lines()
+        .skip_while(|line| !line.starts_with("stock "))
+        .take(2)
+        .collect();
+    assert!(row[0].contains(" 1100 "), "{rendered}");
+    assert_eq!(row[1].trim(), "[900..1500]", "{rendered}");
+    assert!(rendered.contains("median of the runs"), "{rendered}");
+    assert!(widest(&rendered) <= WIDTH, "{rendered}");
+}
+
+#[test]
+fn stays_within_the_width() {
+    let mut report = support::report(60, 2);
+    for contestant in &mut report.contestants {
+        contestant.name = format!("{}-with-a-name-that-nobody-should-give", contestant.name);
+        for run in &mut contestant.runs {
+            run.tps_mean = 1_234_567.0;
+            run.tps_median = 98_765.4;
+            run.tps_min = 98_765.4;
+            run.tps_p5 = 98_765.4;
+            run.latency_ms.max = 98_765.4;
+            run.device_write_ops_per_s = 98_765.4;
+            run.device_write_mib_per_s = 12_345.6;
+        }
+    }
+    let rendered = text::render(&report);
+    assert!(widest(&rendered) <= WIDTH, "{rendered}");
+}
+
+#[test]
+fn control_characters_do_not_reach_the_terminal() {
+    let mut report = support::report(10, 1);
+    report.contestants[0].name = "\u{1b}[31mstock".to_string();
+    report.scenario = "a\u{7}b".to_string();
+    let rendered = text::render(&report);
+    assert!(
+        !rendered.chars().any(|c| c.is_control() && c != '\n'),
+        "{rendered:?}"
+    );
+}
+
+#[test]
+fn readings_are_facts_against_each_rival() {
+    let mut report = support::report(60, 1);
+    let figures = [
+        (1148.0, 44, 0.0, 780.0),
+        (1200.0, 0, 100.0, 780.0),
+        (3559.0, 0, 3500.0, 234.0),
+        (3670.0, 0, 3600.0, 2000.0),
+    ];
+    for (contestant, (mean, zero, min, ops)) in report.contestants.iter_mut().zip(figures) {
+        let run = &mut contestant.runs[0];
+        (
+            run.tps_mean,
+            run.seconds_zero,
+            run.tps_min,
+            run.device_write_ops_per_s,
+        ) = (mean, zero, min, ops);
+    }
+    assert_eq!(
+        reading::lines(&report),
+        [
+            "pg_calm: 3.1x stock's mean TPS, 0 seconds at zero against 44, 0.30x the device write operations",
+            "pg_calm: 3.0x stock-tuned's mean TPS, worst second 3500 TPS against 100, 0.30x the device write operations",
+            "pg_calm: 97.0 % of the uncapped mean TPS",
+        ]
+    );
+    // The order in which contestants were named does not matter.
+    report.contestants.swap(0, 1);
+    assert!(reading::lines(&report)[0].contains(" stock's "));
+}
+
+#[test]
+fn readings_without_pg_calm_stock_or_rivals() {
+    let full = support::report(60, 1);
+    let with = |names: &[&str]| {
+        let mut report = full.clone();
+        report
+            .contestants
+            .retain(|contestant| names.contains(&contestant.name.as_str()));
+        reading::lines(&report)
+    };
+    assert!(with(&["stock", "stock-tuned"])[0].starts_with("stock-tuned: "));
+    assert!(with(&["stock-tuned", "pg_calm"])[0].contains("stock-tuned's mean TPS"));
+    for name in ["stock", "pg_calm", "stock-uncapped"] {
+        let lines = with(&[name]);
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(
+            lines[0].starts_with(&format!("{name}: ")) && lines[0].contains("TPS mean"),
+            "{lines:?}"
+        );
+    }
+    let lines = with(&["pg_calm", "stock-uncapped"]);
+    assert!(lines[1].contains("% of the uncapped"), "{lines:?}");
+    assert_eq!(with(&[]), ["No run was completed."]);
+}

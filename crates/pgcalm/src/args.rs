@@ -1,0 +1,256 @@
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::Parser;
+use clap::Subcommand;
+use clap::ValueEnum;
+use pgcalm_lab::DEFAULT_DIR;
+use pgcalm_lab::Limit;
+use pgcalm_lab::Seconds;
+use pgcalm_lab::Size;
+use pgcalm_lab::contestant;
+use pgcalm_lab::contestant::Contestant;
+use pgcalm_lab::contestant::ContestantSetting;
+use pgcalm_lab::contestant::ServerSetting;
+use pgcalm_lab::options;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    all went well
+  1    a run or a file operation failed
+  2    bad option or value
+  3    the host lacks a privilege, a program or a kernel feature
+  130  interrupted; everything has been taken down";
+
+/// Reproduces and measures I/O stalls of PostgreSQL on capped volumes.
+#[derive(Debug, Parser)]
+#[command(name = "pgcalm", version, after_help = EXIT_CODES)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Run PostgreSQL under load on devices with caps, and measure.
+    #[command(subcommand, after_help = EXIT_CODES)]
+    Lab(LabVerb),
+    /// Show a report that `lab run --json` wrote.
+    #[command(after_help = EXIT_CODES)]
+    Report(ReportArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum LabVerb {
+    /// List scenarios and contestants.
+    List,
+    /// Run a scenario (needs root).
+    #[command(subcommand, after_help = EXIT_CODES)]
+    Run(ScenarioArgs),
+    /// Remove what a killed run has left: servers, caps, mounts, loop devices, sysctls, files (needs root).
+    #[command(after_help = EXIT_CODES)]
+    Clean(CleanArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ScenarioArgs {
+    /// Upserts of random rows on an IOPS-capped data volume: do checkpoints and writeback stall them?
+    ///
+    /// Each contestant gets new file systems on the same two loop devices (direct I/O), a copy of the same loaded
+    /// table, and the same load under the same caps. Caps hold from the start of the load to its end only. Sizes have
+    /// PostgreSQL's units: kB, MB and GB are powers of 1024.
+    #[command(after_help = EXIT_CODES)]
+    Checkpoint(Box<CheckpointArgs>),
+}
+
+/// Options that have a default in both forms are absent here unless given.
+#[derive(Debug, Args)]
+pub struct CheckpointArgs {
+    /// The quick form: 10000000 rows, 128MB shared_buffers, 60 s runs, 30 s checkpoints; other options still hold.
+    #[arg(long)]
+    pub quick: bool,
+    /// Rows of the table, about 125 bytes each with its index [default: 20000000].
+    #[arg(long, value_name = "N", value_parser = rows)]
+    pub rows: Option<u64>,
+    /// shared_buffers of all contestants [default: 256MB].
+    #[arg(long, value_name = "SIZE")]
+    pub shared_buffers: Option<Size>,
+    /// Write operations per second that the data device takes, or none [default: 800].
+    #[arg(long, value_name = "N|none")]
+    pub data_iops: Option<Limit<u32>>,
+    /// Bytes per second that the data device takes, or none [default: 125MB].
+    #[arg(long, value_name = "SIZE|none")]
+    pub data_bps: Option<Limit<Size>>,
+    /// Read operations per second that the data device gives, or none [default: none].
+    #[arg(long, value_name = "N|none")]
+    pub data_read_iops: Option<Limit<u32>>,
+    /// Largest operation sent to the data device, e.g. 256kB so that 1 MiB counts as four operations, as on EBS
+    /// [default: what the kernel chooses].
+    #[arg(long, value_name = "SIZE")]
+    pub data_max_io: Option<Size>,
+    /// Write operations per second that the WAL device takes, or none [default: 4000].
+    #[arg(long, value_name = "N|none")]
+    pub wal_iops: Option<Limit<u32>>,
+    /// Bytes per second that the WAL device takes, or none [default: none].
+    #[arg(long, value_name = "SIZE|none")]
+    pub wal_bps: Option<Limit<Size>>,
+    /// Largest operation sent to the WAL device [default: what the kernel chooses].
+    #[arg(long, value_name = "SIZE")]
+    pub wal_max_io: Option<Size>,
+    /// File system of both devices [default: ext4].
+    #[arg(long, value_name = "FS")]
+    pub fs: Option<FsArg>,
+    /// Connections of the load [default: 4].
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub clients: Option<u32>,
+    /// Duration of each run [default: 150].
+    #[arg(long, value_name = "S")]
+    pub seconds: Option<Seconds>,
+    /// checkpoint_timeout, at least 30 [default: 60].
+    #[arg(long, value_name = "S")]
+    pub checkpoint_timeout: Option<Seconds>,
+    /// Writeback sysctls during the runs: default is the kernel's (dirty_background_ratio 10, dirty_ratio 20,
+    /// dirty_expire_centisecs 3000), roomy gives dirty pages room and time (40, 60, 30000), small is
+    /// what the kernel's ratios come to on a host with 4 GB of memory; former values come back [default: default].
+    #[arg(long, value_name = "PROFILE")]
+    pub sysctl: Option<SysctlArg>,
+    /// Who takes part, separated by commas; `pgcalm lab list` tells who there is [default:
+    /// stock,stock-tuned,pg_calm].
+    #[arg(long, value_name = "LIST", value_parser = contestants)]
+    pub contestants: Option<Contestants>,
+    /// Which rows are touched: uniform is all alike, zipfian (1.05) is few often and most rarely, with the frequent
+    /// ones scattered over the table [default: uniform].
+    #[arg(long, value_name = "D")]
+    pub distribution: Option<DistributionArg>,
+    /// How the page cache is filled before a run: random reads single blocks without read-ahead, so that the cache
+    /// holds small folios like that of a server in use; sequential reads ahead, which makes large folios, of which one
+    /// written block dirties up to 2 MiB in the kernel's count; none leaves it cold [default: random].
+    #[arg(long, value_name = "HOW")]
+    pub warm: Option<WarmArg>,
+    /// Runs of each contestant, interleaved [default: 1].
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub repeat: Option<u32>,
+    /// A server setting for all contestants; may be repeated.
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub set: Vec<ServerSetting>,
+    /// A server setting for one contestant; may be repeated.
+    #[arg(long, value_name = "CONTESTANT:NAME=VALUE")]
+    pub set_contestant: Vec<ContestantSetting>,
+    /// Directory with the server programs [default: of the newest PostgreSQL installed].
+    #[arg(long, value_name = "DIR")]
+    pub pg_bindir: Option<PathBuf>,
+    /// Directory for devices, the loaded table and logs; needs room for all of them, on ext4 or XFS.
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_DIR)]
+    pub dir: PathBuf,
+    /// Write the report as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the report as one HTML file.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Keep server logs and pgbench's transaction logs, in pgcalm-kept of --dir; `lab clean` removes them.
+    #[arg(long)]
+    pub keep: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct CleanArgs {
+    /// Directory of the lab.
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_DIR)]
+    pub dir: PathBuf,
+    /// Remove the loaded tables, too, which later runs would use again.
+    #[arg(long)]
+    pub templates: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// The report.
+    #[arg(value_name = "FILE.json")]
+    pub file: PathBuf,
+    /// Write it as one HTML file instead of showing the table.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+/// clap takes a `Vec` for an option that may be repeated.
+#[derive(Debug, Clone)]
+pub struct Contestants(pub Vec<&'static Contestant>);
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum FsArg {
+    Ext4,
+    Xfs,
+}
+
+impl From<FsArg> for options::FsType {
+    fn from(arg: FsArg) -> Self {
+        match arg {
+            FsArg::Ext4 => Self::Ext4,
+            FsArg::Xfs => Self::Xfs,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum SysctlArg {
+    Default,
+    Roomy,
+    Small,
+}
+
+impl From<SysctlArg> for options::SysctlProfile {
+    fn from(arg: SysctlArg) -> Self {
+        match arg {
+            SysctlArg::Default => Self::Default,
+            SysctlArg::Roomy => Self::Roomy,
+            SysctlArg::Small => Self::Small,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum DistributionArg {
+    Uniform,
+    Zipfian,
+}
+
+impl From<DistributionArg> for options::Distribution {
+    fn from(arg: DistributionArg) -> Self {
+        match arg {
+            DistributionArg::Uniform => Self::Uniform,
+            DistributionArg::Zipfian => Self::Zipfian,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum WarmArg {
+    Random,
+    Sequential,
+    None,
+}
+
+impl From<WarmArg> for options::Warm {
+    fn from(arg: WarmArg) -> Self {
+        match arg {
+            WarmArg::Random => Self::Random,
+            WarmArg::Sequential => Self::Sequential,
+            WarmArg::None => Self::None,
+        }
+    }
+}
+
+fn rows(text: &str) -> Result<u64, String> {
+    text.parse()
+        .map_err(|_| "give a whole number of rows such as 4000000".to_string())
+}
+
+fn count(text: &str) -> Result<u32, String> {
+    text.parse()
+        .map_err(|_| "give a whole number such as 4".to_string())
+}
+
+fn contestants(text: &str) -> Result<Contestants, String> {
+    contestant::parse_list(text).map(Contestants)
+}

@@ -1,0 +1,100 @@
+use pgcalm_lab::clean;
+use pgcalm_lab::contest;
+use pgcalm_lab::contest::Options;
+use pgcalm_lab::contestant::CONTESTANTS;
+use pgcalm_lab::interrupt::Interrupt;
+use pgcalm_lab::scenarios::SCENARIOS;
+use pgcalm_lab::scenarios::checkpoint;
+
+use crate::args::CheckpointArgs;
+use crate::args::CleanArgs;
+use crate::args::ScenarioArgs;
+use crate::output;
+
+/// Scenarios and contestants.
+pub fn list() -> anyhow::Result<()> {
+    let mut text = String::from("Scenarios:\n");
+    for scenario in &SCENARIOS {
+        text.push_str(&format!("  {:<15} {}\n", scenario.name, scenario.summary));
+    }
+    text.push_str("\nContestants:\n");
+    for contestant in &CONTESTANTS {
+        text.push_str(&format!(
+            "  {:<15} {}\n",
+            contestant.name, contestant.description
+        ));
+        for (name, value) in contestant.settings {
+            text.push_str(&format!("  {:<15}   {name} = {value}\n", ""));
+        }
+    }
+    output::print(&text)
+}
+
+/// Runs a scenario, shows the table and writes the files asked for.
+pub fn run(scenario: ScenarioArgs) -> anyhow::Result<()> {
+    let ScenarioArgs::Checkpoint(args) = scenario;
+    let interrupt = Interrupt::install()?;
+    output::check_writable("--json", args.json.as_deref())?;
+    output::check_writable("--html", args.html.as_deref())?;
+    let json = args.json.clone();
+    let html = args.html.clone();
+    let report = contest::run(checkpoint::SCENARIO.name, &options(*args), &interrupt)?;
+    output::print(&pgcalm_report::text::render(&report))?;
+    if let Some(file) = json {
+        output::write(&file, &pgcalm_report::to_json_pretty(&report)?)?;
+        output::say(&format!("JSON: {}", file.display()));
+    }
+    if let Some(file) = html {
+        output::write(&file, &pgcalm_report::html::render(&report))?;
+        output::say(&format!("HTML: {}", file.display()));
+    }
+    Ok(())
+}
+
+/// Removes what a killed run has left.
+pub fn clean(args: &CleanArgs) -> anyhow::Result<()> {
+    let cleaned = clean::clean(&args.dir, args.templates)?;
+    let mut text = match cleaned.changes {
+        0 => "nothing was left".to_string(),
+        1 => "1 leftover removed".to_string(),
+        n => format!("{n} leftovers removed"),
+    };
+    if cleaned.templates_left {
+        text.push_str("; loaded tables stay for later runs, --templates removes them");
+    }
+    text.push('\n');
+    output::print(&text)
+}
+
+fn options(args: CheckpointArgs) -> Options {
+    let preset = if args.quick {
+        checkpoint::quick()
+    } else {
+        checkpoint::full()
+    };
+    Options {
+        dir: args.dir,
+        pg_bindir: args.pg_bindir,
+        rows: args.rows.unwrap_or(preset.rows),
+        shared_buffers: args.shared_buffers.unwrap_or(preset.shared_buffers),
+        data_iops: args.data_iops.unwrap_or(preset.data_iops),
+        data_bps: args.data_bps.unwrap_or(preset.data_bps),
+        data_read_iops: args.data_read_iops.unwrap_or(preset.data_read_iops),
+        data_max_io: args.data_max_io.or(preset.data_max_io),
+        wal_iops: args.wal_iops.unwrap_or(preset.wal_iops),
+        wal_bps: args.wal_bps.unwrap_or(preset.wal_bps),
+        wal_max_io: args.wal_max_io.or(preset.wal_max_io),
+        fs: args.fs.map_or(preset.fs, Into::into),
+        clients: args.clients.unwrap_or(preset.clients),
+        seconds: args.seconds.unwrap_or(preset.seconds),
+        checkpoint_timeout: args.checkpoint_timeout.unwrap_or(preset.checkpoint_timeout),
+        sysctl: args.sysctl.map_or(preset.sysctl, Into::into),
+        contestants: args.contestants.map_or(preset.contestants, |list| list.0),
+        distribution: args.distribution.map_or(preset.distribution, Into::into),
+        warm: args.warm.map_or(preset.warm, Into::into),
+        repeat: args.repeat.unwrap_or(preset.repeat),
+        set: args.set,
+        set_contestant: args.set_contestant,
+        keep: args.keep,
+    }
+}

@@ -1,0 +1,68 @@
+//! `pgcalm`: verbs, arguments and exit codes; what they do is in the other crates.
+
+mod args;
+mod lab;
+mod output;
+mod report;
+mod usage;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use pgcalm_lab::LabError;
+
+use crate::args::Cli;
+use crate::args::LabVerb;
+use crate::args::Verb;
+
+/// A run or a file operation failed.
+const FAILED: u8 = 1;
+/// Bad options or values.
+const USAGE: u8 = 2;
+/// The host lacks a privilege, a program or a feature.
+const HOST: u8 = 3;
+/// SIGINT, SIGTERM or SIGHUP; as a shell reports SIGINT.
+const INTERRUPTED: u8 = 130;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) if error.use_stderr() => {
+            output::say(&format!("pgcalm: {}", usage::one_line(&error)));
+            return ExitCode::from(USAGE);
+        }
+        // --help and --version.
+        Err(error) => {
+            return match error.print() {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(_) => ExitCode::from(FAILED),
+            };
+        }
+    };
+    let result = match cli.verb {
+        Verb::Lab(LabVerb::List) => lab::list(),
+        Verb::Lab(LabVerb::Run(scenario)) => lab::run(scenario),
+        Verb::Lab(LabVerb::Clean(args)) => lab::clean(&args),
+        Verb::Report(args) => report::render(&args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::say(&match error.downcast_ref::<LabError>() {
+                // Complete in itself: what was going on at that moment doesn't matter.
+                Some(error) => format!("pgcalm: {error}"),
+                None => format!("pgcalm: {error:#}"),
+            });
+            ExitCode::from(exit_code(&error))
+        }
+    }
+}
+
+fn exit_code(error: &anyhow::Error) -> u8 {
+    match error.downcast_ref::<LabError>() {
+        Some(LabError::Usage(_)) => USAGE,
+        Some(LabError::Host(_)) => HOST,
+        Some(LabError::Interrupted) => INTERRUPTED,
+        None => FAILED,
+    }
+}

@@ -1,0 +1,150 @@
+//! Bad input gets one line that names the option and the fix, and exit code 2. No privileges needed.
+
+use std::process::Command;
+use std::process::Output;
+
+fn pgcalm(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_pgcalm"))
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+/// Runs `lab run checkpoint` with `arguments` and returns its only line on standard error.
+fn refused(arguments: &[&str]) -> String {
+    let mut all = vec!["lab", "run", "checkpoint"];
+    all.extend(arguments);
+    let output = pgcalm(&all);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {stderr}");
+    assert!(output.stdout.is_empty());
+    assert_eq!(stderr.lines().count(), 1, "{arguments:?}: {stderr}");
+    stderr
+}
+
+#[test]
+fn a_bad_value_is_refused_with_the_option_and_the_fix() {
+    for (arguments, option, fix) in [
+        (["--rows", "many"], "--rows", "4000000"),
+        (["--rows", "10"], "--rows", "1000"),
+        (["--shared-buffers", "1.5GB"], "--shared-buffers", "256kB"),
+        (["--data-iops", "0"], "--data-iops", "none"),
+        (["--data-bps", "fast"], "--data-bps", "125MB"),
+        (["--wal-bps", "fast"], "--wal-bps", "125MB"),
+        (
+            ["--data-max-io", "5000"],
+            "--data-max-io",
+            "multiple of 4kB",
+        ),
+        (["--fs", "zfs"], "--fs", "ext4, xfs"),
+        (["--clients", "0"], "--clients", "1 to 1000"),
+        (["--seconds", "1"], "--seconds", "3s"),
+        (["--checkpoint-timeout", "5"], "--checkpoint-timeout", "30s"),
+        (["--sysctl", "tight"], "--sysctl", "default, roomy, small"),
+        (
+            ["--contestants", "stock,fast"],
+            "--contestants",
+            "stock-tuned",
+        ),
+        (
+            ["--contestants", "stock,stock"],
+            "--contestants",
+            "--repeat",
+        ),
+        (["--distribution", "normal"], "--distribution", "zipfian"),
+        (["--repeat", "0"], "--repeat", "1 to 100"),
+        (["--set", "work_mem"], "--set", "name=value"),
+        (["--set", "port=5433"], "--set", "leave it out"),
+        (
+            ["--set-contestant", "pg_calm-off:a=1"],
+            "--set-contestant",
+            "--contestants",
+        ),
+        (
+            ["--json", "/nonexistent/x.json"],
+            "--json",
+            "directory that exists",
+        ),
+        (
+            ["--html", "/nonexistent/x.html"],
+            "--html",
+            "directory that exists",
+        ),
+    ] {
+        let line = refused(&arguments);
+        assert!(line.contains(option), "{arguments:?}: {line}");
+        assert!(line.contains(fix), "{arguments:?}: {line}");
+    }
+}
+
+#[test]
+fn an_unknown_option_gets_the_similar_one_or_the_list() {
+    assert!(refused(&["--rwos", "4"]).contains("'--rows'"));
+    assert!(refused(&["--qqqq"]).contains("--help"));
+}
+
+#[test]
+fn an_output_file_that_was_only_tried_is_not_left_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let json = dir.path().join("out.json");
+    refused(&["--json", json.to_str().unwrap(), "--clients", "0"]);
+    assert!(!json.exists());
+}
+
+#[test]
+fn help_documents_the_exit_codes() {
+    for arguments in [
+        &["--help"][..],
+        &["lab", "run", "checkpoint", "--help"],
+        &["lab", "clean", "--help"],
+    ] {
+        let output = pgcalm(arguments);
+        assert_eq!(output.status.code(), Some(0));
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains("130"), "{arguments:?}: {text}");
+    }
+}
+
+#[test]
+fn the_list_names_scenarios_and_contestants() {
+    let output = pgcalm(&["lab", "list"]);
+    assert_eq!(output.status.code(), Some(0));
+    let text = String::from_utf8(output.stdout).unwrap();
+    for name in ["checkpoint", "stock-tuned", "pg_calm", "stock-uncapped"] {
+        assert!(text.contains(name), "{text}");
+    }
+}
+
+#[test]
+fn a_closed_standard_output_is_no_error() {
+    let (reader, writer) = rustix::pipe::pipe().unwrap();
+    drop(reader);
+    let status = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
+        .args(["lab", "list"])
+        .stdout(writer)
+        .status()
+        .unwrap();
+    assert_eq!(status.code(), Some(0));
+}
+
+#[test]
+fn report_says_what_to_give_it_when_the_file_is_none_of_ours() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("other.json");
+    std::fs::write(&file, "{\"a\": 1}").unwrap();
+    let absent = dir.path().join("absent.json");
+    for path in [&file, &absent] {
+        let output = pgcalm(&["report", path.to_str().unwrap()]);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+        assert!(stderr.contains(path.to_str().unwrap()), "{stderr}");
+        assert!(stderr.contains("lab run --json"), "{stderr}");
+    }
+}
+
+#[test]
+fn clean_has_nothing_to_do_where_there_is_no_lab() {
+    let output = pgcalm(&["lab", "clean", "--dir", "/nonexistent/pgcalm"]);
+    assert_eq!(output.status.code(), Some(0));
+}

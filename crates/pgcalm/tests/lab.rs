@@ -1,0 +1,411 @@
+//! The lab on tiny tables, for real: loop devices, caps, PostgreSQL. Needs root; says so and passes otherwise.
+
+use std::fs;
+use std::io::BufRead;
+use std::io::BufReader;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Child;
+use std::process::Command;
+use std::process::ExitStatus;
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+use pgcalm_host::HostRoot;
+use pgcalm_host::block_device;
+use pgcalm_host::cgroup::Hierarchy;
+use pgcalm_host::cgroup::Version;
+use pgcalm_host::mounts;
+use pgcalm_host::postgres;
+use pgcalm_host::process;
+use pgcalm_host::throttle::Kind;
+use pgcalm_host::vm_sysctl;
+use rustix::process::Pid;
+use rustix::process::Signal;
+
+/// How long to wait for another lab on this host, e.g. that of a test in another process.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(900);
+
+fn host() -> HostRoot {
+    HostRoot::default()
+}
+
+/// Whether the lab can run here; if not, says why not.
+fn can_run() -> bool {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: needs root for loop devices");
+        return false;
+    }
+    if postgres::bindirs(&host()).is_empty() {
+        eprintln!("skipped: needs an installed PostgreSQL server");
+        return false;
+    }
+    true
+}
+
+/// A directory for one test's lab, on a disk (direct I/O), with room in its path for a socket.
+struct Dir(PathBuf);
+
+impl Dir {
+    fn new(test: &str) -> Self {
+        let path = PathBuf::from(format!(
+            "/var/tmp/pgcalm-test-{}-{test}",
+            std::process::id()
+        ));
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        // For the case that the test has failed half-way.
+        let _ = lab(&["clean", "--templates"], &self.0).output();
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn lab(arguments: &[&str], dir: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));
+    command.arg("lab").args(arguments).arg("--dir").arg(dir);
+    command
+}
+
+/// A run of stock PostgreSQL on a tiny table.
+fn tiny_run(dir: &Path, more: &[&str]) -> Command {
+    let mut arguments = vec![
+        "run",
+        "checkpoint",
+        "--rows",
+        "20000",
+        "--contestants",
+        "stock",
+    ];
+    arguments.extend(more);
+    lab(&arguments, dir)
+}
+
+/// A started lab command, read line by line.
+struct Running {
+    child: Child,
+    lines: std::sync::mpsc::Receiver<String>,
+    seen: Vec<String>,
+}
+
+impl Running {
+    /// Starts it, again and again while another lab is at work on this host.
+    fn start(mut command: Command) -> Self {
+        let end = Instant::now() + BUSY_TIMEOUT;
+        loop {
+            let mut child = command
+                .stdout(Stdio::null())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let stderr = child.stderr.take().unwrap();
+            let (sender, lines) = std::sync::mpsc::channel();
+            thread::spawn(move || {
+                for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                    let _ = sender.send(line);
+                }
+            });
+            let mut running = Self {
+                child,
+                lines,
+                seen: Vec::new(),
+            };
+            let first = running.next_line();
+            if !first.is_some_and(|line| line.contains("another pgcalm lab")) {
+                return running;
+            }
+            running.child.wait().unwrap();
+            assert!(Instant::now() < end, "another lab does not end");
+            thread::sleep(Duration::from_secs(1));
+        }
+    }
+
+    fn next_line(&mut self) -> Option<String> {
+        let line = self.lines.recv_timeout(Duration::from_secs(120)).ok()?;
+        self.seen.push(line.clone());
+        Some(line)
+    }
+
+    fn wait_for(&mut self, text: &str) {
+        if self.seen.iter().any(|line| line.contains(text)) {
+            return;
+        }
+        while let Some(line) = self.next_line() {
+            if line.contains(text) {
+                return;
+            }
+        }
+        panic!("no line with {text:?}: {:?}", self.seen);
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.child.id() as i32).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// Waits for its end; returns the status and what it said last.
+    fn end(mut self) -> (ExitStatus, String) {
+        while self.next_line().is_some() {}
+        let status = self.child.wait().unwrap();
+        (status, self.seen.last().cloned().unwrap_or_default())
+    }
+}
+
+/// What of a lab in `dir` is on the host.
+fn leftovers(dir: &Path) -> Vec<String> {
+    let root = host();
+    let mut found = Vec::new();
+    for mount in mounts::read(&root).unwrap() {
+        if mount.target.starts_with(dir) {
+            found.push(format!("mount {}", mount.target.display()));
+        }
+    }
+    for device in block_device::loop_devices(&root).unwrap() {
+        if device.backing_file.starts_with(dir) {
+            found.push(format!("device {}", device.name));
+        }
+    }
+    for process in process::table(&root).unwrap() {
+        let cwd = process::working_directory(&root, process.pid);
+        if cwd.is_some_and(|cwd| cwd.starts_with(dir)) {
+            found.push(format!("process {}", process.pid));
+        }
+    }
+    for name in [
+        "pgcalm-lab.json",
+        "pgcalm-data.img",
+        "pgcalm-wal.img",
+        "pgcalm-run",
+    ] {
+        if dir.join(name).exists() {
+            found.push(format!("file {name}"));
+        }
+    }
+    found
+}
+
+/// Numbers of the loop devices of a lab in `dir`.
+fn device_numbers(dir: &Path) -> Vec<String> {
+    let root = host();
+    block_device::loop_devices(&root)
+        .unwrap()
+        .iter()
+        .filter(|device| device.backing_file.starts_with(dir))
+        .map(|device| block_device::number(&root, &device.name).unwrap())
+        .collect()
+}
+
+/// The caps that are set on any of `numbers`, where caps of cgroup v1 are.
+fn caps(numbers: &[String]) -> Vec<String> {
+    let root = host();
+    let Some(hierarchy) = Hierarchy::of_block_io(&root).unwrap() else {
+        return Vec::new();
+    };
+    if hierarchy.version == Version::V2 {
+        return Vec::new();
+    }
+    Kind::ALL
+        .iter()
+        .flat_map(|kind| {
+            let text = root
+                .read(hierarchy.mountpoint.join(kind.v1_file()))
+                .unwrap_or_default();
+            text.lines().map(String::from).collect::<Vec<_>>()
+        })
+        .filter(|line| {
+            line.split_once(' ')
+                .is_some_and(|(device, _)| numbers.iter().any(|number| number == device))
+        })
+        .collect()
+}
+
+fn assert_clean(dir: &Path, numbers: &[String]) {
+    assert_eq!(leftovers(dir), Vec::<String>::new());
+    assert_eq!(caps(numbers), Vec::<String>::new());
+}
+
+#[test]
+fn a_run_feels_its_caps_and_reports_what_it_measured() {
+    if !can_run() {
+        return;
+    }
+    let dir = Dir::new("report");
+    let (json, html) = (dir.0.join("report.json"), dir.0.join("report.html"));
+    let running = Running::start(tiny_run(
+        &dir.0,
+        &[
+            "--seconds",
+            "6",
+            "--clients",
+            "1",
+            "--wal-iops",
+            "100",
+            "--json",
+            json.to_str().unwrap(),
+            "--html",
+            html.to_str().unwrap(),
+        ],
+    ));
+    let (status, last) = running.end();
+    assert_eq!(status.code(), Some(0), "{last}");
+    assert_clean(&dir.0, &[]);
+
+    let report = pgcalm_report::from_json(&fs::read_to_string(&json).unwrap()).unwrap();
+    assert_eq!(report.scenario, "checkpoint");
+    assert_eq!(report.settings["wal-iops"], 100);
+    let run = &report.contestants[0].runs[0];
+    assert_eq!(run.series.tps.len(), 5);
+    assert_eq!(run.series.wal_write_ops.len(), 5);
+    // Each commit of the only client is at least one write to the WAL device, of which the cap lets 100/s through.
+    let wal_ops = run.series.wal_write_ops.iter().sum::<f64>() / 5.0;
+    assert!(wal_ops > 50.0, "{wal_ops}");
+    assert!(wal_ops < 120.0, "{wal_ops}");
+    assert!(
+        run.tps_mean > 10.0 && run.tps_mean < 120.0,
+        "{}",
+        run.tps_mean
+    );
+    // The cap lets a tenth of a second's writes through at once, then makes the next one wait.
+    assert!(run.latency_ms.p99 > 20.0, "{:?}", run.latency_ms);
+    assert!(fs::read_to_string(&html).unwrap().contains("<svg"));
+}
+
+#[test]
+fn sigint_in_any_phase_takes_everything_down() {
+    if !can_run() {
+        return;
+    }
+    let dir = Dir::new("sigint");
+    for phase in ["loading", "making devices", "restoring", "measuring"] {
+        let sysctls = vm_sysctl::read_all(&host()).unwrap();
+        let mut running =
+            Running::start(tiny_run(&dir.0, &["--seconds", "600", "--sysctl", "roomy"]));
+        running.wait_for(phase);
+        let numbers = device_numbers(&dir.0);
+        if phase == "measuring" {
+            // Or the rest would prove nothing.
+            thread::sleep(Duration::from_secs(1));
+            assert!(!caps(&numbers).is_empty());
+            assert_eq!(vm_sysctl::read(&host(), "dirty_ratio").unwrap(), "60");
+        }
+        running.signal(Signal::INT);
+        let (status, last) = running.end();
+        assert_eq!(status.code(), Some(130), "{phase}: {last}");
+        assert!(last.contains("interrupted"), "{phase}: {last}");
+        assert_clean(&dir.0, &numbers);
+        assert_eq!(vm_sysctl::read_all(&host()).unwrap(), sysctls, "{phase}");
+    }
+}
+
+#[test]
+fn clean_removes_what_kill_9_left() {
+    if !can_run() {
+        return;
+    }
+    let dir = Dir::new("kill9");
+    let sysctls = vm_sysctl::read_all(&host()).unwrap();
+    let mut running = Running::start(tiny_run(
+        &dir.0,
+        &[
+            "--seconds",
+            "600",
+            "--sysctl",
+            "roomy",
+            "--data-max-io",
+            "64kB",
+        ],
+    ));
+    running.wait_for("measuring");
+    thread::sleep(Duration::from_secs(1));
+    running.signal(Signal::KILL);
+    running.child.wait().unwrap();
+
+    let numbers = device_numbers(&dir.0);
+    assert_eq!(numbers.len(), 2);
+    assert!(!caps(&numbers).is_empty());
+    assert!(leftovers(&dir.0).len() > 4, "{:?}", leftovers(&dir.0));
+
+    let (status, last) = Running::start(lab(&["clean", "--templates"], &dir.0)).end();
+    assert_eq!(status.code(), Some(0), "{last}");
+    assert_clean(&dir.0, &numbers);
+    assert_eq!(vm_sysctl::read_all(&host()).unwrap(), sysctls);
+    assert!(!dir.0.exists());
+}
+
+#[test]
+fn a_server_that_dies_ends_the_run_with_one_line_and_a_clean_host() {
+    if !can_run() {
+        return;
+    }
+    let dir = Dir::new("crash");
+    let mut running = Running::start(tiny_run(&dir.0, &["--seconds", "600"]));
+    running.wait_for("measuring");
+    thread::sleep(Duration::from_secs(1));
+    let numbers = device_numbers(&dir.0);
+    let root = host();
+    let postmaster = process::table(&root)
+        .unwrap()
+        .iter()
+        .map(|process| process.pid)
+        .find(|pid| {
+            process::command_line(&root, *pid)
+                .is_ok_and(|line| line.contains("postgres -D") && line.contains("pgcalm-test"))
+                && process::working_directory(&root, *pid)
+                    .is_some_and(|cwd| cwd.starts_with(&dir.0))
+        })
+        .unwrap();
+    rustix::process::kill_process(Pid::from_raw(postmaster).unwrap(), Signal::KILL).unwrap();
+    let (status, last) = running.end();
+    assert_eq!(status.code(), Some(1), "{last}");
+    assert!(last.starts_with("pgcalm: stock: "), "{last}");
+    assert_clean(&dir.0, &numbers);
+}
+
+#[test]
+fn a_setting_that_the_server_refuses_is_shown_in_the_servers_words() {
+    if !can_run() {
+        return;
+    }
+    let dir = Dir::new("setting");
+    let (status, last) = Running::start(tiny_run(&dir.0, &["--set", "no_such_setting=1"])).end();
+    assert_eq!(status.code(), Some(1), "{last}");
+    assert!(last.contains("no_such_setting"), "{last}");
+    assert_clean(&dir.0, &[]);
+}
+
+#[test]
+fn without_root_a_run_says_at_once_what_it_needs() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));
+    if rustix::process::geteuid().is_root() {
+        // `nobody` may not enter the build directory: run a copy.
+        use std::os::unix::process::CommandExt;
+        let dir = tempfile::Builder::new()
+            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .tempdir_in("/var/tmp")
+            .unwrap();
+        let copy = dir.path().join("pgcalm");
+        fs::copy(env!("CARGO_BIN_EXE_pgcalm"), &copy).unwrap();
+        command = Command::new(&copy);
+        command.uid(65534).gid(65534).current_dir("/");
+        without_root(command);
+    } else {
+        without_root(command);
+    }
+}
+
+fn without_root(mut command: Command) {
+    let output = command
+        .args(["lab", "run", "checkpoint", "--quick"])
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(3), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert!(stderr.contains("root"), "{stderr}");
+}
