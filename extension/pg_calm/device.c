@@ -58,6 +58,9 @@ typedef struct CgroupLimits
 	bool reads_limited;
 } CgroupLimits;
 
+/* What device_read_caps found last */
+static DeviceSet our_devices;
+
 static FILE *open_host_file(const char *path);
 static void add_device(DeviceSet *set, unsigned int major, unsigned int minor);
 static void find_devices(DeviceSet *set);
@@ -405,18 +408,18 @@ detect_io_size(const DeviceSet *set)
 void
 device_read_caps(DeviceCaps *caps)
 {
-	DeviceSet set;
+	DeviceSet *set = &our_devices;
 	CgroupLimits limits = {.write_iops = INFINITY,
 	                       .write_bytes = INFINITY,
 	                       .iops_source = "no cap found",
 	                       .bytes_source = "no cap found"};
 	const char *size_source = "device";
 
-	find_devices(&set);
+	find_devices(set);
 	if (calm_write_iops == 0 || calm_write_bandwidth == 0)
-		read_cgroups(&set, &limits);
+		read_cgroups(set, &limits);
 
-	caps->io_size = detect_io_size(&set);
+	caps->io_size = detect_io_size(set);
 	if (calm_io_size > 0)
 	{
 		caps->io_size = calm_io_size * 1024;
@@ -440,6 +443,18 @@ device_read_caps(DeviceCaps *caps)
 	snprintf(caps->source, sizeof(caps->source),
 	         "operations: %s; bandwidth: %s; operation size: %s", limits.iops_source,
 	         limits.bytes_source, size_source);
+}
+
+/* Whether this is the data directory's device, or one that it lies on */
+bool
+device_is_ours(unsigned int major, unsigned int minor)
+{
+	for (int i = 0; i < our_devices.count; i++)
+	{
+		if (our_devices.major[i] == major && our_devices.minor[i] == minor)
+			return true;
+	}
+	return false;
 }
 
 /*

@@ -16,11 +16,15 @@
 
 #include "drain.h"
 #include "flush.h"
+#include "kernel_flusher.h"
 #include "pg_calm.h"
 
 void
 drain_before_fsync(int fd, bool checkpoint)
 {
+	static KernelFlusher flusher;
+	static uint64 next_state_ms = 0; /* a checkpoint can have thousands of small files */
+	uint64 now = page_map_now_ms();
 	struct stat st;
 	uint32 incarnation;
 	int file_index;
@@ -38,6 +42,12 @@ drain_before_fsync(int fd, bool checkpoint)
 	flush_policy.max_gap = calm_shared->caps_known && checkpoint ? calm_shared->max_gap : 0;
 	SpinLockRelease(&calm_shared->lock);
 	flush_policy.dry_run = calm_mode != CALM_MODE_ON;
+	if (now >= next_state_ms)
+	{
+		kernel_flusher_read_state(&flusher);
+		flush_policy.headroom = kernel_flusher_headroom(&flusher);
+		next_state_ms = now + 250;
+	}
 
 	for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
 	{

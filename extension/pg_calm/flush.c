@@ -632,8 +632,11 @@ make_dense(int fd, off_t offset, bool bridge, const PageMapBits *taken, PageMapB
 	nruns = bridge_plan(filled, &allowed, flush_policy.max_gap, runs);
 	for (int r = 0; r < nruns; r++)
 	{
-		if (runs[r].dirty == runs[r].blocks)
+		uint64 gap_bytes = (uint64) (runs[r].blocks - runs[r].dirty) * BLCKSZ;
+
+		if (gap_bytes == 0 || gap_bytes > flush_policy.headroom)
 			continue;
+		flush_policy.headroom -= gap_bytes;
 		count(&calm_shared->counters.bridged_pages, flush_policy.dry_run ?
 		                                                runs[r].blocks - runs[r].dirty :
 		                                                bridge_fill(mapping, filled, &runs[r]));

@@ -19,6 +19,7 @@ typedef struct FlushPolicy
 	uint32 max_gap;        /* longest gap to bridge, in blocks */
 	uint64 max_bytes;      /* in flight at most, but one run at least */
 	uint32 max_operations; /* likewise */
+	uint64 headroom;       /* bytes that may still be dirtied by making regions dense */
 	bool prefetch;         /* read absent blocks of gaps first */
 	bool dry_run;          /* count what would be done */
 } FlushPolicy;

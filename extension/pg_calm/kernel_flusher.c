@@ -10,6 +10,18 @@
  * written scattered, and waits in the device's queue ahead of all that comes
  * later.
  *
+ * A device has a threshold of its own: the share of the background threshold
+ * that is its share of what all devices wrote lately, or an eighth of what is
+ * left of it if that is more (mm/page-writeback.c, __wb_calc_thresh and
+ * wb_over_bg_thresh).  Whoever writes little is woken early; so what is
+ * written back in time raises the amount that may be left dirty.
+ *
+ * Half way between the background threshold and the dirty limit, writers are
+ * made to wait (balance_dirty_pages, dirty_freerun_ceiling).  What is under
+ * writeback counts too, and a large folio counts whole when one block of it is
+ * dirtied: with those, that point is reached early, and each write then costs
+ * its writer the time of 2 MiB.  We must not push the host there.
+ *
  * The thresholds are taken from /proc/vmstat, where the kernel has applied
  * ratio or bytes and the memory available.  nr_dirty counts whole folios, so
  * it says when the flusher wakes but not how many of our pages are dirty.
@@ -18,12 +30,21 @@
  */
 #include "postgres.h"
 
+#include <math.h>
 #include <unistd.h>
 
 #include "device.h"
 #include "kernel_flusher.h"
+#include "page_map.h"
+
+/* The kernel halves what it remembers of past writes in this time */
+#define SHARE_HALF_LIFE_MS 3000.0
+
+static double our_writes = 0;
+static double all_writes = 0;
 
 static bool read_number(const char *path, uint64 *value);
+static double written_share(void);
 static uint64 memory_limit(void);
 
 /* First number of a file; false if there is none ("max", no such file) */
@@ -64,6 +85,62 @@ memory_limit(void)
 	return limit;
 }
 
+/*
+ * Our device's share of what is being written to all disks, from
+ * /proc/diskstats.  Disks that hold the files of loop devices are counted
+ * twice, which makes the share too small: we flush earlier than need be.
+ */
+static double
+written_share(void)
+{
+	static uint64 last_ours = 0;
+	static uint64 last_all = 0;
+	static uint64 last_ms = 0;
+	char path[MAXPGPATH];
+	char line[512];
+	uint64 ours = 0;
+	uint64 all = 0;
+	uint64 now = page_map_now_ms();
+	double kept;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/proc/diskstats", calm_host_root ? calm_host_root : "");
+	file = fopen(path, "re");
+	if (file == NULL)
+		return 0;
+	while (fgets(line, sizeof(line), file))
+	{
+		unsigned int major;
+		unsigned int minor;
+		char name[64];
+		unsigned long long sectors;
+
+		if (sscanf(line, "%u %u %63s %*u %*u %*u %*u %*u %*u %llu", &major, &minor, name,
+		           &sectors) != 4)
+			continue;
+		/* whole disks only: partitions are not listed there */
+		snprintf(path, sizeof(path), "%s/sys/block/%s", calm_host_root ? calm_host_root : "", name);
+		if (access(path, F_OK) != 0)
+			continue;
+		all += sectors;
+		if (device_is_ours(major, minor))
+			ours += sectors;
+	}
+	fclose(file);
+
+	/* devices come and go, and their counters with them */
+	if (last_ms != 0 && all >= last_all && ours >= last_ours)
+	{
+		kept = exp2(-(double) (now - last_ms) / SHARE_HALF_LIFE_MS);
+		our_writes = our_writes * kept + (ours - last_ours);
+		all_writes = all_writes * kept + (all - last_all);
+	}
+	last_ours = ours;
+	last_all = all;
+	last_ms = now;
+	return all_writes > 0 ? our_writes / all_writes : 0;
+}
+
 /* What changes only when an administrator changes it */
 void
 kernel_flusher_read_settings(KernelFlusher *flusher)
@@ -78,7 +155,7 @@ kernel_flusher_read_settings(KernelFlusher *flusher)
 		flusher->interval_ms = value * 10;
 }
 
-/* What changes all the time.  Reads one file of /proc */
+/* What changes all the time.  Reads a few files of /proc and /sys */
 void
 kernel_flusher_read_state(KernelFlusher *flusher)
 {
@@ -87,9 +164,12 @@ kernel_flusher_read_state(KernelFlusher *flusher)
 	uint64 page_size = sysconf(_SC_PAGESIZE);
 	uint64 limit = memory_limit();
 	uint64 percent = 10;
+	uint64 limit_bytes = 0;
 	FILE *file;
 
 	flusher->background_bytes = PG_UINT64_MAX;
+	flusher->freerun_bytes = PG_UINT64_MAX;
+	flusher->device_bytes = PG_UINT64_MAX;
 	flusher->dirty_bytes = 0;
 	flusher->writeback_bytes = 0;
 
@@ -110,11 +190,27 @@ kernel_flusher_read_state(KernelFlusher *flusher)
 			flusher->writeback_bytes = pages * page_size;
 		else if (strcmp(name, "nr_dirty_background_threshold") == 0)
 			flusher->background_bytes = pages * page_size;
+		else if (strcmp(name, "nr_dirty_threshold") == 0)
+			limit_bytes = pages * page_size;
 	}
 	fclose(file);
+
+	if (limit_bytes > 0 && flusher->background_bytes != PG_UINT64_MAX)
+		flusher->freerun_bytes = (limit_bytes + flusher->background_bytes) / 2;
 
 	/* a memory cgroup has its own threshold, by ratio of its own memory */
 	(void) read_number("/proc/sys/vm/dirty_background_ratio", &percent);
 	if (limit != PG_UINT64_MAX && percent > 0)
 		flusher->background_bytes = Min(flusher->background_bytes, limit / 100 * percent);
+
+	if (flusher->background_bytes == PG_UINT64_MAX)
+		flusher->device_bytes = PG_UINT64_MAX;
+	else
+	{
+		uint64 left =
+			flusher->background_bytes - Min(flusher->dirty_bytes, flusher->background_bytes);
+
+		flusher->device_bytes =
+			Max((uint64) (flusher->background_bytes * written_share()), left / 8);
+	}
 }

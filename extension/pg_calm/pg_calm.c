@@ -102,11 +102,11 @@ define_settings(void)
 		"pg_calm.flush_age", "Time after which a written page is flushed.",
 		"0 takes half of checkpoint_timeout, and no more than the kernel's vm.dirty_expire_centisecs.",
 		&calm_flush_age, 0, 0, 3600 * 1000, PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
-	DefineCustomIntVariable("pg_calm.unflushed_limit",
-	                        "Amount of unflushed pages above which the cheapest are flushed.",
-	                        "0 takes half of what makes the kernel flush in the background.",
-	                        &calm_unflushed_limit, 0, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_KB, NULL,
-	                        NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.unflushed_limit",
+		"Amount of unflushed pages above which the cheapest are flushed.",
+		"0 takes half of what makes the kernel flush the device in the background.",
+		&calm_unflushed_limit, 0, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable(
 		"pg_calm.max_in_flight", "Most that the writeback worker has under writeback at a time.",
 		"It has less where the device's caps make that 20 ms of work.", &calm_max_in_flight,

@@ -195,7 +195,7 @@ unflushed_limit_bytes(void)
 {
 	if (calm_unflushed_limit > 0)
 		return (uint64) calm_unflushed_limit * 1024;
-	return flusher.background_bytes / 16;
+	return flusher.device_bytes / 2;
 }
 
 /* Whether flushing is due by amount, ours or that of the whole host */
@@ -398,6 +398,7 @@ work(uint64 now_ms)
 	if (now_ms >= next_state_ms)
 	{
 		kernel_flusher_read_state(&flusher);
+		flush_policy.headroom = kernel_flusher_headroom(&flusher);
 		if (calm_page_map->free_region == 0 || calm_page_map->free_file == 0)
 			(void) page_map_reclaim(calm_page_map);
 		if (calm_mode != CALM_MODE_OFF)

@@ -171,6 +171,9 @@ pub struct ReportArgs {
     /// Write it as one HTML file instead of showing the table.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// Write the chart of transactions per second as an SVG file instead.
+    #[arg(long, value_name = "FILE", conflicts_with = "html")]
+    pub svg: Option<PathBuf>,
 }
 
 /// clap takes a `Vec` for an option that may be repeated.

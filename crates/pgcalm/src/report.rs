@@ -3,7 +3,7 @@ use pgcalm_lab::LabError;
 use crate::args::ReportArgs;
 use crate::output;
 
-/// Shows a report, or writes it as HTML.
+/// Shows a report, or writes it as HTML or its chart as SVG.
 pub fn render(args: &ReportArgs) -> anyhow::Result<()> {
     let text = std::fs::read_to_string(&args.file).map_err(|error| {
         LabError::Usage(format!(
@@ -17,8 +17,11 @@ pub fn render(args: &ReportArgs) -> anyhow::Result<()> {
             args.file.display()
         ))
     })?;
-    match &args.html {
-        Some(html) => output::write(html, &pgcalm_report::html::render(&report)),
-        None => output::print(&pgcalm_report::text::render(&report)),
+    if let Some(html) = &args.html {
+        output::write(html, &pgcalm_report::html::render(&report))
+    } else if let Some(svg) = &args.svg {
+        output::write(svg, &pgcalm_report::chart::svg_tps(&report))
+    } else {
+        output::print(&pgcalm_report::text::render(&report))
     }
 }

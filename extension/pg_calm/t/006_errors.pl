@@ -1,0 +1,223 @@
+
+# System calls of the server: what is left as it was, what is added in which
+# mode, and what happens when writeback fails.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+
+use CalmTest;
+use IPC::Run qw(start);
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time usleep);
+
+my $why = cannot_trace();
+plan skip_all => $why if $why;
+
+my $node = calm_node('errors', q{
+pg_calm.flush_age = '1h'
+pg_calm.write_iops = 1000
+pg_calm.write_bandwidth = '100MB'
+checkpoint_flush_after = 256kB
+max_wal_size = 4GB
+});
+$node->start;
+$node->safe_psql(
+	'postgres', q{
+CREATE EXTENSION pg_calm;
+CREATE TABLE load (id int PRIMARY KEY, n int, filler text);
+CHECKPOINT});
+
+sub checkpointer
+{
+	return $node->safe_psql('postgres',
+		q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'});
+}
+
+sub finish_trace
+{
+	my ($handle) = @_;
+
+	$handle->signal('INT');
+	$handle->finish;
+	return;
+}
+
+# --- fsync
+
+# Number of calls in the checkpointer for one scripted checkpoint, by what
+# kind of file they are for
+sub calls_of_checkpoint
+{
+	$node->safe_psql(
+		'postgres', q{
+TRUNCATE load;
+INSERT INTO load SELECT i, 0, repeat('x', 300) FROM generate_series(1, 20000) i;
+CHECKPOINT;
+UPDATE load SET n = n + 1 WHERE id % 300 = 0});
+	my ($handle, $file) =
+	  trace(checkpointer(), '-y', '-e', 'trace=fsync,fdatasync,sync_file_range');
+	$node->safe_psql('postgres', 'CHECKPOINT');
+	finish_trace($handle);
+
+	my %calls;
+	foreach my $line (split /\n/, slurp_file($file))
+	{
+		next unless $line =~ m{(\w+)\(\d+<[^>]*/((base|global)/[^/>]*/?|pg_\w+)};
+		my ($call, $place) = ($1, $2);
+		$place =~ s{^(base|global)/.*}{data};
+		$calls{"$call $place"}++;
+	}
+	return \%calls;
+}
+
+sub fsyncs
+{
+	my ($calls) = @_;
+	return join ', ', map { "$_: $calls->{$_}" } grep { /^f(data)?sync/ } sort keys %$calls;
+}
+
+my %by_mode;
+foreach my $mode ('on', 'shadow', 'off')
+{
+	$node->safe_psql('postgres', "ALTER SYSTEM SET pg_calm.mode = '$mode'");
+	$node->reload;
+	usleep(200_000);
+	$by_mode{$mode} = calls_of_checkpoint();
+}
+$node->append_conf('postgresql.conf', "shared_preload_libraries = ''\n");
+$node->restart;
+$by_mode{stock} = calls_of_checkpoint();
+note("stock: " . join ', ', map { "$_: $by_mode{stock}->{$_}" } sort keys %{ $by_mode{stock} });
+like(fsyncs($by_mode{stock}), qr/fsync data: [2-9]/, 'a checkpoint of stock PostgreSQL has fsyncs');
+foreach my $mode ('on', 'shadow', 'off')
+{
+	is(fsyncs($by_mode{$mode}), fsyncs($by_mode{stock}), "the same fsyncs in mode $mode");
+}
+cmp_ok($by_mode{stock}->{'sync_file_range data'} // 0, '>', 0, 'stock obeys flush hints');
+is($by_mode{on}->{'sync_file_range data'} // 0, 0, 'in mode on flush hints are dropped');
+foreach my $mode ('shadow', 'off')
+{
+	is(
+		$by_mode{$mode}->{'sync_file_range data'},
+		$by_mode{stock}->{'sync_file_range data'},
+		"in mode $mode they are obeyed");
+}
+$node->append_conf('postgresql.conf', "shared_preload_libraries = 'pg_calm'\n");
+
+# --- what the worker does
+
+# Calls of the worker while there are pages to flush
+sub worker_calls
+{
+	my ($mode) = @_;
+	my $before = status_of($node);
+	my ($handle, $file) = trace($before->{worker_pid}, '-y', '-e',
+		'trace=sync_file_range,madvise,fsync,fdatasync,msync,write,pwrite64,pwritev,ftruncate,fallocate,unlink'
+	);
+
+	foreach (1 .. 2)
+	{
+		$node->safe_psql('postgres',
+			'UPDATE load SET n = n + 1 WHERE id % 100 = 0; CHECKPOINT;');
+		# writes of its own: new blocks
+		$node->safe_psql('postgres',
+			q{INSERT INTO load SELECT max(id) + 1, 0, repeat('x', 7000) FROM load});
+		usleep(600_000);
+	}
+	finish_trace($handle);
+	my $after = status_of($node);
+	my %calls;
+	foreach my $line (split /\n/, slurp_file($file))
+	{
+		# some versions of strace show calls they don't know in any case
+		$calls{$1}++ if $line =~ /^(\w+)\(/ && $line !~ /^syscall_/;
+	}
+	return (\%calls, $after->{flushed_pages} - $before->{flushed_pages});
+}
+
+$node->restart;
+$node->safe_psql(
+	'postgres', q{
+ALTER TABLE load ALTER filler SET STORAGE PLAIN;
+ALTER SYSTEM SET pg_calm.flush_age = '50ms'});
+foreach my $mode ('shadow', 'on')
+{
+	$node->safe_psql('postgres', "ALTER SYSTEM SET pg_calm.mode = '$mode'");
+	$node->reload;
+	ok($node->poll_query_until('postgres', "SELECT mode = '$mode' FROM pg_calm_status"), "mode $mode");
+	# the worker reads its settings when it wakes up
+	usleep(300_000);
+	my ($calls, $flushed) = worker_calls($mode);
+	my $shown = join ' ', sort keys %$calls;
+
+	cmp_ok($flushed, '>', 0, "pages are counted in mode $mode");
+	if ($mode eq 'shadow')
+	{
+		is($shown, '', 'in mode shadow the worker changes nothing');
+	}
+	else
+	{
+		like($shown, qr/^(madvise )?sync_file_range$/, 'in mode on it starts writeback, and writes nothing itself');
+	}
+}
+
+# --- a writeback error
+
+$node->safe_psql('postgres', q{
+ALTER SYSTEM RESET pg_calm.mode;
+ALTER SYSTEM SET pg_calm.flush_age = '1h'});
+$node->restart;
+$node->safe_psql('postgres', 'CHECKPOINT');
+my $rows = $node->safe_psql('postgres', 'SELECT count(*) FROM load');
+my $worker = status_of($node)->{worker_pid};
+my $log = -s $node->logfile;
+
+# The call that fails takes three seconds to say so.  Data that it may have
+# lost must not be covered by a checkpoint that completes in between.
+my ($handle) = trace($worker, '-e', 'trace=sync_file_range',
+	'-e', 'inject=sync_file_range:error=EIO:delay_exit=3000000');
+$node->safe_psql('postgres', q{
+INSERT INTO load SELECT max(id) + 1, 0, repeat('x', 7000) FROM load;
+ALTER SYSTEM SET pg_calm.flush_age = '10ms'});
+$node->reload;
+ok(wait_for(sub { status_of($node)->{in_flight_pages} > 0 }),
+	'the worker is in a call that will fail');
+usleep(200_000);
+my $start = time;
+my ($result, $stdout, $stderr) = $node->psql('postgres', 'CHECKPOINT');
+isnt($result, 0, 'a checkpoint that is requested meanwhile does not succeed');
+cmp_ok(time - $start, '>', 1, 'it waited for the call');
+ok($node->wait_for_log(qr/PANIC:  .*: Input\/output error/, $log), 'the error ends in PANIC');
+$handle->finish;
+ok($node->wait_for_log(qr/database system is ready to accept connections/, $log),
+	'the server recovers');
+my $text = slurp_file($node->logfile, $log);
+# the first thing that may complete is the checkpoint of the recovery
+$text =~ s/PANIC:.*//s;
+unlike($text, qr/checkpoint complete/, 'no checkpoint completed before');
+$node->safe_psql('postgres', 'ALTER SYSTEM RESET pg_calm.flush_age');
+$node->reload;
+is($node->safe_psql('postgres', 'SELECT count(*) FROM load'), $rows + 1, 'data is intact');
+$node->safe_psql('postgres', 'CHECKPOINT');
+$node->stop;
+command_ok([ 'pg_checksums', '--check', '-D', $node->data_dir ], 'checksums are right');
+
+# --- a worker that hangs, but not in a call that could hide an error
+
+$node->start;
+$worker = status_of($node)->{worker_pid};
+$node->safe_psql('postgres', q{INSERT INTO load SELECT max(id) + 1, 0, 'x' FROM load});
+kill 'STOP', $worker;
+$start = time;
+$node->safe_psql('postgres', 'CHECKPOINT');
+cmp_ok(time - $start, '<', 10, 'a stopped worker does not hold up a checkpoint');
+kill 'CONT', $worker;
+$node->stop('fast');
+ok(!kill(0, $worker), 'and ends with the server when it goes on');
+
+done_testing();
