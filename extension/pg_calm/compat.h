@@ -41,4 +41,11 @@
 #define CALM_IO_DIRECT_DATA() false
 #endif
 
+/* pg_noreturn stands before the declaration; it replaced the attribute in 18 */
+#if PG_VERSION_NUM >= 180000
+#define CALM_NORETURN pg_noreturn
+#else
+#define CALM_NORETURN pg_attribute_noreturn()
+#endif
+
 #endif /* PG_CALM_COMPAT_H */

@@ -32,6 +32,7 @@
 #include <unistd.h>
 
 #include "bridge.h"
+#include "compat.h"
 #include "flush.h"
 #include "pg_calm.h"
 #include "port/pg_bitutils.h"
@@ -114,11 +115,12 @@ static uint64 in_flight_bytes = 0;
 static uint32 in_flight_operations = 0;
 static RegionJob job;
 static int cachestat_works = -1;
+static const char *refused = NULL;
 
 static int call_cachestat(int fd, off_t offset, off_t length, struct calm_cachestat *result);
 static OpenFile *open_file(uint32 file, uint32 incarnation);
 static void close_file(OpenFile *open);
-static void flush_failed(OpenFile *open, const char *what, int error) pg_attribute_noreturn();
+CALM_NORETURN static void flush_failed(OpenFile *open, const char *what, int error);
 static uint32 take_region(PageMapFile *file, uint32 number, PageMapBits *bits);
 static size_t region_length(int fd, off_t offset);
 static void *map_region(int fd, off_t offset, size_t length);
@@ -143,6 +145,13 @@ call_cachestat(int fd, off_t offset, off_t length, struct calm_cachestat *result
 	struct calm_cachestat_range range = {offset, length};
 
 	return (int) syscall(__NR_cachestat, fd, &range, result, 0);
+}
+
+/* Why nothing can be flushed on this kernel, or NULL */
+const char *
+flush_refused(void)
+{
+	return refused;
 }
 
 /* Whether writeback can be confirmed without consuming errors */
@@ -527,6 +536,14 @@ start_run(uint32 first, uint32 blocks, uint32 pages, uint32 bridged)
 	error_latch_begin(&calm_shared->error_latch);
 	if (sync_file_range(job.open->fd, offset, length, SYNC_FILE_RANGE_WRITE) != 0)
 		error = errno;
+	/* a call that is not to be had writes nothing, and has seen no error */
+	if (error == ENOSYS || error == EOPNOTSUPP || error == EPERM)
+	{
+		error_latch_end(&calm_shared->error_latch, 0);
+		refused = "the kernel refuses sync_file_range";
+		pg_atomic_fetch_sub_u64(&calm_shared->in_flight_pages, pages);
+		return;
+	}
 	error_latch_end(&calm_shared->error_latch, error);
 	if (error != 0)
 		flush_failed(job.open, "start writeback of", error);

@@ -27,6 +27,7 @@ typedef struct FlushPolicy
 extern FlushPolicy flush_policy;
 
 extern bool flush_kernel_has_cachestat(void);
+extern const char *flush_refused(void);
 extern bool
 flush_file_state(uint32 file, uint32 incarnation, uint64 *dirty_bytes, uint64 *writeback_bytes);
 extern bool flush_start_region(uint32 file, uint32 incarnation, uint32 number);

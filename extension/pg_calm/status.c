@@ -52,9 +52,11 @@ worse_than_asked(const CalmShared *copy)
 {
 	if (calm_interpose_failure)
 		return calm_interpose_failure;
+	if (copy->degraded[0])
+		return copy->degraded;
 	if (pg_atomic_read_u32(&calm_shared->worker_pid) == 0)
 		return "the writeback worker is not running";
-	return copy->degraded[0] ? copy->degraded : NULL;
+	return NULL;
 }
 
 Datum

@@ -36,7 +36,6 @@
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
-#include "tcop/tcopprot.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/ps_status.h"
@@ -120,7 +119,13 @@ publish_degraded(void)
 	char reason[sizeof(calm_shared->degraded)] = "";
 	const char *refusal = bridge_refusal();
 
-	if (refusal)
+	if (flush_refused())
+	{
+		snprintf(reason, sizeof(reason), "nothing is flushed: %s", flush_refused());
+		/* nobody else flushes, so the server's hints must be obeyed again */
+		pg_atomic_write_u32(&calm_shared->worker_pid, 0);
+	}
+	else if (refusal)
 		snprintf(reason, sizeof(reason), "gaps are not bridged: %s", refusal);
 	else if (pg_atomic_read_u64(&calm_page_map->full_files) > 0)
 		snprintf(reason, sizeof(reason),
@@ -414,7 +419,7 @@ work(uint64 now_ms)
 	/* what is under way is finished in any mode */
 	if (!flush_advance())
 		return true;
-	if (calm_mode == CALM_MODE_OFF)
+	if (calm_mode == CALM_MODE_OFF || flush_refused() != NULL)
 		return false;
 	return start_next_region(now_ms);
 }
@@ -425,7 +430,7 @@ pg_calm_writeback_main(Datum argument)
 	uint32 wait_event = CALM_WAIT_EVENT("PgCalmWriteback");
 
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
-	pqsignal(SIGTERM, die);
+	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
 	BackgroundWorkerUnblockSignals();
 
 	on_shmem_exit(worker_exit, (Datum) 0);
@@ -436,6 +441,8 @@ pg_calm_writeback_main(Datum argument)
 		bool busy;
 
 		CHECK_FOR_INTERRUPTS();
+		if (ShutdownRequestPending)
+			proc_exit(1); /* 1: start us again, unless the server is going down */
 		if (ConfigReloadPending)
 		{
 			ConfigReloadPending = false;

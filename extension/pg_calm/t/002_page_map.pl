@@ -20,6 +20,7 @@ my $node = calm_node('page_map', q{
 pg_calm.flush_age = '1h'
 shared_buffers = 1MB
 bgwriter_lru_maxpages = 0
+max_files_per_process = 64
 max_wal_size = 4GB
 });
 $node->start;
@@ -89,6 +90,25 @@ cmp_ok(
 	8,
 	'what was marked was written');
 is($after->{kernel_flushed_pages}, $before->{kernel_flushed_pages}, 'and not by the kernel');
+
+# --- file descriptors that come to stand for other files
+
+# More files in one session than it may have open
+$node->safe_psql(
+	'postgres', q{
+DO $$BEGIN
+	FOR i IN 1..150 LOOP
+		EXECUTE format('CREATE TABLE recycled_%s AS SELECT %s AS i', i, i);
+	END LOOP;
+END$$});
+evict();
+is( $node->safe_psql(
+		'postgres', q{
+SELECT count(*), sum(unflushed_pages_old + unflushed_pages_new)
+  FROM pg_calm_regions JOIN pg_class ON path LIKE '%/' || pg_relation_filepath(oid)
+ WHERE relname LIKE 'recycled\_%'}),
+	'150|150',
+	'each file has its own block, though file descriptors were used again');
 
 # --- what is not tracked
 

@@ -207,6 +207,29 @@ $node->safe_psql('postgres', 'CHECKPOINT');
 $node->stop;
 command_ok([ 'pg_checksums', '--check', '-D', $node->data_dir ], 'checksums are right');
 
+# --- the same with nobody waiting: the worker itself makes an end of it
+
+$node->start;
+$node->safe_psql('postgres', 'CHECKPOINT');
+$worker = status_of($node)->{worker_pid};
+$log = -s $node->logfile;
+($handle) = trace($worker, '-e', 'trace=sync_file_range', '-e', 'inject=sync_file_range:error=ENOSPC');
+$node->safe_psql('postgres', q{
+INSERT INTO load SELECT max(id) + 1, 0, repeat('x', 7000) FROM load;
+ALTER SYSTEM SET pg_calm.flush_age = '10ms'});
+$node->reload;
+ok( $node->wait_for_log(
+		qr/PANIC:  pg_calm: could not (start writeback of|write back) file ".*": No space left on device/,
+		$log),
+	'an error ends in PANIC of the worker, which names the file');
+$handle->finish;
+ok($node->wait_for_log(qr/database system is ready to accept connections/, $log),
+	'the server recovers again');
+$node->poll_query_until('postgres', 'SELECT true') or die 'timed out';
+is($node->safe_psql('postgres', 'SELECT count(*) FROM load'), $rows + 2, 'data is intact again');
+$node->safe_psql('postgres', 'ALTER SYSTEM RESET pg_calm.flush_age');
+$node->stop;
+
 # --- a worker that hangs, but not in a call that could hide an error
 
 $node->start;

@@ -44,7 +44,9 @@ if [ -z "${PG_CALM_TEST_DIR:-}" ]; then
 		fi
 	}
 	trap cleanup EXIT
+	trap 'exit 129' HUP
 	trap 'exit 130' INT
+	trap 'exit 141' PIPE
 	trap 'exit 143' TERM
 	if [ "$(id -u)" -eq 0 ]; then
 		id postgres >/dev/null 2>&1 || die "no OS user \"postgres\" to run the server as"
