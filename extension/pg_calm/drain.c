@@ -30,6 +30,9 @@ drain_before_fsync(int fd, bool checkpoint)
 	int file_index;
 	PageMapFile *file;
 
+	/* in mode off, what was marked before still has to be forgotten */
+	if (page_map_unflushed(calm_page_map, 0) + page_map_unflushed(calm_page_map, 1) == 0)
+		return;
 	if (fstat(fd, &st) != 0)
 		return;
 	file_index = page_map_find_file(calm_page_map, st.st_dev, st.st_ino, &incarnation);
@@ -39,7 +42,7 @@ drain_before_fsync(int fd, bool checkpoint)
 
 	SpinLockAcquire(&calm_shared->lock);
 	flush_policy.caps = calm_shared->caps;
-	flush_policy.max_gap = calm_shared->caps_known && checkpoint ? calm_shared->max_gap : 0;
+	flush_policy.max_gap = checkpoint && calm_mode != CALM_MODE_OFF ? calm_shared->max_gap : 0;
 	SpinLockRelease(&calm_shared->lock);
 	flush_policy.dry_run = calm_mode != CALM_MODE_ON;
 	if (now >= next_state_ms)

@@ -8,7 +8,7 @@
  *		first is reported after.  The server's fsync always happens.
  * sync_file_range: the server's own flush hints are dropped while we flush.
  * close: what is remembered of a file descriptor ends with it.  Asking the
- *		kernel at each write which file it goes to costs 13 % of the write
+ *		kernel at each write which file it goes to costs too much of the write
  *		(docs/how-it-works.md).
  *
  * Which of the server's calls it is, is told by the wait event that it
@@ -222,7 +222,7 @@ calm_fsync(int fd)
 		event == WAIT_EVENT_DATA_FILE_SYNC || event == WAIT_EVENT_DATA_FILE_IMMEDIATE_SYNC;
 	int result;
 
-	if (data_file && calm_page_map && calm_mode != CALM_MODE_OFF)
+	if (data_file && calm_page_map)
 		drain_before_fsync(fd,
 		                   event == WAIT_EVENT_DATA_FILE_SYNC && MyBackendType == B_CHECKPOINTER);
 

@@ -32,10 +32,11 @@ static void size_for(Size budget, uint32 *files, uint32 *buckets, uint32 *region
 static uint32 bucket_of(PageMap *map, uint64 device, uint64 inode);
 static void rebuild_buckets(PageMap *map);
 static PageMapRegion *region_for_mark(PageMap *map, PageMapFile *file, uint32 file_index,
-                                      uint32 number, uint32 *slot_value);
+                                      uint32 incarnation, uint32 number, uint32 *slot_value);
 static void
 mark_in_region(PageMap *map, PageMapRegion *region, uint32 first, uint32 count, uint64 now_ms);
 static void discard_region(PageMap *map, PageMapRegion *region);
+static bool region_is_empty(PageMapRegion *region);
 static void release_regions(PageMap *map, PageMapFile *file, bool only_clean, uint32 *released);
 
 /*
@@ -249,6 +250,8 @@ page_map_track_file(PageMap *map, uint64 device, uint64 inode, const char *path,
 		file->inode = inode;
 		memcpy(file->path, path, length + 1);
 		pg_atomic_write_u64(&file->dirtied_when, 0);
+		/* a late marker may have left some */
+		release_regions(map, file, false, NULL);
 		*incarnation = pg_atomic_fetch_add_u32(&file->incarnation, 1) + 1;
 		if ((uint32) result >= pg_atomic_read_u32(&map->files_high))
 			pg_atomic_write_u32(&map->files_high, result + 1);
@@ -297,6 +300,20 @@ discard_region(PageMap *map, PageMapRegion *region)
 	pg_atomic_write_u64(&region->since, 0);
 }
 
+static bool
+region_is_empty(PageMapRegion *region)
+{
+	for (int g = 0; g < 2; g++)
+	{
+		for (int i = 0; i < PAGE_MAP_REGION_WORDS; i++)
+		{
+			if (pg_atomic_read_u64(&region->dirty[g][i]) != 0)
+				return false;
+		}
+	}
+	return true;
+}
+
 /* Give regions of a file back to the free list; the caller holds the lock */
 static void
 release_regions(PageMap *map, PageMapFile *file, bool only_clean, uint32 *released)
@@ -312,8 +329,24 @@ release_regions(PageMap *map, PageMapFile *file, bool only_clean, uint32 *releas
 		if (only_clean && page_map_region_count(region) > 0)
 			continue;
 		pg_atomic_write_u32(&file->region[i], 0);
-		pg_memory_barrier(); /* markers see the slot go before we empty it */
-		discard_region(map, region);
+		pg_memory_barrier(); /* markers see the slot go before we look or empty it */
+		if (only_clean)
+		{
+			/*
+			 * The bits, not the counts: a marker sets the bit first.  One that
+			 * finished before the slot went is seen here; one that did not
+			 * sees that the slot went.
+			 */
+			if (!region_is_empty(region))
+			{
+				pg_atomic_write_u32(&file->region[i], slot);
+				continue;
+			}
+			pg_atomic_write_u32(&region->flags, 0);
+			pg_atomic_write_u64(&region->since, 0);
+		}
+		else
+			discard_region(map, region);
 		region->next_free = map->free_region;
 		map->free_region = slot;
 		map->regions_used--;
@@ -367,36 +400,42 @@ page_map_reclaim(PageMap *map)
 		release_regions(map, file, true, &released);
 		SpinLockRelease(&map->lock);
 	}
+	SpinLockAcquire(&map->lock);
 	if (map->free_file == 0)
 	{
-		SpinLockAcquire(&map->lock);
 		for (uint32 f = 0; f < high; f++)
 		{
 			PageMapFile *file = page_map_file(map, f);
-			bool empty = (pg_atomic_read_u32(&file->incarnation) & 1) != 0;
+			bool empty = true;
 
+			if ((pg_atomic_read_u32(&file->incarnation) & 1) == 0)
+				continue;
+			/* first: a marker that we don't see below sees that */
+			pg_atomic_fetch_add_u32(&file->incarnation, 1);
 			for (int i = 0; empty && i < PAGE_MAP_FILE_REGIONS; i++)
 				empty = pg_atomic_read_u32(&file->region[i]) == 0;
 			for (int i = 0; empty && i < PAGE_MAP_FILE_REGION_WORDS; i++)
 				empty = pg_atomic_read_u64(&file->whole[i]) == 0;
 			if (!empty)
+			{
+				pg_atomic_fetch_sub_u32(&file->incarnation, 1);
 				continue;
-			pg_atomic_fetch_add_u32(&file->incarnation, 1);
+			}
 			file->next_free = map->free_file;
 			map->free_file = f + 1;
 			map->files_used--;
 			released++;
 		}
 		rebuild_buckets(map);
-		SpinLockRelease(&map->lock);
 	}
+	SpinLockRelease(&map->lock);
 	return released;
 }
 
 /* The region to mark in, added if need be; NULL if the map is full */
 static PageMapRegion *
-region_for_mark(PageMap *map, PageMapFile *file, uint32 file_index, uint32 number,
-                uint32 *slot_value)
+region_for_mark(PageMap *map, PageMapFile *file, uint32 file_index, uint32 incarnation,
+                uint32 number, uint32 *slot_value)
 {
 	uint32 slot = pg_atomic_read_u32(&file->region[number]);
 
@@ -404,7 +443,8 @@ region_for_mark(PageMap *map, PageMapFile *file, uint32 file_index, uint32 numbe
 	{
 		SpinLockAcquire(&map->lock);
 		slot = pg_atomic_read_u32(&file->region[number]);
-		if (slot == 0 && map->free_region != 0)
+		if (slot == 0 && map->free_region != 0 &&
+		    pg_atomic_read_u32(&file->incarnation) == incarnation)
 		{
 			PageMapRegion *region;
 
@@ -488,7 +528,8 @@ page_map_mark(PageMap *map, uint32 file_index, uint32 incarnation, BlockNumber b
 			break; /* not a segment of this server's making */
 		do
 		{
-			PageMapRegion *region = region_for_mark(map, file, file_index, number, &slot);
+			PageMapRegion *region =
+				region_for_mark(map, file, file_index, incarnation, number, &slot);
 
 			if (region == NULL)
 			{
@@ -506,7 +547,10 @@ page_map_mark(PageMap *map, uint32 file_index, uint32 incarnation, BlockNumber b
 		block += n;
 		nblocks -= n;
 	}
-	return true;
+
+	/* it may have been reclaimed since we looked */
+	pg_memory_barrier();
+	return pg_atomic_read_u32(&file->incarnation) == incarnation;
 }
 
 /*
@@ -533,7 +577,13 @@ page_map_take(PageMap *map, PageMapRegion *region, int generation, PageMapBits *
 		pg_atomic_fetch_sub_u64(&map->unflushed[generation], taken);
 	}
 	if (page_map_region_count(region) == 0)
+	{
 		pg_atomic_write_u64(&region->since, 0);
+		pg_memory_barrier();
+		/* a marker that saw the old age before we cleared it set none */
+		if (page_map_region_count(region) > 0 && pg_atomic_read_u64(&region->since) == 0)
+			pg_atomic_write_u64(&region->since, page_map_now_ms());
+	}
 	return taken;
 }
 

@@ -14,6 +14,7 @@
 #include "postgres.h"
 
 #include <limits.h>
+#include <math.h>
 
 #include "fmgr.h"
 #include "io_hooks.h"
@@ -154,6 +155,10 @@ start_shared_memory(void)
 	{
 		memset(shared, 0, sizeof(CalmShared));
 		error_latch_init(&shared->error_latch);
+		/* until the worker knows better; a checkpoint can come first */
+		shared->caps.write_iops = INFINITY;
+		shared->caps.write_bytes = INFINITY;
+		shared->caps.io_size = 1024 * 1024;
 		pg_atomic_init_u64(&shared->counters.flushed_pages, 0);
 		pg_atomic_init_u64(&shared->counters.fsynced_pages, 0);
 		pg_atomic_init_u64(&shared->counters.kernel_flushed_pages, 0);

@@ -47,6 +47,9 @@
 #define BUSY_INTERVAL_MS 1
 #define IDLE_INTERVAL_MS 100
 
+/* How long pg_calm_status says that the map was full, after it was */
+#define FULL_SHOWN_MS 60000
+
 /* Regions looked at closely in one pass over the map */
 #define MAX_CANDIDATES 4096
 
@@ -117,6 +120,12 @@ publish_degraded(void)
 {
 	static char logged[sizeof(calm_shared->degraded)] = "";
 	char reason[sizeof(calm_shared->degraded)] = "";
+	static uint64 last_full_files = 0;
+	static uint64 last_full_regions = 0;
+	static uint64 full_until = 0;
+	uint64 full_files = pg_atomic_read_u64(&calm_page_map->full_files);
+	uint64 full_regions = pg_atomic_read_u64(&calm_page_map->full_regions);
+	uint64 now = page_map_now_ms();
 	const char *refusal = bridge_refusal();
 
 	if (flush_refused())
@@ -127,12 +136,14 @@ publish_degraded(void)
 	}
 	else if (refusal)
 		snprintf(reason, sizeof(reason), "gaps are not bridged: %s", refusal);
-	else if (pg_atomic_read_u64(&calm_page_map->full_files) > 0)
-		snprintf(reason, sizeof(reason),
-		         "pg_calm.page_map_memory is too small: some files are not tracked");
-	else if (pg_atomic_read_u64(&calm_page_map->full_regions) > 0)
-		snprintf(reason, sizeof(reason),
-		         "pg_calm.page_map_memory is too small: some regions count as wholly dirty");
+	else if (full_files != last_full_files || full_regions != last_full_regions)
+		full_until = now + FULL_SHOWN_MS;
+	if (reason[0] == '\0' && now < full_until)
+		snprintf(
+			reason, sizeof(reason),
+			"pg_calm.page_map_memory is too small: some pages are tracked coarsely or not at all");
+	last_full_files = full_files;
+	last_full_regions = full_regions;
 
 	SpinLockAcquire(&calm_shared->lock);
 	memcpy(calm_shared->degraded, reason, sizeof(reason));

@@ -32,6 +32,7 @@ ALTER SYSTEM SET pg_calm.unflushed_limit = -1;
 ALTER SYSTEM SET pg_calm.max_in_flight = '128kB';
 ALTER SYSTEM SET pg_calm.page_map_memory = '512kB';
 ALTER SYSTEM SET pg_calm.bridge = 'perhaps';
+ALTER SYSTEM SET pg_calm.bridge_prefetch = 'perhaps';
 
 -- unknown names are refused, since the prefix is reserved
 SET pg_calm.no_such_setting = 1;

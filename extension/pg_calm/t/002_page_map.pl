@@ -165,7 +165,7 @@ cmp_ok($status->{full_files}, '>', 0, 'writes that could not be tracked are coun
 ok( wait_for(
 		sub {
 			(status_of($node)->{degraded} // '') =~
-			  /^pg_calm.page_map_memory is too small: some files are not tracked$/;
+			  /^pg_calm.page_map_memory is too small: some pages are tracked coarsely or not at all$/;
 		}),
 	'the status says so');
 like(slurp_file($node->logfile), qr/LOG:  pg_calm: pg_calm.page_map_memory is too small/,

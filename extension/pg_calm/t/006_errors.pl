@@ -230,6 +230,32 @@ is($node->safe_psql('postgres', 'SELECT count(*) FROM load'), $rows + 2, 'data i
 $node->safe_psql('postgres', 'ALTER SYSTEM RESET pg_calm.flush_age');
 $node->stop;
 
+# --- a kernel without the call: no error, but nothing can be done
+
+$node->start;
+$node->safe_psql('postgres', 'CHECKPOINT');
+($handle) = trace(status_of($node)->{worker_pid},
+	'-e', 'trace=sync_file_range', '-e', 'inject=sync_file_range:error=ENOSYS');
+$node->safe_psql('postgres', q{
+INSERT INTO load SELECT max(id) + 1, 0, repeat('x', 7000) FROM load;
+ALTER SYSTEM SET pg_calm.flush_age = '10ms'});
+$node->reload;
+ok( wait_for(
+		sub {
+			(status_of($node)->{degraded} // '') eq
+			  'nothing is flushed: the kernel refuses sync_file_range';
+		}),
+	'a kernel that refuses sync_file_range is reported');
+my $suppressed = status_of($node)->{suppressed_hints};
+$node->safe_psql('postgres', 'UPDATE load SET n = n + 1 WHERE id % 100 = 0; CHECKPOINT');
+my $refused = status_of($node);
+is($refused->{suppressed_hints}, $suppressed, 'and flush hints are obeyed then');
+is($refused->{errors}, 0, 'it is not an error');
+is($refused->{in_flight_pages}, 0, 'nothing is in flight');
+finish_trace($handle);
+$node->safe_psql('postgres', 'ALTER SYSTEM RESET pg_calm.flush_age');
+$node->stop;
+
 # --- a worker that hangs, but not in a call that could hide an error
 
 $node->start;
