@@ -34,6 +34,7 @@
 #include "bridge.h"
 #include "compat.h"
 #include "flush.h"
+#include "folio_split.h"
 #include "pg_calm.h"
 #include "port/pg_bitutils.h"
 
@@ -86,6 +87,7 @@ typedef struct InFlight
 	off_t length;
 	uint32 pages;
 	uint32 operations;
+	bool split; /* last run of a region that has large folios */
 } InFlight;
 
 /* The region that is being worked on */
@@ -97,6 +99,7 @@ typedef struct RegionJob
 	void *mapping; /* NULL: not bridged */
 	PageMapBits dirty;
 	bool planned;          /* runs[] is filled */
+	bool large_folios;     /* far more is dirty than was marked */
 	uint64 prefetch_until; /* reading absent blocks; when to stop waiting for them */
 	int nruns;
 	int next_run;
@@ -378,7 +381,10 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 			count(&counters->kernel_flushed_pages, pages - dirty_blocks);
 		if (dirty_blocks == 0 && !flush_policy.dry_run)
 			return false;
+		job.large_folios = calm_split_folios && !flush_policy.dry_run && dirty_blocks > 2 * pages;
 	}
+	else
+		job.large_folios = false;
 
 	/* pages past the end of a truncated file were taken, but are nobody's */
 	pages = 0;
@@ -506,6 +512,14 @@ confirm(bool wait)
 		count(&calm_shared->counters.flushed_pages, run->pages);
 		in_flight_bytes -= run->length;
 		in_flight_operations -= run->operations;
+		if (run->split)
+		{
+			/* clean for a moment: see folio_split.c */
+			off_t region = run->offset - run->offset % PAGE_MAP_REGION_BYTES;
+
+			folio_split(run->open->fd, region, region_length(run->open->fd, region));
+			count(&calm_shared->counters.large_folio_regions, 1);
+		}
 		run->open->references--;
 		in_flight_first = (in_flight_first + 1) % MAX_IN_FLIGHT;
 		in_flight_count--;
@@ -554,6 +568,7 @@ start_run(uint32 first, uint32 blocks, uint32 pages, uint32 bridged)
 	run->length = length;
 	run->pages = pages;
 	run->operations = operations;
+	run->split = false;
 	job.open->references++;
 	in_flight_count++;
 	in_flight_bytes += length;
@@ -581,6 +596,8 @@ flush_advance(void)
 		{
 			if (job.mapping)
 				munmap(job.mapping, job.length);
+			if (job.large_folios && in_flight_count > 0)
+				in_flight[(in_flight_first + in_flight_count - 1) % MAX_IN_FLIGHT].split = true;
 			job.mapping = NULL;
 			job.open->references--;
 			job.open = NULL;

@@ -36,6 +36,7 @@ int calm_flush_age = 0;
 int calm_unflushed_limit = 0;
 int calm_max_in_flight = 2 * 1024;
 bool calm_bridge = true;
+bool calm_split_folios = true;
 int calm_prefetch = CALM_PREFETCH_AUTO;
 
 CalmShared *calm_shared = NULL;
@@ -122,6 +123,11 @@ define_settings(void)
 		"\"auto\" reads them if a cgroup caps the device's writes and none its reads; volumes whose "
 		"cap counts both gain nothing.",
 		&calm_prefetch, CALM_PREFETCH_AUTO, prefetch_options, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable(
+		"pg_calm.split_large_folios",
+		"Whether large folios of data files in the page cache are split.",
+		"The kernel counts a large folio as dirty as a whole when one block of it is written.",
+		&calm_split_folios, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomStringVariable(
 		"pg_calm.host_root", "Directory below which /proc and /sys are read.",
 		"For tests of the module.", &calm_host_root, "", PGC_SIGHUP,
@@ -167,6 +173,7 @@ start_shared_memory(void)
 		pg_atomic_init_u64(&shared->counters.device_operations, 0);
 		pg_atomic_init_u64(&shared->counters.written_bytes, 0);
 		pg_atomic_init_u64(&shared->counters.suppressed_hints, 0);
+		pg_atomic_init_u64(&shared->counters.large_folio_regions, 0);
 		pg_atomic_init_u64(&shared->in_flight_pages, 0);
 		pg_atomic_init_u64(&shared->checkpoint_start, 0);
 		pg_atomic_init_u32(&shared->worker_pid, 0);

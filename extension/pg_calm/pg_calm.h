@@ -45,6 +45,7 @@ typedef struct CalmCounters
 	pg_atomic_uint64 device_operations;    /* as the device counts them */
 	pg_atomic_uint64 written_bytes;        /* bridged pages included */
 	pg_atomic_uint64 suppressed_hints;     /* flush hints of the server dropped */
+	pg_atomic_uint64 large_folio_regions;  /* split after they were written back */
 } CalmCounters;
 
 typedef struct CalmShared
@@ -68,6 +69,7 @@ extern int calm_flush_age;       /* ms; 0: chosen from the kernel's settings */
 extern int calm_unflushed_limit; /* kB; 0: chosen likewise */
 extern int calm_max_in_flight;   /* kB */
 extern bool calm_bridge;
+extern bool calm_split_folios;
 extern int calm_prefetch;
 
 /* Shared memory; NULL before it exists */

@@ -28,6 +28,7 @@
 #include "compat.h"
 #include "flush.h"
 #include "flusher_guard.h"
+#include "folio_split.h"
 #include "kernel_flusher.h"
 #include "pg_calm.h"
 #include "pgstat.h"
@@ -426,6 +427,9 @@ work(uint64 now_ms)
 		flush_close_idle();
 		next_state_ms = now_ms + STATE_INTERVAL_MS;
 	}
+
+	if (calm_split_folios && calm_mode == CALM_MODE_ON)
+		folio_split_patrol(now_ms);
 
 	/* what is under way is finished in any mode */
 	if (!flush_advance())

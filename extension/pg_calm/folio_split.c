@@ -1,0 +1,306 @@
+/*-------------------------------------------------------------------------
+ *
+ * folio_split.c
+ *	  Splits large folios of the page cache, so that a written block counts as one.
+ *
+ * Read-ahead fills the page cache with folios of up to 2 MiB.  The kernel
+ * counts a folio as dirty as a whole when one block of it is written, so that
+ * a few hundred scattered writes pass the dirty thresholds: the flusher then
+ * runs without a pause, and at last writers are made to wait
+ * (kernel_flusher.c).
+ *
+ * A large folio can be split without privileges and without I/O: madvise(2)
+ * with MADV_COLD splits a folio of which the range covers only a part, if
+ * nobody else has it mapped (Linux 5.4; mm/madvise.c,
+ * madvise_cold_or_pageout_pte_range).  It changes no content and no dirty
+ * state.  A folio that is dirty or under writeback stays as it is, so there
+ * are two occasions: after we wrote a region back, and a patrol over the
+ * files in which all but a few folios are clean at any time.
+ *
+ * The page that is named to madvise counts as cold after that, so one in
+ * SPLIT_STEP bytes is named: smaller folios are left alone.
+ *
+ * For the writeback worker only.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/relpath.h"
+#include "folio_split.h"
+#include "lib/stringinfo.h"
+#include "nodes/pg_list.h"
+#include "pg_calm.h"
+#include "portability/instr_time.h"
+#include "storage/fd.h"
+#include "utils/memutils.h"
+
+#ifndef MADV_COLD
+#define MADV_COLD 20
+#endif
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
+
+/* Folios of this size and larger are split; they are aligned to their size */
+#define SPLIT_STEP (32 * 1024)
+
+/*
+ * Share of a core that the patrol may take: until it has seen all files once,
+ * and later, when it looks only at files that are written to.
+ */
+#define FIRST_PASS_SHARE 0.5
+#define LATER_PASS_SHARE 0.02
+
+typedef struct Patrol
+{
+	MemoryContext context; /* of the lists; reset with each pass */
+	bool first;            /* no pass has ended yet */
+	List *directories;     /* still to be listed */
+	List *files;           /* still to be looked at */
+	uint32 next_tracked;   /* later passes: index in the page map */
+	int fd;                /* file looked at, or -1 */
+	off_t offset;
+	off_t size;
+	uint64 next_ms;
+} Patrol;
+
+static Patrol patrol = {.first = true, .fd = -1};
+
+static void list_directories(void);
+static void list_files(const char *directory);
+static bool open_next(void);
+static bool patrol_step(void);
+
+/*
+ * Split the clean large folios of a stretch of a file.  Reads nothing: what is
+ * not in the page cache is not touched (but for a page that is evicted
+ * between two calls).
+ */
+void
+folio_split(int fd, off_t offset, size_t length)
+{
+	static unsigned char resident[PAGE_MAP_REGION_BLOCKS * (BLCKSZ / 1024)];
+	size_t page_size = sysconf(_SC_PAGESIZE);
+	size_t pages = length / page_size;
+	size_t step = SPLIT_STEP / page_size;
+	char *mapping;
+
+	if (pages == 0 || pages > sizeof(resident) || step < 2)
+		return;
+	mapping = mmap(NULL, length, PROT_READ, MAP_SHARED, fd, offset);
+	if (mapping == MAP_FAILED)
+		return;
+	if (mincore(mapping, length, resident) == 0)
+	{
+		for (size_t page = 0; page < pages; page++)
+		{
+			size_t end = page;
+
+			while (end < pages && (resident[end] & 1))
+				end++;
+			if (end == page)
+				continue;
+
+			/* what is not mapped here is not looked at by madvise */
+			if (madvise(mapping + page * page_size, (end - page) * page_size, MADV_POPULATE_READ) ==
+			    0)
+			{
+				for (size_t p = (page + step - 1) / step * step; p < end; p += step)
+					(void) madvise(mapping + p * page_size, page_size, MADV_COLD);
+			}
+			page = end;
+		}
+	}
+	munmap(mapping, length);
+}
+
+/* Directories of all databases, in all tablespaces: storage/file/reinit.c */
+static void
+list_directories(void)
+{
+	StringInfoData path;
+	DIR *spaces;
+	struct dirent *space;
+
+	initStringInfo(&path);
+	for (int tablespace = 0; tablespace < 2; tablespace++)
+	{
+		const char *top = tablespace ? "pg_tblspc" : "base";
+
+		spaces = AllocateDir(top);
+		while ((space = ReadDirExtended(spaces, top, LOG)) != NULL)
+		{
+			DIR *databases;
+			struct dirent *database;
+
+			if (space->d_name[0] < '0' || space->d_name[0] > '9')
+				continue;
+			resetStringInfo(&path);
+			appendStringInfo(&path, "%s/%s", top, space->d_name);
+			if (!tablespace)
+			{
+				patrol.directories = lappend(patrol.directories, pstrdup(path.data));
+				continue;
+			}
+			appendStringInfo(&path, "/%s", TABLESPACE_VERSION_DIRECTORY);
+			databases = AllocateDir(path.data);
+			while ((database = ReadDirExtended(databases, path.data, DEBUG1)) != NULL)
+			{
+				if (database->d_name[0] >= '0' && database->d_name[0] <= '9')
+					patrol.directories =
+						lappend(patrol.directories, psprintf("%s/%s", path.data, database->d_name));
+			}
+			FreeDir(databases);
+		}
+		FreeDir(spaces);
+	}
+	pfree(path.data);
+}
+
+/* Segment files of a database's permanent relations */
+static void
+list_files(const char *directory)
+{
+	DIR *dir = AllocateDir(directory);
+	struct dirent *entry;
+
+	while ((entry = ReadDirExtended(dir, directory, DEBUG1)) != NULL)
+	{
+		if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9')
+			patrol.files = lappend(patrol.files, psprintf("%s/%s", directory, entry->d_name));
+	}
+	FreeDir(dir);
+}
+
+/* Open the next file to look at; false at the end of the pass */
+static bool
+open_next(void)
+{
+	MemoryContext previous = MemoryContextSwitchTo(patrol.context);
+	struct stat st;
+	char path[MAXPGPATH] = "";
+
+	while (patrol.fd < 0)
+	{
+		if (patrol.first)
+		{
+			if (patrol.files == NIL && patrol.directories != NIL)
+			{
+				char *directory = llast(patrol.directories);
+
+				patrol.directories = list_delete_last(patrol.directories);
+				list_files(directory);
+				pfree(directory);
+				break; /* that was work enough for one step */
+			}
+			if (patrol.files == NIL)
+			{
+				MemoryContextSwitchTo(previous);
+				return false;
+			}
+			strlcpy(path, llast(patrol.files), sizeof(path));
+			pfree(llast(patrol.files));
+			patrol.files = list_delete_last(patrol.files);
+		}
+		else
+		{
+			PageMapFile *file;
+
+			if (patrol.next_tracked >= pg_atomic_read_u32(&calm_page_map->files_high))
+			{
+				MemoryContextSwitchTo(previous);
+				return false;
+			}
+			file = page_map_file(calm_page_map, patrol.next_tracked++);
+			if ((pg_atomic_read_u32(&file->incarnation) & 1) == 0)
+				continue;
+			/* may come to stand for another file meanwhile: harmless */
+			strlcpy(path, file->path, sizeof(path));
+		}
+
+		/* mmap of a file that nobody else maps; a writable one for mincore(2) */
+		patrol.fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NOATIME);
+		patrol.offset = 0;
+		if (patrol.fd >= 0 && (fstat(patrol.fd, &st) != 0 || !S_ISREG(st.st_mode)))
+		{
+			close(patrol.fd);
+			patrol.fd = -1;
+		}
+		else if (patrol.fd >= 0)
+			patrol.size = st.st_size / BLCKSZ * BLCKSZ;
+	}
+	MemoryContextSwitchTo(previous);
+	return true;
+}
+
+/* Look at one region or open one file; false at the end of the pass */
+static bool
+patrol_step(void)
+{
+	if (patrol.fd < 0)
+		return open_next();
+
+	if (patrol.offset < patrol.size)
+	{
+		folio_split(patrol.fd, patrol.offset,
+		            Min(patrol.size - patrol.offset, PAGE_MAP_REGION_BYTES));
+		patrol.offset += PAGE_MAP_REGION_BYTES;
+	}
+	if (patrol.offset >= patrol.size)
+	{
+		close(patrol.fd);
+		patrol.fd = -1;
+	}
+	return true;
+}
+
+/*
+ * Go on with the patrol for a few milliseconds, if it has not had its share of
+ * time already.  To be called often.
+ */
+void
+folio_split_patrol(uint64 now_ms)
+{
+	instr_time start;
+	instr_time spent;
+	double share = patrol.first ? FIRST_PASS_SHARE : LATER_PASS_SHARE;
+	bool more = true;
+
+	if (now_ms < patrol.next_ms)
+		return;
+	if (patrol.context == NULL)
+	{
+		MemoryContext previous;
+
+		patrol.context =
+			AllocSetContextCreate(TopMemoryContext, "pg_calm folio patrol", ALLOCSET_SMALL_SIZES);
+		previous = MemoryContextSwitchTo(patrol.context);
+		list_directories();
+		MemoryContextSwitchTo(previous);
+	}
+
+	INSTR_TIME_SET_CURRENT(start);
+	do
+	{
+		more = patrol_step();
+		INSTR_TIME_SET_CURRENT(spent);
+		INSTR_TIME_SUBTRACT(spent, start);
+	} while (more && INSTR_TIME_GET_MILLISEC(spent) < 2);
+	if (!more)
+	{
+		patrol.first = false;
+		patrol.next_tracked = 0;
+		MemoryContextReset(patrol.context);
+		patrol.directories = NIL;
+		patrol.files = NIL;
+	}
+	patrol.next_ms =
+		page_map_now_ms() + (uint64) ((INSTR_TIME_GET_MILLISEC(spent) + 0.1) * (1 / share - 1));
+}
