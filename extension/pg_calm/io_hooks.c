@@ -5,7 +5,8 @@
  *
  * pwrite, pwritev: the page map learns what was written.
  * fsync: a data file is made dense before, and an error that pg_calm saw
- *		first is reported after.  The server's fsync always happens.
+ *		first is reported after.  The server's fsync always happens.  A new WAL
+ *		segment's large folios are split after.
  * sync_file_range: the server's own flush hints are dropped while we flush.
  * close: what is remembered of a file descriptor ends with it.  Asking the
  *		kernel at each write which file it goes to costs too much of the write
@@ -33,6 +34,7 @@
 #include "common/relpath.h"
 #include "compat.h"
 #include "drain.h"
+#include "folio_split.h"
 #include "interpose.h"
 #include "io_hooks.h"
 #include "pg_calm.h"
@@ -242,6 +244,10 @@ calm_fsync(int fd)
 			result = -1;
 		}
 	}
+	/* while it is clean: see folio_split.c */
+	if (result == 0 && event == WAIT_EVENT_WAL_INIT_SYNC && calm_mode == CALM_MODE_ON &&
+	    calm_split_folios)
+		folio_split_file(fd);
 	return result;
 }
 
