@@ -222,14 +222,27 @@ calm_fsync(int fd)
 	uint32 event = *my_wait_event_info;
 	bool data_file =
 		event == WAIT_EVENT_DATA_FILE_SYNC || event == WAIT_EVENT_DATA_FILE_IMMEDIATE_SYNC;
+	int target = fd;
 	int result;
 
 	if (data_file && calm_page_map)
-		drain_before_fsync(fd,
-		                   event == WAIT_EVENT_DATA_FILE_SYNC && MyBackendType == B_CHECKPOINTER);
+	{
+		bool checkpoint = event == WAIT_EVENT_DATA_FILE_SYNC && MyBackendType == B_CHECKPOINTER;
+
+		if (checkpoint)
+			target = drain_before_sync_phase(fd);
+		drain_before_fsync(target, checkpoint);
+	}
 
 	errno = 0;
-	result = real_fsync(fd);
+	result = real_fsync(target);
+	if (target != fd)
+	{
+		int save_errno = errno;
+
+		(void) real_close(target);
+		errno = save_errno;
+	}
 
 	/*
 	 * Whatever the mode is now: the latch can hold an error of when it was on.
