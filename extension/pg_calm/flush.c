@@ -88,7 +88,7 @@ typedef struct InFlight
 	off_t length;
 	uint32 pages;
 	uint32 operations;
-	bool split; /* last run of a region that has large folios */
+	bool split;     /* last run of a region that has large folios */
 	uint64 started; /* histogram_clock */
 } InFlight;
 
