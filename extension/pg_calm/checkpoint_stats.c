@@ -174,7 +174,8 @@ static inline bool active(void);
 static ReportSlot *slot_of(uint64 id);
 static void publish(void);
 static void begin(bool restartpoint, const char *flags);
-static void finish(ReportStatus status);
+static void finish(void);
+static void close_unseen(uint64 id);
 static void observe(void);
 static void reached(Boundary boundary, TimestampTz when);
 static void scan_done(TimestampTz when);
@@ -262,9 +263,8 @@ begin(bool restartpoint, const char *flags)
 {
 	ReportSlot *slot;
 
-	/* one before whose end was not seen */
 	if (active())
-		finish(current.durable ? REPORT_COMPLETE : REPORT_FAILED);
+		close_unseen(current.id);
 
 	memset(&current, 0, sizeof(current));
 	current.status = REPORT_RUNNING;
@@ -298,18 +298,41 @@ begin(bool restartpoint, const char *flags)
 	SpinLockRelease(&shared->lock);
 }
 
+/* The end was seen */
 static void
-finish(ReportStatus status)
+finish(void)
 {
 	current.bridged_pages =
 		pg_atomic_read_u64(&calm_shared->counters.bridged_pages) - current.bridged_pages;
 	current.device_operations =
 		pg_atomic_read_u64(&calm_shared->counters.device_operations) - current.device_operations;
-	current.status = status;
+	current.status = REPORT_COMPLETE;
 	histogram_checkpoint_ends();
 	publish();
 	/* here, where no checkpoint waits for it */
 	forget_dirty_buffers();
+}
+
+/*
+ * A checkpoint is over, unless that has been noted, and it wasn't seen when:
+ * its figures stay as they were last published.  By the worker, or by the
+ * next checkpoint if that comes first.
+ */
+static void
+close_unseen(uint64 id)
+{
+	CheckpointReport *report = &slot_of(id)->report;
+	bool complete = false;
+
+	SpinLockAcquire(&shared->lock);
+	if (report->id == id && report->status == REPORT_RUNNING)
+	{
+		complete = report->durable;
+		report->status = complete ? REPORT_COMPLETE : enableFsync ? REPORT_FAILED : REPORT_UNKNOWN;
+	}
+	SpinLockRelease(&shared->lock);
+	if (complete)
+		histogram_checkpoint_ends();
 }
 
 /* Note the end of a phase, unless it was noted before */
@@ -365,7 +388,7 @@ observe(void)
 	if (CheckpointStats.ckpt_end_t != 0)
 	{
 		reached(ENDED, CheckpointStats.ckpt_end_t);
-		finish(REPORT_COMPLETE);
+		finish();
 	}
 }
 
@@ -911,14 +934,8 @@ close_abandoned(uint64 id)
 	SpinLockRelease(&shared->lock);
 
 	/* it ran when we looked there, so what we see now comes after its end */
-	if (!running || event == NULL || *event != WAIT_EVENT_CHECKPOINTER_MAIN)
-		return;
-	SpinLockAcquire(&shared->lock);
-	if (slot->report.id == id && slot->report.status == REPORT_RUNNING)
-		slot->report.status = slot->report.durable ? REPORT_COMPLETE :
-		                      enableFsync          ? REPORT_FAILED :
-		                                             REPORT_UNKNOWN;
-	SpinLockRelease(&shared->lock);
+	if (running && event != NULL && *event == WAIT_EVENT_CHECKPOINTER_MAIN)
+		close_unseen(id);
 }
 
 void

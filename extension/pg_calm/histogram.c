@@ -52,7 +52,7 @@ typedef struct HistogramShared
 	pg_atomic_uint64 count[PROCESSES][HISTOGRAM_OPERATIONS][BUCKETS];
 	slock_t lock;             /* protects what follows */
 	HistogramCounts before;   /* count[] when the checkpoint under way began */
-	HistogramCounts finished; /* during the last one that ended */
+	HistogramCounts finished; /* during the last one that was completed */
 } HistogramShared;
 
 uint32 histogram_writes = 0;

@@ -173,7 +173,7 @@ LANGUAGE C STRICT VOLATILE PARALLEL SAFE;
 CREATE VIEW pg_calm_io_histogram AS SELECT * FROM pg_calm_io_histogram();
 
 COMMENT ON VIEW pg_calm_io_histogram IS 'How long calls for I/O took, in buckets of powers of two microseconds; empty buckets have no row';
-COMMENT ON COLUMN pg_calm_io_histogram.scope IS 'server: since it started or pg_calm_reset(); checkpoint: during the last one that ended';
+COMMENT ON COLUMN pg_calm_io_histogram.scope IS 'server: since it started or pg_calm_reset(); checkpoint: during the last one that was completed';
 COMMENT ON COLUMN pg_calm_io_histogram.backend_type IS 'Type of process, as in pg_stat_activity';
 COMMENT ON COLUMN pg_calm_io_histogram.operation IS 'write: pwrite of a data file (not in mode off); writeback: from the start of a data file''s writeback until it was over, as the worker saw it, or the server''s own flush hint; fsync: of a data file; fsync other: of anything else. WAL is not seen with the usual wal_sync_method';
 COMMENT ON COLUMN pg_calm_io_histogram.sampled_every IS 'One of so many calls was timed';

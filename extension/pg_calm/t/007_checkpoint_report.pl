@@ -340,6 +340,20 @@ $node->safe_psql('postgres', 'CHECKPOINT');
 cmp_ok(last_report()->{id}, '>', $before, 'a checkpoint with nothing to do has a report');
 ok(wait_for(sub { last_report()->{status} eq 'complete' }), 'which is completed');
 
+# --- without fsync
+
+set('log_checkpoints', 'on');
+set('fsync',           'off');
+$node->safe_psql('postgres', $dirty . 'CHECKPOINT');
+$report = last_report();
+is($report->{status},       'complete', 'without fsync, too, a checkpoint is completed');
+is($report->{clog_time},    undef,      'but phases that end with an fsync are not known');
+is($report->{files_synced}, 0,          'no file is fsynced');
+isnt($report->{write_time}, undef, 'the time of writing is known');
+is($report->{buffers_dirty}, $report->{buffers_written}, 'and the buffers');
+set('fsync',           'on');
+set('log_checkpoints', 'off');
+
 # --- reset
 
 my $status = status_of($node);
