@@ -33,6 +33,7 @@
 #include <unistd.h>
 
 #include "access/xlog.h"
+#include "checkpoint_stats.h"
 #include "compat.h"
 #include "drain.h"
 #include "flush.h"
@@ -196,7 +197,7 @@ drain_before_sync_phase(int fd)
 	if (CheckpointStats.ckpt_sync_t == drained_sync_phase)
 		return fd;
 	drained_sync_phase = CheckpointStats.ckpt_sync_t;
-	if (calm_drain_timeout == 0 || !may_wait() ||
+	if (calm_drain_timeout == 0 || checkpoint_stats_is_immediate() || !may_wait() ||
 	    page_map_unflushed(calm_page_map, 0) + page_map_unflushed(calm_page_map, 1) <=
 	        threshold_pages())
 		return fd;
@@ -204,7 +205,10 @@ drain_before_sync_phase(int fd)
 	duplicate = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (duplicate < 0)
 		return fd; /* out of file descriptors: no time to be smart */
+	checkpoint_stats_drain_begin();
 	drain();
+	checkpoint_stats_drain_end(page_map_unflushed(calm_page_map, 0) +
+	                           page_map_unflushed(calm_page_map, 1));
 	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_SYNC);
 	CheckpointStats.ckpt_sync_t = GetCurrentTimestamp();
 	drained_sync_phase = CheckpointStats.ckpt_sync_t;

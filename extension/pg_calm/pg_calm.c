@@ -16,8 +16,10 @@
 #include <limits.h>
 #include <math.h>
 
-#include "fmgr.h"
+#include "checkpoint_stats.h"
 #include "drain.h"
+#include "fmgr.h"
+#include "histogram.h"
 #include "io_hooks.h"
 #include "miscadmin.h"
 #include "pg_calm.h"
@@ -63,6 +65,17 @@ static void define_settings(void);
 static void request_shared_memory(void);
 static void start_shared_memory(void);
 static bool check_rate(int *newval, void **extra, GucSource source);
+
+const char *
+calm_mode_name(int mode)
+{
+	for (const struct config_enum_entry *option = mode_options; option->name; option++)
+	{
+		if (option->val == mode)
+			return option->name;
+	}
+	return "unknown";
+}
 
 /* Rates: -1 is "unlimited", 0 "detect" */
 static bool
@@ -141,6 +154,10 @@ define_settings(void)
 		"Whether large folios of data files in the page cache are split.",
 		"The kernel counts a large folio as dirty as a whole when one block of it is written.",
 		&calm_split_folios, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.checkpoint_history", "Number of checkpoints whose reports are kept.",
+		"The view pg_calm_checkpoints has one row for each; a report takes about 800 bytes of shared memory.",
+		&calm_checkpoint_history, 100, 1, 100000, PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomStringVariable(
 		"pg_calm.host_root", "Directory below which /proc and /sys are read.",
 		"For tests of the module.", &calm_host_root, "", PGC_SIGHUP,
@@ -155,6 +172,8 @@ request_shared_memory(void)
 		previous_shmem_request();
 	RequestAddinShmemSpace(MAXALIGN(sizeof(CalmShared)));
 	RequestAddinShmemSpace(page_map_size((Size) calm_page_map_memory * 1024));
+	RequestAddinShmemSpace(histogram_size());
+	RequestAddinShmemSpace(checkpoint_stats_size());
 }
 
 static void
@@ -197,6 +216,8 @@ start_shared_memory(void)
 	if (!found)
 		page_map_init(map, budget);
 	drain_shmem_startup();
+	histogram_start();
+	checkpoint_stats_start();
 	LWLockRelease(AddinShmemInitLock);
 
 	calm_shared = shared;
@@ -229,5 +250,6 @@ _PG_init(void)
 		                  errdetail("The server runs as without the module.")));
 		return;
 	}
+	checkpoint_stats_watch_log();
 	writeback_register_worker();
 }

@@ -79,6 +79,9 @@ extern int calm_prefetch;
 extern CalmShared *calm_shared;
 extern PageMap *calm_page_map;
 
+/* Name of a CalmMode, as in the setting */
+extern const char *calm_mode_name(int mode);
+
 /* Why the server runs as stock although the module is loaded, or NULL */
 extern const char *calm_interpose_failure;
 

@@ -26,6 +26,7 @@
 #include <math.h>
 
 #include "access/xlog.h"
+#include "checkpoint_stats.h"
 #include "compat.h"
 #include "flush.h"
 #include "flusher_guard.h"
@@ -421,6 +422,7 @@ start_next_region(uint64 now_ms)
 static bool
 work(uint64 now_ms)
 {
+	checkpoint_stats_tick(now_ms);
 	if (now_ms >= next_settings_ms)
 	{
 		read_settings();
