@@ -1,12 +1,12 @@
 # Debian's packages, with no trace on the host but those of install_missing.
 # shellcheck shell=bash
 
-# Where the host's own packages come from: lines of "mirror suite", its release first
+# Where the system's own packages come from: lines of "mirror suite", its release first
 debian_suites() {
 	local codename
 	codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
 	apt-get update --print-uris |
-		sed -nE "s#^'([^']+)/dists/(${codename:-no-codename}(-[^/']+)?)/InRelease'.*#\1 \2#p"
+		sed -nE "s#^'([^']+)/dists/((${codename:-stable}|testing|unstable)(-[^/']+)?)/InRelease'.*#\1 \2#p"
 }
 
 debian_mirror() {
