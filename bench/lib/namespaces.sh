@@ -9,7 +9,7 @@ namespaces_pid=
 in_namespaces() {
 	local status=0
 	# in the background, since bash serves signals only between foreground commands
-	env --default-signal=INT,QUIT \
+	env --default-signal=INT,QUIT setpriv --pdeathsig KILL \
 		unshare --mount --propagation private --pid --fork --kill-child=KILL "$@" </dev/null &
 	namespaces_pid=$!
 	wait "$namespaces_pid" || status=$?
