@@ -7,7 +7,7 @@ PG_CONFIG ?= /usr/lib/postgresql/15/bin/pg_config
 EXTENSION := extension/pg_calm
 PGCALM := target/release/pgcalm
 
-.PHONY: all deps build install demo test test-extension test-rust fmt fmt-check lint bench clean
+.PHONY: all deps build install demo test test-extension test-rust test-versions check-postgres fmt fmt-check lint bench clean
 
 all: build
 
@@ -28,6 +28,14 @@ demo:
 
 test: deps build
 	@bench/test
+
+# With PostgreSQL 15, 17 and 18, or VERSIONS="17", in chroots of Debian that are kept; as root
+test-versions: deps build
+	@bench/test-versions $(VERSIONS)
+
+# PostgreSQL's own regression and isolation suites with the module at work; as root
+check-postgres: deps
+	@PG_CONFIG=$(PG_CONFIG) bench/check-postgres
 
 fmt:
 	cargo fmt
