@@ -70,11 +70,13 @@ fn finish(command: &Command, mut child: Child, interrupt: &Interrupt) -> anyhow:
     let stdout = stdout.join().unwrap_or_default();
     let stderr = stderr.join().unwrap_or_default();
     if !status.success() {
-        bail!(
-            "{} failed ({status}): {}",
-            name(command),
-            last_line(&stderr)
-        );
+        // pg_amcheck prints what it finds, and says nothing else.
+        let words = if stderr.trim().is_empty() {
+            &stdout
+        } else {
+            &stderr
+        };
+        bail!("{} failed ({status}): {}", name(command), last_line(words));
     }
     Ok(stdout)
 }
