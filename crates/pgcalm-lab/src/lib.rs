@@ -10,6 +10,7 @@ mod host_facts;
 mod lab_dir;
 mod load;
 mod measure;
+mod mount_namespace;
 mod progress;
 mod quantity;
 mod restore;

@@ -24,6 +24,7 @@ use crate::host_facts;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
 use crate::lab_dir::LabDir;
+use crate::mount_namespace;
 use crate::options::FsType;
 use crate::progress::Progress;
 use crate::run_dir::RunDir;
@@ -48,8 +49,9 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
         )
         .into());
     }
+    mount_namespace::enter_own()?;
     let installation = Installation::find(&root, options.pg_bindir.as_deref(), interrupt)?;
-    let module = Module::find(options.module_dir.as_deref(), &installation, interrupt)?;
+    let mut module = Module::find(options.module_dir.as_deref(), &installation, interrupt)?;
 
     let lab = LabDir::open_torture(&options.dir)?;
     let journal = lab.journal(root.clone())?;
@@ -63,6 +65,7 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
     need_space(options, &lab)?;
     let started_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let _run_dir = RunDir::create(&lab, &journal, &installation)?;
+    module.settle(&lab.run())?;
     let capper = match options.iops.0 {
         Some(_) => Capper::of_root_group(&journal)?,
         None => None,

@@ -182,6 +182,7 @@ impl<'a> Arena<'a> {
             // What can't be read now is no loss that the server is to blame for.
             let settings = self.places().data.join("postgresql.conf");
             fs::read(&settings).with_context(|| format!("read {}", settings.display()))?;
+            self.remove_empty_lock_file()?;
             self.recover(&mut cycle)?;
         } else {
             self.recover(&mut cycle)?;
@@ -376,6 +377,16 @@ impl<'a> Arena<'a> {
         }
         verify::log(&server::read_log(&places.log), &mut cycle.problems);
         self.keep_log(cycle, "recovery")
+    }
+
+    /// Without fsync the server's lock file may be empty after a crash. Whoever has that removes it and starts the server;
+    /// only then it shows what has become of the data.
+    fn remove_empty_lock_file(&self) -> anyhow::Result<()> {
+        let file = self.places().data.join("postmaster.pid");
+        if self.is_control && fs::metadata(&file).is_ok_and(|metadata| metadata.len() == 0) {
+            fs::remove_file(&file).with_context(|| format!("remove {}", file.display()))?;
+        }
+        Ok(())
     }
 
     /// Where the evidence of a cycle goes with `--keep`.

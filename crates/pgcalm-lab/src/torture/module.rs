@@ -12,12 +12,16 @@ use crate::LabError;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
 
+const LIBRARY: &str = "pg_calm.so";
+
 /// The module that servers load.
 #[derive(Debug)]
 pub struct Module {
+    /// Where it was built, if it is not to be the installed one.
+    source: Option<PathBuf>,
     /// What creates its SQL functions.
     create: String,
-    /// Where it is, if not among the server's own.
+    /// Where servers find it, if not among their own.
     directory: Option<PathBuf>,
 }
 
@@ -29,7 +33,7 @@ impl Module {
         interrupt: &Interrupt,
     ) -> anyhow::Result<Self> {
         let Some(directory) = directory else {
-            let file = installation.module_dir(interrupt)?.join("pg_calm.so");
+            let file = installation.module_dir(interrupt)?.join(LIBRARY);
             if !file.exists() {
                 return Err(LabError::Host(format!(
                     "{} not found: run make install in extension/pg_calm, or name its directory with --module-dir",
@@ -38,6 +42,7 @@ impl Module {
                 .into());
             }
             return Ok(Self {
+                source: None,
                 create: "create extension pg_calm".to_string(),
                 directory: None,
             });
@@ -48,23 +53,33 @@ impl Module {
                 directory.display()
             ))
         };
-        let directory = directory
-            .canonicalize()
-            .map_err(|error| usage(&error.to_string()))?;
-        if !directory.join("pg_calm.so").exists() {
-            return Err(usage("no pg_calm.so there").into());
+        if !directory.join(LIBRARY).exists() {
+            return Err(usage(&format!("no {LIBRARY} there")).into());
         }
-        let script = fs::read_dir(&directory)?
+        let script = fs::read_dir(directory)?
             .filter_map(|entry| Some(entry.ok()?.path()))
             .filter(|path| is_install_script(path))
             .max()
             .ok_or_else(|| usage("no pg_calm--VERSION.sql there"))?;
-        let script =
-            fs::read_to_string(&script).with_context(|| format!("read {}", script.display()))?;
         Ok(Self {
-            create: as_plain_sql(&script, &directory.join("pg_calm")),
-            directory: Some(directory),
+            source: Some(directory.to_path_buf()),
+            create: fs::read_to_string(&script)
+                .with_context(|| format!("read {}", script.display()))?,
+            directory: None,
         })
+    }
+
+    /// Copies it to `place`, where servers can read it whatever directory it was built in, and where it stays the same
+    /// until the end of the run. The installed one stays where it is.
+    pub fn settle(&mut self, place: &Path) -> anyhow::Result<()> {
+        if let Some(source) = &self.source {
+            let source = source.join(LIBRARY);
+            fs::copy(&source, place.join(LIBRARY))
+                .with_context(|| format!("copy {} to {}", source.display(), place.display()))?;
+            self.create = as_plain_sql(&self.create, &place.join("pg_calm"));
+            self.directory = Some(place.to_path_buf());
+        }
+        Ok(())
     }
 
     /// Settings by which the server finds it.

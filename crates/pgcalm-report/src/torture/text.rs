@@ -64,7 +64,9 @@ fn conditions(report: &Report) -> Vec<String> {
     report
         .settings
         .iter()
-        .map(|(name, value)| format!("{name} {}", settings::shown(value)))
+        .map(|(name, value)| (name, settings::shown(value)))
+        .filter(|(_, value)| !value.is_empty())
+        .map(|(name, value)| format!("{name} {value}"))
         .collect()
 }
 
