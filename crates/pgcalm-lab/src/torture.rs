@@ -5,6 +5,7 @@ mod ledger;
 mod load;
 mod module;
 mod options;
+mod sabotage;
 mod verify;
 
 use std::collections::BTreeMap;
@@ -31,12 +32,13 @@ use crate::run_dir::RunDir;
 use crate::torture::arena::Arena;
 use crate::torture::arena::Surroundings;
 use crate::torture::module::Module;
+use crate::torture::sabotage::Sabotage;
 
 pub use options::Crash;
 pub use options::Options;
 
-/// Crashes that a control has for its loss to be found; the first should do.
-const CONTROL_CYCLES: u32 = 5;
+/// Crashes that a control has for its loss to be found; one or two do.
+const CONTROL_CYCLES: u32 = 12;
 
 /// Runs the cycles and returns their report; that something was lost is in the report. Whatever way it ends, the host is
 /// as before.
@@ -95,9 +97,17 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
     report.cycles = cycles(&context, &report.server_settings, &mut random)?;
     if options.control {
         for &fs_type in &options.fs {
-            let control = control(&context, fs_type, &report.server_settings, &mut random)
+            for sabotage in [Sabotage::FsyncOff, Sabotage::UnsyncedFiles] {
+                let control = control(
+                    &context,
+                    fs_type,
+                    sabotage,
+                    &report.server_settings,
+                    &mut random,
+                )
                 .with_context(|| format!("control on {}", fs_type.name()))?;
-            report.controls.push(control);
+                report.controls.push(control);
+            }
         }
     }
     Ok(report)
@@ -144,19 +154,21 @@ fn cycles(
     Ok(done)
 }
 
-/// Crashes of a server that doesn't sync, until what it lost is found.
+/// Crashes of a server that doesn't sync as it should, until what it lost is found.
 fn control(
     context: &Surroundings<'_>,
     fs_type: FsType,
+    sabotage: Sabotage,
     settings: &BTreeMap<String, String>,
     random: &mut Rng,
 ) -> anyhow::Result<Control> {
-    let own = BTreeMap::from([("fsync".to_string(), "off".to_string())]);
+    let own = sabotage.settings();
     let mut settings = settings.clone();
     settings.extend(own.clone());
     let mut arena = Arena::create(context, fs_type, &settings)?;
-    arena.is_control = true;
+    arena.sabotage = Some(sabotage);
     let mut control = Control {
+        sabotage: sabotage.name().to_string(),
         server_settings: own,
         cycles: Vec::new(),
     };
@@ -164,7 +176,7 @@ fn control(
         let cycle = arena.cycle(number, Crash::Shutdown, random)?;
         note(
             context,
-            &format!("control ({}, fsync=off)", fs_type.name()),
+            &format!("control ({}, {})", fs_type.name(), sabotage.name()),
             &cycle,
         );
         control.cycles.push(cycle);

@@ -29,7 +29,7 @@ pub struct Report {
     pub server_settings: BTreeMap<String, String>,
     /// The cycles in the order in which they were run.
     pub cycles: Vec<Cycle>,
-    /// The control of each file system; empty if none was asked for.
+    /// Two controls for each file system; empty if none was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub controls: Vec<Control>,
 }
@@ -80,10 +80,12 @@ pub struct Cycle {
     pub problems: Vec<String>,
 }
 
-/// The same with `fsync = off`, which must lose acknowledged commits: if it is not found out, the cycles prove nothing.
+/// The same with a server that doesn't sync as it should: if that is not found out, the cycles prove nothing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Control {
+    /// What was done so that something is lost, e.g. `fsync=off`.
+    pub sabotage: String,
     /// Settings in which its server differs.
     pub server_settings: BTreeMap<String, String>,
     /// Cycles until the loss was detected; all but the last have found nothing.

@@ -104,7 +104,8 @@ pub struct TortureArgs {
     /// Seed of all random choices; the report tells which it was [default: a random one].
     #[arg(long, value_name = "N", value_parser = seed)]
     pub seed: Option<u64>,
-    /// Crash a server with fsync=off as well; it fails unless the loss is detected.
+    /// Crash two servers as well that don't sync as they should, one with fsync=off, one whose checkpointer's fsync of the
+    /// table does nothing (by strace); it fails unless the losses are detected.
     #[arg(long)]
     pub control: bool,
     /// Directory with the server programs [default: of the newest PostgreSQL installed].

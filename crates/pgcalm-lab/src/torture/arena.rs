@@ -35,6 +35,8 @@ use crate::torture::load::Load;
 use crate::torture::module::Module;
 use crate::torture::options::Crash;
 use crate::torture::options::Options;
+use crate::torture::sabotage::Sabotage;
+use crate::torture::sabotage::Tracer;
 use crate::torture::verify;
 
 /// How long clients may take to notice that their server is gone.
@@ -65,8 +67,8 @@ pub struct Surroundings<'a> {
 pub struct Arena<'a> {
     context: &'a Surroundings<'a>,
     fs_type: FsType,
-    /// Whether it is to lose something.
-    pub is_control: bool,
+    /// What is done so that it loses something; nothing but in a control.
+    pub sabotage: Option<Sabotage>,
     ledger: Ledger,
     // Unmounted before the device goes.
     file_system: FileSystem,
@@ -107,7 +109,7 @@ impl<'a> Arena<'a> {
         let mut arena = Self {
             context,
             fs_type,
-            is_control: false,
+            sabotage: None,
             ledger: Ledger::new(options.clients, options.rows),
             file_system,
             device,
@@ -219,6 +221,16 @@ impl<'a> Arena<'a> {
             None => Vec::new(),
         };
         let mut monitor = load::connect(&places.socket)?;
+        let tracer = match self.sabotage {
+            Some(Sabotage::UnsyncedFiles) => Some(Tracer::start(
+                journal.root(),
+                &server,
+                &places,
+                &mut monitor,
+                interrupt,
+            )?),
+            _ => None,
+        };
         let ledger =
             std::mem::replace(&mut self.ledger, Ledger::new(options.clients, options.rows));
         let load = Load::start(&places.socket, ledger, random)?;
@@ -274,6 +286,7 @@ impl<'a> Arena<'a> {
             self.file_system.shut_down()?;
         }
         let memory = server.kill(journal.root())?;
+        drop(tracer);
         drop(caps);
         drop(monitor);
 
@@ -383,7 +396,8 @@ impl<'a> Arena<'a> {
     /// only then it shows what has become of the data.
     fn remove_empty_lock_file(&self) -> anyhow::Result<()> {
         let file = self.places().data.join("postmaster.pid");
-        if self.is_control && fs::metadata(&file).is_ok_and(|metadata| metadata.len() == 0) {
+        if self.sabotage.is_some() && fs::metadata(&file).is_ok_and(|metadata| metadata.len() == 0)
+        {
             fs::remove_file(&file).with_context(|| format!("remove {}", file.display()))?;
         }
         Ok(())
@@ -394,7 +408,11 @@ impl<'a> Arena<'a> {
         if !self.context.options.keep {
             return Ok(None);
         }
-        let control = if self.is_control { "control-" } else { "" };
+        let control = match self.sabotage {
+            Some(Sabotage::FsyncOff) => "control-fsync-",
+            Some(Sabotage::UnsyncedFiles) => "control-files-",
+            None => "",
+        };
         let directory = self
             .context
             .lab

@@ -35,7 +35,9 @@ pub fn read(client: &mut postgres::Client, problems: &mut Vec<String>) -> Option
                 .into_iter()
                 .flatten()
             {
-                problems.push(format!("reading the ledger: {error:#}"));
+                // The server's message and its hint are on lines of their own.
+                let words = format!("{error:#}").replace('\n', " ");
+                problems.push(format!("reading the ledger: {words}"));
             }
             // Half of it would count as loss of the rest.
             table.ok()

@@ -1,7 +1,5 @@
 //! Crash cycles for a terminal.
 
-use std::fmt::Write;
-
 use comfy_table::Cell;
 use comfy_table::CellAlignment;
 use comfy_table::Table;
@@ -204,29 +202,21 @@ fn lines(report: &Report) -> Vec<String> {
         ));
     }
     for control in &report.controls {
-        let mut settings = String::new();
-        for (name, value) in &control.server_settings {
-            // Writing to a string cannot fail.
-            let _ = write!(
-                settings,
-                "{}{name}={value}",
-                if settings.is_empty() { "" } else { " " }
-            );
-        }
+        let sabotage = &control.sabotage;
         match control.cycles.last() {
             Some(last) if control.detected() => lines.push(format!(
-                "control: detected loss as it must ({}, {settings}, cycle {}, {} commits acknowledged): {}",
+                "control: detected loss as it must ({}, {sabotage}, cycle {}, {} commits acknowledged): {}",
                 kind(last),
                 last.number,
                 last.commits,
                 last.findings()
             )),
             Some(last) => lines.push(format!(
-                "control: NO loss detected ({}, {settings}) in {} cycles",
+                "control: NO loss detected ({}, {sabotage}) in {} cycles",
                 kind(last),
                 control.cycles.len()
             )),
-            None => lines.push(format!("control: not run ({settings})")),
+            None => lines.push(format!("control: not run ({sabotage})")),
         }
     }
     lines.push(match report.failure() {
@@ -286,6 +276,7 @@ pub(super) mod tests {
             server_settings: BTreeMap::from([("pg_calm.mode".into(), "on".into())]),
             cycles: vec![cycle(1, "ext4", "shutdown"), cycle(2, "xfs", "kill")],
             controls: vec![Control {
+                sabotage: "fsync=off".into(),
                 server_settings: BTreeMap::from([("fsync".into(), "off".into())]),
                 cycles: vec![Cycle {
                     rows_lost: 7,

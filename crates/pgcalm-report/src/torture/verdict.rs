@@ -57,7 +57,8 @@ impl Report {
             if !control.detected() {
                 let fs = control.cycles.first().map_or("", |cycle| &cycle.fs);
                 return Some(format!(
-                    "control ({fs}): no loss was detected with fsync=off in {} cycles, so the other cycles prove nothing",
+                    "control ({fs}, {}): no loss was detected in {} cycles, so the other cycles prove nothing",
+                    control.sabotage,
                     control.cycles.len()
                 ));
             }
@@ -123,7 +124,12 @@ mod tests {
         let mut report = report();
         report.controls[0].cycles[0].rows_lost = 0;
         report.controls[0].cycles[0].problems.clear();
-        assert!(report.failure().unwrap().starts_with("control (ext4)"));
+        assert!(
+            report
+                .failure()
+                .unwrap()
+                .starts_with("control (ext4, fsync=off)")
+        );
         report.controls[0].cycles.clear();
         assert!(report.failure().unwrap().starts_with("control"));
     }
