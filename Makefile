@@ -7,7 +7,7 @@ PG_CONFIG ?= /usr/lib/postgresql/15/bin/pg_config
 EXTENSION := extension/pg_calm
 PGCALM := target/release/pgcalm
 
-.PHONY: all deps build install demo test test-extension test-rust test-versions check-postgres fmt fmt-check lint bench clean
+.PHONY: all deps build install demo test test-extension test-rust test-versions check-postgres fmt fmt-check lint bench torture clean
 
 all: build
 
@@ -54,6 +54,10 @@ lint: fmt-check
 # The figures of docs/benchmarks.md; about an hour, wants the machine for itself
 bench: build
 	@bench/run
+
+# Crashes under load, docs/torture.md; CYCLES=N for another number than 200
+torture: build
+	@bench/torture
 
 clean:
 	cargo clean
