@@ -58,6 +58,11 @@ pub fn figures(recording: Recording) -> Run {
         latency_ms: transaction_log::latency(&transactions.all),
         device_write_ops_per_s: mean(&series.data_write_ops),
         device_write_mib_per_s: mean(&series.data_write_mib),
+        checkpoint_under_way_s: checkpoints
+            .running
+            .as_ref()
+            .map(|(start, _reason)| end as f64 - start)
+            .filter(|seconds| *seconds > 0.0),
         checkpoints: in_window(checkpoints, first, end),
         series,
         module_status,
@@ -274,5 +279,17 @@ mod tests {
             .map(|c| (c.start_s, c.end_s))
             .collect();
         assert_eq!(times, [(-2.0, 4.5)]);
+        assert_eq!(run.checkpoint_under_way_s, None);
+    }
+
+    #[test]
+    fn a_checkpoint_that_is_not_complete_is_told_unless_it_began_after_the_window() {
+        let under_way = |start: f64| {
+            let mut recording = recording(transactions(100.0, &[(100, 1)]), 10, Vec::new());
+            recording.checkpoints.running = Some((start, "time".into()));
+            figures(recording).checkpoint_under_way_s
+        };
+        assert_eq!(under_way(103.5), Some(6.5));
+        assert_eq!(under_way(110.5), None);
     }
 }

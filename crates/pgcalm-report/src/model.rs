@@ -82,6 +82,10 @@ pub struct Run {
     pub device_write_mib_per_s: f64,
     /// Checkpoints completed in the window, oldest first.
     pub checkpoints: Vec<Checkpoint>,
+    /// How long, in seconds, a checkpoint had been running that was not complete at the end of the window; absent if
+    /// there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint_under_way_s: Option<f64>,
     /// Per-second samples.
     pub series: Series,
     /// `pg_calm_status` at the end of the run; empty for contestants without the module.

@@ -57,6 +57,7 @@ pub fn lines(report: &Report) -> Vec<String> {
     if let Some(index) = stock {
         lines[..=index].rotate_right(1);
     }
+    lines.extend(ran.iter().filter_map(|contestant| under_way(contestant)));
     let reference = others().find(|contestant| contestant.name == REFERENCE);
     if let Some(share) = reference.and_then(|reference| share_of(subject, reference)) {
         lines.push(format!(
@@ -112,6 +113,20 @@ fn against(subject: &Contestant, rival: &Contestant) -> String {
         });
     }
     format!("{}: {}", name(subject), facts.join(", "))
+}
+
+/// A checkpoint that did not end within the run, the longest of all runs.
+fn under_way(contestant: &Contestant) -> Option<String> {
+    let seconds = contestant
+        .runs
+        .iter()
+        .filter_map(|run| run.checkpoint_under_way_s)
+        .max_by(f64::total_cmp)?;
+    Some(format!(
+        "{}: a checkpoint was still under way {} s after it began",
+        name(contestant),
+        short(seconds)
+    ))
 }
 
 fn alone(subject: &Contestant) -> String {
