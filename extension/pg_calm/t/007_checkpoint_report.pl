@@ -75,6 +75,7 @@ sub set
 	  or die 'timed out';
 	# the checkpointer takes it over when it wakes up, which this makes it do
 	$node->safe_psql('postgres', 'CHECKPOINT');
+	wait_for(sub { last_report()->{status} eq 'complete' }) or die 'timed out';
 	return;
 }
 
