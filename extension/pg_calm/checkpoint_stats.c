@@ -644,6 +644,18 @@ checkpoint_stats_sync_begins(void)
 
 static TimestampTz drain_began = 0;
 
+/*
+ * Whether the checkpoint under way is to be done as fast as possible, as far as
+ * is known: its flags are only in the log, so with log_checkpoints off one that
+ * was asked for by CHECKPOINT passes for any other.
+ */
+bool
+checkpoint_stats_is_immediate(void)
+{
+	return active() && (strstr(current.flags, "immediate") || strstr(current.flags, "shutdown") ||
+	                    strstr(current.flags, "end-of-recovery"));
+}
+
 void
 checkpoint_stats_drain_begin(void)
 {

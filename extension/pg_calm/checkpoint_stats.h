@@ -29,6 +29,7 @@ extern void checkpoint_stats_file_synced(int fd, uint64 microseconds);
 
 /* For drain.c, in the checkpointer */
 extern void checkpoint_stats_sync_begins(void);
+extern bool checkpoint_stats_is_immediate(void);
 extern void checkpoint_stats_drain_begin(void);
 extern void checkpoint_stats_drain_end(uint64 pages_left);
 

@@ -14,6 +14,7 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
+#include "postmaster/interrupt.h"
 #include "storage/fd.h"
 #include "utils/wait_event.h"
 
@@ -46,6 +47,16 @@
 #define CALM_NORETURN pg_noreturn
 #else
 #define CALM_NORETURN pg_attribute_noreturn()
+#endif
+
+/*
+ * Whether the checkpointer has been asked to shut down.  Since 18 it keeps
+ * that to itself (postmaster/checkpointer.c, ShutdownXLOGPending).
+ */
+#if PG_VERSION_NUM >= 180000
+#define CALM_CHECKPOINTER_SHUTDOWN_PENDING() false
+#else
+#define CALM_CHECKPOINTER_SHUTDOWN_PENDING() (ShutdownRequestPending != 0)
 #endif
 
 /*

@@ -251,18 +251,24 @@ calm_fsync(int fd)
 	uint32 event = *my_wait_event_info;
 	bool data_file =
 		event == WAIT_EVENT_DATA_FILE_SYNC || event == WAIT_EVENT_DATA_FILE_IMMEDIATE_SYNC;
+	int target = fd;
 	uint64 started;
 	uint64 microseconds;
 	int result;
 
 	checkpoint_stats_fsync_begins(event);
 	if (data_file && calm_page_map)
-		drain_before_fsync(fd,
-		                   event == WAIT_EVENT_DATA_FILE_SYNC && MyBackendType == B_CHECKPOINTER);
+	{
+		bool checkpoint = event == WAIT_EVENT_DATA_FILE_SYNC && MyBackendType == B_CHECKPOINTER;
+
+		if (checkpoint)
+			target = drain_before_sync_phase(fd);
+		drain_before_fsync(target, checkpoint);
+	}
 
 	errno = 0;
 	started = histogram_clock();
-	result = real_fsync(fd);
+	result = real_fsync(target);
 	microseconds = histogram_count(data_file ? HISTOGRAM_FSYNC : HISTOGRAM_FSYNC_OTHER, started);
 
 	/*
@@ -278,7 +284,14 @@ calm_fsync(int fd)
 			result = -1;
 		}
 	}
-	checkpoint_stats_fsync_ended(fd, event, result == 0, microseconds);
+	checkpoint_stats_fsync_ended(target, event, result == 0, microseconds);
+	if (target != fd)
+	{
+		int save_errno = errno;
+
+		(void) real_close(target);
+		errno = save_errno;
+	}
 	/* while it is clean: see folio_split.c */
 	if (result == 0 && event == WAIT_EVENT_WAL_INIT_SYNC && calm_mode == CALM_MODE_ON &&
 	    calm_split_folios)

@@ -17,6 +17,7 @@
 #include <math.h>
 
 #include "checkpoint_stats.h"
+#include "drain.h"
 #include "fmgr.h"
 #include "histogram.h"
 #include "io_hooks.h"
@@ -37,6 +38,8 @@ int calm_page_map_memory = 32 * 1024;
 int calm_flush_age = 0;
 int calm_unflushed_limit = 0;
 int calm_max_in_flight = 2 * 1024;
+int calm_drain_threshold = -1;
+int calm_drain_timeout = 30 * 1000;
 bool calm_bridge = true;
 bool calm_split_folios = true;
 int calm_prefetch = CALM_PREFETCH_AUTO;
@@ -126,6 +129,16 @@ define_settings(void)
 		"pg_calm.max_in_flight", "Most that the writeback worker has under writeback at a time.",
 		"It has less where the device's caps make that 20 ms of work.", &calm_max_in_flight,
 		2 * 1024, 256, 1024 * 1024, PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.drain_threshold",
+		"Number of unflushed pages at which a checkpoint goes on to its fsync calls.",
+		"-1 takes what the device writes in a tenth of a second.", &calm_drain_threshold, -1, -1,
+		INT_MAX, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.drain_timeout",
+		"Longest time that a checkpoint waits for pages to be flushed before its fsync calls.",
+		"0 does not wait. Immediate, shutdown and end-of-recovery checkpoints never do.",
+		&calm_drain_timeout, 30 * 1000, 0, 3600 * 1000, PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomBoolVariable(
 		"pg_calm.bridge",
 		"Whether clean pages between dirty ones are written along to save operations.", NULL,
@@ -196,11 +209,13 @@ start_shared_memory(void)
 		pg_atomic_init_u64(&shared->in_flight_pages, 0);
 		pg_atomic_init_u64(&shared->checkpoint_start, 0);
 		pg_atomic_init_u32(&shared->worker_pid, 0);
+		pg_atomic_init_u32(&shared->draining, 0);
 		SpinLockInit(&shared->lock);
 	}
 	map = ShmemInitStruct("pg_calm page map", page_map_size(budget), &found);
 	if (!found)
 		page_map_init(map, budget);
+	drain_shmem_startup();
 	histogram_start();
 	checkpoint_stats_start();
 	LWLockRelease(AddinShmemInitLock);
