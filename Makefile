@@ -7,7 +7,7 @@ PG_CONFIG ?= /usr/lib/postgresql/15/bin/pg_config
 EXTENSION := extension/pg_calm
 PGCALM := target/release/pgcalm
 
-.PHONY: all deps build install demo test test-extension test-rust fmt fmt-check lint bench clean
+.PHONY: all deps build install demo test test-extension test-rust test-versions check-postgres fmt fmt-check lint bench torture clean
 
 all: build
 
@@ -29,6 +29,14 @@ demo:
 test: deps build
 	@bench/test
 
+# With PostgreSQL 15, 17 and 18, or VERSIONS="17", in chroots of Debian that are kept; as root
+test-versions: deps build
+	@bench/test-versions $(VERSIONS)
+
+# PostgreSQL's own regression and isolation suites with the module at work; as root
+check-postgres: deps
+	@PG_CONFIG=$(PG_CONFIG) bench/check-postgres
+
 fmt:
 	cargo fmt
 	clang-format -i $(EXTENSION)/*.c $(EXTENSION)/*.h
@@ -46,6 +54,10 @@ lint: fmt-check
 # The figures of docs/benchmarks.md; about an hour, wants the machine for itself
 bench: build
 	@bench/run
+
+# Crashes under load, docs/torture.md; CYCLES=N for another number than 200
+torture: build
+	@bench/torture
 
 clean:
 	cargo clean

@@ -54,6 +54,8 @@
 #define EXTENTS_PER_CALL 128
 
 static bool kernel_cannot = false;
+static long refused_type = 0;   /* of the filesystem that was refused last */
+static uint64 refused_when = 0; /* and when */
 
 static uint32 next_block(const PageMapBits *bits, uint32 from);
 static bool written_blocks(int fd, off_t offset, size_t length, PageMapBits *written);
@@ -81,16 +83,16 @@ bridge_refusal(void)
 bool
 bridge_possible(int fd, const char *path)
 {
-	static long last_refused = 0;
 	struct statfs fs;
 
 	if (fstatfs(fd, &fs) != 0)
 		return false;
 	if (fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == XFS_SUPER_MAGIC)
 		return true;
-	if (last_refused != (long) fs.f_type)
+	refused_when = page_map_now_ms();
+	if (refused_type != (long) fs.f_type)
 	{
-		last_refused = (long) fs.f_type;
+		refused_type = (long) fs.f_type;
 		ereport(
 			LOG,
 			(errmsg(
@@ -99,6 +101,18 @@ bridge_possible(int fd, const char *path)
 		     errdetail("Dirty pages are still tracked and flushed, but not merged across gaps.")));
 	}
 	return false;
+}
+
+/*
+ * Type (statfs(2)) of a filesystem on which this process refused to bridge a
+ * file in the last minute, or 0.
+ */
+unsigned long
+bridge_refused_filesystem(void)
+{
+	if (refused_when == 0 || page_map_now_ms() - refused_when > 60000)
+		return 0;
+	return (unsigned long) refused_type;
 }
 
 /* First set bit at or after a block; PAGE_MAP_REGION_BLOCKS if there is none */

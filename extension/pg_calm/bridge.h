@@ -34,6 +34,7 @@ typedef struct BridgeGaps
 
 extern const char *bridge_refusal(void);
 extern bool bridge_possible(int fd, const char *path);
+extern unsigned long bridge_refused_filesystem(void);
 extern void bridge_count_gaps(const PageMapBits *dirty, BridgeGaps *gaps);
 extern int
 bridge_plan(const PageMapBits *dirty, const PageMapBits *allowed, uint32 max_gap, BridgeRun *runs);

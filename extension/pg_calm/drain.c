@@ -252,8 +252,10 @@ drain_before_fsync(int fd, bool checkpoint)
 	for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
 	{
 		uint32 slot = pg_atomic_read_u32(&file->region[number]);
+		bool whole = (pg_atomic_read_u64(&file->whole[number / 64]) >> (number % 64)) & 1;
 
-		if (slot != 0 && page_map_region_count(page_map_region(calm_page_map, slot - 1)) > 0)
+		if (whole ||
+		    (slot != 0 && page_map_region_count(page_map_region(calm_page_map, slot - 1)) > 0))
 			(void) flush_region_before_fsync(fd, file_index, number);
 	}
 }

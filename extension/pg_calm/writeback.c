@@ -142,6 +142,10 @@ publish_degraded(void)
 	}
 	else if (refusal)
 		snprintf(reason, sizeof(reason), "gaps are not bridged: %s", refusal);
+	else if (bridge_refused_filesystem() != 0)
+		snprintf(reason, sizeof(reason),
+		         "gaps are not bridged in files on a filesystem of type 0x%lX, see the server log",
+		         bridge_refused_filesystem());
 	else if (full_files != last_full_files || full_regions != last_full_regions)
 		full_until = now + FULL_SHOWN_MS;
 	if (reason[0] == '\0' && now < full_until)

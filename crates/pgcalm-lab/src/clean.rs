@@ -6,6 +6,8 @@ use std::path::Path;
 use anyhow::Context;
 use pgcalm_host::HostRoot;
 
+use crate::DEFAULT_DIR;
+use crate::DEFAULT_TORTURE_DIR;
 use crate::LabError;
 use crate::lab_dir::LabDir;
 
@@ -33,18 +35,45 @@ pub fn clean(dir: &Path, templates: bool) -> anyhow::Result<Cleaned> {
         .into());
     }
     let root = HostRoot::default();
-    let lab = LabDir::open(&root, dir)?;
-    let changes = lab.journal(root)?.undo_all()?;
+    let mut cleaned = Cleaned {
+        changes: 0,
+        templates_left: false,
+    };
+    let only_torture = LabDir::has_torture(dir) && !LabDir::has_contest(dir);
+    if LabDir::has_torture(dir) {
+        clean_lab(LabDir::open_torture(dir)?, &root, templates, &mut cleaned)?;
+    }
+    if !only_torture {
+        clean_lab(LabDir::open(&root, dir)?, &root, templates, &mut cleaned)?;
+    }
+    Ok(cleaned)
+}
+
+/// The same for the directories where the lab works unless told otherwise.
+pub fn clean_all(templates: bool) -> anyhow::Result<Cleaned> {
+    // Neither keeps the other from being cleaned.
+    let first = clean(Path::new(DEFAULT_DIR), templates);
+    let second = clean(Path::new(DEFAULT_TORTURE_DIR), templates);
+    let (first, second) = (first?, second?);
+    Ok(Cleaned {
+        changes: first.changes + second.changes,
+        templates_left: first.templates_left || second.templates_left,
+    })
+}
+
+fn clean_lab(
+    lab: LabDir,
+    root: &HostRoot,
+    templates: bool,
+    cleaned: &mut Cleaned,
+) -> anyhow::Result<()> {
+    cleaned.changes += lab.journal(root.clone())?.undo_all()?;
     remove(&lab.kept())?;
     if templates {
         remove(&lab.templates())?;
     }
-    let templates_left = lab.templates().exists();
-    lab.remove_if_empty()?;
-    Ok(Cleaned {
-        changes,
-        templates_left,
-    })
+    cleaned.templates_left |= lab.templates().exists();
+    lab.remove_if_empty()
 }
 
 fn remove(path: &Path) -> anyhow::Result<()> {

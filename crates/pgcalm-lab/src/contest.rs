@@ -5,7 +5,6 @@ mod options;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::chown;
 use std::time::Duration;
 use std::time::Instant;
 use std::time::SystemTime;
@@ -13,8 +12,6 @@ use std::time::SystemTime;
 use anyhow::Context;
 use anyhow::bail;
 use pgcalm_host::HostRoot;
-use pgcalm_host::meminfo::MemInfo;
-use pgcalm_host::vm_sysctl;
 use pgcalm_report::model;
 use serde_json::Value;
 
@@ -25,11 +22,10 @@ use crate::contestant;
 use crate::contestant::Contestant;
 use crate::device::Device;
 use crate::filesystem::FileSystem;
+use crate::host_facts;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
-use crate::journal::Change;
 use crate::journal::Journal;
-use crate::journal::Undo;
 use crate::lab_dir::LabDir;
 use crate::load::LOG_PREFIX;
 use crate::load::Load;
@@ -37,6 +33,7 @@ use crate::load::Work;
 use crate::measure;
 use crate::measure::Recording;
 use crate::progress::Progress;
+use crate::run_dir::RunDir;
 use crate::sampler::Sampler;
 use crate::server;
 use crate::server::Places;
@@ -111,7 +108,7 @@ pub fn run(
     )?;
     let mut report = model::Report {
         scenario: scenario.to_string(),
-        host: host(&root, &installation, started_at, &capper)?,
+        host: host_facts::collect(&root, &installation, started_at, capper.mechanism())?,
         settings: options.named(),
         contestants: options
             .contestants
@@ -400,56 +397,4 @@ fn with_last_words(error: anyhow::Error, log: &str) -> anyhow::Error {
     } else {
         error
     }
-}
-
-/// A new, empty directory for sockets and logs, owned by the servers' user, where clients work.
-struct RunDir {
-    // Clients end before their directory goes.
-    _clients: Undo,
-    _directory: Undo,
-}
-
-impl RunDir {
-    fn create(
-        lab: &LabDir,
-        journal: &Journal,
-        installation: &Installation,
-    ) -> anyhow::Result<Self> {
-        let path = lab.run();
-        let directory = journal.note(Change::Directory { path: path.clone() })?;
-        let clients = journal.note(installation.processes_in(&path))?;
-        if path.exists() {
-            fs::remove_dir_all(&path)?;
-        }
-        fs::create_dir(&path).with_context(|| format!("create {}", path.display()))?;
-        chown(&path, Some(installation.uid), Some(installation.gid))?;
-        Ok(Self {
-            _clients: clients,
-            _directory: directory,
-        })
-    }
-}
-
-fn host(
-    root: &HostRoot,
-    installation: &Installation,
-    started_at: String,
-    capper: &Capper,
-) -> anyhow::Result<model::Host> {
-    Ok(model::Host {
-        kernel: rustix::system::uname()
-            .release()
-            .to_string_lossy()
-            .into_owned(),
-        cpus: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
-        memory_mib: MemInfo::read(root)?.total_kib >> 10,
-        postgres: installation.version.clone(),
-        pgcalm: env!("CARGO_PKG_VERSION").to_string(),
-        started_at,
-        sysctls: vm_sysctl::read_all(root)?
-            .into_iter()
-            .map(|(name, value)| (format!("vm.{name}"), value))
-            .collect(),
-        cap_mechanism: capper.mechanism().to_string(),
-    })
 }

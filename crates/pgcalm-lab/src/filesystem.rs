@@ -1,9 +1,19 @@
 use std::ffi::CStr;
 use std::fs;
+use std::fs::File;
 use std::path::Path;
 use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
 
 use anyhow::Context;
+use rustix::fs::Mode;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use rustix::ioctl::Opcode;
+use rustix::ioctl::Setter;
+use rustix::ioctl::opcode;
 use rustix::mount::MountFlags;
 
 use crate::device::Device;
@@ -13,6 +23,15 @@ use crate::journal::Journal;
 use crate::journal::Undo;
 use crate::options::FsType;
 use crate::tool;
+
+/// How long another mount namespace may hold a file system.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// `XFS_IOC_GOINGDOWN`, which ext4 has by the same number as `EXT4_IOC_SHUTDOWN`.
+const GOING_DOWN: Opcode = opcode::read::<u32>(b'X', 125);
+
+/// `XFS_FSOP_GOING_FLAGS_NOLOGFLUSH`, `EXT4_GOING_FLAGS_NOLOGFLUSH`.
+const NO_LOG_FLUSH: u32 = 2;
 
 /// A mounted file system on a device of the lab.
 #[derive(Debug)]
@@ -70,7 +89,43 @@ impl FileSystem {
         if let Some(mount) = self.mount.take() {
             mount.now()?;
         }
+        self.wait_until_released()?;
         self.mount()
+    }
+
+    /// Waits until the kernel has let go of the file system. A mount namespace that another process has made meanwhile
+    /// holds a mount of its own, and mounting would then only bring back the same file system with its page cache.
+    fn wait_until_released(&self) -> anyhow::Result<()> {
+        let end = Instant::now() + RELEASE_TIMEOUT;
+        loop {
+            match rustix::fs::open(
+                self.node.as_str(),
+                OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC,
+                Mode::empty(),
+            ) {
+                Ok(_) => return Ok(()),
+                Err(Errno::BUSY) if Instant::now() < end => {
+                    thread::sleep(Duration::from_millis(10));
+                }
+                Err(error) => {
+                    return Err(error).with_context(|| {
+                        format!(
+                            "open {} after its file system was unmounted; if it is busy, another mount namespace has it",
+                            self.node
+                        )
+                    });
+                }
+            }
+        }
+    }
+
+    /// Shuts it down at once: nothing more reaches the device, neither dirty pages nor the part of the log that is only
+    /// in memory. What is on the device is what a power cut would leave; [`remount`](Self::remount) finds it.
+    pub fn shut_down(&self) -> anyhow::Result<()> {
+        let directory = File::open(&self.target)?;
+        // SAFETY: GOING_DOWN reads one u32 through the pointer that Setter passes, on ext4 as on XFS.
+        unsafe { rustix::ioctl::ioctl(&directory, Setter::<GOING_DOWN, u32>::new(NO_LOG_FLUSH)) }
+            .with_context(|| format!("shut down the file system at {}", self.target.display()))
     }
 
     /// Where it is mounted.

@@ -16,17 +16,41 @@ use crate::journal::Journal;
 /// Where the lab works unless told otherwise.
 pub const DEFAULT_DIR: &str = "/var/lib/pgcalm-lab";
 
-/// A Unix socket's path has room for 107 bytes; the rest is for `/pgcalm-run/.s.PGSQL.5432`.
-const LONGEST_DIR: usize = 107 - 25;
+/// Where crash cycles work unless told otherwise.
+pub const DEFAULT_TORTURE_DIR: &str = "/var/lib/pgcalm-torture";
+
+/// A Unix socket's path has room for 107 bytes; the rest is for `/pgcalm-torture-run/.s.PGSQL.5432`.
+const LONGEST_DIR: usize = 107 - 33;
 
 /// One lab per host, whatever directory it works in: the sysctls are the host's, two labs would take each other's for
 /// the former values, and neither would measure anything of worth.
 const LOCK: &str = "run/pgcalm-lab.lock";
 
+/// Crash cycles measure nothing and leave the sysctls alone, so they need the directory for themselves and not the host.
+const TORTURE_LOCK: &str = "pgcalm-torture.lock";
+
+/// What a directory is used for. The names in it differ, so that both uses of one directory don't meet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Contest,
+    Torture,
+}
+
+impl Use {
+    /// What the names of its files begin with.
+    fn prefix(self) -> &'static str {
+        match self {
+            Self::Contest => "pgcalm",
+            Self::Torture => "pgcalm-torture",
+        }
+    }
+}
+
 /// The directory of the lab. All names in it are fixed, so that nothing else in it is ever touched.
 #[derive(Debug)]
 pub struct LabDir {
     path: PathBuf,
+    used_for: Use,
     /// Holds the flock; closing the file, or the end of the process in whatever way, gives it up.
     _lock: File,
 }
@@ -34,30 +58,45 @@ pub struct LabDir {
 impl LabDir {
     /// Creates the directory if needed; from now on this process is the only lab on the host.
     pub fn open(root: &HostRoot, path: &Path) -> anyhow::Result<Self> {
-        let path = &std::path::absolute(path).context("resolve --dir")?;
-        // Before anything is created there.
-        if let Some(closed) = closed_to_others(path) {
-            return Err(LabError::Usage(format!(
-                "--dir {}: user postgres cannot enter {}; use a directory such as {DEFAULT_DIR}",
-                path.display(),
-                closed.display()
-            ))
-            .into());
-        }
-        let lock = lock(root)?;
-        fs::create_dir_all(path).with_context(|| format!("create --dir {}", path.display()))?;
-        // As /proc shows it, or what is found there can't be compared.
-        let path = path
-            .canonicalize()
-            .with_context(|| format!("resolve --dir {}", path.display()))?;
-        if path.as_os_str().len() > LONGEST_DIR {
-            return Err(LabError::Usage(format!(
-                "--dir {}: too long for a Unix socket in it; use at most {LONGEST_DIR} bytes",
+        let path = usable(path)?;
+        let lock = lock(
+            &root.path(LOCK),
+            "another pgcalm lab is at work on this host: wait for it, two would spoil each other's measurements",
+        )?;
+        Ok(Self {
+            path: create(&path)?,
+            used_for: Use::Contest,
+            _lock: lock,
+        })
+    }
+
+    /// Creates the directory if needed; from now on this process is the only one that runs crash cycles in it.
+    pub fn open_torture(path: &Path) -> anyhow::Result<Self> {
+        let path = create(&usable(path)?)?;
+        let lock = lock(
+            &path.join(TORTURE_LOCK),
+            &format!(
+                "crash cycles are under way in {}: wait for them, or name another --dir",
                 path.display()
-            ))
-            .into());
-        }
-        Ok(Self { path, _lock: lock })
+            ),
+        )?;
+        Ok(Self {
+            path,
+            used_for: Use::Torture,
+            _lock: lock,
+        })
+    }
+
+    /// Whether crash cycles have ever run in `path` without `lab clean` after them.
+    pub fn has_torture(path: &Path) -> bool {
+        path.join(TORTURE_LOCK).exists()
+    }
+
+    /// Whether `path` holds anything of a contest.
+    pub fn has_contest(path: &Path) -> bool {
+        ["pgcalm-lab.json", "pgcalm-kept", "pgcalm-templates"]
+            .iter()
+            .any(|name| path.join(name).exists())
     }
 
     /// The directory itself.
@@ -67,36 +106,49 @@ impl LabDir {
 
     /// Opens the journal of changes.
     pub fn journal(&self, root: HostRoot) -> anyhow::Result<Journal> {
-        Journal::open(root, &self.path.join("pgcalm-lab.json"))
+        let name = match self.used_for {
+            Use::Contest => "pgcalm-lab.json",
+            Use::Torture => "pgcalm-torture.json",
+        };
+        Journal::open(root, &self.path.join(name))
     }
 
-    /// The file of the device for `role`: `data` or `wal`.
+    fn named(&self, rest: &str) -> PathBuf {
+        self.path.join(format!("{}-{rest}", self.used_for.prefix()))
+    }
+
+    /// The file of the device for `role`, e.g. `data` or `wal`.
     pub fn image(&self, role: &str) -> PathBuf {
-        self.path.join(format!("pgcalm-{role}.img"))
+        self.named(&format!("{role}.img"))
     }
 
     /// Where the device for `role` is mounted.
     pub fn mountpoint(&self, role: &str) -> PathBuf {
-        self.path.join(format!("pgcalm-{role}"))
+        self.named(role)
     }
 
     /// Sockets, server logs and transaction logs of the run at hand.
     pub fn run(&self) -> PathBuf {
-        self.path.join("pgcalm-run")
+        self.named("run")
     }
 
     /// What `--keep` leaves of all runs.
     pub fn kept(&self) -> PathBuf {
-        self.path.join("pgcalm-kept")
+        self.named("kept")
     }
 
     /// Loaded clusters, to be copied for each run.
     pub fn templates(&self) -> PathBuf {
-        self.path.join("pgcalm-templates")
+        self.named("templates")
     }
 
     /// Removes the directory if nothing is left in it.
     pub fn remove_if_empty(self) -> anyhow::Result<()> {
+        if self.used_for == Use::Torture {
+            // Still locked: whoever waits for it finds that the file is no more, or makes a new one.
+            fs::remove_file(self.path.join(TORTURE_LOCK))
+                .with_context(|| format!("remove {TORTURE_LOCK}"))?;
+        }
         match fs::remove_dir(&self.path) {
             Err(error) if error.kind() != io::ErrorKind::DirectoryNotEmpty => {
                 Err(error).with_context(|| format!("remove {}", self.path.display()))
@@ -106,16 +158,41 @@ impl LabDir {
     }
 }
 
-fn lock(root: &HostRoot) -> anyhow::Result<File> {
-    let path = root.path(LOCK);
-    let file = File::create(&path).with_context(|| format!("create {}", path.display()))?;
+/// The absolute path, if servers can work there.
+fn usable(path: &Path) -> anyhow::Result<PathBuf> {
+    let path = std::path::absolute(path).context("resolve --dir")?;
+    if let Some(closed) = closed_to_others(&path) {
+        return Err(LabError::Usage(format!(
+            "--dir {}: user postgres cannot enter {}; use a directory such as {DEFAULT_DIR}",
+            path.display(),
+            closed.display()
+        ))
+        .into());
+    }
+    Ok(path)
+}
+
+/// Creates the directory and returns its path as /proc shows it, or what is found there can't be compared.
+fn create(path: &Path) -> anyhow::Result<PathBuf> {
+    fs::create_dir_all(path).with_context(|| format!("create --dir {}", path.display()))?;
+    let path = path
+        .canonicalize()
+        .with_context(|| format!("resolve --dir {}", path.display()))?;
+    if path.as_os_str().len() > LONGEST_DIR {
+        return Err(LabError::Usage(format!(
+            "--dir {}: too long for a Unix socket in it; use at most {LONGEST_DIR} bytes",
+            path.display()
+        ))
+        .into());
+    }
+    Ok(path)
+}
+
+fn lock(path: &Path, busy: &str) -> anyhow::Result<File> {
+    let file = File::create(path).with_context(|| format!("create {}", path.display()))?;
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(file),
-        Err(Errno::WOULDBLOCK) => Err(LabError::Host(
-            "another pgcalm lab is at work on this host: wait for it, two would spoil each other's measurements"
-                .to_string(),
-        )
-        .into()),
+        Err(Errno::WOULDBLOCK) => Err(LabError::Host(busy.to_string()).into()),
         Err(error) => Err(error).with_context(|| format!("lock {}", path.display())),
     }
 }
@@ -164,5 +241,20 @@ mod tests {
         first.remove_if_empty().unwrap();
         assert!(!one.exists());
         assert!(LabDir::open(&root, &one).is_ok());
+    }
+
+    #[test]
+    fn crash_cycles_lock_their_directory_and_not_the_host() {
+        let (dir, root) = host(0o755);
+        let one = dir.path().join("one");
+        let lab = LabDir::open(&root, &one).unwrap();
+        let first = LabDir::open_torture(&one).unwrap();
+        assert!(LabDir::open_torture(&one).is_err());
+        assert!(LabDir::open_torture(&dir.path().join("two")).is_ok());
+        assert_ne!(lab.run(), first.run());
+        assert!(LabDir::has_torture(&one));
+        first.remove_if_empty().unwrap();
+        assert!(!one.exists());
+        assert!(!LabDir::has_torture(&one));
     }
 }

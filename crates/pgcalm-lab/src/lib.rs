@@ -3,14 +3,18 @@
 //! Everything that changes the host is written to a [`journal`] before it is done and undone from there, by a guard
 //! when the run ends in whatever way, or by [`clean`](clean::clean) after a `kill -9`.
 
+mod crash;
 mod error;
 mod filesystem;
+mod host_facts;
 mod lab_dir;
 mod load;
 mod measure;
+mod mount_namespace;
 mod progress;
 mod quantity;
 mod restore;
+mod run_dir;
 mod sampler;
 mod server;
 mod server_log;
@@ -30,9 +34,11 @@ pub mod interrupt;
 pub mod journal;
 pub mod options;
 pub mod scenarios;
+pub mod torture;
 
 pub use error::LabError;
 pub use lab_dir::DEFAULT_DIR;
+pub use lab_dir::DEFAULT_TORTURE_DIR;
 pub use quantity::Limit;
 pub use quantity::Seconds;
 pub use quantity::Size;

@@ -11,9 +11,12 @@ use std::time::Instant;
 
 use anyhow::Context;
 use anyhow::bail;
+use pgcalm_host::HostRoot;
 use rustix::process::Pid;
 use rustix::process::Signal;
 
+use crate::crash;
+use crate::crash::SharedMemory;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
 use crate::journal::Journal;
@@ -53,6 +56,16 @@ impl Server {
         interrupt: &Interrupt,
     ) -> anyhow::Result<Self> {
         write_settings(&places, settings)?;
+        Self::restart(journal, installation, places, interrupt)
+    }
+
+    /// Starts a server again that has been started here before, with the settings of that time.
+    pub fn restart(
+        journal: &Journal,
+        installation: &Installation,
+        places: Places,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<Self> {
         let undo = journal.note(installation.processes_in(&places.data))?;
         let log = File::create(&places.log)
             .with_context(|| format!("create {}", places.log.display()))?;
@@ -121,6 +134,18 @@ impl Server {
             }
             interrupt.sleep(Duration::from_millis(50))?;
         }
+    }
+
+    /// Whether its postmaster has ended by itself.
+    pub fn has_ended(&mut self) -> anyhow::Result<bool> {
+        Ok(self.child.try_wait()?.is_some())
+    }
+
+    /// Crashes it: SIGKILL to all its processes. Returns once they are gone, with the shared memory that stays.
+    pub fn kill(mut self, root: &HostRoot) -> anyhow::Result<SharedMemory> {
+        let memory = crash::kill_family(root, self.pid())?;
+        self.child.wait()?;
+        Ok(memory)
     }
 
     /// Ends it at once; its data is not needed any more.

@@ -239,7 +239,7 @@ pub fn create_private_dir(path: &Path, installation: &Installation) -> anyhow::R
 }
 
 /// Copies directory `from` to `to`; its `pg_wal` goes to `wal` if given, with a link in its place.
-fn copy_tree(
+pub fn copy_tree(
     from: &Path,
     to: &Path,
     wal: Option<&Path>,

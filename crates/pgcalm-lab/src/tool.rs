@@ -16,10 +16,11 @@ use crate::LabError;
 use crate::interrupt::Interrupt;
 
 /// Programs that may be absent, and the Debian package that brings them.
-const PACKAGES: [(&str, &str); 3] = [
+const PACKAGES: [(&str, &str); 4] = [
     ("losetup", "mount"),
     ("mkfs.ext4", "e2fsprogs"),
     ("mkfs.xfs", "xfsprogs"),
+    ("strace", "strace"),
 ];
 
 /// A command for `program` that shares neither terminal nor environment settings of PostgreSQL with us.
@@ -73,7 +74,7 @@ fn finish(command: &Command, mut child: Child, interrupt: &Interrupt) -> anyhow:
         bail!(
             "{} failed ({status}): {}",
             name(command),
-            last_line(&stderr)
+            complaint(&stdout, &stderr)
         );
     }
     Ok(stdout)
@@ -90,6 +91,22 @@ pub fn wait(child: &mut Child, interrupt: &Interrupt) -> anyhow::Result<ExitStat
             child.wait()?;
             return Err(interrupted.into());
         }
+    }
+}
+
+/// What a program that failed has said. pg_amcheck prints what it finds, the place and then what is wrong there, and
+/// has no other message.
+fn complaint(stdout: &str, stderr: &str) -> String {
+    let mut printed = stdout
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty());
+    match printed.next() {
+        Some(first) if stderr.trim().is_empty() => [first, printed.next().unwrap_or_default()]
+            .join(" ")
+            .trim_end()
+            .to_string(),
+        _ => last_line(stderr).to_string(),
     }
 }
 
@@ -135,6 +152,16 @@ mod tests {
         let text = error.to_string();
         assert!(text.starts_with("ls failed (exit status: 2)"), "{text}");
         assert!(text.contains("No such file"), "{text}");
+    }
+
+    #[test]
+    fn what_a_program_only_prints_is_its_message() {
+        assert_eq!(
+            complaint("index a:\n    ERROR: b\n    HINT: c\n", "\n"),
+            "index a: ERROR: b"
+        );
+        assert_eq!(complaint("a\n", "b\nc\n"), "c");
+        assert_eq!(complaint("", ""), "no message");
     }
 
     #[test]

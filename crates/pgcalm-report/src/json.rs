@@ -1,8 +1,11 @@
 //! The document that `pgcalm lab run --json` writes, and reading it back.
 
 use serde::Deserialize;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
-use crate::model::Report;
+use crate::model;
+use crate::torture;
 
 /// A document is not a report, or a report cannot become a document.
 #[derive(Debug, thiserror::Error)]
@@ -26,25 +29,54 @@ pub enum JsonError {
     },
 }
 
+/// A document of any scenario.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Document {
+    /// Contestants under load.
+    Contest(Box<model::Report>),
+    /// Crash cycles.
+    Torture(Box<torture::Report>),
+}
+
 /// The report as a document, ending in a newline.
 ///
-/// What it returns can be read by [`from_json`]: serde_json would silently turn NaN into null, so a number that is not
+/// What it returns can be read by [`read`]: serde_json would silently turn NaN into null, so a number that is not
 /// finite is an error here. It is a mistake of whoever measured.
-pub fn to_json_pretty(report: &Report) -> Result<String, JsonError> {
+pub fn to_json_pretty<T: Serialize + DeserializeOwned + PartialEq>(
+    report: &T,
+) -> Result<String, JsonError> {
     let mut document = serde_json::to_string_pretty(report).map_err(JsonError::Syntax)?;
     document.push('\n');
-    match from_json(&document) {
+    match parse::<T>(&document) {
         Ok(_) => Ok(document),
         Err(JsonError::Field { path, .. }) => Err(JsonError::NotFinite { path }),
         Err(error) => Err(error),
     }
 }
 
-/// Reads a document; unknown fields are skipped, so that a later version's document can be read.
-pub fn from_json(document: &str) -> Result<Report, JsonError> {
+/// Reads a contest's document; unknown fields are skipped, so that a later version's document can be read.
+pub fn from_json(document: &str) -> Result<model::Report, JsonError> {
+    parse(document)
+}
+
+/// Reads a document of whatever scenario, likewise.
+pub fn read(document: &str) -> Result<Document, JsonError> {
+    /// What all documents have.
+    #[derive(Deserialize)]
+    struct Any {
+        scenario: String,
+    }
+    if parse::<Any>(document).is_ok_and(|any| any.scenario == torture::SCENARIO) {
+        parse(document).map(|report| Document::Torture(Box::new(report)))
+    } else {
+        parse(document).map(|report| Document::Contest(Box::new(report)))
+    }
+}
+
+fn parse<T: DeserializeOwned>(document: &str) -> Result<T, JsonError> {
     let mut deserializer = serde_json::Deserializer::from_str(document);
     let mut track = serde_path_to_error::Track::new();
-    let report = Report::deserialize(serde_path_to_error::Deserializer::new(
+    let report = T::deserialize(serde_path_to_error::Deserializer::new(
         &mut deserializer,
         &mut track,
     ))

@@ -12,10 +12,13 @@ mod number;
 pub mod reading;
 mod settings;
 pub mod text;
+pub mod torture;
 
 #[cfg(test)]
 mod schema;
 
+pub use json::Document;
 pub use json::JsonError;
 pub use json::from_json;
+pub use json::read;
 pub use json::to_json_pretty;

@@ -5,6 +5,7 @@
 
 use serde_json::Value;
 
+use crate::model::Host;
 use crate::model::Report;
 use crate::number::short;
 use crate::number::trimmed;
@@ -66,8 +67,7 @@ pub(crate) fn conditions(report: &Report) -> Vec<String> {
 }
 
 /// The machine, one phrase each.
-pub(crate) fn host(report: &Report) -> Vec<String> {
-    let host = &report.host;
+pub(crate) fn host(host: &Host) -> Vec<String> {
     let mut phrases = vec![
         host.postgres.clone(),
         format!("Linux {}", host.kernel),

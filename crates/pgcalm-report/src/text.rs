@@ -31,7 +31,7 @@ pub fn render(report: &Report) -> String {
     let heading = format!("{}, {}", report.scenario, report.host.started_at);
     paragraph(&mut out, &heading);
     paragraph(&mut out, &settings::conditions(report).join("; "));
-    paragraph(&mut out, &settings::host(report).join("; "));
+    paragraph(&mut out, &settings::host(&report.host).join("; "));
     out.push('\n');
     if !report.contestants.is_empty() {
         for line in table(report).lines() {
@@ -106,7 +106,8 @@ fn figure(metric: &Metric, contestant: &Contestant) -> String {
     }
 }
 
-fn paragraph(out: &mut String, text: &str) {
+/// Appends wrapped text.
+pub(crate) fn paragraph(out: &mut String, text: &str) {
     for line in textwrap::wrap(&printable(text), usize::from(WIDTH)) {
         out.push_str(line.trim_end());
         out.push('\n');

@@ -1,14 +1,20 @@
+use anyhow::bail;
 use pgcalm_lab::clean;
 use pgcalm_lab::contest;
 use pgcalm_lab::contest::Options;
 use pgcalm_lab::contestant::CONTESTANTS;
 use pgcalm_lab::interrupt::Interrupt;
+use pgcalm_lab::scenarios;
 use pgcalm_lab::scenarios::SCENARIOS;
 use pgcalm_lab::scenarios::checkpoint;
+use pgcalm_lab::torture;
 
 use crate::args::CheckpointArgs;
 use crate::args::CleanArgs;
+use crate::args::CrashArg;
 use crate::args::ScenarioArgs;
+use crate::args::TortureArgs;
+use crate::args::TortureFsArg;
 use crate::output;
 
 /// Scenarios and contestants.
@@ -32,13 +38,19 @@ pub fn list() -> anyhow::Result<()> {
 
 /// Runs a scenario, shows the table and writes the files asked for.
 pub fn run(scenario: ScenarioArgs) -> anyhow::Result<()> {
-    let ScenarioArgs::Checkpoint(args) = scenario;
+    match scenario {
+        ScenarioArgs::Checkpoint(args) => run_checkpoint(*args),
+        ScenarioArgs::Torture(args) => run_torture(*args),
+    }
+}
+
+fn run_checkpoint(args: CheckpointArgs) -> anyhow::Result<()> {
     let interrupt = Interrupt::install()?;
     output::check_writable("--json", args.json.as_deref())?;
     output::check_writable("--html", args.html.as_deref())?;
     let json = args.json.clone();
     let html = args.html.clone();
-    let report = contest::run(checkpoint::SCENARIO.name, &options(*args), &interrupt)?;
+    let report = contest::run(checkpoint::SCENARIO.name, &options(args), &interrupt)?;
     output::print(&pgcalm_report::text::render(&report))?;
     if let Some(file) = json {
         output::write(&file, &pgcalm_report::to_json_pretty(&report)?)?;
@@ -51,9 +63,28 @@ pub fn run(scenario: ScenarioArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+fn run_torture(args: TortureArgs) -> anyhow::Result<()> {
+    let interrupt = Interrupt::install()?;
+    output::check_writable("--json", args.json.as_deref())?;
+    let json = args.json.clone();
+    let report = torture::run(&torture_options(args), &interrupt)?;
+    output::print(&pgcalm_report::torture::text::render(&report))?;
+    if let Some(file) = json {
+        output::write(&file, &pgcalm_report::to_json_pretty(&report)?)?;
+        output::say(&format!("JSON: {}", file.display()));
+    }
+    match report.failure() {
+        Some(failure) => bail!("torture: {failure}"),
+        None => Ok(()),
+    }
+}
+
 /// Removes what a killed run has left.
 pub fn clean(args: &CleanArgs) -> anyhow::Result<()> {
-    let cleaned = clean::clean(&args.dir, args.templates)?;
+    let cleaned = match &args.dir {
+        Some(dir) => clean::clean(dir, args.templates)?,
+        None => clean::clean_all(args.templates)?,
+    };
     let mut text = match cleaned.changes {
         0 => "nothing was left".to_string(),
         1 => "1 leftover removed".to_string(),
@@ -64,6 +95,26 @@ pub fn clean(args: &CleanArgs) -> anyhow::Result<()> {
     }
     text.push('\n');
     output::print(&text)
+}
+
+fn torture_options(args: TortureArgs) -> torture::Options {
+    let preset = scenarios::torture::full();
+    torture::Options {
+        dir: args.dir,
+        pg_bindir: args.pg_bindir,
+        module_dir: args.module_dir,
+        cycles: args.cycles.unwrap_or(preset.cycles),
+        fs: args.fs.map_or(preset.fs, TortureFsArg::list),
+        crash: args.crash.map_or(preset.crash, CrashArg::list),
+        rows: args.rows.unwrap_or(preset.rows),
+        clients: args.clients.unwrap_or(preset.clients),
+        iops: args.iops.unwrap_or(preset.iops),
+        size: args.size.unwrap_or(preset.size),
+        set: args.set,
+        seed: args.seed.unwrap_or(preset.seed),
+        control: args.control,
+        keep: args.keep,
+    }
 }
 
 fn options(args: CheckpointArgs) -> Options {

@@ -1,4 +1,5 @@
 use pgcalm_lab::LabError;
+use pgcalm_report::Document;
 
 use crate::args::ReportArgs;
 use crate::output;
@@ -11,17 +12,29 @@ pub fn render(args: &ReportArgs) -> anyhow::Result<()> {
             args.file.display()
         ))
     })?;
-    let report = pgcalm_report::from_json(&text).map_err(|error| {
+    let document = pgcalm_report::read(&text).map_err(|error| {
         LabError::Usage(format!(
             "{}: {error}; name a file that pgcalm lab run --json wrote",
             args.file.display()
         ))
     })?;
-    if let Some(html) = &args.html {
-        output::write(html, &pgcalm_report::html::render(&report))
-    } else if let Some(svg) = &args.svg {
-        output::write(svg, &pgcalm_report::chart::svg_tps(&report))
-    } else {
-        output::print(&pgcalm_report::text::render(&report))
+    match document {
+        Document::Contest(report) => {
+            if let Some(html) = &args.html {
+                output::write(html, &pgcalm_report::html::render(&report))
+            } else if let Some(svg) = &args.svg {
+                output::write(svg, &pgcalm_report::chart::svg_tps(&report))
+            } else {
+                output::print(&pgcalm_report::text::render(&report))
+            }
+        }
+        Document::Torture(_) if args.html.is_some() || args.svg.is_some() => {
+            Err(LabError::Usage(format!(
+                "{}: a report of crash cycles has text only; leave out --html and --svg",
+                args.file.display()
+            ))
+            .into())
+        }
+        Document::Torture(report) => output::print(&pgcalm_report::torture::text::render(&report)),
     }
 }

@@ -12,7 +12,11 @@ fn pgcalm(arguments: &[&str]) -> Output {
 
 /// Runs `lab run checkpoint` with `arguments` and returns its only line on standard error.
 fn refused(arguments: &[&str]) -> String {
-    let mut all = vec!["lab", "run", "checkpoint"];
+    refused_by("checkpoint", arguments)
+}
+
+fn refused_by(scenario: &str, arguments: &[&str]) -> String {
+    let mut all = vec!["lab", "run", scenario];
     all.extend(arguments);
     let output = pgcalm(&all);
     let stderr = String::from_utf8(output.stderr).unwrap();
@@ -78,6 +82,24 @@ fn a_bad_value_is_refused_with_the_option_and_the_fix() {
 }
 
 #[test]
+fn crash_cycles_refuse_bad_values_likewise() {
+    for (arguments, option, fix) in [
+        (["--cycles", "0"], "--cycles", "--control"),
+        (["--rows", "10"], "--rows", "1000"),
+        (["--clients", "0"], "--clients", "1 to 50"),
+        (["--crash", "reboot"], "--crash", "kill, shutdown, both"),
+        (["--fs", "zfs"], "--fs", "ext4, xfs, both"),
+        (["--size", "1MB"], "--size", "300000 rows need"),
+        (["--seed", "x"], "--seed", "42"),
+        (["--set", "port=1"], "--set", "leave it out"),
+    ] {
+        let line = refused_by("torture", &arguments);
+        assert!(line.contains(option), "{arguments:?}: {line}");
+        assert!(line.contains(fix), "{arguments:?}: {line}");
+    }
+}
+
+#[test]
 fn an_unknown_option_gets_the_similar_one_or_the_list() {
     assert!(refused(&["--rwos", "4"]).contains("'--rows'"));
     assert!(refused(&["--qqqq"]).contains("--help"));
@@ -96,6 +118,7 @@ fn help_documents_the_exit_codes() {
     for arguments in [
         &["--help"][..],
         &["lab", "run", "checkpoint", "--help"],
+        &["lab", "run", "torture", "--help"],
         &["lab", "clean", "--help"],
     ] {
         let output = pgcalm(arguments);
@@ -110,7 +133,13 @@ fn the_list_names_scenarios_and_contestants() {
     let output = pgcalm(&["lab", "list"]);
     assert_eq!(output.status.code(), Some(0));
     let text = String::from_utf8(output.stdout).unwrap();
-    for name in ["checkpoint", "stock-tuned", "pg_calm", "stock-uncapped"] {
+    for name in [
+        "checkpoint",
+        "torture",
+        "stock-tuned",
+        "pg_calm",
+        "stock-uncapped",
+    ] {
         assert!(text.contains(name), "{text}");
     }
 }

@@ -2,7 +2,8 @@
 -- The views pg_calm_status and pg_calm_regions
 --
 CREATE EXTENSION pg_calm;
-\dx pg_calm
+SELECT extname, extversion, extrelocatable, obj_description(oid, 'pg_extension') AS description
+  FROM pg_extension WHERE extname = 'pg_calm';
 
 -- columns, their types and comments: a contract with monitoring
 SELECT c.relname AS view, a.attname AS column, format_type(a.atttypid, a.atttypmod) AS type,

@@ -4,6 +4,7 @@
 use strict;
 use warnings;
 
+use File::Temp qw(tempdir);
 use FindBin;
 use lib $FindBin::RealBin;
 
@@ -153,6 +154,36 @@ ok(wait_for(sub { (status_of($node)->{worker_pid} // $worker) != $worker }),
 	'the worker comes back');
 is(status_of($node)->{degraded}, undef, 'and nothing is amiss any more');
 cmp_ok(checkpoint_difference()->{suppressed_hints}, '>', 10, 'flush hints are dropped again');
+
+# --- a filesystem on which gaps must not be bridged
+
+SKIP:
+{
+	skip '/dev/shm is no tmpfs', 2 if `stat -f -c %T /dev/shm 2>/dev/null` !~ /tmpfs/;
+	my $shm = tempdir(DIR => '/dev/shm', CLEANUP => 1);
+
+	$node->append_conf('postgresql.conf', "pg_calm.flush_age = '100ms'");
+	$node->reload;
+	$node->safe_psql('postgres', "CREATE TABLESPACE shm LOCATION '$shm'");
+	$node->safe_psql(
+		'postgres', q{
+CREATE TABLE in_memory TABLESPACE shm AS SELECT i FROM generate_series(1, 1000000) i;
+CREATE TABLE evict AS SELECT i FROM generate_series(1, 1000000) i});
+	ok( wait_for(
+			sub {
+				$node->safe_psql('postgres', 'UPDATE in_memory SET i = i + 1 WHERE i % 1000 = 0');
+				(status_of($node)->{degraded} // '') =~
+				  /^gaps are not bridged in files on a filesystem of type 0x1021994, see the server log$/;
+			},
+			30),
+		'the status says that bridging is refused');
+	like(
+		slurp_file($node->logfile),
+		qr{LOG:  pg_calm: bridging is refused for file "/dev/shm/},
+		'and the log for which file');
+	$node->safe_psql('postgres', 'DROP TABLE in_memory, evict');
+	$node->safe_psql('postgres', 'DROP TABLESPACE shm');
+}
 
 # --- stop
 

@@ -156,10 +156,13 @@ run_tap()
 	shim=$work/libdeny_mprotect.so
 	quietly "$work/cc.log" "${CC:-cc}" -Wall -Wextra -Werror -shared -fPIC -O2 \
 		"$source_dir/test/deny_mprotect.c" -o "$shim"
+	# the server's Perl modules look for TESTDIR before 16, and for the others since
+	mkdir -p "$work/tap/tmp_check/log"
 	(
 		cd "$source_dir"
 		# shellcheck disable=SC2086
-		TESTDIR="$work/tap" PATH="$install$bindir:$PATH" PG_REGRESS="$pg_regress" \
+		TESTDIR="$work/tap" TESTDATADIR="$work/tap/tmp_check" TESTLOGDIR="$work/tap/tmp_check/log" \
+			PATH="$install$bindir:$PATH" PG_REGRESS="$pg_regress" \
 			PG_CALM_DENY_MPROTECT="$shim" top_builddir="$work" \
 			prove -I "$pgxs_dir/test/perl" -I t ${PROVE_FLAGS:-} ${tap_files:-t/*.pl}
 	) || {

@@ -1,6 +1,7 @@
 //! What the lab can reproduce.
 
 pub mod checkpoint;
+pub mod torture;
 
 /// A scenario as `lab list` shows it.
 #[derive(Debug)]
@@ -12,4 +13,4 @@ pub struct Scenario {
 }
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 1] = [checkpoint::SCENARIO];
+pub const SCENARIOS: [Scenario; 2] = [checkpoint::SCENARIO, torture::SCENARIO];

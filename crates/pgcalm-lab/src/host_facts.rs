@@ -1,0 +1,31 @@
+use pgcalm_host::HostRoot;
+use pgcalm_host::meminfo::MemInfo;
+use pgcalm_host::vm_sysctl;
+use pgcalm_report::model;
+
+use crate::installation::Installation;
+
+/// What a report says about the machine; `cap_mechanism` is how devices are capped.
+pub fn collect(
+    root: &HostRoot,
+    installation: &Installation,
+    started_at: String,
+    cap_mechanism: &str,
+) -> anyhow::Result<model::Host> {
+    Ok(model::Host {
+        kernel: rustix::system::uname()
+            .release()
+            .to_string_lossy()
+            .into_owned(),
+        cpus: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
+        memory_mib: MemInfo::read(root)?.total_kib >> 10,
+        postgres: installation.version.clone(),
+        pgcalm: env!("CARGO_PKG_VERSION").to_string(),
+        started_at,
+        sysctls: vm_sysctl::read_all(root)?
+            .into_iter()
+            .map(|(name, value)| (format!("vm.{name}"), value))
+            .collect(),
+        cap_mechanism: cap_mechanism.to_string(),
+    })
+}

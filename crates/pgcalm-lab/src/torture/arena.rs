@@ -1,0 +1,473 @@
+//! A cluster on a file system of its own that crashes again and again.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+use std::time::Instant;
+
+use anyhow::Context;
+use anyhow::bail;
+use fastrand::Rng;
+use pgcalm_report::torture::Cycle;
+
+use crate::cap::Capper;
+use crate::cap::Caps;
+use crate::crash::SharedMemory;
+use crate::device::Device;
+use crate::filesystem::FileSystem;
+use crate::installation::Installation;
+use crate::interrupt::Interrupt;
+use crate::journal::Journal;
+use crate::lab_dir::LabDir;
+use crate::options::FsType;
+use crate::progress::Progress;
+use crate::server;
+use crate::server::Places;
+use crate::server::Server;
+use crate::server_log;
+use crate::template;
+use crate::tool;
+use crate::torture::ledger::Ledger;
+use crate::torture::load;
+use crate::torture::load::Load;
+use crate::torture::module::Module;
+use crate::torture::options::Crash;
+use crate::torture::options::Options;
+use crate::torture::sabotage::Sabotage;
+use crate::torture::sabotage::Tracer;
+use crate::torture::verify;
+
+/// How long clients may take to notice that their server is gone.
+const LOAD_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Time under load before a crash, in milliseconds.
+const LOAD_MS: std::ops::Range<u64> = 1000..8000;
+
+/// Time from the start of a checkpoint to a crash that is aimed at it, in milliseconds.
+const AIM_MS: std::ops::Range<u64> = 0..200;
+
+/// What all arenas of a run share.
+#[derive(Debug)]
+pub struct Surroundings<'a> {
+    pub options: &'a Options,
+    pub lab: &'a LabDir,
+    pub journal: &'a Journal,
+    pub installation: &'a Installation,
+    pub module: &'a Module,
+    /// Where devices can be capped without changing anything else of the host.
+    pub capper: Option<&'a Capper>,
+    pub progress: &'a Progress,
+    pub interrupt: &'a Interrupt,
+}
+
+/// A cluster between two crashes: shut down, and whole on the device.
+#[derive(Debug)]
+pub struct Arena<'a> {
+    context: &'a Surroundings<'a>,
+    fs_type: FsType,
+    /// What is done so that it loses something; nothing but in a control.
+    pub sabotage: Option<Sabotage>,
+    ledger: Ledger,
+    // Unmounted before the device goes.
+    file_system: FileSystem,
+    device: Device,
+}
+
+impl<'a> Arena<'a> {
+    /// Makes device, file system and cluster, and loads the first rows.
+    pub fn create(
+        context: &'a Surroundings<'a>,
+        fs_type: FsType,
+        settings: &BTreeMap<String, String>,
+    ) -> anyhow::Result<Self> {
+        let Surroundings {
+            options,
+            lab,
+            journal,
+            interrupt,
+            ..
+        } = *context;
+        context
+            .progress
+            .note(&format!("making a cluster on {}", fs_type.name()));
+        let device = Device::create(
+            journal,
+            &lab.image(fs_type.name()),
+            options.size,
+            None,
+            interrupt,
+        )?;
+        let file_system = FileSystem::create(
+            journal,
+            &device,
+            fs_type,
+            &lab.mountpoint(fs_type.name()),
+            interrupt,
+        )?;
+        let mut arena = Self {
+            context,
+            fs_type,
+            sabotage: None,
+            ledger: Ledger::new(options.clients, options.rows),
+            file_system,
+            device,
+        };
+        arena.init(settings)?;
+        // All of it reaches the device, with fsync=off, too.
+        arena.file_system.remount()?;
+        Ok(arena)
+    }
+
+    fn init(&mut self, settings: &BTreeMap<String, String>) -> anyhow::Result<()> {
+        let Surroundings {
+            journal,
+            installation,
+            module,
+            interrupt,
+            ..
+        } = *self.context;
+        let places = self.places();
+        template::create_private_dir(&places.data, installation)?;
+        let processes = journal.note(installation.processes_in(&places.data))?;
+        tool::run(
+            installation
+                .command("initdb", &places.data)
+                .args([
+                    "--data-checksums",
+                    "--locale=C",
+                    "--encoding=UTF8",
+                    "--auth=trust",
+                    "--username=postgres",
+                    "--no-sync",
+                    "-D",
+                ])
+                .arg(&places.data),
+            interrupt,
+        )?;
+        processes.now()?;
+        let server = Server::start(journal, installation, places, settings, interrupt)?;
+        let mut client = load::connect(&self.context.lab.run())?;
+        client.batch_execute(
+            "create table ledger (id int primary key, version bigint not null, info text not null)",
+        )?;
+        module
+            .create(&mut client)
+            .context("create the functions of pg_calm")?;
+        client
+            .batch_execute("create extension amcheck")
+            .context("create extension amcheck (it comes with the server's contrib modules)")?;
+        let mut copy = client.copy_in("copy ledger from stdin")?;
+        for row in self.ledger.first_rows() {
+            writeln!(copy, "{}\t{}\t{}", row.key, row.version, row.info)?;
+        }
+        copy.finish()?;
+        drop(client);
+        server.shut_down(interrupt)
+    }
+
+    /// Load, crash, recovery, comparison, clean stop. What is found is in the result; a cluster in which something was
+    /// found must not be used again.
+    pub fn cycle(&mut self, number: u32, crash: Crash, random: &mut Rng) -> anyhow::Result<Cycle> {
+        let mut cycle = Cycle {
+            number,
+            fs: self.fs_type.name().to_string(),
+            crash: crash.name().to_string(),
+            ..Cycle::default()
+        };
+        let memory = self.load_and_crash(crash, random, &mut cycle)?;
+        if crash == Crash::Shutdown {
+            // It would not survive a crash of the machine, either.
+            drop(memory);
+            self.file_system.remount()?;
+            // What can't be read now is no loss that the server is to blame for.
+            let settings = self.places().data.join("postgresql.conf");
+            fs::read(&settings).with_context(|| format!("read {}", settings.display()))?;
+            self.remove_empty_lock_file()?;
+            self.recover(&mut cycle)?;
+        } else {
+            self.recover(&mut cycle)?;
+            drop(memory);
+        }
+        Ok(cycle)
+    }
+
+    fn load_and_crash(
+        &mut self,
+        crash: Crash,
+        random: &mut Rng,
+        cycle: &mut Cycle,
+    ) -> anyhow::Result<SharedMemory> {
+        let Surroundings {
+            options,
+            journal,
+            installation,
+            progress,
+            interrupt,
+            ..
+        } = *self.context;
+        let places = self.places();
+        let mut server = Server::restart(journal, installation, places.clone(), interrupt)?;
+        // Lifted before the server is ended, if it comes to that.
+        let caps = match self.context.capper {
+            Some(capper) => {
+                let caps = Caps {
+                    write_iops: options.iops.0,
+                    ..Caps::default()
+                };
+                capper.apply(&self.device.number, caps)?
+            }
+            None => Vec::new(),
+        };
+        let mut monitor = load::connect(&places.socket)?;
+        let tracer = match self.sabotage {
+            Some(Sabotage::UnsyncedFiles) => Some(Tracer::start(
+                journal.root(),
+                &server,
+                &places,
+                &mut monitor,
+                interrupt,
+            )?),
+            _ => None,
+        };
+        let ledger =
+            std::mem::replace(&mut self.ledger, Ledger::new(options.clients, options.rows));
+        let load = Load::start(&places.socket, ledger, random)?;
+
+        let started = Instant::now();
+        let time = Duration::from_millis(random.u64(LOAD_MS));
+        // Two of three crashes come shortly after a checkpoint was asked for.
+        let aim = (random.u32(..3) > 0).then(|| Duration::from_millis(random.u64(AIM_MS)));
+        let mut aimed = None;
+        loop {
+            if let Some(error) = died(&mut server, &load)? {
+                let words = server::complaint(&server.log()).to_string();
+                cycle.problems.push(format!(
+                    "before the crash: {error}; the server's log: {words}"
+                ));
+                break;
+            }
+            match Module::status(&mut monitor) {
+                Ok(status) => cycle.module_status = status,
+                // The next look will tell why.
+                Err(error) => {
+                    interrupt.sleep(Duration::from_millis(100))?;
+                    if died(&mut server, &load)?.is_none() {
+                        return Err(error);
+                    }
+                    continue;
+                }
+            }
+            progress.status(&format!(
+                "cycle {}: load, crash at {:.1} s",
+                cycle.number,
+                time.as_secs_f64()
+            ));
+            let elapsed = started.elapsed();
+            let end = match (aim, aimed) {
+                (Some(delay), None) if elapsed >= time => {
+                    aimed = Some(Instant::now() + delay);
+                    self.checkpoint_aside(&places)?;
+                    continue;
+                }
+                (Some(_), None) => started + time,
+                (Some(_), Some(end)) => end,
+                (None, _) => started + time,
+            };
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() && (aim.is_none() || aimed.is_some()) {
+                break;
+            }
+            interrupt.sleep(left.min(Duration::from_millis(100)))?;
+        }
+        cycle.load_s = started.elapsed().as_secs_f64();
+        if crash == Crash::Shutdown {
+            self.file_system.shut_down()?;
+        }
+        let memory = server.kill(journal.root())?;
+        drop(tracer);
+        drop(caps);
+        drop(monitor);
+
+        let end = Instant::now() + LOAD_TIMEOUT;
+        while !load.has_ended() {
+            if Instant::now() > end {
+                bail!(
+                    "clients do not notice within {} s that their server is gone",
+                    LOAD_TIMEOUT.as_secs()
+                );
+            }
+            interrupt.sleep(Duration::from_millis(5))?;
+        }
+        let done = load.finish()?;
+        self.ledger = done.ledger;
+        cycle.commits = done.commits;
+        cycle.rows_written = done.rows;
+        let counter = |name: &str| {
+            cycle
+                .module_status
+                .get(name)
+                .and_then(serde_json::Value::as_u64)
+                .unwrap_or(0)
+        };
+        let errors = counter("errors");
+        (
+            cycle.bridged_pages,
+            cycle.flushed_pages,
+            cycle.unflushed_pages,
+        ) = (
+            counter("bridged_pages"),
+            counter("flushed_pages"),
+            counter("unflushed_pages_old") + counter("unflushed_pages_new"),
+        );
+        if errors > 0 {
+            cycle.problems.push(format!(
+                "pg_calm saw {errors} writeback errors before the crash"
+            ));
+        }
+        let log = server_log::checkpoints(&server::read_log(&places.log));
+        cycle.checkpoint = log.running.map(|(_, reason)| reason);
+        cycle.checkpoints = log.complete.len() as u32;
+        self.keep_log(cycle, "crash")?;
+        Ok(memory)
+    }
+
+    /// Asks for a checkpoint without waiting for it.
+    fn checkpoint_aside(&self, places: &Places) -> anyhow::Result<()> {
+        let mut client = load::connect(&places.socket)?;
+        std::thread::spawn(move || {
+            // Its end, most likely, is that of the server.
+            let _ = client.batch_execute("checkpoint");
+        });
+        Ok(())
+    }
+
+    fn recover(&mut self, cycle: &mut Cycle) -> anyhow::Result<()> {
+        let Surroundings {
+            journal,
+            installation,
+            progress,
+            interrupt,
+            ..
+        } = *self.context;
+        progress.status(&format!("cycle {}: recovery", cycle.number));
+        let places = self.places();
+        let started = Instant::now();
+        let server = match Server::restart(journal, installation, places.clone(), interrupt) {
+            Ok(server) => server,
+            Err(error) => {
+                interrupt.check()?;
+                cycle.problems.push(format!("{error:#}"));
+                return self.keep_log(cycle, "recovery");
+            }
+        };
+        cycle.recovery_s = Some(started.elapsed().as_secs_f64());
+        progress.status(&format!("cycle {}: looking at the data", cycle.number));
+        let mut client = load::connect(&places.socket)?;
+        if let Some(rows) = verify::read(&mut client, &mut cycle.problems) {
+            let comparison = self.ledger.compare(&rows);
+            cycle.rows_compared = comparison.compared;
+            cycle.rows_lost = comparison.lost;
+            cycle.rows_corrupt = comparison.corrupt;
+            cycle.rows_torn = comparison.torn;
+        }
+        drop(client);
+        verify::amcheck(&server, interrupt, &mut cycle.problems)?;
+        let stopped = server.shut_down(interrupt);
+        interrupt.check()?;
+        if let Err(error) = stopped {
+            cycle.problems.push(format!("{error:#}"));
+        } else {
+            verify::checksums(
+                installation
+                    .command("pg_checksums", &places.data)
+                    .args(["--check", "-D"])
+                    .arg(&places.data),
+                interrupt,
+                &mut cycle.problems,
+            )?;
+        }
+        verify::log(&server::read_log(&places.log), &mut cycle.problems);
+        self.keep_log(cycle, "recovery")
+    }
+
+    /// Without fsync the server's lock file may be empty after a crash. Whoever has that removes it and starts the server;
+    /// only then it shows what has become of the data.
+    fn remove_empty_lock_file(&self) -> anyhow::Result<()> {
+        let file = self.places().data.join("postmaster.pid");
+        if self.sabotage.is_some() && fs::metadata(&file).is_ok_and(|metadata| metadata.len() == 0)
+        {
+            fs::remove_file(&file).with_context(|| format!("remove {}", file.display()))?;
+        }
+        Ok(())
+    }
+
+    /// Where the evidence of a cycle goes with `--keep`.
+    fn kept(&self, cycle: &Cycle) -> anyhow::Result<Option<PathBuf>> {
+        if !self.context.options.keep {
+            return Ok(None);
+        }
+        let control = match self.sabotage {
+            Some(Sabotage::FsyncOff) => "control-fsync-",
+            Some(Sabotage::UnsyncedFiles) => "control-files-",
+            None => "",
+        };
+        let directory = self
+            .context
+            .lab
+            .kept()
+            .join(format!("{control}{}-{}", cycle.fs, cycle.number));
+        fs::create_dir_all(&directory)
+            .with_context(|| format!("create {}", directory.display()))?;
+        Ok(Some(directory))
+    }
+
+    fn keep_log(&self, cycle: &Cycle, name: &str) -> anyhow::Result<()> {
+        if let Some(directory) = self.kept(cycle)? {
+            fs::copy(
+                self.places().log,
+                directory.join(name).with_extension("log"),
+            )
+            .context("keep the server's log")?;
+        }
+        Ok(())
+    }
+
+    /// Keeps the cluster of a cycle that failed, if that is wanted.
+    pub fn keep_cluster(&self, cycle: &Cycle) -> anyhow::Result<()> {
+        let Some(directory) = self.kept(cycle)? else {
+            return Ok(());
+        };
+        let target = directory.join("cluster");
+        template::copy_tree(
+            &self.places().data,
+            &target,
+            None,
+            self.context.installation,
+            self.context.interrupt,
+        )
+        .with_context(|| format!("keep the cluster in {}", target.display()))?;
+        self.context
+            .progress
+            .note(&format!("the cluster is kept in {}", target.display()));
+        Ok(())
+    }
+
+    fn places(&self) -> Places {
+        let run = self.context.lab.run();
+        Places {
+            data: self.file_system.path().join("cluster"),
+            log: run.join("server.log"),
+            socket: run,
+        }
+    }
+}
+
+/// Why the load can't go on, although nothing was crashed yet.
+fn died(server: &mut Server, load: &Load) -> anyhow::Result<Option<String>> {
+    if server.has_ended()? {
+        return Ok(Some("the server has ended".to_string()));
+    }
+    Ok(load.error())
+}

@@ -1,0 +1,205 @@
+//! Clients that write and note what is acknowledged, and one that keeps the server busy otherwise.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::Context;
+use anyhow::anyhow;
+use fastrand::Rng;
+
+use crate::torture::ledger::ClientLedger;
+use crate::torture::ledger::Ledger;
+
+/// Most rows of one transaction.
+const ROWS_PER_TRANSACTION: usize = 8;
+
+const UPSERT: &str = "insert into ledger (id, version, info) \
+    select * from unnest($1::int[], $2::bigint[], $3::text[]) \
+    on conflict (id) do update set version = excluded.version, info = excluded.info";
+
+/// What the busybody does, some more often than others.
+const CHORES: [&str; 6] = [
+    "checkpoint",
+    "checkpoint",
+    "checkpoint",
+    "checkpoint",
+    "vacuum ledger",
+    "create table chore as select i, repeat('x', 500) from generate_series(1, 2000) i; drop table chore",
+];
+
+/// Connects as the superuser to the server with its socket in `directory`.
+pub fn connect(directory: &Path) -> anyhow::Result<postgres::Client> {
+    postgres::Config::new()
+        .host_path(directory)
+        .user("postgres")
+        .dbname("postgres")
+        .application_name("pgcalm torture")
+        .connect(postgres::NoTls)
+        .context("connect to the server")
+}
+
+/// What all threads of a load share.
+#[derive(Debug, Default)]
+struct Shared {
+    stop: AtomicBool,
+    commits: AtomicU64,
+    rows: AtomicU64,
+    /// The first error of a client.
+    error: Mutex<Option<String>>,
+}
+
+impl Shared {
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn fail(&self, error: &anyhow::Error) {
+        let mut first = self.error.lock().unwrap_or_else(PoisonError::into_inner);
+        first.get_or_insert_with(|| format!("{error:#}"));
+    }
+}
+
+/// The running load. Dropping it asks the threads to end, which they do at the latest when the server ends.
+#[derive(Debug)]
+pub struct Load {
+    shared: Arc<Shared>,
+    clients: Vec<JoinHandle<ClientLedger>>,
+    busybody: JoinHandle<()>,
+}
+
+/// What a load has come to.
+#[derive(Debug)]
+pub struct Done {
+    /// With what the clients have noted.
+    pub ledger: Ledger,
+    /// Acknowledged transactions.
+    pub commits: u64,
+    /// Their rows.
+    pub rows: u64,
+}
+
+impl Load {
+    /// Starts it on the server with its socket in `directory`.
+    pub fn start(directory: &Path, ledger: Ledger, random: &mut Rng) -> anyhow::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let mut connections = Vec::new();
+        let ledgers = ledger.into_clients();
+        for _ in &ledgers {
+            connections.push(connect(directory)?);
+        }
+        let connection = connect(directory)?;
+        let clients = ledgers
+            .into_iter()
+            .zip(connections)
+            .map(|(mut ledger, connection)| {
+                let (shared, random) = (Arc::clone(&shared), random.fork());
+                thread::spawn(move || {
+                    if let Err(error) = write(connection, &mut ledger, &shared, random) {
+                        shared.fail(&error);
+                    }
+                    ledger
+                })
+            })
+            .collect();
+        let busybody = {
+            let (shared, random) = (Arc::clone(&shared), random.fork());
+            thread::spawn(move || {
+                if let Err(error) = do_chores(connection, &shared, random) {
+                    shared.fail(&error);
+                }
+            })
+        };
+        Ok(Self {
+            shared,
+            clients,
+            busybody,
+        })
+    }
+
+    /// What has gone wrong with a client so far.
+    pub fn error(&self) -> Option<String> {
+        self.shared
+            .error
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Collects the ledgers, once the server has crashed.
+    pub fn finish(mut self) -> anyhow::Result<Done> {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        let mut ledgers = Vec::new();
+        for client in self.clients.drain(..) {
+            ledgers.push(client.join().map_err(|_| anyhow!("a client panicked"))?);
+        }
+        Ok(Done {
+            ledger: Ledger::from_clients(ledgers),
+            commits: self.shared.commits.load(Ordering::Relaxed),
+            rows: self.shared.rows.load(Ordering::Relaxed),
+        })
+    }
+
+    /// Whether all its threads have ended.
+    pub fn has_ended(&self) -> bool {
+        self.busybody.is_finished() && self.clients.iter().all(JoinHandle::is_finished)
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+fn write(
+    mut connection: postgres::Client,
+    ledger: &mut ClientLedger,
+    shared: &Shared,
+    mut random: Rng,
+) -> anyhow::Result<()> {
+    let upsert = connection.prepare(UPSERT)?;
+    while !shared.is_stopped() {
+        let mut indexes: Vec<usize> = (0..random.usize(1..=ROWS_PER_TRANSACTION))
+            .map(|_| random.usize(..ledger.len()))
+            .collect();
+        indexes.sort_unstable();
+        indexes.dedup();
+        let rows = ledger.attempt(indexes);
+        let keys: Vec<i32> = rows.iter().map(|row| row.key).collect();
+        let versions: Vec<i64> = rows.iter().map(|row| row.version).collect();
+        let infos: Vec<&str> = rows.iter().map(|row| row.info.as_str()).collect();
+        connection.execute(&upsert, &[&keys, &versions, &infos])?;
+        ledger.acknowledge();
+        shared.commits.fetch_add(1, Ordering::Relaxed);
+        shared.rows.fetch_add(rows.len() as u64, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+fn do_chores(
+    mut connection: postgres::Client,
+    shared: &Shared,
+    mut random: Rng,
+) -> anyhow::Result<()> {
+    loop {
+        let end = Duration::from_millis(random.u64(100..1500));
+        let mut slept = Duration::ZERO;
+        while slept < end {
+            if shared.is_stopped() {
+                return Ok(());
+            }
+            let part = Duration::from_millis(20);
+            thread::sleep(part);
+            slept += part;
+        }
+        connection.batch_execute(CHORES[random.usize(..CHORES.len())])?;
+    }
+}

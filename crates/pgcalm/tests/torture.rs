@@ -1,0 +1,241 @@
+//! Crash cycles, for real and few. Needs root and a built module; says so and passes otherwise.
+
+use std::fs;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Child;
+use std::process::Command;
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+use pgcalm_host::HostRoot;
+use pgcalm_host::block_device;
+use pgcalm_host::postgres;
+use pgcalm_host::process;
+use pgcalm_report::Document;
+use pgcalm_report::torture::Report;
+use rustix::process::Pid;
+use rustix::process::Signal;
+
+fn host() -> HostRoot {
+    HostRoot::default()
+}
+
+fn module_dir() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../extension/pg_calm")
+}
+
+/// Whether crash cycles can run here; if not, says why not.
+fn can_run() -> bool {
+    let lack = if !rustix::process::geteuid().is_root() {
+        "needs root for loop devices and mounts"
+    } else if postgres::bindirs(&host()).is_empty() {
+        "needs an installed PostgreSQL server"
+    } else if !module_dir().join("pg_calm.so").exists() {
+        "needs pg_calm, make build"
+    } else {
+        return true;
+    };
+    eprintln!("skipped: crash cycles: {lack}");
+    false
+}
+
+/// A directory for one test on a disk (direct I/O).
+struct Dir(PathBuf);
+
+impl Dir {
+    fn new(test: &str) -> Self {
+        let path = PathBuf::from(format!(
+            "/var/tmp/pgcalm-test-{}-{test}",
+            std::process::id()
+        ));
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        // For the case that the test has failed half-way.
+        let _ = lab(&["clean"], &self.0).output();
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn lab(arguments: &[&str], dir: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));
+    command.arg("lab").args(arguments).arg("--dir").arg(dir);
+    command
+}
+
+fn torture(dir: &Path, more: &[&str]) -> Command {
+    let mut command = lab(
+        &["run", "torture", "--rows", "40000", "--size", "600MB"],
+        dir,
+    );
+    // The table is small, so there must be fewer buffers yet for pages to be written.
+    command.args(["--set", "shared_buffers=2MB"]);
+    command.arg("--module-dir").arg(module_dir()).args(more);
+    command
+}
+
+fn start(mut command: Command) -> Child {
+    command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// Waits until `dir` has `what` often enough among its leftovers.
+fn wait_for(dir: &Path, what: &str, count: usize) {
+    let end = Instant::now() + Duration::from_secs(120);
+    loop {
+        let found = leftovers(dir);
+        if found.iter().filter(|left| left.contains(what)).count() >= count {
+            return;
+        }
+        assert!(Instant::now() < end, "{what}: {found:?}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The image of the first device is being filled.
+fn wait_for_device(dir: &Path) {
+    wait_for(dir, ".img", 1);
+}
+
+/// A server has more processes than this without the load's connections.
+fn wait_for_load(dir: &Path) {
+    wait_for(dir, "process", 12);
+}
+
+fn signal(child: &Child, signal: Signal) {
+    rustix::process::kill_process(Pid::from_raw(child.id() as i32).unwrap(), signal).unwrap();
+}
+
+/// What of a run in `dir` is on the host.
+fn leftovers(dir: &Path) -> Vec<String> {
+    let mut found: Vec<String> = block_device::loop_devices(&host())
+        .unwrap()
+        .into_iter()
+        .filter(|device| device.backing_file.starts_with(dir))
+        .map(|device| format!("device {}", device.name))
+        .collect();
+    for process in process::table(&host()).unwrap() {
+        let cwd = process::working_directory(&host(), process.pid);
+        if cwd.is_some_and(|cwd| cwd.starts_with(dir)) {
+            found.push(format!("process {}", process.pid));
+        }
+    }
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        // The lock, and what the test itself has asked for.
+        if name != "pgcalm-torture.lock" && !name.ends_with(".json") {
+            found.push(format!("file {name}"));
+        }
+    }
+    found
+}
+
+fn read(file: &Path) -> Report {
+    match pgcalm_report::read(&fs::read_to_string(file).unwrap()).unwrap() {
+        Document::Torture(report) => *report,
+        Document::Contest(_) => panic!("not a report of crash cycles"),
+    }
+}
+
+#[test]
+fn nothing_is_lost_in_crashes_but_by_the_control() {
+    if !can_run() {
+        return;
+    }
+    let dir = Dir::new("torture");
+    let json = dir.0.join("report.json");
+    let output = torture(&dir.0, &["--cycles", "3", "--fs", "ext4", "--control"])
+        .arg("--json")
+        .arg(&json)
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert!(
+        stdout.contains("control: detected loss as it must"),
+        "{stdout}"
+    );
+    assert_eq!(leftovers(&dir.0), Vec::<String>::new());
+
+    let report = read(&json);
+    let crashes: Vec<&str> = report.cycles.iter().map(|c| c.crash.as_str()).collect();
+    assert_eq!(crashes, ["shutdown", "kill", "shutdown"]);
+    for cycle in &report.cycles {
+        assert!(cycle.is_sound(), "{cycle:?}");
+        assert!(cycle.commits > 0, "{cycle:?}");
+        // Half of the rows are loaded, the others come with the load.
+        assert!(cycle.rows_compared > 20_000, "{cycle:?}");
+        assert!(cycle.recovery_s.is_some(), "{cycle:?}");
+    }
+    assert!(report.cycles.iter().any(|cycle| cycle.bridged_pages > 0));
+    assert!(report.cycles.iter().any(|cycle| cycle.flushed_pages > 0));
+    assert_eq!(report.controls.len(), 2);
+    assert!(report.controls.iter().all(|control| control.detected()));
+
+    let shown = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
+        .arg("report")
+        .arg(&json)
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8(shown.stdout).unwrap(), stdout);
+}
+
+#[test]
+fn sigint_takes_everything_down() {
+    if !can_run() {
+        return;
+    }
+    let dir = Dir::new("torture-sigint");
+    for wait in [wait_for_device, wait_for_load] {
+        let mut child = start(torture(&dir.0, &["--fs", "xfs"]));
+        wait(&dir.0);
+        signal(&child, Signal::INT);
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+        assert_eq!(leftovers(&dir.0), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn clean_removes_what_kill_9_left() {
+    if !can_run() {
+        return;
+    }
+    let dir = Dir::new("torture-kill9");
+    let mut child = start(torture(&dir.0, &["--fs", "ext4"]));
+    wait_for_load(&dir.0);
+    signal(&child, Signal::KILL);
+    child.wait().unwrap();
+    assert!(leftovers(&dir.0).len() > 4, "{:?}", leftovers(&dir.0));
+    let output = lab(&["clean"], &dir.0).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert!(!dir.0.exists(), "{:?}", leftovers(&dir.0));
+    assert_eq!(leftovers(&dir.0), Vec::<String>::new());
+}
+
+#[test]
+fn one_directory_takes_one_run() {
+    if !can_run() {
+        return;
+    }
+    let dir = Dir::new("torture-lock");
+    let mut first = start(torture(&dir.0, &["--fs", "ext4"]));
+    wait_for_device(&dir.0);
+    let output = torture(&dir.0, &["--cycles", "1"]).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(3), "{stderr}");
+    assert!(stderr.contains("another --dir"), "{stderr}");
+    signal(&first, Signal::INT);
+    assert_eq!(first.wait().unwrap().code(), Some(130));
+}
