@@ -48,6 +48,7 @@
 #include "page_map.h"
 #include "pg_calm.h"
 #include "pgstat.h"
+#include "port/pg_bitutils.h"
 #include "storage/buf_internals.h"
 #include "storage/bufmgr.h"
 #include "storage/shmem.h"
@@ -188,6 +189,7 @@ static double phase_ms(const CheckpointReport *report, Boundary from, Boundary t
 static double other_slru_ms(const CheckpointReport *report);
 static double scan_ms(const CheckpointReport *report);
 static double sync_ms(const CheckpointReport *report);
+static int64 unflushed_pages(void);
 static void log_report(void);
 static void watch_log(ErrorData *edata);
 static void take_sample(void);
@@ -629,6 +631,29 @@ checkpoint_stats_file_synced(int fd, uint64 microseconds)
 	publish();
 }
 
+/*
+ * Pages marked in the map.  The map's own counters have one that was written
+ * before and after the checkpoint began to write, and so is marked in both
+ * generations, twice.
+ */
+static int64
+unflushed_pages(void)
+{
+	int64 pages = 0;
+
+	for (uint32 r = 0; r < calm_page_map->max_regions; r++)
+	{
+		PageMapRegion *region = page_map_region(calm_page_map, r);
+
+		if (page_map_region_count(region) == 0)
+			continue;
+		for (int i = 0; i < PAGE_MAP_REGION_WORDS; i++)
+			pages += pg_popcount64(pg_atomic_read_u64(&region->dirty[0][i]) |
+			                       pg_atomic_read_u64(&region->dirty[1][i]));
+	}
+	return pages;
+}
+
 /* The first data file is about to be fsynced, or pages before it drained */
 void
 checkpoint_stats_sync_begins(void)
@@ -637,8 +662,7 @@ checkpoint_stats_sync_begins(void)
 		return;
 	current.sync_began = true;
 	if (calm_mode != CALM_MODE_OFF)
-		current.unflushed_at_sync =
-			(int64) (page_map_unflushed(calm_page_map, 0) + page_map_unflushed(calm_page_map, 1));
+		current.unflushed_at_sync = unflushed_pages();
 	publish();
 }
 
@@ -647,13 +671,14 @@ static TimestampTz drain_began = 0;
 /*
  * Whether the checkpoint under way is to be done as fast as possible, as far as
  * is known: its flags are only in the log, so with log_checkpoints off one that
- * was asked for by CHECKPOINT passes for any other.
+ * was asked for by CHECKPOINT passes for any other; one at shutdown doesn't.
  */
 bool
 checkpoint_stats_is_immediate(void)
 {
-	return active() && (strstr(current.flags, "immediate") || strstr(current.flags, "shutdown") ||
-	                    strstr(current.flags, "end-of-recovery"));
+	return active() &&
+	       (strstr(current.flags, "immediate") || strcmp(current.reason, "shutdown") == 0 ||
+	        strcmp(current.reason, "end-of-recovery") == 0);
 }
 
 void
