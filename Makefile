@@ -57,7 +57,7 @@ bench: build
 
 # Crashes under load, docs/torture.md; CYCLES=N for another number than 200
 torture: build
-	@bench/torture
+	@PG_CONFIG=$(PG_CONFIG) bench/torture
 
 clean:
 	cargo clean

@@ -91,6 +91,9 @@ pub struct TortureArgs {
     /// Connections that write [default: 4].
     #[arg(long, value_name = "N", value_parser = count)]
     pub clients: Option<u32>,
+    /// Longest time under load before a crash; the shortest is 1 s [default: 8].
+    #[arg(long, value_name = "S")]
+    pub seconds: Option<Seconds>,
     /// Write operations per second that the device takes until the crash, or none; so that much is unflushed then. Where
     /// caps are not in the root group of cgroup v1, there is none [default: 1000].
     #[arg(long, value_name = "N|none")]

@@ -108,6 +108,7 @@ fn torture_options(args: TortureArgs) -> torture::Options {
         crash: args.crash.map_or(preset.crash, CrashArg::list),
         rows: args.rows.unwrap_or(preset.rows),
         clients: args.clients.unwrap_or(preset.clients),
+        seconds: args.seconds.unwrap_or(preset.seconds),
         iops: args.iops.unwrap_or(preset.iops),
         size: args.size.unwrap_or(preset.size),
         set: args.set,

@@ -87,6 +87,7 @@ fn crash_cycles_refuse_bad_values_likewise() {
         (["--cycles", "0"], "--cycles", "--control"),
         (["--rows", "10"], "--rows", "1000"),
         (["--clients", "0"], "--clients", "1 to 50"),
+        (["--seconds", "1"], "--seconds", "2 to 3600"),
         (["--crash", "reboot"], "--crash", "kill, shutdown, both"),
         (["--fs", "zfs"], "--fs", "ext4, xfs, both"),
         (["--size", "1MB"], "--size", "300000 rows need"),

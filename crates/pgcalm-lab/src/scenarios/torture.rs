@@ -2,6 +2,7 @@
 
 use crate::DEFAULT_TORTURE_DIR;
 use crate::Limit;
+use crate::Seconds;
 use crate::Size;
 use crate::options::FsType;
 use crate::scenarios::Scenario;
@@ -25,6 +26,7 @@ pub fn full() -> Options {
         crash: vec![Crash::Shutdown, Crash::Kill],
         rows: 300_000,
         clients: 4,
+        seconds: Seconds(8),
         iops: Limit(Some(1000)),
         size: Size(2 << 30),
         set: Vec::new(),

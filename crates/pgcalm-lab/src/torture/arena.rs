@@ -42,8 +42,8 @@ use crate::torture::verify;
 /// How long clients may take to notice that their server is gone.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Time under load before a crash, in milliseconds.
-const LOAD_MS: std::ops::Range<u64> = 1000..8000;
+/// Shortest time under load before a crash, in milliseconds.
+const LOAD_MS: u64 = 1000;
 
 /// Time from the start of a checkpoint to a crash that is aimed at it, in milliseconds.
 const AIM_MS: std::ops::Range<u64> = 0..200;
@@ -236,7 +236,7 @@ impl<'a> Arena<'a> {
         let load = Load::start(&places.socket, ledger, random)?;
 
         let started = Instant::now();
-        let time = Duration::from_millis(random.u64(LOAD_MS));
+        let time = Duration::from_millis(random.u64(LOAD_MS..u64::from(options.seconds.0) * 1000));
         // Two of three crashes come shortly after a checkpoint was asked for.
         let aim = (random.u32(..3) > 0).then(|| Duration::from_millis(random.u64(AIM_MS)));
         let mut aimed = None;

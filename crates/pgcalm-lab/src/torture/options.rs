@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::LabError;
 use crate::Limit;
+use crate::Seconds;
 use crate::Size;
 use crate::contestant::ServerSetting;
 use crate::options::FsType;
@@ -47,6 +48,8 @@ pub struct Options {
     pub rows: u32,
     /// Connections that write.
     pub clients: u32,
+    /// Longest time under load before a crash.
+    pub seconds: Seconds,
     /// Write operations per second of the device under load.
     pub iops: Limit<u32>,
     /// Size of each device.
@@ -68,6 +71,7 @@ impl Options {
             ("cycles", u64::from(self.cycles), 0, 100_000),
             ("rows", u64::from(self.rows), 1000, 10_000_000),
             ("clients", u64::from(self.clients), 1, 50),
+            ("seconds", u64::from(self.seconds.0), 2, 3600),
         ];
         for (option, value, low, high) in ranges {
             if value < low || value > high {
@@ -111,6 +115,7 @@ impl Options {
             ),
             ("rows", self.rows.into()),
             ("clients", self.clients.into()),
+            ("seconds", self.seconds.0.into()),
             ("iops", self.iops.0.map_or("none".into(), Value::from)),
             ("size", self.size.to_string().into()),
             ("set", set.into()),
