@@ -7,7 +7,7 @@ PG_CONFIG ?= /usr/lib/postgresql/15/bin/pg_config
 EXTENSION := extension/pg_calm
 PGCALM := target/release/pgcalm
 
-.PHONY: all deps build install demo test test-extension test-rust fmt fmt-check lint bench clean
+.PHONY: all deps build install demo test test-extension test-rust fmt fmt-check lint bench torture-errors clean
 
 all: build
 
@@ -42,6 +42,12 @@ lint: fmt-check
 	cppcheck --quiet --enable=warning,performance,portability --inline-suppr \
 	  --suppress=missingIncludeSystem --error-exitcode=1 \
 	  -DPG_VERSION_NUM=150000 -D__linux__ -D__LP64__ -D__x86_64__ $(EXTENSION)/*.c
+
+# Real writeback errors under load (docs/errors.md); as root
+N ?= 200
+torture-errors:
+	@bench/install-deps
+	@bench/torture-errors --injections $(N)
 
 # The figures of docs/benchmarks.md; about an hour, wants the machine for itself
 bench: build
