@@ -9,10 +9,22 @@
 #define PG_CALM_DRAIN_H
 
 /*
+ * Before the first fsync of a checkpoint's sync phase: waits until few pages
+ * are left unflushed, within bounds.  Returns the descriptor to fsync: fd, or
+ * a duplicate of it that the caller closes afterwards, because fd may have
+ * been closed during the wait.  For the checkpointer.  Does not preserve
+ * errno.
+ */
+extern int drain_before_sync_phase(int fd);
+
+/*
  * The file behind fd is about to be fsynced by this process; checkpoint says
  * that it is the checkpointer's sync phase.  Never fails and never skips the
  * fsync, which is the caller's to make.  Does not preserve errno.
  */
 extern void drain_before_fsync(int fd, bool checkpoint);
+
+/* At start, once PostgreSQL's shared memory exists */
+extern void drain_shmem_startup(void);
 
 #endif /* PG_CALM_DRAIN_H */

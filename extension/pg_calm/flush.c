@@ -35,6 +35,7 @@
 #include "compat.h"
 #include "flush.h"
 #include "folio_split.h"
+#include "histogram.h"
 #include "pg_calm.h"
 #include "port/pg_bitutils.h"
 
@@ -87,7 +88,8 @@ typedef struct InFlight
 	off_t length;
 	uint32 pages;
 	uint32 operations;
-	bool split; /* last run of a region that has large folios */
+	bool split;     /* last run of a region that has large folios */
+	uint64 started; /* histogram_clock */
 } InFlight;
 
 /* The region that is being worked on */
@@ -510,6 +512,7 @@ confirm(bool wait)
 		}
 		pg_atomic_fetch_sub_u64(&calm_shared->in_flight_pages, run->pages);
 		count(&calm_shared->counters.flushed_pages, run->pages);
+		(void) histogram_count(HISTOGRAM_WRITEBACK, run->started);
 		in_flight_bytes -= run->length;
 		in_flight_operations -= run->operations;
 		if (run->split)
@@ -534,6 +537,7 @@ start_run(uint32 first, uint32 blocks, uint32 pages, uint32 bridged)
 	off_t offset = job.offset + (off_t) first * BLCKSZ;
 	off_t length = (off_t) blocks * BLCKSZ;
 	uint32 operations = device_operations(&flush_policy.caps, length);
+	uint64 started = histogram_clock();
 	InFlight *run;
 	int error = 0;
 
@@ -569,6 +573,7 @@ start_run(uint32 first, uint32 blocks, uint32 pages, uint32 bridged)
 	run->pages = pages;
 	run->operations = operations;
 	run->split = false;
+	run->started = started;
 	job.open->references++;
 	in_flight_count++;
 	in_flight_bytes += length;

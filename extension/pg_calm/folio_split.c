@@ -20,7 +20,12 @@
  * The page that is named to madvise counts as cold after that, so one in
  * SPLIT_STEP bytes is named: smaller folios are left alone.
  *
- * For the writeback worker only.
+ * WAL segments are split too, when they have been filled with zeros and
+ * synced.  Else each block of WAL that is synced counts as a whole folio
+ * written to its device, the share of the data directory's device in all that
+ * is written becomes tiny, and with it the dirty threshold from which the
+ * flusher writes that device (mm/page-writeback.c, __wb_writeout_add and
+ * __wb_calc_thresh).
  *
  *-------------------------------------------------------------------------
  */
@@ -32,6 +37,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "access/xlog_internal.h"
 #include "common/relpath.h"
 #include "folio_split.h"
 #include "lib/stringinfo.h"
@@ -78,6 +84,18 @@ static void list_files(const char *directory);
 static bool open_next(void);
 static bool patrol_step(void);
 
+/* Split those of a file that has just been synced */
+void
+folio_split_file(int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) != 0)
+		return;
+	for (off_t offset = 0; offset < st.st_size; offset += PAGE_MAP_REGION_BYTES)
+		folio_split(fd, offset, Min(st.st_size - offset, PAGE_MAP_REGION_BYTES));
+}
+
 /*
  * Split the clean large folios of a stretch of a file.  Reads nothing: what is
  * not in the page cache is not touched (but for a page that is evicted
@@ -86,7 +104,7 @@ static bool patrol_step(void);
 void
 folio_split(int fd, off_t offset, size_t length)
 {
-	static unsigned char resident[PAGE_MAP_REGION_BLOCKS * (BLCKSZ / 1024)];
+	static unsigned char resident[PAGE_MAP_REGION_BYTES / 4096];
 	size_t page_size = sysconf(_SC_PAGESIZE);
 	size_t pages = length / page_size;
 	size_t step = SPLIT_STEP / page_size;
@@ -121,7 +139,7 @@ folio_split(int fd, off_t offset, size_t length)
 	munmap(mapping, length);
 }
 
-/* Directories of all databases, in all tablespaces: storage/file/reinit.c */
+/* WAL, and directories of all databases in all tablespaces: storage/file/reinit.c */
 static void
 list_directories(void)
 {
@@ -129,6 +147,7 @@ list_directories(void)
 	DIR *spaces;
 	struct dirent *space;
 
+	patrol.directories = lappend(patrol.directories, pstrdup(XLOGDIR));
 	initStringInfo(&path);
 	for (int tablespace = 0; tablespace < 2; tablespace++)
 	{
@@ -164,7 +183,7 @@ list_directories(void)
 	pfree(path.data);
 }
 
-/* Segment files of a database's permanent relations */
+/* Segment files of a database's relations, temporary ones excepted, or of WAL */
 static void
 list_files(const char *directory)
 {

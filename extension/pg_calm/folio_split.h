@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 extern void folio_split(int fd, off_t offset, size_t length);
+extern void folio_split_file(int fd);
 extern void folio_split_patrol(uint64 now_ms);
 
 #endif /* PG_CALM_FOLIO_SPLIT_H */

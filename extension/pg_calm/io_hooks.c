@@ -5,11 +5,15 @@
  *
  * pwrite, pwritev: the page map learns what was written.
  * fsync: a data file is made dense before, and an error that pg_calm saw
- *		first is reported after.  The server's fsync always happens.
+ *		first is reported after.  The server's fsync always happens.  A new WAL
+ *		segment's large folios are split after.
  * sync_file_range: the server's own flush hints are dropped while we flush.
  * close: what is remembered of a file descriptor ends with it.  Asking the
  *		kernel at each write which file it goes to costs too much of the write
  *		(docs/how-it-works.md).
+ *
+ * All but close are timed for the histograms (histogram.c); and what the
+ * checkpointer calls tells how far its checkpoint is (checkpoint_stats.c).
  *
  * Which of the server's calls it is, is told by the wait event that it
  * reports around the call (storage/file/fd.c): FileWrite of md.c reports
@@ -30,9 +34,12 @@
 #include <unistd.h>
 
 #include "access/xlog.h"
+#include "checkpoint_stats.h"
 #include "common/relpath.h"
 #include "compat.h"
 #include "drain.h"
+#include "folio_split.h"
+#include "histogram.h"
 #include "interpose.h"
 #include "io_hooks.h"
 #include "pg_calm.h"
@@ -182,11 +189,33 @@ is_data_file_write(uint32 wait_event)
 	return wait_event == WAIT_EVENT_DATA_FILE_WRITE || wait_event == WAIT_EVENT_DATA_FILE_EXTEND;
 }
 
+/* Before a write: when it begins, or 0 if it is not timed */
+static inline uint64
+write_begins(int fd)
+{
+	uint32 event = *my_wait_event_info;
+
+	if (MyBackendType == B_CHECKPOINTER)
+		checkpoint_stats_write_begins(fd, event);
+	return calm_mode != CALM_MODE_OFF && is_data_file_write(event) ? histogram_write_begins() : 0;
+}
+
+static inline void
+write_ended(uint64 started)
+{
+	if (started != 0)
+		(void) histogram_count(HISTOGRAM_WRITE, started);
+	else if (MyBackendType == B_CHECKPOINTER)
+		checkpoint_stats_write_ended(*my_wait_event_info);
+}
+
 static ssize_t
 calm_pwrite(int fd, const void *buffer, size_t length, off_t offset)
 {
+	uint64 started = write_begins(fd);
 	ssize_t result = real_pwrite(fd, buffer, length, offset);
 
+	write_ended(started);
 	if (result > 0 && calm_mode != CALM_MODE_OFF && calm_page_map &&
 	    is_data_file_write(*my_wait_event_info))
 	{
@@ -201,8 +230,10 @@ calm_pwrite(int fd, const void *buffer, size_t length, off_t offset)
 static ssize_t
 calm_pwritev(int fd, const struct iovec *iov, int count, off_t offset)
 {
+	uint64 started = write_begins(fd);
 	ssize_t result = real_pwritev(fd, iov, count, offset);
 
+	write_ended(started);
 	if (result > 0 && calm_mode != CALM_MODE_OFF && calm_page_map &&
 	    is_data_file_write(*my_wait_event_info))
 	{
@@ -220,14 +251,25 @@ calm_fsync(int fd)
 	uint32 event = *my_wait_event_info;
 	bool data_file =
 		event == WAIT_EVENT_DATA_FILE_SYNC || event == WAIT_EVENT_DATA_FILE_IMMEDIATE_SYNC;
+	int target = fd;
+	uint64 started;
+	uint64 microseconds;
 	int result;
 
+	checkpoint_stats_fsync_begins(event);
 	if (data_file && calm_page_map)
-		drain_before_fsync(fd,
-		                   event == WAIT_EVENT_DATA_FILE_SYNC && MyBackendType == B_CHECKPOINTER);
+	{
+		bool checkpoint = event == WAIT_EVENT_DATA_FILE_SYNC && MyBackendType == B_CHECKPOINTER;
+
+		if (checkpoint)
+			target = drain_before_sync_phase(fd);
+		drain_before_fsync(target, checkpoint);
+	}
 
 	errno = 0;
-	result = real_fsync(fd);
+	started = histogram_clock();
+	result = real_fsync(target);
+	microseconds = histogram_count(data_file ? HISTOGRAM_FSYNC : HISTOGRAM_FSYNC_OTHER, started);
 
 	/*
 	 * Whatever the mode is now: the latch can hold an error of when it was on.
@@ -242,12 +284,27 @@ calm_fsync(int fd)
 			result = -1;
 		}
 	}
+	checkpoint_stats_fsync_ended(target, event, result == 0, microseconds);
+	if (target != fd)
+	{
+		int save_errno = errno;
+
+		(void) real_close(target);
+		errno = save_errno;
+	}
+	/* while it is clean: see folio_split.c */
+	if (result == 0 && event == WAIT_EVENT_WAL_INIT_SYNC && calm_mode == CALM_MODE_ON &&
+	    calm_split_folios)
+		folio_split_file(fd);
 	return result;
 }
 
 static int
 calm_sync_file_range(int fd, off_t offset, off_t length, unsigned int flags)
 {
+	uint64 started;
+	int result;
+
 	/*
 	 * With no worker nobody else would flush: then the hints are obeyed.
 	 */
@@ -258,7 +315,10 @@ calm_sync_file_range(int fd, off_t offset, off_t length, unsigned int flags)
 		pg_atomic_fetch_add_u64(&calm_shared->counters.suppressed_hints, 1);
 		return 0;
 	}
-	return real_sync_file_range(fd, offset, length, flags);
+	started = histogram_clock();
+	result = real_sync_file_range(fd, offset, length, flags);
+	(void) histogram_count(HISTOGRAM_WRITEBACK, started);
+	return result;
 }
 
 static int
@@ -266,6 +326,7 @@ calm_close(int fd)
 {
 	if (fd >= 0 && fd < MAX_KNOWN_FDS)
 		known_fds[fd].file = FD_UNKNOWN;
+	checkpoint_stats_closing();
 	return real_close(fd);
 }
 

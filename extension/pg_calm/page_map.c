@@ -587,12 +587,59 @@ page_map_take(PageMap *map, PageMapRegion *region, int generation, PageMapBits *
 	return taken;
 }
 
+/* Move what a region has marked in one generation to the other */
+static void
+move_generation(PageMap *map, PageMapRegion *region, int from)
+{
+	uint32 moved = 0;
+	uint32 added = 0;
+
+	for (int i = 0; i < PAGE_MAP_REGION_WORDS; i++)
+	{
+		uint64 word;
+
+		if (pg_atomic_read_u64(&region->dirty[from][i]) == 0)
+			continue;
+		word = pg_atomic_exchange_u64(&region->dirty[from][i], 0);
+		moved += pg_popcount64(word);
+		added += pg_popcount64(word & ~pg_atomic_fetch_or_u64(&region->dirty[1 - from][i], word));
+	}
+	if (added > 0)
+	{
+		pg_atomic_fetch_add_u32(&region->count[1 - from], added);
+		pg_atomic_fetch_add_u64(&map->unflushed[1 - from], added);
+	}
+	if (moved > 0)
+	{
+		pg_atomic_fetch_sub_u32(&region->count[from], moved);
+		pg_atomic_fetch_sub_u64(&map->unflushed[from], moved);
+	}
+}
+
 /*
- * From now on writes are marked in the other generation; what is marked in
- * this one becomes the old generation.
+ * What is marked now becomes the old generation, together with what is left
+ * of the one before; writes from now on are marked in the new one.  For one
+ * process at a time: the checkpointer.
  */
 void
 page_map_swap_generation(PageMap *map)
 {
+	int old = 1 - page_map_new_generation(map);
+	uint32 high = pg_atomic_read_u32(&map->files_high);
+
+	for (uint32 f = 0; f < high && page_map_unflushed(map, old) > 0; f++)
+	{
+		PageMapFile *file = page_map_file(map, f);
+
+		if ((pg_atomic_read_u32(&file->incarnation) & 1) == 0)
+			continue;
+		for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
+		{
+			uint32 slot = pg_atomic_read_u32(&file->region[number]);
+
+			if (slot != 0 && pg_atomic_read_u32(&page_map_region(map, slot - 1)->count[old]) != 0)
+				move_generation(map, page_map_region(map, slot - 1), old);
+		}
+	}
 	pg_atomic_fetch_add_u32(&map->generation, 1);
 }

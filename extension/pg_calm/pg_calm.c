@@ -16,7 +16,10 @@
 #include <limits.h>
 #include <math.h>
 
+#include "checkpoint_stats.h"
+#include "drain.h"
 #include "fmgr.h"
+#include "histogram.h"
 #include "io_hooks.h"
 #include "miscadmin.h"
 #include "pg_calm.h"
@@ -35,6 +38,8 @@ int calm_page_map_memory = 32 * 1024;
 int calm_flush_age = 0;
 int calm_unflushed_limit = 0;
 int calm_max_in_flight = 2 * 1024;
+int calm_drain_threshold = -1;
+int calm_drain_timeout = 30 * 1000;
 bool calm_bridge = true;
 bool calm_split_folios = true;
 int calm_prefetch = CALM_PREFETCH_AUTO;
@@ -60,6 +65,17 @@ static void define_settings(void);
 static void request_shared_memory(void);
 static void start_shared_memory(void);
 static bool check_rate(int *newval, void **extra, GucSource source);
+
+const char *
+calm_mode_name(int mode)
+{
+	for (const struct config_enum_entry *option = mode_options; option->name; option++)
+	{
+		if (option->val == mode)
+			return option->name;
+	}
+	return "unknown";
+}
 
 /* Rates: -1 is "unlimited", 0 "detect" */
 static bool
@@ -113,6 +129,16 @@ define_settings(void)
 		"pg_calm.max_in_flight", "Most that the writeback worker has under writeback at a time.",
 		"It has less where the device's caps make that 20 ms of work.", &calm_max_in_flight,
 		2 * 1024, 256, 1024 * 1024, PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.drain_threshold",
+		"Number of unflushed pages at which a checkpoint goes on to its fsync calls.",
+		"-1 takes what the device writes in a tenth of a second.", &calm_drain_threshold, -1, -1,
+		INT_MAX, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.drain_timeout",
+		"Longest time that a checkpoint waits for pages to be flushed before its fsync calls.",
+		"0 does not wait. Immediate, shutdown and end-of-recovery checkpoints never do.",
+		&calm_drain_timeout, 30 * 1000, 0, 3600 * 1000, PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomBoolVariable(
 		"pg_calm.bridge",
 		"Whether clean pages between dirty ones are written along to save operations.", NULL,
@@ -128,6 +154,10 @@ define_settings(void)
 		"Whether large folios of data files in the page cache are split.",
 		"The kernel counts a large folio as dirty as a whole when one block of it is written.",
 		&calm_split_folios, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.checkpoint_history", "Number of checkpoints whose reports are kept.",
+		"The view pg_calm_checkpoints has one row for each; a report takes about 800 bytes of shared memory.",
+		&calm_checkpoint_history, 100, 1, 100000, PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomStringVariable(
 		"pg_calm.host_root", "Directory below which /proc and /sys are read.",
 		"For tests of the module.", &calm_host_root, "", PGC_SIGHUP,
@@ -142,6 +172,8 @@ request_shared_memory(void)
 		previous_shmem_request();
 	RequestAddinShmemSpace(MAXALIGN(sizeof(CalmShared)));
 	RequestAddinShmemSpace(page_map_size((Size) calm_page_map_memory * 1024));
+	RequestAddinShmemSpace(histogram_size());
+	RequestAddinShmemSpace(checkpoint_stats_size());
 }
 
 static void
@@ -177,11 +209,15 @@ start_shared_memory(void)
 		pg_atomic_init_u64(&shared->in_flight_pages, 0);
 		pg_atomic_init_u64(&shared->checkpoint_start, 0);
 		pg_atomic_init_u32(&shared->worker_pid, 0);
+		pg_atomic_init_u32(&shared->draining, 0);
 		SpinLockInit(&shared->lock);
 	}
 	map = ShmemInitStruct("pg_calm page map", page_map_size(budget), &found);
 	if (!found)
 		page_map_init(map, budget);
+	drain_shmem_startup();
+	histogram_start();
+	checkpoint_stats_start();
 	LWLockRelease(AddinShmemInitLock);
 
 	calm_shared = shared;
@@ -214,5 +250,6 @@ _PG_init(void)
 		                  errdetail("The server runs as without the module.")));
 		return;
 	}
+	checkpoint_stats_watch_log();
 	writeback_register_worker();
 }

@@ -55,6 +55,7 @@ typedef struct CalmShared
 	pg_atomic_uint64 in_flight_pages;  /* taken from the map, not confirmed */
 	pg_atomic_uint64 checkpoint_start; /* ckpt_start_t of the one under way */
 	pg_atomic_uint32 worker_pid;       /* 0: no worker */
+	pg_atomic_uint32 draining;         /* the checkpointer waits for the old generation */
 	slock_t lock;                      /* protects what follows */
 	DeviceCaps caps;
 	uint32 max_gap; /* gaps bridged at present, in blocks */
@@ -68,6 +69,8 @@ extern int calm_page_map_memory; /* kB */
 extern int calm_flush_age;       /* ms; 0: chosen from the kernel's settings */
 extern int calm_unflushed_limit; /* kB; 0: chosen likewise */
 extern int calm_max_in_flight;   /* kB */
+extern int calm_drain_threshold; /* pages; -1: chosen from the caps */
+extern int calm_drain_timeout;   /* ms; 0: no drain */
 extern bool calm_bridge;
 extern bool calm_split_folios;
 extern int calm_prefetch;
@@ -75,6 +78,9 @@ extern int calm_prefetch;
 /* Shared memory; NULL before it exists */
 extern CalmShared *calm_shared;
 extern PageMap *calm_page_map;
+
+/* Name of a CalmMode, as in the setting */
+extern const char *calm_mode_name(int mode);
 
 /* Why the server runs as stock although the module is loaded, or NULL */
 extern const char *calm_interpose_failure;

@@ -22,28 +22,12 @@ PG_FUNCTION_INFO_V1(pg_calm_status);
 PG_FUNCTION_INFO_V1(pg_calm_regions);
 
 static Datum counter_datum(pg_atomic_uint64 *counter);
-static const char *mode_name(void);
 static const char *worse_than_asked(const CalmShared *copy);
 
 static Datum
 counter_datum(pg_atomic_uint64 *counter)
 {
 	return Int64GetDatum((int64) pg_atomic_read_u64(counter));
-}
-
-static const char *
-mode_name(void)
-{
-	switch ((CalmMode) calm_mode)
-	{
-		case CALM_MODE_OFF:
-			return "off";
-		case CALM_MODE_SHADOW:
-			return "shadow";
-		case CALM_MODE_ON:
-			break;
-	}
-	return "on";
 }
 
 /* Why the module does less than its mode says, or NULL */
@@ -81,7 +65,7 @@ pg_calm_status(PG_FUNCTION_ARGS)
 	memcpy(copy->degraded, calm_shared->degraded, sizeof(copy->degraded));
 	SpinLockRelease(&calm_shared->lock);
 
-	values[column++] = CStringGetTextDatum(mode_name());
+	values[column++] = CStringGetTextDatum(calm_mode_name(calm_mode));
 	degraded = worse_than_asked(copy);
 	nulls[column] = degraded == NULL;
 	values[column++] = degraded ? CStringGetTextDatum(degraded) : (Datum) 0;

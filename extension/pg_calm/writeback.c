@@ -6,6 +6,7 @@
  * Pages are left to accumulate, since a page that is written twice before it
  * is flushed saves a write, and neighbours that get dirty save an operation.
  * A region is written back when
+ * - the checkpointer waits for it before its sync phase (drain.c),
  * - the checkpointer has passed it,
  * - its oldest page reaches pg_calm.flush_age,
  * - or more is unflushed than pg_calm.unflushed_limit, or than keeps the
@@ -25,6 +26,7 @@
 #include <math.h>
 
 #include "access/xlog.h"
+#include "checkpoint_stats.h"
 #include "compat.h"
 #include "flush.h"
 #include "flusher_guard.h"
@@ -42,9 +44,10 @@
 #include "utils/ps_status.h"
 #include "writeback.h"
 
-/* Milliseconds between looks at: caps and sysctls; memory and map; the device */
+/* Milliseconds between looks at: caps and sysctls; memory and map; the map in a drain; the device */
 #define SETTINGS_INTERVAL_MS 3000
 #define STATE_INTERVAL_MS 250
+#define DRAIN_INTERVAL_MS 20
 #define BUSY_INTERVAL_MS 1
 #define IDLE_INTERVAL_MS 100
 
@@ -65,6 +68,7 @@ typedef struct Candidate
 	uint32 pages;
 	uint64 since;
 	bool window;
+	bool drain;              /* has pages of the old generation */
 	double pages_per_second; /* pages freed per second of device time */
 } Candidate;
 
@@ -84,6 +88,7 @@ static uint64 unflushed_pages(void);
 static uint64 flush_age_ms(void);
 static uint64 unflushed_limit_bytes(void);
 static void peek_region(PageMapRegion *region, PageMapBits *bits);
+static bool draining(void);
 static bool too_much_unflushed(void);
 static void choose_gap(const BridgeGaps *gaps, bool behind);
 static void collect_candidates(uint64 now_ms);
@@ -215,6 +220,13 @@ unflushed_limit_bytes(void)
 	return flusher.device_bytes / 2;
 }
 
+/* Whether the checkpointer waits for the old generation to be flushed */
+static bool
+draining(void)
+{
+	return pg_atomic_read_u32(&calm_shared->draining) != 0;
+}
+
 /* Whether flushing is due by amount, ours or that of the whole host */
 static bool
 too_much_unflushed(void)
@@ -301,6 +313,7 @@ collect_candidates(uint64 now_ms)
 	static BridgeRun runs[BRIDGE_MAX_RUNS];
 	BridgeGaps gaps;
 	uint32 high = pg_atomic_read_u32(&calm_page_map->files_high);
+	int old = 1 - page_map_new_generation(calm_page_map);
 
 	if (candidates == NULL)
 		candidates = MemoryContextAlloc(TopMemoryContext, MAX_CANDIDATES * sizeof(Candidate));
@@ -314,7 +327,7 @@ collect_candidates(uint64 now_ms)
 		PageMapFile *file = page_map_file(calm_page_map, f);
 		uint32 incarnation = pg_atomic_read_u32(&file->incarnation);
 
-		if ((incarnation & 1) == 0 || flusher_guard_holds(f))
+		if ((incarnation & 1) == 0 || (!draining() && flusher_guard_holds(f)))
 			continue;
 		for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
 		{
@@ -336,6 +349,7 @@ collect_candidates(uint64 now_ms)
 				candidate->pages = PAGE_MAP_REGION_BLOCKS;
 				candidate->since = 1; /* no record: treat as old */
 				candidate->window = false;
+				candidate->drain = true;
 				candidate->pages_per_second = INFINITY;
 			}
 			else
@@ -350,6 +364,7 @@ collect_candidates(uint64 now_ms)
 				if (candidate->pages == 0)
 					continue;
 				candidate->since = pg_atomic_read_u64(&region->since);
+				candidate->drain = (int32) pg_atomic_read_u32(&region->count[old]) > 0;
 				candidate->window =
 					(pg_atomic_read_u32(&region->flags) & PAGE_MAP_REGION_WINDOW) != 0;
 				peek_region(region, &bits);
@@ -379,7 +394,7 @@ collect_candidates(uint64 now_ms)
 			candidate_count++;
 		}
 	}
-	choose_gap(&gaps, too_much_unflushed());
+	choose_gap(&gaps, too_much_unflushed() || draining());
 	qsort(candidates, candidate_count, sizeof(Candidate), compare_candidates);
 }
 
@@ -395,7 +410,7 @@ start_next_region(uint64 now_ms)
 		Candidate *candidate = &candidates[candidate_next++];
 		bool old = candidate->since != 0 && now_ms - candidate->since >= age;
 
-		if (!candidate->window && !old && !too_much)
+		if (draining() ? !candidate->drain : !candidate->window && !old && !too_much)
 			continue;
 		if (flush_start_region(candidate->file, candidate->incarnation, candidate->number))
 			return true;
@@ -407,6 +422,7 @@ start_next_region(uint64 now_ms)
 static bool
 work(uint64 now_ms)
 {
+	checkpoint_stats_tick(now_ms);
 	if (now_ms >= next_settings_ms)
 	{
 		read_settings();
@@ -436,7 +452,11 @@ work(uint64 now_ms)
 		return true;
 	if (calm_mode == CALM_MODE_OFF || flush_refused() != NULL)
 		return false;
-	return start_next_region(now_ms);
+	if (start_next_region(now_ms))
+		return true;
+	if (draining() && candidate_next >= candidate_count && !flush_busy())
+		next_state_ms = Min(next_state_ms, now_ms + DRAIN_INTERVAL_MS);
+	return false;
 }
 
 void

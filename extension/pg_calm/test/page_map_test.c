@@ -210,6 +210,19 @@ test_marks(void)
 	      "what has marks is kept");
 	(void) page_map_mark(map, file, incarnation, 0, 1, 700);
 	check_number(page_map_region_count(region_of(map, file, 0)), 1, "a reclaimed region is clean");
+
+	/* what is left of the old generation stays old */
+	new = page_map_new_generation(map);
+	(void) page_map_mark(map, file, incarnation, 1, 1, 800);
+	check_number(page_map_unflushed(map, new), 2, "both pages are in the new generation");
+	page_map_swap_generation(map);
+	(void) page_map_mark(map, file, incarnation, 0, 2, 900);
+	(void) page_map_mark(map, file, incarnation, 70, 1, 900);
+	page_map_swap_generation(map);
+	check_number(page_map_unflushed(map, new), 0, "nothing is new after a swap");
+	check_number(page_map_unflushed(map, 1 - new), 1 + 192 + 1 + 3,
+	             "pages of both generations are old, and count once");
+	check_number(page_map_region_count(region_of(map, file, 0)), 3, "in their region as well");
 	free(map);
 }
 

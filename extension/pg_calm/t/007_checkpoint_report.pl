@@ -1,0 +1,422 @@
+
+# Reports of checkpoints and histograms of I/O times, compared with what the
+# server logs, with what strace counts, and with delays that it injects.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+
+use CalmTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time usleep);
+
+my @phases = qw(slots_time clog_time subtrans_time multixact_time other_slru_time
+  buffer_scan_time write_time sync_time end_time);
+
+my $node = calm_node('report', q{
+max_wal_size = 4GB
+wal_level = logical
+max_wal_senders = 4
+track_commit_timestamp = on
+pg_calm.checkpoint_history = 5
+pg_calm.flush_age = '1h'
+});
+$node->start;
+$node->safe_psql(
+	'postgres', q{
+CREATE EXTENSION pg_calm;
+CREATE TABLE first (i int, n int, filler text);
+CREATE TABLE second (i int, n int, filler text);
+INSERT INTO first SELECT i, 0, repeat('x', 400) FROM generate_series(1, 2000) i;
+INSERT INTO second SELECT i, 0, repeat('x', 400) FROM generate_series(1, 200) i;
+CHECKPOINT});
+
+# A row of a query, by column name
+sub row_of
+{
+	my ($on, $query) = @_;
+	my %row;
+
+	foreach my $pair (
+		split /\n/,
+		$on->safe_psql('postgres',
+			"SELECT key, coalesce(value, '(null)') FROM ($query) q, json_each_text(to_json(q))"))
+	{
+		my ($key, $value) = split /\|/, $pair, 2;
+		$row{$key} = $value eq '(null)' ? undef : $value;
+	}
+	return \%row;
+}
+
+sub last_report
+{
+	my ($on) = @_;
+	return row_of($on // $node, 'SELECT * FROM pg_calm_checkpoints ORDER BY id DESC LIMIT 1');
+}
+
+sub calls
+{
+	my ($scope, $where) = @_;
+	return $node->safe_psql('postgres',
+		"SELECT coalesce(sum(count), 0) FROM pg_calm_io_histogram WHERE scope = '$scope' AND $where");
+}
+
+sub set
+{
+	my ($name, $value) = @_;
+
+	$node->safe_psql('postgres', "ALTER SYSTEM SET $name = '$value'");
+	$node->reload;
+	$node->poll_query_until('postgres', "SELECT current_setting('$name') = '$value'")
+	  or die 'timed out';
+	# the checkpointer takes it over when it wakes up, which this makes it do
+	$node->safe_psql('postgres', 'CHECKPOINT');
+	return;
+}
+
+# Have something to write of every kind that is written, then checkpoint
+my $dirty = q{
+BEGIN;
+UPDATE first SET n = n + 1;
+SAVEPOINT one;
+UPDATE second SET n = n + 1;
+SAVEPOINT two;
+UPDATE second SET n = n + 1;
+COMMIT;
+BEGIN;
+SELECT count(*) FROM (SELECT FROM second WHERE i < 10 FOR SHARE) q;
+SAVEPOINT three;
+UPDATE second SET n = n + 1 WHERE i < 10;
+COMMIT;
+};
+
+sub checkpointer
+{
+	return $node->safe_psql('postgres',
+		q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'});
+}
+
+sub finish_trace
+{
+	my ($handle) = @_;
+
+	$handle->signal('INT');
+	$handle->finish;
+	return;
+}
+
+# --- one checkpoint, and what the server logs of it
+
+my $log = -s $node->logfile;
+$node->safe_psql('postgres', $dirty . 'CHECKPOINT');
+my $report = last_report();
+my $text = slurp_file($node->logfile, $log);
+
+is($report->{kind}, 'checkpoint', 'kind');
+is($report->{reason}, 'requested', 'reason of a CHECKPOINT command');
+is($report->{flags}, 'immediate force wait', 'its flags');
+is($report->{status}, 'complete', 'status');
+is($report->{mode}, 'on', 'mode');
+foreach my $phase (@phases)
+{
+	isnt($report->{$phase}, undef, "$phase is known");
+}
+like(
+	$text,
+	qr/^.*LOG:  pg_calm: checkpoint $report->{id} \(requested\): slots=\d.*, clog=.*, buffer scan=.*, sync=.*, dirty=$report->{buffers_dirty} buffers, written=$report->{buffers_written} buffers, .*unflushed at sync=$report->{unflushed_pages_at_sync} pages, sync files=$report->{files_synced}, slowest=.* \(\Q$report->{slowest_file}\E\)$/m,
+	'there is a log line');
+is(scalar(() = $text =~ /pg_calm: checkpoint/g), 1, 'there is one');
+
+ok( $text =~
+	  /checkpoint complete: wrote (\d+) buffers.*?write=([\d.]+) s, sync=([\d.]+) s, total=([\d.]+) s; sync files=(\d+), longest=([\d.]+)/,
+	'the server logs the checkpoint');
+my ($wrote, $write, $sync, $total, $files, $longest) = ($1, $2, $3, $4, $5, $6);
+is($report->{files_synced}, $files, 'files synced are as logged');
+cmp_ok($report->{buffers_written}, '>=', 200, 'buffers of tables are written');
+# until 17 the server counts pages of SLRUs too
+cmp_ok($report->{buffers_written}, '<=', $wrote,      'no more than logged');
+cmp_ok($report->{buffers_written}, '>=', $wrote - 20, 'and no fewer, but for SLRUs');
+is($report->{buffers_dirty}, $report->{buffers_written},
+	'nobody else writes here: buffers found dirty are those written');
+
+sub about
+{
+	my ($milliseconds, $seconds, $what) = @_;
+	cmp_ok(abs($milliseconds - $seconds * 1000), '<=', 2, "$what is as logged");
+	return;
+}
+about($report->{total_time}, $total, 'total_time');
+about($report->{sync_time} + ($report->{drain_time} // 0), $sync, 'sync_time');
+my $sum = 0;
+$sum += $report->{$_}
+  foreach (qw(clog_time subtrans_time multixact_time other_slru_time buffer_scan_time write_time));
+about($sum, $write, 'the sum of what is written');
+$sum += $report->{$_} foreach (qw(slots_time sync_time end_time));
+about($sum + ($report->{drain_time} // 0), $total, 'the sum of all');
+cmp_ok($report->{slowest_file_time}, '<=', $longest * 1000 + 1, 'slowest_file_time is as logged');
+cmp_ok($report->{device_operations}, '>', 0, 'device operations');
+cmp_ok($report->{unflushed_pages_at_sync}, '>', 100, 'unflushed pages');
+
+# a count that is right although the list before was longer
+$node->safe_psql('postgres', 'UPDATE second SET n = n + 1; CHECKPOINT');
+cmp_ok(last_report()->{buffers_dirty}, '<', 100, 'a shorter list of dirty buffers after a longer one');
+is(last_report()->{buffers_dirty}, last_report()->{buffers_written}, 'and it is right');
+
+# --- WAL before and after; the later spans are looked at later
+
+my $started = time;
+usleep(6_500_000);
+$node->safe_psql('postgres',
+	q{SELECT pg_logical_emit_message(false, 'calm', repeat('x', 3000000)); CHECKPOINT});
+my $wal_id = last_report()->{id};
+my $wal_time = time;
+$node->safe_psql('postgres',
+	q{SELECT pg_logical_emit_message(false, 'calm', repeat('x', 9000000)); UPDATE first SET n = n + 1});
+
+sub wal_report
+{
+	return row_of($node, "SELECT * FROM pg_calm_checkpoints WHERE id = $wal_id");
+}
+is(wal_report()->{wal_bytes_after_5s},  undef, 'what is not over is not known');
+is(wal_report()->{wal_bytes_after_30s}, undef, 'what is not over is not known: 30 s');
+ok(wait_for(sub { defined wal_report()->{wal_bytes_after_5s} }), 'it is when 5 s are over');
+cmp_ok(time - $wal_time, '>', 4, 'and not before');
+$report = wal_report();
+cmp_ok($report->{wal_bytes_before_5s}, '>=', 3_000_000,  'WAL before the start');
+cmp_ok($report->{wal_bytes_before_5s}, '<',  9_000_000,  'and not that after it');
+cmp_ok($report->{wal_bytes_after_5s},  '>=', 9_000_000,  'WAL after the start');
+cmp_ok($report->{wal_bytes_after_5s},  '<',  15_000_000, 'and not twice');
+cmp_ok($report->{wal_fpi_after_5s}, '>=', 100, 'full-page images after the start');
+is($report->{wal_bytes_before_30s}, undef, 'the server has not run for 30 s before')
+  if $wal_time - $started < 25;
+
+# --- what strace sees
+
+SKIP:
+{
+	my $why = cannot_trace();
+	my $data = $node->data_dir;
+	my $first = $node->safe_psql('postgres', q{SELECT pg_relation_filepath('first')});
+	skip $why, 59 if $why;
+
+	foreach my $mode ('on', 'shadow', 'off')
+	{
+		set('pg_calm.mode', $mode);
+		$node->safe_psql('postgres', $dirty);
+		my $before = calls('server', q{backend_type = 'checkpointer' AND operation = 'fsync'});
+		my $writes = calls('server', q{backend_type = 'checkpointer' AND operation = 'write'});
+		my ($handle, $file) = trace(checkpointer(), '-y', '-e', 'trace=fsync,pwrite64');
+		$node->safe_psql('postgres', 'CHECKPOINT');
+		finish_trace($handle);
+		my @fsyncs = grep { /^fsync/ } split /\n/, slurp_file($file);
+		my @pages = grep { m{^pwrite64\(\d+<[^>]*/(base|global)/} } split /\n/, slurp_file($file);
+		my $data_files = grep { m{/(base|global)/(?!pg_control)[\w/]+>} } @fsyncs;
+		my $slru_files = grep { m{/pg_(xact|commit_ts|multixact/\w+)/\w+>} } @fsyncs;
+
+		$report = last_report();
+		is($report->{mode}, $mode, "mode $mode");
+		is($report->{files_synced}, $data_files + $slru_files, 'files synced are those that strace sees');
+		is($report->{buffers_written}, scalar(@pages), 'buffers written too');
+		is( calls('checkpoint', q{backend_type = 'checkpointer' AND operation = 'fsync'}),
+			$data_files, 'each fsync of a data file is in the histogram of the checkpoint');
+		is(calls('server', q{backend_type = 'checkpointer' AND operation = 'fsync'}) - $before,
+			$data_files, 'and in that of the server');
+		is( calls('checkpoint', q{backend_type = 'checkpointer' AND operation = 'fsync other'}),
+			@fsyncs - $data_files, 'each other fsync is counted apart');
+		$writes =
+		  calls('server', q{backend_type = 'checkpointer' AND operation = 'write'}) - $writes;
+		if ($mode eq 'off')
+		{
+			is($writes, 0, 'writes are not timed in mode off');
+			is($report->{unflushed_pages_at_sync}, undef, 'nor is anything known to be unflushed');
+		}
+		else
+		{
+			cmp_ok(abs($writes - @pages / 8), '<=', 1, 'one write in eight is timed');
+			cmp_ok($report->{unflushed_pages_at_sync}, '>', 0, 'unflushed pages are known');
+			cmp_ok($report->{device_operations}, '>', 0, 'operations are counted');
+		}
+	}
+	set('pg_calm.mode', 'on');
+
+	# --- a second that passes in a known place is found in its column
+
+	my @places = (
+		[ 'slots_time',      'fsync',    'pg_logical/mappings' ],
+		[ 'clog_time',       'fsync',    'pg_xact' ],
+		[ 'clog_time',       'pwrite64', 'pg_xact/0000' ],
+		[ 'other_slru_time', 'fsync',    'pg_commit_ts' ],
+		[ 'subtrans_time',   'pwrite64', 'pg_subtrans/0000' ],
+		[ 'multixact_time',  'pwrite64', 'pg_multixact/offsets/0000' ],
+		[ 'multixact_time',  'fsync',    'pg_multixact/offsets' ],
+		[ 'multixact_time',  'fsync',    'pg_multixact/members' ],
+		[ 'write_time',      'pwrite64', $first ],
+		[ 'sync_time',       'fsync',    'pg_xact/0000' ],
+		[ 'sync_time',       'fsync',    $first ],
+		[ 'end_time',        'fsync',    'global/pg_control' ]);
+	foreach my $place (@places)
+	{
+		my ($column, $call, $path) = @$place;
+
+		$node->safe_psql('postgres', $dirty);
+		my ($handle) = trace(checkpointer(), '-P', "$data/$path",
+			'-e', "inject=$call:delay_enter=1000000:when=1");
+		$node->safe_psql('postgres', 'CHECKPOINT');
+		finish_trace($handle);
+		$report = last_report();
+		my ($longest_phase) = sort { $report->{$b} <=> $report->{$a} } @phases;
+		is($longest_phase, $column, "$column has the delay of $call($path)");
+		cmp_ok($report->{$column}, '>=', 1000, 'all of it');
+		if ($column eq 'sync_time')
+		{
+			is($report->{slowest_file}, $path, 'it is the slowest file');
+			cmp_ok($report->{slowest_file_time}, '>=', 1000, 'whose time is known');
+		}
+	}
+	cmp_ok(
+		calls('server', q{backend_type = 'checkpointer' AND operation = 'fsync' AND upper_bound > 1000000}),
+		'>=', 1, 'the histogram has it too');
+
+	# --- failure
+
+	$node->safe_psql('postgres', $dirty);
+	my ($handle) =
+	  trace(checkpointer(), '-P', "$data/$first", '-e', 'inject=pwrite64:error=ENOSPC:when=1');
+	my ($result, $stdout, $stderr) = $node->psql('postgres', 'CHECKPOINT');
+	finish_trace($handle);
+	like($stderr, qr/checkpoint request failed/, 'a checkpoint fails');
+	ok(wait_for(sub { last_report()->{status} eq 'failed' }), 'and is reported as failed');
+	is(last_report()->{ended}, undef, 'without an end');
+	$node->safe_psql('postgres', 'CHECKPOINT');
+	is(last_report()->{status}, 'complete', 'the next one is complete');
+}
+
+# --- history
+
+is( $node->safe_psql('postgres', 'SELECT max(id) - min(id) + 1, count(*), max(id) > 5 FROM pg_calm_checkpoints'),
+	'5|5|t', 'the history has the last reports');
+
+# --- caused by WAL; a report of a checkpoint under way
+
+set('max_wal_size', '32MB');
+set('checkpoint_completion_target', '0.9');
+$node->safe_psql('postgres', $dirty);
+my $before = last_report()->{id};
+foreach (1 .. 8)
+{
+	$node->safe_psql('postgres',
+		q{SELECT pg_logical_emit_message(false, 'calm', repeat('x', 4000000)); SELECT pg_switch_wal()});
+}
+ok( wait_for(
+		sub {
+			$node->safe_psql('postgres',
+				"SELECT count(*) FROM pg_calm_checkpoints WHERE id > $before AND reason = 'wal' AND flags = 'wal'"
+			) > 0;
+		}),
+	'a checkpoint caused by WAL says so');
+set('max_wal_size', '4GB');
+ok(wait_for(sub { last_report()->{status} eq 'complete' }), 'it is completed');
+
+# --- without log_checkpoints
+
+set('log_checkpoints', 'off');
+$log = -s $node->logfile;
+$node->safe_psql('postgres', $dirty . 'CHECKPOINT');
+$report = last_report();
+is($report->{reason}, 'unknown', 'the reason is not known without log_checkpoints');
+is($report->{flags}, undef, 'nor are the flags');
+is($report->{status}, 'complete', 'the rest is');
+isnt($report->{ended}, undef, 'and the end');
+is($report->{buffers_dirty}, $report->{buffers_written}, 'and the dirty buffers');
+unlike(slurp_file($node->logfile, $log), qr/pg_calm: checkpoint/, 'there is no log line');
+
+# with no data file open in the checkpointer, nothing tells the end at once
+$before = last_report()->{id};
+$node->safe_psql('postgres', 'CHECKPOINT');
+cmp_ok(last_report()->{id}, '>', $before, 'a checkpoint with nothing to do has a report');
+ok(wait_for(sub { last_report()->{status} eq 'complete' }), 'which is completed');
+
+# --- without fsync
+
+set('log_checkpoints', 'on');
+set('fsync',           'off');
+$node->safe_psql('postgres', $dirty . 'CHECKPOINT');
+$report = last_report();
+is($report->{status},       'complete', 'without fsync, too, a checkpoint is completed');
+is($report->{clog_time},    undef,      'but phases that end with an fsync are not known');
+is($report->{files_synced}, 0,          'no file is fsynced');
+isnt($report->{write_time}, undef, 'the time of writing is known');
+is($report->{buffers_dirty}, $report->{buffers_written}, 'and the buffers');
+set('fsync',           'on');
+set('log_checkpoints', 'off');
+
+# --- reset
+
+my $status = status_of($node);
+$node->safe_psql('postgres', 'SELECT pg_calm_reset()');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM pg_calm_checkpoints'), 0, 'no reports');
+is(calls('server', q{operation = 'fsync'}),                                 0, 'no counts');
+is(calls('checkpoint', 'true'), 0, 'none for the last checkpoint');
+cmp_ok(status_of($node)->{device_operations},
+	'>=', $status->{device_operations}, 'pg_calm_status is left alone');
+
+# --- by time, and the 30 s after
+
+$node->safe_psql('postgres', q{CHECKPOINT; SELECT pg_logical_emit_message(false, 'calm', 'x')});
+$wal_id = last_report()->{id};
+$node->safe_psql('postgres',
+	q{SELECT pg_logical_emit_message(false, 'calm', repeat('x', 9000000)); UPDATE first SET n = n + 1});
+$node->safe_psql('postgres', q{ALTER SYSTEM SET checkpoint_timeout = '30s'});
+$node->reload;
+ok( wait_for(
+		sub {
+			$node->safe_psql('postgres',
+				q{SELECT count(*) FROM pg_calm_checkpoints WHERE reason = 'time' AND flags IS NULL}) > 0;
+		},
+		60),
+	'a checkpoint by time is known as such without log_checkpoints');
+ok(wait_for(sub { defined wal_report()->{wal_bytes_after_30s} }, 60), 'WAL of 30 s is known');
+$report = wal_report();
+cmp_ok($report->{wal_bytes_after_30s}, '>=', $report->{wal_bytes_after_5s}, 'and includes that of 5 s');
+$report = last_report();
+is($report->{reason}, 'time', 'the last report is of the checkpoint by time');
+cmp_ok($report->{wal_bytes_before_30s} // 0, '>', $report->{wal_bytes_before_5s} // 0, 'WAL of 30 s before is known');
+$node->safe_psql('postgres', 'ALTER SYSTEM RESET ALL');
+$node->reload;
+
+# --- shutdown, recovery
+
+$log = -s $node->logfile;
+$node->stop;
+like(slurp_file($node->logfile, $log),
+	qr/pg_calm: checkpoint \d+ \(shutdown\): /, 'the shutdown checkpoint has a log line');
+$node->start;
+is($node->safe_psql('postgres', 'SELECT count(*) FROM pg_calm_checkpoints'), 0, 'a new history');
+$node->safe_psql('postgres', 'UPDATE first SET n = n + 1');
+kill_node($node) or die 'the server is still there';
+$node->start;
+$report = row_of($node, 'SELECT * FROM pg_calm_checkpoints ORDER BY id LIMIT 1');
+is($report->{reason}, 'end-of-recovery', 'the checkpoint at the end of recovery');
+is($report->{kind},   'checkpoint',      'is no restartpoint');
+
+$node->backup('backup');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($node, 'backup', has_streaming => 1);
+$standby->start;
+$node->safe_psql('postgres', $dirty . 'CHECKPOINT');
+$node->wait_for_catchup($standby);
+$log = -s $standby->logfile;
+$standby->safe_psql('postgres', 'CHECKPOINT');
+$report = last_report($standby);
+is($report->{kind}, 'restartpoint', 'a restartpoint');
+is($report->{status}, 'complete', 'is completed');
+cmp_ok($report->{buffers_written}, '>', 0, 'and has figures');
+like(slurp_file($standby->logfile, $log), qr/pg_calm: restartpoint $report->{id} /, 'and a log line');
+$standby->stop;
+$node->stop;
+
+done_testing();

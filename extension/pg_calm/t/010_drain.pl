@@ -1,0 +1,148 @@
+
+# A checkpoint waits before its fsync calls until the worker has flushed what
+# was written, within bounds.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+
+use CalmTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time usleep);
+
+# Checkpoints that are caused by WAL are not immediate.  Nothing is flushed
+# before a drain: pages are neither old nor many.
+my $node = calm_node('drain', q{
+shared_buffers = 16MB
+max_wal_size = 64MB
+min_wal_size = 32MB
+checkpoint_completion_target = 0.01
+log_checkpoints = on
+pg_calm.write_iops = 100
+pg_calm.write_bandwidth = '100MB'
+pg_calm.flush_age = '1h'
+pg_calm.unflushed_limit = '10GB'
+pg_calm.drain_threshold = 0
+pg_calm.drain_timeout = '1h'
+});
+$node->start;
+$node->safe_psql(
+	'postgres', q{
+CREATE EXTENSION pg_calm;
+CREATE TABLE t (id int PRIMARY KEY, n int, filler text) WITH (fillfactor = 50);
+INSERT INTO t SELECT i, 0, repeat('x', 500) FROM generate_series(1, 40000) i;
+CHECKPOINT});
+
+my $log = $node->logfile;
+my $checkpointer =
+  $node->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'});
+
+sub worker { return status_of($node)->{worker_pid} }
+
+# Waits of the checkpointer other than those it has without the module
+sub drains
+{
+	return $node->safe_psql('postgres',
+		"SELECT wait_event_type FROM pg_stat_activity WHERE pid = $checkpointer") eq 'Extension';
+}
+
+# Make pages dirty, all over, and enough WAL for a checkpoint
+sub cause_checkpoint
+{
+	$node->safe_psql(
+		'postgres', q{
+UPDATE t SET n = n + 1 WHERE id % 7 = 0;
+SELECT pg_logical_emit_message(false, 'fill', repeat('w', 1000000)) FROM generate_series(1, 70)});
+	return;
+}
+
+sub completed
+{
+	return () = slurp_file($log) =~ /checkpoint complete/g;
+}
+
+sub stop_worker { my $pid = worker(); kill 'STOP', $pid; return $pid; }
+
+# --- with a worker that does its work, pages are flushed by it
+
+my $done = completed();
+my $before = status_of($node);
+cause_checkpoint();
+ok(wait_for(sub { completed() > $done }, 60), 'a checkpoint drains and completes');
+my $after = status_of($node);
+my $flushed = $after->{flushed_pages} - $before->{flushed_pages};
+my $left = $after->{fsynced_pages} - $before->{fsynced_pages};
+cmp_ok($flushed, '>', 300, 'the worker flushed pages before the fsync calls');
+cmp_ok($left, '<', $flushed / 10, 'and left few to them');
+
+# --- the wait shows, and ends with the settings
+
+my $stopped = stop_worker();
+$done = completed();
+cause_checkpoint();
+ok(wait_for(\&drains, 30), 'the wait for the worker is a wait event');
+usleep(500_000);
+is(completed(), $done, 'the checkpoint waits');
+$node->append_conf('postgresql.conf', "pg_calm.drain_timeout = '10ms'");
+$node->reload;
+ok(wait_for(sub { completed() > $done }, 20), 'a reload ends it');
+cmp_ok(slurp_file($log), '!~', qr/PANIC/, 'without an error');
+
+# --- time is bounded
+
+$node->append_conf('postgresql.conf', "pg_calm.drain_timeout = '2s'");
+$node->reload;
+$done = completed();
+cause_checkpoint();
+ok(wait_for(sub { completed() > $done }, 30), 'a worker that does not answer holds up no checkpoint for long');
+
+# --- while it waits: barriers, sync requests, checkpoints that are in a hurry
+
+$node->append_conf('postgresql.conf', "pg_calm.drain_timeout = '1h'");
+$node->reload;
+$node->safe_psql('postgres', 'CREATE DATABASE victim');
+$done = completed();
+cause_checkpoint();
+ok(wait_for(\&drains, 30), 'waiting again');
+my $start = time;
+$node->safe_psql('postgres', 'CHECKPOINT');
+cmp_ok(time - $start, '<', 20, 'an immediate checkpoint ends the wait');
+ok(!drains(), 'and does not wait itself');
+
+cause_checkpoint();
+ok(wait_for(\&drains, 30), 'waiting again');
+my $mark = -s $log;
+kill 'CONT', $stopped;
+$start = time;
+$node->safe_psql('postgres', 'DROP DATABASE victim');
+cmp_ok(time - $start, '<', 20, 'DROP DATABASE is not held up');
+
+# --- mode
+
+$stopped = stop_worker();
+$done = completed();
+cause_checkpoint();
+ok(wait_for(\&drains, 30), 'waiting again');
+$node->append_conf('postgresql.conf', "pg_calm.mode = shadow");
+$node->reload;
+ok(wait_for(sub { completed() > $done }, 20), 'mode shadow ends the wait');
+$node->append_conf('postgresql.conf', "pg_calm.mode = on");
+$node->reload;
+
+# --- shutdown
+
+cause_checkpoint();
+ok(wait_for(\&drains, 30), 'waiting again');
+$start = time;
+kill 'CONT', $stopped;
+$node->stop('fast');
+cmp_ok(time - $start, '<', 30, 'a shutdown does not wait');
+$node->start;
+is($node->safe_psql('postgres', 'SELECT count(*) FROM t'), 40000, 'the data is there');
+$node->stop;
+
+done_testing();
