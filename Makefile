@@ -31,17 +31,17 @@ test: deps build
 
 fmt:
 	cargo fmt
-	clang-format -i $(EXTENSION)/*.c $(EXTENSION)/*.h
+	clang-format -i $(EXTENSION)/*.c $(EXTENSION)/*.h bench/errors/*.c
 
 fmt-check:
 	cargo fmt --check
-	clang-format --dry-run --Werror $(EXTENSION)/*.c $(EXTENSION)/*.h
+	clang-format --dry-run --Werror $(EXTENSION)/*.c $(EXTENSION)/*.h bench/errors/*.c
 
 lint: fmt-check
 	cargo clippy --quiet --workspace --all-targets -- --deny warnings
 	cppcheck --quiet --enable=warning,performance,portability --inline-suppr \
 	  --suppress=missingIncludeSystem --error-exitcode=1 \
-	  -DPG_VERSION_NUM=150000 -D__linux__ -D__LP64__ -D__x86_64__ $(EXTENSION)/*.c
+	  -DPG_VERSION_NUM=150000 -D__linux__ -D__LP64__ -D__x86_64__ $(EXTENSION)/*.c bench/errors/*.c
 
 # Real writeback errors under load (docs/errors.md); as root
 N ?= 200
