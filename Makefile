@@ -7,7 +7,7 @@ PG_CONFIG ?= /usr/lib/postgresql/15/bin/pg_config
 EXTENSION := extension/pg_calm
 PGCALM := target/release/pgcalm
 
-.PHONY: all deps build install demo test test-extension test-rust test-versions check-postgres fmt fmt-check lint bench torture clean
+.PHONY: all deps build install demo test test-extension test-rust test-versions check-postgres fmt fmt-check lint bench torture torture-errors clean
 
 all: build
 
@@ -39,17 +39,23 @@ check-postgres: deps
 
 fmt:
 	cargo fmt
-	clang-format -i $(EXTENSION)/*.c $(EXTENSION)/*.h
+	clang-format -i $(EXTENSION)/*.c $(EXTENSION)/*.h bench/errors/*.c
 
 fmt-check:
 	cargo fmt --check
-	clang-format --dry-run --Werror $(EXTENSION)/*.c $(EXTENSION)/*.h
+	clang-format --dry-run --Werror $(EXTENSION)/*.c $(EXTENSION)/*.h bench/errors/*.c
 
 lint: fmt-check
 	cargo clippy --quiet --workspace --all-targets -- --deny warnings
 	cppcheck --quiet --enable=warning,performance,portability --inline-suppr \
 	  --suppress=missingIncludeSystem --error-exitcode=1 \
-	  -DPG_VERSION_NUM=150000 -D__linux__ -D__LP64__ -D__x86_64__ $(EXTENSION)/*.c
+	  -DPG_VERSION_NUM=150000 -D__linux__ -D__LP64__ -D__x86_64__ $(EXTENSION)/*.c bench/errors/*.c
+
+# Real writeback errors under load (docs/errors.md); as root
+N ?= 200
+torture-errors:
+	@bench/install-deps
+	@bench/torture-errors --injections $(N)
 
 # The figures of docs/benchmarks.md; about an hour, wants the machine for itself
 bench: build

@@ -17,6 +17,7 @@ use Exporter 'import';
 use File::Basename;
 use File::Path qw(make_path);
 use IPC::Run qw(start);
+use POSIX ();
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -26,6 +27,7 @@ our @EXPORT = qw(
   calm_node
   cannot_bridge
   cannot_trace
+  deny_cachestat
   fake_host
   kill_node
   wait_for
@@ -177,6 +179,25 @@ sub cannot_trace
 	$strace->kill_kill;
 	$sleep->kill_kill;
 	return $result;
+}
+
+# Refuse cachestat(2) with ENOSYS from now on, as a kernel before 6.5 does: to
+# this process and all that it starts.  By a filter of seccomp(2) in classic
+# BPF; it can't be taken back.  Returns why it can't be had, or ''.
+sub deny_cachestat
+{
+	my %prctl = (x86_64 => 157, aarch64 => 167);
+	my $number = $prctl{ (POSIX::uname())[4] } // return 'not a known architecture';
+	my $code = join '', map { pack('S C C L', @$_) } (
+		[ 0x20, 0, 0, 0 ],    # load the number of the call
+		[ 0x15, 0, 1, 451 ],    # is it cachestat?
+		[ 0x06, 0, 0, 0x00050000 | 38 ],    # fail with ENOSYS
+		[ 0x06, 0, 0, 0x7fff0000 ]);    # allow
+	my $program = pack('S x6 P', 4, $code);
+
+	return "no_new_privs: $!" if syscall($number, 38, 1, 0, 0, 0) != 0;
+	return "seccomp: $!" if syscall($number, 22, 2, $program) != 0;
+	return '';
 }
 
 sub is_traced

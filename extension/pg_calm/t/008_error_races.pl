@@ -1,0 +1,239 @@
+
+# Who sees a writeback error first, and who is stopped or killed right then:
+# whatever the order, no checkpoint completes.  Once as the kernel has it, with
+# cachestat, and once without, where the worker waits for writeback and takes
+# the error away from whoever comes later.  The errors are injected by strace;
+# real ones, in random order, are the subject of bench/torture-errors.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+
+use CalmTest;
+use IPC::Run qw(start);
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time usleep);
+
+my $why = cannot_trace();
+plan skip_all => $why if $why;
+
+my $node = calm_node('error_races', q{
+pg_calm.flush_age = '1h'
+pg_calm.write_iops = 1000
+pg_calm.write_bandwidth = '100MB'
+});
+$node->start;
+$node->safe_psql(
+	'postgres', q{
+CREATE EXTENSION pg_calm;
+CREATE TABLE load (id int PRIMARY KEY, filler text);
+ALTER TABLE load ALTER filler SET STORAGE PLAIN;
+INSERT INTO load SELECT i, repeat('x', 7000) FROM generate_series(1, 20) i;
+CREATE TABLE other AS SELECT i FROM generate_series(1, 1000) i;
+CHECKPOINT});
+
+my $rows = 20;
+my $log;
+
+sub checkpointer
+{
+	return $node->safe_psql('postgres',
+		q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'});
+}
+
+# Held by strace at the end of a system call, not just passing through one
+sub is_held
+{
+	my ($pid) = @_;
+
+	foreach (1 .. 5)
+	{
+		return 0 if slurp_file("/proc/$pid/stat") !~ /\) t /;
+		usleep(20_000);
+	}
+	return 1;
+}
+
+# A page to flush, and a worker that is held for some seconds after its call
+# number $when has failed, before it knows.  Returns its pid and the handle of strace.
+sub hold_worker
+{
+	my ($name, $when, $seconds) = @_;
+
+	$node->safe_psql('postgres', 'CHECKPOINT');
+	my $worker = status_of($node)->{worker_pid};
+	$log = -s $node->logfile;
+	my ($handle) = trace($worker, '-e', 'trace=sync_file_range', '-e',
+		"inject=sync_file_range:error=EIO:when=$when:delay_exit=" . $seconds * 1_000_000);
+	$node->safe_psql(
+		'postgres', q{
+INSERT INTO load SELECT max(id) + 1, repeat('x', 7000) FROM load;
+ALTER SYSTEM SET pg_calm.flush_age = '10ms'});
+	$rows++;
+	$node->reload;
+	ok(wait_for(sub { is_held($worker) }), "$name: the worker is held");
+	return ($worker, $handle);
+}
+
+# The server crashes without a checkpoint, and recovers with all rows
+sub recovers
+{
+	my ($name, $expected, $handle) = @_;
+
+	ok($node->wait_for_log(qr/database system is ready to accept connections/, $log),
+		"$name: the server recovers");
+	$handle->finish;
+	my $text = slurp_file($node->logfile, $log);
+	# what the recovery itself does may complete
+	$text =~ s/all server processes terminated; reinitializing.*//s;
+	like($text, $expected, "$name: how it ended");
+	unlike($text, qr/checkpoint complete/, "$name: no checkpoint completed");
+	$node->poll_query_until('postgres', 'SELECT true') or die 'timed out';
+	is($node->safe_psql('postgres', 'SELECT count(*) FROM load'), $rows, "$name: no row is lost");
+	$node->safe_psql('postgres', 'ALTER SYSTEM RESET pg_calm.flush_age');
+	$node->reload;
+	# a new worker, which has read its settings
+	wait_for(sub { status_of($node)->{worker_pid} });
+	usleep(200_000);
+	return;
+}
+
+sub races
+{
+	my ($mode, $when) = @_;
+	my ($name, $worker, $handle, $result, $start);
+	my $panic = qr/PANIC:  .*: Input\/output error/;
+
+	# the checkpoint is there first and waits
+	$name = "$mode: checkpoint waits for a stopped worker";
+	($worker, $handle) = hold_worker($name, $when, 1.5);
+	$start = time;
+	$result = $node->psql('postgres', 'CHECKPOINT');
+	isnt($result, 0, "$name, and fails");
+	cmp_ok(time - $start, '>', 0.5, "$name for as long as it takes");
+	recovers($name, $panic, $handle);
+
+	# killed before it could tell
+	$name = "$mode: worker killed before it could tell";
+	($worker, $handle) = hold_worker($name, $when, 4);
+	my ($out, $err) = ('', '');
+	my $checkpoint = start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', 'CHECKPOINT' ],
+		'>', \$out, '2>', \$err);
+	usleep(300_000);
+	ok($checkpoint->pumpable, "$name: the checkpoint is waiting");
+	kill 'KILL', $worker;
+	$checkpoint->finish;
+	recovers($name, qr/worker" \(PID $worker\) was terminated by signal 9/, $handle);
+
+	# asked to end: it tells first
+	$name = "$mode: worker terminated before it could tell";
+	($worker, $handle) = hold_worker($name, $when, 1);
+	kill 'TERM', $worker;
+	isnt($node->psql('postgres', 'CHECKPOINT'), 0, "$name: no checkpoint");
+	recovers($name, $panic, $handle);
+
+	# a backend's own fsync is the first that comes by
+  SKIP:
+	{
+		skip 'no fsync in CREATE INDEX since 17', 5 if $node->pg_version >= 17;
+		$name = "$mode: fsync of a backend";
+		($worker, $handle) = hold_worker($name, $when, 1);
+		isnt($node->psql('postgres', 'CREATE INDEX ON other (i)'), 0, "$name waits and fails");
+		recovers($name, $panic, $handle);
+	}
+
+	# the checkpointer is in its fsync already when the worker's call begins, and
+	# leaves it, with success, before the worker's call has ended
+	$name = "$mode: error between the start and the end of an fsync";
+	$node->safe_psql('postgres', 'CHECKPOINT; UPDATE other SET i = i + 1 WHERE i < 10');
+	my ($slow) = trace(checkpointer(), '-e', 'trace=fsync', '-e', 'inject=fsync:delay_enter=500000');
+	$checkpoint = start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', 'CHECKPOINT' ],
+		'>', \$out, '2>', \$err);
+	usleep(100_000);
+	$worker = status_of($node)->{worker_pid};
+	$log = -s $node->logfile;
+	($handle) = trace($worker, '-e', 'trace=sync_file_range', '-e',
+		"inject=sync_file_range:error=EIO:when=$when:delay_exit=3000000");
+	$node->safe_psql(
+		'postgres', q{
+INSERT INTO load SELECT max(id) + 1, repeat('x', 7000) FROM load;
+ALTER SYSTEM SET pg_calm.flush_age = '10ms'});
+	$rows++;
+	$node->reload;
+	$checkpoint->finish;
+	isnt($checkpoint->result(0), 0, "$name: the checkpoint fails");
+	recovers($name, $panic, $handle);
+	$slow->finish;
+
+	# the checkpointer sees it first, while the worker is in a call
+	$name = "$mode: fsync of the checkpointer";
+	$node->safe_psql('postgres', q{CHECKPOINT; UPDATE other SET i = i + 1 WHERE i < 10});
+	$log = -s $node->logfile;
+	($handle) = trace(checkpointer(), '-y', '-e', 'trace=fsync', '-e', 'inject=fsync:error=EIO');
+	isnt($node->psql('postgres', 'CHECKPOINT'), 0, "$name fails");
+	recovers($name, qr/PANIC:  could not fsync file .*: Input\/output error/, $handle);
+
+	# what that setting relies on is not true of Linux
+	$name = "$mode: data_sync_retry";
+	$node->append_conf('postgresql.conf', "data_sync_retry = on\n");
+	$node->restart;
+	($worker, $handle) = hold_worker($name, $when, 1);
+	isnt($node->psql('postgres', 'CHECKPOINT'), 0, "$name: the checkpoint fails all the same");
+	recovers($name, $panic, $handle);
+	$node->append_conf('postgresql.conf', "data_sync_retry = off\n");
+	$node->restart;
+	return;
+}
+
+# Flags of the worker's calls while it flushes one page
+sub flags
+{
+	my ($handle, $file) = trace(status_of($node)->{worker_pid}, '-e', 'trace=sync_file_range');
+
+	$node->safe_psql(
+		'postgres', q{
+INSERT INTO load SELECT max(id) + 1, repeat('x', 7000) FROM load;
+ALTER SYSTEM SET pg_calm.flush_age = '10ms'});
+	$rows++;
+	$node->reload;
+	wait_for(sub { slurp_file($file) =~ /sync_file_range/ });
+	usleep(300_000);
+	$handle->signal('INT');
+	$handle->finish;
+	$node->safe_psql('postgres', 'ALTER SYSTEM RESET pg_calm.flush_age');
+	$node->reload;
+	my $text = slurp_file($file);
+	return join ' ', $text =~ /(SYNC_FILE_RANGE_\w+)\)/g;
+}
+
+SKIP:
+{
+	my $flags = flags();
+
+	skip 'the kernel has no cachestat', 1 if $flags =~ /WAIT/;
+	like($flags, qr/^(SYNC_FILE_RANGE_WRITE ?)+$/, 'with cachestat no call takes an error away');
+	races('cachestat', 1);
+}
+
+SKIP:
+{
+	$node->stop;
+	$why = deny_cachestat();
+	skip "cachestat can't be refused: $why", 1 if $why;
+	$node->start;
+	like(
+		flags(),
+		qr/^SYNC_FILE_RANGE_WRITE.* SYNC_FILE_RANGE_WAIT_BEFORE$/,
+		'without cachestat the worker waits for what it started');
+	# the second call is the one that waits
+	races('no cachestat', 2);
+}
+
+$node->stop;
+command_ok([ 'pg_checksums', '--check', '-D', $node->data_dir ], 'checksums are right');
+
+done_testing();
