@@ -79,6 +79,12 @@ pub struct SharedMemory {
 }
 
 impl SharedMemory {
+    /// That of a running server.
+    pub fn of_server(root: &HostRoot, postmaster: i32) -> anyhow::Result<Self> {
+        let family = process::family(&process::table(root)?, postmaster);
+        Ok(Self::of(root, &family))
+    }
+
     fn of(root: &HostRoot, processes: &[Process]) -> Self {
         let mut memory = Self::default();
         for process in processes {

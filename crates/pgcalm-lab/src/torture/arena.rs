@@ -198,7 +198,7 @@ impl<'a> Arena<'a> {
         crash: Crash,
         random: &mut Rng,
         cycle: &mut Cycle,
-    ) -> anyhow::Result<SharedMemory> {
+    ) -> anyhow::Result<[SharedMemory; 2]> {
         let Surroundings {
             options,
             journal,
@@ -282,10 +282,12 @@ impl<'a> Arena<'a> {
             interrupt.sleep(left.min(Duration::from_millis(100)))?;
         }
         cycle.load_s = started.elapsed().as_secs_f64();
+        // The server may give up by itself as soon as its files fail, and is not there to be asked then.
+        let before = SharedMemory::of_server(journal.root(), server.pid())?;
         if crash == Crash::Shutdown {
             self.file_system.shut_down()?;
         }
-        let memory = server.kill(journal.root())?;
+        let memory = [before, server.kill(journal.root())?];
         drop(tracer);
         drop(caps);
         drop(monitor);
