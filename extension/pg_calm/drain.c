@@ -8,10 +8,14 @@
  * merged and with little in flight, while the checkpointer waits.  That goes in
  * rounds.  A round flushes the pages of the old generation, which are those
  * written before the round began; what is written meanwhile is the new
- * generation, and left to the next round.  It ends when few are left, when a
- * round does not leave markedly less than the one before (then pages are
- * written as fast as the device takes them, and waiting gains nothing), or when
- * pg_calm.drain_timeout is over.
+ * generation, and left to the next round.  It ends when few are left, when
+ * pg_calm.drain_timeout is over, or when it is seen that the pages do not get
+ * fewer fast enough to be done by then: where backends write pages as fast as
+ * the device takes them, waiting gains nothing.
+ *
+ * The same is done for a single file before the fsync of it, if many of its
+ * pages are unflushed.  Backends write to one file a part of what they write to
+ * all, so that its rounds can get shorter where those over all files don't.
  *
  * Then every fsync happens as ever.  It finds what was written meanwhile,
  * which is bridged right before, so that it reaches the device in as few
@@ -52,8 +56,8 @@
 /* Between looks at what is left */
 #define POLL_MS 10
 
-/* A round that leaves more than this share of what the one before left is the last */
-#define WORTH_SHARE 0.7
+/* Part of pg_calm.drain_timeout after which progress is judged */
+#define TRIAL_SHARE 0.1
 
 /* Seconds of device time that may be left, if pg_calm.drain_threshold is -1 */
 #define LEFT_SECONDS 0.1
@@ -74,19 +78,53 @@ typedef struct CheckpointerRequests
 } CheckpointerRequests;
 
 static const volatile CheckpointerRequests *requests = NULL;
-static TimestampTz drained_sync_phase = 0; /* ckpt_sync_t of the last one */
+static TimestampTz sync_phase = 0; /* ckpt_sync_t of the one that is under way */
+static uint64 spent_ms = 0;        /* on draining in it */
 
-static uint64 old_pages(void);
+static uint64 pages_in(int file, int generation);
+static uint64 unflushed_pages(int file);
 static uint64 threshold_pages(void);
 static bool may_wait(void);
 static bool time_left(uint64 start_ms);
+static bool promising(int file, uint64 start_ms, uint64 start_pages);
 static void serve_requests(void);
-static void drain(void);
+static void drain(int file);
 
+/* Pages marked in a generation, of a file or of all */
 static uint64
-old_pages(void)
+pages_in(int file_index, int generation)
 {
-	return page_map_unflushed(calm_page_map, 1 - page_map_new_generation(calm_page_map));
+	PageMapFile *file;
+	uint64 pages = 0;
+
+	if (file_index == PAGE_MAP_NO_FILE)
+		return page_map_unflushed(calm_page_map, generation);
+	file = page_map_file(calm_page_map, file_index);
+	for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
+	{
+		uint32 slot = pg_atomic_read_u32(&file->region[number]);
+		int32 count = 0;
+
+		if (slot != 0)
+			count = (int32) pg_atomic_read_u32(
+				&page_map_region(calm_page_map, slot - 1)->count[generation]);
+		pages += Max(count, 0);
+	}
+	return pages;
+}
+
+/* Those of both generations; a page that is in both counts twice */
+static uint64
+unflushed_pages(int file)
+{
+	return pages_in(file, 0) + pages_in(file, 1);
+}
+
+/* Those that the round under way is about */
+static uint64
+old_pages(int file)
+{
+	return pages_in(file, 1 - page_map_new_generation(calm_page_map));
 }
 
 /* So few pages need no drain */
@@ -126,7 +164,7 @@ may_wait(void)
 static bool
 time_left(uint64 start_ms)
 {
-	return page_map_now_ms() - start_ms < (uint64) calm_drain_timeout;
+	return spent_ms + (page_map_now_ms() - start_ms) < (uint64) calm_drain_timeout;
 }
 
 /* What CheckpointWriteDelay does while it waits (postmaster/checkpointer.c) */
@@ -145,73 +183,113 @@ serve_requests(void)
 	AbsorbSyncRequests();
 }
 
-/* Rounds, until it is enough */
+/*
+ * Whether the drain will be over in time if it goes on as it did.
+ */
+static bool
+promising(int file, uint64 start_ms, uint64 start_pages)
+{
+	double elapsed = page_map_now_ms() - start_ms;
+	uint64 left = unflushed_pages(file);
+
+	if (elapsed < calm_drain_timeout * TRIAL_SHARE || left <= threshold_pages())
+		return true;
+	if (left >= start_pages)
+		return false;
+	return spent_ms + elapsed + elapsed / (start_pages - left) * (left - threshold_pages()) <
+	       calm_drain_timeout;
+}
+
+/*
+ * Rounds over a file or all, until it is enough.  The time they take is
+ * counted as part of the checkpoint's writing, which it is, by moving the
+ * beginning of its sync phase.
+ */
 static void
-drain(void)
+drain(int file)
 {
 	static uint32 wait_event = 0;
+	TimestampTz began = GetCurrentTimestamp();
 	uint64 start = page_map_now_ms();
-	uint64 before = PG_UINT64_MAX;
+	uint64 start_pages = unflushed_pages(file);
+	bool more = true;
 
 	if (wait_event == 0)
 		wait_event = CALM_WAIT_EVENT("PgCalmDrain");
+	checkpoint_stats_drain_begin();
 
-	while (may_wait())
+	while (more && may_wait())
 	{
-		uint64 left;
-
 		/* what is marked now is what this round is about */
 		page_map_swap_generation(calm_page_map);
-		left = old_pages();
-		if (left <= threshold_pages() || left > before * WORTH_SHARE)
+		if (old_pages(file) <= threshold_pages())
 			break;
-		before = left;
 
-		pg_atomic_write_u32(&calm_shared->draining, 1);
-		while (old_pages() > 0 && may_wait() && time_left(start))
+		pg_atomic_write_u32(&calm_shared->draining, file == PAGE_MAP_NO_FILE ?
+		                                                CALM_DRAINING_ALL :
+		                                                CALM_DRAINING_FILE + file);
+		while (more && old_pages(file) > 0 && may_wait())
 		{
 			(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, POLL_MS,
 			                 wait_event);
 			ResetLatch(MyLatch);
 			serve_requests();
+			more = time_left(start) && promising(file, start, start_pages);
 		}
-		pg_atomic_write_u32(&calm_shared->draining, 0);
-		if (!time_left(start))
-			break;
+		pg_atomic_write_u32(&calm_shared->draining, CALM_DRAINING_NOTHING);
 	}
+
+	checkpoint_stats_drain_end(unflushed_pages(file));
+	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_SYNC);
+	spent_ms += page_map_now_ms() - start;
+	CheckpointStats.ckpt_sync_t += GetCurrentTimestamp() - began;
+	sync_phase = CheckpointStats.ckpt_sync_t;
 }
 
 /*
- * To be called before each fsync of a data file by the checkpointer.  Returns
- * the file descriptor that the fsync is to be made on: a duplicate, for the
- * caller to close, if fd may have been closed meanwhile; else fd.
- *
- * The time it takes is counted as part of the checkpoint's writing, which it
- * is, by moving CheckpointStats.ckpt_sync_t.
+ * To be called before each fsync of a data file by the checkpointer; see
+ * drain.h.
  */
 int
-drain_before_sync_phase(int fd)
+drain_before_checkpoint_fsync(int fd)
 {
+	bool first = CheckpointStats.ckpt_sync_t != sync_phase;
+	struct stat st;
+	uint32 incarnation;
+	int file;
 	int duplicate;
 
-	if (CheckpointStats.ckpt_sync_t == drained_sync_phase)
+	if (first)
+	{
+		sync_phase = CheckpointStats.ckpt_sync_t;
+		spent_ms = 0;
+	}
+	if (spent_ms >= (uint64) calm_drain_timeout || checkpoint_stats_is_immediate() || !may_wait() ||
+	    unflushed_pages(PAGE_MAP_NO_FILE) <= threshold_pages())
 		return fd;
-	drained_sync_phase = CheckpointStats.ckpt_sync_t;
-	if (calm_drain_timeout == 0 || checkpoint_stats_is_immediate() || !may_wait() ||
-	    page_map_unflushed(calm_page_map, 0) + page_map_unflushed(calm_page_map, 1) <=
-	        threshold_pages())
-		return fd;
+
+	if (!first)
+	{
+		if (fstat(fd, &st) != 0)
+			return fd;
+		file = page_map_find_file(calm_page_map, st.st_dev, st.st_ino, &incarnation);
+		if (file == PAGE_MAP_NO_FILE || unflushed_pages(file) <= threshold_pages())
+			return fd;
+	}
 
 	duplicate = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (duplicate < 0)
 		return fd; /* out of file descriptors: no time to be smart */
-	checkpoint_stats_drain_begin();
-	drain();
-	checkpoint_stats_drain_end(page_map_unflushed(calm_page_map, 0) +
-	                           page_map_unflushed(calm_page_map, 1));
-	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_SYNC);
-	CheckpointStats.ckpt_sync_t = GetCurrentTimestamp();
-	drained_sync_phase = CheckpointStats.ckpt_sync_t;
+
+	if (first)
+		drain(PAGE_MAP_NO_FILE);
+	if (fstat(duplicate, &st) == 0)
+	{
+		file = page_map_find_file(calm_page_map, st.st_dev, st.st_ino, &incarnation);
+		if (file != PAGE_MAP_NO_FILE && unflushed_pages(file) > threshold_pages() &&
+		    time_left(page_map_now_ms()))
+			drain(file);
+	}
 	return duplicate;
 }
 

@@ -9,13 +9,13 @@
 #define PG_CALM_DRAIN_H
 
 /*
- * Before the first fsync of a checkpoint's sync phase: waits until few pages
- * are left unflushed, within bounds.  Returns the descriptor to fsync: fd, or
- * a duplicate of it that the caller closes afterwards, because fd may have
- * been closed during the wait.  For the checkpointer.  Does not preserve
- * errno.
+ * Before each fsync of a data file in a checkpoint's sync phase: waits until
+ * few pages are left unflushed, of all files before the first and of this one,
+ * within bounds.  Returns the descriptor to fsync: fd, or a duplicate of it
+ * that the caller closes afterwards, because fd may have been closed during the
+ * wait.  For the checkpointer.  Does not preserve errno.
  */
-extern int drain_before_sync_phase(int fd);
+extern int drain_before_checkpoint_fsync(int fd);
 
 /*
  * The file behind fd is about to be fsynced by this process; checkpoint says

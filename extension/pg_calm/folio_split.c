@@ -61,7 +61,7 @@
  * Share of a core that the patrol may take: until it has seen all files once,
  * and later, when it looks only at files that are written to.
  */
-#define FIRST_PASS_SHARE 0.5
+#define FIRST_PASS_SHARE 0.25
 #define LATER_PASS_SHARE 0.02
 
 typedef struct Patrol

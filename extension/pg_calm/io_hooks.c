@@ -262,7 +262,7 @@ calm_fsync(int fd)
 		bool checkpoint = event == WAIT_EVENT_DATA_FILE_SYNC && MyBackendType == B_CHECKPOINTER;
 
 		if (checkpoint)
-			target = drain_before_sync_phase(fd);
+			target = drain_before_checkpoint_fsync(fd);
 		drain_before_fsync(target, checkpoint);
 	}
 

@@ -137,7 +137,7 @@ define_settings(void)
 	DefineCustomIntVariable(
 		"pg_calm.drain_timeout",
 		"Longest time that a checkpoint waits for pages to be flushed before its fsync calls.",
-		"0 does not wait. Immediate, shutdown and end-of-recovery checkpoints never do.",
+		"0 does not wait. Immediate, shutdown and end-of-recovery checkpoints never do, nor is it gone on with if a tenth of the time shows that it will not be enough.",
 		&calm_drain_timeout, 30 * 1000, 0, 3600 * 1000, PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomBoolVariable(
 		"pg_calm.bridge",

@@ -48,6 +48,11 @@ typedef struct CalmCounters
 	pg_atomic_uint64 large_folio_regions;  /* split after they were written back */
 } CalmCounters;
 
+/* CalmShared.draining: whose old generation the checkpointer waits for */
+#define CALM_DRAINING_NOTHING 0
+#define CALM_DRAINING_ALL 1
+#define CALM_DRAINING_FILE 2 /* and above: index of the file in the page map, added */
+
 typedef struct CalmShared
 {
 	ErrorLatch error_latch;
@@ -55,7 +60,7 @@ typedef struct CalmShared
 	pg_atomic_uint64 in_flight_pages;  /* taken from the map, not confirmed */
 	pg_atomic_uint64 checkpoint_start; /* ckpt_start_t of the one under way */
 	pg_atomic_uint32 worker_pid;       /* 0: no worker */
-	pg_atomic_uint32 draining;         /* the checkpointer waits for the old generation */
+	pg_atomic_uint32 draining;         /* what the checkpointer waits for, as below */
 	slock_t lock;                      /* protects what follows */
 	DeviceCaps caps;
 	uint32 max_gap; /* gaps bridged at present, in blocks */

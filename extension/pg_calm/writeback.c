@@ -89,6 +89,7 @@ static uint64 flush_age_ms(void);
 static uint64 unflushed_limit_bytes(void);
 static void peek_region(PageMapRegion *region, PageMapBits *bits);
 static bool draining(void);
+static bool draining_file(uint32 file);
 static bool too_much_unflushed(void);
 static void choose_gap(const BridgeGaps *gaps, bool behind);
 static void collect_candidates(uint64 now_ms);
@@ -228,7 +229,16 @@ unflushed_limit_bytes(void)
 static bool
 draining(void)
 {
-	return pg_atomic_read_u32(&calm_shared->draining) != 0;
+	return pg_atomic_read_u32(&calm_shared->draining) != CALM_DRAINING_NOTHING;
+}
+
+/* Whether that of this file */
+static bool
+draining_file(uint32 file)
+{
+	uint32 what = pg_atomic_read_u32(&calm_shared->draining);
+
+	return what == CALM_DRAINING_ALL || what == CALM_DRAINING_FILE + file;
 }
 
 /* Whether flushing is due by amount, ours or that of the whole host */
@@ -331,7 +341,7 @@ collect_candidates(uint64 now_ms)
 		PageMapFile *file = page_map_file(calm_page_map, f);
 		uint32 incarnation = pg_atomic_read_u32(&file->incarnation);
 
-		if ((incarnation & 1) == 0 || (!draining() && flusher_guard_holds(f)))
+		if ((incarnation & 1) == 0 || (draining() ? !draining_file(f) : flusher_guard_holds(f)))
 			continue;
 		for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
 		{
@@ -414,7 +424,8 @@ start_next_region(uint64 now_ms)
 		Candidate *candidate = &candidates[candidate_next++];
 		bool old = candidate->since != 0 && now_ms - candidate->since >= age;
 
-		if (draining() ? !candidate->drain : !candidate->window && !old && !too_much)
+		if (draining() ? !(candidate->drain && draining_file(candidate->file)) :
+		                 !candidate->window && !old && !too_much)
 			continue;
 		if (flush_start_region(candidate->file, candidate->incarnation, candidate->number))
 			return true;

@@ -100,6 +100,14 @@ $done = completed();
 cause_checkpoint();
 ok(wait_for(sub { completed() > $done }, 30), 'a worker that does not answer holds up no checkpoint for long');
 
+$node->append_conf('postgresql.conf', "pg_calm.drain_timeout = '100s'");
+$node->reload;
+$done = completed();
+my $began = time;
+cause_checkpoint();
+ok(wait_for(sub { completed() > $done }, 60), 'nor for a tenth of the time if nothing gets less');
+cmp_ok(time - $began, '>', 9, 'but for that');
+
 # --- while it waits: barriers, sync requests, checkpoints that are in a hurry
 
 $node->append_conf('postgresql.conf', "pg_calm.drain_timeout = '1h'");
