@@ -84,6 +84,7 @@ static uint64 spent_ms = 0;        /* on draining in it */
 static uint64 pages_in(int file, int generation);
 static uint64 unflushed_pages(int file);
 static uint64 threshold_pages(void);
+static uint64 timeout_ms(void);
 static bool may_wait(void);
 static bool time_left(uint64 start_ms);
 static bool promising(int file, uint64 start_ms, uint64 start_pages);
@@ -160,11 +161,24 @@ may_wait(void)
 	       !CALM_CHECKPOINTER_SHUTDOWN_PENDING();
 }
 
+/*
+ * Time in all for draining in a checkpoint.  By default what the server plans
+ * to have left of its interval when all is written, so that a checkpoint that
+ * drains still ends in time.
+ */
+static uint64
+timeout_ms(void)
+{
+	if (calm_drain_timeout >= 0)
+		return calm_drain_timeout;
+	return (uint64) (CheckPointTimeout * 1000.0 * (1 - CheckPointCompletionTarget));
+}
+
 /* The settings may change while we wait */
 static bool
 time_left(uint64 start_ms)
 {
-	return spent_ms + (page_map_now_ms() - start_ms) < (uint64) calm_drain_timeout;
+	return spent_ms + (page_map_now_ms() - start_ms) < timeout_ms();
 }
 
 /* What CheckpointWriteDelay does while it waits (postmaster/checkpointer.c) */
@@ -192,12 +206,12 @@ promising(int file, uint64 start_ms, uint64 start_pages)
 	double elapsed = page_map_now_ms() - start_ms;
 	uint64 left = unflushed_pages(file);
 
-	if (elapsed < calm_drain_timeout * TRIAL_SHARE || left <= threshold_pages())
+	if (elapsed < timeout_ms() * TRIAL_SHARE || left <= threshold_pages())
 		return true;
 	if (left >= start_pages)
 		return false;
 	return spent_ms + elapsed + elapsed / (start_pages - left) * (left - threshold_pages()) <
-	       calm_drain_timeout;
+	       timeout_ms();
 }
 
 /*
@@ -264,7 +278,7 @@ drain_before_checkpoint_fsync(int fd)
 		sync_phase = CheckpointStats.ckpt_sync_t;
 		spent_ms = 0;
 	}
-	if (spent_ms >= (uint64) calm_drain_timeout || checkpoint_stats_is_immediate() || !may_wait() ||
+	if (spent_ms >= timeout_ms() || checkpoint_stats_is_immediate() || !may_wait() ||
 	    unflushed_pages(PAGE_MAP_NO_FILE) <= threshold_pages())
 		return fd;
 

@@ -280,6 +280,15 @@ patrol_step(void)
 	return true;
 }
 
+/* Let go of the file that the patrol is at, for the time that it is off */
+void
+folio_split_pause(void)
+{
+	if (patrol.fd >= 0)
+		close(patrol.fd);
+	patrol.fd = -1;
+}
+
 /*
  * Go on with the patrol for a few milliseconds, if it has not had its share of
  * time already.  To be called often.

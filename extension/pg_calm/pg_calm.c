@@ -39,7 +39,7 @@ int calm_flush_age = 0;
 int calm_unflushed_limit = 0;
 int calm_max_in_flight = 2 * 1024;
 int calm_drain_threshold = -1;
-int calm_drain_timeout = 30 * 1000;
+int calm_drain_timeout = -1;
 bool calm_bridge = true;
 bool calm_split_folios = true;
 int calm_prefetch = CALM_PREFETCH_AUTO;
@@ -137,8 +137,8 @@ define_settings(void)
 	DefineCustomIntVariable(
 		"pg_calm.drain_timeout",
 		"Longest time that a checkpoint waits for pages to be flushed before its fsync calls.",
-		"0 does not wait. Immediate, shutdown and end-of-recovery checkpoints never do, nor is it gone on with if a tenth of the time shows that it will not be enough.",
-		&calm_drain_timeout, 30 * 1000, 0, 3600 * 1000, PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+		"-1 takes what checkpoint_completion_target leaves of checkpoint_timeout, 0 does not wait. Immediate, shutdown and end-of-recovery checkpoints never do, nor is it gone on with if a tenth of the time shows that it will not be enough.",
+		&calm_drain_timeout, -1, -1, 3600 * 1000, PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomBoolVariable(
 		"pg_calm.bridge",
 		"Whether clean pages between dirty ones are written along to save operations.", NULL,

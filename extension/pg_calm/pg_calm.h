@@ -75,7 +75,7 @@ extern int calm_flush_age;       /* ms; 0: chosen from the kernel's settings */
 extern int calm_unflushed_limit; /* kB; 0: chosen likewise */
 extern int calm_max_in_flight;   /* kB */
 extern int calm_drain_threshold; /* pages; -1: chosen from the caps */
-extern int calm_drain_timeout;   /* ms; 0: no drain */
+extern int calm_drain_timeout;   /* ms; 0: no drain; -1: what a checkpoint's writing leaves */
 extern bool calm_bridge;
 extern bool calm_split_folios;
 extern int calm_prefetch;

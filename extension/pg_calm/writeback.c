@@ -461,6 +461,8 @@ work(uint64 now_ms)
 
 	if (calm_split_folios && calm_mode == CALM_MODE_ON)
 		folio_split_patrol(now_ms);
+	else
+		folio_split_pause();
 
 	/* what is under way is finished in any mode */
 	if (!flush_advance())
