@@ -253,7 +253,7 @@ drain(int file)
 		pg_atomic_write_u32(&calm_shared->draining, CALM_DRAINING_NOTHING);
 	}
 
-	checkpoint_stats_drain_end(unflushed_pages(file));
+	checkpoint_stats_drain_end(unflushed_pages(PAGE_MAP_NO_FILE));
 	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_SYNC);
 	spent_ms += page_map_now_ms() - start;
 	CheckpointStats.ckpt_sync_t += GetCurrentTimestamp() - began;

@@ -145,7 +145,7 @@ COMMENT ON COLUMN pg_calm_checkpoints.buffers_written IS 'Those that the checkpo
 COMMENT ON COLUMN pg_calm_checkpoints.bridged_pages IS 'Clean pages written along during the checkpoint, by all processes of pg_calm; in shadow mode, that would have been';
 COMMENT ON COLUMN pg_calm_checkpoints.device_operations IS 'Operations of pg_calm''s writes during the checkpoint, as the device counts them; in shadow mode, that would have been';
 COMMENT ON COLUMN pg_calm_checkpoints.unflushed_pages_at_sync IS 'Pages written and not flushed when the first data file was about to be fsynced, before draining; null if none was, or in mode off';
-COMMENT ON COLUMN pg_calm_checkpoints.undrained_pages IS 'Pages that draining left to fsync; null if it was not done';
+COMMENT ON COLUMN pg_calm_checkpoints.undrained_pages IS 'Unflushed pages when draining ended, for the last time; null if it was not done';
 COMMENT ON COLUMN pg_calm_checkpoints.files_synced IS 'Data and SLRU files fsynced in the sync phase';
 COMMENT ON COLUMN pg_calm_checkpoints.slowest_file IS 'The one whose fsync took longest, relative to the data directory if it is below it';
 COMMENT ON COLUMN pg_calm_checkpoints.slowest_file_time IS 'How long that fsync took';

@@ -327,11 +327,12 @@ ok( wait_for(
 set('max_wal_size', '4GB');
 ok(wait_for(sub { last_report()->{status} eq 'complete' }), 'it is completed');
 
-# --- drain, which nobody helps with until its time is over
+# --- drain, which nobody helps with: it is given up after a tenth of its time, as
+# is that of the first file
 
 set('checkpoint_completion_target', '0.01');
 set('pg_calm.drain_threshold',      '0');
-set('pg_calm.drain_timeout',        '1s');
+set('pg_calm.drain_timeout',        '8s');
 set('max_wal_size',                 '32MB');
 wait_for(sub { status_of($node)->{in_flight_pages} == 0 }) or die 'timed out';
 $worker = status_of($node)->{worker_pid};
@@ -348,9 +349,10 @@ ok(wait_for(sub { defined row_of($node, $drained)->{id} }), 'a checkpoint with a
 kill 'CONT', $worker;
 $report = row_of($node, $drained);
 # of a coarse clock
-cmp_ok($report->{drain_time},      '>=', 900, 'the wait is drain_time');
+cmp_ok($report->{drain_time},      '>=', 700, 'the wait is drain_time');
 cmp_ok($report->{undrained_pages}, '>',  0,    'pages are left');
-cmp_ok($report->{undrained_pages}, '>=', $report->{unflushed_pages_at_sync}, 'all that there were');
+# what was fsynced before the last drain is none of them
+cmp_ok($report->{undrained_pages}, '<=', $report->{unflushed_pages_at_sync}, 'no more than there were');
 $sum = $report->{drain_time};
 $sum += $report->{$_} foreach (@phases);
 about($report->{total_time}, $sum / 1000, 'the sum of all, of which drain_time is one,');
