@@ -295,15 +295,26 @@ drain_before_checkpoint_fsync(int fd)
 	if (duplicate < 0)
 		return fd; /* out of file descriptors: no time to be smart */
 
-	if (first)
-		drain(PAGE_MAP_NO_FILE);
-	if (fstat(duplicate, &st) == 0)
+	PG_TRY();
 	{
-		file = page_map_find_file(calm_page_map, st.st_dev, st.st_ino, &incarnation);
-		if (file != PAGE_MAP_NO_FILE && unflushed_pages(file) > threshold_pages() &&
-		    time_left(page_map_now_ms()))
-			drain(file);
+		if (first)
+			drain(PAGE_MAP_NO_FILE);
+		if (fstat(duplicate, &st) == 0)
+		{
+			file = page_map_find_file(calm_page_map, st.st_dev, st.st_ino, &incarnation);
+			if (file != PAGE_MAP_NO_FILE && unflushed_pages(file) > threshold_pages() &&
+			    time_left(page_map_now_ms()))
+				drain(file);
+		}
 	}
+	PG_CATCH();
+	{
+		/* a barrier or a reload failed, and the checkpoint with it */
+		pg_atomic_write_u32(&calm_shared->draining, CALM_DRAINING_NOTHING);
+		close(duplicate);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
 	return duplicate;
 }
 
