@@ -311,7 +311,13 @@ foreach my $codec ([ 'lz4', '.lz4', "\x04\x22\x4d\x18" ], [ 'zstd', '.zst', "\x2
 set('pg_calm.archive_bandwidth = 16');
 make_wal(1);
 ok(wait_for(sub { temporary_files() > 0 }), 'copies under way');
-ok(kill_node($node), 'the server was killed');
+# the archiver and its workers first: they would notice and clean up
+$node->safe_psql('postgres', 'ALTER SYSTEM SET restart_after_crash = off');
+$node->reload;
+my $postmaster = (split /\n/, slurp_file($node->data_dir . '/postmaster.pid'))[0];
+kill 'KILL', archiving_pids();
+ok(wait_for(sub { return !kill 0, $postmaster }, 30), 'the server has crashed');
+$node->_update_pid(0);
 my @leftovers = temporary_files();
 cmp_ok(scalar(@leftovers), '>', 0, 'it leaves temporary files');
 my ($mine) = $leftovers[0] =~ m{/(\.pgcalm-tmp\.[^.]+\.)};
@@ -345,10 +351,10 @@ ok( wait_for(
 		}),
 	'a missing directory is reported');
 mkdir "$archive/missing";
-$node->restart;
-ok(archived(), 'once it is there archiving goes on');
+make_wal(1);
+ok(wait_for(sub { return !ready_files() }, 90), 'once it is there archiving goes on');
 cmp_ok(scalar(my @new = glob("$archive/missing/0*")), '>', 10, 'into it');
-is(archive_value('directory_syncs * 2 < archived_files'),
+is(archive_value('directory_syncs < archived_files'),
 	't', 'with a backlog an fsync of the directory serves several files');
 
 # --- a shutdown waits for the archiver, which works without its workers
