@@ -5,6 +5,7 @@
 
 pub mod chart;
 pub mod html;
+pub mod isolate;
 pub mod json;
 pub mod metric;
 pub mod model;
