@@ -24,7 +24,7 @@ Exit codes:
   3    the host lacks a privilege, a program or a kernel feature
   130  interrupted; everything has been taken down";
 
-/// Reproduces and measures I/O stalls of PostgreSQL on capped volumes.
+/// Reproduces and measures I/O stalls of PostgreSQL on capped volumes, and keeps instances on one host apart.
 #[derive(Debug, Parser)]
 #[command(name = "pgcalm", version, after_help = EXIT_CODES)]
 pub struct Cli {
@@ -37,9 +37,83 @@ pub enum Verb {
     /// Run PostgreSQL under load on devices with caps, and measure.
     #[command(subcommand, after_help = EXIT_CODES)]
     Lab(LabVerb),
+    /// Show, limit and check the I/O of PostgreSQL instances that share this host.
+    #[command(subcommand, after_help = EXIT_CODES)]
+    Isolate(IsolateVerb),
     /// Show a report that `lab run --json` wrote.
     #[command(after_help = EXIT_CODES)]
     Report(ReportArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum IsolateVerb {
+    /// List the instances: where their files lie, on which devices, in which control groups, under which limits.
+    ///
+    /// Instances are found by the postmaster.pid in the working directory of a process. Only root sees those of others.
+    #[command(after_help = EXIT_CODES)]
+    Show(IsolateShowArgs),
+    /// Limit what an instance reads and writes on a disk, until clear or the next boot (needs root).
+    ///
+    /// Makes a control group inside the one that the instance is in, sets the limits and moves all its processes; what
+    /// they fork is in it, too. Prints what makes the limits permanent. Set again to change them.
+    #[command(after_help = EXIT_CODES)]
+    Set(IsolateSetArgs),
+    /// Lift the limits: processes go back to the groups that they were in, the group is removed (needs root).
+    #[command(after_help = EXIT_CODES)]
+    Clear(IsolateClearArgs),
+    /// Name what is dangerous about how the instances share the host, with evidence and cure.
+    ///
+    /// Exit code 0 whether or not something was found: --json tells.
+    #[command(after_help = EXIT_CODES)]
+    Check(IsolateShowArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct IsolateShowArgs {
+    /// Write JSON to standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct IsolateSetArgs {
+    /// The instance: data directory, port, or process id of its postmaster.
+    #[arg(long, value_name = "INSTANCE")]
+    pub instance: String,
+    /// The disk, e.g. /dev/sda; limits can't be set on partitions.
+    #[arg(long, value_name = "NODE")]
+    pub device: PathBuf,
+    /// Write operations per second, or none to lift the limit.
+    #[arg(long, value_name = "N|none")]
+    pub write_iops: Option<Limit<u32>>,
+    /// Bytes written per second, or none.
+    #[arg(long, value_name = "SIZE|none")]
+    pub write_bps: Option<Limit<Size>>,
+    /// Read operations per second, or none.
+    #[arg(long, value_name = "N|none")]
+    pub read_iops: Option<Limit<u32>>,
+    /// Bytes read per second, or none.
+    #[arg(long, value_name = "SIZE|none")]
+    pub read_bps: Option<Limit<Size>>,
+    /// Print every write that would be made, and make none.
+    #[arg(long)]
+    pub plan: bool,
+    /// Write JSON to standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct IsolateClearArgs {
+    /// The instance: data directory, port, or process id of its postmaster [default: all that isolate set has limited].
+    #[arg(long, value_name = "INSTANCE")]
+    pub instance: Option<String>,
+    /// Print every write that would be made, and make none.
+    #[arg(long)]
+    pub plan: bool,
+    /// Write JSON to standard output.
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Subcommand)]
