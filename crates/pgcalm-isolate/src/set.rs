@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::path::Path;
 use std::path::PathBuf;
 
@@ -171,11 +172,25 @@ fn plan(
         .with_context(|| format!("instance {} has just ended", postmaster.pid))?;
     let directory = hierarchy.directory(&group);
     let states = state::read_all(root)?;
+    let (name, is_same) = (
+        format!("{GROUP_PREFIX}{}", postmaster.pid),
+        |state: &State| (state.pid, state.start_ticks) == (postmaster.pid, postmaster.start_ticks),
+    );
     let earlier = states
         .into_iter()
-        .find(|state| (state.pid, state.start_ticks) == (postmaster.pid, postmaster.start_ticks));
+        .find(|state| is_same(state) || state.group.file_name() == Some(OsStr::new(&name)));
     let limits = limits(hierarchy.version, disk, settings);
     if let Some(state) = earlier {
+        if !is_same(&state) {
+            return Err(IsolateError::Usage(format!(
+                "--instance {}: {} is left of an instance that had the same process id; run pgcalm isolate clear \
+                 --instance {} first",
+                instance.data_directory.display(),
+                state.group.display(),
+                state.data_directory.display()
+            ))
+            .into());
+        }
         if state.group != directory {
             return Err(IsolateError::Usage(format!(
                 "--instance {}: its postmaster was moved from {} to {} by someone else; run pgcalm isolate clear --instance {} first",
@@ -193,8 +208,16 @@ fn plan(
             notes: Vec::new(),
         });
     }
+    let group = directory.join(name);
+    if root.path(&group).exists() {
+        return Err(IsolateError::Host(format!(
+            "control group {} is there, and not noted under /run/pgcalm: remove it (rmdir) once it holds no processes",
+            group.display()
+        ))
+        .into());
+    }
     let state = State {
-        group: directory.join(format!("{GROUP_PREFIX}{}", postmaster.pid)),
+        group,
         former: directory,
         data_directory: instance.data_directory.clone(),
         pid: postmaster.pid,

@@ -18,6 +18,9 @@ pub fn permanent(
     disk: &Disk,
     settings: &[Setting],
 ) -> Vec<String> {
+    if settings.iter().all(|setting| setting.value.is_none()) {
+        return Vec::new();
+    }
     let unit = unit_of(root, pid).unwrap_or_else(|| "UNIT.service".to_string());
     let mut lines = vec![format!("# systemctl edit {unit}"), "[Service]".to_string()];
     match version {

@@ -369,6 +369,14 @@ fn a_second_set_changes_the_group_that_is_there() {
     );
     assert!(report.instances[0].isolated);
 
+    // Another server with the same process id must not inherit it.
+    host.write(
+        "proc/70/stat",
+        "70 (postgres) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 999 0\n",
+    );
+    let error = usage(host.set("70", "/dev/sda", true));
+    assert!(error.contains("clear"), "{error}");
+
     // Its former group has gone, as that of a service that was stopped: it goes where its postmaster was.
     host.write(&format!("{group}/cgroup.procs"), "71\n");
     let cleared = host.clear(true).unwrap();

@@ -6,6 +6,7 @@
 pub mod chart;
 pub mod html;
 pub mod isolate;
+pub mod journal;
 pub mod json;
 pub mod metric;
 pub mod model;

@@ -13,6 +13,8 @@ use pgcalm_lab::contestant;
 use pgcalm_lab::contestant::Contestant;
 use pgcalm_lab::contestant::ContestantSetting;
 use pgcalm_lab::contestant::ServerSetting;
+use pgcalm_lab::interference;
+use pgcalm_lab::interference::Layout;
 use pgcalm_lab::options;
 use pgcalm_lab::torture::Crash;
 
@@ -137,6 +139,13 @@ pub enum ScenarioArgs {
     /// PostgreSQL's units: kB, MB and GB are powers of 1024.
     #[command(after_help = EXIT_CODES)]
     Checkpoint(Box<CheckpointArgs>),
+    /// Two instances, one capped and making databases: does the other hang in the journal, and which layout helps?
+    ///
+    /// For each layout: two new clusters; pgbench, connects and a process that makes and syncs files on the one, first
+    /// with the other idle, then with sessions of the other making databases under its cap; and a look, ten times a
+    /// second, at where processes are stuck in the kernel.
+    #[command(after_help = EXIT_CODES)]
+    Journal(Box<JournalArgs>),
     /// Crashes under load with pg_calm: is anything lost that was acknowledged, is anything corrupt?
     ///
     /// Each cycle: clients upsert rows and note what is acknowledged, checkpoints are asked for at random moments, the
@@ -293,6 +302,56 @@ pub struct CheckpointArgs {
     pub keep: bool,
 }
 
+/// Options that have a default in both forms are absent here unless given.
+#[derive(Debug, Args)]
+pub struct JournalArgs {
+    /// The quick form: measures 8 s of each phase after 6 s, scale 10; other options still hold.
+    #[arg(long)]
+    pub quick: bool,
+    /// What is run, separated by commas [default: ext4-nodelalloc,ext4-ordered,ext4-writeback,ext4-separate,xfs,
+    /// xfs-logdev].
+    #[arg(long, value_name = "LIST", value_parser = layouts)]
+    pub layouts: Option<Layouts>,
+    /// Time that is measured of each of the two phases [default: 20].
+    #[arg(long, value_name = "S")]
+    pub seconds: Option<Seconds>,
+    /// Time under load, and noise, before that [default: 8].
+    #[arg(long, value_name = "S")]
+    pub lead: Option<Seconds>,
+    /// Write operations per second of the neighbour [default: 100].
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub write_iops: Option<u32>,
+    /// Sessions of the neighbour, each of which makes one database after another [default: 16].
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub sessions: Option<u32>,
+    /// Connections of the victim's pgbench [default: 4].
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub clients: Option<u32>,
+    /// Scale of its tables. Each page costs its full size of WAL when first written, so that the victim needs new WAL
+    /// segments [default: 20].
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub scale: Option<u32>,
+    /// Size of the device that both are on, and of the neighbour's own; the size of the journal follows it
+    /// [default: 2GB].
+    #[arg(long, value_name = "SIZE")]
+    pub size: Option<Size>,
+    /// A server setting for both; may be repeated.
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub set: Vec<ServerSetting>,
+    /// Directory with the server programs [default: of the newest PostgreSQL installed].
+    #[arg(long, value_name = "DIR")]
+    pub pg_bindir: Option<PathBuf>,
+    /// Directory for devices and logs; needs room for them, on ext4 or XFS.
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_DIR)]
+    pub dir: PathBuf,
+    /// Write the report as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the report as one HTML file.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
 #[derive(Debug, Args)]
 pub struct CleanArgs {
     /// Directory of the lab [default: those of all scenarios].
@@ -319,6 +378,10 @@ pub struct ReportArgs {
 /// clap takes a `Vec` for an option that may be repeated.
 #[derive(Debug, Clone)]
 pub struct Contestants(pub Vec<&'static Contestant>);
+
+/// Likewise.
+#[derive(Debug, Clone)]
+pub struct Layouts(pub Vec<&'static Layout>);
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum FsArg {
@@ -431,6 +494,10 @@ fn count(text: &str) -> Result<u32, String> {
 fn seed(text: &str) -> Result<u64, String> {
     text.parse()
         .map_err(|_| "give a whole number such as 42".to_string())
+}
+
+fn layouts(text: &str) -> Result<Layouts, String> {
+    interference::parse_list(text).map(Layouts)
 }
 
 fn contestants(text: &str) -> Result<Contestants, String> {

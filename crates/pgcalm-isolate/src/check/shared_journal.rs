@@ -12,12 +12,13 @@ use super::write_limits;
 /// Two ways lead from the one to the others (fs/jbd2 in the kernel). A commit of ext4 with `data=ordered` waits for data
 /// in newly allocated blocks, in the queue of the limited instance if that is where it is
 /// (`journal_finish_inode_data_buffers`). And whoever finds the journal full writes old transactions back by himself,
-/// under his own limit, while all others wait behind the lock that he holds (`__jbd2_log_wait_for_space`).
+/// under his own limit, while all others wait behind the lock that he holds (`__jbd2_log_wait_for_space`). XFS has
+/// neither, and showed no loss when it was measured (docs/isolation.md).
 pub(super) fn find(instances: &[Instance]) -> Vec<Hazard> {
     let mut journals: BTreeMap<&str, Vec<(&Instance, &Place)>> = BTreeMap::new();
     for instance in instances {
         for place in &instance.places {
-            if place.journal.is_some() {
+            if place.journal.is_some() && place.fs != "xfs" {
                 journals
                     .entry(place.device_number.as_str())
                     .or_default()

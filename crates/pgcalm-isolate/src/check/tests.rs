@@ -82,6 +82,11 @@ fn a_journal_is_a_hazard_when_shared_with_a_capped_instance_only() {
         ),
         [""; 0]
     );
+    let mut xfs = [one.clone(), two.clone()];
+    for instance in &mut xfs {
+        instance.places[0].fs = "xfs".into();
+    }
+    assert_eq!(names(&xfs, "v2"), ["journal-device-capped"]);
     let mut reader = instance("two", vec![place("data", "sda", true)]);
     reader.limits = vec![limit("sda", "read-iops")];
     assert_eq!(names(&[one, reader], "v2"), [""; 0]);

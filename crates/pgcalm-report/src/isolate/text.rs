@@ -6,6 +6,7 @@ use super::Limit;
 use super::Place;
 use super::Report;
 use super::Step;
+use crate::number::plural;
 use crate::number::printable;
 use crate::text::paragraph;
 
@@ -55,7 +56,7 @@ fn summary(report: &Report) -> String {
         "check" => format!("Hazards: {}; {group}.", report.hazards.len()),
         "show" => format!("Instances: {}; {group}.", report.instances.len()),
         _ if report.steps.is_empty() => "Nothing to do.".to_string(),
-        _ if report.applied => format!("Done, {} changes.", report.steps.len()),
+        _ if report.applied => format!("Done, {}.", plural(report.steps.len() as f64, "change")),
         _ => "Nothing was changed: this is the plan.".to_string(),
     }
 }
@@ -68,8 +69,14 @@ fn instance_lines(out: &mut String, instance: &Instance) {
     line(
         out,
         &format!(
-            "{}: PostgreSQL {version}{port}, pid {}, {} processes",
-            instance.data_directory, instance.pid, instance.processes
+            "{}: PostgreSQL {version}{port}, pid {}, {}",
+            instance.data_directory,
+            instance.pid,
+            if instance.processes == 1 {
+                "1 process".to_string()
+            } else {
+                format!("{} processes", instance.processes)
+            }
         ),
     );
     for place in &instance.places {
