@@ -92,6 +92,23 @@ impl Capper {
         }
     }
 
+    /// The way by a group of its own for some of the processes, which limits what they submit themselves, as a tenant's
+    /// quota does; [`admit`](Self::admit) puts them there.
+    pub fn of_own_group(journal: &Journal) -> anyhow::Result<Self> {
+        let capper = Self::new(journal)?;
+        match capper.hierarchy.version {
+            Version::V1 => {
+                let (group, undo) = make_group(journal, &capper.hierarchy)?;
+                Ok(Self {
+                    group,
+                    _undo: vec![undo],
+                    ..capper
+                })
+            }
+            Version::V2 => Ok(capper),
+        }
+    }
+
     fn v1(journal: &Journal, hierarchy: Hierarchy) -> anyhow::Result<Self> {
         let root = journal.root();
         let file = hierarchy.mountpoint.join(Kind::WriteIops.v1_file());
@@ -134,15 +151,8 @@ impl Capper {
                 root.write(&control, &format!("+{controller}"))?;
             }
         }
-        let group = hierarchy
-            .mountpoint
-            .join(format!("pgcalm-lab-{}", std::process::id()));
-        undo.push(journal.note(Change::Cgroup {
-            path: group.clone(),
-        })?);
-        let directory = root.path(&group);
-        fs::create_dir(&directory)
-            .with_context(|| format!("create control group {}", directory.display()))?;
+        let (group, group_undo) = make_group(journal, &hierarchy)?;
+        undo.push(group_undo);
         // The group goes before the controllers that were enabled for it.
         undo.reverse();
         Ok(Self {
@@ -153,9 +163,14 @@ impl Capper {
         })
     }
 
+    fn has_own_group(&self) -> bool {
+        self.group != self.hierarchy.mountpoint
+    }
+
     /// As the report names it.
     pub fn mechanism(&self) -> &'static str {
         match self.hierarchy.version {
+            Version::V1 if self.has_own_group() => "cgroup-v1",
             Version::V1 => "cgroup-v1-root",
             Version::V2 => "cgroup-v2",
         }
@@ -163,7 +178,7 @@ impl Capper {
 
     /// Makes sure that the caps hold for process `pid` and all below it.
     pub fn admit(&self, pid: i32) -> anyhow::Result<()> {
-        if self.hierarchy.version == Version::V1 {
+        if !self.has_own_group() {
             return Ok(());
         }
         let root = self.journal.root();
@@ -204,6 +219,20 @@ impl Capper {
         }
         Ok(undo)
     }
+}
+
+/// Makes a control group below the root group.
+fn make_group(journal: &Journal, hierarchy: &Hierarchy) -> anyhow::Result<(PathBuf, Undo)> {
+    let group = hierarchy
+        .mountpoint
+        .join(format!("pgcalm-lab-{}", std::process::id()));
+    let undo = journal.note(Change::Cgroup {
+        path: group.clone(),
+    })?;
+    let directory = journal.root().path(&group);
+    fs::create_dir(&directory)
+        .with_context(|| format!("create control group {}", directory.display()))?;
+    Ok((group, undo))
 }
 
 #[cfg(test)]

@@ -30,6 +30,7 @@ pub mod contest;
 pub mod contestant;
 pub mod device;
 pub mod installation;
+pub mod interference;
 pub mod interrupt;
 pub mod journal;
 pub mod options;

@@ -18,7 +18,7 @@ use pgcalm_host::process::Process;
 use pgcalm_report::model::Blocked;
 
 /// Kernel functions kept of a stack.
-const STACK_DEPTH: usize = 8;
+pub(crate) const STACK_DEPTH: usize = 8;
 
 /// Places of blocking kept in a report.
 const BLOCKED_KEPT: usize = 12;
@@ -187,7 +187,7 @@ fn ranked(places: Places) -> Vec<Blocked> {
 }
 
 /// What a process of the cluster is, from the title it gives itself.
-fn process_name(command_line: &str) -> String {
+pub(crate) fn process_name(command_line: &str) -> String {
     // postgres: checkpointer
     // postgres: postgres postgres [local] INSERT
     match command_line.trim().strip_prefix("postgres: ") {

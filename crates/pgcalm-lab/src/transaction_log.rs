@@ -62,6 +62,15 @@ impl Transactions {
         Ok(transactions)
     }
 
+    /// Latencies of those that ended in second `first` of the epoch or later.
+    pub fn ended_from(&self, first: i64) -> anyhow::Result<Micros> {
+        let mut latencies = histogram()?;
+        for (_, of_second) in self.by_second.range(first..) {
+            latencies.add(of_second)?;
+        }
+        Ok(latencies)
+    }
+
     fn add(&mut self, mut reader: impl BufRead) -> anyhow::Result<()> {
         let mut text = String::new();
         while reader.read_line(&mut text)? > 0 {
@@ -144,6 +153,8 @@ mod tests {
             [(1_763_698_500, 1), (1_763_698_501, 3), (1_763_698_505, 1)]
         );
         assert!((transactions.started - 1_763_698_500.898_5).abs() < 1e-3);
+        let late = transactions.ended_from(1_763_698_502).unwrap();
+        assert_eq!(late.len(), 1);
         let latency = latency(&transactions.all);
         assert!((latency.p50 - 1.5).abs() < 0.01, "{latency:?}");
         assert!((latency.max - 4000.0).abs() < 10.0, "{latency:?}");

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::journal;
 use crate::model;
 use crate::torture;
 
@@ -34,6 +35,8 @@ pub enum JsonError {
 pub enum Document {
     /// Contestants under load.
     Contest(Box<model::Report>),
+    /// Layouts of two instances.
+    Journal(Box<journal::Report>),
     /// Crash cycles.
     Torture(Box<torture::Report>),
 }
@@ -66,10 +69,11 @@ pub fn read(document: &str) -> Result<Document, JsonError> {
     struct Any {
         scenario: String,
     }
-    if parse::<Any>(document).is_ok_and(|any| any.scenario == torture::SCENARIO) {
-        parse(document).map(|report| Document::Torture(Box::new(report)))
-    } else {
-        parse(document).map(|report| Document::Contest(Box::new(report)))
+    let scenario = parse::<Any>(document).map(|any| any.scenario);
+    match scenario.as_deref() {
+        Ok(torture::SCENARIO) => parse(document).map(|report| Document::Torture(Box::new(report))),
+        Ok(journal::SCENARIO) => parse(document).map(|report| Document::Journal(Box::new(report))),
+        _ => parse(document).map(|report| Document::Contest(Box::new(report))),
     }
 }
 

@@ -5,6 +5,8 @@
 
 pub mod chart;
 pub mod html;
+pub mod isolate;
+pub mod journal;
 pub mod json;
 pub mod metric;
 pub mod model;

@@ -10,14 +10,18 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
+use crate::isolate;
+use crate::journal;
 use crate::model;
 use crate::torture;
 
 /// Name of a document's files in the folder, and the schema of its type.
-fn documents() -> [(&'static str, Value); 2] {
+fn documents() -> [(&'static str, Value); 4] {
     [
         ("report", schemars::schema_for!(model::Report).to_value()),
         ("torture", schemars::schema_for!(torture::Report).to_value()),
+        ("journal", schemars::schema_for!(journal::Report).to_value()),
+        ("isolate", schemars::schema_for!(isolate::Report).to_value()),
     ]
 }
 

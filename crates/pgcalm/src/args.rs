@@ -13,6 +13,8 @@ use pgcalm_lab::contestant;
 use pgcalm_lab::contestant::Contestant;
 use pgcalm_lab::contestant::ContestantSetting;
 use pgcalm_lab::contestant::ServerSetting;
+use pgcalm_lab::interference;
+use pgcalm_lab::interference::Layout;
 use pgcalm_lab::options;
 use pgcalm_lab::torture::Crash;
 
@@ -24,7 +26,7 @@ Exit codes:
   3    the host lacks a privilege, a program or a kernel feature
   130  interrupted; everything has been taken down";
 
-/// Reproduces and measures I/O stalls of PostgreSQL on capped volumes.
+/// Reproduces and measures I/O stalls of PostgreSQL on capped volumes, and keeps instances on one host apart.
 #[derive(Debug, Parser)]
 #[command(name = "pgcalm", version, after_help = EXIT_CODES)]
 pub struct Cli {
@@ -37,9 +39,83 @@ pub enum Verb {
     /// Run PostgreSQL under load on devices with caps, and measure.
     #[command(subcommand, after_help = EXIT_CODES)]
     Lab(LabVerb),
+    /// Show, limit and check the I/O of PostgreSQL instances that share this host.
+    #[command(subcommand, after_help = EXIT_CODES)]
+    Isolate(IsolateVerb),
     /// Show a report that `lab run --json` wrote.
     #[command(after_help = EXIT_CODES)]
     Report(ReportArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum IsolateVerb {
+    /// List the instances: where their files lie, on which devices, in which control groups, under which limits.
+    ///
+    /// Instances are found by the postmaster.pid in the working directory of a process. Only root sees those of others.
+    #[command(after_help = EXIT_CODES)]
+    Show(IsolateShowArgs),
+    /// Limit what an instance reads and writes on a disk, until clear or the next boot (needs root).
+    ///
+    /// Makes a control group inside the one that the instance is in, sets the limits and moves all its processes; what
+    /// they fork is in it, too. Prints what makes the limits permanent. Set again to change them.
+    #[command(after_help = EXIT_CODES)]
+    Set(IsolateSetArgs),
+    /// Lift the limits: processes go back to the groups that they were in, the group is removed (needs root).
+    #[command(after_help = EXIT_CODES)]
+    Clear(IsolateClearArgs),
+    /// Name what is dangerous about how the instances share the host, with evidence and cure.
+    ///
+    /// Exit code 0 whether or not something was found: --json tells.
+    #[command(after_help = EXIT_CODES)]
+    Check(IsolateShowArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct IsolateShowArgs {
+    /// Write JSON to standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct IsolateSetArgs {
+    /// The instance: data directory, port, or process id of its postmaster.
+    #[arg(long, value_name = "INSTANCE")]
+    pub instance: String,
+    /// The disk, e.g. /dev/sda; limits can't be set on partitions.
+    #[arg(long, value_name = "NODE")]
+    pub device: PathBuf,
+    /// Write operations per second, or none to lift the limit.
+    #[arg(long, value_name = "N|none")]
+    pub write_iops: Option<Limit<u32>>,
+    /// Bytes written per second, or none.
+    #[arg(long, value_name = "SIZE|none")]
+    pub write_bps: Option<Limit<Size>>,
+    /// Read operations per second, or none.
+    #[arg(long, value_name = "N|none")]
+    pub read_iops: Option<Limit<u32>>,
+    /// Bytes read per second, or none.
+    #[arg(long, value_name = "SIZE|none")]
+    pub read_bps: Option<Limit<Size>>,
+    /// Print every write that would be made, and make none.
+    #[arg(long)]
+    pub plan: bool,
+    /// Write JSON to standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct IsolateClearArgs {
+    /// The instance: data directory, port, or process id of its postmaster [default: all that isolate set has limited].
+    #[arg(long, value_name = "INSTANCE")]
+    pub instance: Option<String>,
+    /// Print every write that would be made, and make none.
+    #[arg(long)]
+    pub plan: bool,
+    /// Write JSON to standard output.
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -63,6 +139,13 @@ pub enum ScenarioArgs {
     /// PostgreSQL's units: kB, MB and GB are powers of 1024.
     #[command(after_help = EXIT_CODES)]
     Checkpoint(Box<CheckpointArgs>),
+    /// Two instances, one capped and making databases: does the other hang in the journal, and which layout helps?
+    ///
+    /// For each layout: two new clusters; pgbench, connects and a process that makes and syncs files on the one, first
+    /// with the other idle, then with sessions of the other making databases under its cap; and a look, ten times a
+    /// second, at where processes are stuck in the kernel.
+    #[command(after_help = EXIT_CODES)]
+    Journal(Box<JournalArgs>),
     /// Crashes under load with pg_calm: is anything lost that was acknowledged, is anything corrupt?
     ///
     /// Each cycle: clients upsert rows and note what is acknowledged, checkpoints are asked for at random moments, the
@@ -219,6 +302,56 @@ pub struct CheckpointArgs {
     pub keep: bool,
 }
 
+/// Options that have a default in both forms are absent here unless given.
+#[derive(Debug, Args)]
+pub struct JournalArgs {
+    /// The quick form: measures 8 s of each phase after 6 s, scale 10; other options still hold.
+    #[arg(long)]
+    pub quick: bool,
+    /// What is run, separated by commas [default: ext4-nodelalloc,ext4-ordered,ext4-writeback,ext4-separate,xfs,
+    /// xfs-logdev].
+    #[arg(long, value_name = "LIST", value_parser = layouts)]
+    pub layouts: Option<Layouts>,
+    /// Time that is measured of each of the two phases [default: 20].
+    #[arg(long, value_name = "S")]
+    pub seconds: Option<Seconds>,
+    /// Time under load, and noise, before that [default: 8].
+    #[arg(long, value_name = "S")]
+    pub lead: Option<Seconds>,
+    /// Write operations per second of the neighbour [default: 100].
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub write_iops: Option<u32>,
+    /// Sessions of the neighbour, each of which makes one database after another [default: 16].
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub sessions: Option<u32>,
+    /// Connections of the victim's pgbench [default: 4].
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub clients: Option<u32>,
+    /// Scale of its tables. Each page costs its full size of WAL when first written, so that the victim needs new WAL
+    /// segments [default: 20].
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub scale: Option<u32>,
+    /// Size of the device that both are on, and of the neighbour's own; the size of the journal follows it
+    /// [default: 2GB].
+    #[arg(long, value_name = "SIZE")]
+    pub size: Option<Size>,
+    /// A server setting for both; may be repeated.
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub set: Vec<ServerSetting>,
+    /// Directory with the server programs [default: of the newest PostgreSQL installed].
+    #[arg(long, value_name = "DIR")]
+    pub pg_bindir: Option<PathBuf>,
+    /// Directory for devices and logs; needs room for them, on ext4 or XFS.
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_DIR)]
+    pub dir: PathBuf,
+    /// Write the report as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the report as one HTML file.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
 #[derive(Debug, Args)]
 pub struct CleanArgs {
     /// Directory of the lab [default: those of all scenarios].
@@ -245,6 +378,10 @@ pub struct ReportArgs {
 /// clap takes a `Vec` for an option that may be repeated.
 #[derive(Debug, Clone)]
 pub struct Contestants(pub Vec<&'static Contestant>);
+
+/// Likewise.
+#[derive(Debug, Clone)]
+pub struct Layouts(pub Vec<&'static Layout>);
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum FsArg {
@@ -357,6 +494,10 @@ fn count(text: &str) -> Result<u32, String> {
 fn seed(text: &str) -> Result<u64, String> {
     text.parse()
         .map_err(|_| "give a whole number such as 42".to_string())
+}
+
+fn layouts(text: &str) -> Result<Layouts, String> {
+    interference::parse_list(text).map(Layouts)
 }
 
 fn contestants(text: &str) -> Result<Contestants, String> {

@@ -3,15 +3,19 @@ use pgcalm_lab::clean;
 use pgcalm_lab::contest;
 use pgcalm_lab::contest::Options;
 use pgcalm_lab::contestant::CONTESTANTS;
+use pgcalm_lab::interference;
+use pgcalm_lab::interference::LAYOUTS;
 use pgcalm_lab::interrupt::Interrupt;
 use pgcalm_lab::scenarios;
 use pgcalm_lab::scenarios::SCENARIOS;
 use pgcalm_lab::scenarios::checkpoint;
+use pgcalm_lab::scenarios::journal;
 use pgcalm_lab::torture;
 
 use crate::args::CheckpointArgs;
 use crate::args::CleanArgs;
 use crate::args::CrashArg;
+use crate::args::JournalArgs;
 use crate::args::ScenarioArgs;
 use crate::args::TortureArgs;
 use crate::args::TortureFsArg;
@@ -33,6 +37,10 @@ pub fn list() -> anyhow::Result<()> {
             text.push_str(&format!("  {:<15}   {name} = {value}\n", ""));
         }
     }
+    text.push_str("\nLayouts of journal:\n");
+    for layout in &LAYOUTS {
+        text.push_str(&format!("  {:<15} {}\n", layout.name, layout.description));
+    }
     output::print(&text)
 }
 
@@ -40,6 +48,7 @@ pub fn list() -> anyhow::Result<()> {
 pub fn run(scenario: ScenarioArgs) -> anyhow::Result<()> {
     match scenario {
         ScenarioArgs::Checkpoint(args) => run_checkpoint(*args),
+        ScenarioArgs::Journal(args) => run_journal(*args),
         ScenarioArgs::Torture(args) => run_torture(*args),
     }
 }
@@ -58,6 +67,25 @@ fn run_checkpoint(args: CheckpointArgs) -> anyhow::Result<()> {
     }
     if let Some(file) = html {
         output::write(&file, &pgcalm_report::html::render(&report))?;
+        output::say(&format!("HTML: {}", file.display()));
+    }
+    Ok(())
+}
+
+fn run_journal(args: JournalArgs) -> anyhow::Result<()> {
+    let interrupt = Interrupt::install()?;
+    output::check_writable("--json", args.json.as_deref())?;
+    output::check_writable("--html", args.html.as_deref())?;
+    let json = args.json.clone();
+    let html = args.html.clone();
+    let report = interference::run(&journal_options(args), &interrupt)?;
+    output::print(&pgcalm_report::journal::text::render(&report))?;
+    if let Some(file) = json {
+        output::write(&file, &pgcalm_report::to_json_pretty(&report)?)?;
+        output::say(&format!("JSON: {}", file.display()));
+    }
+    if let Some(file) = html {
+        output::write(&file, &pgcalm_report::journal::html::render(&report))?;
         output::say(&format!("HTML: {}", file.display()));
     }
     Ok(())
@@ -95,6 +123,27 @@ pub fn clean(args: &CleanArgs) -> anyhow::Result<()> {
     }
     text.push('\n');
     output::print(&text)
+}
+
+fn journal_options(args: JournalArgs) -> interference::Options {
+    let preset = if args.quick {
+        journal::quick()
+    } else {
+        journal::full()
+    };
+    interference::Options {
+        dir: args.dir,
+        pg_bindir: args.pg_bindir,
+        layouts: args.layouts.map_or(preset.layouts, |list| list.0),
+        seconds: args.seconds.unwrap_or(preset.seconds),
+        lead: args.lead.unwrap_or(preset.lead),
+        write_iops: args.write_iops.unwrap_or(preset.write_iops),
+        sessions: args.sessions.unwrap_or(preset.sessions),
+        clients: args.clients.unwrap_or(preset.clients),
+        scale: args.scale.unwrap_or(preset.scale),
+        size: args.size.unwrap_or(preset.size),
+        set: args.set,
+    }
 }
 
 fn torture_options(args: TortureArgs) -> torture::Options {

@@ -1,6 +1,7 @@
 //! `pgcalm`: verbs, arguments and exit codes; what they do is in the other crates.
 
 mod args;
+mod isolate;
 mod lab;
 mod output;
 mod report;
@@ -9,9 +10,11 @@ mod usage;
 use std::process::ExitCode;
 
 use clap::Parser;
+use pgcalm_isolate::IsolateError;
 use pgcalm_lab::LabError;
 
 use crate::args::Cli;
+use crate::args::IsolateVerb;
 use crate::args::LabVerb;
 use crate::args::Verb;
 
@@ -40,6 +43,10 @@ fn main() -> ExitCode {
         }
     };
     let result = match cli.verb {
+        Verb::Isolate(IsolateVerb::Show(args)) => isolate::show(&args),
+        Verb::Isolate(IsolateVerb::Set(args)) => isolate::set(args),
+        Verb::Isolate(IsolateVerb::Clear(args)) => isolate::clear(args),
+        Verb::Isolate(IsolateVerb::Check(args)) => isolate::check(&args),
         Verb::Lab(LabVerb::List) => lab::list(),
         Verb::Lab(LabVerb::Run(scenario)) => lab::run(scenario),
         Verb::Lab(LabVerb::Clean(args)) => lab::clean(&args),
@@ -59,6 +66,11 @@ fn main() -> ExitCode {
 }
 
 fn exit_code(error: &anyhow::Error) -> u8 {
+    match error.downcast_ref::<IsolateError>() {
+        Some(IsolateError::Usage(_)) => return USAGE,
+        Some(IsolateError::Host(_)) => return HOST,
+        None => {}
+    }
     match error.downcast_ref::<LabError>() {
         Some(LabError::Usage(_)) => USAGE,
         Some(LabError::Host(_)) => HOST,

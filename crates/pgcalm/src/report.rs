@@ -28,6 +28,15 @@ pub fn render(args: &ReportArgs) -> anyhow::Result<()> {
                 output::print(&pgcalm_report::text::render(&report))
             }
         }
+        Document::Journal(_) if args.svg.is_some() => Err(LabError::Usage(format!(
+            "{}: a report of layouts has no chart of its own; leave out --svg",
+            args.file.display()
+        ))
+        .into()),
+        Document::Journal(report) => match &args.html {
+            Some(html) => output::write(html, &pgcalm_report::journal::html::render(&report)),
+            None => output::print(&pgcalm_report::journal::text::render(&report)),
+        },
         Document::Torture(_) if args.html.is_some() || args.svg.is_some() => {
             Err(LabError::Usage(format!(
                 "{}: a report of crash cycles has text only; leave out --html and --svg",

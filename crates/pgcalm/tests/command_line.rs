@@ -101,6 +101,53 @@ fn crash_cycles_refuse_bad_values_likewise() {
 }
 
 #[test]
+fn isolate_refuses_what_is_not_there() {
+    for (arguments, part) in [
+        (
+            &["set", "--instance", "x", "--device", "/dev/null"][..],
+            "--write-iops",
+        ),
+        (
+            &[
+                "set",
+                "--instance",
+                "x",
+                "--device",
+                "/dev/null",
+                "--write-iops",
+                "1",
+            ],
+            "not a block device",
+        ),
+        (
+            &[
+                "set",
+                "--instance",
+                "x",
+                "--device",
+                "/dev/null",
+                "--write-iops",
+                "0",
+            ],
+            "none",
+        ),
+        (&["set", "--instance", "x"], "--device"),
+        (
+            &["clear", "--plan", "--instance", "/nonexistent"],
+            "no such instance",
+        ),
+    ] {
+        let mut all = vec!["isolate"];
+        all.extend(arguments);
+        let output = pgcalm(&all);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{arguments:?}: {stderr}");
+        assert!(stderr.contains(part), "{arguments:?}: {stderr}");
+    }
+}
+
+#[test]
 fn an_unknown_option_gets_the_similar_one_or_the_list() {
     assert!(refused(&["--rwos", "4"]).contains("'--rows'"));
     assert!(refused(&["--qqqq"]).contains("--help"));
@@ -121,6 +168,8 @@ fn help_documents_the_exit_codes() {
         &["lab", "run", "checkpoint", "--help"],
         &["lab", "run", "torture", "--help"],
         &["lab", "clean", "--help"],
+        &["isolate", "set", "--help"],
+        &["isolate", "check", "--help"],
     ] {
         let output = pgcalm(arguments);
         assert_eq!(output.status.code(), Some(0));
