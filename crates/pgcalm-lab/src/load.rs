@@ -34,6 +34,8 @@ pub struct Work {
     pub seconds: u32,
     /// Which rows.
     pub distribution: Distribution,
+    /// Transactions per second that are begun, at random intervals; as fast as they go if not given.
+    pub rate: Option<u32>,
 }
 
 /// A running pgbench.
@@ -78,6 +80,7 @@ impl Load {
                 .args(["-j", &threads.to_string()])
                 .args(["-T", &work.seconds.to_string()])
                 .args(["-D", &format!("rows={}", work.rows)])
+                .args(work.rate.map(|rate| format!("--rate={rate}")))
                 .arg("-f")
                 .arg(&script)
                 .arg("postgres")

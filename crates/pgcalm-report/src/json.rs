@@ -5,6 +5,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::model;
+use crate::tenants;
 use crate::torture;
 
 /// A document is not a report, or a report cannot become a document.
@@ -34,6 +35,8 @@ pub enum JsonError {
 pub enum Document {
     /// Contestants under load.
     Contest(Box<model::Report>),
+    /// Many instances on one device.
+    Tenants(Box<tenants::Report>),
     /// Crash cycles.
     Torture(Box<torture::Report>),
 }
@@ -66,10 +69,11 @@ pub fn read(document: &str) -> Result<Document, JsonError> {
     struct Any {
         scenario: String,
     }
-    if parse::<Any>(document).is_ok_and(|any| any.scenario == torture::SCENARIO) {
-        parse(document).map(|report| Document::Torture(Box::new(report)))
-    } else {
-        parse(document).map(|report| Document::Contest(Box::new(report)))
+    let scenario = parse::<Any>(document).map(|any| any.scenario);
+    match scenario.as_deref() {
+        Ok(torture::SCENARIO) => parse(document).map(|report| Document::Torture(Box::new(report))),
+        Ok(tenants::SCENARIO) => parse(document).map(|report| Document::Tenants(Box::new(report))),
+        _ => parse(document).map(|report| Document::Contest(Box::new(report))),
     }
 }
 

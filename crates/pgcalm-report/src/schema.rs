@@ -11,12 +11,14 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use crate::model;
+use crate::tenants;
 use crate::torture;
 
 /// Name of a document's files in the folder, and the schema of its type.
-fn documents() -> [(&'static str, Value); 2] {
+fn documents() -> [(&'static str, Value); 3] {
     [
         ("report", schemars::schema_for!(model::Report).to_value()),
+        ("tenants", schemars::schema_for!(tenants::Report).to_value()),
         ("torture", schemars::schema_for!(torture::Report).to_value()),
     ]
 }

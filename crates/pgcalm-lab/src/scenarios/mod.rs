@@ -1,6 +1,7 @@
 //! What the lab can reproduce.
 
 pub mod checkpoint;
+pub mod tenants;
 pub mod torture;
 
 /// A scenario as `lab list` shows it.
@@ -13,4 +14,4 @@ pub struct Scenario {
 }
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 2] = [checkpoint::SCENARIO, torture::SCENARIO];
+pub const SCENARIOS: [Scenario; 3] = [checkpoint::SCENARIO, tenants::SCENARIO, torture::SCENARIO];
