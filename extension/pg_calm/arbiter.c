@@ -354,6 +354,10 @@ arbiter_limit(DeviceCaps *caps)
 		return false;
 	caps->write_iops = Min(caps->write_iops, grant.operations);
 	caps->write_bytes = Min(caps->write_bytes, grant.bytes);
+	/* who may not use all operations shall not pay for that with the others' bytes */
+	if (!isinf(budget.write_iops) && !isinf(budget.write_bytes))
+		caps->write_bytes =
+			Min(caps->write_bytes, caps->write_iops / budget.write_iops * budget.write_bytes);
 	return true;
 }
 

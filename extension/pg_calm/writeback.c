@@ -56,6 +56,8 @@
  * What each member of a shared device adds to them, so that a hundred workers
  * together don't take more of the CPUs than a few.
  */
+#define MEMBER_SETTINGS_MS 100
+#define MEMBER_MEMORY_MS 30
 #define MEMBER_STATE_MS 10
 #define MEMBER_BUSY_MS 0.125
 #define MEMBER_IDLE_MS 1
@@ -92,6 +94,7 @@ static uint32 scan_start = 0; /* file to begin the next pass with */
 
 static KernelFlusher flusher;
 static uint64 next_settings_ms = 0;
+static uint64 next_memory_ms = 0;
 static uint64 next_state_ms = 0;
 static DeviceCaps own_caps; /* without regard to others */
 
@@ -375,7 +378,8 @@ collect_candidates(uint64 now_ms)
 		PageMapFile *file = page_map_file(calm_page_map, f);
 		uint32 incarnation = pg_atomic_read_u32(&file->incarnation);
 
-		if ((incarnation & 1) == 0 || (draining() ? !draining_file(f) : flusher_guard_holds(f)))
+		if ((incarnation & 1) == 0 ||
+		    (draining() ? !draining_file(f) : !flush_policy.paced && flusher_guard_holds(f)))
 			continue;
 		for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
 		{
@@ -471,29 +475,41 @@ start_next_region(uint64 now_ms)
 static bool
 work(uint64 now_ms)
 {
+	uint32 others = arbiter_members() - 1;
+
 	checkpoint_stats_tick(now_ms);
 	if (now_ms >= next_settings_ms)
 	{
 		read_settings();
-		next_settings_ms = now_ms + SETTINGS_INTERVAL_MS;
+		next_settings_ms = now_ms + SETTINGS_INTERVAL_MS + others * MEMBER_SETTINGS_MS;
 	}
 	arbiter_tick(now_ms, flush_busy() || flush_in_flight() || draining());
 	apply_caps();
-	if (now_ms >= next_state_ms)
+	if (now_ms >= next_memory_ms)
 	{
 		kernel_flusher_read_state(&flusher);
 		/* all members see the same memory */
 		flush_policy.headroom = kernel_flusher_headroom(&flusher) / arbiter_members();
+		next_memory_ms = now_ms + STATE_INTERVAL_MS + others * MEMBER_MEMORY_MS;
+	}
+	if (now_ms >= next_state_ms)
+	{
 		if (calm_page_map->free_region == 0 || calm_page_map->free_file == 0)
 			(void) page_map_reclaim(calm_page_map);
 		if (calm_mode != CALM_MODE_OFF)
 		{
-			flusher_guard_tick(&flusher, now_ms);
+			/*
+			 * On a shared device the flusher is not left anything: what it writes
+			 * of dense files, and of those of many instances at the same time, keeps
+			 * to nobody's share.
+			 */
+			if (!flush_policy.paced)
+				flusher_guard_tick(&flusher, now_ms);
 			if (!flush_busy())
 				collect_candidates(now_ms);
 		}
 		flush_close_idle();
-		next_state_ms = now_ms + STATE_INTERVAL_MS + arbiter_members() * MEMBER_STATE_MS;
+		next_state_ms = now_ms + STATE_INTERVAL_MS + others * MEMBER_STATE_MS;
 	}
 
 	if (calm_split_folios && calm_mode == CALM_MODE_ON)
@@ -509,7 +525,7 @@ work(uint64 now_ms)
 	if (start_next_region(now_ms))
 		return true;
 	if (draining() && candidate_next >= candidate_count && !flush_busy())
-		next_state_ms = Min(next_state_ms, now_ms + DRAIN_INTERVAL_MS);
+		next_state_ms = Min(next_state_ms, now_ms + DRAIN_INTERVAL_MS + others);
 	return false;
 }
 

@@ -360,14 +360,14 @@ impl Arena<'_> {
                 directory,
             })
         })?;
-        for tenant in &tenants {
+        self.each(label, "warming", &tenants, |tenant| {
             warm::warm(
                 &tenant.cluster(),
                 Warm::Random,
                 self.progress,
                 self.interrupt,
-            )?;
-        }
+            )
+        })?;
         Ok(tenants)
     }
 

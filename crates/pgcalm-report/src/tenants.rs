@@ -36,7 +36,6 @@ pub struct Report {
 /// One way of running all instances.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "TenantsContestant"))]
 pub struct Contestant {
     /// `stock`, `pg_calm` or `pg_calm-arbiter`.
     pub name: String,

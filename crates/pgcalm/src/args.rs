@@ -101,7 +101,7 @@ pub struct TenantsArgs {
     /// Write operations per second that a data volume takes, or none [default: 800].
     #[arg(long, value_name = "N|none")]
     pub data_iops: Option<Limit<u32>>,
-    /// Bytes per second that a data volume takes, or none [default: none].
+    /// Bytes per second that a data volume takes, or none [default: 125MB].
     #[arg(long, value_name = "SIZE|none")]
     pub data_bps: Option<Limit<Size>>,
     /// Write operations per second that a WAL volume takes, or none [default: 4000].

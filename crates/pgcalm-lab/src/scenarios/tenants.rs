@@ -26,7 +26,7 @@ pub fn full() -> Options {
         clients: 4,
         rate: 15,
         data_iops: Limit(Some(800)),
-        data_bps: Limit(None),
+        data_bps: Limit(Some(Size(125 << 20))),
         wal_iops: Limit(Some(4000)),
         device_iops: Limit(Some(1000)),
         device_bps: Limit(Some(Size(125 << 20))),

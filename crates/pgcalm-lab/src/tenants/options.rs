@@ -146,6 +146,8 @@ impl Options {
             ("min_wal_size", "32MB".to_string()),
             ("checkpoint_timeout", self.checkpoint_timeout.to_string()),
             ("max_connections", (self.clients + 10).to_string()),
+            // The passes of all would begin at the same time, too; that is another subject.
+            ("autovacuum", "off".to_string()),
             // The host's memory is for a hundred of them.
             ("work_mem", "1MB".to_string()),
             ("maintenance_work_mem", "16MB".to_string()),
