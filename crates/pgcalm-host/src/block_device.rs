@@ -169,6 +169,15 @@ pub fn loop_devices(root: &HostRoot) -> Result<Vec<LoopDevice>> {
     Ok(devices)
 }
 
+/// The numbers of all loop devices that there are, in use or not: 7 for `loop7`.
+pub fn loop_numbers(root: &HostRoot) -> Result<Vec<u32>> {
+    Ok(root
+        .list("sys/block")?
+        .iter()
+        .filter_map(|name| name.strip_prefix("loop")?.parse().ok())
+        .collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -90,6 +90,9 @@ impl FileSystem {
             FsType::Ext4 => command.args([
                 "-F",
                 "-q",
+                // On a small device mkfs would choose smaller ones.
+                "-b",
+                "4096",
                 "-E",
                 "nodiscard,lazy_itable_init=0,lazy_journal_init=0",
             ]),

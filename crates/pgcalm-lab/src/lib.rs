@@ -35,6 +35,7 @@ pub mod interrupt;
 pub mod journal;
 pub mod options;
 pub mod scenarios;
+pub mod tenants;
 pub mod torture;
 
 pub use error::LabError;

@@ -35,6 +35,8 @@ pub struct Work {
     pub seconds: u32,
     /// Which rows.
     pub distribution: Distribution,
+    /// Transactions per second that are begun, at random intervals; as fast as they go if not given.
+    pub rate: Option<u32>,
 }
 
 /// A running pgbench.
@@ -66,11 +68,9 @@ impl Load {
         let script = directory.join("load.sql");
         fs::write(&script, work.distribution.script())
             .with_context(|| format!("write {}", script.display()))?;
-        let mut arguments: Vec<OsString> = vec![
-            "-D".into(),
-            format!("rows={}", work.rows).into(),
-            "-f".into(),
-        ];
+        let mut arguments: Vec<OsString> = vec!["-D".into(), format!("rows={}", work.rows).into()];
+        arguments.extend(work.rate.map(|rate| format!("--rate={rate}").into()));
+        arguments.push("-f".into());
         arguments.push(script.into());
         let Work {
             clients, seconds, ..

@@ -6,6 +6,7 @@ use serde::de::DeserializeOwned;
 
 use crate::journal;
 use crate::model;
+use crate::tenants;
 use crate::torture;
 
 /// A document is not a report, or a report cannot become a document.
@@ -37,6 +38,8 @@ pub enum Document {
     Contest(Box<model::Report>),
     /// Layouts of two instances.
     Journal(Box<journal::Report>),
+    /// Many instances on one device.
+    Tenants(Box<tenants::Report>),
     /// Crash cycles.
     Torture(Box<torture::Report>),
 }
@@ -73,6 +76,7 @@ pub fn read(document: &str) -> Result<Document, JsonError> {
     match scenario.as_deref() {
         Ok(torture::SCENARIO) => parse(document).map(|report| Document::Torture(Box::new(report))),
         Ok(journal::SCENARIO) => parse(document).map(|report| Document::Journal(Box::new(report))),
+        Ok(tenants::SCENARIO) => parse(document).map(|report| Document::Tenants(Box::new(report))),
         _ => parse(document).map(|report| Document::Contest(Box::new(report))),
     }
 }

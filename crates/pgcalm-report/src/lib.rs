@@ -13,6 +13,7 @@ pub mod model;
 mod number;
 pub mod reading;
 mod settings;
+pub mod tenants;
 pub mod text;
 pub mod torture;
 

@@ -13,12 +13,14 @@ use serde_json::Value;
 use crate::isolate;
 use crate::journal;
 use crate::model;
+use crate::tenants;
 use crate::torture;
 
 /// Name of a document's files in the folder, and the schema of its type.
-fn documents() -> [(&'static str, Value); 4] {
+fn documents() -> [(&'static str, Value); 5] {
     [
         ("report", schemars::schema_for!(model::Report).to_value()),
+        ("tenants", schemars::schema_for!(tenants::Report).to_value()),
         ("torture", schemars::schema_for!(torture::Report).to_value()),
         ("journal", schemars::schema_for!(journal::Report).to_value()),
         ("isolate", schemars::schema_for!(isolate::Report).to_value()),

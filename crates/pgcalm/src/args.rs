@@ -16,6 +16,7 @@ use pgcalm_lab::contestant::ServerSetting;
 use pgcalm_lab::interference;
 use pgcalm_lab::interference::Layout;
 use pgcalm_lab::options;
+use pgcalm_lab::tenants;
 use pgcalm_lab::torture::Crash;
 
 const EXIT_CODES: &str = "\
@@ -146,6 +147,13 @@ pub enum ScenarioArgs {
     /// second, at where processes are stuck in the kernel.
     #[command(after_help = EXIT_CODES)]
     Journal(Box<JournalArgs>),
+    /// Many instances on one capped device, all checkpoints in lockstep: does any of them stand still?
+    ///
+    /// Each instance has a volume for data and one for WAL, both with caps; all volumes are parts of one loop device, with
+    /// a cap that binds them together. Each contestant gets new copies of the same loaded cluster; a CHECKPOINT in all
+    /// instances right before the load starts their clocks together.
+    #[command(after_help = EXIT_CODES)]
+    Tenants(Box<TenantsArgs>),
     /// Crashes under load with pg_calm: is anything lost that was acknowledged, is anything corrupt?
     ///
     /// Each cycle: clients upsert rows and note what is acknowledged, checkpoints are asked for at random moments, the
@@ -153,6 +161,76 @@ pub enum ScenarioArgs {
     /// pg_checksums. Works beside other labs: it changes no sysctls, and locks its directory only.
     #[command(after_help = EXIT_CODES)]
     Torture(Box<TortureArgs>),
+}
+
+/// Options that have a default are absent here unless given.
+#[derive(Debug, Args)]
+pub struct TenantsArgs {
+    /// Servers [default: 20].
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub instances: Option<u32>,
+    /// Rows of the table of each, about 125 bytes each with its index [default: 300000].
+    #[arg(long, value_name = "N", value_parser = rows)]
+    pub rows: Option<u64>,
+    /// shared_buffers of each [default: 8MB].
+    #[arg(long, value_name = "SIZE")]
+    pub shared_buffers: Option<Size>,
+    /// Connections to each [default: 4].
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub clients: Option<u32>,
+    /// Transactions per second that are begun on each, at random intervals [default: 15].
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub rate: Option<u32>,
+    /// Write operations per second that a data volume takes, or none [default: 800].
+    #[arg(long, value_name = "N|none")]
+    pub data_iops: Option<Limit<u32>>,
+    /// Bytes per second that a data volume takes, or none [default: 125MB].
+    #[arg(long, value_name = "SIZE|none")]
+    pub data_bps: Option<Limit<Size>>,
+    /// Write operations per second that a WAL volume takes, or none [default: 4000].
+    #[arg(long, value_name = "N|none")]
+    pub wal_iops: Option<Limit<u32>>,
+    /// Write operations per second that the device below all volumes takes, or none [default: 1000].
+    #[arg(long, value_name = "N|none")]
+    pub device_iops: Option<Limit<u32>>,
+    /// Bytes per second that it takes, or none [default: 125MB].
+    #[arg(long, value_name = "SIZE|none")]
+    pub device_bps: Option<Limit<Size>>,
+    /// Duration of each run [default: 120].
+    #[arg(long, value_name = "S")]
+    pub seconds: Option<Seconds>,
+    /// checkpoint_timeout, at least 30 [default: 60].
+    #[arg(long, value_name = "S")]
+    pub checkpoint_timeout: Option<Seconds>,
+    /// Writeback sysctls during the runs: default is the kernel's, roomy gives dirty pages room and time, small is what
+    /// the kernel's ratios come to on a host with 4 GB; former values come back [default: default].
+    #[arg(long, value_name = "PROFILE")]
+    pub sysctl: Option<SysctlArg>,
+    /// Who takes part, separated by commas: stock, pg_calm (each instance by itself), pg_calm-arbiter (they share the
+    /// device's budget) [default: all three].
+    #[arg(long, value_name = "LIST", value_parser = tenants_contestants)]
+    pub contestants: Option<Contestants>,
+    /// A server setting for all; may be repeated.
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub set: Vec<ServerSetting>,
+    /// A server setting for one contestant; may be repeated.
+    #[arg(long, value_name = "CONTESTANT:NAME=VALUE")]
+    pub set_contestant: Vec<ContestantSetting>,
+    /// Directory with the server programs [default: of the newest PostgreSQL installed].
+    #[arg(long, value_name = "DIR")]
+    pub pg_bindir: Option<PathBuf>,
+    /// Directory for devices, the loaded table and logs; needs room for all of them, on ext4 or XFS.
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_DIR)]
+    pub dir: PathBuf,
+    /// Write the report as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the report as one HTML file.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Keep server logs and pgbench's transaction logs, in pgcalm-kept of --dir; `lab clean` removes them.
+    #[arg(long)]
+    pub keep: bool,
 }
 
 /// Options that have a default are absent here unless given.
@@ -502,4 +580,8 @@ fn layouts(text: &str) -> Result<Layouts, String> {
 
 fn contestants(text: &str) -> Result<Contestants, String> {
     contestant::parse_list(text).map(Contestants)
+}
+
+fn tenants_contestants(text: &str) -> Result<Contestants, String> {
+    tenants::parse_list(text).map(Contestants)
 }

@@ -10,6 +10,7 @@ use pgcalm_lab::scenarios;
 use pgcalm_lab::scenarios::SCENARIOS;
 use pgcalm_lab::scenarios::checkpoint;
 use pgcalm_lab::scenarios::journal;
+use pgcalm_lab::tenants;
 use pgcalm_lab::torture;
 
 use crate::args::CheckpointArgs;
@@ -17,6 +18,7 @@ use crate::args::CleanArgs;
 use crate::args::CrashArg;
 use crate::args::JournalArgs;
 use crate::args::ScenarioArgs;
+use crate::args::TenantsArgs;
 use crate::args::TortureArgs;
 use crate::args::TortureFsArg;
 use crate::output;
@@ -49,6 +51,7 @@ pub fn run(scenario: ScenarioArgs) -> anyhow::Result<()> {
     match scenario {
         ScenarioArgs::Checkpoint(args) => run_checkpoint(*args),
         ScenarioArgs::Journal(args) => run_journal(*args),
+        ScenarioArgs::Tenants(args) => run_tenants(*args),
         ScenarioArgs::Torture(args) => run_torture(*args),
     }
 }
@@ -86,6 +89,25 @@ fn run_journal(args: JournalArgs) -> anyhow::Result<()> {
     }
     if let Some(file) = html {
         output::write(&file, &pgcalm_report::journal::html::render(&report))?;
+        output::say(&format!("HTML: {}", file.display()));
+    }
+    Ok(())
+}
+
+fn run_tenants(args: TenantsArgs) -> anyhow::Result<()> {
+    let interrupt = Interrupt::install()?;
+    output::check_writable("--json", args.json.as_deref())?;
+    output::check_writable("--html", args.html.as_deref())?;
+    let json = args.json.clone();
+    let html = args.html.clone();
+    let report = tenants::run(&tenants_options(args), &interrupt)?;
+    output::print(&pgcalm_report::tenants::text::render(&report))?;
+    if let Some(file) = json {
+        output::write(&file, &pgcalm_report::to_json_pretty(&report)?)?;
+        output::say(&format!("JSON: {}", file.display()));
+    }
+    if let Some(file) = html {
+        output::write(&file, &pgcalm_report::tenants::html::render(&report))?;
         output::say(&format!("HTML: {}", file.display()));
     }
     Ok(())
@@ -143,6 +165,31 @@ fn journal_options(args: JournalArgs) -> interference::Options {
         scale: args.scale.unwrap_or(preset.scale),
         size: args.size.unwrap_or(preset.size),
         set: args.set,
+    }
+}
+
+fn tenants_options(args: TenantsArgs) -> tenants::Options {
+    let preset = scenarios::tenants::full();
+    tenants::Options {
+        dir: args.dir,
+        pg_bindir: args.pg_bindir,
+        instances: args.instances.unwrap_or(preset.instances),
+        rows: args.rows.unwrap_or(preset.rows),
+        shared_buffers: args.shared_buffers.unwrap_or(preset.shared_buffers),
+        clients: args.clients.unwrap_or(preset.clients),
+        rate: args.rate.unwrap_or(preset.rate),
+        data_iops: args.data_iops.unwrap_or(preset.data_iops),
+        data_bps: args.data_bps.unwrap_or(preset.data_bps),
+        wal_iops: args.wal_iops.unwrap_or(preset.wal_iops),
+        device_iops: args.device_iops.unwrap_or(preset.device_iops),
+        device_bps: args.device_bps.unwrap_or(preset.device_bps),
+        seconds: args.seconds.unwrap_or(preset.seconds),
+        checkpoint_timeout: args.checkpoint_timeout.unwrap_or(preset.checkpoint_timeout),
+        sysctl: args.sysctl.map_or(preset.sysctl, Into::into),
+        contestants: args.contestants.map_or(preset.contestants, |list| list.0),
+        set: args.set,
+        set_contestant: args.set_contestant,
+        keep: args.keep,
     }
 }
 

@@ -37,6 +37,19 @@ pub fn render(args: &ReportArgs) -> anyhow::Result<()> {
             Some(html) => output::write(html, &pgcalm_report::journal::html::render(&report)),
             None => output::print(&pgcalm_report::journal::text::render(&report)),
         },
+        Document::Tenants(report) => {
+            if let Some(html) = &args.html {
+                output::write(html, &pgcalm_report::tenants::html::render(&report))
+            } else if args.svg.is_some() {
+                Err(LabError::Usage(format!(
+                    "{}: a report of tenants has no chart as a file of its own; use --html",
+                    args.file.display()
+                ))
+                .into())
+            } else {
+                output::print(&pgcalm_report::tenants::text::render(&report))
+            }
+        }
         Document::Torture(_) if args.html.is_some() || args.svg.is_some() => {
             Err(LabError::Usage(format!(
                 "{}: a report of crash cycles has text only; leave out --html and --svg",

@@ -2,6 +2,7 @@
 
 pub mod checkpoint;
 pub mod journal;
+pub mod tenants;
 pub mod torture;
 
 /// A scenario as `lab list` shows it.
@@ -14,4 +15,9 @@ pub struct Scenario {
 }
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 3] = [checkpoint::SCENARIO, journal::SCENARIO, torture::SCENARIO];
+pub const SCENARIOS: [Scenario; 4] = [
+    checkpoint::SCENARIO,
+    journal::SCENARIO,
+    tenants::SCENARIO,
+    torture::SCENARIO,
+];
