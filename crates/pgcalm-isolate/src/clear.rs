@@ -62,11 +62,18 @@ pub fn clear(root: &HostRoot, options: &Options) -> anyhow::Result<Report> {
 fn choose<'a>(inventory: &Inventory, states: &'a [State], name: &str) -> anyhow::Result<&'a State> {
     let running = select::instance(inventory, name);
     let found = match &running {
-        Ok(instance) => states.iter().find(|state| {
+        Ok(instance) => {
             let postmaster = &instance.postmaster;
-            (state.pid, state.start_ticks) == (postmaster.pid, postmaster.start_ticks)
-                || state.data_directory == instance.data_directory
-        }),
+            let now = |state: &&State| {
+                (state.pid, state.start_ticks) == (postmaster.pid, postmaster.start_ticks)
+            };
+            // Else what is left of before the server was restarted.
+            let before = |state: &&State| state.data_directory == instance.data_directory;
+            states
+                .iter()
+                .find(now)
+                .or_else(|| states.iter().find(before))
+        }
         Err(_) => states.iter().find(|state| {
             PathBuf::from(name) == state.data_directory || name == state.pid.to_string()
         }),
