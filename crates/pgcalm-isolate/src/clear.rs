@@ -1,6 +1,6 @@
 //! Lifting limits: each process goes back to the group that it was in, and the group goes.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use anyhow::Context;
 use pgcalm_host::HostRoot;
@@ -74,9 +74,9 @@ fn choose<'a>(inventory: &Inventory, states: &'a [State], name: &str) -> anyhow:
                 .find(now)
                 .or_else(|| states.iter().find(before))
         }
-        Err(_) => states.iter().find(|state| {
-            PathBuf::from(name) == state.data_directory || name == state.pid.to_string()
-        }),
+        Err(_) => states
+            .iter()
+            .find(|state| state.data_directory == Path::new(name) || name == state.pid.to_string()),
     };
     match (found, running) {
         (Some(state), _) => Ok(state),
