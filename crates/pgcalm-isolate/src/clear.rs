@@ -1,6 +1,6 @@
 //! Lifting limits: each process goes back to the group that it was in, and the group goes.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use anyhow::Context;
 use pgcalm_host::HostRoot;
@@ -62,14 +62,21 @@ pub fn clear(root: &HostRoot, options: &Options) -> anyhow::Result<Report> {
 fn choose<'a>(inventory: &Inventory, states: &'a [State], name: &str) -> anyhow::Result<&'a State> {
     let running = select::instance(inventory, name);
     let found = match &running {
-        Ok(instance) => states.iter().find(|state| {
+        Ok(instance) => {
             let postmaster = &instance.postmaster;
-            (state.pid, state.start_ticks) == (postmaster.pid, postmaster.start_ticks)
-                || state.data_directory == instance.data_directory
-        }),
-        Err(_) => states.iter().find(|state| {
-            PathBuf::from(name) == state.data_directory || name == state.pid.to_string()
-        }),
+            let now = |state: &&State| {
+                (state.pid, state.start_ticks) == (postmaster.pid, postmaster.start_ticks)
+            };
+            // Else what is left of before the server was restarted.
+            let before = |state: &&State| state.data_directory == instance.data_directory;
+            states
+                .iter()
+                .find(now)
+                .or_else(|| states.iter().find(before))
+        }
+        Err(_) => states
+            .iter()
+            .find(|state| state.data_directory == Path::new(name) || name == state.pid.to_string()),
     };
     match (found, running) {
         (Some(state), _) => Ok(state),

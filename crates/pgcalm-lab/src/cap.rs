@@ -289,6 +289,39 @@ mod tests {
     }
 
     #[test]
+    fn on_v1_a_group_of_its_own_takes_processes_and_limits_and_leaves_the_root_group_alone() {
+        let (_dir, journal) = host(V1, "7:blkio:/\n0::/\n");
+        let root = journal.root().clone();
+        let iops = Path::new("/sys/fs/cgroup").join(Kind::WriteIops.v1_file());
+        fs::write(root.path(&iops), "").unwrap();
+        fs::create_dir_all(root.path("proc/70")).unwrap();
+        fs::write(
+            root.path("proc/70/stat"),
+            "70 (postgres) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0\n",
+        )
+        .unwrap();
+        let capper = Capper::of_own_group(&journal).unwrap();
+        assert_eq!(capper.mechanism(), "cgroup-v1");
+        capper.admit(70).unwrap();
+        let group = root.path(&capper.group);
+        assert_eq!(
+            fs::read_to_string(group.join("cgroup.procs")).unwrap(),
+            "70"
+        );
+        let caps = capper.apply("7:0", CAPS).unwrap();
+        let own = group.join(Kind::WriteIops.v1_file());
+        assert_eq!(fs::read_to_string(&own).unwrap(), "7:0 800");
+        drop(caps);
+        assert_eq!(fs::read_to_string(&own).unwrap(), "7:0 0");
+        assert_eq!(root.read(&iops).unwrap(), "");
+        // In a control group files don't keep the directory from being removed.
+        fs::remove_dir_all(&group).unwrap();
+        fs::create_dir(&group).unwrap();
+        drop(capper);
+        assert!(!group.exists());
+    }
+
+    #[test]
     fn on_v2_a_group_is_made_with_its_controllers_and_both_are_taken_back() {
         let (_dir, journal) = host(V2, "0::/user.slice\n");
         let root = journal.root().clone();

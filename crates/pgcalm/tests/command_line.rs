@@ -101,6 +101,22 @@ fn crash_cycles_refuse_bad_values_likewise() {
 }
 
 #[test]
+fn layouts_refuse_bad_values_likewise() {
+    for (arguments, option, fix) in [
+        (["--layouts", "zfs"], "--layouts", "xfs-logdev"),
+        (["--seconds", "1"], "--seconds", "3 to 3600"),
+        (["--write-iops", "0"], "--write-iops", "1 to 1000000"),
+        (["--sessions", "65"], "--sessions", "1 to 64"),
+        (["--size", "100MB"], "--size", "need"),
+        (["--set", "port=1"], "--set", "leave it out"),
+    ] {
+        let line = refused_by("journal", &arguments);
+        assert!(line.contains(option), "{arguments:?}: {line}");
+        assert!(line.contains(fix), "{arguments:?}: {line}");
+    }
+}
+
+#[test]
 fn isolate_refuses_what_is_not_there() {
     for (arguments, part) in [
         (
@@ -166,6 +182,7 @@ fn help_documents_the_exit_codes() {
     for arguments in [
         &["--help"][..],
         &["lab", "run", "checkpoint", "--help"],
+        &["lab", "run", "journal", "--help"],
         &["lab", "run", "torture", "--help"],
         &["lab", "clean", "--help"],
         &["isolate", "set", "--help"],
@@ -185,7 +202,9 @@ fn the_list_names_scenarios_and_contestants() {
     let text = String::from_utf8(output.stdout).unwrap();
     for name in [
         "checkpoint",
+        "journal",
         "torture",
+        "xfs-logdev",
         "stock-tuned",
         "pg_calm",
         "stock-uncapped",

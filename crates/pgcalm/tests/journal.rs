@@ -75,7 +75,7 @@ fn tiny_run(dir: &Path, more: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));
     command
         .args(["lab", "run", "journal", "--size", "480MB", "--scale", "1"])
-        .args(["--sessions", "2", "--lead", "1"])
+        .args(["--sessions", "2"])
         .args(more)
         .arg("--dir")
         .arg(dir);
@@ -97,6 +97,8 @@ fn start(dir: &Path, more: &[&str]) -> Child {
             }
             thread::sleep(Duration::from_millis(20));
         }
+        // Another lab is at work: anything else is a failure.
+        assert_eq!(child.wait().unwrap().code(), Some(3));
         assert!(Instant::now() < end, "another lab does not end");
         thread::sleep(Duration::from_secs(1));
     }
@@ -114,7 +116,7 @@ fn run(dir: &Path, more: &[&str]) -> Output {
     }
 }
 
-/// What of a run in `dir` by process `lab` is on the host.
+/// What of a run in `dir` is on the host.
 fn leftovers(dir: &Path) -> Vec<String> {
     let mut found: Vec<String> = block_device::loop_devices(&host())
         .unwrap()
@@ -186,6 +188,8 @@ fn both_phases_of_each_layout_are_measured_and_the_host_is_as_before() {
             "ext4-nodelalloc,xfs-logdev,ext4-separate",
             "--seconds",
             "3",
+            "--lead",
+            "1",
             "--json",
             json.to_str().unwrap(),
             "--html",

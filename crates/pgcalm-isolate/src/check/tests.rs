@@ -77,7 +77,10 @@ fn a_journal_is_a_hazard_when_shared_with_a_capped_instance_only() {
     // A file system each, and reads, are no hazard.
     assert_eq!(
         names(
-            &[instance("one", vec![place("data", "sdb", true)]), two],
+            &[
+                instance("one", vec![place("data", "sdb", true)]),
+                two.clone()
+            ],
             "v2"
         ),
         [""; 0]

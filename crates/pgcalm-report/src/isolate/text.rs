@@ -135,7 +135,7 @@ fn place_line(place: &Place) -> String {
         place.role,
         place.path,
         place.mountpoint,
-        [&[place.fs.clone()], &place.mount_options[..]]
+        [std::slice::from_ref(&place.fs), &place.mount_options]
             .concat()
             .join(" "),
     )

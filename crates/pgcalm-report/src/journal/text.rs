@@ -19,8 +19,11 @@ use crate::text::paragraph;
 /// Places shown for each layout.
 const HANGS: usize = 4;
 
-/// Headings of the figures of a phase, with what is below them.
-pub(super) const FIGURES: [(&str, fn(&Phase) -> f64); 8] = [
+/// A heading, and the figure of a phase below it.
+type Figure = (&'static str, fn(&Phase) -> f64);
+
+/// The columns of the table.
+pub(super) const FIGURES: [Figure; 8] = [
     ("TPS", |phase| phase.tps_mean),
     ("worst\nsecond", |phase| phase.tps_min),
     ("zero\ns", |phase| f64::from(phase.seconds_zero)),
