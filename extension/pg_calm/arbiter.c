@@ -149,8 +149,8 @@ arbiter_configure(const DeviceCaps *own)
 		return;
 	}
 	arbiter_file_close(&file);
-	file = found;
-	warned[0] = '\0';
+	/* what was wrong stays told until a look at the file went well */
+	file.fd = found.fd;
 	if (identity == 0)
 	{
 		while (identity == 0)
@@ -265,6 +265,8 @@ arbiter_tick(uint64 now_ms, bool wants)
 	if (own_slot < 0)
 		return;
 
+	file.problem[0] = '\0';
+	warned[0] = '\0';
 	member_count = 0;
 	for (int i = 0; i < ARBITER_SLOTS; i++)
 		member_count += members[i];

@@ -57,6 +57,7 @@
  * What each member of a shared device adds to them, so that a hundred workers
  * together don't take more of the CPUs than a few.
  */
+#define MEMBERS_COUNTED 100 /* at most */
 #define MEMBER_SETTINGS_MS 100
 #define MEMBER_MEMORY_MS 30
 #define MEMBER_STATE_MS 10
@@ -476,7 +477,7 @@ start_next_region(uint64 now_ms)
 static bool
 work(uint64 now_ms)
 {
-	uint32 others = arbiter_members() - 1;
+	uint32 others = Min(arbiter_members() - 1, MEMBERS_COUNTED);
 
 	checkpoint_stats_tick(now_ms);
 	archive_watch_tick(now_ms);
@@ -535,7 +536,7 @@ work(uint64 now_ms)
 static long
 pause_ms(bool busy)
 {
-	uint32 others = arbiter_members() - 1;
+	uint32 others = Min(arbiter_members() - 1, MEMBERS_COUNTED);
 
 	if (busy)
 		return Max(BUSY_INTERVAL_MS + (long) (others * MEMBER_BUSY_MS),
