@@ -10,7 +10,9 @@ pub mod cgroup;
 pub mod meminfo;
 pub mod mounts;
 pub mod postgres;
+pub mod postmaster;
 pub mod process;
+pub mod server_process;
 pub mod throttle;
 pub mod vm_sysctl;
 

@@ -25,7 +25,8 @@ use crate::reading;
 use crate::settings;
 
 /// Nothing may be loaded, whatever the report's strings say.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
+pub(crate) const POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
 
 /// The whole report as an HTML document.
 pub fn render(report: &Report) -> String {

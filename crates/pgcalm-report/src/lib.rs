@@ -13,6 +13,7 @@ pub mod reading;
 mod settings;
 pub mod text;
 pub mod torture;
+pub mod trace;
 
 #[cfg(test)]
 mod schema;

@@ -1,3 +1,5 @@
+pub mod trace;
+
 use std::path::PathBuf;
 
 use clap::Args;
@@ -16,6 +18,8 @@ use pgcalm_lab::contestant::ServerSetting;
 use pgcalm_lab::options;
 use pgcalm_lab::torture::Crash;
 
+use crate::args::trace::TraceVerb;
+
 const EXIT_CODES: &str = "\
 Exit codes:
   0    all went well
@@ -24,7 +28,7 @@ Exit codes:
   3    the host lacks a privilege, a program or a kernel feature
   130  interrupted; everything has been taken down";
 
-/// Reproduces and measures I/O stalls of PostgreSQL on capped volumes.
+/// Reproduces, measures and traces I/O stalls of PostgreSQL.
 #[derive(Debug, Parser)]
 #[command(name = "pgcalm", version, after_help = EXIT_CODES)]
 pub struct Cli {
@@ -37,6 +41,9 @@ pub enum Verb {
     /// Run PostgreSQL under load on devices with caps, and measure.
     #[command(subcommand, after_help = EXIT_CODES)]
     Lab(LabVerb),
+    /// Trace a running PostgreSQL with eBPF: no module, no restart, no debug symbols (needs root).
+    #[command(subcommand, after_help = EXIT_CODES)]
+    Trace(TraceVerb),
     /// Show a report that `lab run --json` wrote.
     #[command(after_help = EXIT_CODES)]
     Report(ReportArgs),

@@ -1,0 +1,3 @@
+//! The probe groups, a folder each.
+
+pub mod server_processes;

@@ -1,0 +1,56 @@
+//! Arguments of `pgcalm trace`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::Subcommand;
+use pgcalm_lab::Seconds;
+
+use crate::args::EXIT_CODES;
+
+#[derive(Debug, Subcommand)]
+pub enum TraceVerb {
+    /// Each checkpoint, phase by phase and file by file, with the transactions around it.
+    #[command(after_help = EXIT_CODES)]
+    Checkpoint(TraceCheckpointArgs),
+}
+
+/// Which server; the only one that runs if nothing is given.
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+pub struct ServerArgs {
+    /// Process id of the postmaster.
+    #[arg(long, value_name = "POSTMASTER")]
+    pub pid: Option<i32>,
+    /// Port of the server.
+    #[arg(long, value_name = "N")]
+    pub port: Option<u16>,
+    /// Data directory of the server.
+    #[arg(long, value_name = "DIR")]
+    pub datadir: Option<PathBuf>,
+}
+
+/// What every trace takes.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub server: ServerArgs,
+    /// Stop after this time [default: Ctrl-C, or when the server ends].
+    #[arg(long, value_name = "S")]
+    pub duration: Option<Seconds>,
+    /// Write JSON lines.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write one HTML file at the end.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct TraceCheckpointArgs {
+    #[command(flatten)]
+    pub run: RunArgs,
+    /// Stop after this many checkpoints [default: no limit].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+}
