@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use libbpf_cargo::SkeletonBuilder;
 
 /// Folders of src/probes.
-const GROUPS: [&str; 1] = ["server_processes"];
+const GROUPS: [&str; 2] = ["server_processes", "checkpoint"];
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));

@@ -1,3 +1,4 @@
 //! The probe groups, a folder each.
 
+pub mod checkpoint;
 pub mod server_processes;
