@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use libbpf_cargo::SkeletonBuilder;
 
 /// Folders of src/probes.
-const GROUPS: [&str; 2] = ["server_processes", "checkpoint"];
+const GROUPS: [&str; 3] = ["server_processes", "checkpoint", "locks"];
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));

@@ -6,6 +6,7 @@
 pub mod checkpoint;
 pub mod histogram;
 pub mod html;
+pub mod locks;
 pub mod text;
 
 use serde::Deserialize;

@@ -7,6 +7,7 @@ use anyhow::Context;
 use pgcalm_host::HostRoot;
 use pgcalm_report::trace::EndReason;
 use pgcalm_report::trace::checkpoint;
+use pgcalm_report::trace::locks;
 use pgcalm_trace::TraceError;
 use pgcalm_trace::stop::Stop;
 use pgcalm_trace::target::Selection;
@@ -16,6 +17,7 @@ use serde::Serialize;
 use crate::args::trace::RunArgs;
 use crate::args::trace::ServerArgs;
 use crate::args::trace::TraceCheckpointArgs;
+use crate::args::trace::TraceLocksArgs;
 use crate::args::trace::TraceVerb;
 use crate::output;
 
@@ -24,6 +26,7 @@ pub fn run(verb: TraceVerb) -> anyhow::Result<()> {
     let stop = Stop::install()?;
     match verb {
         TraceVerb::Checkpoint(args) => run_checkpoint(&args, &stop),
+        TraceVerb::Locks(args) => run_locks(&args, &stop),
     }
 }
 
@@ -40,6 +43,20 @@ fn run_checkpoint(args: &TraceCheckpointArgs, stop: &Stop) -> anyhow::Result<()>
     let reason =
         pgcalm_trace::checkpoint::run(&target, &options, stop, &mut |line| sink.take(line))?;
     sink.close(checkpoint::html::render)?;
+    outcome(reason, &args.run, args.count.is_some(), &target)
+}
+
+fn run_locks(args: &TraceLocksArgs, stop: &Stop) -> anyhow::Result<()> {
+    let options = pgcalm_trace::locks::Options {
+        duration: duration(&args.run),
+        count: args.count,
+        acquisitions: args.acquisitions,
+        around: Duration::from_secs(args.around),
+    };
+    let target = find(&args.run.server)?;
+    let mut sink = Sink::open(&args.run, locks::text::render)?;
+    let reason = pgcalm_trace::locks::run(&target, &options, stop, &mut |line| sink.take(line))?;
+    sink.close(locks::html::render)?;
     outcome(reason, &args.run, args.count.is_some(), &target)
 }
 

@@ -13,6 +13,9 @@ pub enum TraceVerb {
     /// Each checkpoint, phase by phase and file by file, with the transactions around it.
     #[command(after_help = EXIT_CODES)]
     Checkpoint(TraceCheckpointArgs),
+    /// Waits for locks, before, during and after each checkpoint, and in all.
+    #[command(after_help = EXIT_CODES)]
+    Locks(TraceLocksArgs),
 }
 
 /// Which server; the only one that runs if nothing is given.
@@ -63,4 +66,19 @@ pub struct TraceCheckpointArgs {
     /// given here can be seen in the process list.
     #[arg(long, value_name = "CONNINFO")]
     pub connect: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct TraceLocksArgs {
+    #[command(flatten)]
+    pub run: RunArgs,
+    /// Stop after this many checkpoints [default: no limit].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// Count acquisitions of lightweight locks, too; costs much more: a busy server makes hundreds of thousands per second.
+    #[arg(long)]
+    pub acquisitions: bool,
+    /// Seconds before and after each checkpoint whose waits are shown apart.
+    #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=300))]
+    pub around: u64,
 }
