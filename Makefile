@@ -7,7 +7,7 @@ PG_CONFIG ?= /usr/lib/postgresql/15/bin/pg_config
 EXTENSION := extension/pg_calm
 PGCALM := target/release/pgcalm
 
-.PHONY: all deps build install demo test test-extension test-rust test-versions check-postgres fmt fmt-check lint bench torture torture-errors clean
+.PHONY: all deps build install demo test test-extension test-rust test-versions check-postgres fmt fmt-check lint bench bench-trace torture torture-errors clean
 
 all: build
 
@@ -60,6 +60,10 @@ torture-errors:
 # The figures of docs/benchmarks.md; about an hour, wants the machine for itself
 bench: build
 	@bench/run
+
+# What tracing costs the server, docs/trace.md; as root, ten minutes, wants the machine for itself
+bench-trace: deps build
+	@PG_CONFIG=$(PG_CONFIG) bench/trace
 
 # Crashes under load, docs/torture.md; CYCLES=N for another number than 200
 torture: build

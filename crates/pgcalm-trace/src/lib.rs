@@ -22,6 +22,7 @@
 pub mod checkpoint;
 pub mod checkpoint_flags;
 pub mod clock;
+pub mod connection;
 pub mod error;
 pub mod histogram;
 pub mod locks;

@@ -62,6 +62,19 @@ impl Building {
         }
     }
 
+    /// A checkpoint that is known by other means, from start to end.
+    pub fn known(checkpoint: Checkpoint, start_ns: u64, end_ns: u64) -> Self {
+        Self {
+            checkpoint,
+            start_ns,
+            end_ns: Some(end_ns),
+            last: Vec::new(),
+            in_sync: false,
+            sync: SyncsBuilder::default(),
+            other: SyncsBuilder::default(),
+        }
+    }
+
     /// Takes an event of this checkpoint.
     fn take(&mut self, event: &Event) {
         let number = |index: usize| u64::try_from(event.arguments[index]).ok();
