@@ -252,12 +252,28 @@ fn counts_are_those_of_log_checkpoints_and_strace() {
     let trace = Trace::start(
         &server,
         "checkpoint",
-        &["--count", "2", "--around", "0", "--per-buffer", "--connect", ""],
+        &[
+            "--count",
+            "2",
+            "--around",
+            "0",
+            "--per-buffer",
+            "--connect",
+            "",
+        ],
     );
-    let checkpointer = server.sql("SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'");
+    let checkpointer =
+        server.sql("SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'");
     let calls = server.dir.path().join("strace");
     let mut strace = Command::new("strace")
-        .args(["-qq", "-e", "trace=fsync,fdatasync", "-p", &checkpointer, "-o"])
+        .args([
+            "-qq",
+            "-e",
+            "trace=fsync,fdatasync",
+            "-p",
+            &checkpointer,
+            "-o",
+        ])
         .arg(&calls)
         .stderr(Stdio::null())
         .spawn()
@@ -283,15 +299,25 @@ fn counts_are_those_of_log_checkpoints_and_strace() {
         found.iter().map(|checkpoint| value(checkpoint)).collect()
     };
     assert_eq!(values(|c| c.buffers.logged.unwrap()), logged("wrote "));
-    assert_eq!(values(|c| c.sync.as_ref().unwrap().times.count), logged("sync files="));
-    assert_eq!(values(|c| c.wal_segments.unwrap().recycled), logged("removed, "));
+    assert_eq!(
+        values(|c| c.sync.as_ref().unwrap().times.count),
+        logged("sync files=")
+    );
+    assert_eq!(
+        values(|c| c.wal_segments.unwrap().recycled),
+        logged("removed, ")
+    );
     for checkpoint in &found {
         assert_eq!(checkpoint.reason, "requested");
         assert_eq!(checkpoint.buffers.total, Some(2048));
         assert_eq!(checkpoint.buffers.written, checkpoint.buffers.dirty);
         let written = checkpoint.buffers.written.unwrap();
         let per_buffer = checkpoint.per_buffer.as_ref().unwrap();
-        for histogram in [&per_buffer.flush, &per_buffer.write, &per_buffer.sync_written] {
+        for histogram in [
+            &per_buffer.flush,
+            &per_buffer.write,
+            &per_buffer.sync_written,
+        ] {
             assert_eq!(histogram.count, written);
             assert_eq!(histogram.buckets.iter().sum::<u64>(), written);
         }
@@ -306,7 +332,10 @@ fn counts_are_those_of_log_checkpoints_and_strace() {
     .iter()
     .sum();
     let strace_lines = fs::read_to_string(&calls).unwrap();
-    let calls = strace_lines.lines().filter(|line| line.contains("sync(")).count();
+    let calls = strace_lines
+        .lines()
+        .filter(|line| line.contains("sync("))
+        .count();
     assert_eq!(fsyncs, calls as u64, "{strace_lines}");
     let named = |checkpoint: &checkpoint::Checkpoint| {
         let files = &checkpoint.sync.as_ref().unwrap().slowest;
@@ -367,7 +396,10 @@ fn a_wait_for_a_lock_is_told_with_lock_mode_and_process_type() {
     });
     server.sql("INSERT INTO locked VALUES (1)");
     holder.wait().unwrap();
-    let oid: u32 = server.sql("SELECT 'locked'::regclass::oid").parse().unwrap();
+    let oid: u32 = server
+        .sql("SELECT 'locked'::regclass::oid")
+        .parse()
+        .unwrap();
     trace.signal(Signal::INT);
     let (lines, code, stderr) = trace.end::<locks::Line>();
     assert_eq!(code, Some(0), "{stderr}");
@@ -392,7 +424,11 @@ fn a_wait_for_a_lock_is_told_with_lock_mode_and_process_type() {
         let locks = total.locks.iter().filter(|lock| lock.name == name);
         locks.filter_map(|lock| lock.acquisitions).sum::<u64>()
     };
-    assert!(acquired("BufferMapping") > 0 && acquired("WALInsert") > 0, "{:?}", total.locks);
+    assert!(
+        acquired("BufferMapping") > 0 && acquired("WALInsert") > 0,
+        "{:?}",
+        total.locks
+    );
 }
 
 /// The semaphores of some probes in the postmaster's memory, which the kernel raises while they are traced.
@@ -402,28 +438,33 @@ fn semaphores(server: &Server) -> Vec<u16> {
     let notes = Notes::read(&program).unwrap();
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
     let memory = fs::File::open(format!("/proc/{pid}/mem")).unwrap();
-    ["checkpoint__start", "checkpoint__done", "transaction__commit", "clog__checkpoint__start"]
-        .iter()
-        .map(|name| {
-            let offset = notes.sites(name).next().unwrap().semaphore_offset;
-            let address = maps
-                .lines()
-                .filter(|line| line.ends_with(&*program.to_string_lossy()) && line.contains(" rw-p "))
-                .find_map(|line| {
-                    let mut words = line.split_whitespace();
-                    let (from, to) = words.next()?.split_once('-')?;
-                    let hex = |text: &str| u64::from_str_radix(text, 16).unwrap();
-                    let (from, to, start) = (hex(from), hex(to), hex(words.nth(1)?));
-                    (start..start + (to - from))
-                        .contains(&offset)
-                        .then(|| from + offset - start)
-                })
-                .unwrap();
-            let mut value = [0; 2];
-            memory.read_exact_at(&mut value, address).unwrap();
-            u16::from_ne_bytes(value)
-        })
-        .collect()
+    [
+        "checkpoint__start",
+        "checkpoint__done",
+        "transaction__commit",
+        "clog__checkpoint__start",
+    ]
+    .iter()
+    .map(|name| {
+        let offset = notes.sites(name).next().unwrap().semaphore_offset;
+        let address = maps
+            .lines()
+            .filter(|line| line.ends_with(&*program.to_string_lossy()) && line.contains(" rw-p "))
+            .find_map(|line| {
+                let mut words = line.split_whitespace();
+                let (from, to) = words.next()?.split_once('-')?;
+                let hex = |text: &str| u64::from_str_radix(text, 16).unwrap();
+                let (from, to, start) = (hex(from), hex(to), hex(words.nth(1)?));
+                (start..start + (to - from))
+                    .contains(&offset)
+                    .then(|| from + offset - start)
+            })
+            .unwrap();
+        let mut value = [0; 2];
+        memory.read_exact_at(&mut value, address).unwrap();
+        u16::from_ne_bytes(value)
+    })
+    .collect()
 }
 
 #[test]
@@ -464,7 +505,9 @@ fn a_server_that_ends_ends_the_trace() {
 /// Runs a trace that is refused; its only line on standard error.
 fn refused(arguments: &[&str], code: i32, as_user: Option<u32>) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));
-    command.args(["trace", "checkpoint", "--duration", "1"]).args(arguments);
+    command
+        .args(["trace", "checkpoint", "--duration", "1"])
+        .args(arguments);
     if let Some(user) = as_user {
         command.uid(user).current_dir("/");
     }
@@ -480,7 +523,8 @@ fn the_wrong_process_is_refused_with_the_way_out() {
     let Some(bindir) = can_run() else { return };
     let mut server = Server::start(&bindir);
     let pid = server.pid().to_string();
-    let checkpointer = server.sql("SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'");
+    let checkpointer =
+        server.sql("SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'");
     let own = std::process::id().to_string();
     assert!(refused(&["--pid", &checkpointer], 2, None).contains(&format!("--pid {pid}")));
     assert!(refused(&["--pid", &own], 2, None).contains("no PostgreSQL server"));

@@ -221,7 +221,10 @@ impl Assembler {
     pub fn take(&mut self, event: &Event) -> Option<Building> {
         let starts = match event.kind {
             Kind::CheckpointStart => true,
-            Kind::BufferCheckpointStart => self.open.is_none(),
+            Kind::BufferCheckpointStart => self
+                .open
+                .as_ref()
+                .is_none_or(|open| open.checkpoint.restartpoint),
             _ => false,
         };
         if starts {

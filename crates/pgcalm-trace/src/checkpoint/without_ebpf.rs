@@ -33,8 +33,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(50);
 
 /// PostgreSQL 17 moved the checkpointer's counters.
-const COUNTERS_17: &str =
-    "SELECT num_timed, num_requested, write_time, sync_time, buffers_written FROM pg_stat_checkpointer";
+const COUNTERS_17: &str = "SELECT num_timed, num_requested, write_time, sync_time, buffers_written FROM pg_stat_checkpointer";
 const COUNTERS_16: &str = "SELECT checkpoints_timed, checkpoints_req, checkpoint_write_time, checkpoint_sync_time, \
      buffers_checkpoint FROM pg_stat_bgwriter";
 const TRANSACTIONS: &str =

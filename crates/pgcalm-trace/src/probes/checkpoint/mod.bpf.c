@@ -95,7 +95,8 @@ int buffer__checkpoint__start(struct pt_regs *context)
 {
 	if (!current_server_process())
 		return 0;
-	if (!checkpointing) {
+	/* A checkpoint's own start was seen just before. What else is there was given up by an error or a crash. */
+	if (restartpoint || checkpointing != (__u32)(bpf_get_current_pid_tgid() >> 32)) {
 		checkpointing = bpf_get_current_pid_tgid() >> 32;
 		restartpoint = 1;
 	}
