@@ -18,37 +18,44 @@
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 /* include/linux/dcache.h */
-struct qstr {
+struct qstr
+{
 	const unsigned char *name;
 };
 
-struct dentry {
+struct dentry
+{
 	struct dentry *d_parent;
 	struct qstr d_name;
 };
 
 /* include/linux/path.h */
-struct path {
+struct path
+{
 	struct dentry *dentry;
 };
 
 /* include/linux/fs.h */
-struct file {
+struct file
+{
 	struct path f_path;
 };
 
 /* include/linux/fdtable.h */
-struct fdtable {
+struct fdtable
+{
 	unsigned int max_fds;
 	struct file **fd;
 };
 
-struct files_struct {
+struct files_struct
+{
 	struct fdtable *fdt;
 };
 
 /* include/linux/sched.h */
-struct task_struct {
+struct task_struct
+{
 	int pid;
 	int tgid;
 	struct task_struct *real_parent;
@@ -58,13 +65,15 @@ struct task_struct {
 #pragma clang attribute pop
 
 /* Contexts of the tracepoints syscalls:sys_enter_* and sys_exit_*, kernel/trace/trace.h struct syscall_trace_enter. */
-struct syscall_enter_context {
+struct syscall_enter_context
+{
 	__u64 common;
 	long number;
 	unsigned long arguments[6];
 };
 
-struct syscall_exit_context {
+struct syscall_exit_context
+{
 	__u64 common;
 	long number;
 	long result;

@@ -8,7 +8,8 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-enum lock_class {
+enum lock_class
+{
 	LIGHTWEIGHT_LOCK = 1,
 	HEAVYWEIGHT_LOCK = 2,
 };
@@ -16,7 +17,8 @@ enum lock_class {
 /* NAMEDATALEN bounds the names that extensions give; the server's own are shorter. */
 #define LOCK_NAME_SIZE 64
 
-struct lock_key {
+struct lock_key
+{
 	/* enum lock_class */
 	__u32 class;
 	/* LWLockMode or LOCKMODE of the server's sources */
@@ -36,7 +38,8 @@ struct lock_key {
 
 #define MAX_LOCKS 8192
 
-struct {
+struct
+{
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MAX_LOCKS);
 	__type(key, struct lock_key);
@@ -44,21 +47,24 @@ struct {
 } lock_waits SEC(".maps");
 
 /* Acquisitions of lightweight locks, waited for or not. */
-struct {
+struct
+{
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MAX_LOCKS);
 	__type(key, struct lock_key);
 	__type(value, __u64);
 } lock_acquisitions SEC(".maps");
 
-struct wait_key {
+struct wait_key
+{
 	__u32 tgid;
 	/* a heavyweight lock's wait may have waits for lightweight locks in it (deadlock check) */
 	__u32 class;
 };
 
 /* CLOCK_MONOTONIC of waits under way; those of processes that were killed are pushed out by others. */
-struct {
+struct
+{
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 2 * MAX_SERVER_PROCESSES);
 	__type(key, struct wait_key);
@@ -69,12 +75,14 @@ struct {
 __u32 during = 0;
 __u32 restartpoint = 0;
 
-enum lock_event_kind {
+enum lock_event_kind
+{
 	LOCKS_CHECKPOINT_START = 1,
 	LOCKS_CHECKPOINT_DONE = 2,
 };
 
-struct lock_event {
+struct lock_event
+{
 	struct event_header header;
 	/* flags of the checkpoint */
 	__s64 flags;
@@ -88,7 +96,8 @@ EXPORT_TYPE(lock_key);
 /* A new entry of lock_waits; also read by mod.rs for the layout of a value. */
 const struct histogram empty_histogram = {};
 
-static __always_inline int report(__u32 kind, __s64 flags)
+static __always_inline int
+report(__u32 kind, __s64 flags)
 {
 	struct lock_event *event = reserve_event(sizeof(*event), kind);
 
@@ -102,7 +111,8 @@ static __always_inline int report(__u32 kind, __s64 flags)
 }
 
 SEC("usdt")
-int checkpoint__start(struct pt_regs *context)
+int
+checkpoint__start(struct pt_regs *context)
 {
 	if (!current_server_process())
 		return 0;
@@ -112,7 +122,8 @@ int checkpoint__start(struct pt_regs *context)
 }
 
 SEC("usdt")
-int checkpoint__done(struct pt_regs *context)
+int
+checkpoint__done(struct pt_regs *context)
 {
 	if (!current_server_process())
 		return 0;
@@ -121,7 +132,8 @@ int checkpoint__done(struct pt_regs *context)
 }
 
 SEC("usdt")
-int buffer__checkpoint__start(struct pt_regs *context)
+int
+buffer__checkpoint__start(struct pt_regs *context)
 {
 	if (!current_server_process() || during)
 		return 0;
@@ -131,7 +143,8 @@ int buffer__checkpoint__start(struct pt_regs *context)
 }
 
 SEC("usdt")
-int twophase__checkpoint__done(struct pt_regs *context)
+int
+twophase__checkpoint__done(struct pt_regs *context)
 {
 	if (!current_server_process() || !restartpoint)
 		return 0;
@@ -141,9 +154,10 @@ int twophase__checkpoint__done(struct pt_regs *context)
 	return 0;
 }
 
-static __always_inline int start_wait(__u32 class)
+static __always_inline int
+start_wait(__u32 class)
 {
-	struct wait_key key = { .tgid = bpf_get_current_pid_tgid() >> 32, .class = class };
+	struct wait_key key = {.tgid = bpf_get_current_pid_tgid() >> 32, .class = class};
 	__u64 now = bpf_ktime_get_ns();
 
 	if (!current_server_process())
@@ -154,9 +168,10 @@ static __always_inline int start_wait(__u32 class)
 }
 
 /* Counts the wait that began with start_wait; key lacks role and during. */
-static __always_inline int end_wait(struct lock_key *key)
+static __always_inline int
+end_wait(struct lock_key *key)
 {
-	struct wait_key wait = { .tgid = bpf_get_current_pid_tgid() >> 32, .class = key->class };
+	struct wait_key wait = {.tgid = bpf_get_current_pid_tgid() >> 32, .class = key->class};
 	struct server_process *process = current_server_process();
 	__u64 *started;
 	struct histogram *histogram;
@@ -169,7 +184,8 @@ static __always_inline int end_wait(struct lock_key *key)
 	key->role = process->role;
 	key->during = during;
 	histogram = bpf_map_lookup_elem(&lock_waits, key);
-	if (!histogram) {
+	if (!histogram)
+	{
 		bpf_map_update_elem(&lock_waits, key, &empty_histogram, BPF_NOEXIST);
 		histogram = bpf_map_lookup_elem(&lock_waits, key);
 	}
@@ -182,23 +198,26 @@ static __always_inline int end_wait(struct lock_key *key)
 }
 
 SEC("usdt")
-int lwlock__wait__start(struct pt_regs *context)
+int
+lwlock__wait__start(struct pt_regs *context)
 {
 	return start_wait(LIGHTWEIGHT_LOCK);
 }
 
 SEC("usdt")
-int lwlock__wait__done(struct pt_regs *context)
+int
+lwlock__wait__done(struct pt_regs *context)
 {
-	struct lock_key key = { .class = LIGHTWEIGHT_LOCK };
+	struct lock_key key = {.class = LIGHTWEIGHT_LOCK};
 
 	key.mode = usdt_argument(context, 1);
-	bpf_probe_read_user_str(key.name, sizeof(key.name), (void *)usdt_argument(context, 0));
+	bpf_probe_read_user_str(key.name, sizeof(key.name), (void *) usdt_argument(context, 0));
 	return end_wait(&key);
 }
 
 SEC("usdt")
-int lock__wait__start(struct pt_regs *context)
+int
+lock__wait__start(struct pt_regs *context)
 {
 	return start_wait(HEAVYWEIGHT_LOCK);
 }
@@ -210,23 +229,27 @@ int lock__wait__start(struct pt_regs *context)
 #define LOCKTAG_TUPLE 4
 
 SEC("usdt")
-int lock__wait__done(struct pt_regs *context)
+int
+lock__wait__done(struct pt_regs *context)
 {
-	struct lock_key key = { .class = HEAVYWEIGHT_LOCK };
+	struct lock_key key = {.class = HEAVYWEIGHT_LOCK};
 
 	key.type = usdt_argument(context, 4);
 	key.mode = usdt_argument(context, 5);
-	if (key.type <= LOCKTAG_RELATION_EXTEND || key.type == LOCKTAG_PAGE || key.type == LOCKTAG_TUPLE) {
+	if (key.type <= LOCKTAG_RELATION_EXTEND || key.type == LOCKTAG_PAGE ||
+	    key.type == LOCKTAG_TUPLE)
+	{
 		key.database = usdt_argument(context, 0);
 		key.relation = usdt_argument(context, 1);
 	}
 	return end_wait(&key);
 }
 
-static __always_inline int count_acquisition(struct pt_regs *context)
+static __always_inline int
+count_acquisition(struct pt_regs *context)
 {
 	struct server_process *process = current_server_process();
-	struct lock_key key = { .class = LIGHTWEIGHT_LOCK };
+	struct lock_key key = {.class = LIGHTWEIGHT_LOCK};
 	__u64 one = 1;
 	__u64 *count;
 
@@ -235,11 +258,12 @@ static __always_inline int count_acquisition(struct pt_regs *context)
 	key.role = process->role;
 	key.during = during;
 	key.mode = usdt_argument(context, 1);
-	bpf_probe_read_user_str(key.name, sizeof(key.name), (void *)usdt_argument(context, 0));
+	bpf_probe_read_user_str(key.name, sizeof(key.name), (void *) usdt_argument(context, 0));
 	count = bpf_map_lookup_elem(&lock_acquisitions, &key);
 	if (count)
 		__sync_fetch_and_add(count, 1);
-	else if (bpf_map_update_elem(&lock_acquisitions, &key, &one, BPF_NOEXIST)) {
+	else if (bpf_map_update_elem(&lock_acquisitions, &key, &one, BPF_NOEXIST))
+	{
 		/* another process was faster, or the map is full */
 		count = bpf_map_lookup_elem(&lock_acquisitions, &key);
 		if (count)
@@ -251,19 +275,22 @@ static __always_inline int count_acquisition(struct pt_regs *context)
 }
 
 SEC("usdt")
-int lwlock__acquire(struct pt_regs *context)
+int
+lwlock__acquire(struct pt_regs *context)
 {
 	return count_acquisition(context);
 }
 
 SEC("usdt")
-int lwlock__condacquire(struct pt_regs *context)
+int
+lwlock__condacquire(struct pt_regs *context)
 {
 	return count_acquisition(context);
 }
 
 SEC("usdt")
-int lwlock__acquire__or__wait(struct pt_regs *context)
+int
+lwlock__acquire__or__wait(struct pt_regs *context)
 {
 	return count_acquisition(context);
 }
