@@ -13,7 +13,7 @@ use crate::target::Target;
 pub fn config(target: &Target, connect: &str) -> anyhow::Result<Config> {
     let mut config: Config = connect.parse().map_err(|error| {
         TraceError::Usage(format!(
-            "--connect {connect:?}: {error}; give e.g. \"user=postgres dbname=postgres\""
+            "--connect: {error}; give e.g. \"user=postgres dbname=postgres\""
         ))
     })?;
     if config.get_hosts().is_empty() {
@@ -40,12 +40,12 @@ pub fn config(target: &Target, connect: &str) -> anyhow::Result<Config> {
     Ok(config)
 }
 
-/// The error of a connection that does not come about.
-pub fn refused(connect: &str, config: &Config, error: &anyhow::Error) -> TraceError {
+/// The error of a connection that does not come about. The connection string is not repeated: it may hold a password.
+pub fn refused(config: &Config, error: &anyhow::Error) -> TraceError {
     let place = match config.get_hosts().first() {
         Some(Host::Tcp(host)) => host.clone(),
         Some(Host::Unix(path)) => Path::display(path).to_string(),
         None => "the server".to_string(),
     };
-    TraceError::Usage(format!("--connect {connect:?}: {place}: {error:#}"))
+    TraceError::Usage(format!("--connect: {place}: {error:#}"))
 }

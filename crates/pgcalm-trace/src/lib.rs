@@ -26,6 +26,7 @@ pub mod connection;
 pub mod error;
 pub mod histogram;
 pub mod locks;
+pub mod polling;
 pub mod probes;
 pub mod session;
 pub mod stop;

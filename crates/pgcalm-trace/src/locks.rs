@@ -2,6 +2,7 @@
 
 mod lock_name;
 mod period;
+mod without_ebpf;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use pgcalm_report::trace::locks::AroundCheckpoint;
 use pgcalm_report::trace::locks::Line;
 use pgcalm_report::trace::locks::Period;
 
+use crate::TraceError;
 use crate::checkpoint_flags;
 use crate::clock;
 use crate::clock::NS_PER_S;
@@ -33,6 +35,8 @@ pub struct Options {
     pub acquisitions: bool,
     /// Time before and after a checkpoint that is shown apart.
     pub around: Duration,
+    /// How to connect to the database where there is no eBPF, as libpq has it.
+    pub connect: Option<String>,
 }
 
 /// Runs the trace and gives its lines to `take`; returns why it ended.
@@ -42,7 +46,19 @@ pub fn run(
     stop: &Stop,
     take: &mut dyn FnMut(Line) -> anyhow::Result<()>,
 ) -> anyhow::Result<EndReason> {
-    let mut session = Session::start(target, stop, options.duration)?;
+    let mut session = match Session::start(target, stop, options.duration) {
+        Ok(session) if session.has_probes() => session,
+        Ok(_) => {
+            let reason = "the server was built without --enable-dtrace and has no probes";
+            return without_ebpf::run(target, options, stop, reason, take);
+        }
+        Err(error) => match error.downcast_ref::<TraceError>() {
+            Some(TraceError::Host(reason)) => {
+                return without_ebpf::run(target, options, stop, reason, take);
+            }
+            _ => return Err(error),
+        },
+    };
     let probes = LockProbes::attach(&mut session, options.acquisitions)?;
     let mut shown = Vec::new();
     if options.acquisitions {

@@ -52,6 +52,7 @@ fn run_locks(args: &TraceLocksArgs, stop: &Stop) -> anyhow::Result<()> {
         count: args.count,
         acquisitions: args.acquisitions,
         around: Duration::from_secs(args.around),
+        connect: args.connect.clone(),
     };
     let target = find(&args.run.server)?;
     let mut sink = Sink::open(&args.run, locks::text::render)?;

@@ -73,6 +73,8 @@ pub struct LockWaits {
     pub process_type: String,
     /// Waits that ended.
     pub waits: Histogram,
+    /// Time waited as samples of pg_stat_activity make it, s; only without eBPF, and then `waits` is empty.
+    pub sampled_s: Option<f64>,
     /// How often a lightweight lock was acquired, waited for or not; with --acquisitions.
     pub acquisitions: Option<u64>,
 }
@@ -99,10 +101,24 @@ impl LockClass {
 }
 
 impl Period {
-    /// Waits per second in all, and time waited per second in ms.
-    pub fn rates(&self) -> Option<(f64, f64)> {
+    /// Waits per second in all, if they are known, and time waited per second in ms.
+    pub fn rates(&self) -> Option<(Option<f64>, f64)> {
+        let is_sampled = self.locks.iter().any(|lock| lock.sampled_s.is_some());
         let count: u64 = self.locks.iter().map(|lock| lock.waits.count).sum();
-        let sum: f64 = self.locks.iter().map(|lock| lock.waits.sum_ms).sum();
-        (self.seconds > 0.0).then(|| (count as f64 / self.seconds, sum / self.seconds))
+        let sum: f64 = self.locks.iter().map(LockWaits::total_ms).sum();
+        (self.seconds > 0.0).then(|| {
+            (
+                (!is_sampled).then(|| count as f64 / self.seconds),
+                sum / self.seconds,
+            )
+        })
+    }
+}
+
+impl LockWaits {
+    /// Time waited, ms.
+    pub fn total_ms(&self) -> f64 {
+        self.sampled_s
+            .map_or(self.waits.sum_ms, |seconds| seconds * 1000.0)
     }
 }

@@ -39,7 +39,7 @@ impl Names {
         };
         names
             .read_databases()
-            .map_err(|error| connection::refused(connect, &names.config, &error))?;
+            .map_err(|error| connection::refused(&names.config, &error))?;
         Ok(names)
     }
 
@@ -61,7 +61,7 @@ impl Names {
     }
 
     fn name(&mut self, file: &RelationFile) -> anyhow::Result<Option<String>> {
-        if !self.databases.contains_key(&file.database) {
+        if file.database != 0 && !self.databases.contains_key(&file.database) {
             self.read_databases()?;
         }
         // OID 0 is no database: shared relations are seen from any.

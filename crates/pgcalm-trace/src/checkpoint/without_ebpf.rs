@@ -1,12 +1,10 @@
 //! What the server's own views tell of checkpoints where its probes are out of reach.
 
 use std::collections::VecDeque;
-use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 
 use anyhow::Context;
-use pgcalm_host::process::Process;
 use pgcalm_report::trace::Drops;
 use pgcalm_report::trace::End;
 use pgcalm_report::trace::EndReason;
@@ -22,6 +20,7 @@ use crate::checkpoint::assemble::Building;
 use crate::clock;
 use crate::clock::NS_PER_S;
 use crate::connection;
+use crate::polling;
 use crate::probes::checkpoint::SecondCount;
 use crate::session;
 use crate::stop::Stop;
@@ -29,8 +28,6 @@ use crate::target::Target;
 
 /// How often the views are read. Backends report their transactions once a second at most (PGSTAT_MIN_INTERVAL).
 const INTERVAL: Duration = Duration::from_secs(1);
-/// How often signals and the server are looked at.
-const POLL: Duration = Duration::from_millis(50);
 
 /// PostgreSQL 17 moved the checkpointer's counters.
 const COUNTERS_17: &str = "SELECT num_timed, num_requested, write_time, sync_time, buffers_written FROM pg_stat_checkpointer";
@@ -61,7 +58,7 @@ pub fn run(
     let config = connection::config(target, connect)?;
     let mut client = config
         .connect(NoTls)
-        .map_err(|error| connection::refused(connect, &config, &error.into()))?;
+        .map_err(|error| connection::refused(&config, &error.into()))?;
     let missing = missing(reason);
     take(Line::Start(session::start_line(
         target,
@@ -74,7 +71,7 @@ pub fn run(
     let mut views = Views::new(target, options, &mut client)?;
     let mut told = 0;
     let reason = loop {
-        let ended = wait(target, stop, deadline);
+        let ended = polling::wait(target, stop, INTERVAL, deadline);
         // A server that shuts down ends this session first, too.
         let read = if ended == Some(EndReason::ServerEnded) {
             Ok(())
@@ -83,7 +80,9 @@ pub fn run(
         };
         let ended = match read {
             Ok(()) => ended,
-            Err(_) if !is_running(target) || client.is_closed() => Some(EndReason::ServerEnded),
+            Err(_) if !polling::is_running(target) || client.is_closed() => {
+                Some(EndReason::ServerEnded)
+            }
             Err(error) => return Err(error),
         };
         for checkpoint in views.ended(ended.is_some()) {
@@ -123,30 +122,6 @@ fn missing(reason: &str) -> Vec<Missing> {
         reason: reason.to_string(),
     })
     .collect()
-}
-
-fn is_running(target: &Target) -> bool {
-    Process::read(&target.root, target.pid()).is_ok_and(|process| {
-        process.start_ticks == target.postmaster.process.start_ticks && !process.is_zombie()
-    })
-}
-
-/// Waits for the next reading, or for the end.
-fn wait(target: &Target, stop: &Stop, deadline: Option<Instant>) -> Option<EndReason> {
-    let next = Instant::now() + INTERVAL;
-    while Instant::now() < next {
-        if stop.is_set() {
-            return Some(EndReason::Interrupted);
-        }
-        if !is_running(target) {
-            return Some(EndReason::ServerEnded);
-        }
-        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            return Some(EndReason::Duration);
-        }
-        thread::sleep(POLL);
-    }
-    None
 }
 
 #[derive(Debug, Clone, Copy, Default)]

@@ -86,6 +86,7 @@ fn entry(lock: &Lock, waits: Histogram) -> LockWaits {
         relation,
         process_type: lock.role.name().to_string(),
         waits,
+        sampled_s: None,
         acquisitions: None,
     }
 }
@@ -135,6 +136,6 @@ mod tests {
         // The longest may be one from before.
         assert_eq!(waits.max_ms, None);
         assert!(waits.upper_bound_ms().unwrap() >= 1.0);
-        assert_eq!(period.rates(), Some((1.0, 0.500_001_5)));
+        assert_eq!(period.rates(), Some((Some(1.0), 0.500_001_5)));
     }
 }

@@ -81,4 +81,8 @@ pub struct TraceLocksArgs {
     /// Seconds before and after each checkpoint whose waits are shown apart.
     #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=300))]
     pub around: u64,
+    /// Where eBPF can't be used, connect to the server for samples of pg_stat_activity; host and port are the traced
+    /// server's unless given. A password given here can be seen in the process list.
+    #[arg(long, value_name = "CONNINFO")]
+    pub connect: Option<String>,
 }

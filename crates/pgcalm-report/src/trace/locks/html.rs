@@ -61,7 +61,7 @@ fn table(name: &str, period: &Period) -> Markup {
                             td { @if let Some(relation) = lock.relation { (relation) } }
                             td { (lock.process_type) }
                             td { (lock.waits.count) }
-                            td { (duration(lock.waits.sum_ms * 1e6)) }
+                            td { (duration(lock.total_ms() * 1e6)) }
                             td { @if let Some(mean) = lock.waits.mean_ms() { (duration(mean * 1e6)) } }
                             td { @if let Some(bound) = lock.waits.upper_bound_ms() { (duration(bound * 1e6)) } }
                             td { @if let Some(number) = lock.acquisitions { (number) } }

@@ -20,7 +20,8 @@ pub fn render(line: &Line) -> String {
         Line::Total(period) => {
             let mut out = String::from("\nIn all\n");
             out.push_str(&render_period("", period));
-            for lock in period.locks.iter().take(HISTOGRAMS) {
+            let counted = period.locks.iter().filter(|lock| lock.waits.count > 0);
+            for lock in counted.take(HISTOGRAMS) {
                 out.push_str(&text::histogram(&printable(&title(lock)), &lock.waits));
             }
             out
@@ -61,10 +62,15 @@ pub(crate) fn headline(checkpoint: &AroundCheckpoint) -> String {
 /// What the waits of a time come to.
 pub(crate) fn sentence(period: &Period) -> String {
     match period.rates() {
-        Some((waits, ms)) => format!(
-            "{:.1} s: {waits:.1} waits per second, {ms:.1} ms waited per second",
-            period.seconds
-        ),
+        Some((waits, ms)) => {
+            let waits = waits.map_or(String::new(), |waits| {
+                format!("{waits:.1} waits per second, ")
+            });
+            format!(
+                "{:.1} s: {waits}{ms:.1} ms waited per second",
+                period.seconds
+            )
+        }
         None => "not seen".to_string(),
     }
 }
@@ -103,7 +109,7 @@ fn render_period(name: &str, period: &Period) -> String {
         let line = format!(
             "  {:>9} {:>9} {:>9} {longest:>9}  {}{acquisitions}",
             lock.waits.count,
-            duration(lock.waits.sum_ms * 1e6),
+            duration(lock.total_ms() * 1e6),
             ms(lock.waits.mean_ms()),
             title(lock)
         );
