@@ -114,7 +114,7 @@ impl Building {
             }
             Kind::TwophaseDone => phases.twophase_s = since(Kind::TwophaseStart),
             Kind::CheckpointDone => {
-                phases.finish_s = since(Kind::TwophaseDone);
+                phases.finish_s = since(Kind::TwophaseDone).or_else(|| since(Kind::SyncDone));
                 buffers.logged = number(0);
                 buffers.total = buffers.total.or(number(1));
                 self.checkpoint.wal_segments =
@@ -236,7 +236,7 @@ impl Assembler {
         open.take(event);
         let ends = match event.kind {
             Kind::CheckpointDone => true,
-            Kind::TwophaseDone => open.checkpoint.restartpoint,
+            Kind::SyncDone => open.checkpoint.restartpoint,
             _ => false,
         };
         if !ends {

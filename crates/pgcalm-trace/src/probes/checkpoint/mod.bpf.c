@@ -113,16 +113,17 @@ buffer__checkpoint__start(struct pt_regs *context)
 
 SEC("usdt")
 int
-twophase__checkpoint__done(struct pt_regs *context)
+buffer__checkpoint__done(struct pt_regs *context)
 {
 	if (!current_server_process())
 		return 0;
+	/* CheckPointTwoPhase is all that comes after it in a restartpoint, and has no probes unless it has something to do. */
 	if (restartpoint)
 	{
 		checkpointing = 0;
 		restartpoint = 0;
 	}
-	return report(context, TWOPHASE_DONE, 0);
+	return report(context, SYNC_DONE, 0);
 }
 
 PHASE(clog__checkpoint__start, CLOG_START, 0)
@@ -133,8 +134,8 @@ PHASE(multixact__checkpoint__start, MULTIXACT_START, 0)
 PHASE(multixact__checkpoint__done, MULTIXACT_DONE, 0)
 PHASE(buffer__sync__done, BUFFER_SYNC_DONE, 3)
 PHASE(buffer__checkpoint__sync__start, SYNC_START, 0)
-PHASE(buffer__checkpoint__done, SYNC_DONE, 0)
 PHASE(twophase__checkpoint__start, TWOPHASE_START, 0)
+PHASE(twophase__checkpoint__done, TWOPHASE_DONE, 0)
 
 /* The fsync under way of the process that makes the checkpoint; there is one such process, with one thread. */
 __u64 fsync_started_ns = 0;

@@ -144,7 +144,7 @@ buffer__checkpoint__start(struct pt_regs *context)
 
 SEC("usdt")
 int
-twophase__checkpoint__done(struct pt_regs *context)
+buffer__checkpoint__done(struct pt_regs *context)
 {
 	if (!current_server_process() || !restartpoint)
 		return 0;

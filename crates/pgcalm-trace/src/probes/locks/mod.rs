@@ -112,8 +112,8 @@ impl LockProbes {
         for (program, probe, answer) in [
             (&programs.checkpoint__done, "checkpoint__done", SPLIT),
             (
-                &programs.twophase__checkpoint__done,
-                "twophase__checkpoint__done",
+                &programs.buffer__checkpoint__done,
+                "buffer__checkpoint__done",
                 SPLIT,
             ),
             (
