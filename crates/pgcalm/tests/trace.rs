@@ -179,6 +179,8 @@ struct Trace {
 impl Trace {
     fn start(server: &Server, verb: &str, arguments: &[&str]) -> Self {
         let json = server.dir.path().join(format!("{verb}.jsonl"));
+        // Of a trace before.
+        let _ = fs::remove_file(&json);
         let child = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
             .args(["trace", verb, "--pid", &server.pid().to_string(), "--json"])
             .arg(&json)
