@@ -178,6 +178,10 @@ struct Trace {
 
 impl Trace {
     fn start(server: &Server, verb: &str, arguments: &[&str]) -> Self {
+        Self::start_as(0, server, verb, arguments)
+    }
+
+    fn start_as(user: u32, server: &Server, verb: &str, arguments: &[&str]) -> Self {
         let json = server.dir.path().join(format!("{verb}.jsonl"));
         // Of a trace before.
         let _ = fs::remove_file(&json);
@@ -187,6 +191,8 @@ impl Trace {
             .arg("--html")
             .arg(json.with_extension("html"))
             .args(arguments)
+            .uid(user)
+            .current_dir(server.dir.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -432,6 +438,50 @@ fn a_wait_for_a_lock_is_told_with_lock_mode_and_process_type() {
         "{:?}",
         total.locks
     );
+}
+
+#[test]
+fn without_root_the_views_tell_less_and_it_says_so() {
+    let Some(bindir) = can_run() else { return };
+    let server = Server::start(&bindir);
+    server.sql("CHECKPOINT");
+    let user = nix::unistd::User::from_name("postgres").unwrap().unwrap();
+    let trace = Trace::start_as(
+        user.uid.as_raw(),
+        &server,
+        "checkpoint",
+        &["--count", "1", "--around", "0", "--connect", ""],
+    );
+    let written = "SELECT buffers_checkpoint FROM pg_stat_bgwriter";
+    // PostgreSQL 17 moved the counter.
+    let before: Option<u64> = server
+        .psql(written)
+        .status
+        .success()
+        .then(|| server.sql(written).parse().unwrap());
+    server.sql("CREATE TABLE seen AS SELECT generate_series(1, 10000) AS n");
+    server.sql("CHECKPOINT");
+    let (lines, code, stderr) = trace.end::<checkpoint::Line>();
+    assert_eq!(code, Some(0), "{stderr}");
+    let checkpoint::Line::Start(start) = &lines[0] else {
+        panic!("{lines:?}");
+    };
+    assert!(!start.ebpf);
+    assert!(!start.missing.is_empty());
+    assert!(
+        start
+            .missing
+            .iter()
+            .all(|missing| missing.reason.contains("root"))
+    );
+    let found = checkpoints(&lines);
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].reason, "requested");
+    assert!(found[0].phases.sync_s.is_some());
+    if let Some(before) = before {
+        let after: u64 = server.sql(written).parse().unwrap();
+        assert_eq!(found[0].buffers.written, Some(after - before));
+    }
 }
 
 /// The semaphores of some probes in the postmaster's memory, which the kernel raises while they are traced.
