@@ -13,6 +13,7 @@ use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 
+use nix::unistd::User;
 use pgcalm_host::HostRoot;
 use pgcalm_host::postgres;
 use pgcalm_host::postmaster;
@@ -74,7 +75,7 @@ impl Server {
             .prefix("pgcalm-trace")
             .tempdir()
             .unwrap();
-        let user = nix::unistd::User::from_name("postgres").unwrap().unwrap();
+        let user = User::from_name("postgres").unwrap().unwrap();
         std::os::unix::fs::chown(dir.path(), Some(user.uid.as_raw()), Some(user.gid.as_raw()))
             .unwrap();
         let command = |program: &str| {
@@ -178,25 +179,29 @@ struct Trace {
 
 impl Trace {
     fn start(server: &Server, verb: &str, arguments: &[&str]) -> Self {
-        Self::start_as(0, server, verb, arguments)
+        Self::start_as(None, server, verb, arguments)
     }
 
-    fn start_as(user: u32, server: &Server, verb: &str, arguments: &[&str]) -> Self {
+    fn start_as(user: Option<&User>, server: &Server, verb: &str, arguments: &[&str]) -> Self {
         let json = server.dir.path().join(format!("{verb}.jsonl"));
         // Of a trace before.
         let _ = fs::remove_file(&json);
-        let child = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));
+        command
             .args(["trace", verb, "--pid", &server.pid().to_string(), "--json"])
             .arg(&json)
             .arg("--html")
             .arg(json.with_extension("html"))
             .args(arguments)
-            .uid(user)
-            .current_dir(server.dir.path())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+            .stderr(Stdio::piped());
+        if let Some(user) = user {
+            command
+                .uid(user.uid.as_raw())
+                .gid(user.gid.as_raw())
+                .current_dir(server.dir.path());
+        }
+        let child = command.spawn().unwrap();
         let mut trace = Self { child, json };
         wait_for("the trace's first line", || {
             assert_eq!(trace.child.try_wait().unwrap(), None, "it ended");
@@ -445,9 +450,9 @@ fn without_root_the_views_tell_less_and_it_says_so() {
     let Some(bindir) = can_run() else { return };
     let server = Server::start(&bindir);
     server.sql("CHECKPOINT");
-    let user = nix::unistd::User::from_name("postgres").unwrap().unwrap();
+    let user = User::from_name("postgres").unwrap().unwrap();
     let trace = Trace::start_as(
-        user.uid.as_raw(),
+        Some(&user),
         &server,
         "checkpoint",
         &["--count", "1", "--around", "0", "--connect", ""],
@@ -586,7 +591,7 @@ fn the_wrong_process_is_refused_with_the_way_out() {
     let missing = data.join("missing");
     assert!(refused(&["--datadir", missing.to_str().unwrap()], 2, None).contains("--datadir"));
     assert!(refused(&["--port", "1"], 2, None).contains("--port 1"));
-    let user = nix::unistd::User::from_name("postgres").unwrap().unwrap();
+    let user = User::from_name("postgres").unwrap().unwrap();
     let message = refused(&["--pid", &pid], 3, Some(user.uid.as_raw()));
     assert!(message.contains("root"), "{message}");
     server.stop();
