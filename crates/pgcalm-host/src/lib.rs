@@ -13,8 +13,10 @@ pub mod instance;
 pub mod meminfo;
 pub mod mounts;
 pub mod postgres;
+pub mod postmaster;
 pub mod process;
 pub mod process_file;
+pub mod server_process;
 pub mod throttle;
 pub mod vm_sysctl;
 

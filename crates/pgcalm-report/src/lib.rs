@@ -16,6 +16,7 @@ mod settings;
 pub mod tenants;
 pub mod text;
 pub mod torture;
+pub mod trace;
 
 #[cfg(test)]
 mod schema;

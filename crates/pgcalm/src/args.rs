@@ -1,3 +1,5 @@
+pub mod trace;
+
 use std::path::PathBuf;
 
 use clap::Args;
@@ -19,6 +21,8 @@ use pgcalm_lab::options;
 use pgcalm_lab::tenants;
 use pgcalm_lab::torture::Crash;
 
+use crate::args::trace::TraceVerb;
+
 const EXIT_CODES: &str = "\
 Exit codes:
   0    all went well
@@ -27,7 +31,7 @@ Exit codes:
   3    the host lacks a privilege, a program or a kernel feature
   130  interrupted; everything has been taken down";
 
-/// Reproduces and measures I/O stalls of PostgreSQL on capped volumes, and keeps instances on one host apart.
+/// Reproduces, measures and traces I/O stalls of PostgreSQL on capped volumes, and keeps instances on one host apart.
 #[derive(Debug, Parser)]
 #[command(name = "pgcalm", version, after_help = EXIT_CODES)]
 pub struct Cli {
@@ -43,6 +47,9 @@ pub enum Verb {
     /// Show, limit and check the I/O of PostgreSQL instances that share this host.
     #[command(subcommand, after_help = EXIT_CODES)]
     Isolate(IsolateVerb),
+    /// Trace a running PostgreSQL with eBPF: no module, no restart, no debug symbols (needs root).
+    #[command(subcommand, after_help = EXIT_CODES)]
+    Trace(TraceVerb),
     /// Show a report that `lab run --json` wrote.
     #[command(after_help = EXIT_CODES)]
     Report(ReportArgs),

@@ -5,6 +5,7 @@ mod isolate;
 mod lab;
 mod output;
 mod report;
+mod trace;
 mod usage;
 
 use std::process::ExitCode;
@@ -12,6 +13,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use pgcalm_isolate::IsolateError;
 use pgcalm_lab::LabError;
+use pgcalm_trace::TraceError;
 
 use crate::args::Cli;
 use crate::args::IsolateVerb;
@@ -50,14 +52,19 @@ fn main() -> ExitCode {
         Verb::Lab(LabVerb::List) => lab::list(),
         Verb::Lab(LabVerb::Run(scenario)) => lab::run(scenario),
         Verb::Lab(LabVerb::Clean(args)) => lab::clean(&args),
+        Verb::Trace(verb) => trace::run(verb),
         Verb::Report(args) => report::render(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            output::say(&match error.downcast_ref::<LabError>() {
-                // Complete in itself: what was going on at that moment doesn't matter.
-                Some(error) => format!("pgcalm: {error}"),
+            // Complete in themselves: what was going on at that moment doesn't matter.
+            let complete = error
+                .downcast_ref::<LabError>()
+                .map(ToString::to_string)
+                .or_else(|| error.downcast_ref::<TraceError>().map(ToString::to_string));
+            output::say(&match complete {
+                Some(text) => format!("pgcalm: {text}"),
                 None => format!("pgcalm: {error:#}"),
             });
             ExitCode::from(exit_code(&error))
@@ -70,6 +77,14 @@ fn exit_code(error: &anyhow::Error) -> u8 {
         Some(IsolateError::Usage(_)) => return USAGE,
         Some(IsolateError::Host(_)) => return HOST,
         None => {}
+    }
+    if let Some(error) = error.downcast_ref::<TraceError>() {
+        return match error {
+            TraceError::Usage(_) => USAGE,
+            TraceError::Host(_) => HOST,
+            TraceError::Interrupted => INTERRUPTED,
+            TraceError::ServerEnded { .. } => FAILED,
+        };
     }
     match error.downcast_ref::<LabError>() {
         Some(LabError::Usage(_)) => USAGE,
