@@ -21,13 +21,22 @@
 
 pub mod checkpoint;
 pub mod clock;
+pub mod connect;
+pub mod disks;
 pub mod error;
 pub mod histogram;
+pub mod io;
+pub mod kernel_symbols;
+pub mod operations;
 pub mod probes;
+pub mod server_memory;
 pub mod session;
 pub mod stop;
+pub mod syscalls;
 pub mod target;
 pub mod tracefs;
 pub mod usdt;
+pub mod waits;
+pub mod why;
 
 pub use error::TraceError;

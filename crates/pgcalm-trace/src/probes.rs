@@ -1,3 +1,6 @@
 //! The probe groups, a folder each.
 
+pub mod connect;
+pub mod io;
 pub mod server_processes;
+pub mod why;
