@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use libbpf_cargo::SkeletonBuilder;
 
 /// Folders of src/probes.
-const GROUPS: [&str; 4] = ["server_processes", "io", "connect", "why"];
+const GROUPS: [&str; 5] = ["server_processes", "checkpoint", "io", "connect", "why"];
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));

@@ -48,6 +48,16 @@ impl KernelHistogram {
         difference
     }
 
+    /// Adds a value, ns, as histogram_add of bpf/server.bpf.h does.
+    pub fn take(&mut self, value: u64) {
+        let bucket = (u64::BITS - value.leading_zeros()) as usize;
+        self.count += 1;
+        self.sum += value;
+        self.min_complement = self.min_complement.max(!value);
+        self.max = self.max.max(value);
+        self.buckets[bucket.min(BUCKETS - 1)] += 1;
+    }
+
     /// Adds another one's values.
     pub fn add(&mut self, other: &Self) {
         self.count += other.count;

@@ -1,5 +1,6 @@
 //! The probe groups, a folder each.
 
+pub mod checkpoint;
 pub mod connect;
 pub mod io;
 pub mod server_processes;

@@ -241,6 +241,11 @@ impl Session {
         self.wait_at_most(rings, left.min(TICK))
     }
 
+    /// Whether that answer can't be given.
+    pub fn is_missing(&self, answer: &str) -> bool {
+        self.missing.iter().any(|missing| missing.answer == answer)
+    }
+
     /// Waits until an event is there, a moment of a quarter second is over, or the trace ends.
     ///
     /// Afterwards look into the rings: what happened before the end is still in them.

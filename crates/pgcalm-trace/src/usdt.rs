@@ -12,6 +12,7 @@ use libbpf_rs::Link;
 use libbpf_rs::MapCore;
 use libbpf_rs::MapFlags;
 use libbpf_rs::ProgramMut;
+use libbpf_rs::UprobeMultiOpts;
 use libbpf_rs::UprobeOpts;
 
 use crate::usdt::argument::Argument;
@@ -81,23 +82,45 @@ impl Probes {
                 probe,
             )?]);
         }
-        let mut links = Vec::new();
-        for site in sites {
-            let mut options = UprobeOpts {
-                ref_ctr_offset: site.semaphore_offset as usize,
-                cookie: OWN_ARGUMENTS,
-                ..UprobeOpts::default()
-            };
+        let mut cookies = Vec::new();
+        for site in &sites {
+            let mut cookie = OWN_ARGUMENTS;
             if let Some(map) = argument_sets {
                 let arguments =
                     argument::parse(&site.arguments, site.address, &self.notes.symbols)?;
-                options.cookie |= u64::from(self.enter(map, &arguments)?);
+                cookie |= u64::from(self.enter(map, &arguments)?);
             }
+            cookies.push(cookie);
+        }
+        // From Linux 6.6 on libbpf loads usdt programs so that only this kind of link takes them, before only the other.
+        let multi = program.attach_uprobe_multi_with_opts(
+            ANY_PROCESS,
+            &self.program,
+            "",
+            UprobeMultiOpts {
+                offsets: sites.iter().map(|site| site.offset as usize).collect(),
+                ref_ctr_offsets: sites
+                    .iter()
+                    .map(|site| site.semaphore_offset as usize)
+                    .collect(),
+                cookies: cookies.clone(),
+                ..UprobeMultiOpts::default()
+            },
+        );
+        if let Ok(link) = multi {
+            return Ok(vec![link]);
+        }
+        let mut links = Vec::new();
+        for (site, cookie) in sites.iter().zip(cookies) {
             links.push(program.attach_uprobe_with_opts(
                 ANY_PROCESS,
                 &self.program,
                 site.offset as usize,
-                options,
+                UprobeOpts {
+                    ref_ctr_offset: site.semaphore_offset as usize,
+                    cookie,
+                    ..UprobeOpts::default()
+                },
             )?);
         }
         Ok(links)

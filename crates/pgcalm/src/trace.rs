@@ -40,6 +40,9 @@ fn run_checkpoint(args: &TraceCheckpointArgs, stop: &Stop) -> anyhow::Result<()>
     let options = pgcalm_trace::checkpoint::Options {
         duration: duration(&args.run),
         count: args.count,
+        per_buffer: args.per_buffer,
+        around: args.around,
+        connect: args.connect.clone(),
     };
     let target = find(&args.run.server)?;
     let mut sink = Sink::open(&args.run, checkpoint::text::render)?;

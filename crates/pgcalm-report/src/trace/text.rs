@@ -5,6 +5,8 @@ use crate::trace::End;
 use crate::trace::EndReason;
 use crate::trace::Missing;
 use crate::trace::Start;
+use crate::trace::checkpoint::Around;
+use crate::trace::histogram::Histogram;
 
 /// The first lines: which server, what can't be told.
 pub fn start(start: &Start) -> String {
@@ -59,4 +61,69 @@ pub fn missing(out: &mut String, missing: &[Missing]) {
             &format!("Missing: {}: {}", missing.answer, missing.reason),
         );
     }
+}
+
+/// A bar of at most `width` characters; something that is not nothing is at least a mark.
+pub(crate) fn bar(share: f64, width: usize) -> String {
+    let length = (share.clamp(0.0, 1.0) * width as f64).round() as usize;
+    match length {
+        0 if share > 0.0 => "·".to_string(),
+        length => "█".repeat(length),
+    }
+}
+
+/// Where a second lies; nothing outside a checkpoint.
+pub(crate) fn around(phase: Around) -> &'static str {
+    match phase {
+        Around::Before => "",
+        Around::During => "during",
+        Around::After => "after",
+    }
+}
+
+/// A distribution, one row per bucket from the first used to the last.
+pub fn histogram(name: &str, histogram: &Histogram) -> String {
+    let mut out = format!("  {}\n", histogram_sentence(name, histogram));
+    let Some(first) = histogram.buckets.iter().position(|count| *count > 0) else {
+        return out;
+    };
+    let most = histogram.buckets.iter().copied().max().unwrap_or(0).max(1);
+    for (bucket, count) in histogram.buckets.iter().enumerate().skip(first) {
+        out.push_str(&format!(
+            "    {:>9} {count:>9} {}\n",
+            duration(Histogram::bounds_ns(bucket).0 as f64),
+            bar(*count as f64 / most as f64, 40)
+        ));
+    }
+    out
+}
+
+/// Its figures in one line.
+pub fn histogram_sentence(name: &str, histogram: &Histogram) -> String {
+    match (histogram.min_ms, histogram.mean_ms(), histogram.max_ms) {
+        (Some(min), Some(mean), Some(max)) => format!(
+            "{name}: {} times, min {}, mean {}, max {}, {} in all",
+            histogram.count,
+            duration(min * 1e6),
+            duration(mean * 1e6),
+            duration(max * 1e6),
+            duration(histogram.sum_ms * 1e6)
+        ),
+        _ => format!("{name}: never"),
+    }
+}
+
+/// A duration with a unit that leaves one to three digits before the point.
+pub fn duration(ns: f64) -> String {
+    for (unit, factor) in [("s", 1e9), ("ms", 1e6), ("us", 1e3)] {
+        if ns >= factor {
+            let value = ns / factor;
+            return match value {
+                value if value >= 100.0 => format!("{value:.0} {unit}"),
+                value if value >= 10.0 => format!("{value:.1} {unit}"),
+                value => format!("{value:.2} {unit}"),
+            };
+        }
+    }
+    format!("{ns:.0} ns")
 }

@@ -11,7 +11,7 @@
 #ifndef DEVICE_IDLE_BPF_H
 #define DEVICE_IDLE_BPF_H
 
-#include "io_types.bpf.h"
+#include "server.bpf.h"
 
 const volatile __u64 throttle_function = 0; /* address of blk_throtl_dispatch_work_fn; 0 if not known */
 

@@ -10,7 +10,7 @@
 #ifndef FILE_KIND_BPF_H
 #define FILE_KIND_BPF_H
 
-#include "io_types.bpf.h"
+#include "server.bpf.h"
 
 /* The same numbers as FileKind in file_kind.rs. */
 enum file_kind {
@@ -149,7 +149,7 @@ static __noinline __u32 classify_file(struct file *file, struct file_identity *i
 /* The open file behind a descriptor of the current process; NULL if there is none. */
 static __always_inline struct file *file_of_descriptor(unsigned int descriptor)
 {
-	struct task_struct___io *task = (void *)bpf_get_current_task();
+	struct task_struct *task = (void *)bpf_get_current_task();
 	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
 	struct file **slots = BPF_CORE_READ(table, fd);
 	struct file *file = NULL;

@@ -5,7 +5,7 @@
 #ifndef SYSCALL_TABLE_BPF_H
 #define SYSCALL_TABLE_BPF_H
 
-#include "io_types.bpf.h"
+#include "server.bpf.h"
 
 /* The same numbers as Operation in operations.rs. */
 enum operation {

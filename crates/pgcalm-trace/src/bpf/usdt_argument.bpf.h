@@ -10,7 +10,10 @@
 #define USDT_ARGUMENT_BPF_H
 
 #include "server.bpf.h"
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wsign-compare"
 #include <bpf/usdt.bpf.h>
+#pragma clang diagnostic pop
 
 #define USDT_OWN_ARGUMENTS (1ULL << 32)
 #define MAX_USDT_ARGUMENT_SETS 64

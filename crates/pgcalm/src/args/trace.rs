@@ -62,6 +62,16 @@ pub struct TraceCheckpointArgs {
     /// Stop after this many checkpoints [default: no limit].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
+    /// Time the flush and the write of every single buffer, too; costs more.
+    #[arg(long)]
+    pub per_buffer: bool,
+    /// Seconds before and after each checkpoint whose transactions are shown.
+    #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u64).range(0..=300))]
+    pub around: u64,
+    /// Connect to the server for the names of relations; host and port are the traced server's unless given. A password
+    /// given here can be seen in the process list.
+    #[arg(long, value_name = "CONNINFO")]
+    pub connect: Option<String>,
 }
 
 #[derive(Debug, Args)]
