@@ -1,3 +1,5 @@
+//! File systems on devices of the lab.
+
 use std::ffi::CStr;
 use std::fs;
 use std::fs::File;

@@ -74,20 +74,27 @@ impl Stacks {
     ) -> &[String] {
         self.known.entry(id).or_insert_with(|| {
             let bytes = read(id).unwrap_or_default();
-            bytes
+            let mut frames: Vec<String> = bytes
                 .chunks_exact(8)
                 .map(|word| u64::from_ne_bytes(word.try_into().unwrap_or_default()))
                 .take_while(|address| *address != 0)
                 .filter_map(|address| symbols.name(address))
-                .skip_while(|name| SCHEDULER.contains(name))
                 .map(str::to_string)
-                .collect()
+                .collect();
+            let inner = frames
+                .iter()
+                .take(SCHEDULER_FRAMES)
+                .rposition(|name| SCHEDULER.contains(&name.as_str()));
+            frames.drain(..inner.map_or(0, |inner| inner + 1));
+            frames
         })
     }
 }
 
-/// Frames that every sleep has, kernel/sched/core.c.
-const SCHEDULER: [&str; 4] = ["__schedule", "schedule", "__traceiter_sched_switch", "perf_trace_sched_switch"];
+/// What every sleep goes through, kernel/sched/core.c; above it are the frames of the program that took the stack.
+const SCHEDULER: [&str; 2] = ["__schedule", "schedule"];
+/// How far in these are looked for.
+const SCHEDULER_FRAMES: usize = 8;
 
 #[cfg(test)]
 mod tests {
@@ -113,11 +120,11 @@ mod tests {
     #[test]
     fn a_stack_is_read_once_and_begins_below_the_scheduler() {
         let symbols = KernelSymbols::parse(
-            "1000 T __schedule\n2000 T schedule\n3000 T io_schedule\n4000 T do_fsync\n",
+            "500 T bpf_trace_run4\n1000 T __schedule\n2000 T schedule\n3000 T io_schedule\n4000 T do_fsync\n",
         )
         .unwrap();
         let mut stacks = Stacks::default();
-        let bytes: Vec<u8> = [0x1008u64, 0x2008, 0x3008, 0x4008, 0, 0x3000]
+        let bytes: Vec<u8> = [0x508u64, 0x1008, 0x2008, 0x3008, 0x4008, 0, 0x3000]
             .into_iter()
             .flat_map(u64::to_ne_bytes)
             .collect();
