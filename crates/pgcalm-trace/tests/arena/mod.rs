@@ -6,7 +6,6 @@ use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::path::PathBuf;
 use std::process::Child;
 use std::process::Stdio;
 use std::thread;
@@ -86,8 +85,8 @@ pub struct Arena {
     pub data_device: Device,
     pub wal_device: Device,
     pub journal: Journal,
-    pub installation: Installation,
     pub directory: tempfile::TempDir,
+    scale: u32,
 }
 
 impl Arena {
@@ -173,8 +172,8 @@ impl Arena {
             data_device,
             wal_device,
             journal,
-            installation,
             directory,
+            scale: setup.scale,
         };
         if setup.scale > 0 {
             let mut load = arena.server.client("pgbench");
@@ -210,6 +209,8 @@ impl Arena {
             .args(["-n", "-f"])
             .arg(&file)
             .args(["-c", &clients.to_string(), "-T", &seconds.to_string()])
+            // pgbench takes no scale from the tables for a script
+            .args(["-D", &format!("scale={}", self.scale)])
             .arg("postgres")
             .stdout(Stdio::null())
             .stderr(Stdio::null());
@@ -263,11 +264,6 @@ impl Arena {
             .unwrap();
             lines
         })
-    }
-
-    /// The log of the server.
-    pub fn log(&self) -> PathBuf {
-        self.directory.path().join("socket/server.log")
     }
 }
 
