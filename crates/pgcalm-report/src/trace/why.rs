@@ -59,6 +59,8 @@ pub enum Cause {
     Lock,
     /// A lightweight lock of the server, other than those of WAL.
     Lwlock,
+    /// A lock of the kernel, e.g. a file's inode lock, of whose holder nothing is known.
+    KernelLock,
     /// Another process of the server, e.g. a standby's confirmation or a parallel worker.
     Ipc,
     /// A sleep by intention: pg_sleep, vacuum_cost_delay, a spinlock's back-off that the server marks.
@@ -72,7 +74,7 @@ pub enum Cause {
 }
 
 /// All causes.
-pub const CAUSES: [Cause; 17] = [
+pub const CAUSES: [Cause; 18] = [
     Cause::FullPageImages,
     Cause::WalWrite,
     Cause::DataFsync,
@@ -85,6 +87,7 @@ pub const CAUSES: [Cause; 17] = [
     Cause::BlockThrottling,
     Cause::Lock,
     Cause::Lwlock,
+    Cause::KernelLock,
     Cause::Ipc,
     Cause::Sleep,
     Cause::Cpu,
@@ -108,6 +111,7 @@ impl Cause {
             Self::BlockThrottling => "block-cgroup throttling",
             Self::Lock => "lock",
             Self::Lwlock => "lightweight lock",
+            Self::KernelLock => "lock of the kernel",
             Self::Ipc => "another process",
             Self::Sleep => "sleep by intention",
             Self::Cpu => "no processor free",
@@ -127,8 +131,8 @@ pub struct Share {
     pub file: FileKind,
     /// What was waited for in the server's terms: the lock's name or type, or the wait event.
     pub object: Option<String>,
-    /// The lightweight lock in which the backends waited while its holder was held up by the cause; none if they waited
-    /// themselves.
+    /// The lock in which the backends waited while its holder was held up by the cause: a lightweight lock's name, or
+    /// `inode lock`; none if they waited themselves.
     pub through: Option<String>,
     /// Backend seconds.
     pub seconds: f64,

@@ -26,6 +26,9 @@ const EVENT_TIMEOUT: u32 = 0x0900_0000;
 /// holders need room in the WAL buffers (src/backend/access/transam/xlog.c, AdvanceXLInsertBuffer).
 const WAL_LOCKS: [&str; 4] = ["WALWrite", "WALInsert", "WALBufMapping", "WALWriteLock"];
 
+/// Name of the kernel's lock that backends wait for.
+const INODE_LOCK: &str = "inode lock";
+
 /// What a process did.
 #[derive(Debug, Clone, PartialEq)]
 pub enum What {
@@ -102,7 +105,7 @@ pub struct Attribution {
 pub fn attribute(spent: &[Spent], wal: &WalLoad) -> Attribution {
     let mut result = Attribution::default();
     let mut parts = Parts::default();
-    let mut behind_wal_locks: Vec<(String, u64)> = Vec::new();
+    let mut behind_locks: Vec<(FileKind, String, u64)> = Vec::new();
     for spent in spent.iter().filter(|spent| spent.role == Role::Backend) {
         match &spent.what {
             What::OnCpu => {
@@ -114,18 +117,21 @@ pub fn attribute(spent: &[Spent], wal: &WalLoad) -> Attribution {
                 continue;
             }
             What::Lwlock(name) if WAL_LOCKS.contains(&name.as_str()) => {
-                behind_wal_locks.push((name.clone(), spent.ns));
+                behind_locks.push((FileKind::Wal, name.clone(), spent.ns));
             }
-            what => {
-                let (cause, file, object) = classify(what);
-                parts.add(cause, file, object, None, spent.ns as f64);
-            }
+            what => match classify(what) {
+                (Cause::KernelLock, file, _) => {
+                    behind_locks.push((file, INODE_LOCK.to_string(), spent.ns));
+                }
+                (cause, file, object) => {
+                    parts.add(cause, file, object, None, spent.ns as f64);
+                }
+            },
         }
         result.lost_ns += spent.ns;
     }
-    let holders = holders_of_wal(spent);
-    for (name, ns) in behind_wal_locks {
-        parts.add_behind(&name, &holders, ns as f64);
+    for (file, name, ns) in behind_locks {
+        parts.add_behind(file, &name, &holders(spent, file), ns as f64);
     }
     result.wal_ns = parts.wal_ns();
     parts.charge_page_images(wal);
@@ -189,19 +195,20 @@ fn classify(what: &What) -> (Cause, FileKind, Option<String>) {
     }
 }
 
-/// What the processes that write or fsync WAL wait for, with its part of their waits. Only one of them at a time holds
-/// WALWriteLock, and these are the calls that it makes with it (XLogWrite, issue_xlog_fsync).
-fn holders_of_wal(spent: &[Spent]) -> Vec<(Cause, f64)> {
+/// What the processes that read, write or sync files of a kind wait for, with its part of their waits.
+///
+/// For WAL these are the calls that a holder of WALWriteLock makes (XLogWrite, issue_xlog_fsync), one process at a time.
+/// A buffered write holds its file's inode lock all along, balance_dirty_pages included (ext4_buffered_write_iter).
+fn holders(spent: &[Spent], file: FileKind) -> Vec<(Cause, f64)> {
     let mut sums: Vec<(Cause, f64)> = Vec::new();
     for spent in spent {
-        let What::Uninterruptible {
-            file: FileKind::Wal,
-            ..
-        } = spent.what
-        else {
+        if !matches!(spent.what, What::Uninterruptible { file: own, .. } if own == file) {
             continue;
-        };
+        }
         let (cause, _, _) = classify(&spent.what);
+        if cause == Cause::KernelLock {
+            continue;
+        }
         match sums.iter_mut().find(|(known, _)| *known == cause) {
             Some((_, ns)) => *ns += spent.ns as f64,
             None => sums.push((cause, spent.ns as f64)),
@@ -252,13 +259,15 @@ impl Parts {
         }
     }
 
-    /// A wait for a WAL lock, whose holders' waits are known or not.
-    fn add_behind(&mut self, lock: &str, holders: &[(Cause, f64)], ns: f64) {
-        if holders.is_empty() {
+    /// A wait for a lock under which files of a kind are worked on; what its holders wait for is known or not.
+    fn add_behind(&mut self, file: FileKind, lock: &str, holders: &[(Cause, f64)], ns: f64) {
+        if holders.is_empty() && lock == INODE_LOCK {
+            self.add(Cause::KernelLock, file, Some(lock.to_string()), None, ns);
+        } else if holders.is_empty() {
             self.add(Cause::Lwlock, FileKind::None, Some(lock.to_string()), None, ns);
         }
         for (cause, part) in holders {
-            self.add(*cause, FileKind::Wal, None, Some(lock.to_string()), ns * part);
+            self.add(*cause, file, None, Some(lock.to_string()), ns * part);
         }
     }
 
@@ -427,6 +436,34 @@ mod tests {
         );
         assert_eq!(result.shares.len(), 1);
         assert_eq!(result.shares[0].cause, Cause::Lwlock);
+    }
+
+    #[test]
+    fn who_waits_for_an_inode_lock_is_charged_what_its_holder_waits_for() {
+        let write = |frame: &str, ns| {
+            backend(
+                What::Uninterruptible {
+                    frames: vec![frame.to_string()],
+                    operation: Operation::Write,
+                    file: FileKind::Data,
+                    throttled: true,
+                },
+                ns,
+            )
+        };
+        let locked = [write("rwsem_down_write_slowpath", 30)];
+        let result = attribute(&locked, &WalLoad::default());
+        assert_eq!(result.shares[0].cause, Cause::KernelLock);
+
+        let held = [
+            write("rwsem_down_write_slowpath", 30),
+            write("balance_dirty_pages", 10),
+            // Of another kind of file.
+            wal_sync(Role::WalWriter, false, 1000),
+        ];
+        let result = attribute(&held, &WalLoad::default());
+        assert!((seconds(&result, Cause::DirtyThrottling) * 1e9 - 40.0).abs() < 1e-6);
+        assert!((sum(&result) * 1e9 - 40.0).abs() < 1e-6);
     }
 
     #[test]

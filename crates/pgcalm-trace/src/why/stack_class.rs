@@ -11,6 +11,10 @@ use pgcalm_report::trace::why::Cause;
 const WAITERS: &[(&str, Cause)] = &[
     // mm/page-writeback.c
     ("balance_dirty_pages", Cause::DirtyThrottling),
+    // kernel/locking/rwsem.c, mutex.c: inode locks above all
+    ("rwsem_down_write_slowpath", Cause::KernelLock),
+    ("rwsem_down_read_slowpath", Cause::KernelLock),
+    ("__mutex_lock", Cause::KernelLock),
     // fs/jbd2/transaction.c, journal.c, checkpoint.c; fs/ext4/fast_commit.c
     ("wait_transaction_locked", Cause::Journal),
     ("wait_transaction_switching", Cause::Journal),
@@ -93,6 +97,15 @@ mod tests {
         assert_eq!(
             of(&frames, Operation::Write, FileKind::Data, true),
             Cause::DirtyThrottling
+        );
+    }
+
+    #[test]
+    fn a_lock_of_the_kernel_is_no_wait_for_the_device() {
+        let frames = ["schedule_preempt_disabled", "rwsem_down_write_slowpath", "down_write"];
+        assert_eq!(
+            of(&frames, Operation::Write, FileKind::Data, true),
+            Cause::KernelLock
         );
     }
 
