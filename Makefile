@@ -5,9 +5,11 @@ SHELL := /bin/bash
 
 PG_CONFIG ?= /usr/lib/postgresql/15/bin/pg_config
 EXTENSION := extension/pg_calm
+BPF := crates/pgcalm-trace/src
+BPF_SOURCES = $(BPF)/bpf/*.h $(BPF)/probes/*/*.bpf.c
 PGCALM := target/release/pgcalm
 
-.PHONY: all deps build install demo test test-extension test-rust test-versions test-trace-verdicts check-postgres fmt fmt-check lint bench torture torture-errors clean
+.PHONY: all deps build install demo test test-extension test-rust test-versions test-trace-verdicts check-postgres fmt fmt-check lint bench bench-trace torture torture-errors clean
 
 all: build
 
@@ -43,17 +45,21 @@ check-postgres: deps
 
 fmt:
 	cargo fmt
-	clang-format -i $(EXTENSION)/*.c $(EXTENSION)/*.h bench/errors/*.c
+	clang-format -i $(EXTENSION)/*.c $(EXTENSION)/*.h bench/errors/*.c $(BPF_SOURCES)
 
 fmt-check:
 	cargo fmt --check
-	clang-format --dry-run --Werror $(EXTENSION)/*.c $(EXTENSION)/*.h bench/errors/*.c
+	clang-format --dry-run --Werror $(EXTENSION)/*.c $(EXTENSION)/*.h bench/errors/*.c $(BPF_SOURCES)
 
 lint: fmt-check
 	cargo clippy --quiet --workspace --all-targets -- --deny warnings
 	cppcheck --quiet --enable=warning,performance,portability --inline-suppr \
 	  --suppress=missingIncludeSystem --error-exitcode=1 \
 	  -DPG_VERSION_NUM=150000 -D__linux__ -D__LP64__ -D__x86_64__ $(EXTENSION)/*.c bench/errors/*.c
+	cppcheck --quiet --enable=warning,performance,portability --inline-suppr \
+	  --suppress=missingIncludeSystem --error-exitcode=1 -I$(BPF)/bpf \
+	  -D__x86_64__ '-DSEC(section)=' '-DBPF_PROG(name,...)=name(__VA_ARGS__)' -D__always_inline=inline -D__noinline= \
+	  '-D__uint(name,value)=int name' '-D__type(name,value)=int name' $(BPF)/probes/*/*.bpf.c
 
 # Real writeback errors under load (docs/errors.md); as root
 N ?= 200
@@ -64,6 +70,10 @@ torture-errors:
 # The figures of docs/benchmarks.md; about an hour, wants the machine for itself
 bench: build
 	@bench/run
+
+# What tracing costs the server, docs/trace.md; as root, ten minutes, wants the machine for itself
+bench-trace: deps build
+	@PG_CONFIG=$(PG_CONFIG) bench/trace
 
 # Crashes under load, docs/torture.md; CYCLES=N for another number than 200
 torture: build

@@ -6,7 +6,14 @@ use std::path::PathBuf;
 use libbpf_cargo::SkeletonBuilder;
 
 /// Folders of src/probes.
-const GROUPS: [&str; 5] = ["server_processes", "checkpoint", "io", "connect", "why"];
+const GROUPS: [&str; 6] = [
+    "server_processes",
+    "checkpoint",
+    "connect",
+    "io",
+    "locks",
+    "why",
+];
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));

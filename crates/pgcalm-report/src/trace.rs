@@ -9,6 +9,7 @@ pub mod file_kind;
 pub mod histogram;
 pub mod html;
 pub mod io;
+pub mod locks;
 pub mod text;
 pub mod why;
 

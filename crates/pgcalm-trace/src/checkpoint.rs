@@ -2,6 +2,7 @@
 
 mod assemble;
 mod relation;
+mod without_ebpf;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use pgcalm_report::trace::EndReason;
 use pgcalm_report::trace::checkpoint::Line;
 
+use crate::TraceError;
 use crate::checkpoint::assemble::Assembler;
 use crate::checkpoint::assemble::Building;
 use crate::clock::NS_PER_S;
@@ -41,7 +43,19 @@ pub fn run(
     stop: &Stop,
     take: &mut dyn FnMut(Line) -> anyhow::Result<()>,
 ) -> anyhow::Result<EndReason> {
-    let mut session = Session::start(target, stop, options.duration)?;
+    let mut session = match Session::start(target, stop, options.duration) {
+        Ok(session) if session.has_probes() => session,
+        Ok(_) => {
+            let reason = "the server was built without --enable-dtrace and has no probes";
+            return without_ebpf::run(target, options, stop, reason, take);
+        }
+        Err(error) => match error.downcast_ref::<TraceError>() {
+            Some(TraceError::Host(reason)) => {
+                return without_ebpf::run(target, options, stop, reason, take);
+            }
+            _ => return Err(error),
+        },
+    };
     let probes = CheckpointProbes::attach(&mut session, options.per_buffer)?;
     let names = match &options.connect {
         Some(connect) => Some(relation::Names::connect(target, connect)?),

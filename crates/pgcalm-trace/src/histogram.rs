@@ -37,9 +37,13 @@ impl Default for KernelHistogram {
 }
 
 impl KernelHistogram {
-    /// What was added since `earlier`. The smallest and largest value are those of the whole time.
+    /// What was added since `earlier`. The smallest and largest value are known only if nothing had been added before.
     pub fn since(&self, earlier: &Self) -> Self {
         let mut difference = *self;
+        if earlier.count > 0 {
+            difference.min_complement = 0;
+            difference.max = 0;
+        }
         difference.count = self.count.saturating_sub(earlier.count);
         difference.sum = self.sum.saturating_sub(earlier.sum);
         for (now, then) in difference.buckets.iter_mut().zip(earlier.buckets) {
@@ -83,8 +87,8 @@ impl KernelHistogram {
         Histogram {
             count: self.count,
             sum_ms: ms(self.sum),
-            min_ms: Some(ms(!self.min_complement)),
-            max_ms: Some(ms(self.max)),
+            min_ms: (self.min_complement > 0).then(|| ms(!self.min_complement)),
+            max_ms: (self.min_complement > 0).then(|| ms(self.max)),
             buckets: self.buckets[..used].to_vec(),
         }
     }

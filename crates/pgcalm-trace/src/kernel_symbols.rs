@@ -17,7 +17,9 @@ impl KernelSymbols {
     /// Reads them; [`TraceError::Host`] if the kernel hides the addresses, as it does for those without CAP_SYSLOG, and
     /// for all with kernel.kptr_restrict = 2.
     pub fn read(root: &HostRoot) -> anyhow::Result<Self> {
-        let text = root.read("proc/kallsyms").context("names of the kernel's functions")?;
+        let text = root
+            .read("proc/kallsyms")
+            .context("names of the kernel's functions")?;
         Self::parse(&text).ok_or_else(|| {
             TraceError::Host(
                 "the kernel hides its addresses (/proc/kallsyms): set kernel.kptr_restrict to 1 or 0".to_string(),
@@ -36,7 +38,8 @@ impl KernelSymbols {
                 let name = words.next()?;
                 // Compilers split functions: NAME.cold, NAME.isra.0, NAME.constprop.0
                 let name = name.split('.').next()?;
-                (address != 0 && matches!(kind, "t" | "T" | "w" | "W")).then(|| (address, name.to_string()))
+                (address != 0 && matches!(kind, "t" | "T" | "w" | "W"))
+                    .then(|| (address, name.to_string()))
             })
             .collect();
         symbols.sort_by_key(|(address, _)| *address);
@@ -128,7 +131,13 @@ mod tests {
             .into_iter()
             .flat_map(u64::to_ne_bytes)
             .collect();
-        assert_eq!(stacks.frames(7, &symbols, |_| Some(bytes)), ["io_schedule", "do_fsync"]);
-        assert_eq!(stacks.frames(7, &symbols, |_| panic!()), ["io_schedule", "do_fsync"]);
+        assert_eq!(
+            stacks.frames(7, &symbols, |_| Some(bytes)),
+            ["io_schedule", "do_fsync"]
+        );
+        assert_eq!(
+            stacks.frames(7, &symbols, |_| panic!()),
+            ["io_schedule", "do_fsync"]
+        );
     }
 }

@@ -10,7 +10,7 @@
 //!   and keeps the links, polls the ring buffers, and knows when to end: a signal, the time, the server's end. Dropping
 //!   it detaches everything; so does the kernel if this process is killed.
 //! - [`usdt`] attaches to the server's own probes, [`tracefs`] makes the kernel's tracepoints reachable.
-//! - One module per verb (so far [`checkpoint`]) runs its groups and fills the verb's model in `pgcalm_report::trace`,
+//! - One module per verb ([`checkpoint`], [`locks`]) runs its groups and fills the verb's model in `pgcalm_report::trace`,
 //!   which text, JSON lines and HTML are rendered from.
 //!
 //! A probe that can't be attached is no error: the session notes which answer is missing and why
@@ -20,14 +20,18 @@
 //! is attached, do nothing but enable the probe.
 
 pub mod checkpoint;
+pub mod checkpoint_flags;
 pub mod clock;
 pub mod connect;
+pub mod connection;
 pub mod disks;
 pub mod error;
 pub mod histogram;
 pub mod io;
 pub mod kernel_symbols;
+pub mod locks;
 pub mod operations;
+pub mod polling;
 pub mod probes;
 pub mod server_memory;
 pub mod session;

@@ -1,6 +1,7 @@
 //! What all verbs do alike: attach, run until something ends it, detach.
 
 use std::collections::HashMap;
+use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc;
@@ -41,8 +42,10 @@ use crate::usdt::Probes;
 
 /// Longest time between two looks at the state of the trace.
 const TICK: Duration = Duration::from_millis(250);
-/// How often the command line of a new process is looked at before it counts as unknown.
-const TITLE_TRIES: u32 = 8;
+/// How long a new process may take to set its title before it counts as unknown: authentication comes before.
+const TITLE_TIME: Duration = Duration::from_secs(2);
+/// How many processes that have ended are remembered: what they did may be read only after that.
+const MAX_ENDED: usize = 4096;
 
 /// Why a trace goes on or ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +73,9 @@ pub struct Session {
     links: Vec<Link>,
     processes: ServerProcesses,
     titles: HashMap<u32, Title>,
-    untitled: HashMap<u32, u32>,
+    /// Processes without a title yet, and since when.
+    untitled: HashMap<u32, Instant>,
+    ended: VecDeque<u32>,
 }
 
 impl Session {
@@ -103,12 +108,13 @@ impl Session {
             processes,
             titles: HashMap::new(),
             untitled: HashMap::new(),
+            ended: VecDeque::new(),
         };
         session.processes.attach()?;
         // After attaching, so that no fork is missed between the two.
         session.processes.enter(pid as u32, Role::Postmaster)?;
         for child in target.children()? {
-            session.untitled.insert(child as u32, 0);
+            session.untitled.insert(child as u32, Instant::now());
             session.processes.enter(child as u32, Role::Unknown)?;
         }
         session.read_titles();
@@ -347,10 +353,17 @@ impl Session {
                 ProcessChange::Forked(pid) => {
                     // A pid may come again.
                     self.titles.remove(&pid);
-                    self.untitled.insert(pid, 0);
+                    self.ended.retain(|ended| *ended != pid);
+                    self.untitled.insert(pid, Instant::now());
                 }
                 ProcessChange::Exited(pid) => {
                     self.untitled.remove(&pid);
+                    self.ended.push_back(pid);
+                    if self.ended.len() > MAX_ENDED
+                        && let Some(oldest) = self.ended.pop_front()
+                    {
+                        self.titles.remove(&oldest);
+                    }
                 }
             }
         }
@@ -359,30 +372,27 @@ impl Session {
     }
 
     fn read_titles(&mut self) {
-        let pids: Vec<u32> = self.untitled.keys().copied().collect();
-        for pid in pids {
+        let untitled: Vec<(u32, Instant)> = self
+            .untitled
+            .iter()
+            .map(|(pid, since)| (*pid, *since))
+            .collect();
+        for (pid, since) in untitled {
+            let is_late = since.elapsed() >= TITLE_TIME;
             match self.target.title(pid as i32) {
-                // Until authentication is over a backend has no title with a client's address; look again.
-                Some(title) if title.role != Role::BackgroundWorker || self.tries(pid) => {
+                // What looks like a background worker of its own name may be one whose title is not complete yet.
+                Some(title) if title.role != Role::BackgroundWorker || is_late => {
                     self.untitled.remove(&pid);
                     // It may have ended just now.
                     let _ = self.processes.set_role(pid, title.role);
                     self.titles.insert(pid, title);
                 }
-                Some(_) => {}
-                None if self.tries(pid) => {
+                None if is_late => {
                     self.untitled.remove(&pid);
                 }
-                None => {}
+                _ => {}
             }
         }
-    }
-
-    /// Counts a look at a process; whether it was the last one.
-    fn tries(&mut self, pid: u32) -> bool {
-        let tries = self.untitled.entry(pid).or_default();
-        *tries += 1;
-        *tries >= TITLE_TRIES
     }
 }
 

@@ -27,7 +27,11 @@ const CALLS: &[(libc::c_long, &str, Operation)] = &[
     (libc::SYS_sendmsg, "sendmsg", Operation::Write),
     (libc::SYS_fsync, "fsync", Operation::Sync),
     (libc::SYS_fdatasync, "fdatasync", Operation::Sync),
-    (libc::SYS_sync_file_range, "sync_file_range", Operation::Sync),
+    (
+        libc::SYS_sync_file_range,
+        "sync_file_range",
+        Operation::Sync,
+    ),
     (libc::SYS_syncfs, "syncfs", Operation::Sync),
     (libc::SYS_openat, "openat", Operation::Open),
     (libc::SYS_close, "close", Operation::Close),
@@ -40,7 +44,11 @@ const CALLS: &[(libc::c_long, &str, Operation)] = &[
     (libc::SYS_mkdirat, "mkdirat", Operation::Name),
     (libc::SYS_futex, "futex", Operation::Other),
     (libc::SYS_epoll_pwait, "epoll_pwait", Operation::Other),
-    (libc::SYS_clock_nanosleep, "clock_nanosleep", Operation::Other),
+    (
+        libc::SYS_clock_nanosleep,
+        "clock_nanosleep",
+        Operation::Other,
+    ),
     (libc::SYS_pselect6, "pselect6", Operation::Other),
     (libc::SYS_exit_group, "exit_group", Operation::Other),
     (libc::SYS_mmap, "mmap", Operation::Other),
@@ -119,8 +127,14 @@ mod tests {
 
     #[test]
     fn the_table_and_the_names_agree() {
-        assert_eq!(operations()[libc::SYS_fdatasync as usize], Operation::Sync as u8);
-        assert_eq!(name(libc::SYS_fdatasync as u16).as_deref(), Some("fdatasync"));
+        assert_eq!(
+            operations()[libc::SYS_fdatasync as usize],
+            Operation::Sync as u8
+        );
+        assert_eq!(
+            name(libc::SYS_fdatasync as u16).as_deref(),
+            Some("fdatasync")
+        );
         assert_eq!(operation(libc::SYS_pwrite64 as u16), Operation::Write);
         assert_eq!(name(500).as_deref(), Some("system call 500"));
         assert_eq!(name(NO_SYSCALL), None);

@@ -101,14 +101,12 @@ fn the_checkpointers_writes_are_the_buffers_that_the_server_reports() {
         .sum();
     assert_eq!(sum, writes);
     // The backend wrote no data file, and WAL somebody did.
-    assert!(
-        total
-            .processes
+    assert!(total.processes.iter().any(|process| {
+        process
+            .operations
             .iter()
-            .any(|process| process.operations.iter().any(|calls| {
-                calls.operation == Operation::Write && calls.file == FileKind::Wal
-            }))
-    );
+            .any(|calls| calls.operation == Operation::Write && calls.file == FileKind::Wal)
+    }));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use pgcalm_report::trace::EndReason;
 use pgcalm_report::trace::checkpoint;
 use pgcalm_report::trace::connect;
 use pgcalm_report::trace::io;
+use pgcalm_report::trace::locks;
 use pgcalm_report::trace::why;
 use pgcalm_trace::TraceError;
 use pgcalm_trace::stop::Stop;
@@ -21,6 +22,7 @@ use crate::args::trace::ServerArgs;
 use crate::args::trace::TraceCheckpointArgs;
 use crate::args::trace::TraceConnectArgs;
 use crate::args::trace::TraceIoArgs;
+use crate::args::trace::TraceLocksArgs;
 use crate::args::trace::TraceVerb;
 use crate::args::trace::TraceWhyArgs;
 use crate::output;
@@ -30,6 +32,7 @@ pub fn run(verb: TraceVerb) -> anyhow::Result<()> {
     let stop = Stop::install()?;
     match verb {
         TraceVerb::Checkpoint(args) => run_checkpoint(&args, &stop),
+        TraceVerb::Locks(args) => run_locks(&args, &stop),
         TraceVerb::Why(args) => run_why(&args, &stop),
         TraceVerb::Io(args) => run_io(&args, &stop),
         TraceVerb::Connect(args) => run_connect(&args, &stop),
@@ -49,6 +52,21 @@ fn run_checkpoint(args: &TraceCheckpointArgs, stop: &Stop) -> anyhow::Result<()>
     let reason =
         pgcalm_trace::checkpoint::run(&target, &options, stop, &mut |line| sink.take(line))?;
     sink.close(checkpoint::html::render)?;
+    outcome(reason, &args.run, args.count.is_some(), &target)
+}
+
+fn run_locks(args: &TraceLocksArgs, stop: &Stop) -> anyhow::Result<()> {
+    let options = pgcalm_trace::locks::Options {
+        duration: duration(&args.run),
+        count: args.count,
+        acquisitions: args.acquisitions,
+        around: Duration::from_secs(args.around),
+        connect: args.connect.clone(),
+    };
+    let target = find(&args.run.server)?;
+    let mut sink = Sink::open(&args.run, locks::text::render)?;
+    let reason = pgcalm_trace::locks::run(&target, &options, stop, &mut |line| sink.take(line))?;
+    sink.close(locks::html::render)?;
     outcome(reason, &args.run, args.count.is_some(), &target)
 }
 

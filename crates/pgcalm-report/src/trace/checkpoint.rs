@@ -37,7 +37,7 @@ pub struct Checkpoint {
     pub reason: String,
     /// CHECKPOINT_ flags of the server's xlog.h, e.g. `immediate`, `force`, `wait`.
     pub flags: Vec<String>,
-    /// From start to end, s. A restartpoint ends with its two-phase files; it removes old WAL after that.
+    /// From start to end, s. A restartpoint has no probe at its end; it is taken to end with its fsync calls.
     pub total_s: Option<f64>,
     /// The time of each phase.
     pub phases: Phases,
@@ -73,7 +73,7 @@ pub struct Phases {
     pub buffer_write_s: Option<f64>,
     /// fsync of all files written since the last checkpoint.
     pub sync_s: Option<f64>,
-    /// Writing files of prepared transactions.
+    /// Writing files of prepared transactions; null where max_prepared_transactions is 0.
     pub twophase_s: Option<f64>,
     /// The checkpoint record, pg_control, removing and recycling WAL.
     pub finish_s: Option<f64>,

@@ -100,17 +100,16 @@ pub fn histogram(name: &str, histogram: &Histogram) -> String {
 
 /// Its figures in one line.
 pub fn histogram_sentence(name: &str, histogram: &Histogram) -> String {
-    match (histogram.min_ms, histogram.mean_ms(), histogram.max_ms) {
-        (Some(min), Some(mean), Some(max)) => format!(
-            "{name}: {} times, min {}, mean {}, max {}, {} in all",
-            histogram.count,
-            duration(min * 1e6),
-            duration(mean * 1e6),
-            duration(max * 1e6),
-            duration(histogram.sum_ms * 1e6)
-        ),
-        _ => format!("{name}: never"),
-    }
+    let Some(mean) = histogram.mean_ms() else {
+        return format!("{name}: never");
+    };
+    let ms = |ms: f64| duration(ms * 1e6);
+    let mut out = format!("{name}: {} times", histogram.count);
+    out.extend(histogram.min_ms.map(|min| format!(", min {}", ms(min))));
+    out.push_str(&format!(", mean {}", ms(mean)));
+    out.extend(histogram.max_ms.map(|max| format!(", max {}", ms(max))));
+    out.push_str(&format!(", {} in all", ms(histogram.sum_ms)));
+    out
 }
 
 /// A duration with a unit that leaves one to three digits before the point.

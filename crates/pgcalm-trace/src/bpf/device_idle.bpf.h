@@ -13,9 +13,11 @@
 
 #include "server.bpf.h"
 
-const volatile __u64 throttle_function = 0; /* address of blk_throtl_dispatch_work_fn; 0 if not known */
+const volatile __u64 throttle_function =
+	0; /* address of blk_throtl_dispatch_work_fn; 0 if not known */
 
-struct disk {
+struct disk
+{
 	/* requests issued to the driver and not complete */
 	__u64 in_flight;
 	/* CLOCK_MONOTONIC in ns at which the last one completed */
@@ -29,7 +31,8 @@ struct disk {
 	__u64 service_ns;
 };
 
-struct {
+struct
+{
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 512);
 	__type(key, __u32); /* dev_t of the whole disk */
@@ -37,7 +40,8 @@ struct {
 } disks SEC(".maps");
 
 /* Partitions; what is not in it is a whole disk. Filled by device.rs. */
-struct {
+struct
+{
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
 	__type(key, __u32);   /* dev_t of a partition */
@@ -45,7 +49,8 @@ struct {
 } disk_of_partition SEC(".maps");
 
 /* Requests in flight, so that one whose issue was not seen is not taken off. */
-struct {
+struct
+{
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
 	__type(key, __u64);   /* address of struct request */
@@ -53,44 +58,52 @@ struct {
 } requests_in_flight SEC(".maps");
 
 /* Threads that run the throttle's work function at the moment. */
-struct {
+struct
+{
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1024);
 	__type(key, __u32);
 	__type(value, __u32);
 } throttle_workers SEC(".maps");
 
-static __always_inline __u32 whole_disk(__u32 device)
+static __always_inline __u32
+whole_disk(__u32 device)
 {
 	__u32 *disk = bpf_map_lookup_elem(&disk_of_partition, &device);
 
 	return disk ? *disk : device;
 }
 
-static __always_inline __u64 disk_idle_ns(const struct disk *disk, __u64 now)
+static __always_inline __u64
+disk_idle_ns(const struct disk *disk, __u64 now)
 {
 	__u64 since = disk->idle_since;
 
 	return disk->idle_ns + (disk->in_flight == 0 && now > since ? now - since : 0);
 }
 
-static __always_inline __u32 device_of_request(struct request *request)
+static __always_inline __u32
+device_of_request(struct request *request)
 {
 	struct gendisk *gendisk = BPF_CORE_READ(request, q, disk);
 
-	return gendisk ? ((__u32)BPF_CORE_READ(gendisk, major) << 20) | (__u32)BPF_CORE_READ(gendisk, first_minor) : 0;
+	return gendisk ? ((__u32) BPF_CORE_READ(gendisk, major) << 20) |
+	                     (__u32) BPF_CORE_READ(gendisk, first_minor) :
+	                 0;
 }
 
 SEC("tp_btf/block_rq_issue")
-int BPF_PROG(request_issued, struct request *request)
+int
+BPF_PROG(request_issued, struct request *request)
 {
 	__u32 device = device_of_request(request);
-	__u64 key = (__u64)request;
+	__u64 key = (__u64) request;
 	__u64 now = bpf_ktime_get_ns();
 	struct disk *disk;
 
 	disk = bpf_map_lookup_elem(&disks, &device);
-	if (!disk) {
+	if (!disk)
+	{
 		struct disk empty = {.idle_since = now};
 
 		if (bpf_map_update_elem(&disks, &device, &empty, BPF_NOEXIST) < 0 &&
@@ -109,10 +122,11 @@ int BPF_PROG(request_issued, struct request *request)
 }
 
 SEC("tp_btf/block_rq_complete")
-int BPF_PROG(request_completed, struct request *request, __u8 error, unsigned int bytes)
+int
+BPF_PROG(request_completed, struct request *request, __u8 error, unsigned int bytes)
 {
 	__u64 now = bpf_ktime_get_ns();
-	__u64 key = (__u64)request;
+	__u64 key = (__u64) request;
 	struct disk *disk;
 	__u64 *issued;
 	__u64 issued_ns;
@@ -140,21 +154,23 @@ int BPF_PROG(request_completed, struct request *request, __u8 error, unsigned in
 }
 
 SEC("tp_btf/workqueue_execute_start")
-int BPF_PROG(work_started, struct work_struct *work)
+int
+BPF_PROG(work_started, struct work_struct *work)
 {
-	__u32 thread = (__u32)bpf_get_current_pid_tgid();
+	__u32 thread = (__u32) bpf_get_current_pid_tgid();
 	__u32 one = 1;
 
-	if (throttle_function && (__u64)BPF_CORE_READ(work, func) == throttle_function)
+	if (throttle_function && (__u64) BPF_CORE_READ(work, func) == throttle_function)
 		bpf_map_update_elem(&throttle_workers, &thread, &one, BPF_ANY);
 	return 0;
 }
 
 /* Its function argument can't be read here: the verifier knows no pointers to functions. */
 SEC("tp_btf/workqueue_execute_end")
-int BPF_PROG(work_ended)
+int
+BPF_PROG(work_ended)
 {
-	__u32 thread = (__u32)bpf_get_current_pid_tgid();
+	__u32 thread = (__u32) bpf_get_current_pid_tgid();
 
 	if (throttle_function)
 		bpf_map_delete_elem(&throttle_workers, &thread);
@@ -162,9 +178,10 @@ int BPF_PROG(work_ended)
 }
 
 SEC("tp_btf/block_bio_queue")
-int BPF_PROG(bio_queued, struct bio *bio)
+int
+BPF_PROG(bio_queued, struct bio *bio)
 {
-	__u32 thread = (__u32)bpf_get_current_pid_tgid();
+	__u32 thread = (__u32) bpf_get_current_pid_tgid();
 	struct disk *disk;
 	__u32 device;
 

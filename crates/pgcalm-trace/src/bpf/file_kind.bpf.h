@@ -13,7 +13,8 @@
 #include "server.bpf.h"
 
 /* The same numbers as FileKind in file_kind.rs. */
-enum file_kind {
+enum file_kind
+{
 	FILE_NONE = 0, /* no descriptor, or it can't be read */
 	FILE_DATA,     /* relations */
 	FILE_WAL,
@@ -38,33 +39,38 @@ enum file_kind {
 #define MODE_REGULAR 0100000
 
 /* A file as the kernel tells it apart. */
-struct file_identity {
+struct file_identity
+{
 	__u64 inode;
 	/* kernel's dev_t: major << 20 | minor */
 	__u32 device;
 	__u32 unused;
 };
 
-struct {
+struct
+{
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 8192);
 	__type(key, struct file_identity);
 	__type(value, __u32); /* enum file_kind */
 } file_kinds SEC(".maps");
 
-struct file_names {
+struct file_names
+{
 	char names[NAME_LEVELS][NAME_LENGTH];
 };
 
 /* Too large for the stack of a program. */
-struct {
+struct
+{
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct file_names);
 } file_names_scratch SEC(".maps");
 
-static __always_inline bool begins_with(const char *name, const char *prefix, __u32 length)
+static __always_inline bool
+begins_with(const char *name, const char *prefix, __u32 length)
 {
 	__u32 i;
 
@@ -78,7 +84,8 @@ static __always_inline bool begins_with(const char *name, const char *prefix, __
 #define EQUALS(name, literal) begins_with(name, literal, sizeof(literal))
 
 /* Timeline, log and segment, eight hexadecimal digits each; or a segment that is being made. */
-static __always_inline bool is_wal_name(const char *name)
+static __always_inline bool
+is_wal_name(const char *name)
 {
 	__u32 i;
 
@@ -90,7 +97,8 @@ static __always_inline bool is_wal_name(const char *name)
 	return name[24] == '\0' || name[24] == '.';
 }
 
-static __always_inline __u32 kind_of_names(const struct file_names *file)
+static __always_inline __u32
+kind_of_names(const struct file_names *file)
 {
 	const char *name = file->names[0];
 	const char *directory = file->names[1];
@@ -104,10 +112,12 @@ static __always_inline __u32 kind_of_names(const struct file_names *file)
 		return FILE_TEMPORARY;
 	if (BEGINS(directory, "pg_stat") || EQUALS(name, "global.stat") || BEGINS(name, "pgstat.stat"))
 		return FILE_STATISTICS;
-	if (EQUALS(directory, "pg_xact") || EQUALS(directory, "pg_subtrans") || EQUALS(directory, "pg_commit_ts") ||
-	    EQUALS(directory, "pg_notify") || EQUALS(directory, "pg_serial") || EQUALS(above, "pg_multixact"))
+	if (EQUALS(directory, "pg_xact") || EQUALS(directory, "pg_subtrans") ||
+	    EQUALS(directory, "pg_commit_ts") || EQUALS(directory, "pg_notify") ||
+	    EQUALS(directory, "pg_serial") || EQUALS(above, "pg_multixact"))
 		return FILE_SLRU;
-	if (EQUALS(above, "base") || BEGINS(above, "PG_")) {
+	if (EQUALS(above, "base") || BEGINS(above, "PG_"))
+	{
 		/* t3_16384 is a relation that only its backend sees */
 		if (name[0] == 't' && name[1] >= '0' && name[1] <= '9')
 			return FILE_TEMPORARY;
@@ -115,14 +125,15 @@ static __always_inline __u32 kind_of_names(const struct file_names *file)
 	}
 	if (EQUALS(directory, "global"))
 		return EQUALS(name, "pg_control") ? FILE_OTHER : FILE_DATA;
-	if (EQUALS(name, "postgresql.conf") || EQUALS(name, "postgresql.auto.conf") || EQUALS(name, "pg_hba.conf") ||
-	    EQUALS(name, "pg_ident.conf"))
+	if (EQUALS(name, "postgresql.conf") || EQUALS(name, "postgresql.auto.conf") ||
+	    EQUALS(name, "pg_hba.conf") || EQUALS(name, "pg_ident.conf"))
 		return FILE_CONFIGURATION;
 	return FILE_OTHER;
 }
 
 /* Reads the names and remembers what they say. Not inlined: once for all callers, as the verifier counts. */
-static __noinline __u32 classify_file(struct file *file, struct file_identity *identity)
+static __noinline __u32
+classify_file(struct file *file, struct file_identity *identity)
 {
 	struct file_names *names;
 	struct dentry *dentry;
@@ -134,7 +145,8 @@ static __noinline __u32 classify_file(struct file *file, struct file_identity *i
 	if (!names || !identity)
 		return FILE_OTHER;
 	dentry = BPF_CORE_READ(file, f_path.dentry);
-	for (i = 0; i < NAME_LEVELS; i++) {
+	for (i = 0; i < NAME_LEVELS; i++)
+	{
 		const unsigned char *name = BPF_CORE_READ(dentry, d_name.name);
 
 		names->names[i][0] = '\0';
@@ -147,9 +159,10 @@ static __noinline __u32 classify_file(struct file *file, struct file_identity *i
 }
 
 /* The open file behind a descriptor of the current process; NULL if there is none. */
-static __always_inline struct file *file_of_descriptor(unsigned int descriptor)
+static __always_inline struct file *
+file_of_descriptor(unsigned int descriptor)
 {
-	struct task_struct *task = (void *)bpf_get_current_task();
+	struct task_struct *task = (void *) bpf_get_current_task();
 	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
 	struct file **slots = BPF_CORE_READ(table, fd);
 	struct file *file = NULL;
@@ -161,7 +174,8 @@ static __always_inline struct file *file_of_descriptor(unsigned int descriptor)
 }
 
 /* Kind and, in *device, the device of the file behind a descriptor of the current process. */
-static __always_inline __u32 kind_of_descriptor(unsigned int descriptor, __u32 *device)
+static __always_inline __u32
+kind_of_descriptor(unsigned int descriptor, __u32 *device)
 {
 	struct file *file = file_of_descriptor(descriptor);
 	struct file_identity identity = {};

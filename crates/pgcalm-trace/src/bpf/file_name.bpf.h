@@ -11,7 +11,8 @@
 #define FILE_NAME_PART_SIZE 64
 
 /* Parts of FILE_NAME_PART_SIZE each, innermost first; empty from the root on. */
-struct file_name {
+struct file_name
+{
 	unsigned char parts[FILE_NAME_PARTS * FILE_NAME_PART_SIZE];
 };
 
@@ -19,9 +20,10 @@ struct file_name {
  * Names the file that the current process has open as `descriptor`. Reads only: the process is in a system call with this
  * descriptor, so the file can't go away.
  */
-static __always_inline void read_file_name(struct file_name *name, unsigned int descriptor)
+static __always_inline void
+read_file_name(struct file_name *name, unsigned int descriptor)
 {
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+	struct task_struct *task = (struct task_struct *) bpf_get_current_task();
 	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
 	struct file **files = BPF_CORE_READ(table, fd);
 	struct dentry *dentry;
@@ -33,12 +35,14 @@ static __always_inline void read_file_name(struct file_name *name, unsigned int 
 	if (!file)
 		return;
 	dentry = BPF_CORE_READ(file, f_path.dentry);
-	for (int part = 0; part < FILE_NAME_PARTS; part++) {
+	for (int part = 0; part < FILE_NAME_PARTS; part++)
+	{
 		struct dentry *parent = BPF_CORE_READ(dentry, d_parent);
 
 		if (!dentry || dentry == parent)
 			break;
-		bpf_probe_read_kernel_str(name->parts + part * FILE_NAME_PART_SIZE, FILE_NAME_PART_SIZE, BPF_CORE_READ(dentry, d_name.name));
+		bpf_probe_read_kernel_str(name->parts + part * FILE_NAME_PART_SIZE, FILE_NAME_PART_SIZE,
+		                          BPF_CORE_READ(dentry, d_name.name));
 		dentry = parent;
 	}
 }

@@ -18,48 +18,57 @@
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 /* include/linux/dcache.h */
-struct qstr {
+struct qstr
+{
 	const unsigned char *name;
 };
 
-struct dentry {
+struct dentry
+{
 	struct dentry *d_parent;
 	struct qstr d_name;
 };
 
 /* include/linux/path.h */
-struct path {
+struct path
+{
 	struct dentry *dentry;
 };
 
 /* include/linux/fs.h */
-struct super_block {
+struct super_block
+{
 	__u32 s_dev;
 };
 
-struct inode {
+struct inode
+{
 	__u16 i_mode;
 	__u64 i_ino;
 	struct super_block *i_sb;
 };
 
-struct file {
+struct file
+{
 	struct inode *f_inode;
 	struct path f_path;
 };
 
 /* include/linux/fdtable.h */
-struct fdtable {
+struct fdtable
+{
 	unsigned int max_fds;
 	struct file **fd;
 };
 
-struct files_struct {
+struct files_struct
+{
 	struct fdtable *fdt;
 };
 
 /* include/linux/sched.h */
-struct task_struct {
+struct task_struct
+{
 	int pid;
 	int tgid;
 	struct task_struct *real_parent;
@@ -67,43 +76,51 @@ struct task_struct {
 };
 
 /* include/linux/blkdev.h, blk-mq.h, blk_types.h */
-struct gendisk {
+struct gendisk
+{
 	int major;
 	int first_minor;
 };
 
-struct request_queue {
+struct request_queue
+{
 	struct gendisk *disk;
 };
 
-struct request {
+struct request
+{
 	struct request_queue *q;
 	unsigned int __data_len;
 };
 
-struct block_device {
+struct block_device
+{
 	__u32 bd_dev;
 };
 
-struct bio {
+struct bio
+{
 	struct block_device *bi_bdev;
 };
 
 /* include/linux/workqueue_types.h */
-struct work_struct {
+struct work_struct
+{
 	void *func;
 };
 
 #pragma clang attribute pop
 
 /* Contexts of the tracepoints syscalls:sys_enter_* and sys_exit_*, kernel/trace/trace.h struct syscall_trace_enter. */
-struct syscall_enter_context {
+struct syscall_enter_context
+{
 	__u64 common;
 	long number;
 	unsigned long arguments[6];
 };
 
-struct syscall_exit_context {
+struct syscall_exit_context
+{
 	__u64 common;
 	long number;
 	long result;

@@ -8,7 +8,8 @@
 #include "file_kind.bpf.h"
 #include "syscall_table.bpf.h"
 
-struct operation_key {
+struct operation_key
+{
 	__u32 tgid;
 	__u8 operation;
 	__u8 file_kind;
@@ -17,14 +18,16 @@ struct operation_key {
 	__u8 unused;
 };
 
-struct operation_total {
+struct operation_total
+{
 	__u64 errors;
 	/* that the calls reported as read or written */
 	__u64 bytes;
 	struct histogram ns;
 };
 
-struct {
+struct
+{
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 8192);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -36,7 +39,8 @@ struct {
 const struct operation_total no_operations = {};
 
 /* A call of the current process has returned; argument is its first one. */
-static __noinline int count_operation(__u32 number, __u64 argument, __s64 result, __u64 ns, __u32 phase)
+static __noinline int
+count_operation(__u32 number, __u64 argument, __s64 result, __u64 ns, __u32 phase)
 {
 	struct operation_key key = {.tgid = bpf_get_current_pid_tgid() >> 32};
 	struct operation_total *total;
@@ -46,14 +50,16 @@ static __noinline int count_operation(__u32 number, __u64 argument, __s64 result
 		key.operation = operation_of_syscall[number & (MAX_SYSCALLS - 1)];
 	key.phase = phase;
 	if (has_descriptor(key.operation))
-		key.file_kind = kind_of_descriptor((unsigned int)argument, &device);
+		key.file_kind = kind_of_descriptor((unsigned int) argument, &device);
 	else if (key.operation == OPERATION_OPEN && result >= 0)
-		key.file_kind = kind_of_descriptor((unsigned int)result, &device);
+		key.file_kind = kind_of_descriptor((unsigned int) result, &device);
 	total = bpf_map_lookup_elem(&operations, &key);
-	if (!total) {
+	if (!total)
+	{
 		bpf_map_update_elem(&operations, &key, &no_operations, BPF_NOEXIST);
 		total = bpf_map_lookup_elem(&operations, &key);
-		if (!total) {
+		if (!total)
+		{
 			__sync_fetch_and_add(&dropped_entries, 1);
 			return 0;
 		}

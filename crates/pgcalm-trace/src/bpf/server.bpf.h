@@ -14,7 +14,8 @@
 #define MAX_SERVER_PROCESSES 16384
 
 /* A process of the traced server. */
-struct server_process {
+struct server_process
+{
 	/* CLOCK_MONOTONIC in ns of its fork; 0 if it was there before the trace */
 	__u64 forked_ns;
 	/* enum Role of pgcalm-host's server_process.rs as a number; 0 until its command line was read */
@@ -22,7 +23,8 @@ struct server_process {
 	__u32 unused;
 };
 
-struct {
+struct
+{
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MAX_SERVER_PROCESSES);
 	__type(key, __u32); /* tgid in the initial pid namespace */
@@ -30,7 +32,8 @@ struct {
 } server_processes SEC(".maps");
 
 /* The current process's entry, or NULL if it is none of the server's. */
-static __always_inline struct server_process *current_server_process(void)
+static __always_inline struct server_process *
+current_server_process(void)
 {
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
 
@@ -41,7 +44,8 @@ static __always_inline struct server_process *current_server_process(void)
 #define HISTOGRAM_BUCKETS 40
 
 /* Distribution of durations in ns. */
-struct histogram {
+struct histogram
+{
 	__u64 count;
 	__u64 sum;
 	/* complement of the smallest value, so that an entry of zeros is an empty histogram */
@@ -50,32 +54,39 @@ struct histogram {
 	__u64 buckets[HISTOGRAM_BUCKETS];
 };
 
-static __always_inline __u32 histogram_bucket(__u64 value)
+static __always_inline __u32
+histogram_bucket(__u64 value)
 {
 	__u32 bucket = 0;
 
 	/* unrolled binary search: clang 14 has no count-leading-zeros for BPF */
-	if (value >> 32) {
+	if (value >> 32)
+	{
 		bucket += 32;
 		value >>= 32;
 	}
-	if (value >> 16) {
+	if (value >> 16)
+	{
 		bucket += 16;
 		value >>= 16;
 	}
-	if (value >> 8) {
+	if (value >> 8)
+	{
 		bucket += 8;
 		value >>= 8;
 	}
-	if (value >> 4) {
+	if (value >> 4)
+	{
 		bucket += 4;
 		value >>= 4;
 	}
-	if (value >> 2) {
+	if (value >> 2)
+	{
 		bucket += 2;
 		value >>= 2;
 	}
-	if (value >> 1) {
+	if (value >> 1)
+	{
 		bucket += 1;
 		value >>= 1;
 	}
@@ -87,7 +98,8 @@ static __always_inline __u32 histogram_bucket(__u64 value)
  * Adds a value. count, sum and buckets are exact with any number of writers; min and max may miss a value when two
  * processes set them at the same moment, so use this on per-CPU maps, or where only one process writes, if they matter.
  */
-static __always_inline void histogram_add(struct histogram *histogram, __u64 value)
+static __always_inline void
+histogram_add(struct histogram *histogram, __u64 value)
 {
 	__u32 bucket = histogram_bucket(value);
 
@@ -102,7 +114,8 @@ static __always_inline void histogram_add(struct histogram *histogram, __u64 val
 }
 
 /* Rare events only; everything frequent is aggregated in maps. */
-struct {
+struct
+{
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 256 * 1024);
 } events SEC(".maps");
@@ -115,7 +128,8 @@ __u64 dropped_entries = 0;
 #define EXPORT_TYPE(type) struct type type##_layout = {}
 
 /* What every event starts with. */
-struct event_header {
+struct event_header
+{
 	/* CLOCK_MONOTONIC in ns */
 	__u64 time_ns;
 	__u32 tgid;
@@ -124,11 +138,13 @@ struct event_header {
 };
 
 /* Room for an event of the given type, its header filled in; NULL, and counted, if there is none. */
-static __always_inline void *reserve_event(__u32 size, __u32 kind)
+static __always_inline void *
+reserve_event(__u32 size, __u32 kind)
 {
 	struct event_header *header = bpf_ringbuf_reserve(&events, size, 0);
 
-	if (!header) {
+	if (!header)
+	{
 		__sync_fetch_and_add(&dropped_events, 1);
 		return NULL;
 	}

@@ -8,7 +8,8 @@
 #include "server.bpf.h"
 
 /* The same numbers as Operation in operations.rs. */
-enum operation {
+enum operation
+{
 	OPERATION_OTHER = 0,
 	OPERATION_READ,
 	OPERATION_WRITE,
@@ -24,10 +25,11 @@ enum operation {
 /* enum operation of each system call's number, filled by operations.rs: the numbers differ between machines. */
 const volatile __u8 operation_of_syscall[MAX_SYSCALLS] = {};
 
-static __always_inline bool has_descriptor(__u32 operation)
+static __always_inline bool
+has_descriptor(__u32 operation)
 {
-	return operation == OPERATION_READ || operation == OPERATION_WRITE || operation == OPERATION_SYNC ||
-	       operation == OPERATION_ALLOCATE;
+	return operation == OPERATION_READ || operation == OPERATION_WRITE ||
+	       operation == OPERATION_SYNC || operation == OPERATION_ALLOCATE;
 }
 
 #endif

@@ -19,7 +19,8 @@
 #define MAX_USDT_ARGUMENT_SETS 64
 #define MAX_USDT_ARGUMENTS 8
 
-enum usdt_argument_kind {
+enum usdt_argument_kind
+{
 	USDT_ARGUMENT_CONSTANT = 0,
 	USDT_ARGUMENT_REGISTER = 1,
 	/* memory at register + offset */
@@ -28,7 +29,8 @@ enum usdt_argument_kind {
 	USDT_ARGUMENT_RELATIVE = 3,
 };
 
-struct usdt_argument {
+struct usdt_argument
+{
 	/* the constant itself, or what is added to the address */
 	__s64 offset;
 	/* of the register within struct pt_regs */
@@ -40,18 +42,21 @@ struct usdt_argument {
 	__u8 unused[3];
 };
 
-struct usdt_argument_set {
+struct usdt_argument_set
+{
 	struct usdt_argument arguments[MAX_USDT_ARGUMENTS];
 };
 
-struct {
+struct
+{
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, MAX_USDT_ARGUMENT_SETS);
 	__type(key, __u32);
 	__type(value, struct usdt_argument_set);
 } usdt_argument_sets SEC(".maps");
 
-static __noinline long own_usdt_argument(struct pt_regs *context, __u32 set_index, __u32 index, __s64 *value)
+static __noinline long
+own_usdt_argument(struct pt_regs *context, __u32 set_index, __u32 index, __s64 *value)
 {
 	struct usdt_argument_set *set = bpf_map_lookup_elem(&usdt_argument_sets, &set_index);
 	struct usdt_argument *argument;
@@ -61,33 +66,38 @@ static __noinline long own_usdt_argument(struct pt_regs *context, __u32 set_inde
 	if (!set || !value || index >= MAX_USDT_ARGUMENTS)
 		return -1;
 	argument = &set->arguments[index];
-	if (argument->kind == USDT_ARGUMENT_CONSTANT) {
+	if (argument->kind == USDT_ARGUMENT_CONSTANT)
+	{
 		*value = argument->offset;
 		return 0;
 	}
 	if (argument->kind == USDT_ARGUMENT_RELATIVE)
 		raw = PT_REGS_IP(context);
-	else if (bpf_probe_read_kernel(&raw, sizeof(raw), (char *)context + argument->register_offset))
+	else if (bpf_probe_read_kernel(&raw, sizeof(raw), (char *) context + argument->register_offset))
 		return -1;
 	if (argument->kind != USDT_ARGUMENT_REGISTER &&
-	    bpf_probe_read_user(&raw, sizeof(raw), (void *)(raw + argument->offset)))
+	    bpf_probe_read_user(&raw, sizeof(raw), (void *) (raw + argument->offset)))
 		return -1;
 	shift = (64 - 8 * argument->size) & 63;
 	raw <<= shift;
-	*value = argument->is_signed ? (__s64)raw >> shift : (__s64)(raw >> shift);
+	*value = argument->is_signed ? (__s64) raw >> shift : (__s64) (raw >> shift);
 	return 0;
 }
 
 /* The index-th argument of the probe that fired, from 0; 0 if it can't be read. */
-static __always_inline __s64 usdt_argument(struct pt_regs *context, __u32 index)
+static __always_inline __s64
+usdt_argument(struct pt_regs *context, __u32 index)
 {
 	__u64 cookie = bpf_get_attach_cookie(context);
 	__s64 value = 0;
 
-	if (cookie & USDT_OWN_ARGUMENTS) {
-		if (own_usdt_argument(context, (__u32)cookie, index, &value))
+	if (cookie & USDT_OWN_ARGUMENTS)
+	{
+		if (own_usdt_argument(context, (__u32) cookie, index, &value))
 			return 0;
-	} else {
+	}
+	else
+	{
 		long from_libbpf = 0;
 
 		if (bpf_usdt_arg(context, index, &from_libbpf))

@@ -22,19 +22,21 @@
 #define STATE_RUNNING 0
 
 /* The same numbers as Activity in waits.rs. */
-enum activity {
+enum activity
+{
 	ACTIVITY_ON_CPU = 1,
-	ACTIVITY_RUN_QUEUE,	   /* could run, waits for a processor */
+	ACTIVITY_RUN_QUEUE,        /* could run, waits for a processor */
 	ACTIVITY_UNINTERRUPTIBLE,  /* detail: stack id, or NO_STACK */
-	ACTIVITY_LWLOCK,	   /* detail: address of the lock's name */
+	ACTIVITY_LWLOCK,           /* detail: address of the lock's name */
 	ACTIVITY_HEAVYWEIGHT_LOCK, /* detail: lock type */
-	ACTIVITY_WAIT_EVENT,	   /* detail: the server's wait event; 0 if it has set none */
+	ACTIVITY_WAIT_EVENT,       /* detail: the server's wait event; 0 if it has set none */
 };
 
 #define NO_STACK (~0ULL)
 #define NO_SYSCALL 0xffff
 
-struct charge_key {
+struct charge_key
+{
 	__u32 tgid;
 	__u32 device; /* of the file; 0 without one */
 	__u64 detail;
@@ -48,13 +50,15 @@ struct charge_key {
 	__u16 unused;
 };
 
-struct charge {
+struct charge
+{
 	__u64 ns;
 	/* times that the state began */
 	__u64 count;
 };
 
-struct wait_state {
+struct wait_state
+{
 	struct charge_key key;
 	__u64 since;
 	/* of the device when the wait began, or was last charged */
@@ -75,14 +79,16 @@ struct wait_state {
 	__u8 unused[3];
 };
 
-struct {
+struct
+{
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MAX_SERVER_PROCESSES);
 	__type(key, __u32); /* tgid */
 	__type(value, struct wait_state);
 } wait_states SEC(".maps");
 
-struct {
+struct
+{
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);
 	__type(key, struct charge_key);
@@ -91,7 +97,8 @@ struct {
 
 #define STACK_DEPTH 40
 
-struct {
+struct
+{
 	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
 	__uint(max_entries, 4096);
 	__uint(key_size, sizeof(__u32));
@@ -100,11 +107,13 @@ struct {
 
 #define LOCK_NAME_LENGTH 64
 
-struct lock_name {
+struct lock_name
+{
 	char name[LOCK_NAME_LENGTH];
 };
 
-struct {
+struct
+{
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1024);
 	__type(key, __u64); /* address, the same in all processes: they are forks of one postmaster */
@@ -114,16 +123,19 @@ struct {
 /* Address in the server's processes of the variable my_wait_event_info (PostgreSQL 14 and later); 0 if not known. */
 const volatile __u64 wait_event_pointer = 0;
 
-static __always_inline void charge_part(struct charge_key *key, __u64 ns, __u64 count)
+static __always_inline void
+charge_part(struct charge_key *key, __u64 ns, __u64 count)
 {
 	struct charge *charge = bpf_map_lookup_elem(&charges, key);
 
-	if (!charge) {
+	if (!charge)
+	{
 		struct charge empty = {};
 
 		bpf_map_update_elem(&charges, key, &empty, BPF_NOEXIST);
 		charge = bpf_map_lookup_elem(&charges, key);
-		if (!charge) {
+		if (!charge)
+		{
 			__sync_fetch_and_add(&dropped_entries, 1);
 			return;
 		}
@@ -133,7 +145,8 @@ static __always_inline void charge_part(struct charge_key *key, __u64 ns, __u64 
 }
 
 /* Charges the state's time up to now; count is 1 where the state ends, else 0. */
-static __noinline int charge_state(struct wait_state *state, __u64 now, __u64 count)
+static __noinline int
+charge_state(struct wait_state *state, __u64 now, __u64 count)
 {
 	struct charge_key key;
 	__u64 since;
@@ -144,18 +157,21 @@ static __noinline int charge_state(struct wait_state *state, __u64 now, __u64 co
 	key = state->key;
 	since = __sync_lock_test_and_set(&state->since, now);
 	/* Another one has been here meanwhile, with a later clock. */
-	if ((__s64)(now - since) < 0)
+	if ((__s64) (now - since) < 0)
 		return 0;
-	if (key.activity == ACTIVITY_UNINTERRUPTIBLE && key.device) {
+	if (key.activity == ACTIVITY_UNINTERRUPTIBLE && key.device)
+	{
 		__u32 device = whole_disk(key.device);
 		struct disk *disk = bpf_map_lookup_elem(&disks, &device);
 
-		if (disk) {
+		if (disk)
+		{
 			__u64 idle_now = disk_idle_ns(disk, now);
 			__u64 bios = disk->throttled_bios;
 
 			idle = idle_now - state->idle_ns;
-			if (bios != state->throttled_bios && (__s64)idle > 0) {
+			if (bios != state->throttled_bios && (__s64) idle > 0)
+			{
 				if (idle > now - since)
 					idle = now - since;
 				key.throttled = 1;
@@ -171,7 +187,8 @@ static __noinline int charge_state(struct wait_state *state, __u64 now, __u64 co
 	return 0;
 }
 
-static __always_inline void enter_state(struct wait_state *state, __u8 activity)
+static __always_inline void
+enter_state(struct wait_state *state, __u8 activity)
 {
 	state->key.activity = activity;
 	state->key.detail = 0;
@@ -182,15 +199,17 @@ static __always_inline void enter_state(struct wait_state *state, __u8 activity)
 }
 
 /* Kind and device of the file that the system call under way works on. */
-static __always_inline void set_file(struct wait_state *state)
+static __always_inline void
+set_file(struct wait_state *state)
 {
 	__u32 number = state->syscall;
 	__u32 device = 0;
 
 	state->key.syscall = state->syscall;
-	if (number >= MAX_SYSCALLS || !has_descriptor(operation_of_syscall[number & (MAX_SYSCALLS - 1)]))
+	if (number >= MAX_SYSCALLS ||
+	    !has_descriptor(operation_of_syscall[number & (MAX_SYSCALLS - 1)]))
 		return;
-	state->key.file_kind = kind_of_descriptor((unsigned int)state->syscall_argument, &device);
+	state->key.file_kind = kind_of_descriptor((unsigned int) state->syscall_argument, &device);
 	state->key.device = device;
 }
 
@@ -200,39 +219,50 @@ static __always_inline void set_file(struct wait_state *state)
 #define WAIT_EVENT_CLIENT 0x06000000U
 
 /* The current process goes to sleep. context is that of sched_switch. */
-static __always_inline void begin_wait(void *context, struct wait_state *state, unsigned int task_state)
+static __always_inline void
+begin_wait(void *context, struct wait_state *state, unsigned int task_state)
 {
-	if (task_state & STATE_UNINTERRUPTIBLE) {
+	if (task_state & STATE_UNINTERRUPTIBLE)
+	{
 		long stack = bpf_get_stackid(context, &stacks, 0);
 
 		enter_state(state, ACTIVITY_UNINTERRUPTIBLE);
-		state->key.detail = stack < 0 ? NO_STACK : (__u64)stack;
+		state->key.detail = stack < 0 ? NO_STACK : (__u64) stack;
 		set_file(state);
-		if (state->key.device) {
+		if (state->key.device)
+		{
 			__u32 device = whole_disk(state->key.device);
 			struct disk *disk = bpf_map_lookup_elem(&disks, &device);
 
 			state->idle_ns = disk ? disk_idle_ns(disk, bpf_ktime_get_ns()) : 0;
 			state->throttled_bios = disk ? disk->throttled_bios : 0;
 		}
-	} else if (state->lwlock) {
+	}
+	else if (state->lwlock)
+	{
 		enter_state(state, ACTIVITY_LWLOCK);
 		state->key.detail = state->lwlock;
-	} else if (state->lock) {
+	}
+	else if (state->lock)
+	{
 		enter_state(state, ACTIVITY_HEAVYWEIGHT_LOCK);
 		state->key.detail = state->lock;
-	} else {
+	}
+	else
+	{
 		__u64 pointer = 0;
 		__u32 event = 0;
 
-		if (wait_event_pointer) {
-			bpf_probe_read_user(&pointer, sizeof(pointer), (void *)wait_event_pointer);
-			bpf_probe_read_user(&event, sizeof(event), (void *)pointer);
+		if (wait_event_pointer)
+		{
+			bpf_probe_read_user(&pointer, sizeof(pointer), (void *) wait_event_pointer);
+			bpf_probe_read_user(&event, sizeof(event), (void *) pointer);
 		}
 		enter_state(state, ACTIVITY_WAIT_EVENT);
 		state->key.detail = event;
 		state->key.syscall = state->syscall;
-		if ((event & WAIT_EVENT_CLASS) == WAIT_EVENT_CLIENT || (event & WAIT_EVENT_CLASS) == WAIT_EVENT_ACTIVITY)
+		if ((event & WAIT_EVENT_CLASS) == WAIT_EVENT_CLIENT ||
+		    (event & WAIT_EVENT_CLASS) == WAIT_EVENT_ACTIVITY)
 			state->idle_syscall = 1;
 	}
 }
@@ -241,7 +271,8 @@ static __always_inline void begin_wait(void *context, struct wait_state *state, 
 const volatile __u8 only_new_processes = 0;
 
 /* The state of a server process; made at its first event. NULL if it is none of the server's. */
-static __noinline struct wait_state *state_of(__u32 tgid)
+static __noinline struct wait_state *
+state_of(__u32 tgid)
 {
 	struct wait_state *state = bpf_map_lookup_elem(&wait_states, &tgid);
 	struct server_process *process;
@@ -255,11 +286,14 @@ static __noinline struct wait_state *state_of(__u32 tgid)
 	fresh.key.tgid = tgid;
 	fresh.key.syscall = NO_SYSCALL;
 	fresh.syscall = NO_SYSCALL;
-	if (process->forked_ns) {
+	if (process->forked_ns)
+	{
 		/* New, and this is where it runs for the first time. */
 		fresh.key.activity = ACTIVITY_RUN_QUEUE;
 		fresh.since = process->forked_ns;
-	} else {
+	}
+	else
+	{
 		fresh.key.activity = ACTIVITY_ON_CPU;
 		fresh.since = bpf_ktime_get_ns();
 	}
@@ -269,16 +303,19 @@ static __noinline struct wait_state *state_of(__u32 tgid)
 }
 
 SEC("tp_btf/sched_switch")
-int BPF_PROG(task_switched, bool preempted, struct task_struct *previous, struct task_struct *next,
-	     unsigned int previous_state)
+int
+BPF_PROG(task_switched, bool preempted, struct task_struct *previous, struct task_struct *next,
+         unsigned int previous_state)
 {
 	__u32 leaving = previous->tgid;
 	__u32 coming = next->tgid;
 	struct wait_state *state;
 
-	if (leaving && previous->pid == previous->tgid) {
+	if (leaving && previous->pid == previous->tgid)
+	{
 		state = state_of(leaving);
-		if (state) {
+		if (state)
+		{
 			charge_state(state, bpf_ktime_get_ns(), 1);
 			if (previous_state == STATE_RUNNING || preempted)
 				enter_state(state, ACTIVITY_RUN_QUEUE);
@@ -286,9 +323,11 @@ int BPF_PROG(task_switched, bool preempted, struct task_struct *previous, struct
 				begin_wait(ctx, state, previous_state);
 		}
 	}
-	if (coming && next->pid == next->tgid) {
+	if (coming && next->pid == next->tgid)
+	{
 		state = state_of(coming);
-		if (state) {
+		if (state)
+		{
 			charge_state(state, bpf_ktime_get_ns(), 1);
 			enter_state(state, ACTIVITY_ON_CPU);
 		}
@@ -297,7 +336,8 @@ int BPF_PROG(task_switched, bool preempted, struct task_struct *previous, struct
 }
 
 SEC("tp_btf/sched_wakeup")
-int BPF_PROG(task_woken, struct task_struct *task)
+int
+BPF_PROG(task_woken, struct task_struct *task)
 {
 	__u32 tgid = task->tgid;
 	struct wait_state *state;
@@ -314,7 +354,8 @@ int BPF_PROG(task_woken, struct task_struct *task)
 }
 
 SEC("tp_btf/sched_process_exit")
-int BPF_PROG(waiter_exited, struct task_struct *task)
+int
+BPF_PROG(waiter_exited, struct task_struct *task)
 {
 	__u32 tgid = task->tgid;
 	struct wait_state *state;
@@ -330,28 +371,31 @@ int BPF_PROG(waiter_exited, struct task_struct *task)
 }
 
 /* To be called from sys_enter and sys_exit. */
-static __always_inline void begin_syscall(struct wait_state *state, struct pt_regs *registers, long number)
+static __always_inline void
+begin_syscall(struct wait_state *state, struct pt_regs *registers, long number)
 {
-	state->syscall = (__u16)number;
+	state->syscall = (__u16) number;
 	state->syscall_argument = PT_REGS_PARM1_SYSCALL(registers);
 	state->idle_syscall = 0;
 	state->syscall_since = bpf_ktime_get_ns();
 }
 
-static long charge_open_state(void *map, const void *key, void *value, void *context)
+static long
+charge_open_state(void *map, const void *key, void *value, void *context)
 {
-	(void)map;
-	(void)key;
-	(void)context;
+	(void) map;
+	(void) key;
+	(void) context;
 	charge_state(value, bpf_ktime_get_ns(), 0);
 	return 0;
 }
 
 /* Run by waits.rs before it reads the charges, so that they reach up to that moment. */
 SEC("syscall")
-int charge_open_states(void *context)
+int
+charge_open_states(void *context)
 {
-	(void)context;
+	(void) context;
 	bpf_for_each_map_elem(&wait_states, charge_open_state, NULL, 0);
 	return 0;
 }

@@ -9,26 +9,13 @@ use pgcalm_report::trace::checkpoint::Syncs;
 use pgcalm_report::trace::checkpoint::Transactions;
 use pgcalm_report::trace::checkpoint::WalSegments;
 
+use crate::checkpoint_flags;
 use crate::clock;
 use crate::clock::NS_PER_S;
 use crate::histogram::KernelHistogram;
 use crate::probes::checkpoint::Event;
 use crate::probes::checkpoint::Kind;
 use crate::probes::checkpoint::SecondCount;
-
-/// CHECKPOINT_ flags of src/include/access/xlog.h, the same in PostgreSQL 13 to 18; 18 calls two of them FAST and
-/// FLUSH_UNLOGGED.
-const FLAGS: [(i64, &str); 9] = [
-    (0x0001, "shutdown"),
-    (0x0002, "end_of_recovery"),
-    (0x0004, "immediate"),
-    (0x0008, "force"),
-    (0x0010, "flush_all"),
-    (0x0020, "wait"),
-    (0x0040, "requested"),
-    (0x0080, "wal"),
-    (0x0100, "time"),
-];
 
 /// How many of the slowest files are kept.
 const SLOWEST: usize = 10;
@@ -57,26 +44,30 @@ struct SyncsBuilder {
 impl Building {
     fn new(number: u64, event: &Event) -> Self {
         let flags = event.arguments[0];
-        let names: Vec<String> = FLAGS
-            .iter()
-            .filter(|(bit, _)| flags & bit != 0)
-            .map(|(_, name)| (*name).to_string())
-            .collect();
-        let reason = ["shutdown", "end_of_recovery", "wal", "time"]
-            .into_iter()
-            .find(|reason| names.iter().any(|name| name == reason))
-            .unwrap_or("requested");
         Self {
             checkpoint: Checkpoint {
                 number,
                 restartpoint: event.kind == Kind::BufferCheckpointStart,
                 time: clock::unix_seconds(event.time_ns),
-                reason: reason.replace('_', " "),
-                flags: names,
+                reason: checkpoint_flags::reason(flags).to_string(),
+                flags: checkpoint_flags::names(flags),
                 ..Checkpoint::default()
             },
             start_ns: event.time_ns,
             end_ns: None,
+            last: Vec::new(),
+            in_sync: false,
+            sync: SyncsBuilder::default(),
+            other: SyncsBuilder::default(),
+        }
+    }
+
+    /// A checkpoint that is known by other means, from start to end.
+    pub fn known(checkpoint: Checkpoint, start_ns: u64, end_ns: u64) -> Self {
+        Self {
+            checkpoint,
+            start_ns,
+            end_ns: Some(end_ns),
             last: Vec::new(),
             in_sync: false,
             sync: SyncsBuilder::default(),
@@ -123,7 +114,7 @@ impl Building {
             }
             Kind::TwophaseDone => phases.twophase_s = since(Kind::TwophaseStart),
             Kind::CheckpointDone => {
-                phases.finish_s = since(Kind::TwophaseDone);
+                phases.finish_s = since(Kind::TwophaseDone).or_else(|| since(Kind::SyncDone));
                 buffers.logged = number(0);
                 buffers.total = buffers.total.or(number(1));
                 self.checkpoint.wal_segments =
@@ -230,7 +221,10 @@ impl Assembler {
     pub fn take(&mut self, event: &Event) -> Option<Building> {
         let starts = match event.kind {
             Kind::CheckpointStart => true,
-            Kind::BufferCheckpointStart => self.open.is_none(),
+            Kind::BufferCheckpointStart => self
+                .open
+                .as_ref()
+                .is_none_or(|open| open.checkpoint.restartpoint),
             _ => false,
         };
         if starts {
@@ -242,7 +236,7 @@ impl Assembler {
         open.take(event);
         let ends = match event.kind {
             Kind::CheckpointDone => true,
-            Kind::TwophaseDone => open.checkpoint.restartpoint,
+            Kind::SyncDone => open.checkpoint.restartpoint,
             _ => false,
         };
         if !ends {

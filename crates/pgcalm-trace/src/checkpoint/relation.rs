@@ -1,16 +1,14 @@
 //! Names of relations, from their files.
 
 use std::collections::HashMap;
-use std::path::Path;
 
 use anyhow::Context;
 use pgcalm_report::trace::checkpoint::Checkpoint;
 use postgres::Client;
 use postgres::Config;
 use postgres::NoTls;
-use postgres::config::Host;
 
-use crate::TraceError;
+use crate::connection;
 use crate::target::Target;
 
 /// Asks the databases for names. A session of its own per database is opened when one is asked for the first time.
@@ -31,46 +29,17 @@ struct RelationFile {
 }
 
 impl Names {
-    /// Connects; `connect` is a connection string of libpq's, in which the traced server stands for host and port unless
-    /// it names others.
+    /// Connects; see [`connection::config`].
     pub fn connect(target: &Target, connect: &str) -> anyhow::Result<Self> {
-        let mut config: Config = connect.parse().map_err(|error| {
-            TraceError::Usage(format!(
-                "--connect {connect:?}: {error}; give e.g. \"user=postgres dbname=postgres\""
-            ))
-        })?;
-        if config.get_hosts().is_empty() {
-            match &target.postmaster.socket_directory {
-                // An abstract socket is in the network namespace, not in a folder.
-                Some(directory) if !directory.starts_with("@") => {
-                    config.host_path(target.server_path(directory));
-                }
-                _ => {
-                    config.host("localhost");
-                }
-            }
-            if let (true, Some(port)) = (config.get_ports().is_empty(), target.postmaster.port) {
-                config.port(port);
-            }
-        }
-        if config.get_user().is_none() {
-            config.user("postgres");
-        }
-        if config.get_dbname().is_none() {
-            config.dbname("postgres");
-        }
-        config.application_name("pgcalm trace");
+        let config = connection::config(target, connect)?;
         let mut names = Self {
             config,
             databases: HashMap::new(),
             clients: HashMap::new(),
         };
-        names.read_databases().map_err(|error| {
-            TraceError::Usage(format!(
-                "--connect {connect:?}: {} refuses: {error:#}",
-                names.place()
-            ))
-        })?;
+        names
+            .read_databases()
+            .map_err(|error| connection::refused(&names.config, &error))?;
         Ok(names)
     }
 
@@ -92,7 +61,7 @@ impl Names {
     }
 
     fn name(&mut self, file: &RelationFile) -> anyhow::Result<Option<String>> {
-        if !self.databases.contains_key(&file.database) {
+        if file.database != 0 && !self.databases.contains_key(&file.database) {
             self.read_databases()?;
         }
         // OID 0 is no database: shared relations are seen from any.
@@ -149,14 +118,6 @@ impl Names {
             .map(|row| (row.get(0), row.get(1)))
             .collect();
         Ok(())
-    }
-
-    fn place(&self) -> String {
-        match self.config.get_hosts().first() {
-            Some(Host::Tcp(host)) => host.clone(),
-            Some(Host::Unix(path)) => Path::display(path).to_string(),
-            None => "the server".to_string(),
-        }
     }
 }
 

@@ -180,10 +180,7 @@ fn classify(what: &What) -> (Cause, FileKind, Option<String>) {
             let number = event & !EVENT_CLASS;
             let (cause, object) = match event & EVENT_CLASS {
                 EVENT_LWLOCK => (Cause::Lwlock, Some(format!("tranche {number}"))),
-                EVENT_LOCK => (
-                    Cause::Lock,
-                    Some(lock_names::lock_type(number).to_string()),
-                ),
+                EVENT_LOCK => (Cause::Lock, Some(lock_names::lock_type(number).to_string())),
                 EVENT_BUFFER_PIN => (Cause::Lock, Some("buffer pin".to_string())),
                 EVENT_IPC => (Cause::Ipc, Some(format!("IPC event {number}"))),
                 EVENT_TIMEOUT => (Cause::Sleep, None),
@@ -264,7 +261,13 @@ impl Parts {
         if holders.is_empty() && lock == INODE_LOCK {
             self.add(Cause::KernelLock, file, Some(lock.to_string()), None, ns);
         } else if holders.is_empty() {
-            self.add(Cause::Lwlock, FileKind::None, Some(lock.to_string()), None, ns);
+            self.add(
+                Cause::Lwlock,
+                FileKind::None,
+                Some(lock.to_string()),
+                None,
+                ns,
+            );
         }
         for (cause, part) in holders {
             self.add(*cause, file, None, Some(lock.to_string()), ns * part);
@@ -293,7 +296,9 @@ impl Parts {
             return;
         }
         let usual = wal.usual_wait_per_commit_ns.unwrap_or(0.0) * wal.commits as f64;
-        let part = ((all - usual) / all).min(wal.page_image_share).clamp(0.0, 1.0);
+        let part = ((all - usual) / all)
+            .min(wal.page_image_share)
+            .clamp(0.0, 1.0);
         let charged: Vec<Share> = self
             .shares
             .iter_mut()
@@ -400,7 +405,11 @@ mod tests {
         assert_eq!(result.lost_ns, 113);
         assert!((sum(&result) * 1e9 - 113.0).abs() < 1e-6);
         assert!((seconds(&result, Cause::Unknown) * 1e9 - 5.0).abs() < 1e-6);
-        let lock = result.shares.iter().find(|s| s.cause == Cause::Lock).unwrap();
+        let lock = result
+            .shares
+            .iter()
+            .find(|s| s.cause == Cause::Lock)
+            .unwrap();
         assert_eq!(lock.object.as_deref(), Some("transactionid"));
         let parts: f64 = result.shares.iter().map(|share| share.share).sum();
         assert!((parts - 1.0).abs() < 1e-9);

@@ -253,9 +253,7 @@ impl Seconds {
                 why.lock_name(key.detail)
                     .unwrap_or_else(|| "unnamed".to_string()),
             ),
-            Activity::HeavyweightLock => {
-                What::HeavyweightLock(key.detail.saturating_sub(1) as u32)
-            }
+            Activity::HeavyweightLock => What::HeavyweightLock(key.detail.saturating_sub(1) as u32),
             Activity::WaitEvent => What::WaitEvent {
                 event: why.knows_wait_events.then_some(key.detail as u32),
                 operation: syscalls::operation(key.syscall),

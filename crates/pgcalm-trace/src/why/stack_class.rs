@@ -68,7 +68,11 @@ pub fn cause(frames: &[String], operation: Operation, file: FileKind, throttled:
         (FileKind::Data, Operation::Read) => Cause::DataRead,
         (FileKind::Data, Operation::Sync) => Cause::DataFsync,
         (FileKind::Data, Operation::Write | Operation::Allocate) => Cause::BufferWrite,
-        (FileKind::None, _) if frames.iter().any(|frame| PAGE_FAULTS.contains(&frame.as_str())) => {
+        (FileKind::None, _)
+            if frames
+                .iter()
+                .any(|frame| PAGE_FAULTS.contains(&frame.as_str())) =>
+        {
             Cause::Memory
         }
         (FileKind::None | FileKind::Data | FileKind::Socket | FileKind::Pipe, _) => Cause::Unknown,
@@ -93,7 +97,11 @@ mod tests {
             of(&frames, Operation::Sync, FileKind::Data, false),
             Cause::Journal
         );
-        let frames = ["balance_dirty_pages", "start_this_handle", "ext4_buffered_write_iter"];
+        let frames = [
+            "balance_dirty_pages",
+            "start_this_handle",
+            "ext4_buffered_write_iter",
+        ];
         assert_eq!(
             of(&frames, Operation::Write, FileKind::Data, true),
             Cause::DirtyThrottling
@@ -102,7 +110,11 @@ mod tests {
 
     #[test]
     fn a_lock_of_the_kernel_is_no_wait_for_the_device() {
-        let frames = ["schedule_preempt_disabled", "rwsem_down_write_slowpath", "down_write"];
+        let frames = [
+            "schedule_preempt_disabled",
+            "rwsem_down_write_slowpath",
+            "down_write",
+        ];
         assert_eq!(
             of(&frames, Operation::Write, FileKind::Data, true),
             Cause::KernelLock
@@ -111,20 +123,50 @@ mod tests {
 
     #[test]
     fn without_a_waiter_the_file_decides_and_a_throttle_before_it() {
-        let frames = ["io_schedule", "folio_wait_bit_common", "folio_wait_writeback"];
-        assert_eq!(of(&frames, Operation::Sync, FileKind::Wal, false), Cause::WalWrite);
-        assert_eq!(of(&frames, Operation::Sync, FileKind::Data, false), Cause::DataFsync);
-        assert_eq!(of(&frames, Operation::Write, FileKind::Data, false), Cause::BufferWrite);
-        assert_eq!(of(&frames, Operation::Read, FileKind::Data, false), Cause::DataRead);
-        assert_eq!(of(&frames, Operation::Read, FileKind::Data, true), Cause::BlockThrottling);
-        assert_eq!(of(&frames, Operation::Write, FileKind::Slru, false), Cause::OtherFile);
+        let frames = [
+            "io_schedule",
+            "folio_wait_bit_common",
+            "folio_wait_writeback",
+        ];
+        assert_eq!(
+            of(&frames, Operation::Sync, FileKind::Wal, false),
+            Cause::WalWrite
+        );
+        assert_eq!(
+            of(&frames, Operation::Sync, FileKind::Data, false),
+            Cause::DataFsync
+        );
+        assert_eq!(
+            of(&frames, Operation::Write, FileKind::Data, false),
+            Cause::BufferWrite
+        );
+        assert_eq!(
+            of(&frames, Operation::Read, FileKind::Data, false),
+            Cause::DataRead
+        );
+        assert_eq!(
+            of(&frames, Operation::Read, FileKind::Data, true),
+            Cause::BlockThrottling
+        );
+        assert_eq!(
+            of(&frames, Operation::Write, FileKind::Slru, false),
+            Cause::OtherFile
+        );
     }
 
     #[test]
     fn what_nothing_explains_is_unknown() {
-        assert_eq!(of(&["rwsem_down"], Operation::Other, FileKind::None, false), Cause::Unknown);
         assert_eq!(
-            of(&["io_schedule", "exc_page_fault"], Operation::Other, FileKind::None, false),
+            of(&["rwsem_down"], Operation::Other, FileKind::None, false),
+            Cause::Unknown
+        );
+        assert_eq!(
+            of(
+                &["io_schedule", "exc_page_fault"],
+                Operation::Other,
+                FileKind::None,
+                false
+            ),
             Cause::Memory
         );
     }

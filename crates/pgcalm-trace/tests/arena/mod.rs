@@ -162,8 +162,7 @@ impl Arena {
             log: socket.join("server.log"),
             socket,
         };
-        let server =
-            Server::start(&journal, &installation, places, &settings, &interrupt).unwrap();
+        let server = Server::start(&journal, &installation, places, &settings, &interrupt).unwrap();
         let arena = Self {
             server,
             capper: Capper::of_root_group(&journal).unwrap().unwrap(),

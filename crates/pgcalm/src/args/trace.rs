@@ -13,6 +13,9 @@ pub enum TraceVerb {
     /// Each checkpoint, phase by phase and file by file, with the transactions around it.
     #[command(after_help = EXIT_CODES)]
     Checkpoint(TraceCheckpointArgs),
+    /// Waits for locks, before, during and after each checkpoint, and in all.
+    #[command(after_help = EXIT_CODES)]
+    Locks(TraceLocksArgs),
     /// Why transactions stall: for each such second what the backends' time was lost to, with kernel stacks.
     #[command(after_help = EXIT_CODES)]
     Why(TraceWhyArgs),
@@ -70,6 +73,25 @@ pub struct TraceCheckpointArgs {
     pub around: u64,
     /// Connect to the server for the names of relations; host and port are the traced server's unless given. A password
     /// given here can be seen in the process list.
+    #[arg(long, value_name = "CONNINFO")]
+    pub connect: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct TraceLocksArgs {
+    #[command(flatten)]
+    pub run: RunArgs,
+    /// Stop after this many checkpoints [default: no limit].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// Count acquisitions of lightweight locks, too; costs much more: a busy server makes hundreds of thousands per second.
+    #[arg(long)]
+    pub acquisitions: bool,
+    /// Seconds before and after each checkpoint whose waits are shown apart.
+    #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=300))]
+    pub around: u64,
+    /// Where eBPF can't be used, connect to the server for samples of pg_stat_activity; host and port are the traced
+    /// server's unless given. A password given here can be seen in the process list.
     #[arg(long, value_name = "CONNINFO")]
     pub connect: Option<String>,
 }

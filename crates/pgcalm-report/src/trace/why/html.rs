@@ -104,7 +104,9 @@ fn colour(causes: &[Cause], cause: Cause) -> usize {
 }
 
 fn verdict_section(verdict: &Verdict, seconds: &[&Second]) -> Markup {
-    let second = seconds.iter().find(|second| second.number == verdict.second);
+    let second = seconds
+        .iter()
+        .find(|second| second.number == verdict.second);
     html! {
         section {
             h3 { (text::sentence(verdict)) }

@@ -35,9 +35,7 @@ fn second_line(second: &Second) -> String {
         .into_iter()
         .filter(|(_, seconds)| *seconds >= SMALLEST * second.lost_s.max(0.001))
         .take(3)
-        .map(|(cause, seconds)| {
-            format!("{} {}", cause.label(), percent(seconds / second.lost_s))
-        })
+        .map(|(cause, seconds)| format!("{} {}", cause.label(), percent(seconds / second.lost_s)))
         .collect();
     if causes.is_empty() {
         causes.push("nothing lost".to_string());

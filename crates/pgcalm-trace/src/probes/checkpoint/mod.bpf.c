@@ -9,7 +9,8 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-enum checkpoint_event_kind {
+enum checkpoint_event_kind
+{
 	CHECKPOINT_START = 1,
 	CHECKPOINT_DONE = 2,
 	/* CheckPointGuts: SLRUs and buffers are written from here on */
@@ -31,7 +32,8 @@ enum checkpoint_event_kind {
 	FILE_SYNCED = 16,
 };
 
-struct checkpoint_event {
+struct checkpoint_event
+{
 	struct event_header header;
 	/* of the probe; of a file: duration in ns, result of the system call */
 	__s64 arguments[5];
@@ -45,7 +47,8 @@ __u32 checkpointing = 0;
 /* whether that is a restartpoint, which has no probes of its own at its start and end (CreateRestartPoint) */
 __u32 restartpoint = 0;
 
-static __always_inline int report(struct pt_regs *context, __u32 kind, __u32 arguments)
+static __always_inline int
+report(struct pt_regs *context, __u32 kind, __u32 arguments)
 {
 	struct checkpoint_event *event;
 
@@ -56,7 +59,8 @@ static __always_inline int report(struct pt_regs *context, __u32 kind, __u32 arg
 		return 0;
 	__builtin_memset(event->arguments, 0, sizeof(event->arguments));
 	__builtin_memset(&event->file, 0, sizeof(event->file));
-	for (__u32 index = 0; index < 5; index++) {
+	for (__u32 index = 0; index < 5; index++)
+	{
 		if (index < arguments)
 			event->arguments[index] = usdt_argument(context, index);
 	}
@@ -64,15 +68,16 @@ static __always_inline int report(struct pt_regs *context, __u32 kind, __u32 arg
 	return 0;
 }
 
-#define PHASE(probe, kind, arguments)        \
-	SEC("usdt")                              \
-	int probe(struct pt_regs *context)       \
-	{                                        \
-		return report(context, kind, arguments); \
+#define PHASE(probe, kind, arguments)                                                              \
+	SEC("usdt")                                                                                    \
+	int probe(struct pt_regs *context)                                                             \
+	{                                                                                              \
+		return report(context, kind, arguments);                                                   \
 	}
 
 SEC("usdt")
-int checkpoint__start(struct pt_regs *context)
+int
+checkpoint__start(struct pt_regs *context)
 {
 	if (!current_server_process())
 		return 0;
@@ -82,7 +87,8 @@ int checkpoint__start(struct pt_regs *context)
 }
 
 SEC("usdt")
-int checkpoint__done(struct pt_regs *context)
+int
+checkpoint__done(struct pt_regs *context)
 {
 	if (!current_server_process())
 		return 0;
@@ -91,11 +97,14 @@ int checkpoint__done(struct pt_regs *context)
 }
 
 SEC("usdt")
-int buffer__checkpoint__start(struct pt_regs *context)
+int
+buffer__checkpoint__start(struct pt_regs *context)
 {
 	if (!current_server_process())
 		return 0;
-	if (!checkpointing) {
+	/* A checkpoint's own start was seen just before. What else is there was given up by an error or a crash. */
+	if (restartpoint || checkpointing != (__u32) (bpf_get_current_pid_tgid() >> 32))
+	{
 		checkpointing = bpf_get_current_pid_tgid() >> 32;
 		restartpoint = 1;
 	}
@@ -103,15 +112,18 @@ int buffer__checkpoint__start(struct pt_regs *context)
 }
 
 SEC("usdt")
-int twophase__checkpoint__done(struct pt_regs *context)
+int
+buffer__checkpoint__done(struct pt_regs *context)
 {
 	if (!current_server_process())
 		return 0;
-	if (restartpoint) {
+	/* CheckPointTwoPhase is all that comes after it in a restartpoint, and has no probes unless it has something to do. */
+	if (restartpoint)
+	{
 		checkpointing = 0;
 		restartpoint = 0;
 	}
-	return report(context, TWOPHASE_DONE, 0);
+	return report(context, SYNC_DONE, 0);
 }
 
 PHASE(clog__checkpoint__start, CLOG_START, 0)
@@ -122,19 +134,21 @@ PHASE(multixact__checkpoint__start, MULTIXACT_START, 0)
 PHASE(multixact__checkpoint__done, MULTIXACT_DONE, 0)
 PHASE(buffer__sync__done, BUFFER_SYNC_DONE, 3)
 PHASE(buffer__checkpoint__sync__start, SYNC_START, 0)
-PHASE(buffer__checkpoint__done, SYNC_DONE, 0)
 PHASE(twophase__checkpoint__start, TWOPHASE_START, 0)
+PHASE(twophase__checkpoint__done, TWOPHASE_DONE, 0)
 
 /* The fsync under way of the process that makes the checkpoint; there is one such process, with one thread. */
 __u64 fsync_started_ns = 0;
 __u32 fsync_descriptor = 0;
 
-static __always_inline bool is_checkpointing(void)
+static __always_inline bool
+is_checkpointing(void)
 {
-	return checkpointing && checkpointing == (__u32)(bpf_get_current_pid_tgid() >> 32);
+	return checkpointing && checkpointing == (__u32) (bpf_get_current_pid_tgid() >> 32);
 }
 
-static __always_inline int enter_fsync(struct syscall_enter_context *context)
+static __always_inline int
+enter_fsync(struct syscall_enter_context *context)
 {
 	if (!is_checkpointing())
 		return 0;
@@ -143,7 +157,8 @@ static __always_inline int enter_fsync(struct syscall_enter_context *context)
 	return 0;
 }
 
-static __always_inline int exit_fsync(struct syscall_exit_context *context)
+static __always_inline int
+exit_fsync(struct syscall_exit_context *context)
 {
 	struct checkpoint_event *event;
 	__u64 started = fsync_started_ns;
@@ -164,25 +179,29 @@ static __always_inline int exit_fsync(struct syscall_exit_context *context)
 }
 
 SEC("tp/syscalls/sys_enter_fsync")
-int fsync_entered(struct syscall_enter_context *context)
+int
+fsync_entered(struct syscall_enter_context *context)
 {
 	return enter_fsync(context);
 }
 
 SEC("tp/syscalls/sys_exit_fsync")
-int fsync_left(struct syscall_exit_context *context)
+int
+fsync_left(struct syscall_exit_context *context)
 {
 	return exit_fsync(context);
 }
 
 SEC("tp/syscalls/sys_enter_fdatasync")
-int fdatasync_entered(struct syscall_enter_context *context)
+int
+fdatasync_entered(struct syscall_enter_context *context)
 {
 	return enter_fsync(context);
 }
 
 SEC("tp/syscalls/sys_exit_fdatasync")
-int fdatasync_left(struct syscall_exit_context *context)
+int
+fdatasync_left(struct syscall_exit_context *context)
 {
 	return exit_fsync(context);
 }
@@ -191,7 +210,8 @@ int fdatasync_left(struct syscall_exit_context *context)
  * Single buffers of the checkpoint under way. Only one process writes them, so that min and max are exact, too. mod.rs
  * reads and clears them between checkpoints.
  */
-enum buffer_time {
+enum buffer_time
+{
 	/* FlushBuffer: WAL flush if needed, checksum, write */
 	BUFFER_FLUSH = 0,
 	/* mdwrite: the system call and what is around it */
@@ -201,21 +221,24 @@ enum buffer_time {
 	BUFFER_TIMES = 3,
 };
 
-struct buffer_times {
+struct buffer_times
+{
 	struct histogram histograms[BUFFER_TIMES];
 };
 
 struct buffer_times buffer_times = {};
 __u64 buffer_started_ns[BUFFER_TIMES] = {};
 
-static __always_inline int start_buffer(__u32 time)
+static __always_inline int
+start_buffer(__u32 time)
 {
 	if (is_checkpointing())
 		buffer_started_ns[time] = bpf_ktime_get_ns();
 	return 0;
 }
 
-static __always_inline int end_buffer(__u32 time)
+static __always_inline int
+end_buffer(__u32 time)
 {
 	__u64 started = buffer_started_ns[time];
 
@@ -227,46 +250,53 @@ static __always_inline int end_buffer(__u32 time)
 }
 
 SEC("usdt")
-int buffer__flush__start(struct pt_regs *context)
+int
+buffer__flush__start(struct pt_regs *context)
 {
 	return start_buffer(BUFFER_FLUSH);
 }
 
 SEC("usdt")
-int buffer__flush__done(struct pt_regs *context)
+int
+buffer__flush__done(struct pt_regs *context)
 {
 	return end_buffer(BUFFER_FLUSH);
 }
 
 SEC("usdt")
-int smgr__md__write__start(struct pt_regs *context)
+int
+smgr__md__write__start(struct pt_regs *context)
 {
 	return start_buffer(BUFFER_WRITE);
 }
 
 SEC("usdt")
-int smgr__md__write__done(struct pt_regs *context)
+int
+smgr__md__write__done(struct pt_regs *context)
 {
 	return end_buffer(BUFFER_WRITE);
 }
 
 /* The first buffer's time starts here. */
 SEC("usdt")
-int buffer__sync__start(struct pt_regs *context)
+int
+buffer__sync__start(struct pt_regs *context)
 {
 	start_buffer(BUFFER_SYNC_WRITTEN);
 	return report(context, BUFFER_SYNC_START, 2);
 }
 
 SEC("usdt")
-int buffer__sync__written(struct pt_regs *context)
+int
+buffer__sync__written(struct pt_regs *context)
 {
 	end_buffer(BUFFER_SYNC_WRITTEN);
 	return start_buffer(BUFFER_SYNC_WRITTEN);
 }
 
 /* Transactions that ended in a second of CLOCK_MONOTONIC. */
-struct second {
+struct second
+{
 	__u64 commits;
 	__u64 aborts;
 };
@@ -274,14 +304,16 @@ struct second {
 /* mod.rs reads and clears each second once it is over, long before its place is used again. */
 #define MAX_SECONDS 1024
 
-struct {
+struct
+{
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, MAX_SECONDS);
 	__type(key, __u32);
 	__type(value, struct second);
 } seconds SEC(".maps");
 
-static __always_inline struct second *this_second(void)
+static __always_inline struct second *
+this_second(void)
 {
 	__u32 place = bpf_ktime_get_ns() / 1000000000 % MAX_SECONDS;
 
@@ -289,7 +321,8 @@ static __always_inline struct second *this_second(void)
 }
 
 SEC("usdt")
-int transaction__commit(struct pt_regs *context)
+int
+transaction__commit(struct pt_regs *context)
 {
 	struct second *second = this_second();
 
@@ -299,7 +332,8 @@ int transaction__commit(struct pt_regs *context)
 }
 
 SEC("usdt")
-int transaction__abort(struct pt_regs *context)
+int
+transaction__abort(struct pt_regs *context)
 {
 	struct second *second = this_second();
 

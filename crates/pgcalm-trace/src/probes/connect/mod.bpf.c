@@ -10,40 +10,46 @@
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 /* The same numbers as Phase in mod.rs. */
-enum connect_phase {
+enum connect_phase
+{
 	PHASE_START = 0,      /* fork, startup packet, TLS, shared memory */
 	PHASE_AUTHENTICATION, /* ClientAuthentication, src/backend/libpq/auth.c */
-	PHASE_DATABASE,	      /* the rest of InitPostgres, src/backend/utils/init/postinit.c: catalogs, relation cache */
-	PHASE_SESSION,	      /* until the first ReadyForQuery, src/backend/tcop/dest.c: settings, preloaded libraries */
+	PHASE_DATABASE, /* the rest of InitPostgres, src/backend/utils/init/postinit.c: catalogs, relation cache */
+	PHASE_SESSION, /* until the first ReadyForQuery, src/backend/tcop/dest.c: settings, preloaded libraries */
 	PHASES,
 };
 
-enum connect_event_kind {
+enum connect_event_kind
+{
 	CONNECT_READY = 1,
 	/* it ended before it was ready */
 	CONNECT_ENDED,
 };
 
-struct connection {
+struct connection
+{
 	__u64 forked_ns;
 	/* CLOCK_MONOTONIC at which each phase began; 0 if it has not */
 	__u64 began_ns[PHASES];
 };
 
-struct connect_event {
+struct connect_event
+{
 	struct event_header header;
 	struct connection connection;
 };
 
 /* Processes that asked for authentication, which other children of the postmaster don't. */
-struct {
+struct
+{
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MAX_SERVER_PROCESSES);
 	__type(key, __u32); /* tgid */
 	__type(value, struct connection);
 } connections SEC(".maps");
 
-static __always_inline struct wait_state *current_state(void)
+static __always_inline struct wait_state *
+current_state(void)
 {
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
 
@@ -51,7 +57,8 @@ static __always_inline struct wait_state *current_state(void)
 }
 
 SEC("tp_btf/sys_enter")
-int BPF_PROG(connect_syscall_entered, struct pt_regs *registers, long number)
+int
+BPF_PROG(connect_syscall_entered, struct pt_regs *registers, long number)
 {
 	struct wait_state *state = current_state();
 
@@ -61,7 +68,8 @@ int BPF_PROG(connect_syscall_entered, struct pt_regs *registers, long number)
 }
 
 SEC("tp_btf/sys_exit")
-int BPF_PROG(connect_syscall_left, struct pt_regs *registers, long result)
+int
+BPF_PROG(connect_syscall_left, struct pt_regs *registers, long result)
 {
 	struct wait_state *state = current_state();
 	__u32 number;
@@ -70,11 +78,12 @@ int BPF_PROG(connect_syscall_left, struct pt_regs *registers, long result)
 		return 0;
 	number = state->syscall;
 	state->syscall = NO_SYSCALL;
-	return count_operation(number, state->syscall_argument, result, bpf_ktime_get_ns() - state->syscall_since,
-			       state->phase);
+	return count_operation(number, state->syscall_argument, result,
+	                       bpf_ktime_get_ns() - state->syscall_since, state->phase);
 }
 
-static __always_inline int begin_phase(__u8 phase)
+static __always_inline int
+begin_phase(__u8 phase)
 {
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
 	struct wait_state *state = bpf_map_lookup_elem(&wait_states, &tgid);
@@ -84,7 +93,8 @@ static __always_inline int begin_phase(__u8 phase)
 	if (!state || state->finished)
 		return 0;
 	connection = bpf_map_lookup_elem(&connections, &tgid);
-	if (!connection) {
+	if (!connection)
+	{
 		struct server_process *process = bpf_map_lookup_elem(&server_processes, &tgid);
 		struct connection fresh = {};
 
@@ -107,24 +117,28 @@ static __always_inline int begin_phase(__u8 phase)
 }
 
 SEC("uprobe")
-int authentication_began(struct pt_regs *context)
+int
+authentication_began(struct pt_regs *context)
 {
 	return begin_phase(PHASE_AUTHENTICATION);
 }
 
 SEC("uretprobe")
-int authentication_ended(struct pt_regs *context)
+int
+authentication_ended(struct pt_regs *context)
 {
 	return begin_phase(PHASE_DATABASE);
 }
 
 SEC("uretprobe")
-int database_reached(struct pt_regs *context)
+int
+database_reached(struct pt_regs *context)
 {
 	return begin_phase(PHASE_SESSION);
 }
 
-static __always_inline void report(__u32 tgid, __u32 kind)
+static __always_inline void
+report(__u32 tgid, __u32 kind)
 {
 	struct connection *connection = bpf_map_lookup_elem(&connections, &tgid);
 	struct connect_event *event;
@@ -132,7 +146,8 @@ static __always_inline void report(__u32 tgid, __u32 kind)
 	if (!connection)
 		return;
 	event = reserve_event(sizeof(*event), kind);
-	if (event) {
+	if (event)
+	{
 		event->header.tgid = tgid;
 		event->connection = *connection;
 		bpf_ringbuf_submit(event, 0);
@@ -141,7 +156,8 @@ static __always_inline void report(__u32 tgid, __u32 kind)
 }
 
 SEC("uprobe")
-int ready_for_query(struct pt_regs *context)
+int
+ready_for_query(struct pt_regs *context)
 {
 	struct wait_state *state = current_state();
 
@@ -154,7 +170,8 @@ int ready_for_query(struct pt_regs *context)
 }
 
 SEC("tp_btf/sched_process_exit")
-int BPF_PROG(connection_ended, struct task_struct *task)
+int
+BPF_PROG(connection_ended, struct task_struct *task)
 {
 	if (task->pid == task->tgid)
 		report(task->tgid, CONNECT_ENDED);

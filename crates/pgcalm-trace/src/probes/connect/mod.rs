@@ -128,7 +128,11 @@ impl Connect {
             session.attach(program, "block-cgroup throttling");
         }
         for (program, function, at_return) in [
-            (&programs.authentication_began, "ClientAuthentication", false),
+            (
+                &programs.authentication_began,
+                "ClientAuthentication",
+                false,
+            ),
             (&programs.authentication_ended, "ClientAuthentication", true),
             (&programs.database_reached, "InitPostgres", true),
             (&programs.ready_for_query, "ReadyForQuery", false),

@@ -6,13 +6,15 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-struct call {
+struct call
+{
 	__u64 since;
 	__u64 argument;
 	__u64 number;
 };
 
-struct {
+struct
+{
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, MAX_SERVER_PROCESSES);
 	__type(key, __u32); /* thread id */
@@ -20,9 +22,10 @@ struct {
 } calls SEC(".maps");
 
 SEC("tp_btf/sys_enter")
-int BPF_PROG(call_entered, struct pt_regs *registers, long number)
+int
+BPF_PROG(call_entered, struct pt_regs *registers, long number)
 {
-	__u32 thread = (__u32)bpf_get_current_pid_tgid();
+	__u32 thread = (__u32) bpf_get_current_pid_tgid();
 	struct call call = {};
 
 	if (!current_server_process())
@@ -35,9 +38,10 @@ int BPF_PROG(call_entered, struct pt_regs *registers, long number)
 }
 
 SEC("tp_btf/sys_exit")
-int BPF_PROG(call_left, struct pt_regs *registers, long result)
+int
+BPF_PROG(call_left, struct pt_regs *registers, long result)
 {
-	__u32 thread = (__u32)bpf_get_current_pid_tgid();
+	__u32 thread = (__u32) bpf_get_current_pid_tgid();
 	struct call *call = bpf_map_lookup_elem(&calls, &thread);
 	__u64 since;
 

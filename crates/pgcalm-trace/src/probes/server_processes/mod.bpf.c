@@ -11,19 +11,22 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 /* tgid of the postmaster; set before loading */
 const volatile __u32 postmaster = 0;
 
-enum process_event_kind {
+enum process_event_kind
+{
 	PROCESS_FORKED = 1,
 	PROCESS_EXITED = 2,
 };
 
-struct process_event {
+struct process_event
+{
 	struct event_header header;
 	/* the child of a fork, or the process that ends */
 	__u32 process;
 	__u32 unused;
 };
 
-static __always_inline void report(__u32 kind, __u32 process)
+static __always_inline void
+report(__u32 kind, __u32 process)
 {
 	struct process_event *event = reserve_event(sizeof(*event), kind);
 
@@ -35,13 +38,14 @@ static __always_inline void report(__u32 kind, __u32 process)
 }
 
 SEC("tp_btf/sched_process_fork")
-int BPF_PROG(process_forked, struct task_struct *parent, struct task_struct *child)
+int
+BPF_PROG(process_forked, struct task_struct *parent, struct task_struct *child)
 {
 	struct server_process process = {};
 	__u32 tgid = child->tgid;
 
 	/* Children of children are not the server's own: shells of archive_command, for instance. */
-	if ((__u32)parent->tgid != postmaster || child->pid != child->tgid)
+	if ((__u32) parent->tgid != postmaster || child->pid != child->tgid)
 		return 0;
 	process.forked_ns = bpf_ktime_get_ns();
 	if (bpf_map_update_elem(&server_processes, &tgid, &process, BPF_ANY))
@@ -51,7 +55,8 @@ int BPF_PROG(process_forked, struct task_struct *parent, struct task_struct *chi
 }
 
 SEC("tp_btf/sched_process_exit")
-int BPF_PROG(process_exited, struct task_struct *task)
+int
+BPF_PROG(process_exited, struct task_struct *task)
 {
 	__u32 tgid = task->tgid;
 

@@ -63,7 +63,7 @@ impl ServerProcesses {
             .postmaster = postmaster;
         let skeleton = open.load().map_err(|error| {
             TraceError::Host(format!(
-                "the kernel does not take an eBPF program: {error}; it needs Linux 5.8 or later, CAP_BPF and CAP_PERFMON"
+                "the kernel does not take an eBPF program: {error}; it needs Linux 5.15 or later, CAP_BPF and CAP_PERFMON"
             ))
         })?;
         let events = Events::of(&skeleton.maps.events)?;

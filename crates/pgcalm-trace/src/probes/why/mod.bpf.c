@@ -16,14 +16,16 @@ const volatile int syscall_pwritev = -1;
 const volatile int syscall_fdatasync = -1;
 const volatile int syscall_fsync = -1;
 
-enum why_event_kind {
+enum why_event_kind
+{
 	WHY_LONG_SYSCALL = 1,
 	WHY_CHECKPOINT_START,
 	WHY_CHECKPOINT_SYNC,
 	WHY_CHECKPOINT_END,
 };
 
-struct why_event {
+struct why_event
+{
 	struct event_header header;
 	/* of the system call */
 	__u64 duration_ns;
@@ -37,7 +39,8 @@ struct why_event {
 };
 
 /* Totals since the trace began. */
-struct why_counters {
+struct why_counters
+{
 	__u64 commits;
 	__u64 aborts;
 	/* records that were inserted, their bytes, the page images in them, and the bytes of those that have any */
@@ -52,21 +55,24 @@ struct why_counters {
 	__u64 wal_sync_ns;
 };
 
-struct {
+struct
+{
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct why_counters);
 } counters SEC(".maps");
 
-static __always_inline struct why_counters *own_counters(void)
+static __always_inline struct why_counters *
+own_counters(void)
 {
 	__u32 zero = 0;
 
 	return bpf_map_lookup_elem(&counters, &zero);
 }
 
-static __always_inline struct wait_state *current_state(void)
+static __always_inline struct wait_state *
+current_state(void)
 {
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
 
@@ -74,7 +80,8 @@ static __always_inline struct wait_state *current_state(void)
 }
 
 SEC("tp_btf/sys_enter")
-int BPF_PROG(syscall_entered, struct pt_regs *registers, long number)
+int
+BPF_PROG(syscall_entered, struct pt_regs *registers, long number)
 {
 	struct wait_state *state = current_state();
 
@@ -85,7 +92,8 @@ int BPF_PROG(syscall_entered, struct pt_regs *registers, long number)
 }
 
 SEC("tp_btf/sys_exit")
-int BPF_PROG(syscall_left, struct pt_regs *registers, long result)
+int
+BPF_PROG(syscall_left, struct pt_regs *registers, long result)
 {
 	struct wait_state *state = current_state();
 	struct why_counters *own;
@@ -98,33 +106,41 @@ int BPF_PROG(syscall_left, struct pt_regs *registers, long result)
 	number = state->syscall;
 	duration = bpf_ktime_get_ns() - state->syscall_since;
 	if (number == syscall_pwrite64 || number == syscall_pwritev || number == syscall_fdatasync ||
-	    number == syscall_fsync) {
+	    number == syscall_fsync)
+	{
 		own = own_counters();
 		if (own && result >= 0 &&
-		    kind_of_descriptor((unsigned int)state->syscall_argument, &device) == FILE_WAL) {
-			if (number == syscall_fdatasync || number == syscall_fsync) {
+		    kind_of_descriptor((unsigned int) state->syscall_argument, &device) == FILE_WAL)
+		{
+			if (number == syscall_fdatasync || number == syscall_fsync)
+			{
 				own->wal_syncs++;
 				own->wal_sync_ns += duration;
-			} else {
+			}
+			else
+			{
 				own->wal_writes++;
 				own->wal_written_bytes += result;
 			}
 		}
 	}
-	if (duration > long_syscall_ns && !state->idle_syscall) {
+	if (duration > long_syscall_ns && !state->idle_syscall)
+	{
 		struct why_event *event = reserve_event(sizeof(*event), WHY_LONG_SYSCALL);
 
-		if (event) {
+		if (event)
+		{
 			event->duration_ns = duration;
-			event->syscall = (__u16)number;
+			event->syscall = (__u16) number;
 			event->file_kind = FILE_NONE;
 			event->device = 0;
 			event->flags = 0;
 			event->unused = 0;
 			event->unused2 = 0;
-			if (number < MAX_SYSCALLS && has_descriptor(operation_of_syscall[number & (MAX_SYSCALLS - 1)]))
+			if (number < MAX_SYSCALLS &&
+			    has_descriptor(operation_of_syscall[number & (MAX_SYSCALLS - 1)]))
 				event->file_kind =
-				    kind_of_descriptor((unsigned int)state->syscall_argument, &event->device);
+					kind_of_descriptor((unsigned int) state->syscall_argument, &event->device);
 			bpf_ringbuf_submit(event, 0);
 		}
 	}
@@ -137,28 +153,31 @@ int BPF_PROG(syscall_left, struct pt_regs *registers, long result)
  * rdata->data begins with XLogRecord, whose first member is the record's total length. A record that has to be
  * assembled anew, because a checkpoint began meanwhile, is counted twice.
  */
-struct xlog_rec_data {
+struct xlog_rec_data
+{
 	__u64 next;
 	__u64 data;
 };
 
 SEC("uprobe")
-int BPF_UPROBE(wal_record_inserted, struct xlog_rec_data *rdata, __u64 full_page_write_position, __u32 flags,
-	       int page_images)
+int
+BPF_UPROBE(wal_record_inserted, struct xlog_rec_data *rdata, __u64 full_page_write_position,
+           __u32 flags, int page_images)
 {
 	struct why_counters *own = own_counters();
 	__u64 header = 0;
 	__u32 length = 0;
 
-	(void)full_page_write_position;
-	(void)flags;
+	(void) full_page_write_position;
+	(void) flags;
 	if (!own || !current_server_process())
 		return 0;
 	bpf_probe_read_user(&header, sizeof(header), &rdata->data);
-	bpf_probe_read_user(&length, sizeof(length), (void *)header);
+	bpf_probe_read_user(&length, sizeof(length), (void *) header);
 	own->wal_records++;
 	own->wal_bytes += length;
-	if (page_images > 0) {
+	if (page_images > 0)
+	{
 		own->wal_page_images += page_images;
 		own->wal_page_image_bytes += length;
 	}
@@ -166,23 +185,25 @@ int BPF_UPROBE(wal_record_inserted, struct xlog_rec_data *rdata, __u64 full_page
 }
 
 SEC("usdt")
-int transaction_committed(struct pt_regs *context)
+int
+transaction_committed(struct pt_regs *context)
 {
 	struct why_counters *own = own_counters();
 
-	(void)context;
+	(void) context;
 	if (own && current_server_process())
 		own->commits++;
 	return 0;
 }
 
 SEC("usdt")
-int transaction_aborted(struct pt_regs *context)
+int
+transaction_aborted(struct pt_regs *context)
 {
 	struct why_counters *own = own_counters();
 	struct wait_state *state = current_state();
 
-	(void)context;
+	(void) context;
 	if (own && current_server_process())
 		own->aborts++;
 	/* A lock wait that ends by an error has no lock-wait-done. */
@@ -192,7 +213,8 @@ int transaction_aborted(struct pt_regs *context)
 }
 
 SEC("usdt")
-int lwlock_wait_began(struct pt_regs *context)
+int
+lwlock_wait_began(struct pt_regs *context)
 {
 	struct wait_state *state = current_state();
 	struct lock_name name = {};
@@ -202,8 +224,9 @@ int lwlock_wait_began(struct pt_regs *context)
 		return 0;
 	address = usdt_argument(context, 0);
 	state->lwlock = address;
-	if (!bpf_map_lookup_elem(&lock_names, &address)) {
-		bpf_probe_read_user_str(name.name, sizeof(name.name), (void *)address);
+	if (!bpf_map_lookup_elem(&lock_names, &address))
+	{
+		bpf_probe_read_user_str(name.name, sizeof(name.name), (void *) address);
 		if (bpf_map_update_elem(&lock_names, &address, &name, BPF_ANY))
 			__sync_fetch_and_add(&dropped_entries, 1);
 	}
@@ -211,11 +234,12 @@ int lwlock_wait_began(struct pt_regs *context)
 }
 
 SEC("usdt")
-int lwlock_wait_ended(struct pt_regs *context)
+int
+lwlock_wait_ended(struct pt_regs *context)
 {
 	struct wait_state *state = current_state();
 
-	(void)context;
+	(void) context;
 	if (state)
 		state->lwlock = 0;
 	return 0;
@@ -223,7 +247,8 @@ int lwlock_wait_ended(struct pt_regs *context)
 
 /* lock-wait-start(field1, field2, field3, field4, type, mode), src/backend/storage/lmgr/lock.c; type is LockTagType. */
 SEC("usdt")
-int lock_wait_began(struct pt_regs *context)
+int
+lock_wait_began(struct pt_regs *context)
 {
 	struct wait_state *state = current_state();
 
@@ -234,17 +259,19 @@ int lock_wait_began(struct pt_regs *context)
 }
 
 SEC("usdt")
-int lock_wait_ended(struct pt_regs *context)
+int
+lock_wait_ended(struct pt_regs *context)
 {
 	struct wait_state *state = current_state();
 
-	(void)context;
+	(void) context;
 	if (state)
 		state->lock = 0;
 	return 0;
 }
 
-static __always_inline int report_checkpoint(__u32 kind, __u32 flags)
+static __always_inline int
+report_checkpoint(__u32 kind, __u32 flags)
 {
 	struct why_event *event;
 
@@ -265,22 +292,25 @@ static __always_inline int report_checkpoint(__u32 kind, __u32 flags)
 }
 
 SEC("usdt")
-int checkpoint_began(struct pt_regs *context)
+int
+checkpoint_began(struct pt_regs *context)
 {
 	return report_checkpoint(WHY_CHECKPOINT_START, usdt_argument(context, 0));
 }
 
 SEC("usdt")
-int checkpoint_syncs(struct pt_regs *context)
+int
+checkpoint_syncs(struct pt_regs *context)
 {
-	(void)context;
+	(void) context;
 	return report_checkpoint(WHY_CHECKPOINT_SYNC, 0);
 }
 
 SEC("usdt")
-int checkpoint_ended(struct pt_regs *context)
+int
+checkpoint_ended(struct pt_regs *context)
 {
-	(void)context;
+	(void) context;
 	return report_checkpoint(WHY_CHECKPOINT_END, 0);
 }
 

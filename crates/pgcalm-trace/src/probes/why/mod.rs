@@ -147,7 +147,9 @@ impl Why {
         constants.syscall_pwritev = libc::SYS_pwritev as i32;
         constants.syscall_fdatasync = libc::SYS_fdatasync as i32;
         constants.syscall_fsync = libc::SYS_fsync as i32;
-        constants.throttle_function = symbols.address(waits::THROTTLE_FUNCTION).unwrap_or_default();
+        constants.throttle_function = symbols
+            .address(waits::THROTTLE_FUNCTION)
+            .unwrap_or_default();
         if constants.throttle_function == 0 {
             session.miss(
                 "block-cgroup throttling",
@@ -199,20 +201,60 @@ impl Why {
         }
         let arguments: &dyn MapCore = &self.skeleton.maps.usdt_argument_sets;
         for (program, probe, reads, answer) in [
-            (&programs.transaction_committed, "transaction__commit", false, "commits per second"),
-            (&programs.transaction_aborted, "transaction__abort", false, "aborts per second"),
-            (&programs.lwlock_wait_began, "lwlock__wait__start", true, "names of lightweight locks"),
-            (&programs.lwlock_wait_ended, "lwlock__wait__done", false, "names of lightweight locks"),
-            (&programs.lock_wait_began, "lock__wait__start", true, "types of locks"),
-            (&programs.lock_wait_ended, "lock__wait__done", false, "types of locks"),
-            (&programs.checkpoint_began, "checkpoint__start", true, "checkpoints"),
+            (
+                &programs.transaction_committed,
+                "transaction__commit",
+                false,
+                "commits per second",
+            ),
+            (
+                &programs.transaction_aborted,
+                "transaction__abort",
+                false,
+                "aborts per second",
+            ),
+            (
+                &programs.lwlock_wait_began,
+                "lwlock__wait__start",
+                true,
+                "names of lightweight locks",
+            ),
+            (
+                &programs.lwlock_wait_ended,
+                "lwlock__wait__done",
+                false,
+                "names of lightweight locks",
+            ),
+            (
+                &programs.lock_wait_began,
+                "lock__wait__start",
+                true,
+                "types of locks",
+            ),
+            (
+                &programs.lock_wait_ended,
+                "lock__wait__done",
+                false,
+                "types of locks",
+            ),
+            (
+                &programs.checkpoint_began,
+                "checkpoint__start",
+                true,
+                "checkpoints",
+            ),
             (
                 &programs.checkpoint_syncs,
                 "buffer__checkpoint__sync__start",
                 false,
                 "checkpoints",
             ),
-            (&programs.checkpoint_ended, "checkpoint__done", false, "checkpoints"),
+            (
+                &programs.checkpoint_ended,
+                "checkpoint__done",
+                false,
+                "checkpoints",
+            ),
         ] {
             session.usdt(program, probe, reads.then_some(arguments), answer);
         }
