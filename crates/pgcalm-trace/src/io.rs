@@ -1,6 +1,7 @@
 //! `pgcalm trace io`.
 
 use std::collections::HashMap;
+use std::collections::HashSet;
 use std::time::Duration;
 
 use pgcalm_report::trace::EndReason;
@@ -89,6 +90,8 @@ struct Books {
     /// Of the whole trace.
     sums: Totals,
     names: HashMap<u32, (String, Option<String>)>,
+    /// Processes that had ended at the last look.
+    ended: HashSet<u32>,
 }
 
 impl Books {
@@ -106,13 +109,19 @@ impl Books {
                 sum.ns.add(&difference.ns);
                 differences.insert(key, difference);
             }
-            if session.is_alive(key.tgid) {
-                self.before.insert(key, now);
-            } else {
+            // What was read of a process just before it ended may lack its last calls.
+            if self.ended.contains(&key.tgid) {
                 io.forget(&key);
                 self.before.remove(&key);
+            } else {
+                self.before.insert(key, now);
             }
         }
+        let pids: HashSet<u32> = self.before.keys().map(|key| key.tgid).collect();
+        self.ended = pids
+            .into_iter()
+            .filter(|pid| !session.is_alive(*pid))
+            .collect();
         Ok(differences)
     }
 

@@ -2,7 +2,6 @@
 
 mod arena;
 
-use std::thread;
 use std::time::Duration;
 
 use pgcalm_report::trace::connect;
@@ -10,13 +9,10 @@ use pgcalm_report::trace::connect::PHASES;
 use pgcalm_report::trace::file_kind::FileKind;
 use pgcalm_report::trace::io;
 use pgcalm_report::trace::io::Operation;
-use pgcalm_trace::stop::Stop;
 
 use arena::Arena;
 use arena::Setup;
-
-/// Until the probes are attached: what happens before is not counted.
-const ATTACHED: Duration = Duration::from_secs(4);
+use arena::Trace;
 
 #[test]
 fn the_checkpointers_writes_are_the_buffers_that_the_server_reports() {
@@ -38,25 +34,21 @@ fn the_checkpointers_writes_are_the_buffers_that_the_server_reports() {
             .unwrap()
     };
     let before = written();
-    let target = arena.target();
-    let trace = thread::spawn(move || {
+    let trace = Trace::start(arena.target(), |target, stop, take| {
         let options = pgcalm_trace::io::Options {
-            duration: Some(Duration::from_secs(10)),
+            duration: None,
             interval: Some(Duration::from_secs(1)),
         };
-        let mut lines = Vec::new();
-        pgcalm_trace::io::run(&target, &options, &Stop::default(), &mut |line| {
-            lines.push(line);
+        pgcalm_trace::io::run(target, &options, stop, &mut |line| {
+            take(line);
             Ok(())
         })
-        .unwrap();
-        lines
     });
-    thread::sleep(ATTACHED);
+    trace.wait_for(1, |line| matches!(line, io::Line::Start(_)));
     arena.sql("insert into t select generate_series(1, 100000)");
     arena.sql("checkpoint");
-    let lines = trace.join().unwrap();
     let buffers = written() - before;
+    let lines = trace.finish();
     assert!(buffers > 100, "{buffers}");
 
     let total = lines
@@ -115,30 +107,27 @@ fn each_connection_is_seen_once_with_its_phases_adding_up() {
         return;
     }
     let arena = Arena::new(&Setup::default());
-    let target = arena.target();
-    let trace = thread::spawn(move || {
+    let trace = Trace::start(arena.target(), |target, stop, take| {
         let options = pgcalm_trace::connect::Options {
-            duration: Some(Duration::from_secs(30)),
-            count: Some(4),
-            threshold: Duration::from_secs(60),
+            duration: None,
+            count: None,
+            threshold: Duration::from_secs(600),
         };
-        let mut lines = Vec::new();
-        pgcalm_trace::connect::run(&target, &options, &Stop::default(), &mut |line| {
-            eprint!("{}", pgcalm_report::trace::connect::text::render(&line));
-            lines.push(line);
+        pgcalm_trace::connect::run(target, &options, stop, &mut |line| {
+            eprint!("{}", connect::text::render(&line));
+            take(line);
             Ok(())
         })
-        .unwrap();
-        lines
     });
-    thread::sleep(ATTACHED);
+    trace.wait_for(1, |line| matches!(line, connect::Line::Start(_)));
     for _ in 0..3 {
         arena.sql("select 1");
     }
     let mut refused = arena.server.client("psql");
     refused.args(["-d", "no such database", "-c", "select 1"]);
     assert!(!refused.output().unwrap().status.success());
-    let lines = trace.join().unwrap();
+    trace.wait_for(4, |line| matches!(line, connect::Line::Connection(_)));
+    let lines = trace.finish();
 
     let connections: Vec<&connect::Connection> = lines
         .iter()

@@ -28,9 +28,28 @@ use pgcalm_report::trace::why::by_cause;
 
 use arena::Arena;
 use arena::Setup;
+use arena::Trace;
 
 /// Undisturbed seconds before something goes wrong: the running median needs three.
-const CALM: Duration = Duration::from_secs(7);
+const CALM: usize = 5;
+/// Seconds that it then goes on.
+const STALL: usize = 7;
+
+fn is_second(line: &Line) -> bool {
+    matches!(line, Line::Second(_))
+}
+
+/// Waits for the calm seconds; returns the number of the next.
+fn calm(trace: &Trace<Line>) -> u64 {
+    trace.wait_for(CALM, is_second);
+    CALM as u64
+}
+
+/// Waits for the seconds after the first `calm` ones and ends the trace.
+fn stall(trace: Trace<Line>, calm: u64) -> Vec<Line> {
+    trace.wait_for(calm as usize + STALL, is_second);
+    trace.finish()
+}
 
 fn seconds(lines: &[Line]) -> Vec<&Second> {
     lines
@@ -111,13 +130,13 @@ fn a_row_that_another_transaction_has_locked() {
     }
     let arena = Arena::new(&Setup::default());
     arena.sql("create table t(id int, n int); insert into t values (1, 0)");
-    let trace = arena.why(13);
-    let _load = arena.pgbench("update t set n = n + 1 where id = 1;\n", 4, 15);
-    thread::sleep(CALM);
+    let trace = arena.why();
+    let _load = arena.pgbench("update t set n = n + 1 where id = 1;\n");
+    let first = calm(&trace);
     let _holder = arena.psql("begin; update t set n = 0; select pg_sleep(20)");
-    let lines = trace.join().unwrap();
+    let lines = stall(trace, first);
     check_sums(&lines);
-    let totals = stalled(&lines, 3);
+    let totals = stalled(&lines, first);
     let share = largest(&totals);
     assert_eq!(share.cause, Cause::Lock);
     // The first waiter has the tuple's lock and waits for the transaction; the others wait for the tuple's.
@@ -140,9 +159,9 @@ fn a_capped_wal_device() {
         scale: 1,
         ..Setup::default()
     });
-    let trace = arena.why(13);
-    let _load = arena.pgbench(UPDATE, 4, 15);
-    thread::sleep(CALM);
+    let trace = arena.why();
+    let _load = arena.pgbench(UPDATE);
+    let first = calm(&trace);
     let _cap = arena.cap(
         &arena.wal_device,
         Caps {
@@ -150,9 +169,9 @@ fn a_capped_wal_device() {
             ..Caps::default()
         },
     );
-    let lines = trace.join().unwrap();
+    let lines = stall(trace, first);
     check_sums(&lines);
-    let totals = stalled(&lines, 3);
+    let totals = stalled(&lines, first);
     let share = largest(&totals);
     assert_eq!(share.cause, Cause::BlockThrottling);
     assert_eq!(share.file, FileKind::Wal);
@@ -181,13 +200,11 @@ fn a_capped_data_device() {
         scale: 4,
         ..Setup::default()
     });
-    let trace = arena.why(13);
+    let trace = arena.why();
     let _load = arena.pgbench(
         "\\set aid random(1, 100000 * :scale)\nselect abalance from pgbench_accounts where aid = :aid;\n",
-        4,
-        15,
     );
-    thread::sleep(CALM);
+    let first = calm(&trace);
     let _cap = arena.cap(
         &arena.data_device,
         Caps {
@@ -196,9 +213,9 @@ fn a_capped_data_device() {
         },
     );
     arena.forget_data();
-    let lines = trace.join().unwrap();
+    let lines = stall(trace, first);
     check_sums(&lines);
-    let totals = stalled(&lines, 3);
+    let totals = stalled(&lines, first);
     let share = largest(&totals);
     assert_eq!(share.cause, Cause::BlockThrottling);
     assert_eq!(share.file, FileKind::Data);
@@ -227,7 +244,8 @@ fn a_surge_of_full_page_images() {
         ));
     }
     script.push_str("commit;\n");
-    arena.sql("alter table pgbench_accounts set (fillfactor = 50); vacuum full pgbench_accounts");
+    arena.sql("alter table pgbench_accounts set (fillfactor = 50)");
+    arena.sql("vacuum full pgbench_accounts");
     let _cap = arena.cap(
         &arena.wal_device,
         Caps {
@@ -235,15 +253,15 @@ fn a_surge_of_full_page_images() {
             ..Caps::default()
         },
     );
-    let _load = arena.pgbench(&script, 4, 70);
+    let _load = arena.pgbench(&script);
     // Until nearly all pages have had their image since the last checkpoint.
     thread::sleep(Duration::from_secs(40));
-    let trace = arena.why(20);
-    thread::sleep(CALM);
+    let trace = arena.why();
+    let first = calm(&trace);
     let _checkpoint = arena.psql("checkpoint");
-    let lines = trace.join().unwrap();
+    let lines = stall(trace, first);
     check_sums(&lines);
-    let totals = stalled(&lines, 3);
+    let totals = stalled(&lines, first);
     assert_eq!(largest(&totals).cause, Cause::FullPageImages);
 }
 
@@ -273,9 +291,9 @@ fn a_journal_that_a_capped_neighbour_holds_up() {
         })
         .unwrap();
     fs::create_dir(&group).unwrap();
-    let trace = arena.why(16);
-    let _load = arena.pgbench(NEW_TABLES, 4, 18);
-    thread::sleep(CALM);
+    let trace = arena.why();
+    let _load = arena.pgbench(NEW_TABLES);
+    let first = calm(&trace);
     // In data=ordered mode the journal's commit waits for the neighbour's data, which its group's limit holds back.
     fs::write(
         format!("{group}/blkio.throttle.write_iops_device"),
@@ -283,10 +301,10 @@ fn a_journal_that_a_capped_neighbour_holds_up() {
     )
     .unwrap();
     let neighbour = Neighbour::start(arena.data.path(), &group);
-    let lines = trace.join().unwrap();
+    let lines = stall(trace, first);
     drop(neighbour);
     check_sums(&lines);
-    let totals = stalled(&lines, 3);
+    let totals = stalled(&lines, first);
     assert_eq!(largest(&totals).cause, Cause::Journal);
 }
 
@@ -344,9 +362,9 @@ fn dirty_page_throttling() {
         settings: &[("shared_buffers", "1MB"), ("bgwriter_lru_maxpages", "0")],
         ..Setup::default()
     });
-    let trace = arena.why(25);
-    let _load = arena.pgbench(UPDATE, 4, 27);
-    thread::sleep(CALM);
+    let trace = arena.why();
+    let _load = arena.pgbench(UPDATE);
+    let first = calm(&trace);
     // For this device alone; vm.dirty_bytes would hold up the whole host.
     let bdi = format!("/sys/class/bdi/{}", arena.data_device.number);
     let mut settings = Vec::new();
@@ -371,10 +389,10 @@ fn dirty_page_throttling() {
             ..Caps::default()
         },
     );
-    let lines = trace.join().unwrap();
+    let lines = stall(trace, first);
     drop(settings);
     check_sums(&lines);
-    let totals = stalled(&lines, 3);
+    let totals = stalled(&lines, first);
     assert_eq!(largest(&totals).cause, Cause::DirtyThrottling);
 }
 
@@ -393,9 +411,9 @@ fn the_log_of_xfs_on_a_capped_device() {
         ],
         ..Setup::default()
     });
-    let trace = arena.why(16);
-    let _load = arena.pgbench(NEW_TABLES, 4, 18);
-    thread::sleep(CALM);
+    let trace = arena.why();
+    let _load = arena.pgbench(NEW_TABLES);
+    let first = calm(&trace);
     let _cap = arena.cap(
         &arena.data_device,
         Caps {
@@ -403,9 +421,9 @@ fn the_log_of_xfs_on_a_capped_device() {
             ..Caps::default()
         },
     );
-    let lines = trace.join().unwrap();
+    let lines = stall(trace, first);
     check_sums(&lines);
-    let totals = stalled(&lines, 3);
+    let totals = stalled(&lines, first);
     let log: f64 = totals
         .shares
         .iter()

@@ -1,5 +1,8 @@
 //! A server of its own on devices of its own, to be traced while something is wrong with it.
 
+// Each test file is a program of its own and uses what it needs.
+#![allow(dead_code)]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::fs::File;
@@ -8,9 +11,12 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Child;
 use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::Mutex;
 use std::thread;
 use std::thread::JoinHandle;
 use std::time::Duration;
+use std::time::Instant;
 
 use pgcalm_host::HostRoot;
 use pgcalm_lab::Size;
@@ -25,6 +31,7 @@ use pgcalm_lab::journal::Undo;
 use pgcalm_lab::options::FsType;
 use pgcalm_lab::server::Places;
 use pgcalm_lab::server::Server;
+use pgcalm_report::trace::EndReason;
 use pgcalm_report::trace::why::Line;
 use pgcalm_trace::stop::Stop;
 use pgcalm_trace::target::Selection;
@@ -199,15 +206,15 @@ impl Arena {
         Running(command.spawn().unwrap())
     }
 
-    /// Starts pgbench with a script.
-    pub fn pgbench(&self, script: &str, clients: u32, seconds: u64) -> Running {
+    /// Starts four clients with a script; they end with the result.
+    pub fn pgbench(&self, script: &str) -> Running {
         let file = self.directory.path().join("script.sql");
         fs::write(&file, script).unwrap();
         let mut command = self.server.client("pgbench");
         command
             .args(["-n", "-f"])
             .arg(&file)
-            .args(["-c", &clients.to_string(), "-T", &seconds.to_string()])
+            .args(["-c", "4", "-T", "600"])
             // pgbench takes no scale from the tables for a script
             .args(["-D", &format!("scale={}", self.scale)])
             .arg("postgres")
@@ -246,25 +253,80 @@ impl Arena {
         .unwrap()
     }
 
-    /// Traces why in a thread.
-    pub fn why(&self, seconds: u64) -> JoinHandle<Vec<Line>> {
-        let target = self.target();
-        thread::spawn(move || {
-            let options = pgcalm_trace::why::Options {
-                duration: Some(Duration::from_secs(seconds)),
-                threshold: Duration::from_millis(500),
-            };
-            let mut lines = Vec::new();
-            pgcalm_trace::why::run(&target, &options, &Stop::default(), &mut |line| {
+    /// Traces why.
+    pub fn why(&self) -> Trace<Line> {
+        let options = pgcalm_trace::why::Options {
+            duration: None,
+            threshold: Duration::from_millis(500),
+        };
+        Trace::start(self.target(), move |target, stop, take| {
+            pgcalm_trace::why::run(target, &options, stop, &mut |line| {
                 eprint!("{}", pgcalm_report::trace::why::text::render(&line));
-                lines.push(line);
+                take(line);
                 Ok(())
             })
-            .unwrap();
-            lines
         })
     }
 }
+
+/// A trace under way in a thread.
+pub struct Trace<T> {
+    stop: Stop,
+    lines: Arc<Mutex<Vec<T>>>,
+    thread: JoinHandle<()>,
+}
+
+impl<T: Send + 'static> Trace<T> {
+    /// Starts it.
+    pub fn start(
+        target: Target,
+        run: impl FnOnce(&Target, &Stop, &mut dyn FnMut(T)) -> anyhow::Result<EndReason>
+        + Send
+        + 'static,
+    ) -> Self {
+        let stop = Stop::default();
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let thread = thread::spawn({
+            let (stop, lines) = (stop.clone(), Arc::clone(&lines));
+            move || {
+                run(&target, &stop, &mut |line| lines.lock().unwrap().push(line)).unwrap();
+            }
+        });
+        Self {
+            stop,
+            lines,
+            thread,
+        }
+    }
+
+    /// Waits until that many lines are there that `counts` is true of.
+    pub fn wait_for(&self, number: usize, counts: impl Fn(&T) -> bool) {
+        let end = Instant::now() + PATIENCE;
+        while self
+            .lines
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|line| counts(line))
+            .count()
+            < number
+        {
+            assert!(!self.thread.is_finished(), "the trace has ended");
+            assert!(Instant::now() < end, "the trace tells too little");
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Ends it and gives all its lines.
+    pub fn finish(self) -> Vec<T> {
+        self.stop.set();
+        self.thread.join().unwrap();
+        std::mem::take(&mut *self.lines.lock().unwrap())
+    }
+}
+
+/// How long a trace may take to say what a test waits for.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A client that is killed when the test is over with it.
 pub struct Running(pub Child);

@@ -112,9 +112,9 @@ impl Connect {
             &programs.task_woken,
             &programs.connect_syscall_entered,
             &programs.connect_syscall_left,
-            // Before waiter_exited: it reads the last phase.
-            &programs.connection_ended,
             &programs.waiter_exited,
+            // After it: whoever reads the event finds all charged.
+            &programs.connection_ended,
         ] {
             session.attach(program, "where the time goes");
         }

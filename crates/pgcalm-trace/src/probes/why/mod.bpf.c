@@ -161,15 +161,14 @@ struct xlog_rec_data
 
 SEC("uprobe")
 int
-BPF_UPROBE(wal_record_inserted, struct xlog_rec_data *rdata, __u64 full_page_write_position,
-           __u32 flags, int page_images)
+wal_record_inserted(struct pt_regs *context)
 {
+	struct xlog_rec_data *rdata = (struct xlog_rec_data *) PT_REGS_PARM1(context);
+	int page_images = (int) PT_REGS_PARM4(context);
 	struct why_counters *own = own_counters();
 	__u64 header = 0;
 	__u32 length = 0;
 
-	(void) full_page_write_position;
-	(void) flags;
 	if (!own || !current_server_process())
 		return 0;
 	bpf_probe_read_user(&header, sizeof(header), &rdata->data);
