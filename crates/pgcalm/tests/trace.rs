@@ -13,6 +13,7 @@ use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 
+use nix::unistd::User;
 use pgcalm_host::HostRoot;
 use pgcalm_host::postgres;
 use pgcalm_host::postmaster;
@@ -74,7 +75,7 @@ impl Server {
             .prefix("pgcalm-trace")
             .tempdir()
             .unwrap();
-        let user = nix::unistd::User::from_name("postgres").unwrap().unwrap();
+        let user = User::from_name("postgres").unwrap().unwrap();
         std::os::unix::fs::chown(dir.path(), Some(user.uid.as_raw()), Some(user.gid.as_raw()))
             .unwrap();
         let command = |program: &str| {
@@ -178,17 +179,29 @@ struct Trace {
 
 impl Trace {
     fn start(server: &Server, verb: &str, arguments: &[&str]) -> Self {
+        Self::start_as(None, server, verb, arguments)
+    }
+
+    fn start_as(user: Option<&User>, server: &Server, verb: &str, arguments: &[&str]) -> Self {
         let json = server.dir.path().join(format!("{verb}.jsonl"));
-        let child = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
+        // Of a trace before.
+        let _ = fs::remove_file(&json);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));
+        command
             .args(["trace", verb, "--pid", &server.pid().to_string(), "--json"])
             .arg(&json)
             .arg("--html")
             .arg(json.with_extension("html"))
             .args(arguments)
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+            .stderr(Stdio::piped());
+        if let Some(user) = user {
+            command
+                .uid(user.uid.as_raw())
+                .gid(user.gid.as_raw())
+                .current_dir(server.dir.path());
+        }
+        let child = command.spawn().unwrap();
         let mut trace = Self { child, json };
         wait_for("the trace's first line", || {
             assert_eq!(trace.child.try_wait().unwrap(), None, "it ended");
@@ -432,6 +445,50 @@ fn a_wait_for_a_lock_is_told_with_lock_mode_and_process_type() {
     );
 }
 
+#[test]
+fn without_root_the_views_tell_less_and_it_says_so() {
+    let Some(bindir) = can_run() else { return };
+    let server = Server::start(&bindir);
+    server.sql("CHECKPOINT");
+    let user = User::from_name("postgres").unwrap().unwrap();
+    let trace = Trace::start_as(
+        Some(&user),
+        &server,
+        "checkpoint",
+        &["--count", "1", "--around", "0", "--connect", ""],
+    );
+    let written = "SELECT buffers_checkpoint FROM pg_stat_bgwriter";
+    // PostgreSQL 17 moved the counter.
+    let before: Option<u64> = server
+        .psql(written)
+        .status
+        .success()
+        .then(|| server.sql(written).parse().unwrap());
+    server.sql("CREATE TABLE seen AS SELECT generate_series(1, 10000) AS n");
+    server.sql("CHECKPOINT");
+    let (lines, code, stderr) = trace.end::<checkpoint::Line>();
+    assert_eq!(code, Some(0), "{stderr}");
+    let checkpoint::Line::Start(start) = &lines[0] else {
+        panic!("{lines:?}");
+    };
+    assert!(!start.ebpf);
+    assert!(!start.missing.is_empty());
+    assert!(
+        start
+            .missing
+            .iter()
+            .all(|missing| missing.reason.contains("root"))
+    );
+    let found = checkpoints(&lines);
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].reason, "requested");
+    assert!(found[0].phases.sync_s.is_some());
+    if let Some(before) = before {
+        let after: u64 = server.sql(written).parse().unwrap();
+        assert_eq!(found[0].buffers.written, Some(after - before));
+    }
+}
+
 /// The semaphores of some probes in the postmaster's memory, which the kernel raises while they are traced.
 fn semaphores(server: &Server) -> Vec<u16> {
     let pid = server.pid();
@@ -534,7 +591,7 @@ fn the_wrong_process_is_refused_with_the_way_out() {
     let missing = data.join("missing");
     assert!(refused(&["--datadir", missing.to_str().unwrap()], 2, None).contains("--datadir"));
     assert!(refused(&["--port", "1"], 2, None).contains("--port 1"));
-    let user = nix::unistd::User::from_name("postgres").unwrap().unwrap();
+    let user = User::from_name("postgres").unwrap().unwrap();
     let message = refused(&["--pid", &pid], 3, Some(user.uid.as_raw()));
     assert!(message.contains("root"), "{message}");
     server.stop();

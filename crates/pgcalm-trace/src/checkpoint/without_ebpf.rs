@@ -212,7 +212,8 @@ impl Views {
         let seconds = |now: f64, before: f64| Some(((now - before) / 1000.0).max(0.0));
         checkpoint.phases.buffer_write_s = seconds(counters.write_ms, self.counters.write_ms);
         checkpoint.phases.sync_s = seconds(counters.sync_ms, self.counters.sync_ms);
-        checkpoint.buffers.logged = u64::try_from(counters.buffers - self.counters.buffers).ok();
+        // Unlike the log, without SLRU pages.
+        checkpoint.buffers.written = u64::try_from(counters.buffers - self.counters.buffers).ok();
         checkpoint
     }
 

@@ -63,7 +63,9 @@ pub(crate) fn headline(checkpoint: &Checkpoint) -> String {
     };
     let total = checkpoint
         .total_s
-        .map_or("end not seen".to_string(), |total| format!("{total:.3} s"));
+        .map_or("total not known".to_string(), |total| {
+            format!("{total:.3} s")
+        });
     format!(
         "{kind} {} ({}){flags}: {total}",
         checkpoint.number, checkpoint.reason

@@ -102,13 +102,20 @@ fn render_period(name: &str, period: &Period) -> String {
         let acquisitions = lock
             .acquisitions
             .map_or(String::new(), |number| format!(" ({number} acquisitions)"));
-        // Where only the bucket is known, it says below which bound.
-        let sign = if lock.waits.max_ms.is_none() { "<" } else { "" };
         let ms = |ms: Option<f64>| ms.map_or("-".to_string(), |ms| duration(ms * 1e6));
-        let longest = format!("{sign}{}", ms(lock.waits.upper_bound_ms()));
+        let bound = ms(lock.waits.upper_bound_ms());
+        // Where only the bucket is known, it says below which bound.
+        let longest = match lock.waits.max_ms {
+            None if lock.waits.count > 0 => format!("<{bound}"),
+            _ => bound,
+        };
+        // Samples don't tell how many.
+        let count = match lock.sampled_s {
+            Some(_) => "-".to_string(),
+            None => lock.waits.count.to_string(),
+        };
         let line = format!(
-            "  {:>9} {:>9} {:>9} {longest:>9}  {}{acquisitions}",
-            lock.waits.count,
+            "  {count:>9} {:>9} {:>9} {longest:>9}  {}{acquisitions}",
             duration(lock.total_ms() * 1e6),
             ms(lock.waits.mean_ms()),
             title(lock)

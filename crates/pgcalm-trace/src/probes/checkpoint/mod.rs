@@ -293,9 +293,10 @@ impl CheckpointProbes {
                 // Same size by construction.
                 let _ = plain::copy_from_bytes(&mut value, &bytes);
             }
-            // SAFETY: second is Plain and has no padding.
             let zero = second::default();
-            map.update(&key, unsafe { plain::as_bytes(&zero) }, MapFlags::ANY)?;
+            // SAFETY: second is Plain and has no padding.
+            let zero = unsafe { plain::as_bytes(&zero) };
+            map.update(&key, zero, MapFlags::ANY)?;
             seconds.push(SecondCount {
                 second: number,
                 commits: value.commits,
