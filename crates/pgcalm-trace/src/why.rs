@@ -6,6 +6,7 @@ mod kernel_threads;
 pub mod lock_names;
 mod second;
 pub mod stack_class;
+pub mod without_ebpf;
 
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use pgcalm_report::trace::EndReason;
 use pgcalm_report::trace::why::Line;
 use pgcalm_report::trace::why::Summary;
 
+use crate::TraceError;
 use crate::clock::NS_PER_S;
 use crate::clock::monotonic_ns;
 use crate::kernel_symbols::KernelSymbols;
@@ -42,7 +44,15 @@ pub fn run(
     stop: &Stop,
     take: &mut dyn FnMut(Line) -> anyhow::Result<()>,
 ) -> anyhow::Result<EndReason> {
-    let mut session = Session::start(target, stop, options.duration)?;
+    let mut session = match Session::start(target, stop, options.duration) {
+        Ok(session) => session,
+        Err(error) => match error.downcast_ref::<TraceError>() {
+            Some(TraceError::Host(reason)) => {
+                return without_ebpf::run(target, options, stop, reason, take);
+            }
+            _ => return Err(error),
+        },
+    };
     let symbols = KernelSymbols::read(&target.root)?;
     let threshold_ns = u64::try_from(options.threshold.as_nanos()).unwrap_or(u64::MAX);
     let mut why = Why::load(&mut session, &symbols, threshold_ns)?;

@@ -223,6 +223,44 @@ fn a_capped_data_device() {
 
 #[test]
 #[ignore = "long; make test-trace-verdicts"]
+fn without_ebpf_samples_tell_of_wal() {
+    if !arena::can_run() {
+        return;
+    }
+    let arena = Arena::new(&Setup {
+        scale: 1,
+        ..Setup::default()
+    });
+    let _load = arena.pgbench(UPDATE);
+    let _cap = arena.cap(
+        &arena.wal_device,
+        Caps {
+            write_iops: Some(20),
+            ..Caps::default()
+        },
+    );
+    let trace = Trace::start(arena.target(), |target, stop, take| {
+        let options = pgcalm_trace::why::Options {
+            duration: None,
+            threshold: Duration::from_millis(500),
+        };
+        pgcalm_trace::why::without_ebpf::run(target, &options, stop, "a test", &mut |line| {
+            eprint!("{}", pgcalm_report::trace::why::text::render(&line));
+            take(line);
+            Ok(())
+        })
+    });
+    let lines = stall(trace, 0);
+    check_sums(&lines);
+    let mut totals = Totals::default();
+    for second in seconds(&lines) {
+        totals.add(second);
+    }
+    assert_eq!(largest(&totals).cause, Cause::WalWrite);
+}
+
+#[test]
+#[ignore = "long; make test-trace-verdicts"]
 fn a_surge_of_full_page_images() {
     if !arena::can_run() {
         return;

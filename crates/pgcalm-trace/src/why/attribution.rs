@@ -107,7 +107,8 @@ pub fn attribute(spent: &[Spent], wal: &WalLoad) -> Attribution {
     let mut parts = Parts::default();
     let mut behind_locks: Vec<(FileKind, String, u64)> = Vec::new();
     for spent in spent.iter().filter(|spent| spent.role == Role::Backend) {
-        match &spent.what {
+        let what = &by_probe(&spent.what);
+        match what {
             What::OnCpu => {
                 result.on_cpu_ns += spent.ns;
                 continue;
@@ -137,6 +138,21 @@ pub fn attribute(spent: &[Spent], wal: &WalLoad) -> Attribution {
     parts.charge_page_images(wal);
     result.shares = parts.into_shares(result.lost_ns);
     result
+}
+
+/// A wait that the server's probes would have told of, where only the wait event does.
+fn by_probe(what: &What) -> What {
+    match what {
+        What::WaitEvent {
+            event: Some(event), ..
+        } if event & EVENT_CLASS == EVENT_LWLOCK => {
+            What::Lwlock(lock_names::lightweight(event & !EVENT_CLASS))
+        }
+        What::WaitEvent {
+            event: Some(event), ..
+        } if event & EVENT_CLASS == EVENT_LOCK => What::HeavyweightLock(event & !EVENT_CLASS),
+        what => what.clone(),
+    }
 }
 
 fn is_client(what: &What) -> bool {
@@ -509,6 +525,20 @@ mod tests {
         };
         let result = attribute(&spent, &no_growth);
         assert_eq!(seconds(&result, Cause::FullPageImages), 0.0);
+    }
+
+    #[test]
+    fn wait_events_tell_of_locks_where_probes_do_not() {
+        let spent = [
+            event(EVENT_LWLOCK | 8, 10),
+            event(EVENT_LWLOCK | 60, 3),
+            event(EVENT_LOCK | 5, 2),
+            wal_sync(Role::WalWriter, false, 1),
+        ];
+        let result = attribute(&spent, &WalLoad::default());
+        assert!((seconds(&result, Cause::WalWrite) * 1e9 - 10.0).abs() < 1e-6);
+        assert!((seconds(&result, Cause::Lwlock) * 1e9 - 3.0).abs() < 1e-6);
+        assert!((seconds(&result, Cause::Lock) * 1e9 - 2.0).abs() < 1e-6);
     }
 
     #[test]
