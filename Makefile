@@ -9,7 +9,7 @@ BPF := crates/pgcalm-trace/src
 BPF_SOURCES = $(BPF)/bpf/*.h $(BPF)/probes/*/*.bpf.c
 PGCALM := target/release/pgcalm
 
-.PHONY: all deps build install demo test test-extension test-rust test-versions check-postgres fmt fmt-check lint bench bench-trace torture torture-errors torture-archive clean
+.PHONY: all deps build install demo test test-extension test-rust test-versions test-trace-verdicts check-postgres fmt fmt-check lint bench bench-trace torture torture-errors torture-archive clean
 
 all: build
 
@@ -34,6 +34,10 @@ test: deps build
 # With PostgreSQL 15, 17 and 18, or VERSIONS="17", in chroots of Debian that are kept; as root
 test-versions: deps build
 	@bench/test-versions $(VERSIONS)
+
+# Causes of stalls made on purpose, which `trace why` must name (docs/trace-why.md); as root, about four minutes
+test-trace-verdicts: deps
+	cargo test --package pgcalm-trace --test why -- --include-ignored --test-threads=1 --nocapture
 
 # PostgreSQL's own regression and isolation suites with the module at work; as root
 check-postgres: deps

@@ -6,7 +6,14 @@ use std::path::PathBuf;
 use libbpf_cargo::SkeletonBuilder;
 
 /// Folders of src/probes.
-const GROUPS: [&str; 3] = ["server_processes", "checkpoint", "locks"];
+const GROUPS: [&str; 6] = [
+    "server_processes",
+    "checkpoint",
+    "connect",
+    "io",
+    "locks",
+    "why",
+];
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
@@ -19,7 +26,11 @@ fn main() {
                 "-Wextra".to_string(),
                 // BPF_PROG of libbpf declares a context that not every program uses
                 "-Wno-unused-parameter".to_string(),
+                // and its usdt.bpf.h compares signed with unsigned
+                "-Wno-sign-compare".to_string(),
                 "-Werror".to_string(),
+                // atomic exchange, Linux 5.12
+                "-mcpu=v3".to_string(),
                 // asm/types.h lies in Debian's multiarch folder, which clang knows for its own target only
                 format!("-idirafter/usr/include/{arch}-linux-gnu"),
                 "-Isrc/bpf".to_string(),

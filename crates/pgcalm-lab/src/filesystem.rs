@@ -1,3 +1,6 @@
+//! File systems on devices of the lab.
+
+use std::ffi::CStr;
 use std::ffi::CString;
 use std::fs;
 use std::fs::File;

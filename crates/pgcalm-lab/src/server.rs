@@ -1,3 +1,5 @@
+//! PostgreSQL servers of the lab.
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::fs::File;

@@ -29,7 +29,7 @@ fn documents() -> [(&'static str, Value); 5] {
 }
 
 /// Likewise of the lines of traces, which docs/json-schema/trace.md describes by pointing at the schemas.
-fn traces() -> [(&'static str, Value); 2] {
+fn traces() -> [(&'static str, Value); 5] {
     [
         (
             "trace-checkpoint",
@@ -38,6 +38,18 @@ fn traces() -> [(&'static str, Value); 2] {
         (
             "trace-locks",
             schemars::schema_for!(trace::locks::Line).to_value(),
+        ),
+        (
+            "trace-why",
+            schemars::schema_for!(trace::why::Line).to_value(),
+        ),
+        (
+            "trace-io",
+            schemars::schema_for!(trace::io::Line).to_value(),
+        ),
+        (
+            "trace-connect",
+            schemars::schema_for!(trace::connect::Line).to_value(),
         ),
     ]
 }

@@ -4,10 +4,14 @@
 //! the same values.
 
 pub mod checkpoint;
+pub mod connect;
+pub mod file_kind;
 pub mod histogram;
 pub mod html;
+pub mod io;
 pub mod locks;
 pub mod text;
+pub mod why;
 
 use serde::Deserialize;
 use serde::Serialize;

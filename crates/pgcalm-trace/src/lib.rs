@@ -10,8 +10,10 @@
 //!   and keeps the links, polls the ring buffers, and knows when to end: a signal, the time, the server's end. Dropping
 //!   it detaches everything; so does the kernel if this process is killed.
 //! - [`usdt`] attaches to the server's own probes, [`tracefs`] makes the kernel's tracepoints reachable.
-//! - One module per verb ([`checkpoint`], [`locks`]) runs its groups and fills the verb's model in `pgcalm_report::trace`,
-//!   which text, JSON lines and HTML are rendered from.
+//! - One module per verb ([`checkpoint`], [`locks`], [`why`], [`io`], [`connect`]) runs its groups and fills the verb's model
+//!   in `pgcalm_report::trace`, which text, JSON lines and HTML are rendered from.
+//! - What more than one group measures is a header in `bpf` and a module here: [`waits`] where a process's time goes,
+//!   [`operations`] its system calls.
 //!
 //! A probe that can't be attached is no error: the session notes which answer is missing and why
 //! ([`session::Session::miss`]), and the report says so.
@@ -22,16 +24,25 @@
 pub mod checkpoint;
 pub mod checkpoint_flags;
 pub mod clock;
+pub mod connect;
 pub mod connection;
+pub mod disks;
 pub mod error;
 pub mod histogram;
+pub mod io;
+pub mod kernel_symbols;
 pub mod locks;
+pub mod operations;
 pub mod polling;
 pub mod probes;
+pub mod server_memory;
 pub mod session;
 pub mod stop;
+pub mod syscalls;
 pub mod target;
 pub mod tracefs;
 pub mod usdt;
+pub mod waits;
+pub mod why;
 
 pub use error::TraceError;

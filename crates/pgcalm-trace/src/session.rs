@@ -15,6 +15,7 @@ use libbpf_rs::OpenMapMut;
 use libbpf_rs::ProgramMut;
 use libbpf_rs::RingBuffer;
 use libbpf_rs::RingBufferBuilder;
+use libbpf_rs::UprobeOpts;
 use pgcalm_host::process::Process;
 use pgcalm_host::server_process::Role;
 use pgcalm_host::server_process::Title;
@@ -188,6 +189,26 @@ impl Session {
         self.keep(link, answer)
     }
 
+    /// Attaches a program to a function that the server's program exports, at its entry or its return.
+    pub fn uprobe(
+        &mut self,
+        program: &ProgramMut<'_>,
+        function: &str,
+        at_return: bool,
+        answer: &str,
+    ) -> bool {
+        let options = UprobeOpts {
+            retprobe: at_return,
+            func_name: Some(function.to_string()),
+            ..UprobeOpts::default()
+        };
+        // Not for one process: those that come later are the server's, too. Programs look at server_processes.
+        let link = program
+            .attach_uprobe_with_opts(-1, self.target.program(), 0, options)
+            .with_context(|| format!("attach to the server's function {function}"));
+        self.keep(link, answer)
+    }
+
     /// Attaches a program as its section says: `tp_btf/NAME`, `raw_tp/NAME`.
     pub fn attach(&mut self, program: &ProgramMut<'_>, answer: &str) -> bool {
         let link = program
@@ -220,6 +241,12 @@ impl Session {
         }
     }
 
+    /// As [`Self::wait`], but no longer than until a moment of CLOCK_MONOTONIC.
+    pub fn wait_until(&mut self, rings: &[&dyn Wake], moment_ns: u64) -> anyhow::Result<Status> {
+        let left = Duration::from_nanos(moment_ns.saturating_sub(clock::monotonic_ns()));
+        self.wait_at_most(rings, left.min(TICK))
+    }
+
     /// Whether that answer can't be given.
     pub fn is_missing(&self, answer: &str) -> bool {
         self.missing.iter().any(|missing| missing.answer == answer)
@@ -229,10 +256,14 @@ impl Session {
     ///
     /// Afterwards look into the rings: what happened before the end is still in them.
     pub fn wait(&mut self, rings: &[&dyn Wake]) -> anyhow::Result<Status> {
+        self.wait_at_most(rings, TICK)
+    }
+
+    fn wait_at_most(&mut self, rings: &[&dyn Wake], most: Duration) -> anyhow::Result<Status> {
         let now = Instant::now();
         let time = match self.end {
-            Some(end) => end.saturating_duration_since(now).min(TICK),
-            None => TICK,
+            Some(end) => end.saturating_duration_since(now).min(most),
+            None => most,
         };
         let timeout = Timespec::try_from(time).context("time to wait")?;
         let own: [&dyn Wake; 1] = [&self.processes.events];
@@ -272,6 +303,11 @@ impl Session {
     /// What a process of the server does or did.
     pub fn title(&self, pid: u32) -> Option<&Title> {
         self.titles.get(&pid)
+    }
+
+    /// Whether a process of the server has not ended yet.
+    pub fn is_alive(&self, pid: u32) -> bool {
+        self.target.root.path(format!("proc/{pid}")).exists()
     }
 
     /// Its role.

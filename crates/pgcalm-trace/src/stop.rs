@@ -24,6 +24,11 @@ impl Stop {
         Ok(flag)
     }
 
+    /// Ends the trace as a signal would.
+    pub fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
     /// Whether one has arrived.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)

@@ -7,7 +7,10 @@ use anyhow::Context;
 use pgcalm_host::HostRoot;
 use pgcalm_report::trace::EndReason;
 use pgcalm_report::trace::checkpoint;
+use pgcalm_report::trace::connect;
+use pgcalm_report::trace::io;
 use pgcalm_report::trace::locks;
+use pgcalm_report::trace::why;
 use pgcalm_trace::TraceError;
 use pgcalm_trace::stop::Stop;
 use pgcalm_trace::target::Selection;
@@ -17,8 +20,11 @@ use serde::Serialize;
 use crate::args::trace::RunArgs;
 use crate::args::trace::ServerArgs;
 use crate::args::trace::TraceCheckpointArgs;
+use crate::args::trace::TraceConnectArgs;
+use crate::args::trace::TraceIoArgs;
 use crate::args::trace::TraceLocksArgs;
 use crate::args::trace::TraceVerb;
+use crate::args::trace::TraceWhyArgs;
 use crate::output;
 
 /// Traces a server until something ends it.
@@ -27,6 +33,9 @@ pub fn run(verb: TraceVerb) -> anyhow::Result<()> {
     match verb {
         TraceVerb::Checkpoint(args) => run_checkpoint(&args, &stop),
         TraceVerb::Locks(args) => run_locks(&args, &stop),
+        TraceVerb::Why(args) => run_why(&args, &stop),
+        TraceVerb::Io(args) => run_io(&args, &stop),
+        TraceVerb::Connect(args) => run_connect(&args, &stop),
     }
 }
 
@@ -58,6 +67,45 @@ fn run_locks(args: &TraceLocksArgs, stop: &Stop) -> anyhow::Result<()> {
     let mut sink = Sink::open(&args.run, locks::text::render)?;
     let reason = pgcalm_trace::locks::run(&target, &options, stop, &mut |line| sink.take(line))?;
     sink.close(locks::html::render)?;
+    outcome(reason, &args.run, args.count.is_some(), &target)
+}
+
+fn run_why(args: &TraceWhyArgs, stop: &Stop) -> anyhow::Result<()> {
+    let options = pgcalm_trace::why::Options {
+        duration: duration(&args.run),
+        threshold: Duration::from_secs_f64(args.threshold),
+    };
+    let target = find(&args.run.server)?;
+    let mut sink = Sink::open(&args.run, why::text::render)?;
+    let reason = pgcalm_trace::why::run(&target, &options, stop, &mut |line| sink.take(line))?;
+    sink.close(why::html::render)?;
+    outcome(reason, &args.run, false, &target)
+}
+
+fn run_io(args: &TraceIoArgs, stop: &Stop) -> anyhow::Result<()> {
+    let options = pgcalm_trace::io::Options {
+        duration: duration(&args.run),
+        interval: args
+            .interval
+            .map(|seconds| Duration::from_secs(u64::from(seconds.0))),
+    };
+    let target = find(&args.run.server)?;
+    let mut sink = Sink::open(&args.run, io::text::render)?;
+    let reason = pgcalm_trace::io::run(&target, &options, stop, &mut |line| sink.take(line))?;
+    sink.close(io::html::render)?;
+    outcome(reason, &args.run, false, &target)
+}
+
+fn run_connect(args: &TraceConnectArgs, stop: &Stop) -> anyhow::Result<()> {
+    let options = pgcalm_trace::connect::Options {
+        duration: duration(&args.run),
+        count: args.count,
+        threshold: Duration::from_secs_f64(args.threshold),
+    };
+    let target = find(&args.run.server)?;
+    let mut sink = Sink::open(&args.run, connect::text::render)?;
+    let reason = pgcalm_trace::connect::run(&target, &options, stop, &mut |line| sink.take(line))?;
+    sink.close(connect::html::render)?;
     outcome(reason, &args.run, args.count.is_some(), &target)
 }
 

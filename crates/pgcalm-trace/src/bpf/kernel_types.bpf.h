@@ -36,8 +36,21 @@ struct path
 };
 
 /* include/linux/fs.h */
+struct super_block
+{
+	__u32 s_dev;
+};
+
+struct inode
+{
+	__u16 i_mode;
+	__u64 i_ino;
+	struct super_block *i_sb;
+};
+
 struct file
 {
+	struct inode *f_inode;
 	struct path f_path;
 };
 
@@ -60,6 +73,40 @@ struct task_struct
 	int tgid;
 	struct task_struct *real_parent;
 	struct files_struct *files;
+};
+
+/* include/linux/blkdev.h, blk-mq.h, blk_types.h */
+struct gendisk
+{
+	int major;
+	int first_minor;
+};
+
+struct request_queue
+{
+	struct gendisk *disk;
+};
+
+struct request
+{
+	struct request_queue *q;
+	unsigned int __data_len;
+};
+
+struct block_device
+{
+	__u32 bd_dev;
+};
+
+struct bio
+{
+	struct block_device *bi_bdev;
+};
+
+/* include/linux/workqueue_types.h */
+struct work_struct
+{
+	void *func;
 };
 
 #pragma clang attribute pop

@@ -16,6 +16,15 @@ pub enum TraceVerb {
     /// Waits for locks, before, during and after each checkpoint, and in all.
     #[command(after_help = EXIT_CODES)]
     Locks(TraceLocksArgs),
+    /// Why transactions stall: for each such second what the backends' time was lost to, with kernel stacks.
+    #[command(after_help = EXIT_CODES)]
+    Why(TraceWhyArgs),
+    /// What each process reads, writes, syncs, sends and receives, by kind of file.
+    #[command(after_help = EXIT_CODES)]
+    Io(TraceIoArgs),
+    /// Where new connections spend their time until they are ready for a query.
+    #[command(after_help = EXIT_CODES)]
+    Connect(TraceConnectArgs),
 }
 
 /// Which server; the only one that runs if nothing is given.
@@ -85,4 +94,42 @@ pub struct TraceLocksArgs {
     /// server's unless given. A password given here can be seen in the process list.
     #[arg(long, value_name = "CONNINFO")]
     pub connect: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct TraceWhyArgs {
+    #[command(flatten)]
+    pub run: RunArgs,
+    /// Give a verdict, too, when a backend stays longer than this in one system call, s.
+    #[arg(long, value_name = "S", default_value = "0.5", value_parser = threshold)]
+    pub threshold: f64,
+}
+
+#[derive(Debug, Args)]
+pub struct TraceIoArgs {
+    #[command(flatten)]
+    pub run: RunArgs,
+    /// Report each time of this length, too [default: only the total].
+    #[arg(long, value_name = "S")]
+    pub interval: Option<Seconds>,
+}
+
+#[derive(Debug, Args)]
+pub struct TraceConnectArgs {
+    #[command(flatten)]
+    pub run: RunArgs,
+    /// Stop after this many connections [default: no limit].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// Report a connection that takes longer than this before it is ready, s.
+    #[arg(long, value_name = "S", default_value = "1", value_parser = threshold)]
+    pub threshold: f64,
+}
+
+/// Seconds with a fraction, more than none and at most a day.
+fn threshold(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 86_400.0 => Ok(seconds),
+        _ => Err("give seconds, e.g. 0.5, up to 86400".to_string()),
+    }
 }
