@@ -24,6 +24,15 @@ Exit codes:
   3    the host lacks a privilege, a program or a kernel feature
   130  interrupted; everything has been taken down";
 
+const RESTORE_EXIT_CODES: &str = "\
+In postgresql.conf:
+  restore_command = 'pgcalm wal-restore --archive /mnt/archive %f %p'
+
+Exit codes:
+  0    restored
+  1    not in the archive: recovery takes this for the end of the archived WAL
+  200  anything else (damaged, another cluster's, unreadable, no archive, bad option): the server stops recovery";
+
 /// Reproduces and measures I/O stalls of PostgreSQL on capped volumes.
 #[derive(Debug, Parser)]
 #[command(name = "pgcalm", version, after_help = EXIT_CODES)]
@@ -40,6 +49,13 @@ pub enum Verb {
     /// Show a report that `lab run --json` wrote.
     #[command(after_help = EXIT_CODES)]
     Report(ReportArgs),
+    /// Restore a WAL file from an archive, checked: for restore_command.
+    ///
+    /// Takes the file as it is, .lz4 or .zst, whatever the archive has. It must decompress, match its checksum, have the
+    /// length of its segment, and hold on every page the WAL that its name tells, of the cluster that asks for it (by
+    /// global/pg_control beside pg_wal). It is written beside PATH, synced, and renamed.
+    #[command(name = crate::wal_restore::VERB, after_help = RESTORE_EXIT_CODES)]
+    WalRestore(WalRestoreArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -70,6 +86,19 @@ pub enum ScenarioArgs {
     /// pg_checksums. Works beside other labs: it changes no sysctls, and locks its directory only.
     #[command(after_help = EXIT_CODES)]
     Torture(Box<TortureArgs>),
+}
+
+#[derive(Debug, Args)]
+pub struct WalRestoreArgs {
+    /// Directory of the archive, as in pg_calm.archive_directory.
+    #[arg(long, value_name = "DIR")]
+    pub archive: PathBuf,
+    /// Name of the file: %f.
+    #[arg(value_name = "FILE")]
+    pub file: String,
+    /// Where it is to appear: %p.
+    #[arg(value_name = "PATH")]
+    pub target: PathBuf,
 }
 
 /// Options that have a default are absent here unless given.
