@@ -7,6 +7,7 @@ mod root;
 
 pub mod block_device;
 pub mod cgroup;
+pub mod journal_commits;
 pub mod meminfo;
 pub mod mounts;
 pub mod postgres;

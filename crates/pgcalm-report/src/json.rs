@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::archive;
 use crate::model;
 use crate::torture;
 
@@ -36,6 +37,8 @@ pub enum Document {
     Contest(Box<model::Report>),
     /// Crash cycles.
     Torture(Box<torture::Report>),
+    /// Archivers.
+    Archive(Box<archive::Report>),
 }
 
 /// The report as a document, ending in a newline.
@@ -66,10 +69,11 @@ pub fn read(document: &str) -> Result<Document, JsonError> {
     struct Any {
         scenario: String,
     }
-    if parse::<Any>(document).is_ok_and(|any| any.scenario == torture::SCENARIO) {
-        parse(document).map(|report| Document::Torture(Box::new(report)))
-    } else {
-        parse(document).map(|report| Document::Contest(Box::new(report)))
+    let scenario = parse::<Any>(document).map(|any| any.scenario);
+    match scenario.as_deref() {
+        Ok(torture::SCENARIO) => parse(document).map(|report| Document::Torture(Box::new(report))),
+        Ok(archive::SCENARIO) => parse(document).map(|report| Document::Archive(Box::new(report))),
+        _ => parse(document).map(|report| Document::Contest(Box::new(report))),
     }
 }
 

@@ -10,14 +10,16 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
+use crate::archive;
 use crate::model;
 use crate::torture;
 
 /// Name of a document's files in the folder, and the schema of its type.
-fn documents() -> [(&'static str, Value); 2] {
+fn documents() -> [(&'static str, Value); 3] {
     [
         ("report", schemars::schema_for!(model::Report).to_value()),
         ("torture", schemars::schema_for!(torture::Report).to_value()),
+        ("archive", schemars::schema_for!(archive::Report).to_value()),
     ]
 }
 
