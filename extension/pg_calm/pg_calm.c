@@ -16,6 +16,8 @@
 #include <limits.h>
 #include <math.h>
 
+#include "archive.h"
+#include "archive_worker.h"
 #include "checkpoint_stats.h"
 #include "drain.h"
 #include "fmgr.h"
@@ -162,6 +164,7 @@ define_settings(void)
 		"pg_calm.host_root", "Directory below which /proc and /sys are read.",
 		"For tests of the module.", &calm_host_root, "", PGC_SIGHUP,
 		GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE | GUC_SUPERUSER_ONLY, NULL, NULL, NULL);
+	archive_define_settings();
 	MarkGUCPrefixReserved("pg_calm");
 }
 
@@ -174,6 +177,7 @@ request_shared_memory(void)
 	RequestAddinShmemSpace(page_map_size((Size) calm_page_map_memory * 1024));
 	RequestAddinShmemSpace(histogram_size());
 	RequestAddinShmemSpace(checkpoint_stats_size());
+	archive_request_shared_memory();
 }
 
 static void
@@ -218,6 +222,7 @@ start_shared_memory(void)
 	drain_shmem_startup();
 	histogram_start();
 	checkpoint_stats_start();
+	archive_start_shared_memory();
 	LWLockRelease(AddinShmemInitLock);
 
 	calm_shared = shared;
@@ -243,6 +248,7 @@ _PG_init(void)
 	shmem_request_hook = request_shared_memory;
 	previous_shmem_startup = shmem_startup_hook;
 	shmem_startup_hook = start_shared_memory;
+	archive_worker_register();
 
 	if (!io_hooks_install(&calm_interpose_failure))
 	{

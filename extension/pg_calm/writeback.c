@@ -26,6 +26,7 @@
 #include <math.h>
 
 #include "access/xlog.h"
+#include "archive_watch.h"
 #include "checkpoint_stats.h"
 #include "compat.h"
 #include "flush.h"
@@ -438,6 +439,7 @@ static bool
 work(uint64 now_ms)
 {
 	checkpoint_stats_tick(now_ms);
+	archive_watch_tick(now_ms);
 	if (now_ms >= next_settings_ms)
 	{
 		read_settings();

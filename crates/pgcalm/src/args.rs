@@ -9,6 +9,8 @@ use pgcalm_lab::DEFAULT_TORTURE_DIR;
 use pgcalm_lab::Limit;
 use pgcalm_lab::Seconds;
 use pgcalm_lab::Size;
+use pgcalm_lab::archive::archiver;
+use pgcalm_lab::archive::archiver::Archiver;
 use pgcalm_lab::contestant;
 use pgcalm_lab::contestant::Contestant;
 use pgcalm_lab::contestant::ContestantSetting;
@@ -86,7 +88,85 @@ pub enum ScenarioArgs {
     /// pg_checksums. Works beside other labs: it changes no sysctls, and locks its directory only.
     #[command(after_help = EXIT_CODES)]
     Torture(Box<TortureArgs>),
+    /// A backlog of WAL is drained beside pgbench: how fast, at what cost, and does it survive a power cut?
+    ///
+    /// Each archiver gets new file systems on the same three loop devices (cluster, pg_wal, archive; direct I/O) and a copy
+    /// of the same cluster with WAL that was never archived. It drains one part alone, one beside pgbench, both under the
+    /// same caps, and a last one under strace; right after the last acknowledgement of that the archive's file system is
+    /// shut down without flushing its log, mounted again, and compared. Only archivers that lost nothing are ranked.
+    #[command(after_help = EXIT_CODES)]
+    Archive(Box<ArchiveArgs>),
 }
+
+/// Options that have a default are absent here unless given.
+#[derive(Debug, Args)]
+pub struct ArchiveArgs {
+    /// Who takes part, separated by commas; `pgcalm lab list` tells who there is [default:
+    /// cp-sync,basic_archive,pg_calm-2].
+    #[arg(long, value_name = "LIST", value_parser = archivers)]
+    pub archivers: Option<Archivers>,
+    /// WAL files of a drain [default: 64].
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub files: Option<u32>,
+    /// Empty WAL files, so that there is only acknowledging to do; for archivers that copy nothing.
+    #[arg(long)]
+    pub empty: bool,
+    /// Size of a WAL file, 1MB to 1GB [default: 16MB].
+    #[arg(long, value_name = "SIZE")]
+    pub segment_size: Option<Size>,
+    /// Write operations per second that the device of pg_wal takes, or none [default: 800].
+    #[arg(long, value_name = "N|none")]
+    pub wal_iops: Option<Limit<u32>>,
+    /// Bytes per second that the device of pg_wal takes, or none [default: 125MB].
+    #[arg(long, value_name = "SIZE|none")]
+    pub wal_bps: Option<Limit<Size>>,
+    /// Write operations per second that the device of the archive takes, or none [default: 800].
+    #[arg(long, value_name = "N|none")]
+    pub archive_iops: Option<Limit<u32>>,
+    /// Bytes per second that the device of the archive takes, or none [default: 125MB].
+    #[arg(long, value_name = "SIZE|none")]
+    pub archive_bps: Option<Limit<Size>>,
+    /// File system of all devices [default: ext4].
+    #[arg(long, value_name = "FS")]
+    pub fs: Option<FsArg>,
+    /// Connections of pgbench [default: 4].
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub clients: Option<u32>,
+    /// Seconds of pgbench from the start of the drain beside it, or none for no such drain [default: 20].
+    #[arg(long, value_name = "S|none")]
+    pub seconds: Option<Limit<Seconds>>,
+    /// Runs of each archiver, in turn; figures are medians [default: 1].
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub repeat: Option<u32>,
+    /// A server setting for all; may be repeated.
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub set: Vec<ServerSetting>,
+    /// Directory with the server programs [default: of the newest PostgreSQL installed].
+    #[arg(long, value_name = "DIR")]
+    pub pg_bindir: Option<PathBuf>,
+    /// Directory where pg_calm was built [default: the installed one].
+    #[arg(long, value_name = "DIR")]
+    pub module_dir: Option<PathBuf>,
+    /// The shared library of the archive module that copies nothing, for noop and noop-pg_calm; bench/noop_archive.
+    #[arg(long, value_name = "FILE")]
+    pub noop_module: Option<PathBuf>,
+    /// Directory for devices, backlogs and logs; needs room for them, on ext4 or XFS.
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_DIR)]
+    pub dir: PathBuf,
+    /// Write the report as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the report as HTML.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Keep server logs in pgcalm-kept of --dir; `lab clean` removes them.
+    #[arg(long)]
+    pub keep: bool,
+}
+
+/// Archivers, of whom clap needs a type of their own.
+#[derive(Debug, Clone)]
+pub struct Archivers(pub Vec<&'static Archiver>);
 
 #[derive(Debug, Args)]
 pub struct WalRestoreArgs {
@@ -390,4 +470,8 @@ fn seed(text: &str) -> Result<u64, String> {
 
 fn contestants(text: &str) -> Result<Contestants, String> {
     contestant::parse_list(text).map(Contestants)
+}
+
+fn archivers(text: &str) -> Result<Archivers, String> {
+    archiver::parse_list(text).map(Archivers)
 }

@@ -1,4 +1,6 @@
 use anyhow::bail;
+use pgcalm_lab::archive;
+use pgcalm_lab::archive::archiver::ARCHIVERS;
 use pgcalm_lab::clean;
 use pgcalm_lab::contest;
 use pgcalm_lab::contest::Options;
@@ -9,6 +11,7 @@ use pgcalm_lab::scenarios::SCENARIOS;
 use pgcalm_lab::scenarios::checkpoint;
 use pgcalm_lab::torture;
 
+use crate::args::ArchiveArgs;
 use crate::args::CheckpointArgs;
 use crate::args::CleanArgs;
 use crate::args::CrashArg;
@@ -33,6 +36,14 @@ pub fn list() -> anyhow::Result<()> {
             text.push_str(&format!("  {:<15}   {name} = {value}\n", ""));
         }
     }
+    text.push_str("\nArchivers of archive:\n");
+    for archiver in &ARCHIVERS {
+        text.push_str(&format!(
+            "  {:<22} {}\n",
+            archiver.name,
+            archiver.description()
+        ));
+    }
     output::print(&text)
 }
 
@@ -41,6 +52,7 @@ pub fn run(scenario: ScenarioArgs) -> anyhow::Result<()> {
     match scenario {
         ScenarioArgs::Checkpoint(args) => run_checkpoint(*args),
         ScenarioArgs::Torture(args) => run_torture(*args),
+        ScenarioArgs::Archive(args) => run_archive(*args),
     }
 }
 
@@ -58,6 +70,25 @@ fn run_checkpoint(args: CheckpointArgs) -> anyhow::Result<()> {
     }
     if let Some(file) = html {
         output::write(&file, &pgcalm_report::html::render(&report))?;
+        output::say(&format!("HTML: {}", file.display()));
+    }
+    Ok(())
+}
+
+fn run_archive(args: ArchiveArgs) -> anyhow::Result<()> {
+    let interrupt = Interrupt::install()?;
+    output::check_writable("--json", args.json.as_deref())?;
+    output::check_writable("--html", args.html.as_deref())?;
+    let json = args.json.clone();
+    let html = args.html.clone();
+    let report = archive::run(&archive_options(args), &interrupt)?;
+    output::print(&pgcalm_report::archive::text::render(&report))?;
+    if let Some(file) = json {
+        output::write(&file, &pgcalm_report::to_json_pretty(&report)?)?;
+        output::say(&format!("JSON: {}", file.display()));
+    }
+    if let Some(file) = html {
+        output::write(&file, &pgcalm_report::archive::html::render(&report))?;
         output::say(&format!("HTML: {}", file.display()));
     }
     Ok(())
@@ -95,6 +126,30 @@ pub fn clean(args: &CleanArgs) -> anyhow::Result<()> {
     }
     text.push('\n');
     output::print(&text)
+}
+
+fn archive_options(args: ArchiveArgs) -> archive::Options {
+    let preset = scenarios::archive::full();
+    archive::Options {
+        dir: args.dir,
+        pg_bindir: args.pg_bindir,
+        module_dir: args.module_dir,
+        noop_module: args.noop_module,
+        archivers: args.archivers.map_or(preset.archivers, |list| list.0),
+        files: args.files.unwrap_or(preset.files),
+        empty: args.empty,
+        segment_size: args.segment_size.unwrap_or(preset.segment_size),
+        wal_iops: args.wal_iops.unwrap_or(preset.wal_iops),
+        wal_bps: args.wal_bps.unwrap_or(preset.wal_bps),
+        archive_iops: args.archive_iops.unwrap_or(preset.archive_iops),
+        archive_bps: args.archive_bps.unwrap_or(preset.archive_bps),
+        fs: args.fs.map_or(preset.fs, Into::into),
+        clients: args.clients.unwrap_or(preset.clients),
+        seconds: args.seconds.unwrap_or(preset.seconds),
+        repeat: args.repeat.unwrap_or(preset.repeat),
+        set: args.set,
+        keep: args.keep,
+    }
 }
 
 fn torture_options(args: TortureArgs) -> torture::Options {

@@ -1,5 +1,6 @@
 //! What the lab can reproduce.
 
+pub mod archive;
 pub mod checkpoint;
 pub mod torture;
 
@@ -13,4 +14,4 @@ pub struct Scenario {
 }
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 2] = [checkpoint::SCENARIO, torture::SCENARIO];
+pub const SCENARIOS: [Scenario; 3] = [checkpoint::SCENARIO, archive::SCENARIO, torture::SCENARIO];
