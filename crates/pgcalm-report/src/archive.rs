@@ -59,7 +59,7 @@ pub struct Archiver {
 pub struct Run {
     /// Nothing else at work.
     pub alone: Drain,
-    /// What it costs until the file system's log is quiet; where acknowledging alone is measured.
+    /// Right after that drain; only where acknowledging alone is measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Checkpoint>,
     /// The next part of the backlog, with pgbench beside it; absent if none was asked for.
@@ -93,7 +93,7 @@ pub struct Drain {
     pub cpu_s: f64,
 }
 
-/// A checkpoint right after the drain: it makes durable what acknowledging has left to it, and removes the files.
+/// A checkpoint right after the drain: it makes durable what acknowledging has left to it, and removes the oldest 64 files.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Checkpoint {

@@ -16,6 +16,10 @@ use crate::options::FsType;
 /// Most files of a drain that is traced and ended by a crash: tracing is slow, and these are enough to count.
 const MOST_CRASH_FILES: u32 = 16;
 
+/// How many files of an empty backlog the checkpoint after it removes: enough that what precedes removal is done, and not
+/// so many that removing, one sync for each, is what it measures.
+const REMOVED_FILES: u64 = 64;
+
 /// Size of the cluster's device: the table of pgbench, what it grows by, and pgBackRest's spool.
 const DATA_SIZE: Size = Size(1 << 30);
 
@@ -178,7 +182,13 @@ impl Options {
             ("archive-bps", self.archive_bps.to_string().into()),
             ("fs", self.fs.name().into()),
             ("clients", self.clients.into()),
-            ("seconds", self.seconds.to_string().into()),
+            (
+                "seconds",
+                match self.loaded_files() {
+                    0 => "none".into(),
+                    _ => self.seconds.to_string().into(),
+                },
+            ),
             ("repeat", self.repeat.into()),
             ("set", set.into()),
         ]
@@ -198,8 +208,13 @@ impl Options {
             // A file of an empty backlog must not become WAL.
             ("wal_recycle", "off"),
         ];
+        let kept = u64::from(self.files).saturating_sub(REMOVED_FILES) * self.segment_size.bytes();
+        let keep = self
+            .empty
+            .then(|| ("wal_keep_size".to_string(), format!("{}MB", kept >> 20)));
         own.into_iter()
             .map(|(name, value)| (name.to_string(), value.to_string()))
+            .chain(keep)
             .chain(self.set.iter().map(|s| (s.name.clone(), s.value.clone())))
             .collect()
     }

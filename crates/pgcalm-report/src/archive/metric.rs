@@ -67,7 +67,7 @@ pub(super) static ALL: [&Metric; 13] = [
     },
     &Metric {
         heading: ["chkpt", "s"],
-        meaning: "Seconds of the checkpoint right after, which syncs what acknowledging has left to it and removes files.",
+        meaning: "Seconds of the checkpoint right after, which syncs what acknowledging has left to it and removes the oldest 64 files.",
         value: |run| {
             run.checkpoint
                 .as_ref()

@@ -132,8 +132,12 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
             ));
         }
     }
-    if lines.is_empty() {
-        lines.push("No archiver has drained its backlog.".to_string());
+    if report
+        .archivers
+        .iter()
+        .all(|archiver| archiver.runs.is_empty())
+    {
+        lines.push("No run was completed.".to_string());
     }
     lines
 }
