@@ -7,7 +7,7 @@ PG_CONFIG ?= /usr/lib/postgresql/15/bin/pg_config
 EXTENSION := extension/pg_calm
 PGCALM := target/release/pgcalm
 
-.PHONY: all deps build install demo test test-extension test-rust test-versions check-postgres fmt fmt-check lint bench torture torture-errors clean
+.PHONY: all deps build install demo test test-extension test-rust test-versions check-postgres fmt fmt-check lint bench bench-archive torture torture-errors clean
 
 all: build
 
@@ -39,17 +39,17 @@ check-postgres: deps
 
 fmt:
 	cargo fmt
-	clang-format -i $(EXTENSION)/*.c $(EXTENSION)/*.h bench/errors/*.c
+	clang-format -i $(EXTENSION)/*.c $(EXTENSION)/*.h bench/errors/*.c bench/noop_archive/*.c
 
 fmt-check:
 	cargo fmt --check
-	clang-format --dry-run --Werror $(EXTENSION)/*.c $(EXTENSION)/*.h bench/errors/*.c
+	clang-format --dry-run --Werror $(EXTENSION)/*.c $(EXTENSION)/*.h bench/errors/*.c bench/noop_archive/*.c
 
 lint: fmt-check
 	cargo clippy --quiet --workspace --all-targets -- --deny warnings
 	cppcheck --quiet --enable=warning,performance,portability --inline-suppr \
 	  --suppress=missingIncludeSystem --error-exitcode=1 \
-	  -DPG_VERSION_NUM=150000 -D__linux__ -D__LP64__ -D__x86_64__ $(EXTENSION)/*.c bench/errors/*.c
+	  -DPG_VERSION_NUM=150000 -D__linux__ -D__LP64__ -D__x86_64__ $(EXTENSION)/*.c bench/errors/*.c bench/noop_archive/*.c
 
 # Real writeback errors under load (docs/errors.md); as root
 N ?= 200
@@ -60,6 +60,10 @@ torture-errors:
 # The figures of docs/benchmarks.md; about an hour, wants the machine for itself
 bench: build
 	@bench/run
+
+# Archivers side by side, docs/benchmarks-archive.md; about 25 minutes, as root
+bench-archive: build
+	@PG_CONFIG=$(PG_CONFIG) bench/archive
 
 # Crashes under load, docs/torture.md; CYCLES=N for another number than 200
 torture: build
