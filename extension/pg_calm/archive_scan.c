@@ -7,8 +7,9 @@
  * ready, archives them, and reads it again (pgarch.c, pgarch_readyXlog).  With
  * 12,000 files that is most of what acknowledging them costs once the fsyncs
  * are gone.  So what one reading has found is kept, sorted as the archiver
- * does, and for a second readings are answered from it: with the next 64 that
- * are still ready, and then the end.
+ * does, and for a second readings are answered from it: with the first 64 that
+ * are still ready, and then the end.  Files that were handed out and not
+ * archived, because that failed or the archiver began anew, come first again.
  *
  * What became ready meanwhile is seen a second later: later segments, for
  * which that makes no difference, and timeline histories, which the server
@@ -52,11 +53,13 @@ static ArchiveFileName *kept = NULL;
 static int kept_capacity = 0;
 static int kept_count = 0;
 static bool kept_all = false; /* nothing was left out for want of memory */
-static int next_kept = 0;
+static int first_kept = 0;    /* those before are no longer ready */
+static int next_kept = 0;     /* in the reading under way */
 static uint64 kept_since_ms = 0;
 static int answered = 0;
 
 static ScanState begin_reading(DIR *directory);
+static void forget_kept(void);
 static void keep(const char *entry);
 static struct dirent *answer(void);
 
@@ -70,12 +73,19 @@ begin_reading(DIR *directory)
 	    st.st_dev != status.st_dev || st.st_ino != status.st_ino)
 		return SCAN_PASSING;
 	answered = 0;
-	if (next_kept < kept_count && page_map_now_ms() - kept_since_ms < KEPT_MS)
+	next_kept = first_kept;
+	if (first_kept < kept_count && page_map_now_ms() - kept_since_ms < KEPT_MS)
 		return SCAN_ANSWERING;
-	kept_since_ms = page_map_now_ms();
-	kept_count = next_kept = 0;
-	kept_all = true;
+	forget_kept();
 	return SCAN_RECORDING;
+}
+
+static void
+forget_kept(void)
+{
+	kept_since_ms = page_map_now_ms();
+	kept_count = first_kept = 0;
+	kept_all = true;
 }
 
 static void
@@ -113,7 +123,11 @@ answer(void)
 
 		snprintf(path, sizeof(path), STATUS_DIRECTORY "/%s.ready", name);
 		if (access(path, F_OK) != 0)
+		{
+			if (answered == 0)
+				first_kept = next_kept;
 			continue;
+		}
 		answered++;
 		snprintf(entry.d_name, sizeof(entry.d_name), "%s.ready", name);
 		return &entry;
@@ -140,9 +154,7 @@ archive_scan_readdir(DIR *directory, ArchiveScanReaddir real_readdir)
 			return NULL;
 		}
 		/* nothing of it is left: read */
-		kept_since_ms = page_map_now_ms();
-		kept_count = next_kept = 0;
-		kept_all = true;
+		forget_kept();
 		state = SCAN_RECORDING;
 	}
 
