@@ -9,7 +9,7 @@ BPF := crates/pgcalm-trace/src
 BPF_SOURCES = $(BPF)/bpf/*.h $(BPF)/probes/*/*.bpf.c
 PGCALM := target/release/pgcalm
 
-.PHONY: all deps build install demo test test-extension test-rust test-versions test-trace-verdicts check-postgres fmt fmt-check lint bench bench-trace torture torture-errors torture-archive clean
+.PHONY: all deps build install demo test test-extension test-rust test-versions test-trace-verdicts check-postgres fmt fmt-check lint bench bench-archive bench-trace torture torture-errors torture-archive clean
 
 all: build
 
@@ -45,17 +45,17 @@ check-postgres: deps
 
 fmt:
 	cargo fmt
-	clang-format -i $(EXTENSION)/*.c $(EXTENSION)/*.h bench/errors/*.c $(BPF_SOURCES)
+	clang-format -i $(EXTENSION)/*.c $(EXTENSION)/*.h bench/errors/*.c bench/noop_archive/*.c $(BPF_SOURCES)
 
 fmt-check:
 	cargo fmt --check
-	clang-format --dry-run --Werror $(EXTENSION)/*.c $(EXTENSION)/*.h bench/errors/*.c $(BPF_SOURCES)
+	clang-format --dry-run --Werror $(EXTENSION)/*.c $(EXTENSION)/*.h bench/errors/*.c bench/noop_archive/*.c $(BPF_SOURCES)
 
 lint: fmt-check
 	cargo clippy --quiet --workspace --all-targets -- --deny warnings
 	cppcheck --quiet --enable=warning,performance,portability --inline-suppr \
 	  --suppress=missingIncludeSystem --error-exitcode=1 \
-	  -DPG_VERSION_NUM=150000 -D__linux__ -D__LP64__ -D__x86_64__ $(EXTENSION)/*.c bench/errors/*.c
+	  -DPG_VERSION_NUM=150000 -D__linux__ -D__LP64__ -D__x86_64__ $(EXTENSION)/*.c bench/errors/*.c bench/noop_archive/*.c
 	cppcheck --quiet --enable=warning,performance,portability --inline-suppr \
 	  --suppress=missingIncludeSystem --error-exitcode=1 -I$(BPF)/bpf \
 	  -D__x86_64__ '-DSEC(section)=' '-DBPF_PROG(name,...)=name(__VA_ARGS__)' -D__always_inline=inline -D__noinline= \
@@ -83,6 +83,10 @@ bench: build
 # What tracing costs the server, docs/trace.md; as root, ten minutes, wants the machine for itself
 bench-trace: deps build
 	@PG_CONFIG=$(PG_CONFIG) bench/trace
+
+# Archivers side by side, docs/benchmarks-archive.md; about 25 minutes, as root
+bench-archive: build
+	@PG_CONFIG=$(PG_CONFIG) bench/archive
 
 # Crashes under load, docs/torture.md; CYCLES=N for another number than 200
 torture: build

@@ -10,6 +10,7 @@ pub mod block_device;
 pub mod cgroup;
 pub mod file_system_journal;
 pub mod instance;
+pub mod journal_commits;
 pub mod meminfo;
 pub mod mounts;
 pub mod postgres;

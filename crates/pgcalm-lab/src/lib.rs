@@ -22,6 +22,7 @@ mod tool;
 mod transaction_log;
 mod warm;
 
+pub mod archive;
 pub mod cap;
 pub mod clean;
 pub mod contest;

@@ -117,6 +117,11 @@ impl Server {
         command
     }
 
+    /// Lets another program run as the clients do.
+    pub fn as_client(&self, command: &mut std::process::Command) {
+        self.installation.run_as(command, &self.places.socket);
+    }
+
     /// Its log so far.
     pub fn log(&self) -> String {
         read_log(&self.places.log)

@@ -11,7 +11,7 @@ use hdrhistogram::Histogram;
 use pgcalm_report::model::Latency;
 
 /// Latencies in microseconds, to three digits.
-type Micros = Histogram<u64>;
+pub type Micros = Histogram<u64>;
 
 /// All transactions of a pgbench run, from its per-transaction logs.
 #[derive(Debug)]
@@ -111,6 +111,17 @@ impl Transactions {
             text.clear();
         }
         Ok(())
+    }
+}
+
+impl Transactions {
+    /// Those that ended in some seconds of the epoch, together.
+    pub fn within(&self, seconds: std::ops::RangeInclusive<i64>) -> anyhow::Result<Micros> {
+        let mut all = histogram()?;
+        for second in self.by_second.range(seconds).map(|(_, second)| second) {
+            all.add(second)?;
+        }
+        Ok(all)
     }
 }
 

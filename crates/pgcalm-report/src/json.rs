@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::archive;
 use crate::journal;
 use crate::model;
 use crate::tenants;
@@ -42,6 +43,8 @@ pub enum Document {
     Tenants(Box<tenants::Report>),
     /// Crash cycles.
     Torture(Box<torture::Report>),
+    /// Archivers.
+    Archive(Box<archive::Report>),
 }
 
 /// The report as a document, ending in a newline.
@@ -77,6 +80,7 @@ pub fn read(document: &str) -> Result<Document, JsonError> {
         Ok(torture::SCENARIO) => parse(document).map(|report| Document::Torture(Box::new(report))),
         Ok(journal::SCENARIO) => parse(document).map(|report| Document::Journal(Box::new(report))),
         Ok(tenants::SCENARIO) => parse(document).map(|report| Document::Tenants(Box::new(report))),
+        Ok(archive::SCENARIO) => parse(document).map(|report| Document::Archive(Box::new(report))),
         _ => parse(document).map(|report| Document::Contest(Box::new(report))),
     }
 }

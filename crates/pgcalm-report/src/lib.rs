@@ -3,6 +3,7 @@
 //! [`model`] is the contract: the lab fills it, everything else here only reads it. A figure that more than one
 //! rendering shows is computed once ([`metric`], [`reading`]), so that text and HTML cannot disagree.
 
+pub mod archive;
 pub mod chart;
 pub mod html;
 pub mod isolate;

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
+use crate::archive;
 use crate::isolate;
 use crate::journal;
 use crate::model;
@@ -18,11 +19,12 @@ use crate::torture;
 use crate::trace;
 
 /// Name of a document's files in the folder, and the schema of its type.
-fn documents() -> [(&'static str, Value); 5] {
+fn documents() -> [(&'static str, Value); 6] {
     [
         ("report", schemars::schema_for!(model::Report).to_value()),
         ("tenants", schemars::schema_for!(tenants::Report).to_value()),
         ("torture", schemars::schema_for!(torture::Report).to_value()),
+        ("archive", schemars::schema_for!(archive::Report).to_value()),
         ("journal", schemars::schema_for!(journal::Report).to_value()),
         ("isolate", schemars::schema_for!(isolate::Report).to_value()),
     ]

@@ -11,6 +11,8 @@ use pgcalm_lab::DEFAULT_TORTURE_DIR;
 use pgcalm_lab::Limit;
 use pgcalm_lab::Seconds;
 use pgcalm_lab::Size;
+use pgcalm_lab::archive::archiver;
+use pgcalm_lab::archive::archiver::Archiver;
 use pgcalm_lab::contestant;
 use pgcalm_lab::contestant::Contestant;
 use pgcalm_lab::contestant::ContestantSetting;
@@ -30,6 +32,15 @@ Exit codes:
   2    bad option or value
   3    the host lacks a privilege, a program or a kernel feature
   130  interrupted; everything has been taken down";
+
+const RESTORE_EXIT_CODES: &str = "\
+In postgresql.conf:
+  restore_command = 'pgcalm wal-restore --archive /mnt/archive %f %p'
+
+Exit codes:
+  0    restored
+  1    not in the archive: recovery takes this for the end of the archived WAL
+  200  anything else (damaged, another cluster's, unreadable, no archive, bad option): the server stops recovery";
 
 /// Reproduces, measures and traces I/O stalls of PostgreSQL on capped volumes, and keeps instances on one host apart.
 #[derive(Debug, Parser)]
@@ -53,6 +64,13 @@ pub enum Verb {
     /// Show a report that `lab run --json` wrote.
     #[command(after_help = EXIT_CODES)]
     Report(ReportArgs),
+    /// Restore a WAL file from an archive, checked: for restore_command.
+    ///
+    /// Takes the file as it is, .lz4 or .zst, whatever the archive has. It must decompress, match its checksum, have the
+    /// length of its segment, and hold on every page the WAL that its name tells, of the cluster that asks for it (by
+    /// global/pg_control beside pg_wal). It is written beside PATH, synced, and renamed.
+    #[command(name = crate::wal_restore::VERB, after_help = RESTORE_EXIT_CODES)]
+    WalRestore(WalRestoreArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -168,6 +186,97 @@ pub enum ScenarioArgs {
     /// pg_checksums. Works beside other labs: it changes no sysctls, and locks its directory only.
     #[command(after_help = EXIT_CODES)]
     Torture(Box<TortureArgs>),
+    /// A backlog of WAL is drained beside pgbench: how fast, at what cost, and does it survive a power cut?
+    ///
+    /// Each archiver gets new file systems on the same three loop devices (cluster, pg_wal, archive; direct I/O) and a copy
+    /// of the same cluster with WAL that was never archived. It drains one part alone, one beside pgbench, both under the
+    /// same caps, and a last one under strace; right after the last acknowledgement of that the archive's file system is
+    /// shut down without flushing its log, mounted again, and compared. Only archivers that lost nothing are ranked.
+    #[command(after_help = EXIT_CODES)]
+    Archive(Box<ArchiveArgs>),
+}
+
+/// Options that have a default are absent here unless given.
+#[derive(Debug, Args)]
+pub struct ArchiveArgs {
+    /// Who takes part, separated by commas; `pgcalm lab list` tells who there is [default:
+    /// cp-sync,basic_archive,pg_calm-2].
+    #[arg(long, value_name = "LIST", value_parser = archivers)]
+    pub archivers: Option<Archivers>,
+    /// WAL files of a drain [default: 64].
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub files: Option<u32>,
+    /// Empty WAL files, so that there is only acknowledging to do; for archivers that copy nothing.
+    #[arg(long)]
+    pub empty: bool,
+    /// Size of a WAL file, 1MB to 1GB [default: 16MB].
+    #[arg(long, value_name = "SIZE")]
+    pub segment_size: Option<Size>,
+    /// Write operations per second that the device of pg_wal takes, or none [default: 800].
+    #[arg(long, value_name = "N|none")]
+    pub wal_iops: Option<Limit<u32>>,
+    /// Bytes per second that the device of pg_wal takes, or none [default: 125MB].
+    #[arg(long, value_name = "SIZE|none")]
+    pub wal_bps: Option<Limit<Size>>,
+    /// Write operations per second that the device of the archive takes, or none [default: 800].
+    #[arg(long, value_name = "N|none")]
+    pub archive_iops: Option<Limit<u32>>,
+    /// Bytes per second that the device of the archive takes, or none [default: 125MB].
+    #[arg(long, value_name = "SIZE|none")]
+    pub archive_bps: Option<Limit<Size>>,
+    /// File system of all devices [default: ext4].
+    #[arg(long, value_name = "FS")]
+    pub fs: Option<FsArg>,
+    /// Connections of pgbench [default: 4].
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub clients: Option<u32>,
+    /// Seconds of pgbench from the start of the drain beside it, or none for no such drain [default: 20].
+    #[arg(long, value_name = "S|none")]
+    pub seconds: Option<Limit<Seconds>>,
+    /// Runs of each archiver, in turn; figures are medians [default: 1].
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub repeat: Option<u32>,
+    /// A server setting for all; may be repeated.
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub set: Vec<ServerSetting>,
+    /// Directory with the server programs [default: of the newest PostgreSQL installed].
+    #[arg(long, value_name = "DIR")]
+    pub pg_bindir: Option<PathBuf>,
+    /// Directory where pg_calm was built [default: the installed one].
+    #[arg(long, value_name = "DIR")]
+    pub module_dir: Option<PathBuf>,
+    /// The shared library of the archive module that copies nothing, for noop and noop-pg_calm; bench/noop_archive.
+    #[arg(long, value_name = "FILE")]
+    pub noop_module: Option<PathBuf>,
+    /// Directory for devices, backlogs and logs; needs room for them, on ext4 or XFS.
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_DIR)]
+    pub dir: PathBuf,
+    /// Write the report as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the report as HTML.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Keep server logs in pgcalm-kept of --dir; `lab clean` removes them.
+    #[arg(long)]
+    pub keep: bool,
+}
+
+/// Archivers, of whom clap needs a type of their own.
+#[derive(Debug, Clone)]
+pub struct Archivers(pub Vec<&'static Archiver>);
+
+#[derive(Debug, Args)]
+pub struct WalRestoreArgs {
+    /// Directory of the archive, as in pg_calm.archive_directory.
+    #[arg(long, value_name = "DIR")]
+    pub archive: PathBuf,
+    /// Name of the file: %f.
+    #[arg(value_name = "FILE")]
+    pub file: String,
+    /// Where it is to appear: %p.
+    #[arg(value_name = "PATH")]
+    pub target: PathBuf,
 }
 
 /// Options that have a default are absent here unless given.
@@ -591,4 +700,8 @@ fn contestants(text: &str) -> Result<Contestants, String> {
 
 fn tenants_contestants(text: &str) -> Result<Contestants, String> {
     tenants::parse_list(text).map(Contestants)
+}
+
+fn archivers(text: &str) -> Result<Archivers, String> {
+    archiver::parse_list(text).map(Archivers)
 }

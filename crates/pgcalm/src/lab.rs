@@ -1,4 +1,8 @@
+use std::path::PathBuf;
+
 use anyhow::bail;
+use pgcalm_lab::archive;
+use pgcalm_lab::archive::archiver::ARCHIVERS;
 use pgcalm_lab::clean;
 use pgcalm_lab::contest;
 use pgcalm_lab::contest::Options;
@@ -12,7 +16,10 @@ use pgcalm_lab::scenarios::checkpoint;
 use pgcalm_lab::scenarios::journal;
 use pgcalm_lab::tenants;
 use pgcalm_lab::torture;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
+use crate::args::ArchiveArgs;
 use crate::args::CheckpointArgs;
 use crate::args::CleanArgs;
 use crate::args::CrashArg;
@@ -43,6 +50,14 @@ pub fn list() -> anyhow::Result<()> {
     for layout in &LAYOUTS {
         text.push_str(&format!("  {:<15} {}\n", layout.name, layout.description));
     }
+    text.push_str("\nArchivers of archive:\n");
+    for archiver in &ARCHIVERS {
+        text.push_str(&format!(
+            "  {:<22} {}\n",
+            archiver.name,
+            archiver.description()
+        ));
+    }
     output::print(&text)
 }
 
@@ -53,64 +68,85 @@ pub fn run(scenario: ScenarioArgs) -> anyhow::Result<()> {
         ScenarioArgs::Journal(args) => run_journal(*args),
         ScenarioArgs::Tenants(args) => run_tenants(*args),
         ScenarioArgs::Torture(args) => run_torture(*args),
+        ScenarioArgs::Archive(args) => run_archive(*args),
     }
 }
 
 fn run_checkpoint(args: CheckpointArgs) -> anyhow::Result<()> {
     let interrupt = Interrupt::install()?;
-    output::check_writable("--json", args.json.as_deref())?;
-    output::check_writable("--html", args.html.as_deref())?;
-    let json = args.json.clone();
-    let html = args.html.clone();
+    let files = Files::check(args.json.clone(), args.html.clone())?;
     let report = contest::run(checkpoint::SCENARIO.name, &options(args), &interrupt)?;
-    output::print(&pgcalm_report::text::render(&report))?;
-    if let Some(file) = json {
-        output::write(&file, &pgcalm_report::to_json_pretty(&report)?)?;
-        output::say(&format!("JSON: {}", file.display()));
-    }
-    if let Some(file) = html {
-        output::write(&file, &pgcalm_report::html::render(&report))?;
-        output::say(&format!("HTML: {}", file.display()));
-    }
-    Ok(())
+    files.write(
+        &report,
+        pgcalm_report::text::render(&report),
+        pgcalm_report::html::render,
+    )
 }
 
 fn run_journal(args: JournalArgs) -> anyhow::Result<()> {
     let interrupt = Interrupt::install()?;
-    output::check_writable("--json", args.json.as_deref())?;
-    output::check_writable("--html", args.html.as_deref())?;
-    let json = args.json.clone();
-    let html = args.html.clone();
+    let files = Files::check(args.json.clone(), args.html.clone())?;
     let report = interference::run(&journal_options(args), &interrupt)?;
-    output::print(&pgcalm_report::journal::text::render(&report))?;
-    if let Some(file) = json {
-        output::write(&file, &pgcalm_report::to_json_pretty(&report)?)?;
-        output::say(&format!("JSON: {}", file.display()));
-    }
-    if let Some(file) = html {
-        output::write(&file, &pgcalm_report::journal::html::render(&report))?;
-        output::say(&format!("HTML: {}", file.display()));
-    }
-    Ok(())
+    files.write(
+        &report,
+        pgcalm_report::journal::text::render(&report),
+        pgcalm_report::journal::html::render,
+    )
 }
 
 fn run_tenants(args: TenantsArgs) -> anyhow::Result<()> {
     let interrupt = Interrupt::install()?;
-    output::check_writable("--json", args.json.as_deref())?;
-    output::check_writable("--html", args.html.as_deref())?;
-    let json = args.json.clone();
-    let html = args.html.clone();
+    let files = Files::check(args.json.clone(), args.html.clone())?;
     let report = tenants::run(&tenants_options(args), &interrupt)?;
-    output::print(&pgcalm_report::tenants::text::render(&report))?;
-    if let Some(file) = json {
-        output::write(&file, &pgcalm_report::to_json_pretty(&report)?)?;
-        output::say(&format!("JSON: {}", file.display()));
+    files.write(
+        &report,
+        pgcalm_report::tenants::text::render(&report),
+        pgcalm_report::tenants::html::render,
+    )
+}
+
+fn run_archive(args: ArchiveArgs) -> anyhow::Result<()> {
+    let interrupt = Interrupt::install()?;
+    let files = Files::check(args.json.clone(), args.html.clone())?;
+    let report = archive::run(&archive_options(args), &interrupt)?;
+    files.write(
+        &report,
+        pgcalm_report::archive::text::render(&report),
+        pgcalm_report::archive::html::render,
+    )
+}
+
+/// Where a report goes besides standard output.
+struct Files {
+    json: Option<PathBuf>,
+    html: Option<PathBuf>,
+}
+
+impl Files {
+    /// Fails at once, not after a long run, if a file can't be written.
+    fn check(json: Option<PathBuf>, html: Option<PathBuf>) -> anyhow::Result<Self> {
+        output::check_writable("--json", json.as_deref())?;
+        output::check_writable("--html", html.as_deref())?;
+        Ok(Self { json, html })
     }
-    if let Some(file) = html {
-        output::write(&file, &pgcalm_report::tenants::html::render(&report))?;
-        output::say(&format!("HTML: {}", file.display()));
+
+    fn write<R: Serialize + DeserializeOwned + PartialEq>(
+        self,
+        report: &R,
+        text: String,
+        html: impl FnOnce(&R) -> String,
+    ) -> anyhow::Result<()> {
+        output::print(&text)?;
+        if let Some(file) = self.json {
+            output::write(&file, &pgcalm_report::to_json_pretty(report)?)?;
+            output::say(&format!("JSON: {}", file.display()));
+        }
+        if let Some(file) = self.html {
+            output::write(&file, &html(report))?;
+            output::say(&format!("HTML: {}", file.display()));
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 fn run_torture(args: TortureArgs) -> anyhow::Result<()> {
@@ -145,6 +181,30 @@ pub fn clean(args: &CleanArgs) -> anyhow::Result<()> {
     }
     text.push('\n');
     output::print(&text)
+}
+
+fn archive_options(args: ArchiveArgs) -> archive::Options {
+    let preset = scenarios::archive::full();
+    archive::Options {
+        dir: args.dir,
+        pg_bindir: args.pg_bindir,
+        module_dir: args.module_dir,
+        noop_module: args.noop_module,
+        archivers: args.archivers.map_or(preset.archivers, |list| list.0),
+        files: args.files.unwrap_or(preset.files),
+        empty: args.empty,
+        segment_size: args.segment_size.unwrap_or(preset.segment_size),
+        wal_iops: args.wal_iops.unwrap_or(preset.wal_iops),
+        wal_bps: args.wal_bps.unwrap_or(preset.wal_bps),
+        archive_iops: args.archive_iops.unwrap_or(preset.archive_iops),
+        archive_bps: args.archive_bps.unwrap_or(preset.archive_bps),
+        fs: args.fs.map_or(preset.fs, Into::into),
+        clients: args.clients.unwrap_or(preset.clients),
+        seconds: args.seconds.unwrap_or(preset.seconds),
+        repeat: args.repeat.unwrap_or(preset.repeat),
+        set: args.set,
+        keep: args.keep,
+    }
 }
 
 fn journal_options(args: JournalArgs) -> interference::Options {

@@ -7,6 +7,7 @@ mod output;
 mod report;
 mod trace;
 mod usage;
+mod wal_restore;
 
 use std::process::ExitCode;
 
@@ -34,7 +35,11 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() => {
             output::say(&format!("pgcalm: {}", usage::one_line(&error)));
-            return ExitCode::from(USAGE);
+            // Recovery would take 2 for the end of WAL.
+            let restores = std::env::args_os()
+                .nth(1)
+                .is_some_and(|verb| verb == wal_restore::VERB);
+            return ExitCode::from(if restores { wal_restore::STOP } else { USAGE });
         }
         // --help and --version.
         Err(error) => {
@@ -54,6 +59,7 @@ fn main() -> ExitCode {
         Verb::Lab(LabVerb::Clean(args)) => lab::clean(&args),
         Verb::Trace(verb) => trace::run(verb),
         Verb::Report(args) => report::render(&args),
+        Verb::WalRestore(args) => return ExitCode::from(wal_restore::run(args)),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

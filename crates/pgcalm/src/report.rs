@@ -57,6 +57,19 @@ pub fn render(args: &ReportArgs) -> anyhow::Result<()> {
             ))
             .into())
         }
+        Document::Archive(report) => {
+            if let Some(html) = &args.html {
+                output::write(html, &pgcalm_report::archive::html::render(&report))
+            } else if args.svg.is_some() {
+                Err(LabError::Usage(format!(
+                    "{}: a report of archivers has no chart of its own; leave out --svg",
+                    args.file.display()
+                ))
+                .into())
+            } else {
+                output::print(&pgcalm_report::archive::text::render(&report))
+            }
+        }
         Document::Torture(report) => output::print(&pgcalm_report::torture::text::render(&report)),
     }
 }

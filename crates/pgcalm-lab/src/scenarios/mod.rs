@@ -1,5 +1,6 @@
 //! What the lab can reproduce.
 
+pub mod archive;
 pub mod checkpoint;
 pub mod journal;
 pub mod tenants;
@@ -15,8 +16,9 @@ pub struct Scenario {
 }
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 4] = [
+pub const SCENARIOS: [Scenario; 5] = [
     checkpoint::SCENARIO,
+    archive::SCENARIO,
     journal::SCENARIO,
     tenants::SCENARIO,
     torture::SCENARIO,
