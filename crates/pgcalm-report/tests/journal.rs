@@ -68,6 +68,7 @@ fn report() -> Report {
         server_settings: BTreeMap::new(),
         layouts: vec![
             layout("gone", phase(0.0, 1.0, 20)),
+            layout("stuck", phase(490.0, 2.0, 0)),
             layout("slow", phase(100.0, 390.0, 0)),
             layout("fine", phase(510.0, 380.0, 0)),
         ],
@@ -79,6 +80,10 @@ fn a_collapse_is_told_from_a_loss_and_from_none() {
     let text = text::render(&report()).replace('\n', " ");
     assert!(text.contains("gone collapses"), "{text}");
     assert!(text.contains("(to nothing)"), "{text}");
+    assert!(
+        text.contains("stuck holds up whoever needs the journal"),
+        "{text}"
+    );
     assert!(text.contains("slow suffers"), "{text}");
     assert!(text.contains("fine holds"), "{text}");
     assert!(
@@ -91,11 +96,11 @@ fn a_collapse_is_told_from_a_loss_and_from_none() {
 #[test]
 fn html_shows_every_layout_and_escapes_what_it_is_given() {
     let html = html::render(&report());
-    for name in ["gone", "slow", "fine"] {
+    for name in ["gone", "stuck", "slow", "fine"] {
         assert!(html.contains(&format!("<h3>{name}</h3>")));
     }
     assert!(html.contains("SYNTHETIC &lt;example&gt;"));
-    assert_eq!(html.matches("<svg").count(), 6);
+    assert_eq!(html.matches("<svg").count(), 8);
     assert!(!html.contains("NaN"));
 }
 

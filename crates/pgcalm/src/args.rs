@@ -506,7 +506,7 @@ pub struct JournalArgs {
     /// xfs-logdev].
     #[arg(long, value_name = "LIST", value_parser = layouts)]
     pub layouts: Option<Layouts>,
-    /// Time that is measured of each of the two phases [default: 20].
+    /// Time that is measured of each of the two phases [default: 12].
     #[arg(long, value_name = "S")]
     pub seconds: Option<Seconds>,
     /// Time under load, and noise, before that [default: 8].

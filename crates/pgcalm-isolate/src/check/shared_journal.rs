@@ -9,11 +9,11 @@ use super::write_limits;
 
 /// Instances that write through one journal while one of them is limited on its disk.
 ///
-/// Two ways lead from the one to the others (fs/jbd2 in the kernel). A commit of ext4 with `data=ordered` waits for data
-/// in newly allocated blocks, in the queue of the limited instance if that is where it is
-/// (`journal_finish_inode_data_buffers`). And whoever finds the journal full writes old transactions back by himself,
-/// under his own limit, while all others wait behind the lock that he holds (`__jbd2_log_wait_for_space`). XFS has
-/// neither, and showed no loss when it was measured (docs/isolation.md).
+/// Two ways lead from the one to the others (fs/jbd2 in the kernel). A commit of ext4 with `data=ordered` waits for
+/// data in newly allocated blocks, in the queue of the limited instance if that is where it is
+/// (`journal_finish_inode_data_buffers`). And a transaction or a journal that the limited instance has filled holds up
+/// whoever wants to begin a transaction (`add_transaction_credits`, `__jbd2_log_wait_for_space`), whatever `data=` is.
+/// XFS has neither; that its log is written under the limit of who forces it is `journal-device-capped`.
 pub(super) fn find(instances: &[Instance]) -> Vec<Hazard> {
     let mut journals: BTreeMap<&str, Vec<(&Instance, &Place)>> = BTreeMap::new();
     for instance in instances {

@@ -13,13 +13,13 @@ pub const SCENARIO: Scenario = Scenario {
     summary: "two instances, one capped and making databases: does the other hang in the journal, and which layout helps?",
 };
 
-/// The options of the full form: six layouts in eight minutes.
+/// The options of the full form: six layouts in some five minutes.
 pub fn full() -> Options {
     Options {
         dir: DEFAULT_DIR.into(),
         pg_bindir: None,
         layouts: LAYOUTS.iter().collect(),
-        seconds: Seconds(20),
+        seconds: Seconds(12),
         lead: Seconds(8),
         write_iops: 100,
         sessions: 16,
@@ -30,7 +30,7 @@ pub fn full() -> Options {
     }
 }
 
-/// The options of the quick form: less than five minutes.
+/// The options of the quick form.
 pub fn quick() -> Options {
     Options {
         seconds: Seconds(8),

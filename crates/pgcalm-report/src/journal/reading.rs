@@ -18,8 +18,10 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
 
 fn line(layout: &Layout) -> String {
     let (tps, files) = (layout.tps_factor(), layout.files_factor());
-    let verdict = if tps.max(files) >= COLLAPSE {
+    let verdict = if tps >= COLLAPSE {
         "collapses"
+    } else if files >= COLLAPSE {
+        "holds up whoever needs the journal"
     } else if tps.max(files) < HOLDS && layout.noisy.seconds_zero == 0 {
         "holds"
     } else {
