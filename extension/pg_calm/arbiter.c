@@ -347,20 +347,21 @@ arbiter_grant(const ArbiterRecord *all, const bool *is_member, int slot, const D
 
 /*
  * Reduce caps to our share.  False if there is nobody to share with: then they
- * stay what they are.
+ * are those of the device, or our own if these are less, and need no pacing
+ * but by what is in flight.
  */
 bool
 arbiter_limit(DeviceCaps *caps)
 {
-	if (own_slot < 0 || member_count < 2)
+	if (own_slot < 0)
 		return false;
 	caps->write_iops = Min(caps->write_iops, grant.operations);
 	caps->write_bytes = Min(caps->write_bytes, grant.bytes);
 	/* who may not use all operations shall not pay for that with the others' bytes */
-	if (!isinf(budget.write_iops) && !isinf(budget.write_bytes))
+	if (member_count > 1 && !isinf(budget.write_iops) && !isinf(budget.write_bytes))
 		caps->write_bytes =
 			Min(caps->write_bytes, caps->write_iops / budget.write_iops * budget.write_bytes);
-	return true;
+	return member_count > 1;
 }
 
 /* Members on the device, this instance included */

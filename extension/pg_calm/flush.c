@@ -46,6 +46,9 @@
 /* What may be written at once after a pause, if paced */
 #define PACE_BURST_SECONDS 0.02
 
+/* What may be owed after a run that was larger than what there was */
+#define PACE_DEBT_SECONDS 1.0
+
 /* Longest wait for absent blocks of a region to be read */
 #define PREFETCH_MS 200
 
@@ -489,14 +492,19 @@ refill_pace(void)
 	double seconds = last == 0 ? 0 : (now - last) / 1e9;
 
 	last = now;
-	/* an operation at least, or nothing would ever be started */
+	/*
+	 * An operation at least may be saved up, or nothing would ever be started.
+	 * What is owed is bounded: it may be from times of a larger share.
+	 */
 	pace_operations = isinf(caps->write_iops) ?
 	                      1 :
-	                      Min(pace_operations + caps->write_iops * seconds,
+	                      Min(Max(pace_operations, -caps->write_iops * PACE_DEBT_SECONDS) +
+	                              caps->write_iops * seconds,
 	                          Max(caps->write_iops * PACE_BURST_SECONDS, 1.0));
 	pace_bytes = isinf(caps->write_bytes) ?
 	                 1 :
-	                 Min(pace_bytes + caps->write_bytes * seconds,
+	                 Min(Max(pace_bytes, -caps->write_bytes * PACE_DEBT_SECONDS) +
+	                         caps->write_bytes * seconds,
 	                     Max(caps->write_bytes * PACE_BURST_SECONDS, (double) BLCKSZ));
 }
 
@@ -512,7 +520,9 @@ flush_pause_ms(void)
 		seconds = -pace_operations / flush_policy.caps.write_iops;
 	if (pace_bytes <= 0)
 		seconds = Max(seconds, -pace_bytes / flush_policy.caps.write_bytes);
-	return (uint64) (Min(seconds, 1.0) * 1000);
+	else if (pace_operations > 0)
+		return 0;
+	return (uint64) (Min(seconds, 1.0) * 1000) + 1;
 }
 
 /*

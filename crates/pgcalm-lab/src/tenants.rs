@@ -13,6 +13,7 @@ mod pool;
 use std::fs;
 use std::os::unix::fs::chown;
 use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -253,7 +254,7 @@ struct Arena<'a> {
     installation: &'a Installation,
     capper: &'a Capper,
     pool: &'a Device,
-    image: &'a PathBuf,
+    image: &'a Path,
     models: &'a Models,
     progress: &'a Progress,
     interrupt: &'a Interrupt,
@@ -372,7 +373,7 @@ impl Arena<'_> {
     }
 
     /// A new directory of the servers' user.
-    fn private_dir(&self, path: &PathBuf) -> anyhow::Result<()> {
+    fn private_dir(&self, path: &Path) -> anyhow::Result<()> {
         fs::create_dir(path)
             .and_then(|()| {
                 chown(

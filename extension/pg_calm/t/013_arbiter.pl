@@ -230,13 +230,19 @@ unlike($one->safe_psql('postgres', 'SELECT name FROM pg_calm_arbiter'), qr/[^\x2
 has_members($one, 'own', 'one=true', 'and they are forgotten when they fall silent');
 
 overwrite('x' x (513 * $record_size));
+$one->reload;
 log_has($one, qr/WARNING:.*budget is not shared.*longer than all slots/, 'a file that is too long is refused');
 ok(wait_for(sub { members($one, 'own') eq 'none' }, 20), 'and nothing is shared');
 like(status_of($one)->{degraded}, qr/budget is not shared/, 'the status says so');
 $one->safe_psql('postgres', 'CREATE TABLE works AS SELECT 1; CHECKPOINT');
-usleep(7_000_000); # for two more looks at the file
+foreach (1 .. 3)
+{
+	$one->reload; # looks at the file anew
+	usleep(500_000);
+}
 is(scalar(my @warnings = slurp_file($one->logfile) =~ /budget is not shared/g), 1, 'one warning is enough');
 unlink $file;
+$one->reload;
 has_members($one, 'own', 'one=true', 'removing it is enough');
 is(status_of($one)->{degraded}, undef, 'and the status is well again');
 
@@ -250,6 +256,7 @@ sub refused
 	my ($pattern, $name) = @_;
 	my $log = $one->logfile;
 
+	$one->reload; # looks at the file anew, at once
 	ok( wait_for(
 			sub { substr(slurp_file($log), $read) =~ /WARNING:.*budget is not shared.*$pattern/ }, 20),
 		$name);
@@ -261,6 +268,7 @@ sub accepted
 {
 	my ($name) = @_;
 
+	$one->reload;
 	has_members($one, 'own', 'one=true', $name);
 	$read = -s $one->logfile;
 	return;
@@ -290,6 +298,7 @@ unlink $file;
 accepted('it can be removed as well');
 chmod 0770, $directory;
 unlink $file;
+$one->reload;
 ok(wait_for(sub { -e $file && ((stat($file))[2] & 07777) == 0660 }, 20),
 	'in a directory of a group the file is the group\'s');
 chmod 0700, $directory;
@@ -299,7 +308,6 @@ accepted('and its user\'s again in another');
 # --- settings
 
 $one->append_conf('postgresql.conf', "pg_calm.arbiter_directory = '$directory/none'");
-$one->reload;
 refused(qr/could not open directory/, 'a directory that does not exist is told');
 $one->append_conf('postgresql.conf', "pg_calm.arbiter_directory = ''");
 $one->reload;
