@@ -1,6 +1,7 @@
 //! File systems on devices of the lab.
 
 use std::ffi::CStr;
+use std::ffi::CString;
 use std::fs;
 use std::fs::File;
 use std::path::Path;
@@ -40,6 +41,7 @@ const NO_LOG_FLUSH: u32 = 2;
 pub struct FileSystem {
     node: String,
     fs_type: FsType,
+    options: Option<CString>,
     target: PathBuf,
     journal: Journal,
     // Unmounted before the mountpoint is removed.
@@ -77,6 +79,7 @@ impl FileSystem {
         let mut file_system = Self {
             node: device.node(),
             fs_type,
+            options: None,
             target: target.to_path_buf(),
             journal: journal.clone(),
             mount: None,
@@ -84,6 +87,12 @@ impl FileSystem {
         };
         file_system.mount()?;
         Ok(file_system)
+    }
+
+    /// Mounts it again with options of its type, e.g. `nodelalloc`.
+    pub fn remount_with(&mut self, options: &CStr) -> anyhow::Result<()> {
+        self.options = Some(options.to_owned());
+        self.remount()
     }
 
     /// Unmounts and mounts again, which writes all that is dirty and empties its page cache.
@@ -144,7 +153,7 @@ impl FileSystem {
             &self.target,
             self.fs_type.name(),
             MountFlags::NOATIME | MountFlags::NODEV | MountFlags::NOSUID,
-            None::<&CStr>,
+            self.options.as_deref(),
         )
         .with_context(|| format!("mount {} at {}", self.node, self.target.display()))?;
         self.mount = Some(undo);
