@@ -57,6 +57,8 @@ pub fn run(
         },
     };
     let probes = CheckpointProbes::attach(&mut session, options.per_buffer)?;
+    // Dropped before the group from here on: libbpf's links to USDT probes point into their object.
+    let mut session = session;
     let names = match &options.connect {
         Some(connect) => Some(relation::Names::connect(target, connect)?),
         None => {
@@ -86,6 +88,7 @@ pub fn run(
 }
 
 struct Trace<'a> {
+    /// First, so that its links are dropped before the probes' object.
     session: Session,
     probes: CheckpointProbes,
     names: Option<relation::Names>,

@@ -60,6 +60,8 @@ pub fn run(
         },
     };
     let probes = LockProbes::attach(&mut session, options.acquisitions)?;
+    // Dropped before the group from here on: libbpf's links to USDT probes point into their object.
+    let session = session;
     let mut shown = Vec::new();
     if options.acquisitions {
         shown.push("acquisitions".to_string());
@@ -84,6 +86,7 @@ pub fn run(
 type Snapshot = (u64, Counts);
 
 struct Trace<'a> {
+    /// First, so that its links are dropped before the probes' object.
     session: Session,
     probes: LockProbes,
     options: &'a Options,
