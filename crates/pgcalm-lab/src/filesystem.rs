@@ -129,6 +129,12 @@ impl FileSystem {
         Ok(file_system)
     }
 
+    /// Mounts it again with these options of its type, e.g. `nodelalloc`, instead of those that it had.
+    pub fn remount_with(&mut self, options: &CStr) -> anyhow::Result<()> {
+        self.mount_options = options.to_owned();
+        self.remount()
+    }
+
     /// Unmounts and mounts again, which writes all that is dirty and empties its page cache.
     pub fn remount(&mut self) -> anyhow::Result<()> {
         if let Some(mount) = self.mount.take() {

@@ -62,6 +62,8 @@ pub fn run(
     let mut session = Session::start(target, stop, options.duration)?;
     let symbols = KernelSymbols::read(&target.root)?;
     let connect = Connect::load(&mut session, &symbols)?;
+    // Dropped before the group from here on: libbpf's links to USDT probes point into their object.
+    let mut session = session;
     connect.attach(&mut session);
     take(Line::Start(session.start_line(
         "connect",

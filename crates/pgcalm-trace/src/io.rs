@@ -41,8 +41,10 @@ pub fn run(
     stop: &Stop,
     take: &mut dyn FnMut(Line) -> anyhow::Result<()>,
 ) -> anyhow::Result<EndReason> {
-    let mut session = Session::start(target, stop, options.duration)?;
+    let session = Session::start(target, stop, options.duration)?;
     let io = Io::load(&session)?;
+    // Dropped before the group from here on: libbpf's links to USDT probes point into their object.
+    let mut session = session;
     io.attach(&mut session);
     take(Line::Start(session.start_line("io", Vec::new())))?;
     let began_ns = monotonic_ns();

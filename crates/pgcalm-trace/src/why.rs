@@ -56,6 +56,8 @@ pub fn run(
     let symbols = KernelSymbols::read(&target.root)?;
     let threshold_ns = u64::try_from(options.threshold.as_nanos()).unwrap_or(u64::MAX);
     let mut why = Why::load(&mut session, &symbols, threshold_ns)?;
+    // Dropped before the group from here on: libbpf's links to USDT probes point into their object.
+    let mut session = session;
     why.attach(&mut session);
     take(Line::Start(session.start_line(
         "why",

@@ -311,6 +311,8 @@ fn a_journal_that_a_capped_neighbour_holds_up() {
     }
     // With these settings a backend fsyncs a new table's file itself, at commit.
     let arena = Arena::new(&Setup {
+        // Blocks are allocated when written, as in ext3: the neighbour's data belong to the journal's transaction at once.
+        mount_options: Some(c"nodelalloc"),
         settings: &[
             ("wal_level", "minimal"),
             ("max_wal_senders", "0"),

@@ -4,6 +4,7 @@
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
+use std::ffi::CStr;
 use std::fs;
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
@@ -67,6 +68,8 @@ pub fn can_run() -> bool {
 pub struct Setup {
     /// File system of the data directory.
     pub data: FsType,
+    /// What it is mounted with.
+    pub mount_options: Option<&'static CStr>,
     /// Settings besides small buffers.
     pub settings: &'static [(&'static str, &'static str)],
     /// `pgbench -i -s`; 0 for none.
@@ -77,6 +80,7 @@ impl Default for Setup {
     fn default() -> Self {
         Self {
             data: FsType::Ext4,
+            mount_options: None,
             settings: &[],
             scale: 0,
         }
@@ -118,7 +122,10 @@ impl Arena {
             let target = path.join(name);
             FileSystem::create(&journal, device, fs_type, &target, &interrupt).unwrap()
         };
-        let data = mount(&data_device, setup.data, "data");
+        let mut data = mount(&data_device, setup.data, "data");
+        if let Some(options) = setup.mount_options {
+            data.remount_with(options).unwrap();
+        }
         let wal = mount(&wal_device, FsType::Ext4, "wal");
         let own = |path: &Path| {
             fs::create_dir_all(path).unwrap();

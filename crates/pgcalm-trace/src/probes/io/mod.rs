@@ -19,6 +19,12 @@ use crate::session::object_storage;
 use crate::syscalls;
 use crate::waits;
 
+// What is read as raw bytes is laid out as the kernel's side has it.
+const _: () = {
+    assert!(size_of::<OperationKey>() == size_of::<skeleton::types::operation_key>());
+    assert!(size_of::<OperationTotal>() == size_of::<skeleton::types::operation_total>());
+};
+
 /// The group, loaded.
 pub struct Io {
     skeleton: skeleton::ModSkel<'static>,

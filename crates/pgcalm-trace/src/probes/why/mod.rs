@@ -43,6 +43,13 @@ unsafe impl plain::Plain for disk {}
 // SAFETY: bytes only.
 unsafe impl plain::Plain for lock_name {}
 
+// What is read as raw bytes is laid out as the kernel's side has it.
+const _: () = {
+    assert!(size_of::<ChargeKey>() == size_of::<skeleton::types::charge_key>());
+    assert!(size_of::<Charge>() == size_of::<skeleton::types::charge>());
+    assert!(size_of::<WaitState>() == size_of::<skeleton::types::wait_state>());
+};
+
 /// A rare event.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Event {
