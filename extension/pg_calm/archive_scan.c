@@ -138,7 +138,8 @@ answer(void)
 struct dirent *
 archive_scan_readdir(DIR *directory, ArchiveScanReaddir real_readdir)
 {
-	struct dirent *entry = NULL;
+	struct dirent *entry;
+	int save_errno = errno;
 
 	if (state == SCAN_NONE)
 		state = begin_reading(directory);
@@ -150,7 +151,7 @@ archive_scan_readdir(DIR *directory, ArchiveScanReaddir real_readdir)
 		if (answered > 0)
 		{
 			state = SCAN_NONE;
-			errno = 0;
+			errno = save_errno;
 			return NULL;
 		}
 		/* nothing of it is left: read */
@@ -158,6 +159,8 @@ archive_scan_readdir(DIR *directory, ArchiveScanReaddir real_readdir)
 		state = SCAN_RECORDING;
 	}
 
+	/* at the end it stays as it is, which the server takes for "no error" */
+	errno = save_errno;
 	entry = real_readdir(directory);
 	if (entry != NULL)
 	{
@@ -168,8 +171,7 @@ archive_scan_readdir(DIR *directory, ArchiveScanReaddir real_readdir)
 	{
 		if (state == SCAN_RECORDING)
 		{
-			int save_errno = errno;
-
+			save_errno = errno;
 			if (save_errno != 0 || !kept_all)
 				kept_count = 0;
 			if (kept_count > 0)

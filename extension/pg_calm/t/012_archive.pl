@@ -344,13 +344,14 @@ unlink $locked, $foreign;
 $node->safe_psql('postgres', 'ALTER SYSTEM SET pg_calm.archive_alert_threshold = 5');
 set("pg_calm.archive_directory = '$archive/missing'");
 $offset = -s $node->logfile;
-make_wal(20);
+make_wal(2);
 ok( wait_for(
 		sub {
 			slurp_file($node->logfile, $offset) =~
 			  /could not open archive directory ".*missing": No such file/;
 		}),
 	'a missing directory is reported');
+make_wal(20);
 ok( wait_for(
 		sub {
 			slurp_file($node->logfile, $offset) =~
