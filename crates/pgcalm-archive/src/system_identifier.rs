@@ -8,10 +8,7 @@ use std::path::Path;
 /// It is the first field of `ControlFileData` (pg_control.h), in the byte order of the machine. pg_wal may be a symbolic
 /// link, so the way up is taken in the name, not in the file system.
 pub fn of_cluster(target: &Path) -> Option<u64> {
-    let cluster = match target.parent()?.parent() {
-        Some(cluster) => cluster.to_path_buf(),
-        None => return None,
-    };
+    let cluster = target.parent()?.parent()?;
     let mut identifier = [0; 8];
     File::open(cluster.join("global/pg_control"))
         .and_then(|mut file| file.read_exact(&mut identifier))

@@ -11,6 +11,7 @@ use std::time::UNIX_EPOCH;
 
 use anyhow::Context;
 use anyhow::bail;
+use pgcalm_host::HostRoot;
 use pgcalm_report::archive::Checkpoint;
 use pgcalm_report::archive::Crash;
 use pgcalm_report::archive::Drain;
@@ -193,8 +194,12 @@ impl Surroundings<'_> {
             label,
             pg_wal,
             directory,
-            mark: configuration,
+            mark: configuration.clone(),
             server,
+            _detached: EndDetached {
+                root: self.journal.root().clone(),
+                mark: configuration,
+            },
             archive,
             detached: Detached::default(),
         };
@@ -235,8 +240,9 @@ struct Arena<'a> {
     directory: PathBuf,
     /// What the command line of pgBackRest's programs holds.
     mark: PathBuf,
-    // Ends before its file systems go.
+    // These end before their file systems go.
     server: Server,
+    _detached: EndDetached,
     archive: FileSystem,
     detached: Detached,
 }
@@ -484,7 +490,8 @@ impl<'a> Arena<'a> {
         self.note(&format!("draining {} files up to a power cut", part.len()));
         let output = self.context.lab.run().join("syncs");
         feed.prepare(part)?;
-        let running = feed.traced(&self.server, self.context.interrupt)?;
+        let root = self.context.journal.root().clone();
+        let running = feed.traced(&root, &self.server)?;
         let tracer = if running.is_empty() {
             None
         } else {
@@ -496,7 +503,6 @@ impl<'a> Arena<'a> {
         };
         // Before anything else: what reaches the disk from now on does not count.
         self.archive.shut_down()?;
-        let root = self.context.journal.root().clone();
         drop(feed);
         drop(self.server.kill(&root)?);
         end_detached(&root, &self.mark)?;
@@ -568,8 +574,21 @@ fn loaded(transactions: &Transactions, window: Window) -> anyhow::Result<Loaded>
     })
 }
 
+/// Ends what has left the archiver, in whatever way a run ends: it would keep the archive mounted.
+struct EndDetached {
+    root: HostRoot,
+    mark: PathBuf,
+}
+
+impl Drop for EndDetached {
+    fn drop(&mut self) {
+        // Unmounting says what is wrong if this fails.
+        let _ = end_detached(&self.root, &self.mark);
+    }
+}
+
 /// Ends programs that have left the archiver that started them, by their ids.
-fn end_detached(root: &pgcalm_host::HostRoot, mark: &Path) -> anyhow::Result<()> {
+fn end_detached(root: &HostRoot, mark: &Path) -> anyhow::Result<()> {
     let end = Instant::now() + END_TIMEOUT;
     loop {
         let found = cost::find(root, mark)?;

@@ -10,12 +10,13 @@ use std::process::Command;
 
 use anyhow::Context;
 use anyhow::bail;
+use pgcalm_host::HostRoot;
+use pgcalm_host::process;
 use rustix::process::Pid;
 use rustix::process::Signal;
 
 use crate::archive::backlog::SLOT;
 use crate::installation::Installation;
-use crate::interrupt::Interrupt;
 use crate::server::Server;
 use crate::tool;
 
@@ -157,19 +158,22 @@ impl Feed<'_> {
         }
     }
 
-    /// Processes to trace, of those that run.
-    pub fn traced(&self, server: &Server, interrupt: &Interrupt) -> anyhow::Result<Vec<i32>> {
+    /// Processes to trace, of those that run: by their titles, since a worker without a database is in no view.
+    pub fn traced(&self, root: &HostRoot, server: &Server) -> anyhow::Result<Vec<i32>> {
         let Self::Archiver { .. } = self else {
             return Ok(Vec::new());
         };
-        let pids = server.sql(
-            "select pid from pg_stat_activity \
-             where backend_type = 'archiver' or backend_type like 'pg_calm archive%'",
-            interrupt,
-        )?;
-        pids.lines()
-            .map(|pid| pid.parse().with_context(|| format!("{pid} is no process")))
-            .collect()
+        let family = process::family(&process::table(root)?, server.pid());
+        Ok(family
+            .iter()
+            .filter(|process| {
+                process::command_line(root, process.pid).is_ok_and(|title| {
+                    title.starts_with("postgres: archiver")
+                        || title.starts_with("postgres: pg_calm archive")
+                })
+            })
+            .map(|process| process.pid)
+            .collect())
     }
 }
 

@@ -219,3 +219,61 @@ impl Options {
             .collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::archive::archiver;
+    use crate::scenarios::archive::full;
+
+    fn refusal(options: &Options) -> String {
+        options.check().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_preset_is_accepted_and_what_cannot_work_is_named() {
+        assert!(full().check().is_ok());
+        let noop = archiver::parse_list("noop").unwrap();
+        let without = Options {
+            archivers: noop.clone(),
+            ..full()
+        };
+        assert!(refusal(&without).contains("--noop-module"));
+        let copies = Options {
+            empty: true,
+            ..full()
+        };
+        assert!(refusal(&copies).contains("cp-sync has nothing to copy"));
+        let odd = Options {
+            segment_size: Size(3 << 20),
+            ..full()
+        };
+        assert!(refusal(&odd).contains("--segment-size 3MB"));
+        let short = Options {
+            seconds: Limit(Some(Seconds(1))),
+            ..full()
+        };
+        assert!(refusal(&short).contains("--seconds"));
+    }
+
+    #[test]
+    fn the_backlog_has_a_part_for_each_drain() {
+        let all = full();
+        assert_eq!(
+            all.backlog_files(),
+            all.files + all.files + MOST_CRASH_FILES
+        );
+        let alone = Options {
+            seconds: Limit(None),
+            files: 3,
+            ..full()
+        };
+        assert_eq!(alone.backlog_files(), 6);
+        let empty = Options {
+            empty: true,
+            files: 12_000,
+            ..full()
+        };
+        assert_eq!((empty.backlog_files(), empty.backlog_size()), (12_000, 0));
+    }
+}
