@@ -7,7 +7,7 @@ PG_CONFIG ?= /usr/lib/postgresql/15/bin/pg_config
 EXTENSION := extension/pg_calm
 PGCALM := target/release/pgcalm
 
-.PHONY: all deps build install demo test test-extension test-rust test-versions check-postgres fmt fmt-check lint bench torture torture-errors clean
+.PHONY: all deps build install demo test test-extension test-rust test-versions check-postgres fmt fmt-check lint bench torture torture-errors torture-archive clean
 
 all: build
 
@@ -56,6 +56,15 @@ N ?= 200
 torture-errors:
 	@bench/install-deps
 	@bench/torture-errors --injections $(N)
+
+# Power cuts at every step of archiving (docs/archiving.md), and controls; as root
+torture-archive: deps build
+	@for filesystem in ext4 xfs; do \
+	  PG_CONFIG=$(PG_CONFIG) bench/archive-crash --filesystem $$filesystem --cycles 40 && \
+	  for control in directory status cp; do \
+	    PG_CONFIG=$(PG_CONFIG) bench/archive-crash --filesystem $$filesystem --cycles 5 --control $$control || exit 1; \
+	  done || exit 1; \
+	done
 
 # The figures of docs/benchmarks.md; about an hour, wants the machine for itself
 bench: build

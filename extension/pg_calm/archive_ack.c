@@ -62,14 +62,6 @@ typedef struct ArchiveAckShared
 	pg_atomic_uint32 error; /* errno of the first failed fsync, never reset */
 } ArchiveAckShared;
 
-typedef enum StatusFile
-{
-	STATUS_NONE, /* something else */
-	STATUS_READY,
-	STATUS_DONE,
-	STATUS_OWN_DIRECTORY, /* archive_status itself */
-} StatusFile;
-
 bool calm_archive_defer_status_sync = true;
 
 static ArchiveAckShared *shared = NULL;
@@ -77,9 +69,18 @@ static ArchiveAckShared *shared = NULL;
 /* In the archiver: this rename was deferred, so are the fsyncs that follow it */
 static bool rename_deferred = false;
 
+/* ... the status file whose fsync before it was left out, which keeps its inode */
+static struct
+{
+	char path[MAXPGPATH]; /* of the directory, as the kernel has it */
+	dev_t device;
+	ino_t file;
+	ino_t directory;
+} acknowledged;
+
 static bool deferring(void);
 static bool has_suffix(const char *path, const char *suffix);
-static StatusFile identify_status_file(int fd);
+static bool is_ready_file(int fd, const struct stat *st);
 static bool sync_status_directory(void);
 static void archiver_exit(int code, Datum arg);
 
@@ -151,79 +152,76 @@ has_suffix(const char *path, const char *suffix)
 }
 
 /*
- * What a file descriptor stands for.  Anything that is not certain is
- * STATUS_NONE, and its fsync happens.
+ * Whether a file descriptor is of an empty file archive_status/NNN.ready; then
+ * it and the directory are remembered.  Two system calls if the directory is
+ * known already.
  */
-static StatusFile
-identify_status_file(int fd)
+static bool
+is_ready_file(int fd, const struct stat *st)
 {
 	char link[64];
 	char path[MAXPGPATH];
 	char *name;
-	struct stat st;
+	struct stat parent;
 	struct stat directory;
 	ssize_t length;
 
-	if (fstat(fd, &st) != 0)
-		return STATUS_NONE;
-	if (S_ISREG(st.st_mode))
+	/* status files are empty (xlogarchive.c, XLogArchiveNotify) */
+	if (st->st_size != 0)
+		return false;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	length = readlink(link, path, sizeof(path) - 1);
+	if (length <= 0 || length >= (ssize_t) sizeof(path) - 1)
+		return false;
+	path[length] = '\0';
+	name = strrchr(path, '/');
+	if (name == NULL || !has_suffix(name, ".ready"))
+		return false;
+	*name = '\0';
+	if (strcmp(path, acknowledged.path) != 0)
 	{
-		/* status files are empty (xlogarchive.c, XLogArchiveNotify) */
-		if (st.st_size != 0)
-			return STATUS_NONE;
-		snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-		length = readlink(link, path, sizeof(path) - 1);
-		if (length <= 0 || length >= (ssize_t) sizeof(path) - 1)
-			return STATUS_NONE;
-		path[length] = '\0';
-		name = strrchr(path, '/');
-		if (name == NULL || !(has_suffix(name, ".ready") || has_suffix(name, ".done")))
-			return STATUS_NONE;
-		*name = '\0';
-		if (stat(path, &st) != 0)
-			return STATUS_NONE;
-		name++;
+		if (stat(path, &parent) != 0 || stat(STATUS_DIRECTORY, &directory) != 0 ||
+		    parent.st_dev != directory.st_dev || parent.st_ino != directory.st_ino)
+			return false;
+		strlcpy(acknowledged.path, path, sizeof(acknowledged.path));
+		acknowledged.directory = directory.st_ino;
 	}
-	else if (S_ISDIR(st.st_mode))
-		name = NULL;
-	else
-		return STATUS_NONE;
-
-	if (stat(STATUS_DIRECTORY, &directory) != 0 || directory.st_dev != st.st_dev ||
-	    directory.st_ino != st.st_ino)
-		return STATUS_NONE;
-	if (name == NULL)
-		return STATUS_OWN_DIRECTORY;
-	return has_suffix(name, ".ready") ? STATUS_READY : STATUS_DONE;
+	acknowledged.device = st->st_dev;
+	acknowledged.file = st->st_ino;
+	return true;
 }
 
 /*
  * Whether an fsync that the server is about to make is one of those of a
- * deferred acknowledgement.  Keeps errno.
+ * deferred acknowledgement.  What is not certain to be one happens.  Keeps
+ * errno.
+ *
+ * durable_rename syncs the file under its old name, under its new one, and
+ * the directory (storage/file/fd.c).
  */
 bool
 archive_ack_skips_fsync(int fd)
 {
 	int save_errno = errno;
 	bool skip = false;
+	struct stat st;
 
-	if (!deferring() && !rename_deferred)
+	if (!rename_deferred && !deferring())
 		return false;
-	switch (identify_status_file(fd))
+	if (fstat(fd, &st) == 0)
 	{
-		case STATUS_READY:
-			rename_deferred = false;
-			skip = deferring();
-			break;
-		case STATUS_DONE:
-			skip = rename_deferred;
-			break;
-		case STATUS_OWN_DIRECTORY:
-			skip = rename_deferred;
-			rename_deferred = false;
-			break;
-		case STATUS_NONE:
-			break;
+		if (rename_deferred && st.st_dev == acknowledged.device)
+		{
+			if (S_ISREG(st.st_mode))
+				skip = st.st_ino == acknowledged.file;
+			else if (S_ISDIR(st.st_mode) && st.st_ino == acknowledged.directory)
+			{
+				skip = true;
+				rename_deferred = false;
+			}
+		}
+		else if (S_ISREG(st.st_mode) && deferring())
+			skip = is_ready_file(fd, &st);
 	}
 	errno = save_errno;
 	return skip;

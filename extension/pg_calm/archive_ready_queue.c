@@ -34,7 +34,6 @@ static int queue_capacity = 0;
 static int queue_length = 0;
 static uint64 next_reading_ms = 0;
 
-static int compare_names(const void *a, const void *b);
 static bool read_queue(void);
 static int position_after(const char *file);
 
@@ -55,8 +54,9 @@ archive_ready_name(const char *entry, ArchiveFileName name)
 	return true;
 }
 
-static int
-compare_names(const void *a, const void *b)
+/* For qsort: names in the order of pgarch.c, ready_file_comparator */
+int
+archive_ready_compare(const void *a, const void *b)
 {
 	const char *left = a;
 	const char *right = b;
@@ -97,7 +97,7 @@ read_queue(void)
 			queue_length++;
 	}
 	(void) closedir(directory);
-	qsort(queue, queue_length, sizeof(ArchiveFileName), compare_names);
+	qsort(queue, queue_length, sizeof(ArchiveFileName), archive_ready_compare);
 	next_reading_ms = page_map_now_ms();
 	next_reading_ms += Max(10, 100 * (next_reading_ms - start));
 	return true;
@@ -114,7 +114,7 @@ position_after(const char *file)
 	{
 		int middle = (low + high) / 2;
 
-		if (compare_names(queue[middle], file) <= 0)
+		if (archive_ready_compare(queue[middle], file) <= 0)
 			low = middle + 1;
 		else
 			high = middle;

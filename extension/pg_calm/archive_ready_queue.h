@@ -16,6 +16,7 @@
 typedef char ArchiveFileName[MAX_XFN_CHARS + 1];
 
 extern bool archive_ready_name(const char *entry, ArchiveFileName name);
+extern int archive_ready_compare(const void *a, const void *b);
 extern int archive_ready_after(const char *file, ArchiveFileName *names, int max);
 
 #endif /* PG_CALM_ARCHIVE_READY_QUEUE_H */

@@ -56,7 +56,6 @@ int calm_archive_alert_action = ARCHIVE_ALERT_ONLY;
 
 static ArchiveWatchShared *shared = NULL;
 
-static bool comes_before(const char *name, const char *other);
 static void look_at_wal(uint64 now_ms);
 static void alert(const ArchiveQueue *queue, uint64 threshold, uint64 now_ms);
 
@@ -82,16 +81,6 @@ archive_watch_start(void)
 		pg_atomic_init_u64(&place->looked_ms, 0);
 	}
 	shared = place;
-}
-
-static bool
-comes_before(const char *name, const char *other)
-{
-	if (other[0] == '\0')
-		return true;
-	if (IsTLHistoryFileName(name) != IsTLHistoryFileName(other))
-		return IsTLHistoryFileName(name);
-	return strcmp(name, other) < 0;
 }
 
 /* Look at all that is announced; false if that can't be read */
@@ -122,7 +111,7 @@ archive_watch_read_queue(ArchiveQueue *queue)
 			if (stat(path, &st) == 0)
 				queue->bytes += (uint64) st.st_size;
 		}
-		if (comes_before(name, queue->oldest))
+		if (queue->oldest[0] == '\0' || archive_ready_compare(name, queue->oldest) < 0)
 			strlcpy(queue->oldest, name, sizeof(queue->oldest));
 	}
 	(void) closedir(directory);

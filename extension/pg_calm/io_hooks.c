@@ -10,6 +10,8 @@
  * sync_file_range: the server's own flush hints are dropped while we flush.
  * rename, unlink: the archiver's acknowledgements are made durable before WAL is
  *		recycled or removed, instead of one by one (archive_ack.c).
+ * readdir: the archiver need not read archive_status for every 64 files
+ *		(archive_scan.c).
  * close: what is remembered of a file descriptor ends with it.  Asking the
  *		kernel at each write which file it goes to costs too much of the write
  *		(docs/how-it-works.md).
@@ -30,6 +32,7 @@
  */
 #include "postgres.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -37,6 +40,7 @@
 
 #include "access/xlog.h"
 #include "archive_ack.h"
+#include "archive_scan.h"
 #include "checkpoint_stats.h"
 #include "common/relpath.h"
 #include "compat.h"
@@ -66,6 +70,7 @@ static int (*real_fsync)(int fd);
 static int (*real_sync_file_range)(int fd, off_t offset, off_t length, unsigned int flags);
 static int (*real_rename)(const char *old_path, const char *new_path);
 static int (*real_unlink)(const char *path);
+static struct dirent *(*real_readdir)(DIR *directory);
 static int (*real_close)(int fd);
 
 static KnownFd known_fds[MAX_KNOWN_FDS];
@@ -352,6 +357,14 @@ calm_unlink(const char *path)
 	return real_unlink(path);
 }
 
+static struct dirent *
+calm_readdir(DIR *directory)
+{
+	if (MyBackendType == B_ARCHIVER && calm_mode == CALM_MODE_ON)
+		return archive_scan_readdir(directory, real_readdir);
+	return real_readdir(directory);
+}
+
 static int
 calm_close(int fd)
 {
@@ -371,6 +384,7 @@ io_hooks_install(const char **reason)
 		{"sync_file_range", calm_sync_file_range, (void **) &real_sync_file_range, true},
 		{"rename", calm_rename, (void **) &real_rename, true},
 		{"unlink", calm_unlink, (void **) &real_unlink, true},
+		{"readdir", calm_readdir, (void **) &real_readdir, false},
 		{"close", calm_close, (void **) &real_close, true},
 	};
 

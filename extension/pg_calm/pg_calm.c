@@ -5,9 +5,10 @@
  *
  * pg_calm makes PostgreSQL's page writeback cheap in device operations and
  * smooth in time.  Durability stays with PostgreSQL's own fsync calls, which
- * all happen, in their places, and report every error.  Everything else here
- * is advice to the kernel: with an empty or wrong page map the server is as
- * slow as stock, and as safe.
+ * all happen, in their places, and report every error; but for those of the
+ * archiver's status files (archive_ack.c).  Everything else about pages is
+ * advice to the kernel: with an empty or wrong page map the server is as slow
+ * as stock, and as safe.
  *
  *-------------------------------------------------------------------------
  */

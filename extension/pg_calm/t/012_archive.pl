@@ -341,21 +341,35 @@ unlink $locked, $foreign;
 
 # --- a directory that is not there, and one set later
 
+$node->safe_psql('postgres', 'ALTER SYSTEM SET pg_calm.archive_alert_threshold = 5');
 set("pg_calm.archive_directory = '$archive/missing'");
 $offset = -s $node->logfile;
-make_wal(20);
+make_wal(2);
 ok( wait_for(
 		sub {
 			slurp_file($node->logfile, $offset) =~
 			  /could not open archive directory ".*missing": No such file/;
 		}),
 	'a missing directory is reported');
+make_wal(20);
+ok( wait_for(
+		sub {
+			slurp_file($node->logfile, $offset) =~
+			  /WARNING:.* \d+ WAL files, \d+ MB, wait to be archived, which is more than 5 MB/;
+		}),
+	'a queue above the threshold is reported');
+like(slurp_file($node->logfile, $offset), qr/Last error: could not open archive directory/, 'with the reason');
+is(archive_value('alert, queue_bytes > 5 * 1024 * 1024, free_bytes > 0'), 't|t|t', 'the view has the alert');
 mkdir "$archive/missing";
 make_wal(1);
 ok(wait_for(sub { return !ready_files() }, 90), 'once it is there archiving goes on');
 cmp_ok(scalar(my @new = glob("$archive/missing/0*")), '>', 10, 'into it');
 is(archive_value('directory_syncs < archived_files'),
 	't', 'with a backlog an fsync of the directory serves several files');
+
+ok( wait_for(sub { slurp_file($node->logfile, $offset) =~ /below the threshold again/ }),
+	'and that it is over');
+is(archive_value('alert'), 'f', 'in the view too');
 
 # --- a shutdown waits for the archiver, which works without its workers
 
