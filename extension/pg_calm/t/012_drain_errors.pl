@@ -1,0 +1,162 @@
+
+# A writeback error while a checkpoint drains, or between the drain and the
+# fsync calls after it, ends in PANIC and not in a completed checkpoint.  The
+# errors are injected by strace; the table's last row shows what was lost if
+# one were hidden.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+
+use CalmTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep);
+
+my $why = cannot_trace();
+plan skip_all => $why if $why;
+
+# As in 010_drain.pl: checkpoints that are caused by WAL drain, and nothing
+# is flushed before.
+my $node = calm_node('drain_errors', q{
+shared_buffers = 16MB
+max_wal_size = 64MB
+min_wal_size = 32MB
+checkpoint_completion_target = 0.01
+log_checkpoints = on
+pg_calm.write_iops = 100
+pg_calm.write_bandwidth = '100MB'
+pg_calm.flush_age = '1h'
+pg_calm.unflushed_limit = '10GB'
+pg_calm.drain_threshold = 0
+pg_calm.drain_timeout = '1h'
+});
+$node->start;
+$node->safe_psql(
+	'postgres', q{
+CREATE EXTENSION pg_calm;
+CREATE TABLE t (id int PRIMARY KEY, n int, filler text) WITH (fillfactor = 50);
+INSERT INTO t SELECT i, 0, repeat('x', 500) FROM generate_series(1, 40000) i;
+CREATE TABLE late (i int);
+INSERT INTO late VALUES (0);
+CHECKPOINT});
+
+my $round = 0;
+my $panic = qr/PANIC:  .*: Input\/output error/;
+
+sub process
+{
+	my ($type) = @_;
+
+	return $node->safe_psql('postgres',
+		"SELECT pid FROM pg_stat_activity WHERE backend_type = '$type'");
+}
+
+sub drains
+{
+	return $node->safe_psql('postgres',
+		q{SELECT wait_event_type FROM pg_stat_activity WHERE backend_type = 'checkpointer'}) eq
+	  'Extension';
+}
+
+# Pages dirty all over the table, and enough WAL for a checkpoint, which may
+# end the session while it still writes
+sub cause_checkpoint
+{
+	$round++;
+	$node->psql(
+		'postgres', qq{
+UPDATE t SET n = $round WHERE id % 7 = 0;
+SELECT count(pg_logical_emit_message(false, 'fill', repeat('w', 1000000))) FROM generate_series(1, 70)});
+	return;
+}
+
+# The server crashes over $expected before the checkpoint completes, and
+# recovers with everything
+sub recovers
+{
+	my ($name, $expected, $log, @handles) = @_;
+
+	ok($node->wait_for_log(qr/database system is ready to accept connections/, $log),
+		"$name: the server recovers");
+	$_->finish foreach @handles;
+	my $text = slurp_file($node->logfile, $log);
+	# what the recovery itself does may complete
+	$text =~ s/all server processes terminated; reinitializing.*//s;
+	like($text, $expected, "$name: ends in PANIC");
+	unlike($text, qr/checkpoint complete/, "$name: no checkpoint completed");
+	$node->poll_query_until('postgres', 'SELECT true') or die 'timed out';
+	is($node->safe_psql('postgres', "SELECT count(*) FROM t WHERE n = $round"),
+		5714, "$name: nothing is lost");
+	wait_for(sub { status_of($node)->{worker_pid} });
+	return;
+}
+
+# --- while it drains: the worker's writeback fails
+
+# the worker can't flush before the checkpointer is seen waiting
+my $worker = status_of($node)->{worker_pid};
+kill 'STOP', $worker;
+my $log = -s $node->logfile;
+cause_checkpoint();
+ok(wait_for(\&drains, 60), 'a checkpoint drains');
+my ($failing) = trace($worker, '-e', 'trace=sync_file_range', '-e',
+	'inject=sync_file_range:error=EIO:when=3');
+kill 'CONT', $worker;
+recovers('error in the drain', $panic, $log, $failing);
+
+# --- after the drain: the first fsync fails, once.  It is made on a duplicate
+# of the server's descriptor, and nothing else tells of its error.
+
+my @data_files = map { ('-P', $node->data_dir . "/$_") } split /\n/,
+  $node->safe_psql(
+	'postgres', q{
+SELECT pg_relation_filepath('t_pkey')
+UNION ALL
+SELECT pg_relation_filepath('t') || fork FROM unnest('{"",_vm,_fsm}'::text[]) fork});
+# hint bits of the catalogs are set after a recovery: let no file of theirs be the first
+$log = -s $node->logfile;
+cause_checkpoint();
+ok($node->wait_for_log(qr/checkpoint complete: .*/, $log), 'a checkpoint after the recovery');
+my $flushed;
+my ($slow) = trace(process('checkpointer'), @data_files, '-e', 'trace=fsync', '-e',
+	'inject=fsync:error=EIO:when=1');
+$log = -s $node->logfile;
+cause_checkpoint();
+recovers('error of the fsync after a drain',
+	qr/PANIC:  could not fsync file "base\/.*: Input\/output error/, $log, $slow);
+
+# --- between them: a page that was written when its file was drained fails
+# while the checkpointer is on its way into fsync
+
+$worker = status_of($node)->{worker_pid};
+my $checkpointer = process('checkpointer');
+my $trace;
+($slow, $trace) = trace($checkpointer, @data_files, '-e', 'trace=fsync', '-e',
+	'inject=fsync:delay_enter=4000000');
+$flushed = status_of($node)->{flushed_pages};
+$log = -s $node->logfile;
+cause_checkpoint();
+# in the sync phase, and held there: strace has begun its line
+ok(wait_for(sub { slurp_file($trace) =~ /fsync\(/ }, 60), 'a checkpoint is at its fsync');
+cmp_ok(status_of($node)->{flushed_pages} - $flushed, '>', 300, 'and has drained');
+unlike(slurp_file($node->logfile, $log), qr/checkpoint complete/, 'and has not completed');
+($failing) = trace($worker, '-e', 'trace=sync_file_range', '-e',
+	'inject=sync_file_range:error=EIO:when=1');
+$node->safe_psql(
+	'postgres', q{
+UPDATE late SET i = i + 1;
+ALTER SYSTEM SET pg_calm.flush_age = '10ms'});
+# out of shared buffers, so that the worker has something to flush
+$node->safe_psql('postgres', 'INSERT INTO late SELECT generate_series(1, 100000)');
+$node->reload;
+recovers('error between drain and fsync', $panic, $log, $failing, $slow);
+
+$node->safe_psql('postgres', 'ALTER SYSTEM RESET pg_calm.flush_age');
+$node->stop;
+command_ok([ 'pg_checksums', '--check', '-D', $node->data_dir ], 'checksums are right');
+
+done_testing();
