@@ -47,14 +47,17 @@
 /* Sessions get at least this part of the rate if others write as well */
 #define PACED_LEAST 0.25
 
-/* Note how far something has come */
+/*
+ * Note how far something has come.  Where that is put together from looks at
+ * different moments it can seem to go back, which must not be lost to the mean.
+ */
 void
 governor_track(GovernorDrain *drain, uint64 position, uint64 now_ms)
 {
 	if (drain->position != 0 && now_ms > drain->at_ms)
 	{
 		double seconds = (double) (now_ms - drain->at_ms) / 1000;
-		double rate = position > drain->position ? (position - drain->position) / seconds : 0;
+		double rate = ((double) position - (double) drain->position) / seconds;
 
 		drain->rate += (rate - drain->rate) * (1 - exp(-seconds / DRAIN_SECONDS));
 	}
@@ -74,6 +77,7 @@ governor_lag_rate(double lag, double limit, double drain)
 {
 	if (lag <= limit * LAG_PACED_FROM)
 		return INFINITY;
+	drain = Max(drain, 0);
 	return Max(drain + LAG_GAIN * (limit - lag), drain * LAG_LEAST);
 }
 
@@ -205,11 +209,12 @@ governor_decide(GovernorReading *readings, double wal_rate, uint64 now_ms)
 	governor_track(&unpaced, (uint64) total, now_ms);
 	last_ms = now_ms;
 	last_charged = charged;
-	paced = Max(allowed - unpaced.rate, allowed * PACED_LEAST);
+	paced = Max(allowed - Max(unpaced.rate, 0), allowed * PACED_LEAST);
 
 	SpinLockAcquire(&shared->lock);
 	for (int i = 0; i < GOVERNOR_INPUTS; i++)
 	{
+		readings[i].drain_rate = Max(readings[i].drain_rate, 0);
 		readings[i].holds = shared->readings[i].holds;
 		readings[i].held_us = shared->readings[i].held_us;
 		shared->readings[i] = readings[i];

@@ -26,8 +26,6 @@ ALTER SYSTEM SET pg_calm.governor_max_lag = 'near';
 ALTER SYSTEM SET pg_calm.governor_max_lag = '100kB';
 ALTER SYSTEM SET pg_calm.governor_max_lag = '2h';
 ALTER SYSTEM SET pg_calm.governor_lag_position = 'write';
-ALTER SYSTEM SET pg_calm.governor_patience = 0;
-ALTER SYSTEM SET pg_calm.governor_wal_space = -2;
 
 -- for those who monitor; and whoever is to be governed can't opt out
 CREATE ROLE regress_calm_monitor IN ROLE pg_monitor;
