@@ -61,8 +61,8 @@ static const struct config_enum_entry compression_options[] = {
 	{"zstd", ARCHIVE_COMPRESSION_ZSTD, false},
 	{NULL, 0, false}};
 
-static const struct config_enum_entry alert_options[] = {{"alert", ARCHIVE_ALERT_ONLY, false},
-                                                         {NULL, 0, false}};
+static const struct config_enum_entry alert_options[] = {
+	{"alert", ARCHIVE_ALERT_ONLY, false}, {"pace", ARCHIVE_ALERT_PACE, false}, {NULL, 0, false}};
 
 static bool check_directory(char **newval, void **extra, GucSource source);
 static bool check_compression(int *newval, void **extra, GucSource source);
@@ -110,7 +110,7 @@ archive_define_settings(void)
 	DefineCustomEnumVariable(
 		"pg_calm.archive_alert_action",
 		"What is done when more WAL waits to be archived than the threshold allows.",
-		"\"alert\" writes a warning into the server's log, again every minute.",
+		"\"alert\" writes a warning into the server's log, again every minute; \"pace\" slows writers down as well.",
 		&calm_archive_alert_action, ARCHIVE_ALERT_ONLY, alert_options, PGC_SIGHUP, 0, NULL, NULL,
 		NULL);
 }

@@ -8,8 +8,8 @@
  * few seconds and says so in the log when it has passed a threshold, again
  * every minute while it stays there, and once when it is over.
  *
- * Nothing is done about it.  A governor that slows writers down would read
- * archive_watch_pressure.
+ * Nothing else is done here.  The governor, which slows writers down if
+ * pg_calm.archive_alert_action says so, reads archive_watch_backlog.
  *
  *-------------------------------------------------------------------------
  */
@@ -34,6 +34,7 @@
 
 #define LOOK_INTERVAL_MS 1000
 #define ALERT_INTERVAL_MS (60 * 1000)
+#define STALE_MS (60 * 1000)
 
 /* Seconds over which the rate of WAL is taken */
 #define RATE_SECONDS 60
@@ -45,6 +46,9 @@ typedef struct ArchiveWatchShared
 {
 	pg_atomic_uint64 wal_rate; /* bytes per second */
 	pg_atomic_uint64 pressure; /* queue by threshold, in thousandths */
+	pg_atomic_uint64 queue_bytes;
+	pg_atomic_uint64 threshold; /* bytes; 0: none */
+	pg_atomic_uint64 looked_ms; /* when the queue was looked at; 0: never */
 } ArchiveWatchShared;
 
 int calm_archive_alert_threshold = -1;
@@ -72,6 +76,9 @@ archive_watch_start(void)
 	{
 		pg_atomic_init_u64(&place->wal_rate, 0);
 		pg_atomic_init_u64(&place->pressure, 0);
+		pg_atomic_init_u64(&place->queue_bytes, 0);
+		pg_atomic_init_u64(&place->threshold, 0);
+		pg_atomic_init_u64(&place->looked_ms, 0);
 	}
 	shared = place;
 }
@@ -144,6 +151,21 @@ double
 archive_watch_pressure(void)
 {
 	return (double) pg_atomic_read_u64(&shared->pressure) / 1000;
+}
+
+/*
+ * What waits and the threshold for it, 0 if there is none, in bytes.  False if
+ * nobody has looked for too long to say.
+ */
+bool
+archive_watch_backlog(uint64 *bytes, uint64 *threshold)
+{
+	uint64 looked_ms = pg_atomic_read_u64(&shared->looked_ms);
+
+	*bytes = pg_atomic_read_u64(&shared->queue_bytes);
+	if (threshold)
+		*threshold = pg_atomic_read_u64(&shared->threshold);
+	return looked_ms != 0 && page_map_now_ms() < looked_ms + STALE_MS;
 }
 
 /* Once a second: how far WAL has come */
@@ -229,5 +251,8 @@ archive_watch_tick(uint64 now_ms)
 	                (uint64) calm_archive_alert_threshold * 1024 * 1024;
 	pg_atomic_write_u64(&shared->pressure,
 	                    threshold == 0 ? 0 : (uint64) ((double) queue.bytes / threshold * 1000));
+	pg_atomic_write_u64(&shared->queue_bytes, queue.bytes);
+	pg_atomic_write_u64(&shared->threshold, threshold);
+	pg_atomic_write_u64(&shared->looked_ms, page_map_now_ms());
 	alert(&queue, threshold, now_ms);
 }

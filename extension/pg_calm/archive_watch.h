@@ -18,6 +18,7 @@
 typedef enum ArchiveAlertAction
 {
 	ARCHIVE_ALERT_ONLY,
+	ARCHIVE_ALERT_PACE, /* and writers are slowed down: governor.h */
 } ArchiveAlertAction;
 
 /* GUCs */
@@ -40,6 +41,7 @@ extern bool archive_watch_read_queue(ArchiveQueue *queue);
 extern double archive_watch_wal_rate(void);
 extern double archive_watch_seconds_to_full(const ArchiveQueue *queue);
 extern double archive_watch_pressure(void);
+extern bool archive_watch_backlog(uint64 *bytes, uint64 *threshold);
 
 /* For the writeback worker, as often as it likes */
 extern void archive_watch_tick(uint64 now_ms);

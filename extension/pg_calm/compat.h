@@ -132,4 +132,47 @@
 	ereport(LOG, (errmsg("pg_calm: archiving is not configured"), errdetail(__VA_ARGS__)))
 #endif
 
+/*
+ * What a setting's check hook leaves for its assign hook; guc.c frees it, since
+ * 16 in its own memory context.
+ */
+#if PG_VERSION_NUM >= 160000
+#define CALM_GUC_MALLOC(size) guc_malloc(LOG, size)
+#define CALM_GUC_FREE(pointer) guc_free(pointer)
+#else
+#define CALM_GUC_MALLOC(size) malloc(size)
+#define CALM_GUC_FREE(pointer) free(pointer)
+#endif
+
+/* Status of the n-th backend, from 1, after pgstat_fetch_stat_numbackends() */
+#if PG_VERSION_NUM >= 160000
+#define CALM_LOCAL_BACKEND_STATUS(n) pgstat_get_local_beentry_by_index(n)
+#else
+#define CALM_LOCAL_BACKEND_STATUS(n) pgstat_fetch_stat_local_beentry(n)
+#endif
+
+/* Whether a slot has lost its WAL, and keeps none any more; before 16 it has no restart_lsn then */
+#if PG_VERSION_NUM >= 160000
+#define CALM_SLOT_INVALIDATED(slot) ((slot)->data.invalidated != RS_INVAL_NONE)
+#else
+#define CALM_SLOT_INVALIDATED(slot) false
+#endif
+
+/* Whether this process has locks in a partition of the lock table (proc.h) */
+#if PG_VERSION_NUM >= 160000
+#define CALM_HAS_LOCKS(partition) (!dlist_is_empty(&MyProc->myProcLocks[partition]))
+#else
+#define CALM_HAS_LOCKS(partition) (!SHMQueueEmpty(&MyProc->myProcLocks[partition]))
+#endif
+
+/* ExecutorRun lost its last argument in 18 */
+#if PG_VERSION_NUM >= 180000
+#define CALM_EXECUTOR_RUN_ARGS QueryDesc *query, ScanDirection direction, uint64 count
+#define CALM_EXECUTOR_RUN_PASS query, direction, count
+#else
+#define CALM_EXECUTOR_RUN_ARGS                                                                     \
+	QueryDesc *query, ScanDirection direction, uint64 count, bool execute_once
+#define CALM_EXECUTOR_RUN_PASS query, direction, count, execute_once
+#endif
+
 #endif /* PG_CALM_COMPAT_H */

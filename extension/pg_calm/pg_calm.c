@@ -23,6 +23,7 @@
 #include "checkpoint_stats.h"
 #include "drain.h"
 #include "fmgr.h"
+#include "governor.h"
 #include "histogram.h"
 #include "io_hooks.h"
 #include "miscadmin.h"
@@ -208,6 +209,7 @@ define_settings(void)
 		"For tests of the module.", &calm_host_root, "", PGC_SIGHUP,
 		GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE | GUC_SUPERUSER_ONLY, NULL, NULL, NULL);
 	archive_define_settings();
+	governor_define_settings();
 	MarkGUCPrefixReserved("pg_calm");
 }
 
@@ -221,6 +223,7 @@ request_shared_memory(void)
 	RequestAddinShmemSpace(histogram_size());
 	RequestAddinShmemSpace(checkpoint_stats_size());
 	archive_request_shared_memory();
+	governor_request_shared_memory();
 }
 
 static void
@@ -268,6 +271,7 @@ start_shared_memory(void)
 	histogram_start();
 	checkpoint_stats_start();
 	archive_start_shared_memory();
+	governor_start_shared_memory();
 	LWLockRelease(AddinShmemInitLock);
 
 	calm_shared = shared;
@@ -294,6 +298,8 @@ _PG_init(void)
 	previous_shmem_startup = shmem_startup_hook;
 	shmem_startup_hook = start_shared_memory;
 	archive_worker_register();
+	governor_register_worker();
+	governor_hold_install();
 
 	if (!io_hooks_install(&calm_interpose_failure))
 	{

@@ -24,8 +24,7 @@ ALTER SYSTEM SET pg_calm.archive_workers = 0;
 ALTER SYSTEM SET pg_calm.archive_workers = 17;
 ALTER SYSTEM SET pg_calm.archive_compression = 'gzip';
 ALTER SYSTEM SET pg_calm.archive_compression_level = 20;
--- not before there is a governor
-ALTER SYSTEM SET pg_calm.archive_alert_action = 'pace';
+ALTER SYSTEM SET pg_calm.archive_alert_action = 'drop';
 SET pg_calm.archive_directory = '/tmp';
 
 -- for those who monitor, and nobody else

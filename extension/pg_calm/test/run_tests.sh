@@ -141,7 +141,7 @@ run_regress()
 	(
 		cd "$work/regress"
 		PATH="$bin:$PATH" "$pg_regress" --bindir="$bin" --host="$work/regress" --user="$(id -un)" \
-			--inputdir="$source_dir" --outputdir="$work/regress" status settings checkpoints archive >"$work/regress.log" 2>&1
+			--inputdir="$source_dir" --outputdir="$work/regress" status settings checkpoints archive governor >"$work/regress.log" 2>&1
 	) || {
 		cat "$work/regress.log" "$work/regress/regression.diffs" || :
 		status=1
