@@ -1,7 +1,6 @@
 
 # A server restored from the archive ends on a new timeline, and archives that
-# into the same directory: history and
-# what follows.  A standby that archives too finds what is there already.
+# into the same directory: history and what follows.  A standby that archives too finds what is there already.
 
 use strict;
 use warnings;
