@@ -86,6 +86,10 @@ fn tenants(dir: &Path, more: &[&str]) -> Command {
 }
 
 /// Starts it with its messages in a file, again and again while another lab is at work on this host.
+#[allow(
+    clippy::zombie_processes,
+    reason = "the caller waits for the child that is returned"
+)]
 fn start(mut command: Command, messages: &Path) -> Child {
     let end = Instant::now() + BUSY_TIMEOUT;
     loop {

@@ -13,8 +13,11 @@ use crate::number::short;
 use crate::settings;
 use crate::text::paragraph;
 
-/// Rows of the comparison: what is told, and the figure.
-pub(super) const FIGURES: [(&str, fn(&Contestant) -> String); 13] = [
+/// A row of the comparison: what is told, and the figure.
+type Figure = (&'static str, fn(&Contestant) -> String);
+
+/// The rows.
+pub(super) const FIGURES: [Figure; 13] = [
     ("TPS of all, mean", |c| short(c.total.tps_mean)),
     ("TPS of all, worst second", |c| short(c.total.tps_min)),
     ("instances with zero seconds", |c| {
