@@ -450,6 +450,7 @@ impl<'a> Arena<'a> {
                 clients: self.context.options.clients,
                 seconds: seconds + BEFORE.as_secs() as u32,
                 distribution: Distribution::Uniform,
+                rate: None,
             },
         )?;
         self.context.interrupt.sleep(BEFORE)?;
