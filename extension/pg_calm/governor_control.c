@@ -113,6 +113,7 @@ governor_decide(GovernorReading *readings, double wal_rate, uint64 now_ms)
 	static GovernorDrain unpaced; /* WAL that nobody waits for */
 	static GovernorState states[GOVERNOR_INPUTS];
 	static uint64 releases[GOVERNOR_INPUTS];
+	static char objects[GOVERNOR_INPUTS][NAMEDATALEN];
 	static double total = 1; /* of WAL, for "unpaced" */
 	static uint64 last_ms = 0;
 	static uint64 last_charged = 0;
@@ -130,11 +131,11 @@ governor_decide(GovernorReading *readings, double wal_rate, uint64 now_ms)
 
 		if (reading->state == GOVERNOR_OFF || reading->state == GOVERNOR_UNKNOWN)
 		{
-			if (states[i] == GOVERNOR_PACING)
+			if (states[i] == GOVERNOR_PACING && reading->state == GOVERNOR_UNKNOWN)
 				ereport(LOG,
 				        (errmsg("pg_calm: the governor has lost its input %s, and releases writers",
 				                governor_input_name((GovernorInput) i)),
-				         errdetail("Writers were held for \"%s\".", reading->object)));
+				         errdetail("Writers were held for \"%s\".", objects[i])));
 			stuck_since_ms[i] = 0;
 			reading->allowed_rate = INFINITY;
 		}
@@ -177,6 +178,7 @@ governor_decide(GovernorReading *readings, double wal_rate, uint64 now_ms)
 			}
 		}
 		states[i] = reading->state;
+		strlcpy(objects[i], reading->object, sizeof(objects[i]));
 		reading->releases = releases[i];
 
 		if (reading->state == GOVERNOR_REFUSING)

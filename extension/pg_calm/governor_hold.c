@@ -85,7 +85,7 @@ static void refund(const GovernorTicket *ticket);
 static void hold_begins(GovernorInput input, bool committed);
 static void hold_ends(void);
 static void release_hold(int code, Datum argument);
-static void count_wal(void);
+static void count_wal(bool pays);
 static bool interrupted(void);
 static bool nap(bool committed, long nap_ms);
 static bool wait_turn(bool committed, GovernorTicket *ticket);
@@ -227,19 +227,18 @@ release_hold(int code, Datum argument)
 }
 
 /*
- * What the transaction that is over has written, as long as that matters.  One
- * without a transaction ID has only read: what it wrote is hint bits and
- * pruning, which is nothing to hold readers for.
+ * What the transaction that is over has written becomes a debt, if it is one
+ * that pays.
  */
 static void
-count_wal(void)
+count_wal(bool pays)
 {
 	uint64 written = pgWalUsage.wal_bytes - wal_seen;
 
 	if (written == 0)
 		return;
 	wal_seen = pgWalUsage.wal_bytes;
-	if (!TransactionIdIsValid(GetTopTransactionIdIfAny()))
+	if (!pays)
 		return;
 	if (gate_now() == GOVERNOR_GATE_OPEN)
 	{
@@ -403,19 +402,21 @@ before_statement(void)
 static void
 after_transaction(ResourceReleasePhase phase, bool committed, bool top, void *argument)
 {
-	bool may;
+	bool pays;
 
 	if (phase != RESOURCE_RELEASE_AFTER_LOCKS || !top || MyBackendType != B_BACKEND ||
 	    IsParallelWorker() || calm_governor_shared == NULL)
 		return;
-	may = committed && may_hold && !must_go_on;
+	/* without a transaction ID it wrote hint bits and the like, if anything: a reader */
+	pays = may_hold && TransactionIdIsValid(GetTopTransactionIdIfAny());
+	count_wal(pays);
+	if (pays && committed && !must_go_on && debt > 0 && gate_now() != GOVERNOR_GATE_OPEN &&
+	    !has_locks())
+		hold(true);
 	/* a procedure goes on with another transaction */
 	if (nesting == 0)
 		may_hold = false;
 	must_go_on = false;
-	count_wal();
-	if (may && debt > 0 && gate_now() != GOVERNOR_GATE_OPEN && !has_locks())
-		hold(true);
 }
 
 /* Whether a query writes by itself; functions that do are paid for when they are over */

@@ -33,6 +33,9 @@
 /* Checkpoints are helped, and writers paced, when so much of the space is WAL of one cycle */
 #define CYCLE_SHARE 0.25
 
+/* ... or only so much is left */
+#define ROOM_SHARE 0.25
+
 /* Seconds for which room may be used up while something other than a checkpoint drains */
 #define RETAINED_SECONDS 20.0
 
@@ -171,7 +174,9 @@ checkpoint_rate(const GovernorWal *wal, uint64 redo, bool running, WalPressure *
 		pressure->next = false;
 		pressure->redo = redo;
 	}
-	if (wal->cycle >= Max(whole * CYCLE_SHARE, 2.0 * wal_segment_size))
+	/* a checkpoint that runs has WAL of the cycle before it to free as well */
+	if (wal->cycle >= Max(whole * CYCLE_SHARE, 2.0 * wal_segment_size) ||
+	    (running && wal->room < Max(whole, 0) * ROOM_SHARE))
 	{
 		pressure->now = pressure->next = true;
 		if (!running || !governor_checkpoint_keeps_up(wal->cycle, whole / 2))
