@@ -176,6 +176,7 @@ is($node->safe_psql('postgres', "SELECT wait_event FROM pg_stat_activity WHERE p
 	: 'Extension', 'with a wait event');
 passes('SELECT count(*) FROM filler', 'who reads is not held');
 passes('TRUNCATE filler', 'nor who frees space, in the table that was written to');
+passes("BEGIN; $megabyte; TRUNCATE filler; COMMIT", 'nor a transaction that writes and frees space');
 passes('VACUUM other', 'nor VACUUM');
 passes('CREATE TABLE gone (i int); DROP TABLE gone', 'nor DROP');
 passes($megabyte, 'nor a role that is exempt', 'exempt');
