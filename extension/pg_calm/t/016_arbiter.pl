@@ -322,16 +322,20 @@ $one->stop;
 # --- checkpoints are moved apart
 
 # The clocks of both start together; one interval later they must not any more.
+# They become members only then: a checkpoint that was requested before would
+# be moved away by the one here, and there is no other request for a while.
 my @nodes = map {
 	member($_, q{
 checkpoint_timeout = 30s
 log_checkpoints = on
+pg_calm.arbiter_directory = ''
 })
 } qw(three four);
-$_->append_conf('postgresql.conf', "pg_calm.arbiter_directory = '$directory'") foreach @nodes;
-has_members($nodes[0], 'own', 'four=false three=true', 'two members');
 $_->safe_psql('postgres', 'CREATE TABLE t AS SELECT 1; CHECKPOINT') foreach @nodes;
 $_->safe_psql('postgres', 'INSERT INTO t VALUES (1)') foreach @nodes;
+$_->append_conf('postgresql.conf', "pg_calm.arbiter_directory = '$directory'") foreach @nodes;
+$_->reload foreach @nodes;
+has_members($nodes[0], 'own', 'four=false three=true', 'two members');
 
 # The moments of a monotonic clock at which both may start: half an interval apart
 ok( wait_for(
