@@ -105,6 +105,8 @@ fn seen(timings: &[(Instant, Duration)], started: Instant, window: Duration) -> 
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+
     use super::*;
 
     #[test]
@@ -127,10 +129,15 @@ mod tests {
 
     #[test]
     fn an_operation_that_fails_fails_the_probe() {
-        let probe = Probe::start(Duration::ZERO, |number| match number {
+        let (failing, failed) = mpsc::channel();
+        let probe = Probe::start(Duration::ZERO, move |number| match number {
             0 => Ok(()),
-            _ => Err(anyhow!("no")),
+            _ => {
+                failing.send(())?;
+                Err(anyhow!("no"))
+            }
         });
+        failed.recv().unwrap();
         let error = probe.finish(Duration::from_secs(1)).unwrap_err();
         assert!(format!("{error:#}").contains("operation 1"), "{error:#}");
     }
