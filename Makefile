@@ -5,9 +5,11 @@ SHELL := /bin/bash
 
 PG_CONFIG ?= /usr/lib/postgresql/15/bin/pg_config
 EXTENSION := extension/pg_calm
+BPF := crates/pgcalm-trace/src
+BPF_SOURCES = $(BPF)/bpf/*.h $(BPF)/probes/*/*.bpf.c
 PGCALM := target/release/pgcalm
 
-.PHONY: all deps build install demo test test-extension test-rust test-versions check-postgres fmt fmt-check lint bench torture torture-errors clean
+.PHONY: all deps build install demo test test-extension test-rust test-versions test-trace-verdicts check-postgres fmt fmt-check lint bench bench-archive bench-trace torture torture-errors torture-archive clean
 
 all: build
 
@@ -33,23 +35,31 @@ test: deps build
 test-versions: deps build
 	@bench/test-versions $(VERSIONS)
 
+# Causes of stalls made on purpose, which `trace why` must name (docs/trace-why.md); as root, about four minutes
+test-trace-verdicts: deps
+	cargo test --package pgcalm-trace --test why -- --include-ignored --test-threads=1 --nocapture
+
 # PostgreSQL's own regression and isolation suites with the module at work; as root
 check-postgres: deps
 	@PG_CONFIG=$(PG_CONFIG) bench/check-postgres
 
 fmt:
 	cargo fmt
-	clang-format -i $(EXTENSION)/*.c $(EXTENSION)/*.h bench/errors/*.c
+	clang-format -i $(EXTENSION)/*.c $(EXTENSION)/*.h bench/errors/*.c bench/noop_archive/*.c $(BPF_SOURCES)
 
 fmt-check:
 	cargo fmt --check
-	clang-format --dry-run --Werror $(EXTENSION)/*.c $(EXTENSION)/*.h bench/errors/*.c
+	clang-format --dry-run --Werror $(EXTENSION)/*.c $(EXTENSION)/*.h bench/errors/*.c bench/noop_archive/*.c $(BPF_SOURCES)
 
 lint: fmt-check
 	cargo clippy --quiet --workspace --all-targets -- --deny warnings
 	cppcheck --quiet --enable=warning,performance,portability --inline-suppr \
 	  --suppress=missingIncludeSystem --error-exitcode=1 \
-	  -DPG_VERSION_NUM=150000 -D__linux__ -D__LP64__ -D__x86_64__ $(EXTENSION)/*.c bench/errors/*.c
+	  -DPG_VERSION_NUM=150000 -D__linux__ -D__LP64__ -D__x86_64__ $(EXTENSION)/*.c bench/errors/*.c bench/noop_archive/*.c
+	cppcheck --quiet --enable=warning,performance,portability --inline-suppr \
+	  --suppress=missingIncludeSystem --error-exitcode=1 -I$(BPF)/bpf \
+	  -D__x86_64__ '-DSEC(section)=' '-DBPF_PROG(name,...)=name(__VA_ARGS__)' -D__always_inline=inline -D__noinline= \
+	  '-D__uint(name,value)=int name' '-D__type(name,value)=int name' $(BPF)/probes/*/*.bpf.c
 
 # Real writeback errors under load (docs/errors.md); as root
 N ?= 200
@@ -57,9 +67,26 @@ torture-errors:
 	@bench/install-deps
 	@bench/torture-errors --injections $(N)
 
+# Power cuts at every step of archiving (docs/archiving.md), and controls; as root
+torture-archive: deps build
+	@for filesystem in ext4 xfs; do \
+	  PG_CONFIG=$(PG_CONFIG) bench/archive-crash --filesystem $$filesystem --cycles 40 && \
+	  for control in directory status cp; do \
+	    PG_CONFIG=$(PG_CONFIG) bench/archive-crash --filesystem $$filesystem --cycles 5 --control $$control || exit 1; \
+	  done || exit 1; \
+	done
+
 # The figures of docs/benchmarks.md; about an hour, wants the machine for itself
 bench: build
 	@bench/run
+
+# What tracing costs the server, docs/trace.md; as root, ten minutes, wants the machine for itself
+bench-trace: deps build
+	@PG_CONFIG=$(PG_CONFIG) bench/trace
+
+# Archivers side by side, docs/benchmarks-archive.md; about 25 minutes, as root
+bench-archive: build
+	@PG_CONFIG=$(PG_CONFIG) bench/archive
 
 # Crashes under load, docs/torture.md; CYCLES=N for another number than 200
 torture: build

@@ -40,6 +40,7 @@
 
 #include "access/xlog.h"
 #include "access/xlogrecovery.h"
+#include "archive_stats.h"
 #include "checkpoint_stats.h"
 #include "compat.h"
 #include "fmgr.h"
@@ -1128,5 +1129,6 @@ pg_calm_reset(PG_FUNCTION_ARGS)
 		shared->first_id = shared->last_id;
 	SpinLockRelease(&shared->lock);
 	histogram_reset();
+	archive_stats_reset();
 	PG_RETURN_VOID();
 }

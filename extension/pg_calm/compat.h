@@ -13,8 +13,12 @@
 
 #include "postgres.h"
 
+#if PG_VERSION_NUM >= 160000
+#include "archive/archive_module.h"
+#endif
 #include "miscadmin.h"
 #include "postmaster/interrupt.h"
+#include "postmaster/pgarch.h"
 #include "storage/fd.h"
 #include "utils/wait_event.h"
 
@@ -81,6 +85,94 @@
 #define CALM_WAL_FULL_PAGE_IMAGES() (pgstat_fetch_stat_wal()->wal_counters.wal_fpi)
 #else
 #define CALM_WAL_FULL_PAGE_IMAGES() (pgstat_fetch_stat_wal()->wal_fpi)
+#endif
+
+/*
+ * Whether the archiver makes each rename of a status file durable by itself;
+ * since 16 it does not (pgarch.c, pgarch_archiveDone).
+ */
+#define CALM_ARCHIVER_SYNCS_STATUS (PG_VERSION_NUM < 160000)
+
+/*
+ * The interface of archive modules.  Since 16 callbacks get the module's
+ * state, and _PG_archive_module_init returns them instead of filling them in.
+ * Since 17 a module can say why it is not configured.
+ */
+#if PG_VERSION_NUM >= 160000
+#define CALM_ARCHIVE_STATE ArchiveModuleState *state
+#define CALM_ARCHIVE_STATE_AND ArchiveModuleState *state,
+#define CALM_DEFINE_ARCHIVE_MODULE(check_configured, archive_file, shutdown)                       \
+	PGDLLEXPORT const ArchiveModuleCallbacks *_PG_archive_module_init(void);                       \
+	const ArchiveModuleCallbacks *_PG_archive_module_init(void)                                    \
+	{                                                                                              \
+		static const ArchiveModuleCallbacks callbacks = {.check_configured_cb = check_configured,  \
+		                                                 .archive_file_cb = archive_file,          \
+		                                                 .shutdown_cb = shutdown};                 \
+                                                                                                   \
+		return &callbacks;                                                                         \
+	}                                                                                              \
+	extern const ArchiveModuleCallbacks *_PG_archive_module_init(void)
+#else
+#define CALM_ARCHIVE_STATE void
+#define CALM_ARCHIVE_STATE_AND
+#define CALM_DEFINE_ARCHIVE_MODULE(check_configured, archive_file, shutdown)                       \
+	PGDLLEXPORT void _PG_archive_module_init(ArchiveModuleCallbacks *callbacks);                   \
+	void _PG_archive_module_init(ArchiveModuleCallbacks *callbacks)                                \
+	{                                                                                              \
+		callbacks->check_configured_cb = check_configured;                                         \
+		callbacks->archive_file_cb = archive_file;                                                 \
+		callbacks->shutdown_cb = shutdown;                                                         \
+	}                                                                                              \
+	extern void _PG_archive_module_init(ArchiveModuleCallbacks *callbacks)
+#endif
+#if PG_VERSION_NUM >= 170000
+#define CALM_ARCHIVE_NOT_CONFIGURED(...) arch_module_check_errdetail(__VA_ARGS__)
+#else
+#define CALM_ARCHIVE_NOT_CONFIGURED(...)                                                           \
+	ereport(LOG, (errmsg("pg_calm: archiving is not configured"), errdetail(__VA_ARGS__)))
+#endif
+
+/*
+ * What a setting's check hook leaves for its assign hook; guc.c frees it, since
+ * 16 in its own memory context.
+ */
+#if PG_VERSION_NUM >= 160000
+#define CALM_GUC_MALLOC(size) guc_malloc(LOG, size)
+#define CALM_GUC_FREE(pointer) guc_free(pointer)
+#else
+#define CALM_GUC_MALLOC(size) malloc(size)
+#define CALM_GUC_FREE(pointer) free(pointer)
+#endif
+
+/* Status of the n-th backend, from 1, after pgstat_fetch_stat_numbackends() */
+#if PG_VERSION_NUM >= 160000
+#define CALM_LOCAL_BACKEND_STATUS(n) pgstat_get_local_beentry_by_index(n)
+#else
+#define CALM_LOCAL_BACKEND_STATUS(n) pgstat_fetch_stat_local_beentry(n)
+#endif
+
+/* Whether a slot has lost its WAL, and keeps none any more; before 16 it has no restart_lsn then */
+#if PG_VERSION_NUM >= 160000
+#define CALM_SLOT_INVALIDATED(slot) ((slot)->data.invalidated != RS_INVAL_NONE)
+#else
+#define CALM_SLOT_INVALIDATED(slot) false
+#endif
+
+/* Whether this process has locks in a partition of the lock table (proc.h) */
+#if PG_VERSION_NUM >= 160000
+#define CALM_HAS_LOCKS(partition) (!dlist_is_empty(&MyProc->myProcLocks[partition]))
+#else
+#define CALM_HAS_LOCKS(partition) (!SHMQueueEmpty(&MyProc->myProcLocks[partition]))
+#endif
+
+/* ExecutorRun lost its last argument in 18 */
+#if PG_VERSION_NUM >= 180000
+#define CALM_EXECUTOR_RUN_ARGS QueryDesc *query, ScanDirection direction, uint64 count
+#define CALM_EXECUTOR_RUN_PASS query, direction, count
+#else
+#define CALM_EXECUTOR_RUN_ARGS                                                                     \
+	QueryDesc *query, ScanDirection direction, uint64 count, bool execute_once
+#define CALM_EXECUTOR_RUN_PASS query, direction, count, execute_once
 #endif
 
 #endif /* PG_CALM_COMPAT_H */

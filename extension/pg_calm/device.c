@@ -22,6 +22,7 @@
 #include "postgres.h"
 
 #include <dirent.h>
+#include <limits.h>
 #include <math.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -33,12 +34,17 @@
 /* A contiguous write is never counted as one operation beyond this */
 #define MAX_IO_SIZE (4 * 1024 * 1024)
 
+/* Layers of devices below a data directory that are looked through */
+#define MAX_LAYERS 8
+
 /* How many devices one data directory can lie on */
 #define MAX_DEVICES 16
 
 int calm_write_iops = 0;
 int calm_write_bandwidth = 0;
 int calm_io_size = 0;
+int calm_arbiter_write_iops = 0;
+int calm_arbiter_write_bandwidth = 0;
 char *calm_host_root = NULL;
 
 typedef struct DeviceSet
@@ -77,6 +83,8 @@ static void walk_groups(const DeviceSet *set, CgroupLimits *limits, bool v2, con
 static bool cgroup_of(bool v2, char *group, size_t size);
 static void read_cgroups(const DeviceSet *set, CgroupLimits *limits);
 static uint32 detect_io_size(const DeviceSet *set);
+static bool device_below(DeviceNumber *device);
+static void read_group_of_all(const DeviceSet *set, CgroupLimits *limits);
 
 /*
  * Absence of a file is an answer, not an error, so nothing is reported.
@@ -475,4 +483,190 @@ device_max_gap(const DeviceCaps *caps)
 	blocks = caps->write_bytes / caps->write_iops / BLCKSZ;
 	/* strictly less than the break-even point */
 	return (uint32) Max(ceil(Min(blocks, caps->io_size / BLCKSZ)) - 1, 0);
+}
+
+/*
+ * Replace a device by the one that it lies on: a partition by its disk, a
+ * device-mapper or md device by the first of those that it is made of, a loop
+ * device by what holds its file.  False if it lies on none, as far as can be
+ * seen.
+ */
+static bool
+device_below(DeviceNumber *device)
+{
+	const char *root = calm_host_root ? calm_host_root : "";
+	char path[MAXPGPATH];
+	char backing[MAXPGPATH];
+	DeviceNumber below = {UINT_MAX, UINT_MAX};
+	struct stat st;
+	FILE *file;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/../dev", device->major, device->minor);
+	file = open_host_file(path);
+	if (file)
+	{
+		bool found = fscanf(file, "%u:%u", &below.major, &below.minor) == 2;
+
+		fclose(file);
+		if (found)
+		{
+			*device = below;
+			return true;
+		}
+	}
+
+	snprintf(path, sizeof(path), "%s/sys/dev/block/%u:%u/slaves", root, device->major,
+	         device->minor);
+	dir = opendir(path);
+	if (dir)
+	{
+		struct dirent *entry;
+		bool found = false;
+
+		/* the least number, so that all who lie on the same devices choose the same */
+		while ((entry = readdir(dir)) != NULL)
+		{
+			DeviceNumber slave;
+
+			if (entry->d_name[0] == '.')
+				continue;
+			snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/slaves/%.64s/dev", device->major,
+			         device->minor, entry->d_name);
+			file = open_host_file(path);
+			if (file == NULL)
+				continue;
+			if (fscanf(file, "%u:%u", &slave.major, &slave.minor) == 2 &&
+			    (!found || slave.major < below.major ||
+			     (slave.major == below.major && slave.minor < below.minor)))
+			{
+				below = slave;
+				found = true;
+			}
+			fclose(file);
+		}
+		closedir(dir);
+		if (found)
+		{
+			*device = below;
+			return true;
+		}
+	}
+
+	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/loop/backing_file", device->major,
+	         device->minor);
+	file = open_host_file(path);
+	if (file == NULL)
+		return false;
+	backing[0] = '\0';
+	if (fgets(backing, sizeof(backing), file) == NULL)
+		backing[0] = '\0';
+	fclose(file);
+	backing[strcspn(backing, "\n")] = '\0';
+	/* it may be in a directory that is closed to us: then the loop device is the last we see */
+	if (backing[0] != '/' || stat(backing, &st) != 0)
+		return false;
+	device->major = S_ISBLK(st.st_mode) ? major(st.st_rdev) : major(st.st_dev);
+	device->minor = S_ISBLK(st.st_mode) ? minor(st.st_rdev) : minor(st.st_dev);
+	return true;
+}
+
+/*
+ * Limits of the control groups that hold for others as well as for us: of the
+ * root group in v1, of all above our own in v2.
+ */
+static void
+read_group_of_all(const DeviceSet *set, CgroupLimits *limits)
+{
+	char line[4096];
+	char group[MAXPGPATH];
+	bool member;
+	FILE *file = open_host_file("/proc/self/mountinfo");
+
+	if (file == NULL)
+		return;
+	member = cgroup_of(true, group, sizeof(group));
+	while (fgets(line, sizeof(line), file))
+	{
+		char mount_root[MAXPGPATH];
+		char mount[MAXPGPATH];
+		char type[32];
+		char super_options[1024];
+		char *separator = strstr(line, " - ");
+
+		if (separator == NULL ||
+		    sscanf(line, "%*d %*d %*u:%*u %1023s %1023s", mount_root, mount) != 2 ||
+		    sscanf(separator, " - %31s %*s %1023s", type, super_options) != 2)
+			continue;
+		if (strcmp(type, "cgroup2") == 0 && member && strrchr(group, '/') != NULL)
+		{
+			char parent[MAXPGPATH];
+
+			strlcpy(parent, group, sizeof(parent));
+			*strrchr(parent, '/') = '\0';
+			walk_groups(set, limits, true, mount, mount_root, parent);
+		}
+		else if (strcmp(type, "cgroup") == 0 && strcmp(mount_root, "/") == 0 &&
+		         strstr(super_options, "blkio"))
+			read_group(set, limits, false, mount, "");
+	}
+	fclose(file);
+}
+
+/*
+ * The device that other instances may lie on as well, and its caps, which then
+ * hold for all of them together.  That is the lowest of the layers below the
+ * data directory that a control group caps in which others are, too; if there
+ * is none, or the settings name the caps, the lowest of all.  False if the data
+ * directory is on no device.
+ *
+ * Caps that neither are pg_calm.write_iops and write_bandwidth, if set: what is
+ * set there is a volume's.
+ */
+bool
+device_read_shared_caps(DeviceNumber *device, DeviceCaps *caps)
+{
+	CgroupLimits limits = {.write_iops = INFINITY, .write_bytes = INFINITY};
+	DeviceNumber layer;
+	DeviceSet set = {.count = 1};
+	struct stat st;
+
+	if (stat("base", &st) != 0)
+		return false;
+	layer.major = major(st.st_dev);
+	layer.minor = minor(st.st_dev);
+	for (int i = 0;; i++)
+	{
+		CgroupLimits found = {.write_iops = INFINITY, .write_bytes = INFINITY};
+		bool capped;
+
+		set.major[0] = layer.major;
+		set.minor[0] = layer.minor;
+		read_group_of_all(&set, &found);
+		capped = !isinf(found.write_iops) || !isinf(found.write_bytes);
+		if (i == 0 || capped || calm_arbiter_write_iops > 0 || calm_arbiter_write_bandwidth > 0 ||
+		    (isinf(limits.write_iops) && isinf(limits.write_bytes)))
+		{
+			*device = layer;
+			limits = found;
+		}
+		if (i >= MAX_LAYERS || !device_below(&layer))
+			break;
+	}
+
+	caps->write_iops = limits.write_iops;
+	if (calm_arbiter_write_iops != 0)
+		caps->write_iops = calm_arbiter_write_iops > 0 ? calm_arbiter_write_iops : INFINITY;
+	else if (isinf(limits.write_iops) && calm_write_iops > 0)
+		caps->write_iops = calm_write_iops;
+	caps->write_bytes = limits.write_bytes;
+	if (calm_arbiter_write_bandwidth != 0)
+		caps->write_bytes =
+			calm_arbiter_write_bandwidth > 0 ? calm_arbiter_write_bandwidth * 1024.0 : INFINITY;
+	else if (isinf(limits.write_bytes) && calm_write_bandwidth > 0)
+		caps->write_bytes = calm_write_bandwidth * 1024.0;
+	set.major[0] = device->major;
+	set.minor[0] = device->minor;
+	caps->io_size = detect_io_size(&set);
+	return true;
 }

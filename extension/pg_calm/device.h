@@ -25,15 +25,25 @@ typedef struct DeviceCaps
 	char source[256];    /* where each figure came from, for people */
 } DeviceCaps;
 
+/* A block device as the kernel numbers it */
+typedef struct DeviceNumber
+{
+	unsigned int major;
+	unsigned int minor;
+} DeviceNumber;
+
 /* GUCs: 0 stands for "detect", -1 for "unlimited" */
 extern int calm_write_iops;
 extern int calm_write_bandwidth; /* kB per second */
 extern int calm_io_size;         /* kB */
+extern int calm_arbiter_write_iops;
+extern int calm_arbiter_write_bandwidth; /* kB per second */
 
 /* GUC: root of the tree that /proc and /sys are read under, for tests */
 extern char *calm_host_root;
 
 extern void device_read_caps(DeviceCaps *caps);
+extern bool device_read_shared_caps(DeviceNumber *device, DeviceCaps *caps);
 
 /* How many operations the device counts for one contiguous write */
 static inline uint32

@@ -137,7 +137,7 @@ threshold_pages(void)
 	if (calm_drain_threshold >= 0)
 		return calm_drain_threshold;
 	SpinLockAcquire(&calm_shared->lock);
-	operations = calm_shared->caps.write_iops * LEFT_SECONDS;
+	operations = calm_shared->granted_operations * LEFT_SECONDS;
 	SpinLockRelease(&calm_shared->lock);
 	return isinf(operations) ? PG_UINT64_MAX : (uint64) operations;
 }

@@ -43,8 +43,11 @@
 #define __NR_cachestat 451
 #endif
 
-/* Longest stretch that is started by one call, so that interrupts are seen */
-#define CHUNK_BLOCKS (4 * 1024 * 1024 / BLCKSZ)
+/* What may be written at once after a pause, if paced */
+#define PACE_BURST_SECONDS 0.02
+
+/* What may be owed after a run that was larger than what there was */
+#define PACE_DEBT_SECONDS 1.0
 
 /* Longest wait for absent blocks of a region to be read */
 #define PREFETCH_MS 200
@@ -119,6 +122,8 @@ static int in_flight_count = 0;
 static uint64 in_flight_bytes = 0;
 static uint32 in_flight_operations = 0;
 static RegionJob job;
+static double pace_operations = 0; /* that may be started now; below 0: owed */
+static double pace_bytes = 0;      /* likewise */
 static int cachestat_works = -1;
 static const char *refused = NULL;
 
@@ -133,6 +138,7 @@ static void
 make_dense(int fd, off_t offset, bool bridge, const PageMapBits *taken, PageMapBits *filled);
 static void prefetch(int fd, off_t offset, const PageMapBits *absent);
 static bool plan_region(void);
+static void refill_pace(void);
 static void confirm(bool wait);
 static void start_run(uint32 first, uint32 blocks, uint32 pages, uint32 bridged);
 static void count(pg_atomic_uint64 *counter, uint64 value);
@@ -476,6 +482,49 @@ flush_in_flight(void)
 	return in_flight_count > 0;
 }
 
+/* What the rates of caps have added since the last call */
+static void
+refill_pace(void)
+{
+	static uint64 last = 0;
+	const DeviceCaps *caps = &flush_policy.caps;
+	uint64 now = histogram_clock();
+	double seconds = last == 0 ? 0 : (now - last) / 1e9;
+
+	last = now;
+	/*
+	 * An operation at least may be saved up, or nothing would ever be started.
+	 * What is owed is bounded: it may be from times of a larger share.
+	 */
+	pace_operations = isinf(caps->write_iops) ?
+	                      1 :
+	                      Min(Max(pace_operations, -caps->write_iops * PACE_DEBT_SECONDS) +
+	                              caps->write_iops * seconds,
+	                          Max(caps->write_iops * PACE_BURST_SECONDS, 1.0));
+	pace_bytes = isinf(caps->write_bytes) ?
+	                 1 :
+	                 Min(Max(pace_bytes, -caps->write_bytes * PACE_DEBT_SECONDS) +
+	                         caps->write_bytes * seconds,
+	                     Max(caps->write_bytes * PACE_BURST_SECONDS, (double) BLCKSZ));
+}
+
+/* Milliseconds until a run may be started by the rates; 0: now, or there is none to start */
+uint64
+flush_pause_ms(void)
+{
+	double seconds = 0;
+
+	if (job.open == NULL || !flush_policy.paced)
+		return 0;
+	if (pace_operations <= 0)
+		seconds = -pace_operations / flush_policy.caps.write_iops;
+	if (pace_bytes <= 0)
+		seconds = Max(seconds, -pace_bytes / flush_policy.caps.write_bytes);
+	else if (pace_operations > 0)
+		return 0;
+	return (uint64) (Min(seconds, 1.0) * 1000) + 1;
+}
+
 /*
  * Drop finished runs from the front of the queue.  The device works in order
  * closely enough: what is behind an unfinished run is asked later.
@@ -578,6 +627,8 @@ start_run(uint32 first, uint32 blocks, uint32 pages, uint32 bridged)
 	in_flight_count++;
 	in_flight_bytes += length;
 	in_flight_operations += operations;
+	pace_operations -= operations;
+	pace_bytes -= length;
 }
 
 /*
@@ -620,9 +671,16 @@ flush_advance(void)
 				return false;
 		}
 
+		if (flush_policy.paced && !flush_policy.dry_run)
+		{
+			refill_pace();
+			if (pace_operations <= 0 || pace_bytes <= 0)
+				return false;
+		}
+
 		run = &job.runs[job.next_run];
 		part.first = run->first + job.run_done;
-		part.blocks = Min(run->blocks - job.run_done, CHUNK_BLOCKS);
+		part.blocks = Min(run->blocks - job.run_done, flush_policy.max_run);
 		part.dirty = 0;
 		for (uint32 b = part.first; b < part.first + part.blocks; b++)
 			part.dirty += bits_test(&job.dirty, b);
@@ -637,7 +695,7 @@ flush_advance(void)
 			job.next_run++;
 			job.run_done = 0;
 		}
-		if (part.blocks >= CHUNK_BLOCKS)
+		if (part.blocks >= flush_policy.max_run)
 			return false; /* let the caller look at interrupts */
 	}
 	return true;

@@ -19,6 +19,8 @@ typedef struct FlushPolicy
 	uint32 max_gap;        /* longest gap to bridge, in blocks */
 	uint64 max_bytes;      /* in flight at most, but one run at least */
 	uint32 max_operations; /* likewise */
+	uint32 max_run;        /* blocks that are started by one call at most */
+	bool paced;            /* keep to the rates of caps, as a share of a device */
 	uint64 headroom;       /* bytes that may still be dirtied by making regions dense */
 	bool prefetch;         /* read absent blocks of gaps first */
 	bool dry_run;          /* count what would be done */
@@ -34,6 +36,7 @@ extern bool flush_start_region(uint32 file, uint32 incarnation, uint32 number);
 extern bool flush_busy(void);
 extern bool flush_advance(void);
 extern bool flush_in_flight(void);
+extern uint64 flush_pause_ms(void);
 extern uint32
 flush_hand_over_region(uint32 file, uint32 incarnation, uint32 number, PageMapBits *handed);
 extern void flush_count_foreign(const PageMapBits *filled);

@@ -8,6 +8,10 @@
  *		first is reported after.  The server's fsync always happens.  A new WAL
  *		segment's large folios are split after.
  * sync_file_range: the server's own flush hints are dropped while we flush.
+ * rename, unlink: the archiver's acknowledgements are made durable before WAL is
+ *		recycled or removed, instead of one by one (archive_ack.c).
+ * readdir: the archiver need not read archive_status for every 64 files
+ *		(archive_scan.c).
  * close: what is remembered of a file descriptor ends with it.  Asking the
  *		kernel at each write which file it goes to costs too much of the write
  *		(docs/how-it-works.md).
@@ -28,12 +32,15 @@
  */
 #include "postgres.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "access/xlog.h"
+#include "archive_ack.h"
+#include "archive_scan.h"
 #include "checkpoint_stats.h"
 #include "common/relpath.h"
 #include "compat.h"
@@ -61,6 +68,9 @@ static ssize_t (*real_pwrite)(int fd, const void *buffer, size_t length, off_t o
 static ssize_t (*real_pwritev)(int fd, const struct iovec *iov, int count, off_t offset);
 static int (*real_fsync)(int fd);
 static int (*real_sync_file_range)(int fd, off_t offset, off_t length, unsigned int flags);
+static int (*real_rename)(const char *old_path, const char *new_path);
+static int (*real_unlink)(const char *path);
+static struct dirent *(*real_readdir)(DIR *directory);
 static int (*real_close)(int fd);
 
 static KnownFd known_fds[MAX_KNOWN_FDS];
@@ -256,6 +266,9 @@ calm_fsync(int fd)
 	uint64 microseconds;
 	int result;
 
+	if (MyBackendType == B_ARCHIVER && archive_ack_skips_fsync(fd))
+		return 0;
+
 	checkpoint_stats_fsync_begins(event);
 	if (data_file && calm_page_map)
 	{
@@ -322,6 +335,37 @@ calm_sync_file_range(int fd, off_t offset, off_t length, unsigned int flags)
 }
 
 static int
+calm_rename(const char *old_path, const char *new_path)
+{
+	bool deferred;
+	int result;
+
+	if (!archive_ack_before_removal(old_path))
+		return -1;
+	deferred = archive_ack_rename_begins(old_path, new_path);
+	result = real_rename(old_path, new_path);
+	if (deferred)
+		archive_ack_rename_ended(result == 0);
+	return result;
+}
+
+static int
+calm_unlink(const char *path)
+{
+	if (!archive_ack_before_removal(path))
+		return -1;
+	return real_unlink(path);
+}
+
+static struct dirent *
+calm_readdir(DIR *directory)
+{
+	if (MyBackendType == B_ARCHIVER && calm_mode == CALM_MODE_ON)
+		return archive_scan_readdir(directory, real_readdir);
+	return real_readdir(directory);
+}
+
+static int
 calm_close(int fd)
 {
 	if (fd >= 0 && fd < MAX_KNOWN_FDS)
@@ -338,6 +382,9 @@ io_hooks_install(const char **reason)
 		{"pwritev", calm_pwritev, (void **) &real_pwritev, true},
 		{"fsync", calm_fsync, (void **) &real_fsync, true},
 		{"sync_file_range", calm_sync_file_range, (void **) &real_sync_file_range, true},
+		{"rename", calm_rename, (void **) &real_rename, true},
+		{"unlink", calm_unlink, (void **) &real_unlink, true},
+		{"readdir", calm_readdir, (void **) &real_readdir, false},
 		{"close", calm_close, (void **) &real_close, true},
 	};
 

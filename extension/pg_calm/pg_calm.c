@@ -5,9 +5,10 @@
  *
  * pg_calm makes PostgreSQL's page writeback cheap in device operations and
  * smooth in time.  Durability stays with PostgreSQL's own fsync calls, which
- * all happen, in their places, and report every error.  Everything else here
- * is advice to the kernel: with an empty or wrong page map the server is as
- * slow as stock, and as safe.
+ * all happen, in their places, and report every error; but for those of the
+ * archiver's status files (archive_ack.c).  Everything else about pages is
+ * advice to the kernel: with an empty or wrong page map the server is as slow
+ * as stock, and as safe.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,9 +17,13 @@
 #include <limits.h>
 #include <math.h>
 
+#include "archive.h"
+#include "archive_worker.h"
+#include "arbiter.h"
 #include "checkpoint_stats.h"
 #include "drain.h"
 #include "fmgr.h"
+#include "governor.h"
 #include "histogram.h"
 #include "io_hooks.h"
 #include "miscadmin.h"
@@ -65,6 +70,7 @@ static void define_settings(void);
 static void request_shared_memory(void);
 static void start_shared_memory(void);
 static bool check_rate(int *newval, void **extra, GucSource source);
+static bool check_directory(char **newval, void **extra, GucSource source);
 
 const char *
 calm_mode_name(int mode)
@@ -84,6 +90,18 @@ check_rate(int *newval, void **extra, GucSource source)
 	if (*newval > 0 && *newval < 10)
 	{
 		GUC_check_errdetail("The value must be -1 (unlimited), 0 (detect) or at least 10.");
+		return false;
+	}
+	return true;
+}
+
+/* A relative path would mean another directory to each instance */
+static bool
+check_directory(char **newval, void **extra, GucSource source)
+{
+	if ((*newval)[0] != '\0' && !is_absolute_path(*newval))
+	{
+		GUC_check_errdetail("The path must be absolute, or empty for no sharing.");
 		return false;
 	}
 	return true;
@@ -158,10 +176,40 @@ define_settings(void)
 		"pg_calm.checkpoint_history", "Number of checkpoints whose reports are kept.",
 		"The view pg_calm_checkpoints has one row for each; a report takes about 800 bytes of shared memory.",
 		&calm_checkpoint_history, 100, 1, 100000, PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomStringVariable("pg_calm.arbiter_directory",
+	                           "Directory by which instances that share a device share its budget.",
+	                           "All of them name the same one. Empty for no sharing.",
+	                           &calm_arbiter_directory, "", PGC_SIGHUP, 0, check_directory, NULL,
+	                           NULL);
+	DefineCustomIntVariable("pg_calm.arbiter_weight",
+	                        "Part of a shared device's budget, relative to the others'.", NULL,
+	                        &calm_arbiter_weight, 100, ARBITER_WEIGHT_MIN, ARBITER_WEIGHT_MAX,
+	                        PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.arbiter_write_iops",
+		"Write operations per second that the shared device allows all instances together.",
+		"0 reads the limits of control groups that others are in as well, or takes "
+		"pg_calm.write_iops; -1 means unlimited.",
+		&calm_arbiter_write_iops, 0, -1, INT_MAX, PGC_SIGHUP, 0, check_rate, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.arbiter_write_bandwidth",
+		"Kilobytes per second that all instances together may write to the shared device.",
+		"0 reads the limits of control groups that others are in as well, or takes "
+		"pg_calm.write_bandwidth; -1 means unlimited.",
+		&calm_arbiter_write_bandwidth, 0, -1, INT_MAX, PGC_SIGHUP, GUC_UNIT_KB, check_rate, NULL,
+		NULL);
+	DefineCustomBoolVariable(
+		"pg_calm.arbiter_checkpoints",
+		"Whether checkpoints started by time are moved apart from those of other instances.",
+		"A checkpoint is requested at this instance's own moment of checkpoint_timeout if the "
+		"timed ones start at another.",
+		&calm_arbiter_checkpoints, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomStringVariable(
 		"pg_calm.host_root", "Directory below which /proc and /sys are read.",
 		"For tests of the module.", &calm_host_root, "", PGC_SIGHUP,
 		GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE | GUC_SUPERUSER_ONLY, NULL, NULL, NULL);
+	archive_define_settings();
+	governor_define_settings();
 	MarkGUCPrefixReserved("pg_calm");
 }
 
@@ -174,6 +222,8 @@ request_shared_memory(void)
 	RequestAddinShmemSpace(page_map_size((Size) calm_page_map_memory * 1024));
 	RequestAddinShmemSpace(histogram_size());
 	RequestAddinShmemSpace(checkpoint_stats_size());
+	archive_request_shared_memory();
+	governor_request_shared_memory();
 }
 
 static void
@@ -197,6 +247,8 @@ start_shared_memory(void)
 		shared->caps.write_iops = INFINITY;
 		shared->caps.write_bytes = INFINITY;
 		shared->caps.io_size = 1024 * 1024;
+		shared->granted_operations = INFINITY;
+		shared->arbiter_slot = -1;
 		pg_atomic_init_u64(&shared->counters.flushed_pages, 0);
 		pg_atomic_init_u64(&shared->counters.fsynced_pages, 0);
 		pg_atomic_init_u64(&shared->counters.kernel_flushed_pages, 0);
@@ -218,6 +270,8 @@ start_shared_memory(void)
 	drain_shmem_startup();
 	histogram_start();
 	checkpoint_stats_start();
+	archive_start_shared_memory();
+	governor_start_shared_memory();
 	LWLockRelease(AddinShmemInitLock);
 
 	calm_shared = shared;
@@ -243,6 +297,9 @@ _PG_init(void)
 	shmem_request_hook = request_shared_memory;
 	previous_shmem_startup = shmem_startup_hook;
 	shmem_startup_hook = start_shared_memory;
+	archive_worker_register();
+	governor_register_worker();
+	governor_hold_install();
 
 	if (!io_hooks_install(&calm_interpose_failure))
 	{

@@ -63,7 +63,10 @@ typedef struct CalmShared
 	pg_atomic_uint32 draining;         /* what the checkpointer waits for, as below */
 	slock_t lock;                      /* protects what follows */
 	DeviceCaps caps;
-	uint32 max_gap; /* gaps bridged at present, in blocks */
+	uint32 max_gap;            /* gaps bridged at present, in blocks */
+	double granted_operations; /* per second: caps.write_iops or our share of a shared device */
+	DeviceCaps arbiter_budget; /* caps of the shared device */
+	int arbiter_slot;          /* ours in its file; -1: none */
 	bool caps_known;
 	char degraded[160]; /* why less is done than mode says, or "" */
 } CalmShared;

@@ -26,6 +26,8 @@
 #include <math.h>
 
 #include "access/xlog.h"
+#include "archive_watch.h"
+#include "arbiter.h"
 #include "checkpoint_stats.h"
 #include "compat.h"
 #include "flush.h"
@@ -51,6 +53,17 @@
 #define BUSY_INTERVAL_MS 1
 #define IDLE_INTERVAL_MS 100
 
+/*
+ * What each member of a shared device adds to them, so that a hundred workers
+ * together don't take more of the CPUs than a few.
+ */
+#define MEMBERS_COUNTED 100 /* at most */
+#define MEMBER_SETTINGS_MS 100
+#define MEMBER_MEMORY_MS 30
+#define MEMBER_STATE_MS 10
+#define MEMBER_BUSY_MS 0.125
+#define MEMBER_IDLE_MS 1
+
 /* How long pg_calm_status says that the map was full, after it was */
 #define FULL_SHOWN_MS 60000
 
@@ -59,6 +72,10 @@
 
 /* Seconds of device time that may be in flight */
 #define IN_FLIGHT_SECONDS 0.02
+
+/* Blocks started by one call at most, so that interrupts are seen; on a shared device, 256 kB */
+#define RUN_BLOCKS (4 * 1024 * 1024 / BLCKSZ)
+#define SHARED_RUN_BLOCKS (256 * 1024 / BLCKSZ)
 
 typedef struct Candidate
 {
@@ -79,9 +96,12 @@ static uint32 scan_start = 0; /* file to begin the next pass with */
 
 static KernelFlusher flusher;
 static uint64 next_settings_ms = 0;
+static uint64 next_memory_ms = 0;
 static uint64 next_state_ms = 0;
+static DeviceCaps own_caps; /* without regard to others */
 
 static void read_settings(void);
+static void apply_caps(void);
 static void publish_degraded(void);
 static void worker_exit(int code, Datum argument);
 static uint64 unflushed_pages(void);
@@ -96,6 +116,7 @@ static void collect_candidates(uint64 now_ms);
 static int compare_candidates(const void *a, const void *b);
 static bool start_next_region(uint64 now_ms);
 static bool work(uint64 now_ms);
+static long pause_ms(bool busy);
 
 void
 writeback_register_worker(void)
@@ -116,6 +137,7 @@ writeback_register_worker(void)
 static void
 worker_exit(int code, Datum argument)
 {
+	arbiter_leave();
 	pg_atomic_write_u32(&calm_shared->worker_pid, 0);
 	/* what was in flight is PostgreSQL's to fsync, as ever */
 	pg_atomic_write_u64(&calm_shared->in_flight_pages, 0);
@@ -143,6 +165,9 @@ publish_degraded(void)
 	}
 	else if (refusal)
 		snprintf(reason, sizeof(reason), "gaps are not bridged: %s", refusal);
+	else if (arbiter_problem())
+		snprintf(reason, sizeof(reason), "the device's budget is not shared: %s",
+		         arbiter_problem());
 	else if (bridge_refused_filesystem() != 0)
 		snprintf(reason, sizeof(reason),
 		         "gaps are not bridged in files on a filesystem of type 0x%lX, see the server log",
@@ -169,28 +194,41 @@ publish_degraded(void)
 static void
 read_settings(void)
 {
-	DeviceCaps caps;
-	double bytes;
-	double operations;
-
-	device_read_caps(&caps);
+	device_read_caps(&own_caps);
+	arbiter_configure(&own_caps);
 	kernel_flusher_read_settings(&flusher);
-	flush_policy.caps = caps;
 	flush_policy.dry_run = calm_mode != CALM_MODE_ON;
 	flush_policy.prefetch = calm_prefetch == CALM_PREFETCH_ON ||
-	                        (calm_prefetch == CALM_PREFETCH_AUTO && caps.reads_are_free);
+	                        (calm_prefetch == CALM_PREFETCH_AUTO && own_caps.reads_are_free);
 
-	operations = caps.write_iops * IN_FLIGHT_SECONDS;
-	flush_policy.max_operations = isinf(operations) ? UINT32_MAX : Max((uint32) operations, 4);
-	bytes = caps.write_bytes * IN_FLIGHT_SECONDS;
+	SpinLockAcquire(&calm_shared->lock);
+	calm_shared->caps = own_caps;
+	calm_shared->caps_known = true;
+	SpinLockRelease(&calm_shared->lock);
+	apply_caps();
+	publish_degraded();
+}
+
+/* Our own caps, or our share of a device's, to the policy of flushing */
+static void
+apply_caps(void)
+{
+	DeviceCaps caps = own_caps;
+	bool shared = arbiter_limit(&caps);
+	double operations = caps.write_iops * IN_FLIGHT_SECONDS;
+	double bytes = caps.write_bytes * IN_FLIGHT_SECONDS;
+
+	flush_policy.caps = caps;
+	flush_policy.paced = shared;
+	flush_policy.max_run = shared ? SHARED_RUN_BLOCKS : RUN_BLOCKS;
+	flush_policy.max_operations =
+		isinf(operations) ? UINT32_MAX : Max((uint32) operations, shared ? 1 : 4);
 	flush_policy.max_bytes = Min(isinf(bytes) ? (double) UINT32_MAX : Max(bytes, 256.0 * 1024),
 	                             calm_max_in_flight * 1024.0);
 
 	SpinLockAcquire(&calm_shared->lock);
-	calm_shared->caps = caps;
-	calm_shared->caps_known = true;
+	calm_shared->granted_operations = caps.write_iops;
 	SpinLockRelease(&calm_shared->lock);
-	publish_degraded();
 }
 
 static uint64
@@ -212,8 +250,9 @@ flush_age_ms(void)
 	if (calm_flush_age > 0)
 		return calm_flush_age;
 	age = (uint64) CheckPointTimeout * 1000 / 2;
+	/* on a shared device it takes longer to be done, once begun */
 	if (flusher.expire_ms > 0)
-		age = Min(age, flusher.expire_ms);
+		age = Min(age, flush_policy.paced ? flusher.expire_ms / 2 : flusher.expire_ms);
 	return age;
 }
 
@@ -341,7 +380,8 @@ collect_candidates(uint64 now_ms)
 		PageMapFile *file = page_map_file(calm_page_map, f);
 		uint32 incarnation = pg_atomic_read_u32(&file->incarnation);
 
-		if ((incarnation & 1) == 0 || (draining() ? !draining_file(f) : flusher_guard_holds(f)))
+		if ((incarnation & 1) == 0 ||
+		    (draining() ? !draining_file(f) : !flush_policy.paced && flusher_guard_holds(f)))
 			continue;
 		for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
 		{
@@ -437,26 +477,42 @@ start_next_region(uint64 now_ms)
 static bool
 work(uint64 now_ms)
 {
+	uint32 others = Min(arbiter_members() - 1, MEMBERS_COUNTED);
+
 	checkpoint_stats_tick(now_ms);
+	archive_watch_tick(now_ms);
 	if (now_ms >= next_settings_ms)
 	{
 		read_settings();
-		next_settings_ms = now_ms + SETTINGS_INTERVAL_MS;
+		next_settings_ms = now_ms + SETTINGS_INTERVAL_MS + others * MEMBER_SETTINGS_MS;
+	}
+	arbiter_tick(now_ms, flush_busy() || flush_in_flight() || draining());
+	apply_caps();
+	if (now_ms >= next_memory_ms)
+	{
+		kernel_flusher_read_state(&flusher);
+		/* all members see the same memory */
+		flush_policy.headroom = kernel_flusher_headroom(&flusher) / arbiter_members();
+		next_memory_ms = now_ms + STATE_INTERVAL_MS + others * MEMBER_MEMORY_MS;
 	}
 	if (now_ms >= next_state_ms)
 	{
-		kernel_flusher_read_state(&flusher);
-		flush_policy.headroom = kernel_flusher_headroom(&flusher);
 		if (calm_page_map->free_region == 0 || calm_page_map->free_file == 0)
 			(void) page_map_reclaim(calm_page_map);
 		if (calm_mode != CALM_MODE_OFF)
 		{
-			flusher_guard_tick(&flusher, now_ms);
+			/*
+			 * On a shared device the flusher is not left anything: what it writes
+			 * of dense files, and of those of many instances at the same time, keeps
+			 * to nobody's share.
+			 */
+			if (!flush_policy.paced)
+				flusher_guard_tick(&flusher, now_ms);
 			if (!flush_busy())
 				collect_candidates(now_ms);
 		}
 		flush_close_idle();
-		next_state_ms = now_ms + STATE_INTERVAL_MS;
+		next_state_ms = now_ms + STATE_INTERVAL_MS + others * MEMBER_STATE_MS;
 	}
 
 	if (calm_split_folios && calm_mode == CALM_MODE_ON)
@@ -472,8 +528,22 @@ work(uint64 now_ms)
 	if (start_next_region(now_ms))
 		return true;
 	if (draining() && candidate_next >= candidate_count && !flush_busy())
-		next_state_ms = Min(next_state_ms, now_ms + DRAIN_INTERVAL_MS);
+		next_state_ms = Min(next_state_ms, now_ms + DRAIN_INTERVAL_MS + others);
 	return false;
+}
+
+/* How long to wait before the next step */
+static long
+pause_ms(bool busy)
+{
+	uint32 others = Min(arbiter_members() - 1, MEMBERS_COUNTED);
+
+	if (busy)
+		return Max(BUSY_INTERVAL_MS + (long) (others * MEMBER_BUSY_MS),
+		           Min((long) flush_pause_ms(), IDLE_INTERVAL_MS));
+	if (unflushed_pages() > 0)
+		return Min(IDLE_INTERVAL_MS / 10 + (long) others * MEMBER_IDLE_MS, IDLE_INTERVAL_MS);
+	return IDLE_INTERVAL_MS;
 }
 
 void
@@ -503,13 +573,10 @@ pg_calm_writeback_main(Datum argument)
 		}
 
 		busy = work(page_map_now_ms());
-		if (busy && !flush_in_flight())
+		if (busy && !flush_in_flight() && flush_pause_ms() == 0)
 			continue; /* nothing to wait for */
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-		                 busy || flush_in_flight() ? BUSY_INTERVAL_MS :
-		                 unflushed_pages() > 0     ? IDLE_INTERVAL_MS / 10 :
-		                                             IDLE_INTERVAL_MS,
-		                 wait_event);
+		                 pause_ms(busy || flush_in_flight()), wait_event);
 		ResetLatch(MyLatch);
 	}
 }

@@ -57,6 +57,11 @@ impl Hierarchy {
         Ok(parse_membership(&text, self.version))
     }
 
+    /// The directory of `group`; where it is above what is visible here, that of the mountpoint.
+    pub fn directory(&self, group: &Path) -> PathBuf {
+        self.directories(group).swap_remove(0)
+    }
+
     /// Directories of `group` and of its ancestors as far as they are visible here, innermost first.
     pub fn directories(&self, group: &Path) -> Vec<PathBuf> {
         // Inside a container the mountpoint shows a group below the root; what lies above can't be seen.
@@ -75,6 +80,18 @@ impl Hierarchy {
             })
             .collect()
     }
+}
+
+/// The processes that are in the group of `directory` itself.
+pub fn members(root: &HostRoot, directory: &Path) -> Result<Vec<i32>> {
+    let text = root.read(directory.join("cgroup.procs"))?;
+    Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
+}
+
+/// Whether `controller` works in the v2 group of `directory`.
+pub fn has_controller(root: &HostRoot, directory: &Path, controller: &str) -> Result<bool> {
+    let text = root.read(directory.join("cgroup.controllers"))?;
+    Ok(text.split_whitespace().any(|name| name == controller))
 }
 
 fn parse_membership(text: &str, version: Version) -> Option<PathBuf> {

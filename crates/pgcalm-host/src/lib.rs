@@ -3,14 +3,21 @@
 //! Every reader starts from a [`HostRoot`], so that tests can fake a host in a temporary directory.
 
 mod error;
+mod resolve;
 mod root;
 
 pub mod block_device;
 pub mod cgroup;
+pub mod file_system_journal;
+pub mod instance;
+pub mod journal_commits;
 pub mod meminfo;
 pub mod mounts;
 pub mod postgres;
+pub mod postmaster;
 pub mod process;
+pub mod process_file;
+pub mod server_process;
 pub mod throttle;
 pub mod vm_sysctl;
 

@@ -1,5 +1,6 @@
 //! /proc/self/mountinfo.
 
+use std::path::Path;
 use std::path::PathBuf;
 
 use crate::HostRoot;
@@ -18,6 +19,8 @@ pub struct Mount {
     pub fs_type: String,
     /// What is mounted, e.g. `/dev/loop0`.
     pub source: String,
+    /// Options of this mount, e.g. `noatime`.
+    pub options: Vec<String>,
     /// Options of the filesystem, e.g. the controllers of a cgroup v1 hierarchy.
     pub super_options: Vec<String>,
 }
@@ -26,6 +29,21 @@ pub struct Mount {
 pub fn read(root: &HostRoot) -> Result<Vec<Mount>> {
     let text = root.read("proc/self/mountinfo")?;
     Ok(text.lines().filter_map(parse_line).collect())
+}
+
+/// All mounts that process `pid` sees, which in a container or a mount namespace of its own are others.
+pub fn of_process(root: &HostRoot, pid: i32) -> Result<Vec<Mount>> {
+    let text = root.read(format!("proc/{pid}/mountinfo"))?;
+    Ok(text.lines().filter_map(parse_line).collect())
+}
+
+/// The mount that `path` lies on: `path` must be absolute and free of symbolic links.
+pub fn containing<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
+    // Of mounts on the same directory the last one covers the others; max_by_key takes the last of equals.
+    mounts
+        .iter()
+        .filter(|mount| path.starts_with(&mount.target))
+        .max_by_key(|mount| mount.target.components().count())
 }
 
 fn parse_line(line: &str) -> Option<Mount> {
@@ -37,15 +55,15 @@ fn parse_line(line: &str) -> Option<Mount> {
         device: mount.next()?.to_string(),
         fs_root: unescape(mount.next()?).into(),
         target: unescape(mount.next()?).into(),
+        options: words(mount.next().unwrap_or("")),
         fs_type: filesystem.next()?.to_string(),
         source: unescape(filesystem.next()?),
-        super_options: filesystem
-            .next()
-            .unwrap_or("")
-            .split(',')
-            .map(String::from)
-            .collect(),
+        super_options: words(filesystem.next().unwrap_or("")),
     })
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split(',').map(String::from).collect()
 }
 
 /// The kernel writes space, tab, newline and backslash as `\` and three octal digits.
@@ -90,6 +108,24 @@ mod tests {
         assert_eq!(mount.device, "7:0");
         assert_eq!(mount.target, PathBuf::from("/mnt/with space"));
         assert_eq!(mount.source, "/dev/loop0");
+    }
+
+    #[test]
+    fn the_innermost_mount_holds_a_path_and_a_later_one_covers_an_earlier() {
+        let mounts: Vec<Mount> = [
+            "1 0 8:1 / / rw - ext4 /dev/sda1 rw",
+            "2 1 8:2 / /srv rw,noatime - xfs /dev/sda2 rw",
+            "3 1 7:0 / /srv rw - ext4 /dev/loop0 rw",
+            "4 1 8:3 / /srv/pg rw - ext4 /dev/sda3 rw",
+        ]
+        .into_iter()
+        .filter_map(parse_line)
+        .collect();
+        let device = |path: &str| containing(&mounts, Path::new(path)).unwrap().device.clone();
+        assert_eq!(device("/srv/pg/data"), "8:3");
+        assert_eq!(device("/srv/pgdata"), "7:0");
+        assert_eq!(device("/var"), "8:1");
+        assert_eq!(mounts[1].options, ["rw", "noatime"]);
     }
 
     #[test]

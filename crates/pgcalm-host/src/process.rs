@@ -18,6 +18,10 @@ pub struct Process {
     pub state: char,
     /// Start in clock ticks since boot; with the pid it names a process for good.
     pub start_ticks: u64,
+    /// Clock ticks of CPU time, its own.
+    pub cpu_ticks: u64,
+    /// That of the children that it has waited for, and of theirs.
+    pub children_cpu_ticks: u64,
 }
 
 impl Process {
@@ -114,7 +118,14 @@ fn parse_stat(text: &str) -> Option<Process> {
         state: fields.first()?.chars().next()?,
         parent: fields.get(1)?.parse().ok()?,
         start_ticks: fields.get(19)?.parse().ok()?,
+        cpu_ticks: sum(fields.get(11..13)?)?,
+        children_cpu_ticks: sum(fields.get(13..15)?)?,
     })
+}
+
+fn sum(fields: &[&str]) -> Option<u64> {
+    let values = fields.iter().map(|field| field.parse::<u64>().ok());
+    values.sum()
 }
 
 #[cfg(test)]
@@ -147,7 +158,9 @@ mod tests {
                 pid: 7,
                 parent: 3,
                 state: 'S',
-                start_ticks: 98765
+                start_ticks: 98765,
+                cpu_ticks: 3,
+                children_cpu_ticks: 0
             }
         );
     }

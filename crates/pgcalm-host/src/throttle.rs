@@ -30,6 +30,16 @@ impl Kind {
         Self::WriteBps,
     ];
 
+    /// As options and reports name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ReadIops => "read-iops",
+            Self::ReadBps => "read-bps",
+            Self::WriteIops => "write-iops",
+            Self::WriteBps => "write-bps",
+        }
+    }
+
     /// The file of a v1 group that holds limits of this kind.
     pub fn v1_file(self) -> &'static str {
         match self {
@@ -97,6 +107,39 @@ pub fn limits(
                     }
                 }
             }
+        }
+    }
+    Ok(found)
+}
+
+/// All limits that are set on the group of `directory` itself, with the number (`MAJ:MIN`) of their device.
+pub fn of_group(
+    root: &HostRoot,
+    version: Version,
+    directory: &Path,
+) -> Result<Vec<(String, Limit)>> {
+    let mut found = Vec::new();
+    for kind in Kind::ALL {
+        let file = match version {
+            Version::V1 => directory.join(kind.v1_file()),
+            // The root group has no io.max.
+            Version::V2 => directory.join("io.max"),
+        };
+        let Some(text) = read_if_there(root, &file)? else {
+            continue;
+        };
+        for line in text.lines() {
+            let Some((number, _)) = line.split_once(' ') else {
+                continue;
+            };
+            let value = match version {
+                Version::V1 => v1_value(line, number),
+                Version::V2 => v2_value(line, number, kind),
+            };
+            found.extend(value.map(|value| {
+                let file = file.clone();
+                (number.to_string(), Limit { kind, value, file })
+            }));
         }
     }
     Ok(found)

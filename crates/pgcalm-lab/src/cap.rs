@@ -92,6 +92,23 @@ impl Capper {
         }
     }
 
+    /// The way by a group of its own for some of the processes, which limits what they submit themselves, as a tenant's
+    /// quota does; [`admit`](Self::admit) puts them there.
+    pub fn of_own_group(journal: &Journal) -> anyhow::Result<Self> {
+        let capper = Self::new(journal)?;
+        match capper.hierarchy.version {
+            Version::V1 => {
+                let (group, undo) = make_group(journal, &capper.hierarchy)?;
+                Ok(Self {
+                    group,
+                    _undo: vec![undo],
+                    ..capper
+                })
+            }
+            Version::V2 => Ok(capper),
+        }
+    }
+
     fn v1(journal: &Journal, hierarchy: Hierarchy) -> anyhow::Result<Self> {
         let root = journal.root();
         let file = hierarchy.mountpoint.join(Kind::WriteIops.v1_file());
@@ -134,15 +151,8 @@ impl Capper {
                 root.write(&control, &format!("+{controller}"))?;
             }
         }
-        let group = hierarchy
-            .mountpoint
-            .join(format!("pgcalm-lab-{}", std::process::id()));
-        undo.push(journal.note(Change::Cgroup {
-            path: group.clone(),
-        })?);
-        let directory = root.path(&group);
-        fs::create_dir(&directory)
-            .with_context(|| format!("create control group {}", directory.display()))?;
+        let (group, group_undo) = make_group(journal, &hierarchy)?;
+        undo.push(group_undo);
         // The group goes before the controllers that were enabled for it.
         undo.reverse();
         Ok(Self {
@@ -153,9 +163,14 @@ impl Capper {
         })
     }
 
+    fn has_own_group(&self) -> bool {
+        self.group != self.hierarchy.mountpoint
+    }
+
     /// As the report names it.
     pub fn mechanism(&self) -> &'static str {
         match self.hierarchy.version {
+            Version::V1 if self.has_own_group() => "cgroup-v1",
             Version::V1 => "cgroup-v1-root",
             Version::V2 => "cgroup-v2",
         }
@@ -163,7 +178,7 @@ impl Capper {
 
     /// Makes sure that the caps hold for process `pid` and all below it.
     pub fn admit(&self, pid: i32) -> anyhow::Result<()> {
-        if self.hierarchy.version == Version::V1 {
+        if !self.has_own_group() {
             return Ok(());
         }
         let root = self.journal.root();
@@ -204,6 +219,20 @@ impl Capper {
         }
         Ok(undo)
     }
+}
+
+/// Makes a control group below the root group.
+fn make_group(journal: &Journal, hierarchy: &Hierarchy) -> anyhow::Result<(PathBuf, Undo)> {
+    let group = hierarchy
+        .mountpoint
+        .join(format!("pgcalm-lab-{}", std::process::id()));
+    let undo = journal.note(Change::Cgroup {
+        path: group.clone(),
+    })?;
+    let directory = journal.root().path(&group);
+    fs::create_dir(&directory)
+        .with_context(|| format!("create control group {}", directory.display()))?;
+    Ok((group, undo))
 }
 
 #[cfg(test)]
@@ -257,6 +286,39 @@ mod tests {
         let error = Capper::new(&journal).unwrap_err().to_string();
         assert!(error.contains("/tenant"), "{error}");
         assert!(error.contains("cgroup.procs"), "{error}");
+    }
+
+    #[test]
+    fn on_v1_a_group_of_its_own_takes_processes_and_limits_and_leaves_the_root_group_alone() {
+        let (_dir, journal) = host(V1, "7:blkio:/\n0::/\n");
+        let root = journal.root().clone();
+        let iops = Path::new("/sys/fs/cgroup").join(Kind::WriteIops.v1_file());
+        fs::write(root.path(&iops), "").unwrap();
+        fs::create_dir_all(root.path("proc/70")).unwrap();
+        fs::write(
+            root.path("proc/70/stat"),
+            "70 (postgres) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0\n",
+        )
+        .unwrap();
+        let capper = Capper::of_own_group(&journal).unwrap();
+        assert_eq!(capper.mechanism(), "cgroup-v1");
+        capper.admit(70).unwrap();
+        let group = root.path(&capper.group);
+        assert_eq!(
+            fs::read_to_string(group.join("cgroup.procs")).unwrap(),
+            "70"
+        );
+        let caps = capper.apply("7:0", CAPS).unwrap();
+        let own = group.join(Kind::WriteIops.v1_file());
+        assert_eq!(fs::read_to_string(&own).unwrap(), "7:0 800");
+        drop(caps);
+        assert_eq!(fs::read_to_string(&own).unwrap(), "7:0 0");
+        assert_eq!(root.read(&iops).unwrap(), "");
+        // In a control group files don't keep the directory from being removed.
+        fs::remove_dir_all(&group).unwrap();
+        fs::create_dir(&group).unwrap();
+        drop(capper);
+        assert!(!group.exists());
     }
 
     #[test]

@@ -256,8 +256,8 @@ impl Arena<'_> {
         ));
         let sampler = Sampler::start(
             self.journal.root().clone(),
-            &self.data.name,
-            &self.wal.name,
+            vec![self.data.name.clone()],
+            vec![self.wal.name.clone()],
             server.pid(),
         );
         let started = Instant::now();
@@ -271,6 +271,7 @@ impl Arena<'_> {
                 clients: self.options.clients,
                 seconds,
                 distribution: self.options.distribution,
+                rate: None,
             },
         )?;
         let time_up = started + Duration::from_secs(seconds.into()) + OVERTIME;

@@ -1,4 +1,7 @@
+//! File systems on devices of the lab.
+
 use std::ffi::CStr;
+use std::ffi::CString;
 use std::fs;
 use std::fs::File;
 use std::path::Path;
@@ -33,12 +36,22 @@ const GOING_DOWN: Opcode = opcode::read::<u32>(b'X', 125);
 /// `XFS_FSOP_GOING_FLAGS_NOLOGFLUSH`, `EXT4_GOING_FLAGS_NOLOGFLUSH`.
 const NO_LOG_FLUSH: u32 = 2;
 
+/// How a file system differs from what mkfs and mount make of it by themselves.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Layout<'a> {
+    /// Options of the file system, e.g. `data=writeback`, separated by commas.
+    pub mount_options: &'a str,
+    /// XFS: the device of its log.
+    pub log: Option<&'a Device>,
+}
+
 /// A mounted file system on a device of the lab.
 #[derive(Debug)]
 pub struct FileSystem {
     node: String,
     fs_type: FsType,
     target: PathBuf,
+    mount_options: CString,
     journal: Journal,
     // Unmounted before the mountpoint is removed.
     mount: Option<Undo>,
@@ -54,6 +67,25 @@ impl FileSystem {
         target: &Path,
         interrupt: &Interrupt,
     ) -> anyhow::Result<Self> {
+        Self::create_as(
+            journal,
+            device,
+            fs_type,
+            Layout::default(),
+            target,
+            interrupt,
+        )
+    }
+
+    /// The same with options.
+    pub fn create_as(
+        journal: &Journal,
+        device: &Device,
+        fs_type: FsType,
+        layout: Layout<'_>,
+        target: &Path,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<Self> {
         let mut command = tool::command(format!("mkfs.{}", fs_type.name()));
         match fs_type {
             // Nothing lazy that would write in the background during the measurement, and no discard: it would punch
@@ -61,11 +93,23 @@ impl FileSystem {
             FsType::Ext4 => command.args([
                 "-F",
                 "-q",
+                // On a small device mkfs would choose smaller ones.
+                "-b",
+                "4096",
                 "-E",
                 "nodiscard,lazy_itable_init=0,lazy_journal_init=0",
             ]),
             FsType::Xfs => command.args(["-f", "-q", "-K"]),
         };
+        let mut mount_options = layout.mount_options.to_string();
+        if let Some(log) = layout.log {
+            let option = format!("logdev={}", log.node());
+            command.arg("-l").arg(&option);
+            if !mount_options.is_empty() {
+                mount_options.push(',');
+            }
+            mount_options.push_str(&option);
+        }
         tool::run(command.arg(device.node()), interrupt)?;
 
         let directory = journal.note(Change::Directory {
@@ -76,12 +120,19 @@ impl FileSystem {
             node: device.node(),
             fs_type,
             target: target.to_path_buf(),
+            mount_options: CString::new(mount_options)?,
             journal: journal.clone(),
             mount: None,
             _directory: directory,
         };
         file_system.mount()?;
         Ok(file_system)
+    }
+
+    /// Mounts it again with these options of its type, e.g. `nodelalloc`, instead of those that it had.
+    pub fn remount_with(&mut self, options: &CStr) -> anyhow::Result<()> {
+        self.mount_options = options.to_owned();
+        self.remount()
     }
 
     /// Unmounts and mounts again, which writes all that is dirty and empties its page cache.
@@ -142,7 +193,7 @@ impl FileSystem {
             &self.target,
             self.fs_type.name(),
             MountFlags::NOATIME | MountFlags::NODEV | MountFlags::NOSUID,
-            None::<&CStr>,
+            self.mount_options.as_c_str(),
         )
         .with_context(|| format!("mount {} at {}", self.node, self.target.display()))?;
         self.mount = Some(undo);

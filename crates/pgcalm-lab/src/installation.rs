@@ -100,12 +100,17 @@ impl Installation {
     /// A command for one of the programs, as the user of the servers, working in `directory`.
     pub fn command(&self, name: &str, directory: &Path) -> Command {
         let mut command = tool::command(self.bindir.join(name));
+        self.run_as(&mut command, directory);
+        command
+    }
+
+    /// Lets another program run as the user of the servers, working in `directory`.
+    pub fn run_as(&self, command: &mut Command, directory: &Path) {
         command
             .uid(self.uid)
             .gid(self.gid)
             .current_dir(directory)
             .env("HOME", directory);
-        command
     }
 
     /// Where server modules lie.

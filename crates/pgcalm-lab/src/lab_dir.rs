@@ -132,6 +132,11 @@ impl LabDir {
         self.named("run")
     }
 
+    /// Server modules that are not among the server's own.
+    pub fn libraries(&self) -> PathBuf {
+        self.named("libraries")
+    }
+
     /// What `--keep` leaves of all runs.
     pub fn kept(&self) -> PathBuf {
         self.named("kept")

@@ -5,7 +5,6 @@
 
 mod crash;
 mod error;
-mod filesystem;
 mod host_facts;
 mod lab_dir;
 mod load;
@@ -16,7 +15,6 @@ mod quantity;
 mod restore;
 mod run_dir;
 mod sampler;
-mod server;
 mod server_log;
 mod sysctl;
 mod template;
@@ -24,16 +22,21 @@ mod tool;
 mod transaction_log;
 mod warm;
 
+pub mod archive;
 pub mod cap;
 pub mod clean;
 pub mod contest;
 pub mod contestant;
 pub mod device;
+pub mod filesystem;
 pub mod installation;
+pub mod interference;
 pub mod interrupt;
 pub mod journal;
 pub mod options;
 pub mod scenarios;
+pub mod server;
+pub mod tenants;
 pub mod torture;
 
 pub use error::LabError;

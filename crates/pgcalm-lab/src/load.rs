@@ -1,3 +1,4 @@
+use std::ffi::OsString;
 use std::fs;
 use std::io::BufRead;
 use std::io::BufReader;
@@ -34,6 +35,8 @@ pub struct Work {
     pub seconds: u32,
     /// Which rows.
     pub distribution: Distribution,
+    /// Transactions per second that are begun, at random intervals; as fast as they go if not given.
+    pub rate: Option<u32>,
 }
 
 /// A running pgbench.
@@ -65,21 +68,47 @@ impl Load {
         let script = directory.join("load.sql");
         fs::write(&script, work.distribution.script())
             .with_context(|| format!("write {}", script.display()))?;
+        let mut arguments: Vec<OsString> = vec!["-D".into(), format!("rows={}", work.rows).into()];
+        arguments.extend(work.rate.map(|rate| format!("--rate={rate}").into()));
+        arguments.push("-f".into());
+        arguments.push(script.into());
+        let Work {
+            clients, seconds, ..
+        } = work;
+        Self::start_with(
+            journal,
+            installation,
+            server,
+            directory,
+            &arguments,
+            clients,
+            seconds,
+        )
+    }
+
+    /// The same with transactions that `arguments` of pgbench name.
+    pub fn start_with(
+        journal: &Journal,
+        installation: &Installation,
+        server: &Server,
+        directory: &Path,
+        arguments: &[OsString],
+        clients: u32,
+        seconds: u32,
+    ) -> anyhow::Result<Self> {
         let undo = journal.note(installation.processes_in(directory))?;
         // More threads than CPUs of a small host take from the server what they are to measure.
-        let threads = work.clients.min(2);
+        let threads = clients.min(2);
         let mut child = tool::spawn(
             server
                 .client("pgbench")
                 .current_dir(directory)
                 .args(["-n", "-M", "prepared", "-P", "1", "-l"])
                 .arg(format!("--log-prefix={LOG_PREFIX}"))
-                .args(["-c", &work.clients.to_string()])
+                .args(["-c", &clients.to_string()])
                 .args(["-j", &threads.to_string()])
-                .args(["-T", &work.seconds.to_string()])
-                .args(["-D", &format!("rows={}", work.rows)])
-                .arg("-f")
-                .arg(&script)
+                .args(["-T", &seconds.to_string()])
+                .args(arguments)
                 .arg("postgres")
                 .stdout(Stdio::null())
                 .stderr(Stdio::piped()),

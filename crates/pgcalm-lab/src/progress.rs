@@ -1,6 +1,7 @@
-use std::cell::Cell;
 use std::io::IsTerminal;
 use std::io::Write;
+use std::sync::Mutex;
+use std::sync::PoisonError;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -15,7 +16,7 @@ const PLAIN_INTERVAL: Duration = Duration::from_secs(10);
 pub struct Progress {
     bar: Option<ProgressBar>,
     started: Instant,
-    last_plain: Cell<Option<Instant>>,
+    last_plain: Mutex<Option<Instant>>,
 }
 
 impl Progress {
@@ -32,7 +33,7 @@ impl Progress {
         Self {
             bar,
             started: Instant::now(),
-            last_plain: Cell::new(None),
+            last_plain: Mutex::new(None),
         }
     }
 
@@ -47,7 +48,10 @@ impl Progress {
             }
             None => say(&line),
         }
-        self.last_plain.set(Some(Instant::now()));
+        *self
+            .last_plain
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
     /// The state of the phase, soon to be replaced by a newer one.
@@ -55,11 +59,11 @@ impl Progress {
         match &self.bar {
             Some(bar) => bar.set_message(text.to_string()),
             None => {
-                if self
+                let last = *self
                     .last_plain
-                    .get()
-                    .is_none_or(|last| last.elapsed() >= PLAIN_INTERVAL)
-                {
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner);
+                if last.is_none_or(|last| last.elapsed() >= PLAIN_INTERVAL) {
                     self.note(text);
                 }
             }

@@ -91,6 +91,19 @@ impl FromStr for Limit<u32> {
     }
 }
 
+impl FromStr for Limit<Seconds> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.eq_ignore_ascii_case("none") {
+            return Ok(Self(None));
+        }
+        text.parse()
+            .map(|seconds| Self(Some(seconds)))
+            .map_err(|_| "give seconds such as 20, or none".to_string())
+    }
+}
+
 impl<T: fmt::Display> fmt::Display for Limit<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {

@@ -13,6 +13,8 @@ use pgcalm_host::block_device;
 use pgcalm_host::mounts;
 use pgcalm_host::process;
 use rustix::io::Errno;
+use rustix::ioctl::IntegerSetter;
+use rustix::ioctl::Opcode;
 use rustix::mount::UnmountFlags;
 use rustix::process::Pid;
 use rustix::process::Signal;
@@ -27,6 +29,9 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// How long to wait for what must end by itself once nothing holds it up: processes inside the kernel, busy mounts.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// `LOOP_CTL_REMOVE` (include/uapi/linux/loop.h).
+const LOOP_CTL_REMOVE: Opcode = 0x4C81;
 
 /// One change to the host, told by what it takes to undo it.
 ///
@@ -48,6 +53,18 @@ pub enum Change {
     LoopDevice {
         /// Its file; the device's number isn't known before it exists.
         backing_file: PathBuf,
+    },
+    /// Loop devices on parts of the loop device on a file of ours.
+    LoopDevicesOn {
+        /// The file of the device that they are on.
+        image: PathBuf,
+        /// Of the loop devices that the host had before, the last one's number: those beyond are removed.
+        last: u32,
+    },
+    /// All that is mounted below a directory that is ours.
+    MountsBelow {
+        /// The directory; not itself.
+        directory: PathBuf,
     },
     /// A mounted filesystem.
     Mount {
@@ -84,6 +101,8 @@ impl Change {
             Self::Directory { path } => absent_is_fine(fs::remove_dir_all(path))
                 .with_context(|| format!("remove {}", path.display())),
             Self::LoopDevice { backing_file } => detach(root, backing_file),
+            Self::LoopDevicesOn { image, last } => detach_all_on(root, image, *last),
+            Self::MountsBelow { directory } => unmount_below(root, directory),
             Self::Mount { target } => unmount(root, target),
             Self::Setting { file, former } => write_setting(root, file, former),
             Self::Cgroup { path } => absent_is_fine(fs::remove_dir(root.path(path)))
@@ -103,6 +122,53 @@ fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
     }
+}
+
+/// Detaches what stands on the loop device of `image`, and removes those that were added to the host for it.
+fn detach_all_on(root: &HostRoot, image: &Path, last: u32) -> anyhow::Result<()> {
+    let below: Vec<PathBuf> = block_device::loop_devices(root)?
+        .into_iter()
+        .filter(|device| stands_on(&device.backing_file, image))
+        .map(|device| Path::new("/dev").join(device.name))
+        .collect();
+    let mut numbers = Vec::new();
+    for device in block_device::loop_devices(root)? {
+        if below.contains(&device.backing_file) {
+            let number = device.name.strip_prefix("loop");
+            numbers.extend(number.and_then(|number| number.parse::<u32>().ok()));
+        }
+    }
+    for node in &below {
+        detach(root, node)?;
+    }
+    if numbers.iter().any(|number| *number > last) {
+        let control = fs::File::open("/dev/loop-control").context("open /dev/loop-control")?;
+        for number in numbers.into_iter().filter(|number| *number > last) {
+            // One that somebody else has taken meanwhile is refused, and theirs.
+            // SAFETY: LOOP_CTL_REMOVE takes the number itself as its argument and accesses no memory of ours.
+            let _ = unsafe {
+                rustix::ioctl::ioctl(
+                    &control,
+                    IntegerSetter::<LOOP_CTL_REMOVE>::new_usize(number as usize),
+                )
+            };
+        }
+    }
+    Ok(())
+}
+
+fn unmount_below(root: &HostRoot, directory: &Path) -> anyhow::Result<()> {
+    // The latest first, should one be mounted on another.
+    let mut targets: Vec<PathBuf> = mounts::read(root)?
+        .into_iter()
+        .map(|mount| mount.target)
+        .filter(|target| target.starts_with(directory) && target != directory)
+        .collect();
+    targets.reverse();
+    for target in targets {
+        unmount(root, &target)?;
+    }
+    Ok(())
 }
 
 fn detach(root: &HostRoot, backing_file: &Path) -> anyhow::Result<()> {
@@ -243,6 +309,13 @@ mod tests {
             Change::Directory { path: path.clone() },
             Change::LoopDevice {
                 backing_file: path.clone(),
+            },
+            Change::LoopDevicesOn {
+                image: path.clone(),
+                last: 0,
+            },
+            Change::MountsBelow {
+                directory: path.clone(),
             },
             Change::Mount {
                 target: path.clone(),

@@ -18,7 +18,7 @@ use pgcalm_host::process::Process;
 use pgcalm_report::model::Blocked;
 
 /// Kernel functions kept of a stack.
-const STACK_DEPTH: usize = 8;
+pub(crate) const STACK_DEPTH: usize = 8;
 
 /// Places of blocking kept in a report.
 const BLOCKED_KEPT: usize = 12;
@@ -30,9 +30,9 @@ pub struct Sample {
     pub second: i64,
     /// Dirty and Writeback.
     pub memory: MemInfo,
-    /// Counters of the data device.
+    /// Counters of the data device; sums if there are several.
     pub data: DeviceStat,
-    /// Counters of the WAL device.
+    /// Counters of the WAL device; likewise.
     pub wal: DeviceStat,
     /// Processes of the cluster in state D.
     pub blocked: u32,
@@ -56,11 +56,10 @@ pub struct Sampler {
 
 impl Sampler {
     /// Starts sampling the devices and the processes below `postmaster`.
-    pub fn start(root: HostRoot, data: &str, wal: &str, postmaster: i32) -> Self {
+    pub fn start(root: HostRoot, data: Vec<String>, wal: Vec<String>, postmaster: i32) -> Self {
         let shared = Arc::new(Shared::default());
         let thread = {
             let shared = Arc::clone(&shared);
-            let (data, wal) = (data.to_string(), wal.to_string());
             thread::spawn(move || {
                 let mut samples = Vec::new();
                 let mut places = Places::new();
@@ -138,13 +137,13 @@ fn wait_for(second: u64, stop: &AtomicBool) -> bool {
 fn sample(
     root: &HostRoot,
     second: u64,
-    data: &str,
-    wal: &str,
+    data: &[String],
+    wal: &[String],
     postmaster: i32,
     places: &mut Places,
 ) -> pgcalm_host::Result<Sample> {
-    let data = DeviceStat::read(root, data)?;
-    let wal = DeviceStat::read(root, wal)?;
+    let data = sum(root, data)?;
+    let wal = sum(root, wal)?;
     let memory = MemInfo::read(root)?;
     let mut blocked = 0;
     for process in process::family(&process::table(root)?, postmaster) {
@@ -171,6 +170,19 @@ fn sample(
     })
 }
 
+fn sum(root: &HostRoot, devices: &[String]) -> pgcalm_host::Result<DeviceStat> {
+    let mut sum = DeviceStat::default();
+    for device in devices {
+        let stat = DeviceStat::read(root, device)?;
+        sum.read_ops += stat.read_ops;
+        sum.read_bytes += stat.read_bytes;
+        sum.write_ops += stat.write_ops;
+        sum.write_bytes += stat.write_bytes;
+        sum.in_flight += stat.in_flight;
+    }
+    Ok(sum)
+}
+
 fn ranked(places: Places) -> Vec<Blocked> {
     let mut blocked: Vec<Blocked> = places
         .into_iter()
@@ -187,7 +199,7 @@ fn ranked(places: Places) -> Vec<Blocked> {
 }
 
 /// What a process of the cluster is, from the title it gives itself.
-fn process_name(command_line: &str) -> String {
+pub(crate) fn process_name(command_line: &str) -> String {
     // postgres: checkpointer
     // postgres: postgres postgres [local] INSERT
     match command_line.trim().strip_prefix("postgres: ") {
@@ -244,9 +256,18 @@ mod tests {
         }
         write("proc/11/stack", "[<0>] do_fsync+0x1/0x2\n");
         let mut places = Places::new();
-        let sample = sample(&root, 7, "loop0", "loop1", 10, &mut places).unwrap();
+        let sample = sample(
+            &root,
+            7,
+            &["loop0".to_string(), "loop1".to_string()],
+            &["loop1".to_string()],
+            10,
+            &mut places,
+        )
+        .unwrap();
         assert_eq!(sample.blocked, 1);
-        assert_eq!(sample.data.write_bytes, 80 * 512);
+        assert_eq!(sample.data.write_bytes, 2 * 80 * 512);
+        assert_eq!(sample.wal.write_bytes, 80 * 512);
         assert_eq!(
             ranked(places),
             [Blocked {

@@ -1,3 +1,5 @@
+//! PostgreSQL servers of the lab.
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::fs::File;
@@ -113,6 +115,11 @@ impl Server {
             .arg(&self.places.socket)
             .args(["-U", "postgres"]);
         command
+    }
+
+    /// Lets another program run as the clients do.
+    pub fn as_client(&self, command: &mut std::process::Command) {
+        self.installation.run_as(command, &self.places.socket);
     }
 
     /// Its log so far.

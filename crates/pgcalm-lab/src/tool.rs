@@ -16,10 +16,12 @@ use crate::LabError;
 use crate::interrupt::Interrupt;
 
 /// Programs that may be absent, and the Debian package that brings them.
-const PACKAGES: [(&str, &str); 4] = [
+const PACKAGES: [(&str, &str); 6] = [
+    ("dd", "coreutils"),
     ("losetup", "mount"),
     ("mkfs.ext4", "e2fsprogs"),
     ("mkfs.xfs", "xfsprogs"),
+    ("pgbackrest", "pgbackrest"),
     ("strace", "strace"),
 ];
 

@@ -3,7 +3,7 @@
 mod arena;
 mod ledger;
 mod load;
-mod module;
+pub(crate) mod module;
 mod options;
 mod sabotage;
 mod verify;

@@ -11,7 +11,7 @@ use hdrhistogram::Histogram;
 use pgcalm_report::model::Latency;
 
 /// Latencies in microseconds, to three digits.
-type Micros = Histogram<u64>;
+pub type Micros = Histogram<u64>;
 
 /// All transactions of a pgbench run, from its per-transaction logs.
 #[derive(Debug)]
@@ -62,6 +62,39 @@ impl Transactions {
         Ok(transactions)
     }
 
+    /// Latencies of those that ended in second `first` of the epoch or later.
+    pub fn ended_from(&self, first: i64) -> anyhow::Result<Micros> {
+        let mut latencies = histogram()?;
+        for (_, of_second) in self.by_second.range(first..) {
+            latencies.add(of_second)?;
+        }
+        Ok(latencies)
+    }
+
+    /// The transactions of several runs of pgbench at the same time; they begin when the last of these does.
+    pub fn merged(parts: &[Self]) -> anyhow::Result<Self> {
+        let mut merged = Self {
+            all: histogram()?,
+            by_second: BTreeMap::new(),
+            started: f64::NEG_INFINITY,
+        };
+        for part in parts {
+            merged.all.add(&part.all)?;
+            for (second, histogram) in &part.by_second {
+                match merged.by_second.entry(*second) {
+                    std::collections::btree_map::Entry::Occupied(entry) => {
+                        entry.into_mut().add(histogram)?;
+                    }
+                    std::collections::btree_map::Entry::Vacant(entry) => {
+                        entry.insert(histogram.clone());
+                    }
+                }
+            }
+            merged.started = merged.started.max(part.started);
+        }
+        Ok(merged)
+    }
+
     fn add(&mut self, mut reader: impl BufRead) -> anyhow::Result<()> {
         let mut text = String::new();
         while reader.read_line(&mut text)? > 0 {
@@ -78,6 +111,17 @@ impl Transactions {
             text.clear();
         }
         Ok(())
+    }
+}
+
+impl Transactions {
+    /// Those that ended in some seconds of the epoch, together.
+    pub fn within(&self, seconds: std::ops::RangeInclusive<i64>) -> anyhow::Result<Micros> {
+        let mut all = histogram()?;
+        for second in self.by_second.range(seconds).map(|(_, second)| second) {
+            all.add(second)?;
+        }
+        Ok(all)
     }
 }
 
@@ -144,9 +188,23 @@ mod tests {
             [(1_763_698_500, 1), (1_763_698_501, 3), (1_763_698_505, 1)]
         );
         assert!((transactions.started - 1_763_698_500.898_5).abs() < 1e-3);
+        let late = transactions.ended_from(1_763_698_502).unwrap();
+        assert_eq!(late.len(), 1);
         let latency = latency(&transactions.all);
         assert!((latency.p50 - 1.5).abs() < 0.01, "{latency:?}");
         assert!((latency.max - 4000.0).abs() < 10.0, "{latency:?}");
+    }
+
+    #[test]
+    fn runs_are_merged_from_the_start_of_the_last() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("tx.1"), LOG).unwrap();
+        fs::write(dir.path().join("late.1"), "0 1 700 0 1763698505 5\n").unwrap();
+        let parts = ["tx", "late"].map(|prefix| Transactions::read(dir.path(), prefix).unwrap());
+        let merged = Transactions::merged(&parts).unwrap();
+        assert_eq!(merged.all.len(), 5);
+        assert_eq!(merged.by_second[&1_763_698_505].len(), 2);
+        assert_eq!(merged.started, parts[1].started);
     }
 
     #[test]

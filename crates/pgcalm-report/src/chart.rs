@@ -87,7 +87,8 @@ pub(crate) struct Chart {
     pub(crate) title: &'static str,
     /// What a reader must know to read it.
     pub(crate) note: String,
-    pub(crate) field: &'static Field,
+    /// Name of what is drawn, for the tooltip.
+    pub(crate) field: &'static str,
     pub(crate) time: TimeAxis,
     pub(crate) values: ValueAxis,
     /// One per contestant, in the report's order.
@@ -170,11 +171,7 @@ impl Chart {
                 checkpoints: Vec::new(),
             })
             .collect();
-        let seconds = entries
-            .iter()
-            .flat_map(|entry| entry.lines.iter().map(Vec::len))
-            .max()
-            .unwrap_or(0);
+        let seconds = seconds_of(&entries);
         for (entry, contestant) in entries.iter_mut().zip(&report.contestants) {
             let first = contestant
                 .runs
@@ -185,6 +182,17 @@ impl Chart {
                 .filter_map(|checkpoint| band(checkpoint, seconds))
                 .collect();
         }
+        Chart::of(title, field.name, entries, scale, limit)
+    }
+
+    /// A chart of any lines.
+    pub(crate) fn of(
+        title: &'static str,
+        field: &'static str,
+        entries: Vec<Entry>,
+        scale: Scale,
+        limit: Option<Limit>,
+    ) -> Chart {
         let values = entries
             .iter()
             .flat_map(|entry| entry.lines.iter().flatten().flatten().copied())
@@ -197,7 +205,7 @@ impl Chart {
             title,
             note: String::new(),
             field,
-            time: TimeAxis::new(seconds),
+            time: TimeAxis::new(seconds_of(&entries)),
             values,
             entries,
             limit,
@@ -245,6 +253,15 @@ impl Chart {
             .collect();
         format!("{} by second. Mean TPS: {}", self.title, means.join(", "))
     }
+}
+
+/// Length of the longest line.
+fn seconds_of(entries: &[Entry]) -> usize {
+    entries
+        .iter()
+        .flat_map(|entry| entry.lines.iter().map(Vec::len))
+        .max()
+        .unwrap_or(0)
 }
 
 /// The cap of the data volume on `option`, if there is one.

@@ -5,7 +5,7 @@
 //! `PreEscaped` is escaped. Only our own style sheet, script and the escaped JSON of `series` are so marked.
 
 mod glossary;
-mod tables;
+pub(crate) mod tables;
 
 use maud::DOCTYPE;
 use maud::Markup;
@@ -25,7 +25,8 @@ use crate::reading;
 use crate::settings;
 
 /// Nothing may be loaded, whatever the report's strings say.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
+pub(crate) const POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
 
 /// The whole report as an HTML document.
 pub fn render(report: &Report) -> String {
@@ -82,15 +83,22 @@ pub fn render(report: &Report) -> String {
                         (glossary::render())
                     }
                 }
-                script type="application/json" id="series" { (PreEscaped(in_script(&series(report)))) }
-                script { (PreEscaped(include_str!("html/tooltip.js"))) }
+                (scripts(report))
             }
         }
     }
     .into_string()
 }
 
-fn charts(report: &Report) -> Markup {
+/// What shows the values under the pointer.
+pub(crate) fn scripts(report: &Report) -> Markup {
+    html! {
+        script type="application/json" id="series" { (PreEscaped(in_script(&series(report)))) }
+        script { (PreEscaped(include_str!("html/tooltip.js"))) }
+    }
+}
+
+pub(crate) fn charts(report: &Report) -> Markup {
     let repeated = report
         .contestants
         .iter()

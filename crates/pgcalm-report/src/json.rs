@@ -4,7 +4,10 @@ use serde::Deserialize;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::archive;
+use crate::journal;
 use crate::model;
+use crate::tenants;
 use crate::torture;
 
 /// A document is not a report, or a report cannot become a document.
@@ -34,8 +37,14 @@ pub enum JsonError {
 pub enum Document {
     /// Contestants under load.
     Contest(Box<model::Report>),
+    /// Layouts of two instances.
+    Journal(Box<journal::Report>),
+    /// Many instances on one device.
+    Tenants(Box<tenants::Report>),
     /// Crash cycles.
     Torture(Box<torture::Report>),
+    /// Archivers.
+    Archive(Box<archive::Report>),
 }
 
 /// The report as a document, ending in a newline.
@@ -66,10 +75,13 @@ pub fn read(document: &str) -> Result<Document, JsonError> {
     struct Any {
         scenario: String,
     }
-    if parse::<Any>(document).is_ok_and(|any| any.scenario == torture::SCENARIO) {
-        parse(document).map(|report| Document::Torture(Box::new(report)))
-    } else {
-        parse(document).map(|report| Document::Contest(Box::new(report)))
+    let scenario = parse::<Any>(document).map(|any| any.scenario);
+    match scenario.as_deref() {
+        Ok(torture::SCENARIO) => parse(document).map(|report| Document::Torture(Box::new(report))),
+        Ok(journal::SCENARIO) => parse(document).map(|report| Document::Journal(Box::new(report))),
+        Ok(tenants::SCENARIO) => parse(document).map(|report| Document::Tenants(Box::new(report))),
+        Ok(archive::SCENARIO) => parse(document).map(|report| Document::Archive(Box::new(report))),
+        _ => parse(document).map(|report| Document::Contest(Box::new(report))),
     }
 }
 

@@ -3,16 +3,21 @@
 //! [`model`] is the contract: the lab fills it, everything else here only reads it. A figure that more than one
 //! rendering shows is computed once ([`metric`], [`reading`]), so that text and HTML cannot disagree.
 
+pub mod archive;
 pub mod chart;
 pub mod html;
+pub mod isolate;
+pub mod journal;
 pub mod json;
 pub mod metric;
 pub mod model;
 mod number;
 pub mod reading;
 mod settings;
+pub mod tenants;
 pub mod text;
 pub mod torture;
+pub mod trace;
 
 #[cfg(test)]
 mod schema;

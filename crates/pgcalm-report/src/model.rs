@@ -40,7 +40,7 @@ pub struct Host {
     pub started_at: String,
     /// The vm.* sysctls in force during the run, by name.
     pub sysctls: BTreeMap<String, String>,
-    /// How the caps were put on the devices: `cgroup-v1-root` or `cgroup-v2`, or `none`.
+    /// How devices were capped: `cgroup-v1-root`, `cgroup-v1` (a group below the root), `cgroup-v2`, or `none`.
     pub cap_mechanism: String,
 }
 

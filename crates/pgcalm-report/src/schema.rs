@@ -10,14 +10,49 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
+use crate::archive;
+use crate::isolate;
+use crate::journal;
 use crate::model;
+use crate::tenants;
 use crate::torture;
+use crate::trace;
 
 /// Name of a document's files in the folder, and the schema of its type.
-fn documents() -> [(&'static str, Value); 2] {
+fn documents() -> [(&'static str, Value); 6] {
     [
         ("report", schemars::schema_for!(model::Report).to_value()),
+        ("tenants", schemars::schema_for!(tenants::Report).to_value()),
         ("torture", schemars::schema_for!(torture::Report).to_value()),
+        ("archive", schemars::schema_for!(archive::Report).to_value()),
+        ("journal", schemars::schema_for!(journal::Report).to_value()),
+        ("isolate", schemars::schema_for!(isolate::Report).to_value()),
+    ]
+}
+
+/// Likewise of the lines of traces, which docs/json-schema/trace.md describes by pointing at the schemas.
+fn traces() -> [(&'static str, Value); 5] {
+    [
+        (
+            "trace-checkpoint",
+            schemars::schema_for!(trace::checkpoint::Line).to_value(),
+        ),
+        (
+            "trace-locks",
+            schemars::schema_for!(trace::locks::Line).to_value(),
+        ),
+        (
+            "trace-why",
+            schemars::schema_for!(trace::why::Line).to_value(),
+        ),
+        (
+            "trace-io",
+            schemars::schema_for!(trace::io::Line).to_value(),
+        ),
+        (
+            "trace-connect",
+            schemars::schema_for!(trace::connect::Line).to_value(),
+        ),
     ]
 }
 
@@ -27,7 +62,7 @@ fn folder() -> PathBuf {
 
 #[test]
 fn schema_files_match_the_models() {
-    for (name, schema) in documents() {
+    for (name, schema) in documents().into_iter().chain(traces()) {
         let file = folder().join(format!("{name}.schema.json"));
         if std::env::var_os("UPDATE_SCHEMA").is_some() {
             let mut text = serde_json::to_string_pretty(&schema).unwrap();
@@ -57,6 +92,39 @@ fn documents_describe_every_field() {
             "docs/json-schema/{name}.md (left) against the model (right)"
         );
         elsewhere.extend(described);
+    }
+}
+
+/// Every field of a trace says in its schema what it is.
+#[test]
+fn every_field_of_a_trace_is_described() {
+    fn visit(place: &str, value: &Value, bare: &mut Vec<String>) {
+        let Some(object) = value.as_object() else {
+            return;
+        };
+        if let Some(properties) = object.get("properties").and_then(Value::as_object) {
+            for (name, field) in properties {
+                // `type` tells the lines apart, each of which is described.
+                if name != "type" && field.get("description").is_none() {
+                    bare.push(format!("{place}.{name}"));
+                }
+            }
+        }
+        for (name, definition) in object {
+            match definition {
+                Value::Array(items) => {
+                    for item in items {
+                        visit(&format!("{place}/{name}"), item, bare);
+                    }
+                }
+                definition => visit(&format!("{place}/{name}"), definition, bare),
+            }
+        }
+    }
+    for (name, schema) in traces() {
+        let mut bare = Vec::new();
+        visit(name, &schema, &mut bare);
+        assert_eq!(bare, Vec::<String>::new());
     }
 }
 

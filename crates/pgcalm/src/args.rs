@@ -1,3 +1,5 @@
+pub mod trace;
+
 use std::path::PathBuf;
 
 use clap::Args;
@@ -9,12 +11,19 @@ use pgcalm_lab::DEFAULT_TORTURE_DIR;
 use pgcalm_lab::Limit;
 use pgcalm_lab::Seconds;
 use pgcalm_lab::Size;
+use pgcalm_lab::archive::archiver;
+use pgcalm_lab::archive::archiver::Archiver;
 use pgcalm_lab::contestant;
 use pgcalm_lab::contestant::Contestant;
 use pgcalm_lab::contestant::ContestantSetting;
 use pgcalm_lab::contestant::ServerSetting;
+use pgcalm_lab::interference;
+use pgcalm_lab::interference::Layout;
 use pgcalm_lab::options;
+use pgcalm_lab::tenants;
 use pgcalm_lab::torture::Crash;
+
+use crate::args::trace::TraceVerb;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -24,7 +33,16 @@ Exit codes:
   3    the host lacks a privilege, a program or a kernel feature
   130  interrupted; everything has been taken down";
 
-/// Reproduces and measures I/O stalls of PostgreSQL on capped volumes.
+const RESTORE_EXIT_CODES: &str = "\
+In postgresql.conf:
+  restore_command = 'pgcalm wal-restore --archive /mnt/archive %f %p'
+
+Exit codes:
+  0    restored
+  1    not in the archive: recovery takes this for the end of the archived WAL
+  200  anything else (damaged, another cluster's, unreadable, no archive, bad option): the server stops recovery";
+
+/// Reproduces, measures and traces I/O stalls of PostgreSQL on capped volumes, and keeps instances on one host apart.
 #[derive(Debug, Parser)]
 #[command(name = "pgcalm", version, after_help = EXIT_CODES)]
 pub struct Cli {
@@ -37,9 +55,93 @@ pub enum Verb {
     /// Run PostgreSQL under load on devices with caps, and measure.
     #[command(subcommand, after_help = EXIT_CODES)]
     Lab(LabVerb),
+    /// Show, limit and check the I/O of PostgreSQL instances that share this host.
+    #[command(subcommand, after_help = EXIT_CODES)]
+    Isolate(IsolateVerb),
+    /// Trace a running PostgreSQL with eBPF: no module, no restart, no debug symbols (needs root).
+    #[command(subcommand, after_help = EXIT_CODES)]
+    Trace(TraceVerb),
     /// Show a report that `lab run --json` wrote.
     #[command(after_help = EXIT_CODES)]
     Report(ReportArgs),
+    /// Restore a WAL file from an archive, checked: for restore_command.
+    ///
+    /// Takes the file as it is, .lz4 or .zst, whatever the archive has. It must decompress, match its checksum, have the
+    /// length of its segment, and hold on every page the WAL that its name tells, of the cluster that asks for it (by
+    /// global/pg_control beside pg_wal). It is written beside PATH, synced, and renamed.
+    #[command(name = crate::wal_restore::VERB, after_help = RESTORE_EXIT_CODES)]
+    WalRestore(WalRestoreArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum IsolateVerb {
+    /// List the instances: where their files lie, on which devices, in which control groups, under which limits.
+    ///
+    /// Instances are found by the postmaster.pid in the working directory of a process. Only root sees those of others.
+    #[command(after_help = EXIT_CODES)]
+    Show(IsolateShowArgs),
+    /// Limit what an instance reads and writes on a disk, until clear or the next boot (needs root).
+    ///
+    /// Makes a control group inside the one that the instance is in, sets the limits and moves all its processes; what
+    /// they fork is in it, too. Prints what makes the limits permanent. Set again to change them.
+    #[command(after_help = EXIT_CODES)]
+    Set(IsolateSetArgs),
+    /// Lift the limits: processes go back to the groups that they were in, the group is removed (needs root).
+    #[command(after_help = EXIT_CODES)]
+    Clear(IsolateClearArgs),
+    /// Name what is dangerous about how the instances share the host, with evidence and cure.
+    ///
+    /// Exit code 0 whether or not something was found: --json tells.
+    #[command(after_help = EXIT_CODES)]
+    Check(IsolateShowArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct IsolateShowArgs {
+    /// Write JSON to standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct IsolateSetArgs {
+    /// The instance: data directory, port, or process id of its postmaster.
+    #[arg(long, value_name = "INSTANCE")]
+    pub instance: String,
+    /// The disk, e.g. /dev/sda; limits can't be set on partitions.
+    #[arg(long, value_name = "NODE")]
+    pub device: PathBuf,
+    /// Write operations per second, or none to lift the limit.
+    #[arg(long, value_name = "N|none")]
+    pub write_iops: Option<Limit<u32>>,
+    /// Bytes written per second, or none.
+    #[arg(long, value_name = "SIZE|none")]
+    pub write_bps: Option<Limit<Size>>,
+    /// Read operations per second, or none.
+    #[arg(long, value_name = "N|none")]
+    pub read_iops: Option<Limit<u32>>,
+    /// Bytes read per second, or none.
+    #[arg(long, value_name = "SIZE|none")]
+    pub read_bps: Option<Limit<Size>>,
+    /// Print every write that would be made, and make none.
+    #[arg(long)]
+    pub plan: bool,
+    /// Write JSON to standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct IsolateClearArgs {
+    /// The instance: data directory, port, or process id of its postmaster [default: all that isolate set has limited].
+    #[arg(long, value_name = "INSTANCE")]
+    pub instance: Option<String>,
+    /// Print every write that would be made, and make none.
+    #[arg(long)]
+    pub plan: bool,
+    /// Write JSON to standard output.
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -63,6 +165,20 @@ pub enum ScenarioArgs {
     /// PostgreSQL's units: kB, MB and GB are powers of 1024.
     #[command(after_help = EXIT_CODES)]
     Checkpoint(Box<CheckpointArgs>),
+    /// Two instances, one capped and making databases: does the other hang in the journal, and which layout helps?
+    ///
+    /// For each layout: two new clusters; pgbench, connects and a process that makes and syncs files on the one, first
+    /// with the other idle, then with sessions of the other making databases under its cap; and a look, ten times a
+    /// second, at where processes are stuck in the kernel.
+    #[command(after_help = EXIT_CODES)]
+    Journal(Box<JournalArgs>),
+    /// Many instances on one capped device, all checkpoints in lockstep: does any of them stand still?
+    ///
+    /// Each instance has a volume for data and one for WAL, both with caps; all volumes are parts of one loop device, with
+    /// a cap that binds them together. Each contestant gets new copies of the same loaded cluster; a CHECKPOINT in all
+    /// instances right before the load starts their clocks together.
+    #[command(after_help = EXIT_CODES)]
+    Tenants(Box<TenantsArgs>),
     /// Crashes under load with pg_calm: is anything lost that was acknowledged, is anything corrupt?
     ///
     /// Each cycle: clients upsert rows and note what is acknowledged, checkpoints are asked for at random moments, the
@@ -70,6 +186,167 @@ pub enum ScenarioArgs {
     /// pg_checksums. Works beside other labs: it changes no sysctls, and locks its directory only.
     #[command(after_help = EXIT_CODES)]
     Torture(Box<TortureArgs>),
+    /// A backlog of WAL is drained beside pgbench: how fast, at what cost, and does it survive a power cut?
+    ///
+    /// Each archiver gets new file systems on the same three loop devices (cluster, pg_wal, archive; direct I/O) and a copy
+    /// of the same cluster with WAL that was never archived. It drains one part alone, one beside pgbench, both under the
+    /// same caps, and a last one under strace; right after the last acknowledgement of that the archive's file system is
+    /// shut down without flushing its log, mounted again, and compared. Only archivers that lost nothing are ranked.
+    #[command(after_help = EXIT_CODES)]
+    Archive(Box<ArchiveArgs>),
+}
+
+/// Options that have a default are absent here unless given.
+#[derive(Debug, Args)]
+pub struct ArchiveArgs {
+    /// Who takes part, separated by commas; `pgcalm lab list` tells who there is [default:
+    /// cp-sync,basic_archive,pg_calm-2].
+    #[arg(long, value_name = "LIST", value_parser = archivers)]
+    pub archivers: Option<Archivers>,
+    /// WAL files of a drain [default: 64].
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub files: Option<u32>,
+    /// Empty WAL files, so that there is only acknowledging to do; for archivers that copy nothing.
+    #[arg(long)]
+    pub empty: bool,
+    /// Size of a WAL file, 1MB to 1GB [default: 16MB].
+    #[arg(long, value_name = "SIZE")]
+    pub segment_size: Option<Size>,
+    /// Write operations per second that the device of pg_wal takes, or none [default: 800].
+    #[arg(long, value_name = "N|none")]
+    pub wal_iops: Option<Limit<u32>>,
+    /// Bytes per second that the device of pg_wal takes, or none [default: 125MB].
+    #[arg(long, value_name = "SIZE|none")]
+    pub wal_bps: Option<Limit<Size>>,
+    /// Write operations per second that the device of the archive takes, or none [default: 800].
+    #[arg(long, value_name = "N|none")]
+    pub archive_iops: Option<Limit<u32>>,
+    /// Bytes per second that the device of the archive takes, or none [default: 125MB].
+    #[arg(long, value_name = "SIZE|none")]
+    pub archive_bps: Option<Limit<Size>>,
+    /// File system of all devices [default: ext4].
+    #[arg(long, value_name = "FS")]
+    pub fs: Option<FsArg>,
+    /// Connections of pgbench [default: 4].
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub clients: Option<u32>,
+    /// Seconds of pgbench from the start of the drain beside it, or none for no such drain [default: 20].
+    #[arg(long, value_name = "S|none")]
+    pub seconds: Option<Limit<Seconds>>,
+    /// Runs of each archiver, in turn; figures are medians [default: 1].
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub repeat: Option<u32>,
+    /// A server setting for all; may be repeated.
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub set: Vec<ServerSetting>,
+    /// Directory with the server programs [default: of the newest PostgreSQL installed].
+    #[arg(long, value_name = "DIR")]
+    pub pg_bindir: Option<PathBuf>,
+    /// Directory where pg_calm was built [default: the installed one].
+    #[arg(long, value_name = "DIR")]
+    pub module_dir: Option<PathBuf>,
+    /// The shared library of the archive module that copies nothing, for noop and noop-pg_calm; bench/noop_archive.
+    #[arg(long, value_name = "FILE")]
+    pub noop_module: Option<PathBuf>,
+    /// Directory for devices, backlogs and logs; needs room for them, on ext4 or XFS.
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_DIR)]
+    pub dir: PathBuf,
+    /// Write the report as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the report as HTML.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Keep server logs in pgcalm-kept of --dir; `lab clean` removes them.
+    #[arg(long)]
+    pub keep: bool,
+}
+
+/// Archivers, of whom clap needs a type of their own.
+#[derive(Debug, Clone)]
+pub struct Archivers(pub Vec<&'static Archiver>);
+
+#[derive(Debug, Args)]
+pub struct WalRestoreArgs {
+    /// Directory of the archive, as in pg_calm.archive_directory.
+    #[arg(long, value_name = "DIR")]
+    pub archive: PathBuf,
+    /// Name of the file: %f.
+    #[arg(value_name = "FILE")]
+    pub file: String,
+    /// Where it is to appear: %p.
+    #[arg(value_name = "PATH")]
+    pub target: PathBuf,
+}
+
+/// Options that have a default are absent here unless given.
+#[derive(Debug, Args)]
+pub struct TenantsArgs {
+    /// Servers [default: 20].
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub instances: Option<u32>,
+    /// Rows of the table of each, about 125 bytes each with its index [default: 300000].
+    #[arg(long, value_name = "N", value_parser = rows)]
+    pub rows: Option<u64>,
+    /// shared_buffers of each [default: 8MB].
+    #[arg(long, value_name = "SIZE")]
+    pub shared_buffers: Option<Size>,
+    /// Connections to each [default: 4].
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub clients: Option<u32>,
+    /// Transactions per second that are begun on each, at random intervals [default: 15].
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub rate: Option<u32>,
+    /// Write operations per second that a data volume takes, or none [default: 800].
+    #[arg(long, value_name = "N|none")]
+    pub data_iops: Option<Limit<u32>>,
+    /// Bytes per second that a data volume takes, or none [default: 125MB].
+    #[arg(long, value_name = "SIZE|none")]
+    pub data_bps: Option<Limit<Size>>,
+    /// Write operations per second that a WAL volume takes, or none [default: 4000].
+    #[arg(long, value_name = "N|none")]
+    pub wal_iops: Option<Limit<u32>>,
+    /// Write operations per second that the device below all volumes takes, or none [default: 1000].
+    #[arg(long, value_name = "N|none")]
+    pub device_iops: Option<Limit<u32>>,
+    /// Bytes per second that it takes, or none [default: 125MB].
+    #[arg(long, value_name = "SIZE|none")]
+    pub device_bps: Option<Limit<Size>>,
+    /// Duration of each run [default: 120].
+    #[arg(long, value_name = "S")]
+    pub seconds: Option<Seconds>,
+    /// checkpoint_timeout, at least 30 [default: 60].
+    #[arg(long, value_name = "S")]
+    pub checkpoint_timeout: Option<Seconds>,
+    /// Writeback sysctls during the runs: default is the kernel's, roomy gives dirty pages room and time, small is what
+    /// the kernel's ratios come to on a host with 4 GB; former values come back [default: default].
+    #[arg(long, value_name = "PROFILE")]
+    pub sysctl: Option<SysctlArg>,
+    /// Who takes part, separated by commas: stock, pg_calm (each instance by itself), pg_calm-arbiter (they share the
+    /// device's budget) [default: all three].
+    #[arg(long, value_name = "LIST", value_parser = tenants_contestants)]
+    pub contestants: Option<Contestants>,
+    /// A server setting for all; may be repeated.
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub set: Vec<ServerSetting>,
+    /// A server setting for one contestant; may be repeated.
+    #[arg(long, value_name = "CONTESTANT:NAME=VALUE")]
+    pub set_contestant: Vec<ContestantSetting>,
+    /// Directory with the server programs [default: of the newest PostgreSQL installed].
+    #[arg(long, value_name = "DIR")]
+    pub pg_bindir: Option<PathBuf>,
+    /// Directory for devices, the loaded table and logs; needs room for all of them, on ext4 or XFS.
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_DIR)]
+    pub dir: PathBuf,
+    /// Write the report as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the report as one HTML file.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Keep server logs and pgbench's transaction logs, in pgcalm-kept of --dir; `lab clean` removes them.
+    #[arg(long)]
+    pub keep: bool,
 }
 
 /// Options that have a default are absent here unless given.
@@ -219,6 +496,56 @@ pub struct CheckpointArgs {
     pub keep: bool,
 }
 
+/// Options that have a default in both forms are absent here unless given.
+#[derive(Debug, Args)]
+pub struct JournalArgs {
+    /// The quick form: measures 8 s of each phase after 6 s, scale 10; other options still hold.
+    #[arg(long)]
+    pub quick: bool,
+    /// What is run, separated by commas [default: ext4-nodelalloc,ext4-ordered,ext4-writeback,ext4-separate,xfs,
+    /// xfs-logdev].
+    #[arg(long, value_name = "LIST", value_parser = layouts)]
+    pub layouts: Option<Layouts>,
+    /// Time that is measured of each of the two phases [default: 12].
+    #[arg(long, value_name = "S")]
+    pub seconds: Option<Seconds>,
+    /// Time under load, and noise, before that [default: 8].
+    #[arg(long, value_name = "S")]
+    pub lead: Option<Seconds>,
+    /// Write operations per second of the neighbour [default: 100].
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub write_iops: Option<u32>,
+    /// Sessions of the neighbour, each of which makes one database after another [default: 16].
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub sessions: Option<u32>,
+    /// Connections of the victim's pgbench [default: 4].
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub clients: Option<u32>,
+    /// Scale of its tables. Each page costs its full size of WAL when first written, so that the victim needs new WAL
+    /// segments [default: 20].
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub scale: Option<u32>,
+    /// Size of the device that both are on, and of the neighbour's own; the size of the journal follows it
+    /// [default: 2GB].
+    #[arg(long, value_name = "SIZE")]
+    pub size: Option<Size>,
+    /// A server setting for both; may be repeated.
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub set: Vec<ServerSetting>,
+    /// Directory with the server programs [default: of the newest PostgreSQL installed].
+    #[arg(long, value_name = "DIR")]
+    pub pg_bindir: Option<PathBuf>,
+    /// Directory for devices and logs; needs room for them, on ext4 or XFS.
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_DIR)]
+    pub dir: PathBuf,
+    /// Write the report as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the report as one HTML file.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
 #[derive(Debug, Args)]
 pub struct CleanArgs {
     /// Directory of the lab [default: those of all scenarios].
@@ -245,6 +572,10 @@ pub struct ReportArgs {
 /// clap takes a `Vec` for an option that may be repeated.
 #[derive(Debug, Clone)]
 pub struct Contestants(pub Vec<&'static Contestant>);
+
+/// Likewise.
+#[derive(Debug, Clone)]
+pub struct Layouts(pub Vec<&'static Layout>);
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum FsArg {
@@ -359,6 +690,18 @@ fn seed(text: &str) -> Result<u64, String> {
         .map_err(|_| "give a whole number such as 42".to_string())
 }
 
+fn layouts(text: &str) -> Result<Layouts, String> {
+    interference::parse_list(text).map(Layouts)
+}
+
 fn contestants(text: &str) -> Result<Contestants, String> {
     contestant::parse_list(text).map(Contestants)
+}
+
+fn tenants_contestants(text: &str) -> Result<Contestants, String> {
+    tenants::parse_list(text).map(Contestants)
+}
+
+fn archivers(text: &str) -> Result<Archivers, String> {
+    archiver::parse_list(text).map(Archivers)
 }

@@ -1,18 +1,31 @@
+use std::path::PathBuf;
+
 use anyhow::bail;
+use pgcalm_lab::archive;
+use pgcalm_lab::archive::archiver::ARCHIVERS;
 use pgcalm_lab::clean;
 use pgcalm_lab::contest;
 use pgcalm_lab::contest::Options;
 use pgcalm_lab::contestant::CONTESTANTS;
+use pgcalm_lab::interference;
+use pgcalm_lab::interference::LAYOUTS;
 use pgcalm_lab::interrupt::Interrupt;
 use pgcalm_lab::scenarios;
 use pgcalm_lab::scenarios::SCENARIOS;
 use pgcalm_lab::scenarios::checkpoint;
+use pgcalm_lab::scenarios::journal;
+use pgcalm_lab::tenants;
 use pgcalm_lab::torture;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
+use crate::args::ArchiveArgs;
 use crate::args::CheckpointArgs;
 use crate::args::CleanArgs;
 use crate::args::CrashArg;
+use crate::args::JournalArgs;
 use crate::args::ScenarioArgs;
+use crate::args::TenantsArgs;
 use crate::args::TortureArgs;
 use crate::args::TortureFsArg;
 use crate::output;
@@ -33,6 +46,18 @@ pub fn list() -> anyhow::Result<()> {
             text.push_str(&format!("  {:<15}   {name} = {value}\n", ""));
         }
     }
+    text.push_str("\nLayouts of journal:\n");
+    for layout in &LAYOUTS {
+        text.push_str(&format!("  {:<15} {}\n", layout.name, layout.description));
+    }
+    text.push_str("\nArchivers of archive:\n");
+    for archiver in &ARCHIVERS {
+        text.push_str(&format!(
+            "  {:<22} {}\n",
+            archiver.name,
+            archiver.description()
+        ));
+    }
     output::print(&text)
 }
 
@@ -40,27 +65,88 @@ pub fn list() -> anyhow::Result<()> {
 pub fn run(scenario: ScenarioArgs) -> anyhow::Result<()> {
     match scenario {
         ScenarioArgs::Checkpoint(args) => run_checkpoint(*args),
+        ScenarioArgs::Journal(args) => run_journal(*args),
+        ScenarioArgs::Tenants(args) => run_tenants(*args),
         ScenarioArgs::Torture(args) => run_torture(*args),
+        ScenarioArgs::Archive(args) => run_archive(*args),
     }
 }
 
 fn run_checkpoint(args: CheckpointArgs) -> anyhow::Result<()> {
     let interrupt = Interrupt::install()?;
-    output::check_writable("--json", args.json.as_deref())?;
-    output::check_writable("--html", args.html.as_deref())?;
-    let json = args.json.clone();
-    let html = args.html.clone();
+    let files = Files::check(args.json.clone(), args.html.clone())?;
     let report = contest::run(checkpoint::SCENARIO.name, &options(args), &interrupt)?;
-    output::print(&pgcalm_report::text::render(&report))?;
-    if let Some(file) = json {
-        output::write(&file, &pgcalm_report::to_json_pretty(&report)?)?;
-        output::say(&format!("JSON: {}", file.display()));
+    files.write(
+        &report,
+        pgcalm_report::text::render(&report),
+        pgcalm_report::html::render,
+    )
+}
+
+fn run_journal(args: JournalArgs) -> anyhow::Result<()> {
+    let interrupt = Interrupt::install()?;
+    let files = Files::check(args.json.clone(), args.html.clone())?;
+    let report = interference::run(&journal_options(args), &interrupt)?;
+    files.write(
+        &report,
+        pgcalm_report::journal::text::render(&report),
+        pgcalm_report::journal::html::render,
+    )
+}
+
+fn run_tenants(args: TenantsArgs) -> anyhow::Result<()> {
+    let interrupt = Interrupt::install()?;
+    let files = Files::check(args.json.clone(), args.html.clone())?;
+    let report = tenants::run(&tenants_options(args), &interrupt)?;
+    files.write(
+        &report,
+        pgcalm_report::tenants::text::render(&report),
+        pgcalm_report::tenants::html::render,
+    )
+}
+
+fn run_archive(args: ArchiveArgs) -> anyhow::Result<()> {
+    let interrupt = Interrupt::install()?;
+    let files = Files::check(args.json.clone(), args.html.clone())?;
+    let report = archive::run(&archive_options(args), &interrupt)?;
+    files.write(
+        &report,
+        pgcalm_report::archive::text::render(&report),
+        pgcalm_report::archive::html::render,
+    )
+}
+
+/// Where a report goes besides standard output.
+struct Files {
+    json: Option<PathBuf>,
+    html: Option<PathBuf>,
+}
+
+impl Files {
+    /// Fails at once, not after a long run, if a file can't be written.
+    fn check(json: Option<PathBuf>, html: Option<PathBuf>) -> anyhow::Result<Self> {
+        output::check_writable("--json", json.as_deref())?;
+        output::check_writable("--html", html.as_deref())?;
+        Ok(Self { json, html })
     }
-    if let Some(file) = html {
-        output::write(&file, &pgcalm_report::html::render(&report))?;
-        output::say(&format!("HTML: {}", file.display()));
+
+    fn write<R: Serialize + DeserializeOwned + PartialEq>(
+        self,
+        report: &R,
+        text: String,
+        html: impl FnOnce(&R) -> String,
+    ) -> anyhow::Result<()> {
+        output::print(&text)?;
+        if let Some(file) = self.json {
+            output::write(&file, &pgcalm_report::to_json_pretty(report)?)?;
+            output::say(&format!("JSON: {}", file.display()));
+        }
+        if let Some(file) = self.html {
+            output::write(&file, &html(report))?;
+            output::say(&format!("HTML: {}", file.display()));
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 fn run_torture(args: TortureArgs) -> anyhow::Result<()> {
@@ -95,6 +181,76 @@ pub fn clean(args: &CleanArgs) -> anyhow::Result<()> {
     }
     text.push('\n');
     output::print(&text)
+}
+
+fn archive_options(args: ArchiveArgs) -> archive::Options {
+    let preset = scenarios::archive::full();
+    archive::Options {
+        dir: args.dir,
+        pg_bindir: args.pg_bindir,
+        module_dir: args.module_dir,
+        noop_module: args.noop_module,
+        archivers: args.archivers.map_or(preset.archivers, |list| list.0),
+        files: args.files.unwrap_or(preset.files),
+        empty: args.empty,
+        segment_size: args.segment_size.unwrap_or(preset.segment_size),
+        wal_iops: args.wal_iops.unwrap_or(preset.wal_iops),
+        wal_bps: args.wal_bps.unwrap_or(preset.wal_bps),
+        archive_iops: args.archive_iops.unwrap_or(preset.archive_iops),
+        archive_bps: args.archive_bps.unwrap_or(preset.archive_bps),
+        fs: args.fs.map_or(preset.fs, Into::into),
+        clients: args.clients.unwrap_or(preset.clients),
+        seconds: args.seconds.unwrap_or(preset.seconds),
+        repeat: args.repeat.unwrap_or(preset.repeat),
+        set: args.set,
+        keep: args.keep,
+    }
+}
+
+fn journal_options(args: JournalArgs) -> interference::Options {
+    let preset = if args.quick {
+        journal::quick()
+    } else {
+        journal::full()
+    };
+    interference::Options {
+        dir: args.dir,
+        pg_bindir: args.pg_bindir,
+        layouts: args.layouts.map_or(preset.layouts, |list| list.0),
+        seconds: args.seconds.unwrap_or(preset.seconds),
+        lead: args.lead.unwrap_or(preset.lead),
+        write_iops: args.write_iops.unwrap_or(preset.write_iops),
+        sessions: args.sessions.unwrap_or(preset.sessions),
+        clients: args.clients.unwrap_or(preset.clients),
+        scale: args.scale.unwrap_or(preset.scale),
+        size: args.size.unwrap_or(preset.size),
+        set: args.set,
+    }
+}
+
+fn tenants_options(args: TenantsArgs) -> tenants::Options {
+    let preset = scenarios::tenants::full();
+    tenants::Options {
+        dir: args.dir,
+        pg_bindir: args.pg_bindir,
+        instances: args.instances.unwrap_or(preset.instances),
+        rows: args.rows.unwrap_or(preset.rows),
+        shared_buffers: args.shared_buffers.unwrap_or(preset.shared_buffers),
+        clients: args.clients.unwrap_or(preset.clients),
+        rate: args.rate.unwrap_or(preset.rate),
+        data_iops: args.data_iops.unwrap_or(preset.data_iops),
+        data_bps: args.data_bps.unwrap_or(preset.data_bps),
+        wal_iops: args.wal_iops.unwrap_or(preset.wal_iops),
+        device_iops: args.device_iops.unwrap_or(preset.device_iops),
+        device_bps: args.device_bps.unwrap_or(preset.device_bps),
+        seconds: args.seconds.unwrap_or(preset.seconds),
+        checkpoint_timeout: args.checkpoint_timeout.unwrap_or(preset.checkpoint_timeout),
+        sysctl: args.sysctl.map_or(preset.sysctl, Into::into),
+        contestants: args.contestants.map_or(preset.contestants, |list| list.0),
+        set: args.set,
+        set_contestant: args.set_contestant,
+        keep: args.keep,
+    }
 }
 
 fn torture_options(args: TortureArgs) -> torture::Options {

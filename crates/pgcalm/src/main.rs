@@ -1,17 +1,23 @@
 //! `pgcalm`: verbs, arguments and exit codes; what they do is in the other crates.
 
 mod args;
+mod isolate;
 mod lab;
 mod output;
 mod report;
+mod trace;
 mod usage;
+mod wal_restore;
 
 use std::process::ExitCode;
 
 use clap::Parser;
+use pgcalm_isolate::IsolateError;
 use pgcalm_lab::LabError;
+use pgcalm_trace::TraceError;
 
 use crate::args::Cli;
+use crate::args::IsolateVerb;
 use crate::args::LabVerb;
 use crate::args::Verb;
 
@@ -29,7 +35,11 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() => {
             output::say(&format!("pgcalm: {}", usage::one_line(&error)));
-            return ExitCode::from(USAGE);
+            // Recovery would take 2 for the end of WAL.
+            let restores = std::env::args_os()
+                .nth(1)
+                .is_some_and(|verb| verb == wal_restore::VERB);
+            return ExitCode::from(if restores { wal_restore::STOP } else { USAGE });
         }
         // --help and --version.
         Err(error) => {
@@ -40,17 +50,27 @@ fn main() -> ExitCode {
         }
     };
     let result = match cli.verb {
+        Verb::Isolate(IsolateVerb::Show(args)) => isolate::show(&args),
+        Verb::Isolate(IsolateVerb::Set(args)) => isolate::set(args),
+        Verb::Isolate(IsolateVerb::Clear(args)) => isolate::clear(args),
+        Verb::Isolate(IsolateVerb::Check(args)) => isolate::check(&args),
         Verb::Lab(LabVerb::List) => lab::list(),
         Verb::Lab(LabVerb::Run(scenario)) => lab::run(scenario),
         Verb::Lab(LabVerb::Clean(args)) => lab::clean(&args),
+        Verb::Trace(verb) => trace::run(verb),
         Verb::Report(args) => report::render(&args),
+        Verb::WalRestore(args) => return ExitCode::from(wal_restore::run(args)),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            output::say(&match error.downcast_ref::<LabError>() {
-                // Complete in itself: what was going on at that moment doesn't matter.
-                Some(error) => format!("pgcalm: {error}"),
+            // Complete in themselves: what was going on at that moment doesn't matter.
+            let complete = error
+                .downcast_ref::<LabError>()
+                .map(ToString::to_string)
+                .or_else(|| error.downcast_ref::<TraceError>().map(ToString::to_string));
+            output::say(&match complete {
+                Some(text) => format!("pgcalm: {text}"),
                 None => format!("pgcalm: {error:#}"),
             });
             ExitCode::from(exit_code(&error))
@@ -59,6 +79,19 @@ fn main() -> ExitCode {
 }
 
 fn exit_code(error: &anyhow::Error) -> u8 {
+    match error.downcast_ref::<IsolateError>() {
+        Some(IsolateError::Usage(_)) => return USAGE,
+        Some(IsolateError::Host(_)) => return HOST,
+        None => {}
+    }
+    if let Some(error) = error.downcast_ref::<TraceError>() {
+        return match error {
+            TraceError::Usage(_) => USAGE,
+            TraceError::Host(_) => HOST,
+            TraceError::Interrupted => INTERRUPTED,
+            TraceError::ServerEnded { .. } => FAILED,
+        };
+    }
     match error.downcast_ref::<LabError>() {
         Some(LabError::Usage(_)) => USAGE,
         Some(LabError::Host(_)) => HOST,

@@ -28,12 +28,47 @@ pub fn render(args: &ReportArgs) -> anyhow::Result<()> {
                 output::print(&pgcalm_report::text::render(&report))
             }
         }
+        Document::Journal(_) if args.svg.is_some() => Err(LabError::Usage(format!(
+            "{}: a report of layouts has no chart of its own; leave out --svg",
+            args.file.display()
+        ))
+        .into()),
+        Document::Journal(report) => match &args.html {
+            Some(html) => output::write(html, &pgcalm_report::journal::html::render(&report)),
+            None => output::print(&pgcalm_report::journal::text::render(&report)),
+        },
+        Document::Tenants(report) => {
+            if let Some(html) = &args.html {
+                output::write(html, &pgcalm_report::tenants::html::render(&report))
+            } else if args.svg.is_some() {
+                Err(LabError::Usage(format!(
+                    "{}: a report of tenants has no chart as a file of its own; use --html",
+                    args.file.display()
+                ))
+                .into())
+            } else {
+                output::print(&pgcalm_report::tenants::text::render(&report))
+            }
+        }
         Document::Torture(_) if args.html.is_some() || args.svg.is_some() => {
             Err(LabError::Usage(format!(
                 "{}: a report of crash cycles has text only; leave out --html and --svg",
                 args.file.display()
             ))
             .into())
+        }
+        Document::Archive(report) => {
+            if let Some(html) = &args.html {
+                output::write(html, &pgcalm_report::archive::html::render(&report))
+            } else if args.svg.is_some() {
+                Err(LabError::Usage(format!(
+                    "{}: a report of archivers has no chart of its own; leave out --svg",
+                    args.file.display()
+                ))
+                .into())
+            } else {
+                output::print(&pgcalm_report::archive::text::render(&report))
+            }
         }
         Document::Torture(report) => output::print(&pgcalm_report::torture::text::render(&report)),
     }

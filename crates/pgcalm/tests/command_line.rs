@@ -101,6 +101,69 @@ fn crash_cycles_refuse_bad_values_likewise() {
 }
 
 #[test]
+fn layouts_refuse_bad_values_likewise() {
+    for (arguments, option, fix) in [
+        (["--layouts", "zfs"], "--layouts", "xfs-logdev"),
+        (["--seconds", "1"], "--seconds", "3 to 3600"),
+        (["--write-iops", "0"], "--write-iops", "1 to 1000000"),
+        (["--sessions", "65"], "--sessions", "1 to 64"),
+        (["--size", "100MB"], "--size", "need"),
+        (["--set", "port=1"], "--set", "leave it out"),
+    ] {
+        let line = refused_by("journal", &arguments);
+        assert!(line.contains(option), "{arguments:?}: {line}");
+        assert!(line.contains(fix), "{arguments:?}: {line}");
+    }
+}
+
+#[test]
+fn isolate_refuses_what_is_not_there() {
+    for (arguments, part) in [
+        (
+            &["set", "--instance", "x", "--device", "/dev/null"][..],
+            "--write-iops",
+        ),
+        (
+            &[
+                "set",
+                "--instance",
+                "x",
+                "--device",
+                "/dev/null",
+                "--write-iops",
+                "1",
+            ],
+            "not a block device",
+        ),
+        (
+            &[
+                "set",
+                "--instance",
+                "x",
+                "--device",
+                "/dev/null",
+                "--write-iops",
+                "0",
+            ],
+            "none",
+        ),
+        (&["set", "--instance", "x"], "--device"),
+        (
+            &["clear", "--plan", "--instance", "/nonexistent"],
+            "no such instance",
+        ),
+    ] {
+        let mut all = vec!["isolate"];
+        all.extend(arguments);
+        let output = pgcalm(&all);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{arguments:?}: {stderr}");
+        assert!(stderr.contains(part), "{arguments:?}: {stderr}");
+    }
+}
+
+#[test]
 fn an_unknown_option_gets_the_similar_one_or_the_list() {
     assert!(refused(&["--rwos", "4"]).contains("'--rows'"));
     assert!(refused(&["--qqqq"]).contains("--help"));
@@ -119,8 +182,11 @@ fn help_documents_the_exit_codes() {
     for arguments in [
         &["--help"][..],
         &["lab", "run", "checkpoint", "--help"],
+        &["lab", "run", "journal", "--help"],
         &["lab", "run", "torture", "--help"],
         &["lab", "clean", "--help"],
+        &["isolate", "set", "--help"],
+        &["isolate", "check", "--help"],
     ] {
         let output = pgcalm(arguments);
         assert_eq!(output.status.code(), Some(0));
@@ -136,7 +202,9 @@ fn the_list_names_scenarios_and_contestants() {
     let text = String::from_utf8(output.stdout).unwrap();
     for name in [
         "checkpoint",
+        "journal",
         "torture",
+        "xfs-logdev",
         "stock-tuned",
         "pg_calm",
         "stock-uncapped",

@@ -63,13 +63,14 @@ sub fake_host
 }
 
 # A node with the module and data checksums, not started.  fsync is on, other
-# than PostgreSQL::Test has it: most of what is tested happens there.
+# than PostgreSQL::Test has it: most of what is tested happens there.  More
+# options for initdb may follow.
 sub calm_node
 {
-	my ($name, $conf) = @_;
+	my ($name, $conf, @options) = @_;
 	my $node = PostgreSQL::Test::Cluster->new($name);
 
-	$node->init(extra => ['--data-checksums']);
+	$node->init(extra => [ '--data-checksums', @options ]);
 	$node->append_conf(
 		'postgresql.conf', qq{
 shared_preload_libraries = 'pg_calm'

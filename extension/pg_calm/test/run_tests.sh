@@ -11,7 +11,8 @@
 # pg_config of the server to test with.
 #
 # Run by root, it continues as the OS user postgres, since a server refuses
-# to run as root.  Set KEEP=1 to look at logs afterwards.
+# to run as root.  Set KEEP=1 to look at logs afterwards.  TAP files run three
+# at a time, since they mostly wait; PROVE_FLAGS has other options of prove.
 #
 set -eu
 
@@ -141,7 +142,7 @@ run_regress()
 	(
 		cd "$work/regress"
 		PATH="$bin:$PATH" "$pg_regress" --bindir="$bin" --host="$work/regress" --user="$(id -un)" \
-			--inputdir="$source_dir" --outputdir="$work/regress" status settings checkpoints >"$work/regress.log" 2>&1
+			--inputdir="$source_dir" --outputdir="$work/regress" status settings checkpoints archive governor >"$work/regress.log" 2>&1
 	) || {
 		cat "$work/regress.log" "$work/regress/regression.diffs" || :
 		status=1
@@ -164,7 +165,7 @@ run_tap()
 		TESTDIR="$work/tap" TESTDATADIR="$work/tap/tmp_check" TESTLOGDIR="$work/tap/tmp_check/log" \
 			PATH="$install$bindir:$PATH" PG_REGRESS="$pg_regress" \
 			PG_CALM_DENY_MPROTECT="$shim" top_builddir="$work" \
-			prove -I "$pgxs_dir/test/perl" -I t ${PROVE_FLAGS:-} ${tap_files:-t/*.pl}
+			prove -I "$pgxs_dir/test/perl" -I t ${PROVE_FLAGS:---jobs 3} ${tap_files:-t/*.pl}
 	) || {
 		status=1
 		# the tail of what the failed tests wrote

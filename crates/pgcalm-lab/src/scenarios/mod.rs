@@ -1,6 +1,9 @@
 //! What the lab can reproduce.
 
+pub mod archive;
 pub mod checkpoint;
+pub mod journal;
+pub mod tenants;
 pub mod torture;
 
 /// A scenario as `lab list` shows it.
@@ -13,4 +16,10 @@ pub struct Scenario {
 }
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 2] = [checkpoint::SCENARIO, torture::SCENARIO];
+pub const SCENARIOS: [Scenario; 5] = [
+    checkpoint::SCENARIO,
+    archive::SCENARIO,
+    journal::SCENARIO,
+    tenants::SCENARIO,
+    torture::SCENARIO,
+];

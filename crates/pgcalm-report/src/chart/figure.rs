@@ -26,7 +26,7 @@ const LANE_HEIGHT: f64 = 10.0;
 
 pub(crate) fn render(chart: &Chart, description: &str) -> Markup {
     html! {
-        figure.chart data-field=(chart.field.name) {
+        figure.chart data-field=(chart.field) {
             figcaption {
                 h3 { (chart.title) }
                 @if !chart.note.is_empty() { p.note { (chart.note) } }

@@ -131,7 +131,7 @@ fn checkpoint_row(run: usize, checkpoint: &Checkpoint) -> Markup {
 }
 
 /// What each contestant is, and what its module said at the end.
-pub(super) fn contestants(report: &Report) -> Markup {
+pub(crate) fn contestants(report: &Report) -> Markup {
     html! {
         @for contestant in &report.contestants {
             h3 { (contestant.name) }
@@ -150,7 +150,7 @@ pub(super) fn contestants(report: &Report) -> Markup {
 }
 
 /// Who slept uninterruptibly, and where in the kernel.
-pub(super) fn blocked(report: &Report) -> Markup {
+pub(crate) fn blocked(report: &Report) -> Markup {
     let anyone = report
         .contestants
         .iter()
@@ -205,7 +205,7 @@ pub(super) fn settings(report: &Report) -> Markup {
 }
 
 /// The machine.
-pub(super) fn host(report: &Report) -> Markup {
+pub(crate) fn host(report: &Report) -> Markup {
     let host = &report.host;
     html! {
         table.pairs {

@@ -1,0 +1,23 @@
+//! Reading an archive of WAL files: finding a file in whatever form it was archived, decompressing it, telling whether
+//! it is whole and the right one, and restoring it for PostgreSQL's `restore_command`.
+//!
+//! The invariant: a file appears under the name that was asked for only if all of it has been checked and is on disk.
+
+mod error;
+mod file_name;
+mod form;
+mod history;
+mod restore;
+mod segment_check;
+mod stored;
+mod system_identifier;
+
+pub use error::RestoreError;
+pub use file_name::FileName;
+pub use file_name::SegmentName;
+pub use form::Form;
+pub use restore::Request;
+pub use restore::Restored;
+pub use restore::restore;
+pub use segment_check::SegmentCheck;
+pub use stored::Stored;

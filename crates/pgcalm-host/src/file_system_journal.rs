@@ -1,0 +1,212 @@
+//! Where a file system keeps its journal, and what a commit of it waits for.
+
+use std::path::Path;
+
+use crate::HostRoot;
+use crate::Result;
+use crate::block_device;
+use crate::block_device::BlockDevice;
+use crate::mounts::Mount;
+
+/// What an ext4 commit does about file data (`data=`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DataMode {
+    /// It waits until data of newly allocated blocks is written.
+    Ordered,
+    /// It does not.
+    Writeback,
+    /// Data goes through the journal.
+    Journal,
+}
+
+/// The journal of a mounted file system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileSystemJournal {
+    /// The device that it is on, which the file system's own device may be; `None` if that can't be told.
+    pub device: Option<BlockDevice>,
+    /// Whether it is on another device than the file system.
+    pub external: bool,
+    /// ext4 only.
+    pub data_mode: Option<DataMode>,
+    /// Whether a commit waits for data that any process has written to newly allocated blocks: ext4 with
+    /// `data=ordered`, unless delayed allocation marks such blocks as unwritten until the data is there
+    /// (`ext4_map_blocks` and `ext4_should_dioread_nolock` in the kernel's fs/ext4).
+    pub waits_for_data: bool,
+}
+
+impl FileSystemJournal {
+    /// The journal of what is mounted; `None` for file systems that have none of their own.
+    pub fn of(root: &HostRoot, mount: &Mount) -> Result<Option<Self>> {
+        let own = block_device::by_number(root, &mount.device)?;
+        match mount.fs_type.as_str() {
+            "ext4" | "ext3" => match own {
+                Some(own) => of_ext4(root, own),
+                None => Ok(None),
+            },
+            "xfs" => {
+                let log = mount
+                    .super_options
+                    .iter()
+                    .find_map(|option| option.strip_prefix("logdev="));
+                Ok(Some(Self {
+                    device: match log {
+                        Some(node) => block_device::by_node(root, Path::new(node))?,
+                        None => own,
+                    },
+                    external: log.is_some(),
+                    data_mode: None,
+                    waits_for_data: false,
+                }))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+fn of_ext4(root: &HostRoot, own: BlockDevice) -> Result<Option<FileSystemJournal>> {
+    // A name with a slash has `!` for it here, too.
+    let name = own.name.replace('/', "!");
+    let options = match root.read(format!("proc/fs/ext4/{name}/options")) {
+        Ok(text) => text,
+        Err(error) if error.is_not_found() => String::new(),
+        Err(error) => return Err(error),
+    };
+    let has = |option: &str| options.lines().any(|line| line == option);
+    // The options of a file system without a journal have no data mode.
+    let data_mode = if has("data=ordered") {
+        DataMode::Ordered
+    } else if has("data=writeback") {
+        DataMode::Writeback
+    } else if has("data=journal") {
+        DataMode::Journal
+    } else {
+        return Ok(None);
+    };
+    let unwritten = has("delalloc") && has("dioread_nolock");
+    let (device, external) = match journal_name(root, &name)? {
+        Some(journal) => match internal(&journal, &name) {
+            true => (Some(own), false),
+            false => (
+                block_device::by_node(root, &Path::new("/dev").join(&journal))?,
+                true,
+            ),
+        },
+        None => (None, false),
+    };
+    Ok(Some(FileSystemJournal {
+        device,
+        external,
+        data_mode: Some(data_mode),
+        waits_for_data: data_mode == DataMode::Ordered && !unwritten,
+    }))
+}
+
+/// The name of the journal, as the kernel thread that commits it bears it: `jbd2/NAME`.
+fn journal_name(root: &HostRoot, file_system: &str) -> Result<Option<String>> {
+    let comm = root
+        .read(format!("sys/fs/ext4/{file_system}/journal_task"))
+        .and_then(|pid| root.read(format!("proc/{}/comm", pid.trim())));
+    match comm {
+        Ok(comm) => Ok(comm.trim().strip_prefix("jbd2/").map(String::from)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Inside the file system it is called DEVICE-INODE, else just DEVICE (`jbd2_journal_init_inode`, `_init_dev`).
+fn internal(journal: &str, file_system: &str) -> bool {
+    journal
+        .strip_prefix(file_system)
+        .and_then(|rest| rest.strip_prefix('-'))
+        .is_some_and(|inode| !inode.is_empty() && inode.chars().all(|c| c.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    fn host() -> (tempfile::TempDir, HostRoot) {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::new(dir.path());
+        for (name, number) in [("loop0", "7:0"), ("loop1", "7:1")] {
+            let device = root.path(format!("sys/devices/{name}"));
+            fs::create_dir_all(&device).unwrap();
+            fs::write(device.join("dev"), number).unwrap();
+            for (place, link) in [("sys/dev/block", number), ("sys/class/block", name)] {
+                fs::create_dir_all(root.path(place)).unwrap();
+                symlink(format!("../../devices/{name}"), root.path(place).join(link)).unwrap();
+            }
+            fs::create_dir_all(root.path("dev")).unwrap();
+            fs::write(root.path(format!("dev/{name}")), "").unwrap();
+        }
+        (dir, root)
+    }
+
+    fn ext4(root: &HostRoot, options: &str, thread: &str) -> Option<FileSystemJournal> {
+        for (path, text) in [
+            ("proc/fs/ext4/loop0/options", options),
+            ("sys/fs/ext4/loop0/journal_task", "99\n"),
+            ("proc/99/comm", thread),
+        ] {
+            fs::create_dir_all(root.path(path).parent().unwrap()).unwrap();
+            fs::write(root.path(path), text).unwrap();
+        }
+        FileSystemJournal::of(root, &mount("ext4", "rw")).unwrap()
+    }
+
+    fn mount(fs_type: &str, options: &str) -> Mount {
+        Mount {
+            device: "7:0".into(),
+            fs_root: "/".into(),
+            target: "/srv".into(),
+            fs_type: fs_type.into(),
+            source: "/dev/loop0".into(),
+            options: Vec::new(),
+            super_options: options.split(',').map(String::from).collect(),
+        }
+    }
+
+    #[test]
+    fn an_ext4_journal_is_inside_or_on_another_device() {
+        let (_dir, root) = host();
+        let inside = ext4(&root, "rw\ndelalloc\ndata=writeback\n", "jbd2/loop0-8\n").unwrap();
+        assert_eq!(inside.device.unwrap().name, "loop0");
+        assert!(!inside.external);
+        assert_eq!(inside.data_mode, Some(DataMode::Writeback));
+        let outside = ext4(&root, "data=ordered\n", "jbd2/loop1\n").unwrap();
+        assert_eq!(outside.device.unwrap().name, "loop1");
+        assert!(outside.external);
+        assert_eq!(ext4(&root, "rw\ndelalloc\n", "x"), None);
+    }
+
+    #[test]
+    fn ordered_waits_for_data_unless_new_blocks_are_unwritten_until_it_is_there() {
+        let (_dir, root) = host();
+        for (options, waits) in [
+            ("delalloc\ndioread_nolock\ndata=ordered\n", false),
+            ("nodelalloc\ndioread_nolock\ndata=ordered\n", true),
+            ("delalloc\ndioread_lock\ndata=ordered\n", true),
+            ("nodelalloc\ndioread_lock\ndata=writeback\n", false),
+        ] {
+            let journal = ext4(&root, options, "jbd2/loop0-8").unwrap();
+            assert_eq!(journal.waits_for_data, waits, "{options}");
+        }
+    }
+
+    #[test]
+    fn an_xfs_log_is_inside_or_on_logdev() {
+        let (_dir, root) = host();
+        let of = |options| {
+            FileSystemJournal::of(&root, &mount("xfs", options))
+                .unwrap()
+                .unwrap()
+        };
+        let inside = of("rw,attr2");
+        assert_eq!(inside.device.unwrap().name, "loop0");
+        let outside = of("rw,logdev=/dev/loop1,attr2");
+        assert_eq!(outside.device.unwrap().name, "loop1");
+        assert!(outside.external);
+    }
+}

@@ -1,0 +1,307 @@
+//! The PostgreSQL servers that run on the host, and where their files lie.
+
+use std::path::Path;
+use std::path::PathBuf;
+
+use crate::HostRoot;
+use crate::Result;
+use crate::block_device;
+use crate::block_device::BlockDevice;
+use crate::file_system_journal::FileSystemJournal;
+use crate::mounts;
+use crate::mounts::Mount;
+use crate::process;
+use crate::process::Process;
+use crate::process_file;
+
+/// A running server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Instance {
+    /// Its postmaster.
+    pub postmaster: Process,
+    /// As the server sees it, without symbolic links.
+    pub data_directory: PathBuf,
+    /// From postmaster.pid.
+    pub port: Option<u16>,
+    /// Major version, e.g. `15`; from PG_VERSION.
+    pub version: Option<String>,
+    /// Where its files lie: data first, then WAL, tablespaces by OID, logs.
+    pub places: Vec<Place>,
+}
+
+/// What lies in a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// The data directory.
+    Data,
+    /// pg_wal.
+    Wal,
+    /// A tablespace outside the data directory.
+    Tablespace,
+    /// The file that the server logs to.
+    Log,
+}
+
+impl Role {
+    /// As reports name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Data => "data",
+            Self::Wal => "wal",
+            Self::Tablespace => "tablespace",
+            Self::Log => "log",
+        }
+    }
+}
+
+/// A directory or file of an instance, with the file system below it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// What lies there.
+    pub role: Role,
+    /// As the server sees it, without symbolic links.
+    pub path: PathBuf,
+    /// The mount that it lies on, as the server sees it.
+    pub mount: Mount,
+    /// The device of the file system; `None` where it is none, as of tmpfs, btrfs and NFS.
+    pub device: Option<BlockDevice>,
+    /// The journal of the file system; `None` where it has none.
+    pub journal: Option<FileSystemJournal>,
+}
+
+/// What was found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Found {
+    /// By data directory.
+    pub instances: Vec<Instance>,
+    /// Processes that look like servers by their command line and may not be looked at by this user.
+    pub hidden: Vec<i32>,
+}
+
+/// Finds the instances among all processes in `table`.
+///
+/// A postmaster is a process whose working directory holds a postmaster.pid with its own process id: the server changes
+/// into its data directory at start (`ChangeToDataDir`) and writes that file before all else (`CreateDataDirLockFile`).
+pub fn find(root: &HostRoot, table: &[Process]) -> Result<Found> {
+    let mut found = Found::default();
+    for process in table {
+        let Some(directory) = process::working_directory(root, process.pid) else {
+            if looks_like_server(root, process.pid) {
+                found.hidden.push(process.pid);
+            }
+            continue;
+        };
+        let Some(text) = process_file::read(root, process.pid, &directory.join("postmaster.pid"))
+        else {
+            continue;
+        };
+        let mut lines = text.lines().map(str::trim);
+        if lines.next().and_then(|line| line.parse().ok()) != own_pid(root, process.pid) {
+            continue;
+        }
+        // Data directory, start, port (LOCK_FILE_LINE_* in the server's utils/pidfile.h).
+        let port = lines.nth(2).and_then(|line| line.parse().ok());
+        found.instances.push(Instance {
+            postmaster: process.clone(),
+            port,
+            version: process_file::read(root, process.pid, &directory.join("PG_VERSION"))
+                .map(|text| text.trim().to_string()),
+            places: places(root, table, process, &directory)?,
+            data_directory: directory,
+        });
+    }
+    found
+        .instances
+        .sort_by(|a, b| a.data_directory.cmp(&b.data_directory));
+    Ok(found)
+}
+
+fn places(
+    root: &HostRoot,
+    table: &[Process],
+    postmaster: &Process,
+    data: &Path,
+) -> Result<Vec<Place>> {
+    let pid = postmaster.pid;
+    let mut paths = vec![(Role::Data, data.to_path_buf())];
+    let wal = data.join("pg_wal");
+    paths.push((
+        Role::Wal,
+        process_file::resolve(root, pid, &wal).unwrap_or(wal),
+    ));
+    let links = process_file::real_path(root, pid, &data.join("pg_tblspc"));
+    let mut tablespaces: Vec<PathBuf> = std::fs::read_dir(links)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            process_file::resolve(root, pid, &data.join("pg_tblspc").join(entry.file_name()))
+        })
+        .collect();
+    tablespaces.sort();
+    paths.extend(tablespaces.into_iter().map(|path| (Role::Tablespace, path)));
+    paths.extend(
+        log_files(root, table, postmaster)
+            .into_iter()
+            .map(|path| (Role::Log, path)),
+    );
+
+    let mounts = match mounts::of_process(root, pid) {
+        Ok(mounts) => mounts,
+        Err(error) if error.is_not_found() => Vec::new(),
+        Err(error) => return Err(error),
+    };
+    let mut places = Vec::new();
+    for (role, path) in paths {
+        let Some(mount) = mounts::containing(&mounts, &path) else {
+            continue;
+        };
+        places.push(Place {
+            role,
+            device: block_device::by_number(root, &mount.device)?,
+            journal: FileSystemJournal::of(root, mount)?,
+            mount: mount.clone(),
+            path,
+        });
+    }
+    Ok(places)
+}
+
+/// What the logging collector has open, or where the postmaster's own standard error goes. Settings don't tell: the file
+/// is named by log_filename and the time, and without the collector by who started the server.
+fn log_files(root: &HostRoot, table: &[Process], postmaster: &Process) -> Vec<PathBuf> {
+    let collector = table.iter().find(|process| {
+        process.parent == postmaster.pid
+            && process::command_line(root, process.pid).is_ok_and(|line| {
+                line.starts_with("postgres: ") && line.trim_end().ends_with("logger")
+            })
+    });
+    let mut files: Vec<PathBuf> = match collector {
+        Some(collector) => process_file::open_for_writing(root, collector.pid),
+        None => process_file::open_for_writing(root, postmaster.pid)
+            .into_iter()
+            .filter(|(fd, _)| *fd == 2)
+            .collect(),
+    }
+    .into_iter()
+    .map(|(_, file)| file)
+    .collect();
+    files.sort();
+    files.dedup();
+    files
+}
+
+/// The process id that a process has in its own namespace, as it writes it to files.
+fn own_pid(root: &HostRoot, pid: i32) -> Option<i32> {
+    let Ok(status) = root.read(format!("proc/{pid}/status")) else {
+        return Some(pid);
+    };
+    match status.lines().find_map(|line| line.strip_prefix("NSpid:")) {
+        Some(pids) => pids.split_whitespace().last()?.parse().ok(),
+        None => Some(pid),
+    }
+}
+
+fn looks_like_server(root: &HostRoot, pid: i32) -> bool {
+    let line = process::command_line(root, pid).unwrap_or_default();
+    let mut words = line.split(' ');
+    let program = words.next().unwrap_or_default();
+    let name = Path::new(program).file_name().unwrap_or_default();
+    (name == "postgres" || name == "postmaster") && words.any(|word| word.starts_with("-D"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    /// A host with a server at pid 70 (1 in its container), its collector, a backend, and a program in a copy of its
+    /// data directory.
+    fn host() -> (tempfile::TempDir, HostRoot) {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::new(dir.path());
+        let write = |path: &str, text: &str| {
+            let path = root.path(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        let mountinfo = "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 7:0 / /srv rw - tmpfs x rw\n\
+                         3 1 7:1 / /wal rw - tmpfs x rw\n";
+        for (pid, parent, title, cwd) in [
+            (70, 1, "/usr/bin/postgres\0-D\0/srv/pg", "/srv/pg"),
+            (71, 70, "postgres: 15/main: logger \0", "/srv/pg"),
+            (72, 70, "postgres: checkpointer \0", "/srv/pg"),
+            (90, 1, "postgres\0-D\0/srv/copy", "/srv/copy"),
+        ] {
+            write(
+                &format!("proc/{pid}/stat"),
+                &format!("{pid} (postgres) S {parent} 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0\n"),
+            );
+            write(&format!("proc/{pid}/cmdline"), title);
+            write(&format!("proc/{pid}/mountinfo"), mountinfo);
+            symlink(cwd, root.path(format!("proc/{pid}/cwd"))).unwrap();
+            symlink("../..", root.path(format!("proc/{pid}/root"))).unwrap();
+        }
+        write("proc/70/status", "Name:\tpostgres\nNSpid:\t70\t1\n");
+        for place in ["srv/pg", "srv/copy"] {
+            write(
+                &format!("{place}/postmaster.pid"),
+                "1\n/srv/pg\n1700000000\n5433\n/tmp\n*\n",
+            );
+        }
+        write("srv/pg/PG_VERSION", "15\n");
+        write("wal/one/x", "");
+        write("disk2/ts/x", "");
+        fs::create_dir_all(root.path("srv/pg/pg_tblspc")).unwrap();
+        symlink("/wal/one", root.path("srv/pg/pg_wal")).unwrap();
+        symlink("/disk2/ts", root.path("srv/pg/pg_tblspc/16400")).unwrap();
+        write("var/log/pg.log", "");
+        write("proc/71/fdinfo/5", "flags:\t0102001\n");
+        fs::create_dir_all(root.path("proc/71/fd")).unwrap();
+        symlink("/var/log/pg.log", root.path("proc/71/fd/5")).unwrap();
+        (dir, root)
+    }
+
+    #[test]
+    fn an_instance_is_found_by_its_pid_file_and_not_by_name() {
+        let (_dir, root) = host();
+        let found = find(&root, &process::table(&root).unwrap()).unwrap();
+        assert_eq!(found.hidden, Vec::<i32>::new());
+        let [instance] = &found.instances[..] else {
+            panic!("{:?}", found.instances);
+        };
+        assert_eq!(instance.postmaster.pid, 70);
+        assert_eq!(instance.port, Some(5433));
+        assert_eq!(instance.version.as_deref(), Some("15"));
+        let places: Vec<(&str, &str, &str)> = instance
+            .places
+            .iter()
+            .map(|place| {
+                (
+                    place.role.name(),
+                    place.path.to_str().unwrap(),
+                    place.mount.target.to_str().unwrap(),
+                )
+            })
+            .collect();
+        assert_eq!(
+            places,
+            [
+                ("data", "/srv/pg", "/srv"),
+                ("wal", "/wal/one", "/wal"),
+                ("tablespace", "/disk2/ts", "/"),
+                ("log", "/var/log/pg.log", "/"),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_server_that_may_not_be_looked_at_is_counted() {
+        let (_dir, root) = host();
+        fs::remove_file(root.path("proc/70/cwd")).unwrap();
+        let found = find(&root, &process::table(&root).unwrap()).unwrap();
+        assert_eq!(found.instances, []);
+        assert_eq!(found.hidden, [70]);
+    }
+}

@@ -1,0 +1,52 @@
+//! How many transactions the journal of an ext4 file system has committed: /proc/fs/jbd2 (fs/jbd2/journal.c,
+//! `jbd2_seq_info_show`).
+
+use crate::Error;
+use crate::HostRoot;
+use crate::Result;
+
+/// Transactions committed since the file system on device `name` was mounted; `None` if it has no such journal.
+pub fn read(root: &HostRoot, name: &str) -> Result<Option<u64>> {
+    // The number after the dash is the inode of the journal.
+    let prefix = format!("{name}-");
+    let directory = match root.list("proc/fs/jbd2") {
+        Ok(names) => names,
+        Err(error) if error.is_not_found() => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let Some(journal) = directory.iter().find(|entry| entry.starts_with(&prefix)) else {
+        return Ok(None);
+    };
+    let path = format!("proc/fs/jbd2/{journal}/info");
+    let text = root.read(&path)?;
+    // 8867 transactions (8867 requested), each up to 5461 blocks
+    match text.split_whitespace().next().map(str::parse) {
+        Some(Ok(count)) => Ok(Some(count)),
+        _ => Err(Error::Format {
+            path: root.path(&path),
+            expected: "a number of transactions",
+            found: text,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn the_journal_of_the_device_is_read_and_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::new(dir.path());
+        assert_eq!(read(&root, "loop1").unwrap(), None);
+        for (journal, count) in [("loop1-8", 42), ("loop11-8", 7)] {
+            let journal = dir.path().join("proc/fs/jbd2").join(journal);
+            fs::create_dir_all(&journal).unwrap();
+            let text = format!("{count} transactions (40 requested), each up to 5461 blocks\n");
+            fs::write(journal.join("info"), text).unwrap();
+        }
+        assert_eq!(read(&root, "loop1").unwrap(), Some(42));
+        assert_eq!(read(&root, "loop2").unwrap(), None);
+    }
+}

@@ -1,0 +1,130 @@
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use pgcalm_report::isolate::Hazard;
+use pgcalm_report::isolate::Instance;
+use pgcalm_report::isolate::Place;
+
+use super::described;
+use super::is_on_writes;
+use super::write_limits;
+
+/// WAL on a disk on which its instance is limited together with data: each commit waits behind data in the queue.
+pub(super) fn wal(instances: &[Instance]) -> Vec<Hazard> {
+    instances
+        .iter()
+        .filter_map(|instance| {
+            let wal = of_role(instance, "wal").next()?;
+            let disk = wal.disk.as_ref()?;
+            let shares = of_role(instance, "data")
+                .chain(of_role(instance, "tablespace"))
+                .find(|place| place.disk.as_ref() == Some(disk))?;
+            let mut evidence: Vec<String> = write_limits(instance, disk).map(described).collect();
+            if evidence.is_empty() {
+                return None;
+            }
+            evidence.insert(
+                0,
+                format!("{} and {} are both on {}", wal.path, shares.path, disk.name),
+            );
+            Some(Hazard {
+                name: "wal-on-capped-device".to_string(),
+                instances: vec![instance.data_directory.clone()],
+                evidence,
+                cure: "move pg_wal to a disk of its own (initdb --waldir, or a symbolic link made while the server is \
+                       down), with a limit of its own if it needs one"
+                    .to_string(),
+            })
+        })
+        .collect()
+}
+
+/// A log file on a disk on which its instance is limited: who writes the log may wait for that disk, and with it all
+/// that log.
+pub(super) fn logs(instances: &[Instance]) -> Vec<Hazard> {
+    instances
+        .iter()
+        .flat_map(|instance| {
+            of_role(instance, "log").filter_map(|log| {
+                let disk = log.disk.as_ref()?;
+                let mut evidence: Vec<String> =
+                    write_limits(instance, disk).map(described).collect();
+                if evidence.is_empty() {
+                    return None;
+                }
+                evidence.insert(0, format!("{} is on {}", log.path, disk.name));
+                Some(Hazard {
+                    name: "log-on-capped-device".to_string(),
+                    instances: vec![instance.data_directory.clone()],
+                    evidence,
+                    cure: "set log_directory to a file system on another disk, or log to syslog or journald"
+                        .to_string(),
+                })
+            })
+        })
+        .collect()
+}
+
+/// A journal on a disk with a limit that holds for who writes the journal: on ext4 a kernel thread, which is in the root
+/// group; on XFS also the process that forces the log, in its own.
+pub(super) fn journals(instances: &[Instance], root_group: Option<&str>) -> Vec<Hazard> {
+    let mut found: BTreeMap<&str, (Vec<String>, Vec<String>)> = BTreeMap::new();
+    for instance in instances {
+        for place in &instance.places {
+            let Some(journal) = &place.journal else {
+                continue;
+            };
+            let Some(disk) = &journal.disk else { continue };
+            let felt = instance.limits.iter().filter(|limit| {
+                let of_root = root_group.map(Path::new) == Path::new(&limit.file).parent();
+                let of_writer = place.fs == "xfs" && limit.in_force;
+                limit.disk == *disk && is_on_writes(limit) && (of_root || of_writer)
+            });
+            let mut limits: Vec<String> = felt.map(described).collect();
+            if limits.is_empty() {
+                continue;
+            }
+            let (names, evidence) = found.entry(place.device_number.as_str()).or_default();
+            names.push(instance.data_directory.clone());
+            if evidence.is_empty() {
+                let inside = if journal.external {
+                    format!("on {}", journal.device.as_deref().unwrap_or(&disk.name))
+                } else {
+                    "inside".to_string()
+                };
+                evidence.push(format!(
+                    "{} ({}) has its journal {inside}",
+                    place.mountpoint, place.fs
+                ));
+            }
+            evidence.append(&mut limits);
+        }
+    }
+    found
+        .into_values()
+        .map(|(mut names, mut evidence)| {
+            names.dedup();
+            let mut seen = Vec::new();
+            evidence.retain(|line| {
+                let is_new = !seen.contains(line);
+                seen.push(line.clone());
+                is_new
+            });
+            Hazard {
+                name: "journal-device-capped".to_string(),
+                instances: names,
+                evidence,
+                cure: "put the journal on a disk without a limit (mkfs.xfs -l logdev=, mke2fs -O journal_dev), or take \
+                       the limit off that disk"
+                    .to_string(),
+            }
+        })
+        .collect()
+}
+
+fn of_role<'a>(instance: &'a Instance, role: &'a str) -> impl Iterator<Item = &'a Place> {
+    instance
+        .places
+        .iter()
+        .filter(move |place| place.role == role)
+}

@@ -1,0 +1,225 @@
+//! What there is on the host, read once.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::path::PathBuf;
+
+use pgcalm_host::HostRoot;
+use pgcalm_host::Result;
+use pgcalm_host::block_device::Disk;
+use pgcalm_host::cgroup;
+use pgcalm_host::cgroup::Hierarchy;
+use pgcalm_host::cgroup::Version;
+use pgcalm_host::file_system_journal::DataMode;
+use pgcalm_host::file_system_journal::FileSystemJournal;
+use pgcalm_host::instance;
+use pgcalm_host::instance::Found;
+use pgcalm_host::instance::Instance;
+use pgcalm_host::instance::Place;
+use pgcalm_host::process;
+use pgcalm_host::process::Process;
+use pgcalm_host::throttle;
+use pgcalm_report::isolate as model;
+
+/// What the names of control groups that are made here begin with; the process id of the postmaster follows.
+pub const GROUP_PREFIX: &str = "pgcalm-isolate-";
+
+/// Processes, instances and control groups at one moment.
+#[derive(Debug)]
+pub struct Inventory {
+    /// The host.
+    pub root: HostRoot,
+    /// Of the block I/O controller.
+    pub hierarchy: Option<Hierarchy>,
+    /// All processes.
+    pub table: Vec<Process>,
+    /// The instances among them.
+    pub found: Found,
+}
+
+impl Inventory {
+    /// Looks around.
+    pub fn take(root: &HostRoot) -> Result<Self> {
+        let table = process::table(root)?;
+        Ok(Self {
+            root: root.clone(),
+            hierarchy: Hierarchy::of_block_io(root)?,
+            found: instance::find(root, &table)?,
+            table,
+        })
+    }
+
+    /// A report of `verb` with these instances and nothing else yet.
+    pub fn report(&self, verb: &str, instances: &[&Instance]) -> Result<model::Report> {
+        Ok(model::Report {
+            verb: verb.to_string(),
+            cgroup_version: self.hierarchy.as_ref().map(|hierarchy| {
+                match hierarchy.version {
+                    Version::V1 => "v1",
+                    Version::V2 => "v2",
+                }
+                .to_string()
+            }),
+            instances: instances
+                .iter()
+                .map(|instance| self.instance(instance))
+                .collect::<Result<_>>()?,
+            hidden_processes: self.found.hidden.len() as u32,
+            hazards: Vec::new(),
+            steps: Vec::new(),
+            applied: false,
+            permanent: Vec::new(),
+            notes: Vec::new(),
+        })
+    }
+
+    fn instance(&self, instance: &Instance) -> Result<model::Instance> {
+        let family = process::family(&self.table, instance.postmaster.pid);
+        let mut described = model::Instance {
+            data_directory: instance.data_directory.display().to_string(),
+            pid: instance.postmaster.pid,
+            port: instance.port,
+            version: instance.version.clone(),
+            processes: family.len() as u32,
+            places: instance.places.iter().map(place).collect(),
+            group: None,
+            isolated: false,
+            other_groups: Vec::new(),
+            limits: Vec::new(),
+            memory_controller: None,
+        };
+        let Some(hierarchy) = &self.hierarchy else {
+            return Ok(described);
+        };
+        let Some(group) = group_of(&self.root, hierarchy, instance.postmaster.pid)? else {
+            return Ok(described);
+        };
+        let mut others = BTreeSet::new();
+        for process in &family {
+            others.extend(group_of(&self.root, hierarchy, process.pid)?);
+        }
+        others.remove(&group);
+        let directory = hierarchy.directory(&group);
+        described.limits = self.limits(hierarchy, &group, &directory, instance)?;
+        described.other_groups = others.iter().map(|g| g.display().to_string()).collect();
+        described.isolated = is_ours(&group);
+        described.memory_controller = match hierarchy.version {
+            Version::V1 => None,
+            // The root group has all controllers of the host.
+            Version::V2 => match cgroup::has_controller(&self.root, &directory, "memory") {
+                Ok(has) => Some(has),
+                // A group outside of what a container shows.
+                Err(error) if error.is_not_found() => None,
+                Err(error) => return Err(error),
+            },
+        };
+        described.group = Some(group.display().to_string());
+        Ok(described)
+    }
+
+    fn limits(
+        &self,
+        hierarchy: &Hierarchy,
+        group: &Path,
+        directory: &Path,
+        instance: &Instance,
+    ) -> Result<Vec<model::Limit>> {
+        let mut limits = Vec::new();
+        for disk in disks(instance) {
+            for limit in throttle::limits(&self.root, hierarchy, group, &disk.number)? {
+                // v1 throttles each group by its own limits only: throtl_pd_init() in the kernel's
+                // block/blk-throttle.c sets a parent on the default hierarchy (v2) alone.
+                let in_force =
+                    hierarchy.version == Version::V2 || limit.file.parent() == Some(directory);
+                limits.push(model::Limit {
+                    disk: disk_model(&disk),
+                    kind: limit.kind.name().to_string(),
+                    value: limit.value,
+                    file: limit.file.display().to_string(),
+                    in_force,
+                });
+            }
+        }
+        Ok(limits)
+    }
+}
+
+/// The group of a process; `None` if it has ended.
+pub fn group_of(root: &HostRoot, hierarchy: &Hierarchy, pid: i32) -> Result<Option<PathBuf>> {
+    match hierarchy.group_of(root, &pid.to_string()) {
+        Err(error) if error.is_not_found() => Ok(None),
+        other => other,
+    }
+}
+
+/// Whether a group is one that is made here.
+pub fn is_ours(group: &Path) -> bool {
+    group
+        .file_name()
+        .and_then(|name| name.to_str()?.strip_prefix(GROUP_PREFIX))
+        .is_some_and(|pid| pid.parse::<i32>().is_ok())
+}
+
+/// The disks that hold anything of an instance, journals included.
+pub fn disks(instance: &Instance) -> BTreeSet<Disk> {
+    let places = instance.places.iter();
+    places
+        .flat_map(|place| {
+            let journal = place.journal.iter().flat_map(|journal| &journal.device);
+            place.device.iter().chain(journal)
+        })
+        .map(|device| device.disk.clone())
+        .collect()
+}
+
+fn place(place: &Place) -> model::Place {
+    model::Place {
+        role: place.role.name().to_string(),
+        path: place.path.display().to_string(),
+        mountpoint: place.mount.target.display().to_string(),
+        fs: place.mount.fs_type.clone(),
+        mount_options: place
+            .mount
+            .options
+            .iter()
+            .chain(&place.mount.super_options)
+            .fold(Vec::new(), |mut options, option| {
+                // Both lists tell `rw`.
+                if !options.contains(option) {
+                    options.push(option.clone());
+                }
+                options
+            }),
+        device_number: place.mount.device.clone(),
+        device: place.device.as_ref().map(|device| device.name.clone()),
+        disk: place.device.as_ref().map(|device| disk_model(&device.disk)),
+        journal: place.journal.as_ref().map(journal),
+    }
+}
+
+fn journal(journal: &FileSystemJournal) -> model::Journal {
+    model::Journal {
+        device: journal.device.as_ref().map(|device| device.name.clone()),
+        disk: journal
+            .device
+            .as_ref()
+            .map(|device| disk_model(&device.disk)),
+        external: journal.external,
+        data_mode: journal.data_mode.map(|mode| {
+            match mode {
+                DataMode::Ordered => "ordered",
+                DataMode::Writeback => "writeback",
+                DataMode::Journal => "journal",
+            }
+            .to_string()
+        }),
+        waits_for_data: journal.waits_for_data,
+    }
+}
+
+fn disk_model(disk: &Disk) -> model::Disk {
+    model::Disk {
+        name: disk.name.clone(),
+        number: disk.number.clone(),
+    }
+}

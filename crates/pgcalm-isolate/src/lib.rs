@@ -1,0 +1,18 @@
+//! Many instances on one host: which there are, what limits they are under, and putting them under limits.
+//!
+//! Nothing is changed but control groups that are made here, and the membership of processes of the instance that was
+//! named. What was changed is noted under /run/pgcalm before it is done, and undone from there.
+
+mod error;
+mod inventory;
+mod plan;
+mod select;
+mod state;
+mod systemd;
+
+pub mod check;
+pub mod clear;
+pub mod set;
+pub mod show;
+
+pub use error::IsolateError;

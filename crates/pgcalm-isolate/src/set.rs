@@ -1,0 +1,141 @@
+//! Putting an instance under limits.
+
+mod applying;
+mod planning;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use pgcalm_host::HostRoot;
+use pgcalm_host::cgroup::Hierarchy;
+use pgcalm_host::cgroup::Version;
+use pgcalm_host::instance::Instance;
+use pgcalm_host::throttle::Kind;
+use pgcalm_report::isolate::Report;
+
+use crate::IsolateError;
+use crate::inventory;
+use crate::inventory::Inventory;
+use crate::plan::Step;
+use crate::select;
+use crate::state;
+use crate::systemd;
+
+/// One limit to set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Setting {
+    /// What it counts.
+    pub kind: Kind,
+    /// Operations or bytes per second; `None` lifts it.
+    pub value: Option<u64>,
+}
+
+/// What to do.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Data directory, port or process id.
+    pub instance: String,
+    /// Node of a disk.
+    pub device: PathBuf,
+    /// At least one.
+    pub settings: Vec<Setting>,
+    /// Only say what would be done.
+    pub plan: bool,
+}
+
+/// Sets the limits on the instance, in a group that is made for it unless it has one.
+pub fn set(root: &HostRoot, options: &Options) -> anyhow::Result<Report> {
+    if options.settings.is_empty() {
+        return Err(IsolateError::Usage(
+            "no limit given: give --write-iops, --write-bps, --read-iops or --read-bps".to_string(),
+        )
+        .into());
+    }
+    let disk = select::disk(root, &options.device)?;
+    if !options.plan {
+        need_root()?;
+    }
+    let _lock = if options.plan {
+        None
+    } else {
+        Some(state::lock(root)?)
+    };
+    let inventory = Inventory::take(root)?;
+    let instance = select::instance(&inventory, &options.instance)?;
+    let hierarchy = usable(&inventory)?;
+    let plan = planning::plan(&inventory, hierarchy, instance, &disk, &options.settings)?;
+
+    let mut report = if options.plan {
+        let mut steps = plan.before.clone();
+        steps.extend(applying::moves(
+            root,
+            hierarchy,
+            &plan.state,
+            &BTreeSet::new(),
+        )?);
+        steps.extend(plan.after.clone());
+        let mut report = inventory.report("set", &[instance])?;
+        report.steps = steps.iter().map(Step::described).collect();
+        report
+    } else {
+        let steps = applying::apply(root, hierarchy, &plan)?;
+        let now = Inventory::take(root)?;
+        let pid = instance.postmaster.pid;
+        let instance: Vec<&Instance> = now
+            .found
+            .instances
+            .iter()
+            .filter(|instance| instance.postmaster.pid == pid)
+            .collect();
+        let mut report = now.report("set", &instance)?;
+        report.steps = steps.iter().map(Step::described).collect();
+        report.applied = true;
+        report
+    };
+    report.notes = plan.notes;
+    let used = inventory::disks(instance);
+    if !used.contains(&disk) {
+        report.notes.push(format!(
+            "Nothing of this instance is on {}: the limit has no effect on its files.",
+            disk.name
+        ));
+    }
+    report.permanent = systemd::permanent(
+        root,
+        hierarchy.version,
+        instance.postmaster.pid,
+        &instance.data_directory,
+        &disk,
+        &options.settings,
+    );
+    Ok(report)
+}
+
+/// Fails without root.
+pub(crate) fn need_root() -> Result<(), IsolateError> {
+    if rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    Err(IsolateError::Host(
+        "needs root to change control groups: run it with sudo, or look with --plan first"
+            .to_string(),
+    ))
+}
+
+/// The hierarchy, if limits can be set there.
+fn usable(inventory: &Inventory) -> Result<&Hierarchy, IsolateError> {
+    let hierarchy = inventory.hierarchy.as_ref().ok_or_else(|| {
+        IsolateError::Host(
+            "no block I/O controller found: mount cgroup v1 blkio, or boot with the io controller in cgroup v2"
+                .to_string(),
+        )
+    })?;
+    let file = hierarchy.mountpoint.join(Kind::WriteIops.v1_file());
+    if hierarchy.version == Version::V1 && !inventory.root.path(&file).exists() {
+        return Err(IsolateError::Host(format!(
+            "{} not found: the kernel needs CONFIG_BLK_DEV_THROTTLING",
+            file.display()
+        )));
+    }
+    Ok(hierarchy)
+}

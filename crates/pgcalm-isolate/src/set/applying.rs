@@ -1,0 +1,113 @@
+//! Carrying out a plan, and moving processes while the instance forks more of them.
+
+use std::collections::BTreeSet;
+
+use anyhow::bail;
+use pgcalm_host::HostRoot;
+use pgcalm_host::cgroup::Hierarchy;
+use pgcalm_host::process;
+use pgcalm_host::process::Process;
+
+use crate::clear;
+use crate::inventory;
+use crate::plan::Step;
+use crate::set::planning::Plan;
+use crate::state::Moved;
+use crate::state::State;
+
+/// Scans for processes that were forked by one that had not been moved yet. Each scan leaves only forks of the moment
+/// between reading a parent and moving it, so a few suffice.
+const SCANS: u32 = 100;
+
+/// The processes of the instance that are neither in the group nor among those already moved, parents first.
+pub fn moves(
+    root: &HostRoot,
+    hierarchy: &Hierarchy,
+    state: &State,
+    done: &BTreeSet<(i32, u64)>,
+) -> anyhow::Result<Vec<Step>> {
+    let table = process::table(root)?;
+    let mut steps = Vec::new();
+    let mut family: Vec<Process> = process::family(&table, state.pid);
+    // The postmaster first: what it forks from then on needs no moving.
+    family.sort_by_key(|process| (process.pid != state.pid, process.start_ticks, process.pid));
+    for process in family {
+        if process.is_zombie() || done.contains(&(process.pid, process.start_ticks)) {
+            continue;
+        }
+        let group = inventory::group_of(root, hierarchy, process.pid)?;
+        let outside = group.is_some_and(|group| hierarchy.directory(&group) != state.group);
+        if outside {
+            steps.push(Step::Move {
+                pid: process.pid,
+                start_ticks: process.start_ticks,
+                to: state.group.clone(),
+            });
+        }
+    }
+    Ok(steps)
+}
+
+/// Does it, and undoes what was done if a step fails.
+pub fn apply(root: &HostRoot, hierarchy: &Hierarchy, plan: &Plan) -> anyhow::Result<Vec<Step>> {
+    let is_new = !plan.before.is_empty();
+    let mut state = plan.state.clone();
+    state.save(root)?;
+    let result = try_apply(root, hierarchy, plan, &mut state);
+    if result.is_err() && is_new {
+        // What went wrong first is what is reported; clear can be asked for again.
+        let _ = clear::undo(root, &state, &[]);
+    }
+    result
+}
+
+fn try_apply(
+    root: &HostRoot,
+    hierarchy: &Hierarchy,
+    plan: &Plan,
+    state: &mut State,
+) -> anyhow::Result<Vec<Step>> {
+    let mut made = Vec::new();
+    let mut make = |step: &Step| -> anyhow::Result<()> {
+        step.apply(root)?;
+        made.push(step.clone());
+        Ok(())
+    };
+    plan.before.iter().try_for_each(&mut make)?;
+    let mut done = BTreeSet::new();
+    let mut stable = false;
+    for _ in 0..SCANS {
+        let moves = moves(root, hierarchy, state, &done)?;
+        if moves.is_empty() {
+            stable = true;
+            break;
+        }
+        for step in &moves {
+            let Step::Move {
+                pid, start_ticks, ..
+            } = step
+            else {
+                continue;
+            };
+            let Some(group) = inventory::group_of(root, hierarchy, *pid)? else {
+                continue;
+            };
+            state.moved.push(Moved {
+                pid: *pid,
+                start_ticks: *start_ticks,
+                former: hierarchy.directory(&group),
+            });
+            done.insert((*pid, *start_ticks));
+        }
+        state.save(root)?;
+        moves.iter().try_for_each(&mut make)?;
+    }
+    if !stable {
+        bail!(
+            "instance {} forks faster than its processes can be moved; all is as before",
+            state.pid
+        );
+    }
+    plan.after.iter().try_for_each(&mut make)?;
+    Ok(made)
+}

@@ -1,0 +1,116 @@
+//! What was changed, on disk before it is done: one file for each group that was made, under /run, which a reboot
+//! empties just as it ends the groups.
+
+use std::fs;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use pgcalm_host::HostRoot;
+use rustix::fs::FlockOperation;
+use serde::Deserialize;
+use serde::Serialize;
+
+use crate::inventory;
+
+/// Where the files are.
+const DIRECTORY: &str = "/run/pgcalm/isolate";
+
+/// A process that was moved.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moved {
+    pub pid: i32,
+    pub start_ticks: u64,
+    /// Directory of the group that it was in.
+    pub former: PathBuf,
+}
+
+/// One isolated instance.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    /// Directory of the group that was made.
+    pub group: PathBuf,
+    /// Directory of the group that the postmaster was in.
+    pub former: PathBuf,
+    pub data_directory: PathBuf,
+    pub pid: i32,
+    pub start_ticks: u64,
+    pub moved: Vec<Moved>,
+    /// v2: controllers that were switched on for groups below `former`.
+    pub controllers: Vec<String>,
+}
+
+impl State {
+    /// The name of its file: that of the group.
+    fn file(&self, root: &HostRoot) -> PathBuf {
+        let mut name = self.group.file_name().unwrap_or_default().to_os_string();
+        name.push(".json");
+        root.path(DIRECTORY).join(name)
+    }
+
+    /// Writes it; whoever reads it finds the old or the new text, never a part.
+    pub fn save(&self, root: &HostRoot) -> anyhow::Result<()> {
+        let file = self.file(root);
+        let new = file.with_extension("json.new");
+        fs::write(&new, serde_json::to_vec_pretty(self)?)
+            .and_then(|()| fs::rename(&new, &file))
+            .with_context(|| format!("write {}", file.display()))
+    }
+
+    /// Removes it.
+    pub fn forget(&self, root: &HostRoot) -> anyhow::Result<()> {
+        let file = self.file(root);
+        fs::remove_file(&file).with_context(|| format!("remove {}", file.display()))
+    }
+}
+
+/// Takes the lock that keeps two commands from changing groups at once, and makes the directory. Given up when the
+/// result is dropped, or by the end of the process in whatever way.
+pub fn lock(root: &HostRoot) -> anyhow::Result<File> {
+    let directory = root.path(DIRECTORY);
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&directory)
+        .with_context(|| format!("create {}", directory.display()))?;
+    let file = directory.join("lock");
+    let file = File::create(&file).with_context(|| format!("create {}", file.display()))?;
+    rustix::fs::flock(&file, FlockOperation::LockExclusive)?;
+    Ok(file)
+}
+
+/// All isolated instances, by group.
+pub fn read_all(root: &HostRoot) -> anyhow::Result<Vec<State>> {
+    let directory = root.path(DIRECTORY);
+    let names = match root.list(DIRECTORY) {
+        Ok(names) => names,
+        Err(error) if error.is_not_found() => return Ok(Vec::new()),
+        Err(error) => return Err(error.into()),
+    };
+    let mut states = Vec::new();
+    for name in names.iter().filter(|name| name.ends_with(".json")) {
+        states.extend(read(&directory.join(name))?);
+    }
+    Ok(states)
+}
+
+/// `None` if another command has removed it meanwhile.
+fn read(file: &Path) -> anyhow::Result<Option<State>> {
+    let text = match fs::read(file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).with_context(|| format!("read {}", file.display())),
+    };
+    let state: State = serde_json::from_slice(&text)
+        .with_context(|| format!("read {}: not written by pgcalm isolate", file.display()))?;
+    anyhow::ensure!(
+        inventory::is_ours(&state.group),
+        "read {}: {} is not a group that pgcalm makes; move the file away",
+        file.display(),
+        state.group.display()
+    );
+    Ok(Some(state))
+}

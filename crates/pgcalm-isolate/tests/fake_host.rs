@@ -1,0 +1,441 @@
+//! Every read and write on a fake host, above all for cgroup v2, which not every host offers.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use pgcalm_host::HostRoot;
+use pgcalm_host::throttle::Kind;
+use pgcalm_isolate::IsolateError;
+use pgcalm_isolate::check;
+use pgcalm_isolate::clear;
+use pgcalm_isolate::set;
+use pgcalm_isolate::set::Setting;
+use pgcalm_isolate::show;
+use pgcalm_report::isolate::Report;
+
+const V1_GROUP: &str = "sys/fs/cgroup/blkio";
+const V2_SERVICE: &str = "sys/fs/cgroup/system.slice/pg.service";
+
+struct Host {
+    _dir: tempfile::TempDir,
+    root: HostRoot,
+}
+
+impl Host {
+    fn new(mountinfo: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::new(dir.path());
+        let host = Self { _dir: dir, root };
+        host.write("proc/self/mountinfo", mountinfo);
+        host.write("sys/devices/sda/dev", "8:0\n");
+        host.write("sys/devices/sda/sda1/dev", "8:1\n");
+        host.write("sys/devices/sda/sda1/partition", "1\n");
+        for (link, target) in [
+            ("sys/dev/block/8:1", "../../devices/sda/sda1"),
+            ("sys/dev/block/8:0", "../../devices/sda"),
+            ("sys/class/block/sda", "../../devices/sda"),
+            ("sys/class/block/sda1", "../../devices/sda/sda1"),
+        ] {
+            host.link(link, target);
+        }
+        host.write("dev/sda", "");
+        host.write("dev/sda1", "");
+        host
+    }
+
+    /// cgroup v2 with a service that holds the instance 70, 71 alone.
+    fn v2() -> Self {
+        let host = Self::new("41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+        let membership = "0::/system.slice/pg.service\n";
+        host.process(70, 1, membership, "/srv/pg");
+        host.process(71, 70, membership, "/srv/pg");
+        host.process(99, 1, "0::/\n", "/");
+        host.server("srv/pg", 70, 5432);
+        host.write("sys/fs/cgroup/cgroup.controllers", "cpu io memory\n");
+        host.write(
+            &format!("{V2_SERVICE}/cgroup.controllers"),
+            "cpu io memory\n",
+        );
+        host.write(&format!("{V2_SERVICE}/cgroup.subtree_control"), "\n");
+        host.write(&format!("{V2_SERVICE}/cgroup.procs"), "70\n71\n");
+        host
+    }
+
+    /// cgroup v1 with the instance 70, 71 in a group with a limit of its own, below the root with another.
+    fn v1() -> Self {
+        let host = Self::new("38 31 0:35 / /sys/fs/cgroup/blkio rw - cgroup cgroup rw,blkio\n");
+        host.process(70, 1, "7:blkio:/db\n", "/srv/pg");
+        host.process(71, 70, "7:blkio:/db\n", "/srv/pg");
+        host.process(99, 1, "7:blkio:/\n", "/");
+        host.server("srv/pg", 70, 5432);
+        for kind in Kind::ALL {
+            host.write(&format!("{V1_GROUP}/{}", kind.v1_file()), "");
+            host.write(&format!("{V1_GROUP}/db/{}", kind.v1_file()), "");
+        }
+        host.write(
+            &format!("{V1_GROUP}/{}", Kind::WriteIops.v1_file()),
+            "8:0 9000\n",
+        );
+        host.write(
+            &format!("{V1_GROUP}/db/{}", Kind::WriteBps.v1_file()),
+            "8:0 5000\n",
+        );
+        host
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.root.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn link(&self, path: &str, target: &str) {
+        let path = self.root.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        symlink(target, path).unwrap();
+    }
+
+    fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.root.path(path)).unwrap()
+    }
+
+    fn process(&self, pid: i32, parent: i32, cgroup: &str, cwd: &str) {
+        self.write(
+            &format!("proc/{pid}/stat"),
+            &format!("{pid} (postgres) S {parent} 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {pid}5 0\n"),
+        );
+        self.write(&format!("proc/{pid}/cgroup"), cgroup);
+        self.write(&format!("proc/{pid}/cmdline"), "postgres: x");
+        self.write(
+            &format!("proc/{pid}/mountinfo"),
+            "1 0 8:1 / / rw,noatime - xfs /dev/sda1 rw,attr2\n",
+        );
+        self.link(&format!("proc/{pid}/cwd"), cwd);
+        self.link(&format!("proc/{pid}/root"), "../..");
+    }
+
+    fn server(&self, data: &str, pid: i32, port: u16) {
+        self.write(
+            &format!("{data}/postmaster.pid"),
+            &format!("{pid}\n/{data}\n1\n{port}\n/tmp\n\n"),
+        );
+        self.write(&format!("{data}/PG_VERSION"), "15\n");
+        self.write(&format!("{data}/pg_wal/x"), "");
+    }
+
+    fn set(&self, instance: &str, device: &str, plan: bool) -> anyhow::Result<Report> {
+        set::set(
+            &self.root,
+            &set::Options {
+                instance: instance.into(),
+                device: device.into(),
+                settings: vec![
+                    Setting {
+                        kind: Kind::WriteIops,
+                        value: Some(100),
+                    },
+                    Setting {
+                        kind: Kind::ReadBps,
+                        value: Some(1 << 20),
+                    },
+                ],
+                plan,
+            },
+        )
+    }
+
+    fn clear(&self, plan: bool) -> anyhow::Result<Report> {
+        clear::clear(
+            &self.root,
+            &clear::Options {
+                instance: None,
+                plan,
+            },
+        )
+    }
+}
+
+fn lines(report: &Report) -> Vec<String> {
+    report
+        .steps
+        .iter()
+        .map(|step| {
+            let value = step.value.as_deref().unwrap_or_default();
+            format!("{} {} {value}", step.action, step.path)
+                .trim_end()
+                .to_string()
+        })
+        .collect()
+}
+
+fn is_root() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        eprintln!("skipped: isolate set and clear need root");
+    }
+    root
+}
+
+fn usage(result: anyhow::Result<Report>) -> String {
+    let error = result.unwrap_err();
+    assert!(
+        matches!(error.downcast_ref(), Some(IsolateError::Usage(_))),
+        "{error:#}"
+    );
+    error.to_string()
+}
+
+#[test]
+fn show_describes_places_group_and_limits() {
+    let host = Host::v1();
+    let report = show::show(&host.root).unwrap();
+    let [instance] = &report.instances[..] else {
+        panic!("{report:?}");
+    };
+    assert_eq!(instance.data_directory, "/srv/pg");
+    assert_eq!(instance.port, Some(5432));
+    assert_eq!(instance.processes, 2);
+    assert_eq!(instance.group.as_deref(), Some("/db"));
+    let place = &instance.places[1];
+    assert_eq!((place.role.as_str(), place.fs.as_str()), ("wal", "xfs"));
+    assert_eq!(place.mount_options, ["rw", "noatime", "attr2"]);
+    assert_eq!(place.device.as_deref(), Some("sda1"));
+    assert_eq!(place.disk.as_ref().unwrap().number, "8:0");
+    let limits: Vec<(&str, u64, bool)> = instance
+        .limits
+        .iter()
+        .map(|limit| (limit.kind.as_str(), limit.value, limit.in_force))
+        .collect();
+    // v1 does not pass limits down.
+    assert_eq!(
+        limits,
+        [("write-bps", 5000, true), ("write-iops", 9000, false)]
+    );
+}
+
+#[test]
+fn a_plan_on_v2_tells_every_write_and_makes_none() {
+    let host = Host::v2();
+    let report = host.set("/srv/pg/", "/dev/sda", true).unwrap();
+    let group = format!("/{V2_SERVICE}/pgcalm-isolate-70");
+    assert_eq!(
+        lines(&report),
+        [
+            format!("make-group {group}"),
+            format!("move {group}/cgroup.procs 70"),
+            format!("move {group}/cgroup.procs 71"),
+            format!("write /{V2_SERVICE}/cgroup.subtree_control +io"),
+            format!("write /{V2_SERVICE}/cgroup.subtree_control +memory"),
+            format!("write {group}/io.max 8:0 wiops=100 rbps=1048576"),
+        ]
+    );
+    assert!(!report.applied);
+    assert!(!host.root.path(&group).exists());
+    assert!(!host.root.path("run").exists());
+    assert!(
+        report
+            .permanent
+            .contains(&"IOWriteIOPSMax=/dev/sda 100".to_string())
+    );
+}
+
+#[test]
+fn what_is_set_on_v2_is_cleared_again() {
+    if !is_root() {
+        return;
+    }
+    let host = Host::v2();
+    let plan = host.set("70", "/dev/sda", true).unwrap();
+    let report = host.set("70", "/dev/sda", false).unwrap();
+    assert!(report.applied);
+    assert_eq!(lines(&report), lines(&plan));
+    let group = format!("{V2_SERVICE}/pgcalm-isolate-70");
+    // Plain files keep the last write only.
+    assert_eq!(
+        host.read(&format!("{group}/io.max")),
+        "8:0 wiops=100 rbps=1048576"
+    );
+    assert_eq!(host.read(&format!("{group}/cgroup.procs")), "71");
+    assert_eq!(
+        host.read(&format!("{V2_SERVICE}/cgroup.subtree_control")),
+        "+memory"
+    );
+
+    // What the kernel would do: both are in the group, and a child that was forked there.
+    host.write(&format!("{group}/cgroup.procs"), "70\n71\n72\n");
+    host.process(
+        72,
+        70,
+        "0::/system.slice/pg.service/pgcalm-isolate-70\n",
+        "/srv/pg",
+    );
+    assert_eq!(
+        lines(&host.clear(true).unwrap()),
+        [
+            format!("write /{V2_SERVICE}/cgroup.subtree_control -memory"),
+            format!("write /{V2_SERVICE}/cgroup.subtree_control -io"),
+            format!("move /{V2_SERVICE}/cgroup.procs 70"),
+            format!("move /{V2_SERVICE}/cgroup.procs 71"),
+            format!("move /{V2_SERVICE}/cgroup.procs 72"),
+            format!("remove-group /{group}"),
+        ]
+    );
+    assert_eq!(host.read(&format!("{group}/cgroup.procs")), "70\n71\n72\n");
+
+    // Files don't keep a control group from being removed, and an emptied one lists no process.
+    fs::remove_dir_all(host.root.path(&group)).unwrap();
+    fs::create_dir(host.root.path(&group)).unwrap();
+    let report = host.clear(false).unwrap();
+    assert!(report.applied);
+    assert_eq!(
+        host.read(&format!("{V2_SERVICE}/cgroup.subtree_control")),
+        "-io"
+    );
+    assert!(!host.root.path(&group).exists());
+    assert_eq!(lines(&host.clear(false).unwrap()), [""; 0]);
+}
+
+#[test]
+fn on_v2_other_processes_are_not_moved_along() {
+    let host = Host::v2();
+    host.write(&format!("{V2_SERVICE}/cgroup.procs"), "70\n71\n99\n");
+    let error = usage(host.set("70", "/dev/sda", true));
+    assert!(error.contains("such as 99"), "{error}");
+}
+
+#[test]
+fn on_v2_without_the_controller_the_way_out_is_told() {
+    let host = Host::v2();
+    host.write(&format!("{V2_SERVICE}/cgroup.controllers"), "cpu\n");
+    let error = host.set("70", "/dev/sda", true).unwrap_err();
+    assert!(matches!(error.downcast_ref(), Some(IsolateError::Host(_))));
+    assert!(error.to_string().contains("IOAccounting"), "{error}");
+    // Without memory it works for what isn't buffered, and says so.
+    host.write(&format!("{V2_SERVICE}/cgroup.controllers"), "cpu io\n");
+    let report = host.set("70", "/dev/sda", true).unwrap();
+    assert!(
+        report
+            .notes
+            .iter()
+            .any(|note| note.contains("memory controller"))
+    );
+}
+
+#[test]
+fn on_v1_limits_of_the_former_group_are_taken_along() {
+    let host = Host::v1();
+    let report = host.set("5432", "/dev/sda", true).unwrap();
+    let group = format!("/{V1_GROUP}/db/pgcalm-isolate-70");
+    assert_eq!(
+        lines(&report),
+        [
+            format!("make-group {group}"),
+            format!("write {group}/blkio.throttle.read_bps_device 8:0 1048576"),
+            format!("write {group}/blkio.throttle.write_bps_device 8:0 5000"),
+            format!("write {group}/blkio.throttle.write_iops_device 8:0 100"),
+            format!("move {group}/cgroup.procs 70"),
+            format!("move {group}/cgroup.procs 71"),
+        ]
+    );
+    assert!(
+        report
+            .notes
+            .iter()
+            .any(|note| note.starts_with("Taken along"))
+    );
+}
+
+#[test]
+fn a_second_set_changes_the_group_that_is_there() {
+    if !is_root() {
+        return;
+    }
+    let host = Host::v1();
+    host.set("70", "/dev/sda", false).unwrap();
+    let group = format!("{V1_GROUP}/db/pgcalm-isolate-70");
+    for pid in [70, 71] {
+        host.write(
+            &format!("proc/{pid}/cgroup"),
+            "7:blkio:/db/pgcalm-isolate-70\n",
+        );
+    }
+    let report = host.set("70", "/dev/sda", true).unwrap();
+    assert_eq!(
+        lines(&report),
+        [
+            format!("write /{group}/blkio.throttle.read_bps_device 8:0 1048576"),
+            format!("write /{group}/blkio.throttle.write_iops_device 8:0 100"),
+        ]
+    );
+    assert!(report.instances[0].isolated);
+
+    // Another server with the same process id must not inherit it.
+    host.write(
+        "proc/70/stat",
+        "70 (postgres) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 999 0\n",
+    );
+    let error = usage(host.set("70", "/dev/sda", true));
+    assert!(error.contains("clear"), "{error}");
+
+    // Its former group has gone, as that of a service that was stopped: it goes where its postmaster was.
+    host.write(&format!("{group}/cgroup.procs"), "71\n");
+    let cleared = host.clear(true).unwrap();
+    assert_eq!(
+        lines(&cleared),
+        [
+            format!("move /{V1_GROUP}/db/cgroup.procs 71"),
+            format!("remove-group /{group}")
+        ]
+    );
+}
+
+#[test]
+fn wrong_names_are_refused_with_the_way_out() {
+    let host = Host::v1();
+    let error = usage(host.set("/srv/other", "/dev/sda", true));
+    assert!(error.contains("/srv/pg (pid 70)"), "{error}");
+    for device in ["/dev/sdz", "/srv/pg", "sda"] {
+        let error = usage(host.set("70", device, true));
+        assert!(error.contains("not a block device"), "{device}: {error}");
+    }
+    let error = usage(host.set("70", "/dev/sda1", true));
+    assert!(error.contains("give /dev/sda"), "{error}");
+
+    // The same port on another address.
+    host.process(80, 1, "7:blkio:/\n", "/srv/two");
+    host.server("srv/two", 80, 5432);
+    let error = usage(host.set("5432", "/dev/sda", true));
+    assert!(error.contains("2 instances"), "{error}");
+    assert!(host.set("/srv/two", "/dev/sda", true).is_ok());
+}
+
+#[test]
+fn a_host_without_the_controller_can_show_and_not_set() {
+    let host = Host::v1();
+    host.write("proc/self/mountinfo", "");
+    assert_eq!(show::show(&host.root).unwrap().cgroup_version, None);
+    let error = host.set("70", "/dev/sda", true).unwrap_err();
+    assert!(matches!(error.downcast_ref(), Some(IsolateError::Host(_))));
+    assert!(error.to_string().contains("blkio"), "{error}");
+}
+
+#[test]
+fn check_reads_the_whole_host() {
+    let host = Host::v1();
+    let names = |report: Report| -> Vec<String> {
+        report
+            .hazards
+            .into_iter()
+            .map(|hazard| hazard.name)
+            .collect()
+    };
+    assert_eq!(
+        names(check::check(&host.root).unwrap()),
+        [
+            "journal-device-capped",
+            "wal-on-capped-device",
+            "writeback-escapes-limit",
+            "limit-not-passed-down"
+        ]
+    );
+}

@@ -1,0 +1,309 @@
+//! The ways of archiving that are set against each other.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::path::PathBuf;
+
+/// How pg_calm compresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// `.lz4`.
+    Lz4,
+    /// `.zst`.
+    Zstd,
+}
+
+/// What archives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// A module that says yes.
+    Noop {
+        /// Whether pg_calm is loaded, which then acknowledges without an fsync per file.
+        module: bool,
+    },
+    /// `cp` by archive_command.
+    Cp {
+        /// Whether copy and directory are synced.
+        sync: bool,
+    },
+    /// PostgreSQL's own example of a module.
+    BasicArchive,
+    /// pgBackRest by archive_command.
+    PgBackRest {
+        /// With that many processes in the background; `None`: it copies in the foreground, one by one.
+        asynchronous: Option<u32>,
+        /// Whether it compresses with lz4.
+        lz4: bool,
+    },
+    /// Streaming from a replication slot.
+    PgReceivewal,
+    /// The module that this project is about.
+    PgCalm {
+        /// pg_calm.archive_workers.
+        workers: u32,
+        /// pg_calm.archive_compression.
+        compression: Compression,
+    },
+}
+
+/// One archiver that can be named.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Archiver {
+    /// As on the command line.
+    pub name: &'static str,
+    /// What it is.
+    pub way: Way,
+}
+
+const fn archiver(name: &'static str, way: Way) -> Archiver {
+    Archiver { name, way }
+}
+
+const fn pgbackrest(name: &'static str, asynchronous: Option<u32>, lz4: bool) -> Archiver {
+    archiver(name, Way::PgBackRest { asynchronous, lz4 })
+}
+
+const fn pg_calm(name: &'static str, workers: u32, compression: Compression) -> Archiver {
+    archiver(
+        name,
+        Way::PgCalm {
+            workers,
+            compression,
+        },
+    )
+}
+
+/// All that there are.
+pub const ARCHIVERS: [Archiver; 23] = [
+    archiver("noop", Way::Noop { module: false }),
+    archiver("noop-pg_calm", Way::Noop { module: true }),
+    archiver("cp", Way::Cp { sync: false }),
+    archiver("cp-sync", Way::Cp { sync: true }),
+    archiver("basic_archive", Way::BasicArchive),
+    pgbackrest("pgbackrest", None, false),
+    pgbackrest("pgbackrest-lz4", None, true),
+    pgbackrest("pgbackrest-async-1", Some(1), false),
+    pgbackrest("pgbackrest-async-2", Some(2), false),
+    pgbackrest("pgbackrest-async-4", Some(4), false),
+    pgbackrest("pgbackrest-async-1-lz4", Some(1), true),
+    pgbackrest("pgbackrest-async-2-lz4", Some(2), true),
+    pgbackrest("pgbackrest-async-4-lz4", Some(4), true),
+    archiver("pg_receivewal", Way::PgReceivewal),
+    pg_calm("pg_calm-1", 1, Compression::None),
+    pg_calm("pg_calm-2", 2, Compression::None),
+    pg_calm("pg_calm-4", 4, Compression::None),
+    pg_calm("pg_calm-1-lz4", 1, Compression::Lz4),
+    pg_calm("pg_calm-2-lz4", 2, Compression::Lz4),
+    pg_calm("pg_calm-4-lz4", 4, Compression::Lz4),
+    pg_calm("pg_calm-1-zstd", 1, Compression::Zstd),
+    pg_calm("pg_calm-2-zstd", 2, Compression::Zstd),
+    pg_calm("pg_calm-4-zstd", 4, Compression::Zstd),
+];
+
+/// The archivers named in a comma-separated list.
+pub fn parse_list(text: &str) -> Result<Vec<&'static Archiver>, String> {
+    let mut chosen: Vec<&'static Archiver> = Vec::new();
+    for name in text.split(',').map(str::trim) {
+        let Some(archiver) = ARCHIVERS.iter().find(|archiver| archiver.name == name) else {
+            let names: Vec<_> = ARCHIVERS.iter().map(|archiver| archiver.name).collect();
+            return Err(format!(
+                "no archiver {name:?}; choose from {}",
+                names.join(", ")
+            ));
+        };
+        if chosen.contains(&archiver) {
+            return Err(format!("{name} is named twice; use --repeat for more runs"));
+        }
+        chosen.push(archiver);
+    }
+    Ok(chosen)
+}
+
+/// Where an archiver finds what it needs.
+#[derive(Debug)]
+pub struct Places<'a> {
+    /// The archive, writable to the server's user.
+    pub archive: &'a Path,
+    /// pgBackRest's configuration.
+    pub pgbackrest_configuration: &'a Path,
+    /// The module that says yes.
+    pub noop_module: Option<&'a PathBuf>,
+}
+
+impl Archiver {
+    /// What it is, in one sentence.
+    pub fn description(&self) -> String {
+        match self.way {
+            Way::Noop { module: false } => {
+                "An archive module that copies nothing: what acknowledging costs.".to_string()
+            }
+            Way::Noop { module: true } => {
+                "The same with pg_calm loaded, which acknowledges without an fsync per file."
+                    .to_string()
+            }
+            Way::Cp { sync: false } => {
+                "archive_command as the manual shows it: test, then cp.".to_string()
+            }
+            Way::Cp { sync: true } => {
+                "The same, and sync of the copy and its directory.".to_string()
+            }
+            Way::BasicArchive => "PostgreSQL's basic_archive.".to_string(),
+            Way::PgBackRest { asynchronous, lz4 } => format!(
+                "pgBackRest, {}, {}.",
+                match asynchronous {
+                    None => "one by one".to_string(),
+                    Some(processes) => format!("asynchronous with process-max={processes}"),
+                },
+                if lz4 { "lz4" } else { "no compression" }
+            ),
+            Way::PgReceivewal => "pg_receivewal, streaming from a replication slot.".to_string(),
+            Way::PgCalm {
+                workers,
+                compression,
+            } => format!(
+                "pg_calm with archive_workers={workers}, {}.",
+                compression.described()
+            ),
+        }
+    }
+
+    /// Whether it copies anything.
+    pub fn copies(&self) -> bool {
+        !matches!(self.way, Way::Noop { .. })
+    }
+
+    /// Whether its server loads pg_calm.
+    pub fn needs_module(&self) -> bool {
+        matches!(self.way, Way::Noop { module: true } | Way::PgCalm { .. })
+    }
+
+    /// The settings in which its server differs from others.
+    pub fn settings(&self, places: &Places<'_>) -> BTreeMap<String, String> {
+        let archive = shell_word(places.archive);
+        let mut settings = BTreeMap::new();
+        let mut set = |name: &str, value: String| {
+            settings.insert(name.to_string(), value);
+        };
+        if self.needs_module() {
+            set("shared_preload_libraries", "pg_calm".to_string());
+        }
+        if self.way != Way::PgReceivewal {
+            set("archive_mode", "on".to_string());
+        }
+        match self.way {
+            Way::Noop { .. } => set(
+                "archive_library",
+                places
+                    .noop_module
+                    .map(|module| module.display().to_string())
+                    .unwrap_or_default(),
+            ),
+            Way::Cp { sync } => {
+                let sync = if sync {
+                    format!(" && sync {archive}/%f {archive}")
+                } else {
+                    String::new()
+                };
+                set(
+                    "archive_command",
+                    format!("test ! -f {archive}/%f && cp %p {archive}/%f{sync}"),
+                );
+            }
+            Way::BasicArchive => {
+                set("archive_library", "basic_archive".to_string());
+                set(
+                    "basic_archive.archive_directory",
+                    places.archive.display().to_string(),
+                );
+            }
+            Way::PgBackRest { .. } => set(
+                "archive_command",
+                format!(
+                    "pgbackrest --config={} --stanza={STANZA} archive-push %p",
+                    shell_word(places.pgbackrest_configuration)
+                ),
+            ),
+            Way::PgReceivewal => {}
+            Way::PgCalm {
+                workers,
+                compression,
+            } => {
+                set("archive_library", "pg_calm".to_string());
+                set(
+                    "pg_calm.archive_directory",
+                    places.archive.display().to_string(),
+                );
+                set("pg_calm.archive_workers", workers.to_string());
+                set(
+                    "pg_calm.archive_compression",
+                    compression.name().to_string(),
+                );
+            }
+        }
+        settings
+    }
+}
+
+/// How pgBackRest calls the cluster.
+pub const STANZA: &str = "lab";
+
+impl Compression {
+    /// As pg_calm.archive_compression has it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Lz4 => "lz4",
+            Self::Zstd => "zstd",
+        }
+    }
+
+    fn described(self) -> &'static str {
+        match self {
+            Self::None => "no compression",
+            Self::Lz4 => "lz4",
+            Self::Zstd => "zstd",
+        }
+    }
+}
+
+/// A path as one word of an archive_command, in which `%` has a meaning, too.
+fn shell_word(path: &Path) -> String {
+    let path = path.display().to_string();
+    format!("'{}'", path.replace('\'', "'\\''").replace('%', "%%"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_lists_keep_their_order() {
+        for archiver in &ARCHIVERS {
+            assert_eq!(parse_list(archiver.name), Ok(vec![archiver]));
+        }
+        let names: Vec<_> = parse_list("pg_calm-2, cp")
+            .unwrap()
+            .iter()
+            .map(|archiver| archiver.name)
+            .collect();
+        assert_eq!(names, ["pg_calm-2", "cp"]);
+        assert!(parse_list("rsync").unwrap_err().contains("basic_archive"));
+        assert!(parse_list("cp,cp").unwrap_err().contains("--repeat"));
+    }
+
+    #[test]
+    fn a_path_stays_one_word_of_a_command() {
+        let places = Places {
+            archive: Path::new("/a b/it's 100%"),
+            pgbackrest_configuration: Path::new("/c"),
+            noop_module: None,
+        };
+        let settings = parse_list("cp").unwrap()[0].settings(&places);
+        assert_eq!(
+            settings["archive_command"],
+            "test ! -f '/a b/it'\\''s 100%%'/%f && cp %p '/a b/it'\\''s 100%%'/%f"
+        );
+    }
+}

@@ -1,0 +1,628 @@
+//! One archiver on new file systems: its drains, and the crash.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::path::PathBuf;
+use std::time::Duration;
+use std::time::Instant;
+use std::time::SystemTime;
+use std::time::UNIX_EPOCH;
+
+use anyhow::Context;
+use anyhow::bail;
+use pgcalm_host::HostRoot;
+use pgcalm_report::archive::Checkpoint;
+use pgcalm_report::archive::Crash;
+use pgcalm_report::archive::Drain;
+use pgcalm_report::archive::Loaded;
+use pgcalm_report::archive::Run;
+use pgcalm_report::archive::Series;
+use rustix::process::Pid;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::archive::archiver;
+use crate::archive::archiver::Archiver;
+use crate::archive::archiver::Way;
+use crate::archive::backlog;
+use crate::archive::backlog::Backlog;
+use crate::archive::cost;
+use crate::archive::cost::Counters;
+use crate::archive::cost::Detached;
+use crate::archive::cost::Devices;
+use crate::archive::feed::Feed;
+use crate::archive::options::Options;
+use crate::archive::pgbackrest;
+use crate::archive::survivors;
+use crate::archive::tracer;
+use crate::archive::tracer::Tracer;
+use crate::cap::Capper;
+use crate::device::Device;
+use crate::filesystem::FileSystem;
+use crate::installation::Installation;
+use crate::interrupt::Interrupt;
+use crate::journal::Journal;
+use crate::journal::Undo;
+use crate::lab_dir::LabDir;
+use crate::load::LOG_PREFIX;
+use crate::load::Load;
+use crate::load::Work;
+use crate::options::Distribution;
+use crate::progress::Progress;
+use crate::run_dir::RunDir;
+use crate::server;
+use crate::server::Places;
+use crate::server::Server;
+use crate::template;
+use crate::tool;
+use crate::torture::module::Module;
+use crate::transaction_log::Micros;
+use crate::transaction_log::Transactions;
+use crate::transaction_log::latency;
+use crate::transaction_log::quantile_ms;
+
+/// How often it is looked whether a drain has ended.
+const POLL: Duration = Duration::from_millis(2);
+
+/// How often it is looked for programs that have left their parent.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How long a drain may take.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(900);
+
+/// How long pgbench runs before the drain.
+const BEFORE: Duration = Duration::from_secs(4);
+
+/// How long programs may take to end after SIGKILL.
+const END_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What all arenas of a run share.
+pub struct Surroundings<'a> {
+    pub options: &'a Options,
+    pub lab: &'a LabDir,
+    pub journal: &'a Journal,
+    pub installation: &'a Installation,
+    pub module: Option<&'a Module>,
+    pub noop_module: Option<&'a PathBuf>,
+    pub backlog: &'a Backlog,
+    pub capper: &'a Capper,
+    pub data: &'a Device,
+    pub wal: &'a Device,
+    pub archive: &'a Device,
+    pub progress: &'a Progress,
+    pub interrupt: &'a Interrupt,
+}
+
+impl Surroundings<'_> {
+    fn file_system(&self, role: &str, device: &Device) -> anyhow::Result<FileSystem> {
+        FileSystem::create(
+            self.journal,
+            device,
+            self.options.fs,
+            &self.lab.mountpoint(role),
+            self.interrupt,
+        )
+    }
+
+    fn cap(&self) -> anyhow::Result<Vec<Undo>> {
+        let mut caps = self
+            .capper
+            .apply(&self.wal.number, self.options.wal_caps())?;
+        caps.extend(
+            self.capper
+                .apply(&self.archive.number, self.options.archive_caps())?,
+        );
+        Ok(caps)
+    }
+
+    /// What `dd conv=fsync` writes to the archive's device under its caps, in MiB per second.
+    pub fn dd_mib_per_s(&self) -> anyhow::Result<f64> {
+        let file_system = self.file_system("archive", self.archive)?;
+        let mib = (u64::from(self.options.files) * self.options.segment_size.bytes()) >> 20;
+        let file = file_system.path().join("dd");
+        let caps = self.cap()?;
+        let started = Instant::now();
+        tool::run(
+            tool::command("dd")
+                .args(["if=/dev/zero", "bs=1M", "conv=fsync"])
+                .arg(format!("count={mib}"))
+                .arg(format!("of={}", file.display())),
+            self.interrupt,
+        )?;
+        let speed = mib as f64 / started.elapsed().as_secs_f64();
+        drop(caps);
+        file_system.discard_contents()?;
+        Ok(speed)
+    }
+
+    /// Runs one archiver.
+    pub fn run(&self, archiver: &Archiver, label: &str) -> anyhow::Result<Run> {
+        let run_dir = RunDir::create(self.lab, self.journal, self.installation)?;
+        self.progress
+            .note(&format!("{label}: new file systems with the backlog"));
+        let mut data = self.file_system("data", self.data)?;
+        let wal = self.file_system("wal", self.wal)?;
+        let archive = self.file_system("archive", self.archive)?;
+        let cluster = data.path().join("cluster");
+        let pg_wal = wal.path().join("pg_wal");
+        self.backlog
+            .copy_to(&cluster, &pg_wal, self.installation, self.interrupt)?;
+        let directory = archive.path().join("wal");
+        template::create_private_dir(&directory, self.installation)?;
+        // All on disk, and the backlog in the page cache, as WAL is that was written not long ago.
+        data.remount()?;
+        for path in [wal.path(), archive.path()] {
+            rustix::fs::syncfs(fs::File::open(path)?)?;
+        }
+        let configuration = self.lab.run().join("pgbackrest.conf");
+        pgbackrest::prepare(
+            archiver.way,
+            &configuration,
+            &directory,
+            &cluster,
+            &self.lab.run(),
+            self.installation,
+            self.interrupt,
+        )?;
+        let places = archiver::Places {
+            archive: &directory,
+            pgbackrest_configuration: &configuration,
+            noop_module: self.noop_module,
+        };
+        let mut settings = self.options.server_settings();
+        settings.extend(archiver.settings(&places));
+        if let Some(module) = self.module {
+            settings.extend(module.settings());
+        }
+        let log = self.lab.run().join("server.log");
+        let server = Server::start(
+            self.journal,
+            self.installation,
+            Places {
+                data: cluster,
+                socket: self.lab.run(),
+                log: log.clone(),
+            },
+            &settings,
+            self.interrupt,
+        )?;
+        self.capper.admit(server.pid())?;
+        let arena = Arena {
+            context: self,
+            archiver,
+            label,
+            pg_wal,
+            directory,
+            mark: configuration.clone(),
+            server,
+            _detached: EndDetached {
+                root: self.journal.root().clone(),
+                mark: configuration,
+            },
+            archive,
+            detached: Detached::default(),
+        };
+        let run = arena.drain_all().map_err(|error| {
+            let words = server::read_log(&log);
+            error.context(server::complaint(&words).to_string())
+        });
+        if self.options.keep {
+            self.keep_logs(archiver)?;
+        }
+        let run = run?;
+        data.discard_contents()?;
+        wal.discard_contents()?;
+        drop(run_dir);
+        Ok(run)
+    }
+
+    fn keep_logs(&self, archiver: &Archiver) -> anyhow::Result<()> {
+        let kept = self.lab.kept();
+        fs::create_dir_all(&kept)?;
+        for name in ["server.log", "syncs"] {
+            let from = self.lab.run().join(name);
+            if from.exists() {
+                fs::copy(&from, kept.join(format!("{}-{name}", archiver.name)))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An archiver with its server.
+struct Arena<'a> {
+    context: &'a Surroundings<'a>,
+    archiver: &'a Archiver,
+    label: &'a str,
+    pg_wal: PathBuf,
+    /// The archive.
+    directory: PathBuf,
+    /// What the command line of pgBackRest's programs holds.
+    mark: PathBuf,
+    // These end before their file systems go.
+    server: Server,
+    _detached: EndDetached,
+    archive: FileSystem,
+    detached: Detached,
+}
+
+/// From the archiver's waking to the last acknowledgement.
+struct Window {
+    drain: Drain,
+    /// Seconds of the epoch.
+    started: f64,
+    ended: f64,
+    /// Files not yet acknowledged, by second of the epoch.
+    queue: BTreeMap<i64, f64>,
+}
+
+impl<'a> Arena<'a> {
+    fn drain_all(mut self) -> anyhow::Result<Run> {
+        let options = self.context.options;
+        let backlog = self.context.backlog;
+        let (alone, rest) = backlog.files.split_at(options.files as usize);
+        let (loaded, rest) = rest.split_at(options.loaded_files() as usize);
+        let crash = &rest[..options.crash_files() as usize];
+        if self.archiver.needs_module()
+            && let Some(module) = self.context.module
+        {
+            module.create(&mut connect(&self.context.lab.run())?)?;
+        }
+        let mut feed = self.feed()?;
+
+        self.note(&format!("draining {} files", alone.len()));
+        feed.prepare(alone)?;
+        let caps = self.context.cap()?;
+        let window = self.drain(&mut feed, alone, None)?;
+        let checkpoint = if options.empty {
+            Some(self.checkpoint(window.drain.files)?)
+        } else {
+            None
+        };
+        drop(caps);
+        self.note(&format!(
+            "{} files in {:.2} s",
+            window.drain.files, window.drain.duration_s
+        ));
+        let loaded = match options.seconds.0 {
+            Some(seconds) if !loaded.is_empty() => {
+                Some(self.drain_loaded(&mut feed, loaded, seconds.0)?)
+            }
+            _ => None,
+        };
+        let module_status = self.module_status()?;
+        let acknowledged =
+            &backlog.files[..alone.len() + options.loaded_files() as usize + crash.len()];
+        let crash = if self.archiver.copies() {
+            Some(self.crash(feed, crash, acknowledged)?)
+        } else {
+            drop(feed);
+            self.server.discard()?;
+            self.archive.discard_contents()?;
+            None
+        };
+        Ok(Run {
+            alone: window.drain,
+            checkpoint,
+            loaded,
+            crash,
+            module_status,
+        })
+    }
+
+    fn feed(&self) -> anyhow::Result<Feed<'a>> {
+        let slot = backlog::SLOT;
+        let interrupt = self.context.interrupt;
+        if self.archiver.way == Way::PgReceivewal {
+            return Ok(Feed::Receiver {
+                archive: self.directory.clone(),
+                log: self.context.lab.run().join("pg_receivewal.log"),
+                segment_size: self.context.options.segment_size.bytes(),
+                child: None,
+            });
+        }
+        if !self.context.options.empty {
+            self.server.sql(
+                &format!("select pg_drop_replication_slot('{slot}')"),
+                interrupt,
+            )?;
+        }
+        let pid = self.server.sql(
+            "select pid from pg_stat_activity where backend_type = 'archiver'",
+            interrupt,
+        )?;
+        Ok(Feed::Archiver {
+            pid: pid.trim().parse().context("the server has no archiver")?,
+            status: self.pg_wal.join("archive_status"),
+            installation: self.context.installation,
+        })
+    }
+
+    fn drain(
+        &mut self,
+        feed: &mut Feed<'_>,
+        part: &[String],
+        tracer: Option<std::process::Command>,
+    ) -> anyhow::Result<Window> {
+        let root = self.context.journal.root().clone();
+        let devices = Devices {
+            wal: &self.context.wal.name,
+            archive: &self.context.archive.name,
+        };
+        let asynchronous = matches!(
+            self.archiver.way,
+            Way::PgBackRest {
+                asynchronous: Some(_),
+                ..
+            }
+        );
+        let mut queue = BTreeMap::new();
+        let before = Counters::read(&root, devices, self.server.pid(), &self.detached)?;
+        let started = Instant::now();
+        let started_at = now();
+        feed.start(part, &self.server, tracer)?;
+        let mut looked = started;
+        while !feed.is_done(part)? {
+            self.context.interrupt.check()?;
+            if self.server.has_ended()? {
+                bail!("the server has ended");
+            }
+            if started.elapsed() > DRAIN_TIMEOUT {
+                bail!(
+                    "only {} of {} files are acknowledged after {} s",
+                    feed.acknowledged(part),
+                    part.len(),
+                    DRAIN_TIMEOUT.as_secs()
+                );
+            }
+            if let std::collections::btree_map::Entry::Vacant(second) =
+                queue.entry(now() as i64 + 1)
+            {
+                let left = part.len() - feed.acknowledged(part);
+                second.insert(left as f64);
+                self.context.progress.status(&format!(
+                    "{}: {left} of {} files left",
+                    self.label,
+                    part.len()
+                ));
+            }
+            if asynchronous && looked.elapsed() > LOOK {
+                self.detached.look(&root, &self.mark)?;
+                looked = Instant::now();
+            }
+            std::thread::sleep(POLL);
+        }
+        let duration = started.elapsed();
+        let ended = now();
+        if asynchronous {
+            self.detached.look(&root, &self.mark)?;
+        }
+        let after = Counters::read(&root, devices, self.server.pid(), &self.detached)?;
+        let mib = if self.context.options.empty {
+            0.0
+        } else {
+            part.len() as f64 * (self.context.options.segment_size.bytes() as f64 / 1048576.0)
+        };
+        Ok(Window {
+            drain: after.since(&before, part.len() as u64, mib, duration.as_secs_f64()),
+            started: started_at,
+            ended,
+            queue,
+        })
+    }
+
+    /// What acknowledging has left to do.
+    fn checkpoint(&self, files: u64) -> anyhow::Result<Checkpoint> {
+        let root = self.context.journal.root();
+        let devices = Devices {
+            wal: &self.context.wal.name,
+            archive: &self.context.archive.name,
+        };
+        let before = Counters::read(root, devices, self.server.pid(), &self.detached)?;
+        let started = Instant::now();
+        self.server.sql("checkpoint", self.context.interrupt)?;
+        let duration_s = started.elapsed().as_secs_f64();
+        let after = Counters::read(root, devices, self.server.pid(), &self.detached)?;
+        Ok(Checkpoint {
+            duration_s,
+            wal_writes_per_file: after.wal_writes_per_file(&before, files),
+        })
+    }
+
+    fn drain_loaded(
+        &mut self,
+        feed: &mut Feed<'_>,
+        part: &[String],
+        seconds: u32,
+    ) -> anyhow::Result<Loaded> {
+        self.note(&format!("draining {} files beside pgbench", part.len()));
+        feed.prepare(part)?;
+        let directory = self.context.lab.run();
+        let caps = self.context.cap()?;
+        let mut load = Load::start(
+            self.context.journal,
+            self.context.installation,
+            &self.server,
+            &directory,
+            Work {
+                rows: backlog::ROWS,
+                clients: self.context.options.clients,
+                seconds: seconds + BEFORE.as_secs() as u32,
+                distribution: Distribution::Uniform,
+                rate: None,
+            },
+        )?;
+        self.context.interrupt.sleep(BEFORE)?;
+        let window = self.drain(feed, part, None)?;
+        while !load.has_ended()? {
+            self.context
+                .progress
+                .status(&format!("{}: waiting for pgbench to end", self.label));
+            self.context.interrupt.sleep(Duration::from_millis(100))?;
+        }
+        drop(caps);
+        let transactions = Transactions::read(&directory, LOG_PREFIX)?;
+        loaded(&transactions, window)
+    }
+
+    fn module_status(&self) -> anyhow::Result<BTreeMap<String, Value>> {
+        let present = self.server.sql(
+            "select to_regclass('pg_calm_archive') is not null",
+            self.context.interrupt,
+        )?;
+        if present.trim() != "t" {
+            return Ok(BTreeMap::new());
+        }
+        let row = self.server.sql(
+            "select row_to_json(a) from pg_calm_archive a",
+            self.context.interrupt,
+        )?;
+        serde_json::from_str(row.trim()).context("read pg_calm_archive")
+    }
+
+    /// The last drain, under strace, and the power cut at its end.
+    fn crash(
+        mut self,
+        mut feed: Feed<'_>,
+        part: &[String],
+        acknowledged: &[String],
+    ) -> anyhow::Result<Crash> {
+        self.note(&format!("draining {} files up to a power cut", part.len()));
+        let output = self.context.lab.run().join("syncs");
+        feed.prepare(part)?;
+        let root = self.context.journal.root().clone();
+        let running = feed.traced(&root, &self.server)?;
+        let tracer = if running.is_empty() {
+            None
+        } else {
+            Some(Tracer::attach(&running, &output)?)
+        };
+        let window = {
+            let command = tracer.is_none().then(|| tracer::command(&output));
+            self.drain(&mut feed, part, command)?
+        };
+        // Before anything else: what reaches the disk from now on does not count.
+        self.archive.shut_down()?;
+        drop(feed);
+        drop(self.server.kill(&root)?);
+        end_detached(&root, &self.mark)?;
+        let calls = match tracer {
+            Some(tracer) => tracer.finish()?,
+            None => tracer::count(&output)?,
+        };
+        self.archive.remount()?;
+        let survivors = survivors::compare(
+            &self.directory,
+            self.context.backlog,
+            acknowledged,
+            self.context.interrupt,
+        )?;
+        self.archive.discard_contents()?;
+        Ok(Crash {
+            syncs_per_file: calls as f64 / window.drain.files as f64,
+            acknowledged: acknowledged.len() as u64,
+            missing: survivors.missing,
+            different: survivors.different,
+            first_loss: survivors.first_loss,
+        })
+    }
+
+    fn note(&self, text: &str) {
+        self.context
+            .progress
+            .note(&format!("{}: {text}", self.label));
+    }
+}
+
+/// The figures of a drain beside pgbench.
+fn loaded(transactions: &Transactions, window: Window) -> anyhow::Result<Loaded> {
+    let first = transactions.started.ceil() as i64;
+    let last = *transactions
+        .by_second
+        .keys()
+        .next_back()
+        .context("no transaction")?;
+    // Whole seconds, of which the first with the drain is the drain's.
+    let drain_first = window.started.floor() as i64;
+    let drain_last = (window.ended.floor() as i64).min(last - 1).max(drain_first);
+    let before = transactions.within(first..=drain_first - 1)?;
+    let during = transactions.within(drain_first..=drain_last)?;
+    let rate = |histogram: &Micros, seconds: i64| histogram.len() as f64 / seconds.max(1) as f64;
+    let mut series = Series::default();
+    for second in first..last {
+        let histogram = transactions.by_second.get(&second);
+        series
+            .tps
+            .push(histogram.map_or(0.0, |histogram| histogram.len() as f64));
+        series
+            .latency_p99_ms
+            .push(histogram.map(|histogram| quantile_ms(histogram, 0.99)));
+        let queue = if second <= drain_first {
+            window.drain.files as f64
+        } else {
+            window.queue.get(&second).copied().unwrap_or(0.0)
+        };
+        series.queue_files.push(queue);
+    }
+    Ok(Loaded {
+        tps_before: rate(&before, drain_first - first),
+        latency_before_ms: latency(&before),
+        tps: rate(&during, drain_last - drain_first + 1),
+        latency_ms: latency(&during),
+        drain: window.drain,
+        series,
+    })
+}
+
+/// Ends what has left the archiver, in whatever way a run ends: it would keep the archive mounted.
+struct EndDetached {
+    root: HostRoot,
+    mark: PathBuf,
+}
+
+impl Drop for EndDetached {
+    fn drop(&mut self) {
+        // Unmounting says what is wrong if this fails.
+        let _ = end_detached(&self.root, &self.mark);
+    }
+}
+
+/// Ends programs that have left the archiver that started them, by their ids.
+fn end_detached(root: &HostRoot, mark: &Path) -> anyhow::Result<()> {
+    let end = Instant::now() + END_TIMEOUT;
+    loop {
+        let found = cost::find(root, mark)?;
+        if found.iter().all(|process| process.is_zombie()) {
+            return Ok(());
+        }
+        if Instant::now() > end {
+            bail!("pgbackrest does not end after SIGKILL");
+        }
+        for process in found {
+            if let Some(pid) = Pid::from_raw(process.pid) {
+                // It may have ended meanwhile.
+                let _ = rustix::process::kill_process(pid, Signal::KILL);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn connect(socket: &Path) -> anyhow::Result<postgres::Client> {
+    postgres::Config::new()
+        .host_path(socket)
+        .user("postgres")
+        .dbname("postgres")
+        .application_name("pgcalm archive")
+        .connect(postgres::NoTls)
+        .context("connect to the server")
+}
+
+/// Seconds of the epoch.
+fn now() -> f64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs_f64()
+}

@@ -1,0 +1,144 @@
+//! One operation after another, each of them timed, in a thread of its own.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use std::time::Instant;
+
+use anyhow::Context;
+use anyhow::anyhow;
+
+/// Ended operations: when, and how long each took.
+type Timings = Vec<(Instant, Duration)>;
+
+/// A running probe.
+#[derive(Debug)]
+pub struct Probe {
+    stop: Arc<AtomicBool>,
+    started: Instant,
+    thread: Option<JoinHandle<anyhow::Result<Timings>>>,
+}
+
+/// What a probe has seen.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Seen {
+    /// Operations per second that ended in time.
+    pub per_s: f64,
+    /// Longest operation, that which ended late included.
+    pub max_ms: f64,
+}
+
+impl Probe {
+    /// Calls `operation` with 0, 1 and so on, with `pause` between, until it is to end.
+    pub fn start(
+        pause: Duration,
+        operation: impl FnMut(u64) -> anyhow::Result<()> + Send + 'static,
+    ) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let started = Instant::now();
+        let thread = {
+            let stop = Arc::clone(&stop);
+            thread::spawn(move || run(pause, operation, &stop))
+        };
+        Self {
+            stop,
+            started,
+            thread: Some(thread),
+        }
+    }
+
+    /// Ends it, once the operation under way has ended; `window` is for how long it counts.
+    pub fn finish(mut self, window: Duration) -> anyhow::Result<Seen> {
+        self.stop.store(true, Ordering::Relaxed);
+        let timings = match self.thread.take() {
+            Some(thread) => thread
+                .join()
+                .map_err(|_| anyhow!("a probe has panicked"))??,
+            None => Vec::new(),
+        };
+        Ok(seen(&timings, self.started, window))
+    }
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(
+    pause: Duration,
+    mut operation: impl FnMut(u64) -> anyhow::Result<()>,
+    stop: &AtomicBool,
+) -> anyhow::Result<Timings> {
+    let mut timings = Vec::new();
+    let mut number = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let started = Instant::now();
+        operation(number).with_context(|| format!("operation {number} of a probe"))?;
+        timings.push((Instant::now(), started.elapsed()));
+        number += 1;
+        if !pause.is_zero() {
+            thread::sleep(pause);
+        }
+    }
+    Ok(timings)
+}
+
+fn seen(timings: &[(Instant, Duration)], started: Instant, window: Duration) -> Seen {
+    let in_time = timings
+        .iter()
+        .filter(|(end, _)| end.duration_since(started) <= window)
+        .count();
+    let max = timings.iter().map(|(_, took)| *took).max();
+    Seen {
+        per_s: in_time as f64 / window.as_secs_f64(),
+        max_ms: max.unwrap_or_default().as_secs_f64() * 1e3,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn what_ends_late_counts_for_the_longest_only() {
+        let started = Instant::now();
+        let timing = |end: u64, took: u64| {
+            (
+                started + Duration::from_secs(end),
+                Duration::from_secs(took),
+            )
+        };
+        let seen = seen(
+            &[timing(1, 1), timing(4, 3), timing(30, 26)],
+            started,
+            Duration::from_secs(10),
+        );
+        assert_eq!(seen.per_s, 0.2);
+        assert_eq!(seen.max_ms, 26_000.0);
+    }
+
+    #[test]
+    fn an_operation_that_fails_fails_the_probe() {
+        let (failing, failed) = mpsc::channel();
+        let probe = Probe::start(Duration::ZERO, move |number| match number {
+            0 => Ok(()),
+            _ => {
+                failing.send(())?;
+                Err(anyhow!("no"))
+            }
+        });
+        failed.recv().unwrap();
+        let error = probe.finish(Duration::from_secs(1)).unwrap_err();
+        assert!(format!("{error:#}").contains("operation 1"), "{error:#}");
+    }
+}

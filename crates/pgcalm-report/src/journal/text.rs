@@ -1,0 +1,144 @@
+//! Layouts for a terminal.
+
+use comfy_table::Cell;
+use comfy_table::CellAlignment;
+use comfy_table::Table;
+use comfy_table::TableComponent;
+use comfy_table::presets::NOTHING;
+
+use super::Hang;
+use super::Layout;
+use super::Phase;
+use super::Report;
+use super::reading;
+use crate::number::printable;
+use crate::number::short;
+use crate::settings;
+use crate::text::paragraph;
+
+/// Places shown for each layout.
+const HANGS: usize = 4;
+
+/// A heading, and the figure of a phase below it.
+type Figure = (&'static str, fn(&Phase) -> f64);
+
+/// The columns of the table.
+pub(super) const FIGURES: [Figure; 8] = [
+    ("TPS", |phase| phase.tps_mean),
+    ("worst\nsecond", |phase| phase.tps_min),
+    ("zero\ns", |phase| f64::from(phase.seconds_zero)),
+    ("p99\nms", |phase| phase.latency_ms.p99),
+    ("max\nms", |phase| phase.latency_ms.max),
+    ("longest\nconnect ms", |phase| phase.connect_max_ms),
+    ("files\nper s", |phase| phase.files_per_s),
+    ("longest\nfile ms", |phase| phase.file_max_ms),
+];
+
+/// The table under a heading with the conditions, then what it says in words and where the victim hung.
+pub fn render(report: &Report) -> String {
+    let mut out = String::new();
+    paragraph(
+        &mut out,
+        &format!("{}, {}", report.scenario, report.host.started_at),
+    );
+    paragraph(&mut out, &conditions(report).join("; "));
+    paragraph(&mut out, &settings::host(&report.host).join("; "));
+    out.push('\n');
+    if !report.layouts.is_empty() {
+        for line in table(report).to_string().lines() {
+            out.push_str(line.trim_end());
+            out.push('\n');
+        }
+        out.push('\n');
+    }
+    for line in reading::lines(report) {
+        paragraph(&mut out, &line);
+    }
+    for layout in &report.layouts {
+        hangs(&mut out, layout);
+    }
+    out
+}
+
+pub(super) fn conditions(report: &Report) -> Vec<String> {
+    report
+        .settings
+        .iter()
+        .map(|(name, value)| (name, settings::shown(value)))
+        .filter(|(_, value)| !value.is_empty())
+        .map(|(name, value)| format!("{name} {value}"))
+        .collect()
+}
+
+fn table(report: &Report) -> Table {
+    let mut table = Table::new();
+    let right = |text: &str| Cell::new(text).set_alignment(CellAlignment::Right);
+    table
+        .load_preset(NOTHING)
+        .set_style(TableComponent::HeaderLines, '─')
+        .set_header(
+            [Cell::new("layout"), Cell::new("neighbour")]
+                .into_iter()
+                .chain(FIGURES.iter().map(|(heading, _)| right(heading))),
+        );
+    for layout in &report.layouts {
+        for (name, neighbour, phase) in [
+            (layout.name.as_str(), "idle", &layout.alone),
+            ("", "noisy", &layout.noisy),
+        ] {
+            table.add_row(
+                [Cell::new(printable(name)), Cell::new(neighbour)]
+                    .into_iter()
+                    .chain(
+                        FIGURES
+                            .iter()
+                            .map(|(_, figure)| right(&short(figure(phase)))),
+                    ),
+            );
+        }
+        table.add_row([Cell::new(""), Cell::new("factor")].into_iter().chain(
+            FIGURES.iter().enumerate().map(|(index, _)| match index {
+                0 => right(&reading::factor(layout.tps_factor())),
+                6 => right(&reading::factor(layout.files_factor())),
+                _ => right(""),
+            }),
+        ));
+    }
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((if index == 0 { 0 } else { 2 }, 0));
+    }
+    table
+}
+
+fn hangs(out: &mut String, layout: &Layout) {
+    if layout.hangs.is_empty() {
+        return;
+    }
+    out.push('\n');
+    paragraph(
+        out,
+        &format!("{}: seen in uninterruptible sleep", layout.name),
+    );
+    for who in ["victim", "neighbour", "kernel"] {
+        for hang in layout
+            .hangs
+            .iter()
+            .filter(|hang| hang.who == who)
+            .take(HANGS)
+        {
+            paragraph(out, &format!("  {}", line(hang)));
+        }
+    }
+}
+
+fn line(hang: &Hang) -> String {
+    let mut text = format!("{:>4}  {} {}", hang.samples, hang.who, hang.process);
+    if let Some(call) = &hang.call {
+        text.push_str(&format!(", {call}"));
+    }
+    if let Some(file) = &hang.file {
+        text.push_str(&format!(" of a {file}"));
+    }
+    text.push_str(&format!(": {}", hang.stack.join(" < ")));
+    text
+}

@@ -1,0 +1,144 @@
+//! Instances on one device as one self-contained HTML file.
+
+use maud::DOCTYPE;
+use maud::Markup;
+use maud::PreEscaped;
+use maud::html;
+
+use super::Report;
+use super::text::FIGURES;
+use super::text::conditions;
+use crate::chart::style;
+use crate::html::POLICY;
+use crate::html::charts;
+use crate::html::scripts;
+use crate::html::tables;
+use crate::number::short;
+
+/// The whole report as an HTML document.
+pub fn render(report: &Report) -> String {
+    let contest = report.as_contest();
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                title { "pgcalm: " (report.scenario) ", " (report.host.started_at) }
+                style { (PreEscaped(include_str!("../html/report.css"))) }
+            }
+            body {
+                main {
+                    header {
+                        p.kicker { "pgcalm lab · " (report.scenario) " · " (report.host.started_at) }
+                        h1 { (headline(report)) }
+                        p.conditions { (conditions(report).join(" · ")) }
+                    }
+                    section {
+                        h2 { "Comparison" }
+                        (comparison(report))
+                    }
+                    (charts(&contest))
+                    section {
+                        h2 { "Instances" }
+                        (instances(report))
+                    }
+                    section {
+                        h2 { "Contestants" }
+                        (tables::contestants(&contest))
+                    }
+                    section {
+                        h2 { "Blocked processes" }
+                        (tables::blocked(&contest))
+                    }
+                    section.columns {
+                        div {
+                            h2 { "Host" }
+                            (tables::host(&contest))
+                        }
+                    }
+                }
+                (scripts(&contest))
+            }
+        }
+    }
+    .into_string()
+}
+
+fn headline(report: &Report) -> String {
+    let parts: Vec<String> = report
+        .contestants
+        .iter()
+        .map(|c| {
+            format!(
+                "{}: {} of {} instances with zero seconds",
+                c.name,
+                c.instances_zero(),
+                c.instances.len()
+            )
+        })
+        .collect();
+    parts.join(", ")
+}
+
+fn head(report: &Report, first: &str) -> Markup {
+    let styles = style::assign(report.contestants.iter().map(|c| c.name.as_str()));
+    html! {
+        thead {
+            tr {
+                th { (first) }
+                @for (contestant, style) in report.contestants.iter().zip(styles) {
+                    th scope="col" { span.name.(style.class()) { (contestant.name) } }
+                }
+            }
+        }
+    }
+}
+
+fn comparison(report: &Report) -> Markup {
+    html! {
+        div.scroll {
+            table.comparison {
+                (head(report, ""))
+                @for (name, figure) in FIGURES {
+                    tr {
+                        th scope="row" { (name) }
+                        @for contestant in &report.contestants { td { (figure(contestant)) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn instances(report: &Report) -> Markup {
+    let count = report
+        .contestants
+        .iter()
+        .map(|c| c.instances.len())
+        .max()
+        .unwrap_or(0);
+    html! {
+        p.note { "Worst second in transactions, seconds at zero, and 99th percentile of the latency." }
+        div.scroll {
+            table.comparison {
+                (head(report, "instance"))
+                @for index in 0..count {
+                    tr {
+                        th scope="row" { (index + 1) }
+                        @for contestant in &report.contestants {
+                            td {
+                                @if let Some(instance) = contestant.instances.get(index) {
+                                    (short(instance.tps_min)) ", " (instance.seconds_zero) " s, "
+                                    (short(instance.latency_ms.p99)) " ms"
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Kinds of files of the server.
+
+use serde::Deserialize;
+use serde::Serialize;
+
+/// Kinds of files of the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum FileKind {
+    /// No file descriptor, or it could not be read.
+    None,
+    /// Relations, their forks, and pg_filenode.map.
+    Data,
+    /// WAL segments.
+    Wal,
+    /// pg_xact, pg_subtrans, pg_multixact, pg_commit_ts, pg_notify, pg_serial.
+    Slru,
+    /// Temporary files and temporary tables.
+    Temporary,
+    /// archive_status.
+    WalStatus,
+    /// Files of the statistics collector or of pg_stat.
+    Statistics,
+    /// postgresql.conf, pg_hba.conf and the like.
+    Configuration,
+    /// Sockets.
+    Socket,
+    /// Pipes.
+    Pipe,
+    /// Anything else, pg_control included.
+    Other,
+}
+
+/// All kinds, in the order of `enum file_kind` in bpf/file_kind.bpf.h.
+pub const FILE_KINDS: [FileKind; 11] = [
+    FileKind::None,
+    FileKind::Data,
+    FileKind::Wal,
+    FileKind::Slru,
+    FileKind::Temporary,
+    FileKind::WalStatus,
+    FileKind::Statistics,
+    FileKind::Configuration,
+    FileKind::Socket,
+    FileKind::Pipe,
+    FileKind::Other,
+];
+
+impl FileKind {
+    /// For people.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::None => "–",
+            Self::Data => "data",
+            Self::Wal => "WAL",
+            Self::Slru => "SLRU",
+            Self::Temporary => "temporary",
+            Self::WalStatus => "WAL status",
+            Self::Statistics => "statistics",
+            Self::Configuration => "configuration",
+            Self::Socket => "socket",
+            Self::Pipe => "pipe",
+            Self::Other => "other",
+        }
+    }
+}

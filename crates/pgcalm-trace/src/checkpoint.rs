@@ -1,0 +1,185 @@
+//! `pgcalm trace checkpoint`.
+
+mod assemble;
+mod relation;
+mod without_ebpf;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use pgcalm_report::trace::EndReason;
+use pgcalm_report::trace::checkpoint::Line;
+
+use crate::TraceError;
+use crate::checkpoint::assemble::Assembler;
+use crate::checkpoint::assemble::Building;
+use crate::clock::NS_PER_S;
+use crate::probes::checkpoint::CheckpointProbes;
+use crate::probes::checkpoint::SecondCount;
+use crate::session::Session;
+use crate::session::Status;
+use crate::stop::Stop;
+use crate::target::Target;
+
+/// What is to be traced.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// How long; until something else ends it if none.
+    pub duration: Option<Duration>,
+    /// How many checkpoints; no limit if none.
+    pub count: Option<u64>,
+    /// Whether to time single buffers, which costs two traps into the kernel more for each.
+    pub per_buffer: bool,
+    /// Seconds before and after a checkpoint whose transactions are shown.
+    pub around: u64,
+    /// How to connect to the database for the names of relations, as libpq has it.
+    pub connect: Option<String>,
+}
+
+/// Runs the trace and gives its lines to `take`; returns why it ended.
+pub fn run(
+    target: &Target,
+    options: &Options,
+    stop: &Stop,
+    take: &mut dyn FnMut(Line) -> anyhow::Result<()>,
+) -> anyhow::Result<EndReason> {
+    let mut session = match Session::start(target, stop, options.duration) {
+        Ok(session) if session.has_probes() => session,
+        Ok(_) => {
+            let reason = "the server was built without --enable-dtrace and has no probes";
+            return without_ebpf::run(target, options, stop, reason, take);
+        }
+        Err(error) => match error.downcast_ref::<TraceError>() {
+            Some(TraceError::Host(reason)) => {
+                return without_ebpf::run(target, options, stop, reason, take);
+            }
+            _ => return Err(error),
+        },
+    };
+    let probes = CheckpointProbes::attach(&mut session, options.per_buffer)?;
+    // Dropped before the group from here on: libbpf's links to USDT probes point into their object.
+    let mut session = session;
+    let names = match &options.connect {
+        Some(connect) => Some(relation::Names::connect(target, connect)?),
+        None => {
+            session.miss(
+                "names of relations",
+                "without --connect the database can't be asked",
+            );
+            None
+        }
+    };
+    let mut shown = Vec::new();
+    if options.per_buffer {
+        shown.push("per-buffer".to_string());
+    }
+    take(Line::Start(session.start_line("checkpoint", shown)))?;
+    Trace {
+        session,
+        probes,
+        names,
+        options,
+        assembler: Assembler::default(),
+        ended: VecDeque::new(),
+        history: Vec::new(),
+        told: 0,
+    }
+    .run(take)
+}
+
+struct Trace<'a> {
+    /// First, so that its links are dropped before the probes' object.
+    session: Session,
+    probes: CheckpointProbes,
+    names: Option<relation::Names>,
+    options: &'a Options,
+    assembler: Assembler,
+    /// Checkpoints that wait for the seconds after them.
+    ended: VecDeque<Building>,
+    history: Vec<SecondCount>,
+    told: u64,
+}
+
+impl Trace<'_> {
+    fn run(
+        mut self,
+        take: &mut dyn FnMut(Line) -> anyhow::Result<()>,
+    ) -> anyhow::Result<EndReason> {
+        let reason = loop {
+            let status = self.session.wait(&[&self.probes.events])?;
+            self.collect()?;
+            self.tell(false, take)?;
+            if self.options.count.is_some_and(|count| self.told >= count) {
+                break EndReason::Count;
+            }
+            match status {
+                Status::Running => {}
+                Status::TimeIsUp => break EndReason::Duration,
+                Status::Stopped => break EndReason::Interrupted,
+                Status::ServerEnded => break EndReason::ServerEnded,
+            }
+        };
+        self.tell(true, take)?;
+        let mut drops = self.session.drops();
+        drops.add(self.probes.drops());
+        take(Line::End(self.session.end_line(reason, drops)))?;
+        Ok(reason)
+    }
+
+    fn collect(&mut self) -> anyhow::Result<()> {
+        for event in self.probes.take_events()? {
+            let Some(mut building) = self.assembler.take(&event) else {
+                continue;
+            };
+            if self.options.per_buffer {
+                building.checkpoint.per_buffer = Some(self.probes.take_per_buffer());
+            }
+            if !self.session.is_missing("time of each fsync") {
+                building.set_syncs();
+            }
+            self.ended.push_back(building);
+        }
+        self.history.extend(self.probes.take_seconds()?);
+        // What no checkpoint under way or to come can need.
+        let oldest = self
+            .ended
+            .front()
+            .map(|building| building.start_ns)
+            .or(self.assembler.open_since_ns())
+            .map_or(u64::MAX, |start| start / NS_PER_S);
+        let newest = self.history.last().map_or(0, |count| count.second);
+        let needed = oldest.min(newest).saturating_sub(self.options.around + 1);
+        self.history.retain(|count| count.second >= needed);
+        Ok(())
+    }
+
+    /// Tells of checkpoints whose seconds after are over, or of all.
+    fn tell(
+        &mut self,
+        all: bool,
+        take: &mut dyn FnMut(Line) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let newest = self.history.last().map_or(0, |count| count.second);
+        while let Some(building) = self.ended.front_mut() {
+            let end = building.end_ns.unwrap_or(0) / NS_PER_S;
+            if !all && newest < end + self.options.around {
+                break;
+            }
+            if self.options.count.is_some_and(|count| self.told >= count) {
+                break;
+            }
+            building.set_transactions(&self.history, self.options.around);
+            let mut checkpoint = std::mem::take(&mut building.checkpoint);
+            self.ended.pop_front();
+            if let Some(names) = &mut self.names
+                && let Err(error) = names.resolve(&mut checkpoint)
+            {
+                self.session
+                    .miss("names of relations", &format!("{error:#}"));
+            }
+            self.told += 1;
+            take(Line::Checkpoint(Box::new(checkpoint)))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,171 @@
+//! Names of relations, from their files.
+
+use std::collections::HashMap;
+
+use anyhow::Context;
+use pgcalm_report::trace::checkpoint::Checkpoint;
+use postgres::Client;
+use postgres::Config;
+use postgres::NoTls;
+
+use crate::connection;
+use crate::target::Target;
+
+/// Asks the databases for names. A session of its own per database is opened when one is asked for the first time.
+pub struct Names {
+    config: Config,
+    databases: HashMap<u32, String>,
+    clients: HashMap<u32, Client>,
+}
+
+/// What a path says about a relation's file.
+#[derive(Debug, PartialEq, Eq)]
+struct RelationFile {
+    /// 0 for shared relations.
+    database: u32,
+    filenode: u32,
+    /// Whether it lies in a tablespace of its own, whose OID is not in the path.
+    in_tablespace: bool,
+}
+
+impl Names {
+    /// Connects; see [`connection::config`].
+    pub fn connect(target: &Target, connect: &str) -> anyhow::Result<Self> {
+        let config = connection::config(target, connect)?;
+        let mut names = Self {
+            config,
+            databases: HashMap::new(),
+            clients: HashMap::new(),
+        };
+        names
+            .read_databases()
+            .map_err(|error| connection::refused(&names.config, &error))?;
+        Ok(names)
+    }
+
+    /// Fills in the relations of the slowest files.
+    pub fn resolve(&mut self, checkpoint: &mut Checkpoint) -> anyhow::Result<()> {
+        let Some(sync) = &mut checkpoint.sync else {
+            return Ok(());
+        };
+        let result = sync.slowest.iter_mut().try_for_each(|file| {
+            file.relation = match parse(&file.path) {
+                Some(relation) => self.name(&relation)?,
+                None => None,
+            };
+            Ok(())
+        });
+        // No session stays open between checkpoints: it would hold back DROP DATABASE.
+        self.clients.clear();
+        result
+    }
+
+    fn name(&mut self, file: &RelationFile) -> anyhow::Result<Option<String>> {
+        if file.database != 0 && !self.databases.contains_key(&file.database) {
+            self.read_databases()?;
+        }
+        // OID 0 is no database: shared relations are seen from any.
+        let database = match file.database {
+            0 => None,
+            oid => match self.databases.get(&oid) {
+                Some(name) => Some(name.clone()),
+                None => return Ok(None),
+            },
+        };
+        if !self.clients.contains_key(&file.database) {
+            let mut config = self.config.clone();
+            if let Some(name) = &database {
+                config.dbname(name);
+            }
+            let client = config.connect(NoTls).with_context(|| {
+                format!("connect to database {}", database.as_deref().unwrap_or("?"))
+            })?;
+            self.clients.insert(file.database, client);
+        }
+        let client = self
+            .clients
+            .get_mut(&file.database)
+            .context("no session to that database")?;
+        // Tablespace 0 is the database's own; 1664 is pg_global.
+        let row = if file.in_tablespace {
+            client.query(
+                "SELECT oid::regclass::text FROM pg_class WHERE relfilenode = $1 LIMIT 2",
+                &[&file.filenode],
+            )?
+        } else {
+            let tablespace: u32 = if file.database == 0 { 1664 } else { 0 };
+            client.query(
+                "SELECT pg_filenode_relation($1, $2)::text",
+                &[&tablespace, &file.filenode],
+            )?
+        };
+        // The same file node may be used in two tablespaces.
+        let [row] = row.as_slice() else {
+            return Ok(None);
+        };
+        let relation: Option<String> = row.get(0);
+        Ok(relation.map(|relation| match database {
+            Some(database) => format!("{database}: {relation}"),
+            None => relation,
+        }))
+    }
+
+    fn read_databases(&mut self) -> anyhow::Result<()> {
+        let mut client = self.config.connect(NoTls)?;
+        self.databases = client
+            .query("SELECT oid, datname::text FROM pg_database", &[])?
+            .iter()
+            .map(|row| (row.get(0), row.get(1)))
+            .collect();
+        Ok(())
+    }
+}
+
+/// `base/5/16427.1`, `global/1262`, `PG_15_202209061/5/16427_vm`.
+fn parse(path: &str) -> Option<RelationFile> {
+    let parts: Vec<&str> = path.split('/').collect();
+    let filenode = |name: &str| {
+        let digits = name.split(['.', '_']).next()?;
+        digits.parse::<u32>().ok()
+    };
+    match parts.as_slice() {
+        ["global", name] => Some(RelationFile {
+            database: 0,
+            filenode: filenode(name)?,
+            in_tablespace: false,
+        }),
+        ["base", database, name] => Some(RelationFile {
+            database: database.parse().ok()?,
+            filenode: filenode(name)?,
+            in_tablespace: false,
+        }),
+        [version, database, name] if version.starts_with("PG_") => Some(RelationFile {
+            database: database.parse().ok()?,
+            filenode: filenode(name)?,
+            in_tablespace: true,
+        }),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn relation_files_are_told_from_others() {
+        let file = |database, filenode, in_tablespace| {
+            Some(RelationFile {
+                database,
+                filenode,
+                in_tablespace,
+            })
+        };
+        assert_eq!(parse("base/5/16427.1"), file(5, 16427, false));
+        assert_eq!(parse("base/5/16427_fsm"), file(5, 16427, false));
+        assert_eq!(parse("global/1262"), file(0, 1262, false));
+        assert_eq!(parse("PG_15_202209061/5/99"), file(5, 99, true));
+        assert_eq!(parse("pg_xact/0000"), None);
+        assert_eq!(parse("global/pg_control"), None);
+    }
+}

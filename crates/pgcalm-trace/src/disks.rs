@@ -1,0 +1,72 @@
+//! Disks by the kernel's device numbers.
+
+use std::collections::HashMap;
+
+use pgcalm_host::HostRoot;
+
+/// A device number as the kernel has it internally, MKDEV of include/linux/kdev_t.h.
+pub fn number(major: u32, minor: u32) -> u32 {
+    major << 20 | minor
+}
+
+/// The disk of each partition, both as kernel's device numbers.
+pub fn partitions(root: &HostRoot) -> HashMap<u32, u32> {
+    let mut disks = HashMap::new();
+    for disk in root.list("sys/block").unwrap_or_default() {
+        let Some(whole) = read_number(root, &format!("sys/block/{disk}/dev")) else {
+            continue;
+        };
+        for entry in root.list(format!("sys/block/{disk}")).unwrap_or_default() {
+            let directory = format!("sys/block/{disk}/{entry}");
+            if root.path(format!("{directory}/partition")).exists() {
+                if let Some(part) = read_number(root, &format!("{directory}/dev")) {
+                    disks.insert(part, whole);
+                }
+            }
+        }
+    }
+    disks
+}
+
+/// The names of all disks.
+pub fn names(root: &HostRoot) -> HashMap<u32, String> {
+    root.list("sys/block")
+        .unwrap_or_default()
+        .into_iter()
+        .filter_map(|disk| Some((read_number(root, &format!("sys/block/{disk}/dev"))?, disk)))
+        .collect()
+}
+
+fn read_number(root: &HostRoot, path: &str) -> Option<u32> {
+    let text = root.read(path).ok()?;
+    let (major, minor) = text.trim().split_once(':')?;
+    Some(number(major.parse().ok()?, minor.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn partitions_lead_to_their_disk() {
+        let dir = tempfile::tempdir().unwrap();
+        for (path, text) in [
+            ("sys/block/vda/dev", "254:0\n"),
+            ("sys/block/vda/vda1/dev", "254:1\n"),
+            ("sys/block/vda/vda1/partition", "1\n"),
+            ("sys/block/vda/queue/dev", "9:9\n"),
+            ("sys/block/loop0/dev", "7:0\n"),
+        ] {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let root = HostRoot::new(dir.path());
+        assert_eq!(
+            partitions(&root),
+            HashMap::from([(number(254, 1), number(254, 0))])
+        );
+        assert_eq!(names(&root)[&number(7, 0)], "loop0");
+    }
+}

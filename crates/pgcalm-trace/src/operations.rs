@@ -1,0 +1,65 @@
+//! What bpf/operations.bpf.h has counted.
+
+use pgcalm_report::trace::file_kind::FileKind;
+use pgcalm_report::trace::io::OPERATIONS;
+use pgcalm_report::trace::io::Operation;
+
+use crate::histogram::KernelHistogram;
+use crate::waits;
+
+/// `struct operation_key`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[repr(C)]
+pub struct OperationKey {
+    /// Process.
+    pub tgid: u32,
+    operation: u8,
+    file_kind: u8,
+    /// Of a connection.
+    pub phase: u8,
+    unused: u8,
+}
+
+// SAFETY: integers only, padding is a member, every bit pattern valid.
+unsafe impl plain::Plain for OperationKey {}
+
+impl OperationKey {
+    /// What the calls do.
+    pub fn operation(&self) -> Operation {
+        OPERATIONS
+            .get(usize::from(self.operation))
+            .copied()
+            .unwrap_or(Operation::Other)
+    }
+
+    /// On what.
+    pub fn file(&self) -> FileKind {
+        waits::file_kind(self.file_kind)
+    }
+}
+
+/// `struct operation_total`.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct OperationTotal {
+    /// Calls that failed.
+    pub errors: u64,
+    /// Bytes read or written.
+    pub bytes: u64,
+    /// Times of all calls.
+    pub ns: KernelHistogram,
+}
+
+// SAFETY: integers only, no padding, every bit pattern valid.
+unsafe impl plain::Plain for OperationTotal {}
+
+impl OperationTotal {
+    /// What was added since `earlier`.
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            errors: self.errors.saturating_sub(earlier.errors),
+            bytes: self.bytes.saturating_sub(earlier.bytes),
+            ns: self.ns.since(&earlier.ns),
+        }
+    }
+}

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+/*
+ * Checkpoints: an event at each of the server's probes between the phases, an event for each fsync of the process that
+ * makes the checkpoint, histograms of single buffers (opt-in), and transactions per second.
+ */
+#include "server.bpf.h"
+#include "usdt_argument.bpf.h"
+#include "file_name.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+enum checkpoint_event_kind
+{
+	CHECKPOINT_START = 1,
+	CHECKPOINT_DONE = 2,
+	/* CheckPointGuts: SLRUs and buffers are written from here on */
+	BUFFER_CHECKPOINT_START = 3,
+	CLOG_START = 4,
+	CLOG_DONE = 5,
+	SUBTRANS_START = 6,
+	SUBTRANS_DONE = 7,
+	MULTIXACT_START = 8,
+	MULTIXACT_DONE = 9,
+	/* BufferSync, after it has looked at all buffers */
+	BUFFER_SYNC_START = 10,
+	BUFFER_SYNC_DONE = 11,
+	/* ProcessSyncRequests */
+	SYNC_START = 12,
+	SYNC_DONE = 13,
+	TWOPHASE_START = 14,
+	TWOPHASE_DONE = 15,
+	FILE_SYNCED = 16,
+};
+
+struct checkpoint_event
+{
+	struct event_header header;
+	/* of the probe; of a file: duration in ns, result of the system call */
+	__s64 arguments[5];
+	struct file_name file;
+};
+
+EXPORT_TYPE(checkpoint_event);
+
+/* tgid of the process that makes a checkpoint, 0 between checkpoints */
+__u32 checkpointing = 0;
+/* whether that is a restartpoint, which has no probes of its own at its start and end (CreateRestartPoint) */
+__u32 restartpoint = 0;
+
+static __always_inline int
+report(struct pt_regs *context, __u32 kind, __u32 arguments)
+{
+	struct checkpoint_event *event;
+
+	if (!current_server_process())
+		return 0;
+	event = reserve_event(sizeof(*event), kind);
+	if (!event)
+		return 0;
+	__builtin_memset(event->arguments, 0, sizeof(event->arguments));
+	__builtin_memset(&event->file, 0, sizeof(event->file));
+	for (__u32 index = 0; index < 5; index++)
+	{
+		if (index < arguments)
+			event->arguments[index] = usdt_argument(context, index);
+	}
+	bpf_ringbuf_submit(event, 0);
+	return 0;
+}
+
+#define PHASE(probe, kind, arguments)                                                              \
+	SEC("usdt")                                                                                    \
+	int probe(struct pt_regs *context)                                                             \
+	{                                                                                              \
+		return report(context, kind, arguments);                                                   \
+	}
+
+SEC("usdt")
+int
+checkpoint__start(struct pt_regs *context)
+{
+	if (!current_server_process())
+		return 0;
+	checkpointing = bpf_get_current_pid_tgid() >> 32;
+	restartpoint = 0;
+	return report(context, CHECKPOINT_START, 1);
+}
+
+SEC("usdt")
+int
+checkpoint__done(struct pt_regs *context)
+{
+	if (!current_server_process())
+		return 0;
+	checkpointing = 0;
+	return report(context, CHECKPOINT_DONE, 5);
+}
+
+SEC("usdt")
+int
+buffer__checkpoint__start(struct pt_regs *context)
+{
+	if (!current_server_process())
+		return 0;
+	/* A checkpoint's own start was seen just before. What else is there was given up by an error or a crash. */
+	if (restartpoint || checkpointing != (__u32) (bpf_get_current_pid_tgid() >> 32))
+	{
+		checkpointing = bpf_get_current_pid_tgid() >> 32;
+		restartpoint = 1;
+	}
+	return report(context, BUFFER_CHECKPOINT_START, 1);
+}
+
+SEC("usdt")
+int
+buffer__checkpoint__done(struct pt_regs *context)
+{
+	if (!current_server_process())
+		return 0;
+	/* CheckPointTwoPhase is all that comes after it in a restartpoint, and has no probes unless it has something to do. */
+	if (restartpoint)
+	{
+		checkpointing = 0;
+		restartpoint = 0;
+	}
+	return report(context, SYNC_DONE, 0);
+}
+
+PHASE(clog__checkpoint__start, CLOG_START, 0)
+PHASE(clog__checkpoint__done, CLOG_DONE, 0)
+PHASE(subtrans__checkpoint__start, SUBTRANS_START, 0)
+PHASE(subtrans__checkpoint__done, SUBTRANS_DONE, 0)
+PHASE(multixact__checkpoint__start, MULTIXACT_START, 0)
+PHASE(multixact__checkpoint__done, MULTIXACT_DONE, 0)
+PHASE(buffer__sync__done, BUFFER_SYNC_DONE, 3)
+PHASE(buffer__checkpoint__sync__start, SYNC_START, 0)
+PHASE(twophase__checkpoint__start, TWOPHASE_START, 0)
+PHASE(twophase__checkpoint__done, TWOPHASE_DONE, 0)
+
+/* The fsync under way of the process that makes the checkpoint; there is one such process, with one thread. */
+__u64 fsync_started_ns = 0;
+__u32 fsync_descriptor = 0;
+
+static __always_inline bool
+is_checkpointing(void)
+{
+	return checkpointing && checkpointing == (__u32) (bpf_get_current_pid_tgid() >> 32);
+}
+
+static __always_inline int
+enter_fsync(struct syscall_enter_context *context)
+{
+	if (!is_checkpointing())
+		return 0;
+	fsync_descriptor = context->arguments[0];
+	fsync_started_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+static __always_inline int
+exit_fsync(struct syscall_exit_context *context)
+{
+	struct checkpoint_event *event;
+	__u64 started = fsync_started_ns;
+
+	if (!is_checkpointing() || !started)
+		return 0;
+	fsync_started_ns = 0;
+	event = reserve_event(sizeof(*event), FILE_SYNCED);
+	if (!event)
+		return 0;
+	__builtin_memset(event->arguments, 0, sizeof(event->arguments));
+	__builtin_memset(&event->file, 0, sizeof(event->file));
+	event->arguments[0] = event->header.time_ns - started;
+	event->arguments[1] = context->result;
+	read_file_name(&event->file, fsync_descriptor);
+	bpf_ringbuf_submit(event, 0);
+	return 0;
+}
+
+SEC("tp/syscalls/sys_enter_fsync")
+int
+fsync_entered(struct syscall_enter_context *context)
+{
+	return enter_fsync(context);
+}
+
+SEC("tp/syscalls/sys_exit_fsync")
+int
+fsync_left(struct syscall_exit_context *context)
+{
+	return exit_fsync(context);
+}
+
+SEC("tp/syscalls/sys_enter_fdatasync")
+int
+fdatasync_entered(struct syscall_enter_context *context)
+{
+	return enter_fsync(context);
+}
+
+SEC("tp/syscalls/sys_exit_fdatasync")
+int
+fdatasync_left(struct syscall_exit_context *context)
+{
+	return exit_fsync(context);
+}
+
+/*
+ * Single buffers of the checkpoint under way. Only one process writes them, so that min and max are exact, too. mod.rs
+ * reads and clears them between checkpoints.
+ */
+enum buffer_time
+{
+	/* FlushBuffer: WAL flush if needed, checksum, write */
+	BUFFER_FLUSH = 0,
+	/* mdwrite: the system call and what is around it */
+	BUFFER_WRITE = 1,
+	/* from one written buffer to the next, with the sleeps of checkpoint_completion_target */
+	BUFFER_SYNC_WRITTEN = 2,
+	BUFFER_TIMES = 3,
+};
+
+struct buffer_times
+{
+	struct histogram histograms[BUFFER_TIMES];
+};
+
+struct buffer_times buffer_times = {};
+__u64 buffer_started_ns[BUFFER_TIMES] = {};
+
+static __always_inline int
+start_buffer(__u32 time)
+{
+	if (is_checkpointing())
+		buffer_started_ns[time] = bpf_ktime_get_ns();
+	return 0;
+}
+
+static __always_inline int
+end_buffer(__u32 time)
+{
+	__u64 started = buffer_started_ns[time];
+
+	if (!is_checkpointing() || !started)
+		return 0;
+	buffer_started_ns[time] = 0;
+	histogram_add(&buffer_times.histograms[time], bpf_ktime_get_ns() - started);
+	return 0;
+}
+
+SEC("usdt")
+int
+buffer__flush__start(struct pt_regs *context)
+{
+	return start_buffer(BUFFER_FLUSH);
+}
+
+SEC("usdt")
+int
+buffer__flush__done(struct pt_regs *context)
+{
+	return end_buffer(BUFFER_FLUSH);
+}
+
+SEC("usdt")
+int
+smgr__md__write__start(struct pt_regs *context)
+{
+	return start_buffer(BUFFER_WRITE);
+}
+
+SEC("usdt")
+int
+smgr__md__write__done(struct pt_regs *context)
+{
+	return end_buffer(BUFFER_WRITE);
+}
+
+/* The first buffer's time starts here. */
+SEC("usdt")
+int
+buffer__sync__start(struct pt_regs *context)
+{
+	start_buffer(BUFFER_SYNC_WRITTEN);
+	return report(context, BUFFER_SYNC_START, 2);
+}
+
+SEC("usdt")
+int
+buffer__sync__written(struct pt_regs *context)
+{
+	end_buffer(BUFFER_SYNC_WRITTEN);
+	return start_buffer(BUFFER_SYNC_WRITTEN);
+}
+
+/* Transactions that ended in a second of CLOCK_MONOTONIC. */
+struct second
+{
+	__u64 commits;
+	__u64 aborts;
+};
+
+/* mod.rs reads and clears each second once it is over, long before its place is used again. */
+#define MAX_SECONDS 1024
+
+struct
+{
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_SECONDS);
+	__type(key, __u32);
+	__type(value, struct second);
+} seconds SEC(".maps");
+
+static __always_inline struct second *
+this_second(void)
+{
+	__u32 place = bpf_ktime_get_ns() / 1000000000 % MAX_SECONDS;
+
+	return current_server_process() ? bpf_map_lookup_elem(&seconds, &place) : NULL;
+}
+
+SEC("usdt")
+int
+transaction__commit(struct pt_regs *context)
+{
+	struct second *second = this_second();
+
+	if (second)
+		__sync_fetch_and_add(&second->commits, 1);
+	return 0;
+}
+
+SEC("usdt")
+int
+transaction__abort(struct pt_regs *context)
+{
+	struct second *second = this_second();
+
+	if (second)
+		__sync_fetch_and_add(&second->aborts, 1);
+	return 0;
+}

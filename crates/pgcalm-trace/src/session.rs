@@ -1,0 +1,499 @@
+//! What all verbs do alike: attach, run until something ends it, detach.
+
+use std::collections::HashMap;
+use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
+use std::os::fd::OwnedFd;
+use std::sync::mpsc;
+use std::time::Duration;
+use std::time::Instant;
+
+use anyhow::Context;
+use libbpf_rs::Link;
+use libbpf_rs::MapCore;
+use libbpf_rs::OpenMapMut;
+use libbpf_rs::ProgramMut;
+use libbpf_rs::RingBuffer;
+use libbpf_rs::RingBufferBuilder;
+use libbpf_rs::UprobeOpts;
+use pgcalm_host::process::Process;
+use pgcalm_host::server_process::Role;
+use pgcalm_host::server_process::Title;
+use pgcalm_report::trace::Drops;
+use pgcalm_report::trace::End;
+use pgcalm_report::trace::EndReason;
+use pgcalm_report::trace::Missing;
+use pgcalm_report::trace::Server;
+use pgcalm_report::trace::Start;
+use rustix::event::PollFd;
+use rustix::event::PollFlags;
+use rustix::event::Timespec;
+use rustix::process::Pid;
+use rustix::process::PidfdFlags;
+
+use crate::TraceError;
+use crate::clock;
+use crate::probes::server_processes::ProcessChange;
+use crate::probes::server_processes::ServerProcesses;
+use crate::stop::Stop;
+use crate::target::Target;
+use crate::tracefs;
+use crate::usdt::Probes;
+
+/// Longest time between two looks at the state of the trace.
+const TICK: Duration = Duration::from_millis(250);
+/// How long a new process may take to set its title before it counts as unknown: authentication comes before.
+const TITLE_TIME: Duration = Duration::from_secs(2);
+/// How many processes that have ended are remembered: what they did may be read only after that.
+const MAX_ENDED: usize = 4096;
+
+/// Why a trace goes on or ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// Nothing ends it.
+    Running,
+    /// The time asked for is over.
+    TimeIsUp,
+    /// A signal.
+    Stopped,
+    /// The postmaster has ended.
+    ServerEnded,
+}
+
+/// A trace of one server under way. Dropping it detaches all probes.
+pub struct Session {
+    /// The server.
+    pub target: Target,
+    /// Answers that can't be given, and why.
+    pub missing: Vec<Missing>,
+    stop: Stop,
+    end: Option<Instant>,
+    postmaster: OwnedFd,
+    probes: Probes,
+    links: Vec<Link>,
+    processes: ServerProcesses,
+    titles: HashMap<u32, Title>,
+    /// Processes without a title yet, and since when.
+    untitled: HashMap<u32, Instant>,
+    ended: VecDeque<u32>,
+}
+
+impl Session {
+    /// Starts to watch the server's processes; probes are attached after that.
+    ///
+    /// [`TraceError::Host`] if eBPF can't be used here: no root, no BTF, another pid namespace.
+    pub fn start(target: &Target, stop: &Stop, duration: Option<Duration>) -> anyhow::Result<Self> {
+        check_host(target)?;
+        // Only what libbpf could not do is of interest, and that comes back as an error.
+        libbpf_rs::set_print(None);
+        let pid = target.pid();
+        let gone = || TraceError::ServerEnded { pid };
+        let postmaster =
+            rustix::process::pidfd_open(Pid::from_raw(pid).ok_or_else(gone)?, PidfdFlags::empty())
+                .map_err(|_| gone())?;
+        // The pid may have been given to another process since the server was found.
+        let now = Process::read(&target.root, pid).map_err(|_| gone())?;
+        if now.start_ticks != target.postmaster.process.start_ticks {
+            return Err(gone().into());
+        }
+        let processes = ServerProcesses::load(pid as u32)?;
+        let mut session = Self {
+            target: target.clone(),
+            missing: Vec::new(),
+            stop: stop.clone(),
+            end: None,
+            postmaster,
+            probes: Probes::of(&target.program())?,
+            links: Vec::new(),
+            processes,
+            titles: HashMap::new(),
+            untitled: HashMap::new(),
+            ended: VecDeque::new(),
+        };
+        session.processes.attach()?;
+        // After attaching, so that no fork is missed between the two.
+        session.processes.enter(pid as u32, Role::Postmaster)?;
+        for child in target.children()? {
+            session.untitled.insert(child as u32, Instant::now());
+            session.processes.enter(child as u32, Role::Unknown)?;
+        }
+        session.read_titles();
+        if session.probes.is_empty() {
+            session.miss(
+                "everything that the server's own probes tell",
+                "it was built without --enable-dtrace",
+            );
+        }
+        if target.is_newer_than_known() {
+            session.miss(
+                "certainty about the meaning of probe arguments",
+                &format!("PostgreSQL {} is newer than this program", target.major),
+            );
+        }
+        session.end = duration.map(|duration| Instant::now() + duration);
+        Ok(session)
+    }
+
+    /// Makes another group's server_processes map that of this session; call it before the group is loaded.
+    pub fn share(&self, server_processes: &mut OpenMapMut<'_>) -> anyhow::Result<()> {
+        self.processes.share(server_processes)
+    }
+
+    /// Whether the server's program has probes at all.
+    pub fn has_probes(&self) -> bool {
+        !self.probes.is_empty()
+    }
+
+    /// Attaches a program to a probe of the server, e.g. `checkpoint__start`; if that can't be, `answer` is missing.
+    ///
+    /// `argument_sets` is the map of that name of the program's object; `None` if the program reads no arguments.
+    /// Returns whether it is attached.
+    pub fn usdt(
+        &mut self,
+        program: &ProgramMut<'_>,
+        probe: &str,
+        argument_sets: Option<&dyn MapCore>,
+        answer: &str,
+    ) -> bool {
+        if self.probes.is_empty() {
+            return false;
+        }
+        match self.probes.attach(program, probe, argument_sets) {
+            Ok(links) => {
+                self.links.extend(links);
+                true
+            }
+            Err(error) => {
+                self.miss(answer, &format!("{error:#}"));
+                false
+            }
+        }
+    }
+
+    /// Attaches a program to a tracepoint of the kernel's, by tracefs' names, e.g. `syscalls`, `sys_enter_fsync`.
+    pub fn tracepoint(
+        &mut self,
+        program: &ProgramMut<'_>,
+        category: &str,
+        name: &str,
+        answer: &str,
+    ) -> bool {
+        let link = tracefs::with_tracefs(|| {
+            program
+                .attach_tracepoint(
+                    libbpf_rs::TracepointCategory::Custom(category.to_string()),
+                    name,
+                )
+                .with_context(|| format!("attach to the tracepoint {category}:{name}"))
+        });
+        self.keep(link, answer)
+    }
+
+    /// Attaches a program to a function that the server's program exports, at its entry or its return.
+    pub fn uprobe(
+        &mut self,
+        program: &ProgramMut<'_>,
+        function: &str,
+        at_return: bool,
+        answer: &str,
+    ) -> bool {
+        let options = UprobeOpts {
+            retprobe: at_return,
+            func_name: Some(function.to_string()),
+            ..UprobeOpts::default()
+        };
+        // Not for one process: those that come later are the server's, too. Programs look at server_processes.
+        let link = program
+            .attach_uprobe_with_opts(-1, self.target.program(), 0, options)
+            .with_context(|| format!("attach to the server's function {function}"));
+        self.keep(link, answer)
+    }
+
+    /// Attaches a program as its section says: `tp_btf/NAME`, `raw_tp/NAME`.
+    pub fn attach(&mut self, program: &ProgramMut<'_>, answer: &str) -> bool {
+        let link = program
+            .attach()
+            .with_context(|| format!("attach {}", program.name().to_string_lossy()));
+        self.keep(link, answer)
+    }
+
+    fn keep(&mut self, link: anyhow::Result<Link>, answer: &str) -> bool {
+        match link {
+            Ok(link) => {
+                self.links.push(link);
+                true
+            }
+            Err(error) => {
+                self.miss(answer, &format!("{error:#}"));
+                false
+            }
+        }
+    }
+
+    /// Notes that an answer can't be given.
+    pub fn miss(&mut self, answer: &str, reason: &str) {
+        let missing = Missing {
+            answer: answer.to_string(),
+            reason: reason.to_string(),
+        };
+        if !self.missing.contains(&missing) {
+            self.missing.push(missing);
+        }
+    }
+
+    /// As [`Self::wait`], but no longer than until a moment of CLOCK_MONOTONIC.
+    pub fn wait_until(&mut self, rings: &[&dyn Wake], moment_ns: u64) -> anyhow::Result<Status> {
+        let left = Duration::from_nanos(moment_ns.saturating_sub(clock::monotonic_ns()));
+        self.wait_at_most(rings, left.min(TICK))
+    }
+
+    /// Whether that answer can't be given.
+    pub fn is_missing(&self, answer: &str) -> bool {
+        self.missing.iter().any(|missing| missing.answer == answer)
+    }
+
+    /// Waits until an event is there, a moment of a quarter second is over, or the trace ends.
+    ///
+    /// Afterwards look into the rings: what happened before the end is still in them.
+    pub fn wait(&mut self, rings: &[&dyn Wake]) -> anyhow::Result<Status> {
+        self.wait_at_most(rings, TICK)
+    }
+
+    fn wait_at_most(&mut self, rings: &[&dyn Wake], most: Duration) -> anyhow::Result<Status> {
+        let now = Instant::now();
+        let time = match self.end {
+            Some(end) => end.saturating_duration_since(now).min(most),
+            None => most,
+        };
+        let timeout = Timespec::try_from(time).context("time to wait")?;
+        let own: [&dyn Wake; 1] = [&self.processes.events];
+        let fds: Vec<i32> = own
+            .into_iter()
+            .chain(rings.iter().copied())
+            .map(Wake::epoll_fd)
+            .collect();
+        let mut poll: Vec<PollFd<'_>> = fds
+            .iter()
+            .map(|fd| {
+                // SAFETY: the rings are borrowed for as long as this function runs, so their descriptors stay open.
+                let fd = unsafe { BorrowedFd::borrow_raw(*fd) };
+                PollFd::from_borrowed_fd(fd, PollFlags::IN)
+            })
+            .collect();
+        poll.push(PollFd::new(&self.postmaster, PollFlags::IN));
+        match rustix::event::poll(&mut poll, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error).context("wait for events"),
+        }
+        let ended = poll
+            .last()
+            .is_some_and(|fd| fd.revents().contains(PollFlags::IN));
+        self.follow_processes()?;
+        Ok(if self.stop.is_set() {
+            Status::Stopped
+        } else if ended {
+            Status::ServerEnded
+        } else if self.end.is_some_and(|end| Instant::now() >= end) {
+            Status::TimeIsUp
+        } else {
+            Status::Running
+        })
+    }
+
+    /// What a process of the server does or did.
+    pub fn title(&self, pid: u32) -> Option<&Title> {
+        self.titles.get(&pid)
+    }
+
+    /// Whether a process of the server has not ended yet.
+    pub fn is_alive(&self, pid: u32) -> bool {
+        self.target.root.path(format!("proc/{pid}")).exists()
+    }
+
+    /// Its role.
+    pub fn role(&self, pid: u32) -> Role {
+        if pid == self.target.pid() as u32 {
+            return Role::Postmaster;
+        }
+        self.title(pid).map_or(Role::Unknown, |title| title.role)
+    }
+
+    /// Process ids known to have that role; those that have ended are among them.
+    pub fn with_role(&self, role: Role) -> Vec<u32> {
+        self.titles
+            .iter()
+            .filter(|(_, title)| title.role == role)
+            .map(|(pid, _)| *pid)
+            .collect()
+    }
+
+    /// The first line of a verb's output.
+    pub fn start_line(&self, verb: &str, options: Vec<String>) -> Start {
+        start_line(&self.target, verb, options, true, self.missing.clone())
+    }
+
+    /// The last line; `drops` are those of all groups.
+    pub fn end_line(&self, reason: EndReason, drops: Drops) -> End {
+        End {
+            time: clock::unix_seconds(clock::monotonic_ns()),
+            reason,
+            drops,
+            missing: self.missing.clone(),
+        }
+    }
+
+    /// What the session's own group could not keep; add the other groups'.
+    pub fn drops(&self) -> Drops {
+        self.processes.drops()
+    }
+
+    fn follow_processes(&mut self) -> anyhow::Result<()> {
+        for change in self.processes.changes()? {
+            match change {
+                ProcessChange::Forked(pid) => {
+                    // A pid may come again.
+                    self.titles.remove(&pid);
+                    self.ended.retain(|ended| *ended != pid);
+                    self.untitled.insert(pid, Instant::now());
+                }
+                ProcessChange::Exited(pid) => {
+                    self.untitled.remove(&pid);
+                    self.ended.push_back(pid);
+                    if self.ended.len() > MAX_ENDED
+                        && let Some(oldest) = self.ended.pop_front()
+                    {
+                        self.titles.remove(&oldest);
+                    }
+                }
+            }
+        }
+        self.read_titles();
+        Ok(())
+    }
+
+    fn read_titles(&mut self) {
+        let untitled: Vec<(u32, Instant)> = self
+            .untitled
+            .iter()
+            .map(|(pid, since)| (*pid, *since))
+            .collect();
+        for (pid, since) in untitled {
+            let is_late = since.elapsed() >= TITLE_TIME;
+            match self.target.title(pid as i32) {
+                // What looks like a background worker of its own name may be one whose title is not complete yet.
+                Some(title) if title.role != Role::BackgroundWorker || is_late => {
+                    self.untitled.remove(&pid);
+                    // It may have ended just now.
+                    let _ = self.processes.set_role(pid, title.role);
+                    self.titles.insert(pid, title);
+                }
+                None if is_late => {
+                    self.untitled.remove(&pid);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The first line of a verb's output; `ebpf` is whether that is in use.
+pub fn start_line(
+    target: &Target,
+    verb: &str,
+    options: Vec<String>,
+    ebpf: bool,
+    missing: Vec<Missing>,
+) -> Start {
+    let kernel = target.root.read("proc/sys/kernel/osrelease");
+    Start {
+        verb: verb.to_string(),
+        pgcalm: env!("CARGO_PKG_VERSION").to_string(),
+        time: clock::unix_seconds(clock::monotonic_ns()),
+        server: Server {
+            pid: target.pid(),
+            version: target.version.clone(),
+            data_directory: target.postmaster.data_directory.display().to_string(),
+            port: target.postmaster.port,
+            kernel: kernel.map_or_else(|_| "unknown".to_string(), |text| text.trim().to_string()),
+        },
+        options,
+        ebpf,
+        missing,
+    }
+}
+
+/// Something that wakes [`Session::wait`].
+pub trait Wake {
+    /// Readable when an event is there.
+    fn epoll_fd(&self) -> i32;
+}
+
+/// The ring buffer of a group, with events of type `T`.
+pub struct Events<T> {
+    ring: RingBuffer<'static>,
+    receiver: mpsc::Receiver<T>,
+}
+
+impl<T: plain::Plain + Copy + Default + 'static> Events<T> {
+    /// Reads the ring buffer `map`; events that are not of T's size are errors of the program, and left out.
+    pub fn of(map: &dyn MapCore) -> anyhow::Result<Self> {
+        let (sender, receiver) = mpsc::channel();
+        let mut builder = RingBufferBuilder::new();
+        builder.add(map, move |bytes| {
+            let mut event = T::default();
+            if plain::copy_from_bytes(&mut event, bytes).is_ok() {
+                // The receiver lives as long as the ring.
+                let _ = sender.send(event);
+            }
+            0
+        })?;
+        Ok(Self {
+            ring: builder.build()?,
+            receiver,
+        })
+    }
+
+    /// What has arrived, in order.
+    pub fn take(&self) -> anyhow::Result<Vec<T>> {
+        self.ring.consume().context("read a ring buffer")?;
+        Ok(self.receiver.try_iter().collect())
+    }
+}
+
+impl<T> Wake for Events<T> {
+    fn epoll_fd(&self) -> i32 {
+        self.ring.epoll_fd()
+    }
+}
+
+/// Storage for a group's object. A skeleton borrows it, and groups live until the process ends or nearly so.
+pub fn object_storage() -> &'static mut std::mem::MaybeUninit<libbpf_rs::OpenObject> {
+    Box::leak(Box::new(std::mem::MaybeUninit::uninit()))
+}
+
+/// The initial pid namespace, PROC_PID_INIT_INO of include/uapi/linux/nsfs.h.
+const INITIAL_PID_NAMESPACE: &str = "pid:[4026531836]";
+
+fn check_host(target: &Target) -> Result<(), TraceError> {
+    if !rustix::process::geteuid().is_root() {
+        return Err(TraceError::Host(
+            "eBPF needs root (CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE); run as root".to_string(),
+        ));
+    }
+    if !target.root.path("sys/kernel/btf/vmlinux").exists() {
+        return Err(TraceError::Host(
+            "the kernel has no BTF (/sys/kernel/btf/vmlinux): eBPF programs can't find its structures; it needs one \
+             built with CONFIG_DEBUG_INFO_BTF"
+                .to_string(),
+        ));
+    }
+    let namespace = std::fs::read_link(target.root.path("proc/self/ns/pid"));
+    if namespace.is_ok_and(|namespace| namespace.as_os_str() != INITIAL_PID_NAMESPACE) {
+        return Err(TraceError::Host(
+            "this is a container with process ids of its own, which eBPF does not see; run on the host, where --pid \
+             finds servers in containers, too"
+                .to_string(),
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,267 @@
+//! Which server is traced.
+
+use std::fs::File;
+use std::path::Path;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use object::Object;
+use object::ObjectSection;
+use object::ReadCache;
+use pgcalm_host::HostRoot;
+use pgcalm_host::postmaster;
+use pgcalm_host::postmaster::Candidate;
+use pgcalm_host::postmaster::Postmaster;
+use pgcalm_host::process;
+use pgcalm_host::server_process;
+use pgcalm_host::server_process::Title;
+
+use crate::TraceError;
+
+/// How a user names a server; at most one is given.
+#[derive(Debug, Clone, Default)]
+pub struct Selection {
+    /// `--pid`: process id of the postmaster.
+    pub pid: Option<i32>,
+    /// `--port`: port of its sockets.
+    pub port: Option<u16>,
+    /// `--datadir`: its data directory, as the host or the server itself names it.
+    pub datadir: Option<PathBuf>,
+}
+
+/// Oldest and newest major versions that the probes and their arguments are known of.
+const VERSIONS: std::ops::RangeInclusive<u32> = 13..=18;
+
+/// A running server and its program.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// The host it runs on.
+    pub root: HostRoot,
+    /// Process, data directory, port.
+    pub postmaster: Postmaster,
+    /// E.g. `PostgreSQL 15.20 (Debian 15.20-0+deb12u1)`.
+    pub version: String,
+    /// E.g. 15.
+    pub major: u32,
+    /// The setting cluster_name, which stands first in process titles.
+    pub cluster_name: String,
+}
+
+impl Target {
+    /// Finds the server; the only one if nothing is selected.
+    ///
+    /// Errors are [`TraceError::Usage`] if there is none or it is not clear which, [`TraceError::Host`] if it may not be
+    /// looked at.
+    pub fn find(root: &HostRoot, selection: &Selection) -> anyhow::Result<Self> {
+        let postmaster = match selection {
+            Selection { pid: Some(pid), .. } => by_pid(root, *pid)?,
+            selection => by_attribute(root, selection)?,
+        };
+        let pid = postmaster.process.pid;
+        let usage = |text: String| anyhow::Error::from(TraceError::Usage(text));
+        let major: u32 = postmaster
+            .major_version
+            .split('.')
+            .next()
+            .and_then(|text| text.parse().ok())
+            .filter(|major| *major >= *VERSIONS.start())
+            .ok_or_else(|| {
+                usage(format!(
+                    "the server with pid {pid} is of version {:?}, of which the probes are not known; {} to {} are",
+                    postmaster.major_version,
+                    VERSIONS.start(),
+                    VERSIONS.end()
+                ))
+            })?;
+        let mut target = Self {
+            root: root.clone(),
+            version: format!("PostgreSQL {}", postmaster.major_version),
+            major,
+            cluster_name: String::new(),
+            postmaster,
+        };
+        // Not there in stripped-down builds; the major version is enough to work with.
+        if let Ok(Some(version)) = version_in(&target.program()) {
+            target.version = version;
+        }
+        target.cluster_name = target.find_cluster_name();
+        Ok(target)
+    }
+
+    /// Process id of the postmaster.
+    pub fn pid(&self) -> i32 {
+        self.postmaster.process.pid
+    }
+
+    /// The program file, in whatever mount namespace, and even if an upgrade has replaced it.
+    pub fn program(&self) -> PathBuf {
+        self.root.path(format!("proc/{}/exe", self.pid()))
+    }
+
+    /// A path of the server as seen from this process, which may be in another mount namespace.
+    pub fn server_path(&self, path: &Path) -> PathBuf {
+        let path = path.strip_prefix("/").unwrap_or(path);
+        self.root
+            .path(format!("proc/{}/root", self.pid()))
+            .join(path)
+    }
+
+    /// The data directory, likewise.
+    pub fn data_directory(&self) -> PathBuf {
+        self.root.path(format!("proc/{}/cwd", self.pid()))
+    }
+
+    /// Whether the server is newer than any whose probes are known.
+    pub fn is_newer_than_known(&self) -> bool {
+        self.major > *VERSIONS.end()
+    }
+
+    /// Process ids of the postmaster's children.
+    pub fn children(&self) -> anyhow::Result<Vec<i32>> {
+        Ok(process::table(&self.root)?
+            .into_iter()
+            .filter(|process| process.parent == self.pid())
+            .map(|process| process.pid)
+            .collect())
+    }
+
+    /// What a child of the postmaster does; `None` if it has ended or has no title yet.
+    pub fn title(&self, pid: i32) -> Option<Title> {
+        let command_line = process::command_line(&self.root, pid).ok()?;
+        server_process::parse_title(&command_line, &self.cluster_name)
+    }
+
+    /// The titles of all processes that every server has begin with the cluster name.
+    fn find_cluster_name(&self) -> String {
+        let children = self.children().unwrap_or_default();
+        children
+            .into_iter()
+            .find_map(|pid| {
+                let command_line = process::command_line(&self.root, pid).ok()?;
+                let title = command_line.strip_prefix("postgres: ")?.trim_end();
+                ["checkpointer", "background writer", "walwriter"]
+                    .iter()
+                    .find_map(|name| title.strip_suffix(name)?.strip_suffix(": "))
+                    .map(str::to_string)
+            })
+            .unwrap_or_default()
+    }
+}
+
+fn by_pid(root: &HostRoot, pid: i32) -> anyhow::Result<Postmaster> {
+    let problem = match postmaster::examine(root, pid) {
+        Ok(Candidate::Postmaster(postmaster)) => return Ok(postmaster),
+        Ok(Candidate::ChildOf(parent)) => {
+            format!("is a child of the postmaster; give --pid {parent}")
+        }
+        Ok(Candidate::Other) => format!("is no PostgreSQL server; {}", servers(root)),
+        Ok(Candidate::NotReady) => {
+            "is a postgres program, but not a server that is up (no postmaster.pid)".to_string()
+        }
+        Err(error) if error.is_not_found() => {
+            format!("there is no such process; {}", servers(root))
+        }
+        Err(error) => return Err(look_error(error)),
+    };
+    Err(TraceError::Usage(format!("--pid {pid}: {problem}")).into())
+}
+
+fn by_attribute(root: &HostRoot, selection: &Selection) -> anyhow::Result<Postmaster> {
+    let mut running = postmaster::running(root)?;
+    let option = match selection {
+        Selection {
+            port: Some(port), ..
+        } => {
+            running.retain(|server| server.port == Some(*port));
+            format!("--port {port}: ")
+        }
+        Selection {
+            datadir: Some(datadir),
+            ..
+        } => {
+            running.retain(|server| is_data_directory(root, server, datadir));
+            format!("--datadir {}: ", datadir.display())
+        }
+        _ => String::new(),
+    };
+    match running.len() {
+        1 => Ok(running.remove(0)),
+        0 => Err(TraceError::Usage(format!(
+            "{option}no such server runs, or it may not be looked at; {}",
+            servers(root)
+        ))
+        .into()),
+        _ => Err(TraceError::Usage(format!(
+            "{option}more than one server runs; choose with --pid: {}",
+            list(&running)
+        ))
+        .into()),
+    }
+}
+
+fn is_data_directory(root: &HostRoot, server: &Postmaster, datadir: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let same_file = || {
+        let ours = std::fs::metadata(datadir).ok()?;
+        let theirs =
+            std::fs::metadata(root.path(format!("proc/{}/cwd", server.process.pid))).ok()?;
+        Some(ours.dev() == theirs.dev() && ours.ino() == theirs.ino())
+    };
+    same_file().unwrap_or(false) || server.data_directory == datadir
+}
+
+fn servers(root: &HostRoot) -> String {
+    match postmaster::running(root) {
+        Ok(running) if !running.is_empty() => format!("these run: {}", list(&running)),
+        _ => "no server was found on this host".to_string(),
+    }
+}
+
+fn list(servers: &[Postmaster]) -> String {
+    servers
+        .iter()
+        .map(|server| {
+            format!(
+                "{} (port {}, {})",
+                server.process.pid,
+                server.port.map_or("?".to_string(), |port| port.to_string()),
+                server.data_directory.display()
+            )
+        })
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+fn look_error(error: pgcalm_host::Error) -> anyhow::Error {
+    match &error {
+        pgcalm_host::Error::Read { source, .. }
+            if source.kind() == std::io::ErrorKind::PermissionDenied =>
+        {
+            TraceError::Host(format!("{error}; needs root with CAP_SYS_PTRACE")).into()
+        }
+        _ => error.into(),
+    }
+}
+
+/// The version text that is compiled into the server (PG_VERSION_STR), up to the platform.
+fn version_in(program: &Path) -> anyhow::Result<Option<String>> {
+    const START: &[u8] = b"PostgreSQL ";
+    let file = File::open(program).with_context(|| format!("open {}", program.display()))?;
+    let cache = ReadCache::new(file);
+    let elf = object::File::parse(&cache)?;
+    let Some(section) = elf.section_by_name(".rodata") else {
+        return Ok(None);
+    };
+    let data = section.data()?;
+    for (at, window) in data.windows(START.len()).enumerate() {
+        if window != START || !data.get(at + START.len()).is_some_and(u8::is_ascii_digit) {
+            continue;
+        }
+        let text: Vec<u8> = data[at..].iter().copied().take_while(|b| *b != 0).collect();
+        let text = String::from_utf8_lossy(&text);
+        if let Some((version, _)) = text.split_once(" on ") {
+            return Ok(Some(version.to_string()));
+        }
+    }
+    Ok(None)
+}

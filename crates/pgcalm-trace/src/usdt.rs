@@ -1,0 +1,145 @@
+//! Attaching programs to the server's own probes.
+
+pub mod argument;
+pub mod notes;
+
+use std::path::Path;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use anyhow::bail;
+use libbpf_rs::Link;
+use libbpf_rs::MapCore;
+use libbpf_rs::MapFlags;
+use libbpf_rs::ProgramMut;
+use libbpf_rs::UprobeMultiOpts;
+use libbpf_rs::UprobeOpts;
+
+use crate::usdt::argument::Argument;
+use crate::usdt::argument::MAX_ARGUMENTS;
+use crate::usdt::notes::Notes;
+
+/// What PostgreSQL's probes are declared under.
+pub const PROVIDER: &str = "postgresql";
+
+/// USDT_OWN_ARGUMENTS of bpf/usdt_argument.bpf.h.
+const OWN_ARGUMENTS: u64 = 1 << 32;
+/// MAX_USDT_ARGUMENT_SETS of bpf/usdt_argument.bpf.h.
+const MAX_SETS: u32 = 64;
+
+/// All processes: those of the server that don't run yet, too. Programs look at server_processes.
+const ANY_PROCESS: i32 = -1;
+
+/// The probes of one server's program.
+#[derive(Debug)]
+pub struct Probes {
+    program: PathBuf,
+    notes: Notes,
+    next_set: u32,
+}
+
+impl Probes {
+    /// Reads what the program declares.
+    pub fn of(program: &Path) -> anyhow::Result<Self> {
+        Ok(Self {
+            program: program.to_path_buf(),
+            notes: Notes::read(program)?,
+            next_set: 0,
+        })
+    }
+
+    /// Whether it declares none at all: PostgreSQL was built without --enable-dtrace.
+    pub fn is_empty(&self) -> bool {
+        !self
+            .notes
+            .sites
+            .iter()
+            .any(|site| site.provider == PROVIDER)
+    }
+
+    /// Attaches to all places of a probe, e.g. `checkpoint__start`.
+    ///
+    /// `argument_sets` is that map of the program's object; `None` if the program reads no arguments. The kernel raises
+    /// the probe's semaphore for as long as the links live.
+    pub fn attach(
+        &mut self,
+        program: &ProgramMut<'_>,
+        probe: &str,
+        argument_sets: Option<&dyn MapCore>,
+    ) -> anyhow::Result<Vec<Link>> {
+        let sites: Vec<_> = self.notes.sites(probe).cloned().collect();
+        if sites.is_empty() {
+            bail!("the server has no probe {probe}");
+        }
+        if !sites
+            .iter()
+            .any(|site| argument::has_symbol(&site.arguments))
+        {
+            return Ok(vec![program.attach_usdt(
+                ANY_PROCESS,
+                &self.program,
+                PROVIDER,
+                probe,
+            )?]);
+        }
+        let mut cookies = Vec::new();
+        for site in &sites {
+            let mut cookie = OWN_ARGUMENTS;
+            if let Some(map) = argument_sets {
+                let arguments =
+                    argument::parse(&site.arguments, site.address, &self.notes.symbols)?;
+                cookie |= u64::from(self.enter(map, &arguments)?);
+            }
+            cookies.push(cookie);
+        }
+        // From Linux 6.6 on libbpf loads usdt programs so that only this kind of link takes them, before only the other.
+        let multi = program.attach_uprobe_multi_with_opts(
+            ANY_PROCESS,
+            &self.program,
+            "",
+            UprobeMultiOpts {
+                offsets: sites.iter().map(|site| site.offset as usize).collect(),
+                ref_ctr_offsets: sites
+                    .iter()
+                    .map(|site| site.semaphore_offset as usize)
+                    .collect(),
+                cookies: cookies.clone(),
+                ..UprobeMultiOpts::default()
+            },
+        );
+        if let Ok(link) = multi {
+            return Ok(vec![link]);
+        }
+        let mut links = Vec::new();
+        for (site, cookie) in sites.iter().zip(cookies) {
+            links.push(program.attach_uprobe_with_opts(
+                ANY_PROCESS,
+                &self.program,
+                site.offset as usize,
+                UprobeOpts {
+                    ref_ctr_offset: site.semaphore_offset as usize,
+                    cookie,
+                    ..UprobeOpts::default()
+                },
+            )?);
+        }
+        Ok(links)
+    }
+
+    fn enter(&mut self, map: &dyn MapCore, arguments: &[Argument]) -> anyhow::Result<u32> {
+        let index = self.next_set;
+        if index >= MAX_SETS {
+            bail!("more than {MAX_SETS} probes with symbols as arguments");
+        }
+        let mut set = [Argument::default(); MAX_ARGUMENTS];
+        for (place, argument) in set.iter_mut().zip(arguments) {
+            *place = *argument;
+        }
+        // SAFETY: Argument is Plain, and so is an array of it: integers without padding.
+        let bytes = unsafe { plain::as_bytes(&set) };
+        map.update(&index.to_ne_bytes(), bytes, MapFlags::ANY)
+            .context("enter the arguments of a probe")?;
+        self.next_set += 1;
+        Ok(index)
+    }
+}

@@ -1,0 +1,99 @@
+//! `pgcalm trace why`.
+
+pub mod attribution;
+mod history;
+mod kernel_threads;
+pub mod lock_names;
+mod second;
+pub mod stack_class;
+pub mod without_ebpf;
+
+use std::time::Duration;
+
+use pgcalm_report::trace::EndReason;
+use pgcalm_report::trace::why::Line;
+use pgcalm_report::trace::why::Summary;
+
+use crate::TraceError;
+use crate::clock::NS_PER_S;
+use crate::clock::monotonic_ns;
+use crate::kernel_symbols::KernelSymbols;
+use crate::probes::why::Why;
+use crate::session::Session;
+use crate::session::Status;
+use crate::stop::Stop;
+use crate::target::Target;
+use crate::why::second::Seconds;
+
+/// What is to be traced.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// How long; until something else ends it if none.
+    pub duration: Option<Duration>,
+    /// A backend that is in one system call for longer calls for a verdict.
+    pub threshold: Duration,
+}
+
+/// A second that the end of the trace cuts off is reported from this length on.
+const SHORTEST_SECOND_NS: u64 = NS_PER_S / 2;
+
+/// Runs the trace and gives its lines to `take`; returns why it ended.
+pub fn run(
+    target: &Target,
+    options: &Options,
+    stop: &Stop,
+    take: &mut dyn FnMut(Line) -> anyhow::Result<()>,
+) -> anyhow::Result<EndReason> {
+    let mut session = match Session::start(target, stop, options.duration) {
+        Ok(session) => session,
+        Err(error) => match error.downcast_ref::<TraceError>() {
+            Some(TraceError::Host(reason)) => {
+                return without_ebpf::run(target, options, stop, reason, take);
+            }
+            _ => return Err(error),
+        },
+    };
+    let symbols = KernelSymbols::read(&target.root)?;
+    let threshold_ns = u64::try_from(options.threshold.as_nanos()).unwrap_or(u64::MAX);
+    let mut why = Why::load(&mut session, &symbols, threshold_ns)?;
+    // Dropped before the group from here on: libbpf's links to USDT probes point into their object.
+    let mut session = session;
+    why.attach(&mut session);
+    take(Line::Start(session.start_line(
+        "why",
+        vec![format!("threshold {} s", options.threshold.as_secs_f64())],
+    )))?;
+    let mut seconds = Seconds::start(&why, symbols, threshold_ns)?;
+    let mut summary = Summary::default();
+    let mut next = monotonic_ns() + NS_PER_S;
+    let reason = loop {
+        let status = session.wait_until(&[&why.events], next)?;
+        let now = monotonic_ns();
+        seconds.take_events(&why)?;
+        if now >= next || (status != Status::Running && now + NS_PER_S >= next + SHORTEST_SECOND_NS)
+        {
+            let (second, verdict) = seconds.close(&why, &session)?;
+            summary.all.add(&second);
+            if verdict.is_some() {
+                summary.with_verdict.add(&second);
+            }
+            take(Line::Second(second))?;
+            if let Some(verdict) = verdict {
+                take(Line::Verdict(verdict))?;
+            }
+            // A tracer that could not run for more than a second does not catch up with short ones.
+            next = (next + NS_PER_S).max(now + SHORTEST_SECOND_NS);
+        }
+        match status {
+            Status::Running => {}
+            Status::TimeIsUp => break EndReason::Duration,
+            Status::Stopped => break EndReason::Interrupted,
+            Status::ServerEnded => break EndReason::ServerEnded,
+        }
+    };
+    take(Line::Summary(summary))?;
+    let mut drops = session.drops();
+    drops.add(why.drops());
+    take(Line::End(session.end_line(reason, drops)))?;
+    Ok(reason)
+}

@@ -1,0 +1,554 @@
+//! Divides the lost time of the backends of one second among its causes.
+
+use pgcalm_host::server_process::Role;
+use pgcalm_report::trace::file_kind::FileKind;
+use pgcalm_report::trace::io::Operation;
+use pgcalm_report::trace::why::Cause;
+use pgcalm_report::trace::why::Share;
+use pgcalm_report::trace::why::finish;
+
+use super::lock_names;
+use super::stack_class;
+
+/// Classes of wait events, src/include/utils/wait_event.h.
+const EVENT_CLASS: u32 = 0xff00_0000;
+const EVENT_LWLOCK: u32 = 0x0100_0000;
+const EVENT_LOCK: u32 = 0x0300_0000;
+const EVENT_BUFFER_PIN: u32 = 0x0400_0000;
+const EVENT_ACTIVITY: u32 = 0x0500_0000;
+/// Waits for the client.
+pub const EVENT_CLIENT: u32 = 0x0600_0000;
+const EVENT_EXTENSION: u32 = 0x0700_0000;
+const EVENT_IPC: u32 = 0x0800_0000;
+const EVENT_TIMEOUT: u32 = 0x0900_0000;
+
+/// Lightweight locks that are waited for while another process writes or fsyncs WAL: WALWrite itself, and those whose
+/// holders need room in the WAL buffers (src/backend/access/transam/xlog.c, AdvanceXLInsertBuffer).
+const WAL_LOCKS: [&str; 4] = ["WALWrite", "WALInsert", "WALBufMapping", "WALWriteLock"];
+
+/// Name of the kernel's lock that backends wait for.
+const INODE_LOCK: &str = "inode lock";
+
+/// What a process did.
+#[derive(Debug, Clone, PartialEq)]
+pub enum What {
+    /// Ran.
+    OnCpu,
+    /// Waited for a processor.
+    RunQueue,
+    /// Slept uninterruptibly.
+    Uninterruptible {
+        /// Kernel functions, innermost first.
+        frames: Vec<String>,
+        /// What its system call does.
+        operation: Operation,
+        /// The file that the call works on.
+        file: FileKind,
+        /// Whether the device was idle, the block cgroup holding I/O back.
+        throttled: bool,
+    },
+    /// Waited for a lightweight lock of that name.
+    Lwlock(String),
+    /// Waited for a heavyweight lock of that type.
+    HeavyweightLock(u32),
+    /// Slept otherwise, with the server's wait event; none if the server does not tell it.
+    WaitEvent {
+        /// `wait_event_info`, 0 if the server had set none.
+        event: Option<u32>,
+        /// What its system call does.
+        operation: Operation,
+        /// Whether that call waits for events on sockets, among others.
+        polls: bool,
+    },
+}
+
+/// Time of one process.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Spent {
+    /// Whose.
+    pub role: Role,
+    /// On what.
+    pub what: What,
+    /// How long.
+    pub ns: u64,
+}
+
+/// A second's WAL against that of the seconds before.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct WalLoad {
+    /// Transactions of the second.
+    pub commits: u64,
+    /// Part of its WAL bytes that are in records with full-page images, 0 to 1.
+    pub page_image_share: f64,
+    /// The usual value of that; none before there were enough seconds.
+    pub usual_page_image_share: Option<f64>,
+    /// Usual wait for WAL per commit, ns; likewise.
+    pub usual_wait_per_commit_ns: Option<f64>,
+}
+
+/// The backends' time of one second.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Attribution {
+    /// On a processor, ns.
+    pub on_cpu_ns: u64,
+    /// Waiting for clients, ns.
+    pub client_ns: u64,
+    /// Lost, ns: all else.
+    pub lost_ns: u64,
+    /// Lost to what, largest first; they add up to `lost_ns`.
+    pub shares: Vec<Share>,
+    /// Of `lost_ns` what was lost to WAL, its full-page images included.
+    pub wal_ns: f64,
+}
+
+/// Divides it.
+pub fn attribute(spent: &[Spent], wal: &WalLoad) -> Attribution {
+    let mut result = Attribution::default();
+    let mut parts = Parts::default();
+    let mut behind_locks: Vec<(FileKind, String, u64)> = Vec::new();
+    for spent in spent.iter().filter(|spent| spent.role == Role::Backend) {
+        let what = &by_probe(&spent.what);
+        match what {
+            What::OnCpu => {
+                result.on_cpu_ns += spent.ns;
+                continue;
+            }
+            what if is_client(what) => {
+                result.client_ns += spent.ns;
+                continue;
+            }
+            What::Lwlock(name) if WAL_LOCKS.contains(&name.as_str()) => {
+                behind_locks.push((FileKind::Wal, name.clone(), spent.ns));
+            }
+            what => match classify(what) {
+                (Cause::KernelLock, file, _) => {
+                    behind_locks.push((file, INODE_LOCK.to_string(), spent.ns));
+                }
+                (cause, file, object) => {
+                    parts.add(cause, file, object, None, spent.ns as f64);
+                }
+            },
+        }
+        result.lost_ns += spent.ns;
+    }
+    for (file, name, ns) in behind_locks {
+        parts.add_behind(file, &name, &holders(spent, file), ns as f64);
+    }
+    result.wal_ns = parts.wal_ns();
+    parts.charge_page_images(wal);
+    result.shares = parts.into_shares(result.lost_ns);
+    result
+}
+
+/// A wait that the server's probes would have told of, where only the wait event does.
+fn by_probe(what: &What) -> What {
+    match what {
+        What::WaitEvent {
+            event: Some(event), ..
+        } if event & EVENT_CLASS == EVENT_LWLOCK => {
+            What::Lwlock(lock_names::lightweight(event & !EVENT_CLASS))
+        }
+        What::WaitEvent {
+            event: Some(event), ..
+        } if event & EVENT_CLASS == EVENT_LOCK => What::HeavyweightLock(event & !EVENT_CLASS),
+        what => what.clone(),
+    }
+}
+
+fn is_client(what: &What) -> bool {
+    match what {
+        What::WaitEvent {
+            event: Some(event), ..
+        } => matches!(event & EVENT_CLASS, EVENT_CLIENT | EVENT_ACTIVITY),
+        // Before PostgreSQL 14 only the call tells.
+        What::WaitEvent {
+            event: None,
+            operation,
+            polls,
+        } => *polls || *operation == Operation::Read,
+        _ => false,
+    }
+}
+
+/// Cause, file and object of a wait that stands for itself.
+fn classify(what: &What) -> (Cause, FileKind, Option<String>) {
+    match what {
+        What::OnCpu => (Cause::Unknown, FileKind::None, None),
+        What::RunQueue => (Cause::Cpu, FileKind::None, None),
+        What::Uninterruptible {
+            frames,
+            operation,
+            file,
+            throttled,
+        } => (
+            stack_class::cause(frames, *operation, *file, *throttled),
+            *file,
+            None,
+        ),
+        What::Lwlock(name) => (Cause::Lwlock, FileKind::None, Some(name.clone())),
+        What::HeavyweightLock(kind) => (
+            Cause::Lock,
+            FileKind::None,
+            Some(lock_names::lock_type(*kind).to_string()),
+        ),
+        What::WaitEvent { event, .. } => {
+            let event = event.unwrap_or_default();
+            let number = event & !EVENT_CLASS;
+            let (cause, object) = match event & EVENT_CLASS {
+                EVENT_LWLOCK => (Cause::Lwlock, Some(format!("tranche {number}"))),
+                EVENT_LOCK => (Cause::Lock, Some(lock_names::lock_type(number).to_string())),
+                EVENT_BUFFER_PIN => (Cause::Lock, Some("buffer pin".to_string())),
+                EVENT_IPC => (Cause::Ipc, Some(format!("IPC event {number}"))),
+                EVENT_TIMEOUT => (Cause::Sleep, None),
+                EVENT_EXTENSION => (Cause::Unknown, Some("an extension's wait".to_string())),
+                _ => (Cause::Unknown, None),
+            };
+            (cause, FileKind::None, object)
+        }
+    }
+}
+
+/// What the processes that read, write or sync files of a kind wait for, with its part of their waits.
+///
+/// For WAL these are the calls that a holder of WALWriteLock makes (XLogWrite, issue_xlog_fsync), one process at a time.
+/// A buffered write holds its file's inode lock all along, balance_dirty_pages included (ext4_buffered_write_iter).
+fn holders(spent: &[Spent], file: FileKind) -> Vec<(Cause, f64)> {
+    let mut sums: Vec<(Cause, f64)> = Vec::new();
+    for spent in spent {
+        if !matches!(spent.what, What::Uninterruptible { file: own, .. } if own == file) {
+            continue;
+        }
+        let (cause, _, _) = classify(&spent.what);
+        if cause == Cause::KernelLock {
+            continue;
+        }
+        match sums.iter_mut().find(|(known, _)| *known == cause) {
+            Some((_, ns)) => *ns += spent.ns as f64,
+            None => sums.push((cause, spent.ns as f64)),
+        }
+    }
+    let all: f64 = sums.iter().map(|(_, ns)| ns).sum();
+    if all > 0.0 {
+        for (_, part) in &mut sums {
+            *part /= all;
+        }
+    }
+    sums.retain(|(_, part)| *part > 0.0);
+    sums
+}
+
+/// Nanoseconds by cause, file, object and lock.
+#[derive(Debug, Default)]
+struct Parts {
+    shares: Vec<Share>,
+}
+
+impl Parts {
+    /// `seconds` of the shares are nanoseconds until [`Self::into_shares`].
+    fn add(
+        &mut self,
+        cause: Cause,
+        file: FileKind,
+        object: Option<String>,
+        through: Option<String>,
+        ns: f64,
+    ) {
+        let same = |share: &&mut Share| {
+            share.cause == cause
+                && share.file == file
+                && share.object == object
+                && share.through == through
+        };
+        match self.shares.iter_mut().find(same) {
+            Some(share) => share.seconds += ns,
+            None => self.shares.push(Share {
+                cause,
+                file,
+                object,
+                through,
+                seconds: ns,
+                share: 0.0,
+            }),
+        }
+    }
+
+    /// A wait for a lock under which files of a kind are worked on; what its holders wait for is known or not.
+    fn add_behind(&mut self, file: FileKind, lock: &str, holders: &[(Cause, f64)], ns: f64) {
+        if holders.is_empty() && lock == INODE_LOCK {
+            self.add(Cause::KernelLock, file, Some(lock.to_string()), None, ns);
+        } else if holders.is_empty() {
+            self.add(
+                Cause::Lwlock,
+                FileKind::None,
+                Some(lock.to_string()),
+                None,
+                ns,
+            );
+        }
+        for (cause, part) in holders {
+            self.add(*cause, file, None, Some(lock.to_string()), ns * part);
+        }
+    }
+
+    fn is_wal(share: &Share) -> bool {
+        share.file == FileKind::Wal
+            && matches!(share.cause, Cause::WalWrite | Cause::BlockThrottling)
+    }
+
+    fn wal_ns(&self) -> f64 {
+        self.shares
+            .iter()
+            .filter(|share| Self::is_wal(share))
+            .map(|share| share.seconds)
+            .sum()
+    }
+
+    /// Charges to the full-page images what they add to the wait for WAL: no more than it has grown per commit, and no
+    /// more than their part of the bytes. What of that came from a limit keeps that in `object`.
+    fn charge_page_images(&mut self, wal: &WalLoad) {
+        let all = self.wal_ns();
+        let surge = wal.page_image_share > wal.usual_page_image_share.unwrap_or(0.0);
+        if all <= 0.0 || !surge {
+            return;
+        }
+        let usual = wal.usual_wait_per_commit_ns.unwrap_or(0.0) * wal.commits as f64;
+        let part = ((all - usual) / all)
+            .min(wal.page_image_share)
+            .clamp(0.0, 1.0);
+        let charged: Vec<Share> = self
+            .shares
+            .iter_mut()
+            .filter(|share| Self::is_wal(share))
+            .map(|share| {
+                let moved = share.seconds * part;
+                share.seconds -= moved;
+                Share {
+                    cause: Cause::FullPageImages,
+                    object: (share.cause == Cause::BlockThrottling)
+                        .then(|| Cause::BlockThrottling.label().to_string()),
+                    seconds: moved,
+                    ..share.clone()
+                }
+            })
+            .collect();
+        for share in charged {
+            self.add(
+                share.cause,
+                share.file,
+                share.object,
+                share.through,
+                share.seconds,
+            );
+        }
+    }
+
+    fn into_shares(mut self, lost_ns: u64) -> Vec<Share> {
+        self.shares.retain(|share| share.seconds > 0.0);
+        for share in &mut self.shares {
+            share.seconds /= 1e9;
+        }
+        finish(&mut self.shares, lost_ns as f64 / 1e9);
+        self.shares
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn backend(what: What, ns: u64) -> Spent {
+        Spent {
+            role: Role::Backend,
+            what,
+            ns,
+        }
+    }
+
+    fn wal_sync(role: Role, throttled: bool, ns: u64) -> Spent {
+        Spent {
+            role,
+            what: What::Uninterruptible {
+                frames: vec!["io_schedule".into()],
+                operation: Operation::Sync,
+                file: FileKind::Wal,
+                throttled,
+            },
+            ns,
+        }
+    }
+
+    fn event(event: u32, ns: u64) -> Spent {
+        backend(
+            What::WaitEvent {
+                event: Some(event),
+                operation: Operation::Other,
+                polls: true,
+            },
+            ns,
+        )
+    }
+
+    fn sum(attribution: &Attribution) -> f64 {
+        attribution.shares.iter().map(|share| share.seconds).sum()
+    }
+
+    fn seconds(attribution: &Attribution, cause: Cause) -> f64 {
+        attribution
+            .shares
+            .iter()
+            .filter(|share| share.cause == cause)
+            .map(|share| share.seconds)
+            .sum()
+    }
+
+    #[test]
+    fn shares_add_up_to_what_is_neither_running_nor_the_clients() {
+        let spent = [
+            backend(What::OnCpu, 100),
+            event(EVENT_CLIENT, 50),
+            event(EVENT_TIMEOUT | 3, 7),
+            event(0, 5),
+            backend(What::RunQueue, 20),
+            backend(What::HeavyweightLock(5), 30),
+            backend(What::Lwlock("BufferContent".into()), 11),
+            wal_sync(Role::Backend, false, 40),
+            // Not a backend's time.
+            wal_sync(Role::WalWriter, false, 1000),
+        ];
+        let result = attribute(&spent, &WalLoad::default());
+        assert_eq!(result.on_cpu_ns, 100);
+        assert_eq!(result.client_ns, 50);
+        assert_eq!(result.lost_ns, 113);
+        assert!((sum(&result) * 1e9 - 113.0).abs() < 1e-6);
+        assert!((seconds(&result, Cause::Unknown) * 1e9 - 5.0).abs() < 1e-6);
+        let lock = result
+            .shares
+            .iter()
+            .find(|s| s.cause == Cause::Lock)
+            .unwrap();
+        assert_eq!(lock.object.as_deref(), Some("transactionid"));
+        let parts: f64 = result.shares.iter().map(|share| share.share).sum();
+        assert!((parts - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn who_waits_for_a_wal_lock_is_charged_what_its_holders_wait_for() {
+        let spent = [
+            backend(What::Lwlock("WALWrite".into()), 1000),
+            wal_sync(Role::WalWriter, true, 30),
+            wal_sync(Role::Backend, false, 10),
+        ];
+        let result = attribute(&spent, &WalLoad::default());
+        let through = |cause| {
+            let share = result
+                .shares
+                .iter()
+                .find(|share| share.cause == cause && share.through.is_some())
+                .unwrap();
+            assert_eq!(share.through.as_deref(), Some("WALWrite"));
+            share.seconds * 1e9
+        };
+        assert!((through(Cause::BlockThrottling) - 750.0).abs() < 1e-6);
+        assert!((through(Cause::WalWrite) - 250.0).abs() < 1e-6);
+        assert!((sum(&result) * 1e9 - 1010.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_wal_lock_whose_holders_never_slept_is_only_a_lock() {
+        let result = attribute(
+            &[backend(What::Lwlock("WALWrite".into()), 9)],
+            &WalLoad::default(),
+        );
+        assert_eq!(result.shares.len(), 1);
+        assert_eq!(result.shares[0].cause, Cause::Lwlock);
+    }
+
+    #[test]
+    fn who_waits_for_an_inode_lock_is_charged_what_its_holder_waits_for() {
+        let write = |frame: &str, ns| {
+            backend(
+                What::Uninterruptible {
+                    frames: vec![frame.to_string()],
+                    operation: Operation::Write,
+                    file: FileKind::Data,
+                    throttled: true,
+                },
+                ns,
+            )
+        };
+        let locked = [write("rwsem_down_write_slowpath", 30)];
+        let result = attribute(&locked, &WalLoad::default());
+        assert_eq!(result.shares[0].cause, Cause::KernelLock);
+
+        let held = [
+            write("rwsem_down_write_slowpath", 30),
+            write("balance_dirty_pages", 10),
+            // Of another kind of file.
+            wal_sync(Role::WalWriter, false, 1000),
+        ];
+        let result = attribute(&held, &WalLoad::default());
+        assert!((seconds(&result, Cause::DirtyThrottling) * 1e9 - 40.0).abs() < 1e-6);
+        assert!((sum(&result) * 1e9 - 40.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn page_images_are_charged_their_part_of_the_bytes_but_no_more_than_the_growth() {
+        let spent = [wal_sync(Role::Backend, false, 1000)];
+        let surge = WalLoad {
+            commits: 10,
+            page_image_share: 0.9,
+            usual_page_image_share: Some(0.1),
+            usual_wait_per_commit_ns: Some(20.0),
+        };
+        let result = attribute(&spent, &surge);
+        assert!((seconds(&result, Cause::FullPageImages) * 1e9 - 800.0).abs() < 1e-6);
+        assert!((seconds(&result, Cause::WalWrite) * 1e9 - 200.0).abs() < 1e-6);
+        assert!((result.wal_ns - 1000.0).abs() < 1e-6);
+
+        let bytes = WalLoad {
+            page_image_share: 0.5,
+            ..surge
+        };
+        let result = attribute(&spent, &bytes);
+        assert!((seconds(&result, Cause::FullPageImages) * 1e9 - 500.0).abs() < 1e-6);
+
+        let usual = WalLoad {
+            usual_page_image_share: Some(0.95),
+            ..surge
+        };
+        let result = attribute(&spent, &usual);
+        assert_eq!(seconds(&result, Cause::FullPageImages), 0.0);
+
+        let no_growth = WalLoad {
+            usual_wait_per_commit_ns: Some(100.0),
+            ..surge
+        };
+        let result = attribute(&spent, &no_growth);
+        assert_eq!(seconds(&result, Cause::FullPageImages), 0.0);
+    }
+
+    #[test]
+    fn wait_events_tell_of_locks_where_probes_do_not() {
+        let spent = [
+            event(EVENT_LWLOCK | 8, 10),
+            event(EVENT_LWLOCK | 60, 3),
+            event(EVENT_LOCK | 5, 2),
+            wal_sync(Role::WalWriter, false, 1),
+        ];
+        let result = attribute(&spent, &WalLoad::default());
+        assert!((seconds(&result, Cause::WalWrite) * 1e9 - 10.0).abs() < 1e-6);
+        assert!((seconds(&result, Cause::Lwlock) * 1e9 - 3.0).abs() < 1e-6);
+        assert!((seconds(&result, Cause::Lock) * 1e9 - 2.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn before_version_14_polling_without_a_lock_is_the_client() {
+        let what = What::WaitEvent {
+            event: None,
+            operation: Operation::Other,
+            polls: true,
+        };
+        let result = attribute(&[backend(what, 5)], &WalLoad::default());
+        assert_eq!(result.client_ns, 5);
+    }
+}

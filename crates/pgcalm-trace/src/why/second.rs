@@ -1,0 +1,449 @@
+//! From what the kernel has counted in a second to the model.
+
+use std::collections::HashMap;
+use std::collections::HashSet;
+
+use pgcalm_host::server_process::Role;
+use pgcalm_report::trace::io::Operation;
+use pgcalm_report::trace::why::CheckpointPhase;
+use pgcalm_report::trace::why::Disk;
+use pgcalm_report::trace::why::LongSyscall;
+use pgcalm_report::trace::why::Second;
+use pgcalm_report::trace::why::Stack;
+use pgcalm_report::trace::why::Trigger;
+use pgcalm_report::trace::why::Verdict;
+use pgcalm_report::trace::why::Wal;
+use pgcalm_report::trace::why::WalSource;
+use pgcalm_report::trace::why::by_cause;
+
+use crate::clock;
+use crate::clock::monotonic_ns;
+use crate::disks;
+use crate::kernel_symbols::KernelSymbols;
+use crate::kernel_symbols::Stacks;
+use crate::probes::why::Counters;
+use crate::probes::why::DiskTotals;
+use crate::probes::why::Event;
+use crate::probes::why::Why;
+use crate::session::Session;
+use crate::syscalls;
+use crate::waits;
+use crate::waits::Activity;
+use crate::waits::Charge;
+use crate::waits::ChargeKey;
+use crate::waits::Charges;
+use crate::why::attribution;
+use crate::why::attribution::Spent;
+use crate::why::attribution::WalLoad;
+use crate::why::attribution::What;
+use crate::why::history::History;
+use crate::why::kernel_threads;
+use crate::why::stack_class;
+
+/// Stacks of client backends, and of other processes, that a verdict shows.
+const BACKEND_STACKS: usize = 6;
+const OTHER_STACKS: usize = 4;
+
+/// NO_STACK of bpf/waits.bpf.h.
+const NO_STACK: u64 = u64::MAX;
+
+/// Class of a wait event, and that of waits for the client, src/include/utils/wait_event.h.
+const EVENT_CLASS: u64 = 0xff00_0000;
+
+/// The last checkpoint that was seen to start.
+#[derive(Debug)]
+struct Checkpoint {
+    start_ns: u64,
+    phase: &'static str,
+    at_start: Counters,
+}
+
+/// The seconds of a trace.
+pub struct Seconds {
+    symbols: KernelSymbols,
+    stacks: Stacks,
+    charges: Charges,
+    threshold_ns: u64,
+    number: u64,
+    began_ns: u64,
+    counters: Counters,
+    disks: HashMap<u32, DiskTotals>,
+    checkpoint: Option<Checkpoint>,
+    events: Vec<Event>,
+    clients: HashSet<u32>,
+    commits_per_s: History,
+    wal_wait_per_commit_ns: History,
+    page_image_share: History,
+}
+
+impl Seconds {
+    /// The first second begins now.
+    pub fn start(why: &Why, symbols: KernelSymbols, threshold_ns: u64) -> anyhow::Result<Self> {
+        let mut charges = Charges::default();
+        why.take_charges(&mut charges, |_| true)?;
+        let began_ns = monotonic_ns();
+        Ok(Self {
+            symbols,
+            stacks: Stacks::default(),
+            charges,
+            threshold_ns,
+            number: 0,
+            began_ns,
+            counters: why.counters()?,
+            disks: why.disks(began_ns)?,
+            checkpoint: None,
+            events: Vec::new(),
+            clients: HashSet::new(),
+            commits_per_s: History::default(),
+            wal_wait_per_commit_ns: History::default(),
+            page_image_share: History::default(),
+        })
+    }
+
+    /// Notes the events that have arrived.
+    pub fn take_events(&mut self, why: &Why) -> anyhow::Result<()> {
+        for event in why.take_events()? {
+            match event {
+                Event::CheckpointStart(start_ns) => {
+                    self.checkpoint = Some(Checkpoint {
+                        start_ns,
+                        phase: "write",
+                        at_start: why.counters()?,
+                    });
+                }
+                Event::CheckpointSync => self.set_phase("sync"),
+                Event::CheckpointEnd => self.set_phase("after"),
+                Event::LongSyscall { .. } => self.events.push(event),
+            }
+        }
+        Ok(())
+    }
+
+    fn set_phase(&mut self, phase: &'static str) {
+        if let Some(checkpoint) = &mut self.checkpoint {
+            checkpoint.phase = phase;
+        }
+    }
+
+    /// Ends the second now; with a verdict if it calls for one.
+    pub fn close(
+        &mut self,
+        why: &Why,
+        session: &Session,
+    ) -> anyhow::Result<(Second, Option<Verdict>)> {
+        let states: HashMap<u32, waits::WaitState> = why.states()?.into_iter().collect();
+        let charges = why.take_charges(&mut self.charges, |pid| states.contains_key(&pid))?;
+        let now_ns = monotonic_ns();
+        let length_s = now_ns.saturating_sub(self.began_ns) as f64 / 1e9;
+        let counters = why.counters()?;
+        let before = std::mem::replace(&mut self.counters, counters);
+        let commits = counters.commits - before.commits;
+        self.note_clients(&charges);
+        self.clients.retain(|pid| states.contains_key(pid));
+
+        let roles: HashMap<u32, Role> = charges
+            .iter()
+            .map(|(key, _)| (key.tgid, self.role(session, key.tgid)))
+            .collect();
+        let spent: Vec<Spent> = charges
+            .iter()
+            .filter_map(|(key, charge)| {
+                Some(Spent {
+                    role: roles[&key.tgid],
+                    what: self.what(why, key)?,
+                    ns: charge.ns,
+                })
+            })
+            .collect();
+        let wal = wal_of(why, &before, &counters);
+        let page_image_share = if wal.bytes > 0 {
+            wal.page_image_bytes as f64 / wal.bytes as f64
+        } else {
+            0.0
+        };
+        let attribution = attribution::attribute(
+            &spent,
+            &WalLoad {
+                commits,
+                page_image_share,
+                usual_page_image_share: self.page_image_share.median(),
+                usual_wait_per_commit_ns: self.wal_wait_per_commit_ns.median(),
+            },
+        );
+        let backends: HashSet<u32> = charges
+            .iter()
+            .filter(|(key, _)| roles[&key.tgid] == Role::Backend)
+            .map(|(key, _)| key.tgid)
+            .collect();
+        let second = Second {
+            time: clock::unix_seconds(self.began_ns),
+            number: self.number,
+            length_s,
+            commits,
+            aborts: counters.aborts - before.aborts,
+            median_commits_per_s: self.commits_per_s.median(),
+            backends: backends.len() as u32,
+            on_cpu_s: attribution.on_cpu_ns as f64 / 1e9,
+            client_s: attribution.client_ns as f64 / 1e9,
+            lost_s: attribution.lost_ns as f64 / 1e9,
+            shares: attribution.shares,
+            wal,
+            checkpoint: self.checkpoint.as_ref().map(|checkpoint| CheckpointPhase {
+                phase: checkpoint.phase.to_string(),
+                since_start_s: now_ns.saturating_sub(checkpoint.start_ns) as f64 / 1e9,
+                page_images: counters.wal_page_images - checkpoint.at_start.wal_page_images,
+                wal_bytes: counters.wal_bytes - checkpoint.at_start.wal_bytes,
+            }),
+            disks: self.close_disks(why, session, now_ns)?,
+        };
+        let long_syscalls = self.long_syscalls(&states, &backends, now_ns);
+        let verdict = self.verdict(why, session, &second, &charges, &roles, long_syscalls);
+
+        self.commits_per_s
+            .push(commits as f64 / length_s.max(0.001));
+        if commits > 0 {
+            self.wal_wait_per_commit_ns
+                .push(attribution.wal_ns / commits as f64);
+            self.page_image_share.push(page_image_share);
+        }
+        self.began_ns = now_ns;
+        self.number += 1;
+        Ok((second, verdict))
+    }
+
+    /// Who waits for a client serves one. Short connections end before their command line is read.
+    fn note_clients(&mut self, charges: &[(ChargeKey, Charge)]) {
+        for (key, _) in charges {
+            if key.activity() == Some(Activity::WaitEvent)
+                && key.detail & EVENT_CLASS == u64::from(attribution::EVENT_CLIENT)
+            {
+                self.clients.insert(key.tgid);
+            }
+        }
+    }
+
+    fn role(&self, session: &Session, pid: u32) -> Role {
+        match session.role(pid) {
+            Role::Unknown if self.clients.contains(&pid) => Role::Backend,
+            role => role,
+        }
+    }
+
+    fn frames(&mut self, why: &Why, detail: u64) -> Vec<String> {
+        match u32::try_from(detail) {
+            Ok(id) if detail != NO_STACK => self
+                .stacks
+                .frames(id, &self.symbols, |id| why.stack(id))
+                .to_vec(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn what(&mut self, why: &Why, key: &ChargeKey) -> Option<What> {
+        Some(match key.activity()? {
+            Activity::OnCpu => What::OnCpu,
+            Activity::RunQueue => What::RunQueue,
+            Activity::Uninterruptible => What::Uninterruptible {
+                frames: self.frames(why, key.detail),
+                operation: syscalls::operation(key.syscall),
+                file: key.file(),
+                throttled: key.is_throttled(),
+            },
+            Activity::Lwlock => What::Lwlock(
+                why.lock_name(key.detail)
+                    .unwrap_or_else(|| "unnamed".to_string()),
+            ),
+            Activity::HeavyweightLock => What::HeavyweightLock(key.detail.saturating_sub(1) as u32),
+            Activity::WaitEvent => What::WaitEvent {
+                event: why.knows_wait_events.then_some(key.detail as u32),
+                operation: syscalls::operation(key.syscall),
+                polls: syscalls::polls(key.syscall),
+            },
+        })
+    }
+
+    fn close_disks(
+        &mut self,
+        why: &Why,
+        session: &Session,
+        now_ns: u64,
+    ) -> anyhow::Result<Vec<Disk>> {
+        let now = why.disks(now_ns)?;
+        let before = std::mem::replace(&mut self.disks, now);
+        let names = disks::names(&session.target.root);
+        let length = now_ns.saturating_sub(self.began_ns).max(1) as f64;
+        let mut found: Vec<Disk> = self
+            .disks
+            .iter()
+            .filter_map(|(device, now)| {
+                let before = before.get(device).copied().unwrap_or_default();
+                let requests = now.requests - before.requests;
+                let throttled_bios = now.throttled_bios - before.throttled_bios;
+                if requests == 0 && throttled_bios == 0 {
+                    return None;
+                }
+                let idle = now.idle_ns.saturating_sub(before.idle_ns) as f64;
+                let service = now.service_ns.saturating_sub(before.service_ns) as f64;
+                Some(Disk {
+                    name: names
+                        .get(device)
+                        .cloned()
+                        .unwrap_or_else(|| format!("{}:{}", device >> 20, device & 0xf_ffff)),
+                    busy: (1.0 - idle / length).clamp(0.0, 1.0),
+                    requests,
+                    service_ms: if requests > 0 {
+                        service / requests as f64 / 1e6
+                    } else {
+                        0.0
+                    },
+                    throttled_bios,
+                })
+            })
+            .collect();
+        found.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(found)
+    }
+
+    fn long_syscalls(
+        &mut self,
+        states: &HashMap<u32, waits::WaitState>,
+        backends: &HashSet<u32>,
+        now_ns: u64,
+    ) -> Vec<LongSyscall> {
+        let mut found: Vec<LongSyscall> = self
+            .events
+            .drain(..)
+            .filter_map(|event| match event {
+                Event::LongSyscall {
+                    pid,
+                    ns,
+                    syscall,
+                    file_kind,
+                } if backends.contains(&pid) => Some(LongSyscall {
+                    pid,
+                    syscall: syscalls::name(syscall)?,
+                    file: waits::file_kind(file_kind),
+                    seconds: ns as f64 / 1e9,
+                    under_way: false,
+                }),
+                _ => None,
+            })
+            .collect();
+        for (pid, state) in states {
+            let ns = now_ns.saturating_sub(state.syscall_since);
+            if !backends.contains(pid) || state.idle_syscall != 0 || ns <= self.threshold_ns {
+                continue;
+            }
+            if let Some(syscall) = syscalls::name(state.syscall) {
+                found.push(LongSyscall {
+                    pid: *pid,
+                    syscall,
+                    file: state.key.file(),
+                    seconds: ns as f64 / 1e9,
+                    under_way: true,
+                });
+            }
+        }
+        found.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+        found
+    }
+
+    fn verdict(
+        &mut self,
+        why: &Why,
+        session: &Session,
+        second: &Second,
+        charges: &[(ChargeKey, Charge)],
+        roles: &HashMap<u32, Role>,
+        long_syscalls: Vec<LongSyscall>,
+    ) -> Option<Verdict> {
+        let mut triggers = Vec::new();
+        let rate = second.commits as f64 / second.length_s.max(0.001);
+        if second
+            .median_commits_per_s
+            .is_some_and(|median| rate < median / 2.0)
+        {
+            triggers.push(Trigger::CommitsBelowHalf);
+        }
+        if !long_syscalls.is_empty() {
+            triggers.push(Trigger::LongSyscall);
+        }
+        if triggers.is_empty() {
+            return None;
+        }
+        let largest = by_cause(&second.shares).first().copied();
+        Some(Verdict {
+            second: second.number,
+            triggers,
+            cause: largest.map(|(cause, _)| cause),
+            share: largest.map_or(0.0, |(_, seconds)| seconds / second.lost_s),
+            stacks: self.stacks_of(why, charges, roles),
+            kernel_threads: kernel_threads::sleeping(&session.target.root),
+            long_syscalls,
+        })
+    }
+
+    /// The stacks that most time was slept in, those of client backends first.
+    fn stacks_of(
+        &mut self,
+        why: &Why,
+        charges: &[(ChargeKey, Charge)],
+        roles: &HashMap<u32, Role>,
+    ) -> Vec<Stack> {
+        let mut sums: HashMap<(Role, ChargeKey), u64> = HashMap::new();
+        for (key, charge) in charges {
+            if key.activity() != Some(Activity::Uninterruptible) {
+                continue;
+            }
+            let role = roles[&key.tgid];
+            *sums.entry((role, key.of_anyone())).or_default() += charge.ns;
+        }
+        let mut sums: Vec<_> = sums.into_iter().filter(|(_, ns)| *ns > 0).collect();
+        sums.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+        let (mut backends, mut others) = (0, 0);
+        sums.retain(|((role, _), _)| {
+            let (count, most) = if *role == Role::Backend {
+                (&mut backends, BACKEND_STACKS)
+            } else {
+                (&mut others, OTHER_STACKS)
+            };
+            *count += 1;
+            *count <= most
+        });
+        sums.sort_by_key(|((role, _), ns)| (*role != Role::Backend, std::cmp::Reverse(*ns)));
+        sums.into_iter()
+            .map(|((role, key), ns)| {
+                let frames = self.frames(why, key.detail);
+                let operation: Operation = syscalls::operation(key.syscall);
+                Stack {
+                    role: role.to_string(),
+                    seconds: ns as f64 / 1e9,
+                    syscall: syscalls::name(key.syscall),
+                    file: key.file(),
+                    cause: stack_class::cause(&frames, operation, key.file(), key.is_throttled()),
+                    frames,
+                }
+            })
+            .collect()
+    }
+}
+
+fn wal_of(why: &Why, before: &Counters, now: &Counters) -> Wal {
+    let written_bytes = now.wal_written_bytes - before.wal_written_bytes;
+    let (source, bytes) = if why.counts_wal_records {
+        (WalSource::Inserts, now.wal_bytes - before.wal_bytes)
+    } else {
+        (WalSource::Writes, written_bytes)
+    };
+    Wal {
+        source,
+        bytes,
+        records: now.wal_records - before.wal_records,
+        page_images: now.wal_page_images - before.wal_page_images,
+        page_image_bytes: now.wal_page_image_bytes - before.wal_page_image_bytes,
+        writes: now.wal_writes - before.wal_writes,
+        written_bytes,
+        syncs: now.wal_syncs - before.wal_syncs,
+        sync_s: (now.wal_sync_ns - before.wal_sync_ns) as f64 / 1e9,
+    }
+}

@@ -1,0 +1,308 @@
+//! What /proc tells of the backends' time where eBPF is out of reach: samples instead of a full account.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::Duration;
+use std::time::Instant;
+
+use pgcalm_host::process;
+use pgcalm_host::process::Process;
+use pgcalm_host::server_process::Role;
+use pgcalm_report::trace::Drops;
+use pgcalm_report::trace::End;
+use pgcalm_report::trace::EndReason;
+use pgcalm_report::trace::Missing;
+use pgcalm_report::trace::file_kind::FileKind;
+use pgcalm_report::trace::io::Operation;
+use pgcalm_report::trace::why::Line;
+use pgcalm_report::trace::why::Second;
+use pgcalm_report::trace::why::Summary;
+use pgcalm_report::trace::why::Wal;
+use pgcalm_report::trace::why::WalSource;
+
+use crate::clock;
+use crate::clock::monotonic_ns;
+use crate::polling;
+use crate::server_memory;
+use crate::session;
+use crate::stop::Stop;
+use crate::syscalls;
+use crate::target::Target;
+use crate::why::Options;
+use crate::why::attribution;
+use crate::why::attribution::Spent;
+use crate::why::attribution::WalLoad;
+use crate::why::attribution::What;
+
+/// Time between two samples; each stands for that long.
+const INTERVAL: Duration = Duration::from_millis(50);
+
+/// Traces by samples. `reason` is why eBPF is out of reach.
+pub fn run(
+    target: &Target,
+    options: &Options,
+    stop: &Stop,
+    reason: &str,
+    take: &mut dyn FnMut(Line) -> anyhow::Result<()>,
+) -> anyhow::Result<EndReason> {
+    let missing = missing(reason);
+    take(Line::Start(session::start_line(
+        target,
+        "why",
+        vec![format!("samples each {} ms", INTERVAL.as_millis())],
+        false,
+        missing.clone(),
+    )))?;
+    let sampler = Sampler {
+        target,
+        // Before PostgreSQL 14, or without the right to look: what it would tell is unknown then.
+        wait_event: server_memory::address_of(target, "my_wait_event_info").ok(),
+    };
+    let deadline = options.duration.map(|duration| Instant::now() + duration);
+    let mut summary = Summary::default();
+    let mut number = 0;
+    let reason = loop {
+        let began_ns = monotonic_ns();
+        let mut spent = Vec::new();
+        let mut backends = 0;
+        let mut last_ns = began_ns;
+        let end = Instant::now() + Duration::from_secs(1);
+        let ended = loop {
+            let ended = polling::wait(target, stop, INTERVAL, deadline);
+            let now_ns = monotonic_ns();
+            let sample = sampler.sample(now_ns - last_ns);
+            last_ns = now_ns;
+            backends = backends.max(sample.iter().filter(|s| s.role == Role::Backend).count());
+            spent.extend(sample);
+            if ended.is_some() || Instant::now() >= end {
+                break ended;
+            }
+        };
+        let second = second(number, began_ns, last_ns, backends as u32, &spent);
+        number += 1;
+        summary.all.add(&second);
+        take(Line::Second(second))?;
+        if let Some(reason) = ended {
+            break reason;
+        }
+    };
+    take(Line::Summary(summary))?;
+    take(Line::End(End {
+        time: clock::unix_seconds(monotonic_ns()),
+        reason,
+        drops: Drops::default(),
+        missing,
+    }))?;
+    Ok(reason)
+}
+
+fn missing(reason: &str) -> Vec<Missing> {
+    [
+        (
+            "commits, so verdicts; WAL and its full-page images; disks; block-cgroup throttling",
+            reason,
+        ),
+        (
+            "exact times: each is a sum of samples",
+            "only /proc is left to look at",
+        ),
+    ]
+    .map(|(answer, reason)| Missing {
+        answer: answer.to_string(),
+        reason: reason.to_string(),
+    })
+    .to_vec()
+}
+
+fn second(number: u64, began_ns: u64, ended_ns: u64, backends: u32, spent: &[Spent]) -> Second {
+    let attribution = attribution::attribute(spent, &WalLoad::default());
+    Second {
+        time: clock::unix_seconds(began_ns),
+        number,
+        length_s: (ended_ns - began_ns) as f64 / 1e9,
+        commits: 0,
+        aborts: 0,
+        median_commits_per_s: None,
+        backends,
+        on_cpu_s: attribution.on_cpu_ns as f64 / 1e9,
+        client_s: attribution.client_ns as f64 / 1e9,
+        lost_s: attribution.lost_ns as f64 / 1e9,
+        shares: attribution.shares,
+        wal: Wal {
+            source: WalSource::Writes,
+            bytes: 0,
+            records: 0,
+            page_images: 0,
+            page_image_bytes: 0,
+            writes: 0,
+            written_bytes: 0,
+            syncs: 0,
+            sync_s: 0.0,
+        },
+        checkpoint: None,
+        disks: Vec::new(),
+    }
+}
+
+struct Sampler<'a> {
+    target: &'a Target,
+    wait_event: Option<u64>,
+}
+
+impl Sampler<'_> {
+    /// What each process of the server does now, for `ns`.
+    fn sample(&self, ns: u64) -> Vec<Spent> {
+        let mut titles: HashMap<i32, Role> = HashMap::new();
+        for pid in self.target.children().unwrap_or_default() {
+            if let Some(title) = self.target.title(pid) {
+                titles.insert(pid, title.role);
+            }
+        }
+        titles
+            .into_iter()
+            .filter_map(|(pid, role)| {
+                Some(Spent {
+                    role,
+                    what: self.what(pid)?,
+                    ns,
+                })
+            })
+            .collect()
+    }
+
+    fn what(&self, pid: i32) -> Option<What> {
+        let root = &self.target.root;
+        let state = Process::read(root, pid).ok()?.state;
+        if state == 'R' {
+            // Running or ready to run: /proc does not tell them apart at a moment.
+            return Some(What::OnCpu);
+        }
+        let call = root.read(format!("proc/{pid}/syscall")).unwrap_or_default();
+        let (number, argument) = parse_syscall(&call).unwrap_or((syscalls::NO_SYSCALL, 0));
+        let operation = syscalls::operation(number);
+        if state == 'D' {
+            let mut frames = process::kernel_stack(root, pid);
+            if frames.is_empty() {
+                // Only root sees the stack; the function in which it sleeps, others of the same user.
+                frames.extend(root.read(format!("proc/{pid}/wchan")));
+            }
+            return Some(What::Uninterruptible {
+                frames,
+                operation,
+                file: self.file(pid, operation, argument),
+                throttled: false,
+            });
+        }
+        Some(What::WaitEvent {
+            event: self.event(pid),
+            operation,
+            polls: syscalls::polls(number),
+        })
+    }
+
+    fn file(&self, pid: i32, operation: Operation, descriptor: u64) -> FileKind {
+        let works_on_file = matches!(
+            operation,
+            Operation::Read | Operation::Write | Operation::Sync | Operation::Allocate
+        );
+        if !works_on_file {
+            return FileKind::None;
+        }
+        let link = self.target.root.path(format!("proc/{pid}/fd/{descriptor}"));
+        std::fs::read_link(link).map_or(FileKind::None, |path| kind_of_path(&path))
+    }
+
+    fn event(&self, pid: i32) -> Option<u32> {
+        let memory = File::open(self.target.root.path(format!("proc/{pid}/mem"))).ok()?;
+        let mut pointer = [0; 8];
+        memory.read_exact_at(&mut pointer, self.wait_event?).ok()?;
+        let mut event = [0; 4];
+        memory
+            .read_exact_at(&mut event, u64::from_ne_bytes(pointer))
+            .ok()?;
+        Some(u32::from_ne_bytes(event))
+    }
+}
+
+/// Number and first argument of the system call in /proc/PID/syscall; none if the process is in none.
+fn parse_syscall(text: &str) -> Option<(u16, u64)> {
+    let mut words = text.split_whitespace();
+    let number = words.next()?.parse().ok()?;
+    let argument = words.next()?.strip_prefix("0x")?;
+    Some((number, u64::from_str_radix(argument, 16).ok()?))
+}
+
+/// The same rules as in bpf/file_kind.bpf.h, for what a sleep is likely to be on.
+fn kind_of_path(path: &Path) -> FileKind {
+    let text = path.to_string_lossy();
+    if text.starts_with("socket:") {
+        return FileKind::Socket;
+    }
+    if text.starts_with("pipe:") {
+        return FileKind::Pipe;
+    }
+    let mut names = path.iter().rev().map(|name| name.to_string_lossy());
+    let name = names.next().unwrap_or_default();
+    let directory = names.next().unwrap_or_default();
+    let above = names.next().unwrap_or_default();
+    let is_wal = name.starts_with("xlogtemp.")
+        || (name.len() >= 24 && name.bytes().take(24).all(|b| b.is_ascii_hexdigit()));
+    if directory == "archive_status" {
+        FileKind::WalStatus
+    } else if is_wal {
+        FileKind::Wal
+    } else if name.starts_with("pgsql_tmp") || directory.starts_with("pgsql_tmp") {
+        FileKind::Temporary
+    } else if [
+        "pg_xact",
+        "pg_subtrans",
+        "pg_commit_ts",
+        "pg_notify",
+        "pg_serial",
+    ]
+    .contains(&directory.as_ref())
+        || above == "pg_multixact"
+    {
+        FileKind::Slru
+    } else if above == "base" || above.starts_with("PG_") || directory == "global" {
+        FileKind::Data
+    } else {
+        FileKind::Other
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_system_call_has_a_number_and_an_argument_and_a_running_process_none() {
+        assert_eq!(
+            parse_syscall("75 0x1f 0x0 0x0 0x0 0x0 0x0 0x7ffc 0x7f00\n"),
+            Some((75, 31))
+        );
+        assert_eq!(parse_syscall("running\n"), None);
+        assert_eq!(parse_syscall("-1 0x7ffc 0x7f00\n"), None);
+    }
+
+    #[test]
+    fn paths_tell_kinds() {
+        for (path, kind) in [
+            ("/wal/any/000000010000000000000003", FileKind::Wal),
+            ("/d/base/5/16384_fsm", FileKind::Data),
+            ("/t/PG_15_202209061/5/16384", FileKind::Data),
+            ("/d/pg_multixact/offsets/0000", FileKind::Slru),
+            ("/d/base/pgsql_tmp/pgsql_tmp7.0", FileKind::Temporary),
+            (
+                "/d/pg_wal/archive_status/000000010000000000000003.ready",
+                FileKind::WalStatus,
+            ),
+            ("socket:[77]", FileKind::Socket),
+            ("/d/postmaster.pid", FileKind::Other),
+        ] {
+            assert_eq!(kind_of_path(Path::new(path)), kind, "{path}");
+        }
+    }
+}

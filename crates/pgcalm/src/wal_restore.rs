@@ -1,0 +1,71 @@
+//! `pgcalm wal-restore`, and what its exit code tells the server.
+//!
+//! The server calls it by `system()` and reads the code in `RestoreArchivedFile` (xlogarchive.c) by
+//! `wait_result_is_any_signal(rc, true)`:
+//!
+//! - 1 to 125: the file is not in the archive. Recovery takes this for the end of the archived WAL, and in the end
+//!   opens the database there.
+//! - above 125, or a signal: something is wrong; FATAL, the server stops.
+//! - SIGTERM: somebody is shutting the server down; it exits quietly. A shell passes it on as 143.
+//!
+//! So everything but "is not there" has a code above 125: a damaged file, a failed read, a mistyped option, even a defect
+//! of this program. Taken for the end of WAL, each of them would lose all transactions after it, without a word. And the
+//! code is none of a shell's own: 126 and 127 are commands that can't be run, 129 to 192 signals.
+
+use std::panic;
+
+use pgcalm_archive::Request;
+use pgcalm_archive::RestoreError;
+use pgcalm_archive::restore;
+
+use crate::args::WalRestoreArgs;
+use crate::output;
+
+/// Name of the verb.
+pub const VERB: &str = "wal-restore";
+
+/// The file is not in the archive.
+const NOT_FOUND: u8 = 1;
+
+/// Recovery must stop.
+pub const STOP: u8 = 200;
+
+/// Restores a file and returns the exit code. What it prints goes to the server's log.
+pub fn run(args: WalRestoreArgs) -> u8 {
+    let request = Request {
+        archive: args.archive,
+        file: args.file,
+        target: args.target,
+    };
+    // A panic's own code, 101, would be taken for "is not there".
+    match panic::catch_unwind(|| restore(&request)) {
+        Ok(Ok(restored)) => {
+            for error in &restored.damaged {
+                say(&format!(
+                    "{error}; took {} instead",
+                    restored.source.display()
+                ));
+            }
+            if restored.unchecked {
+                say(&format!(
+                    "{}: compressed without a checksum, only its length and its WAL pages were checked",
+                    restored.source.display()
+                ));
+            }
+            0
+        }
+        Ok(Err(error @ RestoreError::NotFound { .. })) => {
+            say(&error.to_string());
+            NOT_FOUND
+        }
+        Ok(Err(error)) => {
+            say(&error.to_string());
+            STOP
+        }
+        Err(_) => STOP,
+    }
+}
+
+fn say(text: &str) {
+    output::say(&format!("pgcalm {VERB}: {text}"));
+}

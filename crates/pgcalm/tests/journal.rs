@@ -1,0 +1,290 @@
+//! Layouts of two instances, for real and tiny. Needs root; says so and passes otherwise.
+
+use std::fs;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Child;
+use std::process::Command;
+use std::process::Output;
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+use pgcalm_host::HostRoot;
+use pgcalm_host::block_device;
+use pgcalm_host::cgroup::Hierarchy;
+use pgcalm_host::postgres;
+use pgcalm_host::process;
+use pgcalm_report::Document;
+use pgcalm_report::journal::Report;
+use rustix::process::Pid;
+use rustix::process::Signal;
+
+/// How long to wait for another lab on this host.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(900);
+
+fn host() -> HostRoot {
+    HostRoot::default()
+}
+
+/// Whether the scenario can run here; if not, says why not.
+fn can_run() -> bool {
+    let lack = if !rustix::process::geteuid().is_root() {
+        "needs root for loop devices and mounts"
+    } else if postgres::bindirs(&host()).is_empty() {
+        "needs an installed PostgreSQL server"
+    } else {
+        return true;
+    };
+    eprintln!("skipped: layouts of two instances: {lack}");
+    false
+}
+
+/// A directory for one test on a disk (direct I/O).
+struct Dir(PathBuf);
+
+impl Dir {
+    fn new(test: &str) -> Self {
+        let path = PathBuf::from(format!(
+            "/var/tmp/pgcalm-test-{}-{test}",
+            std::process::id()
+        ));
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        // For the case that the test has failed half-way.
+        let _ = clean(&self.0);
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn clean(dir: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_pgcalm"))
+        .args(["lab", "clean", "--dir"])
+        .arg(dir)
+        .output()
+        .unwrap()
+}
+
+fn tiny_run(dir: &Path, more: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));
+    command
+        .args(["lab", "run", "journal", "--size", "480MB", "--scale", "1"])
+        .args(["--sessions", "2"])
+        .args(more)
+        .arg("--dir")
+        .arg(dir);
+    command
+}
+
+/// Starts it, again and again while another lab is at work on this host, and waits for its first device.
+fn start(dir: &Path, more: &[&str]) -> Child {
+    let end = Instant::now() + BUSY_TIMEOUT;
+    loop {
+        let mut child = tiny_run(dir, more)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        while child.try_wait().unwrap().is_none() {
+            if leftovers(dir).iter().any(|left| left.contains(".img")) {
+                return child;
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        // Another lab is at work: anything else is a failure.
+        assert_eq!(child.wait().unwrap().code(), Some(3));
+        assert!(Instant::now() < end, "another lab does not end");
+        thread::sleep(Duration::from_secs(1));
+    }
+}
+
+fn run(dir: &Path, more: &[&str]) -> Output {
+    let end = Instant::now() + BUSY_TIMEOUT;
+    loop {
+        let output = tiny_run(dir, more).output().unwrap();
+        let busy = String::from_utf8_lossy(&output.stderr).contains("another pgcalm lab");
+        if !busy || Instant::now() > end {
+            return output;
+        }
+        thread::sleep(Duration::from_secs(1));
+    }
+}
+
+/// What of a run in `dir` is on the host.
+fn leftovers(dir: &Path) -> Vec<String> {
+    let mut found: Vec<String> = block_device::loop_devices(&host())
+        .unwrap()
+        .into_iter()
+        .filter(|device| device.backing_file.starts_with(dir))
+        .map(|device| format!("device {}", device.name))
+        .collect();
+    for process in process::table(&host()).unwrap() {
+        let cwd = process::working_directory(&host(), process.pid);
+        if cwd.is_some_and(|cwd| cwd.starts_with(dir)) {
+            found.push(format!("process {}", process.pid));
+        }
+    }
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        // What the test itself has asked for.
+        if !name.starts_with("report.") {
+            found.push(format!("file {name}"));
+        }
+    }
+    found
+}
+
+/// The group that the lab with process id `lab` makes.
+fn group(lab: u32) -> PathBuf {
+    let hierarchy = Hierarchy::of_block_io(&host()).unwrap().unwrap();
+    hierarchy.mountpoint.join(format!("pgcalm-lab-{lab}"))
+}
+
+/// Waits until the neighbour is in its group with sessions at work.
+fn wait_for_noise(child: &Child) {
+    let end = Instant::now() + Duration::from_secs(120);
+    loop {
+        let procs = group(child.id()).join("cgroup.procs");
+        let pids = fs::read_to_string(procs).unwrap_or_default();
+        let noisy = pids.lines().filter_map(|pid| pid.parse().ok()).any(|pid| {
+            process::command_line(&host(), pid).is_ok_and(|line| line.contains("CREATE DATABASE"))
+        });
+        if noisy {
+            return;
+        }
+        assert!(Instant::now() < end, "no noise");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn signal(child: &Child, signal: Signal) {
+    rustix::process::kill_process(Pid::from_raw(child.id() as i32).unwrap(), signal).unwrap();
+}
+
+fn read(file: &Path) -> Report {
+    match pgcalm_report::read(&fs::read_to_string(file).unwrap()).unwrap() {
+        Document::Journal(report) => *report,
+        _ => panic!("not a report of layouts"),
+    }
+}
+
+#[test]
+fn both_phases_of_each_layout_are_measured_and_the_host_is_as_before() {
+    if !can_run() {
+        return;
+    }
+    let dir = Dir::new("journal");
+    let (json, html) = (dir.0.join("report.json"), dir.0.join("report.html"));
+    let output = run(
+        &dir.0,
+        &[
+            "--layouts",
+            "ext4-nodelalloc,xfs-logdev,ext4-separate",
+            "--seconds",
+            "3",
+            "--lead",
+            "1",
+            "--json",
+            json.to_str().unwrap(),
+            "--html",
+            html.to_str().unwrap(),
+        ],
+    );
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert_eq!(leftovers(&dir.0), Vec::<String>::new());
+
+    let report = read(&json);
+    let names: Vec<&str> = report.layouts.iter().map(|l| l.name.as_str()).collect();
+    assert_eq!(names, ["ext4-nodelalloc", "xfs-logdev", "ext4-separate"]);
+    for layout in &report.layouts {
+        for phase in [&layout.alone, &layout.noisy] {
+            assert_eq!(phase.tps.len(), 2, "{layout:?}");
+            assert!(phase.connect_max_ms > 0.0, "{layout:?}");
+            assert!(phase.file_max_ms > 0.0, "{layout:?}");
+        }
+        assert!(layout.alone.tps_mean > 0.0, "{layout:?}");
+        assert!(layout.alone.files_per_s > 0.0, "{layout:?}");
+        assert_eq!(layout.alone.databases, 0);
+        // 100 operations per second are far from enough for its files to be synced without a wait.
+        let waits = layout
+            .hangs
+            .iter()
+            .any(|hang| hang.who == "neighbour" && hang.call.as_deref() == Some("fsync"));
+        assert!(waits, "{layout:?}");
+    }
+    let mounted = &report.layouts[0].mount_options;
+    assert_eq!(mounted, "data=ordered,nodelalloc");
+    assert!(fs::read_to_string(&html).unwrap().contains("<svg"));
+
+    let shown = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
+        .arg("report")
+        .arg(&json)
+        .output()
+        .unwrap();
+    assert_eq!(shown.stdout, output.stdout);
+}
+
+#[test]
+fn sigint_takes_everything_down() {
+    if !can_run() {
+        return;
+    }
+    let dir = Dir::new("journal-sigint");
+    let mut child = start(
+        &dir.0,
+        &[
+            "--seconds",
+            "600",
+            "--lead",
+            "0",
+            "--layouts",
+            "ext4-nodelalloc",
+        ],
+    );
+    signal(&child, Signal::INT);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(leftovers(&dir.0), Vec::<String>::new());
+
+    let more = [
+        "--seconds",
+        "3",
+        "--lead",
+        "3",
+        "--layouts",
+        "ext4-nodelalloc",
+    ];
+    let mut child = start(&dir.0, &more);
+    wait_for_noise(&child);
+    assert!(group(child.id()).exists());
+    signal(&child, Signal::INT);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(leftovers(&dir.0), Vec::<String>::new());
+    assert!(!group(child.id()).exists());
+}
+
+#[test]
+fn clean_removes_what_kill_9_left() {
+    if !can_run() {
+        return;
+    }
+    let dir = Dir::new("journal-kill9");
+    let more = ["--seconds", "3", "--lead", "3", "--layouts", "xfs-logdev"];
+    let mut child = start(&dir.0, &more);
+    wait_for_noise(&child);
+    signal(&child, Signal::KILL);
+    child.wait().unwrap();
+    assert!(leftovers(&dir.0).len() > 4, "{:?}", leftovers(&dir.0));
+    assert!(group(child.id()).exists());
+    let output = clean(&dir.0);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert_eq!(leftovers(&dir.0), Vec::<String>::new());
+    assert!(!group(child.id()).exists());
+}

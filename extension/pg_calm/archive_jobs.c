@@ -1,0 +1,402 @@
+/*-------------------------------------------------------------------------
+ *
+ * archive_jobs.c
+ *	  Files that are being archived, shared by the archiver and its workers.
+ *
+ * The archiver is asked for one file at a time, and plans that one and some
+ * that come after it (archive_ready_queue.c).  It and the workers take jobs
+ * in that order.  What is acknowledged, and when, is the archiver's alone.
+ *
+ * Every job has the target that was set when it was planned.  If the settings
+ * change, jobs of the old target are dropped; one that is being copied is
+ * marked as stale and dropped when it is over, whatever came of it.
+ *
+ * A worker that exits hands its job back; so does the next archiver for one
+ * that exited.  No worker has to be there: the archiver copies whatever
+ * nobody has taken.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "archive.h"
+#include "archive_jobs.h"
+#include "archive_stats.h"
+#include "miscadmin.h"
+#include "postmaster/interrupt.h"
+#include "storage/latch.h"
+#include "storage/lwlock.h"
+#include "storage/pmsignal.h"
+#include "storage/procsignal.h"
+#include "storage/shmem.h"
+
+typedef struct ArchiveJob
+{
+	ArchiveJobState state;
+	bool stale; /* nobody wants it any more; being copied */
+	int owner;
+	int position; /* in the plan; the lowest is taken first */
+	ArchiveFileName name;
+	ArchiveTarget target;
+	ArchiveCopyResult result;
+} ArchiveJob;
+
+typedef struct ArchiveJobsShared
+{
+	LWLock *lock; /* protects all */
+	Latch *archiver;
+	Latch *workers[ARCHIVE_WORKERS_MAX];
+	ArchiveJob jobs[ARCHIVE_JOBS];
+} ArchiveJobsShared;
+
+static ArchiveJobsShared *shared = NULL;
+
+/* In the archiver: jobs that the fsync of the directory under way covers */
+static bool sync_covers[ARCHIVE_JOBS];
+
+static ArchiveJob *find_job(const char *name);
+static bool same_target(const ArchiveTarget *a, const ArchiveTarget *b);
+static bool copy_interrupted(void);
+
+Size
+archive_jobs_size(void)
+{
+	return MAXALIGN(sizeof(ArchiveJobsShared));
+}
+
+void
+archive_jobs_start(void)
+{
+	bool found;
+	ArchiveJobsShared *place = ShmemInitStruct("pg_calm archive jobs", archive_jobs_size(), &found);
+
+	if (!found)
+	{
+		memset(place, 0, sizeof(*place));
+		place->lock = &GetNamedLWLockTranche("pg_calm archive jobs")->lock;
+	}
+	shared = place;
+}
+
+/* The job of a file, or NULL; the lock is held */
+static ArchiveJob *
+find_job(const char *name)
+{
+	for (int i = 0; i < ARCHIVE_JOBS; i++)
+	{
+		ArchiveJob *job = &shared->jobs[i];
+
+		if (job->state != ARCHIVE_JOB_FREE && !job->stale && strcmp(job->name, name) == 0)
+			return job;
+	}
+	return NULL;
+}
+
+static bool
+same_target(const ArchiveTarget *a, const ArchiveTarget *b)
+{
+	return a->compression == b->compression && a->level == b->level &&
+	       strcmp(a->directory, b->directory) == 0;
+}
+
+/*
+ * A new archiver begins: nothing is known of what an earlier one planned.
+ * Workers go on with what they copy.
+ */
+void
+archive_jobs_forget(void)
+{
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	shared->archiver = MyLatch;
+	for (int i = 0; i < ARCHIVE_JOBS; i++)
+	{
+		ArchiveJob *job = &shared->jobs[i];
+
+		if (job->state != ARCHIVE_JOB_COPYING || job->owner == ARCHIVE_OWNER_ARCHIVER)
+			job->state = ARCHIVE_JOB_FREE;
+	}
+	LWLockRelease(shared->lock);
+}
+
+/*
+ * Plan files, in the order in which they will be asked for, and drop what is
+ * not among them.
+ */
+void
+archive_jobs_plan(const ArchiveFileName *names, int count, const ArchiveTarget *target)
+{
+	int queued = 0;
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < ARCHIVE_JOBS; i++)
+	{
+		ArchiveJob *job = &shared->jobs[i];
+		int position = 0;
+
+		if (job->state == ARCHIVE_JOB_FREE || job->stale)
+			continue;
+		while (position < count && strcmp(job->name, names[position]) != 0)
+			position++;
+		job->position = position;
+		if (position < count && same_target(&job->target, target))
+			continue;
+		if (job->state == ARCHIVE_JOB_COPYING)
+			job->stale = true;
+		else
+			job->state = ARCHIVE_JOB_FREE;
+	}
+	for (int position = 0; position < count; position++)
+	{
+		if (find_job(names[position]) != NULL)
+			continue;
+		for (int i = 0; i < ARCHIVE_JOBS; i++)
+		{
+			ArchiveJob *job = &shared->jobs[i];
+
+			if (job->state != ARCHIVE_JOB_FREE)
+				continue;
+			job->state = ARCHIVE_JOB_QUEUED;
+			job->stale = false;
+			job->position = position;
+			strlcpy(job->name, names[position], sizeof(job->name));
+			job->target = *target;
+			queued++;
+			break;
+		}
+	}
+	for (int i = 0; i < ARCHIVE_WORKERS_MAX && queued > 0; i++)
+	{
+		if (shared->workers[i] != NULL)
+			SetLatch(shared->workers[i]);
+	}
+	LWLockRelease(shared->lock);
+}
+
+/* ARCHIVE_JOB_FREE if there is none for the file */
+ArchiveJobState
+archive_jobs_state(const char *name)
+{
+	ArchiveJob *job;
+	ArchiveJobState state;
+
+	LWLockAcquire(shared->lock, LW_SHARED);
+	job = find_job(name);
+	state = job ? job->state : ARCHIVE_JOB_FREE;
+	LWLockRelease(shared->lock);
+	return state;
+}
+
+/* Try a failed one again */
+void
+archive_jobs_requeue(const char *name)
+{
+	ArchiveJob *job;
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	job = find_job(name);
+	if (job && job->state == ARCHIVE_JOB_FAILED)
+		job->state = ARCHIVE_JOB_QUEUED;
+	LWLockRelease(shared->lock);
+}
+
+/* Take the result of a job that is durable or failed, and drop it */
+bool
+archive_jobs_finish(const char *name, ArchiveCopyResult *result)
+{
+	ArchiveJob *job;
+	bool durable = false;
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	job = find_job(name);
+	if (job)
+	{
+		durable = job->state == ARCHIVE_JOB_DURABLE;
+		*result = job->result;
+		job->state = ARCHIVE_JOB_FREE;
+	}
+	LWLockRelease(shared->lock);
+	return durable;
+}
+
+/* Jobs that are queued or being copied */
+int
+archive_jobs_unfinished(void)
+{
+	int count = 0;
+
+	LWLockAcquire(shared->lock, LW_SHARED);
+	for (int i = 0; i < ARCHIVE_JOBS; i++)
+	{
+		if ((shared->jobs[i].state == ARCHIVE_JOB_QUEUED ||
+		     shared->jobs[i].state == ARCHIVE_JOB_COPYING) &&
+		    !shared->jobs[i].stale)
+			count++;
+	}
+	LWLockRelease(shared->lock);
+	return count;
+}
+
+/* Jobs that only lack the directory's fsync */
+int
+archive_jobs_renamed(void)
+{
+	int count = 0;
+
+	LWLockAcquire(shared->lock, LW_SHARED);
+	for (int i = 0; i < ARCHIVE_JOBS; i++)
+		count += shared->jobs[i].state == ARCHIVE_JOB_RENAMED && !shared->jobs[i].stale;
+	LWLockRelease(shared->lock);
+	return count;
+}
+
+/*
+ * The directory is about to be fsynced: note which jobs that covers, and
+ * return how many.  A file that is renamed from now on waits for the next
+ * time.  One that went to another directory under the same path has failed.
+ * directory is NULL if it can't be opened.
+ */
+int
+archive_jobs_sync_begins(const struct stat *directory)
+{
+	int count = 0;
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < ARCHIVE_JOBS; i++)
+	{
+		ArchiveJob *job = &shared->jobs[i];
+
+		sync_covers[i] = job->state == ARCHIVE_JOB_RENAMED;
+		if (sync_covers[i] && directory != NULL &&
+		    (job->result.directory_device != directory->st_dev ||
+		     job->result.directory_inode != directory->st_ino))
+		{
+			sync_covers[i] = false;
+			job->state = ARCHIVE_JOB_FAILED;
+			snprintf(job->result.error, sizeof(job->result.error),
+			         "archive directory \"%s\" has become another one", job->target.directory);
+		}
+		count += sync_covers[i];
+	}
+	LWLockRelease(shared->lock);
+	return count;
+}
+
+/* It was; error is "" or why it could not be */
+void
+archive_jobs_sync_ended(const char *error)
+{
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < ARCHIVE_JOBS; i++)
+	{
+		ArchiveJob *job = &shared->jobs[i];
+
+		if (!sync_covers[i])
+			continue;
+		job->state = error[0] ? ARCHIVE_JOB_FAILED : ARCHIVE_JOB_DURABLE;
+		strlcpy(job->result.error, error, sizeof(job->result.error));
+	}
+	LWLockRelease(shared->lock);
+}
+
+/* Whether the process that copies is to stop */
+static bool
+copy_interrupted(void)
+{
+	if (MyBackendType == B_ARCHIVER)
+	{
+		/* long copies must not hold up DROP DATABASE */
+		if (ProcSignalBarrierPending)
+			ProcessProcSignalBarrier();
+	}
+	return ShutdownRequestPending || !PostmasterIsAlive();
+}
+
+/* Take the first job that nobody has, and do it; false if there was none */
+bool
+archive_jobs_copy_one(int owner)
+{
+	ArchiveJob *job = NULL;
+	ArchiveFileName name;
+	static ArchiveTarget target;
+	static ArchiveCopyResult result;
+	bool ok;
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < ARCHIVE_JOBS; i++)
+	{
+		ArchiveJob *other = &shared->jobs[i];
+
+		if (other->state == ARCHIVE_JOB_QUEUED && (job == NULL || other->position < job->position))
+			job = other;
+	}
+	if (job != NULL)
+	{
+		job->state = ARCHIVE_JOB_COPYING;
+		job->owner = owner;
+		strlcpy(name, job->name, sizeof(name));
+		target = job->target;
+	}
+	LWLockRelease(shared->lock);
+	if (job == NULL)
+		return false;
+
+	ok = archive_copy(name, &target, copy_interrupted, &result);
+	archive_stats_copied(&result, ok);
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	job->result = result;
+	if (job->stale)
+		job->state = ARCHIVE_JOB_FREE;
+	else if (!ok && owner != ARCHIVE_OWNER_ARCHIVER && ShutdownRequestPending)
+		job->state = ARCHIVE_JOB_QUEUED; /* for the archiver, which is the last to go */
+	else
+		job->state = ok ? ARCHIVE_JOB_RENAMED : ARCHIVE_JOB_FAILED;
+	job->stale = false;
+	if (owner != ARCHIVE_OWNER_ARCHIVER && shared->archiver != NULL)
+		SetLatch(shared->archiver);
+	LWLockRelease(shared->lock);
+	return true;
+}
+
+/* A worker is there, and wants to be woken when there is something to copy */
+void
+archive_jobs_worker_starts(int worker, Latch *latch)
+{
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	shared->workers[worker] = latch;
+	LWLockRelease(shared->lock);
+}
+
+/* It exits, maybe in the middle of a copy */
+void
+archive_jobs_worker_ends(int worker)
+{
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	shared->workers[worker] = NULL;
+	for (int i = 0; i < ARCHIVE_JOBS; i++)
+	{
+		ArchiveJob *job = &shared->jobs[i];
+
+		if (job->state == ARCHIVE_JOB_COPYING && job->owner == worker)
+		{
+			job->state = job->stale ? ARCHIVE_JOB_FREE : ARCHIVE_JOB_QUEUED;
+			job->stale = false;
+		}
+	}
+	if (shared->archiver != NULL)
+		SetLatch(shared->archiver);
+	LWLockRelease(shared->lock);
+}
+
+/* How many are there */
+int
+archive_jobs_workers(void)
+{
+	int count = 0;
+
+	LWLockAcquire(shared->lock, LW_SHARED);
+	for (int i = 0; i < ARCHIVE_WORKERS_MAX; i++)
+		count += shared->workers[i] != NULL;
+	LWLockRelease(shared->lock);
+	return count;
+}

@@ -1,0 +1,242 @@
+/*-------------------------------------------------------------------------
+ *
+ * governor_control.c
+ *	  The control law: from what drains and what is left to a rate of WAL.
+ *
+ * Nothing here reads anything but its arguments and the settings.  The law and
+ * its stability are explained in docs/governor.md.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "governor.h"
+#include "pg_calm.h"
+
+/* Seconds over which a drain rate is smoothed */
+#define DRAIN_SECONDS 3.0
+
+/*
+ * Bytes per second of rate for each byte off the limit of lag.  The loop is
+ * stable for gains below pi / (2 * delay) and does not overshoot below
+ * 1 / (e * delay); the delay is that of the smoothing, the look and the line,
+ * about 2 s in all.
+ */
+#define LAG_GAIN 0.18
+
+/* Part of the limit of lag from which on there is a rate */
+#define LAG_PACED_FROM 0.5
+
+/* Part of its drain rate that something keeps writers at, however far behind it is */
+#define LAG_LEAST 0.5
+
+/* Part of the room that may be used until a checkpoint ends, even if it is behind */
+#define ROOM_SHARE 0.25
+
+/* Never more than the room would last for this many seconds */
+#define ROOM_SECONDS 2.0
+
+/* An input that allows less than this does not drain: bytes per second */
+#define STUCK_RATE (64.0 * 1024)
+
+/* A released or refusing one is obeyed again from here on */
+#define RESUMED_RATE (4 * STUCK_RATE)
+
+/* Sessions get at least this part of the rate if others write as well */
+#define PACED_LEAST 0.25
+
+/*
+ * Note how far something has come.  Where that is put together from looks at
+ * different moments it can seem to go back, which must not be lost to the mean.
+ */
+void
+governor_track(GovernorDrain *drain, uint64 position, uint64 now_ms)
+{
+	if (drain->position != 0 && now_ms > drain->at_ms)
+	{
+		double seconds = (double) (now_ms - drain->at_ms) / 1000;
+		double rate = ((double) position - (double) drain->position) / seconds;
+
+		drain->rate += (rate - drain->rate) * (1 - exp(-seconds / DRAIN_SECONDS));
+	}
+	else if (drain->position != 0)
+		return;
+	drain->position = position;
+	drain->at_ms = now_ms;
+}
+
+/*
+ * Rate for something that follows WAL at a distance (lag, in bytes) and comes
+ * on at a rate of its own: at the limit exactly that rate, below it a little
+ * more, above it less.
+ */
+double
+governor_lag_rate(double lag, double limit, double drain)
+{
+	if (lag <= limit * LAG_PACED_FROM)
+		return INFINITY;
+	drain = Max(drain, 0);
+	return Max(drain + LAG_GAIN * (limit - lag), drain * LAG_LEAST);
+}
+
+/*
+ * Rate until the running checkpoint ends in so many seconds (infinity: not
+ * known, 0: it needs no pacing).  WAL that is written in this cycle is freed at
+ * the end of the next one, so that both together must not need more than there
+ * is: half of it for each.
+ */
+double
+governor_space_rate(const GovernorWal *wal, double seconds)
+{
+	double half = (wal->cycle + wal->room + wal->freed) / 2;
+	double rate;
+
+	if (wal->room <= 0)
+		return 0;
+	rate = wal->room / ROOM_SECONDS;
+	if (seconds > 0 && !isinf(seconds))
+		rate = Min(rate, Min(Max(half - wal->cycle, wal->room * ROOM_SHARE), wal->room) /
+		                     Max(seconds, 1));
+	return rate;
+}
+
+/*
+ * From what each input allows to what the sessions are told: patience, the
+ * smallest of the rates, and the part of it that is left to those who wait.
+ */
+void
+governor_decide(GovernorReading *readings, double wal_rate, uint64 now_ms)
+{
+	static uint64 stuck_since_ms[GOVERNOR_INPUTS];
+	static GovernorDrain unpaced; /* WAL that nobody waits for */
+	static GovernorState states[GOVERNOR_INPUTS];
+	static uint64 releases[GOVERNOR_INPUTS];
+	static char objects[GOVERNOR_INPUTS][NAMEDATALEN];
+	static double total = 1; /* of WAL, for "unpaced" */
+	static uint64 last_ms = 0;
+	static uint64 last_charged = 0;
+	GovernorShared *shared = calm_governor_shared;
+	uint64 charged = pg_atomic_read_u64(&shared->charged);
+	GovernorGate gate = GOVERNOR_GATE_OPEN;
+	GovernorInput binding = GOVERNOR_WAL_SPACE;
+	double allowed = INFINITY;
+	double paced;
+
+	for (int i = 0; i < GOVERNOR_INPUTS; i++)
+	{
+		GovernorReading *reading = &readings[i];
+		bool over = states[i] == GOVERNOR_RELEASED || states[i] == GOVERNOR_REFUSING;
+
+		if (reading->state == GOVERNOR_OFF || reading->state == GOVERNOR_UNKNOWN)
+		{
+			if (states[i] == GOVERNOR_PACING && reading->state == GOVERNOR_UNKNOWN)
+				ereport(LOG,
+				        (errmsg("pg_calm: the governor has lost its input %s, and releases writers",
+				                governor_input_name((GovernorInput) i)),
+				         errdetail("Writers were held for \"%s\".", objects[i])));
+			stuck_since_ms[i] = 0;
+			reading->allowed_rate = INFINITY;
+		}
+		else if (isinf(reading->allowed_rate))
+		{
+			reading->state = GOVERNOR_WATCHED;
+			stuck_since_ms[i] = 0;
+		}
+		else if (reading->allowed_rate >= (over ? RESUMED_RATE : STUCK_RATE))
+		{
+			reading->state = GOVERNOR_PACING;
+			stuck_since_ms[i] = 0;
+		}
+		else
+		{
+			reading->state = GOVERNOR_PACING;
+			if (stuck_since_ms[i] == 0)
+				stuck_since_ms[i] = now_ms;
+			if (now_ms - stuck_since_ms[i] >= (uint64) calm_governor_patience)
+			{
+				bool refuse = i == GOVERNOR_WAL_SPACE;
+
+				reading->state = refuse ? GOVERNOR_REFUSING : GOVERNOR_RELEASED;
+				if (!over)
+				{
+					releases[i]++;
+					ereport(
+						LOG,
+						(errmsg(
+							 "pg_calm: \"%s\" (%s) has not drained for %d s: the governor %s writers",
+							 reading->object, governor_input_name((GovernorInput) i),
+							 calm_governor_patience / 1000, refuse ? "refuses" : "releases"),
+					     errdetail(
+							 "At %.0f of at most %.0f %s, draining %.0f kB per second.",
+							 reading->in_seconds ? reading->value : reading->value / (1024 * 1024),
+							 reading->in_seconds ? reading->limit : reading->limit / (1024 * 1024),
+							 reading->in_seconds ? "s" : "MB", reading->drain_rate / 1024),
+					     errhint("See the view pg_calm_governor.")));
+				}
+			}
+		}
+		states[i] = reading->state;
+		strlcpy(objects[i], reading->object, sizeof(objects[i]));
+		reading->releases = releases[i];
+
+		if (reading->state == GOVERNOR_REFUSING)
+		{
+			gate = GOVERNOR_GATE_REFUSE;
+			binding = (GovernorInput) i;
+			allowed = 0;
+		}
+		else if (reading->state == GOVERNOR_PACING && reading->allowed_rate < allowed)
+		{
+			allowed = reading->allowed_rate;
+			binding = (GovernorInput) i;
+			gate = i == GOVERNOR_WAL_SPACE && allowed < STUCK_RATE ? GOVERNOR_GATE_CLOSED :
+			                                                         GOVERNOR_GATE_PACED;
+		}
+	}
+
+	/*
+	 * The part of WAL that no session has owned up to comes from those that
+	 * are exempt, or are in long transactions.
+	 */
+	if (last_ms != 0)
+	{
+		double written = wal_rate * (double) (now_ms - last_ms) / 1000;
+
+		total += Max(written - (double) (charged - last_charged), 0);
+	}
+	if (gate == GOVERNOR_GATE_OPEN)
+		memset(&unpaced, 0, sizeof(unpaced));
+	governor_track(&unpaced, (uint64) total, now_ms);
+	last_ms = now_ms;
+	last_charged = charged;
+	paced = Max(allowed - Max(unpaced.rate, 0), allowed * PACED_LEAST);
+
+	SpinLockAcquire(&shared->lock);
+	for (int i = 0; i < GOVERNOR_INPUTS; i++)
+	{
+		readings[i].drain_rate = Max(readings[i].drain_rate, 0);
+		readings[i].holds = shared->readings[i].holds;
+		readings[i].held_us = shared->readings[i].held_us;
+		shared->readings[i] = readings[i];
+	}
+	shared->shadow = calm_mode != CALM_MODE_ON;
+	shared->binding = binding;
+	shared->wal_rate = wal_rate;
+	shared->allowed_rate = allowed;
+	if (gate == GOVERNOR_GATE_OPEN)
+	{
+		shared->line++;
+		shared->issued = 0;
+		shared->served = 0;
+	}
+	else if (shared->served_at_ms != 0 && now_ms > shared->served_at_ms)
+		shared->served += shared->paced_rate * (double) (now_ms - shared->served_at_ms) / 1000;
+	shared->served_at_ms = now_ms;
+	shared->paced_rate = isinf(paced) ? 0 : paced;
+	SpinLockRelease(&shared->lock);
+
+	pg_atomic_write_u64(&shared->updated_ms, now_ms);
+	pg_atomic_write_u32(&shared->gate, gate);
+}

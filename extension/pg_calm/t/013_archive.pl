@@ -1,0 +1,388 @@
+
+# The archive module: what arrives in the archive, what is refused, and that
+# nothing is acknowledged before it is durable.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+
+use CalmTest;
+use Fcntl qw(:flock);
+use File::Basename;
+use File::Compare;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $archive = PostgreSQL::Test::Utils::tempdir();
+my $node = calm_node(
+	'archive', qq{
+archive_mode = on
+archive_library = 'pg_calm'
+pg_calm.archive_directory = '$archive'
+pg_calm.archive_workers = 3
+wal_keep_size = 1GB
+max_wal_size = 64MB
+}, '--wal-segsize=1');
+my $pg_wal = $node->data_dir . '/pg_wal';
+
+$node->start;
+$node->safe_psql('postgres', 'CREATE TABLE filler (t text)');
+$node->safe_psql('postgres', 'CREATE EXTENSION pg_calm');
+
+# Values of pg_calm_archive
+sub archive_value
+{
+	my ($column) = @_;
+
+	return $node->safe_psql('postgres', "SELECT $column FROM pg_calm_archive");
+}
+
+# Make some segments of WAL
+sub make_wal
+{
+	my ($segments) = @_;
+
+	$node->safe_psql('postgres',
+		"INSERT INTO filler SELECT repeat(md5(i::text), 30) FROM generate_series(1, $segments * 900) i"
+	);
+	return $node->safe_psql('postgres', 'SELECT pg_walfile_name(pg_switch_wal())');
+}
+
+sub ready_files
+{
+	my @files = map { basename($_, '.ready') } glob("$pg_wal/archive_status/*.ready");
+	return @files;
+}
+
+# Wait until nothing is left to do
+sub archived
+{
+	return wait_for(sub { return !ready_files() }, 60);
+}
+
+# Announce a file of pg_wal, again or for the first time
+sub announce
+{
+	my ($name) = @_;
+
+	unlink "$pg_wal/archive_status/$name.done";
+	write_file("$pg_wal/archive_status/$name.ready", '');
+	$node->safe_psql('postgres', 'SELECT pg_switch_wal()');
+	make_wal(1);
+	return;
+}
+
+# Set something and see it in force in the archiver
+sub set
+{
+	my ($setting) = @_;
+
+	$node->safe_psql('postgres', "ALTER SYSTEM SET $setting");
+	$node->reload;
+	# the archiver reads it before the next file
+	return;
+}
+
+# A list in any context: glob in scalar context would iterate
+sub temporary_files
+{
+	my @files = glob("$archive/.pgcalm-tmp.*");
+	return @files;
+}
+
+# Process numbers of the archiver and its workers, which have no database
+# connection and so are not in pg_stat_activity
+sub archiving_pids
+{
+	my $postmaster = (split /\n/, slurp_file($node->data_dir . '/postmaster.pid'))[0];
+
+	return map { /^\s*(\d+)/ }
+	  grep { /archiver|pg_calm archive worker/ } `ps --no-headers -o pid,args --ppid $postmaster`;
+}
+
+# --- segments arrive, all of them, whole
+
+my $last = make_wal(40);
+ok(archived(), 'a backlog is archived');
+my @done = map { basename($_, '.done') } glob("$pg_wal/archive_status/*.done");
+cmp_ok(scalar(@done), '>', 30, 'as many files as were made');
+is(join(' ', grep { compare("$pg_wal/$_", "$archive/$_") != 0 } @done), '', 'all are identical');
+is(join(' ', temporary_files()), '', 'no temporary file is left');
+is(archive_value('state'), 'pg_calm', 'the view says that pg_calm archives');
+is(archive_value('archived_files = (SELECT archived_count FROM pg_stat_archiver)'),
+	't', 'the view counts what the server counts');
+is(archive_value('queue_files'), '0', 'the queue is empty');
+is(archive_value('workers'), '3', 'the view counts the workers');
+is( $node->safe_psql(
+		'postgres',
+		'SELECT sum(count) >= (SELECT archived_files FROM pg_calm_archive) FROM pg_calm_archive_histogram'),
+	't',
+	'each file is in the histogram');
+
+# --- what is not a segment
+
+my $segment = (sort @done)[5];
+append_to_file("$pg_wal/00000002.history", "1\t0/3000000\tno recovery target specified\n");
+append_to_file("$pg_wal/$segment.00000028.backup", '');
+system_or_bail('cp', "$pg_wal/$segment", "$pg_wal/$segment.partial");
+announce($_) foreach '00000002.history', "$segment.00000028.backup", "$segment.partial";
+ok(archived(), 'history, backup and partial files are archived');
+is(compare("$pg_wal/$_", "$archive/$_"), 0, "$_ is identical")
+  foreach '00000002.history', "$segment.00000028.backup", "$segment.partial";
+is(-s "$archive/$segment.00000028.backup", 0, 'a file without content too');
+
+# --- what is there already
+
+my $existing = archive_value('existing_files');
+my $before = (stat "$archive/$segment")[9] . ' ' . (stat _)[1];
+announce($segment);
+ok(archived(), 'an identical file is accepted');
+is(archive_value('existing_files'), $existing + 1, 'and counted');
+is((stat "$archive/$segment")[9] . ' ' . (stat _)[1], $before, 'it is the same file');
+
+my $other = (sort @done)[6];
+open(my $file, '+<', "$archive/$other") or die;
+binmode $file;
+seek($file, 600_000, 0);
+print $file 'something else';
+close $file;
+my $content = slurp_file("$archive/$other");
+my $offset = -s $node->logfile;
+announce($other);
+ok( wait_for(
+		sub { slurp_file($node->logfile, $offset) =~ /WARNING:.*"$other".*different content/ }),
+	'a different file is refused');
+ok($content eq slurp_file("$archive/$other"), 'and not touched');
+ok(-e "$pg_wal/archive_status/$other.ready", 'and not acknowledged');
+like(archive_value('last_error'), qr/different content/, 'the view has the error');
+is(archive_value('last_error_file'), $other, 'and the file');
+cmp_ok(archive_value('queue_files'), '>', 0, 'later files wait');
+is(archive_value('oldest_file'), $other, 'the oldest one is shown');
+write_file("$archive/$other.short", '');
+unlink "$archive/$other";
+# a copy that was cut short, as cp leaves it
+write_file("$archive/$other", 'short');
+ok( wait_for(
+		sub { slurp_file($node->logfile, $offset) =~ /"$other".*different content: 5 bytes/ }, 90),
+	'a file that was cut short is refused too');
+unlink "$archive/$other";
+$node->safe_psql('postgres', 'SELECT pg_switch_wal()');
+make_wal(1);
+ok(wait_for(sub { return !ready_files() }, 90), 'once it is gone archiving goes on');
+is(compare("$pg_wal/$other", "$archive/$other"), 0, 'and the file is right');
+unlink "$archive/$other.short";
+
+# --- a segment of the wrong length can't be restored
+
+my $wrong = '0000000100000000000000F0';
+write_file("$pg_wal/$wrong", 'x');
+$offset = -s $node->logfile;
+announce($wrong);
+ok( wait_for(
+		sub { slurp_file($node->logfile, $offset) =~ /"pg_wal\/$wrong" has 1 bytes, but a WAL segment/ }
+	),
+	'a segment of the wrong length is refused');
+unlink "$pg_wal/archive_status/$wrong.ready", "$pg_wal/$wrong";
+make_wal(1);
+ok(wait_for(sub { return !ready_files() }, 90), 'archiving goes on without it');
+
+# --- durable before it is acknowledged
+
+SKIP:
+{
+	my $why = cannot_trace();
+	skip $why, 4 if $why;
+
+	my @pids = archiving_pids();
+	is(scalar(@pids), 3, 'the archiver and two workers');
+	my ($handle, $trace) = trace(shift @pids, '-f', '-y', '-e',
+		'trace=fsync,renameat2,rename,unlink,unlinkat', map { ('-p', $_) } @pids);
+	make_wal(12);
+	ok(archived(), 'archived under strace');
+	$handle->signal('INT');
+	$handle->finish;
+
+	my (%synced, %named, %covered);
+	my ($acknowledged, $bad) = (0, '');
+	my $order = '';
+	my %unfinished;
+	foreach my $line (split /\n/, slurp_file($trace))
+	{
+		# a call counts when it has returned; the directory's fsync covers what
+		# had its name when it began
+		my ($pid, $call) = $line =~ /^(\d+)\s+(.*)$/ or next;
+		my ($begins, $returned) = (1, 1);
+		if ($call =~ /^(.*) <unfinished \.\.\.>$/)
+		{
+			$unfinished{$pid} = $call = $1;
+			$returned = 0;
+		}
+		elsif ($call =~ /^<\.\.\. \w+ resumed>(.*)$/)
+		{
+			$call = $unfinished{$pid} . $1;
+			$begins = 0;
+		}
+		if ($call =~ /^fsync\(\d+<.*\/\.pgcalm-tmp\.[^.]+\.([0-9A-F]{24})\.\d+>\) = 0/)
+		{
+			$synced{$1} = 1;
+		}
+		elsif ($call =~ /^renameat2\(.*"([0-9A-F]{24})", RENAME_NOREPLACE\) = 0/)
+		{
+			$bad .= "$1 named before its fsync; " unless $synced{$1};
+			$named{$1} = 1;
+		}
+		elsif ($call =~ /^fsync\(\d+<\Q$archive\E>/)
+		{
+			$covered{$pid} = {%named} if $begins;
+			if ($returned && $call =~ /= 0$/)
+			{
+				$named{$_} = 2 foreach keys %{ $covered{$pid} };
+			}
+		}
+		elsif ($call =~ /^rename\("pg_wal\/archive_status\/([0-9A-F]{24})\.ready"/ && $begins)
+		{
+			$acknowledged++;
+			$bad .= "$1 acknowledged too early; " unless ($named{$1} // 0) == 2;
+			$bad .= "$1 after $order; " if $1 lt $order;
+			$order = $1;
+		}
+	}
+	cmp_ok($acknowledged, '>', 10, 'acknowledgements seen');
+	is($bad, '', 'content synced, then named, then the directory synced, then acknowledged, in order');
+}
+
+# --- compression, and the same file in another compression
+
+foreach my $codec ([ 'lz4', '.lz4', "\x04\x22\x4d\x18" ], [ 'zstd', '.zst', "\x28\xb5\x2f\xfd" ])
+{
+	my ($name, $suffix, $magic) = @$codec;
+	my ($result, undef, $error) =
+	  $node->psql('postgres', "ALTER SYSTEM SET pg_calm.archive_compression = '$name'");
+
+  SKIP:
+	{
+		skip "built without $name", 7 if $error =~ /was built without/;
+		$node->reload;
+		my $first = $node->safe_psql('postgres', 'SELECT pg_walfile_name(pg_current_wal_lsn())');
+		make_wal(8);
+		ok(archived(), "archived with $name");
+		my @compressed = map { basename($_, $suffix) } glob("$archive/*$suffix");
+		cmp_ok(scalar(@compressed), '>=', 7, "$name: segments have the suffix");
+		is(join(' ', grep { -e "$archive/$_" } @compressed), '', "$name: and no other copy");
+		my $file = "$archive/$compressed[2]$suffix";
+		is(substr(slurp_file($file), 0, 4), $magic, "$name: a standard frame");
+		cmp_ok(-s $file, '<', 1024 * 1024, "$name: smaller than a segment");
+		$existing = archive_value('existing_files');
+		# in whatever form it is there: read by the other code, and compared
+		$node->safe_psql('postgres', 'ALTER SYSTEM RESET pg_calm.archive_compression');
+		$node->reload;
+		announce($compressed[2]);
+		ok(archived() && archive_value('existing_files') == $existing + 1,
+			"$name: accepted as existing without compression");
+		# damaged: one byte in the middle
+		my $text = slurp_file($file);
+		my $good = $text;
+		substr($text, length($text) / 2, 1) =
+		  chr(ord(substr($text, length($text) / 2, 1)) ^ 0x55);
+		open(my $out, '>:raw', $file) or die;
+		print $out $text;
+		close $out;
+		$offset = -s $node->logfile;
+		announce($compressed[2]);
+		ok( wait_for(
+				sub {
+					slurp_file($node->logfile, $offset) =~
+					  /"$compressed[2]".*(is damaged|different content)/;
+				}),
+			"$name: a damaged one is refused");
+		open($out, '>:raw', $file) or die;
+		print $out $good;
+		close $out;
+		make_wal(1);
+		wait_for(sub { return !ready_files() }, 90);
+	}
+}
+
+# --- a crash in the middle of copies; leftovers
+
+set('pg_calm.archive_bandwidth = 16');
+make_wal(1);
+ok(wait_for(sub { temporary_files() > 0 }), 'copies under way');
+# the archiver and its workers first: they would notice and clean up
+$node->safe_psql('postgres', 'ALTER SYSTEM SET restart_after_crash = off');
+$node->reload;
+my $postmaster = (split /\n/, slurp_file($node->data_dir . '/postmaster.pid'))[0];
+kill 'KILL', archiving_pids();
+ok(wait_for(sub { return !kill 0, $postmaster }, 30), 'the server has crashed');
+$node->_update_pid(0);
+my @leftovers = temporary_files();
+cmp_ok(scalar(@leftovers), '>', 0, 'it leaves temporary files');
+my ($mine) = $leftovers[0] =~ m{/(\.pgcalm-tmp\.[^.]+\.)};
+my $locked = "$archive/${mine}0000000100000000000000EE.1";
+my $foreign = "$archive/.pgcalm-tmp.0123456789ABCDEF-01234567.0000000100000000000000EE.1";
+write_file($_, 'x') foreach $locked, $foreign;
+open(my $lock, '<', $locked) or die;
+flock($lock, LOCK_EX) or die;
+$node->append_conf('postgresql.conf', 'pg_calm.archive_bandwidth = 0');
+$node->adjust_conf('postgresql.auto.conf', 'pg_calm.archive_bandwidth', undef);
+$offset = -s $node->logfile;
+$node->start;
+make_wal(2);
+ok(archived(), 'archived after the crash');
+is(join(' ', grep { -e } @leftovers), '', 'leftovers were removed');
+ok(-e $locked, 'but not one that a process has under its lock');
+ok(-e $foreign, 'nor that of another server');
+like(slurp_file($node->logfile, $offset), qr/removed leftover/, 'the log says so');
+close $lock;
+unlink $locked, $foreign;
+
+# --- a directory that is not there, and one set later
+
+$node->safe_psql('postgres', 'ALTER SYSTEM SET pg_calm.archive_alert_threshold = 5');
+set("pg_calm.archive_directory = '$archive/missing'");
+$offset = -s $node->logfile;
+make_wal(2);
+ok( wait_for(
+		sub {
+			slurp_file($node->logfile, $offset) =~
+			  /could not open archive directory ".*missing": No such file/;
+		}),
+	'a missing directory is reported');
+make_wal(20);
+ok( wait_for(
+		sub {
+			slurp_file($node->logfile, $offset) =~
+			  /WARNING:.* \d+ WAL files, \d+ MB, wait to be archived, which is more than 5 MB/;
+		}),
+	'a queue above the threshold is reported');
+like(slurp_file($node->logfile, $offset), qr/Last error: could not open archive directory/, 'with the reason');
+is(archive_value('alert, queue_bytes > 5 * 1024 * 1024, free_bytes > 0'), 't|t|t', 'the view has the alert');
+mkdir "$archive/missing";
+make_wal(1);
+ok(wait_for(sub { return !ready_files() }, 90), 'once it is there archiving goes on');
+cmp_ok(scalar(my @new = glob("$archive/missing/0*")), '>', 10, 'into it');
+is(archive_value('directory_syncs < archived_files'),
+	't', 'with a backlog an fsync of the directory serves several files');
+
+ok( wait_for(sub { slurp_file($node->logfile, $offset) =~ /below the threshold again/ }),
+	'and that it is over');
+is(archive_value('alert'), 'f', 'in the view too');
+
+# --- a shutdown waits for the archiver, which works without its workers
+
+$node->safe_psql('postgres', 'ALTER SYSTEM RESET pg_calm.archive_directory');
+$node->reload;
+make_wal(20);
+$node->stop('fast');
+is(join(' ', ready_files()), '', 'everything is archived when the server has stopped');
+@done = map { basename($_, '.done') } glob("$pg_wal/archive_status/*.done");
+is( join(' ',
+		grep { -e "$archive/$_" && -e "$pg_wal/$_" && compare("$pg_wal/$_", "$archive/$_") != 0 } @done),
+	'',
+	'and identical');
+is(join(' ', temporary_files()), '', 'no temporary file is left at the end');
+
+done_testing();
