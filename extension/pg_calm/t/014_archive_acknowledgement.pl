@@ -14,6 +14,7 @@ use File::Basename;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(usleep);
 
 my $why = cannot_trace();
 plan skip_all => $why if $why;
@@ -73,8 +74,17 @@ sub calls
 	my ($pid, $what) = @_;
 	my ($handle, $trace) = trace($pid, '-y', '-e', 'trace=fsync,rename,unlink');
 	my $calls = '';
+	my $size = -1;
 
 	$what->();
+	# the fsyncs of the last acknowledgement come after what can be waited for
+	wait_for(
+		sub {
+			my $before = $size;
+			usleep(300_000);
+			$size = -s $trace;
+			return $size == $before;
+		});
 	$handle->signal('INT');
 	$handle->finish;
 	foreach my $line (split /\n/, slurp_file($trace))
@@ -114,11 +124,11 @@ if ($deferring)
 {
 	set('pg_calm.archive_defer_status_sync = off');
 	$calls = calls(pid_of('archiver'), sub { make_wal(5) });
-	like($calls, qr/^(FaFD){5,}$/, 'with the setting off all fsyncs happen');
+	like($calls, qr/^(?:F?D)?(FaFD){5,}$/, 'with the setting off all fsyncs happen');
 	set('pg_calm.archive_defer_status_sync = on');
 	set("pg_calm.mode = 'off'");
 	$calls = calls(pid_of('archiver'), sub { make_wal(5) });
-	like($calls, qr/^(FaFD){5,}$/, 'so they do in mode off');
+	like($calls, qr/^(?:F?D)?(FaFD){5,}$/, 'so they do in mode off');
 	set("pg_calm.mode = 'on'");
 	like(calls(pid_of('archiver'), sub { make_wal(3) }), qr/^a+$/, 'and not in mode on');
 }
