@@ -287,6 +287,7 @@ fn behind(position: &Position) -> String {
     };
     match position.lag_source {
         Some(LagSource::CaughtUp) => "0".to_string(),
+        Some(LagSource::AtLeast) if seconds < 0.05 => bytes(lag as f64),
         Some(LagSource::AtLeast) => format!("{}, > {}", bytes(lag as f64), duration(seconds)),
         _ => format!("{}, {}", bytes(lag as f64), duration(seconds)),
     }
