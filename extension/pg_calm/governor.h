@@ -24,9 +24,10 @@ typedef enum GovernorInput
 	GOVERNOR_MAX_WAL,   /* WAL since the redo point of the last checkpoint */
 	GOVERNOR_LAG,       /* standbys */
 	GOVERNOR_ARCHIVE,   /* WAL that waits to be archived */
+	GOVERNOR_WRITEBACK, /* pages that the data volume has not taken */
 } GovernorInput;
 
-#define GOVERNOR_INPUTS (GOVERNOR_ARCHIVE + 1)
+#define GOVERNOR_INPUTS (GOVERNOR_WRITEBACK + 1)
 
 typedef enum GovernorState
 {
@@ -124,6 +125,7 @@ extern int calm_governor_max_wal;      /* MB; 0: off */
 extern char *calm_governor_max_lag;    /* see governor_lag.c */
 extern int calm_governor_lag_position; /* GovernorLagPosition */
 extern int calm_governor_patience;     /* ms */
+extern bool calm_governor_writeback;
 extern bool calm_governor_exempt_superusers;
 
 extern GovernorShared *calm_governor_shared;
@@ -137,6 +139,8 @@ extern const char *governor_input_name(GovernorInput input);
 
 /* governor_control.c: see there */
 extern void governor_track(GovernorDrain *drain, uint64 position, uint64 now_ms);
+extern void governor_track_over(GovernorDrain *drain, uint64 position, uint64 now_ms,
+                                double smoothing);
 extern double governor_lag_rate(double lag, double limit, double drain);
 extern double governor_space_rate(const GovernorWal *wal, double seconds);
 extern void governor_decide(GovernorReading *readings, double wal_rate, uint64 now_ms);
@@ -163,6 +167,9 @@ extern bool governor_check_max_lag(char **newval, void **extra, GucSource source
 extern void governor_assign_max_lag(const char *newval, void *extra);
 extern bool governor_lag_is_limited(void);
 extern void governor_lag_look(uint64 insert, GovernorReading *reading, uint64 now_ms);
+
+/* governor_writeback.c */
+extern void governor_writeback_look(uint64 insert, GovernorReading *reading, uint64 now_ms);
 
 /* governor_hold.c */
 extern void governor_hold_install(void);
