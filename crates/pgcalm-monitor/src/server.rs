@@ -139,7 +139,15 @@ impl Server {
                 }
                 instance.checkpoint =
                     session.part("pg_calm_checkpoints", Subject::Checkpoint, |session| {
-                        checkpoint::ask_module(session, schema, facts, &core, checkpointer)
+                        let follower = &mut memory.follower;
+                        checkpoint::ask_module(
+                            session,
+                            schema,
+                            facts,
+                            &core,
+                            checkpointer,
+                            follower,
+                        )
                     })?;
                 instance.archive =
                     session.part("pg_calm_archive", Subject::ArchiveQueue, |session| {

@@ -1,3 +1,4 @@
+pub mod export;
 pub mod trace;
 
 use std::path::PathBuf;
@@ -23,6 +24,7 @@ use pgcalm_lab::options;
 use pgcalm_lab::tenants;
 use pgcalm_lab::torture::Crash;
 
+use crate::args::export::ExportArgs;
 use crate::args::trace::TraceVerb;
 
 const EXIT_CODES: &str = "\
@@ -61,6 +63,12 @@ pub enum Verb {
     /// Trace a running PostgreSQL with eBPF: no module, no restart, no debug symbols (needs root).
     #[command(subcommand, after_help = EXIT_CODES)]
     Trace(TraceVerb),
+    /// Export what the instances are doing as OpenMetrics, for Prometheus; only reads.
+    ///
+    /// Needs no root: an ordinary user with a role of his name that is a member of pg_monitor sees all but where WAL and
+    /// tablespaces lie. docs/metrics.md lists the metrics. Ends with SIGTERM.
+    #[command(after_help = EXIT_CODES)]
+    Export(ExportArgs),
     /// Show a report that `lab run --json` wrote.
     #[command(after_help = EXIT_CODES)]
     Report(ReportArgs),
