@@ -1,6 +1,7 @@
 //! `pgcalm`: verbs, arguments and exit codes; what they do is in the other crates.
 
 mod args;
+mod export;
 mod isolate;
 mod lab;
 mod lag;
@@ -16,6 +17,7 @@ use clap::Parser;
 use pgcalm_isolate::IsolateError;
 use pgcalm_lab::LabError;
 use pgcalm_lag::LagError;
+use pgcalm_monitor::MonitorError;
 use pgcalm_trace::TraceError;
 
 use crate::args::Cli;
@@ -61,6 +63,7 @@ fn main() -> ExitCode {
         Verb::Lab(LabVerb::Clean(args)) => lab::clean(&args),
         Verb::Lag(args) => lag::run(&args),
         Verb::Trace(verb) => trace::run(verb),
+        Verb::Export(args) => export::run(args),
         Verb::Report(args) => report::render(&args),
         Verb::WalRestore(args) => return ExitCode::from(wal_restore::run(args)),
     };
@@ -86,6 +89,11 @@ fn exit_code(error: &anyhow::Error) -> u8 {
     match error.downcast_ref::<IsolateError>() {
         Some(IsolateError::Usage(_)) => return USAGE,
         Some(IsolateError::Host(_)) => return HOST,
+        None => {}
+    }
+    match error.downcast_ref::<MonitorError>() {
+        Some(MonitorError::Usage(_)) => return USAGE,
+        Some(MonitorError::Host(_)) => return HOST,
         None => {}
     }
     if let Some(error) = error.downcast_ref::<TraceError>() {

@@ -1,0 +1,106 @@
+//! Disks, what lies on them, and their caps.
+
+use serde::Deserialize;
+use serde::Serialize;
+
+/// A whole disk (or loop device, device-mapper target, …) with its counters of /sys/block/NAME/stat, which include what
+/// any other program reads and writes there.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Device {
+    /// E.g. `sda`.
+    pub name: String,
+    /// `MAJ:MIN`.
+    pub number: String,
+    /// Read operations completed since boot, as the device counts them.
+    pub read_operations: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Write operations completed.
+    pub write_operations: u64,
+    /// Bytes written.
+    pub write_bytes: u64,
+    /// Operations in flight now. Those that a cgroup limit holds back are not among them.
+    pub in_flight: u64,
+    /// Time during which anything was in flight (io_ticks), since boot.
+    pub busy_seconds: Option<f64>,
+    /// What these come to per second.
+    pub rates: Option<DeviceRates>,
+}
+
+/// What a device does per second, between the last two samples.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct DeviceRates {
+    /// Read operations.
+    pub read_operations_per_second: f64,
+    /// Bytes read.
+    pub read_bytes_per_second: f64,
+    /// Write operations.
+    pub write_operations_per_second: f64,
+    /// Bytes written.
+    pub write_bytes_per_second: f64,
+    /// Part of the time during which anything was in flight, 0 to 1.
+    pub busy: Option<f64>,
+}
+
+/// Where files of an instance lie.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Volume {
+    /// What lies there; more than one where data and WAL share a disk.
+    pub roles: Vec<VolumeRole>,
+    /// The first of the directories, as the server sees it.
+    pub path: String,
+    /// Type of the file system, e.g. `ext4`.
+    pub file_system: String,
+    /// Name of the disk, which [`crate::model::Host::device`] looks up; `None` for tmpfs, btrfs, NFS.
+    pub disk: Option<String>,
+    /// What is allowed on the disk to this instance.
+    pub caps: Caps,
+}
+
+/// What lies on a volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VolumeRole {
+    /// The data directory.
+    Data,
+    /// pg_wal.
+    Wal,
+    /// A tablespace outside the data directory.
+    Tablespace,
+    /// The server's log.
+    Log,
+}
+
+impl VolumeRole {
+    /// As reports and labels name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Data => "data",
+            Self::Wal => "wal",
+            Self::Tablespace => "tablespace",
+            Self::Log => "log",
+        }
+    }
+}
+
+/// Caps that are known; a cloud volume's are visible only where they were given to the module.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Caps {
+    /// Read operations per second.
+    pub read_operations: Option<Cap>,
+    /// Bytes read per second.
+    pub read_bytes: Option<Cap>,
+    /// Write operations per second.
+    pub write_operations: Option<Cap>,
+    /// Bytes written per second.
+    pub write_bytes: Option<Cap>,
+}
+
+/// One cap.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cap {
+    /// Operations or bytes per second.
+    pub per_second: u64,
+    /// Where it stands: the file of a cgroup limit, or `pg_calm: …` with what the module says.
+    pub source: String,
+}

@@ -1,0 +1,54 @@
+//! The host.
+
+use serde::Deserialize;
+use serde::Serialize;
+
+use crate::model::Device;
+use crate::model::Instance;
+use crate::model::Missing;
+use crate::model::Volume;
+
+/// A host and its instances at one moment: one sample.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Host {
+    /// When the sample was put together: milliseconds since 1970, wall clock.
+    pub time_ms: u64,
+    /// Page cache that waits to be written; `None` if /proc/meminfo can't be read.
+    pub memory: Option<Memory>,
+    /// The disks that hold anything of an instance, by name.
+    pub devices: Vec<Device>,
+    /// By port, then data directory.
+    pub instances: Vec<Instance>,
+    /// Processes that look like servers and that this user may not look at.
+    pub hidden_processes: u32,
+    /// What is missing for the host as a whole.
+    pub missing: Vec<Missing>,
+}
+
+impl Host {
+    /// The disk below a volume; `None` if it has none.
+    pub fn device(&self, volume: &Volume) -> Option<&Device> {
+        let name = volume.disk.as_deref()?;
+        self.devices.iter().find(|device| device.name == name)
+    }
+}
+
+/// Dirty memory of the whole host, and from when on the kernel writes it or holds writers.
+///
+/// The thresholds are those of `domain_dirty_limits()` in the kernel's mm/page-writeback.c with all of its memory
+/// dirtyable, so they are upper bounds: it counts only free and file-backed pages.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Memory {
+    /// Usable memory (MemTotal of /proc/meminfo).
+    pub total_bytes: u64,
+    /// Page cache that waits to be written (Dirty). A large folio counts as a whole when one block of it is dirty.
+    pub dirty_bytes: u64,
+    /// Page cache being written (Writeback).
+    pub writeback_bytes: u64,
+    /// From here on the kernel flusher writes: vm.dirty_background_bytes, or _ratio of the memory that may be dirty.
+    pub background_threshold_bytes: Option<u64>,
+    /// From here on writers are held: vm.dirty_bytes, or _ratio likewise.
+    pub dirty_threshold_bytes: Option<u64>,
+    /// Age from which the kernel flusher writes a page: vm.dirty_expire_centisecs.
+    pub dirty_expire_seconds: Option<f64>,
+}

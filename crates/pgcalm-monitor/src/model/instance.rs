@@ -1,0 +1,124 @@
+//! A PostgreSQL server.
+
+use serde::Deserialize;
+use serde::Serialize;
+
+use crate::model::Activity;
+use crate::model::ArbiterMember;
+use crate::model::Archive;
+use crate::model::Checkpoint;
+use crate::model::Counters;
+use crate::model::Governor;
+use crate::model::IoHistogram;
+use crate::model::Missing;
+use crate::model::Module;
+use crate::model::Rates;
+use crate::model::Replication;
+use crate::model::Unflushed;
+use crate::model::Volume;
+
+/// An instance at one moment. All that comes from the server is `None` or empty unless it is reachable.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Instance {
+    /// Which it is.
+    pub identity: Identity,
+    /// Whether it answers.
+    pub reachability: Reachability,
+    /// Primary or standby.
+    pub role: Option<ServerRole>,
+    /// pg_calm: what it reports; `None` if it isn't there or can't be read, see `missing`.
+    pub module: Option<Module>,
+    /// Pages written and not flushed, of the module.
+    pub unflushed: Option<Unflushed>,
+    /// Checkpoints: the one under way and the last.
+    pub checkpoint: Option<Checkpoint>,
+    /// Sessions and what they wait for.
+    pub activity: Option<Activity>,
+    /// Counters of the server since its statistics were reset.
+    pub counters: Option<Counters>,
+    /// What these come to per second.
+    pub rates: Option<Rates>,
+    /// What its files lie on: data first, then WAL, tablespaces. Empty for a server that is not on this host, or that
+    /// this user may not look at.
+    pub volumes: Vec<Volume>,
+    /// WAL archiving.
+    pub archive: Option<Archive>,
+    /// Standbys, slots, and what this server receives itself.
+    pub replication: Option<Replication>,
+    /// The module's governor.
+    pub governor: Option<Governor>,
+    /// Instances with which the module shares the device; empty where nothing is shared.
+    pub arbiter: Vec<ArbiterMember>,
+    /// How long calls for I/O took, of the module; empty without it.
+    pub io: Vec<IoHistogram>,
+    /// How long the sample took: from asking the first question to the last answer.
+    pub sample_seconds: Option<f64>,
+    /// What is missing of the above, and why.
+    pub missing: Vec<Missing>,
+}
+
+/// Which server it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// Names it uniquely in a sample and stays the same over restarts: `5432` for an instance of this host, with
+    /// `:DATA_DIRECTORY` appended where several have that port; `HOST:PORT` of a connection string.
+    pub name: String,
+    /// Setting cluster_name, if it has one and it is reachable.
+    pub cluster_name: Option<String>,
+    /// Port.
+    pub port: Option<u16>,
+    /// Process id of the postmaster, for an instance of this host.
+    pub pid: Option<i32>,
+    /// As the server sees it; `None` for a server on another host unless it tells.
+    pub data_directory: Option<String>,
+    /// E.g. `15.20`; only the major version while it is not reachable.
+    pub version: Option<String>,
+}
+
+/// Whether a server answers.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "state")]
+pub enum Reachability {
+    /// It has answered all questions of this sample.
+    Reachable,
+    /// It was not asked yet, or the first answers are not there yet.
+    #[default]
+    Connecting,
+    /// It could not be connected to, or refused.
+    Unreachable {
+        /// One line.
+        why: String,
+    },
+    /// It was connected to and doesn't answer.
+    Hung {
+        /// Since when, in seconds.
+        seconds: f64,
+    },
+}
+
+impl Reachability {
+    /// Whether it answers.
+    pub fn is_reachable(&self) -> bool {
+        matches!(self, Self::Reachable)
+    }
+}
+
+/// What a server is in replication.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ServerRole {
+    /// Takes writes.
+    Primary,
+    /// In recovery (`pg_is_in_recovery()`).
+    Standby,
+}
+
+impl ServerRole {
+    /// As reports and labels name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Primary => "primary",
+            Self::Standby => "standby",
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! What pg_calm says about itself: view pg_calm_status.
+
+use serde::Deserialize;
+use serde::Serialize;
+
+/// pg_calm in a server. Counters start with the server.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Module {
+    /// `off`, `shadow` or `on`. In `shadow` all figures of what is written are of what would be.
+    pub mode: String,
+    /// Why less is done than the mode says; `None` if nothing is amiss.
+    pub degraded: Option<String>,
+    /// Whether the writeback worker runs.
+    pub worker_running: bool,
+    /// Cap in force: write operations per second; `None` if not capped.
+    pub write_operations_cap: Option<u64>,
+    /// Cap in force: bytes written per second; `None` if not capped.
+    pub write_bytes_cap: Option<u64>,
+    /// Where the caps were found, in the module's words.
+    pub caps_source: Option<String>,
+    /// Bytes of a contiguous write that count as one operation.
+    pub io_size_bytes: Option<u64>,
+    /// Dirty pages written back by the worker.
+    pub flushed_pages: u64,
+    /// Dirty pages left for PostgreSQL's fsync.
+    pub fsynced_pages: u64,
+    /// Dirty pages made dense and left to the kernel flusher.
+    pub handed_pages: u64,
+    /// Dirty pages that the kernel had written before.
+    pub kernel_flushed_pages: u64,
+    /// Clean pages written along.
+    pub bridged_pages: u64,
+    /// Operations of all these writes as the device counts them.
+    pub device_operations: u64,
+    /// Bytes of all these writes.
+    pub written_bytes: u64,
+    /// Flush hints of the server that were dropped.
+    pub suppressed_hints: u64,
+    /// Times that a region counted as wholly dirty because pg_calm.page_map_memory was used up.
+    pub full_regions: u64,
+    /// Writes to files that could not be tracked for that reason.
+    pub full_files: u64,
+    /// Writeback errors seen by the worker; each ends in PANIC.
+    pub errors: u64,
+    /// What some of these come to per second.
+    pub rates: Option<ModuleRates>,
+}
+
+/// What the module does per second, between the last two samples.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct ModuleRates {
+    /// Dirty pages written back by the worker.
+    pub flushed_pages_per_second: f64,
+    /// Clean pages written along.
+    pub bridged_pages_per_second: f64,
+    /// Operations as the device counts them.
+    pub device_operations_per_second: f64,
+    /// Bytes written.
+    pub written_bytes_per_second: f64,
+}
+
+/// Pages that are written and not flushed, by generation.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unflushed {
+    /// Written before the last checkpoint began to write.
+    pub old_pages: u64,
+    /// Written since then.
+    pub new_pages: u64,
+    /// That the worker is writing back now.
+    pub in_flight_pages: u64,
+    /// Size of a page (setting block_size).
+    pub page_bytes: u64,
+}
