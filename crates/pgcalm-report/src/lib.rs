@@ -5,6 +5,7 @@
 
 pub mod archive;
 pub mod chart;
+pub mod doctor;
 pub mod html;
 pub mod isolate;
 pub mod journal;

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use crate::archive;
+use crate::doctor;
 use crate::isolate;
 use crate::journal;
 use crate::model;
@@ -30,9 +31,11 @@ fn documents() -> [(&'static str, Value); 6] {
     ]
 }
 
-/// Likewise of the lines of traces, which docs/json-schema/trace.md describes by pointing at the schemas.
-fn traces() -> [(&'static str, Value); 5] {
+/// Likewise of the lines of traces and of doctor's document, which docs/json-schema/trace.md and docs/doctor.md describe
+/// by pointing at the schemas.
+fn traces() -> [(&'static str, Value); 6] {
     [
+        ("doctor", schemars::schema_for!(doctor::Report).to_value()),
         (
             "trace-checkpoint",
             schemars::schema_for!(trace::checkpoint::Line).to_value(),

@@ -1,5 +1,6 @@
 pub mod lag;
 pub mod export;
+pub mod doctor;
 pub mod trace;
 
 use std::path::PathBuf;
@@ -27,6 +28,7 @@ use pgcalm_lab::torture::Crash;
 
 use crate::args::lag::LagArgs;
 use crate::args::export::ExportArgs;
+use crate::args::doctor::DoctorArgs;
 use crate::args::trace::TraceVerb;
 
 const EXIT_CODES: &str = "\
@@ -59,6 +61,12 @@ pub enum Verb {
     /// Run PostgreSQL under load on devices with caps, and measure.
     #[command(subcommand, after_help = EXIT_CODES)]
     Lab(LabVerb),
+    /// Say what will stall a server on its host and what to change, worst first; make and take back changes.
+    ///
+    /// Reads the host, the server's settings and statistics, and judges them by the rules of docs/doctor.md. Root sees most.
+    /// Exit code 0 whether or not something was found: --json tells.
+    #[command(after_help = EXIT_CODES)]
+    Doctor(DoctorArgs),
     /// Show, limit and check the I/O of PostgreSQL instances that share this host.
     #[command(subcommand, after_help = EXIT_CODES)]
     Isolate(IsolateVerb),

@@ -2,6 +2,7 @@
 
 mod args;
 mod export;
+mod doctor;
 mod isolate;
 mod lab;
 mod lag;
@@ -14,6 +15,7 @@ mod wal_restore;
 use std::process::ExitCode;
 
 use clap::Parser;
+use pgcalm_doctor::DoctorError;
 use pgcalm_isolate::IsolateError;
 use pgcalm_lab::LabError;
 use pgcalm_lag::LagError;
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         }
     };
     let result = match cli.verb {
+        Verb::Doctor(args) => doctor::run(&args),
         Verb::Isolate(IsolateVerb::Show(args)) => isolate::show(&args),
         Verb::Isolate(IsolateVerb::Set(args)) => isolate::set(args),
         Verb::Isolate(IsolateVerb::Clear(args)) => isolate::clear(args),
@@ -86,6 +89,11 @@ fn main() -> ExitCode {
 }
 
 fn exit_code(error: &anyhow::Error) -> u8 {
+    match error.downcast_ref::<DoctorError>() {
+        Some(DoctorError::Usage(_)) => return USAGE,
+        Some(DoctorError::Host(_)) => return HOST,
+        None => {}
+    }
     match error.downcast_ref::<IsolateError>() {
         Some(IsolateError::Usage(_)) => return USAGE,
         Some(IsolateError::Host(_)) => return HOST,
