@@ -13,6 +13,7 @@ pub mod instance;
 pub mod journal_commits;
 pub mod meminfo;
 pub mod mounts;
+pub mod network;
 pub mod postgres;
 pub mod postmaster;
 pub mod process;

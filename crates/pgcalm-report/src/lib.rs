@@ -13,6 +13,7 @@ pub mod metric;
 pub mod model;
 mod number;
 pub mod reading;
+pub mod replica;
 mod settings;
 pub mod tenants;
 pub mod text;
