@@ -13,11 +13,21 @@
 //! # }
 //! ```
 
+pub mod attribution;
+pub mod collect;
 pub mod error;
 pub mod history;
 pub mod host;
 pub mod lsn;
 pub mod model;
+pub mod prediction;
+pub mod reading;
+#[cfg(test)]
+mod schema;
+pub mod segment;
+pub mod tcp;
+pub mod text;
+pub mod versions;
 
 use postgres::Client;
 
@@ -42,6 +52,9 @@ pub fn sample(
     history: &mut History,
     host: Option<&Host>,
 ) -> Result<Sample, LagError> {
-    let _ = (client, history, host);
-    unimplemented!("on this branch within minutes")
+    let mut reading = collect::read(client)?;
+    if let Some(host) = host {
+        host.complete(&mut reading);
+    }
+    Ok(history.add(reading))
 }
