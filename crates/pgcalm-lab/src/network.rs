@@ -23,7 +23,7 @@ use crate::tool;
 pub const NAMESPACES: &str = "/run/netns";
 
 /// Name of the interface in each namespace.
-pub const INTERFACE: &str = "link";
+pub const INTERFACE: &str = "lab0";
 
 /// Addresses of the two ends, from TEST-NET-1 (RFC 5737), which belongs to nobody.
 const ADDRESSES: [&str; 2] = ["192.0.2.1", "192.0.2.2"];

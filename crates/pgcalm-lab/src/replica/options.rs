@@ -24,6 +24,9 @@ const ROW_BYTES: u64 = 8192 / 4;
 /// The link unless told otherwise: 1 Gbit/s.
 pub(super) const LINK: u64 = 125_000_000;
 
+/// A standby does not start with fewer max_connections than its cluster was made with, 100; some are for the lab.
+const MOST_CLIENTS: u32 = 80;
+
 /// Slower links than this take a frame longer than samples are apart.
 const SLOWEST_LINK: u64 = 100_000;
 
@@ -68,7 +71,7 @@ impl Options {
         for (option, value, low, high) in [
             ("seconds", self.seconds.0, 3, 3600),
             ("catch-up", self.catch_up.0, 1, 3600),
-            ("clients", self.clients, 1, 100),
+            ("clients", self.clients, 1, MOST_CLIENTS),
             ("rows", self.rows, 100, 1_000_000),
             ("wal-iops", self.wal_iops, 1, 1_000_000),
         ] {
@@ -172,7 +175,6 @@ impl Options {
             ("min_wal_size", "32MB".to_string()),
             // A table that lives for a tenth of a second needs none, and it would come at different times in each case.
             ("autovacuum", "off".to_string()),
-            ("max_connections", (self.clients + 20).to_string()),
         ];
         own.into_iter()
             .map(|(name, value)| (name.to_string(), value))
