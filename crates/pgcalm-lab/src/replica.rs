@@ -50,7 +50,7 @@ pub use options::Options;
 /// The standby's application_name, and its slot's name.
 const STANDBY: &str = "standby";
 
-/// How long the load runs to see what WAL it makes, to choose the link's rate by it.
+/// How long the load runs at most to see what WAL it makes, to choose the link's rate by it.
 const GENERATION_SECONDS: u32 = 8;
 
 /// By which WAL generation is measured.
@@ -184,8 +184,9 @@ impl Surroundings<'_> {
                 generation_bytes_per_s: None,
             });
         }
+        let seconds = GENERATION_SECONDS.min(self.options.seconds.0);
         let outcome = self
-            .run(&GENERATION, GENERATION_SECONDS, None)
+            .run(&GENERATION, seconds, None)
             .context(GENERATION.name)?;
         let generation = outcome.wal_bytes_per_s();
         let rate = (options::LINK as f64).min(generation / 2.0).round();

@@ -40,9 +40,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 /// How often positions are looked at.
 const POLL: Duration = Duration::from_millis(50);
 
-/// How long a standby that was refused WAL, and has no archive, is watched without replaying anything: some of its
-/// attempts to connect again, which are 5 s apart unless wal_retrieve_retry_interval says otherwise.
-const HOPELESS: Duration = Duration::from_secs(12);
+/// How long a standby that was refused WAL, and has no archive, is watched without replaying anything: more
+/// than one of its attempts, which are 5 s apart unless wal_retrieve_retry_interval says otherwise.
+const HOPELESS: Duration = Duration::from_secs(7);
 
 /// Part of a WAL device that must stay free, or the load is ended: a full one is a PANIC.
 const LEAST_FREE: f64 = 0.1;

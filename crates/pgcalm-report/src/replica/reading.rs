@@ -3,7 +3,6 @@
 use super::Case;
 use super::Governor;
 use super::Report;
-use super::Sample;
 use super::TOLERANCE;
 use crate::number::printable;
 use crate::number::short;
@@ -41,11 +40,8 @@ fn line(report: &Report, case: &Case) -> String {
     if let Some(lag) = case.most_bytes(|sample| sample.replay) {
         text.push_str(&format!(", at most {} MiB behind", short(lag as f64 / MIB)));
     }
-    if let Some((place, share)) = bottleneck(case) {
-        text.push_str(&format!(
-            ", held up most often by {} ({share:.0} % of the samples under load)",
-            printable(&place.replace('_', " "))
-        ));
+    if let Some(place) = place(case) {
+        text.push_str(&format!(", under load {place}"));
     }
     text.push('.');
     if case.segments_restored > 0 {
@@ -117,18 +113,29 @@ fn governed(report: &Report, governor: &Governor) -> String {
     text
 }
 
-/// Where WAL was held up most often under load, and in how many of the samples that tell, in percent.
-pub(super) fn bottleneck(case: &Case) -> Option<(&str, f64)> {
-    let under_load = |sample: &&Sample| sample.under_load;
+/// Where WAL was held up most often under load, and in how many of the samples that tell.
+fn place(case: &Case) -> Option<String> {
     let places: Vec<&str> = case
         .samples
         .iter()
-        .filter(under_load)
+        .filter(|sample| sample.under_load)
         .filter_map(|sample| sample.bottleneck.as_deref())
+        .filter(|place| *place != "unknown")
         .collect();
     let count = |place: &str| places.iter().filter(|other| **other == place).count();
     let most = places.iter().max_by_key(|place| count(place))?;
-    Some((most, 100.0 * count(most) as f64 / places.len() as f64))
+    let words = match *most {
+        "idle" | "generation" => "not held up".to_string(),
+        "primary_wal_disk" => "held up by the primary's WAL disk".to_string(),
+        "network" => "held up by the network".to_string(),
+        "standby_write" => "held up by the standby's writes".to_string(),
+        "standby_flush" => "held up by the standby's syncs".to_string(),
+        "replay" => "held up by replay".to_string(),
+        "disconnected" => "not connected".to_string(),
+        other => format!("held up by {}", printable(other)),
+    };
+    let share = 100.0 * count(most) as f64 / places.len() as f64;
+    Some(format!("{words} in {share:.0} % of the samples"))
 }
 
 impl Case {
