@@ -127,7 +127,7 @@ fn what_became_of_the_standby_is_said_in_words() {
         "The receiver failed 3 times, first after 1.50 s: requested WAL segment 1 has already been removed.",
         "The load was ended after 2 s: the WAL device was nearly full.",
         "Lag held within 20 % of the governor's limit of 64 MiB: from 1 s on 10 of 10 samples are, mean 62 MiB, 60 to 66 MiB; \
-         WAL arrived at 92.0 % of the link's rate, with headers 96.0 %.",
+         92.0 % of the link's rate arrived as WAL, of at most 95.6 %.",
     ] {
         assert!(text.contains(part), "{part}\n{text}");
     }

@@ -30,7 +30,7 @@ pub(super) static ALL: [Metric; 12] = [
     },
     Metric {
         heading: ["link", "used %"],
-        meaning: "What the primary sent over the link under load, with headers, as a part of what the link carries.",
+        meaning: "What the primary sent under load as a part of the link's rate; 95.6 % is the most, the rest is headers.",
         value: |report, case| {
             let sent = case.mean_under_load(|sample| sample.link_bytes_per_s)?;
             case.link_limited
