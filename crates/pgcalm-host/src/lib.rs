@@ -17,6 +17,7 @@ pub mod kernel_release;
 pub mod meminfo;
 pub mod memory_limit;
 pub mod mounts;
+pub mod network;
 pub mod postgres;
 pub mod postmaster;
 pub mod process;

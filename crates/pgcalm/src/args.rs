@@ -1,6 +1,7 @@
 pub mod lag;
 pub mod export;
 pub mod doctor;
+pub mod replica;
 pub mod trace;
 
 use std::path::PathBuf;
@@ -29,6 +30,7 @@ use pgcalm_lab::torture::Crash;
 use crate::args::lag::LagArgs;
 use crate::args::export::ExportArgs;
 use crate::args::doctor::DoctorArgs;
+use crate::args::replica::ReplicaArgs;
 use crate::args::trace::TraceVerb;
 
 const EXIT_CODES: &str = "\
@@ -215,6 +217,13 @@ pub enum ScenarioArgs {
     /// shut down without flushing its log, mounted again, and compared. Only archivers that lost nothing are ranked.
     #[command(after_help = EXIT_CODES)]
     Archive(Box<ArchiveArgs>),
+    /// A primary floods its standby with WAL over a slow link: how far does it fall behind, and does it come back?
+    ///
+    /// Each server has its own loop devices (direct I/O) and network namespace; between them is a link with a rate. In each
+    /// case both begin as copies of a new cluster, a table of 201 columns is made, filled and dropped in a loop, and the
+    /// standby is watched until it has replayed all WAL. `pgcalm lab list` tells the cases.
+    #[command(after_help = EXIT_CODES)]
+    Replica(Box<ReplicaArgs>),
 }
 
 /// Options that have a default are absent here unless given.

@@ -10,6 +10,8 @@ use pgcalm_lab::contestant::CONTESTANTS;
 use pgcalm_lab::interference;
 use pgcalm_lab::interference::LAYOUTS;
 use pgcalm_lab::interrupt::Interrupt;
+use pgcalm_lab::replica;
+use pgcalm_lab::replica::CASES;
 use pgcalm_lab::scenarios;
 use pgcalm_lab::scenarios::SCENARIOS;
 use pgcalm_lab::scenarios::checkpoint;
@@ -28,6 +30,7 @@ use crate::args::ScenarioArgs;
 use crate::args::TenantsArgs;
 use crate::args::TortureArgs;
 use crate::args::TortureFsArg;
+use crate::args::replica::ReplicaArgs;
 use crate::output;
 
 /// Scenarios and contestants.
@@ -58,6 +61,10 @@ pub fn list() -> anyhow::Result<()> {
             archiver.description()
         ));
     }
+    text.push_str("\nCases of replica:\n");
+    for case in &CASES {
+        text.push_str(&format!("  {:<15} {}\n", case.name, case.description));
+    }
     output::print(&text)
 }
 
@@ -69,6 +76,7 @@ pub fn run(scenario: ScenarioArgs) -> anyhow::Result<()> {
         ScenarioArgs::Tenants(args) => run_tenants(*args),
         ScenarioArgs::Torture(args) => run_torture(*args),
         ScenarioArgs::Archive(args) => run_archive(*args),
+        ScenarioArgs::Replica(args) => run_replica(*args),
     }
 }
 
@@ -113,6 +121,17 @@ fn run_archive(args: ArchiveArgs) -> anyhow::Result<()> {
         &report,
         pgcalm_report::archive::text::render(&report),
         pgcalm_report::archive::html::render,
+    )
+}
+
+fn run_replica(args: ReplicaArgs) -> anyhow::Result<()> {
+    let interrupt = Interrupt::install()?;
+    let files = Files::check(args.json.clone(), args.html.clone())?;
+    let report = replica::run(&args.options(), &interrupt)?;
+    files.write(
+        &report,
+        pgcalm_report::replica::text::render(&report),
+        pgcalm_report::replica::html::render,
     )
 }
 
