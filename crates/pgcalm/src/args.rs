@@ -1,3 +1,4 @@
+pub mod generate;
 pub mod trace;
 
 use std::path::PathBuf;
@@ -23,6 +24,7 @@ use pgcalm_lab::options;
 use pgcalm_lab::tenants;
 use pgcalm_lab::torture::Crash;
 
+use crate::args::generate::GenerateArgs;
 use crate::args::trace::TraceVerb;
 
 const EXIT_CODES: &str = "\
@@ -71,6 +73,9 @@ pub enum Verb {
     /// global/pg_control beside pg_wal). It is written beside PATH, synced, and renamed.
     #[command(name = crate::wal_restore::VERB, after_help = RESTORE_EXIT_CODES)]
     WalRestore(WalRestoreArgs),
+    /// Write man pages and shell completions, for packages.
+    #[command(hide = true, after_help = EXIT_CODES)]
+    Generate(GenerateArgs),
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,6 +1,7 @@
 //! `pgcalm`: verbs, arguments and exit codes; what they do is in the other crates.
 
 mod args;
+mod generate;
 mod isolate;
 mod lab;
 mod output;
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         Verb::Lab(LabVerb::Clean(args)) => lab::clean(&args),
         Verb::Trace(verb) => trace::run(verb),
         Verb::Report(args) => report::render(&args),
+        Verb::Generate(args) => generate::run(&args),
         Verb::WalRestore(args) => return ExitCode::from(wal_restore::run(args)),
     };
     match result {
