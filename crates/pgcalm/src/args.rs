@@ -2,6 +2,7 @@ pub mod lag;
 pub mod export;
 pub mod doctor;
 pub mod replica;
+pub mod generate;
 pub mod trace;
 
 use std::path::PathBuf;
@@ -31,6 +32,7 @@ use crate::args::lag::LagArgs;
 use crate::args::export::ExportArgs;
 use crate::args::doctor::DoctorArgs;
 use crate::args::replica::ReplicaArgs;
+use crate::args::generate::GenerateArgs;
 use crate::args::trace::TraceVerb;
 
 const EXIT_CODES: &str = "\
@@ -94,6 +96,9 @@ pub enum Verb {
     /// global/pg_control beside pg_wal). It is written beside PATH, synced, and renamed.
     #[command(name = crate::wal_restore::VERB, after_help = RESTORE_EXIT_CODES)]
     WalRestore(WalRestoreArgs),
+    /// Write man pages and shell completions, for packages.
+    #[command(hide = true, after_help = EXIT_CODES)]
+    Generate(GenerateArgs),
 }
 
 #[derive(Debug, Subcommand)]

@@ -3,6 +3,7 @@
 mod args;
 mod export;
 mod doctor;
+mod generate;
 mod isolate;
 mod lab;
 mod lag;
@@ -68,6 +69,7 @@ fn main() -> ExitCode {
         Verb::Trace(verb) => trace::run(verb),
         Verb::Export(args) => export::run(args),
         Verb::Report(args) => report::render(&args),
+        Verb::Generate(args) => generate::run(&args),
         Verb::WalRestore(args) => return ExitCode::from(wal_restore::run(args)),
     };
     match result {
