@@ -34,6 +34,7 @@ pub mod interference;
 pub mod interrupt;
 pub mod journal;
 pub mod options;
+pub mod predict;
 pub mod scenarios;
 pub mod server;
 pub mod tenants;

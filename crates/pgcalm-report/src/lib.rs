@@ -12,6 +12,7 @@ pub mod json;
 pub mod metric;
 pub mod model;
 mod number;
+pub mod predict;
 pub mod reading;
 mod settings;
 pub mod tenants;

@@ -14,18 +14,20 @@ use crate::archive;
 use crate::isolate;
 use crate::journal;
 use crate::model;
+use crate::predict;
 use crate::tenants;
 use crate::torture;
 use crate::trace;
 
 /// Name of a document's files in the folder, and the schema of its type.
-fn documents() -> [(&'static str, Value); 6] {
+fn documents() -> [(&'static str, Value); 7] {
     [
         ("report", schemars::schema_for!(model::Report).to_value()),
         ("tenants", schemars::schema_for!(tenants::Report).to_value()),
         ("torture", schemars::schema_for!(torture::Report).to_value()),
         ("archive", schemars::schema_for!(archive::Report).to_value()),
         ("journal", schemars::schema_for!(journal::Report).to_value()),
+        ("predict", schemars::schema_for!(predict::Report).to_value()),
         ("isolate", schemars::schema_for!(isolate::Report).to_value()),
     ]
 }

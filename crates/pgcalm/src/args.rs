@@ -1,3 +1,4 @@
+pub mod predict;
 pub mod trace;
 
 use std::path::PathBuf;
@@ -23,6 +24,8 @@ use pgcalm_lab::options;
 use pgcalm_lab::tenants;
 use pgcalm_lab::torture::Crash;
 
+use crate::args::predict::PredictArgs;
+use crate::args::predict::PredictGridArgs;
 use crate::args::trace::TraceVerb;
 
 const EXIT_CODES: &str = "\
@@ -61,6 +64,12 @@ pub enum Verb {
     /// Trace a running PostgreSQL with eBPF: no module, no restart, no debug symbols (needs root).
     #[command(subcommand, after_help = EXIT_CODES)]
     Trace(TraceVerb),
+    /// Look at a running server and say what pg_calm would gain there, or why it would not help.
+    ///
+    /// Best with the module loaded in shadow mode; without it, the data files' part of the page cache is sampled, for which
+    /// it has to run on the server's host as root or as the server's user. Changes nothing.
+    #[command(after_help = EXIT_CODES)]
+    Predict(PredictArgs),
     /// Show a report that `lab run --json` wrote.
     #[command(after_help = EXIT_CODES)]
     Report(ReportArgs),
@@ -194,6 +203,12 @@ pub enum ScenarioArgs {
     /// shut down without flushing its log, mounted again, and compared. Only archivers that lost nothing are ranked.
     #[command(after_help = EXIT_CODES)]
     Archive(Box<ArchiveArgs>),
+    /// Over a grid of tables, loads, caps and buffers: is what is predicted for pg_calm what it then does?
+    ///
+    /// At each point a new server is observed under load in shadow mode, as `pgcalm predict` does; then pg_calm is switched
+    /// on, and what the device and the server do is measured. Points marked as held back have not shaped the model.
+    #[command(after_help = EXIT_CODES)]
+    Predict(Box<PredictGridArgs>),
 }
 
 /// Options that have a default are absent here unless given.

@@ -4,6 +4,7 @@ mod args;
 mod isolate;
 mod lab;
 mod output;
+mod predict;
 mod report;
 mod trace;
 mod usage;
@@ -14,6 +15,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use pgcalm_isolate::IsolateError;
 use pgcalm_lab::LabError;
+use pgcalm_predict::PredictError;
 use pgcalm_trace::TraceError;
 
 use crate::args::Cli;
@@ -58,6 +60,7 @@ fn main() -> ExitCode {
         Verb::Lab(LabVerb::Run(scenario)) => lab::run(scenario),
         Verb::Lab(LabVerb::Clean(args)) => lab::clean(&args),
         Verb::Trace(verb) => trace::run(verb),
+        Verb::Predict(args) => predict::run(&args),
         Verb::Report(args) => report::render(&args),
         Verb::WalRestore(args) => return ExitCode::from(wal_restore::run(args)),
     };
@@ -68,7 +71,12 @@ fn main() -> ExitCode {
             let complete = error
                 .downcast_ref::<LabError>()
                 .map(ToString::to_string)
-                .or_else(|| error.downcast_ref::<TraceError>().map(ToString::to_string));
+                .or_else(|| error.downcast_ref::<TraceError>().map(ToString::to_string))
+                .or_else(|| {
+                    error
+                        .downcast_ref::<PredictError>()
+                        .map(ToString::to_string)
+                });
             output::say(&match complete {
                 Some(text) => format!("pgcalm: {text}"),
                 None => format!("pgcalm: {error:#}"),
@@ -83,6 +91,13 @@ fn exit_code(error: &anyhow::Error) -> u8 {
         Some(IsolateError::Usage(_)) => return USAGE,
         Some(IsolateError::Host(_)) => return HOST,
         None => {}
+    }
+    if let Some(error) = error.downcast_ref::<PredictError>() {
+        return match error {
+            PredictError::Usage(_) => USAGE,
+            PredictError::Host(_) => HOST,
+            PredictError::Interrupted => INTERRUPTED,
+        };
     }
     if let Some(error) = error.downcast_ref::<TraceError>() {
         return match error {

@@ -3,6 +3,7 @@
 pub mod archive;
 pub mod checkpoint;
 pub mod journal;
+pub mod predict;
 pub mod tenants;
 pub mod torture;
 
@@ -16,10 +17,11 @@ pub struct Scenario {
 }
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 5] = [
+pub const SCENARIOS: [Scenario; 6] = [
     checkpoint::SCENARIO,
     archive::SCENARIO,
     journal::SCENARIO,
     tenants::SCENARIO,
     torture::SCENARIO,
+    predict::SCENARIO,
 ];
