@@ -162,14 +162,18 @@ fn flush(
     };
     for class in &observation.regions {
         let mut work = Work::default();
-        let seconds = schedule.walk(due(class, speed, policy), |interval, occasion| {
-            let dirty = region::dirty(class, interval, speed);
-            let dirty = match occasion {
-                Occasion::Window => region::with_checkpoint(class, dirty),
-                Occasion::Due | Occasion::Visit | Occasion::Sync => dirty,
-            };
-            work += bridge::work(dirty, policy.gap, caps.operation_bytes);
-        });
+        let seconds = schedule.walk(
+            due(class, speed, policy),
+            class.checkpoint_pages,
+            |interval, occasion| {
+                let dirty = region::dirty(class, interval, speed);
+                let dirty = match occasion {
+                    Occasion::Window => region::with_checkpoint(class, dirty),
+                    Occasion::Due | Occasion::Visit | Occasion::Sync => dirty,
+                };
+                work += bridge::work(dirty, policy.gap, caps.operation_bytes);
+            },
+        );
         flushed.work += work * (class.regions / seconds);
     }
     flushed
@@ -191,10 +195,14 @@ fn unflushed_bytes(
 /// Dirty pages of a region in the mean over time, by Simpson's rule over each interval.
 fn mean_dirty(class: &RegionClass, speed: f64, schedule: &Schedule, policy: &Policy) -> f64 {
     let mut page_seconds = 0.0;
-    let seconds = schedule.walk(due(class, speed, policy), |interval, _| {
-        let middle = region::dirty(class, interval / 2.0, speed);
-        let end = region::dirty(class, interval, speed);
-        page_seconds += interval * (4.0 * middle + end) / 6.0;
-    });
+    let seconds = schedule.walk(
+        due(class, speed, policy),
+        class.checkpoint_pages,
+        |interval, _| {
+            let middle = region::dirty(class, interval / 2.0, speed);
+            let end = region::dirty(class, interval, speed);
+            page_seconds += interval * (4.0 * middle + end) / 6.0;
+        },
+    );
     page_seconds / seconds
 }

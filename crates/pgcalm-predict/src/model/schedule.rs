@@ -9,6 +9,9 @@ const PHASES: u32 = 12;
 /// Nobody looks more often (`STATE_INTERVAL_MS` in extension/pg_calm/writeback.c); seconds.
 const SHORTEST: f64 = 0.25;
 
+/// Pages of a checkpoint in the mean with which a region has one at least, mostly.
+const LEAST: f64 = 0.5;
+
 /// What makes a region be flushed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Occasion {
@@ -37,15 +40,21 @@ pub(super) struct Schedule {
 
 impl Schedule {
     /// Calls `flush` for each time that a region is flushed, with the seconds since the last time. Returns over how many
-    /// seconds that went on. A region is due `due` seconds after it was flushed.
-    pub fn walk(&self, due: f64, mut flush: impl FnMut(f64, Occasion)) -> f64 {
+    /// seconds that went on. A region is due `due` seconds after it was flushed, and has
+    /// `checkpoint_pages` for the checkpointer to write: with none it is not passed by.
+    pub fn walk(
+        &self,
+        due: f64,
+        checkpoint_pages: f64,
+        mut flush: impl FnMut(f64, Occasion),
+    ) -> f64 {
         let due = due.max(SHORTEST);
         let end = self.checkpoint * f64::from(CHECKPOINTS);
         for phase in 0..PHASES {
             let place = (f64::from(phase) + 0.5) / f64::from(PHASES);
             // Anywhere in the cycle, and not in step with the place.
             let visit_phase = (f64::from(phase) * 0.618_034 + 0.5).fract();
-            let mut window = if self.windows {
+            let mut window = if self.windows && checkpoint_pages >= LEAST {
                 place * self.completion * self.checkpoint
             } else {
                 f64::INFINITY

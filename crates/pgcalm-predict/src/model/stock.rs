@@ -79,7 +79,7 @@ pub(super) fn demand(observation: &Observation, caps: &Caps, speed: f64) -> Work
     };
     for class in &classes {
         let mut work = Work::default();
-        let seconds = schedule.walk(due, |interval, occasion| {
+        let seconds = schedule.walk(due, class.checkpoint_pages, |interval, occasion| {
             let dirty = region::dirty(class, interval, speed);
             let dirty = match occasion {
                 Occasion::Window => region::with_checkpoint(class, dirty),
@@ -100,7 +100,7 @@ fn waiting(classes: &[RegionClass], speed: f64, schedule: &Schedule, due: f64) -
         .iter()
         .map(|class| {
             let mut page_seconds = 0.0;
-            let seconds = schedule.walk(due, |interval, _| {
+            let seconds = schedule.walk(due, class.checkpoint_pages, |interval, _| {
                 let middle = region::dirty(class, interval / 2.0, speed);
                 let end = region::dirty(class, interval, speed);
                 page_seconds += interval * (4.0 * middle + end) / 6.0;

@@ -182,3 +182,68 @@ fn relation(file: &str) -> &str {
         _ => file,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 1024 pages written evenly: `1024 (1 - exp(-rate t / 1024))`, and one that starts the clock.
+    fn grown(rate: f64, age: f64) -> f64 {
+        1.0 + (PAGES - 1.0) * (1.0 - (-rate * age / PAGES).exp())
+    }
+
+    #[test]
+    fn rates_and_classes_are_found_again() {
+        let mut growth = Growth::default();
+        for region in 0..30 {
+            // Two kinds.
+            let rate = if region < 10 { 200.0 } else { 20.0 };
+            for second in 1..20 {
+                let age = f64::from(second);
+                growth.look("base/5/16384", region, grown(rate, age), age);
+            }
+        }
+        // No transactions: time is the clock.
+        let classes = growth.classes(&Rates::default(), 40.0, 4000.0);
+        let regions: f64 = classes.iter().map(|class| class.regions).sum();
+        assert!((regions - 40.0).abs() < 1e-9, "{classes:?}");
+        for (rate, number) in [(20.0, 20.0), (200.0, 10.0)] {
+            let class = classes
+                .iter()
+                .find(|class| (class.pages_first_second / rate - 1.0).abs() < 0.1)
+                .unwrap_or_else(|| panic!("{rate}: {classes:?}"));
+            assert_eq!(class.regions, number);
+            assert!(class.exponent > 0.97, "{classes:?}");
+            assert_eq!(class.checkpoint_pages, 100.0);
+        }
+    }
+
+    #[test]
+    fn writes_of_the_same_pages_again_and_again_lower_the_exponent() {
+        let mut growth = Growth::default();
+        for region in 0..10 {
+            for second in 1..40 {
+                let age = f64::from(second);
+                let hits = 0.1 * age.sqrt();
+                let file = if region < 5 { "16384" } else { "16384.1" };
+                let dirty = 1.0 + PAGES * (1.0 - (-hits).exp());
+                growth.look(file, region, dirty, age);
+            }
+        }
+        let classes = growth.classes(&Rates::default(), 0.0, 0.0);
+        let [class] = &classes[..] else {
+            panic!("{classes:?}");
+        };
+        assert!((class.exponent - 0.5).abs() < 0.02, "{class:?}");
+        assert!((class.pages_first_second - 102.4).abs() < 3.0, "{class:?}");
+    }
+
+    #[test]
+    fn what_a_checkpoint_wrote_a_moment_ago_is_not_taken_for_growth() {
+        let mut growth = Growth::default();
+        growth.look("16384", 0, 800.0, 0.3);
+        let classes = growth.classes(&Rates::default(), 0.0, 0.0);
+        assert_eq!(classes.len(), 1);
+        assert!(classes[0].pages_first_second < 1e-6, "{classes:?}");
+    }
+}

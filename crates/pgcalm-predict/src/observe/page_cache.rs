@@ -153,3 +153,58 @@ fn subdirectories(directory: &std::path::Path) -> std::io::Result<Vec<PathBuf>> 
         .filter(|path| path.is_dir())
         .collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+    use crate::observe::cachestat;
+    use crate::observe::rates::Rates;
+
+    #[test]
+    fn written_blocks_of_data_files_are_seen_and_other_files_are_not() {
+        if !cachestat::is_there() {
+            eprintln!("skipped: the kernel has no cachestat(2), or it is not allowed");
+            return;
+        }
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let database = dir.path().join("base/5");
+        fs::create_dir_all(&database).unwrap();
+        let file = |name: &str| {
+            File::options()
+                .write(true)
+                .create_new(true)
+                .open(database.join(name))
+                .unwrap()
+        };
+        let table = file("16384.1");
+        let map = file("16384_vm");
+        map.write_all_at(&[1; 8192], 0).unwrap();
+        for block in 0..32 {
+            table.write_all_at(&[1; 8192], block * 8192).unwrap();
+        }
+        table.write_all_at(&[1; 8192], REGION).unwrap();
+        table.sync_all().unwrap();
+
+        let mut cache = PageCache::of(dir.path().to_path_buf()).unwrap();
+        table.write_all_at(&[2; 8192], 8192).unwrap();
+        table.write_all_at(&[2; 8192], 5 * 8192).unwrap();
+        cache.sample(&mut Growth::default()).unwrap();
+        let path = database.join("16384.1");
+        assert_eq!(cache.seen[&(path.clone(), 0)].dirty, 2);
+        assert_eq!(cache.seen[&(path.clone(), 1)].dirty, 0);
+        assert_eq!(cache.seen.len(), 2);
+
+        // The clock goes on while it grows, and starts anew after a flush.
+        let since = cache.seen[&(path.clone(), 0)].since;
+        table.write_all_at(&[2; 8192], 9 * 8192).unwrap();
+        let mut growth = Growth::default();
+        cache.sample(&mut growth).unwrap();
+        assert_eq!(cache.seen[&(path.clone(), 0)].since, since);
+        assert_eq!(growth.classes(&Rates::default(), 0.0, 0.0).len(), 1);
+        table.sync_all().unwrap();
+        cache.sample(&mut Growth::default()).unwrap();
+        assert_eq!(cache.seen[&(path, 0)].dirty, 0);
+    }
+}

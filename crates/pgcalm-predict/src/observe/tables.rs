@@ -31,7 +31,7 @@ pub(super) fn regions(client: &mut Client, before: &HashMap<u32, i64>) -> anyhow
         .collect();
     let row = client
         .query_one(
-            "select coalesce(sum(ceil(pg_relation_size(relation) / $2)), 0)::float8 from
+            "select coalesce(sum(ceil(pg_relation_size(relation)::float8 / $2::float8)), 0)::float8 from
                (select oid as relation from pg_class where oid = any($1)
                 union all
                 select indexrelid from pg_index where indrelid = any($1)) written",
