@@ -37,6 +37,7 @@ pub mod interrupt;
 pub mod journal;
 pub mod options;
 pub mod replica;
+pub mod predict;
 pub mod scenarios;
 pub mod server;
 pub mod tenants;

@@ -8,6 +8,7 @@ use crate::archive;
 use crate::journal;
 use crate::model;
 use crate::replica;
+use crate::predict;
 use crate::tenants;
 use crate::torture;
 
@@ -48,6 +49,8 @@ pub enum Document {
     Archive(Box<archive::Report>),
     /// A primary and its standby.
     Replica(Box<replica::Report>),
+    /// Predictions against measurements.
+    Predict(Box<predict::Report>),
 }
 
 /// The report as a document, ending in a newline.
@@ -85,6 +88,7 @@ pub fn read(document: &str) -> Result<Document, JsonError> {
         Ok(tenants::SCENARIO) => parse(document).map(|report| Document::Tenants(Box::new(report))),
         Ok(archive::SCENARIO) => parse(document).map(|report| Document::Archive(Box::new(report))),
         Ok(replica::SCENARIO) => parse(document).map(|report| Document::Replica(Box::new(report))),
+        Ok(predict::SCENARIO) => parse(document).map(|report| Document::Predict(Box::new(report))),
         _ => parse(document).map(|report| Document::Contest(Box::new(report))),
     }
 }

@@ -13,6 +13,7 @@ pub mod json;
 pub mod metric;
 pub mod model;
 mod number;
+pub mod predict;
 pub mod reading;
 pub mod replica;
 mod settings;

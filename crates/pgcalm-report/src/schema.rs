@@ -16,6 +16,7 @@ use crate::isolate;
 use crate::journal;
 use crate::model;
 use crate::replica;
+use crate::predict;
 use crate::tenants;
 use crate::torture;
 use crate::trace;
@@ -29,6 +30,7 @@ fn documents() -> [(&'static str, Value); 7] {
         ("archive", schemars::schema_for!(archive::Report).to_value()),
         ("journal", schemars::schema_for!(journal::Report).to_value()),
         ("replica", schemars::schema_for!(replica::Report).to_value()),
+        ("predict", schemars::schema_for!(predict::Report).to_value()),
         ("isolate", schemars::schema_for!(isolate::Report).to_value()),
     ]
 }

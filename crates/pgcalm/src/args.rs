@@ -3,6 +3,7 @@ pub mod export;
 pub mod doctor;
 pub mod replica;
 pub mod generate;
+pub mod predict;
 pub mod trace;
 
 use std::path::PathBuf;
@@ -33,6 +34,8 @@ use crate::args::export::ExportArgs;
 use crate::args::doctor::DoctorArgs;
 use crate::args::replica::ReplicaArgs;
 use crate::args::generate::GenerateArgs;
+use crate::args::predict::PredictArgs;
+use crate::args::predict::PredictGridArgs;
 use crate::args::trace::TraceVerb;
 
 const EXIT_CODES: &str = "\
@@ -86,6 +89,12 @@ pub enum Verb {
     /// tablespaces lie. docs/metrics.md lists the metrics. Ends with SIGTERM.
     #[command(after_help = EXIT_CODES)]
     Export(ExportArgs),
+    /// Look at a running server and say what pg_calm would gain there, or why it would not help.
+    ///
+    /// Best with the module loaded in shadow mode; without it, the data files' part of the page cache is sampled, for which
+    /// it has to run on the server's host as root or as the server's user. Changes nothing.
+    #[command(after_help = EXIT_CODES)]
+    Predict(PredictArgs),
     /// Show a report that `lab run --json` wrote.
     #[command(after_help = EXIT_CODES)]
     Report(ReportArgs),
@@ -229,6 +238,12 @@ pub enum ScenarioArgs {
     /// standby is watched until it has replayed all WAL. `pgcalm lab list` tells the cases.
     #[command(after_help = EXIT_CODES)]
     Replica(Box<ReplicaArgs>),
+    /// Over a grid of tables, loads, caps and buffers: is what is predicted for pg_calm what it then does?
+    ///
+    /// At each point a new server is observed under load in shadow mode, as `pgcalm predict` does; then pg_calm is switched
+    /// on, and what the device and the server do is measured. Points marked as held back have not shaped the model.
+    #[command(after_help = EXIT_CODES)]
+    Predict(Box<PredictGridArgs>),
 }
 
 /// Options that have a default are absent here unless given.

@@ -8,6 +8,7 @@ mod isolate;
 mod lab;
 mod lag;
 mod output;
+mod predict;
 mod report;
 mod trace;
 mod usage;
@@ -21,6 +22,7 @@ use pgcalm_isolate::IsolateError;
 use pgcalm_lab::LabError;
 use pgcalm_lag::LagError;
 use pgcalm_monitor::MonitorError;
+use pgcalm_predict::PredictError;
 use pgcalm_trace::TraceError;
 
 use crate::args::Cli;
@@ -68,6 +70,7 @@ fn main() -> ExitCode {
         Verb::Lag(args) => lag::run(&args),
         Verb::Trace(verb) => trace::run(verb),
         Verb::Export(args) => export::run(args),
+        Verb::Predict(args) => predict::run(&args),
         Verb::Report(args) => report::render(&args),
         Verb::Generate(args) => generate::run(&args),
         Verb::WalRestore(args) => return ExitCode::from(wal_restore::run(args)),
@@ -81,6 +84,11 @@ fn main() -> ExitCode {
                 .map(ToString::to_string)
                 .or_else(|| error.downcast_ref::<TraceError>().map(ToString::to_string))
                 .or_else(|| error.downcast_ref::<LagError>().map(ToString::to_string));
+                .or_else(|| {
+                    error
+                        .downcast_ref::<PredictError>()
+                        .map(ToString::to_string)
+                });
             output::say(&match complete {
                 Some(text) => format!("pgcalm: {text}"),
                 None => format!("pgcalm: {error:#}"),
@@ -105,6 +113,12 @@ fn exit_code(error: &anyhow::Error) -> u8 {
         Some(MonitorError::Usage(_)) => return USAGE,
         Some(MonitorError::Host(_)) => return HOST,
         None => {}
+    if let Some(error) = error.downcast_ref::<PredictError>() {
+        return match error {
+            PredictError::Usage(_) => USAGE,
+            PredictError::Host(_) => HOST,
+            PredictError::Interrupted => INTERRUPTED,
+        };
     }
     if let Some(error) = error.downcast_ref::<TraceError>() {
         return match error {

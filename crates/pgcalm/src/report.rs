@@ -76,11 +76,18 @@ pub fn render(args: &ReportArgs) -> anyhow::Result<()> {
             } else if args.svg.is_some() {
                 Err(LabError::Usage(format!(
                     "{}: a report of a standby has no chart as a file of its own; use --html",
+        Document::Predict(report) => {
+            if let Some(html) = &args.html {
+                output::write(html, &pgcalm_report::predict::html::render(&report))
+            } else if args.svg.is_some() {
+                Err(LabError::Usage(format!(
+                    "{}: a report of predictions has no chart; leave out --svg",
                     args.file.display()
                 ))
                 .into())
             } else {
                 output::print(&pgcalm_report::replica::text::render(&report))
+                output::print(&pgcalm_report::predict::text::render(&report))
             }
         }
         Document::Torture(report) => output::print(&pgcalm_report::torture::text::render(&report)),

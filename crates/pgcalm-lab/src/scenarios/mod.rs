@@ -4,6 +4,7 @@ pub mod archive;
 pub mod checkpoint;
 pub mod journal;
 pub mod replica;
+pub mod predict;
 pub mod tenants;
 pub mod torture;
 
@@ -24,4 +25,5 @@ pub const SCENARIOS: [Scenario; 6] = [
     replica::SCENARIO,
     tenants::SCENARIO,
     torture::SCENARIO,
+    predict::SCENARIO,
 ];
