@@ -11,7 +11,7 @@ pub mod journal;
 pub mod json;
 pub mod metric;
 pub mod model;
-mod number;
+pub mod number;
 pub mod reading;
 mod settings;
 pub mod tenants;
