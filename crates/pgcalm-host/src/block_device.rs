@@ -21,6 +21,8 @@ pub struct DeviceStat {
     pub write_bytes: u64,
     /// Operations in flight.
     pub in_flight: u64,
+    /// Milliseconds during which anything was in flight (io_ticks).
+    pub busy_ms: u64,
 }
 
 /// Sectors of the stat file are 512 bytes on every device.
@@ -53,6 +55,7 @@ fn parse_stat(text: &str) -> Option<DeviceStat> {
         write_ops: fields[4],
         write_bytes: fields[6] * SECTOR,
         in_flight: fields[8],
+        busy_ms: fields[9],
     })
 }
 
@@ -193,6 +196,7 @@ mod tests {
         assert_eq!(stat.write_ops, 52310);
         assert_eq!(stat.write_bytes, 8_437_512 * 512);
         assert_eq!(stat.in_flight, 3);
+        assert_eq!(stat.busy_ms, 41234);
         assert_eq!(parse_stat("1 2 3"), None);
     }
 

@@ -19,6 +19,7 @@ pub mod process;
 pub mod process_file;
 pub mod server_process;
 pub mod throttle;
+pub mod unix_socket;
 pub mod vm_sysctl;
 
 pub use error::Error;

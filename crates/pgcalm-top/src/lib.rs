@@ -16,7 +16,7 @@ pub mod keys;
 pub mod once;
 pub mod palette;
 pub mod row;
-// pub mod run;
+pub mod run;
 pub mod scene;
 pub mod screen;
 pub mod section;

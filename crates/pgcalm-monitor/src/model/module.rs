@@ -12,6 +12,14 @@ pub struct Module {
     pub degraded: Option<String>,
     /// Whether the writeback worker runs.
     pub worker_running: bool,
+    /// Cap in force: write operations per second; `None` if not capped.
+    pub write_operations_cap: Option<u64>,
+    /// Cap in force: bytes written per second; `None` if not capped.
+    pub write_bytes_cap: Option<u64>,
+    /// Where the caps were found, in the module's words.
+    pub caps_source: Option<String>,
+    /// Bytes of a contiguous write that count as one operation.
+    pub io_size_bytes: Option<u64>,
     /// Dirty pages written back by the worker.
     pub flushed_pages: u64,
     /// Dirty pages left for PostgreSQL's fsync.

@@ -1,0 +1,164 @@
+//! Reads what concerns the host as a whole: dirty memory and disks.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+use std::time::Instant;
+
+use pgcalm_host::HostRoot;
+use pgcalm_host::block_device;
+use pgcalm_host::block_device::DeviceStat;
+use pgcalm_host::meminfo::MemInfo;
+use pgcalm_host::vm_sysctl;
+
+use crate::model::Device;
+use crate::model::Memory;
+use crate::model::Missing;
+use crate::model::Subject;
+use crate::rates;
+
+/// Dirty memory and the thresholds of the kernel.
+pub fn memory(root: &HostRoot) -> Result<Memory, Missing> {
+    let info = MemInfo::read(root).map_err(|error| Missing {
+        subject: Subject::Memory,
+        reason: error.to_string(),
+        remedy: None,
+    })?;
+    let total = info.total_kib << 10;
+    let number = |name| vm_sysctl::read(root, name).ok()?.parse::<u64>().ok();
+    // Of each pair, the one that was set last holds, and the other reads as 0 (vm.rst in the kernel's documentation).
+    let threshold = |bytes, ratio| match number(bytes)? {
+        0 => Some(total / 100 * number(ratio)?),
+        bytes => Some(bytes),
+    };
+    Ok(Memory {
+        total_bytes: total,
+        dirty_bytes: info.dirty_kib << 10,
+        writeback_bytes: info.writeback_kib << 10,
+        background_threshold_bytes: threshold("dirty_background_bytes", "dirty_background_ratio"),
+        dirty_threshold_bytes: threshold("dirty_bytes", "dirty_ratio"),
+        dirty_expire_seconds: number("dirty_expire_centisecs").map(|value| value as f64 / 100.0),
+    })
+}
+
+/// The counters of disks, with rates since the last look.
+#[derive(Debug, Default)]
+pub struct Disks {
+    before: Option<(Instant, Vec<Device>)>,
+}
+
+impl Disks {
+    /// Reads the disks of these names; those that can't be read are left out, and named in `missing`.
+    pub fn read(
+        &mut self,
+        root: &HostRoot,
+        names: &BTreeSet<String>,
+        missing: &mut Vec<Missing>,
+    ) -> Vec<Device> {
+        let now = Instant::now();
+        let mut devices = Vec::new();
+        for name in names {
+            match device(root, name) {
+                Ok(device) => devices.push(device),
+                Err(error) => missing.push(Missing {
+                    subject: Subject::Devices,
+                    reason: error.to_string(),
+                    remedy: None,
+                }),
+            }
+        }
+        let plain = devices.clone();
+        if let Some((then, before)) = &self.before {
+            let elapsed: Duration = now.duration_since(*then);
+            for device in &mut devices {
+                // A loop device that was detached and attached again has another file below the same name.
+                device.rates = before
+                    .iter()
+                    .find(|old| old.name == device.name && old.number == device.number)
+                    .and_then(|old| rates::of_device(old, device, elapsed));
+            }
+        }
+        self.before = Some((now, plain));
+        devices
+    }
+}
+
+fn device(root: &HostRoot, name: &str) -> pgcalm_host::Result<Device> {
+    // sysfs has no slash in a name.
+    let file_name = name.replace('/', "!");
+    let stat = DeviceStat::read(root, &file_name)?;
+    Ok(Device {
+        name: name.to_string(),
+        number: block_device::number(root, &file_name)?,
+        read_operations: stat.read_ops,
+        read_bytes: stat.read_bytes,
+        write_operations: stat.write_ops,
+        write_bytes: stat.write_bytes,
+        in_flight: stat.in_flight,
+        busy_seconds: Some(stat.busy_ms as f64 / 1000.0),
+        rates: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn host() -> (tempfile::TempDir, HostRoot) {
+        let directory = tempfile::tempdir().unwrap();
+        let root = HostRoot::new(directory.path());
+        (directory, root)
+    }
+
+    fn write(root: &HostRoot, path: &str, text: &str) {
+        let path = root.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn thresholds_come_from_the_one_of_each_pair_that_holds() {
+        let (_directory, root) = host();
+        assert_eq!(memory(&root).unwrap_err().subject, Subject::Memory);
+        write(
+            &root,
+            "proc/meminfo",
+            "MemTotal:       1000 kB\nDirty:       20 kB\nWriteback:       3 kB\n",
+        );
+        assert_eq!(memory(&root).unwrap().dirty_threshold_bytes, None);
+        for (name, value) in [
+            ("dirty_background_bytes", "4096"),
+            ("dirty_background_ratio", "0"),
+            ("dirty_bytes", "0"),
+            ("dirty_ratio", "20"),
+            ("dirty_expire_centisecs", "3000"),
+        ] {
+            write(&root, &format!("proc/sys/vm/{name}"), value);
+        }
+        let memory = memory(&root).unwrap();
+        assert_eq!(memory.dirty_bytes, 20 << 10);
+        assert_eq!(memory.background_threshold_bytes, Some(4096));
+        assert_eq!(memory.dirty_threshold_bytes, Some(204_800));
+        assert_eq!(memory.dirty_expire_seconds, Some(30.0));
+    }
+
+    #[test]
+    fn the_second_look_at_a_disk_has_rates_and_one_that_is_gone_is_missing() {
+        let (_directory, root) = host();
+        let names = BTreeSet::from(["sda".to_string(), "sdb".to_string()]);
+        write(&root, "sys/block/sda/dev", "8:0\n");
+        write(&root, "sys/block/sda/stat", "1 0 8 0 10 0 80 0 0 1000 0\n");
+        let mut disks = Disks::default();
+        let mut missing = Vec::new();
+        let first = disks.read(&root, &names, &mut missing);
+        assert_eq!(first.len(), 1);
+        assert_eq!(first[0].write_bytes, 80 * 512);
+        assert_eq!(first[0].rates, None);
+        assert!(missing[0].reason.contains("sdb"), "{missing:?}");
+        write(&root, "sys/block/sda/stat", "1 0 8 0 30 0 80 0 0 1000 0\n");
+        let second = disks.read(&root, &names, &mut missing);
+        let rates = second[0].rates.unwrap();
+        assert!(rates.write_operations_per_second > 0.0);
+        assert_eq!(rates.read_operations_per_second, 0.0);
+    }
+}

@@ -1,0 +1,505 @@
+//! Puts samples together, at an interval.
+
+use std::collections::BTreeSet;
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::Condvar;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::PoisonError;
+use std::thread;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use std::time::Instant;
+use std::time::SystemTime;
+use std::time::UNIX_EPOCH;
+
+use anyhow::Context;
+use pgcalm_host::HostRoot;
+use pgcalm_host::instance::Instance as HostInstance;
+use pgcalm_host::instance::Role;
+use pgcalm_host::process_file;
+
+use crate::MonitorError;
+use crate::address::Address;
+use crate::discovery;
+use crate::discovery::Key;
+use crate::history::History;
+use crate::history::HistoryLimits;
+use crate::host_reader;
+use crate::host_reader::Disks;
+use crate::model::Host;
+use crate::model::Identity;
+use crate::model::Instance;
+use crate::model::Missing;
+use crate::model::Reachability;
+use crate::model::Subject;
+use crate::model::Volume;
+use crate::server::Facts;
+use crate::volumes;
+use crate::watcher::Watcher;
+
+/// New instances, and changed limits, are looked for at this interval.
+const DISCOVERY_INTERVAL: Duration = Duration::from_secs(5);
+
+/// What is watched, and how.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Connection strings of libpq's; empty: all instances of this host, those that are started later, too.
+    pub connect: Vec<String>,
+    /// Between samples.
+    pub interval: Duration,
+    /// Samples that are kept for looking back; `None`: none.
+    pub history: Option<HistoryLimits>,
+    /// The host.
+    pub root: HostRoot,
+}
+
+impl Default for Options {
+    /// All local instances, each second, with the last hour.
+    fn default() -> Self {
+        Self {
+            connect: Vec::new(),
+            interval: Duration::from_secs(1),
+            history: Some(HistoryLimits::default()),
+            root: HostRoot::default(),
+        }
+    }
+}
+
+/// Watches a host until it is dropped.
+#[derive(Debug)]
+pub struct Monitor {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+    history: History,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    stop: bool,
+    latest: Arc<Host>,
+}
+
+impl Monitor {
+    /// Starts watching.
+    ///
+    /// # Errors
+    ///
+    /// [`MonitorError::Usage`] for a connection string that can't be read or names a server twice; others if /proc can't
+    /// be read or no thread be started. A server that can't be reached is no error: the samples say so.
+    pub fn start(options: Options) -> anyhow::Result<Self> {
+        let mut assembler = Assembler::new(options.clone())?;
+        let first = assembler.assemble()?;
+        let shared = Arc::new(Shared {
+            state: Mutex::new(State {
+                stop: false,
+                latest: Arc::new(first),
+            }),
+            changed: Condvar::new(),
+            history: History::new(options.history.unwrap_or(HistoryLimits {
+                bytes: 0,
+                span: Duration::ZERO,
+            })),
+        });
+        let ours = Arc::clone(&shared);
+        let thread = thread::Builder::new()
+            .name("pgcalm monitor".to_string())
+            .spawn(move || run(&ours, &mut assembler, &options))
+            .context("start a thread")?;
+        Ok(Self {
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    /// The latest sample. Never waits for a server.
+    pub fn latest(&self) -> Arc<Host> {
+        Arc::clone(&self.shared.lock().latest)
+    }
+
+    /// The samples so far; empty unless [`Options::history`] asked for them.
+    pub fn history(&self) -> &History {
+        &self.shared.history
+    }
+
+    /// Waits for a sample of which `condition` holds; `None` if there is none within `time`.
+    pub fn wait_for(&self, time: Duration, condition: impl Fn(&Host) -> bool) -> Option<Arc<Host>> {
+        let state = self.shared.lock();
+        let (state, _) = self
+            .shared
+            .changed
+            .wait_timeout_while(state, time, |state| {
+                !state.stop && !condition(&state.latest)
+            })
+            .unwrap_or_else(PoisonError::into_inner);
+        condition(&state.latest).then(|| Arc::clone(&state.latest))
+    }
+}
+
+impl Drop for Monitor {
+    fn drop(&mut self) {
+        self.shared.lock().stop = true;
+        self.shared.changed.notify_all();
+        // It waits for nothing but its own pause and /proc.
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Each change is an assignment.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn run(shared: &Shared, assembler: &mut Assembler, options: &Options) {
+    let mut next = Instant::now() + options.interval;
+    loop {
+        let pause = next.saturating_duration_since(Instant::now());
+        let state = shared.lock();
+        let (state, _) = shared
+            .changed
+            .wait_timeout_while(state, pause, |state| !state.stop)
+            .unwrap_or_else(PoisonError::into_inner);
+        if state.stop {
+            return;
+        }
+        drop(state);
+        // After a time in which this process was stopped, samples of that time are not made up for.
+        next = (next + options.interval).max(Instant::now());
+        let host = match assembler.assemble() {
+            Ok(host) => host,
+            Err(error) => Host {
+                time_ms: now_ms(),
+                missing: vec![Missing {
+                    subject: Subject::Instances,
+                    reason: format!("{error:#}"),
+                    remedy: None,
+                }],
+                ..Host::default()
+            },
+        };
+        if options.history.is_some() {
+            // Nothing but a lack of memory keeps a sample out.
+            let _ = shared.history.push(&host);
+        }
+        shared.lock().latest = Arc::new(host);
+        shared.changed.notify_all();
+    }
+}
+
+/// An instance that is watched.
+struct Watched {
+    key: Key,
+    name: String,
+    port: Option<u16>,
+    /// Whether it is an instance of this host.
+    local: bool,
+    /// Whether it has been looked for on this host since it told where its files are.
+    located: bool,
+    watcher: Option<Watcher>,
+    host: Option<HostInstance>,
+    volumes: Vec<Volume>,
+    missing: Vec<Missing>,
+}
+
+struct Assembler {
+    options: Options,
+    watched: Vec<Watched>,
+    names: HashMap<(Option<u16>, String), String>,
+    hidden: u32,
+    disks: Disks,
+    looked: Option<Instant>,
+}
+
+impl Assembler {
+    fn new(options: Options) -> Result<Self, MonitorError> {
+        let mut watched: Vec<Watched> = Vec::new();
+        for (number, connect) in options.connect.iter().enumerate() {
+            let (name, address) = Address::parse(connect)?;
+            if watched.iter().any(|other| other.name == name) {
+                return Err(MonitorError::Usage(format!(
+                    "--connect: {name} is named twice"
+                )));
+            }
+            watched.push(Watched {
+                key: Key::Connect(number),
+                name,
+                port: address.config.get_ports().first().copied(),
+                local: address.is_local(),
+                located: false,
+                watcher: Some(start_watcher(address, options.interval)?),
+                host: None,
+                volumes: Vec::new(),
+                missing: Vec::new(),
+            });
+        }
+        Ok(Self {
+            options,
+            watched,
+            names: HashMap::new(),
+            hidden: 0,
+            disks: Disks::default(),
+            looked: None,
+        })
+    }
+
+    fn assemble(&mut self) -> anyhow::Result<Host> {
+        let interval = self.options.interval;
+        if self
+            .looked
+            .is_none_or(|when| when.elapsed() >= DISCOVERY_INTERVAL)
+            || self
+                .watched
+                .iter()
+                .any(|watched| !watched.located && watched.facts(interval).is_some())
+        {
+            self.look_around()?;
+            self.looked = Some(Instant::now());
+        }
+        let root = &self.options.root;
+        let mut host = Host {
+            time_ms: now_ms(),
+            hidden_processes: self.hidden,
+            ..Host::default()
+        };
+        match host_reader::memory(root) {
+            Ok(memory) => host.memory = Some(memory),
+            Err(missing) => host.missing.push(missing),
+        }
+        let mut known: Vec<(String, f64)> = Vec::new();
+        for watched in &mut self.watched {
+            let (instance, facts) = watched.instance(root, self.options.interval);
+            if let (Key::Socket(..) | Key::Process(..), Some(facts)) = (&watched.key, facts)
+                && let Some(directory) = facts.data_directory
+            {
+                // A server with several sockets is found by each of them.
+                let identity = (directory, facts.started);
+                if known.contains(&identity) {
+                    continue;
+                }
+                known.push(identity);
+            }
+            host.instances.push(instance);
+        }
+        if self.hidden > 0 && self.options.connect.is_empty() {
+            host.missing.push(Missing {
+                subject: Subject::Instances,
+                reason: format!(
+                    "{} processes look like servers of other users; of these only what their sockets offer is shown",
+                    self.hidden
+                ),
+                remedy: Some("run as root to see where their files lie".to_string()),
+            });
+        }
+        let disks: BTreeSet<String> = host
+            .instances
+            .iter()
+            .flat_map(|instance| &instance.volumes)
+            .filter_map(|volume| volume.disk.clone())
+            .collect();
+        host.devices = self.disks.read(root, &disks, &mut host.missing);
+        Ok(host)
+    }
+
+    /// Finds instances that have come, drops those that have gone, and reads anew what they lie on.
+    fn look_around(&mut self) -> anyhow::Result<()> {
+        let found = discovery::find(&self.options.root)?;
+        if !self.options.connect.is_empty() {
+            for watched in &mut self.watched {
+                watched.match_process(&found.servers, self.options.interval);
+                watched.read_volumes(&self.options.root, self.options.interval);
+            }
+            return Ok(());
+        }
+        self.hidden = found.hidden;
+        self.watched
+            .retain(|watched| found.servers.iter().any(|server| server.key == watched.key));
+        for server in found.servers {
+            if let Some(watched) = self
+                .watched
+                .iter_mut()
+                .find(|watched| watched.key == server.key)
+            {
+                watched.host = server.instance;
+                continue;
+            }
+            let name = self.name(&server);
+            self.watched.push(Watched {
+                key: server.key,
+                name,
+                port: server.port,
+                local: true,
+                located: false,
+                watcher: match server.address {
+                    Some(address) => Some(start_watcher(address, self.options.interval)?),
+                    None => None,
+                },
+                host: server.instance,
+                volumes: Vec::new(),
+                missing: Vec::new(),
+            });
+        }
+        self.watched
+            .sort_by(|a, b| (a.port, &a.name).cmp(&(b.port, &b.name)));
+        for watched in &mut self.watched {
+            watched.read_volumes(&self.options.root, self.options.interval);
+        }
+        Ok(())
+    }
+
+    /// A name that no other instance has had, and the same again after a restart.
+    fn name(&mut self, server: &discovery::Server) -> String {
+        let place = match (&server.instance, &server.key) {
+            (Some(instance), _) => instance.data_directory.display().to_string(),
+            (None, Key::Socket(directory, _)) => directory.display().to_string(),
+            _ => String::new(),
+        };
+        let port = server
+            .port
+            .map_or_else(|| "?".to_string(), |port| port.to_string());
+        let taken: Vec<&String> = self.names.values().collect();
+        let name = match taken.contains(&&port) {
+            false => port,
+            true => format!("{port}:{place}"),
+        };
+        self.names
+            .entry((server.port, place))
+            .or_insert(name)
+            .clone()
+    }
+}
+
+impl Watched {
+    fn instance(&self, root: &HostRoot, interval: Duration) -> (Instance, Option<Facts>) {
+        let (mut instance, facts) = match &self.watcher {
+            Some(watcher) => {
+                let view = watcher.view(interval);
+                (view.instance, view.facts)
+            }
+            None => {
+                let unreachable = Instance {
+                    reachability: Reachability::Unreachable {
+                        why: "it listens on no port".to_string(),
+                    },
+                    ..Instance::default()
+                };
+                (unreachable, None)
+            }
+        };
+        let host = self.host.as_ref();
+        let facts_of = facts.as_ref();
+        instance.identity = Identity {
+            name: self.name.clone(),
+            cluster_name: facts_of.and_then(|facts| facts.cluster_name.clone()),
+            port: self.port.or(facts_of.and_then(|facts| facts.port)),
+            pid: host.map(|host| host.postmaster.pid),
+            data_directory: host
+                .map(|host| host.data_directory.display().to_string())
+                .or(facts_of.and_then(|facts| facts.data_directory.clone())),
+            version: facts_of
+                .map(|facts| facts.version_name.clone())
+                .or(host.and_then(|host| host.version.clone())),
+        };
+        if let Reachability::Unreachable { why } = &instance.reachability {
+            instance.missing.push(Missing {
+                subject: Subject::Connection,
+                reason: why.clone(),
+                remedy: Some(
+                    "a role with the name of this user that is a member of pg_monitor, or --connect"
+                        .to_string(),
+                ),
+            });
+        }
+        instance.volumes = self.volumes.clone();
+        instance.missing.extend(self.missing.iter().cloned());
+        if let Some(module) = &instance.module {
+            volumes::add_module_caps(&mut instance.volumes, module);
+        }
+        if let Some(archive) = &mut instance.archive
+            && archive.free_bytes.is_none()
+        {
+            archive.free_bytes = host.and_then(|host| free_bytes(root, host));
+        }
+        (instance, facts)
+    }
+
+    fn facts(&self, interval: Duration) -> Option<Facts> {
+        self.watcher.as_ref()?.view(interval).facts
+    }
+
+    /// For a connection string: finds the process, if it is one of this host.
+    fn match_process(&mut self, servers: &[discovery::Server], interval: Duration) {
+        let facts = self.facts(interval);
+        let Some(facts) = facts.filter(|_| self.local) else {
+            return;
+        };
+        self.host = servers
+            .iter()
+            .filter_map(|server| server.instance.as_ref())
+            .find(|instance| {
+                instance.port == facts.port
+                    && Some(instance.data_directory.as_path())
+                        == facts.data_directory.as_deref().map(Path::new)
+            })
+            .cloned();
+    }
+
+    fn read_volumes(&mut self, root: &HostRoot, interval: Duration) {
+        self.missing.clear();
+        let facts = self.facts(interval);
+        self.located = facts.is_some();
+        if let Some(host) = &self.host {
+            self.volumes = volumes::of_instance(root, host, &mut self.missing);
+            return;
+        }
+        let Some(facts) = facts.filter(|_| self.local) else {
+            return;
+        };
+        self.volumes = match &facts.data_directory {
+            Some(directory) => volumes::of_data_directory(
+                root,
+                Path::new(directory),
+                facts.backend_pid,
+                &mut self.missing,
+            ),
+            None => {
+                self.missing.push(Missing {
+                    subject: Subject::Devices,
+                    reason: "the data directory is hidden from this user".to_string(),
+                    remedy: Some("connect as a member of pg_monitor".to_string()),
+                });
+                Vec::new()
+            }
+        };
+    }
+}
+
+fn start_watcher(address: Address, interval: Duration) -> Result<Watcher, MonitorError> {
+    Watcher::start(address, interval)
+        .map_err(|error| MonitorError::Host(format!("start a thread: {error}")))
+}
+
+/// Free space where WAL is, as the server may use it.
+fn free_bytes(root: &HostRoot, host: &HostInstance) -> Option<u64> {
+    let wal = host.places.iter().find(|place| place.role == Role::Wal)?;
+    let path = process_file::real_path(root, host.postmaster.pid, &wal.path);
+    let statistics = rustix::fs::statvfs(&path).ok()?;
+    Some(statistics.f_bavail * statistics.f_frsize)
+}
+
+fn now_ms() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |time| time.as_millis() as u64)
+}

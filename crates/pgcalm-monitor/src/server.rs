@@ -1,0 +1,239 @@
+//! Asks a server for all that the model has of it.
+
+mod activity;
+mod archive;
+mod checkpoint;
+mod counters;
+mod facts;
+mod governor;
+mod module;
+mod replication;
+mod session;
+mod version;
+
+use std::time::Duration;
+use std::time::Instant;
+
+use postgres::Error;
+
+use crate::address::Address;
+use crate::model::Counters;
+use crate::model::Instance;
+use crate::model::Module;
+use crate::model::Reachability;
+use crate::model::Subject;
+use crate::rates;
+use crate::server::activity::WaitTime;
+use crate::server::archive::Queue;
+use crate::server::checkpoint::Follower;
+use crate::server::session::Session;
+
+pub use crate::server::facts::Facts;
+
+/// Settings and the presence of the module are looked at again after this time.
+const FACTS_INTERVAL: Duration = Duration::from_secs(10);
+
+/// What is remembered from sample to sample, over connections.
+#[derive(Debug, Default)]
+pub struct Memory {
+    follower: Follower,
+    queue: Queue,
+    wait_time: WaitTime,
+    before: Option<Before>,
+}
+
+#[derive(Debug)]
+struct Before {
+    when: Instant,
+    counters: Counters,
+    module: Option<Module>,
+}
+
+/// A connection, and what changes rarely.
+pub struct Server {
+    session: Session,
+    facts: Facts,
+    facts_when: Instant,
+}
+
+/// Why a server can't be watched.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// The connection failed, or the server refused or ended it.
+    #[error("{}", describe(.0))]
+    Connection(#[from] Error),
+    /// Too old.
+    #[error("PostgreSQL {0}: versions from {oldest} on are known", oldest = version::OLDEST)]
+    Version(String),
+}
+
+impl Server {
+    /// Connects. Must be called by the thread that asks.
+    pub fn open(address: &Address) -> Result<Self, ServerError> {
+        let mut session = Session::open(address)?;
+        let facts = facts::ask(&mut session)?;
+        if facts.version.major() < version::OLDEST {
+            return Err(ServerError::Version(facts.version_name));
+        }
+        Ok(Self {
+            session,
+            facts,
+            facts_when: Instant::now(),
+        })
+    }
+
+    /// What is known of the server besides the samples.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// Takes a sample: one transaction. Identity, volumes and reachability are left to whoever knows the host.
+    pub fn sample(&mut self, memory: &mut Memory) -> Result<Instance, ServerError> {
+        let began = Instant::now();
+        self.session.begin()?;
+        if self.facts_when.elapsed() >= FACTS_INTERVAL {
+            self.facts = facts::ask(&mut self.session)?;
+            self.facts_when = began;
+        }
+        let mut instance = self.ask(memory)?;
+        instance.missing = self.session.end()?;
+        instance.reachability = Reachability::Reachable;
+        instance.sample_seconds = Some(began.elapsed().as_secs_f64());
+        Ok(instance)
+    }
+
+    fn ask(&mut self, memory: &mut Memory) -> Result<Instance, Error> {
+        let Self { session, facts, .. } = self;
+        let mut instance = Instance::default();
+        let Some(core) = session.part("counters", Subject::Activity, |session| {
+            counters::ask(session, facts.version)
+        })?
+        else {
+            return Ok(instance);
+        };
+        let now = Instant::now();
+        instance.role = Some(core.role);
+        instance.counters = Some(core.counters);
+
+        let look = session.part("sessions", Subject::Activity, |session| {
+            activity::ask(session, facts)
+        })?;
+        if !facts.sees_all_sessions {
+            session.lacks(
+                Subject::Activity,
+                "states and waits of other users' sessions are hidden from this user".to_string(),
+                Some("connect as a member of pg_monitor"),
+            );
+        }
+        let checkpointer = look.as_ref().and_then(|look| look.checkpointer.as_ref());
+
+        match module::schema(facts) {
+            Ok(schema) => {
+                if let Some(Some((module, unflushed))) =
+                    session.part("pg_calm_status", Subject::Module, |session| {
+                        module::ask_status(session, schema, facts)
+                    })?
+                {
+                    instance.module = Some(module);
+                    instance.unflushed = Some(unflushed);
+                }
+                instance.checkpoint =
+                    session.part("pg_calm_checkpoints", Subject::Checkpoint, |session| {
+                        checkpoint::ask_module(session, schema, facts, &core, checkpointer)
+                    })?;
+                instance.archive =
+                    session.part("pg_calm_archive", Subject::ArchiveQueue, |session| {
+                        archive::ask_module(session, schema)
+                    })?;
+                instance.governor =
+                    session.part("pg_calm_governor", Subject::Module, |session| {
+                        governor::ask(session, schema)
+                    })?;
+                instance.arbiter = session
+                    .part("pg_calm_arbiter", Subject::Module, |session| {
+                        module::ask_arbiter(session, schema)
+                    })?
+                    .unwrap_or_default();
+                instance.io = session
+                    .part("pg_calm_io_histogram", Subject::Module, |session| {
+                        module::ask_io(session, schema)
+                    })?
+                    .unwrap_or_default();
+            }
+            Err((reason, remedy)) => {
+                session.lacks(Subject::Module, reason.to_string(), Some(remedy));
+            }
+        }
+        if instance.checkpoint.is_none() {
+            instance.checkpoint = memory.follower.look(facts, &core, checkpointer);
+        }
+        if instance.checkpoint.is_none() {
+            session.lacks(
+                Subject::Checkpoint,
+                "the checkpointer's wait event is hidden from this user".to_string(),
+                Some("connect as a member of pg_monitor"),
+            );
+        }
+        if instance.archive.is_none() {
+            instance.archive = session.part("archiver", Subject::ArchiveQueue, |session| {
+                memory.queue.ask(session, facts, core.role)
+            })?;
+        }
+        instance.replication = session.part("replication", Subject::Replication, |session| {
+            replication::ask(session, core.role)
+        })?;
+
+        let elapsed = memory
+            .before
+            .as_ref()
+            .map(|before| now.duration_since(before.when));
+        if let Some(mut look) = look {
+            let holds = instance
+                .governor
+                .as_ref()
+                .map_or(0, |governor| governor.holds.len() as u64);
+            activity::name_holds(&mut look.activity, holds);
+            memory
+                .wait_time
+                .add(&mut look.activity, elapsed.unwrap_or_default());
+            instance.activity = Some(look.activity);
+        }
+        if let (Some(before), Some(elapsed)) = (&memory.before, elapsed) {
+            instance.rates = rates::of_server(&before.counters, &core.counters, elapsed);
+            if let (Some(old), Some(new)) = (&before.module, &mut instance.module) {
+                new.rates = rates::of_module(old, new, elapsed);
+            }
+        }
+        memory.before = Some(Before {
+            when: now,
+            counters: core.counters,
+            module: instance.module.clone(),
+        });
+        Ok(instance)
+    }
+}
+
+impl Memory {
+    /// Forgets what is no longer the moment before, as after a time in which the server did not answer.
+    pub fn interrupt(&mut self) {
+        self.before = None;
+        self.follower = Follower::default();
+    }
+}
+
+/// The message of the server, or of what failed on the way to it, in one line.
+fn describe(error: &Error) -> String {
+    if let Some(reported) = error.as_db_error() {
+        return reported.message().to_string();
+    }
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(error) = source {
+        let part = error.to_string();
+        if !text.contains(&part) {
+            text = format!("{text}: {part}");
+        }
+        source = error.source();
+    }
+    text.replace('\n', " ")
+}

@@ -1,0 +1,146 @@
+//! What waits to be archived.
+
+use std::time::Duration;
+use std::time::Instant;
+
+use postgres::Error;
+
+use crate::model::Archive;
+use crate::model::ArchiveState;
+use crate::model::Missing;
+use crate::model::ServerRole;
+use crate::model::Subject;
+use crate::server::facts::Facts;
+use crate::server::session::Columns;
+use crate::server::session::Session;
+
+/// Without the module the queue is counted at this interval: the server looks at every file of archive_status for it.
+const QUEUE_INTERVAL: Duration = Duration::from_secs(10);
+
+const ARCHIVER: &str = "SELECT archived_count, failed_count, \
+    extract(epoch FROM clock_timestamp() - last_archived_time)::float8 AS archived_age, \
+    extract(epoch FROM clock_timestamp() - last_failed_time)::float8 AS failed_age FROM pg_stat_archiver";
+
+const QUEUE: &str = "SELECT count(*) AS files, min(name COLLATE \"C\") AS oldest, \
+    extract(epoch FROM clock_timestamp() - min(modification))::float8 AS age \
+    FROM pg_ls_archive_statusdir() WHERE name LIKE '%.ready'";
+
+/// The queue as it was counted last.
+#[derive(Debug, Default)]
+pub struct Queue {
+    counted: Option<(Instant, Counted)>,
+}
+
+#[derive(Debug, Clone)]
+struct Counted {
+    files: Option<u64>,
+    oldest: Option<String>,
+    age: Option<f64>,
+    missing: Vec<Missing>,
+}
+
+impl Queue {
+    /// The state of archiving without the module.
+    pub fn ask(
+        &mut self,
+        session: &mut Session,
+        facts: &Facts,
+        role: ServerRole,
+    ) -> Result<Archive, Error> {
+        let mut archive = ask_archiver(session)?;
+        let archives = match role {
+            ServerRole::Primary => facts.archive_mode != "off",
+            ServerRole::Standby => facts.archive_mode == "always",
+        };
+        if !archives {
+            return Ok(archive);
+        }
+        archive.state = ArchiveState::Other;
+        if self
+            .counted
+            .as_ref()
+            .is_none_or(|(when, _)| when.elapsed() >= QUEUE_INTERVAL)
+        {
+            self.counted = Some((Instant::now(), count(session)?));
+        }
+        if let Some((when, counted)) = &self.counted {
+            archive.queue_files = counted.files;
+            archive.queue_bytes = counted.files.map(|files| files * facts.wal_segment_bytes);
+            archive.oldest_file = counted.oldest.clone();
+            archive.oldest_seconds = counted.age.map(|age| age + when.elapsed().as_secs_f64());
+            for missing in &counted.missing {
+                session.lacks(
+                    missing.subject,
+                    missing.reason.clone(),
+                    missing.remedy.as_deref(),
+                );
+            }
+        }
+        Ok(archive)
+    }
+}
+
+fn count(session: &mut Session) -> Result<Counted, Error> {
+    let counted = session.part("archive queue", Subject::ArchiveQueue, |session| {
+        let rows = session.rows(QUEUE)?;
+        let row = &rows[0];
+        Ok(Counted {
+            files: row.count("files")?,
+            oldest: row
+                .text("oldest")?
+                .map(|name| name.trim_end_matches(".ready").to_string()),
+            age: row.number("age")?,
+            missing: Vec::new(),
+        })
+    })?;
+    Ok(counted.unwrap_or_else(|| Counted {
+        files: None,
+        oldest: None,
+        age: None,
+        missing: session.take_missing_of(Subject::ArchiveQueue),
+    }))
+}
+
+/// The state of archiving from the module.
+pub fn ask_module(session: &mut Session, schema: &str) -> Result<Archive, Error> {
+    let mut archive = ask_archiver(session)?;
+    let sql = format!(
+        "SELECT *, extract(epoch FROM clock_timestamp() - oldest_since)::float8 AS oldest_age FROM {schema}.pg_calm_archive"
+    );
+    let Some(row) = session.row(&sql)? else {
+        return Ok(archive);
+    };
+    archive.state = match row.text("state")?.as_deref() {
+        Some("pg_calm") => ArchiveState::PgCalm,
+        Some("other") => ArchiveState::Other,
+        _ => ArchiveState::Off,
+    };
+    archive.queue_files = row.count("queue_files")?;
+    archive.queue_bytes = row.count("queue_bytes")?;
+    archive.oldest_file = row.text("oldest_file")?;
+    archive.oldest_seconds = row.number("oldest_age")?;
+    archive.free_bytes = row.count("free_bytes")?;
+    archive.archived_bytes_per_second = row.number("archive_rate")?;
+    archive.time_to_full_seconds = row.number("time_to_full")?;
+    archive.alert = row.try_get("alert")?;
+    Ok(archive)
+}
+
+fn ask_archiver(session: &mut Session) -> Result<Archive, Error> {
+    let rows = session.rows(ARCHIVER)?;
+    let row = &rows[0];
+    let archived = row.number("archived_age")?;
+    let failed = row.number("failed_age")?;
+    Ok(Archive {
+        archived_files: row.count("archived_count")?.unwrap_or_default(),
+        failures: row.count("failed_count")?.unwrap_or_default(),
+        last_archived_seconds: archived,
+        last_failed_seconds: failed,
+        failing: match (archived, failed) {
+            (Some(archived), Some(failed)) => failed < archived,
+            (None, Some(_)) => true,
+            _ => false,
+        },
+        ..Archive::default()
+    })
+}

@@ -1,0 +1,243 @@
+//! Where the checkpointer is: of the module, else from its wait event.
+
+use std::time::Instant;
+
+use postgres::Error;
+use postgres::Row;
+
+use crate::model::Checkpoint;
+use crate::model::CheckpointPhase;
+use crate::model::CheckpointSource;
+use crate::model::CompletedCheckpoint;
+use crate::server::counters::Core;
+use crate::server::facts::Facts;
+use crate::server::session::Columns;
+use crate::server::session::Session;
+
+/// The one under way, if any, and the last complete one.
+pub fn ask_module(
+    session: &mut Session,
+    schema: &str,
+    facts: &Facts,
+    core: &Core,
+    checkpointer: Option<&(String, String)>,
+) -> Result<Checkpoint, Error> {
+    let sql = format!(
+        "SELECT *, extract(epoch FROM clock_timestamp() - started)::float8 AS age, \
+         (extract(epoch FROM ended) * 1000)::int8 AS ended_ms FROM {schema}.pg_calm_checkpoints ORDER BY id DESC LIMIT 5"
+    );
+    let rows = session.rows(&sql)?;
+    let with_status = |status: &str| {
+        rows.iter().find(|row| {
+            row.text("status")
+                .is_ok_and(|is| is.as_deref() == Some(status))
+        })
+    };
+    let last = with_status("complete");
+    let mut checkpoint = Checkpoint {
+        phase: CheckpointPhase::Idle,
+        source: CheckpointSource::Module,
+        kind: None,
+        reason: None,
+        running_seconds: None,
+        buffers_written: None,
+        buffers_dirty: None,
+        progress: None,
+        files_synced: None,
+        wal_since_redo_bytes: core.wal_since_redo_bytes,
+        max_wal_size_bytes: facts.max_wal_size_bytes,
+        timeout_seconds: facts.checkpoint_timeout_seconds,
+        since_last_seconds: match last {
+            Some(row) => row.number("age")?,
+            None => core.checkpoint_seconds,
+        },
+        last: last.map(completed).transpose()?,
+    };
+    // Only the newest can be under way.
+    let Some(row) = rows.first().filter(|row| {
+        row.text("status")
+            .is_ok_and(|status| status.as_deref() == Some("running"))
+    }) else {
+        return Ok(checkpoint);
+    };
+    let seen = |name| row.number(name).map(|time| time.is_some());
+    checkpoint.phase = module_phase(
+        seen("buffer_scan_time")?,
+        seen("write_time")?,
+        seen("sync_time")?,
+        checkpointer,
+    );
+    checkpoint.kind = row.text("kind")?;
+    checkpoint.reason = row.text("reason")?;
+    checkpoint.running_seconds = row.number("age")?;
+    checkpoint.buffers_written = row.count("buffers_written")?;
+    checkpoint.buffers_dirty = row.count("buffers_dirty")?;
+    checkpoint.files_synced = row.count("files_synced")?;
+    checkpoint.progress = match (
+        checkpoint.phase,
+        checkpoint.buffers_written,
+        checkpoint.buffers_dirty,
+    ) {
+        (CheckpointPhase::Prepare, ..) => Some(0.0),
+        (CheckpointPhase::Write, Some(written), Some(dirty)) if dirty > 0 => {
+            Some((written as f64 / dirty as f64).min(1.0))
+        }
+        (CheckpointPhase::Write, ..) => None,
+        _ => Some(1.0),
+    };
+    Ok(checkpoint)
+}
+
+/// The phase from which boundaries were passed. Draining shows in the wait event only: pg_calm's own, which has no name
+/// before PostgreSQL 17.
+fn module_phase(
+    scanned: bool,
+    written: bool,
+    synced: bool,
+    checkpointer: Option<&(String, String)>,
+) -> CheckpointPhase {
+    let drains = checkpointer.is_some_and(|(event_type, event)| {
+        event_type == "Extension" && (event == "PgCalmDrain" || event == "Extension")
+    });
+    match (scanned, written, synced) {
+        (_, _, true) => CheckpointPhase::End,
+        (_, true, false) if drains => CheckpointPhase::Drain,
+        (_, true, false) => CheckpointPhase::Sync,
+        (true, false, false) => CheckpointPhase::Write,
+        (false, false, false) => CheckpointPhase::Prepare,
+    }
+}
+
+fn completed(row: &Row) -> Result<CompletedCheckpoint, Error> {
+    let seconds = |name| {
+        row.number(name)
+            .map(|time| time.map(|milliseconds| milliseconds / 1000.0))
+    };
+    Ok(CompletedCheckpoint {
+        id: row.count("id")?.unwrap_or_default(),
+        reason: row.text("reason")?.unwrap_or_default(),
+        ended_ms: row.count("ended_ms")?,
+        total_seconds: seconds("total_time")?,
+        write_seconds: seconds("write_time")?,
+        drain_seconds: seconds("drain_time")?,
+        sync_seconds: seconds("sync_time")?,
+        slowest_file_seconds: seconds("slowest_file_time")?,
+        slowest_file: row.text("slowest_file")?,
+        buffers_written: row.count("buffers_written")?,
+        unflushed_pages_at_sync: row.count("unflushed_pages_at_sync")?,
+        device_operations: row.count("device_operations")?,
+    })
+}
+
+/// Follows a checkpoint by the checkpointer's wait events.
+#[derive(Debug, Default)]
+pub struct Follower {
+    /// When it was first seen at work, and the count of written buffers before that.
+    began: Option<(Instant, u64)>,
+    /// The count of written buffers in the last look.
+    written: Option<u64>,
+}
+
+impl Follower {
+    /// The state at this look; `None` if the checkpointer is hidden.
+    pub fn look(
+        &mut self,
+        facts: &Facts,
+        core: &Core,
+        checkpointer: Option<&(String, String)>,
+    ) -> Option<Checkpoint> {
+        let (event_type, event) = checkpointer?;
+        let phase = wait_phase(event_type, event);
+        let written = core.counters.buffers_written_by_checkpoints;
+        let before = self.written.replace(written).unwrap_or(written);
+        if phase == CheckpointPhase::Idle {
+            self.began = None;
+        } else if self.began.is_none() {
+            self.began = Some((Instant::now(), before));
+        }
+        let began = self.began;
+        Some(Checkpoint {
+            phase,
+            source: CheckpointSource::WaitEvent,
+            kind: None,
+            reason: None,
+            running_seconds: began.map(|(when, _)| when.elapsed().as_secs_f64()),
+            buffers_written: began.map(|(_, before)| written.saturating_sub(before)),
+            buffers_dirty: None,
+            progress: None,
+            files_synced: None,
+            wal_since_redo_bytes: core.wal_since_redo_bytes,
+            max_wal_size_bytes: facts.max_wal_size_bytes,
+            timeout_seconds: facts.checkpoint_timeout_seconds,
+            since_last_seconds: core.checkpoint_seconds,
+            last: None,
+        })
+    }
+}
+
+/// The phase in which the checkpointer has such a wait: `CheckpointerMain()`, `BufferSync()`, `ProcessSyncRequests()` and
+/// what they call. Without a wait it may be anywhere, between two checkpoints, too.
+fn wait_phase(event_type: &str, event: &str) -> CheckpointPhase {
+    let event = event.to_ascii_lowercase();
+    match (event_type, event.as_str()) {
+        ("Activity", _) => CheckpointPhase::Idle,
+        ("Timeout", "checkpointwritedelay") => CheckpointPhase::Write,
+        ("IO", "datafilewrite" | "datafileflush") => CheckpointPhase::Write,
+        ("IO", "datafilesync" | "slruflushsync") => CheckpointPhase::Sync,
+        ("IO", event) if event.starts_with("slru") || event.starts_with("replicationslot") => {
+            CheckpointPhase::Prepare
+        }
+        ("IO", event) if event.starts_with("wal") || event.starts_with("controlfile") => {
+            CheckpointPhase::End
+        }
+        _ => CheckpointPhase::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(event_type: &str, event: &str) -> (String, String) {
+        (event_type.to_string(), event.to_string())
+    }
+
+    #[test]
+    fn the_module_s_boundaries_give_the_phase() {
+        let nothing = event("", "");
+        let phase = |scanned, written, synced, at: &(String, String)| {
+            module_phase(scanned, written, synced, Some(at))
+        };
+        assert_eq!(
+            phase(false, false, false, &nothing),
+            CheckpointPhase::Prepare
+        );
+        assert_eq!(phase(true, false, false, &nothing), CheckpointPhase::Write);
+        assert_eq!(phase(true, true, false, &nothing), CheckpointPhase::Sync);
+        let drain = event("Extension", "Extension");
+        assert_eq!(phase(true, true, false, &drain), CheckpointPhase::Drain);
+        let drain = event("Extension", "PgCalmDrain");
+        assert_eq!(phase(true, true, false, &drain), CheckpointPhase::Drain);
+        assert_eq!(phase(true, true, true, &nothing), CheckpointPhase::End);
+        assert_eq!(module_phase(true, true, false, None), CheckpointPhase::Sync);
+    }
+
+    #[test]
+    fn wait_events_of_old_and_new_servers_give_the_phase() {
+        for (event_type, event, expected) in [
+            ("Activity", "CheckpointerMain", CheckpointPhase::Idle),
+            ("Activity", "CheckpointerShutdown", CheckpointPhase::Idle),
+            ("Timeout", "CheckpointWriteDelay", CheckpointPhase::Write),
+            ("IO", "DataFileWrite", CheckpointPhase::Write),
+            ("IO", "DataFileSync", CheckpointPhase::Sync),
+            ("IO", "SLRUSync", CheckpointPhase::Prepare),
+            ("IO", "SlruSync", CheckpointPhase::Prepare),
+            ("IO", "SLRUFlushSync", CheckpointPhase::Sync),
+            ("IO", "WALSync", CheckpointPhase::End),
+            ("IO", "ControlFileSyncUpdate", CheckpointPhase::End),
+            ("", "", CheckpointPhase::Unknown),
+        ] {
+            assert_eq!(wait_phase(event_type, event), expected, "{event}");
+        }
+    }
+}

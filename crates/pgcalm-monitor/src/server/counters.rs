@@ -1,0 +1,64 @@
+//! Counters, role and WAL position: one statement.
+
+use postgres::Error;
+
+use crate::model::Counters;
+use crate::model::ServerRole;
+use crate::server::session::Columns;
+use crate::server::session::Session;
+use crate::server::version::Version;
+
+/// What one statement tells.
+#[derive(Debug, Clone, Copy)]
+pub struct Core {
+    /// Primary or standby.
+    pub role: ServerRole,
+    /// Counters.
+    pub counters: Counters,
+    /// WAL since the redo point of the last complete checkpoint.
+    pub wal_since_redo_bytes: Option<u64>,
+    /// Since the last complete checkpoint began.
+    pub checkpoint_seconds: Option<f64>,
+}
+
+/// Asks for all.
+pub fn ask(session: &mut Session, version: Version) -> Result<Core, Error> {
+    let sql = format!(
+        "SELECT d.*, w.wal_fpi, b.*, l.standby, pg_wal_lsn_diff(l.position, '0/0')::int8 AS position, \
+         pg_wal_lsn_diff(l.position, c.redo_lsn)::int8 AS since_redo, \
+         extract(epoch FROM clock_timestamp() - c.checkpoint_time)::float8 AS checkpoint_age \
+         FROM (SELECT sum(xact_commit)::int8 AS commits, sum(xact_rollback)::int8 AS rollbacks, \
+         sum(deadlocks)::int8 AS deadlocks, sum(temp_bytes)::int8 AS temp_bytes FROM pg_stat_database) d, \
+         pg_stat_wal w, ({}) b, pg_control_checkpoint() c, \
+         (SELECT pg_is_in_recovery() AS standby, CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() \
+         ELSE pg_current_wal_insert_lsn() END AS position) l",
+        version.writes_query()
+    );
+    let rows = session.rows(&sql)?;
+    let row = &rows[0];
+    let count = |name| row.count(name).map(Option::unwrap_or_default);
+    let seconds = |name| row.number(name).map(Option::unwrap_or_default);
+    Ok(Core {
+        role: match row.flag("standby")? {
+            true => ServerRole::Standby,
+            false => ServerRole::Primary,
+        },
+        counters: Counters {
+            commits: count("commits")?,
+            rollbacks: count("rollbacks")?,
+            wal_position_bytes: count("position")?,
+            wal_full_page_images: count("wal_fpi")?,
+            buffers_written_by_checkpoints: count("buffers_checkpoint")?,
+            buffers_written_by_background_writer: count("buffers_clean")?,
+            buffers_written_by_backends: count("buffers_backend")?,
+            checkpoints_timed: count("checkpoints_timed")?,
+            checkpoints_requested: count("checkpoints_requested")?,
+            checkpoint_write_seconds: seconds("checkpoint_write_seconds")?,
+            checkpoint_sync_seconds: seconds("checkpoint_sync_seconds")?,
+            deadlocks: count("deadlocks")?,
+            temporary_bytes: count("temp_bytes")?,
+        },
+        wal_since_redo_bytes: row.count("since_redo")?,
+        checkpoint_seconds: row.number("checkpoint_age")?,
+    })
+}

@@ -1,0 +1,177 @@
+//! A read-only session with a server.
+
+use std::collections::HashMap;
+use std::time::Duration;
+use std::time::Instant;
+
+use postgres::Client;
+use postgres::Error;
+use postgres::NoTls;
+use postgres::Row;
+use postgres::Statement;
+use postgres::error::Severity;
+
+use crate::address::Address;
+use crate::model::Missing;
+use crate::model::Subject;
+
+/// What has failed is asked for again after this time only: each failure is an ERROR in the server's log.
+const RETRY: Duration = Duration::from_secs(60);
+
+/// So that nothing that is asked here holds up the server or waits for a lock, and a session that is left behind ends.
+const SETTINGS: &str = "SET default_transaction_read_only = on; SET statement_timeout = '5s'; SET lock_timeout = '1s'; \
+                        SET idle_in_transaction_session_timeout = '60s'; SET jit = off; \
+                        SET client_min_messages = error";
+
+/// A connection on which each sample is one transaction, so that watching adds one commit to the server's count.
+pub struct Session {
+    client: Client,
+    statements: HashMap<String, Statement>,
+    failed: HashMap<&'static str, (Instant, Missing)>,
+    /// What is missing in the sample that is being taken.
+    missing: Vec<Missing>,
+}
+
+impl Session {
+    /// Connects. Must be called by the thread that will use it.
+    pub fn open(address: &Address) -> Result<Self, Error> {
+        let mut client = address.config.connect(NoTls)?;
+        client.batch_execute(SETTINGS)?;
+        Ok(Self {
+            client,
+            statements: HashMap::new(),
+            failed: HashMap::new(),
+            missing: Vec::new(),
+        })
+    }
+
+    /// Begins a sample.
+    pub fn begin(&mut self) -> Result<(), Error> {
+        self.missing.clear();
+        self.client.batch_execute("BEGIN TRANSACTION READ ONLY")
+    }
+
+    /// Ends a sample; gives what was missing.
+    pub fn end(&mut self) -> Result<Vec<Missing>, Error> {
+        self.client.batch_execute("COMMIT")?;
+        Ok(std::mem::take(&mut self.missing))
+    }
+
+    /// Notes that something is missing in this sample.
+    pub fn lacks(&mut self, subject: Subject, reason: String, remedy: Option<&str>) {
+        self.missing.push(Missing {
+            subject,
+            reason,
+            remedy: remedy.map(String::from),
+        });
+    }
+
+    /// Takes back what was noted to be missing of a subject, for who repeats it in later samples.
+    pub fn take_missing_of(&mut self, subject: Subject) -> Vec<Missing> {
+        let (taken, left) = std::mem::take(&mut self.missing)
+            .into_iter()
+            .partition(|missing| missing.subject == subject);
+        self.missing = left;
+        taken
+    }
+
+    /// Asks for a part of the sample. If the server reports an error, that part is missing, for a while, and the others
+    /// go on; errors of the connection are returned.
+    pub fn part<T>(
+        &mut self,
+        name: &'static str,
+        subject: Subject,
+        ask: impl FnOnce(&mut Self) -> Result<T, Error>,
+    ) -> Result<Option<T>, Error> {
+        if let Some((when, missing)) = self.failed.get(name) {
+            if when.elapsed() < RETRY {
+                self.missing.push(missing.clone());
+                return Ok(None);
+            }
+            self.failed.remove(name);
+        }
+        let error = match ask(self) {
+            Ok(value) => return Ok(Some(value)),
+            Err(error) => error,
+        };
+        let Some(reported) = error.as_db_error() else {
+            return Err(error);
+        };
+        if matches!(
+            reported.parsed_severity(),
+            Some(Severity::Fatal | Severity::Panic)
+        ) {
+            return Err(error);
+        }
+        let missing = Missing {
+            subject,
+            reason: format!("{name}: {}", reported.message()),
+            remedy: remedy(reported.code().code()).map(String::from),
+        };
+        self.client
+            .batch_execute("ROLLBACK; BEGIN TRANSACTION READ ONLY")?;
+        // An extension that was made anew has other functions below the same names.
+        self.statements.clear();
+        self.failed.insert(name, (Instant::now(), missing.clone()));
+        self.missing.push(missing);
+        Ok(None)
+    }
+
+    /// The rows of a query, which is prepared once.
+    pub fn rows(&mut self, sql: &str) -> Result<Vec<Row>, Error> {
+        if let Some(statement) = self.statements.get(sql) {
+            return self.client.query(statement, &[]);
+        }
+        let statement = self.client.prepare(sql)?;
+        let rows = self.client.query(&statement, &[]);
+        self.statements.insert(sql.to_string(), statement);
+        rows
+    }
+
+    /// The only row of a query.
+    pub fn row(&mut self, sql: &str) -> Result<Option<Row>, Error> {
+        Ok(self.rows(sql)?.into_iter().next())
+    }
+}
+
+/// What helps against errors of these codes (errcodes.txt of the server).
+fn remedy(code: &str) -> Option<&'static str> {
+    match code {
+        "42501" => Some("connect as a member of pg_monitor"),
+        "57014" => {
+            Some("the server took longer than statement_timeout (5 s): it is busy or stalls")
+        }
+        _ => None,
+    }
+}
+
+/// Reads columns, of which any may be null.
+pub trait Columns {
+    /// A number that is not negative.
+    fn count(&self, name: &str) -> Result<Option<u64>, Error>;
+    /// A number.
+    fn number(&self, name: &str) -> Result<Option<f64>, Error>;
+    /// Text.
+    fn text(&self, name: &str) -> Result<Option<String>, Error>;
+    /// Null counts as false.
+    fn flag(&self, name: &str) -> Result<bool, Error>;
+}
+
+impl Columns for Row {
+    fn count(&self, name: &str) -> Result<Option<u64>, Error> {
+        let value: Option<i64> = self.try_get(name)?;
+        Ok(value.map(|value| value.max(0) as u64))
+    }
+
+    fn number(&self, name: &str) -> Result<Option<f64>, Error> {
+        self.try_get(name)
+    }
+
+    fn text(&self, name: &str) -> Result<Option<String>, Error> {
+        self.try_get(name)
+    }
+
+    fn flag(&self, name: &str) -> Result<bool, Error> {
+        Ok(self.try_get::<_, Option<bool>>(name)?.unwrap_or(false))
+    }
+}

@@ -1,0 +1,291 @@
+//! What the files of an instance lie on, and what is allowed there.
+
+use std::path::Path;
+
+use pgcalm_host::HostRoot;
+use pgcalm_host::block_device;
+use pgcalm_host::cgroup::Hierarchy;
+use pgcalm_host::cgroup::Version;
+use pgcalm_host::instance;
+use pgcalm_host::instance::Instance;
+use pgcalm_host::mounts;
+use pgcalm_host::throttle;
+use pgcalm_host::throttle::Kind;
+use pgcalm_host::throttle::Limit;
+
+use crate::model::Cap;
+use crate::model::Caps;
+use crate::model::Missing;
+use crate::model::Module;
+use crate::model::Subject;
+use crate::model::Volume;
+use crate::model::VolumeRole;
+
+/// The volumes of an instance whose processes may be looked at: data first, then in the order of their roles.
+pub fn of_instance(
+    root: &HostRoot,
+    instance: &Instance,
+    missing: &mut Vec<Missing>,
+) -> Vec<Volume> {
+    let mut volumes: Vec<(String, Volume)> = Vec::new();
+    for place in &instance.places {
+        let role = match place.role {
+            instance::Role::Data => VolumeRole::Data,
+            instance::Role::Wal => VolumeRole::Wal,
+            instance::Role::Tablespace => VolumeRole::Tablespace,
+            instance::Role::Log => VolumeRole::Log,
+        };
+        let disk = place.device.as_ref().map(|device| &device.disk);
+        // Two file systems may share a disk, on which all limits are set; without a disk a mount counts.
+        let key = disk.map_or_else(|| place.mount.device.clone(), |disk| disk.number.clone());
+        match volumes.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, volume)) => {
+                if !volume.roles.contains(&role) {
+                    volume.roles.push(role);
+                }
+            }
+            None => volumes.push((
+                key.clone(),
+                Volume {
+                    roles: vec![role],
+                    path: place.path.display().to_string(),
+                    file_system: place.mount.fs_type.clone(),
+                    disk: disk.map(|disk| disk.name.clone()),
+                    caps: match disk {
+                        Some(_) => caps(root, instance.postmaster.pid, &key, missing),
+                        None => Caps::default(),
+                    },
+                },
+            )),
+        }
+    }
+    volumes.into_iter().map(|(_, volume)| volume).collect()
+}
+
+/// The volume below a data directory of which only the path is known, with the limits of process `pid` of the server.
+///
+/// Where pg_wal and tablespaces lie is known to the server's user and root only.
+pub fn of_data_directory(
+    root: &HostRoot,
+    directory: &Path,
+    pid: i32,
+    missing: &mut Vec<Missing>,
+) -> Vec<Volume> {
+    let remedy = Some("run as root or as the server's user".to_string());
+    let found = std::fs::metadata(root.path(directory))
+        .ok()
+        .and_then(|_| mounts::read(root).ok())
+        .and_then(|mounts| {
+            let mount = mounts::containing(&mounts, directory)?;
+            let device = block_device::by_number(root, &mount.device).ok()?;
+            Some((mount.fs_type.clone(), device))
+        });
+    let Some((file_system, device)) = found else {
+        missing.push(Missing {
+            subject: Subject::Devices,
+            reason: format!(
+                "{}: not to be seen from here, as with a server in a container",
+                directory.display()
+            ),
+            remedy,
+        });
+        return Vec::new();
+    };
+    missing.push(Missing {
+        subject: Subject::Devices,
+        reason: "whether pg_wal and tablespaces lie on other disks is hidden from this user"
+            .to_string(),
+        remedy,
+    });
+    let disk = device.map(|device| device.disk);
+    vec![Volume {
+        roles: vec![VolumeRole::Data],
+        path: directory.display().to_string(),
+        file_system,
+        caps: match &disk {
+            Some(disk) => caps(root, pid, &disk.number, missing),
+            None => Caps::default(),
+        },
+        disk: disk.map(|disk| disk.name),
+    }]
+}
+
+/// Takes over the caps of the module, which knows those of the settings, too, where they are the tighter ones. They are
+/// of the data directory's disk.
+pub fn add_module_caps(volumes: &mut [Volume], module: &Module) {
+    let Some(volume) = volumes
+        .iter_mut()
+        .find(|volume| volume.roles.contains(&VolumeRole::Data))
+    else {
+        return;
+    };
+    let source = module.caps_source.as_deref().unwrap_or("unknown source");
+    let tighten = |cap: &mut Option<Cap>, value: Option<u64>| {
+        if let Some(per_second) = value
+            && cap.as_ref().is_none_or(|cap| per_second < cap.per_second)
+        {
+            *cap = Some(Cap {
+                per_second,
+                source: format!("pg_calm: {source}"),
+            });
+        }
+    };
+    tighten(
+        &mut volume.caps.write_operations,
+        module.write_operations_cap,
+    );
+    tighten(&mut volume.caps.write_bytes, module.write_bytes_cap);
+}
+
+fn caps(root: &HostRoot, pid: i32, number: &str, missing: &mut Vec<Missing>) -> Caps {
+    match limits(root, pid, number) {
+        Ok(Some(limits)) => {
+            let cap = |kind| {
+                throttle::tightest(&limits, kind).map(|limit| Cap {
+                    per_second: limit.value,
+                    source: limit.file.display().to_string(),
+                })
+            };
+            Caps {
+                read_operations: cap(Kind::ReadIops),
+                read_bytes: cap(Kind::ReadBps),
+                write_operations: cap(Kind::WriteIops),
+                write_bytes: cap(Kind::WriteBps),
+            }
+        }
+        Ok(None) => {
+            missing.push(Missing {
+                subject: Subject::Caps,
+                reason: "no block I/O control groups are visible here".to_string(),
+                remedy: None,
+            });
+            Caps::default()
+        }
+        Err(error) => {
+            missing.push(Missing {
+                subject: Subject::Caps,
+                reason: error.to_string(),
+                remedy: None,
+            });
+            Caps::default()
+        }
+    }
+}
+
+/// The limits that process `pid` feels on a disk; `None` without the controller.
+///
+/// On v1 a group's limits are its own only (`throtl_pd_init()` in the kernel's block/blk-throttle.c), but those of the
+/// root group hold for what the kernel flusher writes on anybody's behalf.
+fn limits(root: &HostRoot, pid: i32, number: &str) -> pgcalm_host::Result<Option<Vec<Limit>>> {
+    let Some(hierarchy) = Hierarchy::of_block_io(root)? else {
+        return Ok(None);
+    };
+    let Some(group) = hierarchy.group_of(root, &pid.to_string())? else {
+        return Ok(None);
+    };
+    let own = hierarchy.directory(&group);
+    let mut limits = throttle::limits(root, &hierarchy, &group, number)?;
+    if hierarchy.version == Version::V1 {
+        limits.retain(|limit| {
+            let directory = limit.file.parent();
+            let writes = matches!(limit.kind, Kind::WriteIops | Kind::WriteBps);
+            directory == Some(&own) || writes && directory == Some(&hierarchy.mountpoint)
+        });
+    }
+    Ok(Some(limits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// A host with cgroup v1 whose process 7 is in `/a/b`, and a file system on 8:0 at `/data`.
+    fn host() -> (tempfile::TempDir, HostRoot) {
+        let directory = tempfile::tempdir().unwrap();
+        let root = HostRoot::new(directory.path());
+        for path in [
+            "proc/self",
+            "proc/7",
+            "cg/a/b",
+            "data/main",
+            "sys/dev/block",
+            "sys/devices/sda",
+        ] {
+            fs::create_dir_all(root.path(path)).unwrap();
+        }
+        fs::write(
+            root.path("proc/self/mountinfo"),
+            "1 0 0:1 / / rw - tmpfs tmpfs rw\n\
+             2 1 8:0 / /data rw - ext4 /dev/sda rw\n\
+             3 1 0:35 / /cg rw - cgroup cgroup rw,blkio\n",
+        )
+        .unwrap();
+        fs::write(root.path("proc/7/cgroup"), "7:blkio:/a/b\n").unwrap();
+        fs::write(root.path("sys/devices/sda/dev"), "8:0\n").unwrap();
+        std::os::unix::fs::symlink("../../devices/sda", root.path("sys/dev/block/8:0")).unwrap();
+        (directory, root)
+    }
+
+    #[test]
+    fn of_v1_limits_the_own_and_for_writes_the_root_group_s_are_felt() {
+        let (_directory, root) = host();
+        let write = |group: &str, kind: Kind, text: &str| {
+            fs::write(root.path(group).join(kind.v1_file()), text).unwrap();
+        };
+        write("cg", Kind::WriteIops, "8:0 500\n");
+        write("cg", Kind::ReadIops, "8:0 50\n");
+        write("cg/a", Kind::WriteIops, "8:0 5\n");
+        write("cg/a/b", Kind::WriteIops, "8:0 900\n");
+        write("cg/a/b", Kind::WriteBps, "8:0 1000000\n");
+        let mut missing = Vec::new();
+        let volumes = of_data_directory(&root, Path::new("/data/main"), 7, &mut missing);
+        assert_eq!(volumes.len(), 1);
+        assert_eq!(volumes[0].disk.as_deref(), Some("sda"));
+        let caps = &volumes[0].caps;
+        assert_eq!(caps.write_operations.as_ref().unwrap().per_second, 500);
+        assert_eq!(caps.write_bytes.as_ref().unwrap().per_second, 1_000_000);
+        assert_eq!(caps.read_operations, None);
+        assert_eq!(missing.len(), 1);
+    }
+
+    #[test]
+    fn a_directory_that_is_not_there_is_missing_not_on_the_root_file_system() {
+        let (_directory, root) = host();
+        let mut missing = Vec::new();
+        let volumes = of_data_directory(&root, Path::new("/elsewhere"), 7, &mut missing);
+        assert!(volumes.is_empty());
+        assert_eq!(missing[0].subject, Subject::Devices);
+    }
+
+    #[test]
+    fn the_module_s_caps_hold_where_they_are_tighter() {
+        let cap = |per_second| {
+            Some(Cap {
+                per_second,
+                source: "cgroup".to_string(),
+            })
+        };
+        let mut volumes = [Volume {
+            roles: vec![VolumeRole::Data],
+            caps: Caps {
+                write_operations: cap(100),
+                ..Caps::default()
+            },
+            ..Volume::default()
+        }];
+        let module = Module {
+            write_operations_cap: Some(3000),
+            write_bytes_cap: Some(7),
+            caps_source: Some("settings".to_string()),
+            ..Module::default()
+        };
+        add_module_caps(&mut volumes, &module);
+        assert_eq!(volumes[0].caps.write_operations, cap(100));
+        let bytes = volumes[0].caps.write_bytes.as_ref().unwrap();
+        assert_eq!(
+            (bytes.per_second, bytes.source.as_str()),
+            (7, "pg_calm: settings")
+        );
+    }
+}

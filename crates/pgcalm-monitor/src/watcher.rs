@@ -1,0 +1,195 @@
+//! Watches one server, in a thread of its own.
+
+use std::sync::Arc;
+use std::sync::Condvar;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::PoisonError;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+use rustix::process::Gid;
+use rustix::process::Uid;
+
+use crate::address::Address;
+use crate::model::Instance;
+use crate::model::Reachability;
+use crate::server::Facts;
+use crate::server::Memory;
+use crate::server::Server;
+
+/// A server that does not answer for so long is shown as hung, and its last sample no more.
+const HUNG_AFTER: Duration = Duration::from_secs(3);
+
+/// Between attempts to connect: twice as long each time, since each failure is a line in the server's log.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// A thread that samples a server at an interval.
+///
+/// It may block for as long as the server doesn't answer, as one that is stopped or whose disk hangs: nobody waits for it.
+/// Dropping the watcher ends the thread when it comes back.
+pub struct Watcher {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    stop: bool,
+    /// Since when an answer has been waited for.
+    asking_since: Option<Instant>,
+    sample: Option<(Instant, Instance)>,
+    facts: Option<Facts>,
+    unreachable: Option<String>,
+}
+
+/// What is known at this moment.
+pub struct View {
+    /// The last sample if it is fresh; else only its reachability is set.
+    pub instance: Instance,
+    /// As last seen.
+    pub facts: Option<Facts>,
+}
+
+impl Watcher {
+    /// Starts watching.
+    pub fn start(address: Address, interval: Duration) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared {
+            state: Mutex::default(),
+            wake: Condvar::new(),
+        });
+        let watched = Arc::clone(&shared);
+        thread::Builder::new()
+            .name("pgcalm watcher".to_string())
+            .spawn(move || {
+                if let Err(error) = take_on(address.peer) {
+                    watched.lock().unreachable =
+                        Some(format!("take on the server's user id: {error}"));
+                    return;
+                }
+                watch(&watched, &address, interval);
+            })?;
+        Ok(Self { shared })
+    }
+
+    /// What is known now. Never waits for the server.
+    pub fn view(&self, interval: Duration) -> View {
+        let state = self.shared.lock();
+        let mut view = View {
+            instance: Instance::default(),
+            facts: state.facts.clone(),
+        };
+        let hung = state
+            .asking_since
+            .map(|since| since.elapsed())
+            .filter(|waited| *waited >= HUNG_AFTER);
+        view.instance.reachability = match (&state.unreachable, hung, &state.sample) {
+            (Some(why), None, _) => Reachability::Unreachable { why: why.clone() },
+            (_, Some(waited), _) => Reachability::Hung {
+                seconds: waited.as_secs_f64(),
+            },
+            // Without an answer for less than that time, the sample before is still the latest there is.
+            (None, None, Some((when, instance))) if when.elapsed() < interval * 2 + HUNG_AFTER => {
+                view.instance = instance.clone();
+                Reachability::Reachable
+            }
+            _ => Reachability::Connecting,
+        };
+        view
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.shared.lock().stop = true;
+        self.shared.wake.notify_all();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Each change is an assignment.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sleeps; false if the thread is to end.
+    fn pause(&self, time: Duration) -> bool {
+        let state = self.lock();
+        let (state, _) = self
+            .wake
+            .wait_timeout_while(state, time, |state| !state.stop)
+            .unwrap_or_else(PoisonError::into_inner);
+        !state.stop
+    }
+}
+
+/// Lets the server see this thread as a process of its own user, for `peer` authentication. Only the effective ids change,
+/// and of this thread only: other threads keep theirs, and no process of that user may signal or trace this one.
+fn take_on(peer: Option<(u32, u32)>) -> rustix::io::Result<()> {
+    let Some((uid, gid)) = peer else {
+        return Ok(());
+    };
+    rustix::thread::set_thread_groups(&[])?;
+    rustix::thread::set_thread_res_gid(None, Gid::from_raw(gid), None)?;
+    rustix::thread::set_thread_res_uid(None, Uid::from_raw(uid), None)
+}
+
+fn watch(shared: &Shared, address: &Address, interval: Duration) {
+    let mut memory = Memory::default();
+    let mut pause = FIRST_PAUSE;
+    loop {
+        shared.lock().asking_since = Some(Instant::now());
+        let opened = Server::open(address);
+        shared.lock().asking_since = None;
+        match opened {
+            Ok(server) => {
+                pause = FIRST_PAUSE;
+                match sample_while_it_goes(shared, server, interval, &mut memory) {
+                    Some(error) => shared.lock().unreachable = Some(error),
+                    None => return,
+                }
+            }
+            Err(error) => shared.lock().unreachable = Some(error.to_string()),
+        }
+        memory.interrupt();
+        if !shared.pause(pause) {
+            return;
+        }
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Samples until the connection fails; `None` if the thread is to end.
+fn sample_while_it_goes(
+    shared: &Shared,
+    mut server: Server,
+    interval: Duration,
+    memory: &mut Memory,
+) -> Option<String> {
+    loop {
+        let began = Instant::now();
+        shared.lock().asking_since = Some(began);
+        let sample = server.sample(memory);
+        {
+            let mut state = shared.lock();
+            state.asking_since = None;
+            match sample {
+                Ok(sample) => {
+                    state.sample = Some((Instant::now(), sample));
+                    state.facts = Some(server.facts().clone());
+                    state.unreachable = None;
+                }
+                Err(error) => return Some(error.to_string()),
+            }
+        }
+        if !shared.pause(interval.saturating_sub(began.elapsed())) {
+            return None;
+        }
+    }
+}

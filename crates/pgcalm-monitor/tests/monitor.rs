@@ -1,0 +1,348 @@
+//! The monitor on real servers. Needs root; says so and passes otherwise.
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pgcalm_monitor::Monitor;
+use pgcalm_monitor::Options;
+use pgcalm_monitor::model::ArchiveState;
+use pgcalm_monitor::model::CheckpointPhase;
+use pgcalm_monitor::model::CheckpointSource;
+use pgcalm_monitor::model::Host;
+use pgcalm_monitor::model::Instance;
+use pgcalm_monitor::model::Reachability;
+use pgcalm_monitor::model::ServerRole;
+use pgcalm_monitor::model::Subject;
+use pgcalm_monitor::model::VolumeRole;
+use pgcalm_monitor::model::WaitCause;
+use rustix::process::Pid;
+use rustix::process::Signal;
+use support::Servers;
+
+/// Generous: what is waited for comes within a second or two on a machine that has nothing else to do.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn options(connect: &[String]) -> Options {
+    Options {
+        connect: connect.to_vec(),
+        interval: Duration::from_millis(200),
+        ..Options::default()
+    }
+}
+
+fn instance_in<'a>(host: &'a Host, servers: &Servers, name: &str) -> Option<&'a Instance> {
+    let directory = servers.directory.path().join(name).join("data");
+    host.instances
+        .iter()
+        .find(|instance| instance.identity.data_directory.as_deref() == directory.to_str())
+}
+
+/// A sample in which the condition holds of the instance, which it gives.
+fn wait_for(
+    monitor: &Monitor,
+    servers: &Servers,
+    name: &str,
+    condition: impl Fn(&Instance) -> bool,
+) -> Instance {
+    let host: Option<Arc<Host>> = monitor.wait_for(PATIENCE, |host| {
+        instance_in(host, servers, name).is_some_and(&condition)
+    });
+    match host {
+        Some(host) => instance_in(&host, servers, name).unwrap().clone(),
+        None => panic!(
+            "not seen: {:#?}",
+            instance_in(&monitor.latest(), servers, name)
+        ),
+    }
+}
+
+#[test]
+fn a_stock_server_is_found_and_described_and_what_is_missing_is_named() {
+    if !support::can_run() {
+        return;
+    }
+    let mut servers = Servers::new();
+    let server = servers.start("stock", &[("cluster_name", "shop")]);
+    let monitor = Monitor::start(options(&[])).unwrap();
+    let instance = wait_for(&monitor, &servers, "stock", |instance| {
+        instance.rates.is_some()
+    });
+    assert_eq!(instance.identity.cluster_name.as_deref(), Some("shop"));
+    assert_eq!(instance.identity.pid, Some(servers.servers[server].pid()));
+    assert!(instance.identity.version.as_ref().unwrap().contains('.'));
+    assert_eq!(instance.role, Some(ServerRole::Primary));
+    assert!(instance.counters.unwrap().commits > 0);
+    assert_eq!(instance.volumes[0].roles[0], VolumeRole::Data);
+    assert!(instance.volumes[0].roles.contains(&VolumeRole::Wal));
+    assert_eq!(instance.archive.as_ref().unwrap().state, ArchiveState::Off);
+    assert_eq!(instance.module, None);
+    assert_eq!(instance.unflushed, None);
+    assert!(
+        instance
+            .missing
+            .iter()
+            .any(|missing| missing.subject == Subject::Module && missing.remedy.is_some()),
+        "{:?}",
+        instance.missing
+    );
+    let checkpoint = instance.checkpoint.unwrap();
+    assert_eq!(checkpoint.source, CheckpointSource::WaitEvent);
+    assert!(checkpoint.max_wal_size_bytes.unwrap() >= 1 << 20);
+
+    let host = monitor.latest();
+    assert!(host.memory.as_ref().unwrap().total_bytes > 0);
+    if instance.volumes[0].disk.is_some() {
+        let device = host.device(&instance.volumes[0]).unwrap();
+        assert!(device.write_operations > 0);
+    }
+    let (first, last) = monitor.history().range().unwrap();
+    assert!(first < last);
+    assert!(instance_in(&monitor.history().at(last).unwrap(), &servers, "stock").is_some());
+}
+
+#[test]
+fn the_module_s_views_are_in_the_sample() {
+    if !support::can_run() {
+        return;
+    }
+    let mut servers = Servers::new();
+    if !servers.has_module() {
+        eprintln!("skipped: pg_calm is not installed for the server that was found");
+        return;
+    }
+    let server = servers.start(
+        "calm",
+        &[
+            ("shared_preload_libraries", "pg_calm"),
+            ("pg_calm.write_iops", "500"),
+            ("pg_calm.governor_max_wal", "1GB"),
+            ("checkpoint_completion_target", "0.9"),
+            ("checkpoint_timeout", "30s"),
+            ("fsync", "on"),
+        ],
+    );
+    let connect = format!("host={} user=postgres", servers.socket("calm").display());
+    let monitor = Monitor::start(options(&[connect])).unwrap();
+    let instance = wait_for(&monitor, &servers, "calm", |instance| {
+        instance.reachability.is_reachable()
+    });
+    let missing = &instance.missing[0];
+    assert_eq!(missing.subject, Subject::Module);
+    assert!(
+        missing
+            .remedy
+            .as_ref()
+            .unwrap()
+            .contains("CREATE EXTENSION")
+    );
+
+    servers.sql(server, "CREATE EXTENSION pg_calm; CREATE TABLE t (i int)");
+    servers.sql(server, "INSERT INTO t SELECT generate_series(1, 200000)");
+    // Not requested as immediate, a checkpoint takes its time.
+    let instance = wait_for(&monitor, &servers, "calm", |instance| {
+        instance.module.is_some()
+            && instance
+                .checkpoint
+                .as_ref()
+                .is_some_and(|checkpoint| checkpoint.phase == CheckpointPhase::Write)
+    });
+    let module = instance.module.unwrap();
+    assert_eq!(module.mode, "on");
+    assert!(module.worker_running);
+    assert_eq!(module.write_operations_cap, Some(500));
+    let checkpoint = instance.checkpoint.unwrap();
+    assert_eq!(checkpoint.source, CheckpointSource::Module);
+    assert!(checkpoint.buffers_dirty.unwrap() > 0);
+    assert!(checkpoint.progress.unwrap() <= 1.0);
+    assert!(instance.unflushed.is_some());
+    let governor = instance.governor.unwrap();
+    assert!(
+        governor
+            .inputs
+            .iter()
+            .any(|input| input.input == "max_wal" && input.state != "off")
+    );
+    assert!(!instance.io.is_empty());
+    // The volume has the module's cap, as the connection is to a server of this host.
+    let cap = instance.volumes[0].caps.write_operations.as_ref().unwrap();
+    assert!(cap.per_second <= 500);
+
+    servers.sql(server, "CHECKPOINT");
+    let instance = wait_for(&monitor, &servers, "calm", |instance| {
+        instance.checkpoint.as_ref().is_some_and(|checkpoint| {
+            checkpoint.phase == CheckpointPhase::Idle && checkpoint.last.is_some()
+        })
+    });
+    let last = instance.checkpoint.unwrap().last.unwrap();
+    assert!(last.total_seconds.is_some() && last.sync_seconds.is_some());
+}
+
+#[test]
+fn waits_and_the_archive_queue_are_seen() {
+    if !support::can_run() {
+        return;
+    }
+    let mut servers = Servers::new();
+    let server = servers.start(
+        "busy",
+        &[("archive_mode", "on"), ("archive_command", "/bin/false")],
+    );
+    servers.sql(server, "CREATE TABLE t (i int); SELECT pg_switch_wal()");
+    servers.sql(server, "INSERT INTO t VALUES (1); SELECT pg_switch_wal()");
+    let connect = format!("host={} user=postgres", servers.socket("busy").display());
+    let monitor = Monitor::start(options(&[connect])).unwrap();
+    let waiting = |name: &str, sql: &str| {
+        let mut command = servers.servers[server].psql();
+        command.env("PGAPPNAME", name).args(["-c", sql]);
+        command.spawn().unwrap()
+    };
+    let mut holder = waiting("holder", "BEGIN; LOCK TABLE t; SELECT pg_sleep(600)");
+    let seen = |cause: WaitCause| {
+        wait_for(&monitor, &servers, "busy", |instance| {
+            instance.activity.as_ref().is_some_and(|activity| {
+                activity.sessions_by_cause().contains_key(&cause)
+                    && activity.wait_session_seconds.get(&cause) > Some(&0.0)
+            })
+        })
+    };
+    seen(WaitCause::Timeout);
+    let mut waiter = waiting("waiter", "SELECT * FROM t");
+    let instance = seen(WaitCause::Lock);
+    let activity = instance.activity.unwrap();
+    // pgcalm's own session is not counted.
+    assert_eq!(activity.connections.active, 2);
+    assert_eq!(activity.connections.total(), 2);
+    assert!(activity.oldest_transaction_seconds.unwrap() > 0.0);
+
+    let instance = wait_for(&monitor, &servers, "busy", |instance| {
+        instance.archive.as_ref().is_some_and(|archive| {
+            archive.failing && archive.failures > 0 && archive.queue_files >= Some(2)
+        })
+    });
+    let archive = instance.archive.unwrap();
+    assert_eq!(archive.state, ArchiveState::Other);
+    assert_eq!(
+        archive.queue_bytes.unwrap(),
+        archive.queue_files.unwrap() * (16 << 20)
+    );
+    assert_eq!(
+        archive.oldest_file.as_deref(),
+        Some("000000010000000000000001")
+    );
+    assert!(archive.free_bytes.unwrap() > 0);
+
+    servers.sql(
+        server,
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name IN ('holder', 'waiter')",
+    );
+    holder.wait().unwrap();
+    waiter.wait().unwrap();
+}
+
+#[test]
+fn a_server_that_hangs_is_shown_as_hung_and_holds_up_no_other() {
+    if !support::can_run() {
+        return;
+    }
+    let mut servers = Servers::new();
+    let hung = servers.start("hung", &[]);
+    servers.start("well", &[]);
+    let connect: Vec<String> = ["hung", "well"]
+        .iter()
+        .map(|name| format!("host={} user=postgres", servers.socket(name).display()))
+        .collect();
+    let monitor = Monitor::start(options(&connect)).unwrap();
+    for name in ["hung", "well"] {
+        wait_for(&monitor, &servers, name, |instance| {
+            instance.rates.is_some()
+        });
+    }
+    let family = servers.family(hung);
+    let signal = |signal| {
+        for pid in &family {
+            let _ = rustix::process::kill_process(Pid::from_raw(*pid).unwrap(), signal);
+        }
+    };
+    signal(Signal::STOP);
+    let shown = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let instance = wait_for(&monitor, &servers, "hung", |instance| {
+            matches!(instance.reachability, Reachability::Hung { .. })
+        });
+        // Nothing old is shown as if it were new.
+        assert_eq!(instance.counters, None);
+        assert_eq!(instance.activity, None);
+        let before = monitor.latest();
+        let commits = |host: &Host| {
+            let instance = instance_in(host, &servers, "well")?;
+            Some(instance.counters?.commits)
+        };
+        let commits_before = commits(&before).expect("the other answers");
+        let after = monitor.wait_for(PATIENCE, |host| commits(host) > Some(commits_before));
+        assert!(after.is_some(), "the other server's samples go on");
+    }));
+    signal(Signal::CONT);
+    shown.unwrap();
+    wait_for(&monitor, &servers, "hung", |instance| {
+        instance.reachability.is_reachable()
+    });
+}
+
+#[test]
+fn a_server_that_is_not_there_is_unreachable_and_found_once_it_is() {
+    if !support::can_run() {
+        return;
+    }
+    let mut servers = Servers::new();
+    let connect = format!("host={} user=postgres", servers.socket("late").display());
+    let monitor = Monitor::start(options(&[connect])).unwrap();
+    let host = monitor.wait_for(PATIENCE, |host| {
+        matches!(
+            host.instances[0].reachability,
+            Reachability::Unreachable { .. }
+        )
+    });
+    let missing = &host.expect("unreachable").instances[0].missing;
+    assert_eq!(missing[0].subject, Subject::Connection);
+    servers.start("late", &[]);
+    wait_for(&monitor, &servers, "late", |instance| {
+        instance.reachability.is_reachable()
+    });
+}
+
+#[test]
+fn a_role_without_rights_sees_less_and_is_told_so() {
+    if !support::can_run() {
+        return;
+    }
+    let mut servers = Servers::new();
+    let server = servers.start("strict", &[]);
+    servers.sql(
+        server,
+        "CREATE ROLE nobody LOGIN; CREATE ROLE monitor LOGIN IN ROLE pg_monitor",
+    );
+    let socket = servers.socket("strict").display().to_string();
+    let look = |user: &str| {
+        let connect = format!("host={socket} user={user}");
+        let monitor = Monitor::start(options(&[connect])).unwrap();
+        let host = monitor.wait_for(PATIENCE, |host| {
+            host.instances[0].reachability.is_reachable()
+        });
+        host.expect("reachable").instances[0].clone()
+    };
+    let lacks = |instance: &Instance, subject| {
+        instance
+            .missing
+            .iter()
+            .any(|missing| missing.subject == subject)
+    };
+    let nobody = look("nobody");
+    assert!(lacks(&nobody, Subject::Activity));
+    assert!(lacks(&nobody, Subject::Checkpoint));
+    assert!(nobody.counters.is_some());
+    let monitor = look("monitor");
+    assert!(!lacks(&monitor, Subject::Activity), "{:?}", monitor.missing);
+    assert!(!lacks(&monitor, Subject::Checkpoint));
+    assert!(monitor.checkpoint.is_some());
+}

@@ -1,0 +1,129 @@
+//! Servers of its own for a test.
+
+// Each test file is a program of its own and uses what it needs.
+#![allow(dead_code)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use pgcalm_host::HostRoot;
+use pgcalm_host::process;
+use pgcalm_lab::installation::Installation;
+use pgcalm_lab::interrupt::Interrupt;
+use pgcalm_lab::journal::Journal;
+use pgcalm_lab::server::Places;
+use pgcalm_lab::server::Server;
+
+/// Whether the tests can run here; says why if not.
+pub fn can_run() -> bool {
+    if rustix::process::geteuid().is_root() {
+        return true;
+    }
+    eprintln!("skipped: needs root, to run servers as another user");
+    false
+}
+
+/// Servers in a directory, which goes with them. Dropped in this order.
+pub struct Servers {
+    pub servers: Vec<Server>,
+    pub installation: Installation,
+    journal: Journal,
+    pub directory: tempfile::TempDir,
+}
+
+impl Servers {
+    /// None yet.
+    pub fn new() -> Self {
+        let root = HostRoot::default();
+        let directory = tempfile::Builder::new()
+            .prefix("pgcalm-monitor-test-")
+            .tempdir_in("/var/tmp")
+            .unwrap();
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let journal = Journal::open(root.clone(), &directory.path().join("journal.json")).unwrap();
+        Self {
+            servers: Vec::new(),
+            installation: Installation::find(&root, None, &Interrupt::default()).unwrap(),
+            journal,
+            directory,
+        }
+    }
+
+    /// Starts a server of that name. All listen on port 5432, in socket directories of their own.
+    pub fn start(&mut self, name: &str, settings: &[(&str, &str)]) -> usize {
+        let place = self.directory.path().join(name);
+        fs::create_dir(&place).unwrap();
+        let data = self.own(&place.join("data"), 0o700);
+        let socket = self.own(&place.join("socket"), 0o755);
+        let status = self
+            .installation
+            .command("initdb", &data)
+            .args(["--auth=trust", "--username=postgres", "--no-sync", "-D"])
+            .arg(&data)
+            .stdout(Stdio::null())
+            .status()
+            .unwrap();
+        assert!(status.success());
+        let all: BTreeMap<String, String> = [("shared_buffers", "16MB"), ("fsync", "off")]
+            .into_iter()
+            .chain(settings.iter().copied())
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .collect();
+        let server = Server::start(
+            &self.journal,
+            &self.installation,
+            Places {
+                data,
+                socket: socket.clone(),
+                log: place.join("log"),
+            },
+            &all,
+            &Interrupt::default(),
+        );
+        self.servers.push(server.unwrap());
+        self.servers.len() - 1
+    }
+
+    /// Whether the servers can load pg_calm.
+    pub fn has_module(&self) -> bool {
+        let directory = self.installation.module_dir(&Interrupt::default());
+        directory.unwrap().join("pg_calm.so").exists()
+    }
+
+    /// Process ids of all processes of a server.
+    pub fn family(&self, server: usize) -> Vec<i32> {
+        let table = process::table(&HostRoot::default()).unwrap();
+        process::family(&table, self.servers[server].pid())
+            .iter()
+            .map(|process| process.pid)
+            .collect()
+    }
+
+    /// Its socket directory.
+    pub fn socket(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name).join("socket")
+    }
+
+    /// Runs SQL.
+    pub fn sql(&self, server: usize, sql: &str) -> String {
+        self.servers[server]
+            .sql(sql, &Interrupt::default())
+            .unwrap()
+    }
+
+    fn own(&self, path: &Path, mode: u32) -> PathBuf {
+        fs::create_dir(path).unwrap();
+        std::os::unix::fs::chown(
+            path,
+            Some(self.installation.uid),
+            Some(self.installation.gid),
+        )
+        .unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        path.to_path_buf()
+    }
+}
