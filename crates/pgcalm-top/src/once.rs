@@ -11,8 +11,8 @@ use crate::section;
 use crate::section::Context;
 use crate::section::missing;
 
-/// The overview with all that it can have, however long, and all that is missing; lines are not cut, but curves end at
-/// `width` columns. Each line ends in a newline.
+/// The overview with all that it can have, however long, and all that is missing; lines are not cut, names of
+/// instances are if all of it would take more than `width` columns. No curves: there are only two samples. Each line ends in a newline.
 pub fn text(scene: &Scene, width: usize) -> String {
     let Some(host) = scene.host else {
         return "no sample was taken\n".to_string();
@@ -36,6 +36,7 @@ pub fn text(scene: &Scene, width: usize) -> String {
                 host,
                 instance,
                 width,
+                curves: false,
             };
             lines.extend(row::lines(
                 section::all(&context),

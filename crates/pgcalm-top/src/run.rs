@@ -113,9 +113,7 @@ pub fn once(options: Options, width: usize, stop: &dyn Fn() -> bool) -> anyhow::
             return Err(TopError::Interrupted.into());
         }
         let last = session.latest.time_ms;
-        session
-            .monitor
-            .wait_for(LOOK, |host| host.time_ms != last);
+        session.monitor.wait_for(LOOK, |host| host.time_ms != last);
         session.look();
     }
     let mut text = String::new();
@@ -200,8 +198,7 @@ impl Session {
 
     fn apply(&mut self, command: Command) -> Then {
         let instances = names(self.host());
-        self.state
-            .apply(command, &instances, &self.track.moments())
+        self.state.apply(command, &instances, &self.track.moments())
     }
 
     fn show(&self, draw: impl FnOnce(&Scene)) {
@@ -232,9 +229,7 @@ fn find(host: &Host, wanted: &str) -> Result<String, TopError> {
     let is_meant = |instance: &&Instance| {
         let identity = &instance.identity;
         identity.name == wanted
-            || identity
-                .port
-                .is_some_and(|port| port.to_string() == wanted)
+            || identity.port.is_some_and(|port| port.to_string() == wanted)
             || identity.pid.is_some_and(|pid| pid.to_string() == wanted)
             || identity
                 .data_directory

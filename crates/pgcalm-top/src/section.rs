@@ -42,6 +42,8 @@ pub struct Context<'a> {
     pub instance: &'a Instance,
     /// Columns of a row, the section's name included.
     pub width: usize,
+    /// Whether there are curves; of one or two samples they would say nothing.
+    pub curves: bool,
 }
 
 impl<'a> Context<'a> {
@@ -81,8 +83,11 @@ impl<'a> Context<'a> {
         )
     }
 
-    /// The curve of a figure in so many columns, up to the moment that is shown.
+    /// The curve of a figure in so many columns, up to the moment that is shown; empty if there are none.
     pub fn curve(&self, series: &Series, columns: usize, top: f64, worst: Worst) -> String {
+        if !self.curves {
+            return String::new();
+        }
         let bins = series.bins(
             self.scene.end(),
             self.scene.state.span_seconds(),

@@ -54,9 +54,9 @@ fn a_small_terminal_has_the_whole_picture() {
     let lines = lines(&picture(&two(), &State::default(), 80, 24));
     let expected = "\
 pgcalm top   1 overview  2 charts  3 missing                       live 14:02:00
-  INSTANCE                VERSION ROLE       TPS ACTIVE CHECKPOINT   UNFL.   CAP
-> 5432 orders             15.20   primary   3860      4 write 63 %   12505  98 %
-  5433 /srv/ledger        15      unreachable: connection refused
+  INSTANCE           VERSION ROLE       TPS ACTIVE CHECKPOINT   UNFL.   CAP
+> 5432 orders        15.20   primary   3860      4 write 63 %   12505  98 %
+  5433 /srv/ledger   15      unreachable: connection refused
 
 Checkpoint  write ████████████▋······· 63 % 12 s, 20395 of 32373 buffers, time
             max_wal_size: 512 MB of 8 GB, checkpoint_timeout: 48 s of 5 min
@@ -121,7 +121,7 @@ fn without_the_module_the_rest_is_there_and_what_is_missing_is_named() {
     let lines = lines(&picture(&history, &State::default(), 80, 24));
     assert_eq!(
         section(&lines, "> 5432"),
-        "> 5432 /srv/orders        15.20   primary   3860      4 write            –  98 %"
+        "> 5432 /srv/orders   15.20   primary   3860      4 write            –  98 %"
     );
     assert_eq!(
         section(&lines, "Checkpoint"),
@@ -167,7 +167,7 @@ fn an_unreachable_instance_says_why_and_leaves_no_empty_charts() {
     let lines = lines(&picture(&two(), &second(), 80, 24));
     assert_eq!(
         lines[3],
-        "> 5433 /srv/ledger        15      unreachable: connection refused"
+        "> 5433 /srv/ledger   15      unreachable: connection refused"
     );
     assert_eq!(
         section(&lines, "Server"),
@@ -334,6 +334,21 @@ fn a_long_list_shows_the_chosen_instance() {
 }
 
 #[test]
+fn a_long_name_loses_its_middle() {
+    let history = history(|second| {
+        let mut instance = busy(second);
+        instance.identity.cluster_name = None;
+        instance.identity.data_directory = Some("/srv/postgresql/clusters/main".to_string());
+        host(vec![instance])
+    });
+    let lines = lines(&picture(&history, &State::default(), 80, 24));
+    assert_eq!(
+        section(&lines, "> 5432"),
+        "> 5432 …ql/clusters/main 15.20   primary   3860      4 write 63 %   12505  98 %"
+    );
+}
+
+#[test]
 fn the_list_of_keys_covers_the_picture() {
     let state = State {
         help: true,
@@ -439,7 +454,7 @@ fn one_picture_as_text_has_it_all_and_is_not_cut() {
             "{text}"
         );
         for part in [
-            "\n  5433 /srv/ledger        15      unreachable: connection refused\n",
+            "\n  5433 /srv/ledger   15      unreachable: connection refused\n",
             "ext4 on sdb at /srv/orders, caps by /sys/fs/cgroup/blkio/blkio.throttle.write_iops_device\n",
             "\nmissing: module: not in shared_preload_libraries\n  add pg_calm there and restart\n",
         ] {

@@ -5,6 +5,7 @@ mod isolate;
 mod lab;
 mod output;
 mod report;
+mod top;
 mod trace;
 mod usage;
 mod wal_restore;
@@ -14,6 +15,8 @@ use std::process::ExitCode;
 use clap::Parser;
 use pgcalm_isolate::IsolateError;
 use pgcalm_lab::LabError;
+use pgcalm_monitor::MonitorError;
+use pgcalm_top::TopError;
 use pgcalm_trace::TraceError;
 
 use crate::args::Cli;
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Verb::Lab(LabVerb::List) => lab::list(),
         Verb::Lab(LabVerb::Run(scenario)) => lab::run(scenario),
         Verb::Lab(LabVerb::Clean(args)) => lab::clean(&args),
+        Verb::Top(args) => top::run(args),
         Verb::Trace(verb) => trace::run(verb),
         Verb::Report(args) => report::render(&args),
         Verb::WalRestore(args) => return ExitCode::from(wal_restore::run(args)),
@@ -91,6 +95,16 @@ fn exit_code(error: &anyhow::Error) -> u8 {
             TraceError::Interrupted => INTERRUPTED,
             TraceError::ServerEnded { .. } => FAILED,
         };
+    }
+    match error.downcast_ref::<MonitorError>() {
+        Some(MonitorError::Usage(_)) => return USAGE,
+        Some(MonitorError::Host(_)) => return HOST,
+        None => {}
+    }
+    match error.downcast_ref::<TopError>() {
+        Some(TopError::Usage(_)) => return USAGE,
+        Some(TopError::Interrupted) => return INTERRUPTED,
+        None => {}
     }
     match error.downcast_ref::<LabError>() {
         Some(LabError::Usage(_)) => USAGE,

@@ -20,7 +20,8 @@ const MISSING: &str = pgcalm_report::number::MISSING;
 
 /// Columns of all but the name.
 const FIGURES_WIDTH: usize = 57;
-const LONGEST_NAME: usize = 60;
+/// Of the heading with numbers.
+const LEAST_NAME: usize = 18;
 
 /// A line of headings, and of each instance that fits below it; the chosen one is always among them.
 pub fn lines(
@@ -36,7 +37,14 @@ pub fn lines(
     let first = chosen
         .saturating_sub(shown / 2)
         .min(count.saturating_sub(shown));
-    let name_width = width.saturating_sub(FIGURES_WIDTH).clamp(12, LONGEST_NAME);
+    let longest = host
+        .instances
+        .iter()
+        .map(|instance| Span::raw(name(instance)).width())
+        .max()
+        .unwrap_or(0);
+    let room = width.saturating_sub(FIGURES_WIDTH).max(LEAST_NAME);
+    let name_width = longest.clamp(LEAST_NAME, room);
     let title = if shown < count {
         format!("INSTANCE {} of {count}", chosen + 1)
     } else {
@@ -97,7 +105,7 @@ fn instance_line(
     let mut spans = vec![Span::styled(
         format!(
             "{mark} {} {} ",
-            field(&name(instance), name_width),
+            field(&shortened(&name(instance), name_width), name_width),
             field(version, 7)
         ),
         style,
@@ -129,6 +137,23 @@ fn name(instance: &Instance) -> String {
         }
         _ => identity.name.clone(),
     }
+}
+
+/// A long name without its middle: it begins with the port, and paths differ at their ends.
+fn shortened(name: &str, width: usize) -> String {
+    let length = name.chars().count();
+    if length <= width {
+        return name.to_string();
+    }
+    let head = name
+        .chars()
+        .position(|c| matches!(c, ' ' | ':'))
+        .map_or(0, |at| at + 1)
+        .min(width / 2);
+    let head: String = name.chars().take(head).collect();
+    let tail = width.saturating_sub(head.chars().count() + 1);
+    let tail: String = name.chars().skip(length - tail).collect();
+    format!("{head}…{tail}")
 }
 
 fn figures(host: &Host, instance: &Instance) -> String {

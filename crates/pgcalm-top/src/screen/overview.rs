@@ -78,6 +78,7 @@ fn draw_figures(frame: &mut Frame, area: Rect, scene: &Scene) -> u16 {
         host,
         instance,
         width: area.width.into(),
+        curves: true,
     };
     let missing = missing::row(host, Some(instance), scene.palette);
     let room = usize::from(area.height).saturating_sub(missing.iter().len());
