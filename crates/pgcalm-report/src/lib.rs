@@ -14,6 +14,7 @@ pub mod metric;
 pub mod model;
 mod number;
 pub mod predict;
+pub mod number;
 pub mod reading;
 pub mod replica;
 mod settings;

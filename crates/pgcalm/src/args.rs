@@ -4,6 +4,7 @@ pub mod doctor;
 pub mod replica;
 pub mod generate;
 pub mod predict;
+pub mod top;
 pub mod trace;
 
 use std::path::PathBuf;
@@ -36,6 +37,7 @@ use crate::args::replica::ReplicaArgs;
 use crate::args::generate::GenerateArgs;
 use crate::args::predict::PredictArgs;
 use crate::args::predict::PredictGridArgs;
+use crate::args::top::TopArgs;
 use crate::args::trace::TraceVerb;
 
 const EXIT_CODES: &str = "\
@@ -77,6 +79,12 @@ pub enum Verb {
     /// Show, limit and check the I/O of PostgreSQL instances that share this host.
     #[command(subcommand, after_help = EXIT_CODES)]
     Isolate(IsolateVerb),
+    /// Watch the instances of this host: checkpoints, unflushed pages, disks against caps, waits, archive, lag, governor.
+    ///
+    /// A live picture in the terminal that looks back up to an hour. Works with any server: without pg_calm, and without
+    /// root, it says what is missing and why. Nothing is written, on the host or in a server.
+    #[command(after_help = top::AFTER_HELP)]
+    Top(TopArgs),
     /// Trace a running PostgreSQL with eBPF: no module, no restart, no debug symbols (needs root).
     #[command(subcommand, after_help = EXIT_CODES)]
     Trace(TraceVerb),

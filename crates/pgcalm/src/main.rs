@@ -10,6 +10,7 @@ mod lag;
 mod output;
 mod predict;
 mod report;
+mod top;
 mod trace;
 mod usage;
 mod wal_restore;
@@ -23,6 +24,8 @@ use pgcalm_lab::LabError;
 use pgcalm_lag::LagError;
 use pgcalm_monitor::MonitorError;
 use pgcalm_predict::PredictError;
+use pgcalm_monitor::MonitorError;
+use pgcalm_top::TopError;
 use pgcalm_trace::TraceError;
 
 use crate::args::Cli;
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         Verb::Lab(LabVerb::Run(scenario)) => lab::run(scenario),
         Verb::Lab(LabVerb::Clean(args)) => lab::clean(&args),
         Verb::Lag(args) => lag::run(&args),
+        Verb::Top(args) => top::run(args),
         Verb::Trace(verb) => trace::run(verb),
         Verb::Export(args) => export::run(args),
         Verb::Predict(args) => predict::run(&args),
@@ -137,6 +141,15 @@ fn exit_code(error: &anyhow::Error) -> u8 {
             LagError::Rights { .. } | LagError::Version(_) => HOST,
             LagError::Query { .. } => FAILED,
         };
+    match error.downcast_ref::<MonitorError>() {
+        Some(MonitorError::Usage(_)) => return USAGE,
+        Some(MonitorError::Host(_)) => return HOST,
+        None => {}
+    }
+    match error.downcast_ref::<TopError>() {
+        Some(TopError::Usage(_)) => return USAGE,
+        Some(TopError::Interrupted) => return INTERRUPTED,
+        None => {}
     }
     match error.downcast_ref::<LabError>() {
         Some(LabError::Usage(_)) => USAGE,

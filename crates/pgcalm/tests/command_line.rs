@@ -246,3 +246,33 @@ fn clean_has_nothing_to_do_where_there_is_no_lab() {
     let output = pgcalm(&["lab", "clean", "--dir", "/nonexistent/pgcalm"]);
     assert_eq!(output.status.code(), Some(0));
 }
+
+#[test]
+fn top_needs_a_terminal_and_good_values() {
+    for (arguments, parts) in [
+        (&["top"][..], ["not a terminal", "--once"]),
+        (&["top", "--interval", "0.1"], ["--interval", "0.2 to 60"]),
+        (&["top", "--interval", "nan"], ["--interval", "0.2 to 60"]),
+        (
+            &["top", "--once", "--instance", "/nonexistent"],
+            ["--instance /nonexistent", "there is"],
+        ),
+        (
+            &["top", "--once", "--connect", "nonsense"],
+            ["--connect", "user=monitor"],
+        ),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
+            .args(arguments)
+            .stdin(std::process::Stdio::null())
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {stderr}");
+        assert!(output.stdout.is_empty());
+        assert_eq!(stderr.lines().count(), 1, "{arguments:?}: {stderr}");
+        for part in parts {
+            assert!(stderr.contains(part), "{arguments:?}: {stderr}");
+        }
+    }
+}
