@@ -7,8 +7,8 @@ use serde::de::DeserializeOwned;
 use crate::archive;
 use crate::journal;
 use crate::model;
-use crate::replica;
 use crate::predict;
+use crate::replica;
 use crate::tenants;
 use crate::torture;
 

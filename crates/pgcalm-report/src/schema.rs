@@ -15,14 +15,14 @@ use crate::doctor;
 use crate::isolate;
 use crate::journal;
 use crate::model;
-use crate::replica;
 use crate::predict;
+use crate::replica;
 use crate::tenants;
 use crate::torture;
 use crate::trace;
 
 /// Name of a document's files in the folder, and the schema of its type.
-fn documents() -> [(&'static str, Value); 7] {
+fn documents() -> [(&'static str, Value); 8] {
     [
         ("report", schemars::schema_for!(model::Report).to_value()),
         ("tenants", schemars::schema_for!(tenants::Report).to_value()),

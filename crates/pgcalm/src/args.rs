@@ -1,9 +1,9 @@
-pub mod lag;
-pub mod export;
 pub mod doctor;
-pub mod replica;
+pub mod export;
 pub mod generate;
+pub mod lag;
 pub mod predict;
+pub mod replica;
 pub mod top;
 pub mod trace;
 
@@ -30,13 +30,13 @@ use pgcalm_lab::options;
 use pgcalm_lab::tenants;
 use pgcalm_lab::torture::Crash;
 
-use crate::args::lag::LagArgs;
-use crate::args::export::ExportArgs;
 use crate::args::doctor::DoctorArgs;
-use crate::args::replica::ReplicaArgs;
+use crate::args::export::ExportArgs;
 use crate::args::generate::GenerateArgs;
+use crate::args::lag::LagArgs;
 use crate::args::predict::PredictArgs;
 use crate::args::predict::PredictGridArgs;
+use crate::args::replica::ReplicaArgs;
 use crate::args::top::TopArgs;
 use crate::args::trace::TraceVerb;
 

@@ -10,10 +10,10 @@ use pgcalm_lab::contestant::CONTESTANTS;
 use pgcalm_lab::interference;
 use pgcalm_lab::interference::LAYOUTS;
 use pgcalm_lab::interrupt::Interrupt;
-use pgcalm_lab::replica;
-use pgcalm_lab::replica::CASES;
 use pgcalm_lab::predict;
 use pgcalm_lab::predict::grid::POINTS;
+use pgcalm_lab::replica;
+use pgcalm_lab::replica::CASES;
 use pgcalm_lab::scenarios;
 use pgcalm_lab::scenarios::SCENARIOS;
 use pgcalm_lab::scenarios::checkpoint;
@@ -32,8 +32,8 @@ use crate::args::ScenarioArgs;
 use crate::args::TenantsArgs;
 use crate::args::TortureArgs;
 use crate::args::TortureFsArg;
-use crate::args::replica::ReplicaArgs;
 use crate::args::predict::PredictGridArgs;
+use crate::args::replica::ReplicaArgs;
 use crate::output;
 
 /// Scenarios and contestants.
@@ -67,6 +67,7 @@ pub fn list() -> anyhow::Result<()> {
     text.push_str("\nCases of replica:\n");
     for case in &CASES {
         text.push_str(&format!("  {:<15} {}\n", case.name, case.description));
+    }
     text.push_str("\nPoints of predict:\n");
     for point in &POINTS {
         let held_back = if point.held_back { "; held back" } else { "" };
@@ -149,6 +150,9 @@ fn run_replica(args: ReplicaArgs) -> anyhow::Result<()> {
         &report,
         pgcalm_report::replica::text::render(&report),
         pgcalm_report::replica::html::render,
+    )
+}
+
 fn run_predict(args: PredictGridArgs) -> anyhow::Result<()> {
     let interrupt = Interrupt::install()?;
     let files = Files::check(args.json.clone(), args.html.clone())?;

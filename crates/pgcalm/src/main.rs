@@ -1,8 +1,8 @@
 //! `pgcalm`: verbs, arguments and exit codes; what they do is in the other crates.
 
 mod args;
-mod export;
 mod doctor;
+mod export;
 mod generate;
 mod isolate;
 mod lab;
@@ -24,7 +24,6 @@ use pgcalm_lab::LabError;
 use pgcalm_lag::LagError;
 use pgcalm_monitor::MonitorError;
 use pgcalm_predict::PredictError;
-use pgcalm_monitor::MonitorError;
 use pgcalm_top::TopError;
 use pgcalm_trace::TraceError;
 
@@ -87,7 +86,7 @@ fn main() -> ExitCode {
                 .downcast_ref::<LabError>()
                 .map(ToString::to_string)
                 .or_else(|| error.downcast_ref::<TraceError>().map(ToString::to_string))
-                .or_else(|| error.downcast_ref::<LagError>().map(ToString::to_string));
+                .or_else(|| error.downcast_ref::<LagError>().map(ToString::to_string))
                 .or_else(|| {
                     error
                         .downcast_ref::<PredictError>()
@@ -117,6 +116,7 @@ fn exit_code(error: &anyhow::Error) -> u8 {
         Some(MonitorError::Usage(_)) => return USAGE,
         Some(MonitorError::Host(_)) => return HOST,
         None => {}
+    }
     if let Some(error) = error.downcast_ref::<PredictError>() {
         return match error {
             PredictError::Usage(_) => USAGE,
@@ -141,10 +141,6 @@ fn exit_code(error: &anyhow::Error) -> u8 {
             LagError::Rights { .. } | LagError::Version(_) => HOST,
             LagError::Query { .. } => FAILED,
         };
-    match error.downcast_ref::<MonitorError>() {
-        Some(MonitorError::Usage(_)) => return USAGE,
-        Some(MonitorError::Host(_)) => return HOST,
-        None => {}
     }
     match error.downcast_ref::<TopError>() {
         Some(TopError::Usage(_)) => return USAGE,

@@ -76,6 +76,13 @@ pub fn render(args: &ReportArgs) -> anyhow::Result<()> {
             } else if args.svg.is_some() {
                 Err(LabError::Usage(format!(
                     "{}: a report of a standby has no chart as a file of its own; use --html",
+                    args.file.display()
+                ))
+                .into())
+            } else {
+                output::print(&pgcalm_report::replica::text::render(&report))
+            }
+        }
         Document::Predict(report) => {
             if let Some(html) = &args.html {
                 output::write(html, &pgcalm_report::predict::html::render(&report))
@@ -86,7 +93,6 @@ pub fn render(args: &ReportArgs) -> anyhow::Result<()> {
                 ))
                 .into())
             } else {
-                output::print(&pgcalm_report::replica::text::render(&report))
                 output::print(&pgcalm_report::predict::text::render(&report))
             }
         }

@@ -3,8 +3,8 @@
 pub mod archive;
 pub mod checkpoint;
 pub mod journal;
-pub mod replica;
 pub mod predict;
+pub mod replica;
 pub mod tenants;
 pub mod torture;
 
@@ -18,7 +18,7 @@ pub struct Scenario {
 }
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 6] = [
+pub const SCENARIOS: [Scenario; 7] = [
     checkpoint::SCENARIO,
     archive::SCENARIO,
     journal::SCENARIO,
