@@ -13,6 +13,12 @@ use crate::words;
 /// How long a reload may take until this session sees it: the postmaster passes the signal on at its next turn.
 const RELOAD: Duration = Duration::from_secs(30);
 
+/// Whether the role of the session may use ALTER SYSTEM and read what it has set.
+pub fn is_allowed(client: &mut Client) -> anyhow::Result<bool> {
+    let row = client.query_one("SELECT current_setting('is_superuser') = 'on'", &[])?;
+    Ok(row.get(0))
+}
+
 /// What postgresql.auto.conf has for a setting; `None` if it has no such line. Needs a superuser, as ALTER SYSTEM does.
 pub fn former(client: &mut Client, name: &str) -> anyhow::Result<Option<String>> {
     // The last line of a name holds.

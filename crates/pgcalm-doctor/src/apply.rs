@@ -32,10 +32,7 @@ pub fn plan(
 ) -> anyhow::Result<Plan> {
     let mut plan = Plan::default();
     let superuser = match connection {
-        Some(connection) => connection
-            .client
-            .query_one("SELECT current_setting('is_superuser') = 'on'", &[])?
-            .get(0),
+        Some(connection) => alter_system::is_allowed(&mut connection.client)?,
         None => false,
     };
     for change in changes {

@@ -81,6 +81,12 @@ pub fn undo(
                     ));
                     continue;
                 };
+                if !alter_system::is_allowed(&mut server.client)? {
+                    undone.notes.push(format!(
+                        "{name} stays {set}: the role of the connection is no superuser; give one with --connect"
+                    ));
+                    continue;
+                }
                 let now = alter_system::former(&mut server.client, name)?;
                 if now.as_ref() == Some(set) {
                     alter_system::set(&mut server.client, name, former.as_deref())?;

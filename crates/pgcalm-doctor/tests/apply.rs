@@ -178,6 +178,7 @@ fn options_that_name_no_server_are_usage_errors() {
 struct Cluster {
     server: Server,
     data: PathBuf,
+    socket: PathBuf,
     state: PathBuf,
     _directory: tempfile::TempDir,
 }
@@ -226,13 +227,14 @@ impl Cluster {
             .collect();
         let places = Places {
             data: data.clone(),
-            socket,
+            socket: socket.clone(),
             log: path.join("server.log"),
         };
         let server = Server::start(&journal, &installation, places, &settings, &interrupt).unwrap();
         Some(Self {
             server,
             data,
+            socket,
             state: path.join("state"),
             _directory: directory,
         })
@@ -253,6 +255,15 @@ impl Cluster {
             .collect();
         lines.sort();
         lines
+    }
+
+    /// By a connection string, from which it has to be found out that the server runs here.
+    fn by_socket(&self) -> Options {
+        Options {
+            connect: Some(format!("host={} port=5432", self.socket.display())),
+            sample: Duration::ZERO,
+            ..Options::default()
+        }
     }
 
     fn options(&self) -> Options {
@@ -337,6 +348,24 @@ fn a_real_server_is_read_judged_changed_and_changed_back() {
     for rule in only {
         assert!(after.clear.contains(&rule), "{rule}: {:?}", after.findings);
     }
+
+    // A role that may not: left out, and said; nothing is forgotten.
+    connection
+        .client
+        .batch_execute("CREATE ROLE watcher IN ROLE pg_monitor; SET ROLE watcher")
+        .unwrap();
+    let watched = collect::collect(&root, &cluster.by_socket()).unwrap().facts;
+    assert!(watched.host.is_some(), "{:?}", watched.missing);
+    let plan = apply::plan(
+        &root,
+        vec![setting("log_checkpoints", "off")],
+        Some(&mut connection),
+    )
+    .unwrap();
+    assert_eq!((plan.changes.len(), plan.notes.len()), (0, 1));
+    let undone = undo::undo(&root, &cluster.state, Some(&mut connection)).unwrap();
+    assert_eq!((undone.changes.len(), undone.notes.len()), (0, 4));
+    connection.client.batch_execute("RESET ROLE").unwrap();
 
     // Without a connection nothing is forgotten.
     let undone = undo::undo(&root, &cluster.state, None).unwrap();

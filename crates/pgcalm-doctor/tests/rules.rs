@@ -471,6 +471,24 @@ fn max_wal_size_is_not_raised_beyond_the_room_that_it_has() {
 }
 
 #[test]
+fn reports_of_pg_calm_tell_checkpoints_by_wal_from_those_by_command() {
+    let mut facts = Host::new().facts();
+    server(&mut facts).checkpoints.requested = 1000;
+    find(&rules::judge(facts.clone()), "max-wal-size");
+    let module = calm(&mut facts);
+    (module.checkpoints, module.checkpoints_by_wal) = (100, 50);
+    let report = rules::judge(facts.clone());
+    assert!(report.clear.iter().any(|id| id == "max-wal-size"));
+    calm(&mut facts).checkpoints = 100;
+    server(&mut facts)
+        .pg_calm
+        .as_mut()
+        .unwrap()
+        .checkpoints_by_wal = 51;
+    find(&rules::judge(facts), "max-wal-size");
+}
+
+#[test]
 fn what_a_reload_cannot_do_is_only_printed() {
     let mut facts = Host::new().facts();
     set(&mut facts, "fsync", "off");

@@ -16,22 +16,18 @@ pub struct BackingDevice {
     /// before 6.2. `max_bytes` is no such file: the kernel keeps it as a share of a threshold that moves
     /// (`bdi_set_max_bytes`), so what is read there can't be given back exactly.
     pub file: String,
-    /// Whether the limit holds even while the host has few dirty pages in all (Linux 6.2; false on older kernels).
-    pub strict_limit: bool,
 }
 
 impl BackingDevice {
     /// Of disk `number` (`MAJ:MIN`); `None` if the kernel has none by that name. Partitions have that of their disk.
     pub fn read(root: &HostRoot, number: &str) -> Result<Option<Self>> {
         let directory = format!("sys/class/bdi/{number}");
-        let strict_limit = value(root, &format!("{directory}/strict_limit"))? == Some(1);
         for (name, unit) in [("max_ratio_fine", 1), ("max_ratio", WHOLE / 100)] {
             let file = format!("{directory}/{name}");
             if let Some(share) = value(root, &file)? {
                 return Ok(Some(Self {
                     max_share: share.saturating_mul(unit),
                     file: format!("/{file}"),
-                    strict_limit,
                 }));
             }
         }
@@ -79,13 +75,10 @@ mod tests {
         let old = BackingDevice::read(&root, "8:0").unwrap().unwrap();
         assert_eq!(old.max_share, WHOLE / 4);
         assert_eq!(old.no_limit(), "100");
-        assert!(!old.strict_limit);
         fs::write(device.join("max_ratio_fine"), "938\n").unwrap();
-        fs::write(device.join("strict_limit"), "1\n").unwrap();
         let fine = BackingDevice::read(&root, "8:0").unwrap().unwrap();
         assert_eq!(fine.max_share, 938);
         assert_eq!(fine.file, "/sys/class/bdi/8:0/max_ratio_fine");
         assert_eq!(fine.no_limit(), "1000000");
-        assert!(fine.strict_limit);
     }
 }

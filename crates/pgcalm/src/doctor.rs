@@ -73,6 +73,7 @@ fn take_back(
     report.findings.clear();
     report.clear.clear();
     report.unanswered.clear();
+    report.facts.missing.clear();
     report.applied = !undone.changes.is_empty();
     report.changes = undone.changes;
     report.notes = undone.notes;

@@ -16,7 +16,7 @@ const OLDEST: i32 = 140_000;
 
 /// The settings that rules look at. Their values go into reports, so no setting that may hold a secret is here but those
 /// of [`COMMANDS`].
-const SETTINGS: [&str; 33] = [
+const SETTINGS: [&str; 25] = [
     "archive_command",
     "archive_library",
     "archive_mode",
@@ -31,25 +31,17 @@ const SETTINGS: [&str; 33] = [
     "full_page_writes",
     "log_checkpoints",
     "maintenance_work_mem",
-    "max_connections",
     "max_slot_wal_keep_size",
     "max_wal_size",
-    "max_wal_senders",
-    "min_wal_size",
     "pg_calm.mode",
     "pg_calm.page_map_memory",
     "shared_buffers",
-    "shared_preload_libraries",
-    "synchronous_commit",
     "wal_buffers",
     "wal_compression",
     "wal_keep_size",
-    "wal_level",
     "wal_segment_size",
-    "wal_sync_method",
     "wal_writer_delay",
     "wal_writer_flush_after",
-    "wal_recycle",
 ];
 
 /// Settings that hold a command line, which may hold passwords: only whether they are set is read.
@@ -272,6 +264,15 @@ fn pg_calm(
         calm.write_iops = row.get::<_, Option<i64>>(1).map(|value| value as u64);
         calm.write_bandwidth = row.get::<_, Option<i64>>(2).map(|value| value as u64);
         calm.map_full = unsigned(&row, 3);
+        let row = client.query_one(
+            &format!(
+                "SELECT count(*), count(*) FILTER (WHERE reason = 'wal') FROM {schema}.pg_calm_checkpoints \
+                 WHERE kind = 'checkpoint' AND status = 'complete'"
+            ),
+            &[],
+        )?;
+        calm.checkpoints = unsigned(&row, 0);
+        calm.checkpoints_by_wal = unsigned(&row, 1);
     }
     Ok(Some(calm))
 }

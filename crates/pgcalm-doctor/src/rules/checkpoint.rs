@@ -100,7 +100,12 @@ pub fn max_wal_size(facts: &Facts) -> Answer {
     // CalculateCheckpointSegments() in the server's xlog.c: WAL of one interval and of the next checkpoint's writing.
     let trigger = max / (1.0 + target);
     let by_rate = rate * timeout > trigger;
-    let by_count = count >= ENOUGH_CHECKPOINTS && checkpoints.requested * 2 > count;
+    // The server's count has commands and base backups in it; pg_calm's reports tell them apart.
+    let reports = server.pg_calm.as_ref();
+    let by_count = match reports.filter(|calm| calm.checkpoints >= ENOUGH_CHECKPOINTS) {
+        Some(calm) => calm.checkpoints_by_wal * 2 > calm.checkpoints,
+        None => count >= ENOUGH_CHECKPOINTS && checkpoints.requested * 2 > count,
+    };
     when(by_rate || by_count, || {
         let mut found = Found::new(format!(
             "WAL of {} per second makes {} in checkpoint_timeout; max_wal_size of {} starts a checkpoint after {}",
@@ -113,6 +118,12 @@ pub fn max_wal_size(facts: &Facts) -> Answer {
             "{} of {count} checkpoints were requested, not timed (by WAL, a command or a base backup)",
             checkpoints.requested
         ));
+        if let Some(calm) = reports.filter(|calm| calm.checkpoints > 0) {
+            found = found.and(format!(
+                "pg_calm_checkpoints: WAL started {} of the last {}",
+                calm.checkpoints_by_wal, calm.checkpoints
+            ));
+        }
         let wanted = (rate * timeout * (1.0 + target) * HEADROOM).max(max * 2.0) as u64;
         match room(facts) {
             Some(room) if wanted <= room / 2 => {
@@ -165,6 +176,6 @@ pub fn room(facts: &Facts) -> Option<u64> {
 
 fn too_few(count: u64) -> Unknown {
     Unknown(format!(
-        "{count} checkpoints since the statistics were reset are too few; {ENOUGH_CHECKPOINTS} are enough"
+        "checkpoints since the statistics were reset: {count}; {ENOUGH_CHECKPOINTS} are needed"
     ))
 }

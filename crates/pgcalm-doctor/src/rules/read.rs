@@ -77,7 +77,7 @@ pub fn bytes(server: &Server, name: &str) -> Result<Option<u64>, Unknown> {
     let unit = unit(server, name)?;
     let factor = crate::words::unit_factor(unit)
         .ok_or_else(|| Unknown(format!("{name} has the unknown unit {unit}")))?;
-    Ok((value >= 0.0).then(|| (value * factor) as u64))
+    Ok((value >= 0.0).then_some((value * factor) as u64))
 }
 
 /// The value of a setting that is a time.

@@ -277,11 +277,12 @@ pub const RULES: &[Rule] = &[
         severity: Severity::Stall,
         problem: "WAL starts checkpoints before their time, each with a new round of full-page images.",
         looks_at: "`max_wal_size`, `checkpoint_timeout`, `pg_stat_wal`, `pg_stat_checkpointer` (`pg_stat_bgwriter` before 17), WAL \
-                   during `--sample`, room for pg_wal",
+                   during `--sample`, room for pg_wal, `pg_calm_checkpoints`",
         applies: "WAL of one checkpoint_timeout is more than max_wal_size / (1 + checkpoint_completion_target), or more than \
-                  half of at least 10 checkpoints were requested",
+                  half of at least 10 checkpoints were requested (with pg_calm's reports: were started by WAL)",
         reason: "that is where the server starts one (`CalculateCheckpointSegments`). The rate is the higher of sample and average",
-        cure: "Raise max_wal_size to 1.5 times what an interval takes, at most half of the room that pg_wal has.",
+        cure: "Raise max_wal_size to 1.5 times what an interval takes, at least to twice what it is, at most to half of the room \
+               that pg_wal has.",
         effect: "Checkpoints by time, fewer full-page images; recovery after a crash takes longer.",
         reversible: true,
         condition: checkpoint::max_wal_size,

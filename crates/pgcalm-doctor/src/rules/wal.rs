@@ -55,8 +55,9 @@ pub fn compression(facts: &Facts) -> Answer {
     }
     if wal.bytes < ENOUGH_WAL {
         return Err(Unknown(format!(
-            "{} of WAL since its statistics were reset are too few",
-            words::size(wal.bytes)
+            "WAL since its statistics were reset: {}; {} are needed",
+            words::size(wal.bytes),
+            words::size(ENOUGH_WAL)
         )));
     }
     let images = wal.full_page_images as f64 * read::number(server, "block_size")?;

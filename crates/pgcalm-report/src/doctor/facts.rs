@@ -192,7 +192,7 @@ pub struct Setting {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Checkpoints {
-    /// By checkpoint_timeout; since PostgreSQL 18 those that were skipped for an idle server are left out.
+    /// By checkpoint_timeout, those included that were skipped because the server was idle.
     pub timed: u64,
     /// By WAL, by a command, by a base backup.
     pub requested: u64,
@@ -276,6 +276,10 @@ pub struct PgCalm {
     pub write_bandwidth: Option<u64>,
     /// Regions that counted as wholly dirty, and files not tracked, because the page map was full.
     pub map_full: u64,
+    /// Checkpoints that its reports still have (pg_calm.checkpoint_history).
+    pub checkpoints: u64,
+    /// Those of them that WAL started.
+    pub checkpoints_by_wal: u64,
 }
 
 /// Rates over the time of the sample.

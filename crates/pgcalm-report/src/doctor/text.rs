@@ -7,7 +7,7 @@ use super::Severity;
 use super::Target;
 use crate::number::plural;
 use crate::number::printable;
-use crate::text::paragraph;
+use crate::text::WIDTH;
 
 /// The whole report; every line ends in a newline.
 pub fn render(report: &Report) -> String {
@@ -130,6 +130,27 @@ fn summary(report: &Report) -> String {
         _ if report.changes.is_empty() => "Nothing to do.".to_string(),
         _ if report.applied => format!("Done, {}.", plural(report.changes.len() as f64, "change")),
         _ => "Nothing was changed.".to_string(),
+    }
+}
+
+/// A paragraph whose further lines stand below its text, behind `1. `, `- ` or `   seen:   `.
+fn paragraph(out: &mut String, text: &str) {
+    let indent = if text.starts_with("   ") {
+        "           "
+    } else if text.starts_with(|c: char| c.is_ascii_digit()) {
+        "   "
+    } else if text.starts_with("- ") {
+        "  "
+    } else {
+        ""
+    };
+    let options = textwrap::Options::new(usize::from(WIDTH))
+        .subsequent_indent(indent)
+        // Names of rules are copied.
+        .word_splitter(textwrap::WordSplitter::NoHyphenation);
+    for line in textwrap::wrap(&printable(text), options) {
+        out.push_str(line.trim_end());
+        out.push('\n');
     }
 }
 
