@@ -27,11 +27,12 @@ fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
 }
 
-/// As Prometheus names its samples.
+/// As Prometheus names its samples; a histogram has `_sum` and `_count` besides.
 fn sample_name(metric: &Metric) -> String {
     match metric.kind {
         Kind::Counter => format!("{}_total", metric.name),
         Kind::Gauge => metric.name.to_string(),
+        Kind::Histogram => format!("{}_bucket", metric.name),
     }
 }
 
@@ -47,10 +48,14 @@ fn row(metric: &Metric) -> String {
         .collect();
     format!(
         "| `{}` | {} | {} | {} |\n",
-        sample_name(metric),
+        match metric.kind {
+            Kind::Histogram => metric.name.to_string(),
+            _ => sample_name(metric),
+        },
         match metric.kind {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
         },
         labels.join(", "),
         metric.help

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::encoding::EncodeMetric;
+use prometheus_client::encoding::NoLabelSet;
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
@@ -15,6 +16,7 @@ use prometheus_client::registry::Unit;
 
 use crate::metrics::Kind;
 use crate::metrics::Metric;
+use crate::metrics::Value;
 use crate::metrics::table;
 use crate::model::Host;
 
@@ -81,15 +83,22 @@ fn encode(metric: &Metric, host: &Host, encoder: &mut DescriptorEncoder) -> fmt:
     let kind = match metric.kind {
         Kind::Counter => MetricType::Counter,
         Kind::Gauge => MetricType::Gauge,
+        Kind::Histogram => MetricType::Histogram,
     };
-    // The encoder ends HELP with a full stop of its own.
-    let help = metric.help.trim_end_matches('.');
-    let mut family = encoder.encode_descriptor(name, help, unit.as_ref(), kind)?;
+    let mut family = encoder.encode_descriptor(name, metric.help, unit.as_ref(), kind)?;
     for point in points {
-        let encoder = family.encode_family(&point.labels)?;
-        match metric.kind {
-            Kind::Counter => ConstCounter::new(point.value).encode(encoder)?,
-            Kind::Gauge => ConstGauge::new(point.value).encode(encoder)?,
+        let mut encoder = family.encode_family(&point.labels)?;
+        match point.value {
+            Value::Number(value) if metric.kind == Kind::Counter => {
+                ConstCounter::new(value).encode(encoder)?;
+            }
+            Value::Number(value) => ConstGauge::new(value).encode(encoder)?,
+            Value::Histogram(histogram) => encoder.encode_histogram::<NoLabelSet>(
+                histogram.sum,
+                histogram.count,
+                &histogram.buckets,
+                None,
+            )?,
         }
     }
     Ok(())

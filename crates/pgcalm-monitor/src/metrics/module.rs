@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::metrics::Histogram;
 use crate::metrics::Kind;
 use crate::metrics::Metric;
 use crate::metrics::Read;
@@ -9,19 +10,11 @@ use crate::model::Instance;
 use crate::model::IoHistogram;
 use crate::model::Module;
 
-/// Upper bounds of the exported histograms, microseconds: every second one of the module's, which are powers of two.
-const BOUNDS: [u64; 11] = [
-    1 << 4,
-    1 << 6,
-    1 << 8,
-    1 << 10,
-    1 << 12,
-    1 << 14,
-    1 << 16,
-    1 << 18,
-    1 << 20,
-    1 << 22,
-    1 << 24,
+/// Upper bounds of the exported histograms, seconds: every second one of the module's, which are powers of two
+/// microseconds.
+const BOUNDS: [f64; 11] = [
+    16e-6, 64e-6, 256e-6, 1024e-6, 4096e-6, 16384e-6, 65536e-6, 0.262144, 1.048576, 4.194304,
+    16.777216,
 ];
 
 /// States of an input of the governor, as pg_calm_governor has them.
@@ -33,9 +26,9 @@ fn counter(instance: &Instance, value: fn(&Module) -> u64) -> Option<u64> {
     instance.module.as_ref().map(value)
 }
 
-/// Calls up to each bound, and all, by operation and process: three types of process that matter here, and the others.
-fn histograms(io: &[IoHistogram]) -> BTreeMap<(&str, &'static str), Vec<u64>> {
-    let mut sums: BTreeMap<(&str, &'static str), Vec<u64>> = BTreeMap::new();
+/// Durations of calls by operation and process: three types of process that matter here, and the others.
+fn histograms(io: &[IoHistogram]) -> BTreeMap<(&str, &'static str), Histogram> {
+    let mut sums: BTreeMap<(&str, &'static str), Histogram> = BTreeMap::new();
     for histogram in io {
         let process = match histogram.backend_type.as_str() {
             "client backend" => "client_backend",
@@ -45,17 +38,10 @@ fn histograms(io: &[IoHistogram]) -> BTreeMap<(&str, &'static str), Vec<u64>> {
         };
         let sums = sums
             .entry((histogram.operation.as_str(), process))
-            .or_insert_with(|| vec![0; BOUNDS.len() + 1]);
+            .or_insert_with(|| Histogram::new(&BOUNDS));
         for bucket in &histogram.buckets {
             let calls = bucket.count * u64::from(histogram.sampled_every);
-            for (sum, bound) in sums.iter_mut().zip(BOUNDS) {
-                // Half a microsecond of slack for the way back from seconds.
-                let upper = bucket.upper_bound_seconds.map(|upper| upper * 1e6 - 0.5);
-                if upper.is_some_and(|upper| upper <= bound as f64) {
-                    *sum += calls;
-                }
-            }
-            sums[BOUNDS.len()] += calls;
+            sums.add(bucket.upper_bound_seconds, calls);
         }
     }
     sums
@@ -173,20 +159,15 @@ pub const TABLE: &[Metric] = &[
         }),
     },
     Metric {
-        name: "pgcalm_io_calls",
-        kind: Kind::Counter,
-        help: "Calls that took less than le seconds, estimated from those that were timed, since the server started; \
-               operation is write, writeback, fsync or fsync_other; process is client_backend, checkpointer, \
-               background_writer or other",
-        labels: &["operation", "process", "le"],
+        name: "pgcalm_io_call_duration_seconds",
+        kind: Kind::Histogram,
+        help: "How long calls for I/O took since the server started, with pg_calm: estimated from those that it timed, and \
+               the sum from the middle of its buckets; operation is write, writeback, fsync or fsync_other; process is \
+               client_backend, checkpointer, background_writer or other",
+        labels: &["operation", "process"],
         read: Read::Instance(|instance, points| {
-            for ((operation, process), sums) in histograms(&instance.io) {
-                let operation = operation.replace(' ', "_");
-                for (bound, sum) in BOUNDS.iter().zip(&sums) {
-                    let bound = format!("{}", *bound as f64 / 1e6);
-                    points.add(&[&operation, process, &bound], *sum);
-                }
-                points.add(&[&operation, process, "+Inf"], sums[BOUNDS.len()]);
+            for ((operation, process), histogram) in histograms(&instance.io) {
+                points.histogram(&[&operation.replace(' ', "_"), process], histogram);
             }
         }),
     },
@@ -300,7 +281,7 @@ mod tests {
     use crate::model::IoBucket;
 
     #[test]
-    fn buckets_are_cumulative_and_calls_that_were_not_timed_are_estimated() {
+    fn buckets_are_joined_and_calls_that_were_not_timed_are_estimated() {
         let histogram = |backend_type: &str, buckets: &[(Option<f64>, u64)]| IoHistogram {
             operation: "write".to_string(),
             backend_type: backend_type.to_string(),
@@ -319,9 +300,12 @@ mod tests {
         ];
         let sums = histograms(&io);
         let others = &sums[&("write", "other")];
-        assert_eq!(others[0], 8);
-        assert_eq!(others[1], 56);
-        assert_eq!(others[BOUNDS.len() - 1], 56);
-        assert_eq!(others[BOUNDS.len()], 64);
+        assert_eq!(others.count, 64);
+        assert_eq!(others.buckets[0], (16e-6, 8));
+        assert_eq!(others.buckets[1], (64e-6, 48));
+        assert_eq!(others.buckets[BOUNDS.len()], (f64::MAX, 8));
+        // 8 of 12, 16 of 24, 32 of 48 microseconds, and 8 that have no upper bound count as the last one.
+        let expected = 8.0 * 12e-6 + 16.0 * 24e-6 + 32.0 * 48e-6 + 8.0 * 16.777216;
+        assert!((others.sum - expected).abs() < 1e-9, "{}", others.sum);
     }
 }
