@@ -23,6 +23,9 @@ use rustix::process::Signal;
 /// A thread, this one or another, has panicked: the terminal is restored, and not to be drawn on any more.
 static PANICKED: AtomicBool = AtomicBool::new(false);
 
+/// The terminal is in the state for pictures.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
 /// Whether there is a terminal to show pictures on, and to read keys from.
 pub fn is_there() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal()
@@ -85,12 +88,17 @@ impl Drop for Screen {
 }
 
 fn prepare() -> io::Result<()> {
+    TAKEN.store(true, Ordering::SeqCst);
     enable_raw_mode()?;
     execute!(io::stdout(), EnterAlternateScreen, Hide)
 }
 
-/// Each part for itself: the terminal may be gone, as after SIGHUP, and then there is nobody to tell.
+/// Only once: leaving the alternate screen also puts the cursor where it was before, and a second time that would be over
+/// what was written since, such as a panic's message.
 fn restore() {
-    let _ = execute!(io::stdout(), LeaveAlternateScreen, Show);
-    let _ = disable_raw_mode();
+    if TAKEN.swap(false, Ordering::SeqCst) {
+        // Each part for itself: the terminal may be gone, as after SIGHUP, and then there is nobody to tell.
+        let _ = execute!(io::stdout(), LeaveAlternateScreen, Show);
+        let _ = disable_raw_mode();
+    }
 }

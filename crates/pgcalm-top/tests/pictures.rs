@@ -344,7 +344,7 @@ fn a_long_name_loses_its_middle() {
     let lines = lines(&picture(&history, &State::default(), 80, 24));
     assert_eq!(
         section(&lines, "> 5432"),
-        "> 5432 …ql/clusters/main 15.20   primary   3860      4 write 63 %   12505  98 %"
+        "> 5432 …sql/clusters/main 15.20   primary   3860      4 write 63 %   12505  98 %"
     );
 }
 

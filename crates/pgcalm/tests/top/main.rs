@@ -1,5 +1,6 @@
 //! `pgcalm top` on real servers, and in a real terminal. Needs root to run servers; says so and passes otherwise.
 
+#[path = "../../../pgcalm-top/tests/support/pty.rs"]
 mod pty;
 mod server;
 
@@ -49,11 +50,18 @@ fn section<'a>(picture: &'a str, name: &str) -> &'a str {
 }
 
 #[test]
-fn one_picture_of_a_server_without_the_module() {
+fn a_server_without_the_module() {
     let Some(installation) = installation() else {
         return;
     };
     let server = Server::start(&installation, false).unwrap();
+    one_picture_has_what_the_server_and_the_host_tell(&server);
+    an_instance_of_the_host_is_chosen_by_directory_or_process_id(&server);
+    without_root_what_is_hidden_is_named(&server);
+    once_it_ends_that_is_seen_and_the_past_remains(server);
+}
+
+fn one_picture_has_what_the_server_and_the_host_tell(server: &Server) {
     let text = picture(once(&["--connect", &server.conninfo()]).output().unwrap());
     let line = text.lines().find(|line| line.starts_with("> ")).unwrap();
     assert!(
@@ -73,27 +81,7 @@ fn one_picture_of_a_server_without_the_module() {
     assert_ne!(has_disk, text.contains("missing: devices: "), "{text}");
 }
 
-#[test]
-fn one_picture_of_a_server_with_the_module() {
-    let Some(installation) = installation() else {
-        return;
-    };
-    let Some(server) = Server::start(&installation, true) else {
-        return;
-    };
-    let text = picture(once(&["--connect", &server.conninfo()]).output().unwrap());
-    assert!(section(&text, "Unflushed").contains(" pages, "), "{text}");
-    assert!(section(&text, "pg_calm").starts_with("on, "), "{text}");
-    assert_eq!(section(&text, "Governor"), "off");
-    assert!(!text.contains("missing: module: "), "{text}");
-}
-
-#[test]
-fn an_instance_of_the_host_is_chosen_by_directory_or_process_id() {
-    let Some(installation) = installation() else {
-        return;
-    };
-    let server = Server::start(&installation, false).unwrap();
+fn an_instance_of_the_host_is_chosen_by_directory_or_process_id(server: &Server) {
     for instance in [
         server.data().display().to_string(),
         server.pid().to_string(),
@@ -104,14 +92,9 @@ fn an_instance_of_the_host_is_chosen_by_directory_or_process_id() {
     }
 }
 
-#[test]
-fn without_root_what_is_hidden_is_named() {
-    let Some(installation) = installation() else {
-        return;
-    };
-    let server = Server::start(&installation, false).unwrap();
+fn without_root_what_is_hidden_is_named(server: &Server) {
     let nobody = User::from_name("nobody").unwrap().unwrap();
-    // The binary may be where only root can go; a copy beside the server is not.
+    // The program may be where only root can go; a copy beside the server is not.
     let program = server.dir.path().join("pgcalm");
     std::fs::copy(PGCALM, &program).unwrap();
     let output = Command::new(program)
@@ -124,6 +107,49 @@ fn without_root_what_is_hidden_is_named() {
     let text = picture(output);
     assert!(section(&text, "TPS").ends_with("/s"), "{text}");
     assert!(text.contains("missing: devices: "), "{text}");
+}
+
+fn once_it_ends_that_is_seen_and_the_past_remains(mut server: Server) {
+    let connect = server.conninfo();
+    let arguments = ["top", "--interval", "0.2", "--connect", &connect];
+    let mut terminal = Terminal::run(PGCALM, &arguments, 24, 80);
+    terminal.wait_for_text("TPS         ");
+    server.stop();
+    terminal.wait_for_text("Server      unreachable: ");
+    // The oldest picture, and on until the server has answered: the first may be of before.
+    terminal.type_keys("\x1b[H");
+    terminal.wait_for("the past", |text| !text.contains("unreachable: "));
+    for _ in 0..100 {
+        if terminal.text().contains("TPS         ") {
+            break;
+        }
+        terminal.type_keys("\x1b[C");
+        terminal.wait_for_text("PAUSED at ");
+    }
+    terminal.wait_for_text("TPS         ");
+    terminal.type_keys("\x03");
+    let (status, _) = terminal.wait_for_end();
+    assert_eq!(status.code(), Some(0));
+}
+
+#[test]
+fn a_server_with_the_module() {
+    let Some(installation) = installation() else {
+        return;
+    };
+    let Some(server) = Server::start(&installation, true) else {
+        return;
+    };
+    one_picture_has_what_the_module_tells(&server);
+    keys_change_the_picture_and_q_leaves_the_terminal_as_it_was(&server);
+}
+
+fn one_picture_has_what_the_module_tells(server: &Server) {
+    let text = picture(once(&["--connect", &server.conninfo()]).output().unwrap());
+    assert!(section(&text, "Unflushed").contains(" pages, "), "{text}");
+    assert!(section(&text, "pg_calm").starts_with("on, "), "{text}");
+    assert_eq!(section(&text, "Governor"), "off");
+    assert!(!text.contains("missing: module: "), "{text}");
 }
 
 #[test]
@@ -152,14 +178,7 @@ fn whoever_closes_the_pipe_wants_no_more() {
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
 }
 
-#[test]
-fn keys_change_the_picture_and_q_leaves_the_terminal_as_it_was() {
-    let Some(installation) = installation() else {
-        return;
-    };
-    let Some(server) = Server::start(&installation, true) else {
-        return;
-    };
+fn keys_change_the_picture_and_q_leaves_the_terminal_as_it_was(server: &Server) {
     let connect = server.conninfo();
     let arguments = ["top", "--interval", "0.2", "--connect", &connect];
     let mut terminal = Terminal::run(PGCALM, &arguments, 24, 80);
@@ -205,34 +224,6 @@ fn keys_change_the_picture_and_q_leaves_the_terminal_as_it_was() {
             .any(|line| line.starts_with("Checkpoint") && line.contains("TPS  "))
     });
     terminal.type_keys("q");
-    let (status, _) = terminal.wait_for_end();
-    assert_eq!(status.code(), Some(0));
-}
-
-#[test]
-fn a_server_that_ends_is_seen_and_the_past_remains() {
-    let Some(installation) = installation() else {
-        return;
-    };
-    let mut server = Server::start(&installation, false).unwrap();
-    let connect = server.conninfo();
-    let arguments = ["top", "--interval", "0.2", "--connect", &connect];
-    let mut terminal = Terminal::run(PGCALM, &arguments, 24, 80);
-    terminal.wait_for_text("TPS         ");
-    server.stop();
-    terminal.wait_for_text("Server      unreachable: ");
-    // A minute back and more: the oldest that there is. One on: no longer that of before the first answer.
-    terminal.type_keys("\x1b[H");
-    terminal.wait_for("the past", |text| !text.contains("unreachable: "));
-    for _ in 0..100 {
-        if terminal.text().contains("TPS         ") {
-            break;
-        }
-        terminal.type_keys("\x1b[C");
-        terminal.wait_for_text("PAUSED at ");
-    }
-    terminal.wait_for_text("TPS         ");
-    terminal.type_keys("\x03");
     let (status, _) = terminal.wait_for_end();
     assert_eq!(status.code(), Some(0));
 }

@@ -41,6 +41,8 @@ impl Terminal {
             .args(arguments)
             .env("TERM", "xterm-256color")
             .env_remove("NO_COLOR")
+            // A message has to fit on the screen.
+            .env("RUST_BACKTRACE", "0")
             .spawn_borrowed(&pts)
             .unwrap();
         Self {
