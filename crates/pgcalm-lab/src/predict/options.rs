@@ -76,7 +76,8 @@ impl Options {
             wal_iops: self.wal_iops,
             fs: self.fs,
             clients: self.clients,
-            seconds: Seconds(self.lead.0 + self.observe.0 + self.settle.0 + self.seconds.0),
+            // By which the devices are sized: with a checkpoint each interval WAL is recycled meanwhile.
+            seconds: Seconds(self.observe.0 + self.seconds.0),
             checkpoint_timeout: self.checkpoint_timeout,
             sysctl: point.sysctl,
             distribution: point.distribution,
