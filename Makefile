@@ -10,6 +10,7 @@ BPF_SOURCES = $(BPF)/bpf/*.h $(BPF)/probes/*/*.bpf.c
 PGCALM := target/release/pgcalm
 
 .PHONY: all deps build install packages demo test test-extension test-rust test-versions test-packages test-trace-verdicts check-postgres fmt fmt-check lint bench bench-archive bench-trace torture torture-errors torture-archive clean
+.PHONY: all deps build install demo test test-extension test-rust test-versions test-trace-verdicts check-postgres fmt fmt-check lint bench bench-archive bench-governor bench-trace torture torture-errors torture-archive clean
 
 all: build
 
@@ -96,6 +97,10 @@ bench-trace: deps build
 # Archivers side by side, docs/benchmarks-archive.md; about 25 minutes, as root
 bench-archive: build
 	@PG_CONFIG=$(PG_CONFIG) bench/archive
+
+# Overload with and without the governor, docs/governor.md; as root, about an hour, wants the machine for itself
+bench-governor: deps
+	@PG_CONFIG=$(PG_CONFIG) bench/governor
 
 # Crashes under load, docs/torture.md; CYCLES=N for another number than 200
 torture: build

@@ -60,7 +60,7 @@ const char *
 governor_input_name(GovernorInput input)
 {
 	static const char *const names[GOVERNOR_INPUTS] = {"wal_space", "max_wal", "lag", "archive",
-	                                                     "writeback"};
+	                                                   "writeback"};
 
 	return names[input];
 }
@@ -134,6 +134,7 @@ governor_start_shared_memory(void)
 		pg_atomic_init_u32(&shared->gate, GOVERNOR_GATE_OPEN);
 		pg_atomic_init_u64(&shared->updated_ms, 0);
 		pg_atomic_init_u64(&shared->charged, 0);
+		pg_atomic_init_u64(&shared->charged_cost, 0);
 		SpinLockInit(&shared->lock);
 		shared->allowed_rate = INFINITY;
 		for (int i = 0; i < GOVERNOR_INPUTS; i++)

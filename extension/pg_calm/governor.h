@@ -74,9 +74,10 @@ typedef enum GovernorGate
 
 typedef struct GovernorShared
 {
-	pg_atomic_uint32 gate;       /* GovernorGate */
-	pg_atomic_uint64 updated_ms; /* when the worker last set it */
-	pg_atomic_uint64 charged;    /* bytes of WAL that sessions have owned up to */
+	pg_atomic_uint32 gate;         /* GovernorGate */
+	pg_atomic_uint64 updated_ms;   /* when the worker last set it */
+	pg_atomic_uint64 charged;      /* bytes of WAL that sessions have owned up to */
+	pg_atomic_uint64 charged_cost; /* and what they pay for them: governor_hold.c */
 
 	slock_t lock; /* protects what follows */
 	GovernorReading readings[GOVERNOR_INPUTS];
@@ -86,11 +87,11 @@ typedef struct GovernorShared
 	double allowed_rate;   /* of all WAL */
 
 	/*
-	 * The line in which sessions wait, counted in bytes of WAL that they have
+	 * The line in which sessions wait, counted in the cost of what they have
 	 * written: each takes the next ticket, and goes when that is served.
 	 */
 	uint32 line;       /* number of the line: a new one when the gate has been open */
-	double paced_rate; /* bytes per second served */
+	double paced_rate; /* cost per second served */
 	double issued;
 	double served;
 	uint64 served_at_ms;
@@ -139,8 +140,8 @@ extern const char *governor_input_name(GovernorInput input);
 
 /* governor_control.c: see there */
 extern void governor_track(GovernorDrain *drain, uint64 position, uint64 now_ms);
-extern void governor_track_over(GovernorDrain *drain, uint64 position, uint64 now_ms,
-                                double smoothing);
+extern void
+governor_track_over(GovernorDrain *drain, uint64 position, uint64 now_ms, double smoothing);
 extern double governor_lag_rate(double lag, double limit, double drain);
 extern double governor_space_rate(const GovernorWal *wal, double seconds);
 extern void governor_decide(GovernorReading *readings, double wal_rate, uint64 now_ms);

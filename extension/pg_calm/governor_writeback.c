@@ -34,12 +34,14 @@
 #include "pg_calm.h"
 
 /* Seconds over which the limit is smoothed, and WAL and pages are compared */
-#define LIMIT_SECONDS 10.0
+#define LIMIT_SECONDS 30.0
 #define RATIO_SECONDS 60.0
 
 /* Seconds in which what is unflushed, and the device's rate, are followed up and down */
 #define RISE_SECONDS 3.0
 #define FALL_SECONDS 30.0
+#define RATE_RISE_SECONDS 20.0
+#define RATE_FALL_SECONDS 60.0
 
 /*
  * Part of the device's rate that writers get at the limit; what is over is for
@@ -51,8 +53,13 @@
 /* Pages per second for each page off the limit: a tenth of 1 / FALL_SECONDS does not overshoot */
 #define GAIN 0.03
 
-/* Part of the limit from which on there is a rate, and that is too little to compare */
+/*
+ * Parts of the limit: from where on there is a rate, down to where there is one
+ * then, and what is too little to compare.  Writers who are let go at every
+ * visit of the kernel flusher would write more in a second than in ten before.
+ */
 #define PACED_FROM 0.5
+#define PACED_DOWN_TO 0.125
 #define COMPARED_FROM 0.125
 
 /* Part of the kernel's limit, of all that is dirty, from which on it counts */
@@ -69,7 +76,7 @@
 
 static double limit_bytes(const KernelFlusher *flusher, double seconds);
 static double wal_per_page(uint64 insert, uint64 pages, bool compare, double seconds);
-static double follow(double mean, double value, double seconds);
+static double follow(double mean, double value, double seconds, double rise, double fall);
 
 /* What may be unflushed: less than wakes the kernel flusher */
 static double
@@ -114,10 +121,9 @@ wal_per_page(uint64 insert, uint64 pages, bool compare, double seconds)
 
 /* A mean that rises sooner than it falls */
 static double
-follow(double mean, double value, double seconds)
+follow(double mean, double value, double seconds, double rise, double fall)
 {
-	return mean +
-	       (value - mean) * (1 - exp(-seconds / (value > mean ? RISE_SECONDS : FALL_SECONDS)));
+	return mean + (value - mean) * (1 - exp(-seconds / (value > mean ? rise : fall)));
 }
 
 /* insert is the end of WAL */
@@ -125,9 +131,9 @@ void
 governor_writeback_look(uint64 insert, GovernorReading *reading, uint64 now_ms)
 {
 	static KernelFlusher flusher;
-	static GovernorDrain drain;
 	static double unflushed = 0;
 	static double flush_rate = 0;
+	static bool pacing = false;
 	static uint64 devices_ms = 0;
 	static uint64 last_ms = 0;
 	CalmCounters *counters = &calm_shared->counters;
@@ -147,6 +153,7 @@ governor_writeback_look(uint64 insert, GovernorReading *reading, uint64 now_ms)
 	{
 		/* then nobody flushes, and nothing is known of what the device can do */
 		unflushed = flush_rate = 0;
+		pacing = false;
 		return;
 	}
 	if (devices_ms == 0 || now_ms >= devices_ms + DEVICES_INTERVAL_MS)
@@ -161,25 +168,28 @@ governor_writeback_look(uint64 insert, GovernorReading *reading, uint64 now_ms)
 	rate = calm_shared->flush_rate;
 	SpinLockRelease(&calm_shared->lock);
 	if (!isinf(rate))
-		flush_rate = follow(flush_rate, rate, seconds);
-	governor_track(&drain, taken + 1, now_ms);
+		flush_rate = flush_rate > 0 ?
+		                 follow(flush_rate, rate, seconds, RATE_RISE_SECONDS, RATE_FALL_SECONDS) :
+		                 rate;
 
-	reading->state = GOVERNOR_WATCHED;
 	reading->limit = limit_bytes(&flusher, seconds);
+	if (isinf(reading->limit))
+		return;
+	reading->state = GOVERNOR_WATCHED;
 	/* the kernel counts large folios whole, and what others have written */
 	kernel = (double) (flusher.dirty_bytes + flusher.writeback_bytes) /
 	         ((double) flusher.freerun_bytes * KERNEL_FROM);
 	unflushed =
 		follow(unflushed, Max((double) waiting * BLCKSZ, kernel > 1 ? reading->limit * kernel : 0),
-	           seconds);
+	           seconds, RISE_SECONDS, FALL_SECONDS);
 	reading->value = unflushed;
-	reading->drain_rate = drain.rate * BLCKSZ;
+	reading->drain_rate = flush_rate * BLCKSZ;
 	strlcpy(reading->object, "writeback", sizeof(reading->object));
 
 	ratio = wal_per_page(insert, taken + waiting,
 	                     (double) waiting * BLCKSZ > reading->limit * COMPARED_FROM, seconds);
-	if (isinf(ratio) || isinf(reading->limit) || flush_rate <= 0 ||
-	    reading->value < reading->limit * PACED_FROM)
+	pacing = reading->value > reading->limit * (pacing ? PACED_DOWN_TO : PACED_FROM);
+	if (!pacing || isinf(ratio) || flush_rate <= 0)
 		return;
 	reading->allowed_rate =
 		ratio * Max(flush_rate * RATE_SHARE + GAIN * (reading->limit - reading->value) / BLCKSZ,
