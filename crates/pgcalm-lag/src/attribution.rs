@@ -7,8 +7,8 @@
 //! first has to be told by other evidence, in this order:
 //!
 //! 1. The walsender waits for WAL to be read: the primary's disk.
-//! 2. The kernel's accounts of the connection: data was waiting, and either the standby's kernel had no room, since the
-//!    walreceiver did not read (the standby), or it had (the network).
+//! 2. The kernel's accounts of the connection: the standby's kernel has it all, or data was waiting, and that kernel had no
+//!    room, since the walreceiver did not read (the standby), or had some (the network).
 //! 3. The replies. A walreceiver that finds no more data in its socket says at once what it wrote (`WalReceiverMain`); one that
 //!    always finds some, since it is slower than the network, says so only at the end of a segment (`XLogWalRcvClose`). So
 //!    positions within segments mean that it waits for the network, and positions at segments' ends that the network waits for it.
@@ -31,6 +31,9 @@ const HELD_UP_S: f64 = 1.0;
 
 /// Part of the time in which a state has to be found for it to be what holds WAL up.
 const MOST: f64 = 0.5;
+
+/// What a walsender sends at once (`MAX_SEND_SIZE` in walsender.c): one that has more than this to send does not wait for WAL.
+const MESSAGE_BYTES: u64 = 128 << 10;
 
 /// A standby at one moment.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -219,42 +222,62 @@ fn transfer_place(seen: &Seen, segment_bytes: u64) -> Bottleneck {
     if let Some(bottleneck) = by_connection(seen) {
         return bottleneck;
     }
-    let blocked = seen.waits(versions::is_send_wait);
+    let writes: Vec<Lsn> = seen.0.iter().filter_map(|seen| seen.write).collect();
+    if writes.first() == writes.last() {
+        return unknown(
+            "the walreceiver says nothing: it stands still, or it is cut off; on the primary's host pgcalm sees which",
+        );
+    }
+    let blocked = seen.share(|observation| {
+        let unsent = observation
+            .primary_flush
+            .bytes_since(observation.sent.unwrap_or_default());
+        let waits = observation.wait_event.as_deref();
+        unsent > MESSAGE_BYTES && waits.is_some_and(versions::is_send_wait)
+    });
     if blocked < MOST {
         return unknown(
             "the walsender was seen neither waiting for the connection nor for its disk in most samples",
         );
     }
-    let blocked = format!(
-        "the walsender waited for its connection in {:.0} % of the samples",
-        blocked * 100.0
-    );
-    let writes: Vec<Lsn> = seen.0.iter().filter_map(|o| o.write).collect();
-    let mut bottleneck = if writes.first() == writes.last() {
-        unknown(
-            "the walreceiver says nothing: it stands still, or it is cut off; on the primary's host pgcalm sees which",
-        )
-    } else if writes
+    let at_ends = writes
         .iter()
-        .all(|write| write.0.is_multiple_of(segment_bytes.max(1)))
-    {
-        found(
+        .all(|write| write.0.is_multiple_of(segment_bytes.max(1)));
+    let (place, replies) = if at_ends {
+        (
             Place::StandbyWrite,
-            "the walreceiver replies at the ends of segments only: it never finds its socket empty"
-                .to_string(),
+            "the walreceiver replies at the ends of segments only: it never finds its socket empty",
         )
     } else {
-        found(
+        (
             Place::Network,
-            "the walreceiver replies within segments: it finds its socket empty".to_string(),
+            "the walreceiver replies within segments: it finds its socket empty",
         )
     };
-    bottleneck.evidence.insert(0, blocked);
-    bottleneck
+    Bottleneck {
+        place,
+        evidence: vec![
+            format!(
+                "the walsender had WAL to send and waited for its connection in {:.0} % of the samples",
+                blocked * 100.0
+            ),
+            replies.to_string(),
+        ],
+    }
 }
 
-/// By the kernel's accounts; none if they are not at hand, or data was not waiting most of the time.
+/// By the kernel's accounts; none if they are not at hand, or do not tell.
 fn by_connection(seen: &Seen) -> Option<Bottleneck> {
+    let arrived = seen.share(|observation| {
+        let connection = observation.connection.as_ref();
+        connection.is_some_and(|connection| connection.unacknowledged_bytes == Some(0))
+    });
+    if arrived == 1.0 && seen.last().sent > seen.last().write {
+        return Some(found(
+            Place::StandbyWrite,
+            "the standby's kernel has all that was sent, and its walreceiver does not say that it wrote it".to_string(),
+        ));
+    }
     let busy = seen.mean(|connection| connection.busy)?;
     let receiver = seen.mean(|connection| connection.receiver_limited)?;
     if busy.max(receiver) < MOST {

@@ -27,11 +27,19 @@ pub enum LagError {
     #[error("the server is PostgreSQL {0}: pgcalm lag is for 15 and later")]
     Version(String),
     /// A statement failed, or the connection broke.
-    #[error("read {what} from the server: {}", source.as_db_error().map(ToString::to_string).unwrap_or_else(|| source.to_string()))]
+    #[error("read {what} from the server: {}", reason(source))]
     Query {
         /// What was asked for.
         what: &'static str,
         /// Why not.
         source: postgres::Error,
     },
+}
+
+/// What the server said, in one line; details and hints of it are of no use to who did not write the statement.
+fn reason(error: &postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(error) => error.message().to_string(),
+        None => error.to_string(),
+    }
 }

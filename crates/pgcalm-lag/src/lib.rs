@@ -15,6 +15,7 @@
 
 pub mod attribution;
 pub mod collect;
+pub mod connect;
 pub mod error;
 pub mod history;
 pub mod host;

@@ -43,7 +43,8 @@ pub fn is_wal_read(wait_event: &str) -> bool {
     wait_event.eq_ignore_ascii_case("WalRead")
 }
 
-/// Whether a walsender waits until its socket takes more (`WalSndWriteData` in walsender.c).
+/// Whether a walsender waits for its socket, or for more WAL: a physical one waits for both in `WalSndLoop` (walsender.c), so
+/// one that has WAL to send waits for its socket; a logical one waits for its socket in `WalSndWriteData`.
 pub fn is_send_wait(wait_event: &str) -> bool {
-    wait_event == "WalSenderWriteData"
+    matches!(wait_event, "WalSenderMain" | "WalSenderWriteData")
 }

@@ -1,3 +1,4 @@
+pub mod lag;
 pub mod replica;
 pub mod trace;
 
@@ -24,6 +25,7 @@ use pgcalm_lab::options;
 use pgcalm_lab::tenants;
 use pgcalm_lab::torture::Crash;
 
+use crate::args::lag::LagArgs;
 use crate::args::replica::ReplicaArgs;
 use crate::args::trace::TraceVerb;
 
@@ -63,6 +65,9 @@ pub enum Verb {
     /// Trace a running PostgreSQL with eBPF: no module, no restart, no debug symbols (needs root).
     #[command(subcommand, after_help = EXIT_CODES)]
     Trace(TraceVerb),
+    /// How far each standby of a primary lags, where it is held up, and when WAL that it needs is removed.
+    #[command(after_help = EXIT_CODES)]
+    Lag(LagArgs),
     /// Show a report that `lab run --json` wrote.
     #[command(after_help = EXIT_CODES)]
     Report(ReportArgs),

@@ -55,7 +55,7 @@ fn blocked(write: impl Fn(u64) -> u64) -> Vec<Observation> {
         standby.replay = standby.write;
         standby.sent = at(write(second) + 3 * MIB);
         standby.lag_s = Some(6.0);
-        standby.wait_event = Some("WalSenderWriteData".to_string());
+        standby.wait_event = Some("WalSenderMain".to_string());
     })
 }
 
@@ -158,6 +158,26 @@ fn the_kernels_accounts_tell_the_network_from_a_receiver_that_does_not_read() {
         Place::StandbyWrite
     );
     assert_eq!(place(&with_connection(silent(), 1.0, 0.0)), Place::Network);
+}
+
+#[test]
+fn little_wal_that_the_standbys_kernel_has_and_nobody_reads() {
+    let little = |unacknowledged| {
+        samples(|second, standby| {
+            standby.insert = Lsn(BASE + MIB + 2000 * second);
+            (standby.primary_flush, standby.sent) = (standby.insert, Some(standby.insert));
+            (standby.write, standby.flush, standby.replay) = (at(MIB), at(MIB), at(MIB));
+            standby.lag_s = Some(3.0);
+            standby.connection = Some(Connection {
+                unacknowledged_bytes: Some(unacknowledged),
+                busy: Some(0.0),
+                receiver_limited: Some(0.0),
+                ..Connection::default()
+            });
+        })
+    };
+    assert_eq!(place(&little(0)), Place::StandbyWrite);
+    assert_eq!(place(&little(2000)), Place::Unknown);
 }
 
 #[test]
