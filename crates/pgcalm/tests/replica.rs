@@ -124,7 +124,7 @@ fn start(dir: &Path) -> Child {
         "--seconds",
         "600",
         "--wal-size",
-        "500MB",
+        "200MB",
     ];
     let end = Instant::now() + BUSY_TIMEOUT;
     loop {
@@ -252,14 +252,14 @@ fn a_standby_whose_wal_was_recycled_comes_back_only_with_an_archive() {
         "--cases",
         "recycled,restore",
         "--seconds",
-        "6",
+        "5",
         "--wal-size",
         "700MB",
     ];
     let mut more = more.to_vec();
     more.extend([
         "--link-bps",
-        "1MB",
+        "2MB",
         "--module-dir",
         module.to_str().unwrap(),
     ]);
