@@ -9,8 +9,7 @@ BPF := crates/pgcalm-trace/src
 BPF_SOURCES = $(BPF)/bpf/*.h $(BPF)/probes/*/*.bpf.c
 PGCALM := target/release/pgcalm
 
-.PHONY: all deps build install packages demo test test-extension test-rust test-versions test-packages test-trace-verdicts check-postgres fmt fmt-check lint bench bench-archive bench-trace torture torture-errors torture-archive clean
-.PHONY: all deps build install demo test test-extension test-rust test-versions test-trace-verdicts check-postgres fmt fmt-check lint bench bench-archive bench-governor bench-trace torture torture-errors torture-archive clean
+.PHONY: all deps build install packages demo test test-extension test-rust test-versions test-packages test-trace-verdicts check-postgres fmt fmt-check lint bench bench-archive bench-governor bench-trace torture torture-errors torture-archive clean
 
 all: build
 

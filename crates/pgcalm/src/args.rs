@@ -5,8 +5,6 @@ pub mod lag;
 pub mod predict;
 pub mod replica;
 pub mod top;
-pub mod lag;
-pub mod replica;
 pub mod trace;
 
 use std::path::PathBuf;
@@ -40,8 +38,6 @@ use crate::args::predict::PredictArgs;
 use crate::args::predict::PredictGridArgs;
 use crate::args::replica::ReplicaArgs;
 use crate::args::top::TopArgs;
-use crate::args::lag::LagArgs;
-use crate::args::replica::ReplicaArgs;
 use crate::args::trace::TraceVerb;
 
 const EXIT_CODES: &str = "\
