@@ -10,6 +10,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pgcalm_host::HostRoot;
+use pgcalm_host::instance;
+use pgcalm_host::process;
+use pgcalm_host::process::Process;
 use pgcalm_report::doctor::facts::Cap;
 use pgcalm_report::doctor::facts::Facts;
 use pgcalm_report::isolate;
@@ -111,6 +114,7 @@ fn which(
     if let Some(connect) = &options.connect {
         let config = connection::parse(connect)?;
         let place = connection::place(&config);
+        let is_local = connection::is_local(&config);
         let connection = connection::open(config)
             .map_err(|error| DoctorError::Usage(format!("--connect: {place}: {error:#}")))?;
         let instance = instances
@@ -118,7 +122,7 @@ fn which(
             .find(|instance| is_same(root, instance, &connection))
             .cloned();
         return Ok(Which {
-            elsewhere: instance.is_none(),
+            elsewhere: instance.is_none() && !is_local,
             instance,
             connection: Some(connection),
         });
@@ -218,21 +222,18 @@ fn is_directory(given: &Path, instance: &str) -> bool {
 }
 
 /// Whether a connection leads to this instance. A server elsewhere may have the same port, data directory and system
-/// identifier, as a standby has; that it was started in the same seconds, too, is left to chance.
+/// identifier, as a standby has; the session's backend is a child of this instance's postmaster only if it is the one.
 fn is_same(root: &HostRoot, instance: &isolate::Instance, connection: &Connection) -> bool {
-    /// The first is taken before the server opens its sockets, the second when it is about to start its processes.
-    const APART: i64 = 10;
-    // Third line: LOCK_FILE_LINE_START_TIME in the server's utils/pidfile.h.
-    let started = root
-        .read(format!("proc/{}/cwd/postmaster.pid", instance.pid))
-        .ok()
-        .and_then(|text| text.lines().nth(2)?.trim().parse::<i64>().ok());
+    let is_backend = |process: &Process| {
+        process.parent == instance.pid
+            && instance::own_pid(root, process.pid) == Some(connection.backend_pid)
+    };
     instance.port == Some(connection.port)
         && connection
             .data_directory
             .as_ref()
             .is_none_or(|directory| is_directory(Path::new(directory), &instance.data_directory))
-        && started.is_some_and(|started| (started - connection.started).abs() <= APART)
+        && process::table(root).is_ok_and(|table| table.iter().any(is_backend))
 }
 
 /// Adds what the options and pg_calm know of the data's disk; an option wins, then the tighter of the others.

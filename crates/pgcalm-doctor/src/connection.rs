@@ -28,8 +28,8 @@ pub struct Connection {
     pub data_directory: Option<String>,
     /// Port.
     pub port: u16,
-    /// When the server started, seconds since 1970.
-    pub started: i64,
+    /// Process id of the session's backend, in the server's namespace of processes.
+    pub backend_pid: i32,
 }
 
 /// An operating system user.
@@ -98,8 +98,7 @@ pub fn open(mut config: Config) -> anyhow::Result<Connection> {
     let row = client.query_one(
         "SELECT (SELECT system_identifier::text FROM pg_control_system()), \
                 (SELECT setting FROM pg_settings WHERE name = 'data_directory'), \
-                current_setting('port')::int, \
-                extract(epoch FROM pg_postmaster_start_time())::bigint",
+                current_setting('port')::int, pg_backend_pid()",
         &[],
     )?;
     Ok(Connection {
@@ -107,8 +106,14 @@ pub fn open(mut config: Config) -> anyhow::Result<Connection> {
         system_identifier: row.get(0),
         data_directory: row.get(1),
         port: row.get::<_, i32>(2) as u16,
-        started: row.get(3),
+        backend_pid: row.get(3),
     })
+}
+
+/// Whether the server is on this host for certain.
+pub fn is_local(config: &Config) -> bool {
+    let hosts = config.get_hosts();
+    hosts.is_empty() || hosts.iter().all(|host| matches!(host, Host::Unix(_)))
 }
 
 /// Where a connection was to lead, for messages.

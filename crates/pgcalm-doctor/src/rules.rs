@@ -130,6 +130,7 @@ pub fn rows() -> Vec<Row> {
         .map(|rule| Row {
             id: rule.id,
             severity: rule.severity,
+            problem: rule.problem,
             looks_at: rule.looks_at,
             applies: rule.applies,
             reason: rule.reason,

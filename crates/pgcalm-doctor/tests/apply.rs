@@ -258,9 +258,10 @@ impl Cluster {
     }
 
     /// By a connection string, from which it has to be found out that the server runs here.
-    fn by_socket(&self) -> Options {
+    fn by_socket(&self, role: &str) -> Options {
+        let socket = self.socket.display();
         Options {
-            connect: Some(format!("host={} port=5432", self.socket.display())),
+            connect: Some(format!("host={socket} port=5432 options=-crole={role}")),
             sample: Duration::ZERO,
             ..Options::default()
         }
@@ -352,10 +353,30 @@ fn a_real_server_is_read_judged_changed_and_changed_back() {
     // A role that may not: left out, and said; nothing is forgotten.
     connection
         .client
-        .batch_execute("CREATE ROLE watcher IN ROLE pg_monitor; SET ROLE watcher")
+        .batch_execute(
+            "CREATE ROLE watcher IN ROLE pg_monitor; CREATE ROLE nobody; SET ROLE watcher",
+        )
         .unwrap();
-    let watched = collect::collect(&root, &cluster.by_socket()).unwrap().facts;
-    assert!(watched.host.is_some(), "{:?}", watched.missing);
+    let read_as = |role: &str| {
+        collect::collect(&root, &cluster.by_socket(role))
+            .unwrap()
+            .facts
+    };
+    let watched = read_as("watcher");
+    assert_eq!(watched.missing, [""; 0]);
+    assert!(watched.host.unwrap().instance.is_some());
+    let nobody = read_as("nobody");
+    assert!(nobody.host.unwrap().instance.is_some());
+    let server = nobody.server.unwrap();
+    assert_eq!(
+        (server.data_directory, server.wal.directory_bytes),
+        (None, None)
+    );
+    assert!(
+        nobody.missing[0].contains("pg_monitor"),
+        "{:?}",
+        nobody.missing
+    );
     let plan = apply::plan(
         &root,
         vec![setting("log_checkpoints", "off")],

@@ -191,8 +191,8 @@ fn log_files(root: &HostRoot, table: &[Process], postmaster: &Process) -> Vec<Pa
     files
 }
 
-/// The process id that a process has in its own namespace, as it writes it to files.
-fn own_pid(root: &HostRoot, pid: i32) -> Option<i32> {
+/// The process id that a process has in its own namespace, as it writes it to files; `None` if that can't be told.
+pub fn own_pid(root: &HostRoot, pid: i32) -> Option<i32> {
     let Ok(status) = root.read(format!("proc/{pid}/status")) else {
         return Some(pid);
     };

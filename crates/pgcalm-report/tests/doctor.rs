@@ -112,6 +112,7 @@ fn a_pipe_in_a_cell_does_not_end_it() {
     let row = Row {
         id: "x",
         severity: Severity::Slow,
+        problem: "p",
         looks_at: "a|b",
         applies: "always",
         reason: "r",
@@ -121,7 +122,7 @@ fn a_pipe_in_a_cell_does_not_end_it() {
     };
     let table = table::markdown(&[row]);
     assert!(
-        table.contains("| `x` | a\\|b | always | r | c | e | yes |"),
+        table.contains("| `x` | p | a\\|b | always | r | c | e | yes |"),
         "{table}"
     );
 }

@@ -32,7 +32,7 @@ fn mistakes_are_told_in_one_line_with_exit_code_2() {
         (&["--apply", "--undo"], "cannot be used with"),
         (&["--yes"], "--apply"),
         (&["--apply", "--only", "no-such-rule"], "no-such-rule"),
-        (&["--sample", "-1"], "--sample"),
+        (&["--sample", "601"], "--sample"),
         (&["--json", "/nowhere/x.json"], "/nowhere/x.json"),
     ] {
         let output = doctor(arguments);

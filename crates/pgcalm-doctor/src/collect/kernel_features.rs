@@ -28,9 +28,10 @@ pub fn read(root: &HostRoot, release: Option<&str>) -> KernelFeatures {
 
 fn has_cachestat() -> bool {
     let none = std::ptr::null::<libc::c_void>();
+    let (descriptor, flags): (libc::c_long, libc::c_long) = (-1, 0);
     // SAFETY: the descriptor is invalid, so the kernel neither reads from nor writes to the null pointers; if it did, it
     // would return EFAULT.
-    let result = unsafe { libc::syscall(SYS_CACHESTAT, -1, none, none, 0) };
+    let result = unsafe { libc::syscall(SYS_CACHESTAT, descriptor, none, none, flags) };
     // EBADF says that it is there; ENOSYS and a container's EPERM, that it isn't.
     result == -1 && std::io::Error::last_os_error().raw_os_error() == Some(libc::EBADF)
 }

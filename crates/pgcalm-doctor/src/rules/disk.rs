@@ -174,7 +174,7 @@ fn journal(facts: &Facts, is_bad: fn(&Journal) -> bool) -> Answer {
     ))))
 }
 
-/// Files that are on a disk of whichever kind, for rules that need the cap of WAL's.
+/// The cap on operations of the disk of pg_wal.
 pub fn wal_iops(facts: &Facts) -> Result<&Cap, Unknown> {
     read::instance(facts)?;
     let disk = read::disk_of(read::host(facts)?, "wal");

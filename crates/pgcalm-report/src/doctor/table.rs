@@ -9,6 +9,8 @@ pub struct Row {
     pub id: &'static str,
     /// How bad it is.
     pub severity: Severity,
+    /// What goes wrong.
+    pub problem: &'static str,
     /// What it looks at.
     pub looks_at: &'static str,
     /// When it applies, with the threshold.
@@ -28,12 +30,19 @@ pub fn markdown(rows: &[Row]) -> String {
     let mut out = String::new();
     for severity in Severity::ALL {
         out.push_str(&format!(
-            "### {}\n\n| rule | looks at | applies when | because | cure | effect | `--apply` |\n|---|---|---|---|---|---|---|\n",
+            "### {}\n\n| rule | problem | looks at | applies when | because | cure | effect | `--apply` |\n|---|---|---|---|---|---|---|---|\n",
             severity.name()
         ));
         for row in rows.iter().filter(|row| row.severity == severity) {
-            let cells = [row.looks_at, row.applies, row.reason, row.cure, row.effect]
-                .map(|cell| cell.replace('|', "\\|"));
+            let cells = [
+                row.problem,
+                row.looks_at,
+                row.applies,
+                row.reason,
+                row.cure,
+                row.effect,
+            ]
+            .map(|cell| cell.replace('|', "\\|"));
             out.push_str(&format!(
                 "| `{}` | {} | {} |\n",
                 row.id,
