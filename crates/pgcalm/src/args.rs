@@ -1,4 +1,5 @@
 pub mod export;
+pub mod lag;
 pub mod trace;
 
 use std::path::PathBuf;
@@ -25,6 +26,7 @@ use pgcalm_lab::tenants;
 use pgcalm_lab::torture::Crash;
 
 use crate::args::export::ExportArgs;
+use crate::args::lag::LagArgs;
 use crate::args::trace::TraceVerb;
 
 const EXIT_CODES: &str = "\
@@ -63,6 +65,9 @@ pub enum Verb {
     /// Trace a running PostgreSQL with eBPF: no module, no restart, no debug symbols (needs root).
     #[command(subcommand, after_help = EXIT_CODES)]
     Trace(TraceVerb),
+    /// How far each standby of a primary lags, where it is held up, and when WAL that it needs is removed.
+    #[command(after_help = EXIT_CODES)]
+    Lag(LagArgs),
     /// Export what the instances are doing as OpenMetrics, for Prometheus; only reads.
     ///
     /// Needs no root: an ordinary user with a role of his name that is a member of pg_monitor sees all but where WAL and

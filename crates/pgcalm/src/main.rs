@@ -4,6 +4,7 @@ mod args;
 mod export;
 mod isolate;
 mod lab;
+mod lag;
 mod output;
 mod report;
 mod trace;
@@ -15,6 +16,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use pgcalm_isolate::IsolateError;
 use pgcalm_lab::LabError;
+use pgcalm_lag::LagError;
 use pgcalm_monitor::MonitorError;
 use pgcalm_trace::TraceError;
 
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
         Verb::Lab(LabVerb::List) => lab::list(),
         Verb::Lab(LabVerb::Run(scenario)) => lab::run(scenario),
         Verb::Lab(LabVerb::Clean(args)) => lab::clean(&args),
+        Verb::Lag(args) => lag::run(&args),
         Verb::Trace(verb) => trace::run(verb),
         Verb::Export(args) => export::run(args),
         Verb::Report(args) => report::render(&args),
@@ -71,7 +74,8 @@ fn main() -> ExitCode {
             let complete = error
                 .downcast_ref::<LabError>()
                 .map(ToString::to_string)
-                .or_else(|| error.downcast_ref::<TraceError>().map(ToString::to_string));
+                .or_else(|| error.downcast_ref::<TraceError>().map(ToString::to_string))
+                .or_else(|| error.downcast_ref::<LagError>().map(ToString::to_string));
             output::say(&match complete {
                 Some(text) => format!("pgcalm: {text}"),
                 None => format!("pgcalm: {error:#}"),
@@ -98,6 +102,16 @@ fn exit_code(error: &anyhow::Error) -> u8 {
             TraceError::Host(_) => HOST,
             TraceError::Interrupted => INTERRUPTED,
             TraceError::ServerEnded { .. } => FAILED,
+        };
+    }
+    if error.is::<lag::Interrupted>() {
+        return INTERRUPTED;
+    }
+    if let Some(error) = error.downcast_ref::<LagError>() {
+        return match error {
+            LagError::Connect(_) | LagError::Standby { .. } => USAGE,
+            LagError::Rights { .. } | LagError::Version(_) => HOST,
+            LagError::Query { .. } => FAILED,
         };
     }
     match error.downcast_ref::<LabError>() {
