@@ -5,14 +5,17 @@
 
 pub mod archive;
 pub mod chart;
+pub mod doctor;
 pub mod html;
 pub mod isolate;
 pub mod journal;
 pub mod json;
 pub mod metric;
 pub mod model;
-mod number;
+pub mod number;
+pub mod predict;
 pub mod reading;
+pub mod replica;
 mod settings;
 pub mod tenants;
 pub mod text;

@@ -1,11 +1,11 @@
 //! How numbers and foreign strings are printed, the same in every rendering.
 
 /// Stands for a figure that does not exist: no run, no sample, not a number.
-pub(crate) const MISSING: &str = "–";
+pub const MISSING: &str = "–";
 
 /// A number in about three significant digits, never wider than seven characters in practice; [`MISSING`] if it is
 /// not finite.
-pub(crate) fn short(value: f64) -> String {
+pub fn short(value: f64) -> String {
     if !value.is_finite() {
         return MISSING.to_string();
     }
@@ -85,7 +85,7 @@ pub(crate) fn plural(count: f64, noun: &str) -> String {
 
 /// Without control characters: a report may come from elsewhere, and must be able neither to steer the terminal
 /// nor to make an SVG that XML parsers refuse.
-pub(crate) fn printable(text: &str) -> String {
+pub fn printable(text: &str) -> String {
     text.chars()
         .map(|c| {
             if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') {
@@ -98,7 +98,7 @@ pub(crate) fn printable(text: &str) -> String {
 }
 
 /// The first `max` characters, with an ellipsis in place of the rest.
-pub(crate) fn ellipsis(text: &str, max: usize) -> String {
+pub fn ellipsis(text: &str, max: usize) -> String {
     if text.chars().count() <= max {
         return text.to_string();
     }

@@ -27,6 +27,20 @@ fn refused_by(scenario: &str, arguments: &[&str]) -> String {
 }
 
 #[test]
+fn a_grid_refuses_what_can_not_be_measured() {
+    for (arguments, option, fix) in [
+        (["--points", "medium,dense"], "--points", "zipfian"),
+        (["--points", "medium,medium"], "--points", "once"),
+        (["--observe", "1"], "--observe", "5 to 3600"),
+        (["--seconds", "1"], "--seconds", "5 to 3600"),
+        (["--checkpoint-timeout", "5"], "--checkpoint-timeout", "30s"),
+    ] {
+        let line = refused_by("predict", &arguments);
+        assert!(line.contains(option) && line.contains(fix), "{line}");
+    }
+}
+
+#[test]
 fn a_bad_value_is_refused_with_the_option_and_the_fix() {
     for (arguments, option, fix) in [
         (["--rows", "many"], "--rows", "4000000"),
@@ -245,4 +259,34 @@ fn report_says_what_to_give_it_when_the_file_is_none_of_ours() {
 fn clean_has_nothing_to_do_where_there_is_no_lab() {
     let output = pgcalm(&["lab", "clean", "--dir", "/nonexistent/pgcalm"]);
     assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn top_needs_a_terminal_and_good_values() {
+    for (arguments, parts) in [
+        (&["top"][..], ["not a terminal", "--once"]),
+        (&["top", "--interval", "0.1"], ["--interval", "0.2 to 60"]),
+        (&["top", "--interval", "nan"], ["--interval", "0.2 to 60"]),
+        (
+            &["top", "--once", "--instance", "/nonexistent"],
+            ["--instance /nonexistent", "there is"],
+        ),
+        (
+            &["top", "--once", "--connect", "nonsense"],
+            ["--connect", "user=monitor"],
+        ),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
+            .args(arguments)
+            .stdin(std::process::Stdio::null())
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {stderr}");
+        assert!(output.stdout.is_empty());
+        assert_eq!(stderr.lines().count(), 1, "{arguments:?}: {stderr}");
+        for part in parts {
+            assert!(stderr.contains(part), "{arguments:?}: {stderr}");
+        }
+    }
 }

@@ -1,0 +1,249 @@
+//! The loop around the pictures: samples and keys come in, pictures go out.
+
+use std::sync::Arc;
+use std::time::Duration;
+use std::time::Instant;
+use std::time::SystemTime;
+use std::time::UNIX_EPOCH;
+
+use anyhow::Context;
+use chrono::Local;
+use chrono::Offset;
+use pgcalm_monitor::Monitor;
+use pgcalm_monitor::model::Host;
+use pgcalm_monitor::model::Instance;
+use pgcalm_monitor::model::Reachability;
+use ratatui::crossterm::event;
+use ratatui::crossterm::event::Event;
+
+use crate::TopError;
+use crate::keys;
+use crate::once;
+use crate::palette::Palette;
+use crate::scene::Scene;
+use crate::scene::names;
+use crate::screen;
+use crate::state::Command;
+use crate::state::Moment;
+use crate::state::State;
+use crate::state::Then;
+use crate::terminal;
+use crate::terminal::Screen;
+use crate::track::Track;
+
+/// How soon a signal or a new sample is noticed.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Without a key or a sample a new picture comes this often: it tells how old it is.
+const REDRAW: Duration = Duration::from_secs(1);
+
+/// How long one picture waits for all servers, besides two samples: a connection that does not come about takes 5 s.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What is shown.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// What the monitor watches.
+    pub monitor: pgcalm_monitor::Options,
+    /// The instance that is chosen first: name in the list, port, process id or data directory.
+    pub instance: Option<String>,
+}
+
+/// Shows pictures until the user quits.
+///
+/// # Errors
+///
+/// [`TopError::Usage`] if there is no terminal or not that instance, [`TopError::Interrupted`] when `stop` says that a
+/// signal has come.
+pub fn live(options: Options, stop: &dyn Fn() -> bool) -> anyhow::Result<()> {
+    if !terminal::is_there() {
+        return Err(TopError::Usage(
+            "top: standard input and output are not a terminal; --once prints one picture as text"
+                .to_string(),
+        )
+        .into());
+    }
+    let mut session = Session::start(options)?;
+    let mut screen = Screen::enter()?;
+    loop {
+        session.look();
+        let now = Instant::now();
+        screen.draw(|frame| session.show(|scene| screen::draw(frame, scene)))?;
+        // Until there is something new to show.
+        loop {
+            if stop() {
+                return Err(TopError::Interrupted.into());
+            }
+            if event::poll(LOOK).context("read keys")? {
+                match event::read().context("read keys")? {
+                    Event::Key(key) => {
+                        let Some(command) = keys::command(key) else {
+                            continue;
+                        };
+                        match session.apply(command) {
+                            Then::Draw => {}
+                            Then::Redraw => screen.clear()?,
+                            Then::Suspend => screen.suspend()?,
+                            Then::Quit => return Ok(()),
+                        }
+                        break;
+                    }
+                    Event::Resize(..) => break,
+                    _ => {}
+                }
+            }
+            if session.has_news() || now.elapsed() >= REDRAW {
+                break;
+            }
+        }
+    }
+}
+
+/// One picture as text, `width` columns wide, of the first moment at which there are rates, or why there can't be any.
+///
+/// # Errors
+///
+/// As [`live`], except that no terminal is needed.
+pub fn once(options: Options, width: usize, stop: &dyn Fn() -> bool) -> anyhow::Result<String> {
+    let end = Instant::now() + PATIENCE + 2 * options.monitor.interval;
+    let mut session = Session::start(options)?;
+    session.look();
+    while !is_complete(&session.latest) && Instant::now() < end {
+        if stop() {
+            return Err(TopError::Interrupted.into());
+        }
+        let last = session.latest.time_ms;
+        session.monitor.wait_for(LOOK, |host| host.time_ms != last);
+        session.look();
+    }
+    let mut text = String::new();
+    session.show(|scene| text = once::text(scene, width));
+    Ok(text)
+}
+
+/// Whether each server has answered twice, so that there are rates, or is known not to answer.
+fn is_complete(host: &Host) -> bool {
+    let servers = host
+        .instances
+        .iter()
+        .all(|instance| match instance.reachability {
+            Reachability::Reachable => instance.rates.is_some(),
+            Reachability::Connecting => false,
+            Reachability::Unreachable { .. } | Reachability::Hung { .. } => true,
+        });
+    servers && host.devices.iter().all(|device| device.rates.is_some())
+}
+
+/// What has been seen so far, and what the user has chosen.
+struct Session {
+    monitor: Monitor,
+    interval: f64,
+    track: Track,
+    latest: Arc<Host>,
+    /// The sample of the moment that was travelled to.
+    past: Option<(f64, Host)>,
+    state: State,
+    palette: Palette,
+}
+
+impl Session {
+    fn start(options: Options) -> anyhow::Result<Self> {
+        let interval = options.monitor.interval.as_secs_f64();
+        let monitor = Monitor::start(options.monitor)?;
+        let latest = monitor.latest();
+        let instance = match options.instance {
+            Some(wanted) => Some(find(&latest, &wanted)?),
+            None => None,
+        };
+        Ok(Self {
+            monitor,
+            interval,
+            track: Track::default(),
+            latest,
+            past: None,
+            state: State {
+                instance,
+                ..State::default()
+            },
+            palette: Palette::from_environment(),
+        })
+    }
+
+    /// Whether there is a sample that was not looked at yet.
+    fn has_news(&self) -> bool {
+        self.monitor.latest().time_ms != self.latest.time_ms
+    }
+
+    /// Takes the latest sample, and that of the moment that is shown.
+    fn look(&mut self) {
+        self.latest = self.monitor.latest();
+        self.track.push(&self.latest);
+        let Moment::At(_) = self.state.moment else {
+            self.past = None;
+            return;
+        };
+        let moments = self.track.moments();
+        let Some(moment) = self.state.shown(&moments).map(|at| moments[at]) else {
+            return;
+        };
+        if self.past.as_ref().is_none_or(|(at, _)| *at != moment) {
+            let time_ms = (moment * 1000.0).round() as u64;
+            self.past = self
+                .monitor
+                .history()
+                .at(time_ms)
+                .map(|host| (moment, host));
+        }
+    }
+
+    fn apply(&mut self, command: Command) -> Then {
+        let instances = names(self.host());
+        self.state.apply(command, &instances, &self.track.moments())
+    }
+
+    fn show(&self, draw: impl FnOnce(&Scene)) {
+        draw(&Scene {
+            host: Some(self.host()),
+            track: &self.track,
+            state: &self.state,
+            palette: self.palette,
+            // Of now, not of the moment shown: an hour in which the clocks change would be told apart by nothing.
+            offset: Local::now().offset().fix(),
+            interval: self.interval,
+            now: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0.0, |time| time.as_secs_f64()),
+        });
+    }
+
+    fn host(&self) -> &Host {
+        match &self.past {
+            Some((_, host)) => host,
+            None => &self.latest,
+        }
+    }
+}
+
+/// The name of the instance that is meant.
+fn find(host: &Host, wanted: &str) -> Result<String, TopError> {
+    let is_meant = |instance: &&Instance| {
+        let identity = &instance.identity;
+        identity.name == wanted
+            || identity.port.is_some_and(|port| port.to_string() == wanted)
+            || identity.pid.is_some_and(|pid| pid.to_string() == wanted)
+            || identity
+                .data_directory
+                .as_deref()
+                .is_some_and(|directory| directory == wanted.trim_end_matches('/'))
+    };
+    match host.instances.iter().find(is_meant) {
+        Some(instance) => Ok(instance.identity.name.clone()),
+        None => Err(TopError::Usage(format!(
+            "--instance {wanted}: there is none; there is {}",
+            match names(host) {
+                names if names.is_empty() => "no instance on this host".to_string(),
+                names => names.join(", "),
+            }
+        ))),
+    }
+}

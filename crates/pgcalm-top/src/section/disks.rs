@@ -1,0 +1,266 @@
+//! What the instance's disks do, against what is allowed on them.
+
+use pgcalm_monitor::model::Cap;
+use pgcalm_monitor::model::Caps;
+use pgcalm_monitor::model::DeviceRates;
+use pgcalm_monitor::model::Host;
+use pgcalm_monitor::model::Instance;
+use pgcalm_monitor::model::Volume;
+use ratatui::text::Span;
+
+use crate::bar;
+use crate::format;
+use crate::row::Row;
+use crate::row::field;
+use crate::row::right;
+use crate::scene::Scene;
+use crate::section::Context;
+use crate::section::listed;
+use crate::series::Series;
+use crate::series::Worst;
+
+const NAME_WIDTH: usize = 8;
+const FIGURE_WIDTH: usize = 20;
+const GAUGE_WIDTH: usize = 10;
+const PERCENT_WIDTH: usize = 6;
+
+/// Something that a disk does, and that may be capped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Meter {
+    /// Write operations per second.
+    WriteOperations,
+    /// Bytes written per second.
+    WriteBytes,
+    /// Read operations per second.
+    ReadOperations,
+    /// Bytes read per second.
+    ReadBytes,
+}
+
+impl Meter {
+    const ALL: [Self; 4] = [
+        Self::WriteOperations,
+        Self::WriteBytes,
+        Self::ReadOperations,
+        Self::ReadBytes,
+    ];
+
+    /// As rows and charts name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::WriteOperations => "writes",
+            Self::WriteBytes => "written",
+            Self::ReadOperations => "reads",
+            Self::ReadBytes => "read",
+        }
+    }
+
+    /// How much of it there is.
+    pub fn of(self, rates: &DeviceRates) -> f64 {
+        match self {
+            Self::WriteOperations => rates.write_operations_per_second,
+            Self::WriteBytes => rates.write_bytes_per_second,
+            Self::ReadOperations => rates.read_operations_per_second,
+            Self::ReadBytes => rates.read_bytes_per_second,
+        }
+    }
+
+    /// How much is allowed.
+    pub fn cap(self, caps: &Caps) -> Option<&Cap> {
+        match self {
+            Self::WriteOperations => caps.write_operations.as_ref(),
+            Self::WriteBytes => caps.write_bytes.as_ref(),
+            Self::ReadOperations => caps.read_operations.as_ref(),
+            Self::ReadBytes => caps.read_bytes.as_ref(),
+        }
+    }
+
+    /// As text.
+    pub fn format(self, value: f64) -> String {
+        match self {
+            Self::WriteOperations | Self::ReadOperations => format::rate(value),
+            Self::WriteBytes | Self::ReadBytes => format::byte_rate(value),
+        }
+    }
+
+    /// It over time, of the disk of that name.
+    pub fn series(self, scene: &Scene, disk: &str) -> Series {
+        scene.track.of_disk(disk, |rates| self.of(rates))
+    }
+}
+
+/// The greatest part of any cap of an instance that is in use, 0 to 1 and more; `None` if nothing is capped.
+pub fn greatest_share(host: &Host, instance: &Instance) -> Option<f64> {
+    instance
+        .volumes
+        .iter()
+        .filter_map(|volume| Some((volume, host.device(volume)?.rates?)))
+        .flat_map(|(volume, rates)| {
+            Meter::ALL.map(|meter| {
+                let cap = meter.cap(&volume.caps)?.per_second;
+                (cap > 0).then(|| meter.of(&rates) / cap as f64)
+            })
+        })
+        .flatten()
+        .reduce(f64::max)
+}
+
+/// For each volume writes and bytes written, reads where they are capped, and a row of details.
+pub fn rows(context: &Context) -> Vec<Row> {
+    // Volumes may share a disk: two tablespaces, or a log beside the data.
+    let mut shown: Vec<&str> = Vec::new();
+    let mut rows = Vec::new();
+    for volume in &context.instance.volumes {
+        let Some(disk) = volume.disk.as_deref() else {
+            continue;
+        };
+        if shown.contains(&disk) {
+            continue;
+        }
+        // Data and WAL first: the others give way to them.
+        let less = if shown.len() < 2 { 0 } else { 3 };
+        shown.push(disk);
+        rows.extend(volume_rows(context, volume, disk, less));
+    }
+    rows
+}
+
+fn volume_rows(context: &Context, volume: &Volume, disk: &str, less: u8) -> Vec<Row> {
+    let section = section(volume);
+    let rates = context
+        .host
+        .device(volume)
+        .and_then(|device| device.rates.as_ref());
+    let Some(rates) = rates else {
+        return Vec::new();
+    };
+    let mut rows = Vec::new();
+    for meter in Meter::ALL {
+        let cap = meter.cap(&volume.caps).map(|cap| cap.per_second as f64);
+        let rank = match meter {
+            Meter::WriteOperations => less,
+            Meter::WriteBytes => less + 1,
+            Meter::ReadOperations | Meter::ReadBytes if cap.is_some() => less + 2,
+            Meter::ReadOperations | Meter::ReadBytes => continue,
+        };
+        let note = match meter {
+            Meter::WriteBytes => disk,
+            _ => "",
+        };
+        let reading = Reading {
+            disk,
+            meter,
+            value: meter.of(rates),
+            cap: cap.filter(|cap| *cap > 0.0),
+        };
+        rows.push(Row::new(&section, rank, reading.spans(context)).with_note(note));
+    }
+    rows.push(Row::text(
+        &section,
+        less + 4,
+        details(context, volume, rates),
+        context.palette().secondary(),
+    ));
+    rows
+}
+
+/// `data`, `wal`, `data+wal`.
+pub fn section(volume: &Volume) -> String {
+    volume
+        .roles
+        .iter()
+        .map(|role| role.name())
+        .collect::<Vec<_>>()
+        .join("+")
+}
+
+/// What a disk does, against what is allowed.
+struct Reading<'a> {
+    disk: &'a str,
+    meter: Meter,
+    value: f64,
+    cap: Option<f64>,
+}
+
+impl Reading<'_> {
+    fn spans(&self, context: &Context) -> Vec<Span<'static>> {
+        let palette = context.palette();
+        let figure = match self.cap {
+            Some(cap) => format!(
+                "{} of {}",
+                self.meter.format(self.value).trim_end_matches("/s"),
+                self.meter.format(cap)
+            ),
+            None => self.meter.format(self.value),
+        };
+        let mut spans = vec![
+            Span::raw(field(self.meter.name(), NAME_WIDTH)),
+            Span::raw(field(&figure, FIGURE_WIDTH)),
+        ];
+        let series = self.meter.series(context.scene, self.disk);
+        let top = match self.cap {
+            Some(cap) => {
+                let share = self.value / cap;
+                let style = palette.of_share(share);
+                spans.push(Span::styled(bar::gauge(share, GAUGE_WIDTH), style));
+                spans.push(Span::raw(right(&format::percent(share), PERCENT_WIDTH)));
+                // What goes beyond it is cut off: the top of a curve against a cap is that cap.
+                cap
+            }
+            None => {
+                let columns = GAUGE_WIDTH + PERCENT_WIDTH;
+                spans.push(Span::styled(
+                    field("no cap known", columns),
+                    palette.secondary(),
+                ));
+                series
+                    .highest(context.scene.start(), context.scene.end())
+                    .unwrap_or(0.0)
+            }
+        };
+        let used = NAME_WIDTH + FIGURE_WIDTH + GAUGE_WIDTH + PERCENT_WIDTH + 1;
+        let columns = context.content_width().saturating_sub(used);
+        spans.push(Span::raw(" "));
+        spans.push(Span::styled(
+            context.curve(&series, columns, top, Worst::Highest),
+            palette.bar(),
+        ));
+        spans
+    }
+}
+
+fn details(context: &Context, volume: &Volume, rates: &DeviceRates) -> String {
+    let capped_reads = volume.caps.read_operations.is_some() || volume.caps.read_bytes.is_some();
+    let reads = (!capped_reads).then(|| {
+        format!(
+            "reads {}, {}",
+            format::rate(rates.read_operations_per_second),
+            format::byte_rate(rates.read_bytes_per_second)
+        )
+    });
+    let in_flight = context
+        .host
+        .device(volume)
+        .map(|device| format!("{} in flight", format::count(device.in_flight)));
+    let mut sources: Vec<&str> = Meter::ALL
+        .iter()
+        .filter_map(|meter| meter.cap(&volume.caps))
+        .map(|cap| cap.source.as_str())
+        .collect();
+    sources.dedup();
+    let sources = (!sources.is_empty()).then(|| format!("caps by {}", sources.join(", ")));
+    listed([
+        reads,
+        rates
+            .busy
+            .map(|busy| format!("busy {}", format::percent(busy))),
+        in_flight,
+        Some(format!(
+            "{} on {} at {}",
+            volume.file_system,
+            volume.disk.as_deref().unwrap_or("no disk"),
+            volume.path
+        )),
+        sources,
+    ])
+}
