@@ -328,7 +328,10 @@ fn receivers_of_wal_are_seen_and_missed() {
     }
     let mut servers = Servers::new();
     let server = servers.start("primary", &[]);
-    servers.sql(server, "SELECT pg_create_physical_replication_slot('r', true)");
+    servers.sql(
+        server,
+        "SELECT pg_create_physical_replication_slot('r', true)",
+    );
     let directory = servers.own_directory("received", servers.installation.uid);
     let mut receiver = servers.servers[server]
         .client("pg_receivewal")
