@@ -98,7 +98,7 @@ device_max_share(unsigned int major, unsigned int minor)
 	snprintf(path, sizeof(path), "/sys/class/bdi/%u:%u/max_ratio_fine", major, minor);
 	if (read_number(path, &value))
 		return Min(value, 1000000) / 1e6;
-	/* before Linux 6.3 */
+	/* before Linux 6.2 */
 	snprintf(path, sizeof(path), "/sys/class/bdi/%u:%u/max_ratio", major, minor);
 	if (read_number(path, &value))
 		return Min(value, 100) / 100.0;

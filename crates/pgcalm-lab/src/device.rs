@@ -107,7 +107,7 @@ impl Device {
 /// Gives the device the whole of the kernel's dirty limits. A share that somebody set outlives what the loop device was
 /// used for, and a small one makes the kernel's flusher write ahead of everybody (`__wb_calc_thresh`, mm/page-writeback.c).
 fn lift_dirty_limit(journal: &Journal, number: &str) -> anyhow::Result<Option<Undo>> {
-    /// Parts per million, since Linux 6.3.
+    /// Parts per million, since Linux 6.2.
     const WHOLE: &str = "1000000";
     let root = journal.root();
     let file = Path::new("sys/class/bdi")
