@@ -80,10 +80,13 @@ impl Exporter {
 
     /// Goes on until `stop` says so. The file is removed at the end: its values would look like those of the moment.
     ///
+    /// A file that can't be written, as on a full disk, is reported by `say` once for each reason, and tried again: what is
+    /// exported over HTTP does not end with that.
+    ///
     /// # Errors
     ///
-    /// Those of writing the file.
-    pub fn run(&self, stop: impl Fn() -> bool) -> anyhow::Result<()> {
+    /// That of removing the file.
+    pub fn run(&self, stop: impl Fn() -> bool, say: impl Fn(&str)) -> anyhow::Result<()> {
         let Some(textfile) = &self.textfile else {
             while !stop() {
                 std::thread::sleep(POLL);
@@ -95,9 +98,18 @@ impl Exporter {
             std::thread::sleep(POLL);
         }
         let mut next = Instant::now();
+        let mut said = String::new();
         while !stop() {
             if Instant::now() >= next {
-                textfile.write(&metrics::classic(&self.monitor.latest()))?;
+                let text = metrics::classic(&self.monitor.latest());
+                let error = textfile
+                    .write(&text)
+                    .err()
+                    .map_or_else(String::new, |error| format!("{error:#}"));
+                if error != said && !error.is_empty() {
+                    say(&error);
+                }
+                said = error;
                 next = (next + self.interval).max(Instant::now());
             }
             std::thread::sleep(POLL);

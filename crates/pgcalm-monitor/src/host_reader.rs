@@ -7,6 +7,7 @@ use std::time::Instant;
 use pgcalm_host::HostRoot;
 use pgcalm_host::block_device;
 use pgcalm_host::block_device::DeviceStat;
+use pgcalm_host::dirty_threshold::DirtyThresholds;
 use pgcalm_host::meminfo::MemInfo;
 use pgcalm_host::vm_sysctl;
 
@@ -23,20 +24,17 @@ pub fn memory(root: &HostRoot) -> Result<Memory, Missing> {
         reason: error.to_string(),
         remedy: None,
     })?;
-    let total = info.total_kib << 10;
-    let number = |name| vm_sysctl::read(root, name).ok()?.parse::<u64>().ok();
-    // Of each pair, the one that was set last holds, and the other reads as 0 (vm.rst in the kernel's documentation).
-    let threshold = |bytes, ratio| match number(bytes)? {
-        0 => Some(total / 100 * number(ratio)?),
-        bytes => Some(bytes),
-    };
+    let thresholds = DirtyThresholds::read(root).ok();
+    let expire = vm_sysctl::read(root, "dirty_expire_centisecs").ok();
     Ok(Memory {
-        total_bytes: total,
+        total_bytes: info.total_kib << 10,
         dirty_bytes: info.dirty_kib << 10,
         writeback_bytes: info.writeback_kib << 10,
-        background_threshold_bytes: threshold("dirty_background_bytes", "dirty_background_ratio"),
-        dirty_threshold_bytes: threshold("dirty_bytes", "dirty_ratio"),
-        dirty_expire_seconds: number("dirty_expire_centisecs").map(|value| value as f64 / 100.0),
+        background_threshold_bytes: thresholds.map(|thresholds| thresholds.background_bytes),
+        dirty_threshold_bytes: thresholds.map(|thresholds| thresholds.limit_bytes),
+        dirty_expire_seconds: expire
+            .and_then(|value| value.parse::<f64>().ok())
+            .map(|centiseconds| centiseconds / 100.0),
     })
 }
 
@@ -117,13 +115,14 @@ mod tests {
     }
 
     #[test]
-    fn thresholds_come_from_the_one_of_each_pair_that_holds() {
+    fn dirty_memory_has_thresholds_if_they_can_be_read() {
         let (_directory, root) = host();
         assert_eq!(memory(&root).unwrap_err().subject, Subject::Memory);
         write(
             &root,
             "proc/meminfo",
-            "MemTotal:       1000 kB\nDirty:       20 kB\nWriteback:       3 kB\n",
+            "MemTotal:       1000 kB\nMemFree:         100 kB\nActive(file):     40 kB\nInactive(file):   60 kB\n\
+             Dirty:       20 kB\nWriteback:       3 kB\n",
         );
         assert_eq!(memory(&root).unwrap().dirty_threshold_bytes, None);
         for (name, value) in [
@@ -138,7 +137,7 @@ mod tests {
         let memory = memory(&root).unwrap();
         assert_eq!(memory.dirty_bytes, 20 << 10);
         assert_eq!(memory.background_threshold_bytes, Some(4096));
-        assert_eq!(memory.dirty_threshold_bytes, Some(204_800));
+        assert_eq!(memory.dirty_threshold_bytes, Some((200 << 10) / 100 * 20));
         assert_eq!(memory.dirty_expire_seconds, Some(30.0));
     }
 

@@ -255,14 +255,13 @@ impl Assembler {
     }
 
     fn assemble(&mut self) -> anyhow::Result<Host> {
-        let interval = self.options.interval;
         if self
             .looked
             .is_none_or(|when| when.elapsed() >= DISCOVERY_INTERVAL)
             || self
                 .watched
                 .iter()
-                .any(|watched| !watched.located && watched.facts(interval).is_some())
+                .any(|watched| !watched.located && watched.facts().is_some())
         {
             self.look_around()?;
             self.looked = Some(Instant::now());
@@ -317,8 +316,8 @@ impl Assembler {
         let found = discovery::find(&self.options.root)?;
         if !self.options.connect.is_empty() {
             for watched in &mut self.watched {
-                watched.match_process(&found.servers, self.options.interval);
-                watched.read_volumes(&self.options.root, self.options.interval);
+                watched.match_process(&found.servers);
+                watched.read_volumes(&self.options.root);
             }
             return Ok(());
         }
@@ -353,7 +352,7 @@ impl Assembler {
         self.watched
             .sort_by(|a, b| (a.port, &a.name).cmp(&(b.port, &b.name)));
         for watched in &mut self.watched {
-            watched.read_volumes(&self.options.root, self.options.interval);
+            watched.read_volumes(&self.options.root);
         }
         Ok(())
     }
@@ -382,21 +381,16 @@ impl Assembler {
 
 impl Watched {
     fn instance(&self, root: &HostRoot, interval: Duration) -> (Instance, Option<Facts>) {
-        let (mut instance, facts) = match &self.watcher {
-            Some(watcher) => {
-                let view = watcher.view(interval);
-                (view.instance, view.facts)
-            }
-            None => {
-                let unreachable = Instance {
-                    reachability: Reachability::Unreachable {
-                        why: "it listens on no port".to_string(),
-                    },
-                    ..Instance::default()
-                };
-                (unreachable, None)
-            }
+        let mut instance = match &self.watcher {
+            Some(watcher) => watcher.view(interval),
+            None => Instance {
+                reachability: Reachability::Unreachable {
+                    why: "it listens on no port".to_string(),
+                },
+                ..Instance::default()
+            },
         };
+        let facts = self.facts();
         let host = self.host.as_ref();
         let facts_of = facts.as_ref();
         instance.identity = Identity {
@@ -416,8 +410,13 @@ impl Watched {
                 subject: Subject::Connection,
                 reason: why.clone(),
                 remedy: Some(
-                    "a role with the name of this user that is a member of pg_monitor, or --connect"
-                        .to_string(),
+                    match self.key {
+                        Key::Connect(_) => "check the connection string, and that the server runs",
+                        _ => {
+                            "make a role with the name of this user, a member of pg_monitor, or give --connect"
+                        }
+                    }
+                    .to_string(),
                 ),
             });
         }
@@ -434,13 +433,13 @@ impl Watched {
         (instance, facts)
     }
 
-    fn facts(&self, interval: Duration) -> Option<Facts> {
-        self.watcher.as_ref()?.view(interval).facts
+    fn facts(&self) -> Option<Facts> {
+        self.watcher.as_ref()?.facts()
     }
 
     /// For a connection string: finds the process, if it is one of this host.
-    fn match_process(&mut self, servers: &[discovery::Server], interval: Duration) {
-        let facts = self.facts(interval);
+    fn match_process(&mut self, servers: &[discovery::Server]) {
+        let facts = self.facts();
         let Some(facts) = facts.filter(|_| self.local) else {
             return;
         };
@@ -455,9 +454,15 @@ impl Watched {
             .cloned();
     }
 
-    fn read_volumes(&mut self, root: &HostRoot, interval: Duration) {
+    fn read_volumes(&mut self, root: &HostRoot) {
         self.missing.clear();
-        let facts = self.facts(interval);
+        self.find_volumes(root);
+        // Each of its disks may lack the same.
+        self.missing.dedup();
+    }
+
+    fn find_volumes(&mut self, root: &HostRoot) {
+        let facts = self.facts();
         self.located = facts.is_some();
         if let Some(host) = &self.host {
             self.volumes = volumes::of_instance(root, host, &mut self.missing);

@@ -14,6 +14,7 @@ mod version;
 use std::time::Duration;
 use std::time::Instant;
 
+use pgcalm_lag::History;
 use postgres::Error;
 
 use crate::address::Address;
@@ -39,6 +40,8 @@ pub struct Memory {
     follower: Follower,
     queue: Queue,
     wait_time: WaitTime,
+    /// Of standbys; `None` until there was one.
+    lag: Option<History>,
     before: Option<Before>,
 }
 
@@ -188,7 +191,8 @@ impl Server {
             })?;
         }
         instance.replication = session.part("replication", Subject::Replication, |session| {
-            replication::ask(session, core.role)
+            let history = &mut memory.lag;
+            replication::ask(session, facts, core.role, history)
         })?;
 
         let elapsed = memory

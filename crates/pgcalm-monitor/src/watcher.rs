@@ -1,5 +1,7 @@
 //! Watches one server, in a thread of its own.
 
+use std::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::sync::Condvar;
 use std::sync::Mutex;
@@ -49,14 +51,6 @@ struct State {
     unreachable: Option<String>,
 }
 
-/// What is known at this moment.
-pub struct View {
-    /// The last sample if it is fresh; else only its reachability is set.
-    pub instance: Instance,
-    /// As last seen.
-    pub facts: Option<Facts>,
-}
-
 impl Watcher {
     /// Starts watching.
     pub fn start(address: Address, interval: Duration) -> std::io::Result<Self> {
@@ -73,35 +67,44 @@ impl Watcher {
                         Some(format!("take on the server's user id: {error}"));
                     return;
                 }
-                watch(&watched, &address, interval);
+                // A bug in here must not look like a server that hangs.
+                let watching = AssertUnwindSafe(|| watch(&watched, &address, interval));
+                if catch_unwind(watching).is_err() {
+                    let mut state = watched.lock();
+                    state.asking_since = None;
+                    state.unreachable = Some("pgcalm failed at reading its answer".to_string());
+                }
             })?;
         Ok(Self { shared })
     }
 
-    /// What is known now. Never waits for the server.
-    pub fn view(&self, interval: Duration) -> View {
+    /// What changes rarely, as last seen.
+    pub fn facts(&self) -> Option<Facts> {
+        self.shared.lock().facts.clone()
+    }
+
+    /// The last sample if it is fresh; else only its reachability is set. Never waits for the server.
+    pub fn view(&self, interval: Duration) -> Instance {
         let state = self.shared.lock();
-        let mut view = View {
-            instance: Instance::default(),
-            facts: state.facts.clone(),
-        };
         let hung = state
             .asking_since
             .map(|since| since.elapsed())
             .filter(|waited| *waited >= HUNG_AFTER);
-        view.instance.reachability = match (&state.unreachable, hung, &state.sample) {
+        let reachability = match (&state.unreachable, hung, &state.sample) {
             (Some(why), None, _) => Reachability::Unreachable { why: why.clone() },
             (_, Some(waited), _) => Reachability::Hung {
                 seconds: waited.as_secs_f64(),
             },
             // Without an answer for less than that time, the sample before is still the latest there is.
             (None, None, Some((when, instance))) if when.elapsed() < interval * 2 + HUNG_AFTER => {
-                view.instance = instance.clone();
-                Reachability::Reachable
+                return instance.clone();
             }
             _ => Reachability::Connecting,
         };
-        view
+        Instance {
+            reachability,
+            ..Instance::default()
+        }
     }
 }
 

@@ -36,5 +36,8 @@ pub fn run(args: ExportArgs) -> anyhow::Result<()> {
     if let Some(file) = textfile {
         output::say(&format!("pgcalm export: {}", file.display()));
     }
-    exporter.run(|| stop.is_set())
+    exporter.run(
+        || stop.is_set(),
+        |problem| output::say(&format!("pgcalm export: {problem}")),
+    )
 }

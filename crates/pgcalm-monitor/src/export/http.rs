@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::thread::JoinHandle;
 use std::time::Duration;
+use std::time::Instant;
 
 use tiny_http::Header;
 use tiny_http::Method;
@@ -27,8 +28,8 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 /// So that one client that does not read its answer does not keep others waiting.
 const THREADS: usize = 4;
 
-/// How often a stop is looked for.
-const POLL: Duration = Duration::from_millis(200);
+/// How long the end waits for answers that are being written.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
 /// Threads that answer; dropping it ends them.
 pub struct Listener {
@@ -71,7 +72,8 @@ impl Listener {
                 .name("pgcalm http".to_string())
                 .spawn(move || {
                     while !stop.load(Ordering::Relaxed) {
-                        if let Ok(Some(request)) = server.recv_timeout(POLL) {
+                        // An error is that of a client who has gone before he was served, or the end.
+                        if let Ok(request) = server.recv() {
                             answer(request, &monitor);
                         }
                     }
@@ -91,14 +93,12 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            // One that still writes to a client that does not read is left behind: the process is about to end.
-            if !thread.is_finished() {
-                thread::sleep(POLL);
-            }
-            if thread.is_finished() {
-                let _ = thread.join();
-            }
+        let begin = Instant::now();
+        // One that still writes to a client that does not read is left behind.
+        while begin.elapsed() < LAST_ANSWERS && !self.threads.iter().all(JoinHandle::is_finished) {
+            // Each call wakes one thread.
+            self.server.unblock();
+            thread::sleep(Duration::from_millis(5));
         }
     }
 }

@@ -110,8 +110,8 @@ pub const TABLE: &[Metric] = &[
     Metric {
         name: "pgcalm_memory_dirty_background_threshold_bytes",
         kind: Kind::Gauge,
-        help: "Upper bound of the dirty memory from which on the kernel flusher writes (vm.dirty_background_bytes or \
-               _ratio of all memory)",
+        help: "Dirty memory from which on the kernel flusher writes (vm.dirty_background_bytes, or _ratio of the memory that \
+               is free or page cache now)",
         labels: &[],
         read: Read::Host(|host, points| {
             points.maybe(&[], memory(host, |m| m.background_threshold_bytes));
@@ -120,7 +120,8 @@ pub const TABLE: &[Metric] = &[
     Metric {
         name: "pgcalm_memory_dirty_threshold_bytes",
         kind: Kind::Gauge,
-        help: "Upper bound of the dirty memory from which on writers are held (vm.dirty_bytes or _ratio of all memory)",
+        help: "Dirty memory from which on writers are held (vm.dirty_bytes, or _ratio likewise); they are slowed down from \
+               halfway between the two",
         labels: &[],
         read: Read::Host(|host, points| {
             points.maybe(&[], memory(host, |m| m.dirty_threshold_bytes));

@@ -31,10 +31,12 @@ pub const TABLE: &[Metric] = &[
         read: Read::Instance(|instance, points| {
             points.maybe(
                 &[],
-                instance
-                    .replication
-                    .as_ref()
-                    .map(|replication| replication.standbys.len() as u64),
+                instance.replication.as_ref().map(|replication| {
+                    let standbys = replication.standbys.iter();
+                    standbys
+                        .filter(|standby| standby.state != "disconnected")
+                        .count() as u64
+                }),
             );
         }),
     },
@@ -53,7 +55,8 @@ pub const TABLE: &[Metric] = &[
     Metric {
         name: "pgcalm_standby_lag_seconds",
         kind: Kind::Gauge,
-        help: "The longest of the standbys' delays; stage is write, flush or replay",
+        help: "Age of the oldest WAL that the standby furthest behind has not come to, 0 if it has all; stage is write, flush \
+               or replay",
         labels: &["stage"],
         read: Read::Instance(|instance, points| {
             points.maybe(&["write"], worst_seconds(instance, |s| s.write_lag_seconds));
@@ -62,6 +65,21 @@ pub const TABLE: &[Metric] = &[
                 &["replay"],
                 worst_seconds(instance, |s| s.replay_lag_seconds),
             );
+        }),
+    },
+    Metric {
+        name: "pgcalm_standby_wal_removed_in_seconds",
+        kind: Kind::Gauge,
+        help: "Time until WAL that a standby needs is removed, if rates stay: the least of theirs; absent if that is not \
+               foreseen",
+        labels: &[],
+        read: Read::Instance(|instance, points| {
+            let times = instance
+                .replication
+                .iter()
+                .flat_map(|replication| &replication.standbys)
+                .filter_map(|standby| standby.seconds_until_wal_removed);
+            points.maybe(&[], times.reduce(f64::min));
         }),
     },
     Metric {

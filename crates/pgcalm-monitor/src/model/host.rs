@@ -33,10 +33,8 @@ impl Host {
     }
 }
 
-/// Dirty memory of the whole host, and from when on the kernel writes it or holds writers.
-///
-/// The thresholds are those of `domain_dirty_limits()` in the kernel's mm/page-writeback.c with all of its memory
-/// dirtyable, so they are upper bounds: it counts only free and file-backed pages.
+/// Dirty memory of the whole host, and from when on the kernel writes it or holds writers (`domain_dirty_limits()` in the
+/// kernel's mm/page-writeback.c).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Memory {
     /// Usable memory (MemTotal of /proc/meminfo).
@@ -45,7 +43,7 @@ pub struct Memory {
     pub dirty_bytes: u64,
     /// Page cache being written (Writeback).
     pub writeback_bytes: u64,
-    /// From here on the kernel flusher writes: vm.dirty_background_bytes, or _ratio of the memory that may be dirty.
+    /// From here on the kernel flusher writes: vm.dirty_background_bytes, or _ratio of the memory that may be dirty now.
     pub background_threshold_bytes: Option<u64>,
     /// From here on writers are held: vm.dirty_bytes, or _ratio likewise.
     pub dirty_threshold_bytes: Option<u64>,
