@@ -9,7 +9,7 @@ BPF := crates/pgcalm-trace/src
 BPF_SOURCES = $(BPF)/bpf/*.h $(BPF)/probes/*/*.bpf.c
 PGCALM := target/release/pgcalm
 
-.PHONY: all deps build install demo test test-extension test-rust test-versions test-trace-verdicts check-postgres fmt fmt-check lint bench bench-archive bench-trace torture torture-errors torture-archive clean
+.PHONY: all deps build install packages demo test test-extension test-rust test-versions test-packages test-trace-verdicts check-postgres fmt fmt-check lint bench bench-archive bench-governor bench-trace torture torture-errors torture-archive clean
 
 all: build
 
@@ -25,6 +25,10 @@ build:
 install: build
 	$(MAKE) --silent --directory $(EXTENSION) PG_CONFIG=$(PG_CONFIG) install
 
+# Debian packages in target/packages (docs/packages.md); VERSIONS="15" for these servers only
+packages: deps build
+	@bench/packages $(VERSIONS)
+
 demo:
 	@bench/demo
 
@@ -34,6 +38,11 @@ test: deps build
 # With PostgreSQL 15, 17 and 18, or VERSIONS="17", in chroots of Debian that are kept; as root
 test-versions: deps build
 	@bench/test-versions $(VERSIONS)
+
+# Those packages in a clean Debian 12, by the README's steps; as root, about two minutes
+test-packages: deps build
+	@bench/packages 15
+	@bench/test-packages
 
 # Causes of stalls made on purpose, which `trace why` must name (docs/trace-why.md); as root, about four minutes
 test-trace-verdicts: deps
@@ -87,6 +96,10 @@ bench-trace: deps build
 # Archivers side by side, docs/benchmarks-archive.md; about 25 minutes, as root
 bench-archive: build
 	@PG_CONFIG=$(PG_CONFIG) bench/archive
+
+# Overload with and without the governor, docs/governor.md; as root, about an hour, wants the machine for itself
+bench-governor: deps
+	@PG_CONFIG=$(PG_CONFIG) bench/governor
 
 # Crashes under load, docs/torture.md; CYCLES=N for another number than 200
 torture: build

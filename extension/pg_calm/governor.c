@@ -43,6 +43,7 @@ int calm_governor_max_wal = 0;
 char *calm_governor_max_lag = "";
 int calm_governor_lag_position = GOVERNOR_LAG_FLUSH;
 int calm_governor_patience = 60 * 1000;
+bool calm_governor_writeback = false;
 bool calm_governor_exempt_superusers = true;
 
 GovernorShared *calm_governor_shared = NULL;
@@ -58,7 +59,8 @@ static void worker_exit(int code, Datum argument);
 const char *
 governor_input_name(GovernorInput input)
 {
-	static const char *const names[GOVERNOR_INPUTS] = {"wal_space", "max_wal", "lag", "archive"};
+	static const char *const names[GOVERNOR_INPUTS] = {"wal_space", "max_wal", "lag", "archive",
+	                                                   "writeback"};
 
 	return names[input];
 }
@@ -97,6 +99,11 @@ governor_define_settings(void)
 		&calm_governor_patience, 60 * 1000, 1000, 24 * 3600 * 1000, PGC_SIGHUP, GUC_UNIT_MS, NULL,
 		NULL, NULL);
 	DefineCustomBoolVariable(
+		"pg_calm.governor_writeback",
+		"Whether writers are held to what the device of the data directory takes.",
+		"Otherwise what it does not take stays in the kernel, until the kernel holds them and checkpoints wait for minutes.",
+		&calm_governor_writeback, false, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable(
 		"pg_calm.governor_exempt_superusers", "Whether superusers are never held by the governor.",
 		NULL, &calm_governor_exempt_superusers, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
 }
@@ -127,6 +134,7 @@ governor_start_shared_memory(void)
 		pg_atomic_init_u32(&shared->gate, GOVERNOR_GATE_OPEN);
 		pg_atomic_init_u64(&shared->updated_ms, 0);
 		pg_atomic_init_u64(&shared->charged, 0);
+		pg_atomic_init_u64(&shared->charged_cost, 0);
 		SpinLockInit(&shared->lock);
 		shared->allowed_rate = INFINITY;
 		for (int i = 0; i < GOVERNOR_INPUTS; i++)
@@ -177,12 +185,16 @@ look(uint64 now_ms)
 		!off && calm_governor_max_wal != 0 ? GOVERNOR_UNKNOWN : GOVERNOR_OFF;
 	readings[GOVERNOR_LAG].state =
 		!off && governor_lag_is_limited() ? GOVERNOR_UNKNOWN : GOVERNOR_OFF;
+	readings[GOVERNOR_WRITEBACK].state =
+		!off && calm_governor_writeback ? GOVERNOR_UNKNOWN : GOVERNOR_OFF;
 	archive->state = !off && paces_archive() ? GOVERNOR_UNKNOWN : GOVERNOR_OFF;
 
 	governor_track(&wal, insert, now_ms);
 	governor_wal_look(insert, &readings[GOVERNOR_WAL_SPACE], &readings[GOVERNOR_MAX_WAL], now_ms);
 	if (readings[GOVERNOR_LAG].state != GOVERNOR_OFF)
 		governor_lag_look(insert, &readings[GOVERNOR_LAG], now_ms);
+	if (readings[GOVERNOR_WRITEBACK].state != GOVERNOR_OFF)
+		governor_writeback_look(insert, &readings[GOVERNOR_WRITEBACK], now_ms);
 	if (archive->state != GOVERNOR_OFF)
 	{
 		uint64 queue;

@@ -24,9 +24,10 @@ typedef enum GovernorInput
 	GOVERNOR_MAX_WAL,   /* WAL since the redo point of the last checkpoint */
 	GOVERNOR_LAG,       /* standbys */
 	GOVERNOR_ARCHIVE,   /* WAL that waits to be archived */
+	GOVERNOR_WRITEBACK, /* pages that the data volume has not taken */
 } GovernorInput;
 
-#define GOVERNOR_INPUTS (GOVERNOR_ARCHIVE + 1)
+#define GOVERNOR_INPUTS (GOVERNOR_WRITEBACK + 1)
 
 typedef enum GovernorState
 {
@@ -73,9 +74,10 @@ typedef enum GovernorGate
 
 typedef struct GovernorShared
 {
-	pg_atomic_uint32 gate;       /* GovernorGate */
-	pg_atomic_uint64 updated_ms; /* when the worker last set it */
-	pg_atomic_uint64 charged;    /* bytes of WAL that sessions have owned up to */
+	pg_atomic_uint32 gate;         /* GovernorGate */
+	pg_atomic_uint64 updated_ms;   /* when the worker last set it */
+	pg_atomic_uint64 charged;      /* bytes of WAL that sessions have owned up to */
+	pg_atomic_uint64 charged_cost; /* and what they pay for them: governor_hold.c */
 
 	slock_t lock; /* protects what follows */
 	GovernorReading readings[GOVERNOR_INPUTS];
@@ -85,11 +87,11 @@ typedef struct GovernorShared
 	double allowed_rate;   /* of all WAL */
 
 	/*
-	 * The line in which sessions wait, counted in bytes of WAL that they have
+	 * The line in which sessions wait, counted in the cost of what they have
 	 * written: each takes the next ticket, and goes when that is served.
 	 */
 	uint32 line;       /* number of the line: a new one when the gate has been open */
-	double paced_rate; /* bytes per second served */
+	double paced_rate; /* cost per second served */
 	double issued;
 	double served;
 	uint64 served_at_ms;
@@ -124,6 +126,7 @@ extern int calm_governor_max_wal;      /* MB; 0: off */
 extern char *calm_governor_max_lag;    /* see governor_lag.c */
 extern int calm_governor_lag_position; /* GovernorLagPosition */
 extern int calm_governor_patience;     /* ms */
+extern bool calm_governor_writeback;
 extern bool calm_governor_exempt_superusers;
 
 extern GovernorShared *calm_governor_shared;
@@ -137,6 +140,8 @@ extern const char *governor_input_name(GovernorInput input);
 
 /* governor_control.c: see there */
 extern void governor_track(GovernorDrain *drain, uint64 position, uint64 now_ms);
+extern void
+governor_track_over(GovernorDrain *drain, uint64 position, uint64 now_ms, double smoothing);
 extern double governor_lag_rate(double lag, double limit, double drain);
 extern double governor_space_rate(const GovernorWal *wal, double seconds);
 extern void governor_decide(GovernorReading *readings, double wal_rate, uint64 now_ms);
@@ -163,6 +168,9 @@ extern bool governor_check_max_lag(char **newval, void **extra, GucSource source
 extern void governor_assign_max_lag(const char *newval, void *extra);
 extern bool governor_lag_is_limited(void);
 extern void governor_lag_look(uint64 insert, GovernorReading *reading, uint64 now_ms);
+
+/* governor_writeback.c */
+extern void governor_writeback_look(uint64 insert, GovernorReading *reading, uint64 now_ms);
 
 /* governor_hold.c */
 extern void governor_hold_install(void);

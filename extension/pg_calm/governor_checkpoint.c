@@ -28,6 +28,7 @@
 #include "access/xlog.h"
 #include "governor.h"
 #include "miscadmin.h"
+#include "pg_calm.h"
 #include "postmaster/bgwriter.h"
 #include "storage/buf_internals.h"
 #include "storage/bufmgr.h"
@@ -123,6 +124,10 @@ governor_checkpoint_look(uint64 redo, uint64 completed_redo, uint64 now_ms)
 		/* the rate of the last one is where that of this one begins */
 		writing.position = 0;
 	}
+	/* so few that we did not see them, or we have only begun to look */
+	else if (phase == CHECKPOINT_BEFORE &&
+	         pg_atomic_read_u32(&calm_shared->draining) != CALM_DRAINING_NOTHING)
+		enter(CHECKPOINT_SYNCING, now_ms);
 	/* BufferSync marks them in one go, which we may have seen the middle of */
 	marked_first = Max(marked_first, marked);
 	if (phase == CHECKPOINT_WRITING)
@@ -190,12 +195,16 @@ governor_checkpoint_keeps_up(double cycle, double budget)
 	return progress * CheckPointCompletionTarget + 0.05 >= cycle / whole;
 }
 
-/* Have one begin, or the running one go on without pauses; see RequestCheckpoint */
+/*
+ * Have one begin, or the running one go on without pauses; see RequestCheckpoint.
+ * When that has written all, it makes no pauses any more, and the request would
+ * only have the next one write everything at once.
+ */
 void
 governor_checkpoint_hurry(uint64 now_ms)
 {
 	/* an immediate request speeds up the one that runs, and asks for another */
-	if (phase != CHECKPOINT_NONE && hurried)
+	if ((phase != CHECKPOINT_NONE && hurried) || phase == CHECKPOINT_SYNCING)
 		return;
 	if (requested_ms != 0 && now_ms - requested_ms < REQUEST_INTERVAL_MS)
 		return;

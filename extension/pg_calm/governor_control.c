@@ -44,6 +44,25 @@
 /* A released or refusing one is obeyed again from here on */
 #define RESUMED_RATE (4 * STUCK_RATE)
 
+/*
+ * Seconds over which WAL is compared with what sessions pay for it: for inputs
+ * that follow every byte of it, and for those to which only a mean over a
+ * checkpoint matters, so that full-page images do not move the rate
+ */
+#define COST_SECONDS 2.0
+#define COST_SECONDS_MEAN 60.0
+
+/* ... and how far that mean may be off: a load of another kind must not take it for its own */
+#define COST_FACTOR 2.0
+
+/*
+ * What writers write of what they may differs: a session that is busy with its
+ * next transaction doesn't wait, and gives away its turn.  Inputs that are to
+ * come to their limits exactly give out so much more, found in so many seconds.
+ */
+#define TAKEN_SECONDS 10.0
+#define TAKEN_FACTOR 2.0
+
 /* Sessions get at least this part of the rate if others write as well */
 #define PACED_LEAST 0.25
 
@@ -54,12 +73,19 @@
 void
 governor_track(GovernorDrain *drain, uint64 position, uint64 now_ms)
 {
+	governor_track_over(drain, position, now_ms, DRAIN_SECONDS);
+}
+
+/* Likewise, with the mean of so many seconds */
+void
+governor_track_over(GovernorDrain *drain, uint64 position, uint64 now_ms, double smoothing)
+{
 	if (drain->position != 0 && now_ms > drain->at_ms)
 	{
 		double seconds = (double) (now_ms - drain->at_ms) / 1000;
 		double rate = ((double) position - (double) drain->position) / seconds;
 
-		drain->rate += (rate - drain->rate) * (1 - exp(-seconds / DRAIN_SECONDS));
+		drain->rate += (rate - drain->rate) * (1 - exp(-seconds / smoothing));
 	}
 	else if (drain->position != 0)
 		return;
@@ -102,6 +128,63 @@ governor_space_rate(const GovernorWal *wal, double seconds)
 	return rate;
 }
 
+/* Whether an input is behind WAL itself, rather than behind what comes with it */
+static bool
+follows_every_byte(GovernorInput input)
+{
+	return input != GOVERNOR_WRITEBACK && input != GOVERNOR_WAL_SPACE;
+}
+
+/* Cost of a byte of WAL that sessions write, over about so many seconds; 1 if there is no telling */
+static double
+cost_of_wal(GovernorInput input, uint64 charged, uint64 charged_cost, double seconds)
+{
+	static uint64 last_charged = 0;
+	static uint64 last_cost = 0;
+	static double wal[2] = {0, 0};
+	static double cost[2] = {0, 0};
+	static const double smoothing[2] = {COST_SECONDS, COST_SECONDS_MEAN};
+	double now;
+	double mean;
+
+	for (int i = 0; i < 2; i++)
+	{
+		double kept = exp(-seconds / smoothing[i]);
+
+		wal[i] = wal[i] * kept + (double) (charged - last_charged);
+		cost[i] = cost[i] * kept + (double) (charged_cost - last_cost);
+	}
+	last_charged = charged;
+	last_cost = charged_cost;
+	if (wal[0] < 1 || wal[1] < 1)
+		return 1;
+	now = cost[0] / wal[0];
+	mean = cost[1] / wal[1];
+	return follows_every_byte(input) ? now : Min(Max(mean, now / COST_FACTOR), now * COST_FACTOR);
+}
+
+/*
+ * What to give out for each byte per second that is to be written.  Only looks
+ * in which sessions were held count: who writes less of his own accord does not
+ * collect a right to write more.
+ */
+static double
+given_per_taken(GovernorInput input, double allowed, double wal_rate, uint64 holds, double seconds)
+{
+	static double factor = 1;
+	static GovernorInput last_input = GOVERNOR_WAL_SPACE;
+	static uint64 last_holds = 0;
+
+	if (isinf(allowed) || allowed <= 0 || input != last_input)
+		factor = 1;
+	else if (holds > last_holds)
+		factor += (1 - wal_rate / allowed) * seconds / TAKEN_SECONDS;
+	factor = Min(Max(factor, 1 / TAKEN_FACTOR), TAKEN_FACTOR);
+	last_input = input;
+	last_holds = holds;
+	return follows_every_byte(input) ? factor : 1;
+}
+
 /*
  * From what each input allows to what the sessions are told: patience, the
  * smallest of the rates, and the part of it that is left to those who wait.
@@ -114,15 +197,18 @@ governor_decide(GovernorReading *readings, double wal_rate, uint64 now_ms)
 	static GovernorState states[GOVERNOR_INPUTS];
 	static uint64 releases[GOVERNOR_INPUTS];
 	static char objects[GOVERNOR_INPUTS][NAMEDATALEN];
-	static double total = 1; /* of WAL, for "unpaced" */
+	static double total = 1e15; /* of WAL, for "unpaced": can go back, as charges come in lumps */
 	static uint64 last_ms = 0;
 	static uint64 last_charged = 0;
 	GovernorShared *shared = calm_governor_shared;
 	uint64 charged = pg_atomic_read_u64(&shared->charged);
+	uint64 charged_cost = pg_atomic_read_u64(&shared->charged_cost);
 	GovernorGate gate = GOVERNOR_GATE_OPEN;
 	GovernorInput binding = GOVERNOR_WAL_SPACE;
 	double allowed = INFINITY;
 	double paced;
+	uint64 holds;
+	double seconds = last_ms != 0 && now_ms > last_ms ? (double) (now_ms - last_ms) / 1000 : 0;
 
 	for (int i = 0; i < GOVERNOR_INPUTS; i++)
 	{
@@ -201,17 +287,18 @@ governor_decide(GovernorReading *readings, double wal_rate, uint64 now_ms)
 	 * are exempt, or are in long transactions.
 	 */
 	if (last_ms != 0)
-	{
-		double written = wal_rate * (double) (now_ms - last_ms) / 1000;
-
-		total += Max(written - (double) (charged - last_charged), 0);
-	}
+		total += wal_rate * seconds - (double) (charged - last_charged);
 	if (gate == GOVERNOR_GATE_OPEN)
 		memset(&unpaced, 0, sizeof(unpaced));
 	governor_track(&unpaced, (uint64) total, now_ms);
 	last_ms = now_ms;
 	last_charged = charged;
-	paced = Max(allowed - Max(unpaced.rate, 0), allowed * PACED_LEAST);
+	SpinLockAcquire(&shared->lock);
+	holds = shared->readings[binding].holds;
+	SpinLockRelease(&shared->lock);
+	paced = Max(allowed - Max(unpaced.rate, 0), allowed * PACED_LEAST) *
+	        given_per_taken(binding, allowed, wal_rate, holds, seconds) *
+	        cost_of_wal(binding, charged, charged_cost, seconds);
 
 	SpinLockAcquire(&shared->lock);
 	for (int i = 0; i < GOVERNOR_INPUTS; i++)

@@ -18,6 +18,12 @@
  * the fast path (lock.c), which are the weak ones on relations that readers and
  * writers do not notice.  There an interrupt is answered as anywhere.
  *
+ * A transaction's cost is the WAL it wrote, less full-page images.  Images come
+ * with the first changes after a checkpoint began: by them alone, a rate in bytes
+ * of WAL would let twice as many transactions pass at the end of a checkpoint's
+ * cycle as at its begin, and none would be to blame.  How much WAL a cost stands
+ * for is seen by the governor's worker.
+ *
  * Who waits takes a ticket in a line that is served at the rate the governor
  * allows.  Large debts are paid in slices, so that a session which loaded a
  * gigabyte does not keep the others waiting until it has paid.
@@ -51,9 +57,12 @@
 /* Longest sleep between looks */
 #define NAP_MS 100
 
-/* A slice of debt in seconds of the whole rate, and least bytes of it */
+/* A slice of debt in seconds of the whole rate, and least of it */
 #define SLICE_SECONDS 0.1
-#define SLICE_BYTES 8192
+#define SLICE_COST 8192
+
+/* What a record of WAL costs at least, in bytes: about that of a small change */
+#define RECORD_COST 100
 
 /* What was not used of the rate is kept for so many seconds */
 #define BURST_SECONDS 0.1
@@ -61,8 +70,8 @@
 typedef struct GovernorTicket
 {
 	bool taken;
-	double bytes;
-	double number; /* position in the line, in bytes */
+	double cost;
+	double number; /* position in the line, in cost */
 	uint32 line;
 } GovernorTicket;
 
@@ -73,8 +82,8 @@ static ProcessUtility_hook_type previous_process_utility = NULL;
 static int nesting = 0;         /* of statements */
 static bool may_hold = false;   /* this transaction, when it is over */
 static bool must_go_on = false; /* it frees space, or others wait for its next step */
-static double debt = 0;         /* bytes of WAL written and not waited for */
-static uint64 wal_seen = 0;     /* of pgWalUsage.wal_bytes */
+static double debt = 0;         /* cost of WAL written and not waited for */
+static WalUsage wal_seen;       /* of pgWalUsage */
 static GovernorTicket waiting;  /* for release_hold */
 static uint32 wait_event = 0;
 
@@ -140,7 +149,7 @@ has_locks(void)
 }
 
 /*
- * Take a ticket, for no more than a slice of the bytes asked for, unless it has
+ * Take a ticket, for no more than a slice of the cost asked for, unless it has
  * been taken.  True if it has been served; else when to look again.
  */
 static bool
@@ -158,9 +167,9 @@ serve(GovernorTicket *ticket, GovernorInput *input, long *nap_ms)
 		served += shared->paced_rate * (double) (now_ms - shared->served_at_ms) / 1000;
 	if (!ticket->taken)
 	{
-		ticket->bytes = Min(ticket->bytes, Max(shared->paced_rate * SLICE_SECONDS, SLICE_BYTES));
+		ticket->cost = Min(ticket->cost, Max(shared->paced_rate * SLICE_SECONDS, SLICE_COST));
 		shared->issued =
-			Max(shared->issued, served - shared->paced_rate * BURST_SECONDS) + ticket->bytes;
+			Max(shared->issued, served - shared->paced_rate * BURST_SECONDS) + ticket->cost;
 		ticket->number = shared->issued;
 		ticket->line = shared->line;
 		ticket->taken = true;
@@ -182,7 +191,7 @@ refund(const GovernorTicket *ticket)
 
 	SpinLockAcquire(&shared->lock);
 	if (ticket->taken && ticket->line == shared->line)
-		shared->issued = Max(shared->issued - ticket->bytes, 0);
+		shared->issued = Max(shared->issued - ticket->cost, 0);
 	SpinLockRelease(&shared->lock);
 }
 
@@ -233,11 +242,14 @@ release_hold(int code, Datum argument)
 static void
 count_wal(bool pays)
 {
-	uint64 written = pgWalUsage.wal_bytes - wal_seen;
+	uint64 written = pgWalUsage.wal_bytes - wal_seen.wal_bytes;
+	double records = (double) (pgWalUsage.wal_records - wal_seen.wal_records);
+	double images = (double) (pgWalUsage.wal_fpi - wal_seen.wal_fpi);
+	double cost;
 
 	if (written == 0)
 		return;
-	wal_seen = pgWalUsage.wal_bytes;
+	wal_seen = pgWalUsage;
 	if (!pays)
 		return;
 	if (gate_now() == GOVERNOR_GATE_OPEN)
@@ -245,8 +257,11 @@ count_wal(bool pays)
 		debt = 0;
 		return;
 	}
-	debt += (double) written;
+	/* images are of less than a block, if it has a hole or is compressed */
+	cost = Max((double) written - images * BLCKSZ, records * RECORD_COST);
+	debt += cost;
 	(void) pg_atomic_fetch_add_u64(&calm_governor_shared->charged, (int64) written);
+	(void) pg_atomic_fetch_add_u64(&calm_governor_shared->charged_cost, (int64) cost);
 }
 
 /* After a commit: whether there is something to be done that can't be done here */
@@ -317,12 +332,12 @@ hold(bool committed)
 	long nap_ms;
 
 	memset(&waiting, 0, sizeof(waiting));
-	waiting.bytes = debt;
+	waiting.cost = debt;
 	while (debt > 0 && serve(&waiting, &input, &nap_ms))
 	{
-		debt = Max(debt - waiting.bytes, 0);
+		debt = Max(debt - waiting.cost, 0);
 		memset(&waiting, 0, sizeof(waiting));
-		waiting.bytes = debt;
+		waiting.cost = debt;
 	}
 	if (debt <= 0 && (committed || gate_now() <= GOVERNOR_GATE_PACED))
 		return;
@@ -340,9 +355,9 @@ hold(bool committed)
 
 		while (debt > 0 && (turn = wait_turn(committed, &waiting)))
 		{
-			debt = gate_now() == GOVERNOR_GATE_OPEN ? 0 : Max(debt - waiting.bytes, 0);
+			debt = gate_now() == GOVERNOR_GATE_OPEN ? 0 : Max(debt - waiting.cost, 0);
 			memset(&waiting, 0, sizeof(waiting));
-			waiting.bytes = debt;
+			waiting.cost = debt;
 		}
 		if (turn && !committed)
 			(void) wait_turn(committed, NULL);

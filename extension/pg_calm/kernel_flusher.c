@@ -14,7 +14,9 @@
  * that is its share of what all devices wrote lately, or an eighth of what is
  * left of it if that is more (mm/page-writeback.c, __wb_calc_thresh and
  * wb_over_bg_thresh).  Whoever writes little is woken early; so what is
- * written back in time raises the amount that may be left dirty.
+ * written back in time raises the amount that may be left dirty.  It is never
+ * more than the device's max_ratio (/sys/class/bdi), which outlives the file
+ * system, and on a loop device whoever used it before.
  *
  * Half way between the background threshold and the dirty limit, writers are
  * made to wait (balance_dirty_pages, dirty_freerun_ceiling).  What is under
@@ -44,7 +46,8 @@ static double our_writes = 0;
 static double all_writes = 0;
 
 static bool read_number(const char *path, uint64 *value);
-static double written_share(void);
+static double written_share(double *max_share);
+static double device_max_share(unsigned int major, unsigned int minor);
 static uint64 memory_limit(void);
 
 /* First number of a file; false if there is none ("max", no such file) */
@@ -85,13 +88,31 @@ memory_limit(void)
 	return limit;
 }
 
+/* What the administrator lets a device have of the dirty limits, 0 to 1 */
+static double
+device_max_share(unsigned int major, unsigned int minor)
+{
+	char path[64];
+	uint64 value;
+
+	snprintf(path, sizeof(path), "/sys/class/bdi/%u:%u/max_ratio_fine", major, minor);
+	if (read_number(path, &value))
+		return Min(value, 1000000) / 1e6;
+	/* before Linux 6.3 */
+	snprintf(path, sizeof(path), "/sys/class/bdi/%u:%u/max_ratio", major, minor);
+	if (read_number(path, &value))
+		return Min(value, 100) / 100.0;
+	return 1;
+}
+
 /*
  * Our device's share of what is being written to all disks, from
  * /proc/diskstats.  Disks that hold the files of loop devices are counted
  * twice, which makes the share too small: we flush earlier than need be.
+ * max_share becomes the most that all our devices may have.
  */
 static double
-written_share(void)
+written_share(double *max_share)
 {
 	static uint64 last_ours = 0;
 	static uint64 last_all = 0;
@@ -104,6 +125,7 @@ written_share(void)
 	double kept;
 	FILE *file;
 
+	*max_share = 1;
 	snprintf(path, sizeof(path), "%s/proc/diskstats", calm_host_root ? calm_host_root : "");
 	file = fopen(path, "re");
 	if (file == NULL)
@@ -124,7 +146,10 @@ written_share(void)
 			continue;
 		all += sectors;
 		if (device_is_ours(major, minor))
+		{
 			ours += sectors;
+			*max_share = Min(*max_share, device_max_share(major, minor));
+		}
 	}
 	fclose(file);
 
@@ -209,8 +234,12 @@ kernel_flusher_read_state(KernelFlusher *flusher)
 	{
 		uint64 left =
 			flusher->background_bytes - Min(flusher->dirty_bytes, flusher->background_bytes);
+		double max_share;
+		double share = written_share(&max_share);
 
+		flusher->device_bytes = Max((uint64) (flusher->background_bytes * share), left / 8);
+		/* the last word, also over that eighth */
 		flusher->device_bytes =
-			Max((uint64) (flusher->background_bytes * written_share()), left / 8);
+			Min(flusher->device_bytes, (uint64) (flusher->background_bytes * max_share));
 	}
 }

@@ -35,6 +35,7 @@ static PageMapRegion *region_for_mark(PageMap *map, PageMapFile *file, uint32 fi
                                       uint32 incarnation, uint32 number, uint32 *slot_value);
 static void
 mark_in_region(PageMap *map, PageMapRegion *region, uint32 first, uint32 count, uint64 now_ms);
+static void clear_age(PageMapRegion *region);
 static void discard_region(PageMap *map, PageMapRegion *region);
 static bool region_is_empty(PageMapRegion *region);
 static void release_regions(PageMap *map, PageMapFile *file, bool only_clean, uint32 *released);
@@ -288,6 +289,20 @@ page_map_find_file(PageMap *map, uint64 device, uint64 inode, uint32 *incarnatio
 	return result;
 }
 
+/*
+ * Forget since when an empty region has marks.  A marker that saw the old age
+ * before it went has set none, even if it is one that was overtaken by a
+ * reclaim and marks a region that is free by now.
+ */
+static void
+clear_age(PageMapRegion *region)
+{
+	pg_atomic_write_u64(&region->since, 0);
+	pg_memory_barrier();
+	if (page_map_region_count(region) > 0 && pg_atomic_read_u64(&region->since) == 0)
+		pg_atomic_write_u64(&region->since, page_map_now_ms());
+}
+
 /* Empty a region's bitmaps and correct the totals */
 static void
 discard_region(PageMap *map, PageMapRegion *region)
@@ -297,7 +312,7 @@ discard_region(PageMap *map, PageMapRegion *region)
 	for (int g = 0; g < 2; g++)
 		(void) page_map_take(map, region, g, &bits);
 	pg_atomic_write_u32(&region->flags, 0);
-	pg_atomic_write_u64(&region->since, 0);
+	clear_age(region);
 }
 
 static bool
@@ -343,7 +358,7 @@ release_regions(PageMap *map, PageMapFile *file, bool only_clean, uint32 *releas
 				continue;
 			}
 			pg_atomic_write_u32(&region->flags, 0);
-			pg_atomic_write_u64(&region->since, 0);
+			clear_age(region);
 		}
 		else
 			discard_region(map, region);
@@ -577,13 +592,7 @@ page_map_take(PageMap *map, PageMapRegion *region, int generation, PageMapBits *
 		pg_atomic_fetch_sub_u64(&map->unflushed[generation], taken);
 	}
 	if (page_map_region_count(region) == 0)
-	{
-		pg_atomic_write_u64(&region->since, 0);
-		pg_memory_barrier();
-		/* a marker that saw the old age before we cleared it set none */
-		if (page_map_region_count(region) > 0 && pg_atomic_read_u64(&region->since) == 0)
-			pg_atomic_write_u64(&region->since, page_map_now_ms());
-	}
+		clear_age(region);
 	return taken;
 }
 

@@ -248,6 +248,7 @@ start_shared_memory(void)
 		shared->caps.write_bytes = INFINITY;
 		shared->caps.io_size = 1024 * 1024;
 		shared->granted_operations = INFINITY;
+		shared->flush_rate = INFINITY;
 		shared->arbiter_slot = -1;
 		pg_atomic_init_u64(&shared->counters.flushed_pages, 0);
 		pg_atomic_init_u64(&shared->counters.fsynced_pages, 0);

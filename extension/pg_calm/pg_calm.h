@@ -65,6 +65,8 @@ typedef struct CalmShared
 	DeviceCaps caps;
 	uint32 max_gap;            /* gaps bridged at present, in blocks */
 	double granted_operations; /* per second: caps.write_iops or our share of a shared device */
+	double flush_rate;         /* unflushed pages that the device takes per second, scattered as
+	                              they are; infinity: any, or not known */
 	DeviceCaps arbiter_budget; /* caps of the shared device */
 	int arbiter_slot;          /* ours in its file; -1: none */
 	bool caps_known;

@@ -365,6 +365,8 @@ collect_candidates(uint64 now_ms)
 {
 	static BridgeRun runs[BRIDGE_MAX_RUNS];
 	BridgeGaps gaps;
+	double pages = 0;
+	double all_seconds = 0;
 	uint32 high = pg_atomic_read_u32(&calm_page_map->files_high);
 	int old = 1 - page_map_new_generation(calm_page_map);
 
@@ -431,7 +433,7 @@ collect_candidates(uint64 now_ms)
 					     ~UINT64CONST(0), ~UINT64CONST(0), ~UINT64CONST(0), ~UINT64CONST(0),
 					     ~UINT64CONST(0), ~UINT64CONST(0), ~UINT64CONST(0), ~UINT64CONST(0)}};
 
-					nruns = bridge_plan(&bits, &all, flush_policy.max_gap, runs);
+					nruns = bridge_plan(&bits, &all, calm_bridge ? flush_policy.max_gap : 0, runs);
 				}
 				for (int r = 0; r < nruns; r++)
 				{
@@ -441,6 +443,8 @@ collect_candidates(uint64 now_ms)
 				}
 				seconds = device_seconds(&flush_policy.caps, operations, bytes);
 				candidate->pages_per_second = candidate->pages / Max(seconds, 1e-9);
+				pages += candidate->pages;
+				all_seconds += seconds;
 			}
 			candidate->file = f;
 			candidate->incarnation = incarnation;
@@ -449,6 +453,12 @@ collect_candidates(uint64 now_ms)
 		}
 	}
 	choose_gap(&gaps, too_much_unflushed() || draining());
+	if (!draining())
+	{
+		SpinLockAcquire(&calm_shared->lock);
+		calm_shared->flush_rate = all_seconds > 0 ? pages / all_seconds : INFINITY;
+		SpinLockRelease(&calm_shared->lock);
+	}
 	qsort(candidates, candidate_count, sizeof(Candidate), compare_candidates);
 }
 

@@ -6,13 +6,18 @@ mod error;
 mod resolve;
 mod root;
 
+pub mod backing_device;
 pub mod block_device;
 pub mod cgroup;
+pub mod dirty_threshold;
 pub mod file_system_journal;
 pub mod instance;
 pub mod journal_commits;
+pub mod kernel_release;
 pub mod meminfo;
+pub mod memory_limit;
 pub mod mounts;
+pub mod network;
 pub mod postgres;
 pub mod postmaster;
 pub mod process;

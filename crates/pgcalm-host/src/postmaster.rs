@@ -8,6 +8,7 @@ use crate::HostRoot;
 use crate::Result;
 use crate::process;
 use crate::process::Process;
+use crate::process_file;
 
 /// A running server, found by its first process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,11 +62,11 @@ pub fn examine(root: &HostRoot, pid: i32) -> Result<Candidate> {
         return Ok(Candidate::ChildOf(process.parent));
     }
     // Through /proc/PID/cwd the kernel reaches the data directory in whatever mount namespace it is.
-    let Ok(lock_file) = root.read(format!("proc/{pid}/cwd/postmaster.pid")) else {
+    let Ok(lock_file) = process_file::read_in_working_directory(root, pid, "postmaster.pid") else {
         return Ok(Candidate::NotReady);
     };
     let lines: Vec<&str> = lock_file.lines().map(str::trim).collect();
-    let major_version = root.read(format!("proc/{pid}/cwd/PG_VERSION"))?;
+    let major_version = process_file::read_in_working_directory(root, pid, "PG_VERSION")?;
     // Lines as src/include/utils/pidfile.h numbers them. The pid there is of the server's own pid namespace.
     let Some(data_directory) = lines.get(1).filter(|line| !line.is_empty()) else {
         return Ok(Candidate::NotReady);

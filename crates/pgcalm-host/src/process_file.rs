@@ -1,6 +1,7 @@
 //! Files as a process sees them, and the ones that it has open.
 
 use std::fs::OpenOptions;
+use std::io;
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -8,7 +9,9 @@ use std::path::PathBuf;
 
 use rustix::fs::OFlags;
 
+use crate::Error;
 use crate::HostRoot;
+use crate::Result;
 use crate::resolve;
 
 /// No file that is read here is larger, unless somebody wants it to be.
@@ -25,22 +28,35 @@ pub fn real_path(root: &HostRoot, pid: i32, path: &Path) -> PathBuf {
 }
 
 /// The text of a small regular file that process `pid` calls `path`; `None` if it is none or can't be read.
+pub fn read(root: &HostRoot, pid: i32, path: &Path) -> Option<String> {
+    read_regular(&real_path(root, pid, path)).ok()
+}
+
+/// The text of a small regular file in the working directory of process `pid`, in whatever mount namespace that is.
 ///
+/// Errors are those of reading it; a symbolic link and whatever else is no regular file is refused.
+pub fn read_in_working_directory(root: &HostRoot, pid: i32, name: &str) -> Result<String> {
+    let path = root.path(format!("proc/{pid}/cwd")).join(name);
+    read_regular(&path).map_err(|source| Error::Read { path, source })
+}
+
 /// The directory may belong to anybody, so nothing that he puts there may hold the reader up, as a FIFO would, or lead
 /// it elsewhere.
-pub fn read(root: &HostRoot, pid: i32, path: &Path) -> Option<String> {
+fn read_regular(path: &Path) -> io::Result<String> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = OpenOptions::new()
         .read(true)
         .custom_flags(flags.bits() as i32)
-        .open(real_path(root, pid, path))
-        .ok()?;
-    if !file.metadata().ok()?.is_file() {
-        return None;
+        .open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "is no regular file",
+        ));
     }
     let mut bytes = Vec::new();
-    file.take(LARGEST).read_to_end(&mut bytes).ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
+    file.take(LARGEST).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// The regular files that process `pid` has open for writing, by descriptor, as it calls them.
@@ -99,6 +115,10 @@ mod tests {
         assert_eq!(read(&root, 7, Path::new("/b")), None);
         assert_eq!(read(&root, 7, Path::new("/fifo")), None);
         assert_eq!(read(&root, 8, Path::new("/a")), None);
+        symlink("../..", root.path("proc/7/cwd")).unwrap();
+        assert_eq!(read_in_working_directory(&root, 7, "a").unwrap(), "text");
+        assert!(read_in_working_directory(&root, 7, "b").is_err());
+        assert!(read_in_working_directory(&root, 7, "fifo").is_err());
     }
 
     #[test]

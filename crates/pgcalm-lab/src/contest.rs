@@ -1,6 +1,6 @@
 //! Contestants under the same load on the same capped devices, in turn.
 
-mod need;
+pub(crate) mod need;
 mod options;
 
 use std::collections::BTreeMap;
@@ -386,7 +386,7 @@ impl Arena<'_> {
 }
 
 /// The server's last words say more than what its client then says, if the server is what failed.
-fn with_last_words(error: anyhow::Error, log: &str) -> anyhow::Error {
+pub(crate) fn with_last_words(error: anyhow::Error, log: &str) -> anyhow::Error {
     let words = server::complaint(log);
     let interrupted = matches!(error.downcast_ref(), Some(LabError::Interrupted));
     // A client that has ended for another reason leaves this line behind.

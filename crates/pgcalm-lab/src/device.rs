@@ -34,6 +34,7 @@ pub struct Device {
     pub number: String,
     // Undone in this order: the limit of the queue outlives the detached device, so it goes first.
     _max_io: Option<Undo>,
+    _max_ratio: Option<Undo>,
     _loop: Undo,
     _image: Undo,
 }
@@ -86,8 +87,10 @@ impl Device {
             }
             None => None,
         };
+        let number = block_device::number(root, &name)?;
         Ok(Self {
-            number: block_device::number(root, &name)?,
+            _max_ratio: lift_dirty_limit(journal, &number)?,
+            number,
             name,
             _max_io: max_io_undo,
             _loop: loop_undo,
@@ -99,6 +102,31 @@ impl Device {
     pub fn node(&self) -> String {
         format!("/dev/{}", self.name)
     }
+}
+
+/// Gives the device the whole of the kernel's dirty limits. A share that somebody set outlives what the loop device was
+/// used for, and a small one makes the kernel's flusher write ahead of everybody (`__wb_calc_thresh`, mm/page-writeback.c).
+fn lift_dirty_limit(journal: &Journal, number: &str) -> anyhow::Result<Option<Undo>> {
+    /// Parts per million, since Linux 6.3.
+    const WHOLE: &str = "1000000";
+    let root = journal.root();
+    let file = Path::new("sys/class/bdi")
+        .join(number)
+        .join("max_ratio_fine");
+    if !root.path(&file).exists() {
+        return Ok(None);
+    }
+    let former = root.read(&file)?;
+    let former = former.trim();
+    if former == WHOLE {
+        return Ok(None);
+    }
+    let undo = journal.note(Change::Setting {
+        file: Path::new("/").join(&file),
+        former: former.to_string(),
+    })?;
+    root.write(&file, WHOLE)?;
+    Ok(Some(undo))
 }
 
 /// Writes zeros all over the image. Blocks that are only allocated would cost journal commits of the host's file system

@@ -137,6 +137,11 @@ impl LabDir {
         self.named("libraries")
     }
 
+    /// A new cluster that others are copies of.
+    pub fn base(&self) -> PathBuf {
+        self.named("base")
+    }
+
     /// What `--keep` leaves of all runs.
     pub fn kept(&self) -> PathBuf {
         self.named("kept")

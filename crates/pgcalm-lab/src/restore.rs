@@ -22,6 +22,7 @@ use serde::Deserialize;
 use serde::Serialize;
 
 use crate::interrupt::Interrupt;
+use crate::network;
 use crate::tool;
 
 /// How long a server may take from SIGQUIT before it gets SIGKILL.
@@ -83,6 +84,11 @@ pub enum Change {
         /// Its directory.
         path: PathBuf,
     },
+    /// A network namespace, with the interfaces in it.
+    NetworkNamespace {
+        /// As ip-netns(8) names it.
+        name: String,
+    },
     /// PostgreSQL's programs with a working directory of ours: a server with its children, psql, pgbench.
     Processes {
         /// The directory of the program files.
@@ -107,6 +113,7 @@ impl Change {
             Self::Setting { file, former } => write_setting(root, file, former),
             Self::Cgroup { path } => absent_is_fine(fs::remove_dir(root.path(path)))
                 .with_context(|| format!("remove control group {}", path.display())),
+            Self::NetworkNamespace { name } => delete_namespace(root, name),
             Self::Processes { bindir, directory } => end_processes(root, bindir, directory),
         }
     }
@@ -226,6 +233,19 @@ fn unmount(root: &HostRoot, target: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Its interfaces go with it, as soon as no process is in it any more.
+fn delete_namespace(root: &HostRoot, name: &str) -> anyhow::Result<()> {
+    if !root.path(network::NAMESPACES).join(name).exists() {
+        return Ok(());
+    }
+    // An interrupt must not stop the clean-up that it asked for: hence a fresh flag.
+    tool::run(
+        tool::command("ip").args(["netns", "delete", name]),
+        &Interrupt::default(),
+    )?;
+    Ok(())
+}
+
 fn write_setting(root: &HostRoot, file: &Path, former: &str) -> anyhow::Result<()> {
     match root.write(file, former) {
         Ok(()) => Ok(()),
@@ -325,6 +345,9 @@ mod tests {
                 former: "1280".into(),
             },
             Change::Cgroup { path: path.clone() },
+            Change::NetworkNamespace {
+                name: "pgcalm-lab-absent".into(),
+            },
             Change::Processes {
                 bindir: path.clone(),
                 directory: path.clone(),

@@ -16,13 +16,15 @@ use crate::LabError;
 use crate::interrupt::Interrupt;
 
 /// Programs that may be absent, and the Debian package that brings them.
-const PACKAGES: [(&str, &str); 6] = [
+const PACKAGES: [(&str, &str); 8] = [
     ("dd", "coreutils"),
+    ("ip", "iproute2"),
     ("losetup", "mount"),
     ("mkfs.ext4", "e2fsprogs"),
     ("mkfs.xfs", "xfsprogs"),
     ("pgbackrest", "pgbackrest"),
     ("strace", "strace"),
+    ("tc", "iproute2"),
 ];
 
 /// A command for `program` that shares neither terminal nor environment settings of PostgreSQL with us.

@@ -23,8 +23,10 @@
 mod address;
 mod discovery;
 mod error;
+pub mod export;
 mod history;
 mod host_reader;
+pub mod metrics;
 pub mod model;
 mod monitor;
 mod rates;

@@ -14,6 +14,7 @@ mod version;
 use std::time::Duration;
 use std::time::Instant;
 
+use pgcalm_lag::History;
 use postgres::Error;
 
 use crate::address::Address;
@@ -39,6 +40,8 @@ pub struct Memory {
     follower: Follower,
     queue: Queue,
     wait_time: WaitTime,
+    /// Of standbys; `None` until there was one.
+    lag: Option<History>,
     before: Option<Before>,
 }
 
@@ -139,7 +142,15 @@ impl Server {
                 }
                 instance.checkpoint =
                     session.part("pg_calm_checkpoints", Subject::Checkpoint, |session| {
-                        checkpoint::ask_module(session, schema, facts, &core, checkpointer)
+                        let follower = &mut memory.follower;
+                        checkpoint::ask_module(
+                            session,
+                            schema,
+                            facts,
+                            &core,
+                            checkpointer,
+                            follower,
+                        )
                     })?;
                 instance.archive =
                     session.part("pg_calm_archive", Subject::ArchiveQueue, |session| {
@@ -180,7 +191,8 @@ impl Server {
             })?;
         }
         instance.replication = session.part("replication", Subject::Replication, |session| {
-            replication::ask(session, core.role)
+            let history = &mut memory.lag;
+            replication::ask(session, facts, core.role, history)
         })?;
 
         let elapsed = memory

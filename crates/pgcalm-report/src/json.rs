@@ -7,6 +7,8 @@ use serde::de::DeserializeOwned;
 use crate::archive;
 use crate::journal;
 use crate::model;
+use crate::predict;
+use crate::replica;
 use crate::tenants;
 use crate::torture;
 
@@ -45,6 +47,10 @@ pub enum Document {
     Torture(Box<torture::Report>),
     /// Archivers.
     Archive(Box<archive::Report>),
+    /// A primary and its standby.
+    Replica(Box<replica::Report>),
+    /// Predictions against measurements.
+    Predict(Box<predict::Report>),
 }
 
 /// The report as a document, ending in a newline.
@@ -81,6 +87,8 @@ pub fn read(document: &str) -> Result<Document, JsonError> {
         Ok(journal::SCENARIO) => parse(document).map(|report| Document::Journal(Box::new(report))),
         Ok(tenants::SCENARIO) => parse(document).map(|report| Document::Tenants(Box::new(report))),
         Ok(archive::SCENARIO) => parse(document).map(|report| Document::Archive(Box::new(report))),
+        Ok(replica::SCENARIO) => parse(document).map(|report| Document::Replica(Box::new(report))),
+        Ok(predict::SCENARIO) => parse(document).map(|report| Document::Predict(Box::new(report))),
         _ => parse(document).map(|report| Document::Contest(Box::new(report))),
     }
 }

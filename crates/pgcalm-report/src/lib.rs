@@ -5,6 +5,7 @@
 
 pub mod archive;
 pub mod chart;
+pub mod doctor;
 pub mod html;
 pub mod isolate;
 pub mod journal;
@@ -12,7 +13,9 @@ pub mod json;
 pub mod metric;
 pub mod model;
 pub mod number;
+pub mod predict;
 pub mod reading;
+pub mod replica;
 mod settings;
 pub mod tenants;
 pub mod text;

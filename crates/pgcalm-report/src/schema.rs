@@ -11,28 +11,35 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use crate::archive;
+use crate::doctor;
 use crate::isolate;
 use crate::journal;
 use crate::model;
+use crate::predict;
+use crate::replica;
 use crate::tenants;
 use crate::torture;
 use crate::trace;
 
 /// Name of a document's files in the folder, and the schema of its type.
-fn documents() -> [(&'static str, Value); 6] {
+fn documents() -> [(&'static str, Value); 8] {
     [
         ("report", schemars::schema_for!(model::Report).to_value()),
         ("tenants", schemars::schema_for!(tenants::Report).to_value()),
         ("torture", schemars::schema_for!(torture::Report).to_value()),
         ("archive", schemars::schema_for!(archive::Report).to_value()),
         ("journal", schemars::schema_for!(journal::Report).to_value()),
+        ("replica", schemars::schema_for!(replica::Report).to_value()),
+        ("predict", schemars::schema_for!(predict::Report).to_value()),
         ("isolate", schemars::schema_for!(isolate::Report).to_value()),
     ]
 }
 
-/// Likewise of the lines of traces, which docs/json-schema/trace.md describes by pointing at the schemas.
-fn traces() -> [(&'static str, Value); 5] {
+/// Likewise of the lines of traces and of doctor's document, which docs/json-schema/trace.md and docs/doctor.md describe
+/// by pointing at the schemas.
+fn traces() -> [(&'static str, Value); 6] {
     [
+        ("doctor", schemars::schema_for!(doctor::Report).to_value()),
         (
             "trace-checkpoint",
             schemars::schema_for!(trace::checkpoint::Line).to_value(),

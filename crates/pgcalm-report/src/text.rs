@@ -21,7 +21,7 @@ use crate::reading;
 use crate::settings;
 
 /// No line is wider than this.
-const WIDTH: u16 = 110;
+pub(crate) const WIDTH: u16 = 110;
 /// Longer names are wrapped, so that the figures stay on one line.
 const NAME_WIDTH: u16 = 16;
 

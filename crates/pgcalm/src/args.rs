@@ -1,3 +1,9 @@
+pub mod doctor;
+pub mod export;
+pub mod generate;
+pub mod lag;
+pub mod predict;
+pub mod replica;
 pub mod top;
 pub mod trace;
 
@@ -24,6 +30,13 @@ use pgcalm_lab::options;
 use pgcalm_lab::tenants;
 use pgcalm_lab::torture::Crash;
 
+use crate::args::doctor::DoctorArgs;
+use crate::args::export::ExportArgs;
+use crate::args::generate::GenerateArgs;
+use crate::args::lag::LagArgs;
+use crate::args::predict::PredictArgs;
+use crate::args::predict::PredictGridArgs;
+use crate::args::replica::ReplicaArgs;
 use crate::args::top::TopArgs;
 use crate::args::trace::TraceVerb;
 
@@ -57,6 +70,12 @@ pub enum Verb {
     /// Run PostgreSQL under load on devices with caps, and measure.
     #[command(subcommand, after_help = EXIT_CODES)]
     Lab(LabVerb),
+    /// Say what will stall a server on its host and what to change, worst first; make and take back changes.
+    ///
+    /// Reads the host, the server's settings and statistics, and judges them by the rules of docs/doctor.md. Root sees most.
+    /// Exit code 0 whether or not something was found: --json tells.
+    #[command(after_help = EXIT_CODES)]
+    Doctor(DoctorArgs),
     /// Show, limit and check the I/O of PostgreSQL instances that share this host.
     #[command(subcommand, after_help = EXIT_CODES)]
     Isolate(IsolateVerb),
@@ -69,6 +88,21 @@ pub enum Verb {
     /// Trace a running PostgreSQL with eBPF: no module, no restart, no debug symbols (needs root).
     #[command(subcommand, after_help = EXIT_CODES)]
     Trace(TraceVerb),
+    /// How far each standby of a primary lags, where it is held up, and when WAL that it needs is removed.
+    #[command(after_help = EXIT_CODES)]
+    Lag(LagArgs),
+    /// Export what the instances are doing as OpenMetrics, for Prometheus; only reads.
+    ///
+    /// Needs no root: an ordinary user with a role of his name that is a member of pg_monitor sees all but where WAL and
+    /// tablespaces lie. docs/metrics.md lists the metrics. Ends with SIGTERM.
+    #[command(after_help = EXIT_CODES)]
+    Export(ExportArgs),
+    /// Look at a running server and say what pg_calm would gain there, or why it would not help.
+    ///
+    /// Best with the module loaded in shadow mode; without it, the data files' part of the page cache is sampled, for which
+    /// it has to run on the server's host as root or as the server's user. Changes nothing.
+    #[command(after_help = EXIT_CODES)]
+    Predict(PredictArgs),
     /// Show a report that `lab run --json` wrote.
     #[command(after_help = EXIT_CODES)]
     Report(ReportArgs),
@@ -79,6 +113,9 @@ pub enum Verb {
     /// global/pg_control beside pg_wal). It is written beside PATH, synced, and renamed.
     #[command(name = crate::wal_restore::VERB, after_help = RESTORE_EXIT_CODES)]
     WalRestore(WalRestoreArgs),
+    /// Write man pages and shell completions, for packages.
+    #[command(hide = true, after_help = EXIT_CODES)]
+    Generate(GenerateArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -202,6 +239,19 @@ pub enum ScenarioArgs {
     /// shut down without flushing its log, mounted again, and compared. Only archivers that lost nothing are ranked.
     #[command(after_help = EXIT_CODES)]
     Archive(Box<ArchiveArgs>),
+    /// A primary floods its standby with WAL over a slow link: how far does it fall behind, and does it come back?
+    ///
+    /// Each server has its own loop devices (direct I/O) and network namespace; between them is a link with a rate. In each
+    /// case both begin as copies of a new cluster, a table of 201 columns is made, filled and dropped in a loop, and the
+    /// standby is watched until it has replayed all WAL. `pgcalm lab list` tells the cases.
+    #[command(after_help = EXIT_CODES)]
+    Replica(Box<ReplicaArgs>),
+    /// Over a grid of tables, loads, caps and buffers: is what is predicted for pg_calm what it then does?
+    ///
+    /// At each point a new server is observed under load in shadow mode, as `pgcalm predict` does; then pg_calm is switched
+    /// on, and what the device and the server do is measured. Points marked as held back have not shaped the model.
+    #[command(after_help = EXIT_CODES)]
+    Predict(Box<PredictGridArgs>),
 }
 
 /// Options that have a default are absent here unless given.

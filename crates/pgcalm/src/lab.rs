@@ -10,6 +10,10 @@ use pgcalm_lab::contestant::CONTESTANTS;
 use pgcalm_lab::interference;
 use pgcalm_lab::interference::LAYOUTS;
 use pgcalm_lab::interrupt::Interrupt;
+use pgcalm_lab::predict;
+use pgcalm_lab::predict::grid::POINTS;
+use pgcalm_lab::replica;
+use pgcalm_lab::replica::CASES;
 use pgcalm_lab::scenarios;
 use pgcalm_lab::scenarios::SCENARIOS;
 use pgcalm_lab::scenarios::checkpoint;
@@ -28,6 +32,8 @@ use crate::args::ScenarioArgs;
 use crate::args::TenantsArgs;
 use crate::args::TortureArgs;
 use crate::args::TortureFsArg;
+use crate::args::predict::PredictGridArgs;
+use crate::args::replica::ReplicaArgs;
 use crate::output;
 
 /// Scenarios and contestants.
@@ -58,6 +64,24 @@ pub fn list() -> anyhow::Result<()> {
             archiver.description()
         ));
     }
+    text.push_str("\nCases of replica:\n");
+    for case in &CASES {
+        text.push_str(&format!("  {:<15} {}\n", case.name, case.description));
+    }
+    text.push_str("\nPoints of predict:\n");
+    for point in &POINTS {
+        let held_back = if point.held_back { "; held back" } else { "" };
+        text.push_str(&format!(
+            "  {:<22} {} rows, {} keys, {} operations/s, {}/s, shared_buffers {}, sysctl {}{held_back}\n",
+            point.name,
+            point.rows,
+            point.distribution.name(),
+            point.data_iops,
+            point.data_bps,
+            point.shared_buffers,
+            point.sysctl.name()
+        ));
+    }
     output::print(&text)
 }
 
@@ -69,6 +93,8 @@ pub fn run(scenario: ScenarioArgs) -> anyhow::Result<()> {
         ScenarioArgs::Tenants(args) => run_tenants(*args),
         ScenarioArgs::Torture(args) => run_torture(*args),
         ScenarioArgs::Archive(args) => run_archive(*args),
+        ScenarioArgs::Replica(args) => run_replica(*args),
+        ScenarioArgs::Predict(args) => run_predict(*args),
     }
 }
 
@@ -113,6 +139,28 @@ fn run_archive(args: ArchiveArgs) -> anyhow::Result<()> {
         &report,
         pgcalm_report::archive::text::render(&report),
         pgcalm_report::archive::html::render,
+    )
+}
+
+fn run_replica(args: ReplicaArgs) -> anyhow::Result<()> {
+    let interrupt = Interrupt::install()?;
+    let files = Files::check(args.json.clone(), args.html.clone())?;
+    let report = replica::run(&args.options(), &interrupt)?;
+    files.write(
+        &report,
+        pgcalm_report::replica::text::render(&report),
+        pgcalm_report::replica::html::render,
+    )
+}
+
+fn run_predict(args: PredictGridArgs) -> anyhow::Result<()> {
+    let interrupt = Interrupt::install()?;
+    let files = Files::check(args.json.clone(), args.html.clone())?;
+    let report = predict::run(&predict_options(args), &interrupt)?;
+    files.write(
+        &report,
+        pgcalm_report::predict::text::render(&report),
+        pgcalm_report::predict::html::render,
     )
 }
 
@@ -250,6 +298,29 @@ fn tenants_options(args: TenantsArgs) -> tenants::Options {
         set: args.set,
         set_contestant: args.set_contestant,
         keep: args.keep,
+    }
+}
+
+fn predict_options(args: PredictGridArgs) -> predict::Options {
+    let preset = if args.quick {
+        scenarios::predict::quick()
+    } else {
+        scenarios::predict::full()
+    };
+    predict::Options {
+        dir: args.dir,
+        pg_bindir: args.pg_bindir,
+        points: args.points.map_or(preset.points, |list| list.0),
+        rows: args.rows,
+        lead: args.lead.unwrap_or(preset.lead),
+        observe: args.observe.unwrap_or(preset.observe),
+        settle: args.settle.unwrap_or(preset.settle),
+        seconds: args.seconds.unwrap_or(preset.seconds),
+        checkpoint_timeout: args.checkpoint_timeout.unwrap_or(preset.checkpoint_timeout),
+        clients: args.clients.unwrap_or(preset.clients),
+        wal_iops: args.wal_iops.unwrap_or(preset.wal_iops),
+        fs: args.fs.map_or(preset.fs, Into::into),
+        set: args.set,
     }
 }
 

@@ -1,9 +1,14 @@
 //! `pgcalm`: verbs, arguments and exit codes; what they do is in the other crates.
 
 mod args;
+mod doctor;
+mod export;
+mod generate;
 mod isolate;
 mod lab;
+mod lag;
 mod output;
+mod predict;
 mod report;
 mod top;
 mod trace;
@@ -13,9 +18,12 @@ mod wal_restore;
 use std::process::ExitCode;
 
 use clap::Parser;
+use pgcalm_doctor::DoctorError;
 use pgcalm_isolate::IsolateError;
 use pgcalm_lab::LabError;
+use pgcalm_lag::LagError;
 use pgcalm_monitor::MonitorError;
+use pgcalm_predict::PredictError;
 use pgcalm_top::TopError;
 use pgcalm_trace::TraceError;
 
@@ -53,6 +61,7 @@ fn main() -> ExitCode {
         }
     };
     let result = match cli.verb {
+        Verb::Doctor(args) => doctor::run(&args),
         Verb::Isolate(IsolateVerb::Show(args)) => isolate::show(&args),
         Verb::Isolate(IsolateVerb::Set(args)) => isolate::set(args),
         Verb::Isolate(IsolateVerb::Clear(args)) => isolate::clear(args),
@@ -60,9 +69,13 @@ fn main() -> ExitCode {
         Verb::Lab(LabVerb::List) => lab::list(),
         Verb::Lab(LabVerb::Run(scenario)) => lab::run(scenario),
         Verb::Lab(LabVerb::Clean(args)) => lab::clean(&args),
+        Verb::Lag(args) => lag::run(&args),
         Verb::Top(args) => top::run(args),
         Verb::Trace(verb) => trace::run(verb),
+        Verb::Export(args) => export::run(args),
+        Verb::Predict(args) => predict::run(&args),
         Verb::Report(args) => report::render(&args),
+        Verb::Generate(args) => generate::run(&args),
         Verb::WalRestore(args) => return ExitCode::from(wal_restore::run(args)),
     };
     match result {
@@ -72,7 +85,13 @@ fn main() -> ExitCode {
             let complete = error
                 .downcast_ref::<LabError>()
                 .map(ToString::to_string)
-                .or_else(|| error.downcast_ref::<TraceError>().map(ToString::to_string));
+                .or_else(|| error.downcast_ref::<TraceError>().map(ToString::to_string))
+                .or_else(|| error.downcast_ref::<LagError>().map(ToString::to_string))
+                .or_else(|| {
+                    error
+                        .downcast_ref::<PredictError>()
+                        .map(ToString::to_string)
+                });
             output::say(&match complete {
                 Some(text) => format!("pgcalm: {text}"),
                 None => format!("pgcalm: {error:#}"),
@@ -83,10 +102,27 @@ fn main() -> ExitCode {
 }
 
 fn exit_code(error: &anyhow::Error) -> u8 {
+    match error.downcast_ref::<DoctorError>() {
+        Some(DoctorError::Usage(_)) => return USAGE,
+        Some(DoctorError::Host(_)) => return HOST,
+        None => {}
+    }
     match error.downcast_ref::<IsolateError>() {
         Some(IsolateError::Usage(_)) => return USAGE,
         Some(IsolateError::Host(_)) => return HOST,
         None => {}
+    }
+    match error.downcast_ref::<MonitorError>() {
+        Some(MonitorError::Usage(_)) => return USAGE,
+        Some(MonitorError::Host(_)) => return HOST,
+        None => {}
+    }
+    if let Some(error) = error.downcast_ref::<PredictError>() {
+        return match error {
+            PredictError::Usage(_) => USAGE,
+            PredictError::Host(_) => HOST,
+            PredictError::Interrupted => INTERRUPTED,
+        };
     }
     if let Some(error) = error.downcast_ref::<TraceError>() {
         return match error {
@@ -96,10 +132,15 @@ fn exit_code(error: &anyhow::Error) -> u8 {
             TraceError::ServerEnded { .. } => FAILED,
         };
     }
-    match error.downcast_ref::<MonitorError>() {
-        Some(MonitorError::Usage(_)) => return USAGE,
-        Some(MonitorError::Host(_)) => return HOST,
-        None => {}
+    if error.is::<lag::Interrupted>() {
+        return INTERRUPTED;
+    }
+    if let Some(error) = error.downcast_ref::<LagError>() {
+        return match error {
+            LagError::Connect(_) | LagError::Standby { .. } => USAGE,
+            LagError::Rights { .. } | LagError::Version(_) => HOST,
+            LagError::Query { .. } => FAILED,
+        };
     }
     match error.downcast_ref::<TopError>() {
         Some(TopError::Usage(_)) => return USAGE,

@@ -70,6 +70,32 @@ pub fn render(args: &ReportArgs) -> anyhow::Result<()> {
                 output::print(&pgcalm_report::archive::text::render(&report))
             }
         }
+        Document::Replica(report) => {
+            if let Some(html) = &args.html {
+                output::write(html, &pgcalm_report::replica::html::render(&report))
+            } else if args.svg.is_some() {
+                Err(LabError::Usage(format!(
+                    "{}: a report of a standby has no chart as a file of its own; use --html",
+                    args.file.display()
+                ))
+                .into())
+            } else {
+                output::print(&pgcalm_report::replica::text::render(&report))
+            }
+        }
+        Document::Predict(report) => {
+            if let Some(html) = &args.html {
+                output::write(html, &pgcalm_report::predict::html::render(&report))
+            } else if args.svg.is_some() {
+                Err(LabError::Usage(format!(
+                    "{}: a report of predictions has no chart; leave out --svg",
+                    args.file.display()
+                ))
+                .into())
+            } else {
+                output::print(&pgcalm_report::predict::text::render(&report))
+            }
+        }
         Document::Torture(report) => output::print(&pgcalm_report::torture::text::render(&report)),
     }
 }

@@ -169,7 +169,9 @@ impl<T: Serialize> Sink<T> {
     }
 
     fn take(&mut self, line: T) -> anyhow::Result<()> {
-        output::print(&(self.text)(&line))?;
+        // Names of databases and processes are other users'; they must not be able to steer the terminal.
+        let text = (self.text)(&line).replace(|c: char| c.is_control() && c != '\n', " ");
+        output::print(&text)?;
         if let Some((path, file)) = &mut self.json {
             let mut text = serde_json::to_string(&line)?;
             text.push('\n');

@@ -27,6 +27,20 @@ fn refused_by(scenario: &str, arguments: &[&str]) -> String {
 }
 
 #[test]
+fn a_grid_refuses_what_can_not_be_measured() {
+    for (arguments, option, fix) in [
+        (["--points", "medium,dense"], "--points", "zipfian"),
+        (["--points", "medium,medium"], "--points", "once"),
+        (["--observe", "1"], "--observe", "5 to 3600"),
+        (["--seconds", "1"], "--seconds", "5 to 3600"),
+        (["--checkpoint-timeout", "5"], "--checkpoint-timeout", "30s"),
+    ] {
+        let line = refused_by("predict", &arguments);
+        assert!(line.contains(option) && line.contains(fix), "{line}");
+    }
+}
+
+#[test]
 fn a_bad_value_is_refused_with_the_option_and_the_fix() {
     for (arguments, option, fix) in [
         (["--rows", "many"], "--rows", "4000000"),

@@ -240,6 +240,30 @@ expect_caps(
 		"sys/dev/block/$device/queue/max_sectors_kb" => "many\n",
 	});
 is(status_of($node)->{degraded}, undef, 'and nothing is amiss');
+
+# --- the device's share of the kernel's dirty limits
+
+sub unflushed
+{
+	my $status = status_of($node);
+
+	return $status->{unflushed_pages_old} + $status->{unflushed_pages_new};
+}
+
+remove_tree("$root/sys");
+write_file("$root/proc/vmstat",
+	"nr_dirty 0\nnr_writeback 0\nnr_dirty_background_threshold 1000000\nnr_dirty_threshold 2000000\n");
+write_file("$root/proc/diskstats", (join ' ', split(/:/, $device), 'disk0', (0) x 17) . "\n");
+make_path("$root/sys/block/disk0");
+write_file("$root/sys/class/bdi/$device/max_ratio_fine", "1000000\n");
+$node->reload;
+# the worker looks once a second
+sleep 3;
+$node->safe_psql('postgres', q{CREATE TABLE filled AS SELECT repeat('x', 1000) FROM generate_series(1, 2000)});
+sleep 3;
+cmp_ok(unflushed(), '>', 100, 'a device that may have all of the dirty limit is left alone');
+write_file("$root/sys/class/bdi/$device/max_ratio_fine", "1\n");
+ok(wait_for(sub { unflushed() == 0 }, 60), 'with next to none of it, pages are flushed ahead of the kernel');
 $node->stop;
 
 done_testing();

@@ -35,6 +35,7 @@ if [ -z "${PG_CALM_TEST_DIR:-}" ]; then
 	cleanup()
 	{
 		for pid_file in "$PG_CALM_TEST_DIR"/tap/tmp_check/t_*/pgdata/postmaster.pid \
+			"$PG_CALM_TEST_DIR"/again/tmp_check/t_*/pgdata/postmaster.pid \
 			"$PG_CALM_TEST_DIR"/regress/instance/postmaster.pid; do
 			[ -f "$pid_file" ] && kill -QUIT "$(head -n 1 "$pid_file")" 2>/dev/null || :
 		done
@@ -153,28 +154,56 @@ run_regress()
 
 run_tap()
 {
-	mkdir "$work/tap"
 	shim=$work/libdeny_mprotect.so
 	quietly "$work/cc.log" "${CC:-cc}" -Wall -Wextra -Werror -shared -fPIC -O2 \
 		"$source_dir/test/deny_mprotect.c" -o "$shim"
-	# the server's Perl modules look for TESTDIR before 16, and for the others since
-	mkdir -p "$work/tap/tmp_check/log"
+	# shellcheck disable=SC2086
+	{ run_prove tap ${PROVE_FLAGS:---jobs 3} ${tap_files:-t/*.pl} || : >"$work/prove.failed"; } 2>&1 | tee "$work/prove.log"
+	[ -e "$work/prove.failed" ] || return 0
+
+	show_failures tap
+	failed_files=$(sed -nE 's,^(t/[^ ]+\.pl) +\(Wstat: .*,\1,p' "$work/prove.log" | sort -u)
+	# Alone, what fails again is broken; what doesn't is a race, in the test or
+	# in what it tests, that has to be mended but says nothing of this change.
+	# shellcheck disable=SC2086
+	echo "Once more, one at a time:" $failed_files
+	# shellcheck disable=SC2086
+	if [ -n "$failed_files" ] && run_prove again --jobs 1 $failed_files; then
+		for file in $failed_files; do
+			echo "passed only at the second try: $file"
+		done
+	else
+		show_failures again
+		status=1
+		for file in ${failed_files:-prove}; do
+			echo "failed: $file"
+		done
+	fi
+}
+
+# The server's Perl modules look for TESTDIR before 16, and for the others since
+run_prove()
+{
+	test_dir=$work/$1
+	shift
+	mkdir -p "$test_dir/tmp_check/log"
 	(
 		cd "$source_dir"
-		# shellcheck disable=SC2086
-		TESTDIR="$work/tap" TESTDATADIR="$work/tap/tmp_check" TESTLOGDIR="$work/tap/tmp_check/log" \
+		TESTDIR="$test_dir" TESTDATADIR="$test_dir/tmp_check" TESTLOGDIR="$test_dir/tmp_check/log" \
 			PATH="$install$bindir:$PATH" PG_REGRESS="$pg_regress" \
 			PG_CALM_DENY_MPROTECT="$shim" top_builddir="$work" \
-			prove -I "$pgxs_dir/test/perl" -I t ${PROVE_FLAGS:---jobs 3} ${tap_files:-t/*.pl}
-	) || {
-		status=1
-		# the tail of what the failed tests wrote
-		for log in "$work"/tap/tmp_check/log/regress_log_*; do
-			grep -l '^not ok\|^\[.*not ok\|Bail out\|died' "$log" >/dev/null 2>&1 || continue
-			echo "=== $(basename "$log")"
-			grep -E -A 12 'not ok|Bail out|died' "$log" | head -n 60
-		done
-	}
+			prove -I "$pgxs_dir/test/perl" -I t "$@"
+	)
+}
+
+# The tail of what the failed tests wrote
+show_failures()
+{
+	for log in "$work/$1"/tmp_check/log/regress_log_*; do
+		grep -l '^not ok\|^\[.*not ok\|Bail out\|died' "$log" >/dev/null 2>&1 || continue
+		echo "=== $(basename "$log")"
+		grep -E -A 12 'not ok|Bail out|died' "$log" | head -n 60
+	done
 }
 
 make_installation

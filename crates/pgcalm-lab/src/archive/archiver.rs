@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::path::PathBuf;
 
+use crate::shell;
+
 /// How pg_calm compresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
@@ -181,7 +183,7 @@ impl Archiver {
 
     /// The settings in which its server differs from others.
     pub fn settings(&self, places: &Places<'_>) -> BTreeMap<String, String> {
-        let archive = shell_word(places.archive);
+        let archive = shell::word(places.archive);
         let mut settings = BTreeMap::new();
         let mut set = |name: &str, value: String| {
             settings.insert(name.to_string(), value);
@@ -222,7 +224,7 @@ impl Archiver {
                 "archive_command",
                 format!(
                     "pgbackrest --config={} --stanza={STANZA} archive-push %p",
-                    shell_word(places.pgbackrest_configuration)
+                    shell::word(places.pgbackrest_configuration)
                 ),
             ),
             Way::PgReceivewal => {}
@@ -266,12 +268,6 @@ impl Compression {
             Self::Zstd => "zstd",
         }
     }
-}
-
-/// A path as one word of an archive_command, in which `%` has a meaning, too.
-fn shell_word(path: &Path) -> String {
-    let path = path.display().to_string();
-    format!("'{}'", path.replace('\'', "'\\''").replace('%', "%%"))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::lab_dir::LabDir;
 use crate::template::Template;
 
 /// Loop devices, mounts, caps and sysctls.
-pub(super) fn root() -> Result<(), LabError> {
+pub(crate) fn root() -> Result<(), LabError> {
     if rustix::process::geteuid().is_root() {
         return Ok(());
     }
@@ -19,7 +19,7 @@ pub(super) fn root() -> Result<(), LabError> {
 }
 
 /// The server module, if a contestant loads it.
-pub(super) fn module(
+pub(crate) fn module(
     options: &Options,
     installation: &Installation,
     interrupt: &Interrupt,
@@ -41,7 +41,7 @@ pub(super) fn module(
 }
 
 /// Room for the devices and the loaded table.
-pub(super) fn space(
+pub(crate) fn space(
     options: &Options,
     lab: &LabDir,
     installation: &Installation,

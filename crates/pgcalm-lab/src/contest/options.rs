@@ -163,7 +163,7 @@ impl Options {
     }
 
     /// The table and its index, then what the run adds and the file system needs for itself.
-    pub(super) fn data_size(&self) -> Size {
+    pub(crate) fn data_size(&self) -> Size {
         let table = self.rows * ROW_BYTES;
         let growth = (u64::from(self.seconds.0) * (20 << 20)).min(3 << 30);
         round(table + table / 3 + growth + (768 << 20))
@@ -171,7 +171,7 @@ impl Options {
 
     /// All the WAL of a run at 100 MiB/s, up to twice the largest max_wal_size: a checkpoint that starves must not
     /// end in a full disk before the run is over.
-    pub(super) fn wal_size(&self) -> Size {
+    pub(crate) fn wal_size(&self) -> Size {
         round((768 << 20) + (u64::from(self.seconds.0) * (100 << 20)).min(16 << 30))
     }
 
@@ -180,7 +180,7 @@ impl Options {
         Size(self.rows * ROW_BYTES + (512 << 20))
     }
 
-    pub(super) fn server_settings(&self, contestant: &Contestant) -> BTreeMap<String, String> {
+    pub(crate) fn server_settings(&self, contestant: &Contestant) -> BTreeMap<String, String> {
         let max_wal_size = (self.wal_size().bytes() / 2).min(8 << 30) >> 20;
         let mut settings: BTreeMap<String, String> = [
             (
@@ -206,7 +206,7 @@ impl Options {
         settings
     }
 
-    pub(super) fn data_caps(&self, contestant: &Contestant) -> Caps {
+    pub(crate) fn data_caps(&self, contestant: &Contestant) -> Caps {
         if contestant.data_capped {
             Caps {
                 read_iops: self.data_read_iops.0,

@@ -3,6 +3,8 @@
 pub mod archive;
 pub mod checkpoint;
 pub mod journal;
+pub mod predict;
+pub mod replica;
 pub mod tenants;
 pub mod torture;
 
@@ -16,10 +18,12 @@ pub struct Scenario {
 }
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 5] = [
+pub const SCENARIOS: [Scenario; 7] = [
     checkpoint::SCENARIO,
     archive::SCENARIO,
     journal::SCENARIO,
+    replica::SCENARIO,
     tenants::SCENARIO,
     torture::SCENARIO,
+    predict::SCENARIO,
 ];

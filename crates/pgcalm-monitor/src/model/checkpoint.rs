@@ -16,12 +16,13 @@ pub struct Checkpoint {
     pub reason: Option<String>,
     /// How long it has been under way; `None` likewise. Without the module: since it was first seen.
     pub running_seconds: Option<f64>,
-    /// Buffers that this checkpoint has written. Without the module: since it was first seen, restartpoints' and
-    /// checkpoints' alike.
+    /// Buffers that this checkpoint has written so far, by the server's count, which an immediate one brings up to date at
+    /// its end only; `None` if none is under way or its beginning was not seen.
     pub buffers_written: Option<u64>,
     /// Dirty buffers that it found and has to write; `None` without the module.
     pub buffers_dirty: Option<u64>,
-    /// Part of the buffers that is written, 0 to 1; `None` if none is under way or without the module. 1 does not mean
+    /// Part of the buffers that is written, 0 to 1; `None` if none is under way, its beginning was not seen, or without the
+    /// module. 1 does not mean
     /// that it is over: the sync phase follows.
     pub progress: Option<f64>,
     /// Files whose fsync is done, of the one under way; `None` without the module.

@@ -14,17 +14,19 @@ pub struct Replication {
     pub receiver: Option<WalReceiver>,
 }
 
-/// A standby as its sender sees it: how much WAL of the sender's end each stage has not come to.
+/// A standby, or another receiver of WAL, as its sender sees it: how far behind the end of the sender's durable WAL each
+/// stage is.
 ///
-/// The times are those of pg_stat_replication: the delay that a commit would see, measured when WAL last came by; `None`
-/// while there is nothing to measure, as on an idle primary.
+/// Of a primary all is what `pgcalm_lag` makes of it, which remembers when the primary was where the standby is now: a
+/// standby that stands still lags longer with each second. Without the rights for that, and of a cascading standby, the
+/// times are those of pg_stat_replication: the delay of what was confirmed last.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Standby {
-    /// application_name.
+    /// application_name; that of the slot for one that is known by its slot only.
     pub name: String,
-    /// `startup`, `catchup`, `streaming`, `backup` or `stopping`.
+    /// `startup`, `catchup`, `streaming`, `backup`, `stopping`, `disconnected` or `other`.
     pub state: String,
-    /// `async`, `potential`, `sync` or `quorum`.
+    /// `async`, `potential`, `sync` or `quorum`; empty if not known.
     pub sync_state: String,
     /// WAL not sent yet.
     pub sent_lag_bytes: Option<u64>,
@@ -40,6 +42,12 @@ pub struct Standby {
     pub flush_lag_seconds: Option<f64>,
     /// Until replayed there.
     pub replay_lag_seconds: Option<f64>,
+    /// Since it has been disconnected.
+    pub disconnected_seconds: Option<f64>,
+    /// Where WAL on its way there is held up: a place of `pgcalm_lag::model::Place`, e.g. `network`.
+    pub held_up_at: Option<String>,
+    /// Until WAL that it needs is removed, if rates stay; `None` if that is not foreseen.
+    pub seconds_until_wal_removed: Option<f64>,
 }
 
 /// A replication slot.
@@ -53,6 +61,8 @@ pub struct Slot {
     pub wal_status: Option<String>,
     /// WAL that is kept because of it.
     pub retained_bytes: Option<u64>,
+    /// Until it is lost, if rates stay; `None` if that is not foreseen.
+    pub seconds_until_lost: Option<f64>,
 }
 
 /// The receiving side of a standby.

@@ -21,6 +21,7 @@ pub fn ask_module(
     facts: &Facts,
     core: &Core,
     checkpointer: Option<&(String, String)>,
+    follower: &mut Follower,
 ) -> Result<Checkpoint, Error> {
     let sql = format!(
         "SELECT *, extract(epoch FROM clock_timestamp() - started)::float8 AS age, \
@@ -58,8 +59,11 @@ pub fn ask_module(
         row.text("status")
             .is_ok_and(|status| status.as_deref() == Some("running"))
     }) else {
+        follower.follow(None, core);
         return Ok(checkpoint);
     };
+    let id = row.count("id")?.unwrap_or_default();
+    follower.follow(Some(id), core);
     let seen = |name| row.number(name).map(|time| time.is_some());
     checkpoint.phase = module_phase(
         seen("buffer_scan_time")?,
@@ -70,7 +74,8 @@ pub fn ask_module(
     checkpoint.kind = row.text("kind")?;
     checkpoint.reason = row.text("reason")?;
     checkpoint.running_seconds = row.number("age")?;
-    checkpoint.buffers_written = row.count("buffers_written")?;
+    // The module's own count comes at the end of the write phase.
+    checkpoint.buffers_written = row.count("buffers_written")?.or(follower.written());
     checkpoint.buffers_dirty = row.count("buffers_dirty")?;
     checkpoint.files_synced = row.count("files_synced")?;
     checkpoint.progress = match (
@@ -129,17 +134,52 @@ fn completed(row: &Row) -> Result<CompletedCheckpoint, Error> {
     })
 }
 
-/// Follows a checkpoint by the checkpointer's wait events.
+/// Follows a checkpoint from look to look.
 #[derive(Debug, Default)]
 pub struct Follower {
-    /// When it was first seen at work, and the count of written buffers before that.
-    began: Option<(Instant, u64)>,
-    /// The count of written buffers in the last look.
-    written: Option<u64>,
+    current: Option<Followed>,
+    /// The server's count of buffers written by checkpoints in the last look.
+    count: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Followed {
+    id: u64,
+    /// When it was first seen.
+    since: Instant,
+    /// The count before it began; `None` if it was under way in the first look.
+    before: Option<u64>,
 }
 
 impl Follower {
-    /// The state at this look; `None` if the checkpointer is hidden.
+    /// Takes note of the checkpoint that is under way, if one is.
+    fn follow(&mut self, id: Option<u64>, core: &Core) {
+        let before = self
+            .count
+            .replace(core.counters.buffers_written_by_checkpoints);
+        match id {
+            None => self.current = None,
+            Some(id)
+                if self
+                    .current
+                    .as_ref()
+                    .is_some_and(|current| current.id == id) => {}
+            Some(id) => {
+                self.current = Some(Followed {
+                    id,
+                    since: Instant::now(),
+                    before,
+                });
+            }
+        }
+    }
+
+    /// Buffers that the one under way has written, if its beginning was seen.
+    fn written(&self) -> Option<u64> {
+        Some(self.count?.saturating_sub(self.current.as_ref()?.before?))
+    }
+
+    /// The state by the checkpointer's wait event; `None` if that is hidden.
     pub fn look(
         &mut self,
         facts: &Facts,
@@ -148,21 +188,18 @@ impl Follower {
     ) -> Option<Checkpoint> {
         let (event_type, event) = checkpointer?;
         let phase = wait_phase(event_type, event);
-        let written = core.counters.buffers_written_by_checkpoints;
-        let before = self.written.replace(written).unwrap_or(written);
-        if phase == CheckpointPhase::Idle {
-            self.began = None;
-        } else if self.began.is_none() {
-            self.began = Some((Instant::now(), before));
-        }
-        let began = self.began;
+        // Two in a row without a pause pass for one.
+        self.follow((phase != CheckpointPhase::Idle).then_some(0), core);
         Some(Checkpoint {
             phase,
             source: CheckpointSource::WaitEvent,
             kind: None,
             reason: None,
-            running_seconds: began.map(|(when, _)| when.elapsed().as_secs_f64()),
-            buffers_written: began.map(|(_, before)| written.saturating_sub(before)),
+            running_seconds: self
+                .current
+                .as_ref()
+                .map(|current| current.since.elapsed().as_secs_f64()),
+            buffers_written: self.written(),
             buffers_dirty: None,
             progress: None,
             files_synced: None,
@@ -197,6 +234,8 @@ fn wait_phase(event_type: &str, event: &str) -> CheckpointPhase {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Counters;
+    use crate::model::ServerRole;
 
     fn event(event_type: &str, event: &str) -> (String, String) {
         (event_type.to_string(), event.to_string())
@@ -220,6 +259,35 @@ mod tests {
         assert_eq!(phase(true, true, false, &drain), CheckpointPhase::Drain);
         assert_eq!(phase(true, true, true, &nothing), CheckpointPhase::End);
         assert_eq!(module_phase(true, true, false, None), CheckpointPhase::Sync);
+    }
+
+    fn core(written: u64) -> Core {
+        Core {
+            role: ServerRole::Primary,
+            counters: Counters {
+                buffers_written_by_checkpoints: written,
+                ..Counters::default()
+            },
+            wal_since_redo_bytes: None,
+            checkpoint_seconds: None,
+        }
+    }
+
+    #[test]
+    fn written_buffers_are_counted_from_the_look_before_a_checkpoint() {
+        let mut follower = Follower::default();
+        follower.follow(Some(7), &core(100));
+        assert_eq!(follower.written(), None, "its beginning was not seen");
+        follower.follow(Some(7), &core(150));
+        assert_eq!(follower.written(), None);
+        follower.follow(None, &core(160));
+        assert_eq!(follower.written(), None);
+        follower.follow(Some(8), &core(170));
+        assert_eq!(follower.written(), Some(10));
+        follower.follow(Some(8), &core(200));
+        assert_eq!(follower.written(), Some(40));
+        follower.follow(Some(9), &core(230));
+        assert_eq!(follower.written(), Some(30));
     }
 
     #[test]

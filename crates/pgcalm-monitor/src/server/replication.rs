@@ -1,12 +1,16 @@
 //! Who is behind, and by how much.
 
+use pgcalm_lag::History;
+use pgcalm_lag::Sample;
 use postgres::Error;
 
 use crate::model::Replication;
 use crate::model::ServerRole;
 use crate::model::Slot;
 use crate::model::Standby;
+use crate::model::Subject;
 use crate::model::WalReceiver;
+use crate::server::facts::Facts;
 use crate::server::session::Columns;
 use crate::server::session::Session;
 
@@ -19,16 +23,68 @@ const RECEIVER: &str = "SELECT (SELECT status FROM pg_stat_wal_receiver) AS stat
     CASE WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() THEN 0 ELSE \
     extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()) END::float8 AS replay_seconds";
 
-/// Asks for all.
-pub fn ask(session: &mut Session, role: ServerRole) -> Result<Replication, Error> {
-    Ok(Replication {
+/// Asks for all. A primary that has standbys or slots, or had, is asked in detail; others are spared that.
+pub fn ask(
+    session: &mut Session,
+    facts: &Facts,
+    role: ServerRole,
+    history: &mut Option<History>,
+) -> Result<Replication, Error> {
+    let mut replication = Replication {
         standbys: standbys(session)?,
         slots: slots(session)?,
         receiver: match role {
             ServerRole::Primary => None,
             ServerRole::Standby => Some(receiver(session)?),
         },
-    })
+    };
+    let alone = replication.standbys.is_empty() && replication.slots.is_empty();
+    if role == ServerRole::Primary && facts.sees_all_sessions && (!alone || history.is_some()) {
+        let history = history.get_or_insert_default();
+        let sample = session.part("lag", Subject::Replication, |session| session.lag(history))?;
+        if let Some(sample) = sample {
+            refine(&mut replication, &sample);
+        }
+    }
+    Ok(replication)
+}
+
+/// Takes over what a sample of lag has besides.
+fn refine(replication: &mut Replication, sample: &Sample) {
+    replication.standbys = sample
+        .standbys
+        .iter()
+        .map(|standby| Standby {
+            name: match standby.application_name.as_str() {
+                "" => standby.slot.clone().unwrap_or_default(),
+                name => name.to_string(),
+            },
+            state: word(&standby.state),
+            sync_state: standby.sync_state.clone().unwrap_or_default(),
+            sent_lag_bytes: standby.sent.lag_bytes,
+            write_lag_bytes: standby.write.lag_bytes,
+            flush_lag_bytes: standby.flush.lag_bytes,
+            replay_lag_bytes: standby.replay.lag_bytes,
+            write_lag_seconds: standby.write.lag_s,
+            flush_lag_seconds: standby.flush.lag_s,
+            replay_lag_seconds: standby.replay.lag_s,
+            disconnected_seconds: standby.disconnected_s,
+            held_up_at: Some(word(&standby.bottleneck.place)),
+            seconds_until_wal_removed: standby.need.seconds_until_removed,
+        })
+        .collect();
+    for slot in &mut replication.slots {
+        let known = sample.slots.iter().find(|known| known.name == slot.name);
+        slot.seconds_until_lost = known.and_then(|known| known.seconds_until_lost);
+    }
+}
+
+/// The word that stands for a variant in JSON.
+fn word(variant: &impl serde::Serialize) -> String {
+    match serde_json::to_value(variant) {
+        Ok(serde_json::Value::String(word)) => word,
+        _ => "other".to_string(),
+    }
 }
 
 fn standbys(session: &mut Session) -> Result<Vec<Standby>, Error> {
@@ -56,6 +112,7 @@ fn standbys(session: &mut Session) -> Result<Vec<Standby>, Error> {
                 write_lag_seconds: row.number("write_lag")?,
                 flush_lag_seconds: row.number("flush_lag")?,
                 replay_lag_seconds: row.number("replay_lag")?,
+                ..Standby::default()
             })
         })
         .collect()
@@ -76,6 +133,7 @@ fn slots(session: &mut Session) -> Result<Vec<Slot>, Error> {
                 active: row.flag("active")?,
                 wal_status: row.text("wal_status")?,
                 retained_bytes: row.count("retained")?,
+                seconds_until_lost: None,
             })
         })
         .collect()

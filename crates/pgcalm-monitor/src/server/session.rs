@@ -4,6 +4,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 use std::time::Instant;
 
+use pgcalm_lag::History;
+use pgcalm_lag::LagError;
+use pgcalm_lag::Sample;
 use postgres::Client;
 use postgres::Error;
 use postgres::NoTls;
@@ -126,6 +129,19 @@ impl Session {
         let rows = self.client.query(&statement, &[]);
         self.statements.insert(sql.to_string(), statement);
         rows
+    }
+
+    /// A sample of what standbys lag, in the same transaction.
+    pub fn lag(&mut self, history: &mut History) -> Result<Sample, Error> {
+        match pgcalm_lag::sample(&mut self.client, history, None) {
+            Ok(sample) => Ok(sample),
+            Err(LagError::Query { source, .. }) => Err(source),
+            // Role, rights and version were looked at before; this is a server that has just become a standby.
+            Err(error) => {
+                self.lacks(Subject::Replication, error.to_string(), None);
+                Ok(Sample::default())
+            }
+        }
     }
 
     /// The only row of a query.

@@ -115,6 +115,14 @@ impl Servers {
             .unwrap()
     }
 
+    /// A new directory that belongs to that user.
+    pub fn own_directory(&self, name: &str, uid: u32) -> PathBuf {
+        let path = self.directory.path().join(name);
+        fs::create_dir(&path).unwrap();
+        std::os::unix::fs::chown(&path, Some(uid), None).unwrap();
+        path
+    }
+
     fn own(&self, path: &Path, mode: u32) -> PathBuf {
         fs::create_dir(path).unwrap();
         std::os::unix::fs::chown(

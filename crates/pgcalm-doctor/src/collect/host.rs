@@ -1,0 +1,193 @@
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use pgcalm_host::HostRoot;
+use pgcalm_host::backing_device::BackingDevice;
+use pgcalm_host::cgroup::Hierarchy;
+use pgcalm_host::dirty_threshold;
+use pgcalm_host::kernel_release;
+use pgcalm_host::meminfo::MemInfo;
+use pgcalm_host::memory_limit;
+use pgcalm_host::vm_sysctl;
+use pgcalm_report::doctor::facts::Cap;
+use pgcalm_report::doctor::facts::DeviceDirtyLimit;
+use pgcalm_report::doctor::facts::DirtyThresholds;
+use pgcalm_report::doctor::facts::Disk;
+use pgcalm_report::doctor::facts::FileSystem;
+use pgcalm_report::doctor::facts::Host;
+use pgcalm_report::doctor::facts::MemoryLimit;
+use pgcalm_report::isolate;
+use pgcalm_trace::usdt::PROVIDER;
+use pgcalm_trace::usdt::notes::Notes;
+
+use crate::collect::kernel_features;
+
+/// Reads the host, and of it what concerns `instance`.
+pub fn read(
+    root: &HostRoot,
+    instance: Option<isolate::Instance>,
+    isolate: Option<&isolate::Report>,
+    missing: &mut Vec<String>,
+) -> Host {
+    let mut note = Missing(missing);
+    let kernel_release = note.read("the kernel's release", kernel_release::read(root));
+    let mut host = Host {
+        memory_bytes: note
+            .read("memory", MemInfo::read(root))
+            .map(|info| info.total_kib << 10),
+        sysctls: note
+            .read("the writeback sysctls", vm_sysctl::read_all(root))
+            .map(numbers)
+            .unwrap_or_default(),
+        dirty_thresholds: note
+            .read(
+                "the kernel's dirty thresholds",
+                dirty_threshold::DirtyThresholds::read(root),
+            )
+            .map(|thresholds| DirtyThresholds {
+                dirtyable_bytes: thresholds.dirtyable_bytes,
+                background_bytes: thresholds.background_bytes,
+                limit_bytes: thresholds.limit_bytes,
+            }),
+        kernel_features: kernel_features::read(root, kernel_release.as_deref()),
+        kernel_release,
+        ..Host::default()
+    };
+    let Some(instance) = instance else {
+        return host;
+    };
+    let pid = instance.pid;
+    host.hazards = isolate
+        .map(|report| report.hazards.iter())
+        .into_iter()
+        .flatten()
+        .filter(|hazard| hazard.instances.contains(&instance.data_directory))
+        .cloned()
+        .collect();
+    let root_group = Hierarchy::of_block_io(root)
+        .ok()
+        .flatten()
+        .map(|hierarchy| hierarchy.mountpoint);
+    host.disks = disks(root, &instance, root_group.as_deref(), &mut note);
+    host.memory_limit = note
+        .read(
+            "the memory limit of the control group",
+            memory_limit::of_process(root, pid),
+        )
+        .flatten()
+        .map(|limit| MemoryLimit {
+            bytes: limit.bytes,
+            file: limit.file.display().to_string(),
+        });
+    if let Some(wal) = instance.places.iter().find(|place| place.role == "wal") {
+        let path = pgcalm_host::process_file::real_path(root, pid, Path::new(&wal.path));
+        host.wal_file_system = note.read("room on the file system of pg_wal", room(&path));
+    }
+    host.usdt_probes = note.read(
+        "the probes in the server's program",
+        Notes::read(&root.path(format!("proc/{pid}/exe"))).map(|notes| {
+            let own = notes.sites.iter().filter(|site| site.provider == PROVIDER);
+            own.count() as u32
+        }),
+    );
+    host.instance = Some(instance);
+    host
+}
+
+/// Notes what can't be read.
+struct Missing<'a>(&'a mut Vec<String>);
+
+impl Missing<'_> {
+    fn read<T, E: std::fmt::Display>(&mut self, what: &str, result: Result<T, E>) -> Option<T> {
+        result
+            .map_err(|error| self.0.push(format!("{what}: {error:#}")))
+            .ok()
+    }
+}
+
+fn numbers(values: BTreeMap<String, String>) -> BTreeMap<String, u64> {
+    values
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value.parse().ok()?)))
+        .collect()
+}
+
+fn room(path: &Path) -> rustix::io::Result<FileSystem> {
+    let found = rustix::fs::statvfs(path)?;
+    Ok(FileSystem {
+        size_bytes: found.f_blocks * found.f_frsize,
+        available_bytes: found.f_bavail * found.f_frsize,
+    })
+}
+
+fn disks(
+    root: &HostRoot,
+    instance: &isolate::Instance,
+    root_group: Option<&Path>,
+    note: &mut Missing<'_>,
+) -> Vec<Disk> {
+    let mut disks: Vec<Disk> = Vec::new();
+    for place in &instance.places {
+        let journal = place.journal.as_ref().and_then(|j| j.disk.as_ref());
+        let parts = place.disk.iter().map(|disk| (disk, place.role.as_str()));
+        for (disk, role) in parts.chain(journal.map(|disk| (disk, "journal"))) {
+            let known = disks.iter_mut().find(|known| known.disk == *disk);
+            let roles = match known {
+                Some(known) => &mut known.roles,
+                None => {
+                    disks.push(Disk {
+                        disk: disk.clone(),
+                        roles: Vec::new(),
+                        rotational: rotational(root, &disk.name),
+                        write_iops: cap(instance, disk, "write-iops", root_group),
+                        write_bandwidth: cap(instance, disk, "write-bps", root_group),
+                        dirty_limit: note
+                            .read(
+                                "the kernel's limit on a device's dirty pages",
+                                BackingDevice::read(root, &disk.number),
+                            )
+                            .flatten()
+                            .map(|device| DeviceDirtyLimit {
+                                max_share: device.max_share,
+                                no_limit: device.no_limit().to_string(),
+                                file: device.file,
+                            }),
+                    });
+                    &mut disks.last_mut().expect("just pushed").roles
+                }
+            };
+            if !roles.iter().any(|known| known == role) {
+                roles.push(role.to_string());
+            }
+        }
+    }
+    disks
+}
+
+/// The tightest cap on what reaches the disk: that of the instance's own group, or on v1 that of the root group, in which
+/// the kernel's flusher writes for it.
+fn cap(
+    instance: &isolate::Instance,
+    disk: &isolate::Disk,
+    kind: &str,
+    root_group: Option<&Path>,
+) -> Option<Cap> {
+    instance
+        .limits
+        .iter()
+        .filter(|limit| limit.disk == *disk && limit.kind == kind)
+        .filter(|limit| limit.in_force || Path::new(&limit.file).parent() == root_group)
+        .min_by_key(|limit| limit.value)
+        .map(|limit| Cap {
+            value: limit.value,
+            source: limit.file.clone(),
+        })
+}
+
+fn rotational(root: &HostRoot, name: &str) -> Option<bool> {
+    let name = name.replace('/', "!");
+    let text = root
+        .read(format!("sys/block/{name}/queue/rotational"))
+        .ok()?;
+    Some(text.trim() == "1")
+}

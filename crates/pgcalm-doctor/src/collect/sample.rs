@@ -1,0 +1,67 @@
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+use pgcalm_host::HostRoot;
+use pgcalm_host::block_device::DeviceStat;
+use pgcalm_report::doctor::facts::DiskRates;
+use pgcalm_report::doctor::facts::Host;
+use pgcalm_report::doctor::facts::Sample;
+use postgres::Client;
+
+/// Bytes of WAL since the cluster was made, by position.
+const WAL_POSITION: &str = "\
+SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END - '0/0')::float8";
+
+/// Reads counters twice.
+pub fn take(
+    root: &HostRoot,
+    host: Option<&Host>,
+    mut client: Option<&mut Client>,
+    time: Duration,
+) -> Option<Sample> {
+    let names: Vec<String> = host
+        .map(|host| host.disks.iter().map(|disk| disk.disk.name.clone()))
+        .into_iter()
+        .flatten()
+        .collect();
+    let mut read = || {
+        let wal = client.as_mut().and_then(|client| {
+            let row = client.query_one(WAL_POSITION, &[]).ok()?;
+            row.get::<_, Option<f64>>(0)
+        });
+        // A name with a slash has `!` for it in /sys.
+        let disks: Vec<Option<DeviceStat>> = names
+            .iter()
+            .map(|name| DeviceStat::read(root, &name.replace('/', "!")).ok())
+            .collect();
+        (Instant::now(), wal, disks)
+    };
+    let (start, wal_before, before) = read();
+    if wal_before.is_none() && before.iter().all(Option::is_none) {
+        return None;
+    }
+    thread::sleep(time);
+    let (end, wal_after, after) = read();
+    let seconds = (end - start).as_secs_f64();
+    let rate = |before: u64, after: u64| after.saturating_sub(before) as f64 / seconds;
+    let disks = names
+        .iter()
+        .zip(before.iter().zip(&after))
+        .filter_map(|(name, (before, after))| {
+            let (before, after) = ((*before)?, (*after)?);
+            Some(DiskRates {
+                name: name.clone(),
+                write_operations_per_second: rate(before.write_ops, after.write_ops),
+                write_bytes_per_second: rate(before.write_bytes, after.write_bytes),
+            })
+        })
+        .collect();
+    Some(Sample {
+        seconds,
+        wal_bytes_per_second: wal_before
+            .zip(wal_after)
+            .map(|(before, after)| ((after - before) / seconds).max(0.0)),
+        disks,
+    })
+}

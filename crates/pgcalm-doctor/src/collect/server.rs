@@ -1,0 +1,296 @@
+use std::collections::BTreeMap;
+
+use pgcalm_report::doctor::facts::Archiver;
+use pgcalm_report::doctor::facts::BufferWrites;
+use pgcalm_report::doctor::facts::Checkpoints;
+use pgcalm_report::doctor::facts::PgCalm;
+use pgcalm_report::doctor::facts::Server;
+use pgcalm_report::doctor::facts::Setting;
+use pgcalm_report::doctor::facts::Slot;
+use pgcalm_report::doctor::facts::Wal;
+use postgres::Client;
+use postgres::Row;
+
+/// The oldest version whose views are known: pg_stat_wal came with it.
+const OLDEST: i32 = 140_000;
+
+/// The settings that rules look at. Their values go into reports, so no setting that may hold a secret is here but those
+/// of [`COMMANDS`].
+const SETTINGS: [&str; 25] = [
+    "archive_command",
+    "archive_library",
+    "archive_mode",
+    "autovacuum_max_workers",
+    "backend_flush_after",
+    "bgwriter_flush_after",
+    "block_size",
+    "checkpoint_completion_target",
+    "checkpoint_flush_after",
+    "checkpoint_timeout",
+    "fsync",
+    "full_page_writes",
+    "log_checkpoints",
+    "maintenance_work_mem",
+    "max_slot_wal_keep_size",
+    "max_wal_size",
+    "pg_calm.mode",
+    "pg_calm.page_map_memory",
+    "shared_buffers",
+    "wal_buffers",
+    "wal_compression",
+    "wal_keep_size",
+    "wal_segment_size",
+    "wal_writer_delay",
+    "wal_writer_flush_after",
+];
+
+/// Settings that hold a command line, which may hold passwords: only whether they are set is read.
+const COMMANDS: [&str; 1] = ["archive_command"];
+
+/// Reads the server's views.
+pub fn read(client: &mut Client, missing: &mut Vec<String>) -> anyhow::Result<Server> {
+    let version: i32 = client
+        .query_one("SELECT current_setting('server_version_num')::int", &[])?
+        .get(0);
+    anyhow::ensure!(
+        version >= OLDEST,
+        "PostgreSQL {} is older than what is known here: 14 to 18",
+        version / 10_000
+    );
+    let row = client.query_one(
+        "SELECT pg_is_in_recovery(), (SELECT system_identifier::text FROM pg_control_system()), \
+                (SELECT setting FROM pg_settings WHERE name = 'data_directory'), current_setting('port')::int",
+        &[],
+    )?;
+    let settings = settings(client)?;
+    let mut server = Server {
+        version_num: version as u32,
+        in_recovery: row.get(0),
+        system_identifier: row.get(1),
+        data_directory: row.get(2),
+        port: row.get::<_, i32>(3) as u16,
+        checkpoints: checkpoints(client, version)?,
+        buffers: buffers(client, version)?,
+        wal: wal(client)?,
+        archiver: archiver(client)?,
+        slots: slots(client)?,
+        pg_calm: pg_calm(client, &settings)?,
+        settings,
+        ..Server::default()
+    };
+    if may(client, "pg_ls_waldir()")? && may(client, "pg_ls_archive_statusdir()")? {
+        let row = client.query_one(
+            "SELECT (SELECT coalesce(sum(size), 0)::bigint FROM pg_ls_waldir()), \
+                    (SELECT count(*) FROM pg_ls_archive_statusdir() WHERE name LIKE '%.ready')",
+            &[],
+        )?;
+        server.wal.directory_bytes = Some(unsigned(&row, 0));
+        server.archiver.ready_files = Some(unsigned(&row, 1));
+    } else {
+        missing.push(
+            "the size of pg_wal and the archive's queue: the role of the connection may not; GRANT pg_monitor to it"
+                .to_string(),
+        );
+    }
+    let row = client.query_one(
+        "SELECT coalesce(sum(blks_hit), 0)::bigint, coalesce(sum(blks_read), 0)::bigint FROM pg_stat_database",
+        &[],
+    )?;
+    server.blocks_hit = unsigned(&row, 0);
+    server.blocks_read = unsigned(&row, 1);
+    // Looks at every file; a server with very many of them may take longer than statement_timeout.
+    let size = client.query_one(
+        "SELECT sum(pg_database_size(oid))::bigint FROM pg_database WHERE has_database_privilege(oid, 'CONNECT')",
+        &[],
+    );
+    match size {
+        Ok(row) => server.database_bytes = row.get::<_, Option<i64>>(0).map(|bytes| bytes as u64),
+        Err(error) => missing.push(format!("the size of the databases: {}", in_words(&error))),
+    }
+    Ok(server)
+}
+
+fn settings(client: &mut Client) -> anyhow::Result<BTreeMap<String, Setting>> {
+    let rows = client.query(
+        "SELECT name, \
+                CASE WHEN name <> ALL ($2) THEN setting \
+                     WHEN setting IN ('', '(disabled)') THEN '' ELSE 'set' END, \
+                unit, context, source, enumvals \
+         FROM pg_settings WHERE name = ANY ($1)",
+        &[&SETTINGS.as_slice(), &COMMANDS.as_slice()],
+    )?;
+    Ok(rows
+        .iter()
+        .map(|row| {
+            let setting = Setting {
+                value: row.get(1),
+                unit: row.get(2),
+                context: row.get(3),
+                source: row.get(4),
+                values: row.get::<_, Option<Vec<String>>>(5).unwrap_or_default(),
+            };
+            (row.get(0), setting)
+        })
+        .collect())
+}
+
+fn checkpoints(client: &mut Client, version: i32) -> anyhow::Result<Checkpoints> {
+    // Since 17 the checkpointer has a view of its own.
+    let row = client.query_one(
+        if version >= 170_000 {
+            "SELECT num_timed, num_requested, sync_time, extract(epoch FROM now() - stats_reset)::float8 \
+             FROM pg_stat_checkpointer"
+        } else {
+            "SELECT checkpoints_timed, checkpoints_req, checkpoint_sync_time, \
+                    extract(epoch FROM now() - stats_reset)::float8 FROM pg_stat_bgwriter"
+        },
+        &[],
+    )?;
+    Ok(Checkpoints {
+        timed: unsigned(&row, 0),
+        requested: unsigned(&row, 1),
+        sync_time_ms: row.get(2),
+        seconds: row.get(3),
+    })
+}
+
+fn buffers(client: &mut Client, version: i32) -> anyhow::Result<BufferWrites> {
+    // pg_stat_io tells evictions from bulk writes, which have rings of their own; before, buffers_backend has both, and
+    // extensions of relations, too.
+    let row = client.query_one(
+        match version {
+            170_000.. => {
+                "SELECT (SELECT buffers_written FROM pg_stat_checkpointer), buffers_clean, \
+                    (SELECT coalesce(sum(writes), 0)::bigint FROM pg_stat_io WHERE object = 'relation' \
+                     AND context = 'normal' AND backend_type NOT IN ('checkpointer', 'background writer')) \
+                 FROM pg_stat_bgwriter"
+            }
+            160_000.. => {
+                "SELECT buffers_checkpoint, buffers_clean, \
+                    (SELECT coalesce(sum(writes), 0)::bigint FROM pg_stat_io WHERE object = 'relation' \
+                     AND context = 'normal' AND backend_type NOT IN ('checkpointer', 'background writer')) \
+                 FROM pg_stat_bgwriter"
+            }
+            _ => "SELECT buffers_checkpoint, buffers_clean, buffers_backend FROM pg_stat_bgwriter",
+        },
+        &[],
+    )?;
+    Ok(BufferWrites {
+        checkpointer: unsigned(&row, 0),
+        background_writer: unsigned(&row, 1),
+        backends: unsigned(&row, 2),
+    })
+}
+
+fn wal(client: &mut Client) -> anyhow::Result<Wal> {
+    let row = client.query_one(
+        "SELECT wal_bytes::bigint, wal_fpi, wal_buffers_full, extract(epoch FROM now() - stats_reset)::float8 \
+         FROM pg_stat_wal",
+        &[],
+    )?;
+    Ok(Wal {
+        bytes: unsigned(&row, 0),
+        full_page_images: unsigned(&row, 1),
+        buffers_full: unsigned(&row, 2),
+        seconds: row.get(3),
+        directory_bytes: None,
+    })
+}
+
+fn archiver(client: &mut Client) -> anyhow::Result<Archiver> {
+    let row = client.query_one(
+        "SELECT archived_count, failed_count, \
+                coalesce(last_failed_time > coalesce(last_archived_time, '-infinity'), false), last_failed_wal \
+         FROM pg_stat_archiver",
+        &[],
+    )?;
+    Ok(Archiver {
+        archived: unsigned(&row, 0),
+        failed: unsigned(&row, 1),
+        last_failed: row.get(2),
+        last_failed_file: row.get(3),
+        ready_files: None,
+    })
+}
+
+fn slots(client: &mut Client) -> anyhow::Result<Vec<Slot>> {
+    let rows = client.query(
+        "SELECT slot_name::text, active, wal_status, \
+                pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() \
+                                     ELSE pg_current_wal_lsn() END, restart_lsn)::bigint \
+         FROM pg_replication_slots ORDER BY slot_name",
+        &[],
+    )?;
+    Ok(rows
+        .iter()
+        .map(|row| Slot {
+            name: row.get(0),
+            active: row.get(1),
+            wal_status: row.get(2),
+            retained_bytes: row
+                .get::<_, Option<i64>>(3)
+                .map(|bytes| u64::try_from(bytes).unwrap_or(0)),
+        })
+        .collect())
+}
+
+fn pg_calm(
+    client: &mut Client,
+    settings: &BTreeMap<String, Setting>,
+) -> anyhow::Result<Option<PgCalm>> {
+    // pg_settings shows no placeholders, so the setting is there only if the module has defined it.
+    let Some(mode) = settings.get("pg_calm.mode") else {
+        return Ok(None);
+    };
+    let mut calm = PgCalm {
+        mode: mode.value.clone(),
+        ..PgCalm::default()
+    };
+    let schema = client.query_opt(
+        "SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace n ON n.oid = extnamespace \
+         WHERE extname = 'pg_calm'",
+        &[],
+    )?;
+    if let Some(schema) = schema {
+        let schema: String = schema.get(0);
+        let row = client.query_one(
+            &format!(
+                "SELECT degraded, write_iops, write_bandwidth, full_regions + full_files FROM {schema}.pg_calm_status"
+            ),
+            &[],
+        )?;
+        calm.has_views = true;
+        calm.degraded = row.get(0);
+        calm.write_iops = row.get::<_, Option<i64>>(1).map(|value| value as u64);
+        calm.write_bandwidth = row.get::<_, Option<i64>>(2).map(|value| value as u64);
+        calm.map_full = unsigned(&row, 3);
+        let row = client.query_one(
+            &format!(
+                "SELECT count(*), count(*) FILTER (WHERE reason = 'wal') FROM {schema}.pg_calm_checkpoints \
+                 WHERE kind = 'checkpoint' AND status = 'complete'"
+            ),
+            &[],
+        )?;
+        calm.checkpoints = unsigned(&row, 0);
+        calm.checkpoints_by_wal = unsigned(&row, 1);
+    }
+    Ok(Some(calm))
+}
+
+fn may(client: &mut Client, function: &str) -> anyhow::Result<bool> {
+    let row = client.query_one(
+        "SELECT has_function_privilege($1::text, 'EXECUTE')",
+        &[&function],
+    )?;
+    Ok(row.get(0))
+}
+
+fn unsigned(row: &Row, column: usize) -> u64 {
+    u64::try_from(row.get::<_, i64>(column)).unwrap_or(0)
+}
+
+fn in_words(error: &postgres::Error) -> String {
+    error
+        .as_db_error()
+        .map_or_else(|| error.to_string(), |error| error.message().to_string())
+}

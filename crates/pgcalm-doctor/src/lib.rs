@@ -1,0 +1,22 @@
+//! Says what will stall a PostgreSQL server, by what its host and its own views tell, and what to change.
+//!
+//! - [`collect`] reads host and server into [`pgcalm_report::doctor::facts::Facts`]; nothing else is read after that.
+//! - [`rules`] judges facts: a table of rules ([`rules::table`]), a condition function each. No rule reads a file or asks
+//!   the server, so each is tested with a fake host and a fake server.
+//! - [`mod@apply`] makes the changes that can be taken back, [`undo`] takes them back, [`state`] remembers them.
+//!
+//! Nothing is ever restarted, and nothing is changed without `apply`.
+
+mod alter_system;
+mod error;
+mod kernel_file;
+mod words;
+
+pub mod apply;
+pub mod collect;
+pub mod connection;
+pub mod rules;
+pub mod state;
+pub mod undo;
+
+pub use error::DoctorError;

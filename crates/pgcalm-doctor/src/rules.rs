@@ -1,0 +1,187 @@
+//! Judging facts: what a rule is, and asking all of them.
+
+mod archive;
+mod checkpoint;
+mod dirty;
+mod disk;
+mod features;
+mod found;
+mod hazard;
+mod memory;
+mod module;
+mod read;
+mod wal;
+
+pub mod table;
+
+use std::collections::BTreeSet;
+
+use pgcalm_report::doctor::Change;
+use pgcalm_report::doctor::Finding;
+use pgcalm_report::doctor::Report;
+use pgcalm_report::doctor::Severity;
+use pgcalm_report::doctor::Target;
+use pgcalm_report::doctor::Unanswered;
+use pgcalm_report::doctor::facts::Facts;
+use pgcalm_report::doctor::facts::Server;
+use pgcalm_report::doctor::table::Row;
+
+use crate::rules::found::Answer;
+use crate::rules::table::RULES;
+
+/// One rule. Texts are for DBAs: they go into docs/doctor.md as they are.
+#[derive(Debug)]
+pub struct Rule {
+    /// Name, for good: scripts look for it.
+    pub id: &'static str,
+    /// How bad it is when it applies.
+    pub severity: Severity,
+    /// What goes wrong, in a sentence.
+    pub problem: &'static str,
+    /// Files, settings and views that it looks at.
+    pub looks_at: &'static str,
+    /// When it applies, with its threshold.
+    pub applies: &'static str,
+    /// Why the threshold is what it is, with the source.
+    pub reason: &'static str,
+    /// What to do about it.
+    pub cure: &'static str,
+    /// What that is expected to bring, and to cost.
+    pub effect: &'static str,
+    /// Whether `--apply` makes the change: it can be taken back exactly, needs no restart, and is no trade that somebody
+    /// has to weigh.
+    pub reversible: bool,
+    /// Judges.
+    pub condition: fn(&Facts) -> Answer,
+}
+
+/// Asks every rule.
+pub fn judge(facts: Facts) -> Report {
+    let mut report = Report {
+        action: "check".to_string(),
+        findings: Vec::new(),
+        clear: Vec::new(),
+        unanswered: Vec::new(),
+        changes: Vec::new(),
+        applied: false,
+        permanent: Vec::new(),
+        notes: Vec::new(),
+        facts,
+    };
+    for rule in RULES {
+        match (rule.condition)(&report.facts) {
+            Ok(Some(found)) => {
+                let changeable = rule.reversible
+                    && !found.changes.is_empty()
+                    && found
+                        .changes
+                        .iter()
+                        .all(|change| can_be_made(report.facts.server.as_ref(), change));
+                let mut commands: Vec<String> = found.changes.iter().map(command).collect();
+                if found.changes.iter().any(|c| c.target == Target::Setting) {
+                    commands.push(after_settings(report.facts.server.as_ref(), &found.changes));
+                }
+                commands.extend(found.commands);
+                report.findings.push(Finding {
+                    rule: rule.id.to_string(),
+                    severity: rule.severity,
+                    problem: rule.problem.to_string(),
+                    evidence: found.evidence,
+                    cure: rule.cure.to_string(),
+                    effect: rule.effect.to_string(),
+                    commands,
+                    reversible: changeable,
+                    changes: if changeable {
+                        found.changes
+                    } else {
+                        Vec::new()
+                    },
+                });
+            }
+            Ok(None) => report.clear.push(rule.id.to_string()),
+            Err(unknown) => report.unanswered.push(Unanswered {
+                rule: rule.id.to_string(),
+                why: unknown.0,
+            }),
+        }
+    }
+    // A stable sort: within a severity the table's order stays.
+    report.findings.sort_by_key(|finding| finding.severity);
+    report
+}
+
+/// What `--apply` would change: of several findings that change the same thing, the worst decides.
+pub fn changes(report: &Report, only: &[String]) -> Vec<Change> {
+    let mut seen = BTreeSet::new();
+    report
+        .findings
+        .iter()
+        .filter(|finding| only.is_empty() || only.contains(&finding.rule))
+        .flat_map(|finding| &finding.changes)
+        .filter(|change| seen.insert(thing(change)))
+        .cloned()
+        .collect()
+}
+
+/// The rules as docs/doctor.md shows them.
+pub fn rows() -> Vec<Row> {
+    RULES
+        .iter()
+        .map(|rule| Row {
+            id: rule.id,
+            severity: rule.severity,
+            looks_at: rule.looks_at,
+            applies: rule.applies,
+            reason: rule.reason,
+            cure: rule.cure,
+            effect: rule.effect,
+            reversible: rule.reversible,
+        })
+        .collect()
+}
+
+/// A ratio and its bytes are one thing: the kernel zeroes the one when the other is written.
+fn thing(change: &Change) -> String {
+    match change.target {
+        Target::Kernel => change.name.replace("_ratio", "_bytes"),
+        Target::Setting => change.name.clone(),
+    }
+}
+
+/// Whether a reload is enough, and ALTER SYSTEM wins: it does not over the command line.
+fn can_be_made(server: Option<&Server>, change: &Change) -> bool {
+    if change.target == Target::Kernel {
+        return true;
+    }
+    let setting = server.and_then(|server| server.settings.get(&change.name));
+    setting.is_some_and(|setting| {
+        !matches!(setting.context.as_str(), "postmaster" | "internal")
+            && !matches!(
+                setting.source.as_str(),
+                "command line" | "environment variable"
+            )
+    })
+}
+
+fn command(change: &Change) -> String {
+    let to = change.to.as_deref().unwrap_or_default();
+    match change.target {
+        Target::Setting => format!("ALTER SYSTEM SET {} = '{to}';", change.name),
+        Target::Kernel => match change.name.strip_prefix("/proc/sys/") {
+            Some(name) => format!("sysctl -w {}={to}", name.replace('/', ".")),
+            None => format!("echo {to} > {}", change.name),
+        },
+    }
+}
+
+fn after_settings(server: Option<&Server>, changes: &[Change]) -> String {
+    let of = |change: &Change| server.and_then(|server| server.settings.get(&change.name));
+    let settings: Vec<_> = changes.iter().filter_map(of).collect();
+    if settings.iter().any(|s| s.source == "command line") {
+        "-- and take it off the server's command line, which wins".to_string()
+    } else if settings.iter().any(|s| s.context == "postmaster") {
+        "-- then restart the server".to_string()
+    } else {
+        "SELECT pg_reload_conf();".to_string()
+    }
+}

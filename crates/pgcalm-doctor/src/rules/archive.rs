@@ -1,0 +1,160 @@
+//! What keeps WAL from being recycled: the archive and replication slots.
+
+use pgcalm_report::doctor::facts::Facts;
+use pgcalm_report::doctor::facts::Server;
+use pgcalm_report::doctor::facts::Slot;
+
+use crate::rules::checkpoint;
+use crate::rules::found::Answer;
+use crate::rules::found::Found;
+use crate::rules::found::Unknown;
+use crate::rules::found::when;
+use crate::rules::read;
+use crate::words;
+
+/// WAL is kept for an archive that there is none of.
+pub fn goes_nowhere(facts: &Facts) -> Answer {
+    let server = read::server(facts)?;
+    let mode = read::text(server, "archive_mode")?;
+    // archive_library came with 15.
+    let library = read::text(server, "archive_library").unwrap_or_default();
+    let command = read::text(server, "archive_command")?;
+    when(
+        mode != "off" && library.is_empty() && command.is_empty(),
+        || {
+            Found::new(format!(
+                "archive_mode = {mode}, neither archive_library nor archive_command is set"
+            ))
+            .and(waiting(server))
+            .run("ALTER SYSTEM SET archive_command = '…'; SELECT pg_reload_conf();")
+        },
+    )
+}
+
+/// The last attempt to archive failed.
+pub fn failing(facts: &Facts) -> Answer {
+    let server = read::server(facts)?;
+    let archiver = &server.archiver;
+    let mode = read::text(server, "archive_mode")?;
+    when(mode != "off" && archiver.last_failed, || {
+        Found::new(format!(
+            "{} attempts failed, the last one with {}, and none succeeded since; {} files were archived",
+            archiver.failed,
+            archiver.last_failed_file.as_deref().unwrap_or("an unknown file"),
+            archiver.archived
+        ))
+        .and(waiting(server))
+        .run("SELECT * FROM pg_stat_archiver;")
+    })
+}
+
+/// The archive's backlog is larger than what WAL was planned to take.
+pub fn backlog(facts: &Facts) -> Answer {
+    let server = read::server(facts)?;
+    if read::text(server, "archive_mode")? == "off" {
+        return Ok(None);
+    }
+    let Some(files) = server.archiver.ready_files else {
+        return Err("the archive's queue may not be read: GRANT pg_monitor".into());
+    };
+    let segment = read::bytes(server, "wal_segment_size")?.unwrap_or(0);
+    let max = read::bytes(server, "max_wal_size")?.unwrap_or(0);
+    when(files * segment > max, || {
+        Found::new(format!(
+            "{}; max_wal_size is {}",
+            waiting(server),
+            words::size(max)
+        ))
+        .run("SELECT count(*) FROM pg_ls_archive_statusdir() WHERE name LIKE '%.ready';")
+    })
+}
+
+fn waiting(server: &Server) -> String {
+    match (
+        server.archiver.ready_files,
+        read::bytes(server, "wal_segment_size"),
+    ) {
+        (Some(files), Ok(Some(segment))) => {
+            format!("{files} files wait, {}", words::size(files * segment))
+        }
+        _ => "how many files wait is not known".to_string(),
+    }
+}
+
+/// A slot that nobody reads holds more than what WAL was planned to take.
+pub fn slot_inactive(facts: &Facts) -> Answer {
+    let server = read::server(facts)?;
+    let max = read::bytes(server, "max_wal_size")?.unwrap_or(0);
+    let left = server
+        .slots
+        .iter()
+        .filter(|slot| !slot.active && slot.retained_bytes.is_some_and(|bytes| bytes > max));
+    of_slots(left, |found, slot| {
+        found.run(format!(
+            "SELECT pg_drop_replication_slot('{}'); -- if whoever read it is gone for good",
+            slot.name.replace('\'', "''")
+        ))
+    })
+}
+
+/// Slots may hold any amount of WAL.
+pub fn slot_unbounded(facts: &Facts) -> Answer {
+    let server = read::server(facts)?;
+    if read::bytes(server, "max_slot_wal_keep_size")?.is_some() {
+        return Ok(None);
+    }
+    let holding: Vec<&Slot> = server
+        .slots
+        .iter()
+        .filter(|slot| slot.retained_bytes.is_some())
+        .collect();
+    let Some(most) = holding.iter().filter_map(|s| s.retained_bytes).max() else {
+        return Ok(None);
+    };
+    let found = of_slots(holding.into_iter(), |found, _| found)?;
+    Ok(found.map(|found| {
+        let found = found.and("max_slot_wal_keep_size = -1");
+        match checkpoint::room(facts) {
+            Some(room) if room / 2 > most.saturating_mul(2) => {
+                found.set(server, "max_slot_wal_keep_size", words::setting_size(room / 2))
+            }
+            Some(room) => found.and(format!(
+                "pg_wal can grow to {}: the slots hold so much already that a limit would end them",
+                words::size(room)
+            )),
+            None => found.run("ALTER SYSTEM SET max_slot_wal_keep_size = '…'; -- half of the room that pg_wal has"),
+        }
+    }))
+}
+
+/// WAL that a slot needs goes, or is gone.
+pub fn slot_lost(facts: &Facts) -> Answer {
+    let server = read::server(facts)?;
+    let bad = server
+        .slots
+        .iter()
+        .filter(|slot| matches!(slot.wal_status.as_deref(), Some("unreserved" | "lost")));
+    of_slots(bad, |found, _| found)
+}
+
+fn of_slots<'a>(
+    slots: impl Iterator<Item = &'a Slot>,
+    add: impl Fn(Found, &Slot) -> Found,
+) -> Result<Option<Found>, Unknown> {
+    let mut found: Option<Found> = None;
+    for slot in slots {
+        let evidence = format!(
+            "slot {}: {}, {}, holds {}",
+            slot.name,
+            if slot.active { "active" } else { "inactive" },
+            slot.wal_status.as_deref().unwrap_or("no WAL reserved"),
+            slot.retained_bytes.map_or("none".to_string(), words::size)
+        );
+        let so_far = match found {
+            Some(found) => found.and(evidence),
+            None => Found::new(evidence),
+        };
+        found = Some(add(so_far, slot));
+    }
+    Ok(found)
+}

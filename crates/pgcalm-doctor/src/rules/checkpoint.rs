@@ -1,0 +1,181 @@
+//! Checkpoints: how often, how long, and what keeps their writes safe.
+
+use pgcalm_report::doctor::facts::Facts;
+
+use crate::rules::found::Answer;
+use crate::rules::found::Found;
+use crate::rules::found::Unknown;
+use crate::rules::found::when;
+use crate::rules::read;
+use crate::words;
+
+/// The server's default since 14.
+const COMPLETION_TARGET: f64 = 0.9;
+/// The server's default, s.
+const TIMEOUT: f64 = 300.0;
+/// Fewer checkpoints than this say nothing about the usual one.
+const ENOUGH_CHECKPOINTS: u64 = 10;
+/// Room for WAL to grow over what a checkpoint interval makes on average.
+const HEADROOM: f64 = 1.5;
+
+/// Nothing that is written is durable.
+pub fn fsync_off(facts: &Facts) -> Answer {
+    let server = read::server(facts)?;
+    when(!read::is_on(server, "fsync")?, || {
+        Found::new("fsync = off")
+            .set(server, "fsync", "on")
+            .run("sync")
+    })
+}
+
+/// Torn pages can't be repaired.
+pub fn full_page_writes_off(facts: &Facts) -> Answer {
+    let server = read::server(facts)?;
+    if read::is_on(server, "full_page_writes")? {
+        return Ok(None);
+    }
+    let data = read::instance(facts)?
+        .places
+        .iter()
+        .find(|p| p.role == "data");
+    let Some(data) = data else {
+        return Err("the file system of the data directory is not known".into());
+    };
+    when(!matches!(data.fs.as_str(), "zfs" | "btrfs"), || {
+        Found::new(format!(
+            "full_page_writes = off, the data directory is on {}",
+            data.fs
+        ))
+        .set(server, "full_page_writes", "on")
+    })
+}
+
+/// Less of the interval is used for writing than by default.
+pub fn completion_target(facts: &Facts) -> Answer {
+    let server = read::server(facts)?;
+    let target = read::number(server, "checkpoint_completion_target")?;
+    when(target < COMPLETION_TARGET, || {
+        Found::new(format!("checkpoint_completion_target = {target}")).set(
+            server,
+            "checkpoint_completion_target",
+            COMPLETION_TARGET.to_string(),
+        )
+    })
+}
+
+/// fsync takes more time than the completion target leaves for it.
+pub fn sync_beyond_target(facts: &Facts) -> Answer {
+    let server = read::server(facts)?;
+    let checkpoints = &server.checkpoints;
+    let count = checkpoints.timed + checkpoints.requested;
+    if count < ENOUGH_CHECKPOINTS {
+        return Err(too_few(count));
+    }
+    let timeout = read::seconds(server, "checkpoint_timeout")?;
+    let target = read::number(server, "checkpoint_completion_target")?;
+    let slack = (1.0 - target) * timeout;
+    let sync = checkpoints.sync_time_ms / 1000.0 / count as f64;
+    when(sync > slack, || {
+        Found::new(format!(
+            "the sync phase of {count} checkpoints took {} on average; checkpoint_completion_target = {target} leaves {} of \
+             checkpoint_timeout",
+            words::time(sync),
+            words::time(slack)
+        ))
+    })
+}
+
+/// WAL makes checkpoints come before their time.
+pub fn max_wal_size(facts: &Facts) -> Answer {
+    let server = read::server(facts)?;
+    if server.in_recovery {
+        return Ok(None);
+    }
+    let timeout = read::seconds(server, "checkpoint_timeout")?;
+    let target = read::number(server, "checkpoint_completion_target")?;
+    let max = read::bytes(server, "max_wal_size")?.unwrap_or(0) as f64;
+    let rate = read::wal_rate(facts)?;
+    let checkpoints = &server.checkpoints;
+    let count = checkpoints.timed + checkpoints.requested;
+    // CalculateCheckpointSegments() in the server's xlog.c: WAL of one interval and of the next checkpoint's writing.
+    let trigger = max / (1.0 + target);
+    let by_rate = rate * timeout > trigger;
+    // The server's count has commands and base backups in it; pg_calm's reports tell them apart.
+    let reports = server.pg_calm.as_ref();
+    let by_count = match reports.filter(|calm| calm.checkpoints >= ENOUGH_CHECKPOINTS) {
+        Some(calm) => calm.checkpoints_by_wal * 2 > calm.checkpoints,
+        None => count >= ENOUGH_CHECKPOINTS && checkpoints.requested * 2 > count,
+    };
+    when(by_rate || by_count, || {
+        let mut found = Found::new(format!(
+            "WAL of {} per second makes {} in checkpoint_timeout; max_wal_size of {} starts a checkpoint after {}",
+            words::size(rate as u64),
+            words::size((rate * timeout) as u64),
+            words::size(max as u64),
+            words::size(trigger as u64)
+        ))
+        .and(format!(
+            "{} of {count} checkpoints were requested, not timed (by WAL, a command or a base backup)",
+            checkpoints.requested
+        ));
+        if let Some(calm) = reports.filter(|calm| calm.checkpoints > 0) {
+            found = found.and(format!(
+                "pg_calm_checkpoints: WAL started {} of the last {}",
+                calm.checkpoints_by_wal, calm.checkpoints
+            ));
+        }
+        let wanted = (rate * timeout * (1.0 + target) * HEADROOM).max(max * 2.0) as u64;
+        match room(facts) {
+            Some(room) if wanted <= room / 2 => {
+                found = found.set(server, "max_wal_size", words::setting_size(wanted));
+            }
+            Some(room) => {
+                found = found.and(format!(
+                    "pg_wal has room for {}: too little for the {} that it would take, with as much again to spare",
+                    words::size(room),
+                    words::size(wanted)
+                ));
+            }
+            None => {
+                found = found.run(format!(
+                    "ALTER SYSTEM SET max_wal_size = '{}'; -- if the disk of pg_wal has twice that",
+                    words::setting_size(wanted)
+                ));
+            }
+        }
+        found
+    })
+}
+
+/// Checkpoints come more often than by default.
+pub fn timeout_short(facts: &Facts) -> Answer {
+    let server = read::server(facts)?;
+    let timeout = read::seconds(server, "checkpoint_timeout")?;
+    when(timeout < TIMEOUT, || {
+        Found::new(format!("checkpoint_timeout = {}", words::time(timeout))).set(
+            server,
+            "checkpoint_timeout",
+            "5min",
+        )
+    })
+}
+
+/// Checkpoints leave no trace in the log.
+pub fn not_logged(facts: &Facts) -> Answer {
+    let server = read::server(facts)?;
+    when(!read::is_on(server, "log_checkpoints")?, || {
+        Found::new("log_checkpoints = off").set(server, "log_checkpoints", "on")
+    })
+}
+
+/// What pg_wal may grow to: what it has, and what is free.
+pub fn room(facts: &Facts) -> Option<u64> {
+    let free = facts.host.as_ref()?.wal_file_system?.available_bytes;
+    Some(free + facts.server.as_ref()?.wal.directory_bytes?)
+}
+
+fn too_few(count: u64) -> Unknown {
+    Unknown(format!(
+        "checkpoints since the statistics were reset: {count}; {ENOUGH_CHECKPOINTS} are needed"
+    ))
+}

@@ -1,0 +1,238 @@
+//! Disks, their caps and what shares them.
+
+use pgcalm_report::doctor::facts::Cap;
+use pgcalm_report::doctor::facts::Facts;
+use pgcalm_report::isolate::Journal;
+use pgcalm_report::isolate::Place;
+
+use crate::rules::found::Answer;
+use crate::rules::found::Found;
+use crate::rules::found::Unknown;
+use crate::rules::found::when;
+use crate::rules::hazard;
+use crate::rules::read;
+use crate::words;
+
+/// `max_share` without a limit.
+const WHOLE: u64 = 1_000_000;
+/// A mean over a few seconds that comes this near to a cap has seconds at the cap in it.
+const AT_CAP: f64 = 0.9;
+
+/// The kernel keeps a disk's dirty pages below a limit of its own.
+pub fn dirty_limit(facts: &Facts) -> Answer {
+    read::instance(facts)?;
+    let thresholds = read::dirty_thresholds(facts)?;
+    let mut found: Option<Found> = None;
+    let mut known = false;
+    for disk in &read::host(facts)?.disks {
+        let Some(limit) = &disk.dirty_limit else {
+            continue;
+        };
+        known = true;
+        let share = u64::from(limit.max_share);
+        // In u128: bytes times a million.
+        let bytes =
+            (u128::from(thresholds.limit_bytes) * u128::from(share) / u128::from(WHOLE)) as u64;
+        if share == WHOLE || bytes > thresholds.background_bytes {
+            continue;
+        }
+        let evidence = format!(
+            "{} ({}): {} = {}, {} of dirty pages at most; the host's background threshold is {}",
+            disk.disk.name,
+            disk.roles.join(", "),
+            limit.file,
+            in_unit_of(&limit.file, share),
+            words::size(bytes),
+            words::size(thresholds.background_bytes)
+        );
+        let so_far = match found {
+            Some(found) => found.and(evidence),
+            None => Found::new(evidence),
+        };
+        let from = Some(in_unit_of(&limit.file, share).to_string());
+        found = Some(so_far.write(&limit.file, from, limit.no_limit.clone()));
+    }
+    if known {
+        Ok(found)
+    } else {
+        Err("/sys/class/bdi has no limits for the server's disks".into())
+    }
+}
+
+fn in_unit_of(file: &str, share: u64) -> u64 {
+    if file.ends_with("_fine") {
+        share
+    } else {
+        share * 100 / WHOLE
+    }
+}
+
+/// A disk works at its cap right now.
+pub fn at_cap(facts: &Facts) -> Answer {
+    read::instance(facts)?;
+    let Some(sample) = &facts.sample else {
+        return Err("rates were not measured: give --sample".into());
+    };
+    let mut found: Option<Found> = None;
+    let mut known = false;
+    for disk in &read::host(facts)?.disks {
+        let Some(rates) = sample.disks.iter().find(|r| r.name == disk.disk.name) else {
+            continue;
+        };
+        let operations = rates.write_operations_per_second;
+        let bytes = rates.write_bytes_per_second;
+        let used = |rate: f64, cap: &Option<Cap>| cap.as_ref().map(|cap| rate / cap.value as f64);
+        let (of_iops, of_bandwidth) = (
+            used(operations, &disk.write_iops),
+            used(bytes, &disk.write_bandwidth),
+        );
+        known |= of_iops.is_some() || of_bandwidth.is_some();
+        if of_iops.unwrap_or(0.0).max(of_bandwidth.unwrap_or(0.0)) < AT_CAP {
+            continue;
+        }
+        let of = |used: Option<f64>| {
+            used.map_or("no known cap".to_string(), |used| {
+                format!("{} of its cap", words::percent(used, 1.0))
+            })
+        };
+        let evidence = format!(
+            "{} ({}): {operations:.0} write operations per second, {}; {} per second, {}; {:.0} s sampled",
+            disk.disk.name,
+            disk.roles.join(", "),
+            of(of_iops),
+            words::size(bytes as u64),
+            of(of_bandwidth),
+            sample.seconds
+        );
+        found = Some(match found {
+            Some(found) => found.and(evidence),
+            None => Found::new(evidence),
+        });
+    }
+    if known {
+        Ok(found)
+    } else {
+        Err(read::no_cap())
+    }
+}
+
+/// WAL and data on one disk with a cap that no control group shows, or one that rotates.
+pub fn wal_with_data(facts: &Facts) -> Answer {
+    let data = read::data_disk(facts)?;
+    if hazard::is_there(facts, "wal-on-capped-device")?
+        || !data.roles.iter().any(|role| role == "wal")
+    {
+        return Ok(None);
+    }
+    let capped = data.write_iops.as_ref().or(data.write_bandwidth.as_ref());
+    let why = match (capped, data.rotational) {
+        (Some(cap), _) => format!("which has a cap ({} by {})", cap.value, cap.source),
+        (None, Some(true)) => "which says that it rotates".to_string(),
+        (None, Some(false)) => return Ok(None),
+        (None, None) => return Err(read::no_cap()),
+    };
+    Ok(Some(Found::new(format!(
+        "pg_wal and the data directory are both on {}, {why}",
+        data.disk.name
+    ))))
+}
+
+/// Commits of the file system's journal wait for other files' data.
+pub fn commits_wait(facts: &Facts) -> Answer {
+    journal(facts, |journal| journal.waits_for_data)
+}
+
+/// Data goes through the journal.
+pub fn data_journal(facts: &Facts) -> Answer {
+    journal(facts, |journal| {
+        journal.data_mode.as_deref() == Some("journal")
+    })
+}
+
+fn journal(facts: &Facts, is_bad: fn(&Journal) -> bool) -> Answer {
+    let places = &read::instance(facts)?.places;
+    let bad: Vec<&Place> = places
+        .iter()
+        .filter(|place| place.role != "log" && place.journal.as_ref().is_some_and(is_bad))
+        .collect();
+    let Some(first) = bad.first() else {
+        return Ok(None);
+    };
+    let mut found = Found::default();
+    for place in &bad {
+        found = found.and(format!(
+            "{} is on {} ({}), mounted with {}",
+            place.role,
+            place.mountpoint,
+            place.fs,
+            place.mount_options.join(",")
+        ));
+    }
+    Ok(Some(found.run(format!(
+        "# in the line of {} in /etc/fstab, then unmount and mount again",
+        first.mountpoint
+    ))))
+}
+
+/// Files that are on a disk of whichever kind, for rules that need the cap of WAL's.
+pub fn wal_iops(facts: &Facts) -> Result<&Cap, Unknown> {
+    read::instance(facts)?;
+    let disk = read::disk_of(read::host(facts)?, "wal");
+    read::write_iops(disk.ok_or_else(|| Unknown::from("pg_wal is on no block device"))?)
+}
+
+/// backend_flush_after makes backends wait for the disk.
+pub fn backend_flush_after(facts: &Facts) -> Answer {
+    let server = read::server(facts)?;
+    let value = read::number(server, "backend_flush_after")?;
+    if value == 0.0 || read::pg_calm_is_on(facts) {
+        return Ok(None);
+    }
+    let disk = read::data_disk(facts)?;
+    let cap = read::write_iops(disk)?;
+    Ok(Some(
+        Found::new(format!(
+            "backend_flush_after = {value} pages; {} takes {} write operations per second ({})",
+            disk.disk.name, cap.value, cap.source
+        ))
+        .set(server, "backend_flush_after", "0"),
+    ))
+}
+
+/// The server's flush hints push out scattered pages one by one.
+pub fn flush_hints(facts: &Facts) -> Answer {
+    let server = read::server(facts)?;
+    let checkpoint = read::number(server, "checkpoint_flush_after")?;
+    let background = read::number(server, "bgwriter_flush_after")?;
+    if (checkpoint == 0.0 && background == 0.0) || read::pg_calm_is_on(facts) {
+        return Ok(None);
+    }
+    let disk = read::data_disk(facts)?;
+    let cap = read::write_iops(disk)?;
+    let page = read::number(server, "block_size")?;
+    // Scattered pages at this rate use the bandwidth up as well: then there is no operation to be saved.
+    let scattered = cap.value as f64 * page;
+    let spare = disk
+        .write_bandwidth
+        .as_ref()
+        .is_none_or(|bandwidth| scattered < bandwidth.value as f64 / 2.0);
+    when(spare, || {
+        let mut found = Found::new(format!(
+            "checkpoint_flush_after = {checkpoint}, bgwriter_flush_after = {background} pages; {} takes {} write \
+             operations per second ({}), {} per second of single pages",
+            disk.disk.name,
+            cap.value,
+            cap.source,
+            words::size(scattered as u64)
+        ));
+        for (name, value) in [
+            ("checkpoint_flush_after", checkpoint),
+            ("bgwriter_flush_after", background),
+        ] {
+            if value > 0.0 {
+                found = found.set(server, name, "0");
+            }
+        }
+        found
+    })
+}

@@ -1,0 +1,49 @@
+//! What kernel and server offer to pg_calm and to pgcalm.
+
+use pgcalm_report::doctor::facts::Facts;
+use pgcalm_report::doctor::facts::KernelFeatures;
+
+use crate::rules::found::Answer;
+use crate::rules::found::Found;
+use crate::rules::found::Unknown;
+use crate::rules::found::when;
+use crate::rules::read;
+
+pub fn no_cachestat(facts: &Facts) -> Answer {
+    lacks(facts, "cachestat", |features| features.cachestat)
+}
+
+pub fn no_populate_write(facts: &Facts) -> Answer {
+    lacks(facts, "MADV_POPULATE_WRITE", |features| {
+        features.populate_write
+    })
+}
+
+pub fn no_btf(facts: &Facts) -> Answer {
+    lacks(facts, "/sys/kernel/btf/vmlinux", |features| features.btf)
+}
+
+pub fn no_usdt(facts: &Facts) -> Answer {
+    read::instance(facts)?;
+    let Some(probes) = read::host(facts)?.usdt_probes else {
+        return Err("the server's program could not be read: run as root".into());
+    };
+    when(probes == 0, || {
+        Found::new("the server's program has no probe of provider postgresql")
+    })
+}
+
+fn lacks(facts: &Facts, name: &str, feature: fn(&KernelFeatures) -> Option<bool>) -> Answer {
+    let host = read::host(facts)?;
+    let Some(has) = feature(&host.kernel_features) else {
+        return Err(Unknown(format!(
+            "whether the kernel has {name} could not be told"
+        )));
+    };
+    let release = host.kernel_release.as_deref().unwrap_or("unknown");
+    when(!has, || {
+        Found::new(format!(
+            "Linux {release} has no {name}, or does not grant it here"
+        ))
+    })
+}

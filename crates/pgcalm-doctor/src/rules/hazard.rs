@@ -1,0 +1,33 @@
+//! What `pgcalm isolate check` finds.
+
+use pgcalm_report::doctor::facts::Facts;
+use pgcalm_report::isolate::Hazard;
+
+use crate::rules::found::Answer;
+use crate::rules::found::Found;
+use crate::rules::found::Unknown;
+use crate::rules::read;
+
+/// A hazard of the instance by its name in docs/isolation.md.
+pub fn named(facts: &Facts, name: &str) -> Answer {
+    let Some(hazard) = find(facts, name)? else {
+        return Ok(None);
+    };
+    let mut found = Found::default();
+    for evidence in &hazard.evidence {
+        found = found.and(evidence.clone());
+    }
+    Ok(Some(found.run("pgcalm isolate check")))
+}
+
+pub fn is_there(facts: &Facts, name: &str) -> Result<bool, Unknown> {
+    Ok(find(facts, name)?.is_some())
+}
+
+fn find<'a>(facts: &'a Facts, name: &str) -> Result<Option<&'a Hazard>, Unknown> {
+    read::instance(facts)?;
+    Ok(read::host(facts)?
+        .hazards
+        .iter()
+        .find(|hazard| hazard.name == name))
+}

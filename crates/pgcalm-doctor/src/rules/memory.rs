@@ -1,0 +1,86 @@
+//! Memory limits and shared_buffers.
+
+use pgcalm_report::doctor::facts::Facts;
+
+use crate::rules::found::Answer;
+use crate::rules::found::Found;
+use crate::rules::found::when;
+use crate::rules::read;
+use crate::words;
+
+/// Fewer written buffers than this tell nothing about who writes: 78 MB of 8 kB pages.
+const ENOUGH_WRITES: u64 = 10_000;
+
+/// What the server will touch in any case does not fit.
+pub fn too_small(facts: &Facts) -> Answer {
+    read::instance(facts)?;
+    let host = read::host(facts)?;
+    let server = read::server(facts)?;
+    let buffers = read::bytes(server, "shared_buffers")?.unwrap_or(0);
+    let maintenance = read::bytes(server, "maintenance_work_mem")?.unwrap_or(0);
+    let workers = read::number(server, "autovacuum_max_workers")? as u64;
+    let (limit, place) = match (&host.memory_limit, host.memory_bytes) {
+        (Some(limit), Some(memory)) if limit.bytes < memory => (limit.bytes, limit.file.as_str()),
+        (Some(limit), None) => (limit.bytes, limit.file.as_str()),
+        (_, Some(memory)) => (memory, "/proc/meminfo"),
+        (None, None) => return Err("the host's memory could not be read".into()),
+    };
+    let need = buffers + maintenance * workers;
+    when(need > limit, || {
+        Found::new(format!(
+            "shared_buffers of {} and {workers} autovacuum workers with maintenance_work_mem of {} come to {}; there are {} \
+             ({place})",
+            words::size(buffers),
+            words::size(maintenance),
+            words::size(need),
+            words::size(limit)
+        ))
+        .set(
+            server,
+            "shared_buffers",
+            words::setting_size(limit / 4),
+        )
+    })
+}
+
+/// More pages leave shared_buffers by eviction than by checkpoints, and there is memory for more of them.
+pub fn buffers_small(facts: &Facts) -> Answer {
+    let server = read::server(facts)?;
+    let writes = &server.buffers;
+    let all = writes.checkpointer + writes.background_writer + writes.backends;
+    let evicted = writes.background_writer + writes.backends;
+    if all < ENOUGH_WRITES || evicted * 2 <= all {
+        return Ok(None);
+    }
+    let host = read::host(facts)?;
+    let memory = [
+        host.memory_bytes,
+        host.memory_limit.as_ref().map(|limit| limit.bytes),
+    ];
+    let Some(memory) = memory.into_iter().flatten().min() else {
+        return Err("the host's memory could not be read".into());
+    };
+    let Some(databases) = server.database_bytes else {
+        return Err("the size of the databases is not known".into());
+    };
+    let buffers = read::bytes(server, "shared_buffers")?.unwrap_or(0);
+    let target = (memory / 4).min(databases);
+    let reads = server.blocks_hit + server.blocks_read;
+    when(buffers < target, || {
+        Found::new(format!(
+            "of {all} buffers written, {} were evictions ({} by backends, {} by the background writer); shared_buffers is \
+             {}, the databases have {}, the memory {}",
+            words::percent(evicted as f64, all as f64),
+            writes.backends,
+            writes.background_writer,
+            words::size(buffers),
+            words::size(databases),
+            words::size(memory)
+        ))
+        .and(format!(
+            "{} of the blocks asked for were not in shared_buffers",
+            words::percent(server.blocks_read as f64, reads.max(1) as f64)
+        ))
+        .set(server, "shared_buffers", words::setting_size(target))
+    })
+}

@@ -1,0 +1,135 @@
+//! Reading facts in a condition: what is not there makes the rule unanswered, with the way out.
+
+use pgcalm_report::doctor::facts::Cap;
+use pgcalm_report::doctor::facts::DirtyThresholds;
+use pgcalm_report::doctor::facts::Disk;
+use pgcalm_report::doctor::facts::Facts;
+use pgcalm_report::doctor::facts::Host;
+use pgcalm_report::doctor::facts::Server;
+use pgcalm_report::isolate::Instance;
+
+use crate::rules::found::Unknown;
+
+const NO_HOST: &str = "the server's host was not looked at";
+const NO_SERVER: &str = "no connection to the server: give --connect";
+const NO_INSTANCE: &str =
+    "the server's process was not found: run it on the server's host, as root";
+
+pub fn host(facts: &Facts) -> Result<&Host, Unknown> {
+    facts.host.as_ref().ok_or_else(|| NO_HOST.into())
+}
+
+pub fn server(facts: &Facts) -> Result<&Server, Unknown> {
+    facts.server.as_ref().ok_or_else(|| NO_SERVER.into())
+}
+
+pub fn instance(facts: &Facts) -> Result<&Instance, Unknown> {
+    let instance = host(facts)?.instance.as_ref();
+    instance.ok_or_else(|| NO_INSTANCE.into())
+}
+
+/// The disk of the data directory.
+pub fn data_disk(facts: &Facts) -> Result<&Disk, Unknown> {
+    instance(facts)?;
+    disk_of(host(facts)?, "data").ok_or_else(|| "the data directory is on no block device".into())
+}
+
+/// The first disk that holds something of that role.
+pub fn disk_of<'a>(host: &'a Host, role: &str) -> Option<&'a Disk> {
+    host.disks
+        .iter()
+        .find(|disk| disk.roles.iter().any(|of_it| of_it == role))
+}
+
+pub fn dirty_thresholds(facts: &Facts) -> Result<DirtyThresholds, Unknown> {
+    let thresholds = host(facts)?.dirty_thresholds;
+    thresholds.ok_or_else(|| "/proc/meminfo or /proc/sys/vm can't be read".into())
+}
+
+/// A writeback sysctl.
+pub fn sysctl(facts: &Facts, name: &str) -> Result<u64, Unknown> {
+    let value = host(facts)?.sysctls.get(name).copied();
+    value.ok_or_else(|| Unknown(format!("/proc/sys/vm/{name} can't be read")))
+}
+
+/// The text of a setting.
+pub fn text<'a>(server: &'a Server, name: &str) -> Result<&'a str, Unknown> {
+    let setting = server.settings.get(name);
+    setting
+        .map(|setting| setting.value.as_str())
+        .ok_or_else(|| Unknown(format!("the server has no setting {name}, or hides it")))
+}
+
+pub fn is_on(server: &Server, name: &str) -> Result<bool, Unknown> {
+    Ok(text(server, name)? == "on")
+}
+
+/// The value of a numeric setting, in its unit.
+pub fn number(server: &Server, name: &str) -> Result<f64, Unknown> {
+    let text = text(server, name)?;
+    text.parse()
+        .map_err(|_| Unknown(format!("{name} = {text} is no number")))
+}
+
+/// The value of a setting that is an amount of memory or disk; `None` for its special value -1.
+pub fn bytes(server: &Server, name: &str) -> Result<Option<u64>, Unknown> {
+    let value = number(server, name)?;
+    let unit = unit(server, name)?;
+    let factor = crate::words::unit_factor(unit)
+        .ok_or_else(|| Unknown(format!("{name} has the unknown unit {unit}")))?;
+    Ok((value >= 0.0).then_some((value * factor) as u64))
+}
+
+/// The value of a setting that is a time.
+pub fn seconds(server: &Server, name: &str) -> Result<f64, Unknown> {
+    let value = number(server, name)?;
+    let factor = match unit(server, name)? {
+        "ms" => 0.001,
+        "s" => 1.0,
+        "min" => 60.0,
+        unit => return Err(Unknown(format!("{name} has the unknown unit {unit}"))),
+    };
+    Ok(value * factor)
+}
+
+fn unit<'a>(server: &'a Server, name: &str) -> Result<&'a str, Unknown> {
+    let setting = server.settings.get(name);
+    setting
+        .and_then(|setting| setting.unit.as_deref())
+        .ok_or_else(|| Unknown(format!("{name} has no unit")))
+}
+
+/// Whether pg_calm does the writing back.
+pub fn pg_calm_is_on(facts: &Facts) -> bool {
+    let server = facts.server.as_ref();
+    let calm = server.and_then(|server| server.pg_calm.as_ref());
+    calm.is_some_and(|calm| calm.mode == "on" && calm.degraded.is_none())
+}
+
+/// WAL bytes per second: the higher of the rate of the sample and the average since the statistics were reset, which idle
+/// times dilute.
+pub fn wal_rate(facts: &Facts) -> Result<f64, Unknown> {
+    let wal = &server(facts)?.wal;
+    let average = wal
+        .seconds
+        .filter(|seconds| *seconds > 0.0)
+        .map(|seconds| wal.bytes as f64 / seconds);
+    let sample = facts.sample.as_ref().and_then(|s| s.wal_bytes_per_second);
+    match (average, sample) {
+        (Some(average), Some(sample)) => Ok(average.max(sample)),
+        (average, sample) => average
+            .or(sample)
+            .ok_or_else(|| "the rate of WAL is not known: give --sample".into()),
+    }
+}
+
+/// The cap on write operations of a disk.
+pub fn write_iops(disk: &Disk) -> Result<&Cap, Unknown> {
+    disk.write_iops.as_ref().ok_or_else(no_cap)
+}
+
+/// A cloud volume's cap is nowhere on the host.
+pub fn no_cap() -> Unknown {
+    "no cap on writes can be seen; a cloud volume's is nowhere on the host: give --write-iops and --write-bandwidth"
+        .into()
+}

@@ -1,0 +1,144 @@
+//! WAL: room for it, its volume, and how it leaves the buffers.
+
+use pgcalm_report::doctor::facts::Facts;
+
+use crate::rules::checkpoint;
+use crate::rules::disk;
+use crate::rules::found::Answer;
+use crate::rules::found::Found;
+use crate::rules::found::Unknown;
+use crate::rules::found::when;
+use crate::rules::read;
+use crate::words;
+
+/// The server's default, in bytes.
+const WRITER_FLUSH_AFTER: u64 = 1 << 20;
+/// A WAL segment of the usual size.
+const WRITER_FLUSH_AFTER_LARGE: u64 = 16 << 20;
+/// WAL less than this tells nothing about its composition.
+const ENOUGH_WAL: u64 = 1 << 30;
+/// Times per second that backends have to write WAL to get room in wal_buffers.
+const BUFFERS_FULL: f64 = 1.0;
+
+/// max_wal_size is more than its disk has.
+pub fn disk_small(facts: &Facts) -> Answer {
+    read::instance(facts)?;
+    let server = read::server(facts)?;
+    let Some(room) = checkpoint::room(facts) else {
+        return Err(
+            "the size of pg_wal or the room on its disk could not be read (pg_monitor)".into(),
+        );
+    };
+    let max = read::bytes(server, "max_wal_size")?.unwrap_or(0);
+    let kept = read::bytes(server, "wal_keep_size")?.unwrap_or(0);
+    when(max + kept > room, || {
+        Found::new(format!(
+            "max_wal_size is {}, wal_keep_size {}; pg_wal can grow to {}",
+            words::size(max),
+            words::size(kept),
+            words::size(room)
+        ))
+        .set(
+            server,
+            "max_wal_size",
+            words::setting_size((room / 2).max(32 << 20)),
+        )
+    })
+}
+
+/// Much of WAL is full-page images that are not compressed.
+pub fn compression(facts: &Facts) -> Answer {
+    let server = read::server(facts)?;
+    let wal = &server.wal;
+    if !matches!(read::text(server, "wal_compression")?, "off") {
+        return Ok(None);
+    }
+    if wal.bytes < ENOUGH_WAL {
+        return Err(Unknown(format!(
+            "WAL since its statistics were reset: {}; {} are needed",
+            words::size(wal.bytes),
+            words::size(ENOUGH_WAL)
+        )));
+    }
+    let images = wal.full_page_images as f64 * read::number(server, "block_size")?;
+    let bytes = wal.bytes as f64;
+    when(images > bytes / 2.0, || {
+        let method = server.settings.get("wal_compression");
+        let has_lz4 = method.is_some_and(|s| s.values.iter().any(|value| value == "lz4"));
+        Found::new(format!(
+            "{} full-page images are up to {} of {} of WAL; wal_compression = off",
+            wal.full_page_images,
+            words::percent(images.min(bytes), bytes),
+            words::size(wal.bytes)
+        ))
+        .set(
+            server,
+            "wal_compression",
+            if has_lz4 { "lz4" } else { "on" },
+        )
+    })
+}
+
+/// The WAL writer flushes at each turn, on a disk with few operations.
+pub fn writer_flushes_often(facts: &Facts) -> Answer {
+    let server = read::server(facts)?;
+    let after = read::bytes(server, "wal_writer_flush_after")?;
+    if after != Some(0) {
+        return Ok(None);
+    }
+    let cap = disk::wal_iops(facts)?;
+    Ok(Some(
+        Found::new(format!(
+            "wal_writer_flush_after = 0; the disk of pg_wal takes {} write operations per second ({})",
+            cap.value, cap.source
+        ))
+        .set(
+            server,
+            "wal_writer_flush_after",
+            words::setting_size(WRITER_FLUSH_AFTER),
+        ),
+    ))
+}
+
+/// The WAL writer lets much gather, or sleeps long.
+pub fn writer_bursts(facts: &Facts) -> Answer {
+    let server = read::server(facts)?;
+    let after = read::bytes(server, "wal_writer_flush_after")?.unwrap_or(0);
+    let delay = read::seconds(server, "wal_writer_delay")?;
+    let large = after > WRITER_FLUSH_AFTER_LARGE;
+    // The default is 200 ms, the most that can be set 10 s.
+    let long = delay > 1.0;
+    when(large || long, || {
+        let mut found = Found::new(format!(
+            "wal_writer_flush_after = {}, wal_writer_delay = {}",
+            words::size(after),
+            words::time(delay)
+        ));
+        if large {
+            let after = words::setting_size(WRITER_FLUSH_AFTER);
+            found = found.set(server, "wal_writer_flush_after", after);
+        }
+        if long {
+            found = found.set(server, "wal_writer_delay", "200");
+        }
+        found
+    })
+}
+
+/// Backends write WAL because the buffers for it are full.
+pub fn buffers_full(facts: &Facts) -> Answer {
+    let server = read::server(facts)?;
+    let Some(seconds) = server.wal.seconds.filter(|seconds| *seconds > 0.0) else {
+        return Err("when the statistics of WAL were reset is not known".into());
+    };
+    let rate = server.wal.buffers_full as f64 / seconds;
+    let buffers = read::bytes(server, "wal_buffers")?.unwrap_or(0);
+    when(rate > BUFFERS_FULL, || {
+        Found::new(format!(
+            "wal_buffers of {} were full {} times, {rate:.1} per second",
+            words::size(buffers),
+            server.wal.buffers_full
+        ))
+        .set(server, "wal_buffers", words::setting_size(buffers * 4))
+    })
+}

@@ -1,0 +1,206 @@
+//! What was changed, on disk before it is done.
+//!
+//! Under /var/lib, not /run: what ALTER SYSTEM sets outlives a boot. What is written to the kernel does not, so that is
+//! kept with the boot that it was written in.
+
+use std::fs;
+use std::fs::DirBuilder;
+use std::fs::File;
+use std::io;
+use std::io::Write;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use rustix::fs::FlockOperation;
+use serde::Deserialize;
+use serde::Serialize;
+
+use crate::DoctorError;
+
+/// Where the state is unless the caller says otherwise.
+pub const DIRECTORY: &str = "/var/lib/pgcalm/doctor";
+
+/// One value that was changed; of a value that was changed more than once, the first former value is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "target", rename_all = "lowercase")]
+pub enum Entry {
+    /// A file of the kernel.
+    Kernel {
+        /// Of the boot that it was changed in.
+        boot_id: String,
+        /// That was written.
+        file: String,
+        /// What was written.
+        set: String,
+        /// What is written to take it back: another file where a ratio was changed and its bytes were in force, or the
+        /// other way round.
+        former_file: String,
+        /// The value of that file.
+        former: String,
+    },
+    /// A setting in postgresql.auto.conf.
+    Setting {
+        /// Of the cluster.
+        system_identifier: String,
+        /// Tells a standby from its primary.
+        data_directory: String,
+        /// Name of the setting.
+        name: String,
+        /// What was set.
+        set: String,
+        /// What postgresql.auto.conf had; `None` if it had no such line.
+        former: Option<String>,
+    },
+}
+
+impl Entry {
+    /// Whether both are about the same value.
+    fn is_of_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (
+                Self::Kernel { boot_id, file, .. },
+                Self::Kernel {
+                    boot_id: other_boot,
+                    file: other_file,
+                    ..
+                },
+            ) => (boot_id, file) == (other_boot, other_file),
+            (
+                Self::Setting {
+                    system_identifier,
+                    data_directory,
+                    name,
+                    ..
+                },
+                Self::Setting {
+                    system_identifier: other_cluster,
+                    data_directory: other_directory,
+                    name: other_name,
+                    ..
+                },
+            ) => {
+                (system_identifier, data_directory, name)
+                    == (other_cluster, other_directory, other_name)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The state, locked: no other doctor changes anything meanwhile. Unlocked when dropped, or by the end of the process.
+#[derive(Debug)]
+pub struct State {
+    directory: PathBuf,
+    entries: Vec<Entry>,
+    _lock: File,
+}
+
+impl State {
+    /// Opens what is in `directory`, which is made if it isn't there.
+    pub fn open(directory: &Path) -> anyhow::Result<Self> {
+        let host = |error: io::Error| {
+            DoctorError::Host(format!(
+                "{}: {error}; run as root, or name another directory with --state-dir",
+                directory.display()
+            ))
+        };
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(directory)
+            .map_err(host)?;
+        let lock = File::create(directory.join("lock")).map_err(host)?;
+        rustix::fs::flock(&lock, FlockOperation::LockExclusive)?;
+        let file = directory.join("state.json");
+        let entries = match fs::read(&file) {
+            Ok(text) => serde_json::from_slice(&text).with_context(|| {
+                format!("read {}: not written by pgcalm doctor", file.display())
+            })?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(error).with_context(|| format!("read {}", file.display())),
+        };
+        Ok(Self {
+            directory: directory.to_path_buf(),
+            entries,
+            _lock: lock,
+        })
+    }
+
+    /// What was changed, oldest first.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Notes a change that is about to be made. On disk when this returns.
+    pub fn note(&mut self, entry: Entry) -> anyhow::Result<()> {
+        match self.entries.iter_mut().find(|e| e.is_of_same(&entry)) {
+            Some(earlier) => match (earlier, entry) {
+                (Entry::Kernel { set, .. }, Entry::Kernel { set: new, .. })
+                | (Entry::Setting { set, .. }, Entry::Setting { set: new, .. }) => *set = new,
+                _ => unreachable!("entries of the same value are of the same kind"),
+            },
+            None => self.entries.push(entry),
+        }
+        self.save()
+    }
+
+    /// Forgets a change that was taken back.
+    pub fn forget(&mut self, entry: &Entry) -> anyhow::Result<()> {
+        self.entries.retain(|e| e != entry);
+        self.save()
+    }
+
+    /// Whoever reads it finds the old or the new text, never a part, after a crash of the host, too.
+    fn save(&self) -> anyhow::Result<()> {
+        let file = self.directory.join("state.json");
+        let new = self.directory.join("state.json.new");
+        let write = || -> io::Result<()> {
+            let mut out = File::create(&new)?;
+            out.write_all(&serde_json::to_vec_pretty(&self.entries)?)?;
+            out.sync_all()?;
+            fs::rename(&new, &file)?;
+            File::open(&self.directory)?.sync_all()
+        };
+        write().with_context(|| format!("write {}", file.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn setting(set: &str, former: Option<&str>) -> Entry {
+        Entry::Setting {
+            system_identifier: "1".into(),
+            data_directory: "/d".into(),
+            name: "max_wal_size".into(),
+            set: set.into(),
+            former: former.map(str::to_string),
+        }
+    }
+
+    #[test]
+    fn the_first_former_value_is_kept_and_what_was_noted_is_read_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let directory = dir.path().join("a/b");
+        let mut state = State::open(&directory).unwrap();
+        state.note(setting("2GB", Some("1GB"))).unwrap();
+        state.note(setting("3GB", Some("2GB"))).unwrap();
+        drop(state);
+        let mut state = State::open(&directory).unwrap();
+        assert_eq!(state.entries(), [setting("3GB", Some("1GB"))]);
+        let entry = state.entries()[0].clone();
+        state.forget(&entry).unwrap();
+        assert_eq!(State::open_entries(&directory), []);
+    }
+
+    impl State {
+        /// Without the lock, which the test holds.
+        fn open_entries(directory: &Path) -> Vec<Entry> {
+            let text = fs::read(directory.join("state.json")).unwrap();
+            serde_json::from_slice(&text).unwrap()
+        }
+    }
+}

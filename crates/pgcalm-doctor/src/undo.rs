@@ -1,0 +1,123 @@
+//! Taking changes back.
+
+use std::path::Path;
+
+use pgcalm_host::HostRoot;
+use pgcalm_host::kernel_release;
+use pgcalm_report::doctor::Change;
+use pgcalm_report::doctor::Target;
+
+use crate::alter_system;
+use crate::connection::Connection;
+use crate::kernel_file;
+use crate::state::Entry;
+use crate::state::State;
+
+/// What was taken back.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Undone {
+    /// In order, newest first.
+    pub changes: Vec<Change>,
+    /// What was left alone and why, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// Takes back what [`apply`](crate::apply::apply) has changed: of the kernel all, of servers those of the connection.
+///
+/// A value that somebody has changed since is left as it is, and said to be. What a boot has ended is forgotten.
+pub fn undo(
+    root: &HostRoot,
+    directory: &Path,
+    mut connection: Option<&mut Connection>,
+) -> anyhow::Result<Undone> {
+    let mut state = State::open(directory)?;
+    let boot_id = kernel_release::boot_id(root)?;
+    let mut undone = Undone::default();
+    let mut reload = false;
+    let entries: Vec<Entry> = state.entries().iter().rev().cloned().collect();
+    for entry in entries {
+        match &entry {
+            Entry::Kernel {
+                boot_id: of_boot,
+                file,
+                set,
+                former_file,
+                former,
+            } => {
+                anyhow::ensure!(
+                    kernel_file::is_known(file) && kernel_file::is_known(former_file),
+                    "{}: {former_file} is not a file that doctor writes; take it out of state.json",
+                    directory.display()
+                );
+                if *of_boot == boot_id {
+                    let now = kernel_file::read(root, file)?;
+                    if now == *set {
+                        root.write(former_file, former)?;
+                        undone.changes.push(Change {
+                            target: Target::Kernel,
+                            name: former_file.clone(),
+                            from: (former_file == file).then_some(now),
+                            to: Some(former.clone()),
+                        });
+                    } else if kernel_file::read(root, former_file)? != *former {
+                        undone.notes.push(changed_since(file, &now, set, former));
+                    }
+                }
+            }
+            Entry::Setting {
+                system_identifier,
+                data_directory,
+                name,
+                set,
+                former,
+            } => {
+                let server = connection.as_deref_mut().filter(|connection| {
+                    connection.system_identifier == *system_identifier
+                        && connection.data_directory.as_deref() == Some(data_directory)
+                });
+                let Some(server) = server else {
+                    undone.notes.push(format!(
+                        "{name} of the server in {data_directory} stays {set}: not connected to it; give --connect or --datadir"
+                    ));
+                    continue;
+                };
+                if !alter_system::is_allowed(&mut server.client)? {
+                    undone.notes.push(format!(
+                        "{name} stays {set}: the role of the connection is no superuser; give one with --connect"
+                    ));
+                    continue;
+                }
+                let now = alter_system::former(&mut server.client, name)?;
+                if now.as_ref() == Some(set) {
+                    alter_system::set(&mut server.client, name, former.as_deref())?;
+                    reload = true;
+                    undone.changes.push(Change {
+                        target: Target::Setting,
+                        name: name.clone(),
+                        from: now,
+                        to: former.clone(),
+                    });
+                } else if now != *former {
+                    let none = "nothing";
+                    undone.notes.push(changed_since(
+                        name,
+                        now.as_deref().unwrap_or(none),
+                        set,
+                        former.as_deref().unwrap_or(none),
+                    ));
+                }
+            }
+        }
+        state.forget(&entry)?;
+    }
+    if let (true, Some(connection)) = (reload, connection) {
+        alter_system::reload(&mut connection.client, &[])?;
+    }
+    Ok(undone)
+}
+
+fn changed_since(name: &str, now: &str, set: &str, former: &str) -> String {
+    format!(
+        "{name} is left as it is, {now}: somebody has changed it since doctor set {set}; before that it was {former}"
+    )
+}

@@ -1,0 +1,104 @@
+//! Amounts as evidence words them.
+
+/// Bytes in the units of PostgreSQL's settings, powers of 1024.
+pub fn size(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    for unit in ["B", "kB", "MB", "GB"] {
+        if value < 1024.0 {
+            return format!("{} {unit}", digits(value));
+        }
+        value /= 1024.0;
+    }
+    format!("{} TB", digits(value))
+}
+
+/// Seconds in the largest unit that leaves at least two of it.
+pub fn time(seconds: f64) -> String {
+    for (length, unit) in [(86_400.0, "days"), (3600.0, "h"), (60.0, "min")] {
+        if seconds >= 2.0 * length {
+            return format!("{} {unit}", digits(seconds / length));
+        }
+    }
+    format!("{} s", digits(seconds))
+}
+
+/// A part of a whole.
+pub fn percent(part: f64, whole: f64) -> String {
+    format!("{:.0} %", 100.0 * part / whole)
+}
+
+/// Bytes as a setting takes them, rounded up to a whole unit of at least a MB.
+pub fn setting_size(bytes: u64) -> String {
+    let megabytes = bytes.div_ceil(1 << 20).max(1);
+    if megabytes >= 4 << 10 {
+        format!("{}GB", megabytes.div_ceil(1 << 10))
+    } else {
+        format!("{megabytes}MB")
+    }
+}
+
+/// What a unit of memory of pg_settings stands for, e.g. `8kB`, in bytes.
+pub fn unit_factor(unit: &str) -> Option<f64> {
+    let at = unit.find(|c: char| !c.is_ascii_digit())?;
+    let (count, unit) = unit.split_at(at);
+    let count: f64 = if count.is_empty() {
+        1.0
+    } else {
+        count.parse().ok()?
+    };
+    let size = match unit {
+        "B" => 1_u64,
+        "kB" => 1 << 10,
+        "MB" => 1 << 20,
+        "GB" => 1 << 30,
+        "TB" => 1 << 40,
+        _ => return None,
+    };
+    Some(count * size as f64)
+}
+
+/// A value with a unit, as ALTER SYSTEM takes it, in the setting's own unit as pg_settings shows it; as it is where it has
+/// none.
+pub fn in_unit(value: &str, unit: Option<&str>) -> String {
+    let at = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(0);
+    let (count, own) = value.split_at(at);
+    let converted = || {
+        let count: f64 = count.parse().ok()?;
+        Some(count * unit_factor(own)? / unit_factor(unit?)?)
+    };
+    converted().map_or_else(|| value.to_string(), |number| number.to_string())
+}
+
+fn digits(value: f64) -> String {
+    if value >= 10.0 || value.fract() == 0.0 {
+        format!("{value:.0}")
+    } else {
+        format!("{value:.1}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_short_and_in_the_servers_units() {
+        assert_eq!(size(512), "512 B");
+        assert_eq!(size(1_610_612_736), "1.5 GB");
+        assert_eq!(size(64 << 40), "64 TB");
+        assert_eq!(time(90.0), "90 s");
+        assert_eq!(time(769.2), "13 min");
+        assert_eq!(percent(1.0, 3.0), "33 %");
+        assert_eq!(setting_size(1), "1MB");
+        assert_eq!(setting_size((5 << 30) + 1), "6GB");
+    }
+
+    #[test]
+    fn values_are_compared_in_the_unit_of_pg_settings() {
+        assert_eq!(in_unit("6GB", Some("MB")), "6144");
+        assert_eq!(in_unit("1MB", Some("8kB")), "128");
+        assert_eq!(in_unit("0", Some("8kB")), "0");
+        assert_eq!(in_unit("0.9", None), "0.9");
+        assert_eq!(in_unit("lz4", None), "lz4");
+    }
+}

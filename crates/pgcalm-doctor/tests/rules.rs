@@ -1,0 +1,557 @@
+//! Every rule on a fake host: it applies when one thing is wrong, and does not when nothing is.
+
+mod fake;
+
+use std::collections::BTreeSet;
+
+use fake::GIB;
+use fake::Host;
+use fake::MIB;
+use pgcalm_doctor::rules;
+use pgcalm_doctor::rules::table::RULES;
+use pgcalm_report::doctor::Finding;
+use pgcalm_report::doctor::Report;
+use pgcalm_report::doctor::Severity;
+use pgcalm_report::doctor::Target;
+use pgcalm_report::doctor::facts::Facts;
+use pgcalm_report::doctor::facts::MemoryLimit;
+use pgcalm_report::doctor::facts::PgCalm;
+use pgcalm_report::doctor::facts::Server;
+
+/// One thing that is wrong with the host, and with what was read.
+struct Case {
+    rule: &'static str,
+    host: fn(&Host),
+    facts: fn(&mut Facts),
+}
+
+/// Only the host.
+fn host(rule: &'static str, host: fn(&Host)) -> Case {
+    Case {
+        rule,
+        host,
+        facts: |_| {},
+    }
+}
+
+/// Only what was read.
+fn facts(rule: &'static str, facts: fn(&mut Facts)) -> Case {
+    Case {
+        rule,
+        host: |_| {},
+        facts,
+    }
+}
+
+fn server(facts: &mut Facts) -> &mut Server {
+    facts.server.as_mut().unwrap()
+}
+
+fn set(facts: &mut Facts, name: &str, value: &str) {
+    server(facts).settings.get_mut(name).unwrap().value = value.into();
+}
+
+fn calm(facts: &mut Facts) -> &mut PgCalm {
+    let memory = pgcalm_report::doctor::facts::Setting {
+        value: "32768".into(),
+        unit: Some("kB".into()),
+        context: "postmaster".into(),
+        ..Default::default()
+    };
+    let server = server(facts);
+    server
+        .settings
+        .insert("pg_calm.page_map_memory".into(), memory);
+    server.pg_calm.insert(PgCalm {
+        mode: "on".into(),
+        has_views: true,
+        ..PgCalm::default()
+    })
+}
+
+fn cases() -> Vec<Case> {
+    vec![
+        facts("fsync-off", |f| set(f, "fsync", "off")),
+        facts("full-page-writes-off", |f| {
+            set(f, "full_page_writes", "off")
+        }),
+        facts("archive-goes-nowhere", |f| set(f, "archive_command", "")),
+        facts("archiver-failing", |f| {
+            server(f).archiver.last_failed = true
+        }),
+        // 65 of 16 MB are one more than 1 GB.
+        facts("archive-backlog", |f| {
+            server(f).archiver.ready_files = Some(65)
+        }),
+        facts("wal-disk-small", |f| {
+            set(f, "max_wal_size", &(91 * 1024 + 1).to_string())
+        }),
+        facts("slot-inactive", |f| {
+            server(f).slots = vec![fake::slot("gone", false, GIB + 1)]
+        }),
+        facts("slot-lost", |f| {
+            server(f).slots[0].wal_status = Some("unreserved".into())
+        }),
+        facts("slot-unbounded", |f| set(f, "max_slot_wal_keep_size", "-1")),
+        // 128 MB of buffers and three workers with 64 MB.
+        host("memory-too-small", |h| {
+            h.write(&format!("{}/memory.max", fake::SERVICE), "335544319\n")
+        }),
+        facts("device-at-cap", |f| {
+            let rates = &mut f.sample.as_mut().unwrap().disks[0];
+            rates.write_operations_per_second = 2700.0;
+        }),
+        // 10 % is the background threshold, half of the limit of 20 %.
+        host("device-dirty-limit", |h| {
+            h.write("sys/class/bdi/8:0/max_ratio_fine", "500000\n")
+        }),
+        // 3000 pages of 8 kB per second are 6.9 GB in 300 s; 10 GB are dirtyable.
+        host("dirty-limit-beyond-checkpoint", |h| {
+            h.sysctl("dirty_ratio", 70)
+        }),
+        host("dirty-writeback-interval", |h| {
+            h.sysctl("dirty_writeback_centisecs", 0)
+        }),
+        host("dirty-expire-short", |h| {
+            h.sysctl("dirty_expire_centisecs", 2999)
+        }),
+        host("dirty-background-over-limit", |h| {
+            h.sysctl("dirty_background_ratio", 20)
+        }),
+        Case {
+            rule: "dirty-sysctls-for-pg-calm",
+            host: |h| {
+                h.sysctl("dirty_background_ratio", 40);
+                h.sysctl("dirty_ratio", 60);
+                h.sysctl("dirty_expire_centisecs", 29_999);
+            },
+            facts: |f| {
+                calm(f);
+            },
+        },
+        host("shared-journal", |h| {
+            h.server(80, "srv/two", 5433);
+            h.limit_data();
+        }),
+        host("wal-on-capped-device", |h| {
+            h.link("srv/pg/pg_wal", "/srv/wal");
+            h.write("srv/wal/x", "");
+            h.limit_data();
+        }),
+        host("wal-with-data", |h| {
+            h.link("srv/pg/pg_wal", "/srv/wal");
+            h.write("srv/wal/x", "");
+        }),
+        host("journal-device-capped", |h| {
+            h.mounts(70, "xfs");
+            h.limit_data();
+        }),
+        host("log-on-capped-device", |h| {
+            h.write("var/log/pg.log", "");
+            h.write("proc/70/fdinfo/2", "flags:\t0102001\n");
+            h.link("proc/70/fd/2", "/var/log/pg.log");
+            h.limit_data();
+        }),
+        host("journal-waits-for-data", |h| {
+            h.ext4("sda", "rw\nnodelalloc\ndioread_nolock\ndata=ordered\n")
+        }),
+        host("data-journal", |h| {
+            h.ext4("sdb", "rw\ndelalloc\ndata=journal\n")
+        }),
+        host("writeback-escapes-limit", |h| h.v1("/db")),
+        host("limit-not-passed-down", |h| h.v1("")),
+        host("no-memory-controller", |h| {
+            h.limit_data();
+            h.write(&format!("{}/cgroup.controllers", fake::SERVICE), "cpu io\n");
+        }),
+        host("split-instance", |h| {
+            h.write("proc/71/cgroup", "0::/elsewhere\n")
+        }),
+        // 1 GB / 1.9 in 300 s is reached at 1.89 MB/s.
+        facts("max-wal-size", |f| {
+            f.sample.as_mut().unwrap().wal_bytes_per_second = Some(1.9e6)
+        }),
+        facts("checkpoint-completion-target", |f| {
+            set(f, "checkpoint_completion_target", "0.5")
+        }),
+        // A tenth of 300 s is left; 102 checkpoints.
+        facts("checkpoint-sync-long", |f| {
+            server(f).checkpoints.sync_time_ms = 102.0 * 30_001.0
+        }),
+        facts("backend-flush-after", |f| {
+            set(f, "backend_flush_after", "16")
+        }),
+        facts("flush-hints-scatter", |f| {
+            set(f, "checkpoint_flush_after", "32")
+        }),
+        facts("shared-buffers-small", |f| {
+            server(f).buffers.backends = 85_001
+        }),
+        // Of 10 GB, 655,361 pages are a page more than half.
+        facts("wal-compression", |f| {
+            server(f).wal.full_page_images = 655_361
+        }),
+        facts("checkpoint-timeout", |f| {
+            set(f, "checkpoint_timeout", "299")
+        }),
+        facts("wal-buffers-full", |f| server(f).wal.buffers_full = 86_401),
+        facts("wal-writer-flushes-often", |f| {
+            set(f, "wal_writer_flush_after", "0");
+            let disks = &mut f.host.as_mut().unwrap().disks;
+            let cap = disks[0].write_iops.clone();
+            disks[1].write_iops = cap;
+        }),
+        facts("wal-writer-bursts", |f| {
+            set(f, "wal_writer_flush_after", "2049")
+        }),
+        facts("pg-calm-degraded", |f| {
+            calm(f).degraded = Some("no cachestat".into())
+        }),
+        facts("pg-calm-map-full", |f| calm(f).map_full = 1),
+        facts("log-checkpoints-off", |f| set(f, "log_checkpoints", "off")),
+        host("kernel-without-cachestat", |h| {
+            h.write("proc/sys/kernel/osrelease", "6.4.0\n")
+        }),
+        host("kernel-without-populate-write", |h| {
+            h.write("proc/sys/kernel/osrelease", "5.13.0\n")
+        }),
+        host("kernel-without-btf", |h| {
+            std::fs::remove_file(h.root.path("sys/kernel/btf/vmlinux")).unwrap()
+        }),
+        facts("server-without-usdt", |f| {
+            f.host.as_mut().unwrap().usdt_probes = Some(0)
+        }),
+    ]
+}
+
+fn judge(case: &Case) -> Report {
+    let host = Host::new();
+    (case.host)(&host);
+    let mut facts = host.facts();
+    (case.facts)(&mut facts);
+    rules::judge(facts)
+}
+
+fn ids(report: &Report) -> Vec<&str> {
+    report.findings.iter().map(|f| f.rule.as_str()).collect()
+}
+
+fn find<'a>(report: &'a Report, rule: &str) -> &'a Finding {
+    let found = report.findings.iter().find(|f| f.rule == rule);
+    found.unwrap_or_else(|| {
+        panic!(
+            "{rule} does not apply: {:?}, {:?}",
+            ids(report),
+            report.unanswered
+        )
+    })
+}
+
+#[test]
+fn no_rule_applies_and_none_is_left_unanswered_where_nothing_is_wrong() {
+    let report = rules::judge(Host::new().facts());
+    assert_eq!(ids(&report), [""; 0], "{:?}", report.findings);
+    assert_eq!(report.unanswered, []);
+    assert_eq!(report.clear.len(), RULES.len());
+}
+
+#[test]
+fn every_rule_applies_when_its_thing_is_wrong_and_says_what_was_seen_and_what_to_do() {
+    for case in cases() {
+        let report = judge(&case);
+        let finding = find(&report, case.rule);
+        assert!(!finding.evidence.is_empty(), "{}", case.rule);
+        assert!(finding.evidence.iter().all(|e| !e.is_empty()));
+        assert!(!finding.cure.is_empty() && !finding.effect.is_empty());
+        assert_eq!(
+            finding.reversible,
+            !finding.changes.is_empty(),
+            "{}",
+            case.rule
+        );
+        let table = RULES.iter().find(|rule| rule.id == case.rule).unwrap();
+        assert_eq!(finding.reversible, table.reversible, "{}", case.rule);
+    }
+}
+
+#[test]
+fn every_rule_of_the_table_has_a_case_and_a_name_of_its_own() {
+    let tested: BTreeSet<&str> = cases().iter().map(|case| case.rule).collect();
+    let table: BTreeSet<&str> = RULES.iter().map(|rule| rule.id).collect();
+    assert_eq!(tested, table);
+    assert_eq!(table.len(), RULES.len());
+}
+
+#[test]
+fn a_threshold_is_not_passed_by_reaching_it() {
+    let at_the_edge = [
+        facts("archive-backlog", |f| {
+            server(f).archiver.ready_files = Some(64)
+        }),
+        facts("slot-inactive", |f| {
+            server(f).slots = vec![fake::slot("gone", false, GIB)]
+        }),
+        facts("wal-disk-small", |f| {
+            set(f, "max_wal_size", &(91 * 1024).to_string())
+        }),
+        host("memory-too-small", |h| {
+            h.write(&format!("{}/memory.max", fake::SERVICE), "335544320\n")
+        }),
+        host("device-dirty-limit", |h| {
+            h.write("sys/class/bdi/8:0/max_ratio_fine", "500100\n")
+        }),
+        host("dirty-limit-beyond-checkpoint", |h| {
+            h.sysctl("dirty_ratio", 68)
+        }),
+        host("dirty-writeback-interval", |h| {
+            h.sysctl("dirty_writeback_centisecs", 3000)
+        }),
+        facts("max-wal-size", |f| {
+            f.sample.as_mut().unwrap().wal_bytes_per_second = Some(1.88e6)
+        }),
+        facts("checkpoint-sync-long", |f| {
+            server(f).checkpoints.sync_time_ms = 102.0 * 29_999.0
+        }),
+        facts("device-at-cap", |f| {
+            let rates = &mut f.sample.as_mut().unwrap().disks[0];
+            rates.write_operations_per_second = 2699.0;
+        }),
+        facts("wal-compression", |f| {
+            server(f).wal.full_page_images = 655_360
+        }),
+        facts("shared-buffers-small", |f| {
+            server(f).buffers.backends = 85_000
+        }),
+        facts("wal-writer-bursts", |f| {
+            set(f, "wal_writer_flush_after", "2048")
+        }),
+    ];
+    for case in at_the_edge {
+        let report = judge(&case);
+        assert!(
+            report.clear.iter().any(|id| id == case.rule),
+            "{}: {:?}, {:?}",
+            case.rule,
+            ids(&report),
+            report.unanswered
+        );
+    }
+}
+
+#[test]
+fn the_worst_comes_first() {
+    let host = Host::new();
+    host.sysctl("dirty_writeback_centisecs", 0);
+    let mut facts = host.facts();
+    set(&mut facts, "log_checkpoints", "off");
+    set(&mut facts, "checkpoint_timeout", "30");
+    set(&mut facts, "fsync", "off");
+    let report = rules::judge(facts);
+    let severities: Vec<Severity> = report.findings.iter().map(|f| f.severity).collect();
+    assert_eq!(severities.first(), Some(&Severity::Outage));
+    assert_eq!(severities.last(), Some(&Severity::Blind));
+    assert!(severities.is_sorted(), "{severities:?}");
+}
+
+#[test]
+fn without_server_or_host_its_rules_are_unanswered_and_say_why() {
+    let mut facts = Host::new().facts();
+    facts.server = None;
+    let report = rules::judge(facts.clone());
+    assert_eq!(ids(&report), [""; 0]);
+    let why = |report: &Report, rule: &str| {
+        let unanswered = report.unanswered.iter().find(|u| u.rule == rule);
+        unanswered.map(|u| u.why.clone()).unwrap_or_default()
+    };
+    assert!(why(&report, "fsync-off").contains("--connect"));
+    assert!(report.clear.iter().any(|id| id == "dirty-expire-short"));
+    facts.host = None;
+    facts.server = Some(fake::server());
+    let report = rules::judge(facts);
+    assert!(why(&report, "dirty-expire-short").contains("host"));
+    assert!(report.clear.iter().any(|id| id == "fsync-off"));
+}
+
+#[test]
+fn a_cap_that_is_unknown_is_no_cap_that_is_clear() {
+    let mut facts = Host::new().facts();
+    for disk in &mut facts.host.as_mut().unwrap().disks {
+        disk.write_iops = None;
+        disk.write_bandwidth = None;
+    }
+    let report = rules::judge(facts);
+    let unanswered: Vec<&str> = report.unanswered.iter().map(|u| u.rule.as_str()).collect();
+    assert!(unanswered.contains(&"device-at-cap"), "{unanswered:?}");
+    assert!(
+        report
+            .unanswered
+            .iter()
+            .all(|u| u.why.contains("--write-iops"))
+    );
+}
+
+#[test]
+fn a_pg_calm_that_is_on_takes_the_place_of_advice_for_a_stock_server() {
+    let host = Host::new();
+    host.sysctl("dirty_background_ratio", 40);
+    host.sysctl("dirty_ratio", 70);
+    host.sysctl("dirty_expire_centisecs", 30_000);
+    let mut facts = host.facts();
+    set(&mut facts, "checkpoint_flush_after", "32");
+    set(&mut facts, "backend_flush_after", "32");
+    calm(&mut facts);
+    assert_eq!(ids(&rules::judge(facts.clone())), [""; 0]);
+    // One that does less than its mode says does not.
+    calm(&mut facts).degraded = Some("no cachestat".into());
+    let report = rules::judge(facts);
+    find(&report, "dirty-limit-beyond-checkpoint");
+    find(&report, "flush-hints-scatter");
+}
+
+#[test]
+fn commands_are_exact() {
+    let commands = |rule: &str| {
+        let case = cases().into_iter().find(|case| case.rule == rule).unwrap();
+        find(&judge(&case), rule).commands.clone()
+    };
+    assert_eq!(
+        commands("dirty-writeback-interval"),
+        ["sysctl -w vm.dirty_writeback_centisecs=500"]
+    );
+    assert_eq!(
+        commands("device-dirty-limit"),
+        ["echo 1000000 > /sys/class/bdi/8:0/max_ratio_fine"]
+    );
+    assert_eq!(
+        commands("max-wal-size"),
+        [
+            "ALTER SYSTEM SET max_wal_size = '2048MB';",
+            "SELECT pg_reload_conf();"
+        ]
+    );
+    // A quarter of 16 GB, smaller than the databases.
+    assert_eq!(
+        commands("shared-buffers-small"),
+        [
+            "ALTER SYSTEM SET shared_buffers = '4GB';",
+            "-- then restart the server"
+        ]
+    );
+    assert_eq!(
+        commands("slot-inactive"),
+        ["SELECT pg_drop_replication_slot('gone'); -- if whoever read it is gone for good"]
+    );
+}
+
+#[test]
+fn max_wal_size_is_not_raised_beyond_the_room_that_it_has() {
+    let mut facts = Host::new().facts();
+    facts.sample.as_mut().unwrap().wal_bytes_per_second = Some(50e6);
+    let report = rules::judge(facts.clone());
+    let finding = find(&report, "max-wal-size");
+    // 50 MB/s for 300 s, times 1.9 and 1.5.
+    assert_eq!(finding.changes[0].to.as_deref(), Some("40GB"));
+    facts
+        .host
+        .as_mut()
+        .unwrap()
+        .wal_file_system
+        .as_mut()
+        .unwrap()
+        .available_bytes = 60 * GIB;
+    let report = rules::judge(facts);
+    let finding = find(&report, "max-wal-size");
+    assert!(!finding.reversible);
+    assert_eq!(finding.changes, []);
+    assert!(
+        finding.evidence.iter().any(|e| e.contains("too little")),
+        "{:?}",
+        finding.evidence
+    );
+}
+
+#[test]
+fn reports_of_pg_calm_tell_checkpoints_by_wal_from_those_by_command() {
+    let mut facts = Host::new().facts();
+    server(&mut facts).checkpoints.requested = 1000;
+    find(&rules::judge(facts.clone()), "max-wal-size");
+    let module = calm(&mut facts);
+    (module.checkpoints, module.checkpoints_by_wal) = (100, 50);
+    let report = rules::judge(facts.clone());
+    assert!(report.clear.iter().any(|id| id == "max-wal-size"));
+    calm(&mut facts).checkpoints = 100;
+    server(&mut facts)
+        .pg_calm
+        .as_mut()
+        .unwrap()
+        .checkpoints_by_wal = 51;
+    find(&rules::judge(facts), "max-wal-size");
+}
+
+#[test]
+fn what_a_reload_cannot_do_is_only_printed() {
+    let mut facts = Host::new().facts();
+    set(&mut facts, "fsync", "off");
+    let setting = server(&mut facts).settings.get_mut("fsync").unwrap();
+    setting.source = "command line".into();
+    let report = rules::judge(facts);
+    let finding = find(&report, "fsync-off");
+    assert!(!finding.reversible);
+    assert!(finding.commands.iter().any(|c| c.contains("command line")));
+    assert_eq!(rules::changes(&report, &[]), []);
+}
+
+#[test]
+fn of_two_findings_that_change_the_same_thing_the_worst_decides() {
+    let mut facts = Host::new().facts();
+    let room = &mut facts.host.as_mut().unwrap().wal_file_system;
+    room.as_mut().unwrap().available_bytes = 10 * GIB;
+    set(&mut facts, "max_wal_size", &(12 * 1024).to_string());
+    server(&mut facts).checkpoints.requested = 1000;
+    let report = rules::judge(facts);
+    find(&report, "wal-disk-small");
+    find(&report, "max-wal-size");
+    let changes = rules::changes(&report, &[]);
+    let of_it: Vec<_> = changes
+        .iter()
+        .filter(|c| c.name == "max_wal_size")
+        .collect();
+    assert_eq!(of_it.len(), 1);
+    // Half of the 11 GB that there are.
+    assert_eq!(of_it[0].to.as_deref(), Some("6GB"));
+    assert_eq!(rules::changes(&report, &["fsync-off".into()]), []);
+    assert_eq!(of_it[0].target, Target::Setting);
+}
+
+#[test]
+fn a_memory_limit_above_the_memory_is_none() {
+    let mut facts = Host::new().facts();
+    let host = facts.host.as_mut().unwrap();
+    host.memory_limit = Some(MemoryLimit {
+        bytes: 1 << 40,
+        file: "/x".into(),
+    });
+    host.memory_bytes = Some(300 * MIB);
+    let report = rules::judge(facts);
+    assert!(find(&report, "memory-too-small").evidence[0].contains("/proc/meminfo"));
+}
+
+#[test]
+fn the_table_in_the_documentation_is_the_table_of_rules() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/doctor.md");
+    let text = std::fs::read_to_string(file).unwrap();
+    let table = pgcalm_report::doctor::table::markdown(&rules::rows());
+    let (before, rest) = text
+        .split_once("<!-- rules -->\n")
+        .expect("a place for the table");
+    let (shown, after) = rest.split_once("<!-- end of rules -->\n").unwrap();
+    if std::env::var_os("UPDATE_SCHEMA").is_some() {
+        let text = format!("{before}<!-- rules -->\n{table}<!-- end of rules -->\n{after}");
+        std::fs::write(file, text).unwrap();
+        return;
+    }
+    assert!(
+        shown == table,
+        "the rules in docs/doctor.md are not those of the table: UPDATE_SCHEMA=1 cargo test -p pgcalm-doctor"
+    );
+}

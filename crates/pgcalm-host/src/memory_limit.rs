@@ -1,0 +1,112 @@
+//! The memory limit that control groups put on a process.
+
+use std::path::Path;
+use std::path::PathBuf;
+
+use crate::HostRoot;
+use crate::Result;
+use crate::cgroup::Hierarchy;
+use crate::cgroup::Version;
+use crate::mounts;
+
+/// v1 reads as the largest multiple of a page that fits when there is no limit (`PAGE_COUNTER_MAX`).
+const NO_LIMIT: u64 = 1 << 60;
+
+/// The tightest limit on the memory of a process's group or one above it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemoryLimit {
+    /// Page cache and shared memory included.
+    pub bytes: u64,
+    /// The file that it stands in.
+    pub file: PathBuf,
+}
+
+/// The limit of process `pid`; `None` if there is none to be seen from here.
+///
+/// v2: `memory.high` counts as `memory.max` does, since beyond it every allocation of the group is throttled.
+pub fn of_process(root: &HostRoot, pid: i32) -> Result<Option<MemoryLimit>> {
+    let mounts = mounts::read(root)?;
+    let membership = root.read(format!("proc/{pid}/cgroup"))?;
+    let mut limits = Vec::new();
+    for mount in &mounts {
+        let version = match mount.fs_type.as_str() {
+            "cgroup" if mount.super_options.iter().any(|name| name == "memory") => Version::V1,
+            "cgroup2" => Version::V2,
+            _ => continue,
+        };
+        let Some(group) = group(&membership, version) else {
+            continue;
+        };
+        let hierarchy = Hierarchy {
+            version,
+            mountpoint: mount.target.clone(),
+            mounted_group: mount.fs_root.clone(),
+        };
+        let names: &[&str] = match version {
+            Version::V1 => &["memory.limit_in_bytes"],
+            Version::V2 => &["memory.max", "memory.high"],
+        };
+        for directory in hierarchy.directories(Path::new(group)) {
+            for name in names {
+                let file = directory.join(name);
+                limits.extend(read(root, &file)?.map(|bytes| MemoryLimit { bytes, file }));
+            }
+        }
+    }
+    Ok(limits.into_iter().min_by_key(|limit| limit.bytes))
+}
+
+fn read(root: &HostRoot, file: &Path) -> Result<Option<u64>> {
+    match root.read(file) {
+        // `max` is no number.
+        Ok(text) => Ok(text.trim().parse().ok().filter(|bytes| *bytes < NO_LIMIT)),
+        // The root group of v2 has no limits.
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn group(membership: &str, version: Version) -> Option<&str> {
+    membership.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':');
+        let id = fields.next()?;
+        let controllers = fields.next()?;
+        let group = fields.next()?;
+        let matches = match version {
+            Version::V1 => controllers.split(',').any(|name| name == "memory"),
+            Version::V2 => id == "0" && controllers.is_empty(),
+        };
+        matches.then_some(group)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn the_tightest_limit_of_the_group_and_those_above_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::new(dir.path());
+        let write = |path: &str, text: &str| {
+            fs::create_dir_all(root.path(path).parent().unwrap()).unwrap();
+            fs::write(root.path(path), text).unwrap();
+        };
+        write(
+            "proc/self/mountinfo",
+            "1 0 0:1 / /cg/memory rw - cgroup cgroup rw,memory\n2 0 0:2 / /cg/unified rw - cgroup2 cgroup2 rw\n",
+        );
+        write("proc/70/cgroup", "5:memory:/a/b\n0::/svc\n");
+        assert_eq!(of_process(&root, 70).unwrap(), None);
+        write("cg/memory/memory.limit_in_bytes", "9223372036854771712\n");
+        write("cg/memory/a/memory.limit_in_bytes", "2000\n");
+        write("cg/memory/a/b/memory.limit_in_bytes", "3000\n");
+        write("cg/unified/svc/memory.max", "max\n");
+        let limit = of_process(&root, 70).unwrap().unwrap();
+        assert_eq!(limit.bytes, 2000);
+        assert_eq!(limit.file, Path::new("/cg/memory/a/memory.limit_in_bytes"));
+        write("cg/unified/svc/memory.high", "1000\n");
+        assert_eq!(of_process(&root, 70).unwrap().unwrap().bytes, 1000);
+    }
+}

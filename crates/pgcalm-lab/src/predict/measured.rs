@@ -1,0 +1,87 @@
+use anyhow::bail;
+use pgcalm_report::predict::Measured;
+
+use crate::sampler::Sample;
+use crate::transaction_log::Transactions;
+
+/// The figures of the seconds of the epoch from `first` until before `end`.
+pub(super) fn measured(
+    samples: &[Sample],
+    transactions: &Transactions,
+    first: i64,
+    end: i64,
+) -> anyhow::Result<Measured> {
+    let mut within = samples
+        .iter()
+        .filter(|sample| sample.second >= first && sample.second <= end);
+    let (Some(from), Some(to)) = (within.next(), within.next_back()) else {
+        bail!("the device was not sampled while it was measured");
+    };
+    let seconds = (to.second - from.second) as f64;
+    let per_second = |from: u64, to: u64| to.saturating_sub(from) as f64 / seconds;
+    let tps_series: Vec<f64> = (first..end)
+        .map(|second| {
+            transactions
+                .by_second
+                .get(&second)
+                .map_or(0.0, |ended| ended.len() as f64)
+        })
+        .collect();
+    Ok(Measured {
+        seconds: (end - first) as u32,
+        device_operations_per_s: per_second(from.data.write_ops, to.data.write_ops),
+        device_mib_per_s: per_second(from.data.write_bytes, to.data.write_bytes)
+            / f64::from(1 << 20),
+        tps: tps_series.iter().sum::<f64>() / tps_series.len().max(1) as f64,
+        tps_series,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::load::LOG_PREFIX;
+    use pgcalm_host::block_device::DeviceStat;
+    use pgcalm_host::meminfo::MemInfo;
+
+    #[test]
+    fn only_the_window_counts() {
+        let samples: Vec<Sample> = (100..110)
+            .map(|second| Sample {
+                second,
+                memory: MemInfo {
+                    total_kib: 1,
+                    dirty_kib: 0,
+                    writeback_kib: 0,
+                },
+                data: DeviceStat {
+                    // Ten times as much before the window.
+                    write_ops: if second < 104 {
+                        second as u64 * 1000
+                    } else {
+                        second as u64 * 100
+                    },
+                    write_bytes: (second as u64) << 20,
+                    ..DeviceStat::default()
+                },
+                wal: DeviceStat::default(),
+                blocked: 0,
+            })
+            .collect();
+        let dir = tempfile::tempdir().unwrap();
+        // 7 transactions in second 103, 3 in 105, one after the window.
+        let log: String = [103, 103, 103, 103, 103, 103, 103, 105, 105, 105, 108]
+            .map(|second| format!("0 1 700 0 {second} 5\n"))
+            .concat();
+        fs::write(dir.path().join(format!("{LOG_PREFIX}.1")), log).unwrap();
+        let transactions = Transactions::read(dir.path(), LOG_PREFIX).unwrap();
+        let measured = measured(&samples, &transactions, 104, 108).unwrap();
+        assert_eq!(measured.seconds, 4);
+        assert_eq!(measured.device_operations_per_s, 100.0);
+        assert_eq!(measured.device_mib_per_s, 1.0);
+        assert_eq!(measured.tps_series, [0.0, 3.0, 0.0, 0.0]);
+        assert_eq!(measured.tps, 0.75);
+    }
+}

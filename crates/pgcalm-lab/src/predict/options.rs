@@ -1,0 +1,119 @@
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::LabError;
+use crate::Limit;
+use crate::Seconds;
+use crate::contest;
+use crate::contestant::ServerSetting;
+use crate::options::FsType;
+use crate::predict::grid::GridPoint;
+use crate::scenarios::checkpoint;
+
+/// Everything that can be chosen about a grid.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Directory of the lab.
+    pub dir: PathBuf,
+    /// Directory of the server programs; the newest installed if not given.
+    pub pg_bindir: Option<PathBuf>,
+    /// Which points.
+    pub points: Vec<&'static GridPoint>,
+    /// Rows of all points' tables, instead of their own.
+    pub rows: Option<u64>,
+    /// Time under load before the server is looked at.
+    pub lead: Seconds,
+    /// For how long it is looked at in shadow mode.
+    pub observe: Seconds,
+    /// Time that pg_calm has to get going.
+    pub settle: Seconds,
+    /// For how long it is measured then.
+    pub seconds: Seconds,
+    /// checkpoint_timeout.
+    pub checkpoint_timeout: Seconds,
+    /// Connections of the load.
+    pub clients: u32,
+    /// Write operations per second of the WAL device.
+    pub wal_iops: Limit<u32>,
+    /// File system of both devices.
+    pub fs: FsType,
+    /// Server settings for all points.
+    pub set: Vec<ServerSetting>,
+}
+
+impl Options {
+    /// Fails on values that can't work, naming the option.
+    pub fn check(&self) -> Result<(), LabError> {
+        for (option, value, low) in [
+            ("lead", self.lead, 0),
+            ("observe", self.observe, 5),
+            ("settle", self.settle, 0),
+            ("seconds", self.seconds, 5),
+        ] {
+            if value.0 < low || value.0 > 3600 {
+                return Err(LabError::Usage(format!(
+                    "--{option} {value}: use a value from {low} to 3600"
+                )));
+            }
+        }
+        for point in &self.points {
+            self.of(point).check()?;
+        }
+        Ok(())
+    }
+
+    /// The options of a contest with the conditions of `point`.
+    pub(super) fn of(&self, point: &GridPoint) -> contest::Options {
+        contest::Options {
+            dir: self.dir.clone(),
+            pg_bindir: self.pg_bindir.clone(),
+            rows: self.rows.unwrap_or(point.rows),
+            shared_buffers: point.shared_buffers,
+            data_iops: Limit(Some(point.data_iops)),
+            data_bps: Limit(Some(point.data_bps)),
+            wal_iops: self.wal_iops,
+            fs: self.fs,
+            clients: self.clients,
+            // By which the devices are sized: with a checkpoint each interval WAL is recycled meanwhile.
+            seconds: Seconds(self.observe.0 + self.seconds.0),
+            checkpoint_timeout: self.checkpoint_timeout,
+            sysctl: point.sysctl,
+            distribution: point.distribution,
+            contestants: vec![super::shadow()],
+            set: self.set.clone(),
+            ..checkpoint::full()
+        }
+    }
+
+    /// By name on the command line, as the report shows them.
+    pub(super) fn named(&self) -> BTreeMap<String, Value> {
+        let set: Vec<String> = self
+            .set
+            .iter()
+            .map(|setting| format!("{}={}", setting.name, setting.value))
+            .collect();
+        let mut named: BTreeMap<String, Value> = [
+            ("lead", Value::from(self.lead.0)),
+            ("observe", self.observe.0.into()),
+            ("settle", self.settle.0.into()),
+            ("seconds", self.seconds.0.into()),
+            ("checkpoint-timeout", self.checkpoint_timeout.0.into()),
+            ("clients", self.clients.into()),
+            (
+                "wal-iops",
+                self.wal_iops.0.map_or("none".into(), Value::from),
+            ),
+            ("fs", self.fs.name().into()),
+            ("set", set.into()),
+        ]
+        .into_iter()
+        .map(|(name, value)| (name.to_string(), value))
+        .collect();
+        if let Some(rows) = self.rows {
+            named.insert("rows".to_string(), rows.into());
+        }
+        named
+    }
+}

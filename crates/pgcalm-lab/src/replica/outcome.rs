@@ -1,0 +1,90 @@
+//! What the samples say about the governor.
+
+use pgcalm_report::replica::Governor;
+use pgcalm_report::replica::Sample;
+use pgcalm_report::replica::TOLERANCE;
+
+/// The governor's window: from the first sample under load within the tolerance on.
+pub fn governor(limit_bytes: u64, samples: &[Sample]) -> Governor {
+    let limit = limit_bytes as f64;
+    let is_held = |lag: u64| (lag as f64 - limit).abs() <= limit * TOLERANCE;
+    let loaded: Vec<(&Sample, u64)> = samples
+        .iter()
+        .filter(|sample| sample.under_load)
+        .filter_map(|sample| Some((sample, lag_of(sample)?)))
+        .collect();
+    let first = loaded.iter().position(|(_, lag)| is_held(*lag));
+    let window = first.map_or(&[][..], |first| &loaded[first..]);
+    let lags = || window.iter().map(|(_, lag)| *lag);
+    // The first one's rates are of the time before the window.
+    let mean = |rate: fn(&Sample) -> Option<f64>| {
+        let rates: Vec<f64> = window
+            .iter()
+            .skip(1)
+            .filter_map(|(sample, _)| rate(sample))
+            .collect();
+        (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
+    };
+    Governor {
+        limit_bytes,
+        reached_s: window.first().map(|(sample, _)| sample.time_s),
+        samples: window.len() as u32,
+        samples_held: lags().filter(|lag| is_held(*lag)).count() as u32,
+        lag_min_bytes: lags().min(),
+        lag_mean_bytes: (!window.is_empty())
+            .then(|| lags().map(|lag| lag as f64).sum::<f64>() / window.len() as f64),
+        lag_max_bytes: lags().max(),
+        received_bytes_per_s: mean(|sample| sample.received_bytes_per_s),
+        link_bytes_per_s: mean(|sample| sample.link_bytes_per_s),
+    }
+}
+
+/// The lag that the governor steers by: from the insert position to what the standby has flushed.
+fn lag_of(sample: &Sample) -> Option<u64> {
+    Some(sample.flush.bytes? + sample.unflushed_bytes?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pgcalm_report::replica::Lag;
+
+    fn sample(time_s: f64, flush_lag: u64, under_load: bool) -> Sample {
+        Sample {
+            time_s,
+            under_load,
+            unflushed_bytes: Some(10),
+            flush: Lag {
+                bytes: Some(flush_lag),
+                s: None,
+            },
+            received_bytes_per_s: Some(time_s * 100.0),
+            ..Sample::default()
+        }
+    }
+
+    #[test]
+    fn the_window_begins_near_the_limit_and_ends_with_the_load() {
+        let samples = [
+            sample(0.0, 0, true),
+            sample(1.0, 790, true),
+            sample(2.0, 1190, true),
+            sample(3.0, 1191, true),
+            sample(4.0, 1000, false),
+        ];
+        let governor = governor(1000, &samples);
+        assert_eq!(governor.reached_s, Some(1.0));
+        assert_eq!((governor.samples, governor.samples_held), (3, 2));
+        assert_eq!(governor.lag_min_bytes, Some(800));
+        assert_eq!(governor.lag_max_bytes, Some(1201));
+        assert_eq!(governor.received_bytes_per_s, Some(250.0));
+        assert_eq!(governor.is_held(), Some(false));
+    }
+
+    #[test]
+    fn a_lag_that_never_came_near_the_limit_was_not_held_there() {
+        let governor = governor(1000, &[sample(0.0, 0, true), sample(1.0, 700, true)]);
+        assert_eq!((governor.reached_s, governor.is_held()), (None, None));
+        assert_eq!(governor.lag_mean_bytes, None);
+    }
+}

@@ -1,0 +1,361 @@
+//! Primary and standby of one case.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::chown;
+use std::time::Duration;
+use std::time::Instant;
+use std::time::SystemTime;
+use std::time::UNIX_EPOCH;
+
+use anyhow::Context;
+use anyhow::bail;
+use pgcalm_lag::Lsn;
+use pgcalm_report::replica::Case as Outcome;
+use pgcalm_report::replica::ReceiverError;
+use postgres::Client;
+use postgres::types::PgLsn;
+
+use crate::filesystem::FileSystem;
+use crate::network::End;
+use crate::network::Network;
+use crate::options::FsType;
+use crate::replica::STANDBY;
+use crate::replica::Surroundings;
+use crate::replica::case::Case;
+use crate::replica::connect;
+use crate::replica::flood;
+use crate::replica::outcome;
+use crate::replica::receiver_log;
+use crate::replica::side::Side;
+use crate::replica::watch::Watch;
+use crate::replica::watch::Watched;
+use crate::server;
+use crate::server::Server;
+use crate::template;
+
+/// How long the standby may take to connect and to be where the primary is, before the load.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How often positions are looked at.
+const POLL: Duration = Duration::from_millis(50);
+
+/// How long a standby that was refused WAL, and has no archive, is watched without replaying anything: more
+/// than one of its attempts, which are 5 s apart unless wal_retrieve_retry_interval says otherwise.
+const HOPELESS: Duration = Duration::from_secs(7);
+
+/// Part of a WAL device that must stay free, or the load is ended: a full one is a PANIC.
+const LEAST_FREE: f64 = 0.1;
+
+/// Two servers that run, with all that is around them. Dropped in this order.
+pub struct Pair<'a> {
+    context: &'a Surroundings<'a>,
+    case: &'static Case,
+    settings: [BTreeMap<String, String>; 2],
+    primary: Server,
+    standby: Server,
+    network: Network,
+    primary_side: Side,
+    standby_side: Side,
+    archive: Option<FileSystem>,
+}
+
+impl<'a> Pair<'a> {
+    /// Makes two clusters, starts them and waits until the standby is where the primary is.
+    pub fn start(context: &'a Surroundings<'a>, case: &'static Case) -> anyhow::Result<Self> {
+        let Surroundings {
+            lab,
+            journal,
+            installation,
+            interrupt,
+            ..
+        } = *context;
+        let mount = |devices: &crate::replica::side::Devices| {
+            devices.mount(journal, lab, context.base, installation, interrupt)
+        };
+        let primary_side = mount(context.primary)?;
+        let standby_side = mount(context.standby)?;
+        let archive = match context.archive.filter(|_| case.archive) {
+            Some(device) => {
+                let target = lab.mountpoint("archive");
+                let file_system =
+                    FileSystem::create(journal, device, FsType::Ext4, &target, interrupt)?;
+                template::create_private_dir(&file_system.path().join("wal"), installation)?;
+                Some(file_system)
+            }
+            None => None,
+        };
+        let network = Network::create(journal, interrupt)?;
+        let settings = [
+            context.primary_settings(case),
+            context.standby_settings(case),
+        ];
+        let start = |end: End, side: &Side, settings: &BTreeMap<String, String>| {
+            network.within(end, || {
+                Server::start(
+                    journal,
+                    installation,
+                    side.places.clone(),
+                    settings,
+                    interrupt,
+                )
+            })
+        };
+        let primary = start(End::Primary, &primary_side, &settings[0])?;
+        if case.slot {
+            let slot = format!("select pg_create_physical_replication_slot('{STANDBY}', true)");
+            primary.sql(&slot, interrupt)?;
+        }
+        if let Some(module) = context.module.filter(|_| case.needs_module()) {
+            module.create(&mut connect(&primary_side.places.socket)?)?;
+        }
+        flood::prepare(&primary, interrupt)?;
+        let signal = standby_side.places.data.join("standby.signal");
+        fs::write(&signal, "")
+            .and_then(|()| chown(&signal, Some(installation.uid), Some(installation.gid)))
+            .with_context(|| format!("write {}", signal.display()))?;
+        let standby = start(End::Standby, &standby_side, &settings[1])?;
+        let pair = Self {
+            context,
+            case,
+            settings,
+            primary,
+            standby,
+            network,
+            primary_side,
+            standby_side,
+            archive,
+        };
+        pair.wait_until_level()?;
+        Ok(pair)
+    }
+
+    fn wait_until_level(&self) -> anyhow::Result<()> {
+        let mut client = connect(&self.primary_side.places.socket)?;
+        // All cases begin with a cycle of checkpoints.
+        client.batch_execute("checkpoint")?;
+        let end = Instant::now() + CONNECT_TIMEOUT;
+        loop {
+            let level: bool = client
+                .query_one(
+                    "select exists (select from pg_stat_replication where application_name = $1 \
+                     and state = 'streaming' and replay_lsn >= pg_current_wal_flush_lsn())",
+                    &[&STANDBY],
+                )?
+                .try_get(0)?;
+            if level {
+                return Ok(());
+            }
+            if Instant::now() > end {
+                bail!(
+                    "the standby is not connected after {} s: {}",
+                    CONNECT_TIMEOUT.as_secs(),
+                    server::complaint(&self.standby.log())
+                );
+            }
+            self.context.interrupt.sleep(POLL)?;
+        }
+    }
+
+    /// The load for `seconds`, under the caps and with the link's limit, and the time until the standby has caught up.
+    pub fn measure(&mut self, seconds: u32, link: Option<u64>) -> anyhow::Result<Outcome> {
+        let Surroundings {
+            options,
+            capper,
+            journal,
+            installation,
+            interrupt,
+            progress,
+            lab,
+            ..
+        } = *self.context;
+        let name = self.case.name;
+        for server in [&self.primary, &self.standby] {
+            capper.admit(server.pid())?;
+        }
+        if let Some(rate) = link {
+            self.network.limit(rate, interrupt)?;
+        }
+        let caps = options.wal_caps(self.case);
+        let mut applied = capper.apply(&self.context.primary.wal.number, caps)?;
+        applied.extend(capper.apply(&self.context.standby.wal.number, caps)?);
+
+        let mut primary = connect(&self.primary_side.places.socket)?;
+        let mut standby = connect(&self.standby_side.places.socket)?;
+        let directory = lab.run().join("load");
+        template::create_private_dir(&directory, installation)?;
+        progress.note(&format!("{name}: {seconds} s of load"));
+        let before = insert_position(&mut primary)?;
+        let epoch = epoch_s();
+        let started = Instant::now();
+        let watch = Watch::start(self.watched());
+        let mut load = flood::start(
+            journal,
+            installation,
+            &self.primary,
+            &directory,
+            options.rows,
+            options.clients,
+            seconds,
+        )?;
+        let cut_short = self.wait_for_load(&mut load)?;
+        let load_s = started.elapsed().as_secs_f64();
+        let after = insert_position(&mut primary)?;
+        let received = standby_position(
+            &mut standby,
+            "greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn())",
+        )?;
+        drop(load);
+        watch.load_has_ended();
+
+        progress.note(&format!("{name}: waiting for the standby to catch up"));
+        let (catch_up_s, watched_s) = self.wait_for_standby(&mut standby, after)?;
+        let samples = watch.finish()?;
+        drop(applied);
+        let log = receiver_log::read(&self.standby_side.places.log);
+        Ok(Outcome {
+            name: name.to_string(),
+            description: self.case.description.to_string(),
+            link_limited: self.case.link_limited,
+            primary_settings: self.settings[0].clone(),
+            standby_settings: self.settings[1].clone(),
+            load_s,
+            cut_short,
+            wal_bytes: after.bytes_since(before),
+            received_bytes: received.bytes_since(before),
+            catch_up_s,
+            watched_s,
+            receiver_error: log.first.map(|first| ReceiverError {
+                time_s: first.time - epoch,
+                message: first.message,
+                count: log.failures,
+            }),
+            segments_restored: log.restored,
+            governor: self
+                .case
+                .governed
+                .then(|| outcome::governor(options.max_lag.bytes(), &samples)),
+            samples,
+        })
+    }
+
+    fn watched(&self) -> Watched {
+        Watched {
+            root: self.context.journal.root().clone(),
+            namespace: self.network.path(End::Primary),
+            primary_pid: self.primary.pid(),
+            primary_socket: self.primary_side.places.socket.clone(),
+            standby_socket: self.standby_side.places.socket.clone(),
+            standby_log: self.standby_side.places.log.clone(),
+            primary_wal: self.context.primary.wal.name.clone(),
+            standby_wal: self.context.standby.wal.name.clone(),
+        }
+    }
+
+    /// Returns why the load was ended before its time.
+    fn wait_for_load(&mut self, load: &mut crate::load::Load) -> anyhow::Result<Option<String>> {
+        while !load.has_ended()? {
+            self.check_servers()?;
+            for (end, side) in [
+                (End::Primary, &self.primary_side),
+                (End::Standby, &self.standby_side),
+            ] {
+                if side.wal_free()? < LEAST_FREE {
+                    return Ok(Some(format!(
+                        "the {}'s WAL device was nearly full; a larger --wal-size lets it go on",
+                        end.name()
+                    )));
+                }
+            }
+            self.context.interrupt.sleep(POLL)?;
+        }
+        Ok(None)
+    }
+
+    /// Returns when the standby had replayed up to `end`, if it did, and how long was waited, both in seconds.
+    fn wait_for_standby(
+        &mut self,
+        standby: &mut Client,
+        end: Lsn,
+    ) -> anyhow::Result<(Option<f64>, f64)> {
+        let patience = Duration::from_secs(self.context.options.catch_up.0.into());
+        let started = Instant::now();
+        let mut progressed = started;
+        let mut last = Lsn::default();
+        loop {
+            let replayed = standby_position(standby, "pg_last_wal_replay_lsn()")?;
+            let elapsed = started.elapsed().as_secs_f64();
+            if replayed >= end {
+                return Ok((Some(elapsed), elapsed));
+            }
+            if replayed > last {
+                last = replayed;
+                progressed = Instant::now();
+            }
+            let hopeless = progressed.elapsed() > HOPELESS
+                && self.archive.is_none()
+                && receiver_log::read(&self.standby_side.places.log).removed;
+            if hopeless || started.elapsed() > patience {
+                return Ok((None, elapsed));
+            }
+            self.context.progress.status(&format!(
+                "{}: {} MiB behind",
+                self.case.name,
+                end.bytes_since(replayed) >> 20
+            ));
+            self.check_servers()?;
+            self.context.interrupt.sleep(POLL)?;
+        }
+    }
+
+    fn check_servers(&mut self) -> anyhow::Result<()> {
+        for (end, server) in [
+            (End::Primary, &mut self.primary),
+            (End::Standby, &mut self.standby),
+        ] {
+            if server.has_ended()? {
+                let log = server.log();
+                bail!("the {} has ended: {}", end.name(), server::complaint(&log));
+            }
+        }
+        Ok(())
+    }
+
+    /// The servers' logs so far, by the name of the side.
+    pub fn logs(&self) -> [(&'static str, String); 2] {
+        [
+            (End::Primary.name(), self.primary.log()),
+            (End::Standby.name(), self.standby.log()),
+        ]
+    }
+
+    /// Ends both servers and removes what they wrote.
+    pub fn discard(self) -> anyhow::Result<()> {
+        self.standby.discard()?;
+        self.primary.discard()?;
+        self.primary_side.discard_contents()?;
+        self.standby_side.discard_contents()?;
+        match &self.archive {
+            Some(archive) => archive.discard_contents(),
+            None => Ok(()),
+        }
+    }
+}
+
+fn insert_position(primary: &mut Client) -> anyhow::Result<Lsn> {
+    let row = primary.query_one("select pg_current_wal_insert_lsn()", &[])?;
+    Ok(row.try_get::<_, PgLsn>(0)?.into())
+}
+
+fn standby_position(standby: &mut Client, position: &str) -> anyhow::Result<Lsn> {
+    let row = standby.query_one(&format!("select {position}"), &[])?;
+    Ok(row.try_get::<_, PgLsn>(0)?.into())
+}
+
+/// Seconds of the epoch.
+fn epoch_s() -> f64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs_f64()
+}

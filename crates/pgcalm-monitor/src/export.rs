@@ -1,0 +1,121 @@
+//! `pgcalm export`: the latest sample over HTTP, and in a file.
+
+mod http;
+mod textfile;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+use std::time::Instant;
+
+use crate::Monitor;
+use crate::MonitorError;
+use crate::Options;
+use crate::export::http::Listener;
+use crate::export::textfile::Textfile;
+use crate::metrics;
+use crate::model::Host;
+use crate::model::Reachability;
+
+/// How often a stop is looked for.
+const POLL: Duration = Duration::from_millis(100);
+
+/// The first file waits for the first answers of the servers, but not longer than this.
+const FIRST_ANSWERS: Duration = Duration::from_secs(5);
+
+/// What is exported, and where to.
+#[derive(Debug, Clone)]
+pub struct ExportOptions {
+    /// Where to listen for HTTP.
+    pub listen: Option<SocketAddr>,
+    /// File that is written after each interval.
+    pub textfile: Option<PathBuf>,
+    /// Connection strings; empty: all instances of this host.
+    pub connect: Vec<String>,
+    /// Between samples.
+    pub interval: Duration,
+}
+
+/// A running exporter.
+#[derive(Debug)]
+pub struct Exporter {
+    // Dropped first: it reads from the monitor.
+    listener: Option<Listener>,
+    textfile: Option<Textfile>,
+    monitor: std::sync::Arc<Monitor>,
+    interval: Duration,
+}
+
+impl Exporter {
+    /// Starts listening and sampling.
+    ///
+    /// # Errors
+    ///
+    /// [`MonitorError::Usage`] if the address can't be listened on, the file can't be written, or a connection string can't
+    /// be read.
+    pub fn start(options: ExportOptions) -> anyhow::Result<Self> {
+        let textfile = options.textfile.map(Textfile::new).transpose()?;
+        let monitor = std::sync::Arc::new(Monitor::start(Options {
+            connect: options.connect,
+            interval: options.interval,
+            history: None,
+            ..Options::default()
+        })?);
+        let listener = options
+            .listen
+            .map(|address| Listener::start(address, &monitor))
+            .transpose()?;
+        Ok(Self {
+            listener,
+            textfile,
+            monitor,
+            interval: options.interval,
+        })
+    }
+
+    /// Where it listens: the port that the kernel chose for port 0.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.listener.as_ref().map(Listener::address)
+    }
+
+    /// Goes on until `stop` says so. The file is removed at the end: its values would look like those of the moment.
+    ///
+    /// # Errors
+    ///
+    /// Those of writing the file.
+    pub fn run(&self, stop: impl Fn() -> bool) -> anyhow::Result<()> {
+        let Some(textfile) = &self.textfile else {
+            while !stop() {
+                std::thread::sleep(POLL);
+            }
+            return Ok(());
+        };
+        let begin = Instant::now();
+        while !stop() && begin.elapsed() < FIRST_ANSWERS && !all_answered(&self.monitor.latest()) {
+            std::thread::sleep(POLL);
+        }
+        let mut next = Instant::now();
+        while !stop() {
+            if Instant::now() >= next {
+                textfile.write(&metrics::classic(&self.monitor.latest()))?;
+                next = (next + self.interval).max(Instant::now());
+            }
+            std::thread::sleep(POLL);
+        }
+        textfile.remove()
+    }
+}
+
+fn all_answered(host: &Host) -> bool {
+    host.instances
+        .iter()
+        .all(|instance| instance.reachability != Reachability::Connecting)
+}
+
+fn usage(
+    option: &str,
+    value: impl std::fmt::Display,
+    problem: impl std::fmt::Display,
+) -> MonitorError {
+    MonitorError::Usage(format!("{option} {value}: {problem}"))
+}

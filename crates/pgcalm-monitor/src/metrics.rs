@@ -1,0 +1,211 @@
+//! The metrics of `pgcalm export`: one table, in which each has its name, meaning and labels beside where it is read from.
+//!
+//! Labels are bounded: an instance, a disk, a role of it, a phase, or a word of a closed list. Names that a user gives to
+//! sessions, standbys or slots, and queries, are in none; where there are many, the worst one counts.
+
+mod checkpoint;
+mod exposition;
+mod host;
+mod module;
+mod replication;
+mod sessions;
+mod volumes;
+mod wal;
+
+#[cfg(test)]
+mod document;
+
+use crate::model::Host;
+use crate::model::Instance;
+
+pub use exposition::classic;
+pub use exposition::openmetrics;
+
+/// The label that names an instance: `instance` is Prometheus's own name for what it scrapes.
+const SERVER: &str = "server";
+
+/// How a value develops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Only grows, but for restarts; its samples have the suffix `_total`.
+    Counter,
+    /// Any.
+    Gauge,
+    /// How often a duration was in which range; only grows.
+    Histogram,
+}
+
+/// A metric.
+pub struct Metric {
+    /// Name, unit included, without `_total`.
+    name: &'static str,
+    kind: Kind,
+    /// What it means; becomes HELP.
+    help: &'static str,
+    /// Names of its labels, besides the instance's.
+    labels: &'static [&'static str],
+    read: Read,
+}
+
+/// Where the values come from.
+enum Read {
+    /// The host.
+    Host(fn(&Host, &mut Points)),
+    /// Each instance; its name becomes the first label.
+    Instance(fn(&Instance, &mut Points)),
+}
+
+/// The values of a metric.
+#[derive(Default)]
+struct Points {
+    server: Option<String>,
+    names: Vec<&'static str>,
+    points: Vec<Point>,
+}
+
+/// One value.
+struct Point {
+    labels: Vec<(String, String)>,
+    value: Value,
+}
+
+enum Value {
+    Number(f64),
+    Histogram(Histogram),
+}
+
+/// Counts of durations.
+#[derive(Debug, Clone, PartialEq)]
+struct Histogram {
+    /// Upper bound, seconds, and how many were between the bound before and this one; the last bound is the largest number.
+    buckets: Vec<(f64, u64)>,
+    count: u64,
+    /// Seconds; estimated.
+    sum: f64,
+}
+
+impl Histogram {
+    fn new(bounds: &[f64]) -> Self {
+        let bounds = bounds.iter().copied().chain([f64::MAX]);
+        Self {
+            buckets: bounds.map(|bound| (bound, 0)).collect(),
+            count: 0,
+            sum: 0.0,
+        }
+    }
+
+    /// Adds durations between half of `upper` and `upper`, the middle of which stands for all of them; without an upper
+    /// bound they count as the highest bound.
+    fn add(&mut self, upper: Option<f64>, count: u64) {
+        let highest = self.buckets[self.buckets.len() - 2].0;
+        // Bounds are microseconds that were divided: equal ones may differ in the last digit.
+        let place = upper.map_or(self.buckets.len() - 1, |upper| {
+            self.buckets
+                .partition_point(|(bound, _)| *bound < upper * 0.999)
+        });
+        self.buckets[place].1 += count;
+        self.count += count;
+        self.sum += count as f64 * upper.map_or(highest, |upper| 0.75 * upper);
+    }
+}
+
+impl Metric {
+    /// The unit: what the name ends with, if that is one of OpenMetrics'.
+    fn unit(&self) -> Option<&'static str> {
+        ["bytes", "seconds", "ratio"]
+            .into_iter()
+            .find(|unit| self.name.ends_with(&format!("_{unit}")))
+    }
+
+    /// All values in a sample.
+    fn points(&self, host: &Host) -> Vec<Point> {
+        let mut points = Points {
+            names: self.labels.to_vec(),
+            ..Points::default()
+        };
+        match self.read {
+            Read::Host(read) => read(host, &mut points),
+            Read::Instance(read) => {
+                for instance in &host.instances {
+                    points.server = Some(instance.identity.name.clone());
+                    read(instance, &mut points);
+                }
+            }
+        }
+        points.points
+    }
+}
+
+impl Points {
+    /// Adds a value, with the values of its labels.
+    fn add(&mut self, labels: &[&str], value: impl Number) {
+        self.push(labels, Value::Number(value.number()));
+    }
+
+    /// Adds a histogram, likewise.
+    fn histogram(&mut self, labels: &[&str], histogram: Histogram) {
+        self.push(labels, Value::Histogram(histogram));
+    }
+
+    fn push(&mut self, labels: &[&str], value: Value) {
+        debug_assert_eq!(labels.len(), self.names.len());
+        let server = self
+            .server
+            .iter()
+            .map(|name| (SERVER.to_string(), name.clone()));
+        let labels = self
+            .names
+            .iter()
+            .zip(labels)
+            .map(|(name, value)| (name.to_string(), value.to_string()));
+        self.points.push(Point {
+            labels: server.chain(labels).collect(),
+            value,
+        });
+    }
+
+    /// Adds a value if there is one.
+    fn maybe(&mut self, labels: &[&str], value: Option<impl Number>) {
+        if let Some(value) = value {
+            self.add(labels, value);
+        }
+    }
+}
+
+/// What can be a value.
+trait Number {
+    fn number(self) -> f64;
+}
+
+impl Number for f64 {
+    fn number(self) -> f64 {
+        self
+    }
+}
+
+impl Number for u64 {
+    fn number(self) -> f64 {
+        self as f64
+    }
+}
+
+impl Number for bool {
+    fn number(self) -> f64 {
+        f64::from(u8::from(self))
+    }
+}
+
+/// All metrics, in the order in which they are written.
+fn table() -> impl Iterator<Item = &'static Metric> {
+    [
+        host::TABLE,
+        volumes::TABLE,
+        sessions::TABLE,
+        wal::TABLE,
+        checkpoint::TABLE,
+        module::TABLE,
+        replication::TABLE,
+    ]
+    .into_iter()
+    .flatten()
+}

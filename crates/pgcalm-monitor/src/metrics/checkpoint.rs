@@ -1,0 +1,169 @@
+//! Checkpoints.
+
+use crate::metrics::Kind;
+use crate::metrics::Metric;
+use crate::metrics::Read;
+use crate::model::CheckpointPhase;
+
+pub const TABLE: &[Metric] = &[
+    Metric {
+        name: "pgcalm_checkpoints",
+        kind: Kind::Counter,
+        help: "Checkpoints started since statistics were reset; reason is time, or request for those by WAL and by command",
+        labels: &["reason"],
+        read: Read::Instance(|instance, points| {
+            if let Some(counters) = &instance.counters {
+                points.add(&["time"], counters.checkpoints_timed);
+                points.add(&["request"], counters.checkpoints_requested);
+            }
+        }),
+    },
+    Metric {
+        name: "pgcalm_checkpoint_phase_seconds",
+        kind: Kind::Counter,
+        help: "Time that complete checkpoints have spent since statistics were reset; phase is write or sync",
+        labels: &["phase"],
+        read: Read::Instance(|instance, points| {
+            if let Some(counters) = &instance.counters {
+                points.add(&["write"], counters.checkpoint_write_seconds);
+                points.add(&["sync"], counters.checkpoint_sync_seconds);
+            }
+        }),
+    },
+    Metric {
+        name: "pgcalm_buffers_written",
+        kind: Kind::Counter,
+        help: "Buffers written since statistics were reset; writer is checkpoint, background_writer or backend (anybody else)",
+        labels: &["writer"],
+        read: Read::Instance(|instance, points| {
+            if let Some(counters) = &instance.counters {
+                points.add(&["checkpoint"], counters.buffers_written_by_checkpoints);
+                points.add(
+                    &["background_writer"],
+                    counters.buffers_written_by_background_writer,
+                );
+                points.add(&["backend"], counters.buffers_written_by_backends);
+            }
+        }),
+    },
+    Metric {
+        name: "pgcalm_checkpoint_phase",
+        kind: Kind::Gauge,
+        help: "1 for the phase that the checkpointer is in, 0 for the others; phase is idle, prepare, write, drain, sync, end \
+               or unknown",
+        labels: &["phase"],
+        read: Read::Instance(|instance, points| {
+            if let Some(checkpoint) = &instance.checkpoint {
+                for phase in CheckpointPhase::ALL {
+                    points.add(&[phase.name()], checkpoint.phase == phase);
+                }
+            }
+        }),
+    },
+    Metric {
+        name: "pgcalm_checkpoint_running_seconds",
+        kind: Kind::Gauge,
+        help: "How long the checkpoint under way has taken; 0 if none is",
+        labels: &[],
+        read: Read::Instance(|instance, points| {
+            if let Some(checkpoint) = &instance.checkpoint {
+                points.add(&[], checkpoint.running_seconds.unwrap_or(0.0));
+            }
+        }),
+    },
+    Metric {
+        name: "pgcalm_checkpoint_progress_ratio",
+        kind: Kind::Gauge,
+        help: "Part of its buffers that the checkpoint under way has written; absent if none is, or without pg_calm",
+        labels: &[],
+        read: Read::Instance(|instance, points| {
+            points.maybe(
+                &[],
+                instance
+                    .checkpoint
+                    .as_ref()
+                    .and_then(|checkpoint| checkpoint.progress),
+            );
+        }),
+    },
+    Metric {
+        name: "pgcalm_checkpoint_age_seconds",
+        kind: Kind::Gauge,
+        help: "Since the start of the last complete checkpoint",
+        labels: &[],
+        read: Read::Instance(|instance, points| {
+            points.maybe(
+                &[],
+                instance
+                    .checkpoint
+                    .as_ref()
+                    .and_then(|checkpoint| checkpoint.since_last_seconds),
+            );
+        }),
+    },
+    Metric {
+        name: "pgcalm_checkpoint_timeout_seconds",
+        kind: Kind::Gauge,
+        help: "Setting checkpoint_timeout",
+        labels: &[],
+        read: Read::Instance(|instance, points| {
+            points.maybe(
+                &[],
+                instance
+                    .checkpoint
+                    .as_ref()
+                    .and_then(|checkpoint| checkpoint.timeout_seconds),
+            );
+        }),
+    },
+    Metric {
+        name: "pgcalm_wal_since_redo_bytes",
+        kind: Kind::Gauge,
+        help: "WAL since the redo point of the last complete checkpoint",
+        labels: &[],
+        read: Read::Instance(|instance, points| {
+            points.maybe(
+                &[],
+                instance
+                    .checkpoint
+                    .as_ref()
+                    .and_then(|checkpoint| checkpoint.wal_since_redo_bytes),
+            );
+        }),
+    },
+    Metric {
+        name: "pgcalm_max_wal_size_bytes",
+        kind: Kind::Gauge,
+        help: "Setting max_wal_size",
+        labels: &[],
+        read: Read::Instance(|instance, points| {
+            points.maybe(
+                &[],
+                instance
+                    .checkpoint
+                    .as_ref()
+                    .and_then(|checkpoint| checkpoint.max_wal_size_bytes),
+            );
+        }),
+    },
+    Metric {
+        name: "pgcalm_last_checkpoint_seconds",
+        kind: Kind::Gauge,
+        help: "What the last complete checkpoint took; phase is total, write, drain, sync, or slowest_file for the longest \
+               fsync; with pg_calm only",
+        labels: &["phase"],
+        read: Read::Instance(|instance, points| {
+            let last = instance
+                .checkpoint
+                .as_ref()
+                .and_then(|checkpoint| checkpoint.last.as_ref());
+            if let Some(last) = last {
+                points.maybe(&["total"], last.total_seconds);
+                points.maybe(&["write"], last.write_seconds);
+                points.maybe(&["drain"], last.drain_seconds);
+                points.maybe(&["sync"], last.sync_seconds);
+                points.maybe(&["slowest_file"], last.slowest_file_seconds);
+            }
+        }),
+    },
+];

@@ -1,0 +1,166 @@
+//! The text that Prometheus reads.
+
+use std::fmt;
+use std::sync::Arc;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::encoding::EncodeMetric;
+use prometheus_client::encoding::NoLabelSet;
+use prometheus_client::encoding::text;
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
+use prometheus_client::registry::Unit;
+
+use crate::metrics::Kind;
+use crate::metrics::Metric;
+use crate::metrics::Value;
+use crate::metrics::table;
+use crate::model::Host;
+
+/// A sample in OpenMetrics 1.0.
+pub fn openmetrics(host: &Arc<Host>) -> String {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Sample(Arc::clone(host))));
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = text::encode(&mut text, &registry);
+    text
+}
+
+/// A sample in the older text format, which node_exporter's textfile collector reads: there a counter's `_total` is part of
+/// its name, and units are not known.
+pub fn classic(host: &Arc<Host>) -> String {
+    let mut lines = String::new();
+    for line in openmetrics(host).lines() {
+        if line == "# EOF" || line.starts_with("# UNIT ") {
+            continue;
+        }
+        let mut words = line.splitn(4, ' ');
+        match (words.next(), words.next(), words.next(), words.next()) {
+            (Some("#"), Some(word), Some(name), Some(rest)) if is_counter(name) => {
+                lines.push_str(&format!("# {word} {name}_total {rest}\n"));
+            }
+            _ => {
+                lines.push_str(line);
+                lines.push('\n');
+            }
+        }
+    }
+    lines
+}
+
+fn is_counter(name: &str) -> bool {
+    table().any(|metric| metric.name == name && metric.kind == Kind::Counter)
+}
+
+#[derive(Debug)]
+struct Sample(Arc<Host>);
+
+impl Collector for Sample {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        for metric in table() {
+            encode(metric, &self.0, &mut encoder)?;
+        }
+        Ok(())
+    }
+}
+
+fn encode(metric: &Metric, host: &Host, encoder: &mut DescriptorEncoder) -> fmt::Result {
+    let points = metric.points(host);
+    if points.is_empty() {
+        return Ok(());
+    }
+    // The encoder appends the unit to the name.
+    let unit = metric.unit();
+    let name = match unit {
+        Some(unit) => metric.name.trim_end_matches(unit).trim_end_matches('_'),
+        None => metric.name,
+    };
+    let unit = unit.map(|unit| Unit::Other(unit.to_string()));
+    let kind = match metric.kind {
+        Kind::Counter => MetricType::Counter,
+        Kind::Gauge => MetricType::Gauge,
+        Kind::Histogram => MetricType::Histogram,
+    };
+    let mut family = encoder.encode_descriptor(name, metric.help, unit.as_ref(), kind)?;
+    for point in points {
+        let mut encoder = family.encode_family(&point.labels)?;
+        match point.value {
+            Value::Number(value) if metric.kind == Kind::Counter => {
+                ConstCounter::new(value).encode(encoder)?;
+            }
+            Value::Number(value) => ConstGauge::new(value).encode(encoder)?,
+            Value::Histogram(histogram) => encoder.encode_histogram::<NoLabelSet>(
+                histogram.sum,
+                histogram.count,
+                &histogram.buckets,
+                None,
+            )?,
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Counters;
+    use crate::model::Identity;
+    use crate::model::Instance;
+    use crate::model::Reachability;
+
+    fn host() -> Arc<Host> {
+        Arc::new(Host {
+            instances: vec![Instance {
+                identity: Identity {
+                    name: "5432".to_string(),
+                    cluster_name: Some("a\"b\\c\nd".to_string()),
+                    ..Identity::default()
+                },
+                reachability: Reachability::Reachable,
+                counters: Some(Counters {
+                    commits: 42,
+                    wal_position_bytes: 1 << 33,
+                    ..Counters::default()
+                }),
+                ..Instance::default()
+            }],
+            ..Host::default()
+        })
+    }
+
+    #[test]
+    fn openmetrics_has_units_and_totals_and_escapes_values() {
+        let text = openmetrics(&host());
+        for line in [
+            "# TYPE pgcalm_transactions counter",
+            "pgcalm_transactions_total{server=\"5432\",outcome=\"commit\"} 42.0",
+            "# UNIT pgcalm_wal_position_bytes bytes",
+            "# TYPE pgcalm_up gauge",
+            "pgcalm_up{server=\"5432\"} 1.0",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line}\n{text}");
+        }
+        assert!(text.contains(r#"cluster="a\"b\\c\nd""#), "{text}");
+        assert!(text.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn the_older_format_has_totals_in_names() {
+        let text = classic(&host());
+        assert!(text.contains("# TYPE pgcalm_transactions_total counter\n"));
+        assert!(text.contains("# HELP pgcalm_transactions_total "));
+        assert!(!text.contains("# UNIT"));
+        assert!(!text.contains("# EOF"));
+    }
+
+    #[test]
+    fn what_is_not_known_has_no_line() {
+        let text = openmetrics(&host());
+        assert!(!text.contains("pgcalm_checkpoint_progress"));
+        assert!(!text.contains("pgcalm_connections"));
+    }
+}

@@ -1,0 +1,163 @@
+//! Standbys and slots: how many, and the worst of them.
+
+use crate::metrics::Kind;
+use crate::metrics::Metric;
+use crate::metrics::Read;
+use crate::model::Instance;
+use crate::model::Slot;
+use crate::model::Standby;
+
+fn worst_bytes(instance: &Instance, lag: fn(&Standby) -> Option<u64>) -> Option<u64> {
+    let standbys = &instance.replication.as_ref()?.standbys;
+    standbys.iter().filter_map(lag).max()
+}
+
+fn worst_seconds(instance: &Instance, lag: fn(&Standby) -> Option<f64>) -> Option<f64> {
+    let standbys = &instance.replication.as_ref()?.standbys;
+    standbys.iter().filter_map(lag).reduce(f64::max)
+}
+
+fn slots(instance: &Instance, which: impl Fn(&Slot) -> bool) -> Option<u64> {
+    let slots = &instance.replication.as_ref()?.slots;
+    Some(slots.iter().filter(|slot| which(slot)).count() as u64)
+}
+
+pub const TABLE: &[Metric] = &[
+    Metric {
+        name: "pgcalm_standbys",
+        kind: Kind::Gauge,
+        help: "Standbys and other receivers of WAL that are connected",
+        labels: &[],
+        read: Read::Instance(|instance, points| {
+            points.maybe(
+                &[],
+                instance.replication.as_ref().map(|replication| {
+                    let standbys = replication.standbys.iter();
+                    standbys
+                        .filter(|standby| standby.state != "disconnected")
+                        .count() as u64
+                }),
+            );
+        }),
+    },
+    Metric {
+        name: "pgcalm_standby_lag_bytes",
+        kind: Kind::Gauge,
+        help: "WAL that the standby furthest behind has not come to; stage is sent, write, flush or replay",
+        labels: &["stage"],
+        read: Read::Instance(|instance, points| {
+            points.maybe(&["sent"], worst_bytes(instance, |s| s.sent_lag_bytes));
+            points.maybe(&["write"], worst_bytes(instance, |s| s.write_lag_bytes));
+            points.maybe(&["flush"], worst_bytes(instance, |s| s.flush_lag_bytes));
+            points.maybe(&["replay"], worst_bytes(instance, |s| s.replay_lag_bytes));
+        }),
+    },
+    Metric {
+        name: "pgcalm_standby_lag_seconds",
+        kind: Kind::Gauge,
+        help: "Age of the oldest WAL that the standby furthest behind has not come to, 0 if it has all; stage is write, flush \
+               or replay",
+        labels: &["stage"],
+        read: Read::Instance(|instance, points| {
+            points.maybe(&["write"], worst_seconds(instance, |s| s.write_lag_seconds));
+            points.maybe(&["flush"], worst_seconds(instance, |s| s.flush_lag_seconds));
+            points.maybe(
+                &["replay"],
+                worst_seconds(instance, |s| s.replay_lag_seconds),
+            );
+        }),
+    },
+    Metric {
+        name: "pgcalm_standby_wal_removed_in_seconds",
+        kind: Kind::Gauge,
+        help: "Time until WAL that a standby needs is removed, if rates stay: the least of theirs; absent if that is not \
+               foreseen",
+        labels: &[],
+        read: Read::Instance(|instance, points| {
+            let times = instance
+                .replication
+                .iter()
+                .flat_map(|replication| &replication.standbys)
+                .filter_map(|standby| standby.seconds_until_wal_removed);
+            points.maybe(&[], times.reduce(f64::min));
+        }),
+    },
+    Metric {
+        name: "pgcalm_replication_slots",
+        kind: Kind::Gauge,
+        help: "Replication slots; state is active, inactive or lost",
+        labels: &["state"],
+        read: Read::Instance(|instance, points| {
+            let lost = |slot: &Slot| slot.wal_status.as_deref() == Some("lost");
+            points.maybe(
+                &["active"],
+                slots(instance, |slot| slot.active && !lost(slot)),
+            );
+            points.maybe(
+                &["inactive"],
+                slots(instance, |slot| !slot.active && !lost(slot)),
+            );
+            points.maybe(&["lost"], slots(instance, lost));
+        }),
+    },
+    Metric {
+        name: "pgcalm_slot_retained_bytes",
+        kind: Kind::Gauge,
+        help: "WAL kept for the replication slot that is furthest behind; 0 if none keeps any",
+        labels: &[],
+        read: Read::Instance(|instance, points| {
+            if let Some(replication) = &instance.replication {
+                let retained = replication
+                    .slots
+                    .iter()
+                    .filter_map(|slot| slot.retained_bytes);
+                points.add(&[], retained.max().unwrap_or(0));
+            }
+        }),
+    },
+    Metric {
+        name: "pgcalm_receiver_up",
+        kind: Kind::Gauge,
+        help: "On a standby: whether it streams WAL; 0 as well while it restores from an archive",
+        labels: &[],
+        read: Read::Instance(|instance, points| {
+            let receiver = instance
+                .replication
+                .as_ref()
+                .and_then(|replication| replication.receiver.as_ref());
+            points.maybe(
+                &[],
+                receiver.map(|receiver| receiver.status.as_deref() == Some("streaming")),
+            );
+        }),
+    },
+    Metric {
+        name: "pgcalm_replay_lag_bytes",
+        kind: Kind::Gauge,
+        help: "On a standby: WAL received and not replayed",
+        labels: &[],
+        read: Read::Instance(|instance, points| {
+            let receiver = instance
+                .replication
+                .as_ref()
+                .and_then(|replication| replication.receiver.as_ref());
+            points.maybe(&[], receiver.and_then(|receiver| receiver.replay_lag_bytes));
+        }),
+    },
+    Metric {
+        name: "pgcalm_replay_lag_seconds",
+        kind: Kind::Gauge,
+        help: "On a standby: age of the last commit replayed; 0 if all that was received is replayed",
+        labels: &[],
+        read: Read::Instance(|instance, points| {
+            let receiver = instance
+                .replication
+                .as_ref()
+                .and_then(|replication| replication.receiver.as_ref());
+            points.maybe(
+                &[],
+                receiver.and_then(|receiver| receiver.replay_lag_seconds),
+            );
+        }),
+    },
+];

@@ -1,0 +1,40 @@
+//! How often the server checkpoints.
+
+use pgcalm_report::predict::Settings;
+
+/// Seconds between the starts of checkpoints if so much WAL is written.
+///
+/// By time, or by WAL: one is started when `max_wal_size / (1 + checkpoint_completion_target)` of it has been written
+/// (`CalculateCheckpointSegments` in xlog.c).
+pub(crate) fn interval(settings: &Settings, wal_bytes_per_s: f64) -> f64 {
+    let by_wal = settings.max_wal_bytes as f64
+        / (1.0 + settings.checkpoint_completion_target)
+        / wal_bytes_per_s.max(1.0);
+    settings.checkpoint_timeout_s.min(by_wal).max(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_is_due_by_time_or_by_wal() {
+        let settings = Settings {
+            server_version: 150_000,
+            checkpoint_timeout_s: 300.0,
+            checkpoint_completion_target: 0.5,
+            max_wal_bytes: 3 << 30,
+            shared_buffers_bytes: 0,
+            checkpoint_flush_after_bytes: 0,
+            bgwriter_flush_after_bytes: 0,
+            backend_flush_after_bytes: 0,
+            full_page_writes: true,
+            flush_age_s: 0.0,
+            unflushed_limit_bytes: 0,
+            bridge: true,
+        };
+        assert_eq!(interval(&settings, 0.0), 300.0);
+        // 2 GiB at 20 MiB per second.
+        assert!((interval(&settings, f64::from(20 << 20)) - 102.4).abs() < 1e-9);
+    }
+}

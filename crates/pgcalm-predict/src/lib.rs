@@ -1,0 +1,13 @@
+//! What pg_calm would gain on a server.
+//!
+//! [`observe`] looks at a running server, with the module in shadow mode or without it; [`predict`] is a pure function of
+//! what was seen. Formulas and their sources are in docs/prediction.md.
+
+mod checkpoint;
+mod error;
+mod model;
+
+pub mod observe;
+
+pub use error::PredictError;
+pub use model::predict;

@@ -1,0 +1,39 @@
+//! From an observation to what is expected with and without pg_calm.
+
+mod bridge;
+mod calm;
+mod caps;
+mod flusher;
+mod region;
+mod schedule;
+mod stock;
+mod sustainable;
+mod verdict;
+
+use pgcalm_report::predict::Observation;
+use pgcalm_report::predict::Prediction;
+
+use crate::model::caps::Caps;
+use crate::model::sustainable::outlook;
+
+/// Bytes of a page.
+const PAGE: f64 = 8192.0;
+
+/// What is expected of the server in the long run.
+pub fn predict(observation: Observation) -> Prediction {
+    let caps = Caps::of(&observation.device);
+    let stock = outlook(&observation, &caps, &stock::demand);
+    let pg_calm = outlook(&observation, &caps, &calm::demand);
+    let (helps, reason) = verdict::verdict(&observation, &caps, &stock, &pg_calm);
+    Prediction {
+        cautions: verdict::cautions(&observation),
+        observation,
+        stock,
+        pg_calm,
+        helps,
+        reason,
+    }
+}
+
+#[cfg(test)]
+mod tests;

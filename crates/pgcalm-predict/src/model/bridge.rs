@@ -1,0 +1,64 @@
+//! What it takes to write back a region some pages of which are dirty.
+//!
+//! The dirty pages are taken to lie at random. So between one and the next are *k* clean pages with probability
+//! *p(1-p)^k*, *p* being the part that is dirty.
+
+use super::PAGE;
+use super::caps::Caps;
+use super::caps::Work;
+use super::region::PAGES;
+
+/// Operations and bytes for a region with `dirty` pages, in which gaps of up to `gap` pages are written along.
+///
+/// A run ends at a gap that is longer, so there are `1 + (dirty - 1)(1-p)^(gap+1)`. Each gap that is bridged adds its
+/// length: *p(q + 2q² + … + gap·q^gap)* per dirty page, with *q = 1-p*.
+pub(super) fn work(dirty: f64, gap: u32, operation_bytes: f64) -> Work {
+    if dirty <= 1.0 {
+        // In so many of the cases there is one page.
+        let dirty = dirty.max(0.0);
+        return Work {
+            operations: dirty,
+            bytes: dirty * PAGE,
+        };
+    }
+    let dirty = dirty.min(PAGES);
+    let p = dirty / PAGES;
+    let q = 1.0 - p;
+    let g = f64::from(gap);
+    let runs = 1.0 + (dirty - 1.0) * q.powf(g + 1.0);
+    let bridged = (q - (g + 1.0) * q.powf(g + 1.0) + g * q.powf(g + 2.0)) / p;
+    let bytes = (dirty + (dirty - 1.0) * bridged).min(PAGES) * PAGE;
+    Work {
+        operations: runs * operations_of_run(bytes / runs, operation_bytes),
+        bytes,
+    }
+}
+
+/// Operations of a run, in the mean: the expectation of ⌈length / operation⌉ for lengths that are distributed
+/// geometrically. 1 for short runs, and half an operation more than the bytes fill for long ones.
+fn operations_of_run(mean_bytes: f64, operation_bytes: f64) -> f64 {
+    if mean_bytes <= PAGE {
+        return 1.0;
+    }
+    1.0 / (1.0 - (-operation_bytes / mean_bytes).exp())
+}
+
+/// The gap that costs the device least time if regions are as dirty as `densities` says (dirty pages of a region, and how
+/// many such regions): `choose_gap` in extension/pg_calm/writeback.c when it is behind.
+pub(super) fn quickest_gap(densities: &[(f64, f64)], caps: &Caps) -> u32 {
+    let seconds = |gap: u32| {
+        let mut all = Work::default();
+        for (dirty, regions) in densities {
+            all += work(*dirty, gap, caps.operation_bytes) * *regions;
+        }
+        caps.seconds(all)
+    };
+    let mut best = (0, seconds(0));
+    for gap in 1..=caps.longest_gap() {
+        let time = seconds(gap);
+        if time <= best.1 {
+            best = (gap, time);
+        }
+    }
+    best.0
+}

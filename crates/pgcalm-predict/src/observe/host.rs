@@ -1,0 +1,183 @@
+//! What the host tells: the device below the data directory and its caps, and the kernel's limits for dirty pages.
+
+use std::path::Path;
+
+use pgcalm_host::HostRoot;
+use pgcalm_host::block_device;
+use pgcalm_host::block_device::DeviceStat;
+use pgcalm_host::block_device::Disk;
+use pgcalm_host::cgroup::Hierarchy;
+use pgcalm_host::instance;
+use pgcalm_host::instance::Instance;
+use pgcalm_host::instance::Role;
+use pgcalm_host::process;
+use pgcalm_host::throttle;
+use pgcalm_host::throttle::Kind;
+use pgcalm_host::vm_sysctl;
+use pgcalm_report::predict::Device;
+use pgcalm_report::predict::Kernel;
+
+use crate::observe::shadow::ModuleCaps;
+
+/// What counts as one operation where the device does not tell.
+const OPERATION_BYTES: u64 = 1 << 20;
+
+/// The device of the data directory with the caps that the module has found, or else those of the server's control groups.
+pub(super) fn device(
+    root: &HostRoot,
+    data_directory: Option<&Path>,
+    module: Option<&ModuleCaps>,
+) -> anyhow::Result<Device> {
+    let mut device = Device {
+        name: String::new(),
+        write_iops: None,
+        write_bytes_per_s: None,
+        operation_bytes: OPERATION_BYTES,
+        caps_source: "no cap found".to_string(),
+        operations_per_s: 0.0,
+        mib_per_s: 0.0,
+        other_mib_per_s: 0.0,
+        counted_times: 1,
+    };
+    if let Some((instance, disk)) = found(root, data_directory)? {
+        device.name = disk.name.clone();
+        device.counted_times = counted_times(root, &disk.name);
+        if let Some(bytes) = largest_operation(root, &disk.name) {
+            device.operation_bytes = bytes;
+        }
+        if let Some(hierarchy) = Hierarchy::of_block_io(root)? {
+            let pid = instance.postmaster.pid.to_string();
+            if let Some(group) = hierarchy.group_of(root, &pid)? {
+                let limits = throttle::limits(root, &hierarchy, &group, &disk.number)?;
+                let cap = |kind| throttle::tightest(&limits, kind).map(|limit| limit.value as f64);
+                device.write_iops = cap(Kind::WriteIops);
+                device.write_bytes_per_s = cap(Kind::WriteBps);
+                if let Some(limit) = throttle::tightest(&limits, Kind::WriteIops)
+                    .or_else(|| throttle::tightest(&limits, Kind::WriteBps))
+                {
+                    device.caps_source = limit.file.display().to_string();
+                }
+            }
+        }
+    }
+    if let Some(module) = module {
+        device.write_iops = module.write_iops;
+        device.write_bytes_per_s = module.write_bytes_per_s;
+        device.operation_bytes = module.operation_bytes.unwrap_or(device.operation_bytes);
+        device.caps_source = module.source.clone();
+    }
+    Ok(device)
+}
+
+/// The instance with that data directory, and the disk that it lies on.
+fn found(
+    root: &HostRoot,
+    data_directory: Option<&Path>,
+) -> anyhow::Result<Option<(Instance, Disk)>> {
+    let Some(data_directory) = data_directory else {
+        return Ok(None);
+    };
+    let instances = instance::find(root, &process::table(root)?)?.instances;
+    // The server tells it as it was given, with symbolic links; the process has none.
+    let resolved = std::fs::canonicalize(data_directory).ok();
+    let instance = instances.into_iter().find(|instance| {
+        instance.data_directory == data_directory
+            || Some(&instance.data_directory) == resolved.as_ref()
+    });
+    Ok(instance.and_then(|instance| {
+        let place = instance
+            .places
+            .iter()
+            .find(|place| place.role == Role::Data)?;
+        let disk = place.device.as_ref()?.disk.clone();
+        Some((instance, disk))
+    }))
+}
+
+/// A loop device's bytes are written to the disk that holds its file, too, and those of a device made of others to these.
+fn counted_times(root: &HostRoot, name: &str) -> u32 {
+    let made_of_others = root
+        .list(format!("sys/block/{name}/slaves"))
+        .is_ok_and(|slaves| !slaves.is_empty());
+    let is_loop = root.path(format!("sys/block/{name}/loop")).exists();
+    1 + u32::from(made_of_others || is_loop)
+}
+
+fn largest_operation(root: &HostRoot, name: &str) -> Option<u64> {
+    let kib: u64 = root
+        .read(block_device::max_sectors_path(name))
+        .ok()?
+        .trim()
+        .parse()
+        .ok()?;
+    Some(kib << 10)
+}
+
+/// How the kernel treats dirty pages.
+pub(super) fn kernel(root: &HostRoot) -> anyhow::Result<Kernel> {
+    let vmstat = root.read("proc/vmstat")?;
+    let page_size = super::page_cache::page_size();
+    let pages = |name: &str| {
+        vmstat
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok())
+            .unwrap_or(0)
+    };
+    let seconds = |name: &str| -> anyhow::Result<f64> {
+        Ok(vm_sysctl::read(root, name)?.parse::<f64>().unwrap_or(0.0) / 100.0)
+    };
+    Ok(Kernel {
+        background_bytes: pages("nr_dirty_background_threshold ") * page_size,
+        limit_bytes: pages("nr_dirty_threshold ") * page_size,
+        expire_s: seconds("dirty_expire_centisecs")?,
+        interval_s: seconds("dirty_writeback_centisecs")?,
+    })
+}
+
+/// Cumulative counters of the device and of all disks.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Counters {
+    operations: u64,
+    bytes: u64,
+    bytes_of_all: u64,
+}
+
+/// What came of it per second.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Written {
+    pub operations_per_s: f64,
+    pub mib_per_s: f64,
+    pub other_mib_per_s: f64,
+}
+
+impl Counters {
+    pub fn read(root: &HostRoot, device: &str) -> anyhow::Result<Self> {
+        let mut counters = Self::default();
+        for name in root.list("sys/block")? {
+            // Devices come and go.
+            let Ok(stat) = DeviceStat::read(root, &name) else {
+                continue;
+            };
+            counters.bytes_of_all += stat.write_bytes;
+            if name == device {
+                counters.operations = stat.write_ops;
+                counters.bytes = stat.write_bytes;
+            }
+        }
+        Ok(counters)
+    }
+
+    pub fn since(&self, earlier: &Self, seconds: f64, device: &Device) -> Written {
+        let bytes = self.bytes.saturating_sub(earlier.bytes);
+        let others = self
+            .bytes_of_all
+            .saturating_sub(earlier.bytes_of_all)
+            .saturating_sub(bytes * u64::from(device.counted_times));
+        let mib = f64::from(1 << 20);
+        Written {
+            operations_per_s: self.operations.saturating_sub(earlier.operations) as f64 / seconds,
+            mib_per_s: bytes as f64 / mib / seconds,
+            other_mib_per_s: others as f64 / mib / seconds,
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Looking at a running server: a second at a time, without changing anything.
+
+mod cachestat;
+mod growth;
+mod host;
+mod page_cache;
+mod rates;
+mod server;
+mod shadow;
+mod tables;
+
+use std::path::PathBuf;
+use std::time::Duration;
+use std::time::Instant;
+
+use anyhow::Context;
+use pgcalm_host::HostRoot;
+use pgcalm_report::predict::Observation;
+use postgres::Client;
+
+use crate::PredictError;
+use crate::checkpoint;
+use crate::observe::growth::Growth;
+use crate::observe::host::Counters;
+use crate::observe::page_cache::PageCache;
+use crate::observe::rates::Rates;
+use crate::observe::server::Statistics;
+
+pub use cachestat::Range;
+pub use cachestat::cachestat;
+pub use server::connect;
+
+/// Between two looks.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// How to look.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// For how long.
+    pub seconds: u32,
+    /// Write operations per second instead of those found; `Some(None)` for no cap.
+    pub write_iops: Option<Option<f64>>,
+    /// Bytes per second instead of those found, likewise.
+    pub write_bytes_per_s: Option<Option<f64>>,
+    /// Bytes of a contiguous write that count as one operation, instead of what the device takes at most.
+    pub operation_bytes: Option<u64>,
+}
+
+/// Looks at the server behind `client` for so long. `go_on` is called before each look and ends it with its error.
+pub fn observe(
+    root: &HostRoot,
+    client: &mut Client,
+    options: &Options,
+    go_on: &mut dyn FnMut() -> anyhow::Result<()>,
+) -> anyhow::Result<Observation> {
+    let settings = server::settings(client)?;
+    let in_shadow = shadow::is_there(client)?;
+    let data_directory = server::data_directory(client)?;
+    let mut device = host::device(root, data_directory.as_deref(), in_shadow.as_ref())?;
+    if let Some(write_iops) = options.write_iops {
+        device.write_iops = write_iops;
+        device.caps_source = "options".to_string();
+    }
+    if let Some(bytes) = options.write_bytes_per_s {
+        device.write_bytes_per_s = bytes;
+        device.caps_source = "options".to_string();
+    }
+    device.operation_bytes = options.operation_bytes.unwrap_or(device.operation_bytes);
+    let mut page_cache = match &in_shadow {
+        Some(_) => None,
+        None => Some(page_cache(data_directory)?),
+    };
+
+    let mut growth = Growth::default();
+    let mut rates = Rates::default();
+    let first = Statistics::read(client)?;
+    let first_shadow = shadow::counters(client, in_shadow.is_some())?;
+    let counters = Counters::read(root, &device.name)?;
+    let tables = tables::changes(client)?;
+    rates.add(&first);
+    let started = Instant::now();
+    let mut next = started;
+    let end = started + Duration::from_secs(u64::from(options.seconds.max(2)));
+    while Instant::now() < end {
+        next += INTERVAL;
+        while Instant::now() < next {
+            go_on()?;
+            std::thread::sleep(
+                next.saturating_duration_since(Instant::now())
+                    .min(Duration::from_millis(100)),
+            );
+        }
+        rates.add(&Statistics::read(client)?);
+        match &mut page_cache {
+            None => shadow::sample(client, &mut growth)?,
+            Some(cache) => cache.sample(&mut growth)?,
+        }
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    let last = Statistics::read(client)?;
+    let written = last.since(&first);
+    let counters = Counters::read(root, &device.name)?.since(&counters, seconds, &device);
+    device.operations_per_s = counters.operations_per_s;
+    device.mib_per_s = counters.mib_per_s;
+    device.other_mib_per_s = counters.other_mib_per_s;
+    let shadow = shadow::counters(client, in_shadow.is_some())?
+        .zip(first_shadow)
+        .map(|(last, first)| last.since(&first, seconds));
+
+    let interval = checkpoint::interval(&settings, written.wal_bytes / seconds);
+    let checkpoint_pages = match shadow::checkpoint_pages(client, in_shadow.is_some())? {
+        Some(pages) => pages,
+        None => written.checkpointer_pages / seconds * interval,
+    };
+    let regions = tables::regions(client, &tables)?;
+    Ok(Observation {
+        source: if in_shadow.is_some() {
+            "shadow".to_string()
+        } else {
+            "cachestat".to_string()
+        },
+        seconds,
+        tps: written.transactions / seconds,
+        unhindered_tps: rates.unhindered(),
+        checkpointer_pages_per_s: written.checkpointer_pages / seconds,
+        background_writer_pages_per_s: written.background_writer_pages / seconds,
+        backend_pages_per_s: written.backend_pages / seconds,
+        wal_bytes_per_s: written.wal_bytes / seconds,
+        settings,
+        kernel: host::kernel(root)?,
+        device,
+        checkpoint_pages,
+        regions: growth.classes(&rates, regions, checkpoint_pages),
+        shadow,
+    })
+}
+
+fn page_cache(data_directory: Option<PathBuf>) -> anyhow::Result<PageCache> {
+    let directory = data_directory.ok_or_else(|| {
+        PredictError::Host(
+            "without pg_calm in shadow mode the server's data directory has to be read, and the server does not tell where it \
+             is: connect as superuser or a member of pg_read_all_settings"
+                .to_string(),
+        )
+    })?;
+    if !cachestat::is_there() {
+        return Err(PredictError::Host(
+            "the kernel has no cachestat(2) (Linux 6.5): load pg_calm with pg_calm.mode = shadow instead".to_string(),
+        )
+        .into());
+    }
+    std::fs::read_dir(directory.join("base")).map_err(|error| {
+        PredictError::Host(format!(
+            "read {}: {error}; run as root or as the server's user on its host, or load pg_calm with pg_calm.mode = shadow",
+            directory.display()
+        ))
+    })?;
+    PageCache::of(directory).context("sample the page cache")
+}

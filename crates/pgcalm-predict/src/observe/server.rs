@@ -1,0 +1,193 @@
+//! What the server tells: settings, and cumulative statistics.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use pgcalm_report::predict::Settings;
+use postgres::Client;
+use postgres::Config;
+use postgres::NoTls;
+use postgres::config::Host;
+
+use crate::PredictError;
+
+/// Where Debian's servers listen, and those built from source.
+const SOCKET_DIRECTORIES: [&str; 2] = ["/var/run/postgresql", "/tmp"];
+
+/// Connects as libpq's connection string says. Without a host it is the socket directory of the platform, without user and
+/// database `postgres`.
+pub fn connect(conninfo: &str) -> anyhow::Result<Client> {
+    let mut config: Config = conninfo.parse().map_err(|error| {
+        PredictError::Usage(format!(
+            "--connect: {error}; give e.g. \"host=/var/run/postgresql user=postgres\""
+        ))
+    })?;
+    if config.get_hosts().is_empty() {
+        let port = config.get_ports().first().copied().unwrap_or(5432);
+        let directory = SOCKET_DIRECTORIES
+            .iter()
+            .find(|directory| PathBuf::from(format!("{directory}/.s.PGSQL.{port}")).exists())
+            .unwrap_or(&SOCKET_DIRECTORIES[0]);
+        config.host_path(directory);
+    }
+    if config.get_user().is_none() {
+        config.user("postgres");
+    }
+    if config.get_dbname().is_none() {
+        config.dbname("postgres");
+    }
+    config.application_name("pgcalm predict");
+    let host = match config.get_hosts().first() {
+        Some(Host::Unix(path)) => path.display().to_string(),
+        Some(Host::Tcp(name)) => name.clone(),
+        None => String::new(),
+    };
+    config.connect(NoTls).map_err(|error| {
+        // What the server says is in the source.
+        let reason = std::error::Error::source(&error)
+            .map_or_else(|| error.to_string(), ToString::to_string);
+        PredictError::Host(format!(
+            "connect to the server at {host}: {reason}; give --connect \"host=… port=… user=…\""
+        ))
+        .into()
+    })
+}
+
+/// Reads the settings that decide what is flushed when.
+pub(super) fn settings(client: &mut Client) -> anyhow::Result<Settings> {
+    let rows = client
+        .query(
+            "select name, setting, unit from pg_settings where name = any($1)",
+            &[&[
+                "server_version_num",
+                "checkpoint_timeout",
+                "checkpoint_completion_target",
+                "max_wal_size",
+                "shared_buffers",
+                "checkpoint_flush_after",
+                "bgwriter_flush_after",
+                "backend_flush_after",
+                "full_page_writes",
+                "pg_calm.flush_age",
+                "pg_calm.unflushed_limit",
+                "pg_calm.bridge",
+            ]
+            .as_slice()],
+        )
+        .context("read the server's settings")?;
+    let text = |name: &str| {
+        rows.iter()
+            .find(|row| row.get::<_, &str>(0) == name)
+            .map(|row| (row.get::<_, String>(1), row.get::<_, Option<String>>(2)))
+    };
+    // In the unit of a row of pg_settings.
+    let number = |name: &str| -> f64 {
+        text(name).map_or(0.0, |(setting, unit)| {
+            setting.parse::<f64>().unwrap_or(0.0) * factor(unit.as_deref())
+        })
+    };
+    let on = |name: &str, absent: bool| text(name).map_or(absent, |(setting, _)| setting == "on");
+    Ok(Settings {
+        server_version: number("server_version_num") as u32,
+        checkpoint_timeout_s: number("checkpoint_timeout"),
+        checkpoint_completion_target: number("checkpoint_completion_target"),
+        max_wal_bytes: number("max_wal_size") as u64,
+        shared_buffers_bytes: number("shared_buffers") as u64,
+        checkpoint_flush_after_bytes: number("checkpoint_flush_after") as u64,
+        bgwriter_flush_after_bytes: number("bgwriter_flush_after") as u64,
+        backend_flush_after_bytes: number("backend_flush_after") as u64,
+        full_page_writes: on("full_page_writes", true),
+        flush_age_s: number("pg_calm.flush_age"),
+        unflushed_limit_bytes: number("pg_calm.unflushed_limit") as u64,
+        bridge: on("pg_calm.bridge", true),
+    })
+}
+
+/// Seconds or bytes of a unit of pg_settings.
+fn factor(unit: Option<&str>) -> f64 {
+    match unit {
+        Some("ms") => 1e-3,
+        Some("min") => 60.0,
+        Some("kB") => 1024.0,
+        Some("MB") => 1024.0 * 1024.0,
+        Some("8kB") => 8192.0,
+        _ => 1.0,
+    }
+}
+
+/// The data directory, as the server sees it, if this user may know.
+pub(super) fn data_directory(client: &mut Client) -> anyhow::Result<Option<PathBuf>> {
+    let row = client
+        .query_opt(
+            "select setting from pg_settings where name = 'data_directory'",
+            &[],
+        )
+        .context("read data_directory")?;
+    Ok(row.and_then(|row| row.get::<_, Option<String>>(0).map(PathBuf::from)))
+}
+
+/// Cumulative statistics that tell what is written; since they were reset.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Statistics {
+    pub transactions: f64,
+    pub checkpointer_pages: f64,
+    pub background_writer_pages: f64,
+    pub backend_pages: f64,
+    pub wal_bytes: f64,
+}
+
+impl Statistics {
+    pub fn read(client: &mut Client) -> anyhow::Result<Self> {
+        // Since 17 the checkpointer has a view of its own, and what backends write is only in pg_stat_io (since 16).
+        let apart = client
+            .query_one(
+                "select current_setting('server_version_num')::int >= 170000",
+                &[],
+            )?
+            .get::<_, bool>(0);
+        let written = if apart {
+            "(select buffers_written from pg_stat_checkpointer)::float8,
+             (select buffers_clean from pg_stat_bgwriter)::float8,
+             (select coalesce(sum(writes + extends), 0) from pg_stat_io
+              where object = 'relation'
+                and backend_type not in ('checkpointer', 'background writer'))::float8"
+        } else {
+            "(select buffers_checkpoint from pg_stat_bgwriter)::float8,
+             (select buffers_clean from pg_stat_bgwriter)::float8,
+             (select buffers_backend from pg_stat_bgwriter)::float8"
+        };
+        let row = client
+            .query_one(
+                &format!(
+                    "select (select sum(xact_commit + xact_rollback) from pg_stat_database)::float8,
+                            {written},
+                            case when pg_is_in_recovery() then 0
+                                 else pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0') end::float8"
+                ),
+                &[],
+            )
+            .context("read pg_stat_database, pg_stat_bgwriter and the WAL position")?;
+        Ok(Self {
+            transactions: row.get(0),
+            checkpointer_pages: row.get(1),
+            background_writer_pages: row.get(2),
+            backend_pages: row.get(3),
+            wal_bytes: row.get(4),
+        })
+    }
+
+    /// What was added since `earlier`; nothing where statistics were reset.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let added = |now: f64, then: f64| (now - then).max(0.0);
+        Self {
+            transactions: added(self.transactions, earlier.transactions),
+            checkpointer_pages: added(self.checkpointer_pages, earlier.checkpointer_pages),
+            background_writer_pages: added(
+                self.background_writer_pages,
+                earlier.background_writer_pages,
+            ),
+            backend_pages: added(self.backend_pages, earlier.backend_pages),
+            wal_bytes: added(self.wal_bytes, earlier.wal_bytes),
+        }
+    }
+}

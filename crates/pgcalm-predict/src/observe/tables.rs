@@ -1,0 +1,42 @@
+//! Tables that are written to, of the database that we are connected to.
+
+use std::collections::HashMap;
+
+use anyhow::Context;
+use postgres::Client;
+
+/// Bytes of a region.
+const REGION: f64 = 8388608.0;
+
+/// Rows that were inserted, updated or deleted in each table, by its OID.
+pub(super) fn changes(client: &mut Client) -> anyhow::Result<HashMap<u32, i64>> {
+    let rows = client
+        .query(
+            "select relid, n_tup_ins + n_tup_upd + n_tup_del from pg_stat_user_tables",
+            &[],
+        )
+        .context("read pg_stat_user_tables")?;
+    Ok(rows
+        .into_iter()
+        .map(|row| (row.get(0), row.get::<_, Option<i64>>(1).unwrap_or(0)))
+        .collect())
+}
+
+/// Regions of the tables in which rows were changed since `before`, and of their indexes.
+pub(super) fn regions(client: &mut Client, before: &HashMap<u32, i64>) -> anyhow::Result<f64> {
+    let changed: Vec<u32> = changes(client)?
+        .into_iter()
+        .filter(|(table, rows)| before.get(table) != Some(rows))
+        .map(|(table, _)| table)
+        .collect();
+    let row = client
+        .query_one(
+            "select coalesce(sum(ceil(pg_relation_size(relation)::float8 / $2::float8)), 0)::float8 from
+               (select oid as relation from pg_class where oid = any($1)
+                union all
+                select indexrelid from pg_index where indrelid = any($1)) written",
+            &[&changed, &REGION],
+        )
+        .context("read the sizes of tables")?;
+    Ok(row.get(0))
+}

@@ -1,0 +1,275 @@
+//! What pg_calm would gain on a server, as data: the document of `pgcalm predict --json`, and that of
+//! `pgcalm lab run predict --json`, which holds predictions against measurements.
+//!
+//! Units are in the field names, as in [`model`](crate::model). A page is PostgreSQL's block of 8 KiB. How the figures
+//! are computed is told in docs/prediction.md.
+
+pub mod html;
+mod reading;
+pub mod text;
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde::Serialize;
+
+use crate::model::Host;
+
+/// Name of the scenario, by which its documents are told from others.
+pub const SCENARIO: &str = "predict";
+
+/// All points of a grid: the document written by `pgcalm lab run predict --json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Report {
+    /// Always `predict`.
+    pub scenario: String,
+    /// Where the run happened.
+    pub host: Host,
+    /// Options of the run that all points share, by their command-line name without the dashes.
+    pub settings: BTreeMap<String, serde_json::Value>,
+    /// In the order in which they were run.
+    pub points: Vec<Point>,
+}
+
+/// One point of the grid: observed in shadow mode, predicted, then measured with pg_calm on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Point {
+    /// E.g. `dense`.
+    pub name: String,
+    /// Whether the model was left as it was when this point had been seen: it tests the model, and did not shape it.
+    pub held_back: bool,
+    /// In which options the point differs from others: rows, distribution, caps, buffers, sysctls.
+    pub settings: BTreeMap<String, serde_json::Value>,
+    /// What was said before the measurement.
+    pub prediction: Prediction,
+    /// What came then.
+    pub measured: Measured,
+}
+
+/// What a server with pg_calm on did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Measured {
+    /// Length of the window, after time for pg_calm to get going.
+    pub seconds: u32,
+    /// Write operations per second that the data device completed, as its cap counts them.
+    pub device_operations_per_s: f64,
+    /// MiB per second written to the data device.
+    pub device_mib_per_s: f64,
+    /// Transactions per second, mean over the window.
+    pub tps: f64,
+    /// Transactions ended in each second of the window.
+    pub tps_series: Vec<f64>,
+}
+
+/// What pg_calm would gain on a server: the document written by `pgcalm predict --json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Prediction {
+    /// What was seen of the server, from which all else follows.
+    pub observation: Observation,
+    /// PostgreSQL without pg_calm, with the same settings.
+    pub stock: Outlook,
+    /// With pg_calm.
+    pub pg_calm: Outlook,
+    /// Whether pg_calm is worth loading here.
+    pub helps: bool,
+    /// Why, in one sentence.
+    pub reason: String,
+    /// What makes the figures less certain, a sentence each; empty if nothing does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cautions: Vec<String>,
+}
+
+/// What is expected in the long run, with the caps in force.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Outlook {
+    /// Transactions per second that the device can keep up with, at most those that the server reached when nothing held
+    /// it up.
+    pub sustainable_tps: f64,
+    /// Write operations per second on the data device at that rate, as its cap counts them.
+    pub device_operations_per_s: f64,
+    /// MiB per second written to the data device at that rate.
+    pub device_mib_per_s: f64,
+    /// What sets the rate: `server` (CPU, WAL, clients), `operations` or `bandwidth` of the data device.
+    pub bound_by: String,
+}
+
+/// What was seen of a server, its host and its device.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Observation {
+    /// Where the density of dirty pages was taken from: `shadow` (pg_calm's own map) or `cachestat` (the page cache).
+    pub source: String,
+    /// How long the server was looked at.
+    pub seconds: f64,
+    /// Transactions per second, mean; of all databases, rolled back ones included.
+    pub tps: f64,
+    /// Likewise in the seconds in which nothing held them up.
+    pub unhindered_tps: f64,
+    /// Pages per second that the checkpointer wrote to data files.
+    pub checkpointer_pages_per_s: f64,
+    /// Pages per second that the background writer wrote.
+    pub background_writer_pages_per_s: f64,
+    /// Pages per second that other processes wrote, files' extensions included.
+    pub backend_pages_per_s: f64,
+    /// Bytes of WAL per second.
+    pub wal_bytes_per_s: f64,
+    /// Settings of the server.
+    pub settings: Settings,
+    /// How the kernel treats dirty pages.
+    pub kernel: Kernel,
+    /// The device below the data directory.
+    pub device: Device,
+    /// Pages that a checkpoint writes.
+    pub checkpoint_pages: f64,
+    /// The regions (8 MiB) of data files that are written to, in classes of those that get dirty alike.
+    pub regions: Vec<RegionClass>,
+    /// What the module in shadow mode has counted; absent without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<Shadow>,
+}
+
+/// Settings of the server that decide what is flushed when.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Settings {
+    /// `server_version_num`.
+    pub server_version: u32,
+    /// `checkpoint_timeout`.
+    pub checkpoint_timeout_s: f64,
+    /// `checkpoint_completion_target`.
+    pub checkpoint_completion_target: f64,
+    /// `max_wal_size`.
+    pub max_wal_bytes: u64,
+    /// `shared_buffers`.
+    pub shared_buffers_bytes: u64,
+    /// `checkpoint_flush_after`.
+    pub checkpoint_flush_after_bytes: u64,
+    /// `bgwriter_flush_after`.
+    pub bgwriter_flush_after_bytes: u64,
+    /// `backend_flush_after`.
+    pub backend_flush_after_bytes: u64,
+    /// `full_page_writes`; pg_calm bridges no gaps without.
+    pub full_page_writes: bool,
+    /// `pg_calm.flush_age`; 0 is the default.
+    pub flush_age_s: f64,
+    /// `pg_calm.unflushed_limit`; 0 is the default.
+    pub unflushed_limit_bytes: u64,
+    /// `pg_calm.bridge`.
+    pub bridge: bool,
+}
+
+/// How the kernel treats dirty pages.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Kernel {
+    /// Dirty bytes at which its flusher starts: `nr_dirty_background_threshold` of /proc/vmstat.
+    pub background_bytes: u64,
+    /// Dirty bytes that it allows: `nr_dirty_threshold`.
+    pub limit_bytes: u64,
+    /// Age at which a dirty file is flushed: `vm.dirty_expire_centisecs`; 0 is never.
+    pub expire_s: f64,
+    /// How often the flusher looks: `vm.dirty_writeback_centisecs`; 0 is never.
+    pub interval_s: f64,
+}
+
+/// The device below the data directory.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Device {
+    /// E.g. `nvme1n1`; empty if the data directory is on no block device, or can't be seen from here.
+    pub name: String,
+    /// Write operations per second that it takes; absent if there is no cap.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_iops: Option<f64>,
+    /// Bytes per second that it takes; absent if there is no cap.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_bytes_per_s: Option<f64>,
+    /// Bytes of a contiguous write that count as one operation.
+    pub operation_bytes: u64,
+    /// Where the caps were found.
+    pub caps_source: String,
+    /// Write operations per second that it completed while the server was looked at.
+    pub operations_per_s: f64,
+    /// MiB per second likewise.
+    pub mib_per_s: f64,
+    /// MiB per second written to other disks of the host, not counting what this one hands on.
+    pub other_mib_per_s: f64,
+    /// On how many disks of the host a byte written to this device is counted: 2 if it is a loop device.
+    pub counted_times: u32,
+}
+
+/// Regions of data files that get dirty alike.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct RegionClass {
+    /// How many.
+    pub regions: f64,
+    /// Pages that get dirty in the first second after a flush, by background writer and backends together.
+    pub pages_first_second: f64,
+    /// How that goes on: with writes spread evenly 1; less where the same pages are written again and again.
+    pub exponent: f64,
+    /// Pages that a checkpoint writes to each.
+    pub checkpoint_pages: f64,
+}
+
+/// What the module in shadow mode has counted: what it would have written, per second.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Shadow {
+    /// `device_operations` of `pg_calm_status`.
+    pub device_operations_per_s: f64,
+    /// `written_bytes`.
+    pub mib_per_s: f64,
+    /// `flushed_pages`, `fsynced_pages` and `handed_pages` together.
+    pub flushed_pages_per_s: f64,
+}
+
+/// Relative error of a prediction: 0.1 is ten percent too much; infinite if nothing was measured.
+pub fn error(predicted: f64, measured: f64) -> f64 {
+    predicted / measured - 1.0
+}
+
+/// Median of the absolute values; not a number if there are none.
+pub fn median_error(errors: impl IntoIterator<Item = f64>) -> f64 {
+    let mut errors: Vec<f64> = errors.into_iter().map(f64::abs).collect();
+    errors.sort_by(f64::total_cmp);
+    match errors.len() {
+        0 => f64::NAN,
+        n if n % 2 == 1 => errors[n / 2],
+        n => (errors[n / 2 - 1] + errors[n / 2]) / 2.0,
+    }
+}
+
+impl Point {
+    /// Errors of operations, bandwidth and TPS.
+    pub fn errors(&self) -> [f64; 3] {
+        let predicted = &self.prediction.pg_calm;
+        let measured = &self.measured;
+        [
+            error(
+                predicted.device_operations_per_s,
+                measured.device_operations_per_s,
+            ),
+            error(predicted.device_mib_per_s, measured.device_mib_per_s),
+            error(predicted.sustainable_tps, measured.tps),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_of_errors_knows_no_sign() {
+        assert_eq!(error(110.0, 100.0), 110.0 / 100.0 - 1.0);
+        assert_eq!(median_error([-0.3, 0.1, 0.2]), 0.2);
+        assert_eq!(median_error([-0.3, 0.1]), 0.2);
+        assert!(median_error([]).is_nan());
+    }
+}

@@ -1,0 +1,214 @@
+//! Predictions for a terminal.
+
+use comfy_table::Cell;
+use comfy_table::CellAlignment;
+use comfy_table::Table;
+use comfy_table::TableComponent;
+use comfy_table::presets::NOTHING;
+
+use super::Point;
+use super::Prediction;
+use super::Report;
+use super::reading;
+use crate::number::printable;
+use crate::number::short;
+use crate::settings;
+use crate::text::paragraph;
+
+/// Headings above predicted, measured and error of each figure.
+pub(super) const GROUPS: [&str; 3] = ["operations/s", "MiB/s", "TPS"];
+
+/// The grid: a row for each point under a heading with the conditions, then what it says in words.
+pub fn render(report: &Report) -> String {
+    let mut out = String::new();
+    paragraph(
+        &mut out,
+        &format!("{}, {}", report.scenario, report.host.started_at),
+    );
+    paragraph(&mut out, &conditions(report).join("; "));
+    paragraph(&mut out, &settings::host(&report.host).join("; "));
+    out.push('\n');
+    if !report.points.is_empty() {
+        push_table(&mut out, &grid(report));
+        out.push('\n');
+    }
+    for line in reading::lines(report) {
+        paragraph(&mut out, &line);
+    }
+    if report.points.iter().any(|point| point.held_back) {
+        paragraph(&mut out, "*: held back from the model");
+    }
+    for point in &report.points {
+        paragraph(
+            &mut out,
+            &format!("{}: {}", point.name, point_settings(point)),
+        );
+    }
+    out
+}
+
+/// What pg_calm would gain on a server.
+pub fn render_prediction(prediction: &Prediction) -> String {
+    let mut out = String::new();
+    let observation = &prediction.observation;
+    let device = &observation.device;
+    let cap = |value: Option<f64>, unit: f64| match value {
+        Some(value) => short(value / unit),
+        None => "any number of".to_string(),
+    };
+    paragraph(
+        &mut out,
+        &format!(
+            "looked at for {:.0} s ({}): {} TPS, pages written per second: {} by backends, {} by the background \
+             writer, {} by the checkpointer",
+            observation.seconds,
+            observation.source,
+            short(observation.tps),
+            short(observation.backend_pages_per_s),
+            short(observation.background_writer_pages_per_s),
+            short(observation.checkpointer_pages_per_s),
+        ),
+    );
+    paragraph(
+        &mut out,
+        &format!(
+            "device {}: takes {} operations and {} MB per second ({}); {} operations and {} MiB per second now",
+            if device.name.is_empty() {
+                "unknown"
+            } else {
+                &device.name
+            },
+            cap(device.write_iops, 1.0),
+            cap(device.write_bytes_per_s, 1e6),
+            device.caps_source,
+            short(device.operations_per_s),
+            short(device.mib_per_s),
+        ),
+    );
+    out.push('\n');
+    let mut table = new_table();
+    table.set_header([
+        Cell::new("predicted"),
+        right("operations/s"),
+        right("MiB/s"),
+        right("sustainable TPS"),
+        Cell::new("bound by"),
+    ]);
+    for (name, outlook) in [
+        ("stock", &prediction.stock),
+        ("pg_calm", &prediction.pg_calm),
+    ] {
+        table.add_row([
+            Cell::new(name),
+            right(&short(outlook.device_operations_per_s)),
+            right(&short(outlook.device_mib_per_s)),
+            right(&short(outlook.sustainable_tps)),
+            Cell::new(printable(&outlook.bound_by)),
+        ]);
+    }
+    pad(&mut table);
+    push_table(&mut out, &table);
+    out.push('\n');
+    paragraph(&mut out, &verdict(prediction));
+    for caution in &prediction.cautions {
+        paragraph(&mut out, &format!("uncertain: {caution}"));
+    }
+    out
+}
+
+/// Whether pg_calm helps, and why.
+pub(super) fn verdict(prediction: &Prediction) -> String {
+    if prediction.helps {
+        format!("pg_calm helps: {}", prediction.reason)
+    } else {
+        format!("it will not help, because {}", prediction.reason)
+    }
+}
+
+pub(super) fn conditions(report: &Report) -> Vec<String> {
+    named(&report.settings)
+}
+
+/// In which options a point differs.
+pub(super) fn point_settings(point: &Point) -> String {
+    named(&point.settings).join(", ")
+}
+
+fn named(settings: &std::collections::BTreeMap<String, serde_json::Value>) -> Vec<String> {
+    settings
+        .iter()
+        .map(|(name, value)| (name, settings::shown(value)))
+        .filter(|(_, value)| !value.is_empty())
+        .map(|(name, value)| format!("{name} {value}"))
+        .collect()
+}
+
+/// Predicted and measured of each of [`GROUPS`].
+pub(super) fn figures(point: &Point) -> [(f64, f64); 3] {
+    let predicted = &point.prediction.pg_calm;
+    let measured = &point.measured;
+    [
+        (
+            predicted.device_operations_per_s,
+            measured.device_operations_per_s,
+        ),
+        (predicted.device_mib_per_s, measured.device_mib_per_s),
+        (predicted.sustainable_tps, measured.tps),
+    ]
+}
+
+fn grid(report: &Report) -> Table {
+    let mut table = new_table();
+    table.set_header(
+        std::iter::once(Cell::new("\npoint")).chain(GROUPS.iter().flat_map(|group| {
+            [
+                right(&format!("{group}\npredicted")),
+                right("\nmeasured"),
+                right("\nerror"),
+            ]
+        })),
+    );
+    for point in &report.points {
+        let mark = if point.held_back { "*" } else { "" };
+        table.add_row(
+            std::iter::once(Cell::new(format!("{}{mark}", printable(&point.name)))).chain(
+                figures(point).into_iter().zip(point.errors()).flat_map(
+                    |((predicted, measured), error)| {
+                        [
+                            right(&short(predicted)),
+                            right(&short(measured)),
+                            right(&reading::signed_percent(error)),
+                        ]
+                    },
+                ),
+            ),
+        );
+    }
+    pad(&mut table);
+    table
+}
+
+fn new_table() -> Table {
+    let mut table = Table::new();
+    table
+        .load_preset(NOTHING)
+        .set_style(TableComponent::HeaderLines, '─');
+    table
+}
+
+fn pad(table: &mut Table) {
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((if index == 0 { 0 } else { 2 }, 0));
+    }
+}
+
+fn right(text: &str) -> Cell {
+    Cell::new(text).set_alignment(CellAlignment::Right)
+}
+
+fn push_table(out: &mut String, table: &Table) {
+    for line in table.to_string().lines() {
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+}

@@ -1,0 +1,93 @@
+//! `pgcalm doctor` as a command: arguments, exit codes, documents. What it judges is tested in pgcalm-doctor.
+
+use std::path::Path;
+use std::process::Command;
+use std::process::Output;
+
+use pgcalm_report::doctor::Report;
+
+fn doctor(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_pgcalm"))
+        .arg("doctor")
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn complaint(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).trim().to_string()
+}
+
+#[test]
+fn mistakes_are_told_in_one_line_with_exit_code_2() {
+    for (arguments, word) in [
+        (&["--port", "1"][..], "no such server"),
+        (&["--datadir", "/nowhere"], "no such server"),
+        (&["--connect", "what"], "--connect"),
+        (&["--connect", "host=/nowhere"], "/nowhere"),
+        (
+            &["--connect", "host=a", "--port", "1"],
+            "cannot be used with",
+        ),
+        (&["--apply", "--undo"], "cannot be used with"),
+        (&["--yes"], "--apply"),
+        (&["--apply", "--only", "no-such-rule"], "no-such-rule"),
+        (&["--sample", "-1"], "--sample"),
+        (&["--json", "/nowhere/x.json"], "/nowhere/x.json"),
+    ] {
+        let output = doctor(arguments);
+        let text = complaint(&output);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {text}");
+        assert!(
+            text.starts_with("pgcalm: ") && !text.contains('\n'),
+            "{text}"
+        );
+        assert!(text.contains(word), "{arguments:?}: {text}");
+    }
+}
+
+#[test]
+fn the_rules_are_printed_as_the_documentation_has_them() {
+    let output = doctor(&["--rules"]);
+    assert!(output.status.success());
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/doctor.md");
+    let documentation = std::fs::read_to_string(file).unwrap();
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(table.contains("`slot-inactive`") && documentation.contains(&table));
+}
+
+#[test]
+fn a_host_is_judged_whatever_runs_on_it_and_whoever_asks() {
+    let output = doctor(&["--sample", "0", "--json"]);
+    assert!(output.status.success(), "{}", complaint(&output));
+    let report: Report = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report.action, "check");
+    let host = report.facts.host.as_ref().unwrap();
+    assert!(host.memory_bytes.is_some() && host.sysctls.len() == 6);
+    let known = report.findings.len() + report.clear.len() + report.unanswered.len();
+    assert_eq!(known, pgcalm_doctor::rules::table::RULES.len());
+
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("report.json");
+    let output = doctor(&["--sample", "0", "--json", file.to_str().unwrap()]);
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("not judged."), "{text}");
+    let written = std::fs::read(&file).unwrap();
+    serde_json::from_slice::<Report>(&written).unwrap();
+}
+
+#[test]
+fn with_nothing_to_take_back_nothing_is_done() {
+    let directory = tempfile::tempdir().unwrap();
+    let state = directory.path().join("state");
+    let output = doctor(&["--undo", "--state-dir", state.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", complaint(&output));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "Nothing to do.\n");
+    // The directory of state can't be made.
+    std::fs::write(directory.path().join("file"), "").unwrap();
+    let below = directory.path().join("file/state");
+    let output = doctor(&["--undo", "--state-dir", below.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(complaint(&output).contains("--state-dir"));
+}

@@ -1,0 +1,166 @@
+//! What the packages say of themselves: one version everywhere, PGXN's required keys, a man page for each verb.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::Value;
+
+fn project() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn text(path: &str) -> String {
+    let path = project().join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn meta() -> Value {
+    serde_json::from_str(&text("extension/pg_calm/META.json")).unwrap()
+}
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+#[test]
+fn the_version_is_the_same_everywhere() {
+    let meta = meta();
+    assert_eq!(meta["version"], VERSION);
+    assert_eq!(meta["provides"]["pg_calm"]["version"], VERSION);
+    let debian = text("debian/changelog");
+    assert_eq!(
+        debian.split_once(')').unwrap().0,
+        format!("pgcalm ({VERSION}"),
+        "debian/changelog"
+    );
+    let changelog = text("CHANGELOG.md");
+    let newest = changelog.lines().find_map(|line| line.strip_prefix("## "));
+    assert!(
+        newest.is_some_and(|heading| heading.split(' ').next() == Some(VERSION)),
+        "CHANGELOG.md: {newest:?} is not about {VERSION}"
+    );
+    // The SQL objects' version has no patch level: an update of the library alone needs no ALTER EXTENSION.
+    let (sql_version, _patch) = VERSION.rsplit_once('.').unwrap();
+    let control = text("extension/pg_calm/pg_calm.control");
+    assert!(
+        control.contains(&format!("default_version = '{sql_version}'")),
+        "pg_calm.control: {control}"
+    );
+    let script = format!("pg_calm--{sql_version}.sql");
+    assert_eq!(meta["provides"]["pg_calm"]["file"], script.as_str());
+    text(&format!("extension/pg_calm/{script}"));
+}
+
+/// "Required fields" of the PGXN Meta Spec 1.0.0, and the types that it gives them.
+#[test]
+fn meta_json_has_what_pgxn_requires() {
+    let meta = meta();
+    for key in ["name", "abstract", "maintainer", "license"] {
+        let value = meta[key].as_str().unwrap_or_default();
+        assert!(!value.is_empty(), "{key}");
+    }
+    let name = meta["name"].as_str().unwrap();
+    assert!(
+        name.len() >= 2 && !name.contains(|c: char| c.is_control() || "/\\:. ".contains(c)),
+        "a Term: {name}"
+    );
+    assert_eq!(meta["license"], "postgresql");
+    assert_eq!(meta["meta-spec"]["version"], "1.0.0");
+    assert!(meta["meta-spec"]["url"].is_string());
+    let provides = meta["provides"].as_object().unwrap();
+    assert!(!provides.is_empty());
+    for (extension, value) in provides {
+        assert!(value["file"].is_string(), "{extension}: file");
+        for version in [&value["version"], &meta["version"]] {
+            let parts: Vec<&str> = version.as_str().unwrap().split('.').collect();
+            assert_eq!(
+                parts.len(),
+                3,
+                "{extension}: {version} is no semantic version"
+            );
+            assert!(parts.iter().all(|part| part.parse::<u32>().is_ok()));
+        }
+    }
+}
+
+/// Verbs below `verb`, from its --help, as man pages name them.
+fn verbs(verb: &[&str], found: &mut BTreeSet<String>) {
+    let mut arguments = verb.to_vec();
+    arguments.push("--help");
+    let output = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
+        .args(&arguments)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{arguments:?}");
+    let mut name = vec!["pgcalm"];
+    name.extend(verb);
+    found.insert(name.join("-"));
+    let help = String::from_utf8(output.stdout).unwrap();
+    let Some((_, list)) = help.split_once("\nCommands:\n") else {
+        return;
+    };
+    let list = list.split_once("\n\n").map_or(list, |(list, _)| list);
+    for line in list.lines() {
+        let Some(name) = line
+            .strip_prefix("  ")
+            .filter(|rest| !rest.starts_with(' '))
+        else {
+            continue;
+        };
+        let name = name.split_whitespace().next().unwrap();
+        if name != "help" {
+            let mut verb = verb.to_vec();
+            verb.push(name);
+            verbs(&verb, found);
+        }
+    }
+}
+
+#[test]
+fn every_verb_has_a_man_page_and_completions() {
+    let dir = tempfile::tempdir().unwrap();
+    let man = dir.path().join("man");
+    let completions = dir.path().join("completions");
+    let output = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
+        .arg("generate")
+        .arg("--man")
+        .arg(&man)
+        .arg("--completions")
+        .arg(&completions)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let mut expected = BTreeSet::new();
+    verbs(&[], &mut expected);
+    assert!(expected.len() > 10, "{expected:?}");
+    let pages: BTreeSet<String> = fs::read_dir(&man)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .map(|file| file.strip_suffix(".1").unwrap().to_string())
+        .collect();
+    assert_eq!(pages, expected);
+    for file in ["pgcalm.bash", "_pgcalm", "pgcalm.fish"] {
+        let text = fs::read_to_string(completions.join(file)).unwrap();
+        for page in &expected {
+            let verb = page.rsplit('-').next().unwrap();
+            assert!(text.contains(verb), "{file} lacks {verb}");
+        }
+        assert!(
+            text.contains("--datadir") || text.contains("-l datadir"),
+            "{file}"
+        );
+    }
+}
+
+#[test]
+fn a_directory_that_cant_be_made_is_one_line() {
+    let output = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
+        .args(["generate", "--man", "/proc/no/such"])
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert!(stderr.contains("/proc/no/such"), "{stderr}");
+}

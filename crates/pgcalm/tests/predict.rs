@@ -1,0 +1,330 @@
+//! `pgcalm predict` on a real server, with and without the module. Needs root (to become the server's user) and
+//! PostgreSQL, and a built module for the half with it; says so and passes otherwise.
+
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Child;
+use std::process::Command;
+use std::process::Output;
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+use nix::unistd::User;
+use pgcalm_host::HostRoot;
+use pgcalm_host::postgres;
+use pgcalm_report::predict::Prediction;
+use rustix::process::Pid;
+use rustix::process::Signal;
+
+/// As long as a slow machine may need.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn bindir() -> Option<PathBuf> {
+    let pg_config = std::env::var_os("PG_CONFIG")
+        .unwrap_or_else(|| "/usr/lib/postgresql/15/bin/pg_config".into());
+    let output = Command::new(pg_config).arg("--bindir").output().ok()?;
+    let bindir = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());
+    postgres::missing(&HostRoot::default(), &bindir)
+        .is_empty()
+        .then_some(bindir)
+}
+
+/// The server programs, if the tests can run here; if not, says why not.
+fn can_run() -> Option<PathBuf> {
+    let bindir = bindir();
+    let lack = if !rustix::process::geteuid().is_root() {
+        "needs root to run a server as user postgres"
+    } else if bindir.is_none() {
+        "needs PostgreSQL 15, or PG_CONFIG that names another"
+    } else {
+        return bindir;
+    };
+    eprintln!("skipped: predict: {lack}");
+    None
+}
+
+fn module() -> Option<PathBuf> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../extension/pg_calm");
+    if directory.join("pg_calm.so").exists() {
+        return Some(directory);
+    }
+    eprintln!(
+        "skipped: predict: needs a built module in {}",
+        directory.display()
+    );
+    None
+}
+
+/// A server of a test's own, on a Unix socket only, with buffers so small that backends write.
+struct Server {
+    bindir: PathBuf,
+    dir: tempfile::TempDir,
+    child: Child,
+}
+
+impl Server {
+    fn start(bindir: &Path, module: Option<&Path>) -> Self {
+        // On a disk: memory file systems have no dirty pages.
+        let dir = tempfile::Builder::new()
+            .prefix("pgcalm-predict")
+            .tempdir_in("/var/tmp")
+            .unwrap();
+        let user = User::from_name("postgres").unwrap().unwrap();
+        std::os::unix::fs::chown(dir.path(), Some(user.uid.as_raw()), Some(user.gid.as_raw()))
+            .unwrap();
+        let command = |program: &str| {
+            let mut command = Command::new(bindir.join(program));
+            command
+                .uid(user.uid.as_raw())
+                .gid(user.gid.as_raw())
+                .current_dir(dir.path());
+            command
+        };
+        let data = dir.path().join("data");
+        let output = command("initdb")
+            .args(["-A", "trust", "-U", "postgres", "--no-sync", "-D"])
+            .arg(&data)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let mut settings = fs::read_to_string(data.join("postgresql.conf")).unwrap();
+        settings.push_str(&format!(
+            "listen_addresses = ''\nunix_socket_directories = '{}'\nshared_buffers = 1MB\n\
+             bgwriter_lru_maxpages = 0\nautovacuum = off\n",
+            dir.path().display()
+        ));
+        if let Some(module) = module {
+            fs::copy(module.join("pg_calm.so"), dir.path().join("pg_calm.so")).unwrap();
+            settings.push_str(&format!(
+                "dynamic_library_path = '{}:$libdir'\nshared_preload_libraries = 'pg_calm'\n\
+                 pg_calm.mode = shadow\npg_calm.write_iops = 300\npg_calm.write_bandwidth = '50MB'\n",
+                dir.path().display()
+            ));
+        }
+        fs::write(data.join("postgresql.conf"), settings).unwrap();
+        let log = fs::File::create(dir.path().join("log")).unwrap();
+        let child = command("postgres")
+            .arg("-D")
+            .arg(&data)
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let server = Self {
+            bindir: bindir.to_path_buf(),
+            dir,
+            child,
+        };
+        let end = Instant::now() + PATIENCE;
+        while !server
+            .client("psql")
+            .args(["-c", "select"])
+            .output()
+            .unwrap()
+            .status
+            .success()
+        {
+            assert!(Instant::now() < end, "the server does not start");
+            thread::sleep(Duration::from_millis(100));
+        }
+        if let Some(module) = module {
+            server.create_functions(module);
+        }
+        let made = server
+            .client("pgbench")
+            .args(["-i", "-q", "-s", "3"])
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{made:?}");
+        server
+    }
+
+    /// What CREATE EXTENSION would do if the module were installed.
+    fn create_functions(&self, module: &Path) {
+        let script = fs::read_to_string(module.join("pg_calm--0.1.sql")).unwrap();
+        let script: String = script
+            .lines()
+            .filter(|line| !line.starts_with('\\'))
+            .map(|line| line.replace("MODULE_PATHNAME", "pg_calm") + "\n")
+            .collect();
+        let file = self.dir.path().join("functions.sql");
+        fs::write(&file, script).unwrap();
+        let output = self
+            .client("psql")
+            .args(["-v", "ON_ERROR_STOP=1", "-q", "-f"])
+            .arg(&file)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+
+    fn client(&self, program: &str) -> Command {
+        let mut command = Command::new(self.bindir.join(program));
+        command
+            .env("PGHOST", self.dir.path())
+            .env("PGUSER", "postgres")
+            .env("PGDATABASE", "postgres");
+        command
+    }
+
+    /// Runs `pgcalm predict` while pgbench writes.
+    fn predict(&self, more: &[&str]) -> Output {
+        let mut load = self
+            .client("pgbench")
+            .args(["-n", "-c", "2", "-T", "600"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let output = pgcalm(&self.conninfo(), more);
+        load.kill().unwrap();
+        load.wait().unwrap();
+        output
+    }
+
+    fn conninfo(&self) -> String {
+        format!("host='{}'", self.dir.path().display())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let pid = Pid::from_raw(self.child.id() as i32).unwrap();
+        let _ = rustix::process::kill_process(pid, Signal::QUIT);
+        let _ = self.child.wait();
+    }
+}
+
+fn pgcalm(conninfo: &str, more: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_pgcalm"))
+        .args(["predict", "--connect", conninfo])
+        .args(more)
+        .output()
+        .unwrap()
+}
+
+fn complaint(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(text.lines().count(), 1, "{text}");
+    text
+}
+
+#[test]
+fn without_the_module_the_page_cache_is_sampled() {
+    let Some(bindir) = can_run() else { return };
+    let server = Server::start(&bindir, None);
+    let output = server.predict(&[
+        "--seconds",
+        "6",
+        "--device-iops",
+        "200",
+        "--device-bps",
+        "40MB",
+        "--json",
+    ]);
+    if output.status.code() == Some(3) && complaint(&output).contains("cachestat(2)") {
+        eprintln!("skipped: predict: the kernel has no cachestat(2)");
+        return;
+    }
+    assert!(output.status.success(), "{output:?}");
+    let prediction: Prediction = serde_json::from_slice(&output.stdout).unwrap();
+    let observation = &prediction.observation;
+    assert_eq!(observation.source, "cachestat");
+    assert!(observation.tps > 0.0, "{observation:?}");
+    assert!(!observation.regions.is_empty(), "{observation:?}");
+    assert_eq!(observation.device.write_iops, Some(200.0));
+    assert_eq!(observation.shadow, None);
+    assert!(
+        prediction.stock.device_operations_per_s <= 201.0,
+        "{prediction:?}"
+    );
+    assert!(
+        prediction.cautions.join(" ").contains("shadow"),
+        "{prediction:?}"
+    );
+
+    let output = server.predict(&[
+        "--seconds",
+        "5",
+        "--device-iops",
+        "none",
+        "--device-bps",
+        "none",
+    ]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("it will not help, because"), "{output:?}");
+    assert!(text.contains("sustainable TPS"), "{output:?}");
+}
+
+#[test]
+fn with_the_module_in_shadow_mode_its_map_is_read_and_with_it_on_there_is_nothing_to_predict() {
+    let Some(bindir) = can_run() else { return };
+    let Some(module) = module() else { return };
+    let server = Server::start(&bindir, Some(&module));
+    let output = server.predict(&["--seconds", "8", "--json"]);
+    assert!(output.status.success(), "{output:?}");
+    let prediction: Prediction = serde_json::from_slice(&output.stdout).unwrap();
+    let observation = &prediction.observation;
+    assert_eq!(observation.source, "shadow");
+    // The module's own caps.
+    assert_eq!(observation.device.write_iops, Some(300.0));
+    assert_eq!(
+        observation.device.write_bytes_per_s,
+        Some(50.0 * 1_048_576.0)
+    );
+    assert!(observation.shadow.is_some());
+    // Six regions of tables and indexes, catalogs aside; the rows of pgbench_accounts are spread evenly.
+    let regions: f64 = observation.regions.iter().map(|class| class.regions).sum();
+    assert!(regions >= 6.0, "{observation:?}");
+    assert!(
+        observation
+            .regions
+            .iter()
+            .any(|class| class.pages_first_second > 1.0),
+        "{observation:?}"
+    );
+    assert!(
+        prediction.pg_calm.device_operations_per_s <= 301.0,
+        "{prediction:?}"
+    );
+
+    let output = server
+        .client("psql")
+        .args([
+            "-c",
+            "alter system set pg_calm.mode = on",
+            "-c",
+            "select pg_reload_conf()",
+        ])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let output = pgcalm(&server.conninfo(), &["--seconds", "5"]);
+        // Until a new session has the new setting.
+        if output.status.code() == Some(3) {
+            let text = complaint(&output);
+            assert!(text.contains("pg_calm.mode is on"), "{text}");
+            break;
+        }
+        assert!(Instant::now() < end, "{output:?}");
+    }
+}
+
+#[test]
+fn what_can_not_work_is_said_in_a_line() {
+    let output = pgcalm("host=/nonexistent", &["--seconds", "5"]);
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert!(complaint(&output).contains("/nonexistent"), "{output:?}");
+    let output = pgcalm("port=many", &[]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(complaint(&output).contains("--connect"), "{output:?}");
+    let output = pgcalm("", &["--seconds", "2"]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(complaint(&output).contains("--seconds 2s"), "{output:?}");
+}
