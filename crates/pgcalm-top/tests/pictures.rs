@@ -59,7 +59,7 @@ pgcalm top   1 overview  2 charts  3 missing                       live 14:02:00
   5433 /srv/ledger   15      unreachable: connection refused
 
 Checkpoint  write ████████████▋······· 63 % 12 s, 20395 of 32373 buffers, time
-            max_wal_size: 512 MB of 8 GB, checkpoint_timeout: 48 s of 5 min
+            max_wal_size: 512 MB of 8 GB
 TPS         3860/s                                             █████████████████
 WAL         12 MB/s, 230 images/s                              █████████████████
 Unflushed   12505 pages, 98 MB                                 █████████████████
@@ -102,6 +102,23 @@ fn a_large_terminal_has_everything_and_charts_beside_it() {
         "{text}"
     );
     assert!(text.contains("800/s  │"), "{text}");
+}
+
+#[test]
+fn an_idle_checkpointer_tells_when_the_next_is_due() {
+    let history = history(|second| {
+        let mut instance = busy(second);
+        instance.checkpoint.as_mut().unwrap().phase = CheckpointPhase::Idle;
+        host(vec![instance])
+    });
+    let lines = lines(&picture(&history, &State::default(), 80, 24));
+    let at = lines
+        .iter()
+        .position(|line| line == "Checkpoint  idle, the last began 48 s ago");
+    assert_eq!(
+        lines[at.unwrap() + 1],
+        "            max_wal_size: 512 MB of 8 GB, checkpoint_timeout: 48 s of 5 min"
+    );
 }
 
 #[test]

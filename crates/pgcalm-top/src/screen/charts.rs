@@ -127,7 +127,8 @@ fn figures(scene: &Scene) -> Vec<Figure> {
 fn draw(frame: &mut Frame, area: Rect, scene: &Scene, figure: &Figure) {
     let (start, end) = (scene.start(), scene.end());
     let pieces = figure.series.pieces(start, end, scene.gap());
-    let title = title(scene, figure, pieces.last().and_then(|piece| piece.last()));
+    let newest = pieces.last().and_then(|piece| piece.last());
+    let title = cut(title(scene, figure, newest), area.width.into());
     if pieces.is_empty() {
         let nothing = Line::styled("  nothing is known", scene.palette.secondary());
         frame.render_widget(Paragraph::new(vec![title, nothing]), area);
@@ -180,5 +181,5 @@ fn title(scene: &Scene, figure: &Figure, newest: Option<&(f64, f64)>) -> Line<'s
             scene.palette.notice(),
         ));
     }
-    cut(Line::from(spans), usize::MAX)
+    Line::from(spans)
 }

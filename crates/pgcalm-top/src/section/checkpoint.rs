@@ -83,7 +83,8 @@ fn under_way(context: &Context, checkpoint: &Checkpoint) -> Row {
     Row::new(SECTION, 0, spans)
 }
 
-/// The next begins when either is used up: `max_wal_size` by WAL, `checkpoint_timeout` by time.
+/// The next begins when either is used up: `max_wal_size` by WAL, `checkpoint_timeout` by time. While one is under way,
+/// the time is that since the one before, and says nothing.
 fn due(context: &Context, checkpoint: &Checkpoint) -> Option<Row> {
     let wal = match (
         checkpoint.wal_since_redo_bytes,
@@ -97,8 +98,9 @@ fn due(context: &Context, checkpoint: &Checkpoint) -> Option<Row> {
         (Some(wal), None) => Some(format!("WAL {}", format::byte_count(wal))),
         _ => None,
     };
+    let idle = checkpoint.phase == CheckpointPhase::Idle;
     let time = match (checkpoint.since_last_seconds, checkpoint.timeout_seconds) {
-        (Some(since), Some(timeout)) => Some(format!(
+        (Some(since), Some(timeout)) if idle => Some(format!(
             "checkpoint_timeout: {} of {}",
             format::whole_seconds(since),
             format::whole_seconds(timeout)

@@ -6,6 +6,7 @@ use pgcalm_monitor::model::DeviceRates;
 use pgcalm_monitor::model::Host;
 use pgcalm_monitor::model::Instance;
 use pgcalm_monitor::model::Volume;
+use pgcalm_monitor::model::VolumeRole;
 use ratatui::text::Span;
 
 use crate::bar;
@@ -117,8 +118,12 @@ pub fn rows(context: &Context) -> Vec<Row> {
         if shown.contains(&disk) {
             continue;
         }
-        // Data and WAL first: the others give way to them.
-        let less = if shown.len() < 2 { 0 } else { 3 };
+        // Others give way to data and WAL.
+        let essential = [VolumeRole::Data, VolumeRole::Wal];
+        let less = match volume.roles.iter().any(|role| essential.contains(role)) {
+            true => 0,
+            false => 4,
+        };
         shown.push(disk);
         rows.extend(volume_rows(context, volume, disk, less));
     }
