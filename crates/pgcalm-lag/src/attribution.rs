@@ -56,6 +56,8 @@ pub struct Observation {
     pub replay: Option<Lsn>,
     /// Age of the oldest WAL that the standby has not done with, s.
     pub lag_s: Option<f64>,
+    /// Whether it was missing already when the history began, so that it is older than that says.
+    pub lag_is_lower_bound: bool,
     /// Wait event of the walsender; none while it runs.
     pub wait_event: Option<String>,
     /// Processes of the primary that wait for WAL to be written or synced.
@@ -94,7 +96,9 @@ pub fn attribute(observations: &[Observation], segment_bytes: u64) -> Bottleneck
     let generation = last.insert.bytes_since(first.insert) as f64 / seconds;
     match last.lag_s {
         None => return unknown("the age of the lag is not known yet"),
-        Some(lag) if lag < HELD_UP_S.max(interval) => return keeps_up(&seen, generation),
+        Some(lag) if lag < HELD_UP_S.max(interval) && !last.lag_is_lower_bound => {
+            return keeps_up(&seen, generation);
+        }
         Some(_) => {}
     }
 
@@ -242,7 +246,7 @@ fn transfer_place(seen: &Seen, segment_bytes: u64) -> Bottleneck {
     }
     let at_ends = writes
         .iter()
-        .all(|write| write.0.is_multiple_of(segment_bytes.max(1)));
+        .all(|write| write.0 % segment_bytes.max(1) == 0);
     let (place, replies) = if at_ends {
         (
             Place::StandbyWrite,

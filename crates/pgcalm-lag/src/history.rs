@@ -147,7 +147,7 @@ impl History {
                 insert_lsn: reading.insert_lsn,
                 write_lsn: reading.write_lsn,
                 flush_lsn: reading.flush_lsn,
-                unflushed_bytes: reading.insert_lsn.bytes_since(reading.flush_lsn),
+                unflushed_bytes: reading.end().bytes_since(reading.flush_lsn),
                 generation_bytes_per_s: rate(|reading| reading.insert_lsn),
                 generation_window_bytes_per_s: self.window().map(|earlier| {
                     per_second(earlier, reading, earlier.insert_lsn, reading.insert_lsn)
@@ -230,7 +230,7 @@ impl History {
             restart_bytes_per_s: rate,
             retained_bytes: slot
                 .restart_lsn
-                .map(|restart| reading.insert_lsn.bytes_since(restart)),
+                .map(|restart| reading.end().bytes_since(restart)),
             retained_growth_bytes_per_s: generation
                 .zip(rate)
                 .map(|(generation, rate)| generation - rate),
@@ -493,6 +493,11 @@ impl History {
             .retain(|key, _| standbys.iter().any(|(other, _)| other == key));
         for (key, standby) in standbys {
             let observations = self.observations.entry(key.clone()).or_default();
+            let last = if standby.replay.lsn.is_some() {
+                &standby.replay
+            } else {
+                &standby.flush
+            };
             observations.push_back(Observation {
                 time: reading.time,
                 insert: reading.insert_lsn,
@@ -502,7 +507,8 @@ impl History {
                 write: standby.write.lsn,
                 flush: standby.flush.lsn,
                 replay: standby.replay.lsn,
-                lag_s: standby.replay.lag_s.or(standby.flush.lag_s),
+                lag_s: last.lag_s,
+                lag_is_lower_bound: last.lag_source == Some(LagSource::AtLeast),
                 wait_event: standby.wait_event.clone(),
                 waiting_processes: reading.waiting_processes,
                 connection: standby.connection.clone(),

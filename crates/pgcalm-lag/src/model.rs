@@ -92,7 +92,8 @@ pub struct Wal {
     pub write_lsn: Lsn,
     /// End of the WAL that is on disk (`pg_current_wal_flush_lsn()`). Walsenders send no more than this.
     pub flush_lsn: Lsn,
-    /// From the flush to the insert position: WAL that can't be sent yet, since the primary's disk does not have it.
+    /// From the flush to the insert position, a page's header apart: WAL that can't be sent yet, since the primary's disk does
+    /// not have it.
     pub unflushed_bytes: u64,
     /// Rate of the insert position, bytes/s: the rate at which WAL is made.
     pub generation_bytes_per_s: Option<f64>,

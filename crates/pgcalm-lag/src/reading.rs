@@ -46,6 +46,25 @@ pub struct Reading {
     pub missing: Vec<Missing>,
 }
 
+/// Size of a page of WAL, unless the server was built with another (`XLOG_BLCKSZ`).
+const PAGE_BYTES: u64 = 8192;
+
+/// Size of the header of a segment's first page (`SizeOfXLogLongPHD`); those of other pages are smaller.
+const PAGE_HEADER_BYTES: u64 = 40;
+
+impl Reading {
+    /// End of the WAL that there is. The insert position is where the next record begins, which at the beginning of a page is
+    /// behind its header: that is no WAL that somebody lacks.
+    pub fn end(&self) -> Lsn {
+        let beyond = self.insert_lsn.bytes_since(self.flush_lsn);
+        if self.flush_lsn.0 % PAGE_BYTES == 0 && beyond <= PAGE_HEADER_BYTES {
+            self.flush_lsn
+        } else {
+            self.insert_lsn
+        }
+    }
+}
+
 /// Settings that say how much WAL is kept.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Settings {

@@ -93,7 +93,8 @@ pub fn sample(sample: &Sample) -> String {
         let _ = writeln!(text, "{}", verdict(standby));
     }
     if !sample.slots.is_empty() {
-        let _ = writeln!(text, "{}", slots(&sample.slots));
+        let has_limit = sample.kept.max_slot_wal_keep_size_bytes.is_some();
+        let _ = writeln!(text, "{}", slots(&sample.slots, has_limit));
     }
     for missing in &sample.missing {
         let _ = writeln!(text, "not known: {}: {}", missing.what, missing.reason);
@@ -223,7 +224,7 @@ fn verdict(standby: &Standby) -> String {
     text
 }
 
-fn slots(slots: &[Slot]) -> Table {
+fn slots(slots: &[Slot], has_limit: bool) -> Table {
     let mut table = table(&[
         "slot",
         "kind",
@@ -249,10 +250,11 @@ fn slots(slots: &[Slot]) -> Table {
                 Some(reason) => format!("{status} ({reason})"),
                 None => status.to_string(),
             }),
-            number(
-                slot.safe_wal_size_bytes
-                    .map_or(NONE.to_string(), |safe| bytes(safe as f64)),
-            ),
+            number(match slot.safe_wal_size_bytes {
+                Some(safe) => bytes(safe as f64),
+                None if has_limit || slot.wal_status == Some(WalStatus::Lost) => NONE.to_string(),
+                None => "no limit".to_string(),
+            }),
             number(match slot.seconds_until_lost {
                 _ if slot.wal_status == Some(WalStatus::Lost) => "lost".to_string(),
                 Some(seconds) => duration(seconds),
@@ -287,6 +289,7 @@ fn behind(position: &Position) -> String {
     };
     match position.lag_source {
         Some(LagSource::CaughtUp) => "0".to_string(),
+        Some(LagSource::AtLeast) if seconds < 0.05 => bytes(lag as f64),
         Some(LagSource::AtLeast) => format!("{}, > {}", bytes(lag as f64), duration(seconds)),
         _ => format!("{}, {}", bytes(lag as f64), duration(seconds)),
     }

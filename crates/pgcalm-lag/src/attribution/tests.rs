@@ -22,6 +22,7 @@ fn caught_up(second: u64) -> Observation {
         flush: end,
         replay: end,
         lag_s: Some(0.0),
+        lag_is_lower_bound: false,
         wait_event: Some("WalSenderMain".to_string()),
         waiting_processes: Some(0),
         connection: None,
@@ -94,6 +95,23 @@ fn one_that_keeps_up_is_held_up_by_nothing() {
         standby.lag_s = Some(0.5);
     });
     assert_eq!(place(&late), Place::Generation);
+}
+
+#[test]
+fn wal_that_was_missing_from_the_start_is_held_up_however_short_the_history() {
+    let paused = |lag_is_lower_bound| {
+        let mut samples = samples(|second, standby| {
+            standby.time = 0.1 * second as f64;
+            (standby.replay, standby.lag_s) = (at(0), Some(standby.time));
+            standby.lag_is_lower_bound = lag_is_lower_bound;
+        });
+        for sample in &mut samples {
+            sample.flush = at(64 * MIB);
+        }
+        place(&samples[..2])
+    };
+    assert_eq!(paused(true), Place::Replay);
+    assert_eq!(paused(false), Place::Generation);
 }
 
 #[test]

@@ -115,15 +115,34 @@ fn an_idle_primary_does_not_look_lagged() {
 }
 
 #[test]
+fn the_header_of_a_page_is_no_wal() {
+    let mut reading = reading(0.0, 0);
+    reading.insert_lsn = Lsn(BASE + 40);
+    assert_eq!(
+        History::default().add(reading.clone()).wal.unflushed_bytes,
+        0
+    );
+    reading.insert_lsn = Lsn(BASE + 48);
+    assert_eq!(
+        History::default().add(reading.clone()).wal.unflushed_bytes,
+        48
+    );
+    reading.flush_lsn = Lsn(BASE + 8);
+    assert_eq!(History::default().add(reading).wal.unflushed_bytes, 40);
+}
+
+#[test]
 fn beyond_the_history_a_lag_is_a_lower_bound() {
     let mut history = History::default();
     history.add(with(reading(0.0, 100 * MIB), &[sender("near", 0)], &[]));
     let sample = history.add(with(reading(7.0, 100 * MIB), &[sender("near", 0)], &[]));
-    let replay = &sample.standbys[0].replay;
+    let standby = &sample.standbys[0];
     assert_eq!(
-        (replay.lag_s, replay.lag_source),
+        (standby.replay.lag_s, standby.replay.lag_source),
         (Some(7.0), Some(LagSource::AtLeast))
     );
+    // No WAL is made, and yet it isn't idle.
+    assert_eq!(standby.bottleneck.place, Place::Unknown);
 }
 
 #[test]
