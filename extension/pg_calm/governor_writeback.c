@@ -149,7 +149,7 @@ governor_writeback_look(uint64 insert, GovernorReading *reading, uint64 now_ms)
 	double ratio;
 
 	last_ms = now_ms;
-	if (calm_mode != CALM_MODE_ON)
+	if (calm_mode != CALM_MODE_ON || pg_atomic_read_u32(&calm_shared->worker_pid) == 0)
 	{
 		/* then nobody flushes, and nothing is known of what the device can do */
 		unflushed = flush_rate = 0;
