@@ -74,19 +74,12 @@
 void
 governor_track(GovernorDrain *drain, uint64 position, uint64 now_ms)
 {
-	governor_track_over(drain, position, now_ms, DRAIN_SECONDS);
-}
-
-/* Likewise, with the mean of so many seconds */
-void
-governor_track_over(GovernorDrain *drain, uint64 position, uint64 now_ms, double smoothing)
-{
 	if (drain->position != 0 && now_ms > drain->at_ms)
 	{
 		double seconds = (double) (now_ms - drain->at_ms) / 1000;
 		double rate = ((double) position - (double) drain->position) / seconds;
 
-		drain->rate += (rate - drain->rate) * (1 - exp(-seconds / smoothing));
+		drain->rate += (rate - drain->rate) * (1 - exp(-seconds / DRAIN_SECONDS));
 	}
 	else if (drain->position != 0)
 		return;

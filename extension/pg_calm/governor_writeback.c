@@ -50,7 +50,7 @@
 #define RATE_SHARE 0.8
 #define RATE_LEAST 0.4
 
-/* Pages per second for each page off the limit: a tenth of 1 / FALL_SECONDS does not overshoot */
+/* Pages per second for each page off the limit: no faster than that is followed, 1 / FALL_SECONDS */
 #define GAIN 0.03
 
 /*
