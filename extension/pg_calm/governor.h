@@ -140,8 +140,6 @@ extern const char *governor_input_name(GovernorInput input);
 
 /* governor_control.c: see there */
 extern void governor_track(GovernorDrain *drain, uint64 position, uint64 now_ms);
-extern void
-governor_track_over(GovernorDrain *drain, uint64 position, uint64 now_ms, double smoothing);
 extern double governor_lag_rate(double lag, double limit, double drain);
 extern double governor_space_rate(const GovernorWal *wal, double seconds);
 extern void governor_decide(GovernorReading *readings, double wal_rate, uint64 now_ms);

@@ -46,8 +46,8 @@
 
 /*
  * Seconds over which WAL is compared with what sessions pay for it: for inputs
- * that follow every byte of it, and for those to which only a mean over a
- * checkpoint matters, so that full-page images do not move the rate
+ * that follow WAL, and for those to which only a mean over a checkpoint matters,
+ * so that full-page images do not move the rate of transactions
  */
 #define COST_SECONDS 2.0
 #define COST_SECONDS_MEAN 60.0
@@ -56,9 +56,10 @@
 #define COST_FACTOR 2.0
 
 /*
- * What writers write of what they may differs: a session that is busy with its
- * next transaction doesn't wait, and gives away its turn.  Inputs that are to
- * come to their limits exactly give out so much more, found in so many seconds.
+ * Writers write less than they may: a session that is busy with its next
+ * transaction doesn't wait, and gives away its turn.  Inputs that follow WAL
+ * give out more by this factor at most, found within so many seconds, since a
+ * proportional law would settle below its limit otherwise.
  */
 #define TAKEN_SECONDS 10.0
 #define TAKEN_FACTOR 2.0
@@ -73,19 +74,12 @@
 void
 governor_track(GovernorDrain *drain, uint64 position, uint64 now_ms)
 {
-	governor_track_over(drain, position, now_ms, DRAIN_SECONDS);
-}
-
-/* Likewise, with the mean of so many seconds */
-void
-governor_track_over(GovernorDrain *drain, uint64 position, uint64 now_ms, double smoothing)
-{
 	if (drain->position != 0 && now_ms > drain->at_ms)
 	{
 		double seconds = (double) (now_ms - drain->at_ms) / 1000;
 		double rate = ((double) position - (double) drain->position) / seconds;
 
-		drain->rate += (rate - drain->rate) * (1 - exp(-seconds / smoothing));
+		drain->rate += (rate - drain->rate) * (1 - exp(-seconds / DRAIN_SECONDS));
 	}
 	else if (drain->position != 0)
 		return;
@@ -128,11 +122,14 @@ governor_space_rate(const GovernorWal *wal, double seconds)
 	return rate;
 }
 
-/* Whether an input is behind WAL itself, rather than behind what comes with it */
+/*
+ * Whether an input follows WAL itself, byte by byte.  The others wait for
+ * checkpoints and for pages.
+ */
 static bool
-follows_every_byte(GovernorInput input)
+follows_wal(GovernorInput input)
 {
-	return input != GOVERNOR_WRITEBACK && input != GOVERNOR_WAL_SPACE;
+	return input == GOVERNOR_LAG || input == GOVERNOR_ARCHIVE;
 }
 
 /* Cost of a byte of WAL that sessions write, over about so many seconds; 1 if there is no telling */
@@ -160,7 +157,7 @@ cost_of_wal(GovernorInput input, uint64 charged, uint64 charged_cost, double sec
 		return 1;
 	now = cost[0] / wal[0];
 	mean = cost[1] / wal[1];
-	return follows_every_byte(input) ? now : Min(Max(mean, now / COST_FACTOR), now * COST_FACTOR);
+	return follows_wal(input) ? now : Min(Max(mean, now / COST_FACTOR), now * COST_FACTOR);
 }
 
 /*
@@ -182,7 +179,7 @@ given_per_taken(GovernorInput input, double allowed, double wal_rate, uint64 hol
 	factor = Min(Max(factor, 1 / TAKEN_FACTOR), TAKEN_FACTOR);
 	last_input = input;
 	last_holds = holds;
-	return follows_every_byte(input) ? factor : 1;
+	return follows_wal(input) ? factor : 1;
 }
 
 /*

@@ -50,7 +50,7 @@
 #define RATE_SHARE 0.8
 #define RATE_LEAST 0.4
 
-/* Pages per second for each page off the limit: a tenth of 1 / FALL_SECONDS does not overshoot */
+/* Pages per second for each page off the limit: no faster than that is followed, 1 / FALL_SECONDS */
 #define GAIN 0.03
 
 /*
@@ -149,7 +149,7 @@ governor_writeback_look(uint64 insert, GovernorReading *reading, uint64 now_ms)
 	double ratio;
 
 	last_ms = now_ms;
-	if (calm_mode != CALM_MODE_ON)
+	if (calm_mode != CALM_MODE_ON || pg_atomic_read_u32(&calm_shared->worker_pid) == 0)
 	{
 		/* then nobody flushes, and nothing is known of what the device can do */
 		unflushed = flush_rate = 0;
