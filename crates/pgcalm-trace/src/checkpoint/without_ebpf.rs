@@ -335,10 +335,10 @@ impl Views {
         self.transactions = transactions;
         // The checkpointer reports them right after it has logged, but not before.
         let settled = now.saturating_sub(NS_PER_S / 2);
-        let complete: Vec<LoggedCheckpoint> = self
-            .complete
-            .extract_if(.., |(.., end_ns)| *end_ns <= settled)
-            .collect();
+        let (complete, unsettled): (Vec<_>, Vec<_>) = std::mem::take(&mut self.complete)
+            .into_iter()
+            .partition(|(.., end_ns)| *end_ns <= settled);
+        self.complete = unsettled;
         if !complete.is_empty() {
             let counters = self.read_counters(client)?;
             // Of several between two readings the counters tell only the sum.
