@@ -1,7 +1,6 @@
 //! `pgcalm trace checkpoint`.
 
 mod assemble;
-mod relation;
 mod without_ebpf;
 
 use std::collections::VecDeque;
@@ -16,6 +15,7 @@ use crate::checkpoint::assemble::Building;
 use crate::clock::NS_PER_S;
 use crate::probes::checkpoint::CheckpointProbes;
 use crate::probes::checkpoint::SecondCount;
+use crate::relation_names::Names;
 use crate::session::Session;
 use crate::session::Status;
 use crate::stop::Stop;
@@ -60,7 +60,7 @@ pub fn run(
     // Dropped before the group from here on: libbpf's links to USDT probes point into their object.
     let mut session = session;
     let names = match &options.connect {
-        Some(connect) => Some(relation::Names::connect(target, connect)?),
+        Some(connect) => Some(Names::connect(target, connect)?),
         None => {
             session.miss(
                 "names of relations",
@@ -91,7 +91,7 @@ struct Trace<'a> {
     /// First, so that its links are dropped before the probes' object.
     session: Session,
     probes: CheckpointProbes,
-    names: Option<relation::Names>,
+    names: Option<Names>,
     options: &'a Options,
     assembler: Assembler,
     /// Checkpoints that wait for the seconds after them.

@@ -23,6 +23,15 @@ pub fn names(flags: i64) -> Vec<String> {
         .collect()
 }
 
+/// As [`reason`], from the names.
+pub fn reason_of_names(names: &[String]) -> &'static str {
+    let flags = FLAGS
+        .iter()
+        .filter(|(_, name)| names.iter().any(|given| given == name))
+        .fold(0, |flags, (bit, _)| flags | bit);
+    reason(flags)
+}
+
 /// The flag that tells best why; anything that is not of the server's own making was requested.
 pub fn reason(flags: i64) -> &'static str {
     match flags {

@@ -6,11 +6,22 @@ use postgres::Config;
 use postgres::config::Host;
 
 use crate::TraceError;
+use crate::polling;
 use crate::target::Target;
 
 /// Reads a connection string of libpq's, in which the traced server stands for host and port unless it names others, and
 /// `postgres` for user and database.
+///
+/// [`TraceError::Host`] if the server is stopped: it would take the connection and never answer.
 pub fn config(target: &Target, connect: &str) -> anyhow::Result<Config> {
+    if polling::is_stopped(target) {
+        return Err(TraceError::Host(format!(
+            "--connect: the server (pid {}) does not answer: {}",
+            target.pid(),
+            polling::stopped_reason(target)
+        ))
+        .into());
+    }
     let mut config: Config = connect.parse().map_err(|error| {
         TraceError::Usage(format!(
             "--connect: {error}; give e.g. \"user=postgres dbname=postgres\""

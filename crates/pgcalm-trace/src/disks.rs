@@ -37,6 +37,40 @@ pub fn names(root: &HostRoot) -> HashMap<u32, String> {
         .collect()
 }
 
+/// What a disk has done since the host was started.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Requests completed.
+    pub requests: u64,
+    /// Time of these from queue to completion, ms.
+    pub service_ms: u64,
+    /// Time in which there was a request under way, ms.
+    pub busy_ms: u64,
+}
+
+/// Statistics of all disks by name, from /proc/diskstats (Documentation/admin-guide/iostats.rst of the kernel).
+pub fn statistics(root: &HostRoot) -> HashMap<String, Statistics> {
+    let disks = root.list("sys/block").unwrap_or_default();
+    let text = root.read("proc/diskstats").unwrap_or_default();
+    text.lines()
+        .filter_map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let name = *words.get(2)?;
+            // Partitions are part of their disk.
+            if !disks.iter().any(|disk| disk == name) {
+                return None;
+            }
+            let field = |number: usize| words.get(number)?.parse::<u64>().ok();
+            let statistics = Statistics {
+                requests: field(3)? + field(7)?,
+                service_ms: field(6)? + field(10)?,
+                busy_ms: field(12)?,
+            };
+            Some((name.to_string(), statistics))
+        })
+        .collect()
+}
+
 fn read_number(root: &HostRoot, path: &str) -> Option<u32> {
     let text = root.read(path).ok()?;
     let (major, minor) = text.trim().split_once(':')?;
@@ -47,6 +81,30 @@ fn read_number(root: &HostRoot, path: &str) -> Option<u32> {
 mod tests {
     use super::*;
     use std::fs;
+
+    #[test]
+    fn statistics_are_those_of_disks_and_not_of_partitions() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("sys/block/vda")).unwrap();
+        fs::create_dir_all(dir.path().join("proc")).unwrap();
+        fs::write(
+            dir.path().join("proc/diskstats"),
+            " 254 0 vda 100 1 800 40 50 2 400 20 0 30 60 0 0 0 0 0 0\n\
+             \x20254 1 vda1 90 1 800 40 50 2 400 20 0 30 60 0 0 0 0 0 0\n",
+        )
+        .unwrap();
+        assert_eq!(
+            statistics(&HostRoot::new(dir.path())),
+            HashMap::from([(
+                "vda".to_string(),
+                Statistics {
+                    requests: 150,
+                    service_ms: 60,
+                    busy_ms: 30
+                }
+            )])
+        );
+    }
 
     #[test]
     fn partitions_lead_to_their_disk() {

@@ -12,6 +12,7 @@
 //! - [`usdt`] attaches to the server's own probes, [`tracefs`] makes the kernel's tracepoints reachable.
 //! - One module per verb ([`checkpoint`], [`locks`], [`why`], [`io`], [`connect`]) runs its groups and fills the verb's model
 //!   in `pgcalm_report::trace`, which text, JSON lines and HTML are rendered from.
+//! - Without eBPF, `without_ebpf` of each verb uses what is left: [`server_log`], the server's views, /proc.
 //! - What more than one group measures is a header in `bpf` and a module here: [`waits`] where a process's time goes,
 //!   [`operations`] its system calls.
 //!
@@ -35,6 +36,8 @@ pub mod locks;
 pub mod operations;
 pub mod polling;
 pub mod probes;
+mod relation_names;
+pub mod server_log;
 pub mod server_memory;
 pub mod session;
 pub mod stop;

@@ -19,6 +19,7 @@ use crate::clock::NS_PER_S;
 use crate::probes::locks::CheckpointChange;
 use crate::probes::locks::Counts;
 use crate::probes::locks::LockProbes;
+use crate::relation_names::Names;
 use crate::session::Session;
 use crate::session::Status;
 use crate::stop::Stop;
@@ -35,7 +36,7 @@ pub struct Options {
     pub acquisitions: bool,
     /// Time before and after a checkpoint that is shown apart.
     pub around: Duration,
-    /// How to connect to the database where there is no eBPF, as libpq has it.
+    /// How to connect to the database for the names of relations, and for samples where there is no eBPF, as libpq has it.
     pub connect: Option<String>,
 }
 
@@ -61,7 +62,17 @@ pub fn run(
     };
     let probes = LockProbes::attach(&mut session, options.acquisitions)?;
     // Dropped before the group from here on: libbpf's links to USDT probes point into their object.
-    let session = session;
+    let mut session = session;
+    let names = match &options.connect {
+        Some(connect) => Some(Names::connect(target, connect)?),
+        None => {
+            session.miss(
+                "names of relations",
+                "without --connect the database can't be asked",
+            );
+            None
+        }
+    };
     let mut shown = Vec::new();
     if options.acquisitions {
         shown.push("acquisitions".to_string());
@@ -71,6 +82,7 @@ pub fn run(
     Trace {
         session,
         probes,
+        names,
         options,
         started_ns,
         around_ns: options.around.as_nanos() as u64,
@@ -89,6 +101,7 @@ struct Trace<'a> {
     /// First, so that its links are dropped before the probes' object.
     session: Session,
     probes: LockProbes,
+    names: Option<Names>,
     options: &'a Options,
     started_ns: u64,
     around_ns: u64,
@@ -131,7 +144,11 @@ impl Trace<'_> {
         self.finish_after(now, &outside, take)?;
         let mut all = outside;
         all.add(&within);
-        let total = period::between(&Counts::default(), &all, seconds(self.started_ns, now));
+        let mut total = period::between(&Counts::default(), &all, seconds(self.started_ns, now));
+        // Of a server that has ended nobody can be asked any more.
+        if reason != EndReason::ServerEnded {
+            self.name_relations([&mut total]);
+        }
         take(Line::Total(total))?;
         let mut drops = self.session.drops();
         drops.add(self.probes.drops());
@@ -212,6 +229,17 @@ impl Trace<'_> {
         self.state = State::After(Box::new((checkpoint, time_ns, outside)));
     }
 
+    /// Fills in names, if the database can be asked.
+    fn name_relations<const N: usize>(&mut self, periods: [&mut Period; N]) {
+        let Some(names) = &mut self.names else { return };
+        for period in periods {
+            if let Err(error) = names.resolve_locks(&mut period.locks) {
+                self.session
+                    .miss("names of relations", &format!("{error:#}"));
+            }
+        }
+    }
+
     /// Tells of the checkpoint whose time after goes on, if there is one.
     fn finish_after(
         &mut self,
@@ -225,6 +253,11 @@ impl Trace<'_> {
         if let State::After(after) = std::mem::replace(&mut self.state, State::Between) {
             let (mut checkpoint, ended_ns, earlier) = *after;
             checkpoint.after = period::between(&earlier, outside, seconds(ended_ns, now));
+            self.name_relations([
+                &mut checkpoint.before,
+                &mut checkpoint.during,
+                &mut checkpoint.after,
+            ]);
             self.told += 1;
             take(Line::Checkpoint(Box::new(checkpoint)))?;
         }

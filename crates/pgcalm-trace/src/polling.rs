@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use pgcalm_host::process::Process;
 use pgcalm_report::trace::EndReason;
+use pgcalm_report::trace::Missing;
 
 use crate::stop::Stop;
 use crate::target::Target;
@@ -18,6 +19,34 @@ pub fn is_running(target: &Target) -> bool {
     Process::read(&target.root, target.pid()).is_ok_and(|process| {
         process.start_ticks == target.postmaster.process.start_ticks && !process.is_zombie()
     })
+}
+
+/// Whether the postmaster is stopped, by SIGSTOP or a debugger: then it answers nobody, and waiting for it has no end.
+pub fn is_stopped(target: &Target) -> bool {
+    Process::read(&target.root, target.pid())
+        .is_ok_and(|process| matches!(process.state, 'T' | 't'))
+}
+
+/// What to do about that.
+pub fn stopped_reason(target: &Target) -> String {
+    let pid = target.pid();
+    format!(
+        "its first process is stopped, by SIGSTOP or a debugger; kill -CONT {pid} lets it go on"
+    )
+}
+
+/// Notes that the server is stopped, if it is: it is traced on, and just does nothing, which a report has to say.
+pub fn note_if_stopped(target: &Target, missing: &mut Vec<Missing>) {
+    if !is_stopped(target) {
+        return;
+    }
+    let stopped = Missing {
+        answer: "what the server would have done while it was stopped".to_string(),
+        reason: stopped_reason(target),
+    };
+    if !missing.contains(&stopped) {
+        missing.push(stopped);
+    }
 }
 
 /// Waits for the next reading, or for the end.

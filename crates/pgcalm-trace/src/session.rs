@@ -33,6 +33,7 @@ use rustix::process::PidfdFlags;
 
 use crate::TraceError;
 use crate::clock;
+use crate::polling;
 use crate::probes::server_processes::ProcessChange;
 use crate::probes::server_processes::ServerProcesses;
 use crate::stop::Stop;
@@ -130,6 +131,7 @@ impl Session {
                 &format!("PostgreSQL {} is newer than this program", target.major),
             );
         }
+        polling::note_if_stopped(target, &mut session.missing);
         session.end = duration.map(|duration| Instant::now() + duration);
         Ok(session)
     }
@@ -289,6 +291,7 @@ impl Session {
             .last()
             .is_some_and(|fd| fd.revents().contains(PollFlags::IN));
         self.follow_processes()?;
+        polling::note_if_stopped(&self.target, &mut self.missing);
         Ok(if self.stop.is_set() {
             Status::Stopped
         } else if ended {

@@ -4,8 +4,10 @@ pub mod attribution;
 mod history;
 mod kernel_threads;
 pub mod lock_names;
+mod sampled_second;
 mod second;
 pub mod stack_class;
+mod views;
 pub mod without_ebpf;
 
 use std::time::Duration;
@@ -32,6 +34,8 @@ pub struct Options {
     pub duration: Option<Duration>,
     /// A backend that is in one system call for longer calls for a verdict.
     pub threshold: Duration,
+    /// How to connect to the database where there is no eBPF, as libpq has it.
+    pub connect: Option<String>,
 }
 
 /// A second that the end of the trace cuts off is reported from this length on.

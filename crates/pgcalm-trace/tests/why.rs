@@ -243,6 +243,7 @@ fn without_ebpf_samples_tell_of_wal() {
         let options = pgcalm_trace::why::Options {
             duration: None,
             threshold: Duration::from_millis(500),
+            connect: None,
         };
         pgcalm_trace::why::without_ebpf::run(target, &options, stop, "a test", &mut |line| {
             eprint!("{}", pgcalm_report::trace::why::text::render(&line));
@@ -475,4 +476,35 @@ fn the_log_of_xfs_on_a_capped_device() {
         .map(|share| share.seconds)
         .sum();
     assert!(log > 0.0, "{:?}", totals.shares);
+}
+
+/// A lightweight lock whose holder sleeps: VACUUM FULL of a shared catalog fsyncs global/pg_filenode.map with
+/// RelationMapping held (`write_relmap_file` of relmapper.c), and every new connection has to read that file.
+#[test]
+#[ignore = "long; make test-trace-verdicts"]
+fn a_convoy_at_a_lightweight_lock() {
+    if !arena::can_run() {
+        return;
+    }
+    let arena = Arena::new(&Setup::default());
+    let trace = arena.why();
+    let _load = arena.pgbench_connecting("select 1;\n");
+    let first = calm(&trace);
+    let _cap = arena.cap(
+        &arena.data_device,
+        Caps {
+            write_iops: Some(10),
+            ..Caps::default()
+        },
+    );
+    // Catalogs that no connection reads. Two sessions, so that the lock is hardly ever free.
+    let _holders = ["pg_shdescription", "pg_shdepend"]
+        .map(|catalog| arena.psql_file(catalog, &format!("vacuum full {catalog};\n").repeat(1000)));
+    let lines = stall(trace, first);
+    check_sums(&lines);
+    let totals = stalled(&lines, first);
+    let share = largest(&totals);
+    assert_eq!(share.cause, Cause::Lwlock, "{:?}", totals.shares);
+    assert_eq!(share.object.as_deref(), Some("RelationMapping"));
+    assert_eq!(share.through, None);
 }

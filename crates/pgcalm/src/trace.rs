@@ -74,6 +74,7 @@ fn run_why(args: &TraceWhyArgs, stop: &Stop) -> anyhow::Result<()> {
     let options = pgcalm_trace::why::Options {
         duration: duration(&args.run),
         threshold: Duration::from_secs_f64(args.threshold),
+        connect: args.connect.clone(),
     };
     let target = find(&args.run.server)?;
     let mut sink = Sink::open(&args.run, why::text::render)?;

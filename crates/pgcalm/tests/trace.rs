@@ -1,21 +1,16 @@
 //! `pgcalm trace` on a real server. Needs root, eBPF and PostgreSQL with USDT probes; says so and passes otherwise.
 
+mod trace_server;
+
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Child;
 use std::process::Command;
-use std::process::Output;
 use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
-use std::time::Instant;
 
 use nix::unistd::User;
-use pgcalm_host::HostRoot;
-use pgcalm_host::postgres;
 use pgcalm_host::postmaster;
 use pgcalm_report::trace::EndReason;
 use pgcalm_report::trace::checkpoint;
@@ -24,218 +19,12 @@ use pgcalm_report::trace::locks::LockClass;
 use pgcalm_trace::usdt::notes::Notes;
 use rustix::process::Pid;
 use rustix::process::Signal;
-use serde::de::DeserializeOwned;
 
-fn host() -> HostRoot {
-    HostRoot::default()
-}
-
-fn bindir() -> Option<PathBuf> {
-    let pg_config = std::env::var_os("PG_CONFIG")
-        .unwrap_or_else(|| "/usr/lib/postgresql/15/bin/pg_config".into());
-    let output = Command::new(pg_config).arg("--bindir").output().ok()?;
-    let bindir = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());
-    postgres::missing(&host(), &bindir)
-        .is_empty()
-        .then_some(bindir)
-}
-
-/// The server programs, if traces can run here; if not, says why not.
-fn can_run() -> Option<PathBuf> {
-    let bindir = bindir();
-    let has_probes = || {
-        let program = bindir.as_ref()?.join("postgres");
-        Some(!Notes::read(&program).ok()?.sites.is_empty())
-    };
-    let lack = if !rustix::process::geteuid().is_root() {
-        "needs root for eBPF"
-    } else if bindir.is_none() {
-        "needs PostgreSQL 15, or PG_CONFIG that names another"
-    } else if has_probes() != Some(true) {
-        "needs a PostgreSQL built with --enable-dtrace"
-    } else if !Path::new("/sys/kernel/btf/vmlinux").exists() {
-        "needs a kernel with BTF"
-    } else {
-        return bindir;
-    };
-    eprintln!("skipped: trace: {lack}");
-    None
-}
-
-/// A server of a test's own, on a Unix socket only.
-struct Server {
-    bindir: PathBuf,
-    dir: tempfile::TempDir,
-    child: Child,
-}
-
-impl Server {
-    fn start(bindir: &Path) -> Self {
-        let dir = tempfile::Builder::new()
-            .prefix("pgcalm-trace")
-            .tempdir()
-            .unwrap();
-        let user = User::from_name("postgres").unwrap().unwrap();
-        std::os::unix::fs::chown(dir.path(), Some(user.uid.as_raw()), Some(user.gid.as_raw()))
-            .unwrap();
-        let command = |program: &str| {
-            let mut command = Command::new(bindir.join(program));
-            command
-                .uid(user.uid.as_raw())
-                .gid(user.gid.as_raw())
-                .current_dir(dir.path());
-            command
-        };
-        let data = dir.path().join("data");
-        let output = command("initdb")
-            .args(["-A", "trust", "-U", "postgres", "-D"])
-            .arg(&data)
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{output:?}");
-        let mut settings = fs::read_to_string(data.join("postgresql.conf")).unwrap();
-        settings.push_str(&format!(
-            "listen_addresses = ''\nunix_socket_directories = '{}'\nlog_checkpoints = on\n\
-             checkpoint_timeout = 1h\nautovacuum = off\nshared_buffers = 16MB\n\
-             max_prepared_transactions = 2\n",
-            dir.path().display()
-        ));
-        fs::write(data.join("postgresql.conf"), settings).unwrap();
-        let log = fs::File::create(dir.path().join("log")).unwrap();
-        let child = command("postgres")
-            .arg("-D")
-            .arg(&data)
-            .stdout(log.try_clone().unwrap())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        let server = Self {
-            bindir: bindir.to_path_buf(),
-            dir,
-            child,
-        };
-        wait_for("the server", || server.psql("SELECT 1").status.success());
-        server
-    }
-
-    fn pid(&self) -> i32 {
-        self.child.id() as i32
-    }
-
-    fn psql_command(&self, sql: &str) -> Command {
-        let mut command = Command::new(self.bindir.join("psql"));
-        command
-            .args(["-XAtq", "-v", "ON_ERROR_STOP=1", "-U", "postgres", "-h"])
-            .arg(self.dir.path())
-            .args(["-c", sql]);
-        command
-    }
-
-    fn psql(&self, sql: &str) -> Output {
-        self.psql_command(sql).output().unwrap()
-    }
-
-    fn sql(&self, sql: &str) -> String {
-        let output = self.psql(sql);
-        assert!(output.status.success(), "{sql}: {output:?}");
-        String::from_utf8(output.stdout).unwrap().trim().to_string()
-    }
-
-    fn log(&self) -> String {
-        fs::read_to_string(self.dir.path().join("log")).unwrap()
-    }
-
-    /// Numbers after `key` of all "checkpoint complete" lines from `line` on.
-    fn logged(&self, after: &str, key: &str) -> Vec<u64> {
-        self.log()
-            .lines()
-            .filter(|line| line.contains(after))
-            .map(|line| {
-                let (_, rest) = line.split_once(key).unwrap();
-                let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
-                digits.parse().unwrap()
-            })
-            .collect()
-    }
-
-    fn stop(&mut self) {
-        rustix::process::kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = rustix::process::kill_process(Pid::from_child(&self.child), Signal::QUIT);
-        let _ = self.child.wait();
-    }
-}
-
-/// A trace under way, with its JSON file.
-struct Trace {
-    child: Child,
-    json: PathBuf,
-}
-
-impl Trace {
-    fn start(server: &Server, verb: &str, arguments: &[&str]) -> Self {
-        Self::start_as(None, server, verb, arguments)
-    }
-
-    fn start_as(user: Option<&User>, server: &Server, verb: &str, arguments: &[&str]) -> Self {
-        let json = server.dir.path().join(format!("{verb}.jsonl"));
-        // Of a trace before.
-        let _ = fs::remove_file(&json);
-        let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));
-        command
-            .args(["trace", verb, "--pid", &server.pid().to_string(), "--json"])
-            .arg(&json)
-            .arg("--html")
-            .arg(json.with_extension("html"))
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        if let Some(user) = user {
-            command
-                .uid(user.uid.as_raw())
-                .gid(user.gid.as_raw())
-                .current_dir(server.dir.path());
-        }
-        let child = command.spawn().unwrap();
-        let mut trace = Self { child, json };
-        wait_for("the trace's first line", || {
-            assert_eq!(trace.child.try_wait().unwrap(), None, "it ended");
-            fs::metadata(&trace.json).is_ok_and(|file| file.len() > 0)
-        });
-        trace
-    }
-
-    fn signal(&self, signal: Signal) {
-        rustix::process::kill_process(Pid::from_child(&self.child), signal).unwrap();
-    }
-
-    /// Waits for its end; its lines, exit code and standard error.
-    fn end<T: DeserializeOwned>(self) -> (Vec<T>, Option<i32>, String) {
-        let output = self.child.wait_with_output().unwrap();
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        let lines = fs::read_to_string(&self.json)
-            .unwrap()
-            .lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect();
-        let html = fs::read_to_string(self.json.with_extension("html")).unwrap();
-        assert!(html.ends_with("</html>"), "{html}");
-        (lines, output.status.code(), stderr)
-    }
-}
-
-fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while !condition() {
-        assert!(Instant::now() < end, "{what} did not come");
-        thread::sleep(Duration::from_millis(50));
-    }
-}
+use trace_server::Server;
+use trace_server::Trace;
+use trace_server::can_run;
+use trace_server::host;
+use trace_server::wait_for;
 
 fn checkpoints(lines: &[checkpoint::Line]) -> Vec<&checkpoint::Checkpoint> {
     lines
@@ -398,7 +187,7 @@ fn a_wait_for_a_lock_is_told_with_lock_mode_and_process_type() {
     let Some(bindir) = can_run() else { return };
     let server = Server::start(&bindir);
     server.sql("CREATE TABLE locked (n int)");
-    let trace = Trace::start(&server, "locks", &["--acquisitions"]);
+    let trace = Trace::start(&server, "locks", &["--acquisitions", "--connect", ""]);
     let mut holder = server
         .psql_command("BEGIN; LOCK TABLE locked; SELECT pg_sleep(2); COMMIT")
         .stdout(Stdio::null())
@@ -431,6 +220,7 @@ fn a_wait_for_a_lock_is_told_with_lock_mode_and_process_type() {
         .collect();
     assert_eq!(waits.len(), 1, "{:?}", total.locks);
     assert_eq!(waits[0].name, "relation");
+    assert_eq!(waits[0].relation_name.as_deref(), Some("postgres: locked"));
     assert_eq!(waits[0].mode, "RowExclusiveLock");
     assert_eq!(waits[0].process_type, "client backend");
     assert_eq!(waits[0].waits.count, 1);
@@ -443,50 +233,6 @@ fn a_wait_for_a_lock_is_told_with_lock_mode_and_process_type() {
         "{:?}",
         total.locks
     );
-}
-
-#[test]
-fn without_root_the_views_tell_less_and_it_says_so() {
-    let Some(bindir) = can_run() else { return };
-    let server = Server::start(&bindir);
-    server.sql("CHECKPOINT");
-    let user = User::from_name("postgres").unwrap().unwrap();
-    let trace = Trace::start_as(
-        Some(&user),
-        &server,
-        "checkpoint",
-        &["--count", "1", "--around", "0", "--connect", ""],
-    );
-    let written = "SELECT buffers_checkpoint FROM pg_stat_bgwriter";
-    // PostgreSQL 17 moved the counter.
-    let before: Option<u64> = server
-        .psql(written)
-        .status
-        .success()
-        .then(|| server.sql(written).parse().unwrap());
-    server.sql("CREATE TABLE seen AS SELECT generate_series(1, 10000) AS n");
-    server.sql("CHECKPOINT");
-    let (lines, code, stderr) = trace.end::<checkpoint::Line>();
-    assert_eq!(code, Some(0), "{stderr}");
-    let checkpoint::Line::Start(start) = &lines[0] else {
-        panic!("{lines:?}");
-    };
-    assert!(!start.ebpf);
-    assert!(!start.missing.is_empty());
-    assert!(
-        start
-            .missing
-            .iter()
-            .all(|missing| missing.reason.contains("root"))
-    );
-    let found = checkpoints(&lines);
-    assert_eq!(found.len(), 1);
-    assert_eq!(found[0].reason, "requested");
-    assert!(found[0].phases.sync_s.is_some());
-    if let Some(before) = before {
-        let after: u64 = server.sql(written).parse().unwrap();
-        assert_eq!(found[0].buffers.written, Some(after - before));
-    }
 }
 
 /// The semaphores of some probes in the postmaster's memory, which the kernel raises while they are traced.

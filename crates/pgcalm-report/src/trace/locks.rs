@@ -69,6 +69,8 @@ pub struct LockWaits {
     pub database: Option<u32>,
     /// OID of that relation.
     pub relation: Option<u32>,
+    /// Database and name of that relation, e.g. `shop: public.orders`; with --connect, if it is still there.
+    pub relation_name: Option<String>,
     /// Type of the processes that wait, as pg_stat_activity.backend_type has it; `unknown` if they ended at once.
     pub process_type: String,
     /// Waits that ended.

@@ -150,6 +150,8 @@ pub enum WalSource {
     Inserts,
     /// Only the bytes written to WAL files are known, which include pages written again and padding.
     Writes,
+    /// What pg_stat_wal counts, which backends report about once a second.
+    Views,
 }
 
 /// WAL of a second.
@@ -164,9 +166,9 @@ pub struct Wal {
     pub records: u64,
     /// Full-page images in them; 0 with [`WalSource::Writes`].
     pub page_images: u64,
-    /// Bytes of the records that have a page image in them.
+    /// Bytes of the records that have a page image in them; 0 with [`WalSource::Views`].
     pub page_image_bytes: u64,
-    /// write calls on WAL files.
+    /// write calls on WAL files; this and what follows is 0 with [`WalSource::Views`].
     pub writes: u64,
     /// Bytes that these wrote.
     pub written_bytes: u64,
@@ -180,7 +182,7 @@ pub struct Wal {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CheckpointPhase {
-    /// `write` or `sync`; `before` if none was seen to start, `after` once it is complete.
+    /// `write` or `sync`; `before` if none was seen to start, `after` once it is complete. Without eBPF `write` is both.
     pub phase: String,
     /// Since its start at the end of the second, s.
     pub since_start_s: f64,

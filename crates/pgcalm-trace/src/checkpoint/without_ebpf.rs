@@ -1,4 +1,4 @@
-//! What the server's own views tell of checkpoints where its probes are out of reach.
+//! What the server's log and views tell of checkpoints where its probes are out of reach.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,17 +17,22 @@ use postgres::NoTls;
 use crate::TraceError;
 use crate::checkpoint::Options;
 use crate::checkpoint::assemble::Building;
+use crate::checkpoint_flags;
 use crate::clock;
 use crate::clock::NS_PER_S;
 use crate::connection;
 use crate::polling;
 use crate::probes::checkpoint::SecondCount;
+use crate::server_log::ServerLog;
+use crate::server_log::message::Message;
 use crate::session;
 use crate::stop::Stop;
 use crate::target::Target;
 
 /// How often the views are read. Backends report their transactions once a second at most (PGSTAT_MIN_INTERVAL).
 const INTERVAL: Duration = Duration::from_secs(1);
+/// How often the log is read.
+const LOG_INTERVAL: Duration = Duration::from_millis(200);
 
 /// PostgreSQL 17 moved the checkpointer's counters.
 const COUNTERS_17: &str = "SELECT num_timed, num_requested, write_time, sync_time, buffers_written FROM pg_stat_checkpointer";
@@ -39,9 +44,9 @@ const TRANSACTIONS: &str =
 const LAST_CHECKPOINT: &str = "SELECT redo_lsn::text || checkpoint_lsn::text, \
      extract(epoch FROM clock_timestamp() - checkpoint_time)::float8 FROM pg_control_checkpoint()";
 
-/// Traces by the server's views. `reason` is why the probes are out of reach.
+/// Traces by the server's log, or by its views, or both. `reason` is why the probes are out of reach.
 ///
-/// Without --connect nothing is left: [`TraceError::Host`] with that reason.
+/// With neither a log that can be read nor --connect nothing is left: [`TraceError::Host`] with that reason.
 pub fn run(
     target: &Target,
     options: &Options,
@@ -49,49 +54,94 @@ pub fn run(
     reason: &str,
     take: &mut dyn FnMut(Line) -> anyhow::Result<()>,
 ) -> anyhow::Result<EndReason> {
-    let Some(connect) = &options.connect else {
-        return Err(TraceError::Host(format!(
-            "{reason}; or give --connect, then the server's views tell write and sync time, buffers and transactions"
-        ))
-        .into());
+    let log = ServerLog::open(target);
+    let mut client = match &options.connect {
+        Some(connect) => {
+            let config = connection::config(target, connect)?;
+            Some(
+                config
+                    .connect(NoTls)
+                    .map_err(|error| connection::refused(&config, &error.into()))?,
+            )
+        }
+        None => None,
     };
-    let config = connection::config(target, connect)?;
-    let mut client = config
-        .connect(NoTls)
-        .map_err(|error| connection::refused(&config, &error.into()))?;
-    let missing = missing(reason);
+    let log = match (log, &mut client) {
+        (Ok(log), None) => Ok(log),
+        // Without these lines the views tell more.
+        (Ok(log), Some(client)) => match read_log_checkpoints(client)?.as_str() {
+            "on" => Ok(log),
+            _ => Err("log_checkpoints is off".to_string()),
+        },
+        (Err(no_log), Some(_)) => Err(no_log),
+        (Err(no_log), None) => {
+            return Err(TraceError::Host(format!(
+                "{reason}; and {no_log}; or give --connect, then the server's views tell write and sync time, buffers and transactions"
+            ))
+            .into());
+        }
+    };
+    let mut missing = missing(
+        reason,
+        log.as_ref().err().map(String::as_str),
+        client.is_some(),
+    );
+    let mut sources = Vec::new();
+    if log.is_ok() {
+        sources.push("server log".to_string());
+    }
+    if client.is_some() {
+        sources.push("views".to_string());
+    }
     take(Line::Start(session::start_line(
         target,
         "checkpoint",
-        Vec::new(),
+        sources,
         false,
         missing.clone(),
     )))?;
     let deadline = options.duration.map(|duration| Instant::now() + duration);
-    let mut views = Views::new(target, options, &mut client)?;
+    let mut views = match &mut client {
+        Some(client) => Some(Views::new(target, options, client)?),
+        None => None,
+    };
+    let mut logged = log.ok().map(Logged::new);
     let mut told = 0;
+    let mut next = Instant::now() + INTERVAL;
     let reason = loop {
-        let ended = polling::wait(target, stop, INTERVAL, deadline);
-        // A server that shuts down ends this session first, too.
-        let read = if ended == Some(EndReason::ServerEnded) {
-            Ok(())
-        } else {
-            views.read(&mut client)
-        };
-        let ended = match read {
-            Ok(()) => ended,
-            Err(_) if !polling::is_running(target) || client.is_closed() => {
-                Some(EndReason::ServerEnded)
+        let ended = polling::wait(target, stop, LOG_INTERVAL, deadline);
+        polling::note_if_stopped(target, &mut missing);
+        let complete = logged.as_mut().map(Logged::read);
+        let mut ready = Vec::new();
+        match (&mut views, &mut client) {
+            (Some(views), Some(client)) => {
+                views.take_logged(complete);
+                let is_due = Instant::now() >= next || ended.is_some();
+                // A server that shuts down ends this session first, too.
+                let is_answering =
+                    ended != Some(EndReason::ServerEnded) && !polling::is_stopped(target);
+                if is_due && is_answering {
+                    next = Instant::now() + INTERVAL;
+                    match views.read(client) {
+                        Ok(()) => {}
+                        Err(_) if !polling::is_running(target) || client.is_closed() => {
+                            ready.extend(views.ended(true));
+                            tell(&mut told, options, ready, take)?;
+                            break EndReason::ServerEnded;
+                        }
+                        Err(error) => return Err(error),
+                    }
+                }
+                ready.extend(views.ended(ended.is_some()));
             }
-            Err(error) => return Err(error),
-        };
-        for checkpoint in views.ended(ended.is_some()) {
-            if options.count.is_some_and(|count| told >= count) {
-                break;
-            }
-            told += 1;
-            take(Line::Checkpoint(Box::new(checkpoint)))?;
+            _ => ready.extend(
+                complete
+                    .into_iter()
+                    .flatten()
+                    .map(|(checkpoint, ..)| checkpoint),
+            ),
         }
+        tell(&mut told, options, ready, take)?;
         if options.count.is_some_and(|count| told >= count) {
             break EndReason::Count;
         }
@@ -108,20 +158,115 @@ pub fn run(
     Ok(reason)
 }
 
-fn missing(reason: &str) -> Vec<Missing> {
-    [
-        "begin, clog, subtrans, multixact and buffer scan apart (they are in buffer write), twophase, finish and the total",
-        "numbers of dirty buffers and of WAL files",
-        "times of single buffers and of each fsync",
-        "flags, and whether a requested checkpoint was due to WAL",
-        "exact seconds: views are read once a second, and backends report about as often",
-    ]
-    .into_iter()
-    .map(|answer| Missing {
-        answer: answer.to_string(),
-        reason: reason.to_string(),
-    })
-    .collect()
+/// Tells of checkpoints, up to --count.
+fn tell(
+    told: &mut u64,
+    options: &Options,
+    ready: Vec<Checkpoint>,
+    take: &mut dyn FnMut(Line) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    for checkpoint in ready {
+        if options.count.is_some_and(|count| *told >= count) {
+            break;
+        }
+        *told += 1;
+        take(Line::Checkpoint(Box::new(checkpoint)))?;
+    }
+    Ok(())
+}
+
+fn read_log_checkpoints(client: &mut Client) -> anyhow::Result<String> {
+    let row = client
+        .query_one("SELECT current_setting('log_checkpoints')", &[])
+        .context("read log_checkpoints")?;
+    Ok(row.get(0))
+}
+
+/// `no_log` is why the log tells nothing, if so.
+fn missing(reason: &str, no_log: Option<&str>, is_connected: bool) -> Vec<Missing> {
+    let mut missing = Vec::new();
+    let mut add = |answer: &str, reason: &str| {
+        missing.push(Missing {
+            answer: answer.to_string(),
+            reason: reason.to_string(),
+        });
+    };
+    add(
+        "begin, clog, subtrans, multixact and buffer scan apart (they are in buffer write), twophase and finish",
+        reason,
+    );
+    add("number of dirty buffers", reason);
+    add("times of single buffers and of each fsync by file", reason);
+    match no_log {
+        Some(no_log) => add(
+            "the total, flags, whether a requested checkpoint was due to WAL, fsync calls and WAL files",
+            &format!("{reason}; {no_log}"),
+        ),
+        None => add(
+            "checkpoints of which the log has no line in English (log_checkpoints = off, lc_messages)",
+            reason,
+        ),
+    }
+    if is_connected {
+        add(
+            "exact seconds: views are read once a second, and backends report about as often",
+            reason,
+        );
+    } else {
+        add(
+            "transactions",
+            &format!("{reason}; without --connect the database can't be asked"),
+        );
+    }
+    missing
+}
+
+/// A checkpoint out of the log, with its start and end, CLOCK_MONOTONIC in ns.
+type LoggedCheckpoint = (Checkpoint, u64, u64);
+
+/// Checkpoints as the log tells of them.
+struct Logged {
+    log: ServerLog,
+    number: u64,
+    /// Flags of the one under way.
+    started: Option<Vec<String>>,
+}
+
+impl Logged {
+    fn new(mut log: ServerLog) -> Self {
+        let started = match log.take_under_way() {
+            Some(Message::Start { flags, .. }) => Some(flags),
+            _ => None,
+        };
+        Self {
+            log,
+            number: 0,
+            started,
+        }
+    }
+
+    /// Those that are complete now. When is exact to the interval in which the log is read.
+    fn read(&mut self) -> Vec<LoggedCheckpoint> {
+        let mut complete = Vec::new();
+        for message in self.log.read() {
+            match message {
+                Message::Start { flags, .. } => self.started = Some(flags),
+                Message::Complete(mut checkpoint) => {
+                    self.number += 1;
+                    let end_ns = clock::monotonic_ns();
+                    let total_s = checkpoint.total_s.unwrap_or(0.0);
+                    let start_ns = end_ns.saturating_sub((total_s * NS_PER_S as f64) as u64);
+                    checkpoint.number = self.number;
+                    checkpoint.time = clock::unix_seconds(start_ns);
+                    checkpoint.flags = self.started.take().unwrap_or_default();
+                    checkpoint.reason =
+                        checkpoint_flags::reason_of_names(&checkpoint.flags).to_string();
+                    complete.push((*checkpoint, start_ns, end_ns));
+                }
+            }
+        }
+        complete
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -141,8 +286,10 @@ struct Views {
     counters: Counters,
     transactions: (i64, i64),
     history: Vec<SecondCount>,
-    /// A checkpoint seen to be complete, whose counters come with the next reading: start and end, ns.
-    complete: Option<(u64, u64)>,
+    /// Checkpoints come out of the log, and only their counters from here.
+    are_logged: bool,
+    /// Checkpoints seen to be complete, whose counters come with the next reading.
+    complete: Vec<LoggedCheckpoint>,
     waiting: VecDeque<Building>,
 }
 
@@ -160,13 +307,20 @@ impl Views {
             counters: Counters::default(),
             transactions: (0, 0),
             history: Vec::new(),
-            complete: None,
+            are_logged: false,
+            complete: Vec::new(),
             waiting: VecDeque::new(),
         };
         views.counters = views.read_counters(client)?;
         views.transactions = read_transactions(client)?;
         views.last_checkpoint = client.query_one(LAST_CHECKPOINT, &[])?.get(0);
         Ok(views)
+    }
+
+    /// What the log tells, if it is read.
+    fn take_logged(&mut self, complete: Option<Vec<LoggedCheckpoint>>) {
+        self.are_logged = complete.is_some();
+        self.complete.extend(complete.into_iter().flatten());
     }
 
     fn read(&mut self, client: &mut Client) -> anyhow::Result<()> {
@@ -179,19 +333,37 @@ impl Views {
             aborts: u64::try_from(transactions.1 - self.transactions.1).unwrap_or(0),
         });
         self.transactions = transactions;
-        if let Some((start_ns, end_ns)) = self.complete.take() {
+        // The checkpointer reports them right after it has logged, but not before.
+        let settled = now.saturating_sub(NS_PER_S / 2);
+        let (complete, unsettled): (Vec<_>, Vec<_>) = std::mem::take(&mut self.complete)
+            .into_iter()
+            .partition(|(.., end_ns)| *end_ns <= settled);
+        self.complete = unsettled;
+        if !complete.is_empty() {
             let counters = self.read_counters(client)?;
-            let checkpoint = self.checkpoint(counters, start_ns);
-            self.waiting
-                .push_back(Building::known(checkpoint, start_ns, end_ns));
+            // Of several between two readings the counters tell only the sum.
+            let is_one = complete.len() == 1 && self.complete.is_empty();
+            for (mut checkpoint, start_ns, end_ns) in complete {
+                if !self.are_logged {
+                    checkpoint = self.checkpoint(counters, start_ns);
+                } else if is_one {
+                    let written = counters.buffers - self.counters.buffers;
+                    checkpoint.buffers.written = u64::try_from(written).ok();
+                }
+                self.waiting
+                    .push_back(Building::known(checkpoint, start_ns, end_ns));
+            }
             self.counters = counters;
+        }
+        if self.are_logged {
+            return Ok(());
         }
         let row = client.query_one(LAST_CHECKPOINT, &[])?;
         let last: String = row.get(0);
         if last != self.last_checkpoint {
             let age_s: f64 = row.get(1);
             let start_ns = now.saturating_sub((age_s.max(0.0) * NS_PER_S as f64) as u64);
-            self.complete = Some((start_ns, now));
+            self.complete.push((Checkpoint::default(), start_ns, now));
             self.last_checkpoint = last;
         }
         Ok(())
@@ -221,6 +393,13 @@ impl Views {
     fn ended(&mut self, all: bool) -> Vec<Checkpoint> {
         let newest = self.history.last().map_or(0, |count| count.second);
         let mut ended = Vec::new();
+        if all && self.are_logged {
+            // There will be no reading of their counters.
+            for (checkpoint, start_ns, end_ns) in self.complete.drain(..) {
+                self.waiting
+                    .push_back(Building::known(checkpoint, start_ns, end_ns));
+            }
+        }
         while let Some(building) = self.waiting.front_mut() {
             let end = building.end_ns.unwrap_or(0) / NS_PER_S;
             if !all && newest < end + self.around {

@@ -84,6 +84,7 @@ fn entry(lock: &Lock, waits: Histogram) -> LockWaits {
         mode,
         database,
         relation,
+        relation_name: None,
         process_type: lock.role.name().to_string(),
         waits,
         sampled_s: None,

@@ -51,7 +51,7 @@ pub fn run(
     let mut client = config
         .connect(NoTls)
         .map_err(|error| connection::refused(&config, &error.into()))?;
-    let missing: Vec<Missing> = [
+    let mut missing: Vec<Missing> = [
         "numbers, modes and distributions of waits; the time is that of ten samples a second",
         "the split by checkpoint, and --count",
     ]
@@ -75,8 +75,17 @@ pub fn run(
     let mut last = started;
     let end_reason = loop {
         let ended = polling::wait(target, stop, INTERVAL, deadline);
+        polling::note_if_stopped(target, &mut missing);
         if ended == Some(EndReason::ServerEnded) {
             break EndReason::ServerEnded;
+        }
+        // It would not answer.
+        if polling::is_stopped(target) {
+            last = Instant::now();
+            match ended {
+                Some(reason) => break reason,
+                None => continue,
+            }
         }
         let rows = match client.query(WAITS, &[]) {
             Ok(rows) => rows,
@@ -119,6 +128,7 @@ fn period(waited: HashMap<(String, String, String), f64>, time: Duration) -> Per
             mode: "unknown".to_string(),
             database: None,
             relation: None,
+            relation_name: None,
             process_type,
             waits: Histogram::default(),
             sampled_s: Some(seconds),

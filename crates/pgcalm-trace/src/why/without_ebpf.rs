@@ -1,4 +1,4 @@
-//! What /proc tells of the backends' time where eBPF is out of reach: samples instead of a full account.
+//! What /proc, the server's log and its views tell where eBPF is out of reach: samples instead of a full account.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -17,29 +17,28 @@ use pgcalm_report::trace::Missing;
 use pgcalm_report::trace::file_kind::FileKind;
 use pgcalm_report::trace::io::Operation;
 use pgcalm_report::trace::why::Line;
-use pgcalm_report::trace::why::Second;
 use pgcalm_report::trace::why::Summary;
-use pgcalm_report::trace::why::Wal;
-use pgcalm_report::trace::why::WalSource;
 
 use crate::clock;
 use crate::clock::monotonic_ns;
 use crate::polling;
+use crate::server_log::ServerLog;
 use crate::server_memory;
 use crate::session;
 use crate::stop::Stop;
 use crate::syscalls;
 use crate::target::Target;
 use crate::why::Options;
-use crate::why::attribution;
 use crate::why::attribution::Spent;
-use crate::why::attribution::WalLoad;
 use crate::why::attribution::What;
+use crate::why::sampled_second::Seconds;
+use crate::why::views::Views;
 
 /// Time between two samples; each stands for that long.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// Traces by samples. `reason` is why eBPF is out of reach.
+/// Traces by samples of /proc, with what the server's log and, with --connect, its views tell. `reason` is why eBPF is
+/// out of reach.
 pub fn run(
     target: &Target,
     options: &Options,
@@ -47,7 +46,12 @@ pub fn run(
     reason: &str,
     take: &mut dyn FnMut(Line) -> anyhow::Result<()>,
 ) -> anyhow::Result<EndReason> {
-    let missing = missing(reason);
+    let views = match &options.connect {
+        Some(connect) => Some(Views::connect(target, connect)?),
+        None => None,
+    };
+    let log = ServerLog::open(target);
+    let mut missing = missing(reason, views.is_some(), log.as_ref().err());
     take(Line::Start(session::start_line(
         target,
         "why",
@@ -62,12 +66,12 @@ pub fn run(
     };
     let deadline = options.duration.map(|duration| Instant::now() + duration);
     let mut summary = Summary::default();
-    let mut number = 0;
+    let mut seconds = Seconds::start(target, views, log.ok())?;
     let reason = loop {
-        let began_ns = monotonic_ns();
         let mut spent = Vec::new();
         let mut backends = 0;
-        let mut last_ns = began_ns;
+        polling::note_if_stopped(target, &mut missing);
+        let mut last_ns = seconds.began_ns();
         let end = Instant::now() + Duration::from_secs(1);
         let ended = loop {
             let ended = polling::wait(target, stop, INTERVAL, deadline);
@@ -80,10 +84,22 @@ pub fn run(
                 break ended;
             }
         };
-        let second = second(number, began_ns, last_ns, backends as u32, &spent);
-        number += 1;
+        let (second, verdict) = match seconds.close(last_ns, backends as u32, &spent) {
+            Ok(closed) => closed,
+            // A server that shuts down ends its sessions first.
+            Err(_) if !polling::is_running(target) || seconds.is_closed() => {
+                break EndReason::ServerEnded;
+            }
+            Err(error) => return Err(error),
+        };
         summary.all.add(&second);
+        if verdict.is_some() {
+            summary.with_verdict.add(&second);
+        }
         take(Line::Second(second))?;
+        if let Some(verdict) = verdict {
+            take(Line::Verdict(verdict))?;
+        }
         if let Some(reason) = ended {
             break reason;
         }
@@ -98,52 +114,41 @@ pub fn run(
     Ok(reason)
 }
 
-fn missing(reason: &str) -> Vec<Missing> {
-    [
-        (
-            "commits, so verdicts; WAL and its full-page images; disks; block-cgroup throttling",
+fn missing(reason: &str, is_connected: bool, no_log: Option<&String>) -> Vec<Missing> {
+    let mut missing = Vec::new();
+    let mut add = |answer: &str, reason: &str| {
+        missing.push(Missing {
+            answer: answer.to_string(),
+            reason: reason.to_string(),
+        });
+    };
+    if is_connected {
+        add(
+            "exact commits and WAL of a second: backends report about once a second",
             reason,
-        ),
-        (
-            "exact times: each is a sum of samples",
-            "only /proc is left to look at",
-        ),
-    ]
-    .map(|(answer, reason)| Missing {
-        answer: answer.to_string(),
-        reason: reason.to_string(),
-    })
-    .to_vec()
-}
-
-fn second(number: u64, began_ns: u64, ended_ns: u64, backends: u32, spent: &[Spent]) -> Second {
-    let attribution = attribution::attribute(spent, &WalLoad::default());
-    Second {
-        time: clock::unix_seconds(began_ns),
-        number,
-        length_s: (ended_ns - began_ns) as f64 / 1e9,
-        commits: 0,
-        aborts: 0,
-        median_commits_per_s: None,
-        backends,
-        on_cpu_s: attribution.on_cpu_ns as f64 / 1e9,
-        client_s: attribution.client_ns as f64 / 1e9,
-        lost_s: attribution.lost_ns as f64 / 1e9,
-        shares: attribution.shares,
-        wal: Wal {
-            source: WalSource::Writes,
-            bytes: 0,
-            records: 0,
-            page_images: 0,
-            page_image_bytes: 0,
-            writes: 0,
-            written_bytes: 0,
-            syncs: 0,
-            sync_s: 0.0,
-        },
-        checkpoint: None,
-        disks: Vec::new(),
+        );
+        add(
+            "long system calls; bytes of full-page images; calls on WAL files; kernel stacks of a verdict",
+            reason,
+        );
+    } else {
+        add(
+            "commits, so verdicts; WAL and its full-page images",
+            &format!("{reason}; with --connect the server's views tell some of it"),
+        );
     }
+    add(
+        "block-cgroup throttling apart from the disk's own time",
+        reason,
+    );
+    if let Some(no_log) = no_log {
+        add("checkpoints", no_log);
+    }
+    add(
+        "exact times: each is a sum of samples",
+        "only /proc is left to look at",
+    );
+    missing
 }
 
 struct Sampler<'a> {

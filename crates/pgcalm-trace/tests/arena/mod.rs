@@ -213,8 +213,30 @@ impl Arena {
         Running(command.spawn().unwrap())
     }
 
+    /// Starts psql with a script that stays with the server.
+    pub fn psql_file(&self, name: &str, script: &str) -> Running {
+        let file = self.directory.path().join(format!("{name}.sql"));
+        fs::write(&file, script).unwrap();
+        let mut command = self.server.psql();
+        command
+            .arg("-f")
+            .arg(&file)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        Running(command.spawn().unwrap())
+    }
+
     /// Starts four clients with a script; they end with the result.
     pub fn pgbench(&self, script: &str) -> Running {
+        self.pgbench_with(script, &[])
+    }
+
+    /// The same with a new connection for each transaction.
+    pub fn pgbench_connecting(&self, script: &str) -> Running {
+        self.pgbench_with(script, &["-C"])
+    }
+
+    fn pgbench_with(&self, script: &str, options: &[&str]) -> Running {
         let file = self.directory.path().join("script.sql");
         fs::write(&file, script).unwrap();
         let mut command = self.server.client("pgbench");
@@ -222,6 +244,7 @@ impl Arena {
             .args(["-n", "-f"])
             .arg(&file)
             .args(["-c", "4", "-T", "600"])
+            .args(options)
             // pgbench takes no scale from the tables for a script
             .args(["-D", &format!("scale={}", self.scale)])
             .arg("postgres")
@@ -265,6 +288,7 @@ impl Arena {
         let options = pgcalm_trace::why::Options {
             duration: None,
             threshold: Duration::from_millis(500),
+            connect: None,
         };
         Trace::start(self.target(), move |target, stop, take| {
             pgcalm_trace::why::run(target, &options, stop, &mut |line| {

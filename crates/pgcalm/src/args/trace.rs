@@ -71,7 +71,7 @@ pub struct TraceCheckpointArgs {
     /// Seconds before and after each checkpoint whose transactions are shown.
     #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u64).range(0..=300))]
     pub around: u64,
-    /// Connect to the server for the names of relations; host and port are the traced server's unless given. A password
+    /// Connect to the server for the names of relations, and for numbers of transactions where eBPF can't be used; host and port are the traced server's unless given. A password
     /// given here can be seen in the process list.
     #[arg(long, value_name = "CONNINFO")]
     pub connect: Option<String>,
@@ -90,8 +90,8 @@ pub struct TraceLocksArgs {
     /// Seconds before and after each checkpoint whose waits are shown apart.
     #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=300))]
     pub around: u64,
-    /// Where eBPF can't be used, connect to the server for samples of pg_stat_activity; host and port are the traced
-    /// server's unless given. A password given here can be seen in the process list.
+    /// Connect to the server for the names of relations, and where eBPF can't be used for samples of pg_stat_activity; host
+    /// and port are the traced server's unless given. A password given here can be seen in the process list.
     #[arg(long, value_name = "CONNINFO")]
     pub connect: Option<String>,
 }
@@ -103,6 +103,10 @@ pub struct TraceWhyArgs {
     /// Give a verdict, too, when a backend stays longer than this in one system call, s.
     #[arg(long, value_name = "S", default_value = "0.5", value_parser = threshold)]
     pub threshold: f64,
+    /// Where eBPF can't be used, connect to the server for its numbers of transactions and WAL; host and port are the traced
+    /// server's unless given. A password given here can be seen in the process list.
+    #[arg(long, value_name = "CONNINFO")]
+    pub connect: Option<String>,
 }
 
 #[derive(Debug, Args)]

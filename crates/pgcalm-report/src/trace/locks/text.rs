@@ -77,9 +77,11 @@ pub(crate) fn sentence(period: &Period) -> String {
 
 /// The lock, its mode and who waits.
 pub(crate) fn title(lock: &LockWaits) -> String {
-    let relation = lock
-        .relation
-        .map_or(String::new(), |relation| format!(" {relation}"));
+    let relation = match (&lock.relation_name, lock.relation) {
+        (Some(name), _) => format!(" {name}"),
+        (None, Some(oid)) => format!(" {oid}"),
+        (None, None) => String::new(),
+    };
     format!(
         "{} {}{relation}, {}, {}",
         lock.class.name(),

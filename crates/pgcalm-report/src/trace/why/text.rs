@@ -204,6 +204,11 @@ pub fn wal(second: &Second) -> String {
             })
         ),
         WalSource::Writes => format!("{} MiB WAL written", short(mib)),
+        WalSource::Views => format!(
+            "{} MiB WAL inserted, {} page images",
+            short(mib),
+            second.wal.page_images
+        ),
     }
 }
 

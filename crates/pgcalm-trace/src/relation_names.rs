@@ -1,22 +1,32 @@
-//! Names of relations, from their files.
+//! Names of relations, from their files or OIDs.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use anyhow::Context;
+use anyhow::bail;
 use pgcalm_report::trace::checkpoint::Checkpoint;
+use pgcalm_report::trace::locks::LockWaits;
 use postgres::Client;
 use postgres::Config;
 use postgres::NoTls;
 
 use crate::connection;
+use crate::polling;
 use crate::target::Target;
 
 /// Asks the databases for names. A session of its own per database is opened when one is asked for the first time.
 pub struct Names {
+    target: Target,
     config: Config,
     databases: HashMap<u32, String>,
     clients: HashMap<u32, Client>,
+    /// By database and OID; none for what was not found.
+    by_oid: HashMap<(u32, u32), Option<String>>,
 }
+
+/// A query may wait for a lock on a catalog, such as VACUUM FULL takes, and would hold up the trace.
+const LIMIT: &str = "SET statement_timeout = '5s'";
 
 /// What a path says about a relation's file.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,9 +43,11 @@ impl Names {
     pub fn connect(target: &Target, connect: &str) -> anyhow::Result<Self> {
         let config = connection::config(target, connect)?;
         let mut names = Self {
+            target: target.clone(),
             config,
             databases: HashMap::new(),
             clients: HashMap::new(),
+            by_oid: HashMap::new(),
         };
         names
             .read_databases()
@@ -48,9 +60,10 @@ impl Names {
         let Some(sync) = &mut checkpoint.sync else {
             return Ok(());
         };
+        self.check_is_running()?;
         let result = sync.slowest.iter_mut().try_for_each(|file| {
             file.relation = match parse(&file.path) {
-                Some(relation) => self.name(&relation)?,
+                Some(relation) => self.of_file(&relation)?,
                 None => None,
             };
             Ok(())
@@ -60,32 +73,30 @@ impl Names {
         result
     }
 
-    fn name(&mut self, file: &RelationFile) -> anyhow::Result<Option<String>> {
-        if file.database != 0 && !self.databases.contains_key(&file.database) {
-            self.read_databases()?;
-        }
-        // OID 0 is no database: shared relations are seen from any.
-        let database = match file.database {
-            0 => None,
-            oid => match self.databases.get(&oid) {
-                Some(name) => Some(name.clone()),
-                None => return Ok(None),
-            },
-        };
-        if !self.clients.contains_key(&file.database) {
-            let mut config = self.config.clone();
-            if let Some(name) = &database {
-                config.dbname(name);
+    /// Fills in the relations of heavyweight locks.
+    pub fn resolve_locks(&mut self, locks: &mut [LockWaits]) -> anyhow::Result<()> {
+        self.check_is_running()?;
+        let result = locks.iter_mut().try_for_each(|lock| {
+            if let (Some(database), Some(relation)) = (lock.database, lock.relation) {
+                lock.relation_name = self.of_oid(database, relation)?;
             }
-            let client = config.connect(NoTls).with_context(|| {
-                format!("connect to database {}", database.as_deref().unwrap_or("?"))
-            })?;
-            self.clients.insert(file.database, client);
+            Ok(())
+        });
+        self.clients.clear();
+        result
+    }
+
+    fn check_is_running(&self) -> anyhow::Result<()> {
+        if polling::is_stopped(&self.target) {
+            bail!("{}", polling::stopped_reason(&self.target));
         }
-        let client = self
-            .clients
-            .get_mut(&file.database)
-            .context("no session to that database")?;
+        Ok(())
+    }
+
+    fn of_file(&mut self, file: &RelationFile) -> anyhow::Result<Option<String>> {
+        let Some((database, client)) = self.client(file.database)? else {
+            return Ok(None);
+        };
         // Tablespace 0 is the database's own; 1664 is pg_global.
         let row = if file.in_tablespace {
             client.query(
@@ -104,10 +115,54 @@ impl Names {
             return Ok(None);
         };
         let relation: Option<String> = row.get(0);
-        Ok(relation.map(|relation| match database {
-            Some(database) => format!("{database}: {relation}"),
-            None => relation,
-        }))
+        Ok(relation.map(|relation| qualified(database.as_deref(), &relation)))
+    }
+
+    fn of_oid(&mut self, database: u32, relation: u32) -> anyhow::Result<Option<String>> {
+        if let Some(known) = self.by_oid.get(&(database, relation)) {
+            return Ok(known.clone());
+        }
+        let name = match self.client(database)? {
+            Some((database, client)) => client
+                .query_opt(
+                    "SELECT oid::regclass::text FROM pg_class WHERE oid = $1",
+                    &[&relation],
+                )?
+                .map(|row| qualified(database.as_deref(), row.get(0))),
+            None => None,
+        };
+        self.by_oid.insert((database, relation), name.clone());
+        Ok(name)
+    }
+
+    /// A session in a database, with its name; 0 is no database: shared relations are seen from any. `None` if there is
+    /// no such database.
+    fn client(&mut self, oid: u32) -> anyhow::Result<Option<(Option<String>, &mut Client)>> {
+        if oid != 0 && !self.databases.contains_key(&oid) {
+            self.read_databases()?;
+        }
+        let database = match oid {
+            0 => None,
+            oid => match self.databases.get(&oid) {
+                Some(name) => Some(name.clone()),
+                None => return Ok(None),
+            },
+        };
+        let client = match self.clients.entry(oid) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                let mut config = self.config.clone();
+                if let Some(name) = &database {
+                    config.dbname(name);
+                }
+                let mut client = config.connect(NoTls).with_context(|| {
+                    format!("connect to database {}", database.as_deref().unwrap_or("?"))
+                })?;
+                client.batch_execute(LIMIT)?;
+                entry.insert(client)
+            }
+        };
+        Ok(Some((database, client)))
     }
 
     fn read_databases(&mut self) -> anyhow::Result<()> {
@@ -118,6 +173,14 @@ impl Names {
             .map(|row| (row.get(0), row.get(1)))
             .collect();
         Ok(())
+    }
+}
+
+/// As the report has it: the database, if it is not shared, and the relation.
+fn qualified(database: Option<&str>, relation: &str) -> String {
+    match database {
+        Some(database) => format!("{database}: {relation}"),
+        None => relation.to_string(),
     }
 }
 
