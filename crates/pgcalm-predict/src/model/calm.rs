@@ -40,14 +40,36 @@ struct Policy {
 /// regions get denser up to that, which is twice what is wanted (writeback.c, `unflushed_limit_bytes`).
 pub(super) fn demand(observation: &Observation, caps: &Caps, speed: f64) -> Work {
     let wanted = settled(observation, caps, speed, 1.0);
-    if caps.seconds(wanted) <= 1.0 {
-        return wanted;
+    let busy = caps.seconds(wanted);
+    if busy <= 1.0 {
+        return wanted + drain(observation, caps, speed, 1.0 - busy);
     }
     let most = settled(observation, caps, speed, 2.0);
     if caps.seconds(most) < caps.seconds(wanted) {
         most
     } else {
         wanted
+    }
+}
+
+/// Operations per second of draining before checkpoints' fsyncs, as far as the device has time left for them.
+///
+/// Rounds get shorter and end soon where the device takes more operations than the server writes pages meanwhile. Where it
+/// does not, each finds pages that are too fresh to be merged, and they go on for the time that there is: what
+/// `checkpoint_completion_target` leaves of `checkpoint_timeout` (`timeout_ms` and `promising` in extension/pg_calm/drain.c).
+fn drain(observation: &Observation, caps: &Caps, speed: f64, left: f64) -> Work {
+    let pages = observation.background_writer_pages_per_s + observation.backend_pages_per_s;
+    if pages * speed <= caps.write_iops {
+        return Work::default();
+    }
+    let settings = &observation.settings;
+    let interval = checkpoint::interval(settings, observation.wal_bytes_per_s * speed);
+    let part =
+        (1.0 - settings.checkpoint_completion_target) * settings.checkpoint_timeout_s / interval;
+    let operations = caps.write_iops * part.min(left);
+    Work {
+        operations,
+        bytes: (operations * PAGE).min(caps.write_bytes * left),
     }
 }
 

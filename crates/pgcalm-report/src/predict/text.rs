@@ -85,6 +85,16 @@ pub fn render_prediction(prediction: &Prediction) -> String {
             short(device.mib_per_s),
         ),
     );
+    if let Some(shadow) = &observation.shadow {
+        paragraph(
+            &mut out,
+            &format!(
+                "pg_calm in shadow mode has counted what it would have written: {} operations and {} MiB per second",
+                short(shadow.device_operations_per_s),
+                short(shadow.mib_per_s),
+            ),
+        );
+    }
     out.push('\n');
     let mut table = new_table();
     table.set_header([
