@@ -209,6 +209,7 @@ pub fn busy(second: u64) -> Instance {
                 active: false,
                 wal_status: Some("extended".to_string()),
                 retained_bytes: Some(3 * GB),
+                ..Slot::default()
             }],
             receiver: None,
         }),
