@@ -98,5 +98,7 @@ fn unused(slot: &Slot) -> String {
         slot.wal_status
             .clone()
             .filter(|status| status != "reserved"),
+        slot.seconds_until_lost
+            .map(|seconds| format!("lost in {}", format::whole_seconds(seconds))),
     ])
 }
