@@ -459,7 +459,15 @@ fn receiver_stopped(watch: &mut Watch, primary: &Server, standby: &Server) {
         .get(0);
     let stopped = Stopped::new(receiver);
     let load = Load::start(primary);
-    let sample = watch.until("the standby's write", is_at(Place::StandbyWrite));
+    watch.until("the standby's write", is_at(Place::StandbyWrite));
+    // At first its kernel takes all.
+    let sample = watch.until("the standby's write, and a full socket", |sample| {
+        let connection = |standby: &Standby| standby.connection.as_ref()?.unacknowledged_bytes;
+        is_at(Place::StandbyWrite)(sample)
+            && only(sample).is_some_and(|standby| {
+                connection(standby) > Some(0) && standby.write.lag_bytes > Some(1 << 20)
+            })
+    });
     let standby = only(&sample).unwrap();
     assert_eq!(standby.state, StandbyState::Streaming);
     for position in [&standby.write, &standby.flush, &standby.replay] {
@@ -467,7 +475,6 @@ fn receiver_stopped(watch: &mut Watch, primary: &Server, standby: &Server) {
         assert!(position.lag_s.unwrap() >= 1.0, "{position:?}");
         assert_ne!(position.lag_source, Some(LagSource::CaughtUp));
     }
-    assert!(standby.connection.as_ref().unwrap().unacknowledged_bytes > Some(0));
     let more = watch.until("a growing lag", |now| {
         only(now).is_some_and(|now| {
             now.flush.lag_bytes > standby.flush.lag_bytes && now.flush.lag_s > standby.flush.lag_s
