@@ -65,6 +65,8 @@ pub fn live(options: Options, stop: &dyn Fn() -> bool) -> anyhow::Result<()> {
     }
     let mut session = Session::start(options)?;
     let mut screen = Screen::enter()?;
+    // After a key there may be another that was read with it: then nothing is there to wait for.
+    let mut wait = LOOK;
     loop {
         session.look();
         let now = Instant::now();
@@ -74,7 +76,11 @@ pub fn live(options: Options, stop: &dyn Fn() -> bool) -> anyhow::Result<()> {
             if stop() {
                 return Err(TopError::Interrupted.into());
             }
-            if event::poll(LOOK).context("read keys")? {
+            if terminal::is_gone_after(std::mem::replace(&mut wait, LOOK))? {
+                return Err(TopError::Interrupted.into());
+            }
+            if event::poll(Duration::ZERO).context("read keys")? {
+                wait = Duration::ZERO;
                 match event::read().context("read keys")? {
                     Event::Key(key) => {
                         let Some(command) = keys::command(key) else {

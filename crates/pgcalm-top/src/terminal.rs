@@ -6,6 +6,7 @@ use std::io::Stdout;
 use std::sync::Once;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use anyhow::Context;
 use anyhow::bail;
@@ -18,6 +19,11 @@ use ratatui::crossterm::terminal::EnterAlternateScreen;
 use ratatui::crossterm::terminal::LeaveAlternateScreen;
 use ratatui::crossterm::terminal::disable_raw_mode;
 use ratatui::crossterm::terminal::enable_raw_mode;
+use rustix::event::PollFd;
+use rustix::event::PollFlags;
+use rustix::event::Timespec;
+use rustix::event::poll;
+use rustix::io::Errno;
 use rustix::process::Signal;
 
 /// A thread, this one or another, has panicked: the terminal is restored, and not to be drawn on any more.
@@ -29,6 +35,24 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 /// Whether there is a terminal to show pictures on, and to read keys from.
 pub fn is_there() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal()
+}
+
+/// Waits for input, at most so long, and says whether the terminal has hung up.
+///
+/// To be called before crossterm looks for input: where a read returns nothing, as after a hang-up, it reads again for
+/// ever (`UnixInternalEventSource::try_read`), and no signal ends that.
+pub fn is_gone_after(time: Duration) -> anyhow::Result<bool> {
+    let stdin = io::stdin();
+    let mut files = [PollFd::new(&stdin, PollFlags::IN)];
+    let timeout = Timespec::try_from(time).context("time to wait for keys")?;
+    match poll(&mut files, Some(&timeout)) {
+        Ok(_) => Ok(files[0]
+            .revents()
+            .intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)),
+        // The signal is looked at by the caller.
+        Err(Errno::INTR) => Ok(false),
+        Err(error) => Err(error).context("wait for keys"),
+    }
 }
 
 /// The terminal in the state for pictures, until it is dropped or any thread panics.

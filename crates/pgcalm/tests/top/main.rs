@@ -4,10 +4,14 @@
 mod pty;
 mod server;
 
+use std::io::Read;
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::process::Output;
 use std::process::Stdio;
+use std::time::Duration;
+use std::time::Instant;
 
 use nix::unistd::User;
 use rustix::process::Signal;
@@ -240,6 +244,44 @@ fn signals_leave_the_terminal_as_it_was() {
         assert_eq!(status.code(), Some(130), "{text}");
         assert!(text.contains("pgcalm: interrupted"), "{text}");
     }
+}
+
+#[test]
+fn a_terminal_that_is_gone_ends_it() {
+    // Not the terminal of its session, so that no SIGHUP comes.
+    let (mut pty, pts) = pty_process::blocking::open().unwrap();
+    pty.resize(pty_process::Size::new(24, 80)).unwrap();
+    let file = || Stdio::from(pts.as_fd().try_clone_to_owned().unwrap());
+    let mut child = Command::new(PGCALM)
+        .args(["top", "--connect", "host=/nonexistent port=5999 user=x"])
+        .env("TERM", "xterm-256color")
+        .stdin(file())
+        .stdout(file())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut shown = Vec::new();
+    while !String::from_utf8_lossy(&shown).contains("unreachable") {
+        let mut bytes = [0; 4096];
+        let count = pty.read(&mut bytes).unwrap();
+        assert!(count > 0);
+        shown.extend_from_slice(&bytes[..count]);
+    }
+    drop(pts);
+    drop(pty);
+    let end = Instant::now() + Duration::from_secs(60);
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break Some(status);
+        }
+        if Instant::now() > end {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            break None;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    assert_eq!(status.expect("it does not end").code(), Some(130));
 }
 
 #[test]
