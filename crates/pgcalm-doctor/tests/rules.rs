@@ -471,6 +471,20 @@ fn max_wal_size_is_not_raised_beyond_the_room_that_it_has() {
 }
 
 #[test]
+fn averages_over_a_short_time_do_not_count() {
+    let mut facts = Host::new().facts();
+    // A cluster that was just made.
+    let wal = &mut server(&mut facts).wal;
+    (wal.seconds, wal.buffers_full) = (Some(3.0), 1000);
+    let report = rules::judge(facts.clone());
+    assert_eq!(ids(&report), [""; 0]);
+    assert_eq!(report.unanswered[0].rule, "wal-buffers-full");
+    facts.sample = None;
+    let report = rules::judge(facts);
+    assert!(report.unanswered.iter().any(|u| u.rule == "max-wal-size"));
+}
+
+#[test]
 fn reports_of_pg_calm_tell_checkpoints_by_wal_from_those_by_command() {
     let mut facts = Host::new().facts();
     server(&mut facts).checkpoints.requested = 1000;

@@ -94,7 +94,7 @@ pub fn max_wal_size(facts: &Facts) -> Answer {
     let timeout = read::seconds(server, "checkpoint_timeout")?;
     let target = read::number(server, "checkpoint_completion_target")?;
     let max = read::bytes(server, "max_wal_size")?.unwrap_or(0) as f64;
-    let rate = read::wal_rate(facts)?;
+    let rate = read::wal_rate(facts, timeout)?;
     let checkpoints = &server.checkpoints;
     let count = checkpoints.timed + checkpoints.requested;
     // CalculateCheckpointSegments() in the server's xlog.c: WAL of one interval and of the next checkpoint's writing.

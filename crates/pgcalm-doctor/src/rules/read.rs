@@ -107,12 +107,12 @@ pub fn pg_calm_is_on(facts: &Facts) -> bool {
 }
 
 /// WAL bytes per second: the higher of the rate of the sample and the average since the statistics were reset, which idle
-/// times dilute.
-pub fn wal_rate(facts: &Facts) -> Result<f64, Unknown> {
+/// times dilute. An average over less than `least` seconds doesn't count: it may be of one burst, as initdb's.
+pub fn wal_rate(facts: &Facts, least: f64) -> Result<f64, Unknown> {
     let wal = &server(facts)?.wal;
     let average = wal
         .seconds
-        .filter(|seconds| *seconds > 0.0)
+        .filter(|seconds| *seconds > 0.0 && *seconds >= least)
         .map(|seconds| wal.bytes as f64 / seconds);
     let sample = facts.sample.as_ref().and_then(|s| s.wal_bytes_per_second);
     match (average, sample) {

@@ -166,6 +166,7 @@ pub const RULES: &[Rule] = &[
         applies: "the disk may have no more than the host's background threshold",
         reason: "then this limit, not vm.dirty_background_*, decides when the flusher starts and writers wait \
                  (`balance_dirty_pages`); pg_calm flushes at half of it. Seen in docs/how-it-works.md, \"A trap of the lab\"",
+                 (`balance_dirty_pages`). Seen in docs/how-it-works.md, \"A trap of the lab\"",
         cure: "Lift the limit of that disk.",
         effect: "The flusher starts at the host's threshold. In that run 711 scattered operations per second went on from second 40.",
         reversible: true,
@@ -280,7 +281,8 @@ pub const RULES: &[Rule] = &[
                    during `--sample`, room for pg_wal, `pg_calm_checkpoints`",
         applies: "WAL of one checkpoint_timeout is more than max_wal_size / (1 + checkpoint_completion_target), or more than \
                   half of at least 10 checkpoints were requested (with pg_calm's reports: were started by WAL)",
-        reason: "that is where the server starts one (`CalculateCheckpointSegments`). The rate is the higher of sample and average",
+        reason: "that is where the server starts one (`CalculateCheckpointSegments`). The rate is the higher of the sample and \
+                 the average, if that is of at least checkpoint_timeout",
         cure: "Raise max_wal_size to 1.5 times what an interval takes, at least to twice what it is, at most to half of the room \
                that pg_wal has.",
         effect: "Checkpoints by time, fewer full-page images; recovery after a crash takes longer.",
@@ -419,7 +421,7 @@ pub const RULES: &[Rule] = &[
         severity: Severity::Slow,
         problem: "Backends write WAL to get room in wal_buffers, while they hold locks.",
         looks_at: "`pg_stat_wal.wal_buffers_full`, `wal_buffers`",
-        applies: "more than once a second on average",
+        applies: "more than once a second on average over at least 5 min",
         reason: "the backend writes under WALWriteLock in the middle of its change (`AdvanceXLInsertBuffer`); once a second is seldom \
                  enough not to be felt",
         cure: "wal_buffers four times as large (restart).",

@@ -17,6 +17,8 @@ const WRITER_FLUSH_AFTER: u64 = 1 << 20;
 const WRITER_FLUSH_AFTER_LARGE: u64 = 16 << 20;
 /// WAL less than this tells nothing about its composition.
 const ENOUGH_WAL: u64 = 1 << 30;
+/// An average over less time may be of one burst.
+const ENOUGH_SECONDS: f64 = 300.0;
 /// Times per second that backends have to write WAL to get room in wal_buffers.
 const BUFFERS_FULL: f64 = 1.0;
 
@@ -128,9 +130,14 @@ pub fn writer_bursts(facts: &Facts) -> Answer {
 /// Backends write WAL because the buffers for it are full.
 pub fn buffers_full(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
-    let Some(seconds) = server.wal.seconds.filter(|seconds| *seconds > 0.0) else {
-        return Err("when the statistics of WAL were reset is not known".into());
-    };
+    let seconds = server.wal.seconds.unwrap_or(0.0);
+    if seconds < ENOUGH_SECONDS {
+        return Err(Unknown(format!(
+            "time since the statistics of WAL were reset: {}; {} are needed",
+            words::time(seconds),
+            words::time(ENOUGH_SECONDS)
+        )));
+    }
     let rate = server.wal.buffers_full as f64 / seconds;
     let buffers = read::bytes(server, "wal_buffers")?.unwrap_or(0);
     when(rate > BUFFERS_FULL, || {
