@@ -65,7 +65,11 @@ fn a_stock_server_is_found_and_described_and_what_is_missing_is_named() {
         return;
     }
     let mut servers = Servers::new();
-    let server = servers.start("stock", &[("cluster_name", "shop")]);
+    // As Debian has it: root is let in as the OS user of the server only.
+    let hba = servers.directory.path().join("pg_hba.conf");
+    std::fs::write(&hba, "local all all peer\n").unwrap();
+    let hba = hba.to_str().unwrap().to_string();
+    let server = servers.start("stock", &[("cluster_name", "shop"), ("hba_file", &hba)]);
     let monitor = Monitor::start(options(&[])).unwrap();
     let instance = wait_for(&monitor, &servers, "stock", |instance| {
         instance.rates.is_some()
