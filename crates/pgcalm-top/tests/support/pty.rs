@@ -80,6 +80,21 @@ impl Terminal {
         }
     }
 
+    /// Types keys whenever the screen has come to rest, until it is as wanted.
+    pub fn type_until(&mut self, keys: &str, what: &str, condition: impl Fn(&str) -> bool) {
+        let end = Instant::now() + PATIENCE;
+        while !condition(&self.text()) {
+            assert!(
+                Instant::now() < end,
+                "{what} does not come in\n{}",
+                self.text()
+            );
+            if !self.read() {
+                self.type_keys(keys);
+            }
+        }
+    }
+
     /// Waits for a text on the screen.
     pub fn wait_for_text(&mut self, text: &str) {
         self.wait_for(text, |screen| screen.contains(text));

@@ -118,19 +118,19 @@ fn once_it_ends_that_is_seen_and_the_past_remains(mut server: Server) {
     let arguments = ["top", "--interval", "0.2", "--connect", &connect];
     let mut terminal = Terminal::run(PGCALM, &arguments, 24, 80);
     terminal.wait_for_text("TPS         ");
+    // Some samples of that, so that going back can't miss it.
+    terminal.wait_for("five seconds", |text| {
+        let seconds = text.split("curves 5 min of ").nth(1);
+        let seconds = seconds.and_then(|rest| rest.split(' ').next()?.parse::<u32>().ok());
+        seconds.is_some_and(|seconds| seconds >= 5)
+    });
     server.stop();
     terminal.wait_for_text("Server      unreachable: ");
-    // The oldest picture, and on until the server has answered: the first may be of before.
-    terminal.type_keys("\x1b[H");
-    terminal.wait_for("the past", |text| !text.contains("unreachable: "));
-    for _ in 0..100 {
-        if terminal.text().contains("TPS         ") {
-            break;
-        }
-        terminal.type_keys("\x1b[C");
-        terminal.wait_for_text("PAUSED at ");
-    }
-    terminal.wait_for_text("TPS         ");
+    terminal.type_until("\x1b[D", "the past", |text| {
+        text.contains("PAUSED at ") && text.contains("TPS         ")
+    });
+    terminal.type_keys("\x1b[F");
+    terminal.wait_for_text("Server      unreachable: ");
     terminal.type_keys("\x03");
     let (status, _) = terminal.wait_for_end();
     assert_eq!(status.code(), Some(0));
