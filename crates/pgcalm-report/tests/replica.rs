@@ -25,6 +25,7 @@ fn sample(time_s: f64, under_load: bool, lag_mib: Option<u64>, place: &str) -> S
         time_s,
         under_load,
         wal_bytes_per_s: Some(50.0 * MIB as f64),
+        unflushed_bytes: Some(MIB),
         sent: lag,
         write: lag,
         flush: lag,
@@ -180,6 +181,7 @@ fn a_document_reads_back_as_it_was() {
 fn html_draws_each_lag_and_escapes_what_it_is_given() {
     let html = html::render(&report());
     for title in [
+        "Lag as the governor sees it, MiB",
         "Sent lag, MiB",
         "Write lag, s",
         "Flush lag, MiB",

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use crate::LabError;
-use crate::Limit;
 use crate::Seconds;
 use crate::Size;
 use crate::cap::Caps;
@@ -147,9 +146,8 @@ impl Options {
             ("wal-iops", self.wal_iops.into()),
             (
                 "link-bps",
-                Limit(self.link_bps)
-                    .to_string()
-                    .replace("none", "auto")
+                self.link_bps
+                    .map_or("auto".to_string(), |rate| rate.to_string())
                     .into(),
             ),
             ("max-lag", self.max_lag.to_string().into()),

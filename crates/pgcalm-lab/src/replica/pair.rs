@@ -199,13 +199,13 @@ impl<'a> Pair<'a> {
             seconds,
         )?;
         let cut_short = self.wait_for_load(&mut load)?;
+        drop(load);
         let load_s = started.elapsed().as_secs_f64();
         let after = insert_position(&mut primary)?;
         let received = standby_position(
             &mut standby,
             "greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn())",
         )?;
-        drop(load);
         watch.load_has_ended();
 
         progress.note(&format!("{name}: waiting for the standby to catch up"));

@@ -101,8 +101,14 @@ fn comparison(report: &Report) -> Markup {
 
 fn charts(report: &Report) -> Markup {
     let styles = style::assign(report.cases.iter().map(|case| case.name.as_str()));
+    let all: Vec<(&Case, Style)> = report.cases.iter().zip(styles).collect();
+    let held: Vec<(&Case, Style)> = all
+        .iter()
+        .copied()
+        .filter(|(case, _)| case.governor.is_some())
+        .collect();
     let figure = |title, field, limit, note: &str, read: Read| {
-        chart_of(report, &styles, title, field, limit, note, read)
+        chart_of(&all, title, field, limit, note, read)
     };
     let rate = |title, field, note: &str, read: Read| figure(title, field, None, note, read);
     let link = || {
@@ -128,12 +134,19 @@ fn charts(report: &Report) -> Markup {
             "WAL made by the primary, MiB/s", "wal_bytes_per_s", "It falls to nothing when the load ends.",
             |sample| mib(sample.wal_bytes_per_s),
         ))
+        @if !held.is_empty() {
+            (chart_of(
+                &held, "Lag as the governor sees it, MiB", "governor", governed(),
+                "From the primary's insert position to what the standby has flushed; the limit is dashed.",
+                |s| Some((s.flush.bytes? as f64 + s.unflushed_bytes? as f64) / MIB),
+            ))
+        }
         div.pair {
             (figure("Sent lag, MiB", "sent", None, "A gap: no standby is connected.", |s| in_mib(s.sent)))
             (rate("Sent lag, s", "sent", "Age of the oldest WAL that was not sent.", |s| s.sent.s))
             (rate("Write lag, MiB", "write", "", |s| in_mib(s.write)))
             (rate("Write lag, s", "write", "", |s| s.write.s))
-            (figure("Flush lag, MiB", "flush", governed(), "", |s| in_mib(s.flush)))
+            (figure("Flush lag, MiB", "flush", None, "", |s| in_mib(s.flush)))
             (rate("Flush lag, s", "flush", "", |s| s.flush.s))
             (rate(
                 "Replay lag, MiB", "replay", "While none is connected, by the standby's own position.",
@@ -170,18 +183,15 @@ fn charts(report: &Report) -> Markup {
 }
 
 fn chart_of(
-    report: &Report,
-    styles: &[Style],
+    cases: &[(&Case, Style)],
     title: &'static str,
     field: &'static str,
     limit: Option<Limit>,
     note: &str,
     read: Read,
 ) -> Markup {
-    let entries = report
-        .cases
+    let entries = cases
         .iter()
-        .zip(styles)
         .map(|(case, style)| Entry {
             name: printable(&case.name),
             style: *style,
