@@ -478,17 +478,30 @@ fn the_log_of_xfs_on_a_capped_device() {
     assert!(log > 0.0, "{:?}", totals.shares);
 }
 
-/// A lightweight lock whose holder sleeps: VACUUM FULL of a shared catalog fsyncs global/pg_filenode.map with
-/// RelationMapping held (`write_relmap_file` of relmapper.c), and every new connection has to read that file.
+/// A lightweight lock whose holder sleeps: a checkpoint fsyncs the file of each prepared transaction with TwoPhaseState
+/// held (`CheckPointTwoPhase` of twophase.c), and every PREPARE TRANSACTION needs that lock alone.
 #[test]
 #[ignore = "long; make test-trace-verdicts"]
 fn a_convoy_at_a_lightweight_lock() {
     if !arena::can_run() {
         return;
     }
-    let arena = Arena::new(&Setup::default());
+    let arena = Arena::new(&Setup {
+        settings: &[("max_prepared_transactions", "220")],
+        ..Setup::default()
+    });
+    arena.sql("create table t(n int)");
+    let held: String = (0..200)
+        .map(|number| {
+            format!("begin; insert into t values (1); prepare transaction 'held {number}';\n")
+        })
+        .collect();
+    assert!(arena.psql_file("held", &held).0.wait().unwrap().success());
     let trace = arena.why();
-    let _load = arena.pgbench_connecting("select 1;\n");
+    let _load = arena.pgbench(
+        "begin; insert into t values (1); prepare transaction 'client :client_id';\n\
+         commit prepared 'client :client_id';\n",
+    );
     let first = calm(&trace);
     let _cap = arena.cap(
         &arena.data_device,
@@ -497,14 +510,24 @@ fn a_convoy_at_a_lightweight_lock() {
             ..Caps::default()
         },
     );
-    // Catalogs that no connection reads. Two sessions, so that the lock is hardly ever free.
-    let _holders = ["pg_shdescription", "pg_shdepend"]
-        .map(|catalog| arena.psql_file(catalog, &format!("vacuum full {catalog};\n").repeat(1000)));
-    let lines = stall(trace, first);
+    let _checkpoint = arena.psql("checkpoint");
+    // First the checkpoint writes and syncs its data files; at the lock everything stands still.
+    let stands_still = |second: &Second| second.number >= first && second.commits == 0;
+    trace.wait_for(
+        4,
+        |line| matches!(line, Line::Second(second) if stands_still(second)),
+    );
+    let lines = trace.finish();
     check_sums(&lines);
-    let totals = stalled(&lines, first);
+    let mut totals = Totals::default();
+    for second in seconds(&lines) {
+        let has_verdict = verdicts(&lines).iter().any(|v| v.second == second.number);
+        if stands_still(second) && has_verdict {
+            totals.add(second);
+        }
+    }
     let share = largest(&totals);
     assert_eq!(share.cause, Cause::Lwlock, "{:?}", totals.shares);
-    assert_eq!(share.object.as_deref(), Some("RelationMapping"));
+    assert_eq!(share.object.as_deref(), Some("TwoPhaseState"));
     assert_eq!(share.through, None);
 }

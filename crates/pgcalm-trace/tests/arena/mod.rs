@@ -228,15 +228,6 @@ impl Arena {
 
     /// Starts four clients with a script; they end with the result.
     pub fn pgbench(&self, script: &str) -> Running {
-        self.pgbench_with(script, &[])
-    }
-
-    /// The same with a new connection for each transaction.
-    pub fn pgbench_connecting(&self, script: &str) -> Running {
-        self.pgbench_with(script, &["-C"])
-    }
-
-    fn pgbench_with(&self, script: &str, options: &[&str]) -> Running {
         let file = self.directory.path().join("script.sql");
         fs::write(&file, script).unwrap();
         let mut command = self.server.client("pgbench");
@@ -244,7 +235,6 @@ impl Arena {
             .args(["-n", "-f"])
             .arg(&file)
             .args(["-c", "4", "-T", "600"])
-            .args(options)
             // pgbench takes no scale from the tables for a script
             .args(["-D", &format!("scale={}", self.scale)])
             .arg("postgres")
