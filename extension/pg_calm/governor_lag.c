@@ -18,6 +18,7 @@
 
 #include "compat.h"
 #include "governor.h"
+#include "access/xlog_internal.h"
 #include "replication/walsender.h"
 #include "replication/walsender_private.h"
 #include "utils/backend_status.h"
@@ -258,6 +259,11 @@ governor_lag_look(uint64 insert, GovernorReading *reading, uint64 now_ms)
 	bool read_names = now_ms >= names_ms + NAMES_INTERVAL_MS;
 	double worst = -1;
 
+	/* At the beginning of a page the next record comes after its header, which no standby has to have */
+	if (insert % wal_segment_size == SizeOfXLogLongPHD)
+		insert -= SizeOfXLogLongPHD;
+	else if (insert % XLOG_BLCKSZ == SizeOfXLogShortPHD)
+		insert -= SizeOfXLogShortPHD;
 	remember(insert, now_ms);
 	if (standbys == NULL)
 		standbys = calloc(max_wal_senders, sizeof(Standby));

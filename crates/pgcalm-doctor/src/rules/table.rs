@@ -166,7 +166,6 @@ pub const RULES: &[Rule] = &[
         applies: "the disk may have no more than the host's background threshold",
         reason: "then this limit, not vm.dirty_background_*, decides when the flusher starts and writers wait \
                  (`balance_dirty_pages`); pg_calm flushes at half of it. Seen in docs/how-it-works.md, \"A trap of the lab\"",
-                 (`balance_dirty_pages`). Seen in docs/how-it-works.md, \"A trap of the lab\"",
         cure: "Lift the limit of that disk.",
         effect: "The flusher starts at the host's threshold. In that run 711 scattered operations per second went on from second 40.",
         reversible: true,
