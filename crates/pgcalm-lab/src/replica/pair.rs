@@ -222,7 +222,8 @@ impl<'a> Pair<'a> {
             load_s,
             cut_short,
             wal_bytes: after.bytes_since(before),
-            received_bytes: received.bytes_since(before),
+            // A running-transactions record may have come in between.
+            received_bytes: received.min(after).bytes_since(before),
             catch_up_s,
             watched_s,
             receiver_error: log.first.map(|first| ReceiverError {
