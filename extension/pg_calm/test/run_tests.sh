@@ -189,10 +189,12 @@ run_prove()
 	mkdir -p "$test_dir/tmp_check/log"
 	(
 		cd "$source_dir"
+		# patterns become names here
+		# shellcheck disable=SC2048,SC2086
 		TESTDIR="$test_dir" TESTDATADIR="$test_dir/tmp_check" TESTLOGDIR="$test_dir/tmp_check/log" \
 			PATH="$install$bindir:$PATH" PG_REGRESS="$pg_regress" \
 			PG_CALM_DENY_MPROTECT="$shim" top_builddir="$work" \
-			prove -I "$pgxs_dir/test/perl" -I t "$@"
+			prove -I "$pgxs_dir/test/perl" -I t $*
 	)
 }
 
