@@ -212,7 +212,8 @@ SKIP:
 	foreach my $line (split /\n/, slurp_file($trace))
 	{
 		# a call counts when it has returned; the directory's fsync covers what
-		# had its name when it began
+		# had its name when it began.  strace aligns the results of calls that
+		# it resumes.
 		my ($pid, $call) = $line =~ /^(\d+)\s+(.*)$/ or next;
 		my ($begins, $returned) = (1, 1);
 		if ($call =~ /^(.*) <unfinished \.\.\.>$/)
@@ -225,11 +226,11 @@ SKIP:
 			$call = $unfinished{$pid} . $1;
 			$begins = 0;
 		}
-		if ($call =~ /^fsync\(\d+<.*\/\.pgcalm-tmp\.[^.]+\.([0-9A-F]{24})\.\d+>\) = 0/)
+		if ($call =~ /^fsync\(\d+<.*\/\.pgcalm-tmp\.[^.]+\.([0-9A-F]{24})\.\d+>\)\s+= 0/)
 		{
 			$synced{$1} = 1;
 		}
-		elsif ($call =~ /^renameat2\(.*"([0-9A-F]{24})", RENAME_NOREPLACE\) = 0/)
+		elsif ($call =~ /^renameat2\(.*"([0-9A-F]{24})", RENAME_NOREPLACE\)\s+= 0/)
 		{
 			$bad .= "$1 named before its fsync; " unless $synced{$1};
 			$named{$1} = 1;
