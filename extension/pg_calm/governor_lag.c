@@ -16,9 +16,9 @@
 #include <fnmatch.h>
 #include <math.h>
 
+#include "access/xlog_internal.h"
 #include "compat.h"
 #include "governor.h"
-#include "access/xlog_internal.h"
 #include "replication/walsender.h"
 #include "replication/walsender_private.h"
 #include "utils/backend_status.h"
