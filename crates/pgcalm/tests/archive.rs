@@ -1,8 +1,9 @@
 //! The scenario archive on a small backlog, for real: loop devices, caps, PostgreSQL, a power cut. Needs root; says so and
 //! passes otherwise.
 
+mod lab_run;
+
 use std::fs;
-use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
 use std::process::Output;
@@ -15,23 +16,9 @@ use pgcalm_host::block_device;
 use pgcalm_host::postgres;
 use serde_json::Value;
 
-/// How long to wait for another lab on this host.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(900);
-
-struct Dir(PathBuf);
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        let _ = lab(&["clean", "--templates"], &self.0).output();
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-fn lab(arguments: &[&str], dir: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));
-    command.arg("lab").args(arguments).arg("--dir").arg(dir);
-    command
-}
+use lab_run::BUSY_TIMEOUT;
+use lab_run::Dir;
+use lab_run::lab;
 
 /// Runs it, again while another lab is at work on this host.
 fn patiently(command: &mut Command) -> Output {

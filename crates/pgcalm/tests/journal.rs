@@ -1,5 +1,7 @@
 //! Layouts of two instances, for real and tiny. Needs root; says so and passes otherwise.
 
+mod lab_run;
+
 use std::fs;
 use std::path::Path;
 use std::path::PathBuf;
@@ -11,22 +13,19 @@ use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 
-use pgcalm_host::HostRoot;
 use pgcalm_host::block_device;
 use pgcalm_host::cgroup::Hierarchy;
 use pgcalm_host::postgres;
 use pgcalm_host::process;
 use pgcalm_report::Document;
 use pgcalm_report::journal::Report;
-use rustix::process::Pid;
 use rustix::process::Signal;
 
-/// How long to wait for another lab on this host.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(900);
-
-fn host() -> HostRoot {
-    HostRoot::default()
-}
+use lab_run::BUSY_TIMEOUT;
+use lab_run::Dir;
+use lab_run::host;
+use lab_run::lab;
+use lab_run::signal;
 
 /// Whether the scenario can run here; if not, says why not.
 fn can_run() -> bool {
@@ -39,36 +38,6 @@ fn can_run() -> bool {
     };
     eprintln!("skipped: layouts of two instances: {lack}");
     false
-}
-
-/// A directory for one test on a disk (direct I/O).
-struct Dir(PathBuf);
-
-impl Dir {
-    fn new(test: &str) -> Self {
-        let path = PathBuf::from(format!(
-            "/var/tmp/pgcalm-test-{}-{test}",
-            std::process::id()
-        ));
-        fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        // For the case that the test has failed half-way.
-        let _ = clean(&self.0);
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-fn clean(dir: &Path) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_pgcalm"))
-        .args(["lab", "clean", "--dir"])
-        .arg(dir)
-        .output()
-        .unwrap()
 }
 
 fn tiny_run(dir: &Path, more: &[&str]) -> Command {
@@ -161,10 +130,6 @@ fn wait_for_noise(child: &Child) {
         assert!(Instant::now() < end, "no noise");
         thread::sleep(Duration::from_millis(20));
     }
-}
-
-fn signal(child: &Child, signal: Signal) {
-    rustix::process::kill_process(Pid::from_raw(child.id() as i32).unwrap(), signal).unwrap();
 }
 
 fn read(file: &Path) -> Report {
@@ -282,7 +247,7 @@ fn clean_removes_what_kill_9_left() {
     child.wait().unwrap();
     assert!(leftovers(&dir.0).len() > 4, "{:?}", leftovers(&dir.0));
     assert!(group(child.id()).exists());
-    let output = clean(&dir.0);
+    let output = lab(&["clean"], &dir.0).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(0), "{stderr}");
     assert_eq!(leftovers(&dir.0), Vec::<String>::new());

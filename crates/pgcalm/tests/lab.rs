@@ -1,10 +1,11 @@
 //! The lab on tiny tables, for real: loop devices, caps, PostgreSQL. Needs root; says so and passes otherwise.
 
+mod lab_run;
+
 use std::fs;
 use std::io::BufRead;
 use std::io::BufReader;
 use std::path::Path;
-use std::path::PathBuf;
 use std::process::Child;
 use std::process::Command;
 use std::process::ExitStatus;
@@ -13,7 +14,6 @@ use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 
-use pgcalm_host::HostRoot;
 use pgcalm_host::block_device;
 use pgcalm_host::cgroup::Hierarchy;
 use pgcalm_host::cgroup::Version;
@@ -25,12 +25,10 @@ use pgcalm_host::vm_sysctl;
 use rustix::process::Pid;
 use rustix::process::Signal;
 
-/// How long to wait for another lab on this host, e.g. that of a test in another process.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(900);
-
-fn host() -> HostRoot {
-    HostRoot::default()
-}
+use lab_run::BUSY_TIMEOUT;
+use lab_run::Dir;
+use lab_run::host;
+use lab_run::lab;
 
 /// Whether the lab can run here; if not, says why not.
 fn can_run() -> bool {
@@ -43,34 +41,6 @@ fn can_run() -> bool {
         return false;
     }
     true
-}
-
-/// A directory for one test's lab, on a disk (direct I/O), with room in its path for a socket.
-struct Dir(PathBuf);
-
-impl Dir {
-    fn new(test: &str) -> Self {
-        let path = PathBuf::from(format!(
-            "/var/tmp/pgcalm-test-{}-{test}",
-            std::process::id()
-        ));
-        fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        // For the case that the test has failed half-way.
-        let _ = lab(&["clean", "--templates"], &self.0).output();
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-fn lab(arguments: &[&str], dir: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));
-    command.arg("lab").args(arguments).arg("--dir").arg(dir);
-    command
 }
 
 /// A run of stock PostgreSQL on a tiny table.

@@ -1,8 +1,9 @@
 //! Few small instances on one device, for real. Needs root and cgroup v1; says so and passes otherwise.
 
+mod lab_run;
+
 use std::fs;
 use std::path::Path;
-use std::path::PathBuf;
 use std::process::Child;
 use std::process::Command;
 use std::process::Stdio;
@@ -10,7 +11,6 @@ use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 
-use pgcalm_host::HostRoot;
 use pgcalm_host::block_device;
 use pgcalm_host::cgroup::Hierarchy;
 use pgcalm_host::cgroup::Version;
@@ -22,12 +22,10 @@ use pgcalm_report::Document;
 use rustix::process::Pid;
 use rustix::process::Signal;
 
-/// How long to wait for another lab on this host.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(900);
-
-fn host() -> HostRoot {
-    HostRoot::default()
-}
+use lab_run::BUSY_TIMEOUT;
+use lab_run::Dir;
+use lab_run::host;
+use lab_run::lab;
 
 fn blkio() -> Option<Hierarchy> {
     Hierarchy::of_block_io(&host())
@@ -48,34 +46,6 @@ fn can_run() -> bool {
     };
     eprintln!("skipped: tenants: {lack}");
     false
-}
-
-/// A directory for one test's lab, on a disk (direct I/O), with room in its path for a socket.
-struct Dir(PathBuf);
-
-impl Dir {
-    fn new(test: &str) -> Self {
-        let path = PathBuf::from(format!(
-            "/var/tmp/pgcalm-test-{}-{test}",
-            std::process::id()
-        ));
-        fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        // For the case that the test has failed half-way.
-        let _ = lab(&["clean", "--templates"], &self.0).output();
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-fn lab(arguments: &[&str], dir: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));
-    command.arg("lab").args(arguments).arg("--dir").arg(dir);
-    command
 }
 
 fn tenants(dir: &Path, more: &[&str]) -> Command {

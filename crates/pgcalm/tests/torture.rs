@@ -1,5 +1,7 @@
 //! Crash cycles, for real and few. Needs root and a built module; says so and passes otherwise.
 
+mod lab_run;
+
 use std::fs;
 use std::path::Path;
 use std::path::PathBuf;
@@ -10,18 +12,17 @@ use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 
-use pgcalm_host::HostRoot;
 use pgcalm_host::block_device;
 use pgcalm_host::postgres;
 use pgcalm_host::process;
 use pgcalm_report::Document;
 use pgcalm_report::torture::Report;
-use rustix::process::Pid;
 use rustix::process::Signal;
 
-fn host() -> HostRoot {
-    HostRoot::default()
-}
+use lab_run::Dir;
+use lab_run::host;
+use lab_run::lab;
+use lab_run::signal;
 
 fn module_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../extension/pg_calm")
@@ -51,34 +52,6 @@ fn can_run() -> bool {
     };
     eprintln!("skipped: crash cycles: {lack}");
     false
-}
-
-/// A directory for one test on a disk (direct I/O).
-struct Dir(PathBuf);
-
-impl Dir {
-    fn new(test: &str) -> Self {
-        let path = PathBuf::from(format!(
-            "/var/tmp/pgcalm-test-{}-{test}",
-            std::process::id()
-        ));
-        fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        // For the case that the test has failed half-way.
-        let _ = lab(&["clean"], &self.0).output();
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-fn lab(arguments: &[&str], dir: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));
-    command.arg("lab").args(arguments).arg("--dir").arg(dir);
-    command
 }
 
 fn torture(dir: &Path, more: &[&str]) -> Command {
@@ -122,10 +95,6 @@ fn wait_for_device(dir: &Path) {
 /// A server has more processes than this without the load's connections.
 fn wait_for_load(dir: &Path) {
     wait_for(dir, "process", 12);
-}
-
-fn signal(child: &Child, signal: Signal) {
-    rustix::process::kill_process(Pid::from_raw(child.id() as i32).unwrap(), signal).unwrap();
 }
 
 /// What of a run in `dir` is on the host.
