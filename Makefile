@@ -54,11 +54,11 @@ check-postgres: deps
 
 fmt:
 	cargo fmt
-	clang-format -i $(EXTENSION)/*.c $(EXTENSION)/*.h bench/errors/*.c bench/noop_archive/*.c $(BPF_SOURCES)
+	clang-format -i $(EXTENSION)/*.c $(EXTENSION)/*.h $(EXTENSION)/test/*.c $(EXTENSION)/test/*.h bench/errors/*.c bench/noop_archive/*.c $(BPF_SOURCES)
 
 fmt-check:
 	cargo fmt --check
-	clang-format --dry-run --Werror $(EXTENSION)/*.c $(EXTENSION)/*.h bench/errors/*.c bench/noop_archive/*.c $(BPF_SOURCES)
+	clang-format --dry-run --Werror $(EXTENSION)/*.c $(EXTENSION)/*.h $(EXTENSION)/test/*.c $(EXTENSION)/test/*.h bench/errors/*.c bench/noop_archive/*.c $(BPF_SOURCES)
 
 lint: fmt-check
 	cargo clippy --quiet --workspace --all-targets -- --deny warnings

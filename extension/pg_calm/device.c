@@ -466,26 +466,6 @@ device_is_ours(unsigned int major, unsigned int minor)
 }
 
 /*
- * The longest gap, in blocks, that is cheaper to write along than to leave
- * out: writing it costs bytes, leaving it out costs one more operation.  Where
- * only one budget is capped, only that one is worth saving: any gap when
- * operations are capped, none when bytes are or nothing is.
- */
-uint32
-device_max_gap(const DeviceCaps *caps)
-{
-	double blocks;
-
-	if (isinf(caps->write_iops))
-		return 0;
-	if (isinf(caps->write_bytes))
-		return caps->io_size / BLCKSZ;
-	blocks = caps->write_bytes / caps->write_iops / BLCKSZ;
-	/* strictly less than the break-even point */
-	return (uint32) Max(ceil(Min(blocks, caps->io_size / BLCKSZ)) - 1, 0);
-}
-
-/*
  * Replace a device by the one that it lies on: a partition by its disk, a
  * device-mapper or md device by the first of those that it is made of, a loop
  * device by what holds its file.  False if it lies on none, as far as can be

@@ -66,6 +66,5 @@ device_is_capped(const DeviceCaps *caps)
 }
 
 extern bool device_is_ours(unsigned int major, unsigned int minor);
-extern uint32 device_max_gap(const DeviceCaps *caps);
 
 #endif /* PG_CALM_DEVICE_H */

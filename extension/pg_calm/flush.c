@@ -113,6 +113,7 @@ typedef struct RegionJob
 } RegionJob;
 
 FlushPolicy flush_policy;
+FlushStarted flush_started;
 
 static OpenFile open_files[MAX_OPEN_FILES];
 static bool open_files_ready = false;
@@ -593,6 +594,8 @@ start_run(uint32 first, uint32 blocks, uint32 pages, uint32 bridged)
 	count(&counters->bridged_pages, bridged);
 	count(&counters->device_operations, operations);
 	count(&counters->written_bytes, length);
+	flush_started.operations += operations;
+	flush_started.bytes += length;
 	if (flush_policy.dry_run)
 	{
 		pg_atomic_fetch_sub_u64(&calm_shared->in_flight_pages, pages);

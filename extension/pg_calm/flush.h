@@ -28,6 +28,15 @@ typedef struct FlushPolicy
 
 extern FlushPolicy flush_policy;
 
+/* What has been started since the worker began */
+typedef struct FlushStarted
+{
+	uint64 operations;
+	uint64 bytes;
+} FlushStarted;
+
+extern FlushStarted flush_started;
+
 extern bool flush_kernel_has_cachestat(void);
 extern const char *flush_refused(void);
 extern bool

@@ -17,6 +17,14 @@
  * visits of the kernel flusher and with checkpoints.  Followed as they are they
  * would have writers run and stop; what counts is how far they rise.
  *
+ * Once the flusher has queued scattered pages, on a visit or at its threshold,
+ * everything else waits behind them, and so does our worker: the device does
+ * what it can with what is queued, and nothing is done for what writers add.
+ * How long that will last can be told from what is queued and what the device
+ * has written of it in the last second.  Until then writers may dirty no more
+ * than there is room for below the threshold, or it will queue that as well,
+ * and never catch up.
+ *
  * Pages are converted to WAL by how much was written of either lately, which is
  * a mean over about a minute: checkpoints write pages in bursts, and full-page
  * images make more WAL right after each has begun.
@@ -68,6 +76,15 @@
 /* Fewer pages than these say nothing of how much WAL comes with a page */
 #define RATIO_PAGES 1000
 
+/* Seconds that a queue of the kernel's lasts, from which on it counts */
+#define QUEUE_SECONDS 1.0
+
+/* Part of the flusher's threshold up to which there is room meanwhile */
+#define ROOM_SHARE 0.9
+
+/* Part of what the device writes that writers get if there is no room */
+#define QUEUE_LEAST 0.25
+
 /* The limit, in amounts at which the worker flushes without regard to age (writeback.c) */
 #define LIMIT_SHARE 1.5
 
@@ -77,6 +94,7 @@
 static double limit_bytes(const KernelFlusher *flusher, double seconds);
 static double wal_per_page(uint64 insert, uint64 pages, bool compare, double seconds);
 static double follow(double mean, double value, double seconds, double rise, double fall);
+static double room_behind_queue(const KernelFlusher *flusher);
 
 /* What may be unflushed: less than wakes the kernel flusher */
 static double
@@ -126,6 +144,25 @@ follow(double mean, double value, double seconds, double rise, double fall)
 	return mean + (value - mean) * (1 - exp(-seconds / (value > mean ? rise : fall)));
 }
 
+/* Pages per second that may be dirtied while the kernel's queue lasts; infinity if there is none */
+static double
+room_behind_queue(const KernelFlusher *flusher)
+{
+	uint64 ours = pg_atomic_read_u64(&calm_shared->in_flight_pages) * BLCKSZ;
+	double queued = (double) flusher->writeback_bytes - (double) ours;
+	double threshold = (double) flusher->device_bytes * ROOM_SHARE;
+	double seconds;
+
+	if (queued <= 0 || flusher->written_per_second <= 0)
+		return INFINITY;
+	seconds = queued / flusher->written_per_second;
+	if (seconds < QUEUE_SECONDS)
+		return INFINITY;
+	return Max((threshold - (double) flusher->dirty_bytes) / seconds,
+	           flusher->written_per_second * QUEUE_LEAST) /
+	       BLCKSZ;
+}
+
 /* insert is the end of WAL */
 void
 governor_writeback_look(uint64 insert, GovernorReading *reading, uint64 now_ms)
@@ -147,6 +184,7 @@ governor_writeback_look(uint64 insert, GovernorReading *reading, uint64 now_ms)
 	double kernel;
 	double rate;
 	double ratio;
+	double allowed; /* pages per second */
 
 	last_ms = now_ms;
 	if (calm_mode != CALM_MODE_ON || pg_atomic_read_u32(&calm_shared->worker_pid) == 0)
@@ -188,10 +226,14 @@ governor_writeback_look(uint64 insert, GovernorReading *reading, uint64 now_ms)
 
 	ratio = wal_per_page(insert, taken + waiting,
 	                     (double) waiting * BLCKSZ > reading->limit * COMPARED_FROM, seconds);
-	pacing = reading->value > reading->limit * (pacing ? PACED_DOWN_TO : PACED_FROM);
-	if (!pacing || isinf(ratio) || flush_rate <= 0)
+	if (isinf(ratio))
 		return;
-	reading->allowed_rate =
-		ratio * Max(flush_rate * RATE_SHARE + GAIN * (reading->limit - reading->value) / BLCKSZ,
-	                flush_rate * RATE_LEAST);
+	allowed = room_behind_queue(&flusher);
+	pacing = reading->value > reading->limit * (pacing ? PACED_DOWN_TO : PACED_FROM);
+	if (pacing && flush_rate > 0)
+		allowed = Min(allowed, Max(flush_rate * RATE_SHARE +
+		                               GAIN * (reading->limit - reading->value) / BLCKSZ,
+		                           flush_rate * RATE_LEAST));
+	if (!isinf(allowed))
+		reading->allowed_rate = ratio * allowed;
 }

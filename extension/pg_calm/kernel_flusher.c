@@ -42,8 +42,12 @@
 /* The kernel halves what it remembers of past writes in this time */
 #define SHARE_HALF_LIFE_MS 3000.0
 
+/* In which time the rate of our devices is followed half way */
+#define RATE_HALF_LIFE_MS 1000.0
+
 static double our_writes = 0;
 static double all_writes = 0;
+static double our_rate = 0; /* bytes per second */
 
 static bool read_number(const char *path, uint64 *value);
 static double written_share(double *max_share);
@@ -109,7 +113,8 @@ device_max_share(unsigned int major, unsigned int minor)
  * Our device's share of what is being written to all disks, from
  * /proc/diskstats.  Disks that hold the files of loop devices are counted
  * twice, which makes the share too small: we flush earlier than need be.
- * max_share becomes the most that all our devices may have.
+ * max_share becomes the most that all our devices may have.  our_rate follows
+ * what ours write.
  */
 static double
 written_share(double *max_share)
@@ -159,6 +164,13 @@ written_share(double *max_share)
 		kept = exp2(-(double) (now - last_ms) / SHARE_HALF_LIFE_MS);
 		our_writes = our_writes * kept + (ours - last_ours);
 		all_writes = all_writes * kept + (all - last_all);
+		if (now > last_ms)
+		{
+			double rate = (double) (ours - last_ours) * 512 * 1000 / (double) (now - last_ms);
+
+			kept = exp2(-(double) (now - last_ms) / RATE_HALF_LIFE_MS);
+			our_rate = our_rate * kept + rate * (1 - kept);
+		}
 	}
 	last_ours = ours;
 	last_all = all;
@@ -197,6 +209,7 @@ kernel_flusher_read_state(KernelFlusher *flusher)
 	flusher->device_bytes = PG_UINT64_MAX;
 	flusher->dirty_bytes = 0;
 	flusher->writeback_bytes = 0;
+	flusher->written_per_second = 0;
 
 	snprintf(path, sizeof(path), "%s/proc/vmstat", calm_host_root ? calm_host_root : "");
 	file = fopen(path, "re");
@@ -237,6 +250,7 @@ kernel_flusher_read_state(KernelFlusher *flusher)
 		double max_share;
 		double share = written_share(&max_share);
 
+		flusher->written_per_second = our_rate;
 		flusher->device_bytes = Max((uint64) (flusher->background_bytes * share), left / 8);
 		/* the last word, also over that eighth */
 		flusher->device_bytes =

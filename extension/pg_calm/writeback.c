@@ -13,8 +13,7 @@
  *	 kernel's own count of dirty memory clear of its background threshold;
  * those that free most pages per second of device time first.
  *
- * Which gaps are bridged is chosen from the lengths of all regions' gaps: see
- * choose_gap.
+ * Which gaps are bridged: see bridge_choice.c.
  *
  * The worker has no database connection.  It is started with the postmaster,
  * so that recovery is covered as well, and restarted if it ends.
@@ -28,6 +27,7 @@
 #include "access/xlog.h"
 #include "archive_watch.h"
 #include "arbiter.h"
+#include "bridge_choice.h"
 #include "checkpoint_stats.h"
 #include "compat.h"
 #include "flush.h"
@@ -111,7 +111,7 @@ static void peek_region(PageMapRegion *region, PageMapBits *bits);
 static bool draining(void);
 static bool draining_file(uint32 file);
 static bool too_much_unflushed(void);
-static void choose_gap(const BridgeGaps *gaps, bool behind);
+static void choose_gap(const BridgeGaps *gaps, uint64 now_ms);
 static void collect_candidates(uint64 now_ms);
 static int compare_candidates(const void *a, const void *b);
 static bool start_next_region(uint64 now_ms);
@@ -298,44 +298,21 @@ peek_region(PageMapRegion *region, PageMapBits *bits)
 			pg_atomic_read_u64(&region->dirty[0][i]) | pg_atomic_read_u64(&region->dirty[1][i]);
 }
 
-/*
- * The gap threshold that costs the device least.
- *
- * With time to spare, operations and bytes are both worth saving, and a gap is
- * bridged if that takes less of the one budget than it saves of the other:
- * device_max_gap.  When we are behind, only the time until all is written
- * counts, which is that of the budget that runs out first: then the threshold
- * is the one at which max(operations / IOPS, bytes / bandwidth) is least.
- */
+/* Choose the gaps to bridge (bridge_choice.c), and say so in the view */
 static void
-choose_gap(const BridgeGaps *gaps, bool behind)
+choose_gap(const BridgeGaps *gaps, uint64 now_ms)
 {
+	static BridgeBalance balance = {.gap = -1};
 	const DeviceCaps *caps = &flush_policy.caps;
-	uint32 limit = Min(device_max_gap(caps), BRIDGE_MAX_GAP);
-	uint32 chosen = limit;
+	uint32 chosen;
 
-	if (behind)
-	{
-		double operations = gaps->runs;
-		double bytes = (double) gaps->dirty_blocks * BLCKSZ;
-		double least = device_seconds(caps, operations, bytes);
-
-		chosen = 0;
-		for (uint32 gap = 1; gap <= limit; gap++)
-		{
-			double seconds;
-
-			operations -= gaps->gaps[gap];
-			bytes += (double) gaps->gaps[gap] * gap * BLCKSZ;
-			/* long runs count once for each io_size */
-			seconds = device_seconds(caps, Max(operations, bytes / caps->io_size), bytes);
-			if (seconds <= least)
-			{
-				least = seconds;
-				chosen = gap;
-			}
-		}
-	}
+	if (draining())
+		chosen = bridge_least_time_gap(gaps, caps);
+	else if (too_much_unflushed())
+		chosen = bridge_balanced_gap(&balance, gaps, caps, flush_started.operations,
+		                             flush_started.bytes, now_ms);
+	else
+		chosen = bridge_longest_gap(caps);
 	flush_policy.max_gap = chosen;
 	SpinLockAcquire(&calm_shared->lock);
 	calm_shared->max_gap = chosen;
@@ -452,7 +429,7 @@ collect_candidates(uint64 now_ms)
 			candidate_count++;
 		}
 	}
-	choose_gap(&gaps, too_much_unflushed() || draining());
+	choose_gap(&gaps, now_ms);
 	if (!draining())
 	{
 		SpinLockAcquire(&calm_shared->lock);
@@ -518,8 +495,8 @@ work(uint64 now_ms)
 			 */
 			if (!flush_policy.paced)
 				flusher_guard_tick(&flusher, now_ms);
-			if (!flush_busy())
-				collect_candidates(now_ms);
+			/* a busy device leaves no pause for it: the order would be seconds old */
+			collect_candidates(now_ms);
 		}
 		flush_close_idle();
 		next_state_ms = now_ms + STATE_INTERVAL_MS + others * MEMBER_STATE_MS;

@@ -111,10 +111,20 @@ compile_page_map_test()
 		-o "$work/$output" -L"$pkglibdir" -L"$("$PG_CONFIG" --libdir)" -lpgport -lpthread
 }
 
-# Three builds of one program: see test_atomics.h
+compile_bridge_choice_test()
+{
+	quietly "$work/cc.log" "${CC:-cc}" -std=gnu11 -O2 -g -Wall -Wextra -Werror -D_GNU_SOURCE \
+		-I"$source_dir" -I"$("$PG_CONFIG" --includedir-server)" \
+		"$source_dir/test/bridge_choice_test.c" "$source_dir/bridge_choice.c" \
+		-o "$work/unit/bridge_choice" -L"$pkglibdir" -L"$("$PG_CONFIG" --libdir)" -lpgport -lm
+}
+
+# The page map's are three builds of one program: see test_atomics.h
 run_unit()
 {
 	mkdir "$work/unit"
+	compile_bridge_choice_test
+	printf '%s\n' 'exec "$(dirname "$0")/bridge_choice"' >"$work/unit/0_bridge_choice.sh"
 	compile_page_map_test unit/page_map
 	compile_page_map_test unit/page_map_yield -DYIELD=64 -include "$source_dir/test/test_atomics.h"
 	printf '%s\n' 'exec "$(dirname "$0")/page_map" 100' >"$work/unit/1_page_map.sh"
