@@ -292,7 +292,7 @@ take_region(PageMapFile *file, uint32 number, PageMapBits *bits)
 			for (int i = 0; i < PAGE_MAP_REGION_WORDS; i++)
 				bits->word[i] |= taken.word[i];
 		}
-		pg_atomic_fetch_and_u32(&region->flags, ~PAGE_MAP_REGION_WINDOW);
+		pg_atomic_fetch_and_u32(&region->flags, ~(PAGE_MAP_REGION_WINDOW | PAGE_MAP_REGION_SWEPT));
 	}
 	if (pg_atomic_read_u64(&file->whole[number / 64]) & whole_bit)
 	{
