@@ -61,6 +61,14 @@
 /* Part of pg_calm.drain_timeout after which progress is judged */
 #define TRIAL_SHARE 0.1
 
+/*
+ * How long the worker starts nothing: during an fsync, between two of them,
+ * and in all of a sync phase
+ */
+#define HOLD_FSYNC_MS 500
+#define HOLD_NEXT_MS 20
+#define HOLD_ALL_MS 2000
+
 /* Least time by default, ms */
 #define LEAST_TIMEOUT_MS 30000
 
@@ -72,8 +80,12 @@
 #define CONVERGENCE_MS 300
 #define CONVERGENCE_SHARE 0.5
 
-/* Seconds of device time that may be left, if pg_calm.drain_threshold is -1 */
+/*
+ * Seconds of device time that may be left, if pg_calm.drain_threshold is -1;
+ * and to which a drain goes on that has begun, since several files can have as much
+ */
 #define LEFT_SECONDS 0.1
+#define GOAL_SHARE 0.25
 
 /*
  * The beginning of what backends and checkpointer share
@@ -94,11 +106,14 @@ static const volatile CheckpointerRequests *requests = NULL;
 static TimestampTz sync_phase = 0; /* ckpt_sync_t of the one that is under way */
 static uint64 spent_ms = 0;        /* on draining in it, that under way left out */
 static uint64 drain_start_ms = 0;  /* of the one under way */
+static uint64 hold_began_ms = 0;   /* since the last drain; 0: not held in this sync phase */
+static uint64 held_ms = 0;         /* before that */
 static uint32 wait_event = 0;
 
 static uint64 pages_in(int file, int generation);
 static uint64 unflushed_pages(int file);
 static uint64 threshold_pages(void);
+static uint64 goal_pages(void);
 static uint64 timeout_ms(void);
 static bool may_wait(void);
 static bool time_left(void);
@@ -108,7 +123,11 @@ static bool converging(int file, uint64 round_start_ms);
 static void flush_in_rounds(int file);
 static bool sweep_step(double done);
 static void drain(int file, const RelationFile *relation);
+static int file_to_drain(int fd, struct stat *st);
 static void drain_file(int fd);
+static void drain_with_duplicate(int duplicate, bool all);
+static void hold_worker(uint64 ms);
+static void end_hold(void);
 
 /* Pages marked in a generation, of a file or of all */
 static uint64
@@ -159,6 +178,14 @@ threshold_pages(void)
 	operations = calm_shared->granted_operations * LEFT_SECONDS;
 	SpinLockRelease(&calm_shared->lock);
 	return isinf(operations) ? PG_UINT64_MAX : (uint64) operations;
+}
+
+/* With so few a drain ends */
+static uint64
+goal_pages(void)
+{
+	return calm_drain_threshold >= 0 ? calm_drain_threshold :
+	                                   (uint64) (threshold_pages() * GOAL_SHARE);
 }
 
 void
@@ -231,12 +258,12 @@ promising(int file, uint64 start_ms, uint64 start_pages)
 	double elapsed = page_map_now_ms() - start_ms;
 	uint64 left = unflushed_pages(file);
 
-	if (elapsed < timeout_ms() * TRIAL_SHARE || left <= threshold_pages())
+	if (elapsed < timeout_ms() * TRIAL_SHARE || left <= goal_pages())
 		return true;
 	if (left >= start_pages)
 		return false;
 	return spent_ms + (start_ms - drain_start_ms) + elapsed +
-	           elapsed / (start_pages - left) * (left - threshold_pages()) <
+	           elapsed / (start_pages - left) * (left - goal_pages()) <
 	       timeout_ms();
 }
 
@@ -267,21 +294,28 @@ flush_in_rounds(int file)
 {
 	uint64 start = page_map_now_ms();
 	uint64 start_pages = unflushed_pages(file);
+	uint64 before = PG_UINT64_MAX;
 	bool more = true;
 
 	while (more && may_wait())
 	{
 		uint64 round_start = page_map_now_ms();
+		uint64 pages;
 
 		/* what is marked now is what this round is about */
 		page_map_swap_generation(calm_page_map);
-		if (old_pages(file) <= threshold_pages())
+		pages = old_pages(file);
+		/* few enough, or as few as they get */
+		if (pages <= goal_pages() || (pages <= threshold_pages() && pages >= before))
 			break;
+		before = pages;
 
 		pg_atomic_write_u32(&calm_shared->draining, file == PAGE_MAP_NO_FILE ?
 		                                                CALM_DRAINING_ALL :
 		                                                CALM_DRAINING_FILE + file);
-		while (more && old_pages(file) > 0 && may_wait())
+		/* what is taken is under way; fsync would have to wait for it */
+		while (more && may_wait() &&
+		       (old_pages(file) > 0 || pg_atomic_read_u64(&calm_shared->in_flight_pages) > 0))
 		{
 			(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, POLL_MS,
 			                 wait_event);
@@ -309,6 +343,32 @@ sweep_step(double done)
 }
 
 /*
+ * Have the worker start nothing for a while: each fsync, of which a sync phase has
+ * many with a commit of the file system's journal each, would wait behind what
+ * it has in flight.  It is not held for long; a long fsync is not
+ * made shorter by that.
+ */
+static void
+hold_worker(uint64 ms)
+{
+	uint64 now = page_map_now_ms();
+
+	if (hold_began_ms == 0)
+		hold_began_ms = now;
+	if (held_ms + (now - hold_began_ms) < HOLD_ALL_MS)
+		pg_atomic_write_u64(&calm_shared->hold_until_ms, now + ms);
+}
+
+/* A drain does not count as time for which it is held */
+static void
+end_hold(void)
+{
+	if (hold_began_ms != 0)
+		held_ms += page_map_now_ms() - hold_began_ms;
+	hold_began_ms = 0;
+}
+
+/*
  * Drain a file or all.  The time that it takes is counted as part of the
  * checkpoint's writing, which it is, by moving the beginning of its sync
  * phase.
@@ -322,6 +382,7 @@ drain(int file, const RelationFile *relation)
 	if (wait_event == 0)
 		wait_event = CALM_WAIT_EVENT("PgCalmDrain");
 	checkpoint_stats_drain_begin();
+	end_hold();
 	drain_start_ms = page_map_now_ms();
 
 	if (relation)
@@ -336,27 +397,58 @@ drain(int file, const RelationFile *relation)
 	sync_phase = CheckpointStats.ckpt_sync_t;
 }
 
-/* Drain the file behind fd, if it is worth it */
+/* The file behind fd in the page map, if it needs a drain of its own */
+static int
+file_to_drain(int fd, struct stat *st)
+{
+	uint32 incarnation;
+	int file;
+
+	if (fstat(fd, st) != 0)
+		return PAGE_MAP_NO_FILE;
+	file = page_map_find_file(calm_page_map, st->st_dev, st->st_ino, &incarnation);
+	if (file != PAGE_MAP_NO_FILE && unflushed_pages(file) <= threshold_pages())
+		file = PAGE_MAP_NO_FILE;
+	return file;
+}
+
+/* Drain what is to be fsynced by fd, which has to stay open meanwhile */
 static void
 drain_file(int fd)
 {
 	struct stat st;
-	uint32 incarnation;
-	int file;
+	int file = file_to_drain(fd, &st);
 	char path[PAGE_MAP_PATH_MAX];
 	RelationFile relation;
 
-	if (!may_wait() || spent_ms >= timeout_ms() || fstat(fd, &st) != 0)
+	if (file == PAGE_MAP_NO_FILE || !may_wait() || spent_ms >= timeout_ms())
 		return;
-	file = page_map_find_file(calm_page_map, st.st_dev, st.st_ino, &incarnation);
-	if (file == PAGE_MAP_NO_FILE || unflushed_pages(file) <= threshold_pages())
-		return;
-	/* it may be another file's by now; what the path leads to decides */
+	/* the entry may be another file's by now; where the path leads decides */
 	strlcpy(path, page_map_file(calm_page_map, file)->path, sizeof(path));
 	if (calm_drain_clean_buffers && relation_file_identify(path, &st, &relation))
 		drain(file, &relation);
 	else
 		drain(file, NULL);
+}
+
+/* Drain before the fsync of the file behind duplicate, which is closed if that fails */
+static void
+drain_with_duplicate(int duplicate, bool all)
+{
+	PG_TRY();
+	{
+		if (all)
+			drain(PAGE_MAP_NO_FILE, NULL);
+		drain_file(duplicate);
+	}
+	PG_CATCH();
+	{
+		/* a barrier, a reload or a write failed, and the checkpoint with it */
+		pg_atomic_write_u32(&calm_shared->draining, CALM_DRAINING_NOTHING);
+		close(duplicate);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
 }
 
 /*
@@ -367,48 +459,35 @@ int
 drain_before_checkpoint_fsync(int fd)
 {
 	bool first = CheckpointStats.ckpt_sync_t != sync_phase;
+	uint64 threshold = threshold_pages();
+	int duplicate = -1;
 	struct stat st;
-	uint32 incarnation;
-	int file;
-	int duplicate;
 
 	if (first)
 	{
 		sync_phase = CheckpointStats.ckpt_sync_t;
 		spent_ms = 0;
+		held_ms = 0;
+		hold_began_ms = 0;
 	}
-	if (spent_ms >= timeout_ms() || checkpoint_stats_is_immediate() || !may_wait() ||
-	    unflushed_pages(PAGE_MAP_NO_FILE) <= threshold_pages())
+	if (threshold == PG_UINT64_MAX || checkpoint_stats_is_immediate() || !may_wait())
 		return fd;
 
-	if (!first)
-	{
-		if (fstat(fd, &st) != 0)
-			return fd;
-		file = page_map_find_file(calm_page_map, st.st_dev, st.st_ino, &incarnation);
-		if (file == PAGE_MAP_NO_FILE || unflushed_pages(file) <= threshold_pages())
-			return fd;
-	}
+	if (spent_ms < timeout_ms() && unflushed_pages(PAGE_MAP_NO_FILE) > threshold &&
+	    (first || file_to_drain(fd, &st) != PAGE_MAP_NO_FILE))
+		duplicate = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (duplicate >= 0)
+		drain_with_duplicate(duplicate, first);
+	hold_worker(HOLD_FSYNC_MS);
+	/* without a duplicate we are out of file descriptors: no time to be smart */
+	return duplicate >= 0 ? duplicate : fd;
+}
 
-	duplicate = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	if (duplicate < 0)
-		return fd; /* out of file descriptors: no time to be smart */
-
-	PG_TRY();
-	{
-		if (first)
-			drain(PAGE_MAP_NO_FILE, NULL);
-		drain_file(duplicate);
-	}
-	PG_CATCH();
-	{
-		/* a barrier or a reload failed, and the checkpoint with it */
-		pg_atomic_write_u32(&calm_shared->draining, CALM_DRAINING_NOTHING);
-		close(duplicate);
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
-	return duplicate;
+void
+drain_after_checkpoint_fsync(void)
+{
+	if (hold_began_ms != 0)
+		hold_worker(HOLD_NEXT_MS);
 }
 
 /* Bridge what fsync will write of a file, or forget what it will write */

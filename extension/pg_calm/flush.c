@@ -671,6 +671,8 @@ flush_advance(void)
 				return false;
 		}
 
+		if (flush_policy.hold)
+			return false;
 		if (flush_policy.paced && !flush_policy.dry_run)
 		{
 			refill_pace();

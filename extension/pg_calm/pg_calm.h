@@ -65,7 +65,8 @@ typedef struct CalmShared
 	pg_atomic_uint64 in_flight_pages;  /* taken from the map, not confirmed */
 	pg_atomic_uint64 checkpoint_start; /* ckpt_start_t of the one under way */
 	pg_atomic_uint32 worker_pid;       /* 0: no worker */
-	pg_atomic_uint32 draining;         /* what the checkpointer waits for, as below */
+	pg_atomic_uint32 draining;         /* what the checkpointer waits for, as above */
+	pg_atomic_uint64 hold_until_ms;    /* until then nothing is started but for a drain */
 	slock_t lock;                      /* protects what follows */
 	DeviceCaps caps;
 	uint32 max_gap;            /* gaps bridged at present, in blocks */
