@@ -89,6 +89,8 @@ drain_sweep(int file, const RelationFile *relation, uint32 wait_event, DrainSwee
 	uint32 waiting = 0;
 	bool go_on = true;
 
+	if (end == 0)
+		return true; /* truncated meanwhile */
 	forget_sweep(file);
 	pg_atomic_write_u32(&calm_shared->draining, CALM_DRAINING_SWEEP + file);
 	while (go_on)

@@ -85,7 +85,9 @@ find_tablespace(const char *directory_and_name, const struct stat *st)
 	struct dirent *entry;
 	Oid tablespace = InvalidOid;
 
-	while (tablespace == InvalidOid && (entry = ReadDir(directory, "pg_tblspc")) != NULL)
+	/* no checkpoint has to fail because of it */
+	while (tablespace == InvalidOid &&
+	       (entry = ReadDirExtended(directory, "pg_tblspc", LOG)) != NULL)
 	{
 		const char *name = entry->d_name;
 		char path[MAXPGPATH];
@@ -98,7 +100,8 @@ find_tablespace(const char *directory_and_name, const struct stat *st)
 		if (is_file(path, st))
 			tablespace = number;
 	}
-	FreeDir(directory);
+	if (directory)
+		FreeDir(directory);
 	return tablespace;
 }
 

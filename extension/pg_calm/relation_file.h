@@ -24,7 +24,7 @@ typedef struct RelationFile
 /*
  * Find out what the file behind st, which had this path, is a segment of.
  * False if it is no file of a relation that the server knows by a path of its
- * own.  May raise an error, if directories can't be read.
+ * own.
  */
 extern bool relation_file_identify(const char *path, const struct stat *st, RelationFile *file);
 
