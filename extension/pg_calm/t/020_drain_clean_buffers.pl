@@ -89,10 +89,13 @@ sub end_load
 sub hold_sweep
 {
 	my ($table) = @_;
-	my $before = cleaned();
 	my $worker = status_of($node)->{worker_pid};
-	my $load = start_load($node, $table, $rows, 2000);
 
+	ok(checkpoints_ended($node), "$table: no checkpoint is under way");
+	# nothing is left unflushed, or another file may be the first to be swept
+	$node->safe_psql('postgres', 'CHECKPOINT');
+	my $before = cleaned();
+	my $load = start_load($node, $table, $rows, 2000);
 	kill 'STOP', $worker;
 	cause_checkpoint($table);
 	ok(wait_for(sub { cleaned() > $before }, 120), "$table: buffers are cleaned");
