@@ -13,10 +13,11 @@
  * fewer fast enough to be done by then: where backends write pages as fast as
  * the device takes them, waiting gains nothing.
  *
- * Where that is not enough, each file of which many pages are unflushed is swept right before
- * the fsync of it: see drain_sweep.c.  With pg_calm.drain_clean_buffers off it
- * gets rounds of its own instead.  Backends write to one file a part of what they write to
- * all, so that its rounds can get shorter where those over all files don't.
+ * Where that is not enough, each file of which many pages are unflushed is
+ * swept right before the fsync of it: see drain_sweep.c.  With
+ * pg_calm.drain_clean_buffers off it gets rounds of its own instead: backends
+ * write to one file a part of what they write to all, so that its rounds can
+ * get shorter where those over all files don't.
  *
  * Then every fsync happens as ever.  It finds what was written meanwhile,
  * which is bridged right before, so that it reaches the device in as few

@@ -4,16 +4,16 @@
  *	  One pass over a file before its fsync: clean its buffers, flush its pages.
  *
  * Rounds of flushing (drain.c) do not get shorter where backends evict dirty
- * buffers as fast as the device takes scattered pages.  So the evictions have to stop
- * writing for a while: a buffer that has just been written is clean when the
- * clock hand comes to it, and a page that is changed after that comes to be evicted
- * only when the hand has been around, about shared_buffers / (evictions per
- * second) later.
+ * buffers as fast as the device takes scattered pages.  So the evictions have
+ * to stop writing for a while: a buffer that has just been written is clean
+ * when the clock hand comes to it, and a page that is changed after that comes
+ * to be evicted only when the hand has been around, about shared_buffers /
+ * (evictions per second) later.
  *
  * Region by region, in order, the checkpointer writes what is dirty in shared
  * buffers (buffer_cleaning.c), and the worker flushes the region right after.
- * Cleaning all of the file first would give the clock hand a head start on what is
- * flushed last.  So if a sweep takes S seconds and the hand T seconds
+ * Cleaning all of the file first would give the clock hand a head start on
+ * what is flushed last.  So if a sweep takes S seconds and the hand T seconds
  * for its way, nothing is left if S <= T; and if S > T, what is evicted in the
  * last S - T seconds to the regions that were swept before that.
  *
