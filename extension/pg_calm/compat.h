@@ -20,6 +20,11 @@
 #include "postmaster/interrupt.h"
 #include "postmaster/pgarch.h"
 #include "storage/fd.h"
+#if PG_VERSION_NUM >= 160000
+#include "storage/relfilelocator.h"
+#else
+#include "storage/relfilenode.h"
+#endif
 #include "utils/wait_event.h"
 
 #if PG_VERSION_NUM < 150000
@@ -173,6 +178,21 @@
 #define CALM_EXECUTOR_RUN_ARGS                                                                     \
 	QueryDesc *query, ScanDirection direction, uint64 count, bool execute_once
 #define CALM_EXECUTOR_RUN_PASS query, direction, count, execute_once
+#endif
+
+/* What identifies a relation's files, and a buffer's contents by it: renamed in 16 */
+#if PG_VERSION_NUM >= 160000
+typedef RelFileLocator CalmRelationId;
+#define CALM_RELATION_ID(tablespace, database, relation)                                           \
+	((RelFileLocator){.spcOid = (tablespace), .dbOid = (database), .relNumber = (relation)})
+#define CALM_INIT_BUFFER_TAG(tag, relation, fork, block)                                           \
+	InitBufferTag((tag), (relation), (fork), (block))
+#else
+typedef RelFileNode CalmRelationId;
+#define CALM_RELATION_ID(tablespace, database, relation)                                           \
+	((RelFileNode){.spcNode = (tablespace), .dbNode = (database), .relNode = (relation)})
+#define CALM_INIT_BUFFER_TAG(tag, relation, fork, block)                                           \
+	INIT_BUFFERTAG(*(tag), *(relation), (fork), (block))
 #endif
 
 #endif /* PG_CALM_COMPAT_H */

@@ -13,9 +13,11 @@
  * fewer fast enough to be done by then: where backends write pages as fast as
  * the device takes them, waiting gains nothing.
  *
- * The same is done for a single file before the fsync of it, if many of its
- * pages are unflushed.  Backends write to one file a part of what they write to
- * all, so that its rounds can get shorter where those over all files don't.
+ * Where that is not enough, each file of which many pages are unflushed is
+ * swept right before the fsync of it: see drain_sweep.c.  With
+ * pg_calm.drain_clean_buffers off it gets rounds of its own instead: backends
+ * write to one file a part of what they write to all, so that its rounds can
+ * get shorter where those over all files don't.
  *
  * Then every fsync happens as ever.  It finds what was written meanwhile,
  * which is bridged right before, so that it reaches the device in as few
@@ -40,6 +42,7 @@
 #include "checkpoint_stats.h"
 #include "compat.h"
 #include "drain.h"
+#include "drain_sweep.h"
 #include "flush.h"
 #include "kernel_flusher.h"
 #include "pg_calm.h"
@@ -59,8 +62,31 @@
 /* Part of pg_calm.drain_timeout after which progress is judged */
 #define TRIAL_SHARE 0.1
 
-/* Seconds of device time that may be left, if pg_calm.drain_threshold is -1 */
+/*
+ * How long the worker starts nothing: during an fsync, between two of them,
+ * and in all of a sync phase
+ */
+#define HOLD_FSYNC_MS 500
+#define HOLD_NEXT_MS 20
+#define HOLD_ALL_MS 2000
+
+/* Least time by default, ms */
+#define LEAST_TIMEOUT_MS 30000
+
+/*
+ * Milliseconds after which it is known whether rounds get shorter, and how
+ * many pages may be written meanwhile, as a part of the operations that the
+ * device has for them.
+ */
+#define CONVERGENCE_MS 300
+#define CONVERGENCE_SHARE 0.5
+
+/*
+ * Seconds of device time that may be left, if pg_calm.drain_threshold is -1;
+ * and to which a drain goes on that has begun, since several files can have as much
+ */
 #define LEFT_SECONDS 0.1
+#define GOAL_SHARE 0.25
 
 /*
  * The beginning of what backends and checkpointer share
@@ -79,17 +105,30 @@ typedef struct CheckpointerRequests
 
 static const volatile CheckpointerRequests *requests = NULL;
 static TimestampTz sync_phase = 0; /* ckpt_sync_t of the one that is under way */
-static uint64 spent_ms = 0;        /* on draining in it */
+static uint64 spent_ms = 0;        /* on draining in it, that under way left out */
+static uint64 drain_start_ms = 0;  /* of the one under way */
+static uint64 hold_began_ms = 0;   /* since the last drain; 0: not held in this sync phase */
+static uint64 held_ms = 0;         /* before that */
+static uint32 wait_event = 0;
 
 static uint64 pages_in(int file, int generation);
 static uint64 unflushed_pages(int file);
 static uint64 threshold_pages(void);
+static uint64 goal_pages(void);
 static uint64 timeout_ms(void);
 static bool may_wait(void);
-static bool time_left(uint64 start_ms);
+static bool time_left(void);
 static bool promising(int file, uint64 start_ms, uint64 start_pages);
 static void serve_requests(void);
-static void drain(int file);
+static bool converging(int file, uint64 round_start_ms);
+static void flush_in_rounds(int file);
+static bool sweep_step(double done);
+static void drain(int file, const RelationFile *relation);
+static int file_to_drain(int fd, struct stat *st);
+static void drain_file(int fd);
+static void drain_with_duplicate(int duplicate, bool all);
+static void hold_worker(uint64 ms);
+static void end_hold(void);
 
 /* Pages marked in a generation, of a file or of all */
 static uint64
@@ -142,6 +181,14 @@ threshold_pages(void)
 	return isinf(operations) ? PG_UINT64_MAX : (uint64) operations;
 }
 
+/* With so few a drain ends */
+static uint64
+goal_pages(void)
+{
+	return calm_drain_threshold >= 0 ? calm_drain_threshold :
+	                                   (uint64) (threshold_pages() * GOAL_SHARE);
+}
+
 void
 drain_shmem_startup(void)
 {
@@ -164,21 +211,27 @@ may_wait(void)
 /*
  * Time in all for draining in a checkpoint.  By default what the server plans
  * to have left of its interval when all is written, so that a checkpoint that
- * drains still ends in time.
+ * drains still ends in time.  Where that is short it may take longer,
+ * and the next checkpoint begins later; but not if WAL asks for that.
  */
 static uint64
 timeout_ms(void)
 {
+	uint64 left;
+
 	if (calm_drain_timeout >= 0)
 		return calm_drain_timeout;
-	return (uint64) (CheckPointTimeout * 1000.0 * (1 - CheckPointCompletionTarget));
+	left = (uint64) (CheckPointTimeout * 1000.0 * (1 - CheckPointCompletionTarget));
+	if (requests && (requests->flags & CHECKPOINT_CAUSE_XLOG))
+		return left;
+	return Max(left, LEAST_TIMEOUT_MS);
 }
 
 /* The settings may change while we wait */
 static bool
-time_left(uint64 start_ms)
+time_left(void)
 {
-	return spent_ms + (page_map_now_ms() - start_ms) < timeout_ms();
+	return spent_ms + (page_map_now_ms() - drain_start_ms) < timeout_ms();
 }
 
 /* What CheckpointWriteDelay does while it waits (postmaster/checkpointer.c) */
@@ -206,58 +259,197 @@ promising(int file, uint64 start_ms, uint64 start_pages)
 	double elapsed = page_map_now_ms() - start_ms;
 	uint64 left = unflushed_pages(file);
 
-	if (elapsed < timeout_ms() * TRIAL_SHARE || left <= threshold_pages())
+	if (elapsed < timeout_ms() * TRIAL_SHARE || left <= goal_pages())
 		return true;
 	if (left >= start_pages)
 		return false;
-	return spent_ms + elapsed + elapsed / (start_pages - left) * (left - threshold_pages()) <
+	return spent_ms + (start_ms - drain_start_ms) + elapsed +
+	           elapsed / (start_pages - left) * (left - goal_pages()) <
 	       timeout_ms();
 }
 
 /*
- * Rounds over a file or all, until it is enough.  The time they take is
- * counted as part of the checkpoint's writing, which it is, by moving the
- * beginning of its sync phase.
+ * Whether rounds get shorter.  While one flushes, pages are written that the
+ * next has to flush, scattered, so that each is an operation: they have to be
+ * fewer than those that the device has in that time.  Not asked if there is
+ * no other way.
  */
-static void
-drain(int file)
+static bool
+converging(int file, uint64 round_start_ms)
 {
-	static uint32 wait_event = 0;
-	TimestampTz began = GetCurrentTimestamp();
+	double elapsed = page_map_now_ms() - round_start_ms;
+	double operations;
+
+	if (!calm_drain_clean_buffers || elapsed < CONVERGENCE_MS)
+		return true;
+	SpinLockAcquire(&calm_shared->lock);
+	operations = calm_shared->granted_operations;
+	SpinLockRelease(&calm_shared->lock);
+	return pages_in(file, page_map_new_generation(calm_page_map)) <
+	       operations * CONVERGENCE_SHARE * elapsed / 1000 + threshold_pages();
+}
+
+/* Rounds over a file or all, until it is enough, or seen not to help */
+static void
+flush_in_rounds(int file)
+{
 	uint64 start = page_map_now_ms();
 	uint64 start_pages = unflushed_pages(file);
+	uint64 before = PG_UINT64_MAX;
 	bool more = true;
-
-	if (wait_event == 0)
-		wait_event = CALM_WAIT_EVENT("PgCalmDrain");
-	checkpoint_stats_drain_begin();
 
 	while (more && may_wait())
 	{
+		uint64 round_start = page_map_now_ms();
+		uint64 pages;
+
 		/* what is marked now is what this round is about */
 		page_map_swap_generation(calm_page_map);
-		if (old_pages(file) <= threshold_pages())
+		pages = old_pages(file);
+		/* few enough, or as few as they get */
+		if (pages <= goal_pages() || (pages <= threshold_pages() && pages >= before))
 			break;
+		before = pages;
 
 		pg_atomic_write_u32(&calm_shared->draining, file == PAGE_MAP_NO_FILE ?
 		                                                CALM_DRAINING_ALL :
 		                                                CALM_DRAINING_FILE + file);
-		while (more && old_pages(file) > 0 && may_wait())
+		/* what is taken is under way; fsync would have to wait for it */
+		while (more && may_wait() &&
+		       (old_pages(file) > 0 || pg_atomic_read_u64(&calm_shared->in_flight_pages) > 0))
 		{
 			(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, POLL_MS,
 			                 wait_event);
 			ResetLatch(MyLatch);
 			serve_requests();
-			more = time_left(start) && promising(file, start, start_pages);
+			more =
+				time_left() && promising(file, start, start_pages) && converging(file, round_start);
 		}
 		pg_atomic_write_u32(&calm_shared->draining, CALM_DRAINING_NOTHING);
 	}
+}
+
+/* Between the steps of a sweep */
+static bool
+sweep_step(double done)
+{
+	double elapsed = page_map_now_ms() - drain_start_ms;
+
+	serve_requests();
+	if (!may_wait() || !time_left() || !calm_drain_clean_buffers)
+		return false;
+	/* whether it will be over in time if it goes on as it did */
+	return elapsed < timeout_ms() * TRIAL_SHARE || done >= 1 ||
+	       spent_ms + elapsed / Max(done, 1e-3) < timeout_ms();
+}
+
+/*
+ * Have the worker start nothing for a while: each fsync, of which a sync phase has
+ * many with a commit of the file system's journal each, would wait behind what
+ * it has in flight.  It is not held for long; a long fsync is not
+ * made shorter by that.
+ */
+static void
+hold_worker(uint64 ms)
+{
+	uint64 now = page_map_now_ms();
+
+	if (hold_began_ms == 0)
+		hold_began_ms = now;
+	if (held_ms + (now - hold_began_ms) < HOLD_ALL_MS)
+		pg_atomic_write_u64(&calm_shared->hold_until_ms, now + ms);
+}
+
+/* A drain does not count as time for which it is held */
+static void
+end_hold(void)
+{
+	if (hold_began_ms != 0)
+		held_ms += page_map_now_ms() - hold_began_ms;
+	hold_began_ms = 0;
+}
+
+/*
+ * Drain a file or all.  The time that it takes is counted as part of the
+ * checkpoint's writing, which it is, by moving the beginning of its sync
+ * phase.
+ */
+static void
+drain(int file, const RelationFile *relation)
+{
+	TimestampTz began = GetCurrentTimestamp();
+	bool swept = true;
+
+	if (wait_event == 0)
+		wait_event = CALM_WAIT_EVENT("PgCalmDrain");
+	checkpoint_stats_drain_begin();
+	end_hold();
+	drain_start_ms = page_map_now_ms();
+
+	if (relation)
+		swept = drain_sweep(file, relation, wait_event, sweep_step);
+	if (swept)
+		flush_in_rounds(file);
 
 	checkpoint_stats_drain_end(unflushed_pages(PAGE_MAP_NO_FILE));
 	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_SYNC);
-	spent_ms += page_map_now_ms() - start;
+	spent_ms += page_map_now_ms() - drain_start_ms;
 	CheckpointStats.ckpt_sync_t += GetCurrentTimestamp() - began;
 	sync_phase = CheckpointStats.ckpt_sync_t;
+}
+
+/* The file behind fd in the page map, if it needs a drain of its own */
+static int
+file_to_drain(int fd, struct stat *st)
+{
+	uint32 incarnation;
+	int file;
+
+	if (fstat(fd, st) != 0)
+		return PAGE_MAP_NO_FILE;
+	file = page_map_find_file(calm_page_map, st->st_dev, st->st_ino, &incarnation);
+	if (file != PAGE_MAP_NO_FILE && unflushed_pages(file) <= threshold_pages())
+		file = PAGE_MAP_NO_FILE;
+	return file;
+}
+
+/* Drain what is to be fsynced by fd, which has to stay open meanwhile */
+static void
+drain_file(int fd)
+{
+	struct stat st;
+	int file = file_to_drain(fd, &st);
+	char path[PAGE_MAP_PATH_MAX];
+	RelationFile relation;
+
+	if (file == PAGE_MAP_NO_FILE || !may_wait() || spent_ms >= timeout_ms())
+		return;
+	/* the entry may be another file's by now; where the path leads decides */
+	strlcpy(path, page_map_file(calm_page_map, file)->path, sizeof(path));
+	if (calm_drain_clean_buffers && relation_file_identify(path, &st, &relation))
+		drain(file, &relation);
+	else
+		drain(file, NULL);
+}
+
+/* Drain before the fsync of the file behind duplicate, which is closed if that fails */
+static void
+drain_with_duplicate(int duplicate, bool all)
+{
+	PG_TRY();
+	{
+		if (all)
+			drain(PAGE_MAP_NO_FILE, NULL);
+		drain_file(duplicate);
+	}
+	PG_CATCH();
+	{
+		/* a barrier, a reload or a write failed, and the checkpoint with it */
+		pg_atomic_write_u32(&calm_shared->draining, CALM_DRAINING_NOTHING);
+		close(duplicate);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
 }
 
 /*
@@ -268,54 +460,35 @@ int
 drain_before_checkpoint_fsync(int fd)
 {
 	bool first = CheckpointStats.ckpt_sync_t != sync_phase;
+	uint64 threshold = threshold_pages();
+	int duplicate = -1;
 	struct stat st;
-	uint32 incarnation;
-	int file;
-	int duplicate;
 
 	if (first)
 	{
 		sync_phase = CheckpointStats.ckpt_sync_t;
 		spent_ms = 0;
+		held_ms = 0;
+		hold_began_ms = 0;
 	}
-	if (spent_ms >= timeout_ms() || checkpoint_stats_is_immediate() || !may_wait() ||
-	    unflushed_pages(PAGE_MAP_NO_FILE) <= threshold_pages())
+	if (threshold == PG_UINT64_MAX || checkpoint_stats_is_immediate() || !may_wait())
 		return fd;
 
-	if (!first)
-	{
-		if (fstat(fd, &st) != 0)
-			return fd;
-		file = page_map_find_file(calm_page_map, st.st_dev, st.st_ino, &incarnation);
-		if (file == PAGE_MAP_NO_FILE || unflushed_pages(file) <= threshold_pages())
-			return fd;
-	}
+	if (spent_ms < timeout_ms() && unflushed_pages(PAGE_MAP_NO_FILE) > threshold &&
+	    (first || file_to_drain(fd, &st) != PAGE_MAP_NO_FILE))
+		duplicate = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (duplicate >= 0)
+		drain_with_duplicate(duplicate, first);
+	hold_worker(HOLD_FSYNC_MS);
+	/* without a duplicate we are out of file descriptors: no time to be smart */
+	return duplicate >= 0 ? duplicate : fd;
+}
 
-	duplicate = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	if (duplicate < 0)
-		return fd; /* out of file descriptors: no time to be smart */
-
-	PG_TRY();
-	{
-		if (first)
-			drain(PAGE_MAP_NO_FILE);
-		if (fstat(duplicate, &st) == 0)
-		{
-			file = page_map_find_file(calm_page_map, st.st_dev, st.st_ino, &incarnation);
-			if (file != PAGE_MAP_NO_FILE && unflushed_pages(file) > threshold_pages() &&
-			    time_left(page_map_now_ms()))
-				drain(file);
-		}
-	}
-	PG_CATCH();
-	{
-		/* a barrier or a reload failed, and the checkpoint with it */
-		pg_atomic_write_u32(&calm_shared->draining, CALM_DRAINING_NOTHING);
-		close(duplicate);
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
-	return duplicate;
+void
+drain_after_checkpoint_fsync(void)
+{
+	if (hold_began_ms != 0)
+		hold_worker(HOLD_NEXT_MS);
 }
 
 /* Bridge what fsync will write of a file, or forget what it will write */

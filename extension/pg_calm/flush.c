@@ -293,7 +293,7 @@ take_region(PageMapFile *file, uint32 number, PageMapBits *bits)
 			for (int i = 0; i < PAGE_MAP_REGION_WORDS; i++)
 				bits->word[i] |= taken.word[i];
 		}
-		pg_atomic_fetch_and_u32(&region->flags, ~PAGE_MAP_REGION_WINDOW);
+		pg_atomic_fetch_and_u32(&region->flags, ~(PAGE_MAP_REGION_WINDOW | PAGE_MAP_REGION_SWEPT));
 	}
 	if (pg_atomic_read_u64(&file->whole[number / 64]) & whole_bit)
 	{
@@ -674,6 +674,8 @@ flush_advance(void)
 				return false;
 		}
 
+		if (flush_policy.hold)
+			return false;
 		if (flush_policy.paced && !flush_policy.dry_run)
 		{
 			refill_pace();

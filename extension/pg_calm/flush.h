@@ -24,6 +24,7 @@ typedef struct FlushPolicy
 	uint64 headroom;       /* bytes that may still be dirtied by making regions dense */
 	bool prefetch;         /* read absent blocks of gaps first */
 	bool dry_run;          /* count what would be done */
+	bool hold;             /* start nothing: an fsync would wait behind it */
 } FlushPolicy;
 
 extern FlushPolicy flush_policy;

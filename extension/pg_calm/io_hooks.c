@@ -298,6 +298,8 @@ calm_fsync(int fd)
 		}
 	}
 	checkpoint_stats_fsync_ended(target, event, result == 0, microseconds);
+	if (event == WAIT_EVENT_DATA_FILE_SYNC && MyBackendType == B_CHECKPOINTER && calm_shared)
+		drain_after_checkpoint_fsync();
 	if (target != fd)
 	{
 		int save_errno = errno;

@@ -46,6 +46,7 @@
 
 /* PageMapRegion.flags */
 #define PAGE_MAP_REGION_WINDOW 0x01 /* the checkpointer has passed it */
+#define PAGE_MAP_REGION_SWEPT 0x02  /* the checkpointer has cleaned its buffers, in a sweep */
 
 typedef struct PageMapRegion
 {

@@ -45,6 +45,7 @@ int calm_unflushed_limit = 0;
 int calm_max_in_flight = 2 * 1024;
 int calm_drain_threshold = -1;
 int calm_drain_timeout = -1;
+bool calm_drain_clean_buffers = true;
 bool calm_bridge = true;
 bool calm_split_folios = true;
 int calm_prefetch = CALM_PREFETCH_AUTO;
@@ -155,8 +156,14 @@ define_settings(void)
 	DefineCustomIntVariable(
 		"pg_calm.drain_timeout",
 		"Longest time that a checkpoint waits for pages to be flushed before its fsync calls.",
-		"-1 takes what checkpoint_completion_target leaves of checkpoint_timeout, 0 does not wait. Immediate, shutdown and end-of-recovery checkpoints never do, nor is it gone on with if a tenth of the time shows that it will not be enough.",
+		"-1 takes what checkpoint_completion_target leaves of checkpoint_timeout, or 30s if that is more and WAL does not ask for the next checkpoint; 0 does not wait. Immediate, shutdown and end-of-recovery checkpoints never do, nor is it gone on with if a tenth of the time shows that it will not be enough.",
 		&calm_drain_timeout, -1, -1, 3600 * 1000, PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomBoolVariable(
+		"pg_calm.drain_clean_buffers",
+		"Whether a checkpoint writes dirty shared buffers of a file right before its fsync.",
+		"Only where backends evict dirty buffers so fast that the file could not be flushed otherwise. "
+		"Evictions then find clean buffers for a while.",
+		&calm_drain_clean_buffers, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable(
 		"pg_calm.bridge",
 		"Whether clean pages between dirty ones are written along to save operations.", NULL,
@@ -259,10 +266,12 @@ start_shared_memory(void)
 		pg_atomic_init_u64(&shared->counters.written_bytes, 0);
 		pg_atomic_init_u64(&shared->counters.suppressed_hints, 0);
 		pg_atomic_init_u64(&shared->counters.large_folio_regions, 0);
+		pg_atomic_init_u64(&shared->counters.cleaned_buffers, 0);
 		pg_atomic_init_u64(&shared->in_flight_pages, 0);
 		pg_atomic_init_u64(&shared->checkpoint_start, 0);
 		pg_atomic_init_u32(&shared->worker_pid, 0);
 		pg_atomic_init_u32(&shared->draining, 0);
+		pg_atomic_init_u64(&shared->hold_until_ms, 0);
 		SpinLockInit(&shared->lock);
 	}
 	map = ShmemInitStruct("pg_calm page map", page_map_size(budget), &found);

@@ -46,12 +46,17 @@ typedef struct CalmCounters
 	pg_atomic_uint64 written_bytes;        /* bridged pages included */
 	pg_atomic_uint64 suppressed_hints;     /* flush hints of the server dropped */
 	pg_atomic_uint64 large_folio_regions;  /* split after they were written back */
+	pg_atomic_uint64 cleaned_buffers;      /* written by drains, before backends have to */
 } CalmCounters;
 
-/* CalmShared.draining: whose old generation the checkpointer waits for */
+/*
+ * CalmShared.draining: what the checkpointer waits for.  The index of a file in
+ * the page map is added to the last two.
+ */
 #define CALM_DRAINING_NOTHING 0
-#define CALM_DRAINING_ALL 1
-#define CALM_DRAINING_FILE 2 /* and above: index of the file in the page map, added */
+#define CALM_DRAINING_ALL 1             /* the old generation of all files */
+#define CALM_DRAINING_FILE 2            /* and above: that of this file */
+#define CALM_DRAINING_SWEEP 0x80000000U /* and above: regions of this file that are swept */
 
 typedef struct CalmShared
 {
@@ -60,7 +65,8 @@ typedef struct CalmShared
 	pg_atomic_uint64 in_flight_pages;  /* taken from the map, not confirmed */
 	pg_atomic_uint64 checkpoint_start; /* ckpt_start_t of the one under way */
 	pg_atomic_uint32 worker_pid;       /* 0: no worker */
-	pg_atomic_uint32 draining;         /* what the checkpointer waits for, as below */
+	pg_atomic_uint32 draining;         /* what the checkpointer waits for, as above */
+	pg_atomic_uint64 hold_until_ms;    /* until then nothing is started but for a drain */
 	slock_t lock;                      /* protects what follows */
 	DeviceCaps caps;
 	uint32 max_gap;            /* gaps bridged at present, in blocks */
@@ -81,6 +87,7 @@ extern int calm_unflushed_limit; /* kB; 0: chosen likewise */
 extern int calm_max_in_flight;   /* kB */
 extern int calm_drain_threshold; /* pages; -1: chosen from the caps */
 extern int calm_drain_timeout;   /* ms; 0: no drain; -1: what a checkpoint's writing leaves */
+extern bool calm_drain_clean_buffers;
 extern bool calm_bridge;
 extern bool calm_split_folios;
 extern int calm_prefetch;

@@ -85,7 +85,7 @@ typedef struct Candidate
 	uint32 pages;
 	uint64 since;
 	bool window;
-	bool drain;              /* has pages of the old generation */
+	bool drain;              /* the checkpointer waits for it, if for the file */
 	double pages_per_second; /* pages freed per second of device time */
 } Candidate;
 
@@ -110,6 +110,7 @@ static uint64 unflushed_limit_bytes(void);
 static void peek_region(PageMapRegion *region, PageMapBits *bits);
 static bool draining(void);
 static bool draining_file(uint32 file);
+static bool sweeping(void);
 static bool too_much_unflushed(void);
 static void choose_gap(const BridgeGaps *gaps, uint64 now_ms);
 static void collect_candidates(uint64 now_ms);
@@ -264,20 +265,28 @@ unflushed_limit_bytes(void)
 	return flusher.device_bytes / 2;
 }
 
-/* Whether the checkpointer waits for the old generation to be flushed */
+/* Whether the checkpointer waits for pages to be flushed */
 static bool
 draining(void)
 {
 	return pg_atomic_read_u32(&calm_shared->draining) != CALM_DRAINING_NOTHING;
 }
 
-/* Whether that of this file */
+/* Whether for this file */
 static bool
 draining_file(uint32 file)
 {
 	uint32 what = pg_atomic_read_u32(&calm_shared->draining);
 
-	return what == CALM_DRAINING_ALL || what == CALM_DRAINING_FILE + file;
+	return what == CALM_DRAINING_ALL || what == CALM_DRAINING_FILE + file ||
+	       what == CALM_DRAINING_SWEEP + file;
+}
+
+/* Whether it waits for what it has swept (drain_sweep.c), and not for a generation */
+static bool
+sweeping(void)
+{
+	return pg_atomic_read_u32(&calm_shared->draining) >= CALM_DRAINING_SWEEP;
 }
 
 /* Whether flushing is due by amount, ours or that of the whole host */
@@ -397,7 +406,9 @@ collect_candidates(uint64 now_ms)
 				if (candidate->pages == 0)
 					continue;
 				candidate->since = pg_atomic_read_u64(&region->since);
-				candidate->drain = (int32) pg_atomic_read_u32(&region->count[old]) > 0;
+				candidate->drain =
+					sweeping() ? (pg_atomic_read_u32(&region->flags) & PAGE_MAP_REGION_SWEPT) != 0 :
+								 (int32) pg_atomic_read_u32(&region->count[old]) > 0;
 				candidate->window =
 					(pg_atomic_read_u32(&region->flags) & PAGE_MAP_REGION_WINDOW) != 0;
 				peek_region(region, &bits);
@@ -507,10 +518,12 @@ work(uint64 now_ms)
 	else
 		folio_split_pause();
 
+	flush_policy.hold = !draining() && now_ms < pg_atomic_read_u64(&calm_shared->hold_until_ms);
+
 	/* what is under way is finished in any mode */
 	if (!flush_advance())
 		return true;
-	if (calm_mode == CALM_MODE_OFF || flush_refused() != NULL)
+	if (calm_mode == CALM_MODE_OFF || flush_refused() != NULL || flush_policy.hold)
 		return false;
 	if (start_next_region(now_ms))
 		return true;

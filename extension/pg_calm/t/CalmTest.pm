@@ -27,6 +27,7 @@ our @EXPORT = qw(
   calm_node
   cannot_bridge
   cannot_trace
+  checkpoints_ended
   deny_cachestat
   fake_host
   kill_node
@@ -127,6 +128,22 @@ sub wait_for
 		return 0 if time > $end;
 		usleep(50_000);
 	}
+}
+
+# Wait until no checkpoint is under way, by the server's log; returns whether
+# that came.  What writes much WAL can cause two of them.
+sub checkpoints_ended
+{
+	my ($node) = @_;
+
+	return wait_for(
+		sub {
+			my $log = slurp_file($node->logfile);
+			my $begun = () = $log =~ /LOG:  checkpoint starting/g;
+			my $ended = () = $log =~ /LOG:  checkpoint complete/g;
+			return $begun == $ended;
+		},
+		60);
 }
 
 # Start a client that updates rows of a table here and there until it is

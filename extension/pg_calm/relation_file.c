@@ -1,0 +1,150 @@
+/*-------------------------------------------------------------------------
+ *
+ * relation_file.c
+ *	  Which blocks of which relation a data file holds.
+ *
+ * The page map knows files by device, inode and the kernel's path of them, in
+ * which symbolic links are resolved.  The server knows relations by number, and
+ * makes paths of those (common/relpath.c).  So a candidate is made of what the
+ * path ends with, and it is the right one if the server's own path for it
+ * leads to the same device and inode.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <ctype.h>
+#include <limits.h>
+
+#include "catalog/pg_tablespace_d.h"
+#include "common/relpath.h"
+#include "relation_file.h"
+#include "storage/fd.h"
+
+static bool parse_number(const char **text, uint32 *number);
+static bool parse_name(const char *name, uint32 *relation, ForkNumber *fork, uint32 *segment);
+static bool is_file(const char *path, const struct stat *st);
+static Oid find_tablespace(const char *directory_and_name, const struct stat *st);
+
+/* Digits that make an OID or a segment's number; text is moved behind them */
+static bool
+parse_number(const char **text, uint32 *number)
+{
+	char *end;
+	unsigned long value;
+
+	if (!isdigit((unsigned char) **text))
+		return false;
+	errno = 0;
+	value = strtoul(*text, &end, 10);
+	if (errno != 0 || value > PG_UINT32_MAX)
+		return false;
+	*text = end;
+	*number = (uint32) value;
+	return true;
+}
+
+/* "RELATION[_FORK][.SEGMENT]" */
+static bool
+parse_name(const char *name, uint32 *relation, ForkNumber *fork, uint32 *segment)
+{
+	*fork = MAIN_FORKNUM;
+	*segment = 0;
+	if (!parse_number(&name, relation))
+		return false;
+	if (*name == '_')
+	{
+		int length = forkname_chars(name + 1, fork);
+
+		if (length <= 0)
+			return false;
+		name += 1 + length;
+	}
+	if (*name == '.')
+	{
+		name++;
+		if (!parse_number(&name, segment))
+			return false;
+	}
+	return *name == '\0' && *segment <= MaxBlockNumber / RELSEG_SIZE;
+}
+
+static bool
+is_file(const char *path, const struct stat *st)
+{
+	struct stat found;
+
+	return stat(path, &found) == 0 && found.st_dev == st->st_dev && found.st_ino == st->st_ino;
+}
+
+/* The tablespace in which "DATABASE/NAME" is this file, or InvalidOid */
+static Oid
+find_tablespace(const char *directory_and_name, const struct stat *st)
+{
+	DIR *directory = AllocateDir("pg_tblspc");
+	struct dirent *entry;
+	Oid tablespace = InvalidOid;
+
+	/* no checkpoint has to fail because of it */
+	while (tablespace == InvalidOid &&
+	       (entry = ReadDirExtended(directory, "pg_tblspc", LOG)) != NULL)
+	{
+		const char *name = entry->d_name;
+		char path[MAXPGPATH];
+		uint32 number;
+
+		if (!parse_number(&name, &number) || *name != '\0')
+			continue;
+		snprintf(path, sizeof(path), "pg_tblspc/%s/%s/%s", entry->d_name,
+		         TABLESPACE_VERSION_DIRECTORY, directory_and_name);
+		if (is_file(path, st))
+			tablespace = number;
+	}
+	if (directory)
+		FreeDir(directory);
+	return tablespace;
+}
+
+bool
+relation_file_identify(const char *path, const struct stat *st, RelationFile *file)
+{
+	const char *name = strrchr(path, '/');
+	const char *directory = name;
+	const char *end;
+	char own_path[MAXPGPATH];
+	uint32 relation;
+	uint32 database;
+	uint32 segment;
+	Oid tablespace;
+
+	if (name == NULL || name == path)
+		return false;
+	while (directory > path && directory[-1] != '/')
+		directory--;
+	if (!parse_name(name + 1, &relation, &file->fork, &segment))
+		return false;
+
+	if (name - directory == strlen("global") && strncmp(directory, "global", strlen("global")) == 0)
+	{
+		snprintf(own_path, sizeof(own_path), "global%s", name);
+		if (!is_file(own_path, st))
+			return false;
+		tablespace = GLOBALTABLESPACE_OID;
+		database = InvalidOid;
+	}
+	else
+	{
+		end = directory;
+		if (!parse_number(&end, &database) || end != name)
+			return false;
+		snprintf(own_path, sizeof(own_path), "base/%s", directory);
+		tablespace = is_file(own_path, st) ? DEFAULTTABLESPACE_OID : find_tablespace(directory, st);
+		if (tablespace == InvalidOid)
+			return false;
+	}
+
+	file->relation = CALM_RELATION_ID(tablespace, database, relation);
+	file->first_block = (BlockNumber) segment * RELSEG_SIZE;
+	file->blocks = (uint32) Min(st->st_size / BLCKSZ, RELSEG_SIZE);
+	return true;
+}
