@@ -9,6 +9,7 @@ use FindBin;
 use lib $FindBin::RealBin;
 
 use CalmTest;
+use IPC::Run qw(start);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -32,8 +33,7 @@ CREATE EXTENSION pg_calm;
 CREATE TABLE first (i int, n int, filler text);
 CREATE TABLE second (i int, n int, filler text);
 INSERT INTO first SELECT i, 0, repeat('x', 400) FROM generate_series(1, 2000) i;
-INSERT INTO second SELECT i, 0, repeat('x', 400) FROM generate_series(1, 200) i;
-CHECKPOINT});
+INSERT INTO second SELECT i, 0, repeat('x', 400) FROM generate_series(1, 200) i});
 
 # A row of a query, by column name
 sub row_of
@@ -108,6 +108,36 @@ sub finish_trace
 	$handle->signal('INT');
 	$handle->finish;
 	return;
+}
+
+# --- the first one since the server's start, while it writes
+
+{
+	my ($out, $err) = ('', '');
+	# that of a base backup takes its time, unlike that of CHECKPOINT
+	my $backup = start(
+		[
+			'psql', '-X', '-h', $node->host, '-p', $node->port, '-c',
+			q{SELECT pg_backup_start('slow')}, 'postgres'
+		],
+		'>',
+		\$out,
+		'2>',
+		\$err);
+	ok( wait_for(
+			sub {
+				my $now = last_report();
+				return
+				     ($now->{status}          // '') eq 'running'
+				  && ($now->{buffers_written} // 0) > 0
+				  && $now->{buffers_written} < ($now->{buffers_dirty} // 0);
+			},
+			60),
+		'the first checkpoint shows how far it is');
+	note(join ', ', map { "$_=" . (last_report()->{$_} // 'null') } sort keys %{ last_report() });
+	# makes it hurry
+	$node->safe_psql('postgres', 'CHECKPOINT');
+	$backup->finish;
 }
 
 # --- one checkpoint, and what the server logs of it
