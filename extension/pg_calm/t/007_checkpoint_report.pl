@@ -95,21 +95,6 @@ UPDATE second SET n = n + 1 WHERE i < 10;
 COMMIT;
 };
 
-sub checkpointer
-{
-	return $node->safe_psql('postgres',
-		q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'});
-}
-
-sub finish_trace
-{
-	my ($handle) = @_;
-
-	$handle->signal('INT');
-	$handle->finish;
-	return;
-}
-
 # --- the first one since the server's start, while it writes
 
 {
@@ -245,7 +230,7 @@ SKIP:
 		$node->safe_psql('postgres', $dirty);
 		my $before = calls('server', q{backend_type = 'checkpointer' AND operation = 'fsync'});
 		my $writes = calls('server', q{backend_type = 'checkpointer' AND operation = 'write'});
-		my ($handle, $file) = trace(checkpointer(), '-y', '-e', 'trace=fsync,pwrite64');
+		my ($handle, $file) = trace(process_id($node, 'checkpointer'), '-y', '-e', 'trace=fsync,pwrite64');
 		$node->safe_psql('postgres', 'CHECKPOINT');
 		finish_trace($handle);
 		my @fsyncs = grep { /^fsync/ } split /\n/, slurp_file($file);
@@ -299,7 +284,7 @@ SKIP:
 		my ($column, $call, $path) = @$place;
 
 		$node->safe_psql('postgres', $dirty);
-		my ($handle) = trace(checkpointer(), '-P', "$data/$path",
+		my ($handle) = trace(process_id($node, 'checkpointer'), '-P', "$data/$path",
 			'-e', "inject=$call:delay_enter=1000000:when=1");
 		$node->safe_psql('postgres', 'CHECKPOINT');
 		finish_trace($handle);
@@ -321,7 +306,7 @@ SKIP:
 
 	$node->safe_psql('postgres', $dirty);
 	my ($handle) =
-	  trace(checkpointer(), '-P', "$data/$first", '-e', 'inject=pwrite64:error=ENOSPC:when=1');
+	  trace(process_id($node, 'checkpointer'), '-P', "$data/$first", '-e', 'inject=pwrite64:error=ENOSPC:when=1');
 	my ($result, $stdout, $stderr) = $node->psql('postgres', 'CHECKPOINT');
 	finish_trace($handle);
 	like($stderr, qr/checkpoint request failed/, 'a checkpoint fails');
