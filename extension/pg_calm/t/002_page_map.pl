@@ -104,12 +104,19 @@ SKIP:
 
 	$node->safe_psql('postgres', 'UPDATE known SET n = n + 1 WHERE id = 5');
 	evict();
-	$node->safe_psql('postgres', 'UPDATE known SET n = n + 1 WHERE id = 6');
 	my ($handle) = trace(process_id($node, 'checkpointer'),
 		'-P', $path, '-e', 'inject=pwrite64:delay_enter=5000000:when=1');
+	# by ctid, as a sequential scan may write the block to make room
 	my $checkpoint = start(
-		[ 'psql', '-X', '-h', $node->host, '-p', $node->port, '-c', 'CHECKPOINT', 'postgres' ],
-		'>', \$out, '2>', \$err);
+		[
+			'psql', '-X', '-h', $node->host, '-p', $node->port,
+			'-c', q{UPDATE known SET n = n + 1 WHERE ctid = '(6,1)'},
+			'-c', 'CHECKPOINT', 'postgres'
+		],
+		'>',
+		\$out,
+		'2>',
+		\$err);
 	ok( wait_for(
 			sub {
 				$node->safe_psql(
