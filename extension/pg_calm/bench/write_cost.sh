@@ -20,7 +20,7 @@ for program in write_cost swap_cost; do
 	"${CC:-cc}" -std=gnu11 -O2 -Wall -Wextra -Werror -D_GNU_SOURCE \
 		-I"$source_dir" -I"$("$PG_CONFIG" --includedir-server)" \
 		"$source_dir/bench/$program.c" "$source_dir/page_map.c" -o "$work/$program" \
-		-L"$("$PG_CONFIG" --pkglibdir)" -L"$("$PG_CONFIG" --libdir)" -lpgport -lpthread
+		-L"$("$PG_CONFIG" --pkglibdir)" -L"$("$PG_CONFIG" --libdir)" -lpgport_shlib -lpthread
 done
 "$work/swap_cost" 32 1024
 "$work/write_cost" "$work/16384"
