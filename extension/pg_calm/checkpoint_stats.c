@@ -148,6 +148,7 @@ typedef struct ReportShared
 	uint64 last_id;                         /* newest report; 0: none yet */
 	uint64 first_id;                        /* older ones have been forgotten */
 	volatile uint32 *checkpointer_waits_on; /* its wait event; NULL: none yet */
+	pg_atomic_uint64 buffers_written;       /* by the newest one, while it writes */
 	ReportSlot slots[FLEXIBLE_ARRAY_MEMBER];
 } ReportShared;
 
@@ -217,6 +218,7 @@ checkpoint_stats_start(void)
 	{
 		memset(memory, 0, checkpoint_stats_size());
 		memory->first_id = 1;
+		pg_atomic_init_u64(&memory->buffers_written, 0);
 		SpinLockInit(&memory->lock);
 	}
 	shared = memory;
@@ -298,6 +300,7 @@ begin(bool restartpoint, const char *flags)
 	slot->report.device_operations = 0;
 	shared->last_id = current.id;
 	shared->checkpointer_waits_on = my_wait_event_info;
+	pg_atomic_write_u64(&shared->buffers_written, 0);
 	SpinLockRelease(&shared->lock);
 }
 
@@ -537,9 +540,14 @@ checkpoint_stats_write_begins(int fd, uint32 wait_event)
 void
 checkpoint_stats_write_ended(uint32 wait_event)
 {
+	if (MyBackendType != B_CHECKPOINTER || !active())
+		return;
+	/* BufferSync writes one by one (FlushBuffer) */
+	if (wait_event == WAIT_EVENT_DATA_FILE_WRITE)
+		pg_atomic_fetch_add_u64(&shared->buffers_written, 1);
 	/* of the SLRUs, only pg_serial is left by then */
-	if (wait_event == WAIT_EVENT_SLRU_WRITE && MyBackendType == B_CHECKPOINTER && active() &&
-	    current.at[MULTIXACT_DONE] != 0 && current.at[SCAN_DONE] == 0)
+	else if (wait_event == WAIT_EVENT_SLRU_WRITE && current.at[MULTIXACT_DONE] != 0 &&
+	         current.at[SCAN_DONE] == 0)
 	{
 		int save_errno = errno;
 
@@ -1073,6 +1081,10 @@ pg_calm_checkpoints(PG_FUNCTION_ARGS)
 
 		SpinLockAcquire(&shared->lock);
 		memcpy(copy, slot_of(id), sizeof(ReportSlot));
+		/* the server's count comes at the end of the phase */
+		if (id == shared->last_id && report->status == REPORT_RUNNING &&
+		    report->at[SCAN_DONE] != 0 && report->at[WRITE_DONE] == 0)
+			copy->report.written_buffers = (int64) pg_atomic_read_u64(&shared->buffers_written);
 		SpinLockRelease(&shared->lock);
 		if (report->id != id)
 			continue; /* overwritten meanwhile */

@@ -59,16 +59,6 @@
 #endif
 
 /*
- * Whether the checkpointer has been asked to shut down.  Since 18 it keeps
- * that to itself (postmaster/checkpointer.c, ShutdownXLOGPending).
- */
-#if PG_VERSION_NUM >= 180000
-#define CALM_CHECKPOINTER_SHUTDOWN_PENDING() false
-#else
-#define CALM_CHECKPOINTER_SHUTDOWN_PENDING() (ShutdownRequestPending != 0)
-#endif
-
-/*
  * Whether the checkpoint that the checkpointer is starting has no other cause
  * than the time that went by; to be asked before it reports its statistics.
  * pg_stat_checkpointer, with its own names, came in 17.

@@ -198,14 +198,17 @@ drain_shmem_startup(void)
 	requests = found ? shared : NULL;
 }
 
-/* Whether there is somebody to wait for, and nobody who waits for us */
+/*
+ * Whether there is somebody to wait for, and nobody who waits for us.  A
+ * shutdown needs no look: the checkpointer is told of it when all others have
+ * ended (postmaster.c, PostmasterStateMachine), and so the worker first.
+ */
 static bool
 may_wait(void)
 {
 	if (requests && (requests->flags & CHECKPOINT_IMMEDIATE))
 		return false;
-	return calm_mode == CALM_MODE_ON && pg_atomic_read_u32(&calm_shared->worker_pid) != 0 &&
-	       !CALM_CHECKPOINTER_SHUTDOWN_PENDING();
+	return calm_mode == CALM_MODE_ON && pg_atomic_read_u32(&calm_shared->worker_pid) != 0;
 }
 
 /*

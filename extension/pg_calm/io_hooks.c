@@ -82,6 +82,7 @@ static int calm_sync_file_range(int fd, off_t offset, off_t length, unsigned int
 static int calm_close(int fd);
 static KnownFd identify(int fd);
 static void written(int fd, off_t offset, ssize_t length);
+static void checkpoint_writes(void);
 static void checkpointer_written(uint32 file, BlockNumber block);
 
 /*
@@ -132,6 +133,24 @@ identify(int fd)
 }
 
 /*
+ * The checkpointer has begun to write: what is unflushed now is the old
+ * generation.  Swapping the generations can walk the whole map, so it is done
+ * at the first fsync of an SLRU's directory, with which CheckPointGuts is done
+ * with that SLRU and holds no lock (SimpleLruWriteAll); the first write of a
+ * buffer, which others may wait for, would be too late.
+ */
+static void
+checkpoint_writes(void)
+{
+	uint64 start = (uint64) CheckpointStats.ckpt_start_t;
+
+	if (start == pg_atomic_read_u64(&calm_shared->checkpoint_start))
+		return;
+	pg_atomic_write_u64(&calm_shared->checkpoint_start, start);
+	page_map_swap_generation(calm_page_map);
+}
+
+/*
  * The checkpointer writes in order of file and block (BufferSync), so once it
  * has left a region it will not come back to it in this checkpoint: the
  * region can be written back.
@@ -142,14 +161,9 @@ checkpointer_written(uint32 file, BlockNumber block)
 	static uint32 last_file = UINT32_MAX;
 	static uint32 last_number = 0;
 	uint32 number = block / PAGE_MAP_REGION_BLOCKS;
-	uint64 start = (uint64) CheckpointStats.ckpt_start_t;
 
-	if (start != pg_atomic_read_u64(&calm_shared->checkpoint_start))
-	{
-		/* the first page of a new checkpoint */
-		pg_atomic_write_u64(&calm_shared->checkpoint_start, start);
-		page_map_swap_generation(calm_page_map);
-	}
+	/* with fsync = off, nothing came before */
+	checkpoint_writes();
 	if (file == last_file && number == last_number)
 		return;
 	if (last_file != UINT32_MAX)
@@ -210,13 +224,22 @@ write_begins(int fd)
 	return calm_mode != CALM_MODE_OFF && is_data_file_write(event) ? histogram_write_begins() : 0;
 }
 
+/* After it; length is its result */
 static inline void
-write_ended(uint64 started)
+write_ended(uint64 started, int fd, off_t offset, ssize_t length)
 {
 	if (started != 0)
 		(void) histogram_count(HISTOGRAM_WRITE, started);
-	else if (MyBackendType == B_CHECKPOINTER)
+	if (MyBackendType == B_CHECKPOINTER)
 		checkpoint_stats_write_ended(*my_wait_event_info);
+	if (length > 0 && calm_mode != CALM_MODE_OFF && calm_page_map &&
+	    is_data_file_write(*my_wait_event_info))
+	{
+		int save_errno = errno;
+
+		written(fd, offset, length);
+		errno = save_errno;
+	}
 }
 
 static ssize_t
@@ -225,15 +248,7 @@ calm_pwrite(int fd, const void *buffer, size_t length, off_t offset)
 	uint64 started = write_begins(fd);
 	ssize_t result = real_pwrite(fd, buffer, length, offset);
 
-	write_ended(started);
-	if (result > 0 && calm_mode != CALM_MODE_OFF && calm_page_map &&
-	    is_data_file_write(*my_wait_event_info))
-	{
-		int save_errno = errno;
-
-		written(fd, offset, result);
-		errno = save_errno;
-	}
+	write_ended(started, fd, offset, result);
 	return result;
 }
 
@@ -243,15 +258,7 @@ calm_pwritev(int fd, const struct iovec *iov, int count, off_t offset)
 	uint64 started = write_begins(fd);
 	ssize_t result = real_pwritev(fd, iov, count, offset);
 
-	write_ended(started);
-	if (result > 0 && calm_mode != CALM_MODE_OFF && calm_page_map &&
-	    is_data_file_write(*my_wait_event_info))
-	{
-		int save_errno = errno;
-
-		written(fd, offset, result);
-		errno = save_errno;
-	}
+	write_ended(started, fd, offset, result);
 	return result;
 }
 
@@ -300,6 +307,10 @@ calm_fsync(int fd)
 	checkpoint_stats_fsync_ended(target, event, result == 0, microseconds);
 	if (event == WAIT_EVENT_DATA_FILE_SYNC && MyBackendType == B_CHECKPOINTER && calm_shared)
 		drain_after_checkpoint_fsync();
+	/* fsync_fname sets no wait event; slots come before ckpt_write_t is set */
+	if (event == 0 && MyBackendType == B_CHECKPOINTER && CheckpointStats.ckpt_write_t != 0 &&
+	    calm_mode != CALM_MODE_OFF && calm_page_map)
+		checkpoint_writes();
 	if (target != fd)
 	{
 		int save_errno = errno;

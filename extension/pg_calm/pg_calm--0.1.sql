@@ -143,7 +143,7 @@ COMMENT ON COLUMN pg_calm_checkpoints.drain_time IS 'Waiting for unflushed pages
 COMMENT ON COLUMN pg_calm_checkpoints.sync_time IS 'The fsync calls of the sync phase and what is between them, without drain_time';
 COMMENT ON COLUMN pg_calm_checkpoints.end_time IS 'After the sync phase: prepared transactions, checkpoint record, control file, WAL removal and recycling';
 COMMENT ON COLUMN pg_calm_checkpoints.buffers_dirty IS 'Dirty buffers found by the scan';
-COMMENT ON COLUMN pg_calm_checkpoints.buffers_written IS 'Those that the checkpointer wrote; others were written by other processes before it came to them';
+COMMENT ON COLUMN pg_calm_checkpoints.buffers_written IS 'Those that the checkpointer wrote, until now if it still writes; others were written by other processes before it came to them';
 COMMENT ON COLUMN pg_calm_checkpoints.bridged_pages IS 'Clean pages written along during the checkpoint, by all processes of pg_calm; in shadow mode, that would have been';
 COMMENT ON COLUMN pg_calm_checkpoints.device_operations IS 'Operations of pg_calm''s writes during the checkpoint, as the device counts them; in shadow mode, that would have been';
 COMMENT ON COLUMN pg_calm_checkpoints.unflushed_pages_at_sync IS 'Pages written and not flushed when the first data file was about to be fsynced, before draining; null if none was, or in mode off';

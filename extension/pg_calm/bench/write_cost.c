@@ -18,13 +18,13 @@
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <sched.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "bench/median.h"
 #include "port/pg_bitutils.h"
+#include "test/s_lock.h"
 
 #define BLOCKS (4 * PAGE_MAP_REGION_BLOCKS)
 #define BATCHES 61
@@ -65,18 +65,6 @@ static uint32 order[BLOCKS];
 static pg_atomic_uint64 histogram[32]; /* as in histogram.c, of one type of process */
 uint32 histogram_writes = 0;
 static pg_atomic_uint32 taking; /* 0: taker sleeps, 1: takes, 2: ends */
-
-/* What spin.h calls when the lock is held */
-int
-s_lock(volatile slock_t *lock, const char *file, int line, const char *func)
-{
-	(void) file;
-	(void) line;
-	(void) func;
-	while (TAS(lock))
-		sched_yield();
-	return 0;
-}
 
 static double
 now_ns(void)
@@ -203,22 +191,6 @@ run_timing(bool each)
 			timed(started);
 	}
 	return (now_ns() - start) / BLOCKS;
-}
-
-static int
-compare_doubles(const void *a, const void *b)
-{
-	double left = *(const double *) a;
-	double right = *(const double *) b;
-
-	return (left > right) - (left < right);
-}
-
-static double
-median(double *values, int count)
-{
-	qsort(values, count, sizeof(double), compare_doubles);
-	return values[count / 2];
 }
 
 int

@@ -10,6 +10,7 @@ use lib $FindBin::RealBin;
 
 use Cwd qw(realpath);
 use CalmTest;
+use IPC::Run qw(start);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -90,6 +91,44 @@ cmp_ok(
 	8,
 	'what was marked was written');
 is($after->{kernel_flushed_pages}, $before->{kernel_flushed_pages}, 'and not by the kernel');
+
+# --- the generations are swapped before a buffer is locked to be written
+
+SKIP:
+{
+	my $why = cannot_trace();
+	skip $why, 1 if $why;
+	my ($out, $err) = ('', '');
+	my $path = realpath($node->data_dir) . '/'
+	  . $node->safe_psql('postgres', q{SELECT pg_relation_filepath('known')});
+
+	$node->safe_psql('postgres', 'UPDATE known SET n = n + 1 WHERE id = 5');
+	evict();
+	my ($handle) = trace(process_id($node, 'checkpointer'),
+		'-P', $path, '-e', 'inject=pwrite64:delay_enter=5000000:when=1');
+	# by ctid, as a sequential scan may write the block to make room
+	my $checkpoint = start(
+		[
+			'psql', '-X', '-h', $node->host, '-p', $node->port,
+			'-c', q{UPDATE known SET n = n + 1 WHERE ctid = '(6,1)'},
+			'-c', 'CHECKPOINT', 'postgres'
+		],
+		'>',
+		\$out,
+		'2>',
+		\$err);
+	ok( wait_for(
+			sub {
+				$node->safe_psql(
+					'postgres', q{
+SELECT count(*) FROM pg_calm_status, pg_calm_checkpoints
+ WHERE pg_calm_checkpoints.status = 'running' AND buffer_scan_time IS NOT NULL AND write_time IS NULL
+       AND unflushed_pages_old > 0}) == 1;
+			}),
+		'what was unflushed is old while the checkpoint writes its first buffer');
+	$checkpoint->finish;
+	finish_trace($handle);
+}
 
 # --- file descriptors that come to stand for other files
 

@@ -32,21 +32,6 @@ CREATE EXTENSION pg_calm;
 CREATE TABLE load (id int PRIMARY KEY, n int, filler text);
 CHECKPOINT});
 
-sub checkpointer
-{
-	return $node->safe_psql('postgres',
-		q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'});
-}
-
-sub finish_trace
-{
-	my ($handle) = @_;
-
-	$handle->signal('INT');
-	$handle->finish;
-	return;
-}
-
 # --- fsync
 
 # Number of calls in the checkpointer for one scripted checkpoint, by what
@@ -60,7 +45,7 @@ INSERT INTO load SELECT i, 0, repeat('x', 300) FROM generate_series(1, 20000) i;
 CHECKPOINT;
 UPDATE load SET n = n + 1 WHERE id % 300 = 0});
 	my ($handle, $file) =
-	  trace(checkpointer(), '-y', '-e', 'trace=fsync,fdatasync,sync_file_range');
+	  trace(process_id($node, 'checkpointer'), '-y', '-e', 'trace=fsync,fdatasync,sync_file_range');
 	$node->safe_psql('postgres', 'CHECKPOINT');
 	finish_trace($handle);
 

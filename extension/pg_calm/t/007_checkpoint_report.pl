@@ -9,6 +9,7 @@ use FindBin;
 use lib $FindBin::RealBin;
 
 use CalmTest;
+use IPC::Run qw(start);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -32,8 +33,7 @@ CREATE EXTENSION pg_calm;
 CREATE TABLE first (i int, n int, filler text);
 CREATE TABLE second (i int, n int, filler text);
 INSERT INTO first SELECT i, 0, repeat('x', 400) FROM generate_series(1, 2000) i;
-INSERT INTO second SELECT i, 0, repeat('x', 400) FROM generate_series(1, 200) i;
-CHECKPOINT});
+INSERT INTO second SELECT i, 0, repeat('x', 400) FROM generate_series(1, 200) i});
 
 # A row of a query, by column name
 sub row_of
@@ -95,19 +95,34 @@ UPDATE second SET n = n + 1 WHERE i < 10;
 COMMIT;
 };
 
-sub checkpointer
-{
-	return $node->safe_psql('postgres',
-		q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'});
-}
+# --- the first one since the server's start, while it writes
 
-sub finish_trace
 {
-	my ($handle) = @_;
-
-	$handle->signal('INT');
-	$handle->finish;
-	return;
+	my ($out, $err) = ('', '');
+	# that of a base backup takes its time, unlike that of CHECKPOINT
+	my $backup = start(
+		[
+			'psql', '-X', '-h', $node->host, '-p', $node->port, '-c',
+			q{SELECT pg_backup_start('slow')}, 'postgres'
+		],
+		'>',
+		\$out,
+		'2>',
+		\$err);
+	ok( wait_for(
+			sub {
+				my $now = last_report();
+				return
+				     ($now->{status}          // '') eq 'running'
+				  && ($now->{buffers_written} // 0) > 0
+				  && $now->{buffers_written} < ($now->{buffers_dirty} // 0);
+			},
+			60),
+		'the first checkpoint shows how far it is');
+	note(join ', ', map { "$_=" . (last_report()->{$_} // 'null') } sort keys %{ last_report() });
+	# makes it hurry
+	$node->safe_psql('postgres', 'CHECKPOINT');
+	$backup->finish;
 }
 
 # --- one checkpoint, and what the server logs of it
@@ -215,7 +230,7 @@ SKIP:
 		$node->safe_psql('postgres', $dirty);
 		my $before = calls('server', q{backend_type = 'checkpointer' AND operation = 'fsync'});
 		my $writes = calls('server', q{backend_type = 'checkpointer' AND operation = 'write'});
-		my ($handle, $file) = trace(checkpointer(), '-y', '-e', 'trace=fsync,pwrite64');
+		my ($handle, $file) = trace(process_id($node, 'checkpointer'), '-y', '-e', 'trace=fsync,pwrite64');
 		$node->safe_psql('postgres', 'CHECKPOINT');
 		finish_trace($handle);
 		my @fsyncs = grep { /^fsync/ } split /\n/, slurp_file($file);
@@ -269,7 +284,7 @@ SKIP:
 		my ($column, $call, $path) = @$place;
 
 		$node->safe_psql('postgres', $dirty);
-		my ($handle) = trace(checkpointer(), '-P', "$data/$path",
+		my ($handle) = trace(process_id($node, 'checkpointer'), '-P', "$data/$path",
 			'-e', "inject=$call:delay_enter=1000000:when=1");
 		$node->safe_psql('postgres', 'CHECKPOINT');
 		finish_trace($handle);
@@ -291,7 +306,7 @@ SKIP:
 
 	$node->safe_psql('postgres', $dirty);
 	my ($handle) =
-	  trace(checkpointer(), '-P', "$data/$first", '-e', 'inject=pwrite64:error=ENOSPC:when=1');
+	  trace(process_id($node, 'checkpointer'), '-P', "$data/$first", '-e', 'inject=pwrite64:error=ENOSPC:when=1');
 	my ($result, $stdout, $stderr) = $node->psql('postgres', 'CHECKPOINT');
 	finish_trace($handle);
 	like($stderr, qr/checkpoint request failed/, 'a checkpoint fails');

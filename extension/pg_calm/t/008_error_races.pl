@@ -39,12 +39,6 @@ CHECKPOINT});
 my $rows = 20;
 my $log;
 
-sub checkpointer
-{
-	return $node->safe_psql('postgres',
-		q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'});
-}
-
 # Held by strace at the end of a system call, not just passing through one
 sub is_held
 {
@@ -150,7 +144,7 @@ sub races
 	# leaves it, with success, before the worker's call has ended
 	$name = "$mode: error between the start and the end of an fsync";
 	$node->safe_psql('postgres', 'CHECKPOINT; UPDATE other SET i = i + 1 WHERE i < 10');
-	my ($slow) = trace(checkpointer(), '-e', 'trace=fsync', '-e', 'inject=fsync:delay_enter=500000');
+	my ($slow) = trace(process_id($node, 'checkpointer'), '-e', 'trace=fsync', '-e', 'inject=fsync:delay_enter=500000');
 	$checkpoint = start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', 'CHECKPOINT' ],
 		'>', \$out, '2>', \$err);
 	usleep(100_000);
@@ -173,7 +167,7 @@ ALTER SYSTEM SET pg_calm.flush_age = '10ms'});
 	$name = "$mode: fsync of the checkpointer";
 	$node->safe_psql('postgres', q{CHECKPOINT; UPDATE other SET i = i + 1 WHERE i < 10});
 	$log = -s $node->logfile;
-	($handle) = trace(checkpointer(), '-y', '-e', 'trace=fsync', '-e', 'inject=fsync:error=EIO');
+	($handle) = trace(process_id($node, 'checkpointer'), '-y', '-e', 'trace=fsync', '-e', 'inject=fsync:error=EIO');
 	isnt($node->psql('postgres', 'CHECKPOINT'), 0, "$name fails");
 	recovers($name, qr/PANIC:  could not fsync file .*: Input\/output error/, $handle);
 
@@ -202,8 +196,7 @@ ALTER SYSTEM SET pg_calm.flush_age = '10ms'});
 	$node->reload;
 	wait_for(sub { slurp_file($file) =~ /sync_file_range/ });
 	usleep(300_000);
-	$handle->signal('INT');
-	$handle->finish;
+	finish_trace($handle);
 	$node->safe_psql('postgres', 'ALTER SYSTEM RESET pg_calm.flush_age');
 	$node->reload;
 	my $text = slurp_file($file);

@@ -19,21 +19,7 @@ use Time::HiRes qw(usleep);
 my $why = cannot_trace();
 plan skip_all => $why if $why;
 
-# As in 010_drain.pl: checkpoints that are caused by WAL drain, and nothing
-# is flushed before.
-my $node = calm_node('drain_errors', q{
-shared_buffers = 16MB
-max_wal_size = 64MB
-min_wal_size = 32MB
-checkpoint_completion_target = 0.01
-log_checkpoints = on
-pg_calm.write_iops = 100
-pg_calm.write_bandwidth = '100MB'
-pg_calm.flush_age = '1h'
-pg_calm.unflushed_limit = '10GB'
-pg_calm.drain_threshold = 0
-pg_calm.drain_timeout = '1h'
-});
+my $node = draining_node('drain_errors');
 $node->start;
 $node->safe_psql(
 	'postgres', q{
@@ -46,21 +32,6 @@ CHECKPOINT});
 
 my $round = 0;
 my $panic = qr/PANIC:  .*: Input\/output error/;
-
-sub process
-{
-	my ($type) = @_;
-
-	return $node->safe_psql('postgres',
-		"SELECT pid FROM pg_stat_activity WHERE backend_type = '$type'");
-}
-
-sub drains
-{
-	return $node->safe_psql('postgres',
-		q{SELECT wait_event_type FROM pg_stat_activity WHERE backend_type = 'checkpointer'}) eq
-	  'Extension';
-}
 
 # Pages dirty all over the table, and enough WAL for a checkpoint, which may
 # end the session while it still writes
@@ -102,7 +73,7 @@ my $worker = status_of($node)->{worker_pid};
 kill 'STOP', $worker;
 my $log = -s $node->logfile;
 cause_checkpoint();
-ok(wait_for(\&drains, 60), 'a checkpoint drains');
+ok(wait_for(sub { drains($node) }, 60), 'a checkpoint drains');
 my ($failing) = trace($worker, '-e', 'trace=sync_file_range', '-e',
 	'inject=sync_file_range:error=EIO:when=3');
 kill 'CONT', $worker;
@@ -122,7 +93,7 @@ $log = -s $node->logfile;
 cause_checkpoint();
 ok($node->wait_for_log(qr/checkpoint complete: .*/, $log), 'a checkpoint after the recovery');
 my $flushed;
-my ($slow) = trace(process('checkpointer'), @data_files, '-e', 'trace=fsync', '-e',
+my ($slow) = trace(process_id($node, 'checkpointer'), @data_files, '-e', 'trace=fsync', '-e',
 	'inject=fsync:error=EIO:when=1');
 $log = -s $node->logfile;
 cause_checkpoint();
@@ -133,7 +104,7 @@ recovers('error of the fsync after a drain',
 # while the checkpointer is on its way into fsync
 
 $worker = status_of($node)->{worker_pid};
-my $checkpointer = process('checkpointer');
+my $checkpointer = process_id($node, 'checkpointer');
 my $trace;
 ($slow, $trace) = trace($checkpointer, @data_files, '-e', 'trace=fsync', '-e',
 	'inject=fsync:delay_enter=4000000');

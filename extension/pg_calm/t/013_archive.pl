@@ -202,8 +202,7 @@ SKIP:
 		'trace=fsync,renameat2,rename,unlink,unlinkat', map { ('-p', $_) } @pids);
 	make_wal(12);
 	ok(archived(), 'archived under strace');
-	$handle->signal('INT');
-	$handle->finish;
+	finish_trace($handle);
 
 	my (%synced, %named, %covered);
 	my ($acknowledged, $bad) = (0, '');

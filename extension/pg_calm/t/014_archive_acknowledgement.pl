@@ -58,9 +58,7 @@ sub pid_of
 {
 	my ($type) = @_;
 
-	return $node->safe_psql('postgres',
-		"SELECT pid FROM pg_stat_activity WHERE backend_type = '$type'")
-	  if $type ne 'archiver';
+	return process_id($node, $type) if $type ne 'archiver';
 	my $postmaster = (split /\n/, slurp_file($node->data_dir . '/postmaster.pid'))[0];
 	my ($pid) = map { /^\s*(\d+)/ }
 	  grep { /archiver/ } `ps --no-headers -o pid,args --ppid $postmaster`;
@@ -85,8 +83,7 @@ sub calls
 			$size = -s $trace;
 			return $size == $before;
 		});
-	$handle->signal('INT');
-	$handle->finish;
+	finish_trace($handle);
 	foreach my $line (split /\n/, slurp_file($trace))
 	{
 		if ($line =~ /^fsync\(\d+<\Q$status_directory\E>\)/) { $calls .= 'D' }
@@ -172,8 +169,7 @@ if ($deferring)
 	my ($handle) = trace(pid_of('checkpointer'), '-P', $status_directory, '-e', 'trace=fsync', '-e',
 		'inject=fsync:error=EIO');
 	$node->safe_psql('postgres', 'CHECKPOINT');
-	$handle->signal('INT');
-	$handle->finish;
+	finish_trace($handle);
 	my $log = slurp_file($node->logfile, $offset);
 	like($log, qr/could not (rename|remove) file "pg_wal\/[0-9A-F]{24}".*Input\/output error/,
 		'WAL can\'t be recycled or removed if it fails');

@@ -282,8 +282,7 @@ reaches('archive', 'off', 'with "alert" nobody is held for it');
 
 # --- a checkpoint that does not come on
 
-my $checkpointer =
-  $node->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'");
+my $checkpointer = process_id($node, 'checkpointer');
 $node->safe_psql('postgres', 'CHECKPOINT');
 kill 'STOP', $checkpointer;
 set("pg_calm.governor_max_wal = '4MB'");

@@ -110,26 +110,18 @@ set("pg_calm.governor_writeback = off", "pg_calm.mode = 'on'", "pg_calm.governor
 becomes('writeback', 'state', 'off', 'switched off');
 $node->safe_psql('postgres', 'CHECKPOINT');
 $node->safe_psql('postgres', $update);
-my $checkpointer =
-  $node->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'");
-
-sub drains
-{
-	return $node->safe_psql('postgres',
-		"SELECT wait_event_type FROM pg_stat_activity WHERE pid = $checkpointer") eq 'Extension';
-}
 
 # one by the amount of WAL, whose writing is over soon
 set("max_wal_size = '32MB'", 'checkpoint_completion_target = 0.01');
 $node->safe_psql('postgres',
 	"SELECT pg_logical_emit_message(false, 'fill', repeat('w', 1000000)) FROM generate_series(1, 70)");
-ok(wait_for(\&drains, 60), 'with a worker that stands still a checkpoint waits before its fsync calls');
+ok(wait_for(sub { drains($node) }, 60), 'with a worker that stands still a checkpoint waits before its fsync calls');
 set("pg_calm.governor_max_wal = '64MB'");
 becomes('max_wal', 'state', 'pacing', 'the governor sees that WAL is not freed');
 usleep(2_000_000);
-ok(drains(), 'it does not end that wait, which would be to write all at once');
+ok(drains($node), 'it does not end that wait, which would be to write all at once');
 kill 'CONT', $worker;
-ok(wait_for(sub { return slurp_file($node->logfile) =~ /checkpoint complete/ && !drains() }, 120),
+ok(wait_for(sub { return slurp_file($node->logfile) =~ /checkpoint complete/ && !drains($node) }, 120),
 	'it ends when the pages are flushed');
 
 $node->stop;

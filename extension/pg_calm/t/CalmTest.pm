@@ -29,8 +29,12 @@ our @EXPORT = qw(
   cannot_trace
   checkpoints_ended
   deny_cachestat
+  draining_node
+  drains
   fake_host
+  finish_trace
   kill_node
+  process_id
   wait_for
   region_counts
   start_load
@@ -84,6 +88,48 @@ restart_after_crash = on
 pg_calm.host_root = '@{[ fake_host() ]}'
 } . ($conf // ''));
 	return $node;
+}
+
+# One whose checkpoints have much to drain.  Those that are caused by WAL are not
+# immediate, and nothing is flushed before a drain: pages are neither old nor
+# many.
+sub draining_node
+{
+	my ($name) = @_;
+
+	return calm_node($name, q{
+shared_buffers = 16MB
+max_wal_size = 64MB
+min_wal_size = 32MB
+checkpoint_completion_target = 0.01
+log_checkpoints = on
+pg_calm.write_iops = 100
+pg_calm.write_bandwidth = '100MB'
+pg_calm.flush_age = '1h'
+pg_calm.unflushed_limit = '10GB'
+pg_calm.drain_threshold = 0
+pg_calm.drain_timeout = '1h'
+});
+}
+
+# Whether the checkpointer waits for the worker: such a wait it has only with
+# the module
+sub drains
+{
+	my ($node) = @_;
+
+	return $node->safe_psql('postgres',
+		q{SELECT wait_event_type FROM pg_stat_activity WHERE backend_type = 'checkpointer'}) eq
+	  'Extension';
+}
+
+# That of the server's process of a type that has one process
+sub process_id
+{
+	my ($node, $type) = @_;
+
+	return $node->safe_psql('postgres',
+		"SELECT pid FROM pg_stat_activity WHERE backend_type = '$type'");
 }
 
 # The row of pg_calm_status, by column name
@@ -227,7 +273,7 @@ sub is_traced
 }
 
 # Attach strace to a process, with options; returns a handle and the file it
-# writes to.  End with $handle->signal('INT') and finish.
+# writes to.  End with finish_trace.
 sub trace
 {
 	my ($pid, @options) = @_;
@@ -238,6 +284,16 @@ sub trace
 
 	wait_for(sub { is_traced($pid) }, 10) or die "could not trace $pid: $err";
 	return ($handle, $file);
+}
+
+# Detach it, and wait until all is in the file
+sub finish_trace
+{
+	my ($handle) = @_;
+
+	$handle->signal('INT');
+	$handle->finish;
+	return;
 }
 
 # Kill the postmaster, and wait until its children have noticed: until then

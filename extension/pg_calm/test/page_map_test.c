@@ -22,6 +22,10 @@
 
 #include "port/pg_bitutils.h"
 
+#ifndef PG_CALM_TEST_ATOMICS_H
+#include "test/s_lock.h"
+#endif
+
 #define DEVICE 7
 #define MAX_FILES 64
 #define MARKERS 3
@@ -57,20 +61,6 @@ typedef struct World
 
 static int tests = 0;
 static int failures = 0;
-
-#ifndef PG_CALM_TEST_ATOMICS_H
-/* What spin.h calls when the lock is held; the server's sleeps and panics */
-int
-s_lock(volatile slock_t *lock, const char *file, int line, const char *func)
-{
-	(void) file;
-	(void) line;
-	(void) func;
-	while (TAS(lock))
-		sched_yield();
-	return 0;
-}
-#endif
 
 static void
 check(bool ok, const char *name)
