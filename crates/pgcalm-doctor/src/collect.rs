@@ -112,17 +112,15 @@ fn which(
 ) -> anyhow::Result<Which> {
     let instances = isolate.map_or(&[][..], |report| &report.instances);
     if let Some(connect) = &options.connect {
-        let config = connection::parse(connect)?;
-        let place = connection::place(&config);
-        let is_local = connection::is_local(&config);
-        let connection = connection::open(config)
-            .map_err(|error| DoctorError::Usage(format!("--connect: {place}: {error:#}")))?;
+        let address = connection::parse(connect)?;
+        let connection = connection::open(&address)
+            .map_err(|error| DoctorError::Usage(format!("--connect: {error:#}")))?;
         let instance = instances
             .iter()
             .find(|instance| is_same(root, instance, &connection))
             .cloned();
         return Ok(Which {
-            elsewhere: instance.is_none() && !is_local,
+            elsewhere: instance.is_none() && !address.is_socket(),
             instance,
             connection: Some(connection),
         });
@@ -135,12 +133,13 @@ fn which(
             elsewhere: false,
         });
     };
-    let connection = connection::to_instance(root, instance.pid).and_then(connection::open);
+    let connection =
+        connection::to_instance(root, instance.pid).and_then(|address| connection::open(&address));
     let connection = match connection {
         Ok(connection) => Some(connection),
         Err(error) => {
             missing.push(format!(
-                "the server's settings and views: no connection to it: {error:#}; give --connect"
+                "the server's settings and views: {error:#}; or give --connect"
             ));
             None
         }

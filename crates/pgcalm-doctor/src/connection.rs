@@ -1,20 +1,17 @@
 //! Connections to the server that is looked at.
 
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::thread;
+use std::time::Duration;
 
-use anyhow::Context;
 use anyhow::anyhow;
+use pgcalm_connect::Address;
+use pgcalm_connect::Caller;
+use pgcalm_connect::DefaultUser;
+use pgcalm_connect::Found;
+use pgcalm_connect::Session;
 use pgcalm_host::HostRoot;
 use pgcalm_host::postmaster;
 use pgcalm_host::postmaster::Candidate;
 use postgres::Client;
-use postgres::Config;
-use postgres::NoTls;
-use postgres::config::Host;
-use rustix::process::Gid;
-use rustix::process::Uid;
 
 use crate::DoctorError;
 
@@ -32,69 +29,34 @@ pub struct Connection {
     pub backend_pid: i32,
 }
 
-/// An operating system user.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Owner {
-    uid: u32,
-    gid: u32,
-}
+const CALLER: Caller = Caller {
+    application_name: "pgcalm doctor",
+    user: DefaultUser::Superuser,
+    connect_timeout: Duration::from_secs(10),
+    gives_up: true,
+    // ALTER SYSTEM and pg_reload_conf count as reading (ClassifyUtilityCommandAsReadOnly of utility.c).
+    session: Some(Session::LOOK),
+};
 
 /// Reads a connection string of libpq's.
-pub fn parse(connect: &str) -> anyhow::Result<Config> {
-    connect.parse().map_err(|error| {
-        // The string is not repeated: it may hold a password.
-        DoctorError::Usage(format!(
-            "--connect: {error}; give e.g. \"host=/run/postgresql user=postgres dbname=postgres\""
-        ))
-        .into()
-    })
+pub fn parse(connect: &str) -> anyhow::Result<Address> {
+    Address::new(connect, None, &CALLER)
+        .map_err(|error| DoctorError::Usage(format!("--connect: {error}")).into())
 }
 
 /// How to reach the instance whose postmaster is `pid`: by its Unix socket, or by TCP if it has none.
-pub fn to_instance(root: &HostRoot, pid: i32) -> anyhow::Result<Config> {
+pub fn to_instance(root: &HostRoot, pid: i32) -> anyhow::Result<Address> {
     let Candidate::Postmaster(server) = postmaster::examine(root, pid)? else {
         return Err(anyhow!("pid {pid} is no server that is up"));
     };
-    let mut config = Config::new();
-    match &server.socket_directory {
-        // An abstract socket is in the network namespace, not in a folder.
-        Some(directory) if !directory.starts_with("@") => {
-            let directory = directory.strip_prefix("/").unwrap_or(directory);
-            config.host_path(root.path(format!("proc/{pid}/root")).join(directory));
-        }
-        _ => {
-            config.host("localhost");
-        }
-    }
-    if let Some(port) = server.port {
-        config.port(port);
-    }
-    Ok(config)
+    let directory = server.socket_directory.as_deref();
+    let found = Found::process(root, pid, directory, server.port);
+    Ok(Address::new("", Some(&found), &CALLER)?)
 }
 
-/// Connects as `postgres` to database `postgres` unless `config` says otherwise, to /run/postgresql if it names no host.
-///
-/// Root connects to a Unix socket as the owner of the socket, as `sudo -u postgres psql` does: `peer`, the usual
-/// authentication there, would refuse root.
-pub fn open(mut config: Config) -> anyhow::Result<Connection> {
-    if config.get_hosts().is_empty() {
-        config.host_path("/run/postgresql");
-    }
-    if config.get_user().is_none() {
-        config.user("postgres");
-    }
-    if config.get_dbname().is_none() {
-        config.dbname("postgres");
-    }
-    config.application_name("pgcalm doctor");
-    config.connect_timeout(std::time::Duration::from_secs(10));
-    let mut client = match socket_owner(&config) {
-        Some(owner) if rustix::process::geteuid().is_root() && owner.uid != 0 => {
-            connect_as(config, owner)?
-        }
-        _ => config.connect(NoTls)?,
-    };
-    client.batch_execute("SET statement_timeout = '30s'; SET lock_timeout = '5s'")?;
+/// Connects.
+pub fn open(address: &Address) -> anyhow::Result<Connection> {
+    let mut client = address.connect()?;
     let row = client.query_one(
         "SELECT (SELECT system_identifier::text FROM pg_control_system()), \
                 (SELECT setting FROM pg_settings WHERE name = 'data_directory'), \
@@ -108,46 +70,4 @@ pub fn open(mut config: Config) -> anyhow::Result<Connection> {
         port: row.get::<_, i32>(2) as u16,
         backend_pid: row.get(3),
     })
-}
-
-/// Whether the server is on this host for certain.
-pub fn is_local(config: &Config) -> bool {
-    let hosts = config.get_hosts();
-    hosts.is_empty() || hosts.iter().all(|host| matches!(host, Host::Unix(_)))
-}
-
-/// Where a connection was to lead, for messages.
-pub fn place(config: &Config) -> String {
-    match config.get_hosts().first() {
-        Some(Host::Tcp(host)) => host.clone(),
-        Some(Host::Unix(path)) => Path::display(path).to_string(),
-        None => "/run/postgresql".to_string(),
-    }
-}
-
-fn socket_owner(config: &Config) -> Option<Owner> {
-    let [Host::Unix(directory)] = config.get_hosts() else {
-        return None;
-    };
-    let port = config.get_ports().first().copied().unwrap_or(5432);
-    let socket = std::fs::metadata(directory.join(format!(".s.PGSQL.{port}"))).ok()?;
-    Some(Owner {
-        uid: socket.uid(),
-        gid: socket.gid(),
-    })
-}
-
-/// The server sees the user of the thread that connects (`SO_PEERCRED`), and on Linux users are of threads. A thread of its
-/// own takes the user, connects and ends.
-fn connect_as(config: Config, owner: Owner) -> anyhow::Result<Client> {
-    let connecting = thread::spawn(move || -> anyhow::Result<Client> {
-        let gid = Gid::from_raw(owner.gid);
-        let uid = Uid::from_raw(owner.uid);
-        rustix::thread::set_thread_res_gid(gid, gid, gid).context("take the server's group")?;
-        rustix::thread::set_thread_res_uid(uid, uid, uid).context("take the server's user")?;
-        Ok(config.connect(NoTls)?)
-    });
-    connecting
-        .join()
-        .map_err(|_| anyhow!("the connecting thread panicked"))?
 }

@@ -278,17 +278,6 @@ impl Surroundings<'_> {
     }
 }
 
-/// Connects as the superuser to the server with its socket in `directory`.
-fn connect(directory: &Path) -> anyhow::Result<postgres::Client> {
-    postgres::Config::new()
-        .host_path(directory)
-        .user("postgres")
-        .dbname("postgres")
-        .application_name("pgcalm lab")
-        .connect(postgres::NoTls)
-        .context("connect to the server")
-}
-
 fn need_space(options: &Options, lab: &LabDir) -> anyhow::Result<()> {
     let space = rustix::fs::statvfs(lab.path())?;
     let available = space.f_bavail * space.f_frsize;

@@ -3,6 +3,7 @@
 //! Everything that changes the host is written to a [`journal`] before it is done and undone from there, by a guard
 //! when the run ends in whatever way, or by [`clean`](clean::clean) after a `kill -9`.
 
+mod connection;
 mod crash;
 mod error;
 mod host_facts;

@@ -15,7 +15,6 @@ mod watch;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
@@ -326,17 +325,6 @@ impl Programs {
             _directory: directory,
         })
     }
-}
-
-/// Connects as the superuser to the server with its socket in `directory`.
-fn connect(directory: &Path) -> anyhow::Result<postgres::Client> {
-    postgres::Config::new()
-        .host_path(directory)
-        .user("postgres")
-        .dbname("postgres")
-        .application_name("pgcalm lab")
-        .connect(postgres::NoTls)
-        .context("connect to the server")
 }
 
 fn need_space(options: &Options, lab: &LabDir) -> anyhow::Result<()> {

@@ -1,83 +1,29 @@
 //! Connecting to a primary.
 
-use std::path::Path;
 use std::time::Duration;
 
+use pgcalm_connect::Address;
+use pgcalm_connect::Caller;
+use pgcalm_connect::DefaultUser;
+use pgcalm_connect::Session;
 use postgres::Client;
-use postgres::Config;
-use postgres::NoTls;
-use postgres::config::Host;
 
 use crate::error::LagError;
 
-/// Where Debian's servers have their socket.
-const SOCKET_DIRECTORY: &str = "/var/run/postgresql";
-
-/// How long a server may take to answer, unless the connection string says otherwise.
-const TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Connects by a connection string of libpq's, or a URI, without TLS. `application_name` is what the server sees.
-///
-/// What is not given: the socket in /var/run/postgresql, or localhost where that is not; database `postgres`; password of the
-/// environment variable `PGPASSWORD`; ten seconds for connecting.
+/// Connects by a connection string of libpq's, or a URI. `application_name` is what the server sees.
 ///
 /// # Errors
 ///
 /// [`LagError::Connect`].
 pub fn connect(conninfo: &str, application_name: &str) -> Result<Client, LagError> {
-    let mut config: Config = conninfo.parse().map_err(|error: postgres::Error| {
-        LagError::Connect(format!(
-            "{}; give e.g. \"host=primary.example user=monitor dbname=postgres\"",
-            with_cause(&error)
-        ))
-    })?;
-    if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-        if Path::new(SOCKET_DIRECTORY).is_dir() {
-            config.host_path(SOCKET_DIRECTORY);
-        } else {
-            config.host("localhost");
-        }
-    }
-    if config.get_dbname().is_none() {
-        config.dbname("postgres");
-    }
-    if let (None, Ok(password)) = (config.get_password(), std::env::var("PGPASSWORD")) {
-        config.password(password);
-    }
-    if config.get_connect_timeout().is_none() {
-        config.connect_timeout(TIMEOUT);
-    }
-    config.application_name(application_name);
-    config
-        .connect(NoTls)
-        .map_err(|error| LagError::Connect(format!("{}: {}", place(&config), with_cause(&error))))
-}
-
-/// Host and port that were tried first.
-fn place(config: &Config) -> String {
-    let port = config.get_ports().first().copied().unwrap_or(5432);
-    match config.get_hosts().first() {
-        Some(Host::Tcp(host)) => format!("{host} port {port}"),
-        Some(Host::Unix(path)) => format!("{} port {port}", path.display()),
-        None => match config.get_hostaddrs().first() {
-            Some(address) => format!("{address} port {port}"),
-            None => "the server".to_string(),
-        },
-    }
-}
-
-/// An error and what it rests on, in a line: the crate's own says "error connecting to server" only.
-fn with_cause(error: &postgres::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        let part = error.to_string();
-        if !text.contains(&part) {
-            text = format!("{text}: {part}");
-        }
-        cause = error.source();
-    }
-    text
+    let caller = Caller {
+        application_name,
+        user: DefaultUser::OperatingSystem,
+        connect_timeout: Duration::from_secs(10),
+        gives_up: true,
+        session: Some(Session::LOOK),
+    };
+    Ok(Address::new(conninfo, None, &caller)?.connect()?)
 }
 
 #[cfg(test)]
@@ -87,7 +33,7 @@ mod tests {
     #[test]
     fn a_server_that_is_not_there_is_named_and_a_password_is_not() {
         let refused = |conninfo| match connect(conninfo, "test") {
-            Err(LagError::Connect(text)) => text,
+            Err(error @ LagError::Connect(_)) => error.to_string(),
             Err(error) => panic!("{error}"),
             Ok(_) => panic!("there is no server"),
         };

@@ -1,11 +1,13 @@
 //! What can go wrong when a primary is asked.
 
+use pgcalm_connect::ConnectError;
+
 /// Why there is no sample. Complete in itself: what failed, and the way out.
 #[derive(Debug, thiserror::Error)]
 pub enum LagError {
-    /// The connection string can't be read, or nobody answers there. It is not repeated: it may hold a password.
+    /// The connection string can't be read, or nobody answers there.
     #[error("--connect: {0}")]
-    Connect(String),
+    Connect(#[from] ConnectError),
     /// The server is a standby: only a primary knows how far standbys are.
     #[error(
         "the server is a standby, and only a primary knows the lag of its standbys: connect to the primary{}",

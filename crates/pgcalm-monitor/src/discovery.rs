@@ -1,10 +1,8 @@
 //! The instances of this host, and how to reach them.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::path::PathBuf;
 
+use pgcalm_connect::Found;
 use pgcalm_host::HostRoot;
 use pgcalm_host::instance;
 use pgcalm_host::instance::Instance;
@@ -13,11 +11,9 @@ use pgcalm_host::postmaster::Candidate;
 use pgcalm_host::process;
 use pgcalm_host::unix_socket;
 
-use crate::address::Address;
-
 /// What was found.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct Servers {
     /// By port.
     pub servers: Vec<Server>,
     /// Processes that look like servers and may not be looked at.
@@ -31,8 +27,8 @@ pub struct Server {
     pub key: Key,
     /// Its port, if it has one.
     pub port: Option<u16>,
-    /// How to connect to it; `None` if it listens nowhere.
-    pub address: Option<Address>,
+    /// Where it listens; `None` if nowhere.
+    pub place: Option<Found>,
     /// What its processes tell; `None` if they are hidden from this user.
     pub instance: Option<Instance>,
 }
@@ -49,7 +45,7 @@ pub enum Key {
 }
 
 /// Finds all that may be looked at by their processes and, unless this is root, who sees all, the others by their sockets.
-pub fn find(root: &HostRoot) -> pgcalm_host::Result<Found> {
+pub fn find(root: &HostRoot) -> pgcalm_host::Result<Servers> {
     let table = process::table(root)?;
     let found = instance::find(root, &table)?;
     let mut servers: Vec<Server> = Vec::new();
@@ -60,26 +56,15 @@ pub fn find(root: &HostRoot) -> pgcalm_host::Result<Found> {
             Ok(Candidate::Postmaster(postmaster)) => postmaster.socket_directory,
             _ => None,
         };
-        let owner = fs::metadata(root.path(format!("proc/{pid}")))
-            .ok()
-            .map(|metadata| (metadata.uid(), metadata.gid()));
-        let address = match (&directory, instance.port) {
-            // An abstract socket is no file.
-            (Some(directory), Some(port)) if directory.is_absolute() => {
-                sockets.push((directory.clone(), port));
-                Some(Address::local(
-                    &reachable(root, pid, directory),
-                    port,
-                    owner,
-                ))
-            }
-            (_, Some(port)) => Some(Address::loopback(port)),
-            _ => None,
-        };
+        if let (Some(directory), Some(port)) = (&directory, instance.port) {
+            sockets.push((directory.clone(), port));
+        }
         servers.push(Server {
             key: Key::Process(pid, instance.postmaster.start_ticks),
             port: instance.port,
-            address,
+            place: instance
+                .port
+                .map(|port| Found::process(root, pid, directory.as_deref(), Some(port))),
             instance: Some(instance),
         });
     }
@@ -89,7 +74,7 @@ pub fn find(root: &HostRoot) -> pgcalm_host::Result<Found> {
                 continue;
             }
             servers.push(Server {
-                address: Some(Address::local(&socket.directory, socket.port, None)),
+                place: Some(Found::socket(&socket.directory, socket.port)),
                 port: Some(socket.port),
                 key: Key::Socket(socket.directory, socket.port),
                 instance: None,
@@ -97,23 +82,8 @@ pub fn find(root: &HostRoot) -> pgcalm_host::Result<Found> {
         }
     }
     servers.sort_by_key(|server| server.port);
-    Ok(Found {
+    Ok(Servers {
         servers,
         hidden: found.hidden.len() as u32,
     })
-}
-
-/// Where this process finds a directory of process `pid`, which may be in a container.
-fn reachable(root: &HostRoot, pid: i32, directory: &Path) -> PathBuf {
-    let link =
-        |process: &str, name: &str| fs::read_link(root.path(format!("proc/{process}/{name}"))).ok();
-    let its = pid.to_string();
-    let same = ["ns/mnt", "root"]
-        .iter()
-        .all(|name| link("self", name) == link(&its, name));
-    if same {
-        return directory.to_path_buf();
-    }
-    root.path(format!("proc/{pid}/root"))
-        .join(directory.strip_prefix("/").unwrap_or(directory))
 }

@@ -16,13 +16,14 @@ use std::time::SystemTime;
 use std::time::UNIX_EPOCH;
 
 use anyhow::Context;
+use pgcalm_connect::Address;
 use pgcalm_host::HostRoot;
 use pgcalm_host::instance::Instance as HostInstance;
 use pgcalm_host::instance::Role;
 use pgcalm_host::process_file;
 
 use crate::MonitorError;
-use crate::address::Address;
+use crate::address;
 use crate::discovery;
 use crate::discovery::Key;
 use crate::history::History;
@@ -226,7 +227,7 @@ impl Assembler {
     fn new(options: Options) -> Result<Self, MonitorError> {
         let mut watched: Vec<Watched> = Vec::new();
         for (number, connect) in options.connect.iter().enumerate() {
-            let (name, address) = Address::parse(connect)?;
+            let (name, address) = address::parse(connect)?;
             if watched.iter().any(|other| other.name == name) {
                 return Err(MonitorError::Usage(format!(
                     "--connect: {name} is named twice"
@@ -235,7 +236,7 @@ impl Assembler {
             watched.push(Watched {
                 key: Key::Connect(number),
                 name,
-                port: address.config.get_ports().first().copied(),
+                port: Some(address.port()),
                 local: address.is_local(),
                 located: false,
                 watcher: Some(start_watcher(address, options.interval)?),
@@ -340,8 +341,11 @@ impl Assembler {
                 port: server.port,
                 local: true,
                 located: false,
-                watcher: match server.address {
-                    Some(address) => Some(start_watcher(address, self.options.interval)?),
+                watcher: match &server.place {
+                    Some(found) => {
+                        let address = address::of_found(found)?;
+                        Some(start_watcher(address, self.options.interval)?)
+                    }
                     None => None,
                 },
                 host: server.instance,

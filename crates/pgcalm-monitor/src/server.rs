@@ -14,10 +14,12 @@ mod version;
 use std::time::Duration;
 use std::time::Instant;
 
+use pgcalm_connect::Address;
+use pgcalm_connect::ConnectError;
+use pgcalm_connect::with_cause;
 use pgcalm_lag::History;
 use postgres::Error;
 
-use crate::address::Address;
 use crate::model::Counters;
 use crate::model::Instance;
 use crate::model::Module;
@@ -62,8 +64,11 @@ pub struct Server {
 /// Why a server can't be watched.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// The connection failed, or the server refused or ended it.
-    #[error("{}", describe(.0))]
+    /// There is no connection.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// The connection failed, or the server ended it.
+    #[error("{}", with_cause(.0))]
     Connection(#[from] Error),
     /// Too old.
     #[error("PostgreSQL {0}: versions from {oldest} on are known", oldest = version::OLDEST)]
@@ -71,7 +76,7 @@ pub enum ServerError {
 }
 
 impl Server {
-    /// Connects. Must be called by the thread that asks.
+    /// Connects.
     pub fn open(address: &Address) -> Result<Self, ServerError> {
         let mut session = Session::open(address)?;
         let facts = facts::ask(&mut session)?;
@@ -231,21 +236,4 @@ impl Memory {
         self.before = None;
         self.follower = Follower::default();
     }
-}
-
-/// The message of the server, or of what failed on the way to it, in one line.
-fn describe(error: &Error) -> String {
-    if let Some(reported) = error.as_db_error() {
-        return reported.message().to_string();
-    }
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(error) = source {
-        let part = error.to_string();
-        if !text.contains(&part) {
-            text = format!("{text}: {part}");
-        }
-        source = error.source();
-    }
-    text.replace('\n', " ")
 }

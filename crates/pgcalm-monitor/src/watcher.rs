@@ -11,10 +11,8 @@ use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 
-use rustix::process::Gid;
-use rustix::process::Uid;
+use pgcalm_connect::Address;
 
-use crate::address::Address;
 use crate::model::Instance;
 use crate::model::Reachability;
 use crate::server::Facts;
@@ -62,11 +60,6 @@ impl Watcher {
         thread::Builder::new()
             .name("pgcalm watcher".to_string())
             .spawn(move || {
-                if let Err(error) = take_on(address.peer) {
-                    watched.lock().unreachable =
-                        Some(format!("take on the server's user id: {error}"));
-                    return;
-                }
                 // A bug in here must not look like a server that hangs.
                 let watching = AssertUnwindSafe(|| watch(&watched, &address, interval));
                 if catch_unwind(watching).is_err() {
@@ -130,17 +123,6 @@ impl Shared {
             .unwrap_or_else(PoisonError::into_inner);
         !state.stop
     }
-}
-
-/// Lets the server see this thread as a process of its own user, for `peer` authentication. Only the effective ids change,
-/// and of this thread only: other threads keep theirs, and no process of that user may signal or trace this one.
-fn take_on(peer: Option<(u32, u32)>) -> rustix::io::Result<()> {
-    let Some((uid, gid)) = peer else {
-        return Ok(());
-    };
-    rustix::thread::set_thread_groups(&[])?;
-    rustix::thread::set_thread_res_gid(None, Gid::from_raw(gid), None)?;
-    rustix::thread::set_thread_res_uid(None, Uid::from_raw(uid), None)
 }
 
 fn watch(shared: &Shared, address: &Address, interval: Duration) {

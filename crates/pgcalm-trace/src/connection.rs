@@ -1,19 +1,31 @@
 //! Connections to the traced server.
 
-use std::path::Path;
+use std::time::Duration;
 
-use postgres::Config;
-use postgres::config::Host;
+use pgcalm_connect::Address;
+use pgcalm_connect::Caller;
+use pgcalm_connect::DefaultUser;
+use pgcalm_connect::Found;
+use pgcalm_connect::Session;
+use postgres::Client;
 
 use crate::TraceError;
 use crate::polling;
 use crate::target::Target;
 
-/// Reads a connection string of libpq's, in which the traced server stands for host and port unless it names others, and
-/// `postgres` for user and database.
+const CALLER: Caller = Caller {
+    application_name: "pgcalm trace",
+    user: DefaultUser::Superuser,
+    connect_timeout: Duration::from_secs(10),
+    gives_up: true,
+    // A query may wait for a lock on a catalog, such as VACUUM FULL takes, and would hold up the trace.
+    session: Some(Session::WATCH),
+};
+
+/// Reads a connection string of libpq's, in which the traced server stands for host and port unless it names others.
 ///
 /// [`TraceError::Host`] if the server is stopped: it would take the connection and never answer.
-pub fn config(target: &Target, connect: &str) -> anyhow::Result<Config> {
+pub fn address(target: &Target, connect: &str) -> anyhow::Result<Address> {
     if polling::is_stopped(target) {
         return Err(TraceError::Host(format!(
             "--connect: the server (pid {}) does not answer: {}",
@@ -22,41 +34,19 @@ pub fn config(target: &Target, connect: &str) -> anyhow::Result<Config> {
         ))
         .into());
     }
-    let mut config: Config = connect.parse().map_err(|error| {
-        TraceError::Usage(format!(
-            "--connect: {error}; give e.g. \"user=postgres dbname=postgres\""
-        ))
-    })?;
-    if config.get_hosts().is_empty() {
-        match &target.postmaster.socket_directory {
-            // An abstract socket is in the network namespace, not in a folder.
-            Some(directory) if !directory.starts_with("@") => {
-                config.host_path(target.server_path(directory));
-            }
-            _ => {
-                config.host("localhost");
-            }
-        }
-        if let (true, Some(port)) = (config.get_ports().is_empty(), target.postmaster.port) {
-            config.port(port);
-        }
-    }
-    if config.get_user().is_none() {
-        config.user("postgres");
-    }
-    if config.get_dbname().is_none() {
-        config.dbname("postgres");
-    }
-    config.application_name("pgcalm trace");
-    Ok(config)
+    let directory = target.postmaster.socket_directory.as_deref();
+    let port = target.postmaster.port;
+    let found = Found::process(&target.root, target.pid(), directory, port);
+    Address::new(connect, Some(&found), &CALLER).map_err(|error| refused(&error.into()).into())
 }
 
-/// The error of a connection that does not come about. The connection string is not repeated: it may hold a password.
-pub fn refused(config: &Config, error: &anyhow::Error) -> TraceError {
-    let place = match config.get_hosts().first() {
-        Some(Host::Tcp(host)) => host.clone(),
-        Some(Host::Unix(path)) => Path::display(path).to_string(),
-        None => "the server".to_string(),
-    };
-    TraceError::Usage(format!("--connect: {place}: {error:#}"))
+/// Connects; see [`address`].
+pub fn connect(target: &Target, connect: &str) -> anyhow::Result<Client> {
+    let client = address(target, connect)?.connect();
+    client.map_err(|error| refused(&error.into()).into())
+}
+
+/// The error of a connection that does not come about.
+pub fn refused(error: &anyhow::Error) -> TraceError {
+    TraceError::Usage(format!("--connect: {error:#}"))
 }

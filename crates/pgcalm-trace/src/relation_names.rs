@@ -3,13 +3,11 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use anyhow::Context;
 use anyhow::bail;
+use pgcalm_connect::Address;
 use pgcalm_report::trace::checkpoint::Checkpoint;
 use pgcalm_report::trace::locks::LockWaits;
 use postgres::Client;
-use postgres::Config;
-use postgres::NoTls;
 
 use crate::connection;
 use crate::polling;
@@ -18,15 +16,17 @@ use crate::target::Target;
 /// Asks the databases for names. A session of its own per database is opened when one is asked for the first time.
 pub struct Names {
     target: Target,
-    config: Config,
+    address: Address,
     databases: HashMap<u32, String>,
     clients: HashMap<u32, Client>,
     /// By database and OID; none for what was not found.
     by_oid: HashMap<(u32, u32), Option<String>>,
 }
 
-/// A query may wait for a lock on a catalog, such as VACUUM FULL takes, and would hold up the trace.
-const LIMIT: &str = "SET statement_timeout = '5s'";
+/// Of `c`, a row of pg_class: with the schema, but for those that hardly anybody names.
+const NAME: &str = "CASE WHEN n.nspname IN ('public', 'pg_catalog') THEN quote_ident(c.relname) \
+     ELSE quote_ident(n.nspname) || '.' || quote_ident(c.relname) END \
+     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace";
 
 /// What a path says about a relation's file.
 #[derive(Debug, PartialEq, Eq)]
@@ -39,19 +39,19 @@ struct RelationFile {
 }
 
 impl Names {
-    /// Connects; see [`connection::config`].
+    /// Connects; see [`connection::address`].
     pub fn connect(target: &Target, connect: &str) -> anyhow::Result<Self> {
-        let config = connection::config(target, connect)?;
+        let address = connection::address(target, connect)?;
         let mut names = Self {
             target: target.clone(),
-            config,
+            address,
             databases: HashMap::new(),
             clients: HashMap::new(),
             by_oid: HashMap::new(),
         };
         names
             .read_databases()
-            .map_err(|error| connection::refused(&names.config, &error))?;
+            .map_err(|error| connection::refused(&error))?;
         Ok(names)
     }
 
@@ -100,13 +100,13 @@ impl Names {
         // Tablespace 0 is the database's own; 1664 is pg_global.
         let row = if file.in_tablespace {
             client.query(
-                "SELECT oid::regclass::text FROM pg_class WHERE relfilenode = $1 LIMIT 2",
+                &format!("SELECT {NAME} WHERE c.relfilenode = $1 LIMIT 2"),
                 &[&file.filenode],
             )?
         } else {
             let tablespace: u32 = if file.database == 0 { 1664 } else { 0 };
             client.query(
-                "SELECT pg_filenode_relation($1, $2)::text",
+                &format!("SELECT {NAME} WHERE c.oid = pg_filenode_relation($1, $2)"),
                 &[&tablespace, &file.filenode],
             )?
         };
@@ -114,8 +114,7 @@ impl Names {
         let [row] = row.as_slice() else {
             return Ok(None);
         };
-        let relation: Option<String> = row.get(0);
-        Ok(relation.map(|relation| qualified(database.as_deref(), &relation)))
+        Ok(Some(qualified(database.as_deref(), row.get(0))))
     }
 
     fn of_oid(&mut self, database: u32, relation: u32) -> anyhow::Result<Option<String>> {
@@ -124,10 +123,7 @@ impl Names {
         }
         let name = match self.client(database)? {
             Some((database, client)) => client
-                .query_opt(
-                    "SELECT oid::regclass::text FROM pg_class WHERE oid = $1",
-                    &[&relation],
-                )?
+                .query_opt(&format!("SELECT {NAME} WHERE c.oid = $1"), &[&relation])?
                 .map(|row| qualified(database.as_deref(), row.get(0))),
             None => None,
         };
@@ -151,22 +147,18 @@ impl Names {
         let client = match self.clients.entry(oid) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
-                let mut config = self.config.clone();
-                if let Some(name) = &database {
-                    config.dbname(name);
-                }
-                let mut client = config.connect(NoTls).with_context(|| {
-                    format!("connect to database {}", database.as_deref().unwrap_or("?"))
-                })?;
-                client.batch_execute(LIMIT)?;
-                entry.insert(client)
+                let client = match &database {
+                    Some(name) => self.address.with_database(name).connect(),
+                    None => self.address.connect(),
+                };
+                entry.insert(client?)
             }
         };
         Ok(Some((database, client)))
     }
 
     fn read_databases(&mut self) -> anyhow::Result<()> {
-        let mut client = self.config.connect(NoTls)?;
+        let mut client = self.address.connect()?;
         self.databases = client
             .query("SELECT oid, datname::text FROM pg_database", &[])?
             .iter()

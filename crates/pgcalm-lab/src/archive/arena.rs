@@ -38,6 +38,7 @@ use crate::archive::survivors;
 use crate::archive::tracer;
 use crate::archive::tracer::Tracer;
 use crate::cap::Capper;
+use crate::connection::connect;
 use crate::device::Device;
 use crate::filesystem::FileSystem;
 use crate::installation::Installation;
@@ -607,16 +608,6 @@ fn end_detached(root: &HostRoot, mark: &Path) -> anyhow::Result<()> {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-}
-
-fn connect(socket: &Path) -> anyhow::Result<postgres::Client> {
-    postgres::Config::new()
-        .host_path(socket)
-        .user("postgres")
-        .dbname("postgres")
-        .application_name("pgcalm archive")
-        .connect(postgres::NoTls)
-        .context("connect to the server")
 }
 
 /// Seconds of the epoch.

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::thread::JoinHandle;
 
-use crate::interference::connect;
+use crate::connection::connect;
 
 /// The version that copies through WAL unless told otherwise; before, all files are copied and synced.
 const COPIES_BY_WAL: u32 = 15;

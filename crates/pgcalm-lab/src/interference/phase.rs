@@ -17,9 +17,9 @@ use pgcalm_report::journal::Phase;
 
 use crate::cap::Capper;
 use crate::cap::Caps;
+use crate::connection::connect;
 use crate::device::Device;
 use crate::interference::Surroundings;
-use crate::interference::connect;
 use crate::interference::hang::HangSampler;
 use crate::interference::hang::Watched;
 use crate::interference::neighbour::Noise;

@@ -16,6 +16,7 @@ use pgcalm_report::replica::ReceiverError;
 use postgres::Client;
 use postgres::types::PgLsn;
 
+use crate::connection::connect;
 use crate::filesystem::FileSystem;
 use crate::network::End;
 use crate::network::Network;
@@ -23,7 +24,6 @@ use crate::options::FsType;
 use crate::replica::STANDBY;
 use crate::replica::Surroundings;
 use crate::replica::case::Case;
-use crate::replica::connect;
 use crate::replica::flood;
 use crate::replica::outcome;
 use crate::replica::receiver_log;

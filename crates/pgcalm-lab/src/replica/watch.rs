@@ -23,9 +23,9 @@ use pgcalm_report::replica::Sample;
 use postgres::Client;
 use postgres::types::PgLsn;
 
+use crate::connection::connect;
 use crate::network::INTERFACE;
 use crate::replica::STANDBY;
-use crate::replica::connect;
 use crate::replica::receiver_log;
 
 const INTERVAL: Duration = Duration::from_secs(1);

@@ -14,6 +14,7 @@ use pgcalm_report::torture::Cycle;
 
 use crate::cap::Capper;
 use crate::cap::Caps;
+use crate::connection::connect;
 use crate::crash::SharedMemory;
 use crate::device::Device;
 use crate::filesystem::FileSystem;
@@ -30,7 +31,6 @@ use crate::server_log;
 use crate::template;
 use crate::tool;
 use crate::torture::ledger::Ledger;
-use crate::torture::load;
 use crate::torture::load::Load;
 use crate::torture::module::Module;
 use crate::torture::options::Crash;
@@ -148,7 +148,7 @@ impl<'a> Arena<'a> {
         )?;
         processes.now()?;
         let server = Server::start(journal, installation, places, settings, interrupt)?;
-        let mut client = load::connect(&self.context.lab.run())?;
+        let mut client = connect(&self.context.lab.run())?;
         client.batch_execute(
             "create table ledger (id int primary key, version bigint not null, info text not null)",
         )?;
@@ -220,7 +220,7 @@ impl<'a> Arena<'a> {
             }
             None => Vec::new(),
         };
-        let mut monitor = load::connect(&places.socket)?;
+        let mut monitor = connect(&places.socket)?;
         let tracer = match self.sabotage {
             Some(Sabotage::UnsyncedFiles) => Some(Tracer::start(
                 journal.root(),
@@ -337,7 +337,7 @@ impl<'a> Arena<'a> {
 
     /// Asks for a checkpoint without waiting for it.
     fn checkpoint_aside(&self, places: &Places) -> anyhow::Result<()> {
-        let mut client = load::connect(&places.socket)?;
+        let mut client = connect(&places.socket)?;
         std::thread::spawn(move || {
             // Its end, most likely, is that of the server.
             let _ = client.batch_execute("checkpoint");
@@ -366,7 +366,7 @@ impl<'a> Arena<'a> {
         };
         cycle.recovery_s = Some(started.elapsed().as_secs_f64());
         progress.status(&format!("cycle {}: looking at the data", cycle.number));
-        let mut client = load::connect(&places.socket)?;
+        let mut client = connect(&places.socket)?;
         if let Some(rows) = verify::read(&mut client, &mut cycle.problems) {
             let comparison = self.ledger.compare(&rows);
             cycle.rows_compared = comparison.compared;

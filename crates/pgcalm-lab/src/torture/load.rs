@@ -11,10 +11,10 @@ use std::thread;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use anyhow::Context;
 use anyhow::anyhow;
 use fastrand::Rng;
 
+use crate::connection::connect;
 use crate::torture::ledger::ClientLedger;
 use crate::torture::ledger::Ledger;
 
@@ -34,17 +34,6 @@ const CHORES: [&str; 6] = [
     "vacuum ledger",
     "create table chore as select i, repeat('x', 500) from generate_series(1, 2000) i; drop table chore",
 ];
-
-/// Connects as the superuser to the server with its socket in `directory`.
-pub fn connect(directory: &Path) -> anyhow::Result<postgres::Client> {
-    postgres::Config::new()
-        .host_path(directory)
-        .user("postgres")
-        .dbname("postgres")
-        .application_name("pgcalm torture")
-        .connect(postgres::NoTls)
-        .context("connect to the server")
-}
 
 /// What all threads of a load share.
 #[derive(Debug, Default)]

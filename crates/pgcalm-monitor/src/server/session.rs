@@ -4,27 +4,22 @@ use std::collections::HashMap;
 use std::time::Duration;
 use std::time::Instant;
 
+use pgcalm_connect::Address;
+use pgcalm_connect::ConnectError;
 use pgcalm_lag::History;
 use pgcalm_lag::LagError;
 use pgcalm_lag::Sample;
 use postgres::Client;
 use postgres::Error;
-use postgres::NoTls;
 use postgres::Row;
 use postgres::Statement;
 use postgres::error::Severity;
 
-use crate::address::Address;
 use crate::model::Missing;
 use crate::model::Subject;
 
 /// What has failed is asked for again after this time only: each failure is an ERROR in the server's log.
 const RETRY: Duration = Duration::from_secs(60);
-
-/// So that nothing that is asked here holds up the server or waits for a lock, and a session that is left behind ends.
-const SETTINGS: &str = "SET default_transaction_read_only = on; SET statement_timeout = '5s'; SET lock_timeout = '1s'; \
-                        SET idle_in_transaction_session_timeout = '60s'; SET jit = off; \
-                        SET client_min_messages = error";
 
 /// A connection on which each sample is one transaction, so that watching adds one commit to the server's count.
 pub struct Session {
@@ -36,12 +31,10 @@ pub struct Session {
 }
 
 impl Session {
-    /// Connects. Must be called by the thread that will use it.
-    pub fn open(address: &Address) -> Result<Self, Error> {
-        let mut client = address.config.connect(NoTls)?;
-        client.batch_execute(SETTINGS)?;
+    /// Connects.
+    pub fn open(address: &Address) -> Result<Self, ConnectError> {
         Ok(Self {
-            client,
+            client: address.connect()?,
             statements: HashMap::new(),
             failed: HashMap::new(),
             missing: Vec::new(),

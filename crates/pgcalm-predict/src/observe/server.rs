@@ -1,54 +1,38 @@
 //! What the server tells: settings, and cumulative statistics.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context;
+use pgcalm_connect::Address;
+use pgcalm_connect::Caller;
+use pgcalm_connect::ConnectError;
+use pgcalm_connect::DefaultUser;
+use pgcalm_connect::Session;
 use pgcalm_report::predict::Settings;
 use postgres::Client;
-use postgres::Config;
-use postgres::NoTls;
-use postgres::config::Host;
 
 use crate::PredictError;
 
-/// Where Debian's servers listen, and those built from source.
-const SOCKET_DIRECTORIES: [&str; 2] = ["/var/run/postgresql", "/tmp"];
-
-/// Connects as libpq's connection string says. Without a host it is the socket directory of the platform, without user and
-/// database `postgres`.
+/// Connects as libpq's connection string says; it may be empty.
 pub fn connect(conninfo: &str) -> anyhow::Result<Client> {
-    let mut config: Config = conninfo.parse().map_err(|error| {
-        PredictError::Usage(format!(
-            "--connect: {error}; give e.g. \"host=/var/run/postgresql user=postgres\""
-        ))
-    })?;
-    if config.get_hosts().is_empty() {
-        let port = config.get_ports().first().copied().unwrap_or(5432);
-        let directory = SOCKET_DIRECTORIES
-            .iter()
-            .find(|directory| PathBuf::from(format!("{directory}/.s.PGSQL.{port}")).exists())
-            .unwrap_or(&SOCKET_DIRECTORIES[0]);
-        config.host_path(directory);
-    }
-    if config.get_user().is_none() {
-        config.user("postgres");
-    }
-    if config.get_dbname().is_none() {
-        config.dbname("postgres");
-    }
-    config.application_name("pgcalm predict");
-    let host = match config.get_hosts().first() {
-        Some(Host::Unix(path)) => path.display().to_string(),
-        Some(Host::Tcp(name)) => name.clone(),
-        None => String::new(),
+    let caller = Caller {
+        application_name: "pgcalm predict",
+        user: DefaultUser::Superuser,
+        connect_timeout: Duration::from_secs(10),
+        gives_up: true,
+        session: Some(Session::LOOK),
     };
-    config.connect(NoTls).map_err(|error| {
-        // What the server says is in the source.
-        let reason = std::error::Error::source(&error)
-            .map_or_else(|| error.to_string(), ToString::to_string);
-        PredictError::Host(format!(
-            "connect to the server at {host}: {reason}; give --connect \"host=… port=… user=…\""
-        ))
+    let client = Address::new(conninfo, None, &caller).and_then(|address| address.connect());
+    client.map_err(|error| {
+        let text = match conninfo {
+            "" => format!("{error}; --connect \"host=… port=… user=…\" names another"),
+            _ => format!("--connect: {error}"),
+        };
+        match error {
+            ConnectError::Parameters(_) => PredictError::Usage(text),
+            ConnectError::Refused(_) => PredictError::Host(text),
+        }
         .into()
     })
 }

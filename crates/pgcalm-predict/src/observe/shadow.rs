@@ -44,21 +44,13 @@ pub(super) fn is_there(client: &mut Client) -> anyhow::Result<Option<ModuleCaps>
         }
         Some(_) => {}
     }
-    let has_view: bool = client
-        .query_one("select to_regclass('pg_calm_status') is not null", &[])?
-        .get(0);
-    if !has_view {
-        return Err(PredictError::Host(
-            "pg_calm is loaded, but its views are not in this database: run CREATE EXTENSION pg_calm, or name the database \
-             where it is in --connect"
-                .to_string(),
-        )
-        .into());
-    }
+    let schema = schema(client)?;
     let row = client
         .query_one(
-            "select write_iops::float8, write_bandwidth::float8, io_size::int8, caps_source, worker_pid is null
-             from pg_calm_status",
+            &format!(
+                "select write_iops::float8, write_bandwidth::float8, io_size::int8, caps_source, worker_pid is null
+                 from {schema}.pg_calm_status"
+            ),
             &[],
         )
         .context("read pg_calm_status")?;
@@ -79,12 +71,34 @@ pub(super) fn is_there(client: &mut Client) -> anyhow::Result<Option<ModuleCaps>
     }))
 }
 
+/// Where the module's views are, ready for SQL: the sessions look for names in pg_catalog only.
+fn schema(client: &mut Client) -> anyhow::Result<String> {
+    let row = client
+        .query_opt(
+            "select quote_ident(nspname) from pg_extension join pg_namespace n on n.oid = extnamespace
+             where extname = 'pg_calm'",
+            &[],
+        )
+        .context("look for the extension pg_calm")?;
+    row.map(|row| row.get(0)).ok_or_else(|| {
+        PredictError::Host(
+            "pg_calm is loaded, but its views are not in this database: run CREATE EXTENSION pg_calm, or name the database \
+             where it is in --connect"
+                .to_string(),
+        )
+        .into()
+    })
+}
+
 /// Looks at all regions.
 pub(super) fn sample(client: &mut Client, growth: &mut Growth) -> anyhow::Result<()> {
+    let schema = schema(client)?;
     let rows = client
         .query(
-            "select path, first_block, unflushed_pages_old + unflushed_pages_new, coalesce(age_seconds, 0)
-             from pg_calm_regions where not whole",
+            &format!(
+                "select path, first_block, unflushed_pages_old + unflushed_pages_new, coalesce(age_seconds, 0)
+                 from {schema}.pg_calm_regions where not whole"
+            ),
             &[],
         )
         .context("read pg_calm_regions")?;
@@ -110,14 +124,17 @@ pub(super) fn checkpoint_pages(client: &mut Client, loaded: bool) -> anyhow::Res
     if !loaded {
         return Ok(None);
     }
+    let schema = schema(client)?;
     let row = client
         .query_one(
-            "select coalesce(
-               (select avg(buffers_written) from
-                 (select buffers_written from pg_calm_checkpoints
-                  where status = 'complete' and reason in ('time', 'wal')
-                  order by id desc limit $1) last),
-               (select max(buffers_dirty) from pg_calm_checkpoints where status = 'running'))::float8",
+            &format!(
+                "select coalesce(
+                   (select avg(buffers_written) from
+                     (select buffers_written from {schema}.pg_calm_checkpoints
+                      where status = 'complete' and reason in ('time', 'wal')
+                      order by id desc limit $1) last),
+                   (select max(buffers_dirty) from {schema}.pg_calm_checkpoints where status = 'running'))::float8"
+            ),
             &[&CHECKPOINTS],
         )
         .context("read pg_calm_checkpoints")?;
@@ -140,11 +157,14 @@ pub(super) fn counters(
     if !loaded {
         return Ok(None);
     }
+    let schema = schema(client)?;
     let row = client
         .query_one(
-            "select device_operations::float8, written_bytes::float8,
-                    (flushed_pages + fsynced_pages + handed_pages)::float8
-             from pg_calm_status",
+            &format!(
+                "select device_operations::float8, written_bytes::float8,
+                        (flushed_pages + fsynced_pages + handed_pages)::float8
+                 from {schema}.pg_calm_status"
+            ),
             &[],
         )
         .context("read pg_calm_status")?;

@@ -12,7 +12,6 @@ use pgcalm_report::trace::Missing;
 use pgcalm_report::trace::checkpoint::Checkpoint;
 use pgcalm_report::trace::checkpoint::Line;
 use postgres::Client;
-use postgres::NoTls;
 
 use crate::TraceError;
 use crate::checkpoint::Options;
@@ -56,14 +55,7 @@ pub fn run(
 ) -> anyhow::Result<EndReason> {
     let log = ServerLog::open(target);
     let mut client = match &options.connect {
-        Some(connect) => {
-            let config = connection::config(target, connect)?;
-            Some(
-                config
-                    .connect(NoTls)
-                    .map_err(|error| connection::refused(&config, &error.into()))?,
-            )
-        }
+        Some(connect) => Some(connection::connect(target, connect)?),
         None => None,
     };
     let log = match (log, &mut client) {

@@ -14,7 +14,6 @@ use pgcalm_report::trace::locks::Line;
 use pgcalm_report::trace::locks::LockClass;
 use pgcalm_report::trace::locks::LockWaits;
 use pgcalm_report::trace::locks::Period;
-use postgres::NoTls;
 
 use crate::TraceError;
 use crate::clock;
@@ -47,10 +46,7 @@ pub fn run(
         ))
         .into());
     };
-    let config = connection::config(target, connect)?;
-    let mut client = config
-        .connect(NoTls)
-        .map_err(|error| connection::refused(&config, &error.into()))?;
+    let mut client = connection::connect(target, connect)?;
     let mut missing: Vec<Missing> = [
         "numbers, modes and distributions of waits; the time is that of ten samples a second",
         "the split by checkpoint, and --count",

@@ -4,7 +4,6 @@ use anyhow::Context;
 use pgcalm_report::trace::why::Wal;
 use pgcalm_report::trace::why::WalSource;
 use postgres::Client;
-use postgres::NoTls;
 
 use crate::connection;
 use crate::target::Target;
@@ -31,14 +30,10 @@ pub struct Views {
 }
 
 impl Views {
-    /// Connects; see [`connection::config`].
+    /// Connects; see [`connection::address`].
     pub fn connect(target: &Target, connect: &str) -> anyhow::Result<Self> {
-        let config = connection::config(target, connect)?;
-        let client = config
-            .connect(NoTls)
-            .map_err(|error| connection::refused(&config, &error.into()))?;
         Ok(Self {
-            client,
+            client: connection::connect(target, connect)?,
             has_wal: target.major >= 14,
         })
     }

@@ -50,8 +50,9 @@ pub struct DoctorArgs {
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub struct DoctorServerArgs {
-    /// Connection string; user and database are postgres unless given. A password given here can be seen in the
-    /// process list.
+    /// A server, as a connection string of libpq's or a URI; user and database are postgres unless given.
+    ///
+    /// PG* variables, ~/.pgpass and pg_service.conf count, and TLS works, as with psql: docs/connecting.md.
     #[arg(long, value_name = "CONNINFO")]
     pub connect: Option<String>,
     /// Port of a server of this host.

@@ -18,8 +18,10 @@ use super::rows;
 /// As libpq's tools default it, but for user and database.
 #[derive(Debug, Args)]
 pub struct PredictArgs {
-    /// The server, as libpq's connection string; what is left out is the local socket, user postgres, database postgres. A
-    /// password given here can be seen in the process list.
+    /// The server, as a connection string of libpq's or a URI; what is left out is the local socket, user postgres, database
+    /// postgres.
+    ///
+    /// PG* variables, ~/.pgpass and pg_service.conf count, and TLS works, as with psql: docs/connecting.md.
     #[arg(long, value_name = "CONNINFO", default_value = "")]
     pub connect: String,
     /// For how long it is looked at; a checkpoint interval at least, for certainty.

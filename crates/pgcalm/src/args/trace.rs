@@ -71,8 +71,10 @@ pub struct TraceCheckpointArgs {
     /// Seconds before and after each checkpoint whose transactions are shown.
     #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u64).range(0..=300))]
     pub around: u64,
-    /// Connect to the server for the names of relations, and for numbers of transactions where eBPF can't be used; host and port are the traced server's unless given. A password
-    /// given here can be seen in the process list.
+    /// Connect to the server for the names of relations, and for numbers of transactions where eBPF can't be used.
+    ///
+    /// A connection string of libpq's or a URI, which may be empty: host and port are the traced server's unless given.
+    /// PG* variables, ~/.pgpass and pg_service.conf count, and TLS works, as with psql: docs/connecting.md.
     #[arg(long, value_name = "CONNINFO")]
     pub connect: Option<String>,
 }
@@ -90,8 +92,10 @@ pub struct TraceLocksArgs {
     /// Seconds before and after each checkpoint whose waits are shown apart.
     #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=300))]
     pub around: u64,
-    /// Connect to the server for the names of relations, and where eBPF can't be used for samples of pg_stat_activity; host
-    /// and port are the traced server's unless given. A password given here can be seen in the process list.
+    /// Connect to the server for the names of relations, and where eBPF can't be used for samples of pg_stat_activity.
+    ///
+    /// A connection string of libpq's or a URI, which may be empty: host and port are the traced server's unless given.
+    /// PG* variables, ~/.pgpass and pg_service.conf count, and TLS works, as with psql: docs/connecting.md.
     #[arg(long, value_name = "CONNINFO")]
     pub connect: Option<String>,
 }
@@ -103,8 +107,10 @@ pub struct TraceWhyArgs {
     /// Give a verdict, too, when a backend stays longer than this in one system call, s.
     #[arg(long, value_name = "S", default_value = "0.5", value_parser = threshold)]
     pub threshold: f64,
-    /// Where eBPF can't be used, connect to the server for its numbers of transactions and WAL; host and port are the traced
-    /// server's unless given. A password given here can be seen in the process list.
+    /// Where eBPF can't be used, connect to the server for its numbers of transactions and WAL.
+    ///
+    /// A connection string of libpq's or a URI, which may be empty: host and port are the traced server's unless given.
+    /// PG* variables, ~/.pgpass and pg_service.conf count, and TLS works, as with psql: docs/connecting.md.
     #[arg(long, value_name = "CONNINFO")]
     pub connect: Option<String>,
 }

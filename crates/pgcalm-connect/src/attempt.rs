@@ -1,0 +1,214 @@
+//! Making a connection: host by host, with and without TLS, as this user and as the server's.
+
+use std::io;
+use std::sync::mpsc;
+use std::sync::mpsc::RecvTimeoutError;
+use std::thread;
+use std::time::Duration;
+
+use postgres::Client;
+use postgres::Config;
+use postgres::NoTls;
+use postgres::config::SslMode;
+use postgres_openssl::MakeTlsConnector;
+
+use crate::address::Address;
+use crate::address::Target;
+use crate::error::ConnectError;
+use crate::failure;
+use crate::failure::Failure;
+use crate::host::Host;
+use crate::host::Place;
+use crate::peer::Owner;
+use crate::session::Session;
+use crate::tls::Mode;
+use crate::tls::Tls;
+
+/// All that the connecting thread needs.
+struct Attempt {
+    config: Config,
+    connector: Option<MakeTlsConnector>,
+    /// Whom the server is to see, instead of this process's own user.
+    owner: Option<Owner>,
+    target: Target,
+    session: Option<Session>,
+}
+
+impl Address {
+    /// Connects to the first host that takes the session and is what `target_session_attrs` says.
+    pub fn connect(&self) -> Result<Client, ConnectError> {
+        match self.target {
+            Target::PreferStandby => self
+                .connect_to(Target::Standby)
+                .or_else(|_| self.connect_to(Target::Any)),
+            target => self.connect_to(target),
+        }
+    }
+
+    fn connect_to(&self, target: Target) -> Result<Client, ConnectError> {
+        let mut reasons = Vec::new();
+        for host in &self.hosts {
+            match self.connect_to_host(host, target) {
+                Ok(client) => return Ok(client),
+                Err(failure) => reasons.push(failure::explain(self, host, &failure)),
+            }
+        }
+        Err(ConnectError::Refused(format!(
+            "no connection to {}",
+            reasons.join("; nor to ")
+        )))
+    }
+
+    /// With TLS or without, and maybe again the other way round.
+    fn connect_to_host(&self, host: &Host, target: Target) -> Result<Client, Failure> {
+        let none = Tls::none();
+        let tls = match host.place {
+            Place::Unix(_) => &none,
+            Place::Tcp { .. } => &self.tls,
+        };
+        let connect = |mode| self.connect_as_somebody(host, target, tls, mode);
+        match tls.mode {
+            Mode::Disable => connect(SslMode::Disable),
+            Mode::Allow => connect(SslMode::Disable).or_else(|failure| match failure {
+                failure if failure.is_rejection() => connect(SslMode::Require).map_err(|_| failure),
+                failure => Err(failure),
+            }),
+            Mode::Prefer => connect(SslMode::Prefer).or_else(|failure| match failure {
+                failure if failure.is_rejection() || failure.is_tls() => {
+                    connect(SslMode::Disable).map_err(|_| failure)
+                }
+                failure => Err(failure),
+            }),
+            Mode::Require | Mode::VerifyCa | Mode::VerifyFull => connect(SslMode::Require),
+        }
+    }
+
+    /// Root's session is let in by `peer` authentication if the server sees its own user, which is that of most superusers.
+    /// For a role of another name root's own comes first, in case there is a map for it.
+    fn connect_as_somebody(
+        &self,
+        host: &Host,
+        target: Target,
+        tls: &Tls,
+        mode: SslMode,
+    ) -> Result<Client, Failure> {
+        let owner = match &host.place {
+            Place::Unix(directory) if rustix::process::geteuid().is_root() => {
+                Owner::of_socket(directory, host.port).filter(|owner| owner.uid != 0)
+            }
+            _ => None,
+        };
+        let connect = |owner| {
+            let attempt = Attempt {
+                config: self.config(host, tls, mode),
+                connector: tls.connector.clone(),
+                owner,
+                target,
+                session: self.session,
+            };
+            attempt.run(self.connect_timeout.filter(|_| self.gives_up))
+        };
+        let Some(owner) = owner else {
+            return connect(None);
+        };
+        let is_owners = !self.user_is_given || owner.name().is_none_or(|name| name == self.user);
+        let (first, second) = match is_owners {
+            true => (Some(owner), None),
+            false => (None, Some(owner)),
+        };
+        connect(first).or_else(|failure| match failure {
+            failure if failure.is_other_user() => connect(second).map_err(|_| failure),
+            failure => Err(failure),
+        })
+    }
+
+    fn config(&self, host: &Host, tls: &Tls, mode: SslMode) -> Config {
+        let mut config = self.base.clone();
+        config
+            .user(&self.user)
+            .dbname(&self.database)
+            .port(host.port)
+            .ssl_mode(mode)
+            .ssl_negotiation(tls.negotiation);
+        match &host.place {
+            Place::Unix(directory) => config.host_path(directory),
+            Place::Tcp { name, address } => {
+                if let Some(address) = address {
+                    config.hostaddr(*address);
+                }
+                config.host(name)
+            }
+        };
+        if let Some(password) = &host.password.value {
+            config.password(password);
+        }
+        if let Some(timeout) = self.connect_timeout {
+            config.connect_timeout(timeout);
+        }
+        config
+    }
+}
+
+impl Attempt {
+    /// Connects in a thread of its own: that may take on another user, and be left alone if the server doesn't answer.
+    fn run(self, longest: Option<Duration>) -> Result<Client, Failure> {
+        let (sender, receiver) = mpsc::channel();
+        thread::Builder::new()
+            .name("pgcalm connect".to_string())
+            .spawn(move || {
+                // Nobody waits any more for one that was given up: it ends.
+                let _ = sender.send(self.connect());
+            })
+            .map_err(Failure::Thread)?;
+        let ended = || Failure::Thread(io::Error::other("the connecting thread ended"));
+        match longest {
+            None => receiver.recv().map_err(|_| ended())?,
+            Some(longest) => match receiver.recv_timeout(longest) {
+                Ok(result) => result,
+                Err(RecvTimeoutError::Timeout) => Err(Failure::Silent(longest)),
+                Err(RecvTimeoutError::Disconnected) => Err(ended()),
+            },
+        }
+    }
+
+    fn connect(self) -> Result<Client, Failure> {
+        if let Some(owner) = self.owner {
+            owner
+                .take_on()
+                .map_err(|error| Failure::Thread(error.into()))?;
+        }
+        let mut client = match self.connector {
+            Some(connector) => self.config.connect(connector),
+            None => self.config.connect(NoTls),
+        }
+        .map_err(Failure::Connect)?;
+        check_target(&mut client, self.target)?;
+        if let Some(session) = self.session {
+            session.apply(&mut client).map_err(Failure::Session)?;
+        }
+        Ok(client)
+    }
+}
+
+/// Whether the server is what was asked for (`CONNECTION_CHECK_TARGET` of fe-connect.c).
+fn check_target(client: &mut Client, target: Target) -> Result<(), Failure> {
+    if target == Target::Any {
+        return Ok(());
+    }
+    let row = client
+        .query_one(
+            "SELECT pg_catalog.pg_is_in_recovery(), \
+                    pg_catalog.current_setting('default_transaction_read_only') OPERATOR(pg_catalog.=) 'on'",
+            &[],
+        )
+        .map_err(Failure::Session)?;
+    let is_standby: bool = row.get(0);
+    let is_read_only = is_standby || row.get::<_, bool>(1);
+    match target {
+        Target::ReadWrite if is_read_only => Err(Failure::Target("it takes no writes")),
+        Target::ReadOnly if !is_read_only => Err(Failure::Target("it takes writes")),
+        Target::Primary if is_standby => Err(Failure::Target("it is a standby")),
+        Target::Standby if !is_standby => Err(Failure::Target("it is no standby")),
+        _ => Ok(()),
+    }
+}

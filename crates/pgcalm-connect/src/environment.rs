@@ -1,0 +1,72 @@
+//! What a process has around it that a connection may depend on.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::path::PathBuf;
+
+use nix::unistd::Uid;
+use nix::unistd::User;
+
+/// Where Debian's libpq looks for pg_service.conf (`pg_config --sysconfdir`), unless PGSYSCONFDIR names another directory.
+const SYSTEM_DIRECTORY: &str = "/etc/postgresql-common";
+
+/// Variables, home directory and user of a process; of a test, what it says.
+#[derive(Debug, Clone)]
+pub(crate) struct Environment {
+    /// Environment variables whose names begin with PG.
+    pub variables: HashMap<String, String>,
+    /// HOME, or the user's directory in the user database. `None`: no file in it is looked for.
+    pub home: Option<PathBuf>,
+    /// The effective user.
+    pub uid: u32,
+    /// Its name; `None` if the user database has none.
+    pub user: Option<String>,
+}
+
+impl Environment {
+    /// That of this process.
+    pub fn of_process() -> Self {
+        let uid = Uid::from_raw(rustix::process::geteuid().as_raw());
+        let user = User::from_uid(uid).ok().flatten();
+        let home = std::env::var_os("HOME")
+            .filter(|home| !home.is_empty())
+            .map(PathBuf::from)
+            .or_else(|| user.as_ref().map(|user| user.dir.clone()));
+        Self {
+            variables: std::env::vars_os()
+                .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
+                .filter(|(name, _)| name.starts_with("PG"))
+                // As libpq's parameters, these are UTF-8 here.
+                .filter_map(|(name, value)| Some((name, value.into_string().ok()?)))
+                .collect(),
+            home,
+            uid: uid.as_raw(),
+            user: user.map(|user| user.name),
+        }
+    }
+
+    /// One without anything in it.
+    pub(crate) fn none() -> Self {
+        Self {
+            variables: HashMap::new(),
+            home: None,
+            uid: rustix::process::geteuid().as_raw(),
+            user: None,
+        }
+    }
+
+    /// An environment variable. One that is empty counts, as with libpq.
+    pub fn variable(&self, name: &str) -> Option<&str> {
+        self.variables.get(name).map(String::as_str)
+    }
+
+    /// A file in the home directory.
+    pub(crate) fn in_home(&self, name: &str) -> Option<PathBuf> {
+        self.home.as_ref().map(|home| home.join(name))
+    }
+
+    /// The service file of the whole system.
+    pub(crate) fn system_service_file(&self) -> PathBuf {
+        Path::new(self.variable("PGSYSCONFDIR").unwrap_or(SYSTEM_DIRECTORY)).join("pg_service.conf")
+    }
+}

@@ -1,0 +1,13 @@
+//! Why there is no connection.
+
+/// One line each, complete in itself: what failed, where, why, and the way out. No password is ever part of it.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ConnectError {
+    /// What was given can't be used: a string that can't be read, an unknown service, a value out of range, a file that is
+    /// not there.
+    #[error("{0}")]
+    Parameters(String),
+    /// No server let this session in.
+    #[error("{0}")]
+    Refused(String),
+}

@@ -1,0 +1,46 @@
+//! As whom the operating system shows this program to a server, for `peer` authentication.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use nix::unistd::Uid as UserId;
+use nix::unistd::User;
+use rustix::process::Gid;
+use rustix::process::Uid;
+
+/// An operating system user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub uid: u32,
+    pub gid: u32,
+}
+
+impl Owner {
+    /// To whom a server's socket belongs.
+    pub fn of_socket(directory: &Path, port: u16) -> Option<Self> {
+        let socket = fs::metadata(directory.join(format!(".s.PGSQL.{port}"))).ok()?;
+        Some(Self {
+            uid: socket.uid(),
+            gid: socket.gid(),
+        })
+    }
+
+    /// As the user database has it; `None` for root, too, who runs no server.
+    pub fn name(self) -> Option<String> {
+        let uid = UserId::from_raw(self.uid);
+        match User::from_uid(uid) {
+            Ok(Some(user)) if !uid.is_root() => Some(user.name),
+            _ => None,
+        }
+    }
+
+    /// Lets the server see this thread, which is root's, as a process of this user (`SO_PEERCRED` has the effective ids).
+    /// Only the effective ids change, and, on Linux, of this thread only: other threads keep theirs, and no process of that
+    /// user may signal or trace this one. The thread must connect and end.
+    pub fn take_on(self) -> rustix::io::Result<()> {
+        rustix::thread::set_thread_groups(&[])?;
+        rustix::thread::set_thread_res_gid(None, Gid::from_raw(self.gid), None)?;
+        rustix::thread::set_thread_res_uid(None, Uid::from_raw(self.uid), None)
+    }
+}
