@@ -272,6 +272,7 @@ calm_fsync(int fd)
 	uint64 started;
 	uint64 microseconds;
 	int result;
+	int save_errno;
 
 	if (MyBackendType == B_ARCHIVER && archive_ack_skips_fsync(fd))
 		return 0;
@@ -304,6 +305,8 @@ calm_fsync(int fd)
 			result = -1;
 		}
 	}
+	/* nothing that follows may hide why it failed */
+	save_errno = errno;
 	checkpoint_stats_fsync_ended(target, event, result == 0, microseconds);
 	if (event == WAIT_EVENT_DATA_FILE_SYNC && MyBackendType == B_CHECKPOINTER && calm_shared)
 		drain_after_checkpoint_fsync();
@@ -312,16 +315,12 @@ calm_fsync(int fd)
 	    calm_mode != CALM_MODE_OFF && calm_page_map)
 		checkpoint_writes();
 	if (target != fd)
-	{
-		int save_errno = errno;
-
 		(void) real_close(target);
-		errno = save_errno;
-	}
 	/* while it is clean: see folio_split.c */
 	if (result == 0 && event == WAIT_EVENT_WAL_INIT_SYNC && calm_mode == CALM_MODE_ON &&
 	    calm_split_folios)
 		folio_split_file(fd);
+	errno = save_errno;
 	return result;
 }
 
