@@ -9,7 +9,7 @@ BPF := crates/pgcalm-trace/src
 BPF_SOURCES = $(BPF)/bpf/*.h $(BPF)/probes/*/*.bpf.c
 PGCALM := target/release/pgcalm
 
-.PHONY: all deps build install packages demo test test-extension test-rust test-versions test-packages test-trace-verdicts check-postgres fmt fmt-check lint bench bench-archive bench-governor bench-trace torture torture-errors torture-archive clean
+.PHONY: all deps build install packages demo test test-extension test-rust test-versions test-packages test-vm test-trace-verdicts check-postgres fmt fmt-check lint bench bench-archive bench-governor bench-trace torture torture-errors torture-archive clean
 
 all: build
 
@@ -43,6 +43,10 @@ test-versions: deps build
 test-packages: deps build
 	@bench/packages 15
 	@bench/test-packages
+
+# cgroup v2, device-mapper and a power cut in a virtual machine (docs/vm.md); about ten minutes
+test-vm: deps build
+	@PG_CONFIG=$(PG_CONFIG) bench/test-vm
 
 # Causes of stalls made on purpose, which `trace why` must name (docs/trace-why.md); as root, about four minutes
 test-trace-verdicts: deps

@@ -1,5 +1,9 @@
-//! Block devices: /sys/block/NAME/stat, number, queue limits, and what a loop device stands on.
+//! Block devices: /sys/block/NAME/stat, number, queue limits, what a device-mapper or md device is made of, and what a
+//! loop device stands on.
 
+use std::fs;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::path::PathBuf;
 
@@ -67,22 +71,42 @@ pub fn number(root: &HostRoot, name: &str) -> Result<String> {
         .to_string())
 }
 
+/// Layers of devices that are looked through, at most. Real ones have three or four: LUKS on LVM on md on partitions.
+const MAX_LAYERS: u32 = 8;
+
 /// What a device number or a node stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockDevice {
-    /// E.g. `sda` or `sda1`.
+    /// E.g. `sda`, `sda1` or `dm-0`.
     pub name: String,
     /// `MAJ:MIN`.
     pub number: String,
-    /// The whole disk that it is a part of: itself unless it is a partition. Block cgroup limits are set on disks only
-    /// (`blkg_conf_open_bdev` in the kernel's block/blk-cgroup.c refuses partitions).
+    /// The whole disk that it is a part of: itself unless it is a partition. Block cgroup limits are set on whole disks,
+    /// device-mapper and md devices included; the kernel's block/blk-cgroup.c refuses partitions
+    /// (`blkg_conf_open_bdev`, before 6.3 `blkcg_conf_open_bdev`).
     pub disk: Disk,
+    /// What the disk is made of, if it is a device-mapper or md device: disks or partitions, by name, as
+    /// /sys/block/NAME/slaves has them. What it is asked to do they do, so their limits are felt, too.
+    pub slaves: Vec<BlockDevice>,
+}
+
+impl BlockDevice {
+    /// All disks that I/O to it passes through: its own, then those below it, each once.
+    pub fn disks(&self) -> Vec<&Disk> {
+        let mut disks = vec![&self.disk];
+        for disk in self.slaves.iter().flat_map(Self::disks) {
+            if !disks.contains(&disk) {
+                disks.push(disk);
+            }
+        }
+        disks
+    }
 }
 
 /// A whole disk: what a limit can be set on.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Disk {
-    /// E.g. `sda`.
+    /// E.g. `sda`, `dm-0` or `md0`.
     pub name: String,
     /// `MAJ:MIN`.
     pub number: String,
@@ -90,22 +114,30 @@ pub struct Disk {
 
 /// The device with number `MAJ:MIN`; `None` for numbers that no block device has, as those of btrfs and tmpfs.
 pub fn by_number(root: &HostRoot, number: &str) -> Result<Option<BlockDevice>> {
-    at(root, Path::new("/sys/dev/block").join(number))
+    at(root, Path::new("/sys/dev/block").join(number), MAX_LAYERS)
 }
 
-/// The device of a node such as `/dev/sda`; `None` if it is no block device. Links, as those in /dev/disk and
-/// /dev/mapper, are followed.
+/// The device of a node such as `/dev/sda` or `/dev/mapper/vg-pg`; `None` if it is no block device. Links, as those in
+/// /dev/disk, are followed.
 pub fn by_node(root: &HostRoot, node: &Path) -> Result<Option<BlockDevice>> {
     let Some(node) = resolve::resolve(root, Path::new(""), node) else {
         return Ok(None);
     };
+    // Without udev nodes in /dev/mapper are no links, so a node's name tells less than its number.
+    let found = fs::metadata(root.path(&node)).map(|found| (found.file_type(), found.rdev()));
+    if let Ok((file_type, number)) = found
+        && file_type.is_block_device()
+    {
+        let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+        return by_number(root, &format!("{major}:{minor}"));
+    }
     match node.file_name().filter(|_| node.starts_with("/dev")) {
-        Some(name) => at(root, Path::new("/sys/class/block").join(name)),
+        Some(name) => at(root, Path::new("/sys/class/block").join(name), MAX_LAYERS),
         None => Ok(None),
     }
 }
 
-fn at(root: &HostRoot, link: PathBuf) -> Result<Option<BlockDevice>> {
+fn at(root: &HostRoot, link: PathBuf, layers: u32) -> Result<Option<BlockDevice>> {
     // The directories of partitions lie in those of their disks.
     let Some(directory) = resolve::resolve(root, Path::new(""), &link) else {
         return Ok(None);
@@ -128,14 +160,33 @@ fn at(root: &HostRoot, link: PathBuf) -> Result<Option<BlockDevice>> {
     } else {
         &directory
     };
-    Ok(number_of(disk)?.map(|disk_number| BlockDevice {
+    let Some(disk_number) = number_of(disk)? else {
+        return Ok(None);
+    };
+    Ok(Some(BlockDevice {
         name: name_of(&directory),
         number,
         disk: Disk {
             name: name_of(disk),
             number: disk_number,
         },
+        slaves: slaves(root, disk, layers)?,
     }))
+}
+
+fn slaves(root: &HostRoot, disk: &Path, layers: u32) -> Result<Vec<BlockDevice>> {
+    let directory = disk.join("slaves");
+    let names = match root.list(&directory) {
+        Ok(names) if layers > 0 => names,
+        Ok(_) => Vec::new(),
+        Err(error) if error.is_not_found() => Vec::new(),
+        Err(error) => return Err(error),
+    };
+    let mut devices = Vec::new();
+    for name in names {
+        devices.extend(at(root, directory.join(name), layers - 1)?);
+    }
+    Ok(devices)
 }
 
 /// Where the largest operation that the kernel sends to device `name` is set, in KiB.
@@ -234,6 +285,53 @@ mod tests {
         assert_eq!(by_number(&root, "0:42").unwrap(), None);
         assert_eq!(by_node(&root, Path::new("/dev/none")).unwrap(), None);
         assert_eq!(by_node(&root, Path::new("/etc")).unwrap(), None);
+    }
+
+    #[test]
+    fn what_a_device_is_made_of_is_looked_through_to_the_disks() {
+        use std::os::unix::fs::symlink;
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::new(dir.path());
+        let write = |path: &str, text: &str| {
+            let path = root.path(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        let link = |path: &str, target: &str| {
+            let path = root.path(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            symlink(target, path).unwrap();
+        };
+        // LUKS (dm-1) on LVM (dm-0) on a mirror (md0) of two partitions.
+        for (disk, number) in [("sda", "8:0"), ("sdb", "8:16")] {
+            write(&format!("sys/devices/{disk}/dev"), number);
+            write(&format!("sys/devices/{disk}/{disk}1/dev"), "8:1");
+            write(&format!("sys/devices/{disk}/{disk}1/partition"), "1");
+        }
+        for (name, number) in [("md0", "9:0"), ("dm-0", "253:0"), ("dm-1", "253:1")] {
+            write(&format!("sys/devices/virtual/{name}/dev"), number);
+        }
+        for (holder, slave) in [
+            ("md0", "../../../sda/sda1"),
+            ("md0", "../../../sdb/sdb1"),
+            ("dm-0", "../../md0"),
+            ("dm-1", "../../dm-0"),
+        ] {
+            let name = slave.rsplit('/').next().unwrap();
+            link(&format!("sys/devices/virtual/{holder}/slaves/{name}"), slave);
+        }
+        link("sys/dev/block/253:1", "../../devices/virtual/dm-1");
+        let device = by_number(&root, "253:1").unwrap().unwrap();
+        let names: Vec<&str> = device.disks().iter().map(|disk| disk.name.as_str()).collect();
+        assert_eq!(names, ["dm-1", "dm-0", "md0", "sda", "sdb"]);
+        let mirror = &device.slaves[0].slaves[0];
+        let parts: Vec<&str> = mirror.slaves.iter().map(|part| part.name.as_str()).collect();
+        assert_eq!(parts, ["sda1", "sdb1"]);
+        assert_eq!(mirror.slaves[1].disk.number, "8:16");
+
+        // Nothing that sysfs can show, but nothing to hang in either.
+        link("sys/devices/sda/slaves/dm-1", "../../virtual/dm-1");
+        assert!(by_number(&root, "253:1").is_ok());
     }
 
     #[test]

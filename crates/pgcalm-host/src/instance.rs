@@ -61,7 +61,7 @@ pub struct Place {
     pub role: Role,
     /// As the server sees it, without symbolic links.
     pub path: PathBuf,
-    /// The mount that it lies on, as the server sees it.
+    /// The mount that it lies on, as the server sees it; where a chroot hides it from the server, as seen from outside.
     pub mount: Mount,
     /// The device of the file system; `None` where it is none, as of tmpfs, btrfs and NFS.
     pub device: Option<BlockDevice>,
@@ -85,7 +85,7 @@ pub struct Found {
 pub fn find(root: &HostRoot, table: &[Process]) -> Result<Found> {
     let mut found = Found::default();
     for process in table {
-        let Some(directory) = process::working_directory(root, process.pid) else {
+        let Some(directory) = process_file::working_directory(root, process.pid) else {
             if looks_like_server(root, process.pid) {
                 found.hidden.push(process.pid);
             }
@@ -151,20 +151,54 @@ fn places(
         Err(error) if error.is_not_found() => Vec::new(),
         Err(error) => return Err(error),
     };
+    let mut outside = None;
     let mut places = Vec::new();
     for (role, path) in paths {
-        let Some(mount) = mounts::containing(&mounts, &path) else {
-            continue;
-        };
+        let seen = mounts::containing(&mounts, &path).cloned();
+        let found = seen.or_else(|| {
+            let Outside { mounts, chroot } = outside
+                .get_or_insert_with(|| Outside::of(root, table, pid))
+                .as_ref()?;
+            let path = chroot.join(path.strip_prefix("/").unwrap_or(&path));
+            mounts::containing(mounts, &path).cloned()
+        });
+        let Some(mount) = found else { continue };
         places.push(Place {
             role,
             device: block_device::by_number(root, &mount.device)?,
-            journal: FileSystemJournal::of(root, mount)?,
-            mount: mount.clone(),
+            journal: FileSystemJournal::of(root, &mount)?,
+            mount,
             path,
         });
     }
     Ok(places)
+}
+
+/// What a chroot hides of the mounts: the kernel shows a process only those below its root directory
+/// (`seq_path_root`), so not the one that this directory itself lies on, unless it is a mount point.
+struct Outside {
+    mounts: Vec<Mount>,
+    /// The root directory of the process, by the same names.
+    chroot: PathBuf,
+}
+
+impl Outside {
+    /// As seen by this process or any that shares the mount namespace and is in no chroot.
+    fn of(root: &HostRoot, table: &[Process], pid: i32) -> Option<Self> {
+        let namespace = |pid: &str| std::fs::read_link(root.path(format!("proc/{pid}/ns/mnt"))).ok();
+        let chroot = process_file::chroot(root, pid)?;
+        let its = namespace(&pid.to_string())?;
+        if namespace("self").as_ref() == Some(&its) {
+            let mounts = mounts::read(root).ok()?;
+            return Some(Self { mounts, chroot });
+        }
+        let other = table.iter().map(|process| process.pid).find(|other| {
+            namespace(&other.to_string()).as_ref() == Some(&its)
+                && process_file::chroot(root, *other).is_none()
+        })?;
+        let mounts = mounts::of_process(root, other).ok()?;
+        Some(Self { mounts, chroot })
+    }
 }
 
 /// What the logging collector has open, or where the postmaster's own standard error goes. Settings don't tell: the file

@@ -12,10 +12,33 @@ use rustix::fs::OFlags;
 use crate::Error;
 use crate::HostRoot;
 use crate::Result;
+use crate::process;
 use crate::resolve;
 
 /// No file that is read here is larger, unless somebody wants it to be.
 const LARGEST: u64 = 64 << 10;
+
+/// The working directory of process `pid` as it calls it itself; `None` if the process has ended, may not be looked at, or
+/// has its working directory outside of its root directory.
+pub fn working_directory(root: &HostRoot, pid: i32) -> Option<PathBuf> {
+    in_its_words(root, pid, process::working_directory(root, pid)?)
+}
+
+/// The directory that process `pid` was put into by chroot(2), from the root of its mount namespace; `None` if it has that
+/// for its own, as in most containers.
+pub fn chroot(root: &HostRoot, pid: i32) -> Option<PathBuf> {
+    let directory = std::fs::read_link(root.path(its_root(pid))).ok()?;
+    (directory.is_absolute() && directory != Path::new("/")).then_some(directory)
+}
+
+/// What process `pid` calls the file to which a link in its /proc directory points: the kernel writes such a link from the
+/// reader's root, or the mount namespace's if that is another one (`d_path`), and not from the process's own.
+fn in_its_words(root: &HostRoot, pid: i32, link: PathBuf) -> Option<PathBuf> {
+    match chroot(root, pid) {
+        Some(chroot) => Some(Path::new("/").join(link.strip_prefix(chroot).ok()?)),
+        None => Some(link),
+    }
+}
 
 /// The path without symbolic links of what process `pid` calls `path`; `None` if it isn't there or can't be looked at.
 pub fn resolve(root: &HostRoot, pid: i32, path: &Path) -> Option<PathBuf> {
@@ -59,13 +82,15 @@ fn read_regular(path: &Path) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The regular files that process `pid` has open for writing, by descriptor, as it calls them.
+/// The regular files that process `pid` has open for writing, by descriptor, as it calls them; without those outside of its
+/// root directory.
 pub fn open_for_writing(root: &HostRoot, pid: i32) -> Vec<(u32, PathBuf)> {
     let names = root.list(format!("proc/{pid}/fd")).unwrap_or_default();
     let mut files: Vec<(u32, PathBuf)> = names
         .iter()
         .filter_map(|name| {
             let target = std::fs::read_link(root.path(format!("proc/{pid}/fd/{name}"))).ok()?;
+            let target = in_its_words(root, pid, target)?;
             let info = root.read(format!("proc/{pid}/fdinfo/{name}")).ok()?;
             // Sockets and pipes have no absolute name; a removed file has one that isn't there.
             let is_file = target.is_absolute()
@@ -119,6 +144,26 @@ mod tests {
         assert_eq!(read_in_working_directory(&root, 7, "a").unwrap(), "text");
         assert!(read_in_working_directory(&root, 7, "b").is_err());
         assert!(read_in_working_directory(&root, 7, "fifo").is_err());
+    }
+
+    #[test]
+    fn in_a_chroot_paths_are_those_that_the_process_uses() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::new(dir.path());
+        fs::create_dir_all(root.path("proc/7/fd")).unwrap();
+        symlink("/jail", root.path("proc/7/root")).unwrap();
+        symlink("/jail/srv/pg", root.path("proc/7/cwd")).unwrap();
+        assert_eq!(chroot(&root, 7), Some("/jail".into()));
+        assert_eq!(working_directory(&root, 7), Some("/srv/pg".into()));
+        // Its working directory from before chroot(2): it has no name for it.
+        fs::remove_file(root.path("proc/7/cwd")).unwrap();
+        symlink("/jailed/srv", root.path("proc/7/cwd")).unwrap();
+        assert_eq!(working_directory(&root, 7), None);
+        // A container: the kernel has written both from the root of its mount namespace.
+        fs::remove_file(root.path("proc/7/root")).unwrap();
+        symlink("/", root.path("proc/7/root")).unwrap();
+        assert_eq!(chroot(&root, 7), None);
+        assert_eq!(working_directory(&root, 7), Some("/jailed/srv".into()));
     }
 
     #[test]

@@ -28,15 +28,20 @@ pub struct Options {
     pub plan: bool,
 }
 
-/// Clears one isolated instance, or all.
-pub fn clear(root: &HostRoot, options: &Options) -> anyhow::Result<Report> {
+/// Clears one isolated instance, or all. `interrupted` ends it while it waits for another command, not once it has begun:
+/// the rest takes a moment.
+pub fn clear(
+    root: &HostRoot,
+    options: &Options,
+    interrupted: &dyn Fn() -> bool,
+) -> anyhow::Result<Report> {
     if !options.plan {
         need_root()?;
     }
     let _lock = if options.plan {
         None
     } else {
-        Some(state::lock(root)?)
+        Some(state::lock(root, interrupted)?)
     };
     let inventory = Inventory::take(root)?;
     let states = state::read_all(root)?;

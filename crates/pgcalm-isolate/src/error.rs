@@ -7,4 +7,7 @@ pub enum IsolateError {
     /// The host lacks a privilege or a kernel feature; the text names it and the way out.
     #[error("{0}")]
     Host(String),
+    /// A signal asked the command to end before all was set; what had been done is undone.
+    #[error("interrupted; all is as before")]
+    Interrupted,
 }

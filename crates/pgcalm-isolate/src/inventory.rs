@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use pgcalm_host::HostRoot;
 use pgcalm_host::Result;
+use pgcalm_host::block_device::BlockDevice;
 use pgcalm_host::block_device::Disk;
 use pgcalm_host::cgroup;
 use pgcalm_host::cgroup::Hierarchy;
@@ -160,16 +161,20 @@ pub fn is_ours(group: &Path) -> bool {
         .is_some_and(|pid| pid.parse::<i32>().is_ok())
 }
 
-/// The disks that hold anything of an instance, journals included.
+/// The disks that hold anything of an instance, journals included, and those that they are made of.
 pub fn disks(instance: &Instance) -> BTreeSet<Disk> {
-    let places = instance.places.iter();
-    places
-        .flat_map(|place| {
-            let journal = place.journal.iter().flat_map(|journal| &journal.device);
-            place.device.iter().chain(journal)
-        })
-        .map(|device| device.disk.clone())
+    devices(instance)
+        .flat_map(BlockDevice::disks)
+        .cloned()
         .collect()
+}
+
+/// The devices of its file systems and their journals.
+pub fn devices(instance: &Instance) -> impl Iterator<Item = &BlockDevice> {
+    instance.places.iter().flat_map(|place| {
+        let journal = place.journal.iter().flat_map(|journal| &journal.device);
+        place.device.iter().chain(journal)
+    })
 }
 
 fn place(place: &Place) -> model::Place {
@@ -193,6 +198,7 @@ fn place(place: &Place) -> model::Place {
         device_number: place.mount.device.clone(),
         device: place.device.as_ref().map(|device| device.name.clone()),
         disk: place.device.as_ref().map(|device| disk_model(&device.disk)),
+        slaves: place.device.as_ref().map_or_else(Vec::new, slaves),
         journal: place.journal.as_ref().map(journal),
     }
 }
@@ -204,6 +210,7 @@ fn journal(journal: &FileSystemJournal) -> model::Journal {
             .device
             .as_ref()
             .map(|device| disk_model(&device.disk)),
+        slaves: journal.device.as_ref().map_or_else(Vec::new, slaves),
         external: journal.external,
         data_mode: journal.data_mode.map(|mode| {
             match mode {
@@ -215,6 +222,15 @@ fn journal(journal: &FileSystemJournal) -> model::Journal {
         }),
         waits_for_data: journal.waits_for_data,
     }
+}
+
+fn slaves(device: &BlockDevice) -> Vec<model::Slave> {
+    let slaves = device.slaves.iter().map(|slave| model::Slave {
+        device: slave.name.clone(),
+        disk: disk_model(&slave.disk),
+        slaves: slaves(slave),
+    });
+    slaves.collect()
 }
 
 fn disk_model(disk: &Disk) -> model::Disk {

@@ -12,6 +12,7 @@ mod systemd;
 
 pub mod check;
 pub mod clear;
+pub mod hold;
 pub mod set;
 pub mod show;
 

@@ -1,6 +1,7 @@
 //! Which instance, which disk is meant.
 
 use std::path::Path;
+use std::path::PathBuf;
 
 use pgcalm_host::HostRoot;
 use pgcalm_host::block_device;
@@ -70,18 +71,34 @@ fn names(instances: &[&Instance]) -> String {
     names.join(", ")
 }
 
-/// The whole disk that `node` names.
-pub fn disk(root: &HostRoot, node: &Path) -> anyhow::Result<Disk> {
-    let usage = |what: String| IsolateError::Usage(format!("--device {}: {what}", node.display()));
+/// What `--device` means.
+#[derive(Debug)]
+pub struct Target {
+    /// The disk to set limits on.
+    pub disk: Disk,
+    /// A node of it for lines that are to last: as it was given, since `/dev/dm-0` may be another device after a boot.
+    pub node: PathBuf,
+    /// What was given is a partition of it, with this name.
+    pub partition: Option<String>,
+}
+
+/// The disk that `node` names, or that it is a partition of: the kernel takes limits on whole disks only, and takes
+/// device-mapper and md devices for such ([`block_device::BlockDevice::disk`]).
+pub fn device(root: &HostRoot, node: &Path) -> anyhow::Result<Target> {
     let device = block_device::by_node(root, node)?.ok_or_else(|| {
-        usage("not a block device; give the node of a disk such as /dev/sda".to_string())
-    })?;
-    if device.number != device.disk.number {
-        return Err(usage(format!(
-            "a partition, and limits are set on whole disks; give /dev/{}",
-            device.disk.name
+        IsolateError::Usage(format!(
+            "--device {}: not a block device; give a node such as /dev/sda or /dev/mapper/vg-pg",
+            node.display()
         ))
-        .into());
-    }
-    Ok(device.disk)
+    })?;
+    let partition = device.number != device.disk.number;
+    Ok(Target {
+        node: if partition {
+            Path::new("/dev").join(&device.disk.name)
+        } else {
+            node.to_path_buf()
+        },
+        partition: partition.then_some(device.name),
+        disk: device.disk,
+    })
 }

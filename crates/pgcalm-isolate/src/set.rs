@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use pgcalm_host::HostRoot;
+use pgcalm_host::block_device::Disk;
 use pgcalm_host::cgroup::Hierarchy;
 use pgcalm_host::cgroup::Version;
 use pgcalm_host::instance::Instance;
@@ -18,6 +19,7 @@ use crate::inventory;
 use crate::inventory::Inventory;
 use crate::plan::Step;
 use crate::select;
+use crate::select::Target;
 use crate::state;
 use crate::systemd;
 
@@ -35,35 +37,53 @@ pub struct Setting {
 pub struct Options {
     /// Data directory, port or process id.
     pub instance: String,
-    /// Node of a disk.
+    /// Node of a disk, or of a partition of the one that is meant.
     pub device: PathBuf,
     /// At least one.
     pub settings: Vec<Setting>,
     /// Only say what would be done.
     pub plan: bool,
+    /// The limits are to end with this process; the caller waits and lifts them ([`crate::hold`]). It is noted with them,
+    /// so that they can be told from others if it is killed.
+    pub hold: bool,
 }
 
 /// Sets the limits on the instance, in a group that is made for it unless it has one.
-pub fn set(root: &HostRoot, options: &Options) -> anyhow::Result<Report> {
+///
+/// Once `interrupted` says so, what was done is undone and the error is [`IsolateError::Interrupted`]; a change of limits
+/// that were there before takes a moment only and is not interrupted. A process that is killed leaves a note of what it
+/// had begun, by which `show` names it and `clear` undoes it.
+pub fn set(
+    root: &HostRoot,
+    options: &Options,
+    interrupted: &dyn Fn() -> bool,
+) -> anyhow::Result<Report> {
     if options.settings.is_empty() {
         return Err(IsolateError::Usage(
             "no limit given: give --write-iops, --write-bps, --read-iops or --read-bps".to_string(),
         )
         .into());
     }
-    let disk = select::disk(root, &options.device)?;
+    let Target {
+        disk,
+        node,
+        partition,
+    } = select::device(root, &options.device)?;
     if !options.plan {
         need_root()?;
     }
     let _lock = if options.plan {
         None
     } else {
-        Some(state::lock(root)?)
+        Some(state::lock(root, interrupted)?)
     };
     let inventory = Inventory::take(root)?;
     let instance = select::instance(&inventory, &options.instance)?;
     let hierarchy = usable(&inventory)?;
-    let plan = planning::plan(&inventory, hierarchy, instance, &disk, &options.settings)?;
+    let mut plan = planning::plan(&inventory, hierarchy, instance, &disk, &options.settings)?;
+    if options.hold {
+        plan.hold(root)?;
+    }
 
     let mut report = if options.plan {
         let mut steps = plan.before.clone();
@@ -78,7 +98,7 @@ pub fn set(root: &HostRoot, options: &Options) -> anyhow::Result<Report> {
         report.steps = steps.iter().map(Step::described).collect();
         report
     } else {
-        let steps = applying::apply(root, hierarchy, &plan)?;
+        let steps = applying::apply(root, hierarchy, &plan, interrupted)?;
         let now = Inventory::take(root)?;
         let pid = instance.postmaster.pid;
         let instance: Vec<&Instance> = now
@@ -93,22 +113,49 @@ pub fn set(root: &HostRoot, options: &Options) -> anyhow::Result<Report> {
         report
     };
     report.notes = plan.notes;
-    let used = inventory::disks(instance);
-    if !used.contains(&disk) {
+    if let Some(partition) = partition {
         report.notes.push(format!(
-            "Nothing of this instance is on {}: the limit has no effect on its files.",
+            "{partition} is a partition, and the kernel takes limits on whole disks only: this one is on {}, and counts what \
+             the instance does on all partitions of it.",
             disk.name
         ));
+    }
+    report.notes.extend(reach(instance, &disk));
+    if options.hold {
+        report.notes.push(
+            "Held until this command is interrupted (Ctrl-C, SIGTERM, SIGHUP) or the instance ends."
+                .to_string(),
+        );
     }
     report.permanent = systemd::permanent(
         root,
         hierarchy.version,
         instance.postmaster.pid,
         &instance.data_directory,
-        &disk,
+        &node,
         &options.settings,
     );
     Ok(report)
+}
+
+/// What a limit on `disk` doesn't reach.
+fn reach(instance: &Instance, disk: &Disk) -> Option<String> {
+    let mut holders = inventory::devices(instance).filter(|device| device.disks().contains(&disk));
+    let first = holders.next();
+    if first.into_iter().chain(holders).any(|device| device.disk == *disk) {
+        return None;
+    }
+    Some(match first {
+        None => format!(
+            "Nothing of this instance is on {}: the limit has no effect on its files.",
+            disk.name
+        ),
+        Some(device) => format!(
+            "{} lies below {}, which files of this instance are on. What the driver in between writes from a thread of the \
+             kernel, as dm-crypt does, has lost its control group there and is not limited: a limit on {} is felt.",
+            disk.name, device.disk.name, device.disk.name
+        ),
+    })
 }
 
 /// Fails without root.

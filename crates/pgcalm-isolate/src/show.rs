@@ -17,12 +17,23 @@ pub fn show(root: &HostRoot) -> anyhow::Result<Report> {
             (instance.postmaster.pid, instance.postmaster.start_ticks)
                 == (state.pid, state.start_ticks)
         });
+        let data = state.data_directory.display();
+        let clear = format!("pgcalm isolate clear --instance {data}");
+        if runs && !state.complete {
+            report.notes.push(format!(
+                "Setting limits on {data} has begun and not ended: it is under way, or was killed half-way, and then {clear} \
+                 puts back what it did."
+            ));
+        } else if runs && let Some(holder) = state.holder.filter(|holder| !holder.runs(root)) {
+            report.notes.push(format!(
+                "The limits on {data} were to end with process {}, which was killed: {clear} lifts them.",
+                holder.pid
+            ));
+        }
         if !runs {
             report.notes.push(format!(
-                "Group {} of {} is left although that instance has ended: pgcalm isolate clear --instance {} removes it.",
-                state.group.display(),
-                state.data_directory.display(),
-                state.data_directory.display()
+                "Group {} of {data} is left although that instance has ended: {clear} removes it.",
+                state.group.display()
             ));
         }
     }

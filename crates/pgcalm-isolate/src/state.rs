@@ -7,13 +7,18 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
 
 use anyhow::Context;
 use pgcalm_host::HostRoot;
+use pgcalm_host::process::Process;
 use rustix::fs::FlockOperation;
+use rustix::io::Errno;
 use serde::Deserialize;
 use serde::Serialize;
 
+use crate::IsolateError;
 use crate::inventory;
 
 /// Where the files are.
@@ -41,6 +46,41 @@ pub struct State {
     pub moved: Vec<Moved>,
     /// v2: controllers that were switched on for groups below `former`.
     pub controllers: Vec<String>,
+    /// Whether all was done; false while `set` is at it, and after one that was killed.
+    #[serde(default = "complete_before")]
+    pub complete: bool,
+    /// The process with which the limits are to end.
+    #[serde(default)]
+    pub holder: Option<Holder>,
+}
+
+/// Notes of before there was that field.
+fn complete_before() -> bool {
+    true
+}
+
+/// A process that holds limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    pub pid: i32,
+    pub start_ticks: u64,
+}
+
+impl Holder {
+    /// This process.
+    pub fn this(root: &HostRoot) -> anyhow::Result<Self> {
+        let process = Process::read(root, std::process::id() as i32)?;
+        Ok(Self {
+            pid: process.pid,
+            start_ticks: process.start_ticks,
+        })
+    }
+
+    /// Whether it is there still.
+    pub fn runs(self, root: &HostRoot) -> bool {
+        Process::read(root, self.pid)
+            .is_ok_and(|found| found.start_ticks == self.start_ticks && !found.is_zombie())
+    }
 }
 
 impl State {
@@ -67,9 +107,12 @@ impl State {
     }
 }
 
+/// How often it is tried to get the lock.
+const LOCK_POLL: Duration = Duration::from_millis(20);
+
 /// Takes the lock that keeps two commands from changing groups at once, and makes the directory. Given up when the
-/// result is dropped, or by the end of the process in whatever way.
-pub fn lock(root: &HostRoot) -> anyhow::Result<File> {
+/// result is dropped, or by the end of the process in whatever way. Waits for it until `interrupted` says so.
+pub fn lock(root: &HostRoot, interrupted: &dyn Fn() -> bool) -> anyhow::Result<File> {
     let directory = root.path(DIRECTORY);
     fs::DirBuilder::new()
         .recursive(true)
@@ -78,8 +121,16 @@ pub fn lock(root: &HostRoot) -> anyhow::Result<File> {
         .with_context(|| format!("create {}", directory.display()))?;
     let file = directory.join("lock");
     let file = File::create(&file).with_context(|| format!("create {}", file.display()))?;
-    rustix::fs::flock(&file, FlockOperation::LockExclusive)?;
-    Ok(file)
+    loop {
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(file),
+            Err(Errno::WOULDBLOCK | Errno::INTR) if interrupted() => {
+                return Err(IsolateError::Interrupted.into());
+            }
+            Err(Errno::WOULDBLOCK | Errno::INTR) => thread::sleep(LOCK_POLL),
+            Err(error) => return Err(error).context("lock /run/pgcalm/isolate"),
+        }
+    }
 }
 
 /// All isolated instances, by group.

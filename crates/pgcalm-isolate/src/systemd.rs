@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use pgcalm_host::HostRoot;
-use pgcalm_host::block_device::Disk;
 use pgcalm_host::cgroup::Version;
 use pgcalm_host::throttle::Kind;
 
@@ -15,7 +14,7 @@ pub fn permanent(
     version: Version,
     pid: i32,
     data_directory: &Path,
-    disk: &Disk,
+    node: &Path,
     settings: &[Setting],
 ) -> Vec<String> {
     if settings.iter().all(|setting| setting.value.is_none()) {
@@ -31,7 +30,7 @@ pub fn permanent(
             for setting in settings {
                 if let Some(value) = setting.value {
                     let property = property(setting.kind);
-                    lines.push(format!("{property}=/dev/{} {value}", disk.name));
+                    lines.push(format!("{property}={} {value}", node.display()));
                 }
             }
         }
@@ -42,9 +41,9 @@ pub fn permanent(
                 .filter_map(|setting| Some(format!("--{} {}", setting.kind.name(), setting.value?)))
                 .collect();
             lines.push(format!(
-                "ExecStartPost=+/usr/local/bin/pgcalm isolate set --instance {} --device /dev/{} {}",
+                "ExecStartPost=+/usr/local/bin/pgcalm isolate set --instance {} --device {} {}",
                 quoted(&data_directory.display().to_string()),
-                disk.name,
+                quoted(&node.display().to_string()),
                 options.join(" ")
             ));
             lines.push(format!(
@@ -100,15 +99,18 @@ mod tests {
         let root = HostRoot::new(dir.path());
         fs::create_dir_all(root.path("proc/7")).unwrap();
         fs::write(root.path("proc/7/cgroup"), membership).unwrap();
-        let disk = Disk {
-            name: "sda".into(),
-            number: "8:0".into(),
-        };
         let settings = [Setting {
             kind: Kind::WriteIops,
             value: Some(100),
         }];
-        permanent(&root, version, 7, Path::new("/srv/1%"), &disk, &settings)
+        permanent(
+            &root,
+            version,
+            7,
+            Path::new("/srv/1%"),
+            Path::new("/dev/sda"),
+            &settings,
+        )
     }
 
     #[test]
@@ -128,7 +130,7 @@ mod tests {
         assert_eq!(lines[0], "# systemctl edit UNIT.service");
         assert!(
             lines[2].ends_with(
-                "isolate set --instance \"/srv/1%%\" --device /dev/sda --write-iops 100"
+                "isolate set --instance \"/srv/1%%\" --device \"/dev/sda\" --write-iops 100"
             ),
             "{lines:?}"
         );

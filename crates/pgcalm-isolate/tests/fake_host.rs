@@ -124,6 +124,16 @@ impl Host {
     }
 
     fn set(&self, instance: &str, device: &str, plan: bool) -> anyhow::Result<Report> {
+        self.set_until(instance, device, plan, &|| false)
+    }
+
+    fn set_until(
+        &self,
+        instance: &str,
+        device: &str,
+        plan: bool,
+        interrupted: &dyn Fn() -> bool,
+    ) -> anyhow::Result<Report> {
         set::set(
             &self.root,
             &set::Options {
@@ -140,8 +150,26 @@ impl Host {
                     },
                 ],
                 plan,
+                hold: false,
             },
+            interrupted,
         )
+    }
+
+    /// The data directory's file system on LVM (dm-0) on sda1, with a node without udev's link.
+    fn mapped(&self) {
+        self.write("sys/devices/dm-0/dev", "253:0\n");
+        self.link("sys/devices/dm-0/slaves/sda1", "../../sda/sda1");
+        self.link("sys/dev/block/253:0", "../../devices/dm-0");
+        self.link("sys/class/block/dm-0", "../../devices/dm-0");
+        self.write("dev/dm-0", "");
+        self.link("dev/mapper/vg-pg", "../dm-0");
+        for pid in [70, 71] {
+            self.write(
+                &format!("proc/{pid}/mountinfo"),
+                "1 0 253:0 / / rw - xfs /dev/mapper/vg-pg rw\n",
+            );
+        }
     }
 
     fn clear(&self, plan: bool) -> anyhow::Result<Report> {
@@ -151,6 +179,7 @@ impl Host {
                 instance: None,
                 plan,
             },
+            &|| false,
         )
     }
 }
@@ -346,6 +375,106 @@ fn on_v1_limits_of_the_former_group_are_taken_along() {
 }
 
 #[test]
+fn a_partition_stands_for_its_disk() {
+    let host = Host::v2();
+    let report = host.set("70", "/dev/sda1", true).unwrap();
+    let last = report.steps.last().unwrap();
+    assert_eq!(
+        last.value.as_deref(),
+        Some("8:0 wiops=100 rbps=1048576"),
+        "{last:?}"
+    );
+    assert!(
+        report.notes.iter().any(|note| note.contains("on sda, and counts")),
+        "{:?}",
+        report.notes
+    );
+    assert!(
+        report
+            .permanent
+            .contains(&"IOWriteIOPSMax=/dev/sda 100".to_string())
+    );
+}
+
+#[test]
+fn a_mapped_device_is_limited_itself_and_feels_the_limits_below() {
+    let host = Host::v2();
+    host.mapped();
+    host.write("sys/fs/cgroup/system.slice/io.max", "8:0 rbps=max wbps=max riops=max wiops=700\n");
+    host.write(&format!("{V2_SERVICE}/io.max"), "253:0 rbps=max wbps=9000 riops=max wiops=max\n");
+    let report = show::show(&host.root).unwrap();
+    let place = &report.instances[0].places[0];
+    assert_eq!(place.disk.as_ref().unwrap().name, "dm-0");
+    assert_eq!(place.slaves[0].device, "sda1");
+    let limits: Vec<(&str, &str, u64)> = report.instances[0]
+        .limits
+        .iter()
+        .map(|limit| (limit.disk.name.as_str(), limit.kind.as_str(), limit.value))
+        .collect();
+    assert_eq!(limits, [("dm-0", "write-bps", 9000), ("sda", "write-iops", 700)]);
+    let text = pgcalm_report::isolate::text::render(&report);
+    assert!(text.contains("dm-0 (253:0) made of sda1 of disk sda (8:0)"), "{text}");
+
+    let report = host.set("70", "/dev/mapper/vg-pg", true).unwrap();
+    let last = report.steps.last().unwrap();
+    assert_eq!(last.value.as_deref(), Some("253:0 wiops=100 rbps=1048576"));
+    // The name that lasts.
+    assert!(
+        report
+            .permanent
+            .contains(&"IOWriteIOPSMax=/dev/mapper/vg-pg 100".to_string())
+    );
+    let lies_below = |report: &Report| report.notes.iter().any(|note| note.contains("lies below dm-0"));
+    assert!(!lies_below(&report));
+    assert!(lies_below(&host.set("70", "/dev/sda", true).unwrap()));
+}
+
+#[test]
+fn an_interrupted_set_undoes_what_it_did() {
+    if !is_root() {
+        return;
+    }
+    let host = Host::v2();
+    for steps in 0..2 {
+        let left = std::cell::Cell::new(steps);
+        let error = host
+            .set_until("70", "/dev/sda", false, &|| {
+                left.replace(left.get() - 1) == 0
+            })
+            .unwrap_err();
+        assert!(
+            matches!(error.downcast_ref(), Some(IsolateError::Interrupted)),
+            "{error:#}"
+        );
+        assert!(!host.root.path(V2_SERVICE).join("pgcalm-isolate-70").exists());
+        assert_eq!(lines(&host.clear(true).unwrap()), [""; 0]);
+    }
+}
+
+#[test]
+fn what_a_killed_set_has_left_is_named_and_refused_until_it_is_cleared() {
+    if !is_root() {
+        return;
+    }
+    let host = Host::v2();
+    host.set("70", "/dev/sda", false).unwrap();
+    let note = "run/pgcalm/isolate/pgcalm-isolate-70.json";
+    let text = host.read(note);
+    host.write(note, &text.replace("\"complete\": true", "\"complete\": false"));
+    let notes = show::show(&host.root).unwrap().notes;
+    assert!(notes[0].contains("was killed half-way"), "{notes:?}");
+    let error = usage(host.set("70", "/dev/sda", true));
+    assert!(error.contains("clear --instance 70"), "{error}");
+    assert!(!host.clear(true).unwrap().steps.is_empty());
+
+    // Held by a process that was killed.
+    let holder = "\"holder\": { \"pid\": 99, \"start_ticks\": 1 }";
+    host.write(note, &text.replace("\"holder\": null", holder));
+    let notes = show::show(&host.root).unwrap().notes;
+    assert!(notes[0].contains("process 99, which was killed"), "{notes:?}");
+}
+
+#[test]
 fn a_second_set_changes_the_group_that_is_there() {
     if !is_root() {
         return;
@@ -398,8 +527,6 @@ fn wrong_names_are_refused_with_the_way_out() {
         let error = usage(host.set("70", device, true));
         assert!(error.contains("not a block device"), "{device}: {error}");
     }
-    let error = usage(host.set("70", "/dev/sda1", true));
-    assert!(error.contains("give /dev/sda"), "{error}");
 
     // The same port on another address.
     host.process(80, 1, "7:blkio:/\n", "/srv/two");

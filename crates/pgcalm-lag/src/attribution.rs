@@ -8,10 +8,14 @@
 //!
 //! 1. The walsender waits for WAL to be read: the primary's disk.
 //! 2. The kernel's accounts of the connection: the standby's kernel has it all, or data was waiting, and that kernel had no
-//!    room, since the walreceiver did not read (the standby), or had some (the network).
+//!    room, since the walreceiver did not read (the standby), or had some (the network). A walreceiver that waits for its disk
+//!    reads in between, and its kernel takes megabytes meanwhile (tcp_rmem), so that it has no room in a small part of
+//!    the time only. Then the replies are asked as well.
 //! 3. The replies. A walreceiver that finds no more data in its socket says at once what it wrote (`WalReceiverMain`); one that
 //!    always finds some, since it is slower than the network, says so only at the end of a segment (`XLogWalRcvClose`). So
 //!    positions within segments mean that it waits for the network, and positions at segments' ends that the network waits for it.
+//!    What it wrote it says before it syncs, and what it flushed thereafter (`XLogWalRcvFlush`), so positions that differ mean
+//!    that it is in its fsync.
 //!
 //! If none of them tells, the place is unknown; a walreceiver that says nothing, for one, may be stopped or cut off.
 
@@ -31,6 +35,10 @@ const HELD_UP_S: f64 = 1.0;
 
 /// Part of the time in which a state has to be found for it to be what holds WAL up.
 const MOST: f64 = 0.5;
+
+/// Part of the time with data waiting in which a standby's kernel has no room if its walreceiver reads now and then. Behind a
+/// slow network there is room always.
+const SOME: f64 = 0.1;
 
 /// What a walsender sends at once (`MAX_SEND_SIZE` in walsender.c): one that has more than this to send does not wait for WAL.
 const MESSAGE_BYTES: u64 = 128 << 10;
@@ -140,6 +148,21 @@ impl Seen<'_> {
         self.share(|observation| observation.wait_event.as_deref().is_some_and(&is))
     }
 
+    /// Part of the observations with WAL that the standby has written and not flushed.
+    fn flushing(&self) -> f64 {
+        self.share(|observation| observation.write > observation.flush)
+    }
+
+    /// Part of the observations in which it has written segments up to their ends; none if it has written nothing all the
+    /// while, since it may be cut off there.
+    fn at_ends(&self, segment_bytes: u64) -> f64 {
+        if self.first().write == self.last().write {
+            return 0.0;
+        }
+        let is_end = |write: Lsn| write.0 % segment_bytes.max(1) == 0;
+        self.share(|observation| observation.write.is_some_and(is_end))
+    }
+
     fn first(&self) -> &Observation {
         &self.0[0]
     }
@@ -223,11 +246,11 @@ fn transfer_place(seen: &Seen, segment_bytes: u64) -> Bottleneck {
             ),
         );
     }
-    if let Some(bottleneck) = by_connection(seen) {
+    if let Some(bottleneck) = by_connection(seen, segment_bytes) {
         return bottleneck;
     }
-    let writes: Vec<Lsn> = seen.0.iter().filter_map(|seen| seen.write).collect();
-    if writes.first() == writes.last() {
+    let flushing = seen.flushing();
+    if seen.first().write == seen.last().write {
         return unknown(
             "the walreceiver says nothing: it stands still, or it is cut off; on the primary's host pgcalm sees which",
         );
@@ -244,14 +267,16 @@ fn transfer_place(seen: &Seen, segment_bytes: u64) -> Bottleneck {
             "the walsender was seen neither waiting for the connection nor for its disk in most samples",
         );
     }
-    let at_ends = writes
-        .iter()
-        .all(|write| write.0 % segment_bytes.max(1) == 0);
-    let (place, replies) = if at_ends {
+    let (place, replies) = if seen.at_ends(segment_bytes) == 1.0 {
         (
             Place::StandbyWrite,
             "the walreceiver replies at the ends of segments only: it never finds its socket empty",
         )
+    } else if flushing >= MOST {
+        return unknown(
+            "the walreceiver is in fsync in most samples, and finds its socket empty after it: its disk or the network; on \
+             the primary's host pgcalm sees which",
+        );
     } else {
         (
             Place::Network,
@@ -271,7 +296,7 @@ fn transfer_place(seen: &Seen, segment_bytes: u64) -> Bottleneck {
 }
 
 /// By the kernel's accounts; none if they are not at hand, or do not tell.
-fn by_connection(seen: &Seen) -> Option<Bottleneck> {
+fn by_connection(seen: &Seen, segment_bytes: u64) -> Option<Bottleneck> {
     let arrived = seen.share(|observation| {
         let connection = observation.connection.as_ref();
         connection.is_some_and(|connection| connection.unacknowledged_bytes == Some(0))
@@ -297,12 +322,33 @@ fn by_connection(seen: &Seen) -> Option<Bottleneck> {
         .mean(|connection| connection.retransmits_per_s)
         .filter(|rate| *rate > 0.0)
         .map(|rate| format!("{rate:.1} segments per second were sent again"));
-    let place = if receiver >= MOST * busy {
-        Place::StandbyWrite
+    let (flushing, at_ends) = (seen.flushing(), seen.at_ends(segment_bytes));
+    let sometimes = receiver >= SOME * busy;
+    let (place, replies) = if sometimes && flushing >= MOST {
+        (
+            Place::StandbyFlush,
+            Some(format!(
+                "in {:.0} % of the samples the standby had written what it had not flushed: its walreceiver was in fsync, and \
+                 reads nothing meanwhile",
+                flushing * 100.0
+            )),
+        )
+    } else if at_ends >= MOST || sometimes && at_ends + flushing >= MOST {
+        (
+            Place::StandbyWrite,
+            Some(format!(
+                "in {:.0} % of the samples the walreceiver's last reply was at the end of a segment: it found its socket empty \
+                 no more, and its kernel takes WAL while it writes and syncs",
+                at_ends * 100.0
+            )),
+        )
+    } else if receiver >= MOST * busy {
+        (Place::StandbyWrite, None)
     } else {
-        Place::Network
+        (Place::Network, None)
     };
     let mut bottleneck = found(place, evidence);
+    bottleneck.evidence.extend(replies);
     bottleneck.evidence.extend(retransmits);
     Some(bottleneck)
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use pgcalm_host::HostRoot;
 use pgcalm_host::block_device;
+use pgcalm_host::block_device::BlockDevice;
 use pgcalm_host::cgroup::Hierarchy;
 use pgcalm_host::cgroup::Version;
 use pgcalm_host::instance;
@@ -35,7 +36,8 @@ pub fn of_instance(
             instance::Role::Tablespace => VolumeRole::Tablespace,
             instance::Role::Log => VolumeRole::Log,
         };
-        let disk = place.device.as_ref().map(|device| &device.disk);
+        let device = place.device.as_ref();
+        let disk = device.map(|device| &device.disk);
         // Two file systems may share a disk, on which all limits are set; without a disk a mount counts.
         let key = disk.map_or_else(|| place.mount.device.clone(), |disk| disk.number.clone());
         match volumes.iter_mut().find(|(known, _)| *known == key) {
@@ -51,8 +53,8 @@ pub fn of_instance(
                     path: place.path.display().to_string(),
                     file_system: place.mount.fs_type.clone(),
                     disk: disk.map(|disk| disk.name.clone()),
-                    caps: match disk {
-                        Some(_) => caps(root, instance.postmaster.pid, &key, missing),
+                    caps: match device {
+                        Some(device) => caps(root, instance.postmaster.pid, device, missing),
                         None => Caps::default(),
                     },
                 },
@@ -97,16 +99,15 @@ pub fn of_data_directory(
             .to_string(),
         remedy,
     });
-    let disk = device.map(|device| device.disk);
     vec![Volume {
         roles: vec![VolumeRole::Data],
         path: directory.display().to_string(),
         file_system,
-        caps: match &disk {
-            Some(disk) => caps(root, pid, &disk.number, missing),
+        caps: match &device {
+            Some(device) => caps(root, pid, device, missing),
             None => Caps::default(),
         },
-        disk: disk.map(|disk| disk.name),
+        disk: device.map(|device| device.disk.name),
     }]
 }
 
@@ -137,8 +138,8 @@ pub fn add_module_caps(volumes: &mut [Volume], module: &Module) {
     tighten(&mut volume.caps.write_bytes, module.write_bytes_cap);
 }
 
-fn caps(root: &HostRoot, pid: i32, number: &str, missing: &mut Vec<Missing>) -> Caps {
-    match limits(root, pid, number) {
+fn caps(root: &HostRoot, pid: i32, device: &BlockDevice, missing: &mut Vec<Missing>) -> Caps {
+    match limits(root, pid, device) {
         Ok(Some(limits)) => {
             let cap = |kind| {
                 throttle::tightest(&limits, kind).map(|limit| Cap {
@@ -172,11 +173,16 @@ fn caps(root: &HostRoot, pid: i32, number: &str, missing: &mut Vec<Missing>) -> 
     }
 }
 
-/// The limits that process `pid` feels on a disk; `None` without the controller.
+/// The limits that process `pid` feels on the disk of a device and on those that it is made of; `None` without the
+/// controller.
 ///
 /// On v1 a group's limits are its own only (`throtl_pd_init()` in the kernel's block/blk-throttle.c), but those of the
 /// root group hold for what the kernel flusher writes on anybody's behalf.
-fn limits(root: &HostRoot, pid: i32, number: &str) -> pgcalm_host::Result<Option<Vec<Limit>>> {
+fn limits(
+    root: &HostRoot,
+    pid: i32,
+    device: &BlockDevice,
+) -> pgcalm_host::Result<Option<Vec<Limit>>> {
     let Some(hierarchy) = Hierarchy::of_block_io(root)? else {
         return Ok(None);
     };
@@ -184,7 +190,10 @@ fn limits(root: &HostRoot, pid: i32, number: &str) -> pgcalm_host::Result<Option
         return Ok(None);
     };
     let own = hierarchy.directory(&group);
-    let mut limits = throttle::limits(root, &hierarchy, &group, number)?;
+    let mut limits = Vec::new();
+    for disk in device.disks() {
+        limits.extend(throttle::limits(root, &hierarchy, &group, &disk.number)?);
+    }
     if hierarchy.version == Version::V1 {
         limits.retain(|limit| {
             let directory = limit.file.parent();

@@ -70,7 +70,7 @@ pub struct Place {
     pub role: String,
     /// As the server sees it, without symbolic links.
     pub path: String,
-    /// Where the file system is mounted.
+    /// Where the file system is mounted, as the server sees it; where a chroot hides it from the server, as seen from outside.
     pub mountpoint: String,
     /// Type of the file system, e.g. `ext4`.
     pub fs: String,
@@ -82,6 +82,9 @@ pub struct Place {
     pub device: Option<String>,
     /// The disk that it is on, on which limits are set; null if there is none.
     pub disk: Option<Disk>,
+    /// What that disk is made of, if it is a device-mapper or md device.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slaves: Vec<Slave>,
     /// Journal of the file system; null if it has none.
     pub journal: Option<Journal>,
 }
@@ -96,6 +99,45 @@ pub struct Disk {
     pub number: String,
 }
 
+/// What a device-mapper or md device is made of, as /sys/block/NAME/slaves has it: what is written to the one is written
+/// to the other, so limits on either are felt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Slave {
+    /// Block device, e.g. `sda1`.
+    pub device: String,
+    /// The disk that it is on.
+    pub disk: Disk,
+    /// What that disk is made of in turn.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slaves: Vec<Slave>,
+}
+
+impl Slave {
+    fn disks(&self) -> impl Iterator<Item = &Disk> {
+        let below: Vec<&Disk> = self.slaves.iter().flat_map(Self::disks).collect();
+        std::iter::once(&self.disk).chain(below)
+    }
+}
+
+impl Place {
+    /// All disks that I/O to it passes through, the nearest first; one may come twice.
+    pub fn disks(&self) -> impl Iterator<Item = &Disk> {
+        self.disk
+            .iter()
+            .chain(self.slaves.iter().flat_map(Slave::disks))
+    }
+}
+
+impl Journal {
+    /// All disks that I/O to it passes through, the nearest first; one may come twice.
+    pub fn disks(&self) -> impl Iterator<Item = &Disk> {
+        self.disk
+            .iter()
+            .chain(self.slaves.iter().flat_map(Slave::disks))
+    }
+}
+
 /// The journal of a file system.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -104,6 +146,9 @@ pub struct Journal {
     pub device: Option<String>,
     /// The disk of that device.
     pub disk: Option<Disk>,
+    /// What that disk is made of, if it is a device-mapper or md device.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slaves: Vec<Slave>,
     /// Whether it is on another device than the file system.
     pub external: bool,
     /// ext4: `ordered`, `writeback` or `journal`; null for XFS.

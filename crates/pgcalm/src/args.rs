@@ -128,7 +128,8 @@ pub enum IsolateVerb {
     /// Limit what an instance reads and writes on a disk, until clear or the next boot (needs root).
     ///
     /// Makes a control group inside the one that the instance is in, sets the limits and moves all its processes; what
-    /// they fork is in it, too. Prints what makes the limits permanent. Set again to change them.
+    /// they fork is in it, too. Prints what makes the limits permanent. Set again to change them. Interrupted half-way, it
+    /// puts everything back; killed, it leaves a note by which clear does.
     #[command(after_help = EXIT_CODES)]
     Set(IsolateSetArgs),
     /// Lift the limits: processes go back to the groups that they were in, the group is removed (needs root).
@@ -153,7 +154,7 @@ pub struct IsolateSetArgs {
     /// The instance: data directory, port, or process id of its postmaster.
     #[arg(long, value_name = "INSTANCE")]
     pub instance: String,
-    /// The disk, e.g. /dev/sda; limits can't be set on partitions.
+    /// The disk, e.g. /dev/sda or /dev/mapper/vg-pg; the kernel takes no limits on partitions, so one stands for its disk.
     #[arg(long, value_name = "NODE")]
     pub device: PathBuf,
     /// Write operations per second, or none to lift the limit.
@@ -171,6 +172,9 @@ pub struct IsolateSetArgs {
     /// Print every write that would be made, and make none.
     #[arg(long)]
     pub plan: bool,
+    /// Hold the limits until this command is interrupted (Ctrl-C, SIGTERM, SIGHUP) or the instance ends, then lift them.
+    #[arg(long, conflicts_with = "plan")]
+    pub hold: bool,
     /// Write JSON to standard output.
     #[arg(long)]
     pub json: bool,

@@ -111,6 +111,7 @@ fn exit_code(error: &anyhow::Error) -> u8 {
     match error.downcast_ref::<IsolateError>() {
         Some(IsolateError::Usage(_)) => return USAGE,
         Some(IsolateError::Host(_)) => return HOST,
+        Some(IsolateError::Interrupted) => return INTERRUPTED,
         None => {}
     }
     match error.downcast_ref::<MonitorError>() {

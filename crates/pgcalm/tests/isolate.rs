@@ -30,6 +30,12 @@ use rustix::process::Signal;
 /// Write operations per second of the limited instance.
 const LIMIT: u32 = 60;
 
+/// Where the module is built.
+const EXTENSION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../extension/pg_calm");
+
+/// Bytes of a device.
+const SIZE: u64 = 400 << 20;
+
 fn host() -> HostRoot {
     HostRoot::default()
 }
@@ -54,12 +60,18 @@ fn hierarchy() -> Option<Hierarchy> {
 struct Place {
     directory: PathBuf,
     // Detached after the file system is unmounted.
-    _device: Device,
+    loop_device: Device,
     device: String,
+    partitioned: bool,
 }
 
 impl Place {
     fn new(test: &str) -> Self {
+        Self::with(test, false)
+    }
+
+    /// With the file system on a partition of the device, or on the device itself.
+    fn with(test: &str, partitioned: bool) -> Self {
         let directory = PathBuf::from(format!(
             "/var/tmp/pgcalm-isolate-{}-{test}",
             std::process::id()
@@ -70,11 +82,16 @@ impl Place {
         let device = Device::create(
             &journal,
             &image,
-            Size(400 << 20),
+            Size(SIZE),
             None,
             &Interrupt::default(),
         )
         .unwrap();
+        let mut node = device.node();
+        if partitioned {
+            node.push_str("p1");
+            partition(&device, &node);
+        }
         let mkfs = Command::new("mkfs.ext4")
             .args([
                 "-q",
@@ -82,12 +99,12 @@ impl Place {
                 "-E",
                 "nodiscard,lazy_itable_init=0,lazy_journal_init=0",
             ])
-            .arg(device.node())
+            .arg(&node)
             .status();
         assert!(mkfs.unwrap().success());
         fs::create_dir(directory.join("mnt")).unwrap();
         rustix::mount::mount(
-            device.node(),
+            &node,
             directory.join("mnt"),
             "ext4",
             MountFlags::empty(),
@@ -97,7 +114,8 @@ impl Place {
         Self {
             directory,
             device: device.name.clone(),
-            _device: device,
+            loop_device: device,
+            partitioned,
         }
     }
 }
@@ -110,6 +128,11 @@ impl Drop for Place {
                 break;
             }
             thread::sleep(Duration::from_millis(50));
+        }
+        if self.partitioned {
+            let _ = Command::new("delpart")
+                .args([self.loop_device.node().as_str(), "1"])
+                .status();
         }
         let _ = fs::remove_dir(&mountpoint);
         // The device removes its image after this; a directory that isn't empty yet stays for that.
@@ -125,6 +148,20 @@ impl Drop for Place {
     }
 }
 
+/// One partition on all of the device but its first MiB. It is told to the kernel only, so there is no table to write.
+fn partition(device: &Device, node: &str) {
+    let sectors = (SIZE - (1 << 20)) / 512;
+    let status = Command::new("addpart")
+        .args([device.node().as_str(), "1", "2048", &sectors.to_string()])
+        .status();
+    assert!(status.unwrap().success());
+    let end = Instant::now() + Duration::from_secs(30);
+    while !Path::new(node).exists() {
+        assert!(Instant::now() < end, "no {node}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
 struct Server {
     child: Child,
     data: PathBuf,
@@ -132,6 +169,10 @@ struct Server {
 
 impl Server {
     fn start(place: &Place, name: &str) -> Self {
+        Self::start_with(place, name, &[])
+    }
+
+    fn start_with(place: &Place, name: &str, options: &[&str]) -> Self {
         let data = place.directory.join("mnt").join(name);
         fs::create_dir(&data).unwrap();
         let uid = owner();
@@ -148,6 +189,7 @@ impl Server {
             .arg(&data)
             .args(["-c", "listen_addresses=", "-c", "port=5432", "-k"])
             .arg(&data)
+            .args(options)
             .stdout(Stdio::null())
             .stderr(log)
             .spawn()
@@ -243,6 +285,37 @@ fn isolate(arguments: &[&str]) -> Report {
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(0), "{stderr}");
     serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// `pgcalm isolate set` with a limit on writes, started.
+fn start_set(data: &str, node: &str, more: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_pgcalm"))
+        .args(["isolate", "set", "--instance", data, "--device", node])
+        .args(["--write-iops", "1000"])
+        .args(more)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+fn send(child: &Child, signal: Signal) {
+    rustix::process::kill_process(Pid::from_raw(child.id() as i32).unwrap(), signal).unwrap();
+}
+
+fn wait_until(what: &str, is: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !is() {
+        assert!(Instant::now() < end, "not seen: {what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Whether anything of `pgcalm isolate` is left of an instance: its group, or the note of it.
+fn is_left(hierarchy: &Hierarchy, former: &[PathBuf], server: &Server) -> bool {
+    let name = format!("pgcalm-isolate-{}", server.pid());
+    let note = PathBuf::from(format!("/run/pgcalm/isolate/{name}.json"));
+    hierarchy.directory(&former[0]).join(name).exists() || note.exists()
 }
 
 /// The groups of all processes of a server.
@@ -373,6 +446,163 @@ fn a_group_whose_instance_has_ended_is_cleared() {
     assert!(noted.iter().any(|note| note.contains(&data)), "{noted:?}");
     assert!(group.exists());
     isolate(&["clear", "--instance", &data]);
+    assert!(!group.exists());
+    let directory = place.directory.clone();
+    drop(place);
+    fs::remove_dir(directory).unwrap();
+}
+
+/// A copy of the module that was built which the server's user may read; `None` if it was not built.
+fn module(place: &Place) -> Option<PathBuf> {
+    let copy = place.directory.join("mnt/pg_calm.so");
+    match fs::copy(EXTENSION.to_owned() + "/pg_calm.so", &copy) {
+        Ok(_) => Some(copy),
+        Err(_) => {
+            eprintln!("skipped: pg_calm on a partition: needs the built module (make build)");
+            None
+        }
+    }
+}
+
+#[test]
+fn on_a_partition_the_limit_is_on_its_disk() {
+    if hierarchy().is_none() {
+        return;
+    }
+    let place = Place::with("partition", true);
+    // The module finds limits by itself, for the disk of the data directory's partition as well.
+    let module = module(&place);
+    let load = module.as_ref().map(|module| {
+        let library = module.display();
+        format!("shared_preload_libraries={library}")
+    });
+    let options: Vec<&str> = load.iter().flat_map(|load| ["-c", load.as_str()]).collect();
+    let server = Server::start_with(&place, "one", &options);
+    let data = server.data.to_str().unwrap();
+    let disk = &place.device;
+    let node = format!("/dev/{disk}p1");
+    let limit = LIMIT.to_string();
+    let set = isolate(&[
+        "set",
+        "--instance",
+        data,
+        "--device",
+        &node,
+        "--write-iops",
+        &limit,
+    ]);
+    let on_data = &set.instances[0].places[0];
+    assert_eq!(on_data.device.as_deref(), Some(format!("{disk}p1").as_str()));
+    assert_eq!(&on_data.disk.as_ref().unwrap().name, disk);
+    let felt = set.instances[0].limits.last().unwrap();
+    assert_eq!((&felt.disk.name, felt.value), (disk, u64::from(LIMIT)));
+    let told = set.notes.iter().any(|note| note.contains("is a partition"));
+    assert!(told, "{:?}", set.notes);
+    assert!(server.sql("create table t (a int)").status.success());
+    let limited = server.commits();
+    assert!(limited < f64::from(LIMIT) * 1.15, "{limited}");
+    if let Some(module) = &module {
+        let script = fs::read_to_string(EXTENSION.to_owned() + "/pg_calm--0.1.sql").unwrap();
+        let script: String = script
+            .replace("MODULE_PATHNAME", module.to_str().unwrap())
+            .lines()
+            .filter(|line| !line.starts_with('\\'))
+            .fold(String::new(), |script, line| script + line + "\n");
+        let created = server.sql(&script);
+        assert!(created.status.success(), "{created:?}");
+        wait_until("the limit in pg_calm_status", || {
+            let found = server.sql("select write_iops from pg_calm_status").stdout;
+            String::from_utf8_lossy(&found).trim() == limit
+        });
+    }
+    isolate(&["clear", "--instance", data]);
+    drop(server);
+    let directory = place.directory.clone();
+    drop(place);
+    fs::remove_dir(directory).unwrap();
+}
+
+#[test]
+fn a_set_that_is_interrupted_or_killed_anywhere_leaves_all_as_it_was_after_clear_at_the_latest() {
+    let Some(hierarchy) = hierarchy() else {
+        return;
+    };
+    let place = Place::new("signals");
+    let server = Server::start(&place, "one");
+    let data = server.data.to_str().unwrap();
+    let node = format!("/dev/{}", place.device);
+    let former = groups(&hierarchy, &server);
+    for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
+        for milliseconds in (0..40).step_by(5) {
+            let mut child = start_set(data, &node, &[]);
+            thread::sleep(Duration::from_millis(milliseconds));
+            send(&child, signal);
+            // None: before it could say what to do at that signal, or killed.
+            let code = child.wait().unwrap().code();
+            assert!(matches!(code, Some(0 | 130) | None), "{code:?}");
+            match code {
+                Some(0) => assert_ne!(groups(&hierarchy, &server), former),
+                None if signal == Signal::KILL => {}
+                _ => assert!(!is_left(&hierarchy, &former, &server), "{code:?}"),
+            }
+            if is_left(&hierarchy, &former, &server) {
+                isolate(&["clear", "--instance", data]);
+            }
+            assert!(!is_left(&hierarchy, &former, &server));
+            assert_eq!(groups(&hierarchy, &server), former);
+        }
+    }
+    drop(server);
+    let directory = place.directory.clone();
+    drop(place);
+    fs::remove_dir(directory).unwrap();
+}
+
+#[test]
+fn limits_that_are_held_end_with_the_command_or_the_instance() {
+    let Some(hierarchy) = hierarchy() else {
+        return;
+    };
+    let place = Place::new("hold");
+    let server = Server::start(&place, "one");
+    let data = server.data.to_str().unwrap().to_string();
+    let node = format!("/dev/{}", place.device);
+    let former = groups(&hierarchy, &server);
+    let hold = || {
+        let child = start_set(&data, &node, &["--hold"]);
+        wait_until("the limits", || {
+            let limits = &isolate(&["show"]).instances;
+            let limits = limits.iter().find(|one| one.data_directory == data);
+            limits.is_some_and(|one| one.isolated && one.other_groups.is_empty() && !one.limits.is_empty())
+        });
+        child
+    };
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let mut child = hold();
+        send(&child, signal);
+        assert_eq!(child.wait().unwrap().code(), Some(0));
+        assert!(!is_left(&hierarchy, &former, &server));
+        assert_eq!(groups(&hierarchy, &server), former);
+    }
+
+    // Killed, it can't lift them: show says so, and clear does.
+    let mut child = hold();
+    send(&child, Signal::KILL);
+    child.wait().unwrap();
+    assert_ne!(groups(&hierarchy, &server), former);
+    let notes = isolate(&["show"]).notes;
+    assert!(notes.iter().any(|note| note.contains("which was killed")), "{notes:?}");
+    isolate(&["clear", "--instance", &data]);
+    assert_eq!(groups(&hierarchy, &server), former);
+
+    // Lifted by another command, and then the instance ends.
+    let mut child = hold();
+    isolate(&["clear", "--instance", &data]);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let mut child = hold();
+    let group = hierarchy.directory(&groups(&hierarchy, &server)[0]);
+    drop(server);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
     assert!(!group.exists());
     let directory = place.directory.clone();
     drop(place);

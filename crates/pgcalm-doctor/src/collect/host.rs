@@ -127,10 +127,19 @@ fn disks(
     note: &mut Missing<'_>,
 ) -> Vec<Disk> {
     let mut disks: Vec<Disk> = Vec::new();
+    // The kernel counts dirty pages for the disk that a file system is mounted from, not for those below.
+    let mounted: Vec<&isolate::Disk> = instance
+        .places
+        .iter()
+        .flat_map(|place| {
+            let journal = place.journal.iter().flat_map(|journal| &journal.disk);
+            place.disk.iter().chain(journal)
+        })
+        .collect();
     for place in &instance.places {
-        let journal = place.journal.as_ref().and_then(|j| j.disk.as_ref());
-        let parts = place.disk.iter().map(|disk| (disk, place.role.as_str()));
-        for (disk, role) in parts.chain(journal.map(|disk| (disk, "journal"))) {
+        let own = place.disks().map(|disk| (disk, place.role.as_str()));
+        let journal = place.journal.iter().flat_map(isolate::Journal::disks);
+        for (disk, role) in own.chain(journal.map(|disk| (disk, "journal"))) {
             let known = disks.iter_mut().find(|known| known.disk == *disk);
             let roles = match known {
                 Some(known) => &mut known.roles,
@@ -141,11 +150,12 @@ fn disks(
                         rotational: rotational(root, &disk.name),
                         write_iops: cap(instance, disk, "write-iops", root_group),
                         write_bandwidth: cap(instance, disk, "write-bps", root_group),
-                        dirty_limit: note
-                            .read(
-                                "the kernel's limit on a device's dirty pages",
-                                BackingDevice::read(root, &disk.number),
-                            )
+                        dirty_limit: mounted
+                            .contains(&disk)
+                            .then(|| BackingDevice::read(root, &disk.number))
+                            .and_then(|read| {
+                                note.read("the kernel's limit on a device's dirty pages", read)
+                            })
                             .flatten()
                             .map(|device| DeviceDirtyLimit {
                                 max_share: device.max_share,

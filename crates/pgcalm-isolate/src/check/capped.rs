@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use pgcalm_report::isolate::Disk;
 use pgcalm_report::isolate::Hazard;
 use pgcalm_report::isolate::Instance;
 use pgcalm_report::isolate::Place;
@@ -9,24 +10,28 @@ use super::described;
 use super::is_on_writes;
 use super::write_limits;
 
-/// WAL on a disk on which its instance is limited together with data: each commit waits behind data in the queue.
+/// WAL on a disk on which its instance is limited together with data: each commit waits behind data in the queue. Two
+/// device-mapper or md devices share the disks that both are made of.
 pub(super) fn wal(instances: &[Instance]) -> Vec<Hazard> {
     instances
         .iter()
         .filter_map(|instance| {
             let wal = of_role(instance, "wal").next()?;
-            let disk = wal.disk.as_ref()?;
-            let shares = of_role(instance, "data")
-                .chain(of_role(instance, "tablespace"))
-                .find(|place| place.disk.as_ref() == Some(disk))?;
-            let mut evidence: Vec<String> = write_limits(instance, disk).map(described).collect();
+            let data = || of_role(instance, "data").chain(of_role(instance, "tablespace"));
+            let mut evidence = Vec::new();
+            for disk in distinct(wal.disks()) {
+                let Some(shares) = data().find(|place| place.disks().any(|d| d == disk)) else {
+                    continue;
+                };
+                let limits: Vec<String> = write_limits(instance, disk).map(described).collect();
+                if !limits.is_empty() {
+                    evidence.push(format!("{} and {} are both on {}", wal.path, shares.path, disk.name));
+                    evidence.extend(limits);
+                }
+            }
             if evidence.is_empty() {
                 return None;
             }
-            evidence.insert(
-                0,
-                format!("{} and {} are both on {}", wal.path, shares.path, disk.name),
-            );
             Some(Hazard {
                 name: "wal-on-capped-device".to_string(),
                 instances: vec![instance.data_directory.clone()],
@@ -46,13 +51,17 @@ pub(super) fn logs(instances: &[Instance]) -> Vec<Hazard> {
         .iter()
         .flat_map(|instance| {
             of_role(instance, "log").filter_map(|log| {
-                let disk = log.disk.as_ref()?;
-                let mut evidence: Vec<String> =
-                    write_limits(instance, disk).map(described).collect();
+                let mut evidence = Vec::new();
+                for disk in distinct(log.disks()) {
+                    let limits: Vec<String> = write_limits(instance, disk).map(described).collect();
+                    if !limits.is_empty() {
+                        evidence.push(format!("{} is on {}", log.path, disk.name));
+                        evidence.extend(limits);
+                    }
+                }
                 if evidence.is_empty() {
                     return None;
                 }
-                evidence.insert(0, format!("{} is on {}", log.path, disk.name));
                 Some(Hazard {
                     name: "log-on-capped-device".to_string(),
                     instances: vec![instance.data_directory.clone()],
@@ -74,11 +83,11 @@ pub(super) fn journals(instances: &[Instance], root_group: Option<&str>) -> Vec<
             let Some(journal) = &place.journal else {
                 continue;
             };
-            let Some(disk) = &journal.disk else { continue };
             let felt = instance.limits.iter().filter(|limit| {
                 let of_root = root_group.map(Path::new) == Path::new(&limit.file).parent();
                 let of_writer = place.fs == "xfs" && limit.in_force;
-                limit.disk == *disk && is_on_writes(limit) && (of_root || of_writer)
+                let is_below = journal.disks().any(|disk| *disk == limit.disk);
+                is_below && is_on_writes(limit) && (of_root || of_writer)
             });
             let mut limits: Vec<String> = felt.map(described).collect();
             if limits.is_empty() {
@@ -88,7 +97,7 @@ pub(super) fn journals(instances: &[Instance], root_group: Option<&str>) -> Vec<
             names.push(instance.data_directory.clone());
             if evidence.is_empty() {
                 let inside = if journal.external {
-                    format!("on {}", journal.device.as_deref().unwrap_or(&disk.name))
+                    format!("on {}", journal.device.as_deref().unwrap_or("another device"))
                 } else {
                     "inside".to_string()
                 };
@@ -120,6 +129,15 @@ pub(super) fn journals(instances: &[Instance], root_group: Option<&str>) -> Vec<
             }
         })
         .collect()
+}
+
+fn distinct<'a>(disks: impl Iterator<Item = &'a Disk>) -> Vec<&'a Disk> {
+    disks.fold(Vec::new(), |mut known, disk| {
+        if !known.contains(&disk) {
+            known.push(disk);
+        }
+        known
+    })
 }
 
 fn of_role<'a>(instance: &'a Instance, role: &'a str) -> impl Iterator<Item = &'a Place> {

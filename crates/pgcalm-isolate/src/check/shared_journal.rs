@@ -43,7 +43,7 @@ fn hazard(users: &[(&Instance, &Place)]) -> Option<Hazard> {
     let mut limits: Vec<String> = users
         .iter()
         .flat_map(|(instance, place)| {
-            let disks = place.disk.iter().chain(&journal.disk);
+            let disks = place.disks().chain(journal.disks());
             disks.flat_map(|disk| {
                 write_limits(instance, disk)
                     .map(|limit| format!("{}: {}", instance.data_directory, described(limit)))

@@ -1,6 +1,7 @@
 use super::*;
 use pgcalm_report::isolate::Journal;
 use pgcalm_report::isolate::Place;
+use pgcalm_report::isolate::Slave;
 
 fn disk(name: &str) -> Disk {
     Disk {
@@ -19,9 +20,11 @@ fn place(role: &str, device: &str, waits_for_data: bool) -> Place {
         device_number: format!("number of {device}"),
         device: Some(device.into()),
         disk: Some(disk(device)),
+        slaves: Vec::new(),
         journal: Some(Journal {
             device: Some(device.into()),
             disk: Some(disk(device)),
+            slaves: Vec::new(),
             external: false,
             data_mode: Some("ordered".into()),
             waits_for_data,
@@ -121,6 +124,60 @@ fn wal_and_log_on_a_capped_device_are_named() {
     one.places[1] = place("wal", "sdc", false);
     one.limits = vec![limit("sdc", "write-iops")];
     assert_eq!(names(&[one], "v2"), [""; 0]);
+}
+
+/// A place on a device-mapper device on partitions of these disks.
+fn mapped(role: &str, device: &str, disks: &[&str]) -> Place {
+    let slaves = disks.iter().map(|name| Slave {
+        device: format!("{name}1"),
+        disk: disk(name),
+        slaves: Vec::new(),
+    });
+    let mut place = place(role, device, false);
+    place.slaves = slaves.collect();
+    if let Some(journal) = &mut place.journal {
+        journal.slaves = place.slaves.clone();
+    }
+    place
+}
+
+#[test]
+fn devices_that_are_made_of_one_disk_share_it() {
+    let mut one = instance(
+        "one",
+        vec![
+            mapped("data", "dm-0", &["sda"]),
+            mapped("wal", "dm-1", &["sdb", "sda"]),
+            mapped("log", "dm-2", &["sdc"]),
+        ],
+    );
+    // On the device of the one only.
+    one.limits = vec![limit("dm-0", "write-iops"), limit("sdb", "write-iops")];
+    assert_eq!(names(&[one.clone()], "v2"), [""; 0]);
+    one.limits = vec![limit("sda", "write-iops")];
+    let found = hazards(&[one.clone()], Some("v2"), Some("/cg"));
+    assert_eq!(found[0].name, "wal-on-capped-device");
+    assert_eq!(
+        found[0].evidence,
+        [
+            "/dm-1/wal and /dm-0/data are both on sda",
+            "write-iops 100 on sda in /cg/x/write-iops"
+        ]
+    );
+    one.limits = vec![limit("sdc", "write-iops")];
+    assert_eq!(names(&[one.clone()], "v2"), ["log-on-capped-device"]);
+
+    // The limit below a shared file system is one on its journal.
+    let two = instance("two", vec![mapped("data", "dm-0", &["sda"])]);
+    one.limits = vec![limit("sda", "write-bps")];
+    let found = hazards(&[one.clone(), two.clone()], Some("v2"), Some("/cg"));
+    assert_eq!(found[0].name, "shared-journal");
+    assert_eq!(found[0].instances, ["one", "two"]);
+    one.limits = vec![Limit {
+        file: "/cg/blkio.throttle.write_iops_device".into(),
+        ..limit("sda", "write-iops")
+    }];
+    assert!(names(&[one], "v1").contains(&"journal-device-capped".to_string()));
 }
 
 #[test]

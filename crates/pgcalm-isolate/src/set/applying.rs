@@ -8,10 +8,12 @@ use pgcalm_host::cgroup::Hierarchy;
 use pgcalm_host::process;
 use pgcalm_host::process::Process;
 
+use crate::IsolateError;
 use crate::clear;
 use crate::inventory;
 use crate::plan::Step;
 use crate::set::planning::Plan;
+use crate::state;
 use crate::state::Moved;
 use crate::state::State;
 
@@ -48,16 +50,39 @@ pub fn moves(
     Ok(steps)
 }
 
-/// Does it, and undoes what was done if a step fails.
-pub fn apply(root: &HostRoot, hierarchy: &Hierarchy, plan: &Plan) -> anyhow::Result<Vec<Step>> {
-    let is_new = !plan.before.is_empty();
+/// Does it, and undoes what was done if a step fails or `interrupted` says so.
+pub fn apply(
+    root: &HostRoot,
+    hierarchy: &Hierarchy,
+    plan: &Plan,
+    interrupted: &dyn Fn() -> bool,
+) -> anyhow::Result<Vec<Step>> {
+    if plan.state.complete {
+        // A few writes to files of a group that is there: not to be left between the old limits and the new.
+        for step in &plan.after {
+            step.apply(root)?;
+        }
+        return Ok(plan.after.clone());
+    }
     let mut state = plan.state.clone();
     state.save(root)?;
-    let result = try_apply(root, hierarchy, plan, &mut state);
-    if result.is_err() && is_new {
-        // What went wrong first is what is reported; clear can be asked for again.
-        let _ = clear::undo(root, &state, &[]);
+    let result = try_apply(root, hierarchy, plan, &mut state, interrupted);
+    if let Err(error) = result {
+        let others: Vec<State> = state::read_all(root)?
+            .into_iter()
+            .filter(|other| other.group != state.group)
+            .collect();
+        return match clear::undo(root, &state, &others) {
+            Ok(_) => Err(error),
+            // What went wrong first is the reason.
+            Err(undoing) => Err(error.context(format!(
+                "and not all of it could be undone ({undoing:#}): pgcalm isolate clear --instance {} tries again",
+                state.pid
+            ))),
+        };
     }
+    state.complete = true;
+    state.save(root)?;
     result
 }
 
@@ -66,9 +91,13 @@ fn try_apply(
     hierarchy: &Hierarchy,
     plan: &Plan,
     state: &mut State,
+    interrupted: &dyn Fn() -> bool,
 ) -> anyhow::Result<Vec<Step>> {
     let mut made = Vec::new();
     let mut make = |step: &Step| -> anyhow::Result<()> {
+        if interrupted() {
+            return Err(IsolateError::Interrupted.into());
+        }
         step.apply(root)?;
         made.push(step.clone());
         Ok(())

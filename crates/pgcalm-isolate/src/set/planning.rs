@@ -22,6 +22,7 @@ use crate::inventory::Inventory;
 use crate::plan::Step;
 use crate::set::Setting;
 use crate::state;
+use crate::state::Holder;
 use crate::state::State;
 
 /// What is to be done, and the note of it.
@@ -32,6 +33,22 @@ pub struct Plan {
     pub after: Vec<Step>,
     pub state: State,
     pub notes: Vec<String>,
+}
+
+impl Plan {
+    /// Notes that the limits end with this process.
+    pub fn hold(&mut self, root: &HostRoot) -> anyhow::Result<()> {
+        if self.state.complete {
+            return Err(IsolateError::Usage(format!(
+                "--hold: limits on {} are set already, and would end with this command; clear them first, or change them \
+                 without --hold",
+                self.state.data_directory.display()
+            ))
+            .into());
+        }
+        self.state.holder = Some(Holder::this(root)?);
+        Ok(())
+    }
 }
 
 /// Plans it without changing anything.
@@ -64,6 +81,14 @@ pub fn plan(
                 instance.data_directory.display(),
                 state.group.display(),
                 state.data_directory.display()
+            ))
+            .into());
+        }
+        if !state.complete {
+            return Err(IsolateError::Usage(format!(
+                "--instance {}: an earlier pgcalm isolate set was killed half-way; run pgcalm isolate clear --instance {} first",
+                instance.data_directory.display(),
+                postmaster.pid
             ))
             .into());
         }
@@ -100,6 +125,8 @@ pub fn plan(
         start_ticks: postmaster.start_ticks,
         moved: Vec::new(),
         controllers: Vec::new(),
+        complete: false,
+        holder: None,
     };
     match hierarchy.version {
         Version::V1 => plan_v1(root, state, disk, settings, limits),
@@ -247,7 +274,8 @@ fn plan_v2(
         });
     }
     notes.push(
-        "Pages that are in the page cache already stay with the former group: their writeback is not limited by this."
+        "Pages that are in the page cache already stay with the former group, and the writeback of a file is charged to the \
+         group that most of its pages belong to: for such files this limit holds only once they have been evicted."
             .to_string(),
     );
     after.extend(writes(&state.group, limits));

@@ -178,6 +178,70 @@ fn the_kernels_accounts_tell_the_network_from_a_receiver_that_does_not_read() {
     assert_eq!(place(&with_connection(silent(), 1.0, 0.0)), Place::Network);
 }
 
+/// What was written in the last second but one is flushed only.
+fn in_fsync(mut observations: Vec<Observation>) -> Vec<Observation> {
+    for observation in &mut observations {
+        observation.flush = observation.write.map(|write| Lsn(write.0 - MIB));
+        observation.replay = observation.flush;
+    }
+    observations
+}
+
+#[test]
+fn a_receiver_that_reads_nothing_while_it_syncs_is_told_from_the_network() {
+    let slow = || in_fsync(blocked(|second| (4 * second + 2) * MIB));
+    // Half of the time its kernel takes what comes, and has no room for the rest.
+    assert_eq!(
+        place(&with_connection(slow(), 0.9, 0.3)),
+        Place::StandbyFlush
+    );
+    assert_eq!(
+        place(&with_connection(slow(), 1.0, 0.9)),
+        Place::StandbyFlush
+    );
+    // One that syncs all the time because each packet comes alone has room.
+    assert_eq!(place(&with_connection(slow(), 1.0, 0.0)), Place::Network);
+    // One that does not sync has none for another reason.
+    let writing = blocked(|second| (4 * second + 2) * MIB);
+    assert_eq!(
+        place(&with_connection(writing, 1.0, 0.9)),
+        Place::StandbyWrite
+    );
+    // Seen from elsewhere.
+    assert_eq!(place(&slow()), Place::Unknown);
+}
+
+#[test]
+fn a_receiver_that_never_catches_up_with_its_kernel_is_told_from_the_network() {
+    // As measured with WAL devices of 200 operations per second (docs/replica.md): replies at the ends of segments, and a
+    // kernel with room for 15 MB more, which a second's writes hardly fill.
+    let at_ends = || blocked(|second| (2 * second + 3) * SEGMENT);
+    assert_eq!(
+        place(&with_connection(at_ends(), 1.0, 0.25)),
+        Place::StandbyWrite
+    );
+    assert_eq!(
+        place(&with_connection(at_ends(), 1.0, 0.0)),
+        Place::StandbyWrite
+    );
+    // Between two segments it found its socket empty, and was in fsync.
+    let mut mixed = at_ends();
+    for observation in &mut mixed[2..4] {
+        observation.write = observation.write.map(|write| Lsn(write.0 + 3 * MIB));
+    }
+    mixed[4].write = mixed[4].write.map(|write| Lsn(write.0 + MIB));
+    for observation in &mut mixed {
+        observation.replay = observation.flush;
+    }
+    assert_eq!(
+        place(&with_connection(mixed, 1.0, 0.25)),
+        Place::StandbyFlush
+    );
+    // Cut off at the end of a segment.
+    let cut_off = || blocked(|_| SEGMENT);
+    assert_eq!(place(&with_connection(cut_off(), 1.0, 0.0)), Place::Network);
+}
+
 #[test]
 fn little_wal_that_the_standbys_kernel_has_and_nobody_reads() {
     let little = |unacknowledged| {

@@ -1,10 +1,12 @@
 //! What `pgcalm isolate` has to say, for a terminal.
 
+use super::Disk;
 use super::Hazard;
 use super::Instance;
 use super::Limit;
 use super::Place;
 use super::Report;
+use super::Slave;
 use super::Step;
 use crate::number::plural;
 use crate::number::printable;
@@ -109,11 +111,12 @@ fn place_line(place: &Place) -> String {
         (Some(device), _) => format!("{device} ({})", place.device_number),
         (None, _) => format!("no block device ({})", place.device_number),
     };
+    let below = made_of(&place.slaves);
     let journal = match &place.journal {
         Some(journal) => {
             let device = journal.device.as_deref().unwrap_or("unknown device");
             let place = if journal.external {
-                format!(", journal on {device}")
+                format!(", journal on {device}{}", made_of(&journal.slaves))
             } else {
                 ", journal inside".to_string()
             };
@@ -131,7 +134,7 @@ fn place_line(place: &Place) -> String {
         None => String::new(),
     };
     format!(
-        "{:<11} {} on {} ({}), {device}{journal}",
+        "{:<11} {} on {} ({}), {device}{below}{journal}",
         place.role,
         place.path,
         place.mountpoint,
@@ -139,6 +142,26 @@ fn place_line(place: &Place) -> String {
             .concat()
             .join(" "),
     )
+}
+
+/// The devices below one, down to the disks.
+fn made_of(slaves: &[Slave]) -> String {
+    if slaves.is_empty() {
+        return String::new();
+    }
+    let parts: Vec<String> = slaves
+        .iter()
+        .map(|slave| {
+            let below = made_of(&slave.slaves);
+            let Disk { name, number } = &slave.disk;
+            if slave.device == *name {
+                format!("{name} ({number}){below}")
+            } else {
+                format!("{} of disk {name} ({number}){below}", slave.device)
+            }
+        })
+        .collect();
+    format!(" made of {}", parts.join(" and "))
 }
 
 fn limit_line(limit: &Limit) -> String {
