@@ -48,6 +48,15 @@ pub(super) struct Demand {
     pub keeps_up: bool,
 }
 
+/// What an answer is for, which tells how exact it has to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Effort {
+    /// To find the rate that is sustainable.
+    Search,
+    /// To be told.
+    Answer,
+}
+
 /// The two budgets of a device; infinite where there is no cap.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Caps {

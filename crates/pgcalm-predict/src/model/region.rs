@@ -16,7 +16,14 @@ pub(super) fn dirty(class: &RegionClass, seconds: f64, speed: f64) -> f64 {
 }
 
 fn hits(class: &RegionClass, seconds: f64, speed: f64) -> f64 {
-    class.pages_first_second * (speed * seconds).powf(class.exponent) / PAGES
+    let seconds = speed * seconds;
+    // Mostly it is 1, and a power takes its time.
+    let grown = if class.exponent == 1.0 {
+        seconds
+    } else {
+        seconds.powf(class.exponent)
+    };
+    class.pages_first_second * grown / PAGES
 }
 
 /// Pages that are dirty when a checkpoint has written its pages, too, which are as scattered.

@@ -16,6 +16,7 @@ use super::PAGE;
 use super::bridge;
 use super::caps::Caps;
 use super::caps::Demand;
+use super::caps::Effort;
 use super::caps::Work;
 use crate::checkpoint;
 
@@ -29,11 +30,11 @@ const SETTLING: f64 = 2.0;
 const COUNTED: f64 = 3.0;
 
 /// How many more may pass until it is steady: until the most that is dirty grows by no more than this from one to the next.
-const PATIENCE: u32 = 8;
+const PATIENCE: u32 = 6;
 const STEADY: f64 = 1.05;
 
 /// Moments of the kernel's first visit that are averaged over.
-const PHASES: u32 = 8;
+const PHASES: u32 = 6;
 
 /// The worker looks at its map so often, and in a drain (`STATE_INTERVAL_MS`, `DRAIN_INTERVAL_MS` in writeback.c); seconds.
 const STEP: f64 = 0.25;
@@ -68,15 +69,19 @@ struct Simulation<'a> {
 
 /// What `speed` times the observed rate asks of the device, over whole checkpoint intervals. It keeps up if what is dirty stays
 /// below what the kernel lets writers dirty without waiting: the more waits, the denser it is, and the less a page costs.
-pub(super) fn run(observation: &Observation, caps: &Caps, speed: f64) -> Demand {
+pub(super) fn run(observation: &Observation, caps: &Caps, speed: f64, effort: Effort) -> Demand {
+    let phases = match effort {
+        Effort::Search => 1,
+        Effort::Answer => PHASES,
+    };
     let mut demand = Demand {
         work: Work::default(),
         keeps_up: true,
     };
-    for phase in 0..PHASES {
-        let part = (f64::from(phase) + 0.5) / f64::from(PHASES);
+    for phase in 0..phases {
+        let part = (f64::from(phase) + 0.5) / f64::from(phases);
         let one = Simulation::new(observation, caps, speed, part).run();
-        demand.work += one.work * (1.0 / f64::from(PHASES));
+        demand.work += one.work * (1.0 / f64::from(phases));
         demand.keeps_up &= one.keeps_up;
     }
     demand

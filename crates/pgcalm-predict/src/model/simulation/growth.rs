@@ -7,7 +7,7 @@ use super::super::region;
 use crate::checkpoint;
 
 /// Regions that are looked at at most: of more each stands for several.
-const MOST: f64 = 128.0;
+const MOST: f64 = 64.0;
 
 /// Regions of a segment file of a GiB.
 const PER_FILE: f64 = 128.0;

@@ -65,9 +65,10 @@ fn observation() -> Observation {
     }
 }
 
-/// Regions that 1000 pages per second are written to evenly, in 0.05 of the time that it takes to write each page.
+/// Regions that 1000 pages per second are written to evenly by backends, and with no time for drains.
 fn busy() -> Observation {
     let mut observation = observation();
+    observation.settings.checkpoint_completion_target = 1.0;
     observation.backend_pages_per_s = 1000.0;
     observation.regions[0].pages_first_second = 10.0;
     observation.regions[0].checkpoint_pages = 0.0;
@@ -82,7 +83,12 @@ fn close(value: f64, expected: f64, part: f64) {
 }
 
 fn demand(observation: &Observation) -> Demand {
-    run(observation, &Caps::of(&observation.device), 1.0)
+    run(
+        observation,
+        &Caps::of(&observation.device),
+        1.0,
+        Effort::Answer,
+    )
 }
 
 #[test]
@@ -97,9 +103,8 @@ fn a_region_is_flushed_once_when_the_checkpointer_has_passed_it() {
 }
 
 #[test]
-fn a_region_is_flushed_by_age_and_before_a_checkpoint_ends() {
-    // Of 100 s: by age 50.1 s after a drain that began in the 90th second, and at the next drain. So after 50 s, and after
-    // what is left of 100.
+fn a_region_is_flushed_by_age_and_when_a_checkpoint_ends() {
+    // By age 50 s after the fsync of the last checkpoint, which is also as long before that of the next.
     let observation = busy();
     let demand = demand(&observation);
     let dirty = |seconds: f64| 1024.0 * (1.0 - (-10.0 * seconds / 1024.0_f64).exp());
@@ -110,9 +115,28 @@ fn a_region_is_flushed_by_age_and_before_a_checkpoint_ends() {
 }
 
 #[test]
+fn a_drain_takes_the_time_that_checkpoints_leave() {
+    // Each round finds pages that were written in the one before, but fewer: there is hope until the time is over.
+    let mut observation = busy();
+    observation.settings.checkpoint_completion_target = 0.9;
+    let caps = Caps::of(&observation.device);
+    let mut simulation = Simulation::new(&observation, &caps, 1.0, 0.5);
+    let mut drained = 0.0;
+    while simulation.now < 150.0 {
+        simulation.step(0.02);
+        if simulation.checkpointer.is_draining() {
+            drained += 0.02;
+        }
+    }
+    // A tenth of 100 s.
+    close(drained, 10.0, 0.05);
+}
+
+#[test]
 fn a_drain_without_hope_ends_after_its_trial() {
     // 10000 pages per second at 50 operations per second.
     let mut observation = busy();
+    observation.settings.checkpoint_completion_target = 0.9;
     observation.regions[0].pages_first_second = 100.0;
     observation.backend_pages_per_s = 10_000.0;
     observation.device.write_iops = Some(50.0);
