@@ -1,7 +1,8 @@
 //! What the model of today says of what was observed and measured earlier: `cargo run --release --package pgcalm-predict
 //! --example replay REPORT.json…`, with documents of `pgcalm lab run predict --json`.
 //!
-//! The second table is for the rate that was measured: errors there are not those of the predicted rate.
+//! The second table is for the rate of pages that was measured: errors there are not those of the predicted rate, nor of a load
+//! that has changed since it was observed.
 
 use std::process::ExitCode;
 
@@ -40,7 +41,18 @@ fn main() -> ExitCode {
     println!("\nAt the rates that were measured:\n");
     for point in &mut report.points {
         let mut observation = point.prediction.observation.clone();
-        observation.unhindered_tps = point.measured.tps;
+        observation.unhindered_tps = match &point.measured.written {
+            Some(written) => {
+                let observed = observation.checkpointer_pages_per_s
+                    + observation.background_writer_pages_per_s
+                    + observation.backend_pages_per_s;
+                let measured = written.checkpointer_pages_per_s
+                    + written.background_writer_pages_per_s
+                    + written.backend_pages_per_s;
+                observation.tps * measured / observed.max(1.0)
+            }
+            None => point.measured.tps,
+        };
         point.prediction = predict(observation);
     }
     print!("{}", text::render(&report));

@@ -1,11 +1,11 @@
 //! From an observation to what is expected with and without pg_calm.
 
 mod bridge;
-mod calm;
 mod caps;
 mod flusher;
 mod region;
 mod schedule;
+mod simulation;
 mod stock;
 mod sustainable;
 mod verdict;
@@ -23,7 +23,7 @@ const PAGE: f64 = 8192.0;
 pub fn predict(observation: Observation) -> Prediction {
     let caps = Caps::of(&observation.device);
     let stock = outlook(&observation, &caps, &stock::demand);
-    let pg_calm = outlook(&observation, &caps, &calm::demand);
+    let pg_calm = outlook(&observation, &caps, &simulation::run);
     let (helps, reason) = verdict::verdict(&observation, &caps, &stock, &pg_calm);
     Prediction {
         cautions: verdict::cautions(&observation),

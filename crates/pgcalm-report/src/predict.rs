@@ -62,6 +62,35 @@ pub struct Measured {
     pub tps: f64,
     /// Transactions ended in each second of the window.
     pub tps_series: Vec<f64>,
+    /// Write operations that the data device completed in each second of the window; empty in documents of 0.1.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub operations_series: Vec<f64>,
+    /// MiB written to the data device, likewise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mib_series: Vec<f64>,
+    /// Checkpoints that began in the window.
+    #[serde(default)]
+    pub checkpoints: u32,
+    /// What the server wrote in the window; absent in documents of 0.1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written: Option<Written>,
+    /// What pg_calm counted in the window; likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub module: Option<Counted>,
+}
+
+/// What a server wrote, by its cumulative statistics.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Written {
+    /// Pages per second that the checkpointer wrote to data files.
+    pub checkpointer_pages_per_s: f64,
+    /// Pages per second that the background writer wrote.
+    pub background_writer_pages_per_s: f64,
+    /// Pages per second that other processes wrote, files' extensions included.
+    pub backend_pages_per_s: f64,
+    /// Bytes of WAL per second.
+    pub wal_bytes_per_s: f64,
 }
 
 /// What pg_calm would gain on a server: the document written by `pgcalm predict --json`.
@@ -128,9 +157,12 @@ pub struct Observation {
     pub checkpoint_pages: f64,
     /// The regions (8 MiB) of data files that are written to, in classes of those that get dirty alike.
     pub regions: Vec<RegionClass>,
+    /// Segment files, of a GiB at most, in which those regions lie; 0 in documents of 0.1.
+    #[serde(default)]
+    pub files: f64,
     /// What the module in shadow mode has counted; absent without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shadow: Option<Shadow>,
+    pub shadow: Option<Counted>,
 }
 
 /// Settings of the server that decide what is flushed when.
@@ -191,6 +223,9 @@ pub struct Device {
     pub write_bytes_per_s: Option<f64>,
     /// Bytes of a contiguous write that count as one operation.
     pub operation_bytes: u64,
+    /// Pieces of memory that one operation may be made of: `queue/max_segments`; 0 if it is not known.
+    #[serde(default)]
+    pub max_segments: u32,
     /// Where the caps were found.
     pub caps_source: String,
     /// Write operations per second that it completed while the server was looked at.
@@ -211,22 +246,36 @@ pub struct RegionClass {
     pub regions: f64,
     /// Pages that get dirty in the first second after a flush, by background writer and backends together.
     pub pages_first_second: f64,
-    /// How that goes on: with writes spread evenly 1; less where the same pages are written again and again.
+    /// How that goes on: with writes spread evenly 1; less where the same pages are written again and again, a little more
+    /// where pages stay in shared buffers between two writes.
     pub exponent: f64,
     /// Pages that a checkpoint writes to each.
     pub checkpoint_pages: f64,
 }
 
-/// What the module in shadow mode has counted: what it would have written, per second.
+/// What the module has counted, per second, in `pg_calm_status`: what it wrote, or in shadow mode what it would have.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Shadow {
-    /// `device_operations` of `pg_calm_status`.
+pub struct Counted {
+    /// `device_operations`: what its own writes, those of the server's fsyncs and those of the kernel's visits that it
+    /// prepared should take.
     pub device_operations_per_s: f64,
-    /// `written_bytes`.
+    /// `written_bytes`, likewise.
     pub mib_per_s: f64,
     /// `flushed_pages`, `fsynced_pages` and `handed_pages` together.
     pub flushed_pages_per_s: f64,
+    /// `fsynced_pages` alone: what the server's fsyncs found.
+    #[serde(default)]
+    pub fsynced_pages_per_s: f64,
+    /// `handed_pages` alone: what was prepared for the kernel's flusher.
+    #[serde(default)]
+    pub handed_pages_per_s: f64,
+    /// `kernel_flushed_pages`: what the kernel had written before pg_calm came to it.
+    #[serde(default)]
+    pub kernel_flushed_pages_per_s: f64,
+    /// `bridged_pages`: clean pages written along.
+    #[serde(default)]
+    pub bridged_pages_per_s: f64,
 }
 
 /// Relative error of a prediction: 0.1 is ten percent too much; infinite if nothing was measured.

@@ -62,6 +62,7 @@ fn prediction(helps: bool) -> Prediction {
                 write_iops: Some(800.0),
                 write_bytes_per_s: None,
                 operation_bytes: 1 << 18,
+                max_segments: 128,
                 caps_source: "SYNTHETIC".into(),
                 operations_per_s: 700.0,
                 mib_per_s: 6.0,
@@ -75,6 +76,7 @@ fn prediction(helps: bool) -> Prediction {
                 exponent: 0.5,
                 checkpoint_pages: 0.5,
             }],
+            files: 0.0,
             shadow: None,
         },
         stock: outlook(790.0),
@@ -97,6 +99,11 @@ fn point(name: &str, held_back: bool, operations: f64) -> Point {
             device_mib_per_s: 50.0,
             tps: 1250.0,
             tps_series: vec![1200.0, 1300.0],
+            operations_series: Vec::new(),
+            mib_series: Vec::new(),
+            checkpoints: 0,
+            written: None,
+            module: None,
         },
     }
 }

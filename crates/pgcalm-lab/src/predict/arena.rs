@@ -29,6 +29,7 @@ use crate::load::Work;
 use crate::predict::Options;
 use crate::predict::grid::GridPoint;
 use crate::predict::measured;
+use crate::predict::measured::Counters;
 use crate::predict::shadow;
 use crate::progress::Progress;
 use crate::run_dir::RunDir;
@@ -177,7 +178,6 @@ impl Arena<'_> {
             },
             &mut || Ok(self.interrupt.check()?),
         )?;
-        drop(client);
         let prediction = pgcalm_predict::predict(observation);
         self.wait_for(&mut load, &mut caps)?;
         drop(load);
@@ -206,15 +206,26 @@ impl Arena<'_> {
         let mut load = self.load(conditions, server, options.settle.0 + options.seconds.0 + 2)?;
         let first = started.as_secs() as i64 + 1 + i64::from(options.settle.0);
         let end = first + i64::from(options.seconds.0);
+        self.wait_until(first)?;
+        let before = Counters::read(&mut client)?;
+        self.wait_until(end)?;
+        let after = Counters::read(&mut client)?;
+        drop(client);
         self.wait_for(&mut load, &mut caps)?;
         drop(caps);
         let (samples, _blocked) = sampler.finish();
         // Of both loads: the seconds tell them apart.
         let transactions = Transactions::read(&self.lab.run(), LOG_PREFIX)?;
-        Ok((
-            prediction,
-            measured::measured(&samples, &transactions, first, end)?,
-        ))
+        let mut measured = measured::measured(&samples, &transactions, first, end)?;
+        after.tell(&before, &mut measured);
+        Ok((prediction, measured))
+    }
+
+    /// Until that second of the epoch begins.
+    fn wait_until(&self, second: i64) -> anyhow::Result<()> {
+        let second = Duration::from_secs(second.unsigned_abs());
+        let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
+        Ok(self.interrupt.sleep(second.saturating_sub(now))?)
     }
 
     fn load(

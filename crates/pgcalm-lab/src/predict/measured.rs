@@ -1,8 +1,46 @@
+use std::time::Instant;
+
 use anyhow::bail;
+use pgcalm_predict::observe::ModuleCounters;
+use pgcalm_predict::observe::Statistics;
 use pgcalm_report::predict::Measured;
+use pgcalm_report::predict::Written;
+use postgres::Client;
 
 use crate::sampler::Sample;
 use crate::transaction_log::Transactions;
+
+/// What server and module have counted until a moment.
+#[derive(Debug)]
+pub(super) struct Counters {
+    when: Instant,
+    statistics: Statistics,
+    module: ModuleCounters,
+}
+
+impl Counters {
+    pub fn read(client: &mut Client) -> anyhow::Result<Self> {
+        Ok(Self {
+            when: Instant::now(),
+            statistics: Statistics::read(client)?,
+            module: ModuleCounters::read(client)?,
+        })
+    }
+
+    /// Adds to `measured` what was counted since `earlier`.
+    pub fn tell(&self, earlier: &Self, measured: &mut Measured) {
+        let seconds = self.when.duration_since(earlier.when).as_secs_f64();
+        let added = self.statistics.since(&earlier.statistics);
+        measured.checkpoints = added.checkpoints as u32;
+        measured.written = Some(Written {
+            checkpointer_pages_per_s: added.checkpointer_pages / seconds,
+            background_writer_pages_per_s: added.background_writer_pages / seconds,
+            backend_pages_per_s: added.backend_pages / seconds,
+            wal_bytes_per_s: added.wal_bytes / seconds,
+        });
+        measured.module = Some(self.module.since(&earlier.module, seconds));
+    }
+}
 
 /// The figures of the seconds of the epoch from `first` until before `end`.
 pub(super) fn measured(
@@ -27,6 +65,16 @@ pub(super) fn measured(
                 .map_or(0.0, |ended| ended.len() as f64)
         })
         .collect();
+    let series = |counter: fn(&Sample) -> f64| -> Vec<f64> {
+        let within: Vec<&Sample> = samples
+            .iter()
+            .filter(|sample| sample.second >= first && sample.second <= end)
+            .collect();
+        within
+            .windows(2)
+            .map(|pair| counter(pair[1]) - counter(pair[0]))
+            .collect()
+    };
     Ok(Measured {
         seconds: (end - first) as u32,
         device_operations_per_s: per_second(from.data.write_ops, to.data.write_ops),
@@ -34,6 +82,11 @@ pub(super) fn measured(
             / f64::from(1 << 20),
         tps: tps_series.iter().sum::<f64>() / tps_series.len().max(1) as f64,
         tps_series,
+        operations_series: series(|sample| sample.data.write_ops as f64),
+        mib_series: series(|sample| sample.data.write_bytes as f64 / f64::from(1 << 20)),
+        checkpoints: 0,
+        written: None,
+        module: None,
     })
 }
 
@@ -83,5 +136,7 @@ mod tests {
         assert_eq!(measured.device_mib_per_s, 1.0);
         assert_eq!(measured.tps_series, [0.0, 3.0, 0.0, 0.0]);
         assert_eq!(measured.tps, 0.75);
+        assert_eq!(measured.operations_series, [100.0; 4]);
+        assert_eq!(measured.mib_series, [1.0; 4]);
     }
 }

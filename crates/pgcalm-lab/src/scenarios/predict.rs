@@ -15,17 +15,18 @@ pub const SCENARIO: Scenario = Scenario {
     summary: "a grid of tables, loads, caps and buffers: is what is predicted for pg_calm what it then does?",
 };
 
-/// All points, some two minutes each: looked at and measured for a whole checkpoint interval.
+/// All points, some three minutes each: looked at for a checkpoint interval, measured for two after a first one has passed,
+/// so that neither the phase of the window nor the clean start counts.
 pub fn full() -> Options {
     Options {
         dir: DEFAULT_DIR.into(),
         pg_bindir: None,
         points: POINTS.iter().collect(),
         rows: None,
-        lead: Seconds(18),
-        observe: Seconds(25),
-        settle: Seconds(15),
-        seconds: Seconds(30),
+        lead: Seconds(45),
+        observe: Seconds(30),
+        settle: Seconds(35),
+        seconds: Seconds(60),
         checkpoint_timeout: Seconds(30),
         clients: 4,
         wal_iops: Limit(Some(4000)),

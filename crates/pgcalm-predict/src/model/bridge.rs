@@ -43,21 +43,36 @@ fn operations_of_run(mean_bytes: f64, operation_bytes: f64) -> f64 {
     1.0 / (1.0 - (-operation_bytes / mean_bytes).exp())
 }
 
-/// The gap that costs the device least time if regions are as dirty as `densities` says (dirty pages of a region, and how
-/// many such regions): `choose_gap` in extension/pg_calm/writeback.c when it is behind.
-pub(super) fn quickest_gap(densities: &[(f64, f64)], caps: &Caps) -> u32 {
-    let seconds = |gap: u32| {
-        let mut all = Work::default();
-        for (dirty, regions) in densities {
-            all += work(*dirty, gap, caps.operation_bytes) * *regions;
+/// The gap of up to `limit` pages that costs the device least time if regions are as dirty as `densities` says (dirty pages of
+/// a region, and how many such regions): `choose_gap` in extension/pg_calm/writeback.c when it is behind.
+pub(super) fn quickest_gap(densities: &[(f64, f64)], caps: &Caps, limit: u32) -> u32 {
+    let mut work = Work::default();
+    // Of each: the part that is clean, and how many gaps there are of the length that is looked at.
+    let mut gaps: Vec<(f64, f64)> = Vec::with_capacity(densities.len());
+    for (dirty, regions) in densities {
+        let pairs = (dirty - 1.0).max(0.0);
+        let p = (dirty / PAGES).min(1.0);
+        let q = 1.0 - p;
+        work.operations += (dirty.min(1.0) + pairs * q) * regions;
+        work.bytes += dirty * regions * PAGE;
+        gaps.push((q, pairs * p * regions));
+    }
+    let mut best = (0, caps.seconds(work));
+    for gap in 1..=limit {
+        let mut bridged = 0.0;
+        for (q, number) in &mut gaps {
+            *number *= *q;
+            bridged += *number;
         }
-        caps.seconds(all)
-    };
-    let mut best = (0, seconds(0));
-    for gap in 1..=caps.longest_gap() {
-        let time = seconds(gap);
-        if time <= best.1 {
-            best = (gap, time);
+        work.operations -= bridged;
+        work.bytes += bridged * f64::from(gap) * PAGE;
+        // Long runs count once for each operation that they fill.
+        let seconds = caps.seconds(Work {
+            operations: work.operations.max(work.bytes / caps.operation_bytes),
+            ..work
+        });
+        if seconds <= best.1 {
+            best = (gap, seconds);
         }
     }
     best.0

@@ -9,22 +9,21 @@ pub(super) const PAGES: f64 = 1024.0;
 /// was observed, without those that a checkpoint adds.
 ///
 /// *1024 (1 - exp(-h))* with *h = pages_first_second · (speed · seconds)^exponent / 1024*. With exponent 1 that is exact for
-/// writes that fall on all pages alike; a smaller one stands for pages that are written again and again.
+/// writes that fall on all pages alike; a smaller one stands for pages that are written again and again, a larger one for pages
+/// that are not written again for some time.
 pub(super) fn dirty(class: &RegionClass, seconds: f64, speed: f64) -> f64 {
     PAGES * (1.0 - (-hits(class, seconds, speed)).exp())
 }
 
 fn hits(class: &RegionClass, seconds: f64, speed: f64) -> f64 {
-    class.pages_first_second * (speed * seconds).powf(class.exponent) / PAGES
-}
-
-/// When that many pages are dirty; infinite if never.
-pub(super) fn seconds_until(class: &RegionClass, pages: f64, speed: f64) -> f64 {
-    if pages >= PAGES || class.pages_first_second <= 0.0 || speed <= 0.0 {
-        return f64::INFINITY;
-    }
-    let hits = -(1.0 - pages / PAGES).ln();
-    (hits * PAGES / class.pages_first_second).powf(1.0 / class.exponent) / speed
+    let seconds = speed * seconds;
+    // Mostly it is 1, and a power takes its time.
+    let grown = if class.exponent == 1.0 {
+        seconds
+    } else {
+        seconds.powf(class.exponent)
+    };
+    class.pages_first_second * grown / PAGES
 }
 
 /// Pages that are dirty when a checkpoint has written its pages, too, which are as scattered.

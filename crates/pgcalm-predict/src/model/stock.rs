@@ -6,6 +6,8 @@ use pgcalm_report::predict::RegionClass;
 use super::PAGE;
 use super::bridge;
 use super::caps::Caps;
+use super::caps::Demand;
+use super::caps::Effort;
 use super::caps::Work;
 use super::flusher;
 use super::region;
@@ -23,7 +25,12 @@ const HALVINGS: u32 = 14;
 /// - So are a checkpoint's (`checkpoint_flush_after`), sorted.
 /// - What backends write stays in the page cache until the kernel's flusher visits the file, by time or when more waits than
 ///   the device's share of the background threshold, or a checkpoint syncs it.
-pub(super) fn demand(observation: &Observation, caps: &Caps, speed: f64) -> Work {
+pub(super) fn demand(
+    observation: &Observation,
+    caps: &Caps,
+    speed: f64,
+    _effort: Effort,
+) -> Demand {
     let settings = &observation.settings;
     let background_writer = if settings.bgwriter_flush_after_bytes > 0 {
         observation.background_writer_pages_per_s
@@ -87,11 +94,14 @@ pub(super) fn demand(observation: &Observation, caps: &Caps, speed: f64) -> Work
                 Occasion::Sync if !schedule.windows => region::with_checkpoint(class, dirty),
                 Occasion::Due | Occasion::Visit | Occasion::Sync => dirty,
             };
-            work += bridge::work(dirty, 0, caps.operation_bytes);
+            work += bridge::work(dirty, 0, caps.request_bytes);
         });
         all += work * (class.regions / seconds);
     }
-    all
+    Demand {
+        work: all,
+        keeps_up: caps.seconds(all) <= 1.0,
+    }
 }
 
 /// Bytes that wait in the mean.

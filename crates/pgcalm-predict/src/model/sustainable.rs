@@ -4,21 +4,23 @@ use pgcalm_report::predict::Observation;
 use pgcalm_report::predict::Outlook;
 
 use super::caps::Caps;
-use super::caps::Work;
+use super::caps::Demand;
+use super::caps::Effort;
 
-/// Operations per second besides those for data files, if there are any: the journal of the file system, its own blocks,
-/// small files that the server syncs. What remained in runs of the lab whose data pages took few (docs/prediction.md).
-const FILE_SYSTEM_OPERATIONS: f64 = 8.0;
+/// Operations per second besides those for data files, if there are any: what the file system's journal commits each 5 s
+/// (`JBD2_DEFAULT_MAX_COMMIT_AGE` in the kernel's include/linux/jbd2.h) and with each fsync. In seconds in which no data file
+/// was written a device of the lab completed 0 to 2 of them.
+const FILE_SYSTEM_OPERATIONS: f64 = 1.0;
 
 /// Halvings in the search for it.
-const HALVINGS: u32 = 14;
+const HALVINGS: u32 = 10;
 
-/// The highest rate, up to what the server reached when nothing held it up, at which `demand` takes no more than a second
-/// of the device per second; and what is written then.
+/// The highest rate, up to what the server reached when nothing held it up, at which the device keeps up with `demand`; and
+/// what is written then.
 pub(super) fn outlook(
     observation: &Observation,
     caps: &Caps,
-    demand: &dyn Fn(&Observation, &Caps, f64) -> Work,
+    demand: &dyn Fn(&Observation, &Caps, f64, Effort) -> Demand,
 ) -> Outlook {
     // Where nothing is committed, what is written stands for it.
     let (observed, highest) = if observation.tps > 0.0 {
@@ -26,17 +28,17 @@ pub(super) fn outlook(
     } else {
         (1.0, 1.0)
     };
-    let needs = |tps: f64| {
-        let mut work = demand(observation, caps, tps / observed);
-        if work.operations > 0.0 {
-            work.operations += FILE_SYSTEM_OPERATIONS;
+    let needs = |tps: f64, effort: Effort| {
+        let mut demand = demand(observation, caps, tps / observed, effort);
+        if demand.work.operations > 0.0 {
+            demand.work.operations += FILE_SYSTEM_OPERATIONS;
         }
-        work
+        demand
     };
-    let mut work = needs(highest);
+    let Demand { mut work, keeps_up } = needs(highest, Effort::Answer);
     let mut tps = highest;
     let mut bound_by = "server";
-    if caps.seconds(work) > 1.0 {
+    if !keeps_up {
         bound_by = if work.operations / caps.write_iops >= work.bytes / caps.write_bytes {
             "operations"
         } else {
@@ -45,14 +47,14 @@ pub(super) fn outlook(
         let (mut low, mut high) = (0.0, highest);
         for _ in 0..HALVINGS {
             tps = (low + high) / 2.0;
-            if caps.seconds(needs(tps)) > 1.0 {
-                high = tps;
-            } else {
+            if needs(tps, Effort::Search).keeps_up {
                 low = tps;
+            } else {
+                high = tps;
             }
         }
         tps = low;
-        work = needs(tps);
+        work = needs(tps, Effort::Answer).work;
     }
     Outlook {
         sustainable_tps: if observation.tps > 0.0 { tps } else { 0.0 },

@@ -5,12 +5,14 @@
 
 use std::collections::BTreeMap;
 use std::collections::HashMap;
+use std::collections::HashSet;
 use std::time::Duration;
 use std::time::Instant;
 
 use pgcalm_report::predict::RegionClass;
 
 use crate::observe::rates::Rates;
+use crate::observe::tables::Extent;
 
 /// Pages of a region.
 pub(super) const PAGES: f64 = 1024.0;
@@ -23,7 +25,10 @@ const YOUNG: f64 = 1.0;
 const ENOUGH: f64 = 16.0;
 
 /// Exponents that are believed.
-const EXPONENTS: (f64, f64) = (0.3, 1.0);
+///
+/// More than 1 comes of pages that stay in shared buffers for some time after they were written, and are not written again in
+/// that time: with a stay of a quarter of the time between two writes of a page it is 1.1.
+const EXPONENTS: (f64, f64) = (0.3, 1.25);
 
 /// A part of what a class has per second that is too little to matter: such regions are one class.
 const RARE: f64 = 1.0 / 64.0;
@@ -70,54 +75,68 @@ impl Growth {
         }
     }
 
-    /// The classes. There are `regions` at least, more than were ever seen dirty if some are written by checkpoints only; a
-    /// checkpoint's `checkpoint_pages` are spread over all alike.
+    /// The classes, and the number of segment files that they lie in. Tables that were written to extend over `extent`, which
+    /// is more than was ever seen dirty if some are written by checkpoints only.
+    ///
+    /// A checkpoint's `checkpoint_pages` are spread over the regions of those tables, or over all that are often written to if
+    /// they are more: small tables and catalogs, a region each, have few pages for it.
     pub fn classes(
         &self,
         transactions: &Rates,
-        regions: f64,
+        extent: Extent,
         checkpoint_pages: f64,
-    ) -> Vec<RegionClass> {
+    ) -> (Vec<RegionClass>, f64) {
         let points: Vec<(&str, Vec<Point>)> = self
             .regions
             .iter()
             .map(|((file, _), looks)| {
                 let points = looks.iter().map(|look| look.point(transactions)).collect();
-                (relation(file), points)
+                (file.as_str(), points)
             })
             .collect();
         let exponents = exponents(&points);
         let mut rates: Vec<(f64, f64)> = points
             .iter()
-            .map(|(relation, points)| {
-                let exponent = exponents.get(relation).copied().unwrap_or(1.0);
+            .map(|(file, points)| {
+                let exponent = exponents.get(relation(file)).copied().unwrap_or(1.0);
                 (rate(points, exponent), exponent)
             })
             .collect();
-        let unseen = (regions - rates.len() as f64).max(0.0).round() as usize;
-        rates.extend(std::iter::repeat_n((0.0, 1.0), unseen));
         let highest = rates.iter().fold(0.0_f64, |top, (rate, _)| top.max(*rate));
+        let often = |rate: f64| rate > highest * RARE;
+        let busy = rates.iter().filter(|(rate, _)| often(*rate)).count();
+        let files: HashSet<&str> = points
+            .iter()
+            .zip(&rates)
+            .filter(|(_, (rate, _))| often(*rate))
+            .map(|((file, _), _)| *file)
+            .collect();
+        let unseen = (extent.regions - busy as f64).max(0.0).round() as usize;
+        let passed = busy + unseen;
+        rates.extend(std::iter::repeat_n((0.0, 1.0), unseen));
         // Half an octave of rates, a tenth of exponents.
-        let mut classes: BTreeMap<(i32, i32), (f64, f64, f64)> = BTreeMap::new();
-        for (rate, exponent) in &rates {
+        let mut classes: BTreeMap<(bool, i32, i32), (f64, f64, f64)> = BTreeMap::new();
+        for (index, (rate, exponent)) in rates.iter().enumerate() {
+            let passed = often(*rate) || index >= points.len();
             let octave = (rate.max(highest * RARE).max(1e-9).log2() * 2.0).round() as i32;
             let class = classes
-                .entry((octave, (exponent * 10.0).round() as i32))
+                .entry((passed, octave, (exponent * 10.0).round() as i32))
                 .or_default();
             class.0 += 1.0;
             class.1 += rate;
             class.2 += exponent;
         }
-        let checkpoint_pages = checkpoint_pages / rates.len().max(1) as f64;
-        classes
-            .into_values()
-            .map(|(regions, rate, exponent)| RegionClass {
+        let checkpoint_pages = (checkpoint_pages / passed.max(1) as f64).min(PAGES);
+        let classes = classes
+            .into_iter()
+            .map(|((passed, _, _), (regions, rate, exponent))| RegionClass {
                 regions,
                 pages_first_second: rate / regions,
                 exponent: exponent / regions,
-                checkpoint_pages: checkpoint_pages.min(PAGES),
+                checkpoint_pages: if passed { checkpoint_pages } else { 0.0 },
             })
-            .collect()
+            .collect();
+        (classes, extent.files.max(files.len() as f64))
     }
 }
 
@@ -137,7 +156,7 @@ impl Look {
 /// written at different rates don't count as one that changes.
 fn exponents<'a>(regions: &[(&'a str, Vec<Point>)]) -> HashMap<&'a str, f64> {
     let mut sums: HashMap<&str, (f64, f64)> = HashMap::new();
-    for (relation, points) in regions {
+    for (file, points) in regions {
         let points: Vec<(f64, f64)> = points
             .iter()
             .filter(|point| {
@@ -151,7 +170,7 @@ fn exponents<'a>(regions: &[(&'a str, Vec<Point>)]) -> HashMap<&'a str, f64> {
         }
         let mean_x = points.iter().map(|(x, _)| x).sum::<f64>() / number;
         let mean_y = points.iter().map(|(_, y)| y).sum::<f64>() / number;
-        let sum = sums.entry(relation).or_default();
+        let sum = sums.entry(relation(file)).or_default();
         for (x, y) in points {
             sum.0 += (x - mean_x) * (y - mean_y);
             sum.1 += (x - mean_x) * (x - mean_x);
@@ -204,7 +223,12 @@ mod tests {
             }
         }
         // No transactions: time is the clock.
-        let classes = growth.classes(&Rates::default(), 40.0, 4000.0);
+        let extent = Extent {
+            regions: 40.0,
+            files: 1.0,
+        };
+        let (classes, files) = growth.classes(&Rates::default(), extent, 4000.0);
+        assert_eq!(files, 1.0);
         let regions: f64 = classes.iter().map(|class| class.regions).sum();
         assert!((regions - 40.0).abs() < 1e-9, "{classes:?}");
         for (rate, number) in [(20.0, 20.0), (200.0, 10.0)] {
@@ -230,7 +254,7 @@ mod tests {
                 growth.look(file, region, dirty, age);
             }
         }
-        let classes = growth.classes(&Rates::default(), 0.0, 0.0);
+        let classes = growth.classes(&Rates::default(), Extent::default(), 0.0).0;
         let [class] = &classes[..] else {
             panic!("{classes:?}");
         };
@@ -242,7 +266,7 @@ mod tests {
     fn what_a_checkpoint_wrote_a_moment_ago_is_not_taken_for_growth() {
         let mut growth = Growth::default();
         growth.look("16384", 0, 800.0, 0.3);
-        let classes = growth.classes(&Rates::default(), 0.0, 0.0);
+        let classes = growth.classes(&Rates::default(), Extent::default(), 0.0).0;
         assert_eq!(classes.len(), 1);
         assert!(classes[0].pages_first_second < 1e-6, "{classes:?}");
     }

@@ -33,6 +33,7 @@ pub(super) fn device(
         write_iops: None,
         write_bytes_per_s: None,
         operation_bytes: OPERATION_BYTES,
+        max_segments: 0,
         caps_source: "no cap found".to_string(),
         operations_per_s: 0.0,
         mib_per_s: 0.0,
@@ -45,6 +46,7 @@ pub(super) fn device(
         if let Some(bytes) = largest_operation(root, &disk.name) {
             device.operation_bytes = bytes;
         }
+        device.max_segments = max_segments(root, &disk.name).unwrap_or(0);
         if let Some(hierarchy) = Hierarchy::of_block_io(root)? {
             let pid = instance.postmaster.pid.to_string();
             if let Some(group) = hierarchy.group_of(root, &pid)? {
@@ -111,6 +113,14 @@ fn largest_operation(root: &HostRoot, name: &str) -> Option<u64> {
         .parse()
         .ok()?;
     Some(kib << 10)
+}
+
+fn max_segments(root: &HostRoot, name: &str) -> Option<u32> {
+    root.read(block_device::max_segments_path(name))
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
 }
 
 /// How the kernel treats dirty pages.

@@ -24,11 +24,12 @@ use crate::observe::growth::Growth;
 use crate::observe::host::Counters;
 use crate::observe::page_cache::PageCache;
 use crate::observe::rates::Rates;
-use crate::observe::server::Statistics;
 
 pub use cachestat::Range;
 pub use cachestat::cachestat;
+pub use server::Statistics;
 pub use server::connect;
+pub use shadow::ModuleCounters;
 
 /// Between two looks.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -74,7 +75,10 @@ pub fn observe(
     let mut growth = Growth::default();
     let mut rates = Rates::default();
     let first = Statistics::read(client)?;
-    let first_shadow = shadow::counters(client, in_shadow.is_some())?;
+    let first_shadow = in_shadow
+        .is_some()
+        .then(|| ModuleCounters::read(client))
+        .transpose()?;
     let counters = Counters::read(root, &device.name)?;
     let tables = tables::changes(client)?;
     rates.add(&first);
@@ -103,16 +107,26 @@ pub fn observe(
     device.operations_per_s = counters.operations_per_s;
     device.mib_per_s = counters.mib_per_s;
     device.other_mib_per_s = counters.other_mib_per_s;
-    let shadow = shadow::counters(client, in_shadow.is_some())?
-        .zip(first_shadow)
-        .map(|(last, first)| last.since(&first, seconds));
+    let shadow = match &first_shadow {
+        Some(first) => Some(ModuleCounters::read(client)?.since(first, seconds)),
+        None => None,
+    };
 
     let interval = checkpoint::interval(&settings, written.wal_bytes / seconds);
-    let checkpoint_pages = match shadow::checkpoint_pages(client, in_shadow.is_some())? {
-        Some(pages) => pages,
-        None => written.checkpointer_pages / seconds * interval,
+    let checkpoints = if in_shadow.is_some() {
+        checkpoint::pages(
+            &settings,
+            interval,
+            seconds,
+            &written,
+            &shadow::checkpoint_ages(client)?,
+        )
+    } else {
+        None
     };
-    let regions = tables::regions(client, &tables)?;
+    let checkpoint_pages = checkpoints.unwrap_or(written.checkpointer_pages / seconds * interval);
+    let extent = tables::extent(client, &tables)?;
+    let (regions, files) = growth.classes(&rates, extent, checkpoint_pages);
     Ok(Observation {
         source: if in_shadow.is_some() {
             "shadow".to_string()
@@ -130,7 +144,8 @@ pub fn observe(
         kernel: host::kernel(root)?,
         device,
         checkpoint_pages,
-        regions: growth.classes(&rates, regions, checkpoint_pages),
+        regions,
+        files,
         shadow,
     })
 }

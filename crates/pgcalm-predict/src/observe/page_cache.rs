@@ -161,6 +161,7 @@ mod tests {
     use super::*;
     use crate::observe::cachestat;
     use crate::observe::rates::Rates;
+    use crate::observe::tables::Extent;
 
     #[test]
     fn written_blocks_of_data_files_are_seen_and_other_files_are_not() {
@@ -202,7 +203,13 @@ mod tests {
         let mut growth = Growth::default();
         cache.sample(&mut growth).unwrap();
         assert_eq!(cache.seen[&(path.clone(), 0)].since, since);
-        assert_eq!(growth.classes(&Rates::default(), 0.0, 0.0).len(), 1);
+        assert_eq!(
+            growth
+                .classes(&Rates::default(), Extent::default(), 0.0)
+                .0
+                .len(),
+            1
+        );
         table.sync_all().unwrap();
         cache.sample(&mut Growth::default()).unwrap();
         assert_eq!(cache.seen[&(path, 0)].dirty, 0);

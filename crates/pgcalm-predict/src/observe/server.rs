@@ -112,15 +112,23 @@ pub(super) fn data_directory(client: &mut Client) -> anyhow::Result<Option<PathB
 
 /// Cumulative statistics that tell what is written; since they were reset.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Statistics {
+pub struct Statistics {
+    /// Committed and rolled back, of all databases.
     pub transactions: f64,
+    /// Pages that the checkpointer wrote.
     pub checkpointer_pages: f64,
+    /// Pages that the background writer wrote.
     pub background_writer_pages: f64,
+    /// Pages that other processes wrote, extensions of files included.
     pub backend_pages: f64,
+    /// Position of WAL; 0 in recovery.
     pub wal_bytes: f64,
+    /// Checkpoints that were begun, whoever asked for them.
+    pub checkpoints: f64,
 }
 
 impl Statistics {
+    /// Reads `pg_stat_database`, `pg_stat_bgwriter` and their successors, and the WAL position.
     pub fn read(client: &mut Client) -> anyhow::Result<Self> {
         // Since 17 the checkpointer has a view of its own, and what backends write is only in pg_stat_io (since 16).
         let apart = client
@@ -134,11 +142,13 @@ impl Statistics {
              (select buffers_clean from pg_stat_bgwriter)::float8,
              (select coalesce(sum(writes + extends), 0) from pg_stat_io
               where object = 'relation'
-                and backend_type not in ('checkpointer', 'background writer'))::float8"
+                and backend_type not in ('checkpointer', 'background writer'))::float8,
+             (select num_timed + num_requested from pg_stat_checkpointer)::float8"
         } else {
             "(select buffers_checkpoint from pg_stat_bgwriter)::float8,
              (select buffers_clean from pg_stat_bgwriter)::float8,
-             (select buffers_backend from pg_stat_bgwriter)::float8"
+             (select buffers_backend from pg_stat_bgwriter)::float8,
+             (select checkpoints_timed + checkpoints_req from pg_stat_bgwriter)::float8"
         };
         let row = client
             .query_one(
@@ -156,7 +166,8 @@ impl Statistics {
             checkpointer_pages: row.get(1),
             background_writer_pages: row.get(2),
             backend_pages: row.get(3),
-            wal_bytes: row.get(4),
+            checkpoints: row.get(4),
+            wal_bytes: row.get(5),
         })
     }
 
@@ -172,6 +183,7 @@ impl Statistics {
             ),
             backend_pages: added(self.backend_pages, earlier.backend_pages),
             wal_bytes: added(self.wal_bytes, earlier.wal_bytes),
+            checkpoints: added(self.checkpoints, earlier.checkpoints),
         }
     }
 }

@@ -1,11 +1,12 @@
 //! What the module in shadow mode tells.
 
 use anyhow::Context;
-use pgcalm_report::predict::Shadow;
+use pgcalm_report::predict::Counted;
 use postgres::Client;
 
 use crate::PredictError;
 use crate::observe::growth::Growth;
+use crate::observe::growth::PAGES;
 
 /// Blocks of a region.
 const REGION_BLOCKS: i32 = 1024;
@@ -96,7 +97,7 @@ pub(super) fn sample(client: &mut Client, growth: &mut Growth) -> anyhow::Result
     let rows = client
         .query(
             &format!(
-                "select path, first_block, unflushed_pages_old + unflushed_pages_new, coalesce(age_seconds, 0)
+                "select path, first_block, unflushed_pages_old, unflushed_pages_new, coalesce(age_seconds, 0)
                  from {schema}.pg_calm_regions where not whole"
             ),
             &[],
@@ -104,83 +105,84 @@ pub(super) fn sample(client: &mut Client, growth: &mut Growth) -> anyhow::Result
         .context("read pg_calm_regions")?;
     for row in rows {
         let first_block: i32 = row.get(1);
-        let pages: i32 = row.get(2);
+        let old = f64::from(row.get::<_, i32>(2));
+        let new = f64::from(row.get::<_, i32>(3));
         growth.look(
             row.get(0),
             u64::from((first_block / REGION_BLOCKS).unsigned_abs()),
-            f64::from(pages),
-            row.get(3),
+            // Those that were written before and after the checkpoint began are in both.
+            old + new - old * new / PAGES,
+            row.get(4),
         );
     }
     Ok(())
 }
 
-/// Checkpoints whose pages are averaged.
-const CHECKPOINTS: i64 = 5;
-
-/// Pages that a checkpoint writes: in the mean of the last ones that nobody asked for, or if there was none, what the one
-/// under way has to write. None if there was none at all.
-pub(super) fn checkpoint_pages(client: &mut Client, loaded: bool) -> anyhow::Result<Option<f64>> {
-    if !loaded {
-        return Ok(None);
-    }
+/// How many seconds ago the last checkpoints started, the one under way included.
+pub(super) fn checkpoint_ages(client: &mut Client) -> anyhow::Result<Vec<f64>> {
     let schema = schema(client)?;
-    let row = client
-        .query_one(
+    let rows = client
+        .query(
             &format!(
-                "select coalesce(
-                   (select avg(buffers_written) from
-                     (select buffers_written from {schema}.pg_calm_checkpoints
-                      where status = 'complete' and reason in ('time', 'wal')
-                      order by id desc limit $1) last),
-                   (select max(buffers_dirty) from {schema}.pg_calm_checkpoints where status = 'running'))::float8"
-            ),
-            &[&CHECKPOINTS],
-        )
-        .context("read pg_calm_checkpoints")?;
-    Ok(row.get(0))
-}
-
-/// Counters of what would have been written, since the server started.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct ShadowCounters {
-    device_operations: f64,
-    written_bytes: f64,
-    flushed_pages: f64,
-}
-
-/// Reads them, if the module is there.
-pub(super) fn counters(
-    client: &mut Client,
-    loaded: bool,
-) -> anyhow::Result<Option<ShadowCounters>> {
-    if !loaded {
-        return Ok(None);
-    }
-    let schema = schema(client)?;
-    let row = client
-        .query_one(
-            &format!(
-                "select device_operations::float8, written_bytes::float8,
-                        (flushed_pages + fsynced_pages + handed_pages)::float8
-                 from {schema}.pg_calm_status"
+                "select extract(epoch from clock_timestamp() - started)::float8 from {schema}.pg_calm_checkpoints
+                 where kind = 'checkpoint' and started is not null"
             ),
             &[],
         )
-        .context("read pg_calm_status")?;
-    Ok(Some(ShadowCounters {
-        device_operations: row.get(0),
-        written_bytes: row.get(1),
-        flushed_pages: row.get(2),
-    }))
+        .context("read pg_calm_checkpoints")?;
+    Ok(rows.into_iter().map(|row| row.get(0)).collect())
 }
 
-impl ShadowCounters {
-    pub fn since(&self, earlier: &Self, seconds: f64) -> Shadow {
-        Shadow {
-            device_operations_per_s: (self.device_operations - earlier.device_operations) / seconds,
-            mib_per_s: (self.written_bytes - earlier.written_bytes) / f64::from(1 << 20) / seconds,
-            flushed_pages_per_s: (self.flushed_pages - earlier.flushed_pages) / seconds,
+/// Counters of what was written, or would have been, since the server started.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ModuleCounters {
+    device_operations: f64,
+    written_bytes: f64,
+    flushed_pages: f64,
+    fsynced_pages: f64,
+    handed_pages: f64,
+    kernel_flushed_pages: f64,
+    bridged_pages: f64,
+}
+
+impl ModuleCounters {
+    /// Reads `pg_calm_status`; an error if the extension is not in the database.
+    pub fn read(client: &mut Client) -> anyhow::Result<Self> {
+        let schema = schema(client)?;
+        let row = client
+            .query_one(
+                &format!(
+                    "select device_operations::float8, written_bytes::float8, flushed_pages::float8, fsynced_pages::float8,
+                            handed_pages::float8, kernel_flushed_pages::float8, bridged_pages::float8
+                     from {schema}.pg_calm_status"
+                ),
+                &[],
+            )
+            .context("read pg_calm_status")?;
+        Ok(Self {
+            device_operations: row.get(0),
+            written_bytes: row.get(1),
+            flushed_pages: row.get(2),
+            fsynced_pages: row.get(3),
+            handed_pages: row.get(4),
+            kernel_flushed_pages: row.get(5),
+            bridged_pages: row.get(6),
+        })
+    }
+
+    /// What was added since `earlier`, per second.
+    pub fn since(&self, earlier: &Self, seconds: f64) -> Counted {
+        let rate = |counter: fn(&Self) -> f64| (counter(self) - counter(earlier)) / seconds;
+        Counted {
+            device_operations_per_s: rate(|now| now.device_operations),
+            mib_per_s: rate(|now| now.written_bytes) / f64::from(1 << 20),
+            flushed_pages_per_s: rate(|now| {
+                now.flushed_pages + now.fsynced_pages + now.handed_pages
+            }),
+            fsynced_pages_per_s: rate(|now| now.fsynced_pages),
+            handed_pages_per_s: rate(|now| now.handed_pages),
+            kernel_flushed_pages_per_s: rate(|now| now.kernel_flushed_pages),
+            bridged_pages_per_s: rate(|now| now.bridged_pages),
         }
     }
 }

@@ -55,16 +55,16 @@ pub struct PredictGridArgs {
     /// Rows of the table at all points, instead of their own.
     #[arg(long, value_name = "N", value_parser = rows)]
     pub rows: Option<u64>,
-    /// Time under load before the server is looked at [default: 18].
+    /// Time under load before the server is looked at [default: 45].
     #[arg(long, value_name = "S")]
     pub lead: Option<Seconds>,
-    /// For how long it is looked at in shadow mode [default: 25].
+    /// For how long it is looked at in shadow mode [default: 30].
     #[arg(long, value_name = "S")]
     pub observe: Option<Seconds>,
-    /// Time that pg_calm has to get going, then [default: 15].
+    /// Time that pg_calm has to get going, then; more than checkpoint_timeout [default: 35].
     #[arg(long, value_name = "S")]
     pub settle: Option<Seconds>,
-    /// For how long it is measured [default: 30].
+    /// For how long it is measured; a multiple of checkpoint_timeout [default: 60].
     #[arg(long, value_name = "S")]
     pub seconds: Option<Seconds>,
     /// checkpoint_timeout, at least 30 [default: 30].

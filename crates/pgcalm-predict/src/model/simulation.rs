@@ -1,0 +1,274 @@
+//! A server with pg_calm, in steps of a fraction of a second: what extension/pg_calm does with regions, for as long as it takes
+//! to become steady and for some checkpoints more.
+//!
+//! Nothing is left to chance: pages are expectations, and what comes at some moment (the kernel's visits) is averaged over
+//! several.
+
+mod checkpointer;
+mod flusher;
+mod growth;
+mod queue;
+mod worker;
+
+use pgcalm_report::predict::Observation;
+
+use super::PAGE;
+use super::bridge;
+use super::caps::Caps;
+use super::caps::Demand;
+use super::caps::Effort;
+use super::caps::Work;
+use crate::checkpoint;
+
+use checkpointer::Checkpointer;
+use flusher::Flusher;
+use growth::Region;
+use queue::Queue;
+
+/// Checkpoint intervals that pass before anything is counted, and that are counted then.
+const SETTLING: f64 = 2.0;
+const COUNTED: f64 = 3.0;
+
+/// How many more may pass until it is steady: until the most that is dirty grows by no more than this from one to the next.
+const PATIENCE: u32 = 6;
+const STEADY: f64 = 1.05;
+
+/// Moments of the kernel's first visit that are averaged over.
+const PHASES: u32 = 6;
+
+/// The worker looks at its map so often, and in a drain (`STATE_INTERVAL_MS`, `DRAIN_INTERVAL_MS` in writeback.c); seconds.
+const STEP: f64 = 0.25;
+const STEP_OF_DRAIN: f64 = 0.02;
+
+/// Steps in a checkpoint interval at most: with long ones they get longer.
+const STEPS: f64 = 400.0;
+
+/// In this time the kernel halves what it remembers of past writes (`SHARE_HALF_LIFE_MS` in kernel_flusher.c); seconds.
+const SHARE_HALF_LIFE: f64 = 3.0;
+
+/// All that changes with time.
+struct Simulation<'a> {
+    observation: &'a Observation,
+    caps: &'a Caps,
+    /// How much faster than observed the server writes.
+    speed: f64,
+    now: f64,
+    regions: Vec<Region>,
+    files: usize,
+    queue: Queue,
+    checkpointer: Checkpointer,
+    flusher: Flusher,
+    /// Bytes per second lately written to the device, and to other disks.
+    ours: f64,
+    others: f64,
+    /// The longest gap that is bridged now.
+    gap: u32,
+    /// Handed to the device since it is counted.
+    work: Work,
+}
+
+/// What `speed` times the observed rate asks of the device, over whole checkpoint intervals. It keeps up if what is dirty stays
+/// below what the kernel lets writers dirty without waiting: the more waits, the denser it is, and the less a page costs.
+pub(super) fn run(observation: &Observation, caps: &Caps, speed: f64, effort: Effort) -> Demand {
+    let phases = match effort {
+        Effort::Search => 1,
+        Effort::Answer => PHASES,
+    };
+    let mut demand = Demand {
+        work: Work::default(),
+        keeps_up: true,
+    };
+    for phase in 0..phases {
+        let part = (f64::from(phase) + 0.5) / f64::from(phases);
+        let one = Simulation::new(observation, caps, speed, part).run();
+        demand.work += one.work * (1.0 / f64::from(phases));
+        demand.keeps_up &= one.keeps_up;
+    }
+    demand
+}
+
+impl<'a> Simulation<'a> {
+    fn new(observation: &'a Observation, caps: &'a Caps, speed: f64, phase: f64) -> Self {
+        let interval =
+            checkpoint::interval(&observation.settings, observation.wal_bytes_per_s * speed);
+        let (regions, files) = growth::regions(observation, speed, interval);
+        Self {
+            observation,
+            caps,
+            speed,
+            now: 0.0,
+            regions,
+            files,
+            queue: Queue::default(),
+            checkpointer: Checkpointer::new(&observation.settings, interval),
+            flusher: Flusher::new(&observation.kernel, files, phase),
+            ours: observation.device.mib_per_s * f64::from(1 << 20),
+            others: observation.device.other_mib_per_s * f64::from(1 << 20) * speed,
+            gap: longest_gap(observation, caps),
+            work: Work::default(),
+        }
+    }
+
+    fn run(mut self) -> Demand {
+        let interval = self.checkpointer.interval;
+        let mut most = self.pass(interval * SETTLING);
+        for _ in 0..PATIENCE {
+            let before = most;
+            most = self.pass(interval);
+            if most <= before * STEADY {
+                break;
+            }
+        }
+        self.work = Work::default();
+        most = self.pass(interval * COUNTED);
+        let kernel = &self.observation.kernel;
+        Demand {
+            work: self.work * (1.0 / (interval * COUNTED)),
+            // Above it the kernel makes writers wait (`dirty_freerun_ceiling` in its mm/page-writeback.c).
+            keeps_up: most <= (kernel.background_bytes + kernel.limit_bytes) as f64 / 2.0,
+        }
+    }
+
+    /// Lets so many seconds pass. Returns the most bytes that were dirty or under writeback.
+    fn pass(&mut self, seconds: f64) -> f64 {
+        let end = self.now + seconds;
+        let step = (self.checkpointer.interval / STEPS).max(STEP);
+        let mut most = 0.0_f64;
+        while self.now < end {
+            self.step(if self.checkpointer.is_draining() {
+                step * STEP_OF_DRAIN / STEP
+            } else {
+                step
+            });
+            most = most.max(self.dirty_bytes() + self.queue.bytes());
+        }
+        most
+    }
+
+    fn step(&mut self, step: f64) {
+        self.now += step;
+        for region in &mut self.regions {
+            region.grow(self.observation, self.speed, self.now, step);
+        }
+        self.ours *= (-step / SHARE_HALF_LIFE).exp2();
+        self.checkpoint();
+        self.visit();
+        self.flush(step);
+    }
+
+    /// Hands work to the device.
+    fn write(&mut self, work: Work) {
+        self.work += work;
+        self.queue.add(work);
+        // As a rate: what decays by half in that time has this mean.
+        self.ours += work.bytes * std::f64::consts::LN_2 / SHARE_HALF_LIFE;
+    }
+
+    /// Writes what is dirty of a region, bridging gaps of up to `gap` pages.
+    fn write_region(&mut self, index: usize, gap: u32) {
+        let region = &mut self.regions[index];
+        let work = bridge::work(region.dirty, gap, self.caps.request_bytes) * region.weight;
+        region.flushed();
+        self.write(work);
+    }
+
+    /// Bytes that are dirty in the page cache.
+    fn dirty_bytes(&self) -> f64 {
+        let pages: f64 = self
+            .regions
+            .iter()
+            .map(|region| region.dirty * region.weight)
+            .sum();
+        pages * PAGE
+    }
+
+    /// Pages marked in the module's map: those handed to the kernel's flusher are not.
+    fn unflushed_pages(&self, file: Option<usize>) -> f64 {
+        self.regions
+            .iter()
+            .filter(|region| file.is_none_or(|file| region.file == file))
+            .map(|region| region.marked() * region.weight)
+            .sum()
+    }
+
+    /// Dirty bytes at which the module expects the kernel to start on the device: `device_bytes` in kernel_flusher.c. What
+    /// stacked devices hand on is counted on each.
+    fn device_bytes(&self) -> f64 {
+        let all = self.ours * f64::from(self.observation.device.counted_times.max(1)) + self.others;
+        self.share_of_background(all)
+    }
+
+    /// Where it does so: it counts what it writes itself, once (`wb_calc_thresh` in the kernel's mm/page-writeback.c).
+    fn kernel_threshold(&self) -> f64 {
+        let times = f64::from(self.observation.device.counted_times.max(1));
+        self.share_of_background(self.ours + self.others / times)
+    }
+
+    fn share_of_background(&self, all: f64) -> f64 {
+        let background = self.observation.kernel.background_bytes as f64;
+        let share = if all > 0.0 { self.ours / all } else { 0.0 };
+        let left = (background - self.dirty_bytes()).max(0.0);
+        (background * share).max(left / 8.0)
+    }
+
+    /// Bytes that may still be dirtied by making regions dense: `kernel_flusher_headroom`.
+    fn headroom(&self) -> f64 {
+        let kernel = &self.observation.kernel;
+        let freerun = (kernel.background_bytes + kernel.limit_bytes) as f64 / 2.0;
+        (freerun * 0.75 - self.dirty_bytes() - self.queue.bytes()).max(0.0)
+    }
+
+    /// Writes all of a file, made dense before as far as there is room for it: what fsync finds, or the kernel's visit.
+    fn write_file(&mut self, file: usize, gap: u32) {
+        let mut headroom = self.headroom();
+        for index in 0..self.regions.len() {
+            let region = &self.regions[index];
+            if region.file != file || region.dirty <= 0.0 {
+                continue;
+            }
+            let filled = bridge::work(region.dirty, gap, self.caps.request_bytes).bytes
+                - region.dirty * PAGE;
+            let gap = if filled * region.weight <= headroom {
+                headroom -= filled * region.weight;
+                gap
+            } else {
+                0
+            };
+            self.write_region(index, gap);
+        }
+    }
+}
+
+/// The longest gap that may be bridged at all: `device_max_gap` in device.c, or none where bridging is refused.
+fn longest_gap(observation: &Observation, caps: &Caps) -> u32 {
+    if observation.settings.bridge && observation.settings.full_page_writes {
+        caps.longest_gap()
+    } else {
+        0
+    }
+}
+
+/// Seconds that a page may wait: `flush_age_ms` in writeback.c.
+fn flush_age(observation: &Observation) -> f64 {
+    let settings = &observation.settings;
+    if settings.flush_age_s > 0.0 {
+        return settings.flush_age_s;
+    }
+    let half = settings.checkpoint_timeout_s / 2.0;
+    if observation.kernel.expire_s > 0.0 {
+        half.min(observation.kernel.expire_s)
+    } else {
+        half
+    }
+}
+
+/// Bytes that may wait: `unflushed_limit_bytes` in writeback.c.
+fn unflushed_limit(observation: &Observation, device_bytes: f64) -> f64 {
+    match observation.settings.unflushed_limit_bytes {
+        0 => device_bytes / 2.0,
+        set => set as f64,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! The kernel's flusher, and what the module does before it comes (flusher_guard.c).
+
+use pgcalm_report::predict::Kernel;
+
+use super::Simulation;
+
+/// How long before its time a file is made dense, and for how much longer than its time it is at most; seconds.
+const LEAD: f64 = 1.0;
+
+/// A look takes its time, too: so much longer than `vm.dirty_writeback_centisecs` is it until the next. As many of them as fit
+/// into `vm.dirty_expire_centisecs` therefore take a little longer than that, and the next need not be waited for: visits in the
+/// lab came 31 s apart with 30 s and 5 s.
+const LATE: f64 = 1.03;
+
+/// The flusher's visits and the module's idea of them.
+#[derive(Debug, Clone)]
+pub(super) struct Flusher {
+    expire: f64,
+    interval: f64,
+    /// When it looks next whether there is something to do; infinite if it does not.
+    next_look: f64,
+    /// When it visited all files last. They have one clock: a visit starts it for all that are dirty again soon after.
+    visited: f64,
+    /// When the module thinks that each file was visited last, and whether it prepares for the next visit.
+    guards: Vec<Guard>,
+    /// The file that is written next when there is too much.
+    cursor: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Guard {
+    since: f64,
+    holds: bool,
+}
+
+impl Flusher {
+    /// The first visit is after `phase` of the time between them.
+    pub fn new(kernel: &Kernel, files: usize, phase: f64) -> Self {
+        let look = if kernel.interval_s > 0.0 {
+            kernel.interval_s * LATE
+        } else {
+            f64::INFINITY
+        };
+        let mut visited = 0.0;
+        if kernel.expire_s > 0.0 && look.is_finite() {
+            visited = (phase - 1.0) * (kernel.expire_s / look).ceil() * look;
+        }
+        let mut next_look = visited + look;
+        while next_look < 0.0 {
+            next_look += look;
+        }
+        Self {
+            expire: kernel.expire_s,
+            interval: kernel.interval_s,
+            next_look,
+            visited,
+            guards: vec![
+                Guard {
+                    since: visited,
+                    holds: false
+                };
+                files
+            ],
+            cursor: 0,
+        }
+    }
+
+    /// Whether nobody else should flush the file (`flusher_guard_holds`).
+    pub fn guards(&self, file: usize) -> bool {
+        self.guards[file].holds
+    }
+
+    /// The file's dirty pages vanished at once, as they do when it is visited.
+    pub fn seems_visited(&mut self, file: usize, now: f64) {
+        let guard = &mut self.guards[file];
+        if guard.holds {
+            guard.holds = false;
+            guard.since = now;
+        }
+    }
+}
+
+impl Simulation<'_> {
+    /// The kernel's flusher comes by time or by amount; the module prepares for the former.
+    pub(super) fn visit(&mut self) {
+        for file in 0..self.files {
+            let flusher = &mut self.flusher;
+            let guard = &mut flusher.guards[file];
+            if flusher.expire <= 0.0 || flusher.interval <= 0.0 {
+                break;
+            }
+            if guard.holds
+                && self.now >= guard.since + flusher.expire + flusher.interval + 2.0 * LEAD
+            {
+                guard.holds = false;
+                guard.since = self.now;
+            }
+            guard.holds |= self.now >= guard.since + flusher.expire - LEAD;
+            if guard.holds {
+                for region in &mut self.regions {
+                    if region.file == file {
+                        region.hand_over();
+                    }
+                }
+            }
+        }
+        if self.now < self.flusher.next_look {
+            return;
+        }
+        self.flusher.next_look += self.flusher.interval * LATE;
+        // `wb_check_old_data_flush` and `wb_check_background_flush` in the kernel's fs/fs-writeback.c.
+        if self.flusher.expire > 0.0 && self.now >= self.flusher.visited + self.flusher.expire {
+            self.flusher.visited = self.now;
+            for file in 0..self.files {
+                self.write_visited(file);
+            }
+        }
+        for _ in 0..self.files {
+            if self.dirty_bytes() <= self.kernel_threshold() {
+                break;
+            }
+            let file = self.flusher.cursor % self.files;
+            self.flusher.cursor += 1;
+            self.write_visited(file);
+        }
+    }
+
+    fn write_visited(&mut self, file: usize) {
+        let gap = if self.flusher.guards(file) {
+            self.gap
+        } else {
+            0
+        };
+        self.write_file(file, gap);
+        self.flusher.seems_visited(file, self.now);
+    }
+}

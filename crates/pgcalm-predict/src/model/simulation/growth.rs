@@ -1,0 +1,148 @@
+//! The regions that stand for all, and how they get dirty.
+
+use pgcalm_report::predict::Observation;
+use pgcalm_report::predict::RegionClass;
+
+use super::super::region;
+use crate::checkpoint;
+
+/// Regions that are looked at at most: of more each stands for several.
+const MOST: f64 = 64.0;
+
+/// Regions of a segment file of a GiB.
+const PER_FILE: f64 = 128.0;
+
+/// One region, or several that are always alike.
+#[derive(Debug, Clone)]
+pub(super) struct Region {
+    /// Which of `Observation::regions` it belongs to.
+    class: usize,
+    /// How many it stands for.
+    pub weight: f64,
+    /// Place in the order in which a checkpoint writes, 0 to 1.
+    pub place: f64,
+    pub file: usize,
+    /// Pages that a checkpoint has for it.
+    pub checkpoint_pages: f64,
+    /// Seconds of writes since it was flushed.
+    seconds: f64,
+    /// Part of its pages that checkpoints have written since it was flushed.
+    checkpointed: f64,
+    /// Pages that are dirty in the kernel.
+    pub dirty: f64,
+    /// Those of them that were made dense for the kernel's flusher and left to it.
+    handed: f64,
+    /// When the first of the marked ones was.
+    pub since: Option<f64>,
+    /// The checkpointer has written to it and gone on.
+    pub window: bool,
+    /// It has pages of the old generation.
+    pub old: bool,
+}
+
+impl Region {
+    /// Pages get dirty for `step` seconds.
+    pub fn grow(&mut self, observation: &Observation, speed: f64, now: f64, step: f64) {
+        self.seconds += step;
+        self.update(&observation.regions[self.class], speed, now);
+    }
+
+    /// The checkpointer writes its pages, which lie as scattered as the others.
+    pub fn checkpoint(&mut self, class: &RegionClass, speed: f64, now: f64) {
+        let part = (self.checkpoint_pages / region::PAGES).min(1.0);
+        self.checkpointed = 1.0 - (1.0 - self.checkpointed) * (1.0 - part);
+        self.window |= self.checkpoint_pages >= 0.5;
+        self.update(class, speed, now);
+    }
+
+    fn update(&mut self, class: &RegionClass, speed: f64, now: f64) {
+        let grown = region::dirty(class, self.seconds, speed);
+        self.dirty = region::PAGES - (region::PAGES - grown) * (1.0 - self.checkpointed);
+        if self.since.is_none() && self.marked() >= 1.0 {
+            self.since = Some(now);
+        }
+    }
+
+    /// Pages in the module's map.
+    pub fn marked(&self) -> f64 {
+        (self.dirty - self.handed).max(0.0)
+    }
+
+    /// Its marked pages are left to the kernel's flusher.
+    pub fn hand_over(&mut self) {
+        self.handed = self.dirty;
+        self.since = None;
+        self.window = false;
+        self.old = false;
+    }
+
+    pub fn flushed(&mut self) {
+        self.seconds = 0.0;
+        self.checkpointed = 0.0;
+        self.dirty = 0.0;
+        self.handed = 0.0;
+        self.since = None;
+        self.window = false;
+        self.old = false;
+    }
+
+    pub fn class<'a>(&self, observation: &'a Observation) -> &'a RegionClass {
+        &observation.regions[self.class]
+    }
+}
+
+/// Regions for all classes, mixed in the order of places, and the number of files that they lie in.
+pub(super) fn regions(
+    observation: &Observation,
+    speed: f64,
+    interval: f64,
+) -> (Vec<Region>, usize) {
+    let total: f64 = observation.regions.iter().map(|class| class.regions).sum();
+    let shrink = (MOST / total.max(1.0)).min(1.0);
+    let mut regions = Vec::new();
+    for (index, class) in observation.regions.iter().enumerate() {
+        let samples = (class.regions * shrink).round().max(1.0);
+        for sample in 0..samples as u32 {
+            // Each class is spread over all the order, shifted so that they interleave.
+            let shift = (index as f64 * 0.618_034).fract();
+            regions.push(Region {
+                class: index,
+                weight: class.regions / samples,
+                place: (f64::from(sample) + shift) / samples,
+                file: 0,
+                checkpoint_pages: class.checkpoint_pages,
+                seconds: 0.0,
+                checkpointed: 0.0,
+                dirty: 0.0,
+                handed: 0.0,
+                since: None,
+                window: false,
+                old: false,
+            });
+        }
+    }
+    regions.sort_by(|a, b| a.place.total_cmp(&b.place));
+    let files = if observation.files > 0.0 {
+        observation.files
+    } else {
+        (total / PER_FILE).ceil()
+    };
+    let files = files.clamp(1.0, (regions.len() as f64).clamp(1.0, MOST)) as usize;
+    let number = regions.len();
+    let others =
+        (observation.background_writer_pages_per_s + observation.backend_pages_per_s) * speed;
+    let turnovers = checkpoint::turnovers(
+        &observation.settings,
+        others,
+        interval * observation.settings.checkpoint_completion_target,
+    );
+    for (index, region) in regions.iter_mut().enumerate() {
+        region.file = index * files / number;
+        // A little of the order around its place, which is as much of the time.
+        let half = 0.5 / number as f64;
+        region.checkpoint_pages *= (checkpoint::written(turnovers, region.place + half)
+            - checkpoint::written(turnovers, region.place - half))
+            / (2.0 * half);
+    }
+    (regions, files)
+}
