@@ -127,6 +127,7 @@ impl Trace<'_> {
     }
 
     fn collect(&mut self) -> anyhow::Result<()> {
+        self.probes.follow_checkpointers(&mut self.session);
         for event in self.probes.take_events()? {
             let Some(mut building) = self.assembler.take(&event) else {
                 continue;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use pgcalm_host::HostRoot;
+use pgcalm_report::trace::why::Disk;
 
 /// A device number as the kernel has it internally, MKDEV of include/linux/kdev_t.h.
 pub fn number(major: u32, minor: u32) -> u32 {
@@ -69,6 +70,32 @@ pub fn statistics(root: &HostRoot) -> HashMap<String, Statistics> {
             Some((name.to_string(), statistics))
         })
         .collect()
+}
+
+/// What disks did between two looks, by name; those that had requests.
+pub fn between(
+    before: &HashMap<String, Statistics>,
+    now: &HashMap<String, Statistics>,
+    length_s: f64,
+) -> Vec<Disk> {
+    let mut found: Vec<Disk> = now
+        .iter()
+        .filter_map(|(name, now)| {
+            let before = before.get(name).copied().unwrap_or_default();
+            let requests = now.requests.saturating_sub(before.requests);
+            let service_ms = now.service_ms.saturating_sub(before.service_ms) as f64;
+            let busy_s = now.busy_ms.saturating_sub(before.busy_ms) as f64 / 1000.0;
+            (requests > 0).then(|| Disk {
+                name: name.clone(),
+                busy: (busy_s / length_s.max(0.001)).clamp(0.0, 1.0),
+                requests,
+                service_ms: service_ms / requests as f64,
+                throttled_bios: 0,
+            })
+        })
+        .collect();
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    found
 }
 
 fn read_number(root: &HostRoot, path: &str) -> Option<u32> {

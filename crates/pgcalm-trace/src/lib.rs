@@ -36,6 +36,7 @@ pub mod locks;
 pub mod operations;
 pub mod polling;
 pub mod probes;
+mod random;
 mod relation_names;
 pub mod server_log;
 pub mod server_memory;

@@ -1,5 +1,6 @@
 //! `pgcalm trace locks`.
 
+mod acquisition_slices;
 mod lock_name;
 mod period;
 mod without_ebpf;
@@ -16,6 +17,8 @@ use crate::TraceError;
 use crate::checkpoint_flags;
 use crate::clock;
 use crate::clock::NS_PER_S;
+use crate::locks::acquisition_slices::AcquisitionSlices;
+pub use crate::probes::locks::Acquisitions;
 use crate::probes::locks::CheckpointChange;
 use crate::probes::locks::Counts;
 use crate::probes::locks::LockProbes;
@@ -32,8 +35,8 @@ pub struct Options {
     pub duration: Option<Duration>,
     /// How many checkpoints; no limit if none.
     pub count: Option<u64>,
-    /// Whether to count acquisitions of lightweight locks.
-    pub acquisitions: bool,
+    /// Whether and how to count acquisitions of lightweight locks.
+    pub acquisitions: Acquisitions,
     /// Time before and after a checkpoint that is shown apart.
     pub around: Duration,
     /// How to connect to the database for the names of relations, and for samples where there is no eBPF, as libpq has it.
@@ -74,13 +77,20 @@ pub fn run(
         }
     };
     let mut shown = Vec::new();
-    if options.acquisitions {
-        shown.push("acquisitions".to_string());
+    match options.acquisitions {
+        Acquisitions::No => {}
+        Acquisitions::Estimated => shown.push(format!(
+            "acquisitions, estimated from {} ms of each {} ms, in one active process at a time",
+            acquisition_slices::SLICE.as_millis(),
+            acquisition_slices::STEP.as_millis()
+        )),
+        Acquisitions::All => shown.push("all acquisitions".to_string()),
     }
     take(Line::Start(session.start_line("locks", shown)))?;
     let started_ns = clock::monotonic_ns();
     Trace {
         session,
+        slices: AcquisitionSlices::default(),
         probes,
         names,
         options,
@@ -100,6 +110,8 @@ type Snapshot = (u64, Counts);
 struct Trace<'a> {
     /// First, so that its links are dropped before the probes' object.
     session: Session,
+    /// Likewise.
+    slices: AcquisitionSlices,
     probes: LockProbes,
     names: Option<Names>,
     options: &'a Options,
@@ -127,7 +139,12 @@ impl Trace<'_> {
         take: &mut dyn FnMut(Line) -> anyhow::Result<()>,
     ) -> anyhow::Result<EndReason> {
         let reason = loop {
-            let status = self.session.wait(&[&self.probes.events])?;
+            let status = if self.options.acquisitions == Acquisitions::Estimated {
+                let next = self.slices.follow(&self.probes, &self.session)?;
+                self.session.wait_until(&[&self.probes.events], next)?
+            } else {
+                self.session.wait(&[&self.probes.events])?
+            };
             self.follow(take)?;
             if self.options.count.is_some_and(|count| self.told >= count) {
                 break EndReason::Count;
@@ -139,7 +156,7 @@ impl Trace<'_> {
                 Status::ServerEnded => break EndReason::ServerEnded,
             }
         };
-        let [outside, within] = self.probes.counts()?;
+        let [outside, within] = self.counts()?;
         let now = clock::monotonic_ns();
         self.finish_after(now, &outside, take)?;
         let mut all = outside;
@@ -158,7 +175,7 @@ impl Trace<'_> {
 
     fn follow(&mut self, take: &mut dyn FnMut(Line) -> anyhow::Result<()>) -> anyhow::Result<()> {
         for change in self.probes.take_changes()? {
-            let counts = self.probes.counts()?;
+            let counts = self.counts()?;
             match change {
                 CheckpointChange::Start {
                     time_ns,
@@ -174,7 +191,7 @@ impl Trace<'_> {
         let now = clock::monotonic_ns();
         match &self.state {
             State::After(after) if now >= after.1 + self.around_ns => {
-                let [outside, _] = self.probes.counts()?;
+                let [outside, _] = self.counts()?;
                 self.finish_after(now, &outside, take)?;
             }
             _ => {}
@@ -184,7 +201,7 @@ impl Trace<'_> {
             .back()
             .is_none_or(|(time, _)| now >= time + NS_PER_S);
         if is_due {
-            let [outside, _] = self.probes.counts()?;
+            let [outside, _] = self.counts()?;
             self.outside.push_back((now, outside));
             while self
                 .outside
@@ -195,6 +212,19 @@ impl Trace<'_> {
             }
         }
         Ok(())
+    }
+
+    /// What was counted outside of checkpoints and within; acquisitions as far as the slices that are over tell.
+    fn counts(&self) -> anyhow::Result<[Counts; 2]> {
+        let mut counts = self.probes.counts()?;
+        for (counts, sums) in counts.iter_mut().zip(&self.slices.sums) {
+            for (lock, number) in sums {
+                counts
+                    .acquisitions
+                    .insert(lock.clone(), number.round() as u64);
+            }
+        }
+        Ok(counts)
     }
 
     fn begin(&mut self, time_ns: u64, flags: i64, restartpoint: bool, counts: [Counts; 2]) {

@@ -1,6 +1,7 @@
 //! What all verbs do alike: attach, run until something ends it, detach.
 
 use std::collections::HashMap;
+use std::collections::HashSet;
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::os::fd::OwnedFd;
@@ -39,6 +40,7 @@ use crate::probes::server_processes::ServerProcesses;
 use crate::stop::Stop;
 use crate::target::Target;
 use crate::tracefs;
+use crate::usdt::Places;
 use crate::usdt::Probes;
 
 /// Longest time between two looks at the state of the trace.
@@ -77,6 +79,9 @@ pub struct Session {
     /// Processes without a title yet, and since when.
     untitled: HashMap<u32, Instant>,
     ended: VecDeque<u32>,
+    alive: HashSet<u32>,
+    ends: u64,
+    stopped_asked: Instant,
 }
 
 impl Session {
@@ -110,12 +115,16 @@ impl Session {
             titles: HashMap::new(),
             untitled: HashMap::new(),
             ended: VecDeque::new(),
+            alive: HashSet::from([pid as u32]),
+            ends: 0,
+            stopped_asked: Instant::now(),
         };
         session.processes.attach()?;
         // After attaching, so that no fork is missed between the two.
         session.processes.enter(pid as u32, Role::Postmaster)?;
         for child in target.children()? {
             session.untitled.insert(child as u32, Instant::now());
+            session.alive.insert(child as u32);
             session.processes.enter(child as u32, Role::Unknown)?;
         }
         session.read_titles();
@@ -168,6 +177,33 @@ impl Session {
             Err(error) => {
                 self.miss(answer, &format!("{error:#}"));
                 false
+            }
+        }
+    }
+
+    /// As [`Self::usdt`], but for as long as the caller keeps the links.
+    pub fn usdt_for_a_while(
+        &mut self,
+        program: &ProgramMut<'_>,
+        probe: &str,
+        argument_sets: Option<&dyn MapCore>,
+    ) -> anyhow::Result<Vec<Link>> {
+        self.probes.attach(program, probe, argument_sets)
+    }
+
+    /// The places of a probe of the server, for attaching to it in one process at a time; if there are none, `answer` is
+    /// missing.
+    pub fn usdt_places(
+        &mut self,
+        probe: &str,
+        argument_sets: &dyn MapCore,
+        answer: &str,
+    ) -> Option<Places> {
+        match self.probes.places(probe, argument_sets) {
+            Ok(places) => Some(places),
+            Err(error) => {
+                self.miss(answer, &format!("{error:#}"));
+                None
             }
         }
     }
@@ -291,7 +327,11 @@ impl Session {
             .last()
             .is_some_and(|fd| fd.revents().contains(PollFlags::IN));
         self.follow_processes()?;
-        polling::note_if_stopped(&self.target, &mut self.missing);
+        // Some verbs are here a hundred times a second.
+        if self.stopped_asked.elapsed() >= TICK / 2 {
+            self.stopped_asked = Instant::now();
+            polling::note_if_stopped(&self.target, &mut self.missing);
+        }
         Ok(if self.stop.is_set() {
             Status::Stopped
         } else if ended {
@@ -319,6 +359,16 @@ impl Session {
             return Role::Postmaster;
         }
         self.title(pid).map_or(Role::Unknown, |title| title.role)
+    }
+
+    /// The server's processes that have not ended, as far as their forks and ends were told.
+    pub fn processes(&self) -> impl Iterator<Item = u32> + '_ {
+        self.alive.iter().copied()
+    }
+
+    /// How many of them have ended since the trace began.
+    pub fn ends(&self) -> u64 {
+        self.ends
     }
 
     /// Process ids known to have that role; those that have ended are among them.
@@ -356,11 +406,14 @@ impl Session {
                 ProcessChange::Forked(pid) => {
                     // A pid may come again.
                     self.titles.remove(&pid);
+                    self.alive.insert(pid);
                     self.ended.retain(|ended| *ended != pid);
                     self.untitled.insert(pid, Instant::now());
                 }
                 ProcessChange::Exited(pid) => {
                     self.untitled.remove(&pid);
+                    self.alive.remove(&pid);
+                    self.ends += 1;
                     self.ended.push_back(pid);
                     if self.ended.len() > MAX_ENDED
                         && let Some(oldest) = self.ended.pop_front()

@@ -38,6 +38,50 @@ pub struct Probes {
     next_set: u32,
 }
 
+/// Where a probe is in the program, and how its arguments are read there.
+#[derive(Debug, Clone)]
+pub struct Places {
+    program: PathBuf,
+    offsets: Vec<usize>,
+    semaphores: Vec<usize>,
+    cookies: Vec<u64>,
+}
+
+impl Places {
+    /// Attaches to all of them in one process: the kernel puts its breakpoints into the memory of that alone. -1: in all.
+    pub fn attach(&self, program: &ProgramMut<'_>, pid: i32) -> anyhow::Result<Vec<Link>> {
+        // From Linux 6.6 on libbpf loads usdt programs so that only this kind of link takes them, before only the other.
+        let multi = program.attach_uprobe_multi_with_opts(
+            pid,
+            &self.program,
+            "",
+            UprobeMultiOpts {
+                offsets: self.offsets.clone(),
+                ref_ctr_offsets: self.semaphores.clone(),
+                cookies: self.cookies.clone(),
+                ..UprobeMultiOpts::default()
+            },
+        );
+        if let Ok(link) = multi {
+            return Ok(vec![link]);
+        }
+        let mut links = Vec::new();
+        for (number, offset) in self.offsets.iter().enumerate() {
+            links.push(program.attach_uprobe_with_opts(
+                pid,
+                &self.program,
+                *offset,
+                UprobeOpts {
+                    ref_ctr_offset: self.semaphores[number],
+                    cookie: self.cookies[number],
+                    ..UprobeOpts::default()
+                },
+            )?);
+        }
+        Ok(links)
+    }
+}
+
 impl Probes {
     /// Reads what the program declares.
     pub fn of(program: &Path) -> anyhow::Result<Self> {
@@ -92,38 +136,38 @@ impl Probes {
             }
             cookies.push(cookie);
         }
-        // From Linux 6.6 on libbpf loads usdt programs so that only this kind of link takes them, before only the other.
-        let multi = program.attach_uprobe_multi_with_opts(
-            ANY_PROCESS,
-            &self.program,
-            "",
-            UprobeMultiOpts {
-                offsets: sites.iter().map(|site| site.offset as usize).collect(),
-                ref_ctr_offsets: sites
-                    .iter()
-                    .map(|site| site.semaphore_offset as usize)
-                    .collect(),
-                cookies: cookies.clone(),
-                ..UprobeMultiOpts::default()
-            },
-        );
-        if let Ok(link) = multi {
-            return Ok(vec![link]);
+        Places {
+            program: self.program.clone(),
+            offsets: sites.iter().map(|site| site.offset as usize).collect(),
+            semaphores: sites
+                .iter()
+                .map(|site| site.semaphore_offset as usize)
+                .collect(),
+            cookies,
         }
-        let mut links = Vec::new();
-        for (site, cookie) in sites.iter().zip(cookies) {
-            links.push(program.attach_uprobe_with_opts(
-                ANY_PROCESS,
-                &self.program,
-                site.offset as usize,
-                UprobeOpts {
-                    ref_ctr_offset: site.semaphore_offset as usize,
-                    cookie,
-                    ..UprobeOpts::default()
-                },
-            )?);
+        .attach(program, ANY_PROCESS)
+    }
+
+    /// The places of a probe, for attaching to it often and in one process at a time.
+    pub fn places(&mut self, probe: &str, argument_sets: &dyn MapCore) -> anyhow::Result<Places> {
+        let sites: Vec<_> = self.notes.sites(probe).cloned().collect();
+        if sites.is_empty() {
+            bail!("the server has no probe {probe}");
         }
-        Ok(links)
+        let mut places = Places {
+            program: self.program.clone(),
+            offsets: Vec::new(),
+            semaphores: Vec::new(),
+            cookies: Vec::new(),
+        };
+        for site in &sites {
+            let arguments = argument::parse(&site.arguments, site.address, &self.notes.symbols)?;
+            let set = self.enter(argument_sets, &arguments)?;
+            places.offsets.push(site.offset as usize);
+            places.semaphores.push(site.semaphore_offset as usize);
+            places.cookies.push(OWN_ARGUMENTS | u64::from(set));
+        }
+        Ok(places)
     }
 
     fn enter(&mut self, map: &dyn MapCore, arguments: &[Argument]) -> anyhow::Result<u32> {

@@ -1,19 +1,17 @@
 //! What bpf/waits.bpf.h has charged.
 
-use std::collections::HashMap;
-
 use anyhow::Context;
 use libbpf_rs::MapCore;
 use libbpf_rs::MapFlags;
-use libbpf_rs::ProgramInput;
-use libbpf_rs::ProgramMut;
 use pgcalm_report::trace::file_kind::FILE_KINDS;
 use pgcalm_report::trace::file_kind::FileKind;
+
+use crate::syscalls::NO_SYSCALL;
 
 /// The kernel's work function that lets throttled bios go, block/blk-throttle.c.
 pub const THROTTLE_FUNCTION: &str = "blk_throtl_dispatch_work_fn";
 
-/// `enum activity`.
+/// `enum activity`, whose numbers begin with 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activity {
     /// Runs.
@@ -53,7 +51,29 @@ pub struct ChargeKey {
 // SAFETY: integers only, padding is a member, every bit pattern valid.
 unsafe impl plain::Plain for ChargeKey {}
 
+/// NO_STACK of bpf/waits.bpf.h: the kernel had no room for it.
+pub const NO_STACK: u64 = u64::MAX;
+
 impl ChargeKey {
+    /// Of a process, without a system call and a file.
+    pub fn new(tgid: u32, activity: Activity, detail: u64) -> Self {
+        Self {
+            tgid,
+            detail,
+            syscall: NO_SYSCALL,
+            activity: activity as u8 + 1,
+            ..Self::default()
+        }
+    }
+
+    /// The same on a file.
+    pub fn on_file(mut self, syscall: u16, file_kind: u8, throttled: bool) -> Self {
+        self.syscall = syscall;
+        self.file_kind = file_kind;
+        self.throttled = u8::from(throttled);
+        self
+    }
+
     /// What it did; `None` for a number that this program does not know.
     pub fn activity(&self) -> Option<Activity> {
         Some(match self.activity {
@@ -162,49 +182,4 @@ pub fn forget<K: plain::Plain>(map: &dyn MapCore, key: &K) {
     let bytes = unsafe { plain::as_bytes(key) };
     // Someone else may have deleted it.
     let _ = map.delete(bytes);
-}
-
-/// Charges what is under way up to now; `program` is the object's charge_open_states.
-pub fn charge_open_states(program: &ProgramMut<'_>) -> anyhow::Result<()> {
-    program
-        .test_run(ProgramInput::default())
-        .context("charge the states under way")?;
-    Ok(())
-}
-
-/// What was charged since the last look.
-#[derive(Debug, Default)]
-pub struct Charges {
-    before: HashMap<ChargeKey, Charge>,
-}
-
-impl Charges {
-    /// The differences to the last call. Entries of processes for which `is_alive` is false are taken out of the map,
-    /// whose room is limited.
-    pub fn take(
-        &mut self,
-        map: &dyn MapCore,
-        is_alive: impl Fn(u32) -> bool,
-    ) -> anyhow::Result<Vec<(ChargeKey, Charge)>> {
-        let mut differences = Vec::new();
-        for (key, now) in entries::<ChargeKey, Charge>(map)? {
-            let before = self.before.get(&key).copied().unwrap_or_default();
-            if now != before {
-                differences.push((
-                    key,
-                    Charge {
-                        ns: now.ns.saturating_sub(before.ns),
-                        count: now.count.saturating_sub(before.count),
-                    },
-                ));
-            }
-            if is_alive(key.tgid) {
-                self.before.insert(key, now);
-            } else {
-                self.before.remove(&key);
-                forget(map, &key);
-            }
-        }
-        Ok(differences)
-    }
 }

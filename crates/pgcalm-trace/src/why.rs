@@ -1,9 +1,11 @@
 //! `pgcalm trace why`.
 
 pub mod attribution;
+pub(crate) mod disk_idle;
 mod history;
 mod kernel_threads;
 pub mod lock_names;
+pub(crate) mod process_samples;
 mod sampled_second;
 mod second;
 pub mod stack_class;
@@ -21,6 +23,7 @@ use crate::clock::NS_PER_S;
 use crate::clock::monotonic_ns;
 use crate::kernel_symbols::KernelSymbols;
 use crate::probes::why::Why;
+use crate::random::Random;
 use crate::session::Session;
 use crate::session::Status;
 use crate::stop::Stop;
@@ -34,9 +37,14 @@ pub struct Options {
     pub duration: Option<Duration>,
     /// A backend that is in one system call for longer calls for a verdict.
     pub threshold: Duration,
+    /// Whether to count calls on WAL files, which every system call of the host pays for.
+    pub wal_calls: bool,
     /// How to connect to the database where there is no eBPF, as libpq has it.
     pub connect: Option<String>,
 }
+
+/// Mean time between two samples: some 100 in a second of each process.
+const SAMPLE_EVERY: Duration = Duration::from_millis(10);
 
 /// A second that the end of the trace cuts off is reported from this length on.
 const SHORTEST_SECOND_NS: u64 = NS_PER_S / 2;
@@ -59,24 +67,44 @@ pub fn run(
     };
     let symbols = KernelSymbols::read(&target.root)?;
     let threshold_ns = u64::try_from(options.threshold.as_nanos()).unwrap_or(u64::MAX);
-    let mut why = Why::load(&mut session, &symbols, threshold_ns)?;
+    let mut why = match Why::load(&mut session, threshold_ns, options.wal_calls) {
+        Ok(why) => why,
+        Err(error) => match error.downcast_ref::<TraceError>() {
+            // An older kernel.
+            Some(TraceError::Host(reason)) => {
+                drop(session);
+                return without_ebpf::run(target, options, stop, reason, take);
+            }
+            _ => return Err(error),
+        },
+    };
     // Dropped before the group from here on: libbpf's links to USDT probes point into their object.
     let mut session = session;
     why.attach(&mut session);
-    take(Line::Start(session.start_line(
-        "why",
-        vec![format!("threshold {} s", options.threshold.as_secs_f64())],
-    )))?;
-    let mut seconds = Seconds::start(&why, symbols, threshold_ns)?;
+    let mut shown = vec![
+        format!("threshold {} s", options.threshold.as_secs_f64()),
+        format!("samples each {} ms", SAMPLE_EVERY.as_millis()),
+    ];
+    if options.wal_calls {
+        shown.push("wal-calls".to_string());
+    }
+    why.sample(&mut session)?;
+    let mut seconds = Seconds::start(&mut why, &session, symbols, threshold_ns)?;
+    take(Line::Start(session.start_line("why", shown)))?;
     let mut summary = Summary::default();
     let mut next = monotonic_ns() + NS_PER_S;
+    let mut random = Random::default();
     let reason = loop {
-        let status = session.wait_until(&[&why.events], next)?;
+        // What happens at a fixed pace must not fall into step with the samples.
+        let mean = SAMPLE_EVERY.as_nanos() as u64;
+        let moment = (monotonic_ns() + mean / 2 + random.below(mean)).min(next);
+        let status = session.wait_until(&[], moment)?;
+        why.sample(&mut session)?;
         let now = monotonic_ns();
         seconds.take_events(&why)?;
         if now >= next || (status != Status::Running && now + NS_PER_S >= next + SHORTEST_SECOND_NS)
         {
-            let (second, verdict) = seconds.close(&why, &session)?;
+            let (second, verdict) = seconds.close(&mut why, &session)?;
             summary.all.add(&second);
             if verdict.is_some() {
                 summary.with_verdict.add(&second);

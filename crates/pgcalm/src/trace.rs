@@ -12,6 +12,7 @@ use pgcalm_report::trace::io;
 use pgcalm_report::trace::locks;
 use pgcalm_report::trace::why;
 use pgcalm_trace::TraceError;
+use pgcalm_trace::locks::Acquisitions;
 use pgcalm_trace::stop::Stop;
 use pgcalm_trace::target::Selection;
 use pgcalm_trace::target::Target;
@@ -59,7 +60,11 @@ fn run_locks(args: &TraceLocksArgs, stop: &Stop) -> anyhow::Result<()> {
     let options = pgcalm_trace::locks::Options {
         duration: duration(&args.run),
         count: args.count,
-        acquisitions: args.acquisitions,
+        acquisitions: match (args.acquisitions, args.all_acquisitions) {
+            (_, true) => Acquisitions::All,
+            (true, false) => Acquisitions::Estimated,
+            (false, false) => Acquisitions::No,
+        },
         around: Duration::from_secs(args.around),
         connect: args.connect.clone(),
     };
@@ -74,6 +79,7 @@ fn run_why(args: &TraceWhyArgs, stop: &Stop) -> anyhow::Result<()> {
     let options = pgcalm_trace::why::Options {
         duration: duration(&args.run),
         threshold: Duration::from_secs_f64(args.threshold),
+        wal_calls: args.wal_calls,
         connect: args.connect.clone(),
     };
     let target = find(&args.run.server)?;

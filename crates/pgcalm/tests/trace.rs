@@ -187,7 +187,7 @@ fn a_wait_for_a_lock_is_told_with_lock_mode_and_process_type() {
     let Some(bindir) = can_run() else { return };
     let server = Server::start(&bindir);
     server.sql("CREATE TABLE locked (n int)");
-    let trace = Trace::start(&server, "locks", &["--acquisitions", "--connect", ""]);
+    let trace = Trace::start(&server, "locks", &["--all-acquisitions", "--connect", ""]);
     let mut holder = server
         .psql_command("BEGIN; LOCK TABLE locked; SELECT pg_sleep(2); COMMIT")
         .stdout(Stdio::null())

@@ -95,7 +95,7 @@ impl Caps {
     }
 
     /// The longest gap, in pages, that is cheaper to write along than to leave out: `bridge_longest_gap` in
-    /// extension/pg_calm/device.c. Bridging *g* pages saves 1/IOPS of the one budget and costs *g* pages of the other.
+    /// extension/pg_calm/bridge_choice.c. Bridging *g* pages saves 1/IOPS of the one budget and costs *g* pages of the other.
     pub fn longest_gap(&self) -> u32 {
         let whole = (self.operation_bytes / PAGE).floor();
         if self.write_iops.is_infinite() {

@@ -139,7 +139,8 @@ pub struct SyncedFile {
     pub at_s: f64,
     /// How long, ms.
     pub time_ms: f64,
-    /// Number of the error if it failed, e.g. 5 for EIO.
+    /// Number of the error if it failed, e.g. 5 for EIO; 0 if it is not known: the error was not one of writeback, and the
+    /// call was seen in the C library.
     pub errno: Option<i32>,
 }
 

@@ -77,7 +77,8 @@ pub struct LockWaits {
     pub waits: Histogram,
     /// Time waited as samples of pg_stat_activity make it, s; only without eBPF, and then `waits` is empty.
     pub sampled_s: Option<f64>,
-    /// How often a lightweight lock was acquired, waited for or not; with --acquisitions.
+    /// How often a lightweight lock was acquired, waited for or not: with --acquisitions estimated from slices of the time in
+    /// one process at a time, with --all-acquisitions counted.
     pub acquisitions: Option<u64>,
 }
 

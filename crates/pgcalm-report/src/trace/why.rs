@@ -145,11 +145,10 @@ pub struct Share {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum WalSource {
-    /// Every call of XLogInsertRecord: exact, but for records that a checkpoint's start makes the server assemble anew,
-    /// which count twice.
+    /// What each process counts of its own inserts (pgWalUsage), up to its last look: exact, but for processes that crash.
     Inserts,
-    /// Only the bytes written to WAL files are known, which include pages written again and padding.
-    Writes,
+    /// Not at all: all numbers are 0.
+    Unknown,
     /// What pg_stat_wal counts, which backends report about once a second.
     Views,
 }
@@ -160,22 +159,23 @@ pub enum WalSource {
 pub struct Wal {
     /// How it was counted.
     pub source: WalSource,
-    /// Bytes of all records; with [`WalSource::Writes`] bytes written.
+    /// Bytes of all records.
     pub bytes: u64,
-    /// Records; 0 with [`WalSource::Writes`].
+    /// Records.
     pub records: u64,
-    /// Full-page images in them; 0 with [`WalSource::Writes`].
+    /// Full-page images in them.
     pub page_images: u64,
-    /// Bytes of the records that have a page image in them; 0 with [`WalSource::Views`].
+    /// Bytes of these at most: no image is larger than a page, and none takes what the other records need. 0 with
+    /// [`WalSource::Views`].
     pub page_image_bytes: u64,
-    /// write calls on WAL files; this and what follows is 0 with [`WalSource::Views`].
-    pub writes: u64,
+    /// write calls on WAL files; this and what follows is null without `--wal-calls`.
+    pub writes: Option<u64>,
     /// Bytes that these wrote.
-    pub written_bytes: u64,
+    pub written_bytes: Option<u64>,
     /// fsync and fdatasync calls on WAL files.
-    pub syncs: u64,
+    pub syncs: Option<u64>,
     /// Time that these took, s.
-    pub sync_s: f64,
+    pub sync_s: Option<f64>,
 }
 
 /// A checkpoint under way.
@@ -204,7 +204,7 @@ pub struct Disk {
     pub requests: u64,
     /// Mean time of these in flight, ms; 0 without any.
     pub service_ms: f64,
-    /// Bios that came out of a limit of the block cgroup.
+    /// The most bios that the block cgroup was seen to hold back at a moment, while a process waited for the disk.
     pub throttled_bios: u64,
 }
 
@@ -291,7 +291,7 @@ pub struct LongSyscall {
     pub syscall: String,
     /// Kind of the file that it works on.
     pub file: FileKind,
-    /// So far, s.
+    /// So far, s: from the first sample that found the process in it to the last.
     pub seconds: f64,
     /// Whether it had not returned at the end of the second.
     pub under_way: bool,

@@ -10,7 +10,7 @@
 #ifndef FILE_KIND_BPF_H
 #define FILE_KIND_BPF_H
 
-#include "server.bpf.h"
+#include "open_file.bpf.h"
 
 /* The same numbers as FileKind in file_kind.rs. */
 enum file_kind
@@ -60,11 +60,21 @@ struct file_names
 	char names[NAME_LEVELS][NAME_LENGTH];
 };
 
-/* Too large for the stack of a program. */
+/*
+ * Too large for the stack of a program. A program that may be interrupted by others on its processor (SEC("syscall")) has
+ * one of its own.
+ */
+enum scratch
+{
+	SCRATCH_OF_PROBES = 0,
+	SCRATCH_OF_SAMPLER,
+	SCRATCHES,
+};
+
 struct
 {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, SCRATCHES);
 	__type(key, __u32);
 	__type(value, struct file_names);
 } file_names_scratch SEC(".maps");
@@ -133,15 +143,14 @@ kind_of_names(const struct file_names *file)
 
 /* Reads the names and remembers what they say. Not inlined: once for all callers, as the verifier counts. */
 static __noinline __u32
-classify_file(struct file *file, struct file_identity *identity)
+classify_file(struct file *file, struct file_identity *identity, __u32 scratch)
 {
 	struct file_names *names;
 	struct dentry *dentry;
-	__u32 zero = 0;
 	__u32 kind;
 	__u32 i;
 
-	names = bpf_map_lookup_elem(&file_names_scratch, &zero);
+	names = bpf_map_lookup_elem(&file_names_scratch, &scratch);
 	if (!names || !identity)
 		return FILE_OTHER;
 	dentry = BPF_CORE_READ(file, f_path.dentry);
@@ -158,26 +167,10 @@ classify_file(struct file *file, struct file_identity *identity)
 	return kind;
 }
 
-/* The open file behind a descriptor of the current process; NULL if there is none. */
-static __always_inline struct file *
-file_of_descriptor(unsigned int descriptor)
-{
-	struct task_struct *task = (void *) bpf_get_current_task();
-	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
-	struct file **slots = BPF_CORE_READ(table, fd);
-	struct file *file = NULL;
-
-	if (descriptor >= BPF_CORE_READ(table, max_fds))
-		return NULL;
-	bpf_probe_read_kernel(&file, sizeof(file), &slots[descriptor]);
-	return file;
-}
-
-/* Kind and, in *device, the device of the file behind a descriptor of the current process. */
+/* Kind and, in *device, the device of an open file, which may be NULL. */
 static __always_inline __u32
-kind_of_descriptor(unsigned int descriptor, __u32 *device)
+kind_of_file(struct file *file, __u32 scratch, __u32 *device)
 {
-	struct file *file = file_of_descriptor(descriptor);
 	struct file_identity identity = {};
 	struct inode *inode;
 	__u32 *known;
@@ -198,7 +191,16 @@ kind_of_descriptor(unsigned int descriptor, __u32 *device)
 	identity.device = BPF_CORE_READ(inode, i_sb, s_dev);
 	*device = identity.device;
 	known = bpf_map_lookup_elem(&file_kinds, &identity);
-	return known ? *known : classify_file(file, &identity);
+	return known ? *known : classify_file(file, &identity, scratch);
+}
+
+/* Kind and, in *device, the device of the file behind a descriptor of the current process. */
+static __always_inline __u32
+kind_of_descriptor(unsigned int descriptor, __u32 *device)
+{
+	struct task_struct *task = (void *) bpf_get_current_task();
+
+	return kind_of_file(file_of_descriptor(task, descriptor), SCRATCH_OF_PROBES, device);
 }
 
 #endif

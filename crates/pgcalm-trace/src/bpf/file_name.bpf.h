@@ -3,7 +3,7 @@
 #ifndef FILE_NAME_BPF_H
 #define FILE_NAME_BPF_H
 
-#include "kernel_types.bpf.h"
+#include "open_file.bpf.h"
 
 /* base/DATABASE/FILENODE, PG_15_202209061/DATABASE/FILENODE, pg_xact/0000, pg_replslot/NAME/state */
 #define FILE_NAME_PARTS 3
@@ -24,14 +24,9 @@ static __always_inline void
 read_file_name(struct file_name *name, unsigned int descriptor)
 {
 	struct task_struct *task = (struct task_struct *) bpf_get_current_task();
-	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
-	struct file **files = BPF_CORE_READ(table, fd);
+	struct file *file = file_of_descriptor(task, descriptor);
 	struct dentry *dentry;
-	struct file *file = NULL;
 
-	if (descriptor >= BPF_CORE_READ(table, max_fds))
-		return;
-	bpf_probe_read_kernel(&file, sizeof(file), files + descriptor);
 	if (!file)
 		return;
 	dentry = BPF_CORE_READ(file, f_path.dentry);

@@ -39,6 +39,7 @@ struct path
 struct super_block
 {
 	__u32 s_dev;
+	struct block_device *s_bdev;
 };
 
 struct inode
@@ -52,6 +53,7 @@ struct file
 {
 	struct inode *f_inode;
 	struct path f_path;
+	__u32 f_wb_err;
 };
 
 /* include/linux/fdtable.h */
@@ -67,12 +69,42 @@ struct files_struct
 };
 
 /* include/linux/sched.h */
+struct sched_entity
+{
+	__u64 sum_exec_runtime;
+};
+
+struct sched_info
+{
+	unsigned long pcount;
+	unsigned long long run_delay;
+};
+
+/* include/linux/task_io_accounting.h; without CONFIG_TASK_XACCT it has no members */
+struct task_io_accounting
+{
+	__u64 syscr;
+	__u64 syscw;
+};
+
 struct task_struct
 {
+	unsigned int __state;
+	int on_cpu;
 	int pid;
 	int tgid;
 	struct task_struct *real_parent;
 	struct files_struct *files;
+	struct sched_entity se;
+	struct sched_info sched_info;
+	struct task_io_accounting ioac;
+};
+
+/* block/blk-throttle.c */
+struct throtl_data
+{
+	/* bios held back, reads and writes */
+	unsigned int nr_queued[2];
 };
 
 /* include/linux/blkdev.h, blk-mq.h, blk_types.h */
@@ -80,11 +112,13 @@ struct gendisk
 {
 	int major;
 	int first_minor;
+	struct request_queue *queue;
 };
 
 struct request_queue
 {
 	struct gendisk *disk;
+	struct throtl_data *td;
 };
 
 struct request
@@ -96,6 +130,7 @@ struct request
 struct block_device
 {
 	__u32 bd_dev;
+	struct gendisk *bd_disk;
 };
 
 struct bio
@@ -107,6 +142,12 @@ struct bio
 struct work_struct
 {
 	void *func;
+};
+
+/* arch/arm64/include/asm/ptrace.h */
+struct pt_regs___syscallno
+{
+	int syscallno;
 };
 
 #pragma clang attribute pop

@@ -4,8 +4,7 @@
  * waits for.
  *
  * A process is in one state at a time, which began at `since`. Whoever ends or interrupts it, the scheduler's
- * tracepoints or charge_open_states, takes the time out of `since` by an atomic exchange: no interval is charged twice,
- * none is left out. What a process waits for is taken when it goes to sleep, by the innermost cause that shows:
+ * tracepoints take the time out of `since` by an atomic exchange: no interval is charged twice, none is left out. What a process waits for is taken when it goes to sleep, by the innermost cause that shows:
  * uninterruptible sleep by its kernel stack and the file of its system call, other sleep by the lock wait that the
  * server's probes opened, else by the server's wait event.
  */
@@ -378,26 +377,6 @@ begin_syscall(struct wait_state *state, struct pt_regs *registers, long number)
 	state->syscall_argument = PT_REGS_PARM1_SYSCALL(registers);
 	state->idle_syscall = 0;
 	state->syscall_since = bpf_ktime_get_ns();
-}
-
-static long
-charge_open_state(void *map, const void *key, void *value, void *context)
-{
-	(void) map;
-	(void) key;
-	(void) context;
-	charge_state(value, bpf_ktime_get_ns(), 0);
-	return 0;
-}
-
-/* Run by waits.rs before it reads the charges, so that they reach up to that moment. */
-SEC("syscall")
-int
-charge_open_states(void *context)
-{
-	(void) context;
-	bpf_for_each_map_elem(&wait_states, charge_open_state, NULL, 0);
-	return 0;
 }
 
 #endif

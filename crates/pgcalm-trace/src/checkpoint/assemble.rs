@@ -20,6 +20,9 @@ use crate::probes::checkpoint::SecondCount;
 /// How many of the slowest files are kept.
 const SLOWEST: usize = 10;
 
+/// ERRNO_UNKNOWN of probes/checkpoint/mod.bpf.c: the call failed, and its error is not known.
+const ERRNO_UNKNOWN: i64 = 4096;
+
 /// A checkpoint that has ended, or not yet.
 #[derive(Debug)]
 pub struct Building {
@@ -191,7 +194,7 @@ impl SyncsBuilder {
             relation: None,
             at_s,
             time_ms: duration as f64 / 1e6,
-            errno: (event.arguments[1] < 0).then(|| -event.arguments[1] as i32),
+            errno: (event.arguments[1] < 0).then(|| (-event.arguments[1] % ERRNO_UNKNOWN) as i32),
         };
         // A failure is always worth to be shown.
         let place = self.slowest.partition_point(|other| {

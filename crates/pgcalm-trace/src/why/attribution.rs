@@ -10,12 +10,14 @@ use pgcalm_report::trace::why::finish;
 use super::lock_names;
 use super::stack_class;
 
-/// Classes of wait events, src/include/utils/wait_event.h.
-const EVENT_CLASS: u32 = 0xff00_0000;
-const EVENT_LWLOCK: u32 = 0x0100_0000;
+/// The class of a wait event; its classes, src/include/utils/wait_event.h.
+pub const EVENT_CLASS: u32 = 0xff00_0000;
+/// Waits for lightweight locks.
+pub const EVENT_LWLOCK: u32 = 0x0100_0000;
 const EVENT_LOCK: u32 = 0x0300_0000;
 const EVENT_BUFFER_PIN: u32 = 0x0400_0000;
-const EVENT_ACTIVITY: u32 = 0x0500_0000;
+/// Waits for work.
+pub const EVENT_ACTIVITY: u32 = 0x0500_0000;
 /// Waits for the client.
 pub const EVENT_CLIENT: u32 = 0x0600_0000;
 const EVENT_EXTENSION: u32 = 0x0700_0000;

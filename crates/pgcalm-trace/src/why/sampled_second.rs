@@ -92,7 +92,7 @@ impl<'a> Seconds<'a> {
             mut wal,
         } = now.since(&self.counters);
         if self.views.is_none() {
-            wal.source = WalSource::Writes;
+            wal.source = WalSource::Unknown;
         }
         self.counters = now;
         self.follow_log(ended_ns);
@@ -167,24 +167,6 @@ impl<'a> Seconds<'a> {
     fn close_disks(&mut self, length_s: f64) -> Vec<Disk> {
         let now = disks::statistics(&self.target.root);
         let before = std::mem::replace(&mut self.disks, now);
-        let mut found: Vec<Disk> = self
-            .disks
-            .iter()
-            .filter_map(|(name, now)| {
-                let before = before.get(name).copied().unwrap_or_default();
-                let requests = now.requests.saturating_sub(before.requests);
-                let service_ms = now.service_ms.saturating_sub(before.service_ms) as f64;
-                let busy_s = now.busy_ms.saturating_sub(before.busy_ms) as f64 / 1000.0;
-                (requests > 0).then(|| Disk {
-                    name: name.clone(),
-                    busy: (busy_s / length_s.max(0.001)).clamp(0.0, 1.0),
-                    requests,
-                    service_ms: service_ms / requests as f64,
-                    throttled_bios: 0,
-                })
-            })
-            .collect();
-        found.sort_by(|a, b| a.name.cmp(&b.name));
-        found
+        disks::between(&before, &self.disks, length_s)
     }
 }

@@ -22,33 +22,32 @@ use crate::disks;
 use crate::kernel_symbols::KernelSymbols;
 use crate::kernel_symbols::Stacks;
 use crate::probes::why::Counters;
-use crate::probes::why::DiskTotals;
 use crate::probes::why::Event;
+use crate::probes::why::WalCalls;
 use crate::probes::why::Why;
 use crate::session::Session;
 use crate::syscalls;
-use crate::waits;
 use crate::waits::Activity;
 use crate::waits::Charge;
 use crate::waits::ChargeKey;
-use crate::waits::Charges;
+use crate::waits::NO_STACK;
 use crate::why::attribution;
 use crate::why::attribution::Spent;
 use crate::why::attribution::WalLoad;
 use crate::why::attribution::What;
 use crate::why::history::History;
 use crate::why::kernel_threads;
+use crate::why::process_samples::Call;
 use crate::why::stack_class;
 
 /// Stacks of client backends, and of other processes, that a verdict shows.
 const BACKEND_STACKS: usize = 6;
 const OTHER_STACKS: usize = 4;
 
-/// NO_STACK of bpf/waits.bpf.h.
-const NO_STACK: u64 = u64::MAX;
-
-/// Class of a wait event, and that of waits for the client, src/include/utils/wait_event.h.
-const EVENT_CLASS: u64 = 0xff00_0000;
+/// Bytes of a page, and so of the largest page image: BLCKSZ as PostgreSQL is built unless told otherwise.
+const PAGE_BYTES: u64 = 8192;
+/// SizeOfXLogRecord, src/include/access/xlogrecord.h: no record is smaller.
+const SMALLEST_RECORD_BYTES: u64 = 24;
 
 /// The last checkpoint that was seen to start.
 #[derive(Debug)]
@@ -62,14 +61,12 @@ struct Checkpoint {
 pub struct Seconds {
     symbols: KernelSymbols,
     stacks: Stacks,
-    charges: Charges,
     threshold_ns: u64,
     number: u64,
     began_ns: u64,
     counters: Counters,
-    disks: HashMap<u32, DiskTotals>,
+    disks: HashMap<String, disks::Statistics>,
     checkpoint: Option<Checkpoint>,
-    events: Vec<Event>,
     clients: HashSet<u32>,
     commits_per_s: History,
     wal_wait_per_commit_ns: History,
@@ -78,21 +75,23 @@ pub struct Seconds {
 
 impl Seconds {
     /// The first second begins now.
-    pub fn start(why: &Why, symbols: KernelSymbols, threshold_ns: u64) -> anyhow::Result<Self> {
-        let mut charges = Charges::default();
-        why.take_charges(&mut charges, |_| true)?;
+    pub fn start(
+        why: &mut Why,
+        session: &Session,
+        symbols: KernelSymbols,
+        threshold_ns: u64,
+    ) -> anyhow::Result<Self> {
+        why.processes.charge();
         let began_ns = monotonic_ns();
         Ok(Self {
             symbols,
             stacks: Stacks::default(),
-            charges,
             threshold_ns,
             number: 0,
             began_ns,
             counters: why.counters()?,
-            disks: why.disks(began_ns)?,
+            disks: disks::statistics(&session.target.root),
             checkpoint: None,
-            events: Vec::new(),
             clients: HashSet::new(),
             commits_per_s: History::default(),
             wal_wait_per_commit_ns: History::default(),
@@ -113,7 +112,6 @@ impl Seconds {
                 }
                 Event::CheckpointSync => self.set_phase("sync"),
                 Event::CheckpointEnd => self.set_phase("after"),
-                Event::LongSyscall { .. } => self.events.push(event),
             }
         }
         Ok(())
@@ -128,18 +126,18 @@ impl Seconds {
     /// Ends the second now; with a verdict if it calls for one.
     pub fn close(
         &mut self,
-        why: &Why,
+        why: &mut Why,
         session: &Session,
     ) -> anyhow::Result<(Second, Option<Verdict>)> {
-        let states: HashMap<u32, waits::WaitState> = why.states()?.into_iter().collect();
-        let charges = why.take_charges(&mut self.charges, |pid| states.contains_key(&pid))?;
+        let charges = why.processes.charge();
+        let calls = why.processes.calls();
         let now_ns = monotonic_ns();
         let length_s = now_ns.saturating_sub(self.began_ns) as f64 / 1e9;
         let counters = why.counters()?;
         let before = std::mem::replace(&mut self.counters, counters);
         let commits = counters.commits - before.commits;
         self.note_clients(&charges);
-        self.clients.retain(|pid| states.contains_key(pid));
+        self.clients.retain(|pid| calls.contains_key(pid));
 
         let roles: HashMap<u32, Role> = charges
             .iter()
@@ -194,9 +192,9 @@ impl Seconds {
                 page_images: counters.wal_page_images - checkpoint.at_start.wal_page_images,
                 wal_bytes: counters.wal_bytes - checkpoint.at_start.wal_bytes,
             }),
-            disks: self.close_disks(why, session, now_ns)?,
+            disks: self.close_disks(why, session, length_s),
         };
-        let long_syscalls = self.long_syscalls(&states, &backends, now_ns);
+        let long_syscalls = self.long_syscalls(why, &calls, &backends);
         let verdict = self.verdict(why, session, &second, &charges, &roles, long_syscalls);
 
         self.commits_per_s
@@ -215,7 +213,7 @@ impl Seconds {
     fn note_clients(&mut self, charges: &[(ChargeKey, Charge)]) {
         for (key, _) in charges {
             if key.activity() == Some(Activity::WaitEvent)
-                && key.detail & EVENT_CLASS == u64::from(attribution::EVENT_CLIENT)
+                && key.detail as u32 & attribution::EVENT_CLASS == attribution::EVENT_CLIENT
             {
                 self.clients.insert(key.tgid);
             }
@@ -254,6 +252,12 @@ impl Seconds {
                     .unwrap_or_else(|| "unnamed".to_string()),
             ),
             Activity::HeavyweightLock => What::HeavyweightLock(key.detail.saturating_sub(1) as u32),
+            Activity::WaitEvent
+                if key.detail as u32 & attribution::EVENT_CLASS == attribution::EVENT_LWLOCK
+                    && why.lock_name(key.detail).is_some() =>
+            {
+                What::Lwlock(why.lock_name(key.detail).unwrap_or_default())
+            }
             Activity::WaitEvent => What::WaitEvent {
                 event: why.knows_wait_events.then_some(key.detail as u32),
                 operation: syscalls::operation(key.syscall),
@@ -262,88 +266,59 @@ impl Seconds {
         })
     }
 
-    fn close_disks(
-        &mut self,
-        why: &Why,
-        session: &Session,
-        now_ns: u64,
-    ) -> anyhow::Result<Vec<Disk>> {
-        let now = why.disks(now_ns)?;
+    fn close_disks(&mut self, why: &mut Why, session: &Session, length_s: f64) -> Vec<Disk> {
+        let root = &session.target.root;
+        let now = disks::statistics(root);
         let before = std::mem::replace(&mut self.disks, now);
-        let names = disks::names(&session.target.root);
-        let length = now_ns.saturating_sub(self.began_ns).max(1) as f64;
-        let mut found: Vec<Disk> = self
-            .disks
-            .iter()
-            .filter_map(|(device, now)| {
-                let before = before.get(device).copied().unwrap_or_default();
-                let requests = now.requests - before.requests;
-                let throttled_bios = now.throttled_bios - before.throttled_bios;
-                if requests == 0 && throttled_bios == 0 {
-                    return None;
-                }
-                let idle = now.idle_ns.saturating_sub(before.idle_ns) as f64;
-                let service = now.service_ns.saturating_sub(before.service_ns) as f64;
-                Some(Disk {
-                    name: names
-                        .get(device)
-                        .cloned()
-                        .unwrap_or_else(|| format!("{}:{}", device >> 20, device & 0xf_ffff)),
-                    busy: (1.0 - idle / length).clamp(0.0, 1.0),
-                    requests,
-                    service_ms: if requests > 0 {
-                        service / requests as f64 / 1e6
-                    } else {
-                        0.0
-                    },
-                    throttled_bios,
-                })
-            })
-            .collect();
+        let mut found = disks::between(&before, &self.disks, length_s);
+        let names = disks::names(root);
+        for (device, bios) in why.take_held_back() {
+            let Some(name) = names.get(&device) else {
+                continue;
+            };
+            match found.iter_mut().find(|disk| disk.name == *name) {
+                Some(disk) => disk.throttled_bios = bios,
+                // Held back altogether.
+                None => found.push(Disk {
+                    name: name.clone(),
+                    busy: 0.0,
+                    requests: 0,
+                    service_ms: 0.0,
+                    throttled_bios: bios,
+                }),
+            }
+        }
         found.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(found)
+        found
     }
 
     fn long_syscalls(
         &mut self,
-        states: &HashMap<u32, waits::WaitState>,
+        why: &mut Why,
+        calls: &HashMap<u32, Option<Call>>,
         backends: &HashSet<u32>,
-        now_ns: u64,
     ) -> Vec<LongSyscall> {
-        let mut found: Vec<LongSyscall> = self
-            .events
-            .drain(..)
-            .filter_map(|event| match event {
-                Event::LongSyscall {
-                    pid,
-                    ns,
-                    syscall,
-                    file_kind,
-                } if backends.contains(&pid) => Some(LongSyscall {
-                    pid,
-                    syscall: syscalls::name(syscall)?,
-                    file: waits::file_kind(file_kind),
-                    seconds: ns as f64 / 1e9,
-                    under_way: false,
-                }),
-                _ => None,
+        let long = |pid: u32, call: &Call, under_way: bool| {
+            Some(LongSyscall {
+                pid,
+                syscall: syscalls::name(call.syscall)?,
+                file: call.file,
+                seconds: call.seen_ns.saturating_sub(call.since_ns) as f64 / 1e9,
+                under_way,
             })
+        };
+        let ended = why.processes.take_long_calls();
+        let mut found: Vec<LongSyscall> = ended
+            .iter()
+            .filter_map(|(pid, call)| long(*pid, call, false))
+            .chain(calls.iter().filter_map(|(pid, call)| {
+                let call = call
+                    .as_ref()
+                    .filter(|call| call.is_long(self.threshold_ns))?;
+                long(*pid, call, true)
+            }))
+            .filter(|call| backends.contains(&call.pid))
             .collect();
-        for (pid, state) in states {
-            let ns = now_ns.saturating_sub(state.syscall_since);
-            if !backends.contains(pid) || state.idle_syscall != 0 || ns <= self.threshold_ns {
-                continue;
-            }
-            if let Some(syscall) = syscalls::name(state.syscall) {
-                found.push(LongSyscall {
-                    pid: *pid,
-                    syscall,
-                    file: state.key.file(),
-                    seconds: ns as f64 / 1e9,
-                    under_way: true,
-                });
-            }
-        }
         found.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
         found
     }
@@ -429,21 +404,51 @@ impl Seconds {
 }
 
 fn wal_of(why: &Why, before: &Counters, now: &Counters) -> Wal {
-    let written_bytes = now.wal_written_bytes - before.wal_written_bytes;
-    let (source, bytes) = if why.counts_wal_records {
-        (WalSource::Inserts, now.wal_bytes - before.wal_bytes)
-    } else {
-        (WalSource::Writes, written_bytes)
-    };
+    let bytes = now.wal_bytes - before.wal_bytes;
+    let records = now.wal_records - before.wal_records;
+    let page_images = now.wal_page_images - before.wal_page_images;
+    let calls = now.wal_calls.map(|now| {
+        let before = before.wal_calls.unwrap_or_default();
+        WalCalls {
+            writes: now.writes - before.writes,
+            written_bytes: now.written_bytes - before.written_bytes,
+            syncs: now.syncs - before.syncs,
+            sync_ns: now.sync_ns - before.sync_ns,
+        }
+    });
     Wal {
-        source,
+        source: if why.knows_wal {
+            WalSource::Inserts
+        } else {
+            WalSource::Unknown
+        },
         bytes,
-        records: now.wal_records - before.wal_records,
-        page_images: now.wal_page_images - before.wal_page_images,
-        page_image_bytes: now.wal_page_image_bytes - before.wal_page_image_bytes,
-        writes: now.wal_writes - before.wal_writes,
-        written_bytes,
-        syncs: now.wal_syncs - before.wal_syncs,
-        sync_s: (now.wal_sync_ns - before.wal_sync_ns) as f64 / 1e9,
+        records,
+        page_images,
+        page_image_bytes: page_image_bytes(bytes, records, page_images),
+        writes: calls.map(|calls| calls.writes),
+        written_bytes: calls.map(|calls| calls.written_bytes),
+        syncs: calls.map(|calls| calls.syncs),
+        sync_s: calls.map(|calls| calls.sync_ns as f64 / 1e9),
+    }
+}
+
+/// The server counts images, not their bytes: no image is larger than a page, and none takes what the other records need.
+fn page_image_bytes(bytes: u64, records: u64, page_images: u64) -> u64 {
+    let others = records.saturating_sub(page_images) * SMALLEST_RECORD_BYTES;
+    (page_images * PAGE_BYTES).min(bytes.saturating_sub(others))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_of_page_images_are_bounded_by_pages_and_by_what_other_records_leave() {
+        assert_eq!(page_image_bytes(100_000, 10, 0), 0);
+        assert_eq!(page_image_bytes(100_000, 10, 2), 2 * PAGE_BYTES);
+        // Compressed ones.
+        assert_eq!(page_image_bytes(10_000, 12, 10), 10_000 - 2 * 24);
+        assert_eq!(page_image_bytes(0, 0, 0), 0);
     }
 }

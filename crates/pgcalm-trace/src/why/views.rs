@@ -80,10 +80,10 @@ impl Counters {
                 records,
                 page_images,
                 page_image_bytes: 0,
-                writes: 0,
-                written_bytes: 0,
-                syncs: 0,
-                sync_s: 0.0,
+                writes: None,
+                written_bytes: None,
+                syncs: None,
+                sync_s: None,
             },
         }
     }

@@ -278,6 +278,7 @@ impl Arena {
         let options = pgcalm_trace::why::Options {
             duration: None,
             threshold: Duration::from_millis(500),
+            wal_calls: false,
             connect: None,
         };
         Trace::start(self.target(), move |target, stop, take| {

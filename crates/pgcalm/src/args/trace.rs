@@ -86,9 +86,12 @@ pub struct TraceLocksArgs {
     /// Stop after this many checkpoints [default: no limit].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
-    /// Count acquisitions of lightweight locks, too; costs much more: a busy server makes hundreds of thousands per second.
+    /// Estimate acquisitions of lightweight locks, too, from slices of the time, in one process at a time.
     #[arg(long)]
     pub acquisitions: bool,
+    /// Count each acquisition of a lightweight lock; slows the server down: a busy one makes hundreds of thousands per second.
+    #[arg(long, conflicts_with = "acquisitions")]
+    pub all_acquisitions: bool,
     /// Seconds before and after each checkpoint whose waits are shown apart.
     #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=300))]
     pub around: u64,
@@ -107,6 +110,9 @@ pub struct TraceWhyArgs {
     /// Give a verdict, too, when a backend stays longer than this in one system call, s.
     #[arg(long, value_name = "S", default_value = "0.5", value_parser = threshold)]
     pub threshold: f64,
+    /// Count writes and fsyncs of WAL files, too; costs every system call of the host some time.
+    #[arg(long)]
+    pub wal_calls: bool,
     /// Where eBPF can't be used, connect to the server for its numbers of transactions and WAL.
     ///
     /// A connection string of libpq's or a URI, which may be empty: host and port are the traced server's unless given.

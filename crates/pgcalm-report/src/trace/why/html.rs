@@ -117,7 +117,7 @@ fn verdict_section(verdict: &Verdict, seconds: &[&Second]) -> Markup {
                     "; lost " (short(second.lost_s)) " s of " (second.backends) " backends; " (text::wal(second))
                     @for disk in &second.disks {
                         "; " (disk.name) " " (text::percent(disk.busy)) " busy, " (disk.requests) " requests, "
-                        (disk.throttled_bios) " throttled"
+                        (disk.throttled_bios) " held back by the block cgroup"
                     }
                 }
                 (shares(&second.shares))

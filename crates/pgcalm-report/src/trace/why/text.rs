@@ -194,7 +194,7 @@ pub fn wal(second: &Second) -> String {
     let mib = second.wal.bytes as f64 / f64::from(1 << 20);
     match second.wal.source {
         WalSource::Inserts => format!(
-            "{} MiB WAL inserted, {} page images in {} of it",
+            "{} MiB WAL inserted, {} page images in at most {} of it",
             short(mib),
             second.wal.page_images,
             percent(if second.wal.bytes > 0 {
@@ -203,7 +203,7 @@ pub fn wal(second: &Second) -> String {
                 0.0
             })
         ),
-        WalSource::Writes => format!("{} MiB WAL written", short(mib)),
+        WalSource::Unknown => "WAL not known".to_string(),
         WalSource::Views => format!(
             "{} MiB WAL inserted, {} page images",
             short(mib),

@@ -148,17 +148,18 @@ is_checkpointing(void)
 }
 
 static __always_inline int
-enter_fsync(struct syscall_enter_context *context)
+enter_fsync(__u32 descriptor)
 {
 	if (!is_checkpointing())
 		return 0;
-	fsync_descriptor = context->arguments[0];
+	fsync_descriptor = descriptor;
 	fsync_started_ns = bpf_ktime_get_ns();
 	return 0;
 }
 
+/* result: 0, or the negative number of the error */
 static __always_inline int
-exit_fsync(struct syscall_exit_context *context)
+exit_fsync(__s64 result)
 {
 	struct checkpoint_event *event;
 	__u64 started = fsync_started_ns;
@@ -172,38 +173,74 @@ exit_fsync(struct syscall_exit_context *context)
 	__builtin_memset(event->arguments, 0, sizeof(event->arguments));
 	__builtin_memset(&event->file, 0, sizeof(event->file));
 	event->arguments[0] = event->header.time_ns - started;
-	event->arguments[1] = context->result;
+	event->arguments[1] = result;
 	read_file_name(&event->file, fsync_descriptor);
 	bpf_ringbuf_submit(event, 0);
 	return 0;
 }
 
+/*
+ * fsync and fdatasync of the C library, attached only in processes that make checkpoints: a tracepoint of these calls
+ * would send every system call of every process of the host through the kernel's slow path.
+ */
+SEC("uprobe")
+int
+fsync_called(struct pt_regs *context)
+{
+	return enter_fsync((__u32) PT_REGS_PARM1(context));
+}
+
+#define ERRSEQ_ERRNO 0xfff
+#define ERRNO_UNKNOWN 4096
+
+/*
+ * The function returns -1 and leaves the error's number in a variable of its thread. The kernel keeps that of a failed
+ * writeback with the file, too: struct file's f_wb_err, an errseq_t, whose lowest bits it is (lib/errseq.c).
+ */
+SEC("uretprobe")
+int
+fsync_returned(struct pt_regs *context)
+{
+	__s64 result = (int) PT_REGS_RC(context);
+
+	if (result < 0)
+	{
+		struct task_struct *task = (struct task_struct *) bpf_get_current_task();
+		struct file *file = file_of_descriptor(task, fsync_descriptor);
+		__u32 error = file ? BPF_CORE_READ(file, f_wb_err) & ERRSEQ_ERRNO : 0;
+
+		result = -(__s64) (error ? error : ERRNO_UNKNOWN);
+	}
+	return exit_fsync(result);
+}
+
+/* Where the functions can't be attached to. */
 SEC("tp/syscalls/sys_enter_fsync")
 int
 fsync_entered(struct syscall_enter_context *context)
 {
-	return enter_fsync(context);
+	return enter_fsync(context->arguments[0]);
 }
 
 SEC("tp/syscalls/sys_exit_fsync")
 int
 fsync_left(struct syscall_exit_context *context)
 {
-	return exit_fsync(context);
+	return exit_fsync(context->result);
 }
 
 SEC("tp/syscalls/sys_enter_fdatasync")
 int
 fdatasync_entered(struct syscall_enter_context *context)
 {
-	return enter_fsync(context);
+	return enter_fsync(context->arguments[0]);
 }
 
 SEC("tp/syscalls/sys_exit_fdatasync")
 int
 fdatasync_left(struct syscall_exit_context *context)
 {
-	return exit_fsync(context);
+	return exit_fsync(context->result);
 }
 
 /*

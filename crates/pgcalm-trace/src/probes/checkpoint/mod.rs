@@ -6,11 +6,19 @@ mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/checkpoint.skel.rs"));
 }
 
+use std::collections::HashMap;
+use std::collections::HashSet;
+use std::path::Path;
+use std::path::PathBuf;
+
 use anyhow::Context;
+use libbpf_rs::Link;
 use libbpf_rs::MapCore;
 use libbpf_rs::MapFlags;
+use libbpf_rs::UprobeOpts;
 use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::skel::SkelBuilder;
+use pgcalm_host::server_process::Role;
 use pgcalm_report::trace::Drops;
 use pgcalm_report::trace::checkpoint::PerBuffer;
 
@@ -102,6 +110,10 @@ pub struct SecondCount {
 
 /// The group, loaded and attached.
 pub struct CheckpointProbes {
+    /// By process.
+    fsync_links: HashMap<u32, Vec<Link>>,
+    /// Whether fsync is seen by the kernel's tracepoints, which cost all processes of the host.
+    by_tracepoints: bool,
     skeleton: skeleton::ModSkel<'static>,
     /// Its ring buffer.
     pub events: Events<checkpoint_event>,
@@ -221,6 +233,70 @@ impl CheckpointProbes {
                 session.usdt(program, probe, None, "times of single buffers");
             }
         }
+        let mut probes = Self {
+            fsync_links: HashMap::new(),
+            by_tracepoints: false,
+            skeleton,
+            events,
+            next_second: clock::monotonic_ns() / clock::NS_PER_S,
+        };
+        probes.follow_checkpointers(session);
+        Ok(probes)
+    }
+
+    /// Attaches to fsync and fdatasync in processes that make checkpoints and have come since the last call: a new
+    /// checkpointer after a crash.
+    pub fn follow_checkpointers(&mut self, session: &mut Session) {
+        if self.by_tracepoints {
+            return;
+        }
+        let there: HashSet<u32> = session.processes().collect();
+        self.fsync_links.retain(|pid, _| there.contains(pid));
+        for role in [Role::Checkpointer, Role::Startup] {
+            for pid in session.with_role(role) {
+                if !there.contains(&pid) || self.fsync_links.contains_key(&pid) {
+                    continue;
+                }
+                match self.attach_fsync(session, pid) {
+                    Ok(links) => {
+                        self.fsync_links.insert(pid, links);
+                    }
+                    // It has ended.
+                    Err(_) if !session.is_alive(pid) => {}
+                    Err(_) => {
+                        self.attach_tracepoints(session);
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn attach_fsync(&self, session: &Session, pid: u32) -> anyhow::Result<Vec<Link>> {
+        let library = c_library(session, pid)?;
+        let programs = &self.skeleton.progs;
+        let mut links = Vec::new();
+        for function in ["fsync", "fdatasync"] {
+            // The end before the start: what is seen to begin is seen to end.
+            for (program, at_return) in [
+                (&programs.fsync_returned, true),
+                (&programs.fsync_called, false),
+            ] {
+                let options = UprobeOpts {
+                    retprobe: at_return,
+                    func_name: Some(function.to_string()),
+                    ..UprobeOpts::default()
+                };
+                links.push(program.attach_uprobe_with_opts(pid as i32, &library, 0, options)?);
+            }
+        }
+        Ok(links)
+    }
+
+    fn attach_tracepoints(&mut self, session: &mut Session) {
+        self.by_tracepoints = true;
+        self.fsync_links.clear();
+        let programs = &self.skeleton.progs;
         for (program, name) in [
             (&programs.fsync_left, "sys_exit_fsync"),
             (&programs.fsync_entered, "sys_enter_fsync"),
@@ -229,11 +305,6 @@ impl CheckpointProbes {
         ] {
             session.tracepoint(program, "syscalls", name, "time of each fsync");
         }
-        Ok(Self {
-            skeleton,
-            events,
-            next_second: clock::monotonic_ns() / clock::NS_PER_S,
-        })
     }
 
     /// Events since the last call, in order.
@@ -320,6 +391,34 @@ impl CheckpointProbes {
     }
 }
 
+/// The C library that a process of the server runs.
+fn c_library(session: &Session, pid: u32) -> anyhow::Result<PathBuf> {
+    let maps = session
+        .target
+        .root
+        .read(format!("proc/{pid}/maps"))
+        .with_context(|| format!("memory of process {pid}"))?;
+    let path = c_library_of(&maps).context("no C library is mapped that is still there")?;
+    Ok(session.target.server_path(Path::new(path)))
+}
+
+/// Of glibc or musl, in /proc/PID/maps; one that an upgrade has replaced is of no use.
+fn c_library_of(maps: &str) -> Option<&str> {
+    maps.lines()
+        .filter(|line| line.contains(" r-xp "))
+        .filter_map(|line| {
+            line.split_once('/')
+                .map(|(before, _)| &line[before.len()..])
+        })
+        .find(|path| {
+            let name = path.rsplit('/').next().unwrap_or_default();
+            (name.starts_with("libc.so")
+                || name.starts_with("libc-")
+                || name.starts_with("ld-musl"))
+                && !path.ends_with(" (deleted)")
+        })
+}
+
 /// The parts are innermost first.
 fn path(parts: &[u8]) -> String {
     let mut names: Vec<String> = parts
@@ -337,4 +436,28 @@ fn path(parts: &[u8]) -> String {
     };
     let start = names.iter().position(known).unwrap_or(0);
     names[start..].join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_c_library_is_that_which_is_mapped_and_still_there() {
+        let maps = |path: &str| {
+            format!(
+                "55d000000000-55d000003000 r-xp 00000000 fe:00 2  /usr/bin/postgres\n\
+                 7f0000000000-7f0000001000 r--p 00000000 fe:00 1  {path}\n\
+                 7f0000001000-7f0000002000 r-xp 00001000 fe:00 1  {path}\n"
+            )
+        };
+        for path in [
+            "/usr/lib/x86_64-linux-gnu/libc.so.6",
+            "/lib/ld-musl-x86_64.so.1",
+        ] {
+            assert_eq!(c_library_of(&maps(path)), Some(path));
+        }
+        assert_eq!(c_library_of(&maps("/usr/lib/libc.so.6 (deleted)")), None);
+        assert_eq!(c_library_of(&maps("/usr/lib/libcurl.so.4")), None);
+    }
 }

@@ -15,9 +15,9 @@ struct call
 
 struct
 {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, MAX_SERVER_PROCESSES);
-	__type(key, __u32); /* thread id */
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
 	__type(value, struct call);
 } calls SEC(".maps");
 
@@ -25,15 +25,24 @@ SEC("tp_btf/sys_enter")
 int
 BPF_PROG(call_entered, struct pt_regs *registers, long number)
 {
-	__u32 thread = (__u32) bpf_get_current_pid_tgid();
-	struct call call = {};
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct call *call = bpf_task_storage_get(&calls, task, NULL, 0);
 
-	if (!current_server_process())
-		return 0;
-	call.number = number;
-	call.argument = PT_REGS_PARM1_SYSCALL(registers);
-	call.since = bpf_ktime_get_ns();
-	bpf_map_update_elem(&calls, &thread, &call, BPF_ANY);
+	/* Who has made a call before is the server's; all others of the host come by here, too. */
+	if (!call)
+	{
+		if (!current_server_process())
+			return 0;
+		call = bpf_task_storage_get(&calls, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		if (!call)
+		{
+			__sync_fetch_and_add(&dropped_entries, 1);
+			return 0;
+		}
+	}
+	call->number = number;
+	call->argument = PT_REGS_PARM1_SYSCALL(registers);
+	call->since = bpf_ktime_get_ns();
 	return 0;
 }
 
@@ -41,8 +50,7 @@ SEC("tp_btf/sys_exit")
 int
 BPF_PROG(call_left, struct pt_regs *registers, long result)
 {
-	__u32 thread = (__u32) bpf_get_current_pid_tgid();
-	struct call *call = bpf_map_lookup_elem(&calls, &thread);
+	struct call *call = bpf_task_storage_get(&calls, bpf_get_current_task_btf(), NULL, 0);
 	__u64 since;
 
 	if (!call || !call->since)

@@ -9,8 +9,10 @@ mod skeleton {
 use std::collections::HashMap;
 
 use anyhow::Context;
+use libbpf_rs::Link;
 use libbpf_rs::MapCore;
 use libbpf_rs::MapFlags;
+use libbpf_rs::ProgramMut;
 use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::skel::SkelBuilder;
 use pgcalm_host::server_process::Role;
@@ -20,6 +22,7 @@ use crate::histogram::KernelHistogram;
 use crate::session::Events;
 use crate::session::Session;
 use crate::session::object_storage;
+use crate::usdt::Places;
 
 use skeleton::types::lock_event;
 use skeleton::types::lock_key;
@@ -95,12 +98,26 @@ pub struct LockProbes {
     skeleton: skeleton::ModSkel<'static>,
     /// Its ring buffer.
     pub events: Events<lock_event>,
-    with_acquisitions: bool,
+    acquisitions: Acquisitions,
+    /// Of each of [`acquisition_programs`].
+    places: Vec<Option<Places>>,
+}
+
+/// How acquisitions of lightweight locks are counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Acquisitions {
+    /// Not at all.
+    #[default]
+    No,
+    /// In slices of the time, in one process at a time.
+    Estimated,
+    /// Each one.
+    All,
 }
 
 impl LockProbes {
     /// Loads and attaches it; what can't be attached is missing from the session.
-    pub fn attach(session: &mut Session, with_acquisitions: bool) -> anyhow::Result<Self> {
+    pub fn attach(session: &mut Session, acquisitions: Acquisitions) -> anyhow::Result<Self> {
         let mut open = skeleton::ModSkelBuilder::default()
             .open(object_storage())
             .context("open the BPF object locks")?;
@@ -145,28 +162,55 @@ impl LockProbes {
         ] {
             session.usdt(program, probe, Some(sets), answer);
         }
-        if with_acquisitions {
-            for (program, probe) in [
-                (&programs.lwlock__acquire, "lwlock__acquire"),
-                (&programs.lwlock__condacquire, "lwlock__condacquire"),
-                (
-                    &programs.lwlock__acquire__or__wait,
-                    "lwlock__acquire__or__wait",
-                ),
-            ] {
-                session.usdt(
-                    program,
-                    probe,
-                    Some(sets),
-                    "acquisitions of lightweight locks",
-                );
+        let mut places = Vec::new();
+        for (program, probe) in acquisition_programs(&skeleton) {
+            match acquisitions {
+                Acquisitions::No => {}
+                Acquisitions::Estimated => {
+                    places.push(session.usdt_places(probe, sets, ACQUISITIONS));
+                }
+                Acquisitions::All => {
+                    session.usdt(program, probe, Some(sets), ACQUISITIONS);
+                }
             }
         }
         Ok(Self {
             skeleton,
             events,
-            with_acquisitions,
+            acquisitions,
+            places,
         })
+    }
+
+    /// Attaches the counters of acquisitions to one process, for as long as the links live.
+    pub fn attach_acquisitions(&self, pid: i32) -> anyhow::Result<Vec<Link>> {
+        let mut links = Vec::new();
+        for ((program, _), places) in acquisition_programs(&self.skeleton)
+            .into_iter()
+            .zip(&self.places)
+        {
+            if let Some(places) = places {
+                links.extend(places.attach(program, pid)?);
+            }
+        }
+        Ok(links)
+    }
+
+    /// Acquisitions that the probes have counted so far, outside of checkpoints and within.
+    pub fn counted_acquisitions(&self) -> anyhow::Result<[HashMap<Lock, u64>; 2]> {
+        let mut counts = [HashMap::new(), HashMap::new()];
+        let acquisitions = &self.skeleton.maps.lock_acquisitions;
+        for key in acquisitions.keys() {
+            let Some((lock, during)) = read_key(&key) else {
+                continue;
+            };
+            let value = acquisitions.lookup(&key, MapFlags::ANY)?;
+            let number = value
+                .and_then(|bytes| bytes.try_into().ok())
+                .map_or(0, u64::from_ne_bytes);
+            *counts[during].entry(lock).or_default() += number;
+        }
+        Ok(counts)
     }
 
     /// Checkpoints that began or ended since the last call.
@@ -210,17 +254,9 @@ impl LockProbes {
                     .add(&histogram);
             }
         }
-        if self.with_acquisitions {
-            let acquisitions = &self.skeleton.maps.lock_acquisitions;
-            for key in acquisitions.keys() {
-                let Some((lock, during)) = read_key(&key) else {
-                    continue;
-                };
-                let value = acquisitions.lookup(&key, MapFlags::ANY)?;
-                let number = value
-                    .and_then(|bytes| bytes.try_into().ok())
-                    .map_or(0, u64::from_ne_bytes);
-                *counts[during].acquisitions.entry(lock).or_default() += number;
+        if self.acquisitions == Acquisitions::All {
+            for (counts, acquisitions) in counts.iter_mut().zip(self.counted_acquisitions()?) {
+                counts.acquisitions = acquisitions;
             }
         }
         Ok(counts)
@@ -240,6 +276,21 @@ impl LockProbes {
 }
 
 const SPLIT: &str = "split by checkpoint";
+const ACQUISITIONS: &str = "acquisitions of lightweight locks";
+
+fn acquisition_programs<'a>(
+    skeleton: &'a skeleton::ModSkel<'static>,
+) -> [(&'a ProgramMut<'static>, &'static str); 3] {
+    let programs = &skeleton.progs;
+    [
+        (&programs.lwlock__acquire, "lwlock__acquire"),
+        (&programs.lwlock__condacquire, "lwlock__condacquire"),
+        (
+            &programs.lwlock__acquire__or__wait,
+            "lwlock__acquire__or__wait",
+        ),
+    ]
+}
 
 fn read_key(bytes: &[u8]) -> Option<(Lock, usize)> {
     let mut key = lock_key::default();

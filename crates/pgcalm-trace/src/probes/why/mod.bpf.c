@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 /*
- * Where the time of the server's processes goes, with what it takes to tell why: system calls that last long, WAL and
- * its full-page images, commits, and the start and end of checkpoints.
+ * Where the time of the server's processes goes, by samples, with what it takes to tell why: commits, WAL, the start and
+ * end of checkpoints; opt-in, calls on WAL files.
  */
-#include "waits.bpf.h"
+#include "process_sample.bpf.h"
 #include "usdt_argument.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* System calls longer than this are reported, in ns */
-const volatile __u64 long_syscall_ns = 1000000000;
 /* Numbers of the calls whose results are counted for WAL; -1 where there is none */
 const volatile int syscall_pwrite64 = -1;
 const volatile int syscall_pwritev = -1;
@@ -18,8 +16,7 @@ const volatile int syscall_fsync = -1;
 
 enum why_event_kind
 {
-	WHY_LONG_SYSCALL = 1,
-	WHY_CHECKPOINT_START,
+	WHY_CHECKPOINT_START = 1,
 	WHY_CHECKPOINT_SYNC,
 	WHY_CHECKPOINT_END,
 };
@@ -27,15 +24,6 @@ enum why_event_kind
 struct why_event
 {
 	struct event_header header;
-	/* of the system call */
-	__u64 duration_ns;
-	__u32 device;
-	__u16 syscall;
-	__u8 file_kind;
-	__u8 unused;
-	/* of a checkpoint: CHECKPOINT_* of src/include/access/xlog.h */
-	__u32 flags;
-	__u32 unused2;
 };
 
 /* Totals since the trace began. */
@@ -43,11 +31,6 @@ struct why_counters
 {
 	__u64 commits;
 	__u64 aborts;
-	/* records that were inserted, their bytes, the page images in them, and the bytes of those that have any */
-	__u64 wal_records;
-	__u64 wal_bytes;
-	__u64 wal_page_images;
-	__u64 wal_page_image_bytes;
 	/* calls on WAL files */
 	__u64 wal_writes;
 	__u64 wal_written_bytes;
@@ -71,118 +54,6 @@ own_counters(void)
 	return bpf_map_lookup_elem(&counters, &zero);
 }
 
-static __always_inline struct wait_state *
-current_state(void)
-{
-	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
-
-	return bpf_map_lookup_elem(&wait_states, &tgid);
-}
-
-SEC("tp_btf/sys_enter")
-int
-BPF_PROG(syscall_entered, struct pt_regs *registers, long number)
-{
-	struct wait_state *state = current_state();
-
-	if (!state)
-		return 0;
-	begin_syscall(state, registers, number);
-	return 0;
-}
-
-SEC("tp_btf/sys_exit")
-int
-BPF_PROG(syscall_left, struct pt_regs *registers, long result)
-{
-	struct wait_state *state = current_state();
-	struct why_counters *own;
-	__u64 duration;
-	__u32 device = 0;
-	int number;
-
-	if (!state || state->syscall == NO_SYSCALL)
-		return 0;
-	number = state->syscall;
-	duration = bpf_ktime_get_ns() - state->syscall_since;
-	if (number == syscall_pwrite64 || number == syscall_pwritev || number == syscall_fdatasync ||
-	    number == syscall_fsync)
-	{
-		own = own_counters();
-		if (own && result >= 0 &&
-		    kind_of_descriptor((unsigned int) state->syscall_argument, &device) == FILE_WAL)
-		{
-			if (number == syscall_fdatasync || number == syscall_fsync)
-			{
-				own->wal_syncs++;
-				own->wal_sync_ns += duration;
-			}
-			else
-			{
-				own->wal_writes++;
-				own->wal_written_bytes += result;
-			}
-		}
-	}
-	if (duration > long_syscall_ns && !state->idle_syscall)
-	{
-		struct why_event *event = reserve_event(sizeof(*event), WHY_LONG_SYSCALL);
-
-		if (event)
-		{
-			event->duration_ns = duration;
-			event->syscall = (__u16) number;
-			event->file_kind = FILE_NONE;
-			event->device = 0;
-			event->flags = 0;
-			event->unused = 0;
-			event->unused2 = 0;
-			if (number < MAX_SYSCALLS &&
-			    has_descriptor(operation_of_syscall[number & (MAX_SYSCALLS - 1)]))
-				event->file_kind =
-					kind_of_descriptor((unsigned int) state->syscall_argument, &event->device);
-			bpf_ringbuf_submit(event, 0);
-		}
-	}
-	state->syscall = NO_SYSCALL;
-	return 0;
-}
-
-/*
- * XLogInsertRecord(rdata, fpw_lsn, flags, num_fpi, ...), src/backend/access/transam/xlog.c, PostgreSQL 13 and later.
- * rdata->data begins with XLogRecord, whose first member is the record's total length. A record that has to be
- * assembled anew, because a checkpoint began meanwhile, is counted twice.
- */
-struct xlog_rec_data
-{
-	__u64 next;
-	__u64 data;
-};
-
-SEC("uprobe")
-int
-wal_record_inserted(struct pt_regs *context)
-{
-	struct xlog_rec_data *rdata = (struct xlog_rec_data *) PT_REGS_PARM1(context);
-	int page_images = (int) PT_REGS_PARM4(context);
-	struct why_counters *own = own_counters();
-	__u64 header = 0;
-	__u32 length = 0;
-
-	if (!own || !current_server_process())
-		return 0;
-	bpf_probe_read_user(&header, sizeof(header), &rdata->data);
-	bpf_probe_read_user(&length, sizeof(length), (void *) header);
-	own->wal_records++;
-	own->wal_bytes += length;
-	if (page_images > 0)
-	{
-		own->wal_page_images += page_images;
-		own->wal_page_image_bytes += length;
-	}
-	return 0;
-}
-
 SEC("usdt")
 int
 transaction_committed(struct pt_regs *context)
@@ -195,40 +66,113 @@ transaction_committed(struct pt_regs *context)
 	return 0;
 }
 
+/* What the server's probes have opened in a process, where its wait event is not known. */
+struct open_waits
+{
+	/* address of the lightweight lock's name; 0: none */
+	__u64 lwlock;
+	/* type of the heavyweight lock plus one, so that LOCKTAG_RELATION is not none */
+	__u64 lock;
+};
+
+struct
+{
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, MAX_SERVER_PROCESSES);
+	__type(key, __u32); /* tgid */
+	__type(value, struct open_waits);
+} open_waits SEC(".maps");
+
 SEC("usdt")
 int
 transaction_aborted(struct pt_regs *context)
 {
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
 	struct why_counters *own = own_counters();
-	struct wait_state *state = current_state();
+	struct open_waits *waits;
 
 	(void) context;
 	if (own && current_server_process())
 		own->aborts++;
 	/* A lock wait that ends by an error has no lock-wait-done. */
-	if (state)
-		state->lock = 0;
+	waits = bpf_map_lookup_elem(&open_waits, &tgid);
+	if (waits)
+		waits->lock = 0;
 	return 0;
+}
+
+#define LOCK_NAME_LENGTH 64
+
+struct lock_name
+{
+	char name[LOCK_NAME_LENGTH];
+};
+
+/*
+ * Names of lightweight locks: by the wait event, or where that is not known by the address of the name, which is the same
+ * in all processes: they are forks of one postmaster.
+ */
+struct
+{
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, __u64);
+	__type(value, struct lock_name);
+} lock_names SEC(".maps");
+
+static __always_inline void
+keep_lock_name(__u64 key, __u64 address)
+{
+	struct lock_name name = {};
+
+	if (bpf_map_lookup_elem(&lock_names, &key))
+		return;
+	bpf_probe_read_user_str(name.name, sizeof(name.name), (void *) address);
+	if (bpf_map_update_elem(&lock_names, &key, &name, BPF_ANY))
+		__sync_fetch_and_add(&dropped_entries, 1);
+}
+
+/* LWLockReportWaitStart has set the wait event before lwlock-wait-start fires (src/backend/storage/lmgr/lwlock.c). */
+SEC("usdt")
+int
+lwlock_name_shown(struct pt_regs *context)
+{
+	__u64 pointer = 0;
+	__u32 event = 0;
+
+	if (!current_server_process())
+		return 0;
+	bpf_probe_read_user(&pointer, sizeof(pointer), (void *) wait_event_pointer);
+	bpf_probe_read_user(&event, sizeof(event), (void *) pointer);
+	if (event)
+		keep_lock_name(event, usdt_argument(context, 0));
+	return 0;
+}
+
+static __always_inline struct open_waits *
+own_open_waits(void)
+{
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	struct open_waits *waits = bpf_map_lookup_elem(&open_waits, &tgid);
+	struct open_waits none = {};
+
+	if (waits || !current_server_process())
+		return waits;
+	if (bpf_map_update_elem(&open_waits, &tgid, &none, BPF_NOEXIST))
+		__sync_fetch_and_add(&dropped_entries, 1);
+	return bpf_map_lookup_elem(&open_waits, &tgid);
 }
 
 SEC("usdt")
 int
 lwlock_wait_began(struct pt_regs *context)
 {
-	struct wait_state *state = current_state();
-	struct lock_name name = {};
-	__u64 address;
+	struct open_waits *waits = own_open_waits();
 
-	if (!state)
+	if (!waits)
 		return 0;
-	address = usdt_argument(context, 0);
-	state->lwlock = address;
-	if (!bpf_map_lookup_elem(&lock_names, &address))
-	{
-		bpf_probe_read_user_str(name.name, sizeof(name.name), (void *) address);
-		if (bpf_map_update_elem(&lock_names, &address, &name, BPF_ANY))
-			__sync_fetch_and_add(&dropped_entries, 1);
-	}
+	waits->lwlock = usdt_argument(context, 0);
+	keep_lock_name(waits->lwlock, waits->lwlock);
 	return 0;
 }
 
@@ -236,11 +180,11 @@ SEC("usdt")
 int
 lwlock_wait_ended(struct pt_regs *context)
 {
-	struct wait_state *state = current_state();
+	struct open_waits *waits = own_open_waits();
 
 	(void) context;
-	if (state)
-		state->lwlock = 0;
+	if (waits)
+		waits->lwlock = 0;
 	return 0;
 }
 
@@ -249,11 +193,10 @@ SEC("usdt")
 int
 lock_wait_began(struct pt_regs *context)
 {
-	struct wait_state *state = current_state();
+	struct open_waits *waits = own_open_waits();
 
-	/* plus one, so that LOCKTAG_RELATION is not none */
-	if (state)
-		state->lock = (usdt_argument(context, 4) & 0xff) + 1;
+	if (waits)
+		waits->lock = (usdt_argument(context, 4) & 0xff) + 1;
 	return 0;
 }
 
@@ -261,16 +204,50 @@ SEC("usdt")
 int
 lock_wait_ended(struct pt_regs *context)
 {
-	struct wait_state *state = current_state();
+	struct open_waits *waits = own_open_waits();
 
 	(void) context;
-	if (state)
-		state->lock = 0;
+	if (waits)
+		waits->lock = 0;
+	return 0;
+}
+
+/* struct WalUsage, src/include/executor/instrument.h, PostgreSQL 13 and later; what newer ones add stands behind. */
+struct wal_usage
+{
+	__u64 records;
+	__u64 page_images;
+	__u64 bytes;
+};
+
+/* What processes that have ended had inserted; process_samples.rs takes them out. */
+struct
+{
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_SERVER_PROCESSES);
+	__type(key, __u32); /* tgid */
+	__type(value, struct wal_usage);
+} last_wal_usage SEC(".maps");
+
+/* proc_exit, src/backend/storage/ipc/ipc.c: every end of a process of the server but a crash. */
+SEC("uprobe")
+int
+process_exits(struct pt_regs *context)
+{
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	struct wal_usage usage = {};
+
+	(void) context;
+	if (!current_server_process())
+		return 0;
+	bpf_probe_read_user(&usage, sizeof(usage), (void *) wal_usage_address);
+	if (usage.records && bpf_map_update_elem(&last_wal_usage, &tgid, &usage, BPF_ANY))
+		__sync_fetch_and_add(&dropped_entries, 1);
 	return 0;
 }
 
 static __always_inline int
-report_checkpoint(__u32 kind, __u32 flags)
+report_checkpoint(__u32 kind)
 {
 	struct why_event *event;
 
@@ -279,13 +256,6 @@ report_checkpoint(__u32 kind, __u32 flags)
 	event = reserve_event(sizeof(*event), kind);
 	if (!event)
 		return 0;
-	event->duration_ns = 0;
-	event->device = 0;
-	event->syscall = NO_SYSCALL;
-	event->file_kind = FILE_NONE;
-	event->unused = 0;
-	event->flags = flags;
-	event->unused2 = 0;
 	bpf_ringbuf_submit(event, 0);
 	return 0;
 }
@@ -294,7 +264,8 @@ SEC("usdt")
 int
 checkpoint_began(struct pt_regs *context)
 {
-	return report_checkpoint(WHY_CHECKPOINT_START, usdt_argument(context, 0));
+	(void) context;
+	return report_checkpoint(WHY_CHECKPOINT_START);
 }
 
 SEC("usdt")
@@ -302,7 +273,7 @@ int
 checkpoint_syncs(struct pt_regs *context)
 {
 	(void) context;
-	return report_checkpoint(WHY_CHECKPOINT_SYNC, 0);
+	return report_checkpoint(WHY_CHECKPOINT_SYNC);
 }
 
 SEC("usdt")
@@ -310,7 +281,72 @@ int
 checkpoint_ended(struct pt_regs *context)
 {
 	(void) context;
-	return report_checkpoint(WHY_CHECKPOINT_END, 0);
+	return report_checkpoint(WHY_CHECKPOINT_END);
+}
+
+/* Start of the fsync under way of each process, CLOCK_MONOTONIC in ns. */
+struct
+{
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, MAX_SERVER_PROCESSES);
+	__type(key, __u32); /* tgid */
+	__type(value, __u64);
+} syncs_under_way SEC(".maps");
+
+static __always_inline bool
+is_sync(long number)
+{
+	return number == syscall_fdatasync || number == syscall_fsync;
+}
+
+SEC("tp_btf/sys_enter")
+int
+BPF_PROG(wal_call_entered, struct pt_regs *registers, long number)
+{
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	__u64 now = bpf_ktime_get_ns();
+
+	if (is_sync(number) && current_server_process())
+		bpf_map_update_elem(&syncs_under_way, &tgid, &now, BPF_ANY);
+	return 0;
+}
+
+SEC("tp_btf/sys_exit")
+int
+BPF_PROG(wal_call_left, struct pt_regs *registers, long result)
+{
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
+#if defined(__TARGET_ARCH_x86)
+	long number = (long) registers->orig_rax;
+#else
+	long number = BPF_CORE_READ((struct pt_regs___syscallno *) registers, syscallno);
+#endif
+	struct why_counters *own;
+	__u64 *since;
+	__u32 device;
+
+	if (!is_sync(number) && number != syscall_pwrite64 && number != syscall_pwritev)
+		return 0;
+	if (result < 0 || !current_server_process() ||
+	    kind_of_descriptor((unsigned int) PT_REGS_PARM1_SYSCALL(registers), &device) != FILE_WAL)
+		return 0;
+	own = own_counters();
+	if (!own)
+		return 0;
+	if (!is_sync(number))
+	{
+		own->wal_writes++;
+		own->wal_written_bytes += result;
+		return 0;
+	}
+	since = bpf_map_lookup_elem(&syncs_under_way, &tgid);
+	if (since)
+	{
+		own->wal_syncs++;
+		own->wal_sync_ns += bpf_ktime_get_ns() - *since;
+	}
+	return 0;
 }
 
 const struct why_event *unused_why_event __attribute__((unused));
+const struct wal_usage *unused_wal_usage __attribute__((unused));

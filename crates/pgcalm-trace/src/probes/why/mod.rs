@@ -7,30 +7,39 @@ mod skeleton {
 }
 
 use std::collections::HashMap;
+use std::collections::HashSet;
 
 use anyhow::Context;
+use libbpf_rs::Link;
 use libbpf_rs::MapCore;
 use libbpf_rs::MapFlags;
+use libbpf_rs::ProgramInput;
 use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::skel::SkelBuilder;
+use pgcalm_host::server_process::Role;
 use pgcalm_report::trace::Drops;
 
 use crate::TraceError;
-use crate::disks;
-use crate::kernel_symbols::KernelSymbols;
 use crate::server_memory;
 use crate::session::Events;
 use crate::session::Session;
 use crate::session::object_storage;
 use crate::syscalls;
 use crate::waits;
-use crate::waits::Charge;
+use crate::waits::Activity;
 use crate::waits::ChargeKey;
-use crate::waits::Charges;
-use crate::waits::WaitState;
+use crate::why::attribution::EVENT_CLASS;
+use crate::why::attribution::EVENT_LWLOCK;
+use crate::why::disk_idle::DiskIdle;
+use crate::why::process_samples::Processes;
+use crate::why::process_samples::Sample;
+use crate::why::process_samples::Sleep;
+use crate::why::process_samples::StackNumbers;
 
-use skeleton::types::disk;
 use skeleton::types::lock_name;
+use skeleton::types::open_waits;
+use skeleton::types::process_sample;
+use skeleton::types::wal_usage;
 use skeleton::types::why_counters;
 use skeleton::types::why_event;
 
@@ -39,31 +48,24 @@ unsafe impl plain::Plain for why_event {}
 // SAFETY: as above.
 unsafe impl plain::Plain for why_counters {}
 // SAFETY: as above.
-unsafe impl plain::Plain for disk {}
+unsafe impl plain::Plain for open_waits {}
+// SAFETY: as above.
+unsafe impl plain::Plain for wal_usage {}
 // SAFETY: bytes only.
 unsafe impl plain::Plain for lock_name {}
 
-// What is read as raw bytes is laid out as the kernel's side has it.
-const _: () = {
-    assert!(size_of::<ChargeKey>() == size_of::<skeleton::types::charge_key>());
-    assert!(size_of::<Charge>() == size_of::<skeleton::types::charge>());
-    assert!(size_of::<WaitState>() == size_of::<skeleton::types::wait_state>());
-};
+/// MAX_SAMPLES of bpf/process_sample.bpf.h.
+const MAX_SAMPLES: usize = 128;
+/// `enum sample_state` of bpf/process_sample.bpf.h.
+const RUNNING: u8 = 1;
+const UNINTERRUPTIBLE: u8 = 2;
+const INTERRUPTIBLE: u8 = 3;
+/// A lightweight lock's name that no probe has shown after so many looks is one that is hardly waited for.
+const NAME_PATIENCE: u32 = 300;
 
 /// A rare event.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Event {
-    /// A system call that lasted long has returned.
-    LongSyscall {
-        /// Process.
-        pid: u32,
-        /// How long, ns.
-        ns: u64,
-        /// Number of the call.
-        syscall: u16,
-        /// `enum file_kind`.
-        file_kind: u8,
-    },
     /// A checkpoint begins, at that time in CLOCK_MONOTONIC.
     CheckpointStart(u64),
     /// It has written all buffers and syncs.
@@ -85,192 +87,178 @@ pub struct Counters {
     pub wal_bytes: u64,
     /// Full-page images in them.
     pub wal_page_images: u64,
-    /// Bytes of records that have any.
-    pub wal_page_image_bytes: u64,
-    /// Writes to WAL files.
-    pub wal_writes: u64,
-    /// Bytes of these.
-    pub wal_written_bytes: u64,
-    /// fsync and fdatasync of WAL files.
-    pub wal_syncs: u64,
-    /// ns of these.
-    pub wal_sync_ns: u64,
+    /// Calls on WAL files, if they are counted.
+    pub wal_calls: Option<WalCalls>,
 }
 
-/// A disk's totals.
+/// Calls on WAL files since the trace began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct DiskTotals {
-    /// ns without a request in flight.
-    pub idle_ns: u64,
-    /// Requests completed.
-    pub requests: u64,
-    /// ns that these were in flight.
-    pub service_ns: u64,
-    /// Bios that came out of a throttle.
-    pub throttled_bios: u64,
+pub struct WalCalls {
+    /// Writes.
+    pub writes: u64,
+    /// Bytes of these.
+    pub written_bytes: u64,
+    /// fsync and fdatasync.
+    pub syncs: u64,
+    /// ns of these.
+    pub sync_ns: u64,
 }
 
 /// The group, loaded.
 pub struct Why {
+    /// First, so that they are dropped before the object that they point into.
+    name_probe: Vec<Link>,
     skeleton: skeleton::ModSkel<'static>,
-    /// Whether wal_* of [`Counters`] count records.
-    pub counts_wal_records: bool,
+    /// Whether WAL is counted.
+    pub knows_wal: bool,
     /// Whether wait events can be read.
     pub knows_wait_events: bool,
+    counts_wal_calls: bool,
     pub(crate) events: Events<why_event>,
+    /// What the processes of the server did.
+    pub processes: Processes,
+    stacks: StackNumbers,
+    disk_idle: DiskIdle,
+    /// Lightweight locks that were waited for and whose names no probe has shown: how often they were looked for.
+    nameless: HashMap<u64, u32>,
+    long_call_ns: u64,
+    /// [`Session::ends`] at the last look.
+    ends: u64,
 }
 
 impl Why {
-    /// Loads it; `long_syscall_ns` is the time above which a system call is reported.
+    /// Loads it; `long_call_ns` is the time above which a system call is long.
     pub fn load(
         session: &mut Session,
-        symbols: &KernelSymbols,
-        long_syscall_ns: u64,
+        long_call_ns: u64,
+        counts_wal_calls: bool,
     ) -> anyhow::Result<Self> {
         let mut open = skeleton::ModSkelBuilder::default()
             .open(object_storage())
             .context("open the BPF object why")?;
         session.share(&mut open.maps.server_processes)?;
-        let wait_event_pointer =
-            match server_memory::address_of(&session.target, "my_wait_event_info") {
-                Ok(address) => address,
-                Err(error) => {
-                    session.miss(
-                        "the server's wait events (which tell a client's delay from others)",
-                        &format!("{error:#}"),
-                    );
-                    0
-                }
-            };
+        let mut address_of = |variable, answer: &str| {
+            server_memory::address_of(&session.target, variable).unwrap_or_else(|error| {
+                session.miss(answer, &format!("{error:#}"));
+                0
+            })
+        };
+        let wait_event_pointer = address_of(
+            "my_wait_event_info",
+            "the server's wait events (which tell a client's delay from others)",
+        );
+        let wal_usage_address = address_of("pgWalUsage", "full-page images and WAL bytes");
         let constants = open
             .maps
             .rodata_data
             .as_deref_mut()
             .context("the BPF object why has no constants")?;
-        constants.long_syscall_ns = long_syscall_ns;
         constants.wait_event_pointer = wait_event_pointer;
+        constants.wal_usage_address = wal_usage_address;
         constants.operation_of_syscall = syscalls::operations();
         constants.syscall_pwrite64 = libc::SYS_pwrite64 as i32;
         constants.syscall_pwritev = libc::SYS_pwritev as i32;
         constants.syscall_fdatasync = libc::SYS_fdatasync as i32;
         constants.syscall_fsync = libc::SYS_fsync as i32;
-        constants.throttle_function = symbols
-            .address(waits::THROTTLE_FUNCTION)
-            .unwrap_or_default();
-        if constants.throttle_function == 0 {
-            session.miss(
-                "block-cgroup throttling",
-                &format!("the kernel has no function {}", waits::THROTTLE_FUNCTION),
-            );
-        }
         let skeleton = open.load().map_err(|error| {
             TraceError::Host(format!(
-                "the kernel does not take the eBPF programs of trace why: {error}; they need Linux 5.18 or later"
+                "the kernel does not take the eBPF programs of trace why: {error}; they need Linux 6.2 or later"
             ))
         })?;
-        for (partition, whole) in disks::partitions(&session.target.root) {
-            skeleton.maps.disk_of_partition.update(
-                &partition.to_ne_bytes(),
-                &whole.to_ne_bytes(),
-                MapFlags::ANY,
-            )?;
-        }
         let events = Events::of(&skeleton.maps.events)?;
         Ok(Self {
+            name_probe: Vec::new(),
             skeleton,
-            counts_wal_records: false,
+            knows_wal: wal_usage_address != 0,
             knows_wait_events: wait_event_pointer != 0,
+            counts_wal_calls,
             events,
+            processes: Processes::default(),
+            stacks: StackNumbers::default(),
+            disk_idle: DiskIdle::new(&session.target.root),
+            nameless: HashMap::new(),
+            long_call_ns,
+            ends: 0,
         })
     }
 
     /// Attaches it.
     pub fn attach(&mut self, session: &mut Session) {
         let programs = &self.skeleton.progs;
-        let waits = "where the time goes";
-        for program in [
-            &programs.task_switched,
-            &programs.task_woken,
-            &programs.waiter_exited,
-            &programs.syscall_entered,
-            &programs.syscall_left,
-        ] {
-            session.attach(program, waits);
-        }
-        for program in [
-            &programs.request_issued,
-            &programs.request_completed,
-            &programs.work_started,
-            &programs.work_ended,
-            &programs.bio_queued,
-        ] {
-            session.attach(program, "block-cgroup throttling");
-        }
         let arguments: &dyn MapCore = &self.skeleton.maps.usdt_argument_sets;
-        for (program, probe, reads, answer) in [
+        for (program, probe, answer) in [
             (
                 &programs.transaction_committed,
                 "transaction__commit",
-                false,
                 "commits per second",
             ),
             (
                 &programs.transaction_aborted,
                 "transaction__abort",
-                false,
                 "aborts per second",
-            ),
-            (
-                &programs.lwlock_wait_began,
-                "lwlock__wait__start",
-                true,
-                "names of lightweight locks",
-            ),
-            (
-                &programs.lwlock_wait_ended,
-                "lwlock__wait__done",
-                false,
-                "names of lightweight locks",
-            ),
-            (
-                &programs.lock_wait_began,
-                "lock__wait__start",
-                true,
-                "types of locks",
-            ),
-            (
-                &programs.lock_wait_ended,
-                "lock__wait__done",
-                false,
-                "types of locks",
             ),
             (
                 &programs.checkpoint_began,
                 "checkpoint__start",
-                true,
                 "checkpoints",
             ),
             (
                 &programs.checkpoint_syncs,
                 "buffer__checkpoint__sync__start",
-                false,
                 "checkpoints",
             ),
             (
                 &programs.checkpoint_ended,
                 "checkpoint__done",
-                false,
                 "checkpoints",
             ),
         ] {
-            session.usdt(program, probe, reads.then_some(arguments), answer);
+            session.usdt(program, probe, None, answer);
         }
-        self.counts_wal_records = session.uprobe(
-            &programs.wal_record_inserted,
-            "XLogInsertRecord",
-            false,
-            "full-page images and WAL bytes",
-        );
+        if !self.knows_wait_events {
+            for (program, probe, answer) in [
+                (
+                    &programs.lwlock_wait_began,
+                    "lwlock__wait__start",
+                    "names of lightweight locks",
+                ),
+                (
+                    &programs.lwlock_wait_ended,
+                    "lwlock__wait__done",
+                    "names of lightweight locks",
+                ),
+                (
+                    &programs.lock_wait_began,
+                    "lock__wait__start",
+                    "types of locks",
+                ),
+                (
+                    &programs.lock_wait_ended,
+                    "lock__wait__done",
+                    "types of locks",
+                ),
+            ] {
+                session.usdt(program, probe, Some(arguments), answer);
+            }
+        }
+        if self.knows_wal {
+            session.uprobe(
+                &programs.process_exits,
+                "proc_exit",
+                false,
+                "the last WAL of processes that end",
+            );
+        }
+        if self.counts_wal_calls {
+            for program in [&programs.wal_call_entered, &programs.wal_call_left] {
+                self.counts_wal_calls &= session.attach(program, "calls on WAL files");
+            }
+        } else {
+            session.miss(
+                "calls on WAL files",
+                "only with --wal-calls, which costs more",
+            );
+        }
     }
 
     /// What happened since the last call.
@@ -281,39 +269,195 @@ impl Why {
             .into_iter()
             .filter_map(|event| {
                 Some(match event.header.kind {
-                    1 => Event::LongSyscall {
-                        pid: event.header.tgid,
-                        ns: event.duration_ns,
-                        syscall: event.syscall,
-                        file_kind: event.file_kind,
-                    },
-                    2 => Event::CheckpointStart(event.header.time_ns),
-                    3 => Event::CheckpointSync,
-                    4 => Event::CheckpointEnd,
+                    1 => Event::CheckpointStart(event.header.time_ns),
+                    2 => Event::CheckpointSync,
+                    3 => Event::CheckpointEnd,
                     _ => return None,
                 })
             })
             .collect())
     }
 
-    /// What was charged since the last call, up to now.
-    pub fn take_charges(
-        &self,
-        charges: &mut Charges,
-        is_alive: impl Fn(u32) -> bool,
-    ) -> anyhow::Result<Vec<(ChargeKey, Charge)>> {
-        waits::charge_open_states(&self.skeleton.progs.charge_open_states)?;
-        charges.take(&self.skeleton.maps.charges, is_alive)
+    /// Looks at all processes of the server.
+    pub fn sample(&mut self, session: &mut Session) -> anyhow::Result<()> {
+        let pids: Vec<u32> = session.processes().collect();
+        self.disk_idle.forget();
+        for pids in pids.chunks(MAX_SAMPLES) {
+            {
+                let bss = self.skeleton.maps.bss_data.as_deref_mut();
+                let bss = bss.context("the BPF object why has no variables")?;
+                bss.samples_number = pids.len() as u32;
+                for (place, pid) in bss.samples.iter_mut().zip(pids) {
+                    place.tgid = *pid;
+                    place.times_run_before =
+                        self.processes.times_run_asleep(*pid).unwrap_or(u64::MAX);
+                }
+            }
+            self.skeleton
+                .progs
+                .take_samples
+                .test_run(ProgramInput::default())
+                .context("look at the server's processes")?;
+            for (place, pid) in pids.iter().enumerate() {
+                self.take_sample(place, *pid, session);
+            }
+        }
+        self.take_ended(session)?;
+        self.ask_for_names(session);
+        Ok(())
     }
 
-    /// The states of all processes.
-    pub fn states(&self) -> anyhow::Result<Vec<(u32, WaitState)>> {
-        waits::entries(&self.skeleton.maps.wait_states)
+    fn take_sample(&mut self, place: usize, pid: u32, session: &Session) {
+        let Some(bss) = self.skeleton.maps.bss_data.as_deref() else {
+            return;
+        };
+        let Some(found) = bss.samples.get(place).copied() else {
+            return;
+        };
+        let counts_wal = session.role(pid) != Role::ParallelWorker;
+        let sleep = match found.state {
+            RUNNING => None,
+            INTERRUPTIBLE if found.has_not_run != 0 => Some(Sleep::Same),
+            INTERRUPTIBLE => Some(Sleep::In(self.interruptible(&found))),
+            UNINTERRUPTIBLE => Some(Sleep::In(self.uninterruptible(&found))),
+            // It has ended, which take_ended sees to.
+            _ => return,
+        };
+        let sample = Sample {
+            time_ns: found.time_ns,
+            on_cpu_ns: found.on_cpu_ns,
+            run_queue_ns: found.run_queue_ns,
+            times_run: found.times_run,
+            call_identity: found.call_identity,
+            wal_usage: (found.knows_wal_usage != 0).then_some(found.wal_usage),
+            sleep,
+        };
+        self.processes
+            .take(pid, sample, self.long_call_ns, counts_wal);
+    }
+
+    fn uninterruptible(&mut self, found: &process_sample) -> ChargeKey {
+        let bytes: Vec<u8> = found
+            .stack
+            .iter()
+            .take(found.stack_bytes as usize / size_of::<u64>())
+            .flat_map(|address| address.to_ne_bytes())
+            .collect();
+        let stack = if bytes.is_empty() {
+            waits::NO_STACK
+        } else {
+            self.stacks.number(bytes)
+        };
+        // The disk has nothing to do, and the block cgroup holds back what it could.
+        let throttled = found.held_back > 0
+            && self
+                .disk_idle
+                .is_idle_holding_back(found.device, u64::from(found.held_back));
+        ChargeKey::new(found.tgid, Activity::Uninterruptible, stack).on_file(
+            found.syscall,
+            found.file_kind,
+            throttled,
+        )
+    }
+
+    fn interruptible(&mut self, found: &process_sample) -> ChargeKey {
+        let pid = found.tgid;
+        let event = u64::from(found.wait_event);
+        if found.wait_event & EVENT_CLASS == EVENT_LWLOCK && self.lock_name(event).is_none() {
+            self.nameless.entry(event).or_default();
+        }
+        if !self.knows_wait_events
+            && let Ok(Some(bytes)) = self
+                .skeleton
+                .maps
+                .open_waits
+                .lookup(&pid.to_ne_bytes(), MapFlags::ANY)
+        {
+            let mut waits = open_waits::default();
+            // Same size by construction.
+            let _ = plain::copy_from_bytes(&mut waits, &bytes);
+            if waits.lwlock != 0 {
+                return ChargeKey::new(pid, Activity::Lwlock, waits.lwlock);
+            }
+            if waits.lock != 0 {
+                return ChargeKey::new(pid, Activity::HeavyweightLock, waits.lock);
+            }
+        }
+        ChargeKey::new(pid, Activity::WaitEvent, event).on_file(found.syscall, 0, false)
+    }
+
+    /// Processes that have ended since the last look, those that no look has seen among them.
+    fn take_ended(&mut self, session: &Session) -> anyhow::Result<()> {
+        if self.ends == session.ends() {
+            return Ok(());
+        }
+        self.ends = session.ends();
+        let there: HashSet<u32> = session.processes().collect();
+        let map = &self.skeleton.maps.last_wal_usage;
+        for (pid, last) in waits::entries::<u32, wal_usage>(map)? {
+            // It says so at the begin of its end.
+            if there.contains(&pid) {
+                continue;
+            }
+            waits::forget(map, &pid);
+            let usage = [last.records, last.page_images, last.bytes];
+            let counts_wal = session.role(pid) != Role::ParallelWorker;
+            self.processes.end(pid, Some(usage), counts_wal);
+        }
+        let known: Vec<u32> = self.processes.pids().collect();
+        for pid in known {
+            if !there.contains(&pid) {
+                self.processes.end(pid, None, false);
+            }
+        }
+        Ok(())
+    }
+
+    /// The probe of waits for lightweight locks is attached only for as long as there is a lock whose name it can show.
+    fn ask_for_names(&mut self, session: &mut Session) {
+        let map = &self.skeleton.maps.lock_names;
+        self.nameless.retain(|event, looks| {
+            *looks += 1;
+            let is_known = matches!(map.lookup(&event.to_ne_bytes(), MapFlags::ANY), Ok(Some(_)));
+            !is_known
+        });
+        let is_wanted = self.nameless.values().any(|looks| *looks < NAME_PATIENCE);
+        if !is_wanted {
+            self.name_probe.clear();
+        } else if self.name_probe.is_empty() && session.has_probes() {
+            let links = session.usdt_for_a_while(
+                &self.skeleton.progs.lwlock_name_shown,
+                "lwlock__wait__start",
+                Some(&self.skeleton.maps.usdt_argument_sets),
+            );
+            match links {
+                Ok(links) => self.name_probe = links,
+                Err(error) => {
+                    session.miss("names of lightweight locks", &format!("{error:#}"));
+                    // Not again.
+                    for looks in self.nameless.values_mut() {
+                        *looks = NAME_PATIENCE;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The most bios that the block cgroup was seen to hold back at a moment, by disk, since the last call.
+    pub fn take_held_back(&mut self) -> HashMap<u32, u64> {
+        self.disk_idle.take_held_back()
     }
 
     /// The counters.
     pub fn counters(&self) -> anyhow::Result<Counters> {
-        let mut sum = Counters::default();
+        let [wal_records, wal_page_images, wal_bytes] = self.processes.wal_usage();
+        let mut sum = Counters {
+            wal_records,
+            wal_page_images,
+            wal_bytes,
+            ..Counters::default()
+        };
+        let mut calls = WalCalls::default();
         let values = self
             .skeleton
             .maps
@@ -328,58 +472,30 @@ impl Why {
             }
             sum.commits += one.commits;
             sum.aborts += one.aborts;
-            sum.wal_records += one.wal_records;
-            sum.wal_bytes += one.wal_bytes;
-            sum.wal_page_images += one.wal_page_images;
-            sum.wal_page_image_bytes += one.wal_page_image_bytes;
-            sum.wal_writes += one.wal_writes;
-            sum.wal_written_bytes += one.wal_written_bytes;
-            sum.wal_syncs += one.wal_syncs;
-            sum.wal_sync_ns += one.wal_sync_ns;
+            calls.writes += one.wal_writes;
+            calls.written_bytes += one.wal_written_bytes;
+            calls.syncs += one.wal_syncs;
+            calls.sync_ns += one.wal_sync_ns;
         }
+        sum.wal_calls = self.counts_wal_calls.then_some(calls);
         Ok(sum)
     }
 
-    /// The disks, by the kernel's device numbers, idle up to `now_ns`.
-    pub fn disks(&self, now_ns: u64) -> anyhow::Result<HashMap<u32, DiskTotals>> {
-        Ok(waits::entries::<u32, disk>(&self.skeleton.maps.disks)?
-            .into_iter()
-            .map(|(device, disk)| {
-                let present = if disk.in_flight == 0 {
-                    now_ns.saturating_sub(disk.idle_since)
-                } else {
-                    0
-                };
-                let totals = DiskTotals {
-                    idle_ns: disk.idle_ns + present,
-                    requests: disk.requests,
-                    service_ns: disk.service_ns,
-                    throttled_bios: disk.throttled_bios,
-                };
-                (device, totals)
-            })
-            .collect())
-    }
-
-    /// The name of a lightweight lock by its address.
-    pub fn lock_name(&self, address: u64) -> Option<String> {
+    /// The name of a lightweight lock by its wait event, or by the name's address where that is not known.
+    pub fn lock_name(&self, key: u64) -> Option<String> {
         let bytes = self
             .skeleton
             .maps
             .lock_names
-            .lookup(&address.to_ne_bytes(), MapFlags::ANY)
+            .lookup(&key.to_ne_bytes(), MapFlags::ANY)
             .ok()??;
         let end = bytes.iter().position(|byte| *byte == 0)?;
         Some(String::from_utf8_lossy(&bytes[..end]).into_owned())
     }
 
     /// The addresses of a stack.
-    pub fn stack(&self, id: u32) -> Option<Vec<u8>> {
-        self.skeleton
-            .maps
-            .stacks
-            .lookup(&id.to_ne_bytes(), MapFlags::ANY)
-            .ok()?
+    pub fn stack(&self, number: u32) -> Option<Vec<u8>> {
+        self.stacks.stack(number)
     }
 
     /// What found no room.
