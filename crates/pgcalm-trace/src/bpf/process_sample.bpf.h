@@ -147,7 +147,8 @@ sample_task(struct task_struct *task, struct process_sample *sample)
 	sample->times_run = task->sched_info.pcount;
 	state = task->__state;
 	sample->has_not_run = sample->times_run == sample->times_run_before;
-	if (!sample->has_not_run && wal_usage_address)
+	/* Not of one in uninterruptible sleep: it may hold locks of its memory that this program would wait for. */
+	if (!sample->has_not_run && wal_usage_address && !(state & SAMPLE_STATE_UNINTERRUPTIBLE))
 		sample->knows_wal_usage =
 			bpf_copy_from_user_task(sample->wal_usage, sizeof(sample->wal_usage),
 		                            (void *) wal_usage_address, task, 0) == 0;

@@ -76,8 +76,9 @@ impl AcquisitionSlices {
                     };
                     return Ok(end);
                 }
-                drop(links);
+                // The kernel takes the breakpoints out at once, and then waits for others before it returns.
                 let ended_ns = monotonic_ns();
+                drop(links);
                 let after = probes.counted_acquisitions()?;
                 let counted = difference(&self.before, &after);
                 self.before = after;

@@ -72,7 +72,8 @@ struct Process {
     state: Option<ChargeKey>,
     sleeps: HashMap<ChargeKey, u64>,
     call: Option<Call>,
-    wal_usage: WalUsage,
+    /// At the last look that told; none yet for one of before the trace.
+    wal_usage: Option<WalUsage>,
 }
 
 /// All processes of a trace.
@@ -82,6 +83,8 @@ pub struct Processes {
     ended: Vec<(u32, Process)>,
     long_calls: Vec<(u32, Call)>,
     wal_usage: WalUsage,
+    /// Whether processes that are new now were forked since the trace began: their WAL is all of the trace.
+    has_begun: bool,
 }
 
 impl Processes {
@@ -89,6 +92,12 @@ impl Processes {
     pub fn times_run_asleep(&self, pid: u32) -> Option<u64> {
         let process = self.processes.get(&pid)?;
         process.state.map(|_| process.last.times_run)
+    }
+
+    /// All processes have been looked at once: the trace begins.
+    pub fn begin(&mut self) {
+        self.has_begun = true;
+        self.charge();
     }
 
     /// Processes that were not told to have ended.
@@ -99,20 +108,20 @@ impl Processes {
     /// Takes a sample; a call that has ended meanwhile and lasted longer than `long_call_ns` is kept. WAL counts if
     /// `counts_wal`: leaders of parallel workers take over what these have inserted.
     pub fn take(&mut self, pid: u32, sample: Sample, long_call_ns: u64, counts_wal: bool) {
+        let has_begun = self.has_begun;
         let process = self.processes.entry(pid).or_insert_with(|| Process {
             last: sample,
             charged: sample,
             state: None,
             sleeps: HashMap::new(),
             call: None,
-            // What it did before the trace.
-            wal_usage: sample.wal_usage.unwrap_or_default(),
+            wal_usage: has_begun.then_some([0; 3]),
         });
         if let Some(usage) = sample.wal_usage {
-            if counts_wal {
-                add_since(&mut self.wal_usage, &usage, &process.wal_usage);
+            if counts_wal && let Some(before) = &process.wal_usage {
+                add_since(&mut self.wal_usage, &usage, before);
             }
-            process.wal_usage = usage;
+            process.wal_usage = Some(usage);
         }
         process.last = sample;
         match sample.sleep {
@@ -155,8 +164,12 @@ impl Processes {
         if let Some(usage) = wal_usage
             && counts_wal
         {
-            let before = process.as_ref().map_or([0; 3], |process| process.wal_usage);
-            add_since(&mut self.wal_usage, &usage, &before);
+            let before = process
+                .as_ref()
+                .map_or(Some([0; 3]), |process| process.wal_usage);
+            if let Some(before) = before {
+                add_since(&mut self.wal_usage, &usage, &before);
+            }
         }
         self.ended.extend(process.map(|process| (pid, process)));
     }
@@ -381,13 +394,15 @@ mod tests {
             ..sample(0, 0, 0, None)
         };
         processes.take(PID, wal([10, 1, 1000]), u64::MAX, true);
+        processes.begin();
         processes.take(PID, wal([15, 2, 9000]), u64::MAX, true);
         // A parallel worker's is its leader's, too.
-        processes.take(8, wal([0, 0, 0]), u64::MAX, false);
         processes.take(8, wal([5, 5, 5]), u64::MAX, false);
         processes.end(PID, Some([16, 2, 9100]), true);
         // One that came and went between two looks.
         processes.end(9, Some([1, 0, 50]), true);
-        assert_eq!(processes.wal_usage(), [7, 1, 8150]);
+        // One that is new, and has inserted before its first look.
+        processes.take(10, wal([100, 0, 7000]), u64::MAX, true);
+        assert_eq!(processes.wal_usage(), [107, 1, 15150]);
     }
 }

@@ -81,7 +81,7 @@ impl Seconds {
         symbols: KernelSymbols,
         threshold_ns: u64,
     ) -> anyhow::Result<Self> {
-        why.processes.charge();
+        why.processes.begin();
         let began_ns = monotonic_ns();
         Ok(Self {
             symbols,
