@@ -139,6 +139,10 @@ pub fn read_all(root: &HostRoot) -> anyhow::Result<Vec<State>> {
     let names = match root.list(DIRECTORY) {
         Ok(names) => names,
         Err(error) if error.is_not_found() => return Ok(Vec::new()),
+        // Only root can tell what is isolated.
+        Err(error) if !rustix::process::geteuid().is_root() => {
+            return Err(crate::IsolateError::Host(format!("{error}: run it with sudo")).into());
+        }
         Err(error) => return Err(error.into()),
     };
     let mut states = Vec::new();

@@ -33,6 +33,7 @@ use crate::interrupt::Interrupt;
 use crate::journal::Journal;
 use crate::lab_dir::LabDir;
 use crate::mount_namespace;
+use crate::need_root::need_root;
 use crate::progress::Progress;
 use crate::run_dir::RunDir;
 use crate::torture::module::Module;
@@ -43,12 +44,7 @@ pub use options::Options;
 pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
     options.check()?;
     let root = HostRoot::default();
-    if !rustix::process::geteuid().is_root() {
-        return Err(LabError::Host(
-            "needs root for loop devices, mounts and cgroup limits: run it with sudo".to_string(),
-        )
-        .into());
-    }
+    need_root("loop devices, mounts and cgroup limits")?;
     mount_namespace::enter_own()?;
     let installation = Installation::find(&root, options.pg_bindir.as_deref(), interrupt)?;
     let mut module = if options.archivers.iter().any(|a| a.needs_module()) {
@@ -61,14 +57,8 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
         None
     };
     let lab = LabDir::open(&root, &options.dir)?;
-    let journal = lab.journal(root.clone())?;
     let progress = Progress::new();
-    let left = journal
-        .undo_all()
-        .context("clean up after an earlier run")?;
-    if left > 0 {
-        progress.note(&format!("removed {left} leftovers of an earlier run"));
-    }
+    let journal = lab.clean_journal(&root, &progress)?;
     need_space(options, &lab)?;
     let started_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let backlog = {
@@ -188,21 +178,10 @@ impl Libraries {
 }
 
 fn need_space(options: &Options, lab: &LabDir) -> anyhow::Result<()> {
-    let space = rustix::fs::statvfs(lab.path())?;
-    let available = space.f_bavail * space.f_frsize;
     // The template holds the backlog once more.
     let needed = options.data_size().bytes()
         + options.wal_size().bytes()
         + options.archive_size().bytes()
         + options.backlog_size();
-    if needed > available {
-        return Err(LabError::Host(format!(
-            "--dir {}: {} MiB needed, {} MiB free: use fewer --files, or another --dir",
-            lab.path().display(),
-            needed >> 20,
-            available >> 20
-        ))
-        .into());
-    }
-    Ok(())
+    lab.need_space(needed, "fewer --files")
 }

@@ -32,6 +32,7 @@ use crate::load::Load;
 use crate::load::Work;
 use crate::measure;
 use crate::measure::Recording;
+use crate::need_root::need_root;
 use crate::progress::Progress;
 use crate::run_dir::RunDir;
 use crate::sampler::Sampler;
@@ -60,19 +61,13 @@ pub fn run(
 ) -> anyhow::Result<model::Report> {
     options.check()?;
     let root = HostRoot::default();
-    need::root()?;
+    need_root("loop devices, mounts, cgroup limits and vm sysctls")?;
     let installation = Installation::find(&root, options.pg_bindir.as_deref(), interrupt)?;
     need::module(options, &installation, interrupt)?;
 
     let lab = LabDir::open(&root, &options.dir)?;
-    let journal = lab.journal(root.clone())?;
     let progress = Progress::new();
-    let left = journal
-        .undo_all()
-        .context("clean up after an earlier run")?;
-    if left > 0 {
-        progress.note(&format!("removed {left} leftovers of an earlier run"));
-    }
+    let journal = lab.clean_journal(&root, &progress)?;
     need::space(options, &lab, &installation)?;
     let started_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
 

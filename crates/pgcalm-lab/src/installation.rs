@@ -104,6 +104,23 @@ impl Installation {
         command
     }
 
+    /// `initdb` of a cluster in `data`, an empty directory of that user: superuser postgres, who needs no password, and
+    /// the C locale. Nothing is synced; a run that needs that does it itself.
+    pub fn initdb(&self, data: &Path) -> Command {
+        let mut command = self.command("initdb", data);
+        command
+            .args([
+                "--locale=C",
+                "--encoding=UTF8",
+                "--auth=trust",
+                "--username=postgres",
+                "--no-sync",
+                "-D",
+            ])
+            .arg(data);
+        command
+    }
+
     /// Lets another program run as the user of the servers, working in `directory`.
     pub fn run_as(&self, command: &mut Command, directory: &Path) {
         command

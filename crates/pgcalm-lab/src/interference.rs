@@ -15,7 +15,6 @@ use anyhow::Context;
 use pgcalm_host::HostRoot;
 use pgcalm_report::journal as model;
 
-use crate::LabError;
 use crate::Size;
 use crate::cap::Capper;
 use crate::cap::Caps;
@@ -29,6 +28,7 @@ use crate::interrupt::Interrupt;
 use crate::journal::Journal;
 use crate::lab_dir::LabDir;
 use crate::mount_namespace;
+use crate::need_root::need_root;
 use crate::progress::Progress;
 use crate::run_dir::RunDir;
 use crate::server::Places;
@@ -66,23 +66,12 @@ struct Devices {
 pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<model::Report> {
     options.check()?;
     let root = HostRoot::default();
-    if !rustix::process::geteuid().is_root() {
-        return Err(LabError::Host(
-            "needs root for loop devices, mounts and control groups: run it with sudo".to_string(),
-        )
-        .into());
-    }
+    need_root("loop devices, mounts and control groups")?;
     mount_namespace::enter_own()?;
     let installation = Installation::find(&root, options.pg_bindir.as_deref(), interrupt)?;
     let lab = LabDir::open(&root, &options.dir)?;
-    let journal = lab.journal(root.clone())?;
     let progress = Progress::new();
-    let left = journal
-        .undo_all()
-        .context("clean up after an earlier run")?;
-    if left > 0 {
-        progress.note(&format!("removed {left} leftovers of an earlier run"));
-    }
+    let journal = lab.clean_journal(&root, &progress)?;
     need_space(options, &lab)?;
     let started_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let surroundings = Surroundings {
@@ -253,20 +242,7 @@ impl Surroundings<'_> {
         let processes = self
             .journal
             .note(self.installation.processes_in(&places.data))?;
-        tool::run(
-            self.installation
-                .command("initdb", &places.data)
-                .args([
-                    "--locale=C",
-                    "--encoding=UTF8",
-                    "--auth=trust",
-                    "--username=postgres",
-                    "--no-sync",
-                    "-D",
-                ])
-                .arg(&places.data),
-            self.interrupt,
-        )?;
+        tool::run(&mut self.installation.initdb(&places.data), self.interrupt)?;
         processes.now()?;
         Server::start(
             self.journal,
@@ -279,17 +255,6 @@ impl Surroundings<'_> {
 }
 
 fn need_space(options: &Options, lab: &LabDir) -> anyhow::Result<()> {
-    let space = rustix::fs::statvfs(lab.path())?;
-    let available = space.f_bavail * space.f_frsize;
     let needed = options.size.bytes() * 2 + LOG_SIZE.bytes();
-    if needed > available {
-        return Err(LabError::Host(format!(
-            "--dir {}: {} MiB needed, {} MiB free: use a smaller --size, or another --dir",
-            lab.path().display(),
-            needed >> 20,
-            available >> 20
-        ))
-        .into());
-    }
-    Ok(())
+    lab.need_space(needed, "a smaller --size")
 }

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 
 use crate::LabError;
 use crate::journal::Journal;
+use crate::progress::Progress;
 
 /// Where the lab works unless told otherwise.
 pub const DEFAULT_DIR: &str = "/var/lib/pgcalm-lab";
@@ -99,11 +100,6 @@ impl LabDir {
             .any(|name| path.join(name).exists())
     }
 
-    /// The directory itself.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Opens the journal of changes.
     pub fn journal(&self, root: HostRoot) -> anyhow::Result<Journal> {
         let name = match self.used_for {
@@ -111,6 +107,35 @@ impl LabDir {
             Use::Torture => "pgcalm-torture.json",
         };
         Journal::open(root, &self.path.join(name))
+    }
+
+    /// Opens the journal of changes, and takes back those that an earlier run has left.
+    pub fn clean_journal(&self, root: &HostRoot, progress: &Progress) -> anyhow::Result<Journal> {
+        let journal = self.journal(root.clone())?;
+        let left = journal
+            .undo_all()
+            .context("clean up after an earlier run")?;
+        if left > 0 {
+            progress.note(&format!("removed {left} leftovers of an earlier run"));
+        }
+        Ok(journal)
+    }
+
+    /// Fails unless the file system of the directory has `needed` bytes to spare; `less` are the options that make it need
+    /// less.
+    pub fn need_space(&self, needed: u64, less: &str) -> anyhow::Result<()> {
+        let space = rustix::fs::statvfs(&self.path)?;
+        let available = space.f_bavail * space.f_frsize;
+        if needed <= available {
+            return Ok(());
+        }
+        Err(LabError::Host(format!(
+            "--dir {}: {} MiB needed, {} MiB free: use {less}, or another --dir",
+            self.path.display(),
+            needed >> 20,
+            available >> 20
+        ))
+        .into())
     }
 
     fn named(&self, rest: &str) -> PathBuf {

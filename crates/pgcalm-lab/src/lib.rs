@@ -11,6 +11,7 @@ mod lab_dir;
 mod load;
 mod measure;
 mod mount_namespace;
+mod need_root;
 mod network;
 mod progress;
 mod quantity;

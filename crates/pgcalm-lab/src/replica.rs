@@ -22,7 +22,6 @@ use anyhow::Context;
 use pgcalm_host::HostRoot;
 use pgcalm_report::replica as model;
 
-use crate::LabError;
 use crate::cap::Capper;
 use crate::device::Device;
 use crate::host_facts;
@@ -32,6 +31,7 @@ use crate::journal::Change;
 use crate::journal::Journal;
 use crate::journal::Undo;
 use crate::lab_dir::LabDir;
+use crate::need_root::need_root;
 use crate::network::End;
 use crate::progress::Progress;
 use crate::replica::pair::Pair;
@@ -85,13 +85,7 @@ struct Surroundings<'a> {
 pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<model::Report> {
     options.check()?;
     let root = HostRoot::default();
-    if !rustix::process::geteuid().is_root() {
-        return Err(LabError::Host(
-            "needs root for loop devices, mounts, cgroup limits and network namespaces: run it with sudo"
-                .to_string(),
-        )
-        .into());
-    }
+    need_root("loop devices, mounts, cgroup limits and network namespaces")?;
     let installation = Installation::find(&root, options.pg_bindir.as_deref(), interrupt)?;
     let mut module = options
         .cases
@@ -100,14 +94,8 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<model::Re
         .then(|| Module::find(options.module_dir.as_deref(), &installation, interrupt))
         .transpose()?;
     let lab = LabDir::open(&root, &options.dir)?;
-    let journal = lab.journal(root.clone())?;
     let progress = Progress::new();
-    let left = journal
-        .undo_all()
-        .context("clean up after an earlier run")?;
-    if left > 0 {
-        progress.note(&format!("removed {left} leftovers of an earlier run"));
-    }
+    let journal = lab.clean_journal(&root, &progress)?;
     need_space(options, &lab)?;
     let started_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let programs = Programs::create(&lab, &journal, options, module.as_mut())?;
@@ -328,18 +316,7 @@ impl Programs {
 }
 
 fn need_space(options: &Options, lab: &LabDir) -> anyhow::Result<()> {
-    let space = rustix::fs::statvfs(lab.path())?;
-    let available = space.f_bavail * space.f_frsize;
     let wal_devices = if options.needs_archive() { 3 } else { 2 };
     let needed = 2 * options::DATA_SIZE.bytes() + wal_devices * options.wal_size.bytes();
-    if needed > available {
-        return Err(LabError::Host(format!(
-            "--dir {}: {} MiB needed, {} MiB free: use a smaller --wal-size, or another --dir",
-            lab.path().display(),
-            needed >> 20,
-            available >> 20
-        ))
-        .into());
-    }
-    Ok(())
+    lab.need_space(needed, "a smaller --wal-size")
 }

@@ -72,18 +72,7 @@ impl Template {
         let _processes = journal.note(installation.processes_in(&unfinished))?;
         progress.note(&format!("loading {rows} rows"));
         tool::run(
-            installation
-                .command("initdb", &unfinished)
-                .args([
-                    "--data-checksums",
-                    "--locale=C",
-                    "--encoding=UTF8",
-                    "--auth=trust",
-                    "--username=postgres",
-                    "--no-sync",
-                    "-D",
-                ])
-                .arg(&unfinished),
+            installation.initdb(&unfinished).arg("--data-checksums"),
             interrupt,
         )?;
         let configuration = fs::read_to_string(unfinished.join("postgresql.conf"))?;

@@ -50,6 +50,7 @@ use crate::load::Load;
 use crate::load::Work;
 use crate::measure;
 use crate::measure::Recording;
+use crate::need_root::need_root;
 use crate::options::Distribution;
 use crate::options::FsType;
 use crate::options::Warm;
@@ -85,24 +86,12 @@ const WORKERS: usize = 4;
 pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
     options.check()?;
     let root = HostRoot::default();
-    if !rustix::process::geteuid().is_root() {
-        return Err(LabError::Host(
-            "needs root for loop devices, mounts, cgroup limits and vm sysctls: run it with sudo"
-                .to_string(),
-        )
-        .into());
-    }
+    need_root("loop devices, mounts, cgroup limits and vm sysctls")?;
     let installation = Installation::find(&root, options.pg_bindir.as_deref(), interrupt)?;
     need_module(options, &installation, interrupt)?;
     let lab = LabDir::open(&root, &options.dir)?;
-    let journal = lab.journal(root.clone())?;
     let progress = Progress::new();
-    let left = journal
-        .undo_all()
-        .context("clean up after an earlier run")?;
-    if left > 0 {
-        progress.note(&format!("removed {left} leftovers of an earlier run"));
-    }
+    let journal = lab.clean_journal(&root, &progress)?;
     need_space(options, &lab)?;
     let Some(capper) = Capper::of_root_group(&journal)? else {
         return Err(LabError::Host(
@@ -179,20 +168,9 @@ fn need_module(
 }
 
 fn need_space(options: &Options, lab: &LabDir) -> anyhow::Result<()> {
-    let space = rustix::fs::statvfs(lab.path())?;
-    let available = space.f_bavail * space.f_frsize;
     let needed = options.device_size().bytes()
         + 2 * (options.data_size().bytes() + options.wal_size().bytes());
-    if needed > available {
-        return Err(LabError::Host(format!(
-            "--dir {}: {} MiB needed, {} MiB free: use fewer --instances or --rows, or another --dir",
-            lab.path().display(),
-            needed >> 20,
-            available >> 20
-        ))
-        .into());
-    }
-    Ok(())
+    lab.need_space(needed, "fewer --instances or --rows")
 }
 
 /// File systems that those of all tenants are copies of, with a loaded cluster; not mounted.

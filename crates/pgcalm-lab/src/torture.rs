@@ -19,13 +19,13 @@ use pgcalm_report::torture::Cycle;
 use pgcalm_report::torture::Report;
 use pgcalm_report::torture::SCENARIO;
 
-use crate::LabError;
 use crate::cap::Capper;
 use crate::host_facts;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
 use crate::lab_dir::LabDir;
 use crate::mount_namespace;
+use crate::need_root::need_root;
 use crate::options::FsType;
 use crate::progress::Progress;
 use crate::run_dir::RunDir;
@@ -45,25 +45,14 @@ const CONTROL_CYCLES: u32 = 12;
 pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
     options.check()?;
     let root = HostRoot::default();
-    if !rustix::process::geteuid().is_root() {
-        return Err(LabError::Host(
-            "needs root for loop devices, mounts and cgroup limits: run it with sudo".to_string(),
-        )
-        .into());
-    }
+    need_root("loop devices, mounts and cgroup limits")?;
     mount_namespace::enter_own()?;
     let installation = Installation::find(&root, options.pg_bindir.as_deref(), interrupt)?;
     let mut module = Module::find(options.module_dir.as_deref(), &installation, interrupt)?;
 
     let lab = LabDir::open_torture(&options.dir)?;
-    let journal = lab.journal(root.clone())?;
     let progress = Progress::new();
-    let left = journal
-        .undo_all()
-        .context("clean up after an earlier run")?;
-    if left > 0 {
-        progress.note(&format!("removed {left} leftovers of an earlier run"));
-    }
+    let journal = lab.clean_journal(&root, &progress)?;
     need_space(options, &lab)?;
     let started_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let _run_dir = RunDir::create(&lab, &journal, &installation)?;
@@ -205,18 +194,7 @@ fn note(context: &Surroundings<'_>, label: &str, cycle: &Cycle) {
 }
 
 fn need_space(options: &Options, lab: &LabDir) -> anyhow::Result<()> {
-    let space = rustix::fs::statvfs(lab.path())?;
-    let available = space.f_bavail * space.f_frsize;
     // The control's device comes when those of the cycles are gone.
     let needed = options.size.bytes() * options.fs.len() as u64;
-    if needed > available {
-        return Err(LabError::Host(format!(
-            "--dir {}: {} MiB needed, {} MiB free: use a smaller --size, or another --dir",
-            lab.path().display(),
-            needed >> 20,
-            available >> 20
-        ))
-        .into());
-    }
-    Ok(())
+    lab.need_space(needed, "a smaller --size")
 }

@@ -4,6 +4,8 @@ pub mod generate;
 pub mod lag;
 pub mod predict;
 pub mod replica;
+pub mod report_files;
+pub mod servers;
 pub mod top;
 pub mod trace;
 
@@ -23,7 +25,6 @@ use pgcalm_lab::archive::archiver::Archiver;
 use pgcalm_lab::contestant;
 use pgcalm_lab::contestant::Contestant;
 use pgcalm_lab::contestant::ContestantSetting;
-use pgcalm_lab::contestant::ServerSetting;
 use pgcalm_lab::interference;
 use pgcalm_lab::interference::Layout;
 use pgcalm_lab::options;
@@ -37,6 +38,8 @@ use crate::args::lag::LagArgs;
 use crate::args::predict::PredictArgs;
 use crate::args::predict::PredictGridArgs;
 use crate::args::replica::ReplicaArgs;
+use crate::args::report_files::ReportFiles;
+use crate::args::servers::ServerArgs;
 use crate::args::top::TopArgs;
 use crate::args::trace::TraceVerb;
 
@@ -298,12 +301,8 @@ pub struct ArchiveArgs {
     /// Runs of each archiver, in turn; figures are medians [default: 1].
     #[arg(long, value_name = "N", value_parser = count)]
     pub repeat: Option<u32>,
-    /// A server setting for all; may be repeated.
-    #[arg(long, value_name = "NAME=VALUE")]
-    pub set: Vec<ServerSetting>,
-    /// Directory with the server programs [default: of the newest PostgreSQL installed].
-    #[arg(long, value_name = "DIR")]
-    pub pg_bindir: Option<PathBuf>,
+    #[command(flatten)]
+    pub servers: ServerArgs,
     /// Directory where pg_calm was built [default: the installed one].
     #[arg(long, value_name = "DIR")]
     pub module_dir: Option<PathBuf>,
@@ -313,12 +312,8 @@ pub struct ArchiveArgs {
     /// Directory for devices, backlogs and logs; needs room for them, on ext4 or XFS.
     #[arg(long, value_name = "DIR", default_value = DEFAULT_DIR)]
     pub dir: PathBuf,
-    /// Write the report as JSON.
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-    /// Write the report as HTML.
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
+    #[command(flatten)]
+    pub report: ReportFiles,
     /// Keep server logs in pgcalm-kept of --dir; `lab clean` removes them.
     #[arg(long)]
     pub keep: bool,
@@ -388,24 +383,16 @@ pub struct TenantsArgs {
     /// device's budget) [default: all three].
     #[arg(long, value_name = "LIST", value_parser = tenants_contestants)]
     pub contestants: Option<Contestants>,
-    /// A server setting for all; may be repeated.
-    #[arg(long, value_name = "NAME=VALUE")]
-    pub set: Vec<ServerSetting>,
+    #[command(flatten)]
+    pub servers: ServerArgs,
     /// A server setting for one contestant; may be repeated.
     #[arg(long, value_name = "CONTESTANT:NAME=VALUE")]
     pub set_contestant: Vec<ContestantSetting>,
-    /// Directory with the server programs [default: of the newest PostgreSQL installed].
-    #[arg(long, value_name = "DIR")]
-    pub pg_bindir: Option<PathBuf>,
     /// Directory for devices, the loaded table and logs; needs room for all of them, on ext4 or XFS.
     #[arg(long, value_name = "DIR", default_value = DEFAULT_DIR)]
     pub dir: PathBuf,
-    /// Write the report as JSON.
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-    /// Write the report as one HTML file.
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
+    #[command(flatten)]
+    pub report: ReportFiles,
     /// Keep server logs and pgbench's transaction logs, in pgcalm-kept of --dir; `lab clean` removes them.
     #[arg(long)]
     pub keep: bool,
@@ -440,9 +427,8 @@ pub struct TortureArgs {
     /// Size of the device of each file system [default: 2GB].
     #[arg(long, value_name = "SIZE")]
     pub size: Option<Size>,
-    /// A server setting; may be repeated.
-    #[arg(long, value_name = "NAME=VALUE")]
-    pub set: Vec<ServerSetting>,
+    #[command(flatten)]
+    pub servers: ServerArgs,
     /// Seed of all random choices; the report tells which it was [default: a random one].
     #[arg(long, value_name = "N", value_parser = seed)]
     pub seed: Option<u64>,
@@ -450,9 +436,6 @@ pub struct TortureArgs {
     /// table does nothing (by strace); it fails unless the losses are detected.
     #[arg(long)]
     pub control: bool,
-    /// Directory with the server programs [default: of the newest PostgreSQL installed].
-    #[arg(long, value_name = "DIR")]
-    pub pg_bindir: Option<PathBuf>,
     /// Directory where pg_calm was built [default: the installed one].
     #[arg(long, value_name = "DIR")]
     pub module_dir: Option<PathBuf>,
@@ -535,24 +518,16 @@ pub struct CheckpointArgs {
     /// Runs of each contestant, interleaved [default: 1].
     #[arg(long, value_name = "N", value_parser = count)]
     pub repeat: Option<u32>,
-    /// A server setting for all contestants; may be repeated.
-    #[arg(long, value_name = "NAME=VALUE")]
-    pub set: Vec<ServerSetting>,
+    #[command(flatten)]
+    pub servers: ServerArgs,
     /// A server setting for one contestant; may be repeated.
     #[arg(long, value_name = "CONTESTANT:NAME=VALUE")]
     pub set_contestant: Vec<ContestantSetting>,
-    /// Directory with the server programs [default: of the newest PostgreSQL installed].
-    #[arg(long, value_name = "DIR")]
-    pub pg_bindir: Option<PathBuf>,
     /// Directory for devices, the loaded table and logs; needs room for all of them, on ext4 or XFS.
     #[arg(long, value_name = "DIR", default_value = DEFAULT_DIR)]
     pub dir: PathBuf,
-    /// Write the report as JSON.
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-    /// Write the report as one HTML file.
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
+    #[command(flatten)]
+    pub report: ReportFiles,
     /// Keep server logs and pgbench's transaction logs, in pgcalm-kept of --dir; `lab clean` removes them.
     #[arg(long)]
     pub keep: bool,
@@ -591,21 +566,13 @@ pub struct JournalArgs {
     /// [default: 2GB].
     #[arg(long, value_name = "SIZE")]
     pub size: Option<Size>,
-    /// A server setting for both; may be repeated.
-    #[arg(long, value_name = "NAME=VALUE")]
-    pub set: Vec<ServerSetting>,
-    /// Directory with the server programs [default: of the newest PostgreSQL installed].
-    #[arg(long, value_name = "DIR")]
-    pub pg_bindir: Option<PathBuf>,
+    #[command(flatten)]
+    pub servers: ServerArgs,
     /// Directory for devices and logs; needs room for them, on ext4 or XFS.
     #[arg(long, value_name = "DIR", default_value = DEFAULT_DIR)]
     pub dir: PathBuf,
-    /// Write the report as JSON.
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-    /// Write the report as one HTML file.
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
+    #[command(flatten)]
+    pub report: ReportFiles,
 }
 
 #[derive(Debug, Args)]

@@ -1,5 +1,3 @@
-use std::path::PathBuf;
-
 use anyhow::bail;
 use pgcalm_lab::archive;
 use pgcalm_lab::archive::archiver::ARCHIVERS;
@@ -34,6 +32,7 @@ use crate::args::TortureArgs;
 use crate::args::TortureFsArg;
 use crate::args::predict::PredictGridArgs;
 use crate::args::replica::ReplicaArgs;
+use crate::args::report_files::ReportFiles;
 use crate::output;
 
 /// Scenarios and contestants.
@@ -100,7 +99,7 @@ pub fn run(scenario: ScenarioArgs) -> anyhow::Result<()> {
 
 fn run_checkpoint(args: CheckpointArgs) -> anyhow::Result<()> {
     let interrupt = Interrupt::install()?;
-    let files = Files::check(args.json.clone(), args.html.clone())?;
+    let files = args.report.clone().checked()?;
     let report = contest::run(checkpoint::SCENARIO.name, &options(args), &interrupt)?;
     files.write(
         &report,
@@ -111,7 +110,7 @@ fn run_checkpoint(args: CheckpointArgs) -> anyhow::Result<()> {
 
 fn run_journal(args: JournalArgs) -> anyhow::Result<()> {
     let interrupt = Interrupt::install()?;
-    let files = Files::check(args.json.clone(), args.html.clone())?;
+    let files = args.report.clone().checked()?;
     let report = interference::run(&journal_options(args), &interrupt)?;
     files.write(
         &report,
@@ -122,7 +121,7 @@ fn run_journal(args: JournalArgs) -> anyhow::Result<()> {
 
 fn run_tenants(args: TenantsArgs) -> anyhow::Result<()> {
     let interrupt = Interrupt::install()?;
-    let files = Files::check(args.json.clone(), args.html.clone())?;
+    let files = args.report.clone().checked()?;
     let report = tenants::run(&tenants_options(args), &interrupt)?;
     files.write(
         &report,
@@ -133,7 +132,7 @@ fn run_tenants(args: TenantsArgs) -> anyhow::Result<()> {
 
 fn run_archive(args: ArchiveArgs) -> anyhow::Result<()> {
     let interrupt = Interrupt::install()?;
-    let files = Files::check(args.json.clone(), args.html.clone())?;
+    let files = args.report.clone().checked()?;
     let report = archive::run(&archive_options(args), &interrupt)?;
     files.write(
         &report,
@@ -144,7 +143,7 @@ fn run_archive(args: ArchiveArgs) -> anyhow::Result<()> {
 
 fn run_replica(args: ReplicaArgs) -> anyhow::Result<()> {
     let interrupt = Interrupt::install()?;
-    let files = Files::check(args.json.clone(), args.html.clone())?;
+    let files = args.report.clone().checked()?;
     let report = replica::run(&args.options(), &interrupt)?;
     files.write(
         &report,
@@ -155,7 +154,7 @@ fn run_replica(args: ReplicaArgs) -> anyhow::Result<()> {
 
 fn run_predict(args: PredictGridArgs) -> anyhow::Result<()> {
     let interrupt = Interrupt::install()?;
-    let files = Files::check(args.json.clone(), args.html.clone())?;
+    let files = args.report.clone().checked()?;
     let report = predict::run(&predict_options(args), &interrupt)?;
     files.write(
         &report,
@@ -164,18 +163,12 @@ fn run_predict(args: PredictGridArgs) -> anyhow::Result<()> {
     )
 }
 
-/// Where a report goes besides standard output.
-struct Files {
-    json: Option<PathBuf>,
-    html: Option<PathBuf>,
-}
-
-impl Files {
+impl ReportFiles {
     /// Fails at once, not after a long run, if a file can't be written.
-    fn check(json: Option<PathBuf>, html: Option<PathBuf>) -> anyhow::Result<Self> {
-        output::check_writable("--json", json.as_deref())?;
-        output::check_writable("--html", html.as_deref())?;
-        Ok(Self { json, html })
+    fn checked(self) -> anyhow::Result<Self> {
+        output::check_writable("--json", self.json.as_deref())?;
+        output::check_writable("--html", self.html.as_deref())?;
+        Ok(self)
     }
 
     fn write<R: Serialize + DeserializeOwned + PartialEq>(
@@ -235,7 +228,7 @@ fn archive_options(args: ArchiveArgs) -> archive::Options {
     let preset = scenarios::archive::full();
     archive::Options {
         dir: args.dir,
-        pg_bindir: args.pg_bindir,
+        pg_bindir: args.servers.pg_bindir,
         module_dir: args.module_dir,
         noop_module: args.noop_module,
         archivers: args.archivers.map_or(preset.archivers, |list| list.0),
@@ -250,7 +243,7 @@ fn archive_options(args: ArchiveArgs) -> archive::Options {
         clients: args.clients.unwrap_or(preset.clients),
         seconds: args.seconds.unwrap_or(preset.seconds),
         repeat: args.repeat.unwrap_or(preset.repeat),
-        set: args.set,
+        set: args.servers.set,
         keep: args.keep,
     }
 }
@@ -263,7 +256,7 @@ fn journal_options(args: JournalArgs) -> interference::Options {
     };
     interference::Options {
         dir: args.dir,
-        pg_bindir: args.pg_bindir,
+        pg_bindir: args.servers.pg_bindir,
         layouts: args.layouts.map_or(preset.layouts, |list| list.0),
         seconds: args.seconds.unwrap_or(preset.seconds),
         lead: args.lead.unwrap_or(preset.lead),
@@ -272,7 +265,7 @@ fn journal_options(args: JournalArgs) -> interference::Options {
         clients: args.clients.unwrap_or(preset.clients),
         scale: args.scale.unwrap_or(preset.scale),
         size: args.size.unwrap_or(preset.size),
-        set: args.set,
+        set: args.servers.set,
     }
 }
 
@@ -280,7 +273,7 @@ fn tenants_options(args: TenantsArgs) -> tenants::Options {
     let preset = scenarios::tenants::full();
     tenants::Options {
         dir: args.dir,
-        pg_bindir: args.pg_bindir,
+        pg_bindir: args.servers.pg_bindir,
         instances: args.instances.unwrap_or(preset.instances),
         rows: args.rows.unwrap_or(preset.rows),
         shared_buffers: args.shared_buffers.unwrap_or(preset.shared_buffers),
@@ -295,7 +288,7 @@ fn tenants_options(args: TenantsArgs) -> tenants::Options {
         checkpoint_timeout: args.checkpoint_timeout.unwrap_or(preset.checkpoint_timeout),
         sysctl: args.sysctl.map_or(preset.sysctl, Into::into),
         contestants: args.contestants.map_or(preset.contestants, |list| list.0),
-        set: args.set,
+        set: args.servers.set,
         set_contestant: args.set_contestant,
         keep: args.keep,
     }
@@ -309,7 +302,7 @@ fn predict_options(args: PredictGridArgs) -> predict::Options {
     };
     predict::Options {
         dir: args.dir,
-        pg_bindir: args.pg_bindir,
+        pg_bindir: args.servers.pg_bindir,
         points: args.points.map_or(preset.points, |list| list.0),
         rows: args.rows,
         lead: args.lead.unwrap_or(preset.lead),
@@ -320,7 +313,7 @@ fn predict_options(args: PredictGridArgs) -> predict::Options {
         clients: args.clients.unwrap_or(preset.clients),
         wal_iops: args.wal_iops.unwrap_or(preset.wal_iops),
         fs: args.fs.map_or(preset.fs, Into::into),
-        set: args.set,
+        set: args.servers.set,
     }
 }
 
@@ -328,7 +321,7 @@ fn torture_options(args: TortureArgs) -> torture::Options {
     let preset = scenarios::torture::full();
     torture::Options {
         dir: args.dir,
-        pg_bindir: args.pg_bindir,
+        pg_bindir: args.servers.pg_bindir,
         module_dir: args.module_dir,
         cycles: args.cycles.unwrap_or(preset.cycles),
         fs: args.fs.map_or(preset.fs, TortureFsArg::list),
@@ -338,7 +331,7 @@ fn torture_options(args: TortureArgs) -> torture::Options {
         seconds: args.seconds.unwrap_or(preset.seconds),
         iops: args.iops.unwrap_or(preset.iops),
         size: args.size.unwrap_or(preset.size),
-        set: args.set,
+        set: args.servers.set,
         seed: args.seed.unwrap_or(preset.seed),
         control: args.control,
         keep: args.keep,
@@ -353,7 +346,7 @@ fn options(args: CheckpointArgs) -> Options {
     };
     Options {
         dir: args.dir,
-        pg_bindir: args.pg_bindir,
+        pg_bindir: args.servers.pg_bindir,
         rows: args.rows.unwrap_or(preset.rows),
         shared_buffers: args.shared_buffers.unwrap_or(preset.shared_buffers),
         data_iops: args.data_iops.unwrap_or(preset.data_iops),
@@ -372,7 +365,7 @@ fn options(args: CheckpointArgs) -> Options {
         distribution: args.distribution.map_or(preset.distribution, Into::into),
         warm: args.warm.map_or(preset.warm, Into::into),
         repeat: args.repeat.unwrap_or(preset.repeat),
-        set: args.set,
+        set: args.servers.set,
         set_contestant: args.set_contestant,
         keep: args.keep,
     }

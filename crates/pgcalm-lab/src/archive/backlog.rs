@@ -157,21 +157,12 @@ impl Maker<'_> {
     fn make(&self) -> anyhow::Result<Vec<String>> {
         tool::run(
             self.installation
-                .command("initdb", self.data)
-                .args([
-                    "--data-checksums",
-                    "--locale=C",
-                    "--encoding=UTF8",
-                    "--auth=trust",
-                    "--username=postgres",
-                    "--no-sync",
-                ])
+                .initdb(self.data)
+                .arg("--data-checksums")
                 .arg(format!(
                     "--wal-segsize={}",
                     self.options.segment_size.bytes() >> 20
-                ))
-                .arg("-D")
-                .arg(self.data),
+                )),
             self.interrupt,
         )?;
         let configuration = self.data.join("postgresql.conf");

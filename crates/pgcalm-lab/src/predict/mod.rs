@@ -24,6 +24,7 @@ use crate::host_facts;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
 use crate::lab_dir::LabDir;
+use crate::need_root::need_root;
 use crate::progress::Progress;
 use crate::run_dir::RunDir;
 
@@ -44,7 +45,7 @@ fn shadow() -> &'static Contestant {
 pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<model::Report> {
     options.check()?;
     let root = HostRoot::default();
-    need::root()?;
+    need_root("loop devices, mounts, cgroup limits and vm sysctls")?;
     let installation = Installation::find(&root, options.pg_bindir.as_deref(), interrupt)?;
     // The point with the largest table needs most of everything.
     let largest = options
@@ -56,14 +57,8 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<model::Re
     need::module(&largest, &installation, interrupt)?;
 
     let lab = LabDir::open(&root, &options.dir)?;
-    let journal = lab.journal(root.clone())?;
     let progress = Progress::new();
-    let left = journal
-        .undo_all()
-        .context("clean up after an earlier run")?;
-    if left > 0 {
-        progress.note(&format!("removed {left} leftovers of an earlier run"));
-    }
+    let journal = lab.clean_journal(&root, &progress)?;
     need::space(&largest, &lab, &installation)?;
     let started_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let _run_dir = RunDir::create(&lab, &journal, &installation)?;

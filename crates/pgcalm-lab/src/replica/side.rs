@@ -133,20 +133,7 @@ impl Base {
         }
         template::create_private_dir(&path, installation)?;
         let processes = journal.note(installation.processes_in(&path))?;
-        tool::run(
-            installation
-                .command("initdb", &path)
-                .args([
-                    "--locale=C",
-                    "--encoding=UTF8",
-                    "--auth=trust",
-                    "--username=postgres",
-                    "--no-sync",
-                    "-D",
-                ])
-                .arg(&path),
-            interrupt,
-        )?;
+        tool::run(&mut installation.initdb(&path), interrupt)?;
         processes.now()?;
         // Nobody else is in that network.
         let access = path.join("pg_hba.conf");

@@ -132,18 +132,7 @@ impl<'a> Arena<'a> {
         template::create_private_dir(&places.data, installation)?;
         let processes = journal.note(installation.processes_in(&places.data))?;
         tool::run(
-            installation
-                .command("initdb", &places.data)
-                .args([
-                    "--data-checksums",
-                    "--locale=C",
-                    "--encoding=UTF8",
-                    "--auth=trust",
-                    "--username=postgres",
-                    "--no-sync",
-                    "-D",
-                ])
-                .arg(&places.data),
+            installation.initdb(&places.data).arg("--data-checksums"),
             interrupt,
         )?;
         processes.now()?;

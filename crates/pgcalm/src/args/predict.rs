@@ -7,13 +7,14 @@ use pgcalm_lab::DEFAULT_DIR;
 use pgcalm_lab::Limit;
 use pgcalm_lab::Seconds;
 use pgcalm_lab::Size;
-use pgcalm_lab::contestant::ServerSetting;
 use pgcalm_lab::predict::grid;
 use pgcalm_lab::predict::grid::GridPoint;
 
 use super::FsArg;
 use super::count;
+use super::report_files::ReportFiles;
 use super::rows;
+use super::servers::ServerArgs;
 
 /// As libpq's tools default it, but for user and database.
 #[derive(Debug, Args)]
@@ -79,21 +80,13 @@ pub struct PredictGridArgs {
     /// File system of both devices [default: ext4].
     #[arg(long, value_name = "FS")]
     pub fs: Option<FsArg>,
-    /// A server setting for all points; may be repeated.
-    #[arg(long, value_name = "NAME=VALUE")]
-    pub set: Vec<ServerSetting>,
-    /// Directory with the server programs [default: of the newest PostgreSQL installed].
-    #[arg(long, value_name = "DIR")]
-    pub pg_bindir: Option<PathBuf>,
+    #[command(flatten)]
+    pub servers: ServerArgs,
     /// Directory for devices, the loaded tables and logs; needs room for all of them, on ext4 or XFS.
     #[arg(long, value_name = "DIR", default_value = DEFAULT_DIR)]
     pub dir: PathBuf,
-    /// Write the report as JSON.
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-    /// Write the report as one HTML file.
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
+    #[command(flatten)]
+    pub report: ReportFiles,
 }
 
 /// clap takes a `Vec` for an option that may be repeated.

@@ -6,10 +6,12 @@ use clap::Args;
 use pgcalm_lab::DEFAULT_DIR;
 use pgcalm_lab::Seconds;
 use pgcalm_lab::Size;
-use pgcalm_lab::contestant::ServerSetting;
 use pgcalm_lab::replica;
 use pgcalm_lab::replica::Case;
 use pgcalm_lab::scenarios;
+
+use super::report_files::ReportFiles;
+use super::servers::ServerArgs;
 
 /// Options that have a default are absent here unless given.
 #[derive(Debug, Args)]
@@ -45,24 +47,16 @@ pub struct ReplicaArgs {
     /// Size of either WAL device and of the archive's. The load ends early before one is full [default: 4GB].
     #[arg(long, value_name = "SIZE")]
     pub wal_size: Option<Size>,
-    /// A server setting for both; may be repeated.
-    #[arg(long, value_name = "NAME=VALUE")]
-    pub set: Vec<ServerSetting>,
-    /// Directory with the server programs [default: of the newest PostgreSQL installed].
-    #[arg(long, value_name = "DIR")]
-    pub pg_bindir: Option<PathBuf>,
+    #[command(flatten)]
+    pub servers: ServerArgs,
     /// Directory where pg_calm was built [default: the installed one].
     #[arg(long, value_name = "DIR")]
     pub module_dir: Option<PathBuf>,
     /// Directory for devices and logs; needs room for them, on ext4 or XFS.
     #[arg(long, value_name = "DIR", default_value = DEFAULT_DIR)]
     pub dir: PathBuf,
-    /// Write the report as JSON.
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-    /// Write the report as one HTML file.
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
+    #[command(flatten)]
+    pub report: ReportFiles,
     /// Keep server logs in pgcalm-kept of --dir; `lab clean` removes them.
     #[arg(long)]
     pub keep: bool,
@@ -74,7 +68,7 @@ impl ReplicaArgs {
         let preset = scenarios::replica::full();
         replica::Options {
             dir: self.dir,
-            pg_bindir: self.pg_bindir,
+            pg_bindir: self.servers.pg_bindir,
             module_dir: self.module_dir,
             cases: self.cases.map_or(preset.cases, |list| list.0),
             seconds: self.seconds.unwrap_or(preset.seconds),
@@ -86,7 +80,7 @@ impl ReplicaArgs {
             max_lag: self.max_lag.unwrap_or(preset.max_lag),
             max_wal_size: self.max_wal_size.unwrap_or(preset.max_wal_size),
             wal_size: self.wal_size.unwrap_or(preset.wal_size),
-            set: self.set,
+            set: self.servers.set,
             keep: self.keep,
         }
     }
