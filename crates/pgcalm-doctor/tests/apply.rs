@@ -351,12 +351,9 @@ fn a_real_server_is_read_judged_changed_and_changed_back() {
     }
 
     // A role that may not: left out, and said; nothing is forgotten.
-    connection
-        .client
-        .batch_execute(
-            "CREATE ROLE watcher IN ROLE pg_monitor; CREATE ROLE nobody; SET ROLE watcher",
-        )
-        .unwrap();
+    cluster.sql("CREATE ROLE watcher IN ROLE pg_monitor");
+    cluster.sql("CREATE ROLE nobody");
+    connection.client.batch_execute("SET ROLE watcher").unwrap();
     let read_as = |role: &str| {
         collect::collect(&root, &cluster.by_socket(role))
             .unwrap()
