@@ -105,9 +105,7 @@ pub fn owns_writeback(root: &HostRoot, hierarchy: &Hierarchy) -> Result<Option<b
         return Ok(Some(true));
     }
     // All groups but the root have that file (Documentation/admin-guide/cgroup-v2.rst).
-    let is_root = !root
-        .path(hierarchy.mountpoint.join("cgroup.type"))
-        .exists();
+    let is_root = !root.path(hierarchy.mountpoint.join("cgroup.type")).exists();
     Ok(is_root.then_some(false))
 }
 
