@@ -104,11 +104,13 @@ typedef struct CheckpointerRequests
 } CheckpointerRequests;
 
 static const volatile CheckpointerRequests *requests = NULL;
-static TimestampTz sync_phase = 0; /* ckpt_sync_t of the one that is under way */
-static uint64 spent_ms = 0;        /* on draining in it, that under way left out */
-static uint64 drain_start_ms = 0;  /* of the one under way */
-static uint64 hold_began_ms = 0;   /* since the last drain; 0: not held in this sync phase */
-static uint64 held_ms = 0;         /* before that */
+static TimestampTz sync_phase = 0;   /* ckpt_sync_t of the one that is under way */
+static uint64 spent_ms = 0;          /* on draining in it, that under way left out */
+static uint64 drain_start_ms = 0;    /* of the one under way */
+static double sweep_done = 0;        /* part of the file under way that is swept */
+static uint64 sweep_progress_ms = 0; /* when that grew */
+static uint64 hold_began_ms = 0;     /* since the last drain; 0: not held in this sync phase */
+static uint64 held_ms = 0;           /* before that */
 static uint32 wait_event = 0;
 
 static uint64 pages_in(int file, int generation);
@@ -332,18 +334,25 @@ flush_in_rounds(int file)
 	}
 }
 
-/* Between the steps of a sweep */
+/*
+ * Between the steps of a sweep.  It goes on while it gets on: the part of a
+ * file that has been swept is clean even if time runs out, and what holds the
+ * device up for a while, like a visit of the kernel flusher, says nothing of
+ * the rest.
+ */
 static bool
 sweep_step(double done)
 {
-	double elapsed = page_map_now_ms() - drain_start_ms;
+	uint64 now = page_map_now_ms();
 
 	serve_requests();
-	if (!may_wait() || !time_left() || !calm_drain_clean_buffers)
-		return false;
-	/* whether it will be over in time if it goes on as it did */
-	return elapsed < timeout_ms() * TRIAL_SHARE || done >= 1 ||
-	       spent_ms + elapsed / Max(done, 1e-3) < timeout_ms();
+	if (done > sweep_done)
+	{
+		sweep_done = done;
+		sweep_progress_ms = now;
+	}
+	return may_wait() && time_left() && calm_drain_clean_buffers &&
+	       now - sweep_progress_ms < timeout_ms() * TRIAL_SHARE;
 }
 
 /*
@@ -388,9 +397,13 @@ drain(int file, const RelationFile *relation)
 	checkpoint_stats_drain_begin();
 	end_hold();
 	drain_start_ms = page_map_now_ms();
+	sweep_done = 0;
+	sweep_progress_ms = drain_start_ms;
 
+	/* if a sweep leaves many, evictions write again, and rounds would only let them */
 	if (relation)
-		swept = drain_sweep(file, relation, wait_event, sweep_step);
+		swept = drain_sweep(file, relation, wait_event, sweep_step) &&
+		        unflushed_pages(file) <= threshold_pages();
 	if (swept)
 		flush_in_rounds(file);
 

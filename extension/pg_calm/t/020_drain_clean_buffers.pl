@@ -24,7 +24,7 @@ my $node = calm_node('drain_clean_buffers', q{
 shared_buffers = 16MB
 max_wal_size = 64MB
 min_wal_size = 32MB
-checkpoint_completion_target = 0.01
+checkpoint_completion_target = 0
 log_checkpoints = on
 pg_calm.write_iops = 10
 pg_calm.write_bandwidth = '100MB'
@@ -61,45 +61,82 @@ sub completed
 	return () = slurp_file($log) =~ /checkpoint complete/g;
 }
 
+sub begun
+{
+	return () = slurp_file($log) =~ /checkpoint starting: wal/g;
+}
+
 sub cleaned { return status_of($node)->{cleaned_buffers} }
 
-# Make pages of a table dirty, all over, and enough WAL for a checkpoint
-sub cause_checkpoint
+# Waits of the checkpointer other than those it has without the module
+sub drains
 {
-	my ($table) = @_;
+	return $node->safe_psql('postgres',
+		q{SELECT wait_event_type FROM pg_stat_activity WHERE backend_type = 'checkpointer'}) eq
+	  'Extension';
+}
 
-	$node->safe_psql(
-		'postgres', qq{
-UPDATE $table SET n = n + 1 WHERE id % 7 = 0;
-SELECT pg_logical_emit_message(false, 'fill', repeat('w', 1000000)) FROM generate_series(1, 70)});
+# How much WAL causes a checkpoint
+sub max_wal_size
+{
+	my ($size) = @_;
+
+	$node->safe_psql('postgres', "ALTER SYSTEM SET max_wal_size = '$size'");
+	$node->reload;
+	return $node->poll_query_until('postgres',
+		"SELECT setting::int = pg_size_bytes('$size') / 1048576 FROM pg_settings WHERE name = 'max_wal_size'"
+	);
+}
+
+# One row in this many is on each page
+sub update
+{
+	my ($table, $every) = @_;
+
+	$node->safe_psql('postgres', "UPDATE $table SET n = n + 1 WHERE id % $every = 0");
 	return;
 }
 
-sub end_load
-{
-	my ($load) = @_;
-
-	$load->kill_kill;
-	return $node->poll_query_until('postgres',
-		q{SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'pgbench'});
-}
-
-# A checkpoint that can't get on with its sweep of a table: the worker is
-# stopped, and a load evicts more than could be flushed.  Returns both.
-sub hold_sweep
+# A checkpoint that drains while the worker is stopped, and finds that more
+# pages are evicted than could be flushed.  WAL causes no other after it.
+# Returns the worker.
+sub hold_drain
 {
 	my ($table) = @_;
 	my $worker = status_of($node)->{worker_pid};
 
-	ok(checkpoints_ended($node), "$table: no checkpoint is under way");
+	ok(max_wal_size('64MB'), "$table: checkpoints by WAL");
+	ok(checkpoints_ended($node), "$table: none is under way");
 	# nothing is left unflushed, or another file may be the first to be swept
 	$node->safe_psql('postgres', 'CHECKPOINT');
-	my $before = cleaned();
-	my $load = start_load($node, $table, $rows, 2000);
 	kill 'STOP', $worker;
-	cause_checkpoint($table);
-	ok(wait_for(sub { cleaned() > $before }, 120), "$table: buffers are cleaned");
-	return ($worker, $load);
+	my $before = begun();
+	update($table, 70);
+	ok( wait_for(
+			sub {
+				$node->safe_psql('postgres',
+					q{SELECT pg_logical_emit_message(false, 'fill', repeat('w', 4000000))});
+				return begun() > $before;
+			},
+			120),
+		"$table: WAL causes a checkpoint");
+	ok(wait_for(\&drains, 60), "$table: it drains");
+	ok(max_wal_size('4GB'), "$table: and no other is caused");
+	# through few buffers
+	update($table, 7);
+	return $worker;
+}
+
+# One that can't get on with its sweep of the table: a region is taken by
+# nobody.
+sub hold_sweep
+{
+	my ($table) = @_;
+	my $before = cleaned();
+	my $worker = hold_drain($table);
+
+	ok(wait_for(sub { cleaned() > $before }, 60), "$table: buffers are cleaned");
+	return $worker;
 }
 
 # Dirty buffers of a table in its last regions, which are cleaned last
@@ -118,10 +155,9 @@ SELECT count(*) FROM pg_buffercache
 
 foreach my $table ('here', 'there')
 {
-	my ($worker, $load) = hold_sweep($table);
+	my $worker = hold_sweep($table);
 	my $done = completed();
 
-	ok(end_load($load), 'the load has ended');
 	# a change that the sweep has still to come to: it waits for the worker
 	$node->safe_psql('postgres', "UPDATE $table SET n = n + 1 WHERE id > $rows - 50");
 	cmp_ok(dirty_at_end($table), '>', 0, "$table: buffers of the last regions are dirty");
@@ -133,18 +169,17 @@ foreach my $table ('here', 'there')
 
 # --- what goes while it is being swept
 
-my ($worker, $load) = hold_sweep('here');
+my $worker = hold_sweep('here');
 my $done = completed();
 $node->safe_psql('postgres', 'CREATE TABLE short_lived AS SELECT generate_series(1, 1000) i');
 $node->safe_psql('postgres', 'DROP TABLE short_lived');
-ok(end_load($load), 'the load has ended');
 $node->safe_psql('postgres', 'TRUNCATE here');
 is(completed(), $done, 'a table is truncated while it is swept');
 kill 'CONT', $worker;
 ok(wait_for(sub { completed() > $done }, 60), 'and the checkpoint completes');
 $node->safe_psql('postgres', 'INSERT INTO here TABLE there');
 
-($worker, $load) = hold_sweep('here');
+$worker = hold_sweep('here');
 $done = completed();
 # it asks for an immediate checkpoint, and for the barrier that closes files
 $node->safe_psql('postgres', 'CREATE DATABASE victim');
@@ -153,6 +188,8 @@ cmp_ok(completed(), '>', $done, 'DROP DATABASE is not held up by a stopped worke
 kill 'CONT', $worker;
 
 # the same at any moment, with a worker that works
+ok(max_wal_size('64MB'), 'checkpoints by WAL');
+my $load = start_load($node, 'here', $rows, 2000);
 foreach my $round (1 .. 4)
 {
 	$done = completed();
@@ -160,40 +197,39 @@ foreach my $round (1 .. 4)
 	$node->safe_psql('postgres', 'CREATE DATABASE victim');
 	$node->safe_psql('victim', $fill);
 	$node->safe_psql('postgres', $fill);
-	cause_checkpoint('here');
+	update('here', 7);
 	$node->safe_psql('postgres', 'TRUNCATE filled');
 	$node->safe_psql('postgres', 'DROP DATABASE victim');
 	$node->safe_psql('postgres', 'DROP TABLE filled');
 	ok(wait_for(sub { completed() > $done }, 60), "round $round: checkpoints complete");
 }
+$load->kill_kill;
+ok( $node->poll_query_until(
+		'postgres',
+		q{SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'pgbench'}),
+	'the load has ended');
 
 # --- switched off
 
-ok(end_load($load), 'the load has ended');
-($worker, $load) = hold_sweep('here');
+$worker = hold_sweep('here');
 $done = completed();
 $node->safe_psql('postgres', 'ALTER SYSTEM SET pg_calm.drain_clean_buffers = off');
 $node->reload;
-ok(end_load($load), 'the load has ended');
 kill 'CONT', $worker;
 ok(wait_for(sub { completed() > $done }, 60), 'a reload ends a sweep');
 my $before = cleaned();
-$load = start_load($node, 'here', $rows, 2000);
-kill 'STOP', $worker;
+$worker = hold_drain('here');
 $done = completed();
-cause_checkpoint('here');
 usleep(2_000_000);
 is(cleaned(), $before, 'off: no buffer is cleaned');
 kill 'CONT', $worker;
-ok(end_load($load), 'the load has ended');
+ok(wait_for(sub { completed() > $done }, 60), 'off: the checkpoint completes');
 $node->safe_psql('postgres', 'ALTER SYSTEM RESET pg_calm.drain_clean_buffers');
 $node->reload;
-ok(wait_for(sub { completed() > $done }, 60), 'off: the checkpoint completes');
 
 # --- death in the middle
 
-($worker, $load) = hold_sweep('here');
-ok(end_load($load), 'the load has ended');
+$worker = hold_sweep('here');
 my $sum = $node->safe_psql('postgres', 'SELECT sum(n) FROM here');
 my $checkpointer =
   $node->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'});
