@@ -46,17 +46,27 @@ impl Address {
     }
 
     fn connect_to(&self, target: Target) -> Result<Client, ConnectError> {
-        let mut reasons = Vec::new();
+        let mut places = Vec::new();
+        let mut first = None;
         for host in &self.hosts {
             match self.connect_to_host(host, target) {
                 Ok(client) => return Ok(client),
-                Err(failure) => reasons.push(failure::explain(self, host, &failure)),
+                Err(failure) => {
+                    let reason = failure::explain(self, host, &failure);
+                    places.push(format!(
+                        "{}, database {}, user {}: {reason}",
+                        host.describe(),
+                        self.database,
+                        self.user
+                    ));
+                    first.get_or_insert(reason);
+                }
             }
         }
-        Err(ConnectError::Refused(format!(
-            "no connection to {}",
-            reasons.join("; nor to ")
-        )))
+        Err(ConnectError::Refused {
+            text: format!("no connection to {}", places.join("; nor to ")),
+            reason: first.unwrap_or_default(),
+        })
     }
 
     /// With TLS or without, and maybe again the other way round.

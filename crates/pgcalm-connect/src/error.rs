@@ -8,6 +8,21 @@ pub enum ConnectError {
     #[error("{0}")]
     Parameters(String),
     /// No server let this session in.
-    #[error("{0}")]
-    Refused(String),
+    #[error("{text}")]
+    Refused {
+        /// With each host that was tried.
+        text: String,
+        /// What the first of them said, for where the server is named already.
+        reason: String,
+    },
+}
+
+impl ConnectError {
+    /// Why, without host, database and role.
+    pub fn reason(&self) -> &str {
+        match self {
+            Self::Parameters(text) => text,
+            Self::Refused { reason, .. } => reason,
+        }
+    }
 }

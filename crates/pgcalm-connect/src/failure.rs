@@ -81,15 +81,9 @@ impl Failure {
     }
 }
 
-/// In one line: where, why, and what to do.
+/// In one line: why, and what to do.
 pub(crate) fn explain(address: &Address, host: &Host, failure: &Failure) -> String {
-    let mut text = format!(
-        "{}, database {}, user {}: {}",
-        host.describe(),
-        address.database,
-        address.user,
-        reason(failure)
-    );
+    let mut text = reason(failure);
     if let Some(remedy) = remedy(address, host, failure) {
         text.push_str(": ");
         text.push_str(&remedy);
@@ -104,7 +98,10 @@ fn reason(failure: &Failure) -> String {
         Failure::Connect(error) => match (error.as_db_error(), handshake(error)) {
             (Some(reported), _) => reported.message().to_string(),
             (None, Some(reason)) => format!("TLS: {reason}"),
-            (None, None) => with_cause(error),
+            (None, None) => match failure.cause::<io::Error>() {
+                Some(cause) => cause.to_string(),
+                None => with_cause(error),
+            },
         },
         Failure::Session(error) => format!("set up the session: {}", with_cause(error)),
         Failure::Silent(time) => format!("no answer within {} s", time.as_secs_f64()),

@@ -64,8 +64,8 @@ pub struct Server {
 /// Why a server can't be watched.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// There is no connection.
-    #[error(transparent)]
+    /// There is no connection. Which one is said where this is shown.
+    #[error("{}", .0.reason())]
     Connect(#[from] ConnectError),
     /// The connection failed, or the server ended it.
     #[error("{}", with_cause(.0))]

@@ -56,7 +56,9 @@ pub fn cachestat(file: &File, range: Range) -> io::Result<CacheStat> {
 
 /// Whether the kernel has it, and lets us.
 pub fn is_there() -> bool {
-    File::open("/proc/self/exe").is_ok_and(|file| {
+    // Since 6.14 the caller must own a file or be able to write to it (can_do_cachestat of mm/filemap.c): not so this program.
+    let writable = File::options().write(true).open("/dev/null");
+    writable.is_ok_and(|file| {
         let range = Range {
             offset: 0,
             length: 1,

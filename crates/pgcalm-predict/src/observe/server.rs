@@ -31,7 +31,7 @@ pub fn connect(conninfo: &str) -> anyhow::Result<Client> {
         };
         match error {
             ConnectError::Parameters(_) => PredictError::Usage(text),
-            ConnectError::Refused(_) => PredictError::Host(text),
+            ConnectError::Refused { .. } => PredictError::Host(text),
         }
         .into()
     })
