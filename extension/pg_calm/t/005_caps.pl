@@ -259,7 +259,11 @@ write_file("$root/sys/class/bdi/$device/max_ratio_fine", "1000000\n");
 $node->reload;
 # the worker looks once a second
 sleep 3;
-$node->safe_psql('postgres', q{CREATE TABLE filled AS SELECT repeat('x', 1000) FROM generate_series(1, 2000)});
+# block by block: many at a time are appended without a write since 16
+$node->safe_psql(
+	'postgres', q{
+CREATE TABLE filled (filler text);
+INSERT INTO filled SELECT repeat('x', 1000) FROM generate_series(1, 2000)});
 sleep 3;
 cmp_ok(unflushed(), '>', 100, 'a device that may have all of the dirty limit is left alone');
 write_file("$root/sys/class/bdi/$device/max_ratio_fine", "1\n");

@@ -442,6 +442,9 @@ $node->reload;
 
 # --- shutdown, recovery
 
+# a shutdown that comes with the reload is what the postmaster does first
+$node->poll_query_until('postgres', q{SELECT current_setting('log_checkpoints') = 'on'}) or die 'timed out';
+$node->safe_psql('postgres', 'CHECKPOINT');
 $log = -s $node->logfile;
 $node->stop;
 like(slurp_file($node->logfile, $log),
