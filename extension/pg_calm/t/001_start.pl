@@ -205,6 +205,9 @@ SKIP:
 {
 	skip 'PG_CALM_DENY_MPROTECT is not set: see test/run_tests.sh', 7
 	  unless $ENV{PG_CALM_DENY_MPROTECT};
+	# without it nothing is read-only, and mprotect not called
+	skip 'the server is not linked with -z relro -z now', 7
+	  if `readelf -dW "\$(pg_config --bindir)/postgres"` !~ /\bNOW\b|BIND_NOW/;
 
 	my $log = -s $node->logfile;
 	{
