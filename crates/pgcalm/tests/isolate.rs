@@ -145,6 +145,11 @@ impl Drop for Place {
 /// One partition on all of the device but its first MiB. It is told to the kernel only, so there is no table to write.
 fn partition(device: &Device, node: &str) {
     let sectors = (SIZE - (1 << 20)) / 512;
+    // Of a test that was killed: the loop device is given out again with it.
+    let _ = Command::new("delpart")
+        .args([device.node().as_str(), "1"])
+        .stderr(Stdio::null())
+        .status();
     let status = Command::new("addpart")
         .args([device.node().as_str(), "1", "2048", &sectors.to_string()])
         .status();
