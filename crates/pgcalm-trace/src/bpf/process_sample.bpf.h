@@ -124,8 +124,8 @@ bios_held_back(struct file *file)
 	__u32 held_back[2] = {};
 
 	/* without CONFIG_BLK_DEV_THROTTLING there is nothing to look at */
-	if (!disk || !bpf_core_field_exists(((struct request_queue *) 0)->td) ||
-	    !bpf_core_field_exists(((struct throtl_data *) 0)->nr_queued))
+	if (!disk || !bpf_core_field_exists(struct request_queue, td) ||
+	    !bpf_core_field_exists(struct throtl_data, nr_queued))
 		return 0;
 	throttle = BPF_CORE_READ(disk, queue, td);
 	if (!throttle)
