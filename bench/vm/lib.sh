@@ -6,13 +6,13 @@ bindir=$(cat /etc/bindir)
 
 # check NAME COMMAND...
 check() {
-	name=$1
-	shift
 	checks=$((checks + 1))
+	checked="$checks - $1"
+	shift
 	if "$@"; then
-		echo "ok $checks - $name" >&3
+		echo "ok $checked" >&3
 	else
-		echo "not ok $checks - $name" >&3
+		echo "not ok $checked" >&3
 	fi
 }
 note() {
@@ -92,3 +92,24 @@ took() {
 writes() {
 	awk '{ print $5 }' "/sys/block/$1/stat"
 }
+
+at_least() {
+	[ "$1" -ge "$2" ] || {
+		note "$1 is less than $2"
+		return 1
+	}
+}
+at_most() {
+	[ "$1" -le "$2" ] || {
+		note "$1 is more than $2"
+		return 1
+	}
+}
+# has TEXT PATTERN
+has() {
+	echo "$1" | grep -q -- "$2" || {
+		echo "$1" | sed 's/^/# /' >&3
+		return 1
+	}
+}
+has_not() { ! has "$1" "$2" 3>/dev/null; }

@@ -162,7 +162,7 @@ fn cases() -> Vec<Case> {
         host("limit-not-passed-down", |h| h.v1("")),
         host("no-memory-controller", |h| {
             h.limit_data();
-            h.write(&format!("{}/cgroup.controllers", fake::SERVICE), "cpu io\n");
+            h.write("sys/fs/cgroup/cgroup.controllers", "cpu io\n");
         }),
         host("split-instance", |h| {
             h.write("proc/71/cgroup", "0::/elsewhere\n")

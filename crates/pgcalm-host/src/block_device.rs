@@ -318,14 +318,25 @@ mod tests {
             ("dm-1", "../../dm-0"),
         ] {
             let name = slave.rsplit('/').next().unwrap();
-            link(&format!("sys/devices/virtual/{holder}/slaves/{name}"), slave);
+            link(
+                &format!("sys/devices/virtual/{holder}/slaves/{name}"),
+                slave,
+            );
         }
         link("sys/dev/block/253:1", "../../devices/virtual/dm-1");
         let device = by_number(&root, "253:1").unwrap().unwrap();
-        let names: Vec<&str> = device.disks().iter().map(|disk| disk.name.as_str()).collect();
+        let names: Vec<&str> = device
+            .disks()
+            .iter()
+            .map(|disk| disk.name.as_str())
+            .collect();
         assert_eq!(names, ["dm-1", "dm-0", "md0", "sda", "sdb"]);
         let mirror = &device.slaves[0].slaves[0];
-        let parts: Vec<&str> = mirror.slaves.iter().map(|part| part.name.as_str()).collect();
+        let parts: Vec<&str> = mirror
+            .slaves
+            .iter()
+            .map(|part| part.name.as_str())
+            .collect();
         assert_eq!(parts, ["sda1", "sdb1"]);
         assert_eq!(mirror.slaves[1].disk.number, "8:16");
 

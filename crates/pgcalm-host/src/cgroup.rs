@@ -94,6 +94,21 @@ pub fn has_controller(root: &HostRoot, directory: &Path, controller: &str) -> Re
     Ok(text.split_whitespace().any(|name| name == controller))
 }
 
+/// v2: whether what the kernel's flusher writes is charged to the group that dirtied it, which takes the memory controller;
+/// `None` if that can't be seen from inside a container.
+///
+/// The io controller brings the memory controller with it wherever the kernel has one, listed in cgroup.controllers or not
+/// (`depends_on` of `io_cgrp_subsys` in the kernel's block/blk-cgroup.c), so only a host without any lacks it, as after
+/// `cgroup_disable=memory`.
+pub fn owns_writeback(root: &HostRoot, hierarchy: &Hierarchy) -> Result<Option<bool>> {
+    if has_controller(root, &hierarchy.mountpoint, "memory")? {
+        return Ok(Some(true));
+    }
+    // All groups but the root have that file (Documentation/admin-guide/cgroup-v2.rst).
+    let is_root = !root.path(hierarchy.mountpoint.join("cgroup.type")).exists();
+    Ok(is_root.then_some(false))
+}
+
 fn parse_membership(text: &str, version: Version) -> Option<PathBuf> {
     text.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':');
@@ -161,6 +176,24 @@ mod tests {
             hierarchy.group_of(&root, "self").unwrap(),
             Some("/system.slice/pg.service".into())
         );
+    }
+
+    #[test]
+    fn writeback_has_no_owner_only_where_the_host_has_no_memory_controller() {
+        let mounts = "41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+        let (dir, root) = host(mounts, "0::/pg\n");
+        let mountpoint = dir.path().join("sys/fs/cgroup");
+        fs::create_dir_all(&mountpoint).unwrap();
+        let owned = |controllers: &str| {
+            fs::write(mountpoint.join("cgroup.controllers"), controllers).unwrap();
+            let hierarchy = Hierarchy::of_block_io(&root).unwrap().unwrap();
+            owns_writeback(&root, &hierarchy).unwrap()
+        };
+        assert_eq!(owned("cpu io memory\n"), Some(true));
+        assert_eq!(owned("cpu io\n"), Some(false));
+        // A container's group, whose parent may have it on without listing it here.
+        fs::write(mountpoint.join("cgroup.type"), "domain\n").unwrap();
+        assert_eq!(owned("cpu io\n"), None);
     }
 
     #[test]

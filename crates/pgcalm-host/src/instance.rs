@@ -185,7 +185,8 @@ struct Outside {
 impl Outside {
     /// As seen by this process or any that shares the mount namespace and is in no chroot.
     fn of(root: &HostRoot, table: &[Process], pid: i32) -> Option<Self> {
-        let namespace = |pid: &str| std::fs::read_link(root.path(format!("proc/{pid}/ns/mnt"))).ok();
+        let namespace =
+            |pid: &str| std::fs::read_link(root.path(format!("proc/{pid}/ns/mnt"))).ok();
         let chroot = process_file::chroot(root, pid)?;
         let its = namespace(&pid.to_string())?;
         if namespace("self").as_ref() == Some(&its) {

@@ -157,9 +157,15 @@ fn moves(root: &HostRoot, state: &State) -> anyhow::Result<Vec<Step>> {
 pub(crate) fn undo(root: &HostRoot, state: &State, others: &[State]) -> anyhow::Result<Vec<Step>> {
     let mut made = Vec::new();
     if root.path(&state.group).exists() {
+        // The root group takes processes while controllers are on, and others may have come to need them there. All groups
+        // but the root have that file (Documentation/admin-guide/cgroup-v2.rst).
+        let is_root = !root.path(state.former.join("cgroup.type")).exists();
         for step in controllers(state, others) {
-            step.apply(root)?;
-            made.push(step);
+            match step.apply(root) {
+                Ok(()) => made.push(step),
+                Err(_) if is_root => {}
+                Err(error) => return Err(error),
+            }
         }
         for _ in 0..SCANS {
             let moves = moves(root, state)?;

@@ -106,13 +106,7 @@ impl Inventory {
         described.isolated = is_ours(&group);
         described.memory_controller = match hierarchy.version {
             Version::V1 => None,
-            // The root group has all controllers of the host.
-            Version::V2 => match cgroup::has_controller(&self.root, &directory, "memory") {
-                Ok(has) => Some(has),
-                // A group outside of what a container shows.
-                Err(error) if error.is_not_found() => None,
-                Err(error) => return Err(error),
-            },
+            Version::V2 => cgroup::owns_writeback(&self.root, hierarchy)?,
         };
         described.group = Some(group.display().to_string());
         Ok(described)

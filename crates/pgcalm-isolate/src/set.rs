@@ -142,7 +142,11 @@ pub fn set(
 fn reach(instance: &Instance, disk: &Disk) -> Option<String> {
     let mut holders = inventory::devices(instance).filter(|device| device.disks().contains(&disk));
     let first = holders.next();
-    if first.into_iter().chain(holders).any(|device| device.disk == *disk) {
+    if first
+        .into_iter()
+        .chain(holders)
+        .any(|device| device.disk == *disk)
+    {
         return None;
     }
     Some(match first {
@@ -151,8 +155,8 @@ fn reach(instance: &Instance, disk: &Disk) -> Option<String> {
             disk.name
         ),
         Some(device) => format!(
-            "{} lies below {}, which files of this instance are on. What the driver in between writes from a thread of the \
-             kernel, as dm-crypt does, has lost its control group there and is not limited: a limit on {} is felt.",
+            "{} lies below {}, which files of this instance are on. What reaches it keeps its control group only if the drivers \
+             in between hand it on; a limit on {} is felt in any case.",
             disk.name, device.disk.name, device.disk.name
         ),
     })

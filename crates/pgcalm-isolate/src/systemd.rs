@@ -24,9 +24,7 @@ pub fn permanent(
     let mut lines = vec![format!("# systemctl edit {unit}"), "[Service]".to_string()];
     match version {
         Version::V2 => {
-            // Writeback is limited in groups with both controllers only.
             lines.push("IOAccounting=yes".to_string());
-            lines.push("MemoryAccounting=yes".to_string());
             for setting in settings {
                 if let Some(value) = setting.value {
                     let property = property(setting.kind);
@@ -121,7 +119,6 @@ mod tests {
         );
         assert_eq!(lines[0], "# systemctl edit postgresql@15-main.service");
         assert!(lines.contains(&"IOWriteIOPSMax=/dev/sda 100".to_string()));
-        assert!(lines.contains(&"MemoryAccounting=yes".to_string()));
     }
 
     #[test]

@@ -254,7 +254,6 @@ fn a_plan_on_v2_tells_every_write_and_makes_none() {
             format!("move {group}/cgroup.procs 70"),
             format!("move {group}/cgroup.procs 71"),
             format!("write /{V2_SERVICE}/cgroup.subtree_control +io"),
-            format!("write /{V2_SERVICE}/cgroup.subtree_control +memory"),
             format!("write {group}/io.max 8:0 wiops=100 rbps=1048576"),
         ]
     );
@@ -287,7 +286,7 @@ fn what_is_set_on_v2_is_cleared_again() {
     assert_eq!(host.read(&format!("{group}/cgroup.procs")), "71");
     assert_eq!(
         host.read(&format!("{V2_SERVICE}/cgroup.subtree_control")),
-        "+memory"
+        "+io"
     );
 
     // What the kernel would do: both are in the group, and a child that was forked there.
@@ -301,7 +300,6 @@ fn what_is_set_on_v2_is_cleared_again() {
     assert_eq!(
         lines(&host.clear(true).unwrap()),
         [
-            format!("write /{V2_SERVICE}/cgroup.subtree_control -memory"),
             format!("write /{V2_SERVICE}/cgroup.subtree_control -io"),
             format!("move /{V2_SERVICE}/cgroup.procs 70"),
             format!("move /{V2_SERVICE}/cgroup.procs 71"),
@@ -339,8 +337,11 @@ fn on_v2_without_the_controller_the_way_out_is_told() {
     let error = host.set("70", "/dev/sda", true).unwrap_err();
     assert!(matches!(error.downcast_ref(), Some(IsolateError::Host(_))));
     assert!(error.to_string().contains("IOAccounting"), "{error}");
-    // Without memory it works for what isn't buffered, and says so.
+    // io brings memory with it, unless the host has none: then it works for what isn't buffered, and says so.
     host.write(&format!("{V2_SERVICE}/cgroup.controllers"), "cpu io\n");
+    let notes = host.set("70", "/dev/sda", true).unwrap().notes;
+    assert!(!notes.iter().any(|note| note.contains("memory controller")));
+    host.write("sys/fs/cgroup/cgroup.controllers", "cpu io\n");
     let report = host.set("70", "/dev/sda", true).unwrap();
     assert!(
         report
@@ -385,7 +386,10 @@ fn a_partition_stands_for_its_disk() {
         "{last:?}"
     );
     assert!(
-        report.notes.iter().any(|note| note.contains("on sda, and counts")),
+        report
+            .notes
+            .iter()
+            .any(|note| note.contains("on sda, and counts")),
         "{:?}",
         report.notes
     );
@@ -400,8 +404,14 @@ fn a_partition_stands_for_its_disk() {
 fn a_mapped_device_is_limited_itself_and_feels_the_limits_below() {
     let host = Host::v2();
     host.mapped();
-    host.write("sys/fs/cgroup/system.slice/io.max", "8:0 rbps=max wbps=max riops=max wiops=700\n");
-    host.write(&format!("{V2_SERVICE}/io.max"), "253:0 rbps=max wbps=9000 riops=max wiops=max\n");
+    host.write(
+        "sys/fs/cgroup/system.slice/io.max",
+        "8:0 rbps=max wbps=max riops=max wiops=700\n",
+    );
+    host.write(
+        &format!("{V2_SERVICE}/io.max"),
+        "253:0 rbps=max wbps=9000 riops=max wiops=max\n",
+    );
     let report = show::show(&host.root).unwrap();
     let place = &report.instances[0].places[0];
     assert_eq!(place.disk.as_ref().unwrap().name, "dm-0");
@@ -411,9 +421,15 @@ fn a_mapped_device_is_limited_itself_and_feels_the_limits_below() {
         .iter()
         .map(|limit| (limit.disk.name.as_str(), limit.kind.as_str(), limit.value))
         .collect();
-    assert_eq!(limits, [("dm-0", "write-bps", 9000), ("sda", "write-iops", 700)]);
+    assert_eq!(
+        limits,
+        [("dm-0", "write-bps", 9000), ("sda", "write-iops", 700)]
+    );
     let text = pgcalm_report::isolate::text::render(&report);
-    assert!(text.contains("dm-0 (253:0) made of sda1 of disk sda (8:0)"), "{text}");
+    assert!(
+        text.contains("dm-0 (253:0) made of sda1 of disk sda (8:0)"),
+        "{text}"
+    );
 
     let report = host.set("70", "/dev/mapper/vg-pg", true).unwrap();
     let last = report.steps.last().unwrap();
@@ -424,7 +440,12 @@ fn a_mapped_device_is_limited_itself_and_feels_the_limits_below() {
             .permanent
             .contains(&"IOWriteIOPSMax=/dev/mapper/vg-pg 100".to_string())
     );
-    let lies_below = |report: &Report| report.notes.iter().any(|note| note.contains("lies below dm-0"));
+    let lies_below = |report: &Report| {
+        report
+            .notes
+            .iter()
+            .any(|note| note.contains("lies below dm-0"))
+    };
     assert!(!lies_below(&report));
     assert!(lies_below(&host.set("70", "/dev/sda", true).unwrap()));
 }
@@ -446,7 +467,13 @@ fn an_interrupted_set_undoes_what_it_did() {
             matches!(error.downcast_ref(), Some(IsolateError::Interrupted)),
             "{error:#}"
         );
-        assert!(!host.root.path(V2_SERVICE).join("pgcalm-isolate-70").exists());
+        assert!(
+            !host
+                .root
+                .path(V2_SERVICE)
+                .join("pgcalm-isolate-70")
+                .exists()
+        );
         assert_eq!(lines(&host.clear(true).unwrap()), [""; 0]);
     }
 }
@@ -460,7 +487,10 @@ fn what_a_killed_set_has_left_is_named_and_refused_until_it_is_cleared() {
     host.set("70", "/dev/sda", false).unwrap();
     let note = "run/pgcalm/isolate/pgcalm-isolate-70.json";
     let text = host.read(note);
-    host.write(note, &text.replace("\"complete\": true", "\"complete\": false"));
+    host.write(
+        note,
+        &text.replace("\"complete\": true", "\"complete\": false"),
+    );
     let notes = show::show(&host.root).unwrap().notes;
     assert!(notes[0].contains("was killed half-way"), "{notes:?}");
     let error = usage(host.set("70", "/dev/sda", true));
@@ -471,7 +501,10 @@ fn what_a_killed_set_has_left_is_named_and_refused_until_it_is_cleared() {
     let holder = "\"holder\": { \"pid\": 99, \"start_ticks\": 1 }";
     host.write(note, &text.replace("\"holder\": null", holder));
     let notes = show::show(&host.root).unwrap().notes;
-    assert!(notes[0].contains("process 99, which was killed"), "{notes:?}");
+    assert!(
+        notes[0].contains("process 99, which was killed"),
+        "{notes:?}"
+    );
 }
 
 #[test]

@@ -58,7 +58,7 @@ pub struct Instance {
     pub other_groups: Vec<String>,
     /// Limits on the disks of its places, on its own group and on those above.
     pub limits: Vec<Limit>,
-    /// v2: whether the memory controller works in the group, or writeback is not limited; null on v1 or if unseen.
+    /// v2: whether the host has a memory controller, or writeback is not limited; null on v1 or if unseen.
     pub memory_controller: Option<bool>,
 }
 

@@ -79,14 +79,8 @@ impl Place {
         fs::create_dir(&directory).unwrap();
         let journal = Journal::open(host(), &directory.join("journal.json")).unwrap();
         let image = directory.join("pgcalm.img");
-        let device = Device::create(
-            &journal,
-            &image,
-            Size(SIZE),
-            None,
-            &Interrupt::default(),
-        )
-        .unwrap();
+        let device =
+            Device::create(&journal, &image, Size(SIZE), None, &Interrupt::default()).unwrap();
         let mut node = device.node();
         if partitioned {
             node.push_str("p1");
@@ -151,6 +145,11 @@ impl Drop for Place {
 /// One partition on all of the device but its first MiB. It is told to the kernel only, so there is no table to write.
 fn partition(device: &Device, node: &str) {
     let sectors = (SIZE - (1 << 20)) / 512;
+    // Of a test that was killed: the loop device is given out again with it.
+    let _ = Command::new("delpart")
+        .args([device.node().as_str(), "1"])
+        .stderr(Stdio::null())
+        .status();
     let status = Command::new("addpart")
         .args([device.node().as_str(), "1", "2048", &sectors.to_string()])
         .status();
@@ -452,16 +451,14 @@ fn a_group_whose_instance_has_ended_is_cleared() {
     fs::remove_dir(directory).unwrap();
 }
 
-/// A copy of the module that was built which the server's user may read; `None` if it was not built.
-fn module(place: &Place) -> Option<PathBuf> {
-    let copy = place.directory.join("mnt/pg_calm.so");
-    match fs::copy(EXTENSION.to_owned() + "/pg_calm.so", &copy) {
-        Ok(_) => Some(copy),
-        Err(_) => {
-            eprintln!("skipped: pg_calm on a partition: needs the built module (make build)");
-            None
-        }
+/// Copies the module to where the server's user may read it; false if it was not built.
+fn has_module(place: &Place) -> bool {
+    let module = EXTENSION.to_owned() + "/pg_calm.so";
+    let copied = fs::copy(module, place.directory.join("mnt/pg_calm.so")).is_ok();
+    if !copied {
+        eprintln!("skipped: pg_calm on a partition: needs the built module (make build)");
     }
+    copied
 }
 
 #[test]
@@ -471,13 +468,13 @@ fn on_a_partition_the_limit_is_on_its_disk() {
     }
     let place = Place::with("partition", true);
     // The module finds limits by itself, for the disk of the data directory's partition as well.
-    let module = module(&place);
-    let load = module.as_ref().map(|module| {
-        let library = module.display();
-        format!("shared_preload_libraries={library}")
-    });
-    let options: Vec<&str> = load.iter().flat_map(|load| ["-c", load.as_str()]).collect();
-    let server = Server::start_with(&place, "one", &options);
+    let module = has_module(&place);
+    let path = format!(
+        "dynamic_library_path={}:$libdir",
+        place.directory.join("mnt").display()
+    );
+    let load = ["-c", &path, "-c", "shared_preload_libraries=pg_calm"];
+    let server = Server::start_with(&place, "one", if module { &load } else { &[] });
     let data = server.data.to_str().unwrap();
     let disk = &place.device;
     let node = format!("/dev/{disk}p1");
@@ -492,7 +489,10 @@ fn on_a_partition_the_limit_is_on_its_disk() {
         &limit,
     ]);
     let on_data = &set.instances[0].places[0];
-    assert_eq!(on_data.device.as_deref(), Some(format!("{disk}p1").as_str()));
+    assert_eq!(
+        on_data.device.as_deref(),
+        Some(format!("{disk}p1").as_str())
+    );
     assert_eq!(&on_data.disk.as_ref().unwrap().name, disk);
     let felt = set.instances[0].limits.last().unwrap();
     assert_eq!((&felt.disk.name, felt.value), (disk, u64::from(LIMIT)));
@@ -501,10 +501,10 @@ fn on_a_partition_the_limit_is_on_its_disk() {
     assert!(server.sql("create table t (a int)").status.success());
     let limited = server.commits();
     assert!(limited < f64::from(LIMIT) * 1.15, "{limited}");
-    if let Some(module) = &module {
+    if module {
         let script = fs::read_to_string(EXTENSION.to_owned() + "/pg_calm--0.1.sql").unwrap();
         let script: String = script
-            .replace("MODULE_PATHNAME", module.to_str().unwrap())
+            .replace("MODULE_PATHNAME", "pg_calm")
             .lines()
             .filter(|line| !line.starts_with('\\'))
             .fold(String::new(), |script, line| script + line + "\n");
@@ -573,7 +573,9 @@ fn limits_that_are_held_end_with_the_command_or_the_instance() {
         wait_until("the limits", || {
             let limits = &isolate(&["show"]).instances;
             let limits = limits.iter().find(|one| one.data_directory == data);
-            limits.is_some_and(|one| one.isolated && one.other_groups.is_empty() && !one.limits.is_empty())
+            limits.is_some_and(|one| {
+                one.isolated && one.other_groups.is_empty() && !one.limits.is_empty()
+            })
         });
         child
     };
@@ -591,7 +593,10 @@ fn limits_that_are_held_end_with_the_command_or_the_instance() {
     child.wait().unwrap();
     assert_ne!(groups(&hierarchy, &server), former);
     let notes = isolate(&["show"]).notes;
-    assert!(notes.iter().any(|note| note.contains("which was killed")), "{notes:?}");
+    assert!(
+        notes.iter().any(|note| note.contains("which was killed")),
+        "{notes:?}"
+    );
     isolate(&["clear", "--instance", &data]);
     assert_eq!(groups(&hierarchy, &server), former);
 

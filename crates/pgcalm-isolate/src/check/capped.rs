@@ -97,7 +97,10 @@ pub(super) fn journals(instances: &[Instance], root_group: Option<&str>) -> Vec<
             names.push(instance.data_directory.clone());
             if evidence.is_empty() {
                 let inside = if journal.external {
-                    format!("on {}", journal.device.as_deref().unwrap_or("another device"))
+                    format!(
+                        "on {}",
+                        journal.device.as_deref().unwrap_or("another device")
+                    )
                 } else {
                     "inside".to_string()
                 };

@@ -28,13 +28,13 @@ pub(super) fn find(instances: &[Instance], cgroup_version: Option<&str>) -> Vec<
                 });
             }
             if instance.memory_controller == Some(false) {
-                evidence.push(format!("cgroup.controllers of {group} has no memory"));
+                evidence.push("cgroup.controllers of the root group has no memory".to_string());
                 hazards.push(Hazard {
                     name: "no-memory-controller".to_string(),
                     instances: vec![instance.data_directory.clone()],
                     evidence: evidence.clone(),
-                    cure: "writeback is limited in groups with both the io and the memory controller only: MemoryAccounting=yes \
-                           in the unit, or echo +memory > cgroup.subtree_control of the group above"
+                    cure: "without the memory controller the kernel does not know whose pages its flusher writes: boot without \
+                           cgroup_disable=memory"
                         .to_string(),
                 });
             }

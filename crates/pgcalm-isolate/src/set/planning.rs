@@ -256,22 +256,19 @@ fn plan_v2(
     let enabled = root.read(&control)?;
     let mut notes = Vec::new();
     let mut after = Vec::new();
-    for controller in ["io", "memory"] {
-        if enabled.split_whitespace().any(|name| name == controller) {
-            continue;
-        }
-        if !cgroup::has_controller(root, &state.former, controller)? {
-            notes.push(format!(
-                "The memory controller does not reach {}: what the kernel's flusher writes will not be limited.",
-                state.former.display()
-            ));
-            continue;
-        }
-        state.controllers.push(controller.to_string());
+    // It brings the memory controller with it (cgroup::owns_writeback).
+    if !enabled.split_whitespace().any(|name| name == "io") {
+        state.controllers.push("io".to_string());
         after.push(Step::Write {
-            file: control.clone(),
-            value: format!("+{controller}"),
+            file: control,
+            value: "+io".to_string(),
         });
+    }
+    if cgroup::owns_writeback(root, hierarchy)? == Some(false) {
+        notes.push(
+            "This host has no memory controller: what the kernel's flusher writes will not be limited."
+                .to_string(),
+        );
     }
     notes.push(
         "Pages that are in the page cache already stay with the former group, and the writeback of a file is charged to the \
