@@ -8,6 +8,8 @@ cluster /data/pg "pg_calm.mode = on
 checkpoint_timeout = 30s
 max_wal_size = 64MB
 pg_calm.write_iops = 400"
+# initdb did not, and only what is synced outlives the cut
+sync
 start pg /data/pg
 sql /data/pg "create extension pg_calm; create extension amcheck; create table ledger (id int primary key, text text)"
 "$bindir/pgbench" -i -q -s 4 -U postgres -h /data/pg postgres >/dev/null 2>&1 || bail "pgbench -i"
