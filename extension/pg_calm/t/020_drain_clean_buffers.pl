@@ -68,14 +68,6 @@ sub begun
 
 sub cleaned { return status_of($node)->{cleaned_buffers} }
 
-# Waits of the checkpointer other than those it has without the module
-sub drains
-{
-	return $node->safe_psql('postgres',
-		q{SELECT wait_event_type FROM pg_stat_activity WHERE backend_type = 'checkpointer'}) eq
-	  'Extension';
-}
-
 # How much WAL causes a checkpoint
 sub max_wal_size
 {
@@ -120,7 +112,7 @@ sub hold_drain
 			},
 			120),
 		"$table: WAL causes a checkpoint");
-	ok(wait_for(\&drains, 60), "$table: it drains");
+	ok(wait_for(sub { drains($node) }, 60), "$table: it drains");
 	ok(max_wal_size('4GB'), "$table: and no other is caused");
 	# through few buffers
 	update($table, 7);
