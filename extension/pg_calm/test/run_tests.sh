@@ -26,6 +26,13 @@ die()
 	exit 1
 }
 
+# The line that make test repeats at its end
+failed()
+{
+	echo "failed: $*"
+	status=1
+}
+
 command -v "$PG_CONFIG" >/dev/null || die "no pg_config: install postgresql-server-dev-15 or set PG_CONFIG"
 
 if [ -z "${PG_CALM_TEST_DIR:-}" ]; then
@@ -41,9 +48,14 @@ if [ -z "${PG_CALM_TEST_DIR:-}" ]; then
 		done
 		if [ -n "${KEEP:-}" ]; then
 			echo "kept: $PG_CALM_TEST_DIR"
-		else
-			rm -rf "$PG_CALM_TEST_DIR"
+			return
 		fi
+		# a server that is dying may still write, which makes rm fail; that says nothing of the tests
+		for attempt in 1 2 3 4 5; do
+			rm -rf "$PG_CALM_TEST_DIR" 2>/dev/null && return
+			sleep "$attempt"
+		done
+		rm -rf "$PG_CALM_TEST_DIR" || echo "run_tests.sh: left: $PG_CALM_TEST_DIR" >&2
 	}
 	trap cleanup EXIT
 	trap 'exit 129' HUP
@@ -81,7 +93,8 @@ quietly()
 	shift
 	"$@" >"$log" 2>&1 && return
 	cat "$log"
-	die "failed: $*"
+	failed "$*"
+	exit 1
 }
 
 # The server finds its files relative to its own path, links resolved
@@ -137,7 +150,7 @@ run_unit()
 	else
 		echo 'echo "1..0 # SKIP the compiler has no -fsanitize=thread"' >"$work/unit/3_page_map_tsan.sh"
 	fi
-	prove --exec sh "$work"/unit/*.sh || status=1
+	prove --exec sh "$work"/unit/*.sh || failed "unit tests"
 }
 
 run_regress()
@@ -156,7 +169,7 @@ run_regress()
 			--inputdir="$source_dir" --outputdir="$work/regress" status settings checkpoints archive governor >"$work/regress.log" 2>&1
 	) || {
 		cat "$work/regress.log" "$work/regress/regression.diffs" || :
-		status=1
+		failed "pg_regress: $(grep -E '^[-+]' "$work/regress/regression.diffs" | head -n 8 | tr '\n' ' ')"
 	}
 	quietly "$work/stop.log" "$bin/pg_ctl" -D "$data" -m fast -w stop
 	grep -E 'tests? passed' "$work/regress.log" | sed 's/^ */pg_regress: /' || :
@@ -184,9 +197,8 @@ run_tap()
 		done
 	else
 		show_failures again
-		status=1
 		for file in ${failed_files:-prove}; do
-			echo "failed: $file"
+			failed "$file"
 		done
 	fi
 }
