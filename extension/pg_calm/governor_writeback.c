@@ -76,6 +76,12 @@
 /* Fewer pages than these say nothing of how much WAL comes with a page */
 #define RATIO_PAGES 1000
 
+/*
+ * Part of its caps that our device is at if what is under writeback waits for
+ * it: the kernel counts that of all devices together
+ */
+#define QUEUE_AT_CAPS 0.5
+
 /* Seconds that a queue of the kernel's lasts, from which on it counts */
 #define QUEUE_SECONDS 1.0
 
@@ -94,7 +100,7 @@
 static double limit_bytes(const KernelFlusher *flusher, double seconds);
 static double wal_per_page(uint64 insert, uint64 pages, bool compare, double seconds);
 static double follow(double mean, double value, double seconds, double rise, double fall);
-static double room_behind_queue(const KernelFlusher *flusher);
+static double room_behind_queue(const KernelFlusher *flusher, const DeviceCaps *caps);
 
 /* What may be unflushed: less than wakes the kernel flusher */
 static double
@@ -146,14 +152,16 @@ follow(double mean, double value, double seconds, double rise, double fall)
 
 /* Pages per second that may be dirtied while the kernel's queue lasts; infinity if there is none */
 static double
-room_behind_queue(const KernelFlusher *flusher)
+room_behind_queue(const KernelFlusher *flusher, const DeviceCaps *caps)
 {
 	uint64 ours = pg_atomic_read_u64(&calm_shared->in_flight_pages) * BLCKSZ;
 	double queued = (double) flusher->writeback_bytes - (double) ours;
 	double threshold = (double) flusher->device_bytes * ROOM_SHARE;
 	double seconds;
 
-	if (queued <= 0 || flusher->written_per_second <= 0)
+	if (queued <= 0 || flusher->written_per_second <= 0 ||
+	    device_seconds(caps, flusher->writes_per_second, flusher->written_per_second) <
+	        QUEUE_AT_CAPS)
 		return INFINITY;
 	seconds = queued / flusher->written_per_second;
 	if (seconds < QUEUE_SECONDS)
@@ -168,6 +176,7 @@ void
 governor_writeback_look(uint64 insert, GovernorReading *reading, uint64 now_ms)
 {
 	static KernelFlusher flusher;
+	static DeviceCaps caps;
 	static double unflushed = 0;
 	static double flush_rate = 0;
 	static bool pacing = false;
@@ -196,8 +205,6 @@ governor_writeback_look(uint64 insert, GovernorReading *reading, uint64 now_ms)
 	}
 	if (devices_ms == 0 || now_ms >= devices_ms + DEVICES_INTERVAL_MS)
 	{
-		DeviceCaps caps;
-
 		device_read_caps(&caps);
 		devices_ms = now_ms;
 	}
@@ -228,7 +235,7 @@ governor_writeback_look(uint64 insert, GovernorReading *reading, uint64 now_ms)
 	                     (double) waiting * BLCKSZ > reading->limit * COMPARED_FROM, seconds);
 	if (isinf(ratio))
 		return;
-	allowed = room_behind_queue(&flusher);
+	allowed = room_behind_queue(&flusher, &caps);
 	pacing = reading->value > reading->limit * (pacing ? PACED_DOWN_TO : PACED_FROM);
 	if (pacing && flush_rate > 0)
 		allowed = Min(allowed, Max(flush_rate * RATE_SHARE +

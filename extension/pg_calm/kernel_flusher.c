@@ -42,12 +42,13 @@
 /* The kernel halves what it remembers of past writes in this time */
 #define SHARE_HALF_LIFE_MS 3000.0
 
-/* In which time the rate of our devices is followed half way */
+/* In which time the rates of our devices are followed half way */
 #define RATE_HALF_LIFE_MS 1000.0
 
 static double our_writes = 0;
 static double all_writes = 0;
-static double our_rate = 0; /* bytes per second */
+static double our_rate = 0;       /* bytes per second */
+static double our_operations = 0; /* per second */
 
 static bool read_number(const char *path, uint64 *value);
 static double written_share(double *max_share);
@@ -113,19 +114,21 @@ device_max_share(unsigned int major, unsigned int minor)
  * Our device's share of what is being written to all disks, from
  * /proc/diskstats.  Disks that hold the files of loop devices are counted
  * twice, which makes the share too small: we flush earlier than need be.
- * max_share becomes the most that all our devices may have.  our_rate follows
- * what ours write.
+ * max_share becomes the most that all our devices may have.  our_rate
+ * and our_operations follow what ours write.
  */
 static double
 written_share(double *max_share)
 {
 	static uint64 last_ours = 0;
 	static uint64 last_all = 0;
+	static uint64 last_operations = 0;
 	static uint64 last_ms = 0;
 	char path[MAXPGPATH];
 	char line[512];
 	uint64 ours = 0;
 	uint64 all = 0;
+	uint64 operations = 0;
 	uint64 now = page_map_now_ms();
 	double kept;
 	FILE *file;
@@ -140,10 +143,11 @@ written_share(double *max_share)
 		unsigned int major;
 		unsigned int minor;
 		char name[64];
+		unsigned long long writes;
 		unsigned long long sectors;
 
-		if (sscanf(line, "%u %u %63s %*u %*u %*u %*u %*u %*u %llu", &major, &minor, name,
-		           &sectors) != 4)
+		if (sscanf(line, "%u %u %63s %*u %*u %*u %*u %llu %*u %llu", &major, &minor, name, &writes,
+		           &sectors) != 5)
 			continue;
 		/* whole disks only: partitions are not listed there */
 		snprintf(path, sizeof(path), "%s/sys/block/%s", calm_host_root ? calm_host_root : "", name);
@@ -153,26 +157,30 @@ written_share(double *max_share)
 		if (device_is_ours(major, minor))
 		{
 			ours += sectors;
+			operations += writes;
 			*max_share = Min(*max_share, device_max_share(major, minor));
 		}
 	}
 	fclose(file);
 
 	/* devices come and go, and their counters with them */
-	if (last_ms != 0 && all >= last_all && ours >= last_ours)
+	if (last_ms != 0 && all >= last_all && ours >= last_ours && operations >= last_operations)
 	{
 		kept = exp2(-(double) (now - last_ms) / SHARE_HALF_LIFE_MS);
 		our_writes = our_writes * kept + (ours - last_ours);
 		all_writes = all_writes * kept + (all - last_all);
 		if (now > last_ms)
 		{
-			double rate = (double) (ours - last_ours) * 512 * 1000 / (double) (now - last_ms);
+			double seconds = (double) (now - last_ms) / 1000;
+			double new = 1 - exp2(-(double) (now - last_ms) / RATE_HALF_LIFE_MS);
 
-			kept = exp2(-(double) (now - last_ms) / RATE_HALF_LIFE_MS);
-			our_rate = our_rate * kept + rate * (1 - kept);
+			our_rate += ((double) (ours - last_ours) * 512 / seconds - our_rate) * new;
+			our_operations +=
+				((double) (operations - last_operations) / seconds - our_operations) * new;
 		}
 	}
 	last_ours = ours;
+	last_operations = operations;
 	last_all = all;
 	last_ms = now;
 	return all_writes > 0 ? our_writes / all_writes : 0;
@@ -210,6 +218,7 @@ kernel_flusher_read_state(KernelFlusher *flusher)
 	flusher->dirty_bytes = 0;
 	flusher->writeback_bytes = 0;
 	flusher->written_per_second = 0;
+	flusher->writes_per_second = 0;
 
 	snprintf(path, sizeof(path), "%s/proc/vmstat", calm_host_root ? calm_host_root : "");
 	file = fopen(path, "re");
@@ -251,6 +260,7 @@ kernel_flusher_read_state(KernelFlusher *flusher)
 		double share = written_share(&max_share);
 
 		flusher->written_per_second = our_rate;
+		flusher->writes_per_second = our_operations;
 		flusher->device_bytes = Max((uint64) (flusher->background_bytes * share), left / 8);
 		/* the last word, also over that eighth */
 		flusher->device_bytes =

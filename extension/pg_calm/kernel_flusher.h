@@ -21,6 +21,7 @@ typedef struct KernelFlusher
 	uint64 dirty_bytes;        /* dirty now, as the kernel counts */
 	uint64 writeback_bytes;    /* being written now */
 	double written_per_second; /* bytes that our devices have written per second lately */
+	double writes_per_second;  /* in so many operations */
 } KernelFlusher;
 
 /*

@@ -1,0 +1,117 @@
+
+# The governor and what the kernel flusher has queued, as a fake host shows it:
+# writers are held while it waits for the data volume, and not for another's.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+
+use CalmTest;
+use File::Path qw(make_path);
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep);
+
+my $root = fake_host();
+
+# No more is unflushed than the governor lets be without a look at the queue
+my $node = calm_node('queue', qq{
+shared_buffers = 8MB
+max_wal_size = 1GB
+pg_calm.host_root = '$root'
+pg_calm.write_iops = 100
+pg_calm.write_bandwidth = '1MB'
+pg_calm.flush_age = '1h'
+pg_calm.unflushed_limit = '128MB'
+pg_calm.governor_patience = '1h'
+pg_calm.governor_writeback = on
+});
+
+sub vmstat
+{
+	my ($writeback) = @_;
+
+	write_file("$root/proc/vmstat",
+		"nr_dirty 0\nnr_writeback $writeback\nnr_dirty_background_threshold 1000000\nnr_dirty_threshold 2000000\n");
+	return;
+}
+
+my $number;
+my ($writes, $sectors) = (1000, 1000);
+
+# The data volume writes so much more.  In one go, since a reader between two
+# writes would see its counters go back.
+sub device_writes
+{
+	my ($more_writes, $more_sectors) = @_;
+
+	$writes += $more_writes;
+	$sectors += $more_sectors;
+	write_file("$root/proc/diskstats.new",
+		"$number disk0 0 0 0 0 $writes 0 $sectors 0 0 0 0 0 0 0 0 0 0\n");
+	rename "$root/proc/diskstats.new", "$root/proc/diskstats" or die "could not rename: $!";
+	return;
+}
+
+sub governor
+{
+	my ($column) = @_;
+
+	return $node->safe_psql('postgres',
+		"SELECT coalesce(($column)::text, 'null') FROM pg_calm_governor WHERE input = 'writeback'");
+}
+
+vmstat(0);
+make_path("$root/sys/block/disk0");
+$node->start;
+my $device = (stat($node->data_dir . '/base'))[0];
+$number = join ' ', ($device >> 8) & 0xfff, ($device & 0xff) | (($device >> 12) & 0xfff00);
+device_writes(0, 0);
+$node->safe_psql('postgres', 'CREATE EXTENSION pg_calm; CREATE TABLE t (id int, filler text)');
+
+# pages that can be compared with the WAL that they come with; few at a time,
+# since what is governed is a mean that lags behind
+my $gathered = wait_for(
+	sub {
+		$node->safe_psql('postgres', q{INSERT INTO t SELECT i, repeat('x', 500) FROM generate_series(1, 1000) i});
+		return governor('value > 40 * 1024 * 1024') eq 'true';
+	},
+	60);
+ok($gathered, 'pages have gathered');
+is(governor('state'), 'watched', 'but not enough for a rate');
+
+# --- another device's queue: ours has hardly anything to do
+
+vmstat(200000);
+foreach (1 .. 20)
+{
+	device_writes(1, 8);
+	usleep(100_000);
+}
+is(governor('allowed_rate'), 'null', "what waits for another device holds nobody");
+
+# --- ours is at its caps, with a queue of 800 MB
+
+ok( wait_for(
+		sub {
+			device_writes(20, 160);
+			return governor('state') eq 'pacing';
+		},
+		60),
+	'what waits for the data volume, at its caps, does');
+cmp_ok(governor('allowed_rate'), '>', 0, 'and writers have a rate');
+
+vmstat(0);
+ok( wait_for(
+		sub {
+			device_writes(20, 160);
+			return governor('state') eq 'watched';
+		},
+		60),
+	'until it is gone');
+
+$node->stop;
+done_testing();
