@@ -19,6 +19,9 @@
  * write to one file a part of what they write to all, so that its rounds can
  * get shorter where those over all files don't.
  *
+ * What the kernel flusher is writing of a file just then is waited for
+ * first: it is not marked, but fsync would have to wait for it.
+ *
  * Then every fsync happens as ever.  It finds what was written meanwhile,
  * which is bridged right before, so that it reaches the device in as few
  * operations as its caps make worth while.
@@ -81,6 +84,12 @@
 #define CONVERGENCE_MS 300
 #define CONVERGENCE_SHARE 0.5
 
+/* Between looks at what the kernel writes */
+#define KERNEL_INTERVAL_MS 250
+
+/* A sweep is repeated if it took less than this part of the time of the one before */
+#define SHORTER_SWEEP 0.9
+
 /*
  * Seconds of device time that may be left, if pg_calm.drain_threshold is -1;
  * and to which a drain goes on that has begun, since several files can have as much
@@ -113,6 +122,9 @@ static uint64 hold_began_ms = 0;     /* since the last drain; 0: not held in thi
 static uint64 held_ms = 0;           /* before that */
 static uint32 wait_event = 0;
 
+static KernelFlusher kernel; /* as of kernel_read_ms */
+static uint64 kernel_read_ms = 0;
+
 static uint64 pages_in(int file, int generation);
 static uint64 unflushed_pages(int file);
 static uint64 threshold_pages(void);
@@ -123,9 +135,15 @@ static bool time_left(void);
 static bool promising(int file, uint64 start_ms, uint64 start_pages);
 static void serve_requests(void);
 static bool converging(int file, uint64 round_start_ms);
-static void flush_in_rounds(int file);
+static void flush_in_rounds(int file, bool swept);
 static bool sweep_step(double done);
+static bool sweep(int file, const RelationFile *relation);
+static TimestampTz begin_drain(void);
+static void end_drain(TimestampTz began);
 static void drain(int file, const RelationFile *relation);
+static void look_at_kernel(void);
+static bool left_to_kernel(int fd);
+static void wait_for_kernel(int fd);
 static int file_to_drain(int fd, struct stat *st);
 static void drain_file(int fd);
 static void drain_with_duplicate(int duplicate, bool all);
@@ -294,9 +312,13 @@ converging(int file, uint64 round_start_ms)
 	       operations * CONVERGENCE_SHARE * elapsed / 1000 + threshold_pages();
 }
 
-/* Rounds over a file or all, until it is enough, or seen not to help */
+/*
+ * Rounds over a file or all, until it is enough, or seen not to help.  After a
+ * sweep evictions begin to write again, more from round to round: it ends
+ * with the first round that has no fewer pages than the one before.
+ */
 static void
-flush_in_rounds(int file)
+flush_in_rounds(int file, bool swept)
 {
 	uint64 start = page_map_now_ms();
 	uint64 start_pages = unflushed_pages(file);
@@ -312,7 +334,7 @@ flush_in_rounds(int file)
 		page_map_swap_generation(calm_page_map);
 		pages = old_pages(file);
 		/* few enough, or as few as they get */
-		if (pages <= goal_pages() || (pages <= threshold_pages() && pages >= before))
+		if (pages <= goal_pages() || (pages >= before && (swept || pages <= threshold_pages())))
 			break;
 		before = pages;
 
@@ -356,6 +378,32 @@ sweep_step(double done)
 }
 
 /*
+ * Sweep a file, and again if too much was evicted to what had been swept: less
+ * is dirty the second time, so it may be over before that begins again.  Not
+ * if it took no less time.  False if it was broken off.
+ */
+static bool
+sweep(int file, const RelationFile *relation)
+{
+	uint64 before = PG_UINT64_MAX;
+
+	for (;;)
+	{
+		uint64 start = page_map_now_ms();
+		uint64 took;
+
+		sweep_done = 0;
+		sweep_progress_ms = start;
+		if (!drain_sweep(file, relation, wait_event, sweep_step))
+			return false;
+		took = page_map_now_ms() - start;
+		if (unflushed_pages(file) <= threshold_pages() || took > before * SHORTER_SWEEP)
+			return true;
+		before = took;
+	}
+}
+
+/*
  * Have the worker start nothing for a while: each fsync, of which a sync phase has
  * many with a commit of the file system's journal each, would wait behind what
  * it has in flight.  It is not held for long; a long fsync is not
@@ -381,37 +429,103 @@ end_hold(void)
 	hold_began_ms = 0;
 }
 
-/*
- * Drain a file or all.  The time that it takes is counted as part of the
- * checkpoint's writing, which it is, by moving the beginning of its sync
- * phase.
- */
-static void
-drain(int file, const RelationFile *relation)
+static TimestampTz
+begin_drain(void)
 {
 	TimestampTz began = GetCurrentTimestamp();
-	bool swept = true;
 
 	if (wait_event == 0)
 		wait_event = CALM_WAIT_EVENT("PgCalmDrain");
 	checkpoint_stats_drain_begin();
 	end_hold();
 	drain_start_ms = page_map_now_ms();
-	sweep_done = 0;
-	sweep_progress_ms = drain_start_ms;
+	return began;
+}
 
-	/* if a sweep leaves many, evictions write again, and rounds would only let them */
-	if (relation)
-		swept = drain_sweep(file, relation, wait_event, sweep_step) &&
-		        unflushed_pages(file) <= threshold_pages();
-	if (swept)
-		flush_in_rounds(file);
-
+/*
+ * The time that it took is counted as part of the checkpoint's writing, which
+ * it is, by moving the beginning of its sync phase.
+ */
+static void
+end_drain(TimestampTz began)
+{
 	checkpoint_stats_drain_end(unflushed_pages(PAGE_MAP_NO_FILE));
 	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_SYNC);
 	spent_ms += page_map_now_ms() - drain_start_ms;
 	CheckpointStats.ckpt_sync_t += GetCurrentTimestamp() - began;
 	sync_phase = CheckpointStats.ckpt_sync_t;
+}
+
+/* Drain a file or all */
+static void
+drain(int file, const RelationFile *relation)
+{
+	TimestampTz began = begin_drain();
+
+	if (relation == NULL || sweep(file, relation))
+		flush_in_rounds(file, relation != NULL);
+	end_drain(began);
+}
+
+/* A checkpoint can have thousands of small files */
+static void
+look_at_kernel(void)
+{
+	uint64 now = page_map_now_ms();
+
+	if (kernel_read_ms != 0 && now < kernel_read_ms + KERNEL_INTERVAL_MS)
+		return;
+	kernel_flusher_read_state(&kernel);
+	/* what fsyncs bridge until the next look takes of it */
+	flush_policy.headroom = kernel_flusher_headroom(&kernel);
+	kernel_read_ms = now;
+}
+
+/*
+ * Whether the kernel flusher is writing much of a file, or will be in a moment
+ * (flusher_guard.c): fsync would have to wait for that, and nothing of it is
+ * marked.
+ */
+static bool
+left_to_kernel(int fd)
+{
+	uint64 little = threshold_pages() * BLCKSZ;
+	struct stat st;
+	uint32 incarnation;
+	uint64 dirty;
+	uint64 writeback;
+	int file;
+
+	if (fstat(fd, &st) != 0)
+		return false;
+	file = page_map_find_file(calm_page_map, st.st_dev, st.st_ino, &incarnation);
+	if (file != PAGE_MAP_NO_FILE &&
+	    pg_atomic_read_u32(&page_map_file(calm_page_map, file)->handed) == incarnation)
+		return true;
+	/* cachestat looks at each page of a file: not if there is nothing to be found */
+	look_at_kernel();
+	little += pg_atomic_read_u64(&calm_shared->in_flight_pages) * BLCKSZ;
+	return kernel.writeback_bytes > little && flush_descriptor_state(fd, &dirty, &writeback) &&
+	       writeback > little;
+}
+
+/* Let it, before the file is drained of what comes meanwhile */
+static void
+wait_for_kernel(int fd)
+{
+	TimestampTz began;
+
+	if (!may_wait() || spent_ms >= timeout_ms() || !left_to_kernel(fd))
+		return;
+	began = begin_drain();
+	while (may_wait() && time_left() && left_to_kernel(fd))
+	{
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+		                 KERNEL_INTERVAL_MS, wait_event);
+		ResetLatch(MyLatch);
+		serve_requests();
+	}
+	end_drain(began);
 }
 
 /* The file behind fd in the page map, if it needs a drain of its own */
@@ -456,6 +570,7 @@ drain_with_duplicate(int duplicate, bool all)
 	{
 		if (all)
 			drain(PAGE_MAP_NO_FILE, NULL);
+		wait_for_kernel(duplicate);
 		drain_file(duplicate);
 	}
 	PG_CATCH();
@@ -478,6 +593,7 @@ drain_before_checkpoint_fsync(int fd)
 	bool first = CheckpointStats.ckpt_sync_t != sync_phase;
 	uint64 threshold = threshold_pages();
 	int duplicate = -1;
+	bool all;
 	struct stat st;
 
 	if (first)
@@ -490,11 +606,12 @@ drain_before_checkpoint_fsync(int fd)
 	if (threshold == PG_UINT64_MAX || checkpoint_stats_is_immediate() || !may_wait())
 		return fd;
 
-	if (spent_ms < timeout_ms() && unflushed_pages(PAGE_MAP_NO_FILE) > threshold &&
-	    (first || file_to_drain(fd, &st) != PAGE_MAP_NO_FILE))
+	all = first && unflushed_pages(PAGE_MAP_NO_FILE) > threshold;
+	if (spent_ms < timeout_ms() &&
+	    (all || file_to_drain(fd, &st) != PAGE_MAP_NO_FILE || left_to_kernel(fd)))
 		duplicate = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (duplicate >= 0)
-		drain_with_duplicate(duplicate, first);
+		drain_with_duplicate(duplicate, all);
 	hold_worker(HOLD_FSYNC_MS);
 	/* without a duplicate we are out of file descriptors: no time to be smart */
 	return duplicate >= 0 ? duplicate : fd;
@@ -511,9 +628,6 @@ drain_after_checkpoint_fsync(void)
 void
 drain_before_fsync(int fd, bool checkpoint)
 {
-	static KernelFlusher flusher;
-	static uint64 next_state_ms = 0; /* a checkpoint can have thousands of small files */
-	uint64 now = page_map_now_ms();
 	struct stat st;
 	uint32 incarnation;
 	int file_index;
@@ -534,12 +648,7 @@ drain_before_fsync(int fd, bool checkpoint)
 	flush_policy.max_gap = checkpoint && calm_mode != CALM_MODE_OFF ? calm_shared->max_gap : 0;
 	SpinLockRelease(&calm_shared->lock);
 	flush_policy.dry_run = calm_mode != CALM_MODE_ON;
-	if (now >= next_state_ms)
-	{
-		kernel_flusher_read_state(&flusher);
-		flush_policy.headroom = kernel_flusher_headroom(&flusher);
-		next_state_ms = now + 250;
-	}
+	look_at_kernel();
 
 	for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
 	{

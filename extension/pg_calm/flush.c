@@ -330,23 +330,28 @@ map_region(int fd, off_t offset, size_t length)
 
 /*
  * Bytes of a file that are dirty and under writeback, as the kernel counts
- * (in whole folios).  False if the kernel can't tell or the file is gone.
+ * (in whole folios).  False if the kernel can't tell.
  */
 bool
-flush_file_state(uint32 file, uint32 incarnation, uint64 *dirty_bytes, uint64 *writeback_bytes)
+flush_descriptor_state(int fd, uint64 *dirty_bytes, uint64 *writeback_bytes)
 {
-	OpenFile *open;
 	struct calm_cachestat state;
 	uint64 page_size = sysconf(_SC_PAGESIZE);
 
-	if (!flush_kernel_has_cachestat())
-		return false;
-	open = open_file(file, incarnation);
-	if (open == NULL || call_cachestat(open->fd, 0, 0, &state) != 0)
+	if (!flush_kernel_has_cachestat() || call_cachestat(fd, 0, 0, &state) != 0)
 		return false;
 	*dirty_bytes = state.nr_dirty * page_size;
 	*writeback_bytes = state.nr_writeback * page_size;
 	return true;
+}
+
+/* Likewise of a file in the page map; false as well if it is gone */
+bool
+flush_file_state(uint32 file, uint32 incarnation, uint64 *dirty_bytes, uint64 *writeback_bytes)
+{
+	OpenFile *open = open_file(file, incarnation);
+
+	return open && flush_descriptor_state(open->fd, dirty_bytes, writeback_bytes);
 }
 
 /*

@@ -40,6 +40,7 @@ extern FlushStarted flush_started;
 
 extern bool flush_kernel_has_cachestat(void);
 extern const char *flush_refused(void);
+extern bool flush_descriptor_state(int fd, uint64 *dirty_bytes, uint64 *writeback_bytes);
 extern bool
 flush_file_state(uint32 file, uint32 incarnation, uint64 *dirty_bytes, uint64 *writeback_bytes);
 extern bool flush_start_region(uint32 file, uint32 incarnation, uint32 number);

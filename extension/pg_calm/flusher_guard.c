@@ -74,7 +74,18 @@ end_guard(Guarded *guard, uint64 now_ms)
 		flush_count_foreign(&guard->filled[i]);
 	if (pg_atomic_read_u32(&file->incarnation) == guard->incarnation)
 		pg_atomic_write_u64(&file->dirtied_when, now_ms);
+	pg_atomic_write_u32(&file->handed, 0);
 	guard->used = false;
+}
+
+/* To be called when a worker begins: what an earlier one has guarded is forgotten */
+void
+flusher_guard_forget(void)
+{
+	uint32 high = pg_atomic_read_u32(&calm_page_map->files_high);
+
+	for (uint32 f = 0; f < high; f++)
+		pg_atomic_write_u32(&page_map_file(calm_page_map, f)->handed, 0);
 }
 
 /* Whether a file is being left to the flusher: nobody else should flush it */
@@ -150,6 +161,8 @@ flusher_guard_tick(const KernelFlusher *flusher, uint64 now_ms)
 		guard->file = f;
 		guard->incarnation = incarnation;
 		guard->until = since + flusher->expire_ms + flusher->interval_ms + 2 * LEAD_MS;
+		/* before its marks go (drain.c) */
+		pg_atomic_write_u32(&file->handed, incarnation);
 		make_dense(guard);
 		guard->next = now_ms + REPEAT_MS;
 		if (!flush_file_state(f, incarnation, &guard->dirty_bytes, &writeback) ||
@@ -157,6 +170,7 @@ flusher_guard_tick(const KernelFlusher *flusher, uint64 now_ms)
 		{
 			/* clean: whoever dirties it next starts the clock */
 			guard->used = false;
+			pg_atomic_write_u32(&file->handed, 0);
 			pg_atomic_write_u64(&file->dirtied_when, 0);
 		}
 	}

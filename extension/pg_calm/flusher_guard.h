@@ -13,5 +13,6 @@
 
 extern void flusher_guard_tick(const KernelFlusher *flusher, uint64 now_ms);
 extern bool flusher_guard_holds(uint32 file);
+extern void flusher_guard_forget(void);
 
 #endif /* PG_CALM_FLUSHER_GUARD_H */

@@ -104,6 +104,7 @@ page_map_init(PageMap *map, Size budget)
 
 		pg_atomic_init_u32(&file->incarnation, 0);
 		pg_atomic_init_u64(&file->dirtied_when, 0);
+		pg_atomic_init_u32(&file->handed, 0);
 		for (int i = 0; i < PAGE_MAP_FILE_REGIONS; i++)
 			pg_atomic_init_u32(&file->region[i], 0);
 		for (int i = 0; i < PAGE_MAP_FILE_REGION_WORDS; i++)

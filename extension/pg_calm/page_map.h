@@ -76,6 +76,12 @@ typedef struct PageMapFile
 	 * __mark_inode_dirty), which only a visit of the flusher resets.
 	 */
 	pg_atomic_uint64 dirtied_when;
+
+	/*
+	 * The incarnation that is being left to the kernel flusher
+	 * (flusher_guard.c), or 0: it has dirty pages that are not marked.
+	 */
+	pg_atomic_uint32 handed;
 	pg_atomic_uint32 region[PAGE_MAP_FILE_REGIONS]; /* region index + 1, or 0 */
 
 	/*

@@ -412,7 +412,12 @@ collect_candidates(uint64 now_ms)
 				candidate->window =
 					(pg_atomic_read_u32(&region->flags) & PAGE_MAP_REGION_WINDOW) != 0;
 				peek_region(region, &bits);
-				bridge_count_gaps(&bits, &gaps);
+				/*
+				 * Of a file that is swept, those that come later still have their
+				 * dirty pages in shared buffers: they look sparser than they will be.
+				 */
+				if (candidate->drain || !sweeping())
+					bridge_count_gaps(&bits, &gaps);
 				/* the real plan knows what may be bridged; this one assumes all */
 				{
 					static const PageMapBits all = {
@@ -440,7 +445,8 @@ collect_candidates(uint64 now_ms)
 			candidate_count++;
 		}
 	}
-	choose_gap(&gaps, now_ms);
+	if (gaps.runs > 0 || !sweeping())
+		choose_gap(&gaps, now_ms);
 	if (!draining())
 	{
 		SpinLockAcquire(&calm_shared->lock);
@@ -556,6 +562,7 @@ pg_calm_writeback_main(Datum argument)
 	BackgroundWorkerUnblockSignals();
 
 	on_shmem_exit(worker_exit, (Datum) 0);
+	flusher_guard_forget();
 	pg_atomic_write_u32(&calm_shared->worker_pid, (uint32) MyProcPid);
 
 	for (;;)

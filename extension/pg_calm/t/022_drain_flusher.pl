@@ -1,0 +1,100 @@
+
+# What is left to the kernel flusher is not marked any more, but fsync would
+# have to wait for it: so a checkpoint lets the flusher come first.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+
+use CalmTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep);
+
+# It seems to come 4 s after a file was dirtied, or up to 6 s later.  Not
+# really: the host's own settings have not changed, and they are longer.
+my $root = fake_host();
+write_file("$root/proc/sys/vm/dirty_expire_centisecs", "400\n");
+write_file("$root/proc/sys/vm/dirty_writeback_centisecs", "400\n");
+
+# Marked pages are no reason to drain: they are always few
+my $node = draining_node('flusher');
+$node->append_conf(
+	'postgresql.conf', qq{
+pg_calm.host_root = '$root'
+pg_calm.drain_threshold = 100000
+});
+$node->start;
+$node->safe_psql(
+	'postgres', q{
+CREATE EXTENSION pg_calm;
+CREATE TABLE t (id int PRIMARY KEY, n int, filler text) WITH (fillfactor = 50);
+INSERT INTO t SELECT i, 0, repeat('x', 500) FROM generate_series(1, 40000) i;
+CHECKPOINT});
+
+sub completed
+{
+	return () = slurp_file($node->logfile) =~ /checkpoint complete/g;
+}
+
+sub cause_checkpoint
+{
+	$node->safe_psql('postgres',
+		q{SELECT pg_logical_emit_message(false, 'fill', repeat('w', 1000000)) FROM generate_series(1, 70)});
+	return;
+}
+
+# Pages through few buffers, all over the table
+sub update
+{
+	$node->safe_psql('postgres', 'UPDATE t SET n = n + 1 WHERE id % 7 = 0');
+	return;
+}
+
+# --- nothing is left to it
+
+# no file's time is near
+ok(wait_for(sub { status_of($node)->{unflushed_pages_new} == 0 }, 30), 'nothing is dirty');
+my $worker = status_of($node)->{worker_pid};
+kill 'STOP', $worker;
+my $done = completed();
+update();
+cause_checkpoint();
+ok(wait_for(sub { completed() > $done }, 60), 'a checkpoint waits for nobody');
+kill 'CONT', $worker;
+ok(checkpoints_ended($node), 'none is under way');
+
+# --- something is, for as long as the worker can't see the visit
+
+my $handed = status_of($node)->{handed_pages};
+update();
+ok(wait_for(sub { status_of($node)->{handed_pages} > $handed }, 30),
+	'pages are left to the flusher');
+kill 'STOP', $worker;
+$done = completed();
+cause_checkpoint();
+ok(wait_for(sub { drains($node) }, 60), 'a checkpoint lets it come');
+usleep(2_000_000);
+is(completed(), $done, 'and does not sync meanwhile');
+
+# somebody who waits for a checkpoint does not wait for that
+$node->safe_psql('postgres', 'CREATE DATABASE victim');
+$node->safe_psql('postgres', 'DROP DATABASE victim');
+cmp_ok(completed(), '>', $done, 'DROP DATABASE is not held up');
+
+# --- and no longer
+
+kill 'CONT', $worker;
+ok(checkpoints_ended($node), 'none is under way');
+$handed = status_of($node)->{handed_pages};
+update();
+ok(wait_for(sub { status_of($node)->{handed_pages} > $handed }, 30), 'pages are left to it again');
+$done = completed();
+cause_checkpoint();
+ok(wait_for(sub { completed() > $done }, 60), 'when it has come, or does not, the checkpoint goes on');
+
+$node->stop;
+done_testing();
