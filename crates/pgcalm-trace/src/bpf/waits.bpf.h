@@ -4,9 +4,10 @@
  * waits for.
  *
  * A process is in one state at a time, which began at `since`. Whoever ends or interrupts it, the scheduler's
- * tracepoints take the time out of `since` by an atomic exchange: no interval is charged twice, none is left out. What a process waits for is taken when it goes to sleep, by the innermost cause that shows:
- * uninterruptible sleep by its kernel stack and the file of its system call, other sleep by the lock wait that the
- * server's probes opened, else by the server's wait event.
+ * tracepoints take the time out of `since` by an atomic exchange: no interval is charged twice, none is left out.
+ * What a process waits for is taken when it goes to sleep, by the innermost cause that shows: uninterruptible sleep by
+ * its kernel stack and the file of its system call, other sleep by the lock wait that the server's probes opened, else
+ * by the server's wait event.
  */
 #ifndef WAITS_BPF_H
 #define WAITS_BPF_H
@@ -103,21 +104,6 @@ struct
 	__uint(key_size, sizeof(__u32));
 	__uint(value_size, STACK_DEPTH * sizeof(__u64));
 } stacks SEC(".maps");
-
-#define LOCK_NAME_LENGTH 64
-
-struct lock_name
-{
-	char name[LOCK_NAME_LENGTH];
-};
-
-struct
-{
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1024);
-	__type(key, __u64); /* address, the same in all processes: they are forks of one postmaster */
-	__type(value, struct lock_name);
-} lock_names SEC(".maps");
 
 /* Address in the server's processes of the variable my_wait_event_info (PostgreSQL 14 and later); 0 if not known. */
 const volatile __u64 wait_event_pointer = 0;

@@ -44,6 +44,17 @@ enum State {
     },
 }
 
+impl State {
+    /// When it is over, CLOCK_MONOTONIC in ns; none yet if nothing has begun.
+    fn due_ns(&self) -> Option<u64> {
+        match self {
+            State::New => None,
+            State::Slice { began_ns, .. } => Some(began_ns + SLICE.as_nanos() as u64),
+            State::Pause { began_ns, .. } => Some(began_ns + STEP.as_nanos() as u64),
+        }
+    }
+}
+
 /// The slices of a trace.
 #[derive(Default)]
 pub struct AcquisitionSlices {
@@ -61,41 +72,23 @@ impl AcquisitionSlices {
     /// Begins and ends slices; returns when it wants to be called again, CLOCK_MONOTONIC in ns.
     pub fn follow(&mut self, probes: &LockProbes, session: &Session) -> anyhow::Result<u64> {
         let now = monotonic_ns();
+        if let Some(due) = self.state.due_ns()
+            && now < due
+        {
+            return Ok(due);
+        }
         match std::mem::take(&mut self.state) {
             State::Slice {
                 links,
                 began_ns,
                 processes,
             } => {
-                let end = began_ns + SLICE.as_nanos() as u64;
-                if now < end {
-                    self.state = State::Slice {
-                        links,
-                        began_ns,
-                        processes,
-                    };
-                    return Ok(end);
-                }
                 // The kernel takes the breakpoints out at once, and then waits for others before it returns.
                 let ended_ns = monotonic_ns();
                 drop(links);
                 let after = probes.counted_acquisitions()?;
                 let counted = difference(&self.before, &after);
                 self.before = after;
-                self.state = State::Pause {
-                    counted,
-                    began_ns,
-                    ended_ns,
-                    processes,
-                };
-                Ok(began_ns + STEP.as_nanos() as u64)
-            }
-            State::Pause {
-                counted,
-                began_ns,
-                ended_ns,
-                processes,
-            } if now < began_ns + STEP.as_nanos() as u64 => {
                 self.state = State::Pause {
                     counted,
                     began_ns,
