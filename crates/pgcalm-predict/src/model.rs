@@ -36,4 +36,6 @@ pub fn predict(observation: Observation) -> Prediction {
 }
 
 #[cfg(test)]
+mod fixture;
+#[cfg(test)]
 mod tests;

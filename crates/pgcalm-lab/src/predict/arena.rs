@@ -162,13 +162,14 @@ impl Arena<'_> {
             "{}: observing {} s in shadow mode",
             point.name, options.observe.0
         ));
-        let mut load = self.load(conditions, server, options.lead.0 + options.observe.0 + 2)?;
-        self.interrupt
-            .sleep(Duration::from_secs(options.lead.0.into()))?;
+        // Before the load: where stock stalls, a new connection may take longer than anybody waits for it.
         let mut client = pgcalm_predict::observe::connect(&format!(
             "host='{}' user=postgres dbname=postgres",
             self.lab.run().display()
         ))?;
+        let mut load = self.load(conditions, server, options.lead.0 + options.observe.0 + 2)?;
+        self.interrupt
+            .sleep(Duration::from_secs(options.lead.0.into()))?;
         let observation = pgcalm_predict::observe::observe(
             self.journal.root(),
             &mut client,

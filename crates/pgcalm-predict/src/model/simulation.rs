@@ -4,6 +4,7 @@
 //! Nothing is left to chance: pages are expectations, and what comes at some moment (the kernel's visits) is averaged over
 //! several.
 
+mod balance;
 mod checkpointer;
 mod flusher;
 mod growth;
@@ -20,6 +21,7 @@ use super::caps::Effort;
 use super::caps::Work;
 use crate::checkpoint;
 
+use balance::Balance;
 use checkpointer::Checkpointer;
 use flusher::Flusher;
 use growth::Region;
@@ -63,6 +65,8 @@ struct Simulation<'a> {
     others: f64,
     /// The longest gap that is bridged now.
     gap: u32,
+    /// How it is chosen when too much waits.
+    balance: Balance,
     /// Handed to the device since it is counted.
     work: Work,
 }
@@ -92,6 +96,7 @@ impl<'a> Simulation<'a> {
         let interval =
             checkpoint::interval(&observation.settings, observation.wal_bytes_per_s * speed);
         let (regions, files) = growth::regions(observation, speed, interval);
+        let evicted = growth::evicted(observation, speed);
         Self {
             observation,
             caps,
@@ -100,11 +105,12 @@ impl<'a> Simulation<'a> {
             regions,
             files,
             queue: Queue::default(),
-            checkpointer: Checkpointer::new(&observation.settings, interval),
+            checkpointer: Checkpointer::new(&observation.settings, interval, evicted),
             flusher: Flusher::new(&observation.kernel, files, phase),
             ours: observation.device.mib_per_s * f64::from(1 << 20),
             others: observation.device.other_mib_per_s * f64::from(1 << 20) * speed,
             gap: longest_gap(observation, caps),
+            balance: Balance::default(),
             work: Work::default(),
         }
     }

@@ -1,13 +1,12 @@
 //! Cases that can be computed by hand.
 
-use pgcalm_report::predict::Device;
-use pgcalm_report::predict::Kernel;
 use pgcalm_report::predict::RegionClass;
-use pgcalm_report::predict::Settings;
 
 use super::bridge;
 use super::caps::Effort;
 use super::caps::Work;
+use super::fixture::no_time_for_drains;
+use super::fixture::observation;
 use super::region;
 use super::schedule::Occasion;
 use super::schedule::Schedule;
@@ -28,62 +27,6 @@ fn caps(write_iops: f64, write_bytes: f64, operation_bytes: f64) -> Caps {
         write_bytes,
         operation_bytes,
         request_bytes: operation_bytes,
-    }
-}
-
-/// A server at 1000 transactions per second, each of which dirties a page; 1000 regions get dirty alike, and nothing is
-/// absorbed. The kernel keeps away, and so do checkpoints, nearly: one in 1000 s.
-fn observation() -> Observation {
-    Observation {
-        source: "shadow".into(),
-        seconds: 2000.0,
-        tps: 1000.0,
-        unhindered_tps: 1000.0,
-        checkpointer_pages_per_s: 0.0,
-        background_writer_pages_per_s: 0.0,
-        backend_pages_per_s: 1000.0,
-        wal_bytes_per_s: 1.0,
-        settings: Settings {
-            server_version: 150_000,
-            checkpoint_timeout_s: 1000.0,
-            checkpoint_completion_target: 0.9,
-            max_wal_bytes: 1 << 40,
-            shared_buffers_bytes: 1 << 30,
-            checkpoint_flush_after_bytes: 256 << 10,
-            bgwriter_flush_after_bytes: 512 << 10,
-            backend_flush_after_bytes: 0,
-            full_page_writes: true,
-            flush_age_s: 100.0,
-            unflushed_limit_bytes: 1 << 40,
-            bridge: true,
-        },
-        kernel: Kernel {
-            background_bytes: 1 << 40,
-            limit_bytes: 1 << 41,
-            expire_s: 0.0,
-            interval_s: 0.0,
-        },
-        device: Device {
-            name: "vdb".into(),
-            write_iops: Some(500.0),
-            write_bytes_per_s: Some(500.0 * MIB),
-            operation_bytes: 1 << 20,
-            max_segments: 0,
-            caps_source: String::new(),
-            operations_per_s: 0.0,
-            mib_per_s: 0.0,
-            other_mib_per_s: 0.0,
-            counted_times: 1,
-        },
-        checkpoint_pages: 0.0,
-        regions: vec![RegionClass {
-            regions: 1000.0,
-            pages_first_second: 1.0,
-            exponent: 1.0,
-            checkpoint_pages: 0.0,
-        }],
-        files: 0.0,
-        shadow: None,
     }
 }
 
@@ -254,8 +197,7 @@ fn pg_calm_writes_regions_whole_when_they_are_dense_enough() {
     // After 100 s and one for the first page 96 of 1024 pages are dirty, 10 apart: with gaps of up to 127 pages that is one
     // run of nearly 8 MiB each 101 s.
     let mut observation = observation();
-    // No time is left for drains.
-    observation.settings.checkpoint_completion_target = 1.0;
+    no_time_for_drains(&mut observation);
     let caps = Caps::of(&observation.device);
     let demand = simulation::run(&observation, &caps, 1.0, Effort::Answer).work;
     let mib = demand.bytes / MIB;
@@ -273,7 +215,7 @@ fn what_may_wait_sets_the_density() {
     // 10 MiB may wait: 1280 pages in 1000 regions, so they are flushed at about twice that in the mean, 2.5 pages each.
     let mut observation = observation();
     observation.settings.unflushed_limit_bytes = 10 << 20;
-    observation.settings.checkpoint_completion_target = 1.0;
+    no_time_for_drains(&mut observation);
     // Gaps of two pages at most are worth it.
     observation.device.write_iops = Some(2000.0);
     observation.device.write_bytes_per_s = Some(40.0 * MIB);
@@ -290,7 +232,7 @@ fn what_may_wait_sets_the_density() {
 fn without_full_page_writes_nothing_is_bridged() {
     let mut observation = observation();
     observation.settings.full_page_writes = false;
-    observation.settings.checkpoint_completion_target = 1.0;
+    no_time_for_drains(&mut observation);
     observation.device.write_iops = Some(2000.0);
     let caps = Caps::of(&observation.device);
     let demand = simulation::run(&observation, &caps, 1.0, Effort::Answer).work;

@@ -3,12 +3,31 @@
 use pgcalm_report::predict::Settings;
 
 use super::Simulation;
+use super::growth;
+use crate::checkpoint;
 
 /// Pages that need no drain, in seconds of the device's operations (`LEFT_SECONDS` in drain.c).
 const LEFT: f64 = 0.1;
 
+/// Part of that to which a drain goes on that has begun (`GOAL_SHARE`).
+const GOAL: f64 = 0.25;
+
 /// Part of the time for drains after which progress is judged (`TRIAL_SHARE`).
 const TRIAL: f64 = 0.1;
+
+/// Least time for drains, unless WAL asks for checkpoints (`LEAST_TIMEOUT_MS`).
+const LEAST_DRAINS: f64 = 30.0;
+
+/// When it is known whether rounds get shorter, and the part of the device's operations that pages written meanwhile may take
+/// (`CONVERGENCE_MS`, `CONVERGENCE_SHARE`).
+const CONVERGENCE: f64 = 0.3;
+const CONVERGENCE_PART: f64 = 0.5;
+
+/// Regions that are cleaned ahead of the worker (`AHEAD` in drain_sweep.c).
+const AHEAD: f64 = 8.0;
+
+/// A sweep is repeated if it took less than this part of the time of the one before (`SHORTER_SWEEP`).
+const SHORTER: f64 = 0.9;
 
 #[derive(Debug, Clone)]
 pub(super) struct Checkpointer {
@@ -18,6 +37,8 @@ pub(super) struct Checkpointer {
     writes: f64,
     /// For draining before the fsyncs of one checkpoint.
     drains: f64,
+    /// In which the clock sweep goes round once, as far as it evicts dirty buffers.
+    turn: f64,
     phase: Phase,
     started: f64,
 }
@@ -46,15 +67,35 @@ struct Drain {
     start_pages: f64,
     /// Seconds spent on drains of this checkpoint before.
     spent: f64,
+    /// When the round under way began, and the pages of the one before it.
+    round: f64,
+    pages_before: f64,
+    /// The sweep of the file that is under way, if it is not rounds.
+    sweep: Option<Sweep>,
+    /// The file has been swept.
+    swept: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Sweep {
+    began: f64,
+    /// The region that is cleaned next.
+    next: usize,
+    /// Seconds that the one before it took.
+    before: f64,
 }
 
 impl Checkpointer {
-    pub fn new(settings: &Settings, interval: f64) -> Self {
+    /// `evicted` is how many pages others than checkpoints write per second.
+    pub fn new(settings: &Settings, interval: f64, evicted: f64) -> Self {
+        // `timeout_ms` in drain.c.
+        let left = settings.checkpoint_timeout_s * (1.0 - settings.checkpoint_completion_target);
+        let by_wal = interval < settings.checkpoint_timeout_s;
         Self {
             interval,
             writes: interval * settings.checkpoint_completion_target,
-            // `timeout_ms` in drain.c.
-            drains: settings.checkpoint_timeout_s * (1.0 - settings.checkpoint_completion_target),
+            drains: if by_wal { left } else { left.max(LEAST_DRAINS) },
+            turn: 1.0 / checkpoint::turnovers(settings, evicted, 1.0),
             phase: Phase::Waiting,
             started: -interval,
         }
@@ -62,6 +103,16 @@ impl Checkpointer {
 
     pub fn is_draining(&self) -> bool {
         self.draining().is_some()
+    }
+
+    /// Whether only regions that have been cleaned are flushed.
+    pub fn is_sweeping(&self) -> bool {
+        matches!(&self.phase, Phase::Draining(drain) if drain.sweep.is_some())
+    }
+
+    /// In which as many of a region's buffers are dirty again as a checkpoint finds.
+    fn refill(&self) -> f64 {
+        self.turn.min(self.interval)
     }
 
     /// Which file is drained, if any; all of them if no one.
@@ -88,7 +139,7 @@ impl Simulation<'_> {
                 for region in &mut self.regions {
                     if region.place >= from && region.place < to {
                         let class = region.class(self.observation);
-                        region.checkpoint(class, self.speed, self.now);
+                        region.checkpoint(class, self.speed, self.now, self.checkpointer.refill());
                     }
                 }
                 self.checkpointer.phase = Phase::Writing(to);
@@ -122,61 +173,173 @@ impl Simulation<'_> {
         let worth = spent < self.checkpointer.drains
             && self.unflushed_pages(None) > self.threshold_pages()
             && self.unflushed_pages(file) > self.threshold_pages();
-        if worth {
-            self.checkpointer.phase = Phase::Draining(Drain {
-                file,
-                start: self.now,
-                start_pages: self.unflushed_pages(file),
-                spent,
+        match file {
+            _ if !worth => self.fsync(file.unwrap_or(0), spent),
+            None => self.begin_rounds(None, spent),
+            Some(file) => self.begin_file(file, spent),
+        }
+    }
+
+    fn begin_rounds(&mut self, file: Option<usize>, spent: f64) {
+        self.swap_generation();
+        self.checkpointer.phase = Phase::Draining(Drain {
+            file,
+            start: self.now,
+            start_pages: self.unflushed_pages(file),
+            spent,
+            round: self.now,
+            pages_before: f64::INFINITY,
+            sweep: None,
+            swept: false,
+        });
+    }
+
+    /// A file by itself is swept, or flushed in rounds (`drain_file`).
+    fn begin_file(&mut self, file: usize, spent: f64) {
+        self.begin_rounds(Some(file), spent);
+        if self.observation.settings.drain_clean_buffers
+            && let Phase::Draining(drain) = &mut self.checkpointer.phase
+        {
+            drain.sweep = Some(Sweep {
+                began: self.now,
+                next: 0,
+                before: f64::INFINITY,
             });
-            self.swap_generation();
-        } else {
-            self.fsync(file.unwrap_or(0), spent);
+            self.forget_sweep(file);
+        }
+    }
+
+    fn forget_sweep(&mut self, file: usize) {
+        for region in &mut self.regions {
+            region.old &= region.file != file;
         }
     }
 
     fn drain(&mut self, drain: Drain) {
         let spent = drain.spent + self.now - drain.start;
-        let over = spent >= self.checkpointer.drains || !self.is_promising(&drain);
-        let left = self.old_pages(drain.file);
-        if !over && left > 0.0 {
-            return;
-        }
-        if !over {
-            // The next round is about what was written meanwhile.
-            self.swap_generation();
-            if self.old_pages(drain.file) > self.threshold_pages() {
-                return;
+        let out_of_time = spent >= self.checkpointer.drains;
+        let over = match (drain.sweep, drain.file) {
+            _ if out_of_time => true,
+            (Some(sweep), Some(file)) => {
+                self.sweep(drain, sweep, file);
+                false
             }
-        }
-        match drain.file {
-            // After all files the first one by itself.
-            None => self.sync_after_all(spent),
-            Some(file) => self.fsync(file, spent),
+            _ => self.round_over(drain),
+        };
+        if over {
+            match drain.file {
+                // After all files the first one by itself.
+                None => self.sync_after_all(spent),
+                Some(file) => self.fsync(file, spent),
+            }
         }
     }
 
-    fn sync_after_all(&mut self, spent: f64) {
-        if spent < self.checkpointer.drains
-            && self.unflushed_pages(Some(0)) > self.threshold_pages()
+    /// One step of a sweep (`drain_sweep` and `sweep` in drain.c).
+    fn sweep(&mut self, mut drain: Drain, mut sweep: Sweep, file: usize) {
+        let (refill, turn) = (self.checkpointer.refill(), self.checkpointer.turn);
+        let mut waiting: f64 = self
+            .regions
+            .iter()
+            .filter(|region| region.file == file && region.old)
+            .map(|region| region.weight)
+            .sum();
+        while sweep.next < self.regions.len() && waiting < AHEAD {
+            let region = &mut self.regions[sweep.next];
+            sweep.next += 1;
+            if region.file == file {
+                let class = region.class(self.observation);
+                region.clean(class, self.speed, self.now, refill, turn);
+                region.old = region.marked() > 0.0;
+                waiting += if region.old { region.weight } else { 0.0 };
+            }
+        }
+        drain.sweep = Some(sweep);
+        if sweep.next == self.regions.len() && waiting == 0.0 {
+            let took = self.now - sweep.began;
+            let again = self.unflushed_pages(Some(file)) > self.threshold_pages()
+                && took <= sweep.before * SHORTER;
+            if again {
+                drain.sweep = Some(Sweep {
+                    began: self.now,
+                    next: 0,
+                    before: took,
+                });
+            } else {
+                drain.sweep = None;
+                drain.swept = true;
+                drain.spent += self.now - drain.start;
+                drain.start = self.now;
+                drain.start_pages = self.unflushed_pages(Some(file));
+                drain.round = self.now;
+                // Those of the first round.
+                self.swap_generation();
+                drain.pages_before = self.old_pages(Some(file));
+            }
+        }
+        self.checkpointer.phase = Phase::Draining(drain);
+    }
+
+    /// Whether rounds have come to an end (`flush_in_rounds`).
+    fn round_over(&mut self, mut drain: Drain) -> bool {
+        if !self.is_promising(&drain) || !self.is_converging(&drain) {
+            return true;
+        }
+        if self.old_pages(drain.file) > 0.0 {
+            return false;
+        }
+        // The next round is about what was written meanwhile.
+        self.swap_generation();
+        let pages = self.old_pages(drain.file);
+        let enough = self.threshold_pages();
+        if pages <= enough * GOAL || pages >= drain.pages_before && (drain.swept || pages <= enough)
         {
-            self.checkpointer.phase = Phase::Draining(Drain {
-                file: Some(0),
-                start: self.now,
-                start_pages: self.unflushed_pages(Some(0)),
-                spent,
-            });
-            self.swap_generation();
+            return true;
+        }
+        drain.round = self.now;
+        drain.pages_before = pages;
+        self.checkpointer.phase = Phase::Draining(drain);
+        false
+    }
+
+    fn sync_after_all(&mut self, spent: f64) {
+        let worth = spent < self.checkpointer.drains
+            && self.unflushed_pages(Some(0)) > self.threshold_pages();
+        if worth {
+            self.begin_file(0, spent);
         } else {
             self.fsync(0, spent);
         }
+    }
+
+    /// Whether what is written during a round is little (`converging`).
+    fn is_converging(&self, drain: &Drain) -> bool {
+        let elapsed = self.now - drain.round;
+        if !self.observation.settings.drain_clean_buffers || elapsed < CONVERGENCE {
+            return true;
+        }
+        let of_all = match drain.file {
+            Some(file) => self.weight(Some(file)) / self.weight(None),
+            None => 1.0,
+        };
+        let written = growth::evicted(self.observation, self.speed) * of_all * elapsed;
+        written < self.caps.write_iops * CONVERGENCE_PART * elapsed + self.threshold_pages()
+    }
+
+    /// Regions of a file or of all.
+    fn weight(&self, file: Option<usize>) -> f64 {
+        self.regions
+            .iter()
+            .filter(|region| file.is_none_or(|file| region.file == file))
+            .map(|region| region.weight)
+            .sum()
     }
 
     /// Whether it will be over in time if it goes on as it did (`promising`).
     fn is_promising(&self, drain: &Drain) -> bool {
         let elapsed = self.now - drain.start;
         let left = self.unflushed_pages(drain.file);
-        let enough = self.threshold_pages();
+        let enough = self.threshold_pages() * GOAL;
         if elapsed < self.checkpointer.drains * TRIAL || left <= enough {
             return true;
         }

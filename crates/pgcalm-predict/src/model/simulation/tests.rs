@@ -1,10 +1,8 @@
 //! Mechanisms one by one, with figures that can be computed by hand.
 
-use pgcalm_report::predict::Device;
-use pgcalm_report::predict::Kernel;
 use pgcalm_report::predict::RegionClass;
-use pgcalm_report::predict::Settings;
 
+use super::super::fixture;
 use super::*;
 
 const MIB: f64 = 1_048_576.0;
@@ -12,63 +10,33 @@ const MIB: f64 = 1_048_576.0;
 /// 100 regions that nobody but checkpoints writes to, 20 pages each; checkpoints come each 100 s and write for 90. Gaps of up
 /// to 127 pages are bridged. The kernel keeps away.
 fn observation() -> Observation {
-    Observation {
-        source: "shadow".into(),
-        seconds: 200.0,
-        tps: 1000.0,
-        unhindered_tps: 1000.0,
-        checkpointer_pages_per_s: 20.0,
-        background_writer_pages_per_s: 0.0,
-        backend_pages_per_s: 0.0,
-        wal_bytes_per_s: 1.0,
-        settings: Settings {
-            server_version: 150_000,
-            checkpoint_timeout_s: 100.0,
-            checkpoint_completion_target: 0.9,
-            max_wal_bytes: 1 << 40,
-            shared_buffers_bytes: 1 << 30,
-            checkpoint_flush_after_bytes: 256 << 10,
-            bgwriter_flush_after_bytes: 512 << 10,
-            backend_flush_after_bytes: 0,
-            full_page_writes: true,
-            flush_age_s: 50.0,
-            unflushed_limit_bytes: 1 << 40,
-            bridge: true,
-        },
-        kernel: Kernel {
-            background_bytes: 1 << 40,
-            limit_bytes: 1 << 41,
-            expire_s: 0.0,
-            interval_s: 0.0,
-        },
-        device: Device {
-            name: "vdb".into(),
-            write_iops: Some(500.0),
-            write_bytes_per_s: Some(500.0 * MIB),
-            operation_bytes: 1 << 20,
-            max_segments: 0,
-            caps_source: String::new(),
-            operations_per_s: 0.0,
-            mib_per_s: 0.0,
-            other_mib_per_s: 0.0,
-            counted_times: 1,
-        },
-        checkpoint_pages: 2000.0,
-        regions: vec![RegionClass {
-            regions: 100.0,
-            pages_first_second: 0.0,
-            exponent: 1.0,
-            checkpoint_pages: 20.0,
-        }],
-        files: 2.0,
-        shadow: None,
-    }
+    let mut observation = fixture::observation();
+    observation.seconds = 200.0;
+    observation.checkpointer_pages_per_s = 20.0;
+    observation.backend_pages_per_s = 0.0;
+    observation.settings.checkpoint_timeout_s = 100.0;
+    observation.settings.flush_age_s = 50.0;
+    observation.checkpoint_pages = 2000.0;
+    observation.regions = vec![RegionClass {
+        regions: 100.0,
+        pages_first_second: 0.0,
+        exponent: 1.0,
+        checkpoint_pages: 20.0,
+    }];
+    observation.files = 2.0;
+    observation
 }
 
 /// Regions that 1000 pages per second are written to evenly by backends, and with no time for drains.
 fn busy() -> Observation {
+    let mut observation = without_checkpoint_pages();
+    fixture::no_time_for_drains(&mut observation);
+    observation
+}
+
+/// The same, but checkpoints leave time.
+fn without_checkpoint_pages() -> Observation {
     let mut observation = observation();
-    observation.settings.checkpoint_completion_target = 1.0;
     observation.backend_pages_per_s = 1000.0;
     observation.regions[0].pages_first_second = 10.0;
     observation.regions[0].checkpoint_pages = 0.0;
@@ -118,43 +86,88 @@ fn a_region_is_flushed_by_age_and_when_a_checkpoint_ends() {
 #[test]
 fn a_drain_takes_the_time_that_checkpoints_leave() {
     // Each round finds pages that were written in the one before, but fewer: there is hope until the time is over.
-    let mut observation = busy();
-    observation.settings.checkpoint_completion_target = 0.9;
+    let mut observation = without_checkpoint_pages();
+    observation.settings.drain_clean_buffers = false;
+    observation.settings.checkpoint_completion_target = 0.6;
     let caps = Caps::of(&observation.device);
     let mut simulation = Simulation::new(&observation, &caps, 1.0, 0.5);
     let mut drained = 0.0;
-    while simulation.now < 150.0 {
+    while simulation.now < 140.0 {
         simulation.step(0.02);
         if simulation.checkpointer.is_draining() {
             drained += 0.02;
         }
     }
-    // A tenth of 100 s.
-    close(drained, 10.0, 0.05);
+    // Four tenths of 100 s.
+    close(drained, 40.0, 0.05);
 }
 
 #[test]
 fn a_drain_without_hope_ends_after_its_trial() {
     // 10000 pages per second at 50 operations per second.
-    let mut observation = busy();
-    observation.settings.checkpoint_completion_target = 0.9;
+    let mut observation = without_checkpoint_pages();
+    observation.settings.drain_clean_buffers = false;
     observation.regions[0].pages_first_second = 100.0;
     observation.backend_pages_per_s = 10_000.0;
     observation.device.write_iops = Some(50.0);
     observation.device.write_bytes_per_s = Some(5.0 * MIB);
     let caps = Caps::of(&observation.device);
     let mut simulation = Simulation::new(&observation, &caps, 1.0, 0.5);
+    let began = until_it_drains(&mut simulation);
+    while simulation.checkpointer.draining() == Some(None) {
+        simulation.step(0.02);
+    }
+    // A tenth of the 30 s that it may take at least, and then one file alone.
+    close(simulation.now - began, 3.0, 0.05);
+    assert_eq!(simulation.checkpointer.draining(), Some(Some(0)));
+}
+
+fn until_it_drains(simulation: &mut Simulation) -> f64 {
     while !simulation.checkpointer.is_draining() {
         simulation.step(0.25);
         assert!(simulation.now < 200.0);
     }
-    let began = simulation.now;
+    simulation.now
+}
+
+#[test]
+fn a_file_is_swept_where_rounds_do_not_get_shorter() {
+    // 1000 pages per second at 500 operations per second; the clock sweep takes 131 s for a turn.
+    let observation = without_checkpoint_pages();
+    let caps = Caps::of(&observation.device);
+    let mut simulation = Simulation::new(&observation, &caps, 1.0, 0.5);
+    let began = until_it_drains(&mut simulation);
     while simulation.checkpointer.draining() == Some(None) {
         simulation.step(0.02);
     }
-    // A tenth of the 10 s that the checkpoint leaves, and then one file alone.
-    close(simulation.now - began, 1.0, 0.05);
-    assert_eq!(simulation.checkpointer.draining(), Some(Some(0)));
+    close(simulation.now - began, 0.3, 0.1);
+    assert!(simulation.checkpointer.is_sweeping());
+    while simulation.checkpointer.draining() == Some(Some(0)) {
+        simulation.step(0.02);
+    }
+    // 50 regions of 8 MiB at 500 MiB/s, less what rounds over both files have done; nothing is evicted to those that are done.
+    close(simulation.now - began - 0.3, 0.8 - 0.15, 0.1);
+    assert_eq!(simulation.unflushed_pages(Some(0)), 0.0);
+    assert!(simulation.unflushed_pages(Some(1)) > 1000.0);
+}
+
+#[test]
+fn what_is_cleaned_in_a_sweep_is_what_has_gathered_in_buffers() {
+    // 20 pages for each region in shared buffers, which are 100 times as many as are evicted in a second.
+    let mut observation = without_checkpoint_pages();
+    observation.settings.shared_buffers_bytes = 100_000 * 8192;
+    observation.regions[0].checkpoint_pages = 20.0;
+    let (mut regions, _) = growth::regions(&observation, 1.0, 100.0);
+    let region = &mut regions[0];
+    let class = &observation.regions[0];
+    region.clean(class, 1.0, 50.0, 100.0, 100.0);
+    close(region.marked(), 20.0, 0.01);
+    region.flushed();
+    // Half of them are dirty again half of the time later, and none has been evicted.
+    region.grow(&observation, 1.0, 100.0, 50.0);
+    close(region.marked() + 1.0, 1.0, 1e-9);
+    region.clean(class, 1.0, 100.0, 100.0, 100.0);
+    close(region.marked(), 10.0, 0.01);
 }
 
 #[test]

@@ -31,6 +31,8 @@ impl Simulation<'_> {
             if self.is_due(candidate.region, full || unflushed > limit) {
                 let region = &self.regions[candidate.region];
                 unflushed -= region.marked() * region.weight;
+                self.balance.written +=
+                    bridge::work(region.dirty, self.gap, self.caps.operation_bytes) * region.weight;
                 self.write_region(candidate.region, self.gap);
                 left = self.queue.work(self.caps, left);
             }
@@ -80,18 +82,29 @@ impl Simulation<'_> {
                 .is_some_and(|since| self.now - since >= flush_age(self.observation))
     }
 
-    /// With time to spare the longest gap that pays; when behind, the one with which the device is done soonest.
+    /// With time to spare the longest gap that pays; in a drain the one with which the device is done soonest; else that with
+    /// which both budgets are used up alike (`choose_gap`).
     fn choose_gap(&mut self, candidates: &[Candidate], too_much: bool) {
         let limit = longest_gap(self.observation, self.caps);
-        self.gap = if too_much || self.checkpointer.is_draining() {
-            let dirty: Vec<(f64, f64)> = candidates
-                .iter()
-                .map(|candidate| &self.regions[candidate.region])
-                .map(|region| (region.marked(), region.weight))
-                .collect();
-            bridge::quickest_gap(&dirty, self.caps, limit)
+        let draining = self.checkpointer.is_draining();
+        if !draining && !too_much {
+            self.gap = limit;
+            return;
+        }
+        let sweeping = self.checkpointer.is_sweeping();
+        let dirty: Vec<(f64, f64)> = candidates
+            .iter()
+            .map(|candidate| &self.regions[candidate.region])
+            .filter(|region| region.old || !sweeping)
+            .map(|region| (region.marked(), region.weight))
+            .collect();
+        if draining {
+            if !dirty.is_empty() {
+                self.gap = bridge::quickest_gap(&dirty, self.caps, limit);
+            }
         } else {
-            limit
-        };
+            let quickest = || bridge::quickest_gap(&dirty, self.caps, limit);
+            self.gap = self.balance.gap(self.caps, limit, self.now, quickest);
+        }
     }
 }
