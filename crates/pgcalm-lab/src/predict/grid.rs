@@ -48,14 +48,12 @@ pub const POINTS: [GridPoint; 12] = [
     MEDIUM,
     GridPoint {
         name: "sparse",
-        held_back: true,
         rows: 20_000_000,
         shared_buffers: Size(256 * MIB),
         ..MEDIUM
     },
     GridPoint {
         name: "zipfian",
-        held_back: true,
         rows: 20_000_000,
         distribution: Distribution::Zipfian,
         shared_buffers: Size(256 * MIB),
@@ -63,7 +61,6 @@ pub const POINTS: [GridPoint; 12] = [
     },
     GridPoint {
         name: "few-operations",
-        held_back: true,
         data_iops: 300,
         ..MEDIUM
     },
