@@ -397,8 +397,11 @@ sweep(int file, const RelationFile *relation)
 		if (!drain_sweep(file, relation, wait_event, sweep_step))
 			return false;
 		took = page_map_now_ms() - start;
-		if (unflushed_pages(file) <= threshold_pages() || took > before * SHORTER_SWEEP)
+		/* also if the file has been truncated to nothing, which takes no time at all */
+		if (unflushed_pages(file) <= threshold_pages() || took >= before * SHORTER_SWEEP)
 			return true;
+		if (!sweep_step(0))
+			return false;
 		before = took;
 	}
 }
