@@ -571,11 +571,17 @@ fn limits_that_are_held_end_with_the_command_or_the_instance() {
     let hold = || {
         let child = start_set(&data, &node, &["--hold"]);
         wait_until("the limits", || {
-            let limits = &isolate(&["show"]).instances;
-            let limits = limits.iter().find(|one| one.data_directory == data);
-            limits.is_some_and(|one| {
-                one.isolated && one.other_groups.is_empty() && !one.limits.is_empty()
-            })
+            let shown = isolate(&["show"]);
+            // The limits are there before the record of them is complete.
+            let under_way = shown.notes.iter().any(|note| note.contains("has begun"));
+            let limits = shown
+                .instances
+                .iter()
+                .find(|one| one.data_directory == data);
+            !under_way
+                && limits.is_some_and(|one| {
+                    one.isolated && one.other_groups.is_empty() && !one.limits.is_empty()
+                })
         });
         child
     };

@@ -181,7 +181,8 @@ fn both_phases_of_each_layout_are_measured_and_the_host_is_as_before() {
         let waits = layout
             .hangs
             .iter()
-            .any(|hang| hang.who == "neighbour" && hang.call.as_deref() == Some("fsync"));
+            .filter(|hang| hang.who == "neighbour")
+            .any(|hang| matches!(hang.call.as_deref(), Some("fsync" | "sync_file_range")));
         assert!(waits, "{layout:?}");
     }
     let mounted = &report.layouts[0].mount_options;
