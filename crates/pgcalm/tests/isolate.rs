@@ -63,6 +63,39 @@ struct Place {
     loop_device: Device,
     device: String,
     partitioned: bool,
+    // Dropped last: the device removes its image from it.
+    _remains: Remains,
+}
+
+/// What a test leaves that fails before it has undone everything. One that passes says itself that nothing is left.
+struct Remains(PathBuf);
+
+impl Drop for Remains {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let _ = fs::remove_dir(&self.0);
+        }
+    }
+}
+
+/// The limits of all instances below a directory are lifted, those of instances that have ended as well.
+fn lift_limits_below(directory: &Path) {
+    for note in fs::read_dir("/run/pgcalm/isolate")
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
+        let data = fs::read(note.path())
+            .ok()
+            .and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok())
+            .and_then(|note| Some(PathBuf::from(note["data_directory"].as_str()?)));
+        if let Some(data) = data.filter(|data| data.starts_with(directory)) {
+            let _ = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
+                .args(["isolate", "clear", "--instance"])
+                .arg(data)
+                .status();
+        }
+    }
 }
 
 impl Place {
@@ -106,16 +139,20 @@ impl Place {
         )
         .unwrap();
         Self {
-            directory,
+            directory: directory.clone(),
             device: device.name.clone(),
             loop_device: device,
             partitioned,
+            _remains: Remains(directory),
         }
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
+        if thread::panicking() {
+            lift_limits_below(&self.directory);
+        }
         let mountpoint = self.directory.join("mnt");
         for _ in 0..100 {
             if rustix::mount::unmount(&mountpoint, UnmountFlags::empty()).is_ok() {
@@ -296,6 +333,25 @@ fn start_set(data: &str, node: &str, more: &[&str]) -> Child {
         .stderr(Stdio::null())
         .spawn()
         .unwrap()
+}
+
+/// The same with `--hold`, when the limits are there.
+fn hold(data: &str, node: &str) -> Child {
+    let child = start_set(data, node, &["--hold"]);
+    wait_until("the limits", || {
+        let shown = isolate(&["show"]);
+        // The limits are there before the record of them is complete.
+        let under_way = shown.notes.iter().any(|note| note.contains("has begun"));
+        let limits = shown
+            .instances
+            .iter()
+            .find(|one| one.data_directory == data);
+        !under_way
+            && limits.is_some_and(|one| {
+                one.isolated && one.other_groups.is_empty() && !one.limits.is_empty()
+            })
+    });
+    child
 }
 
 fn send(child: &Child, signal: Signal) {
@@ -568,23 +624,7 @@ fn limits_that_are_held_end_with_the_command_or_the_instance() {
     let data = server.data.to_str().unwrap().to_string();
     let node = format!("/dev/{}", place.device);
     let former = groups(&hierarchy, &server);
-    let hold = || {
-        let child = start_set(&data, &node, &["--hold"]);
-        wait_until("the limits", || {
-            let shown = isolate(&["show"]);
-            // The limits are there before the record of them is complete.
-            let under_way = shown.notes.iter().any(|note| note.contains("has begun"));
-            let limits = shown
-                .instances
-                .iter()
-                .find(|one| one.data_directory == data);
-            !under_way
-                && limits.is_some_and(|one| {
-                    one.isolated && one.other_groups.is_empty() && !one.limits.is_empty()
-                })
-        });
-        child
-    };
+    let hold = || hold(&data, &node);
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         let mut child = hold();
         send(&child, signal);
@@ -618,4 +658,31 @@ fn limits_that_are_held_end_with_the_command_or_the_instance() {
     let directory = place.directory.clone();
     drop(place);
     fs::remove_dir(directory).unwrap();
+}
+
+#[test]
+fn a_test_that_fails_leaves_nothing_behind() {
+    let Some(hierarchy) = hierarchy() else {
+        return;
+    };
+    let mut left = None;
+    let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let place = Place::new("fails");
+        let server = Server::start(&place, "one");
+        let data = server.data.to_str().unwrap().to_string();
+        let mut child = hold(&data, &format!("/dev/{}", place.device));
+        let group = hierarchy.directory(&groups(&hierarchy, &server)[0]);
+        assert!(group.exists());
+        left = Some((group, place.directory.clone(), data));
+        send(&child, Signal::KILL);
+        child.wait().unwrap();
+        // As a failed assertion, but without its message.
+        std::panic::resume_unwind(Box::new("failed"));
+    }));
+    assert!(failed.is_err());
+    let (group, directory, data) = left.unwrap();
+    assert!(!group.exists(), "{}", group.display());
+    assert!(!directory.exists(), "{}", directory.display());
+    let notes = isolate(&["show"]).notes;
+    assert!(!notes.iter().any(|note| note.contains(&data)), "{notes:?}");
 }
