@@ -349,7 +349,7 @@ flush_descriptor_state(int fd, uint64 *dirty_bytes, uint64 *writeback_bytes)
 bool
 flush_file_state(uint32 file, uint32 incarnation, uint64 *dirty_bytes, uint64 *writeback_bytes)
 {
-	OpenFile *open = open_file(file, incarnation);
+	OpenFile *open = flush_kernel_has_cachestat() ? open_file(file, incarnation) : NULL;
 
 	return open && flush_descriptor_state(open->fd, dirty_bytes, writeback_bytes);
 }
