@@ -17,12 +17,7 @@ use Time::HiRes qw(time usleep);
 
 my $node = draining_node('drain');
 $node->start;
-$node->safe_psql(
-	'postgres', q{
-CREATE EXTENSION pg_calm;
-CREATE TABLE t (id int PRIMARY KEY, n int, filler text) WITH (fillfactor = 50);
-INSERT INTO t SELECT i, 0, repeat('x', 500) FROM generate_series(1, 40000) i;
-CHECKPOINT});
+scattered_table($node);
 
 my $log = $node->logfile;
 
@@ -38,10 +33,7 @@ SELECT pg_logical_emit_message(false, 'fill', repeat('w', 1000000)) FROM generat
 	return;
 }
 
-sub completed
-{
-	return () = slurp_file($log) =~ /checkpoint complete/g;
-}
+sub completed { return checkpoints_completed($node); }
 
 sub stop_worker { my $pid = worker(); kill 'STOP', $pid; return $pid; }
 

@@ -21,14 +21,8 @@ plan skip_all => $why if $why;
 
 my $node = draining_node('drain_errors');
 $node->start;
-$node->safe_psql(
-	'postgres', q{
-CREATE EXTENSION pg_calm;
-CREATE TABLE t (id int PRIMARY KEY, n int, filler text) WITH (fillfactor = 50);
-INSERT INTO t SELECT i, 0, repeat('x', 500) FROM generate_series(1, 40000) i;
-CREATE TABLE late (i int);
-INSERT INTO late VALUES (0);
-CHECKPOINT});
+scattered_table($node);
+$node->safe_psql('postgres', 'CREATE TABLE late (i int); INSERT INTO late VALUES (0); CHECKPOINT');
 
 my $round = 0;
 my $panic = qr/PANIC:  .*: Input\/output error/;

@@ -56,10 +56,7 @@ foreach my $table ('here', 'there')
 		'>', $regions * 1024 * 8192, "$table has regions enough");
 }
 
-sub completed
-{
-	return () = slurp_file($log) =~ /checkpoint complete/g;
-}
+sub completed { return checkpoints_completed($node); }
 
 sub begun
 {

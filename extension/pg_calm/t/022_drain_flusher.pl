@@ -28,17 +28,9 @@ pg_calm.host_root = '$root'
 pg_calm.drain_threshold = 100000
 });
 $node->start;
-$node->safe_psql(
-	'postgres', q{
-CREATE EXTENSION pg_calm;
-CREATE TABLE t (id int PRIMARY KEY, n int, filler text) WITH (fillfactor = 50);
-INSERT INTO t SELECT i, 0, repeat('x', 500) FROM generate_series(1, 40000) i;
-CHECKPOINT});
+scattered_table($node);
 
-sub completed
-{
-	return () = slurp_file($node->logfile) =~ /checkpoint complete/g;
-}
+sub completed { return checkpoints_completed($node); }
 
 sub cause_checkpoint
 {

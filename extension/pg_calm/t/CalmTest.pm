@@ -27,6 +27,7 @@ our @EXPORT = qw(
   calm_node
   cannot_bridge
   cannot_trace
+  checkpoints_completed
   checkpoints_ended
   deny_cachestat
   draining_node
@@ -37,6 +38,7 @@ our @EXPORT = qw(
   process_id
   wait_for
   region_counts
+  scattered_table
   start_load
   status_of
   trace
@@ -110,6 +112,28 @@ pg_calm.unflushed_limit = '10GB'
 pg_calm.drain_threshold = 0
 pg_calm.drain_timeout = '1h'
 });
+}
+
+# The extension, and a table whose pages are updated one in a few
+sub scattered_table
+{
+	my ($node) = @_;
+
+	$node->safe_psql(
+		'postgres', q{
+CREATE EXTENSION pg_calm;
+CREATE TABLE t (id int PRIMARY KEY, n int, filler text) WITH (fillfactor = 50);
+INSERT INTO t SELECT i, 0, repeat('x', 500) FROM generate_series(1, 40000) i;
+CHECKPOINT});
+	return;
+}
+
+# How many the server's log tells of
+sub checkpoints_completed
+{
+	my ($node) = @_;
+
+	return () = slurp_file($node->logfile) =~ /checkpoint complete/g;
 }
 
 # Whether the checkpointer waits for the worker: such a wait it has only with
