@@ -233,3 +233,58 @@ fn the_queue_is_worked_on_in_its_order() {
     assert_eq!(queue.bytes(), 0.0);
     close(queue.worked(), 3.0, 1e-9);
 }
+
+#[test]
+fn a_gap_follows_the_budget_that_runs_out() {
+    let caps = Caps {
+        write_iops: 100.0,
+        write_bytes: 100.0 * MIB,
+        operation_bytes: MIB,
+        request_bytes: MIB,
+    };
+    // It begins with the quickest; all operations and half of the bytes of each second make it longer, the reverse shorter.
+    for (operations, bytes, expected) in [(100.0, 50.0, 20), (50.0, 100.0, 5), (100.0, 100.0, 10)] {
+        let mut balance = Balance::default();
+        assert_eq!(balance.gap(&caps, 127, 0.0, || 10), 10);
+        balance.written += Work {
+            operations,
+            bytes: bytes * MIB,
+        };
+        assert_eq!(balance.gap(&caps, 127, 1.0, || 99), expected);
+    }
+    // After a pause it begins anew, and no gap is longer than the longest.
+    let mut balance = Balance::default();
+    balance.gap(&caps, 127, 0.0, || 10);
+    assert_eq!(balance.gap(&caps, 127, 5.0, || 3), 3);
+    balance.written += Work {
+        operations: 1000.0,
+        bytes: MIB,
+    };
+    assert_eq!(balance.gap(&caps, 127, 6.0, || 3), 127);
+}
+
+#[test]
+fn what_a_stuck_checkpointer_does_not_report_is_seen_in_the_map() {
+    // 1000 pages per second get dirty, and nothing is reported; nor has a checkpoint written anything.
+    let mut observation = without_checkpoint_pages();
+    observation.settings.shared_buffers_bytes = 10_000 * 8192;
+    observation.checkpoint_pages = 0.0;
+    observation.backend_pages_per_s = 0.0;
+    close(growth::evicted(&observation, 1.0), 1000.0, 1e-9);
+    close(growth::evicted(&observation, 2.0), 2000.0, 1e-9);
+    let cleaned = |observation: &Observation| {
+        let (mut regions, _) = growth::regions(observation, 1.0, 100.0);
+        regions[0].clean(&observation.regions[0], 1.0, 50.0, 10.0, 10.0);
+        regions[0].marked()
+    };
+    // Eight tenths of the buffers are dirty, spread over 100 regions.
+    close(cleaned(&observation), 80.0, 0.01);
+    // One that was seen says it itself; and what does not turn over in an interval has other pages in it than these.
+    observation.checkpoint_pages = 2000.0;
+    observation.regions[0].checkpoint_pages = 20.0;
+    close(cleaned(&observation), 20.0, 0.01);
+    observation.checkpoint_pages = 0.0;
+    observation.regions[0].checkpoint_pages = 0.0;
+    observation.settings.shared_buffers_bytes = 1_000_000 * 8192;
+    assert_eq!(cleaned(&observation), 0.0);
+}
