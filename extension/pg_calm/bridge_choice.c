@@ -20,6 +20,10 @@
  *	 long, and if bandwidth is, too short: it follows that.  Chosen anew for what
  *	 all regions hold it would suit those that are not due for long, which made
  *	 dense ones take the whole bandwidth with two thirds of the operations left.
+ *	 That says something only as long as budgets are used up.  Where little gets
+ *	 through, behind what the kernel has queued, the few dense regions that do
+ *	 look like bandwidth running out: the threshold went to nothing, what was
+ *	 handed to the kernel flusher was scattered, and so it stayed.
  *
  *-------------------------------------------------------------------------
  */
@@ -34,6 +38,9 @@
 
 /* Least change of the threshold, so that a short one can grow */
 #define BALANCE_STEP 1.0
+
+/* Part of one of the budgets that has to be used for it to be followed */
+#define BALANCE_USED 0.5
 
 /*
  * The longest gap, in blocks, that is cheaper to write along than to leave
@@ -110,9 +117,13 @@ bridge_balanced_gap(BridgeBalance *balance, const BridgeGaps *gaps, const Device
 		balance->operations =
 			balance->operations * kept + (double) (operations - balance->last_operations);
 		balance->bytes = balance->bytes * kept + (double) (bytes - balance->last_bytes);
-		of_operations = balance->operations / caps->write_iops;
-		of_bytes = balance->bytes / caps->write_bytes;
-		if (of_operations > 0 && of_bytes > 0)
+		/* what fades by half in that time adds up to so many seconds of it */
+		of_operations =
+			balance->operations * M_LN2 / (BALANCE_HALF_LIFE_MS / 1000) / caps->write_iops;
+		of_bytes = balance->bytes * M_LN2 / (BALANCE_HALF_LIFE_MS / 1000) / caps->write_bytes;
+		if (Max(of_operations, of_bytes) < BALANCE_USED)
+			balance->gap = bridge_least_time_gap(gaps, caps);
+		else if (of_operations > 0 && of_bytes > 0)
 		{
 			double follow = elapsed / BALANCE_HALF_LIFE_MS;
 			double change = balance->gap * (pow(of_operations / of_bytes, follow) - 1);

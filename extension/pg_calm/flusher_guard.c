@@ -13,12 +13,24 @@
  * So just before a file's time is up its marked pages are bridged, kept
  * bridged until the visit is seen (the file's dirty pages vanish at once), and
  * left to the flusher.  Our clock for a file starts when its first page is
- * marked after the last visit we saw.
+ * marked after the last visit we saw.  An fsync makes dirty pages vanish as
+ * well; it is no visit, and what is written after it still has to be dense
+ * when the flusher comes.  If a visit may have come together with one, that
+ * is when the clock starts anew, unless another is seen.
+ *
+ * A visit that nobody was prepared for (or a sync) sets the clock right, too:
+ * the host has less dirty memory all at once, and a file's marked pages are
+ * not dirty.
+ *
+ * A visit writes a certain set of pages, so the gaps to bridge are those with
+ * which it is over soonest (bridge_choice.c), whatever the worker bridges in
+ * what it flushes itself just then.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "bridge_choice.h"
 #include "flush.h"
 #include "flusher_guard.h"
 #include "pg_calm.h"
@@ -33,6 +45,10 @@
 /* How often it is made dense again until the visit */
 #define REPEAT_MS 500
 
+/* The least that tells of a visit: of dirty memory that is gone, and of a file's marked pages */
+#define VISIT_BYTES (8 * 1024 * 1024)
+#define VISIT_FILE_BYTES (1024 * 1024)
+
 typedef struct Guarded
 {
 	bool used;
@@ -41,18 +57,62 @@ typedef struct Guarded
 	uint64 until;       /* give up when no visit was seen by then */
 	uint64 next;        /* make dense again */
 	uint64 dirty_bytes; /* most seen dirty since it is guarded */
+	uint64 maybe_ms;    /* when a visit may first have come, together with an fsync; 0: never */
 	PageMapBits filled[PAGE_MAP_FILE_REGIONS];
 } Guarded;
 
 static Guarded *guarded = NULL;
 
+/* Of data files, up to the last look */
+static uint64 fsyncs_begun = 0;
+static uint64 fsyncs_ended = 0;
+
+static bool fsynced_since(uint64 begun, uint64 ended);
+static void look_for_visits(const KernelFlusher *flusher, uint64 now_ms);
+static uint32 visit_gap(const Guarded *guard);
 static void make_dense(Guarded *guard);
 static void end_guard(Guarded *guard, uint64 now_ms);
+
+/*
+ * Whether a data file was or is being fsynced since there had been so many.
+ * To be called after the look at dirty pages that it may explain.
+ */
+static bool
+fsynced_since(uint64 begun, uint64 ended)
+{
+	return pg_atomic_read_u64(&calm_shared->fsyncs_begun) != begun ||
+	       pg_atomic_read_u64(&calm_shared->fsyncs_ended) != ended || begun != ended;
+}
+
+/* The gaps to bridge for the visit of a file */
+static uint32
+visit_gap(const Guarded *guard)
+{
+	PageMapFile *file = page_map_file(calm_page_map, guard->file);
+	BridgeGaps gaps;
+
+	memset(&gaps, 0, sizeof(gaps));
+	for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
+	{
+		uint32 slot = pg_atomic_read_u32(&file->region[number]);
+		PageMapBits bits = {{0}};
+
+		if (slot != 0)
+			page_map_peek_region(page_map_region(calm_page_map, slot - 1), &bits);
+		for (int i = 0; i < PAGE_MAP_REGION_WORDS; i++)
+			bits.word[i] |= guard->filled[number].word[i];
+		bridge_count_gaps(&bits, &gaps);
+	}
+	return bridge_least_time_gap(&gaps, &flush_policy.caps);
+}
 
 static void
 make_dense(Guarded *guard)
 {
 	PageMapFile *file = page_map_file(calm_page_map, guard->file);
+	uint32 workers_gap = flush_policy.max_gap;
+
+	flush_policy.max_gap = visit_gap(guard);
 
 	for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
 	{
@@ -62,6 +122,7 @@ make_dense(Guarded *guard)
 			(void) flush_hand_over_region(guard->file, guard->incarnation, number,
 			                              &guard->filled[number]);
 	}
+	flush_policy.max_gap = workers_gap;
 }
 
 /* The file was visited, or should have been: its clock starts anew */
@@ -76,6 +137,43 @@ end_guard(Guarded *guard, uint64 now_ms)
 		pg_atomic_write_u64(&file->dirtied_when, now_ms);
 	pg_atomic_write_u32(&file->handed, 0);
 	guard->used = false;
+}
+
+/* Visits of files that are not guarded */
+static void
+look_for_visits(const KernelFlusher *flusher, uint64 now_ms)
+{
+	static uint64 dirty_before = 0;
+	static uint64 started_before = 0;
+	uint64 ours = flush_started.bytes - started_before;
+	bool gone = flusher->dirty_bytes + ours + VISIT_BYTES < dirty_before;
+	uint32 high = pg_atomic_read_u32(&calm_page_map->files_high);
+
+	dirty_before = flusher->dirty_bytes;
+	started_before = flush_started.bytes;
+	for (uint32 f = 0; gone && f < high; f++)
+	{
+		PageMapFile *file = page_map_file(calm_page_map, f);
+		uint32 incarnation = pg_atomic_read_u32(&file->incarnation);
+		uint64 marked = 0;
+		uint64 dirty;
+		uint64 writeback;
+
+		if ((incarnation & 1) == 0 || pg_atomic_read_u64(&file->dirtied_when) == 0 ||
+		    flusher_guard_holds(f))
+			continue;
+		for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
+		{
+			uint32 slot = pg_atomic_read_u32(&file->region[number]);
+
+			if (slot != 0)
+				marked += (uint64) BLCKSZ *
+				          page_map_region_count(page_map_region(calm_page_map, slot - 1));
+		}
+		if (marked >= VISIT_FILE_BYTES && flush_file_state(f, incarnation, &dirty, &writeback) &&
+		    dirty < marked / 2 && !fsynced_since(fsyncs_begun, fsyncs_ended))
+			pg_atomic_write_u64(&file->dirtied_when, now_ms);
+	}
 }
 
 /* To be called when a worker begins: what an earlier one has guarded is forgotten */
@@ -105,12 +203,16 @@ void
 flusher_guard_tick(const KernelFlusher *flusher, uint64 now_ms)
 {
 	uint32 high = pg_atomic_read_u32(&calm_page_map->files_high);
+	/* before any of the looks that follow: the next tick begins where this one did */
+	uint64 begun = pg_atomic_read_u64(&calm_shared->fsyncs_begun);
+	uint64 ended = pg_atomic_read_u64(&calm_shared->fsyncs_ended);
 
 	if (flusher->expire_ms == 0 || flusher->interval_ms == 0)
 		return; /* the flusher does not come by time */
 	if (guarded == NULL)
 		guarded = MemoryContextAllocZero(TopMemoryContext, MAX_GUARDED * sizeof(Guarded));
 
+	look_for_visits(flusher, now_ms);
 	for (int i = 0; i < MAX_GUARDED; i++)
 	{
 		Guarded *guard = &guarded[i];
@@ -122,10 +224,16 @@ flusher_guard_tick(const KernelFlusher *flusher, uint64 now_ms)
 		if (now_ms >= guard->until ||
 		    !flush_file_state(guard->file, guard->incarnation, &dirty, &writeback))
 		{
-			end_guard(guard, now_ms);
+			end_guard(guard, guard->maybe_ms != 0 ? guard->maybe_ms : now_ms);
 			continue;
 		}
-		if (dirty < guard->dirty_bytes / 2)
+		if (fsynced_since(fsyncs_begun, fsyncs_ended))
+		{
+			if (dirty < guard->dirty_bytes / 2 && guard->maybe_ms == 0)
+				guard->maybe_ms = now_ms;
+			guard->dirty_bytes = dirty;
+		}
+		else if (dirty < guard->dirty_bytes / 2)
 		{
 			end_guard(guard, now_ms);
 			continue;
@@ -174,4 +282,6 @@ flusher_guard_tick(const KernelFlusher *flusher, uint64 now_ms)
 			pg_atomic_write_u64(&file->dirtied_when, 0);
 		}
 	}
+	fsyncs_begun = begun;
+	fsyncs_ended = ended;
 }

@@ -287,9 +287,13 @@ calm_fsync(int fd)
 		drain_before_fsync(target, checkpoint);
 	}
 
+	if (data_file && calm_shared)
+		pg_atomic_fetch_add_u64(&calm_shared->fsyncs_begun, 1);
 	errno = 0;
 	started = histogram_clock();
 	result = real_fsync(target);
+	if (data_file && calm_shared)
+		pg_atomic_fetch_add_u64(&calm_shared->fsyncs_ended, 1);
 	microseconds = histogram_count(data_file ? HISTOGRAM_FSYNC : HISTOGRAM_FSYNC_OTHER, started);
 
 	/*

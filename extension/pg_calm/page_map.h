@@ -152,6 +152,15 @@ page_map_region_count(PageMapRegion *region)
 	return Max(old_pages, 0) + Max(new_pages, 0);
 }
 
+/* What is marked in a region now, both generations, without taking it */
+static inline void
+page_map_peek_region(PageMapRegion *region, PageMapBits *bits)
+{
+	for (int i = 0; i < PAGE_MAP_REGION_WORDS; i++)
+		bits->word[i] =
+			pg_atomic_read_u64(&region->dirty[0][i]) | pg_atomic_read_u64(&region->dirty[1][i]);
+}
+
 /* Pages marked in a generation, likewise */
 static inline uint64
 page_map_unflushed(PageMap *map, int generation)

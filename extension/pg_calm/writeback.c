@@ -107,7 +107,6 @@ static void worker_exit(int code, Datum argument);
 static uint64 unflushed_pages(void);
 static uint64 flush_age_ms(void);
 static uint64 unflushed_limit_bytes(void);
-static void peek_region(PageMapRegion *region, PageMapBits *bits);
 static bool draining(void);
 static bool draining_file(uint32 file);
 static bool sweeping(void);
@@ -298,15 +297,6 @@ too_much_unflushed(void)
 	        flusher.dirty_bytes > flusher.background_bytes / 10 * 8);
 }
 
-/* What is marked in a region now, both generations, without taking it */
-static void
-peek_region(PageMapRegion *region, PageMapBits *bits)
-{
-	for (int i = 0; i < PAGE_MAP_REGION_WORDS; i++)
-		bits->word[i] =
-			pg_atomic_read_u64(&region->dirty[0][i]) | pg_atomic_read_u64(&region->dirty[1][i]);
-}
-
 /* Choose the gaps to bridge (bridge_choice.c), and say so in the view */
 static void
 choose_gap(const BridgeGaps *gaps, uint64 now_ms)
@@ -411,7 +401,7 @@ collect_candidates(uint64 now_ms)
 								 (int32) pg_atomic_read_u32(&region->count[old]) > 0;
 				candidate->window =
 					(pg_atomic_read_u32(&region->flags) & PAGE_MAP_REGION_WINDOW) != 0;
-				peek_region(region, &bits);
+				page_map_peek_region(region, &bits);
 				/*
 				 * Of a file that is swept, those that come later still have their
 				 * dirty pages in shared buffers: they look sparser than they will be.

@@ -52,7 +52,8 @@ pub struct Point {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Measured {
-    /// Length of the window, after time for pg_calm to get going.
+    /// Length of the window: of the time asked for, after that for pg_calm to get going, from the end of a checkpoint to that of
+    /// the last one in it; all of it if not two ended.
     pub seconds: u32,
     /// Write operations per second that the data device completed, as its cap counts them.
     pub device_operations_per_s: f64,
@@ -68,13 +69,13 @@ pub struct Measured {
     /// MiB written to the data device, likewise.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mib_series: Vec<f64>,
-    /// Checkpoints that began in the window.
+    /// Checkpoints that began in the time asked for.
     #[serde(default)]
     pub checkpoints: u32,
-    /// What the server wrote in the window; absent in documents of 0.1.
+    /// What the server wrote in that time; absent in documents of 0.1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub written: Option<Written>,
-    /// What pg_calm counted in the window; likewise.
+    /// What pg_calm counted in that time; likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub module: Option<Counted>,
 }

@@ -181,6 +181,15 @@ test_balance(void)
 	}
 	is(gap, 19, "where only operations are used up it becomes the longest, from nothing");
 
+	for (int step = 0; step < 80; step++)
+	{
+		gap = bridge_balanced_gap(&balance, &sparse, &volume, operations, bytes, now_ms);
+		operations += 2;
+		bytes += 2 * 1024 * 1024;
+		now_ms += 250;
+	}
+	is(gap, bridge_least_time_gap(&sparse, &volume), "where neither is, it says nothing");
+
 	now_ms += 60000;
 	gap = bridge_balanced_gap(&balance, &sparse, &volume, operations, bytes, now_ms);
 	is(gap, bridge_least_time_gap(&sparse, &volume), "after a pause it starts anew");

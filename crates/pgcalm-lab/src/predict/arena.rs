@@ -36,6 +36,7 @@ use crate::run_dir::RunDir;
 use crate::sampler::Sampler;
 use crate::server::Places;
 use crate::server::Server;
+use crate::server_log;
 use crate::sysctl;
 use crate::template::Template;
 use crate::transaction_log::Transactions;
@@ -217,6 +218,8 @@ impl Arena<'_> {
         let (samples, _blocked) = sampler.finish();
         // Of both loads: the seconds tell them apart.
         let transactions = Transactions::read(&self.lab.run(), LOG_PREFIX)?;
+        let (first, end) =
+            measured::whole_checkpoints(&server_log::checkpoints(&server.log()), first, end);
         let mut measured = measured::measured(&samples, &transactions, first, end)?;
         after.tell(&before, &mut measured);
         Ok((prediction, measured))

@@ -8,6 +8,7 @@ use pgcalm_report::predict::Written;
 use postgres::Client;
 
 use crate::sampler::Sample;
+use crate::server_log::CheckpointLog;
 use crate::transaction_log::Transactions;
 
 /// What server and module have counted until a moment.
@@ -39,6 +40,21 @@ impl Counters {
             wal_bytes_per_s: added.wal_bytes / seconds,
         });
         measured.module = Some(self.module.since(&earlier.module, seconds));
+    }
+}
+
+/// The part of the seconds of the epoch from `first` until before `end` in which checkpoints came whole, from the end of one to
+/// that of a later one: a prediction is a mean over whole ones, and how often a drain or a visit of the kernel falls into a window
+/// of another length is chance. All of it if there are not two ends.
+pub(super) fn whole_checkpoints(log: &CheckpointLog, first: i64, end: i64) -> (i64, i64) {
+    let mut ends = log
+        .complete
+        .iter()
+        .map(|checkpoint| checkpoint.end_s.ceil() as i64)
+        .filter(|second| (first..=end).contains(second));
+    match (ends.next(), ends.next_back()) {
+        (Some(from), Some(to)) if from < to => (from, to),
+        _ => (first, end),
     }
 }
 
@@ -98,6 +114,35 @@ mod tests {
     use crate::load::LOG_PREFIX;
     use pgcalm_host::block_device::DeviceStat;
     use pgcalm_host::meminfo::MemInfo;
+    use pgcalm_report::model::Checkpoint;
+
+    fn log(ends: &[f64]) -> CheckpointLog {
+        CheckpointLog {
+            complete: ends
+                .iter()
+                .map(|end_s| Checkpoint {
+                    start_s: end_s - 20.0,
+                    end_s: *end_s,
+                    reason: "time".to_string(),
+                    buffers: 1,
+                    write_s: 1.0,
+                    sync_s: 1.0,
+                    total_s: 20.0,
+                    sync_files: 1,
+                    longest_sync_s: 1.0,
+                })
+                .collect(),
+            running: None,
+        }
+    }
+
+    #[test]
+    fn checkpoints_are_measured_whole() {
+        let ends = log(&[95.5, 130.2, 168.9, 207.1, 241.0]);
+        assert_eq!(whole_checkpoints(&ends, 100, 220), (131, 208));
+        assert_eq!(whole_checkpoints(&ends, 100, 150), (100, 150), "one end");
+        assert_eq!(whole_checkpoints(&log(&[]), 100, 150), (100, 150));
+    }
 
     #[test]
     fn only_the_window_counts() {

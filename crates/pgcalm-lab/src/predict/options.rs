@@ -82,9 +82,20 @@ impl Options {
             sysctl: point.sysctl,
             distribution: point.distribution,
             contestants: vec![super::shadow()],
-            set: self.set.clone(),
+            set: self.settings(),
             ..checkpoint::full()
         }
+    }
+
+    /// For the server. No autovacuum if not asked for: it would come while a point is measured and not while it is observed,
+    /// or the other way round.
+    fn settings(&self) -> Vec<ServerSetting> {
+        let mut settings = vec![ServerSetting {
+            name: "autovacuum".to_string(),
+            value: "off".to_string(),
+        }];
+        settings.extend(self.set.iter().cloned());
+        settings
     }
 
     /// By name on the command line, as the report shows them.

@@ -26,7 +26,7 @@ pub fn full() -> Options {
         lead: Seconds(45),
         observe: Seconds(30),
         settle: Seconds(35),
-        seconds: Seconds(60),
+        seconds: Seconds(90),
         checkpoint_timeout: Seconds(30),
         clients: 4,
         wal_iops: Limit(Some(4000)),

@@ -27,9 +27,15 @@ use flusher::Flusher;
 use growth::Region;
 use queue::Queue;
 
-/// Checkpoint intervals that pass before anything is counted, and that are counted then.
+/// Checkpoint intervals that pass before anything is counted.
 const SETTLING: f64 = 2.0;
-const COUNTED: f64 = 3.0;
+
+/// Checkpoints that are counted then, from the end of one to that of the last: they are longer than an interval where a drain
+/// comes on top of it, and part of one would be more or less than its share.
+const COUNTED: u32 = 3;
+
+/// The longest that is waited for an end, in intervals.
+const LONGEST: f64 = 3.0;
 
 /// How many more may pass until it is steady: until the most that is dirty grows by no more than this from one to the next.
 const PATIENCE: u32 = 6;
@@ -125,11 +131,15 @@ impl<'a> Simulation<'a> {
                 break;
             }
         }
+        self.pass_checkpoint();
         self.work = Work::default();
-        most = self.pass(interval * COUNTED);
+        let began = self.now;
+        for _ in 0..COUNTED {
+            most = most.max(self.pass_checkpoint());
+        }
         let kernel = &self.observation.kernel;
         Demand {
-            work: self.work * (1.0 / (interval * COUNTED)),
+            work: self.work * (1.0 / (self.now - began)),
             // Above it the kernel makes writers wait (`dirty_freerun_ceiling` in its mm/page-writeback.c).
             keeps_up: most <= (kernel.background_bytes + kernel.limit_bytes) as f64 / 2.0,
         }
@@ -138,9 +148,22 @@ impl<'a> Simulation<'a> {
     /// Lets so many seconds pass. Returns the most bytes that were dirty or under writeback.
     fn pass(&mut self, seconds: f64) -> f64 {
         let end = self.now + seconds;
+        self.pass_until(|simulation| simulation.now >= end)
+    }
+
+    /// Until the next end of a checkpoint.
+    fn pass_checkpoint(&mut self) -> f64 {
+        let longest = self.now + self.checkpointer.interval * LONGEST;
+        let ended = self.checkpointer.ended();
+        self.pass_until(|simulation| {
+            simulation.checkpointer.ended() > ended || simulation.now >= longest
+        })
+    }
+
+    fn pass_until(&mut self, over: impl Fn(&Self) -> bool) -> f64 {
         let step = (self.checkpointer.interval / STEPS).max(STEP);
         let mut most = 0.0_f64;
-        while self.now < end {
+        while !over(self) {
             self.step(if self.checkpointer.is_draining() {
                 step * STEP_OF_DRAIN / STEP
             } else {

@@ -9,6 +9,9 @@ const HALF_LIFE: f64 = 1.0;
 /// Least change in that time (`BALANCE_STEP`).
 const STEP: f64 = 1.0;
 
+/// Part of one of the budgets that has to be used for it to be followed (`BALANCE_USED`).
+const USED: f64 = 0.5;
+
 #[derive(Debug, Clone, Default)]
 pub(super) struct Balance {
     /// What the worker has written in all.
@@ -32,9 +35,12 @@ impl Balance {
                 self.lately = self.lately * (-elapsed).exp2();
                 self.lately += self.written;
                 self.lately += self.before * -1.0;
-                let operations = self.lately.operations / caps.write_iops;
-                let bytes = self.lately.bytes / caps.write_bytes;
-                if operations > 0.0 && bytes > 0.0 {
+                let rate = self.lately * (std::f64::consts::LN_2 / HALF_LIFE);
+                let operations = rate.operations / caps.write_iops;
+                let bytes = rate.bytes / caps.write_bytes;
+                if operations.max(bytes) < USED {
+                    f64::from(quickest())
+                } else if operations > 0.0 && bytes > 0.0 {
                     let mut change = gap * ((operations / bytes).powf(elapsed) - 1.0);
                     if operations > bytes {
                         change = change.max(STEP * elapsed);

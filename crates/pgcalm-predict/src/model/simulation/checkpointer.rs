@@ -41,6 +41,7 @@ pub(super) struct Checkpointer {
     turn: f64,
     phase: Phase,
     started: f64,
+    ended: u32,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -49,6 +50,12 @@ enum Phase {
     Waiting,
     /// Up to here it has come in the order of regions.
     Writing(f64),
+    /// The kernel's flusher is let come before this file is drained (`wait_for_kernel`).
+    LettingKernel {
+        file: usize,
+        spent: f64,
+        start: f64,
+    },
     Draining(Drain),
     /// The device has what is written for the fsync of this file, and is done with it when it has worked for so many seconds.
     Syncing {
@@ -98,7 +105,13 @@ impl Checkpointer {
             turn: 1.0 / checkpoint::turnovers(settings, evicted, 1.0),
             phase: Phase::Waiting,
             started: -interval,
+            ended: 0,
         }
+    }
+
+    /// Checkpoints that have come to their end.
+    pub fn ended(&self) -> u32 {
+        self.ended
     }
 
     pub fn is_draining(&self) -> bool {
@@ -144,16 +157,23 @@ impl Simulation<'_> {
                 }
                 self.checkpointer.phase = Phase::Writing(to);
                 if to >= 1.0 {
-                    self.sync(None, 0.0);
+                    self.sync();
+                }
+            }
+            Phase::LettingKernel { file, spent, start } => {
+                let spent = spent + self.now - start;
+                if !self.flusher.guards(file) || spent >= self.checkpointer.drains {
+                    self.sync_file(file, spent);
                 }
             }
             Phase::Draining(drain) => self.drain(drain),
             Phase::Syncing { file, spent, until } => {
                 if self.queue.worked() >= until {
                     if file + 1 < self.files {
-                        self.sync(Some(file + 1), spent);
+                        self.sync_file(file + 1, spent);
                     } else {
                         self.checkpointer.phase = Phase::Waiting;
+                        self.checkpointer.ended += 1;
                     }
                 }
             }
@@ -167,16 +187,29 @@ impl Simulation<'_> {
         }
     }
 
-    /// Before the fsync of a file; of the first if none is given, for which all are drained
-    /// (`drain_before_checkpoint_fsync`).
-    fn sync(&mut self, file: Option<usize>, spent: f64) {
-        let worth = spent < self.checkpointer.drains
-            && self.unflushed_pages(None) > self.threshold_pages()
-            && self.unflushed_pages(file) > self.threshold_pages();
-        match file {
-            _ if !worth => self.fsync(file.unwrap_or(0), spent),
-            None => self.begin_rounds(None, spent),
-            Some(file) => self.begin_file(file, spent),
+    /// Before the first fsync (`drain_before_checkpoint_fsync`).
+    fn sync(&mut self) {
+        if self.unflushed_pages(None) > self.threshold_pages() {
+            self.begin_rounds(None, 0.0);
+        } else {
+            self.sync_file(0, 0.0);
+        }
+    }
+
+    /// Before the fsync of a file (`drain_with_duplicate`).
+    fn sync_file(&mut self, file: usize, spent: f64) {
+        if spent >= self.checkpointer.drains {
+            self.fsync(file, spent);
+        } else if self.flusher.guards(file) {
+            self.checkpointer.phase = Phase::LettingKernel {
+                file,
+                spent,
+                start: self.now,
+            };
+        } else if self.unflushed_pages(Some(file)) > self.threshold_pages() {
+            self.begin_file(file, spent);
+        } else {
+            self.fsync(file, spent);
         }
     }
 
@@ -229,7 +262,9 @@ impl Simulation<'_> {
         if over {
             match drain.file {
                 // After all files the first one by itself.
-                None => self.sync_after_all(spent),
+                None => self.sync_file(0, spent),
+                // It has been left pages meanwhile.
+                Some(file) if self.flusher.guards(file) => self.sync_file(file, spent),
                 Some(file) => self.fsync(file, spent),
             }
         }
@@ -302,16 +337,6 @@ impl Simulation<'_> {
         false
     }
 
-    fn sync_after_all(&mut self, spent: f64) {
-        let worth = spent < self.checkpointer.drains
-            && self.unflushed_pages(Some(0)) > self.threshold_pages();
-        if worth {
-            self.begin_file(0, spent);
-        } else {
-            self.fsync(0, spent);
-        }
-    }
-
     /// Whether what is written during a round is little (`converging`).
     fn is_converging(&self, drain: &Drain) -> bool {
         let elapsed = self.now - drain.round;
@@ -365,7 +390,6 @@ impl Simulation<'_> {
     /// The fsync itself, of what is dirty now, bridged right before (`drain_before_fsync`).
     fn fsync(&mut self, file: usize, spent: f64) {
         self.write_file(file, self.gap);
-        self.flusher.seems_visited(file, self.now);
         let until = self.queue.worked() + self.queue.seconds(self.caps);
         // Less than what adding up loses.
         let until = until - 1e-6;

@@ -3,6 +3,8 @@
 use pgcalm_report::predict::Kernel;
 
 use super::Simulation;
+use super::bridge;
+use super::longest_gap;
 
 /// How long before its time a file is made dense, and for how much longer than its time it is at most; seconds.
 const LEAD: f64 = 1.0;
@@ -125,9 +127,21 @@ impl Simulation<'_> {
         }
     }
 
+    /// That with which the visit of a file is over soonest (`visit_gap`).
+    fn visit_gap(&self, file: usize) -> u32 {
+        let dirty: Vec<(f64, f64)> = self
+            .regions
+            .iter()
+            .filter(|region| region.file == file && region.dirty > 0.0)
+            .map(|region| (region.dirty, region.weight))
+            .collect();
+        let longest = longest_gap(self.observation, self.caps);
+        bridge::quickest_gap(&dirty, self.caps, longest)
+    }
+
     fn write_visited(&mut self, file: usize) {
         let gap = if self.flusher.guards(file) {
-            self.gap
+            self.visit_gap(file)
         } else {
             0
         };

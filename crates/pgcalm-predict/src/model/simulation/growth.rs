@@ -17,9 +17,6 @@ const PER_FILE: f64 = 128.0;
 /// found 0.90 and 0.71 of 32768 dirty.
 const DIRTY_BUFFERS: f64 = 0.8;
 
-/// A checkpoint of a smaller part of them was held up in an fsync while it was looked at.
-const UNSEEN: f64 = 0.01;
-
 /// One region, or several that are always alike.
 #[derive(Debug, Clone)]
 pub(super) struct Region {
@@ -150,10 +147,10 @@ pub(super) fn regions(
     let total: f64 = observation.regions.iter().map(|class| class.regions).sum();
     let shrink = (MOST / total.max(1.0)).min(1.0);
     let evicted = evicted(observation, speed);
-    // For each page that gets dirty per second, where no checkpoint was seen to write.
+    // What a sweep finds is more than a checkpoint writes: not only what was dirty when it began. For each page that gets dirty
+    // per second.
     let buffers = observation.settings.shared_buffers_bytes as f64 / PAGE;
     let turned = checkpoint::turnovers(&observation.settings, evicted, interval) >= 1.0;
-    let unseen = observation.checkpoint_pages < UNSEEN * buffers && turned;
     let filled = DIRTY_BUFFERS * buffers / (evicted / speed);
     let mut regions = Vec::new();
     for (index, class) in observation.regions.iter().enumerate() {
@@ -167,7 +164,7 @@ pub(super) fn regions(
                 place: (f64::from(sample) + shift) / samples,
                 file: 0,
                 checkpoint_pages: class.checkpoint_pages,
-                buffered_pages: if unseen {
+                buffered_pages: if turned {
                     filled * class.pages_first_second
                 } else {
                     class.checkpoint_pages
