@@ -20,10 +20,9 @@
  *	 long, and if bandwidth is, too short: it follows that.  Chosen anew for what
  *	 all regions hold it would suit those that are not due for long, which made
  *	 dense ones take the whole bandwidth with two thirds of the operations left.
- *	 That says something only as long as budgets are used up.  Where little gets
+ *	 That says something only as long as budgets are used up: where little gets
  *	 through, behind what the kernel has queued, the few dense regions that do
- *	 look like bandwidth running out: the threshold went to nothing, what was
- *	 handed to the kernel flusher was scattered, and so it stayed.
+ *	 look like bandwidth running out, and the threshold goes to nothing.
  *
  *-------------------------------------------------------------------------
  */

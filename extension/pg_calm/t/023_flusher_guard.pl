@@ -1,6 +1,6 @@
 
 # A file that is to be dense when the kernel flusher comes: an fsync is not
-# the flusher.
+# the flusher, and a visit that nobody expected sets our clock right.
 
 use strict;
 use warnings;
@@ -12,7 +12,7 @@ use CalmTest;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(usleep);
+use Time::HiRes qw(sleep time);
 
 # It seems to come 4 s after a file was dirtied, or up to a minute later.  Not
 # really: the host's own settings have not changed, and they are longer.
@@ -20,49 +20,87 @@ my $root = fake_host();
 write_file("$root/proc/sys/vm/dirty_expire_centisecs", "400\n");
 write_file("$root/proc/sys/vm/dirty_writeback_centisecs", "6000\n");
 
-my $node = draining_node('guard');
-$node->append_conf('postgresql.conf', "pg_calm.host_root = '$root'\n");
-$node->start;
-scattered_table($node);
+sub guarded_node
+{
+	my ($name) = @_;
+	my $node = draining_node($name);
+
+	# no checkpoints but those asked for: they flush, too
+	$node->append_conf('postgresql.conf', "pg_calm.host_root = '$root'\nmax_wal_size = '10GB'\n");
+	$node->start;
+	scattered_table($node);
+	return $node;
+}
 
 # Pages through few buffers, all over the table
 sub update
 {
+	my ($node) = @_;
+
 	$node->safe_psql('postgres', 'UPDATE t SET n = n + 1 WHERE id % 7 = 0');
 	return;
 }
 
-# Update until the table's pages are left to the flusher, and not only a few
-# of the catalogs.  Returns by how much both counters have risen.
-sub update_until_taken
+# Update until the table's pages are left to the flusher, or counted by another
+# counter, and not only a few of the catalogs.  Returns by how much each has
+# risen.
+sub update_until
 {
+	my ($node, $counter) = @_;
 	my $before = status_of($node);
 	my %risen;
 
 	wait_for(
 		sub {
-			update();
+			update($node);
 			my $now = status_of($node);
 			%risen = map { $_ => $now->{$_} - $before->{$_} } qw(handed_pages flushed_pages);
-			return $risen{handed_pages} > 500;
+			return $risen{$counter} > 500;
 		},
-		30);
+		60);
 	return \%risen;
 }
 
 # --- an fsync
 
-cmp_ok(update_until_taken()->{handed_pages}, '>', 500, 'pages are left to the flusher');
+my $node = guarded_node('guard');
+cmp_ok(update_until($node, 'handed_pages')->{handed_pages}, '>', 500, 'pages are left to the flusher');
 # nobody waits for it here, and the file is clean after
 $node->safe_psql('postgres', 'CHECKPOINT');
 # the worker looks at it meanwhile
-usleep(1_000_000);
+sleep(1);
 
 # a file that is not guarded is flushed at this age, long before it is guarded again
 $node->append_conf('postgresql.conf', "pg_calm.flush_age = '500ms'\n");
 $node->reload;
-my $taken = update_until_taken();
+my $taken = update_until($node, 'handed_pages');
 cmp_ok($taken->{flushed_pages}, '<', $taken->{handed_pages}, 'and those written after an fsync, too');
+
+$node->stop;
+
+# --- a visit that was not expected
+
+write_file("$root/proc/sys/vm/dirty_expire_centisecs", "2000\n");
+my $limits = "nr_dirty_background_threshold 2000000\nnr_dirty_threshold 4000000\n";
+write_file("$root/proc/vmstat", "nr_dirty 200000\n$limits");
+my $begun = time;
+$node = guarded_node('surprise');
+update($node);
+
+# 7 s before the file would be guarded all of its pages are written
+sleep(12 - (time - $begun)) if time - $begun < 12;
+system_or_bail('sync');
+write_file("$root/proc/vmstat", "nr_dirty 1000\n$limits");
+sleep(1);
+# of what was written before, nothing is marked any more
+$node->safe_psql('postgres', 'CHECKPOINT');
+
+# Those written now are of this age 9 s later: too late if the file is guarded
+# by the old clock, soon enough by that which begins with the visit.
+$node->append_conf('postgresql.conf', "pg_calm.flush_age = '9s'\n");
+$node->reload;
+$taken = update_until($node, 'flushed_pages');
+cmp_ok($taken->{handed_pages}, '<', $taken->{flushed_pages}, 'a visit that was not expected is seen');
 
 $node->stop;
 done_testing();
