@@ -87,8 +87,8 @@
 /* Between looks at what the kernel writes */
 #define KERNEL_INTERVAL_MS 250
 
-/* How often a file is drained again because the kernel flusher was left its pages meanwhile, and the first time */
-#define KERNEL_WAITS 2
+/* How often a file is drained: again if the kernel flusher was left its pages meanwhile */
+#define FILE_DRAINS 2
 
 /* A sweep is repeated if it took less than this part of the time of the one before */
 #define SHORTER_SWEEP 0.9
@@ -577,7 +577,7 @@ drain_with_duplicate(int duplicate, bool all)
 		if (all)
 			drain(PAGE_MAP_NO_FILE, NULL);
 		/* the flusher may be about to come while the file is drained: then it is left pages, too */
-		for (int i = 0; i < KERNEL_WAITS; i++)
+		for (int i = 0; i < FILE_DRAINS; i++)
 		{
 			wait_for_kernel(duplicate);
 			drain_file(duplicate);

@@ -71,7 +71,7 @@ static bool fsynced_since(uint64 begun, uint64 ended);
 static void look_for_visits(const KernelFlusher *flusher, uint64 now_ms);
 static uint32 visit_gap(const Guarded *guard);
 static void make_dense(Guarded *guard);
-static void end_guard(Guarded *guard, uint64 now_ms);
+static void end_guard(Guarded *guard, uint64 since_ms);
 
 /*
  * Whether a data file was or is being fsynced since there had been so many.
@@ -125,16 +125,16 @@ make_dense(Guarded *guard)
 	flush_policy.max_gap = workers_gap;
 }
 
-/* The file was visited, or should have been: its clock starts anew */
+/* The file was visited, or should have been: its clock starts anew, at since_ms */
 static void
-end_guard(Guarded *guard, uint64 now_ms)
+end_guard(Guarded *guard, uint64 since_ms)
 {
 	PageMapFile *file = page_map_file(calm_page_map, guard->file);
 
 	for (int i = 0; i < PAGE_MAP_FILE_REGIONS; i++)
 		flush_count_foreign(&guard->filled[i]);
 	if (pg_atomic_read_u32(&file->incarnation) == guard->incarnation)
-		pg_atomic_write_u64(&file->dirtied_when, now_ms);
+		pg_atomic_write_u64(&file->dirtied_when, since_ms);
 	pg_atomic_write_u32(&file->handed, 0);
 	guard->used = false;
 }

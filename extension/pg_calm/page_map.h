@@ -142,6 +142,15 @@ page_map_new_generation(PageMap *map)
 	return pg_atomic_read_u32(&map->generation) & 1;
 }
 
+/* What is marked in a region now, both generations, without taking it */
+static inline void
+page_map_peek_region(PageMapRegion *region, PageMapBits *bits)
+{
+	for (int i = 0; i < PAGE_MAP_REGION_WORDS; i++)
+		bits->word[i] =
+			pg_atomic_read_u64(&region->dirty[0][i]) | pg_atomic_read_u64(&region->dirty[1][i]);
+}
+
 static inline uint32
 page_map_region_count(PageMapRegion *region)
 {
@@ -150,15 +159,6 @@ page_map_region_count(PageMapRegion *region)
 	int32 new_pages = (int32) pg_atomic_read_u32(&region->count[1]);
 
 	return Max(old_pages, 0) + Max(new_pages, 0);
-}
-
-/* What is marked in a region now, both generations, without taking it */
-static inline void
-page_map_peek_region(PageMapRegion *region, PageMapBits *bits)
-{
-	for (int i = 0; i < PAGE_MAP_REGION_WORDS; i++)
-		bits->word[i] =
-			pg_atomic_read_u64(&region->dirty[0][i]) | pg_atomic_read_u64(&region->dirty[1][i]);
 }
 
 /* Pages marked in a generation, likewise */

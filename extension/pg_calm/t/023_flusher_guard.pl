@@ -89,7 +89,7 @@ update($node);
 
 # 7 s before the file would be guarded all of its pages are written
 sleep(12 - (time - $begun)) if time - $begun < 12;
-system_or_bail('sync');
+system_or_bail('sync', $node->data_dir . '/' . $node->safe_psql('postgres', q{SELECT pg_relation_filepath('t')}));
 write_file("$root/proc/vmstat", "nr_dirty 1000\n$limits");
 sleep(1);
 # of what was written before, nothing is marked any more
