@@ -252,6 +252,14 @@ fn a_gap_follows_the_budget_that_runs_out() {
         };
         assert_eq!(balance.gap(&caps, 127, 1.0, || 99), expected);
     }
+    // Where neither is used up there is nothing to follow.
+    let mut balance = Balance::default();
+    balance.gap(&caps, 127, 0.0, || 10);
+    balance.written += Work {
+        operations: 10.0,
+        bytes: 20.0 * MIB,
+    };
+    assert_eq!(balance.gap(&caps, 127, 1.0, || 99), 99);
     // After a pause it begins anew, and no gap is longer than the longest.
     let mut balance = Balance::default();
     balance.gap(&caps, 127, 0.0, || 10);
