@@ -342,8 +342,12 @@ mod tests {
             ns(&charges, &ChargeKey::new(PID, Activity::RunQueue, 0)),
             30
         );
-        assert_eq!(ns(&charges, &lock), 213);
-        assert_eq!(ns(&charges, &client), 107);
+        // Two and one of three samples; which of them is rounded up depends on which comes first.
+        let (lock, client) = (ns(&charges, &lock), ns(&charges, &client));
+        assert!(
+            matches!((lock, client), (213, 107) | (214, 106)),
+            "{lock}, {client}"
+        );
         assert_eq!(
             charges.iter().map(|(_, charge)| charge.ns).sum::<u64>(),
             400
