@@ -20,7 +20,18 @@
  *
  * A visit that nobody was prepared for (or a sync) sets the clock right, too:
  * the host has less dirty memory all at once, and a file's marked pages are
- * not dirty.
+ * not dirty.  A sync of a file without marked pages is not seen, and the clock
+ * is too early after it.  So a file that was not visited by its time stays
+ * guarded for once more as long as the flusher may take from any start.  So is
+ * every file when mode on begins: in shadow mode the flusher may be at one
+ * visit for minutes, which is not seen, and nobody looks in mode off.
+ *
+ * The flusher comes as well when more is dirty than the device's part of the
+ * background threshold, each vm.dirty_writeback_centisecs.  The part is small
+ * for a device that was written little, and scattered pages are little for the
+ * time that they take: once the flusher finds them it keeps coming.  So when
+ * that much waits, all files are made dense and left to it, which also raises
+ * the device's part.
  *
  * A visit writes a certain set of pages, so the gaps to bridge are those with
  * which it is over soonest (bridge_choice.c), whatever the worker bridges in
@@ -55,6 +66,8 @@ typedef struct Guarded
 	uint32 file;
 	uint32 incarnation;
 	uint64 until;       /* give up when no visit was seen by then */
+	bool overdue;       /* none was by its time: its clock is too early */
+	bool by_amount;     /* the visit says nothing of the file's clock */
 	uint64 next;        /* make dense again */
 	uint64 dirty_bytes; /* most seen dirty since it is guarded */
 	uint64 maybe_ms;    /* when a visit may first have come, together with an fsync; 0: never */
@@ -69,6 +82,9 @@ static uint64 fsyncs_ended = 0;
 
 static bool fsynced_since(uint64 begun, uint64 ended);
 static void look_for_visits(const KernelFlusher *flusher, uint64 now_ms);
+static bool too_much_for_device(const KernelFlusher *flusher);
+static bool wait_longer(Guarded *guard, const KernelFlusher *flusher, uint64 now_ms);
+static uint64 marked_bytes(PageMapFile *file);
 static uint32 visit_gap(const Guarded *guard);
 static void make_dense(Guarded *guard);
 static void end_guard(Guarded *guard, uint64 since_ms);
@@ -133,10 +149,60 @@ end_guard(Guarded *guard, uint64 since_ms)
 
 	for (int i = 0; i < PAGE_MAP_FILE_REGIONS; i++)
 		flush_count_foreign(&guard->filled[i]);
-	if (pg_atomic_read_u32(&file->incarnation) == guard->incarnation)
+	if (pg_atomic_read_u32(&file->incarnation) == guard->incarnation && !guard->by_amount)
 		pg_atomic_write_u64(&file->dirtied_when, since_ms);
 	pg_atomic_write_u32(&file->handed, 0);
 	guard->used = false;
+}
+
+/*
+ * No visit was seen by the time that one was due.  Whenever the file was
+ * first dirtied, one comes within as long as it may take from now; if the
+ * next is missed as well, it is not waited for again.  In shadow mode that
+ * would only hide what is written meanwhile from who looks at the page map.
+ */
+static bool
+wait_longer(Guarded *guard, const KernelFlusher *flusher, uint64 now_ms)
+{
+	if (guard->overdue || guard->by_amount || guard->maybe_ms != 0 || flush_policy.dry_run)
+		return false;
+	guard->overdue = true;
+	guard->until = now_ms + flusher->expire_ms + flusher->interval_ms;
+	return true;
+}
+
+/* Pages that are marked in a file, in bytes */
+static uint64
+marked_bytes(PageMapFile *file)
+{
+	uint64 pages = 0;
+
+	for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
+	{
+		uint32 slot = pg_atomic_read_u32(&file->region[number]);
+
+		if (slot != 0)
+			pages += page_map_region_count(page_map_region(calm_page_map, slot - 1));
+	}
+	return pages * BLCKSZ;
+}
+
+/*
+ * Whether the flusher will come by amount, and there is room to prepare for
+ * it: without, it would find as much scattered as if it were not expected.
+ */
+static bool
+too_much_for_device(const KernelFlusher *flusher)
+{
+	uint64 dirty =
+		BLCKSZ * (page_map_unflushed(calm_page_map, 0) + page_map_unflushed(calm_page_map, 1));
+
+	for (int i = 0; i < MAX_GUARDED; i++)
+	{
+		if (guarded[i].used)
+			dirty += guarded[i].dirty_bytes;
+	}
+	return !flush_policy.dry_run && dirty > flusher->device_bytes && dirty < flush_policy.headroom;
 }
 
 /* Visits of files that are not guarded */
@@ -145,7 +211,8 @@ look_for_visits(const KernelFlusher *flusher, uint64 now_ms)
 {
 	static uint64 dirty_before = 0;
 	static uint64 started_before = 0;
-	uint64 ours = flush_started.bytes - started_before;
+	/* what is only counted stays dirty */
+	uint64 ours = flush_policy.dry_run ? 0 : flush_started.bytes - started_before;
 	bool gone = flusher->dirty_bytes + ours + VISIT_BYTES < dirty_before;
 	uint32 high = pg_atomic_read_u32(&calm_page_map->files_high);
 
@@ -155,21 +222,14 @@ look_for_visits(const KernelFlusher *flusher, uint64 now_ms)
 	{
 		PageMapFile *file = page_map_file(calm_page_map, f);
 		uint32 incarnation = pg_atomic_read_u32(&file->incarnation);
-		uint64 marked = 0;
+		uint64 marked;
 		uint64 dirty;
 		uint64 writeback;
 
 		if ((incarnation & 1) == 0 || pg_atomic_read_u64(&file->dirtied_when) == 0 ||
 		    flusher_guard_holds(f))
 			continue;
-		for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
-		{
-			uint32 slot = pg_atomic_read_u32(&file->region[number]);
-
-			if (slot != 0)
-				marked += (uint64) BLCKSZ *
-				          page_map_region_count(page_map_region(calm_page_map, slot - 1));
-		}
+		marked = marked_bytes(file);
 		if (marked >= VISIT_FILE_BYTES && flush_file_state(f, incarnation, &dirty, &writeback) &&
 		    dirty < marked / 2 && !fsynced_since(fsyncs_begun, fsyncs_ended))
 			pg_atomic_write_u64(&file->dirtied_when, now_ms);
@@ -184,6 +244,26 @@ flusher_guard_forget(void)
 
 	for (uint32 f = 0; f < high; f++)
 		pg_atomic_write_u32(&page_map_file(calm_page_map, f)->handed, 0);
+}
+
+/*
+ * To be called when mode on begins: a visit is waited for from now on.  Files
+ * that are first written in this mode are taken for clean before, which they
+ * may not be after mode off.
+ */
+void
+flusher_guard_doubt(const KernelFlusher *flusher, uint64 now_ms)
+{
+	uint32 high = pg_atomic_read_u32(&calm_page_map->files_high);
+
+	for (uint32 f = 0; f < high; f++)
+	{
+		PageMapFile *file = page_map_file(calm_page_map, f);
+		uint32 incarnation = pg_atomic_read_u32(&file->incarnation);
+
+		if ((incarnation & 1) != 0 && pg_atomic_read_u64(&file->dirtied_when) != 0)
+			pg_atomic_write_u64(&file->dirtied_when, now_ms - Min(now_ms - 1, flusher->expire_ms));
+	}
 }
 
 /* Whether a file is being left to the flusher: nobody else should flush it */
@@ -206,6 +286,7 @@ flusher_guard_tick(const KernelFlusher *flusher, uint64 now_ms)
 	/* before any of the looks that follow: the next tick begins where this one did */
 	uint64 begun = pg_atomic_read_u64(&calm_shared->fsyncs_begun);
 	uint64 ended = pg_atomic_read_u64(&calm_shared->fsyncs_ended);
+	bool too_much;
 
 	if (flusher->expire_ms == 0 || flusher->interval_ms == 0)
 		return; /* the flusher does not come by time */
@@ -221,7 +302,7 @@ flusher_guard_tick(const KernelFlusher *flusher, uint64 now_ms)
 
 		if (!guard->used)
 			continue;
-		if (now_ms >= guard->until ||
+		if ((now_ms >= guard->until && !wait_longer(guard, flusher, now_ms)) ||
 		    !flush_file_state(guard->file, guard->incarnation, &dirty, &writeback))
 		{
 			end_guard(guard, guard->maybe_ms != 0 ? guard->maybe_ms : now_ms);
@@ -246,6 +327,7 @@ flusher_guard_tick(const KernelFlusher *flusher, uint64 now_ms)
 		}
 	}
 
+	too_much = too_much_for_device(flusher);
 	for (uint32 f = 0; f < high; f++)
 	{
 		PageMapFile *file = page_map_file(calm_page_map, f);
@@ -253,9 +335,12 @@ flusher_guard_tick(const KernelFlusher *flusher, uint64 now_ms)
 		uint64 since = pg_atomic_read_u64(&file->dirtied_when);
 		Guarded *guard = NULL;
 		uint64 writeback;
+		bool by_time;
 
-		if ((incarnation & 1) == 0 || since == 0 || now_ms < since ||
-		    now_ms - since + LEAD_MS < flusher->expire_ms || flusher_guard_holds(f))
+		if ((incarnation & 1) == 0 || since == 0 || now_ms < since || flusher_guard_holds(f))
+			continue;
+		by_time = now_ms - since + LEAD_MS >= flusher->expire_ms;
+		if (!by_time && !(too_much && marked_bytes(file) >= VISIT_FILE_BYTES))
 			continue;
 		for (int i = 0; i < MAX_GUARDED && guard == NULL; i++)
 		{
@@ -268,7 +353,9 @@ flusher_guard_tick(const KernelFlusher *flusher, uint64 now_ms)
 		guard->used = true;
 		guard->file = f;
 		guard->incarnation = incarnation;
-		guard->until = since + flusher->expire_ms + flusher->interval_ms + 2 * LEAD_MS;
+		guard->by_amount = !by_time;
+		guard->until =
+			(by_time ? since + flusher->expire_ms : now_ms) + flusher->interval_ms + 2 * LEAD_MS;
 		/* before its marks go (drain.c) */
 		pg_atomic_write_u32(&file->handed, incarnation);
 		make_dense(guard);
@@ -281,6 +368,9 @@ flusher_guard_tick(const KernelFlusher *flusher, uint64 now_ms)
 			pg_atomic_write_u32(&file->handed, 0);
 			pg_atomic_write_u64(&file->dirtied_when, 0);
 		}
+		else if (writeback > guard->dirty_bytes && writeback >= VISIT_BYTES && by_time &&
+		         !fsynced_since(fsyncs_begun, fsyncs_ended))
+			end_guard(guard, now_ms); /* it is just being visited */
 	}
 	fsyncs_begun = begun;
 	fsyncs_ended = ended;

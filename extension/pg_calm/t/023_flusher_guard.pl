@@ -1,6 +1,8 @@
 
 # A file that is to be dense when the kernel flusher comes: an fsync is not
-# the flusher, and a visit that nobody expected sets our clock right.
+# the flusher, a visit that nobody expected sets our clock right, one that does
+# not come by its time is waited for, and one is expected when mode on begins or
+# when too much is dirty.
 
 use strict;
 use warnings;
@@ -22,9 +24,10 @@ write_file("$root/proc/sys/vm/dirty_writeback_centisecs", "6000\n");
 
 sub guarded_node
 {
-	my ($name) = @_;
+	my ($name, $mode) = @_;
 	my $node = draining_node($name);
 
+	$node->append_conf('postgresql.conf', "pg_calm.mode = $mode\n") if $mode;
 	# no checkpoints but those asked for: they flush, too
 	$node->append_conf('postgresql.conf', "pg_calm.host_root = '$root'\nmax_wal_size = '10GB'\n");
 	$node->start;
@@ -101,6 +104,48 @@ $node->append_conf('postgresql.conf', "pg_calm.flush_age = '9s'\n");
 $node->reload;
 $taken = update_until($node, 'flushed_pages');
 cmp_ok($taken->{handed_pages}, '<', $taken->{flushed_pages}, 'a visit that was not expected is seen');
+
+$node->stop;
+
+# --- a visit that is overdue
+
+# guarded from 3 to 12 s after it was dirtied, and 10 s more: none comes here
+write_file("$root/proc/sys/vm/dirty_expire_centisecs", "400\n");
+write_file("$root/proc/sys/vm/dirty_writeback_centisecs", "600\n");
+$node = guarded_node('overdue');
+update_until($node, 'handed_pages');
+$node->append_conf('postgresql.conf', "pg_calm.flush_age = '500ms'\n");
+$node->reload;
+# were it given up, it would be flushed for 3 s from now on
+sleep(10);
+$taken = update_until($node, 'handed_pages');
+cmp_ok($taken->{flushed_pages}, '<', $taken->{handed_pages}, 'a visit that is overdue is waited for');
+
+$node->stop;
+
+# --- mode on begins: whatever was seen of visits before
+
+# 19 s after it was dirtied it would be guarded by its clock
+write_file("$root/proc/sys/vm/dirty_expire_centisecs", "2000\n");
+$node = guarded_node('shadow', 'shadow');
+$node->append_conf('postgresql.conf', "pg_calm.mode = on\npg_calm.flush_age = '500ms'\n");
+$node->reload;
+$taken = update_until($node, 'handed_pages');
+cmp_ok($taken->{flushed_pages}, '<', $taken->{handed_pages}, 'a visit is expected when mode on begins');
+
+$node->stop;
+
+# --- more is dirty than the device's part of the background threshold
+
+# an eighth of 62 MB; 8 GB may be dirty before writers wait
+write_file("$root/proc/vmstat",
+	"nr_dirty 1000\nnr_dirty_background_threshold 16000\nnr_dirty_threshold 4000000\n");
+$node = guarded_node('amount');
+# the worker takes no notice of amounts, and flushes long before the file's time
+$node->append_conf('postgresql.conf', "pg_calm.unflushed_limit = '10GB'\npg_calm.flush_age = '5s'\n");
+$node->reload;
+$taken = update_until($node, 'handed_pages');
+cmp_ok($taken->{flushed_pages}, '<', $taken->{handed_pages}, 'a visit is expected when too much is dirty');
 
 $node->stop;
 done_testing();
