@@ -83,7 +83,7 @@ impl Flusher {
 }
 
 impl Simulation<'_> {
-    /// The kernel's flusher comes by time or by amount; the module prepares for the former.
+    /// The kernel's flusher comes by time or by amount, and the module prepares for either.
     pub(super) fn visit(&mut self) {
         for file in 0..self.files {
             let flusher = &mut self.flusher;
@@ -114,16 +114,19 @@ impl Simulation<'_> {
         if self.flusher.expire > 0.0 && self.now >= self.flusher.visited + self.flusher.expire {
             self.flusher.visited = self.now;
             for file in 0..self.files {
-                self.write_visited(file);
+                self.write_visited(file, false);
             }
         }
+        // `too_much_for_device`.
+        let dirty = self.dirty_bytes();
+        let prepared = dirty > self.device_bytes() && dirty < self.headroom();
         for _ in 0..self.files {
             if self.dirty_bytes() <= self.kernel_threshold() {
                 break;
             }
             let file = self.flusher.cursor % self.files;
             self.flusher.cursor += 1;
-            self.write_visited(file);
+            self.write_visited(file, prepared);
         }
     }
 
@@ -139,8 +142,8 @@ impl Simulation<'_> {
         bridge::quickest_gap(&dirty, self.caps, longest)
     }
 
-    fn write_visited(&mut self, file: usize) {
-        let gap = if self.flusher.guards(file) {
+    fn write_visited(&mut self, file: usize, prepared: bool) {
+        let gap = if prepared || self.flusher.guards(file) {
             self.visit_gap(file)
         } else {
             0

@@ -185,6 +185,28 @@ fn the_kernels_visit_writes_what_was_made_dense() {
 }
 
 #[test]
+fn a_visit_by_amount_is_prepared_for_as_well() {
+    // The worker leaves all to it. Others write so much that an eighth of 400 MiB is the device's part.
+    let mut observation = busy();
+    observation.settings.unflushed_limit_bytes = 1 << 40;
+    observation.device.other_mib_per_s = 10_000.0;
+    observation.kernel.expire_s = 0.0;
+    observation.kernel.interval_s = 5.0;
+    observation.kernel.background_bytes = 400 << 20;
+    observation.kernel.limit_bytes = 10 << 30;
+    let prepared = demand(&observation);
+    observation.settings.bridge = false;
+    let bare = demand(&observation);
+    assert!(bare.work.operations > 3.0 * prepared.work.operations);
+    // No room for it.
+    observation.settings.bridge = true;
+    observation.kernel.limit_bytes = 400 << 20;
+    observation.kernel.background_bytes = 20 << 20;
+    let unprepared = demand(&observation);
+    assert!(unprepared.work.operations > 3.0 * prepared.work.operations);
+}
+
+#[test]
 fn what_is_more_than_may_wait_is_flushed_at_once() {
     // 20 MiB are 2560 pages, which is what is written in 2.6 s: so each region has 51 pages or fewer when its turn comes.
     let mut observation = busy();
