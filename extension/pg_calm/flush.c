@@ -488,6 +488,12 @@ flush_in_flight(void)
 	return in_flight_count > 0;
 }
 
+uint64
+flush_in_flight_bytes(void)
+{
+	return in_flight_bytes;
+}
+
 /* What the rates of caps have added since the last call */
 static void
 refill_pace(void)

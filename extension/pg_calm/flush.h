@@ -47,6 +47,7 @@ extern bool flush_start_region(uint32 file, uint32 incarnation, uint32 number);
 extern bool flush_busy(void);
 extern bool flush_advance(void);
 extern bool flush_in_flight(void);
+extern uint64 flush_in_flight_bytes(void);
 extern uint64 flush_pause_ms(void);
 extern uint32
 flush_hand_over_region(uint32 file, uint32 incarnation, uint32 number, PageMapBits *handed);

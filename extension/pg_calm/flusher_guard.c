@@ -85,6 +85,7 @@ static void look_for_visits(const KernelFlusher *flusher, uint64 now_ms);
 static bool too_much_for_device(const KernelFlusher *flusher);
 static bool wait_longer(Guarded *guard, const KernelFlusher *flusher, uint64 now_ms);
 static uint64 marked_bytes(PageMapFile *file);
+static bool being_visited(uint32 file, uint32 incarnation);
 static uint32 visit_gap(const Guarded *guard);
 static void make_dense(Guarded *guard);
 static void end_guard(Guarded *guard, uint64 since_ms);
@@ -203,6 +204,18 @@ too_much_for_device(const KernelFlusher *flusher)
 			dirty += guarded[i].dirty_bytes;
 	}
 	return !flush_policy.dry_run && dirty > flusher->device_bytes && dirty < flush_policy.headroom;
+}
+
+/* Whether most of what there is of a file is being written, and neither by us nor for an fsync */
+static bool
+being_visited(uint32 file, uint32 incarnation)
+{
+	uint64 dirty;
+	uint64 writeback;
+
+	return flush_file_state(file, incarnation, &dirty, &writeback) &&
+	       writeback > dirty + flush_in_flight_bytes() + VISIT_BYTES &&
+	       !fsynced_since(fsyncs_begun, fsyncs_ended);
 }
 
 /* Visits of files that are not guarded */
@@ -342,6 +355,11 @@ flusher_guard_tick(const KernelFlusher *flusher, uint64 now_ms)
 		by_time = now_ms - since + LEAD_MS >= flusher->expire_ms;
 		if (!by_time && !(too_much && marked_bytes(file) >= VISIT_FILE_BYTES))
 			continue;
+		if (by_time && being_visited(f, incarnation))
+		{
+			pg_atomic_write_u64(&file->dirtied_when, now_ms);
+			continue;
+		}
 		for (int i = 0; i < MAX_GUARDED && guard == NULL; i++)
 		{
 			if (!guarded[i].used)
@@ -368,9 +386,6 @@ flusher_guard_tick(const KernelFlusher *flusher, uint64 now_ms)
 			pg_atomic_write_u32(&file->handed, 0);
 			pg_atomic_write_u64(&file->dirtied_when, 0);
 		}
-		else if (writeback > guard->dirty_bytes && writeback >= VISIT_BYTES && by_time &&
-		         !fsynced_since(fsyncs_begun, fsyncs_ended))
-			end_guard(guard, now_ms); /* it is just being visited */
 	}
 	fsyncs_begun = begun;
 	fsyncs_ended = ended;
