@@ -22,9 +22,7 @@
  * the host has less dirty memory all at once, and a file's marked pages are
  * not dirty.  A sync of a file without marked pages is not seen, and the clock
  * is too early after it.  So a file that was not visited by its time stays
- * guarded for once more as long as the flusher may take from any start.  So is
- * every file when mode on begins: in shadow mode the flusher may be at one
- * visit for minutes, which is not seen, and nobody looks in mode off.
+ * guarded for once more as long as the flusher may take from any start.
  *
  * The flusher comes as well when more is dirty than the device's part of the
  * background threshold, each vm.dirty_writeback_centisecs.  The part is small
@@ -257,26 +255,6 @@ flusher_guard_forget(void)
 
 	for (uint32 f = 0; f < high; f++)
 		pg_atomic_write_u32(&page_map_file(calm_page_map, f)->handed, 0);
-}
-
-/*
- * To be called when mode on begins: a visit is waited for from now on.  Files
- * that are first written in this mode are taken for clean before, which they
- * may not be after mode off.
- */
-void
-flusher_guard_doubt(const KernelFlusher *flusher, uint64 now_ms)
-{
-	uint32 high = pg_atomic_read_u32(&calm_page_map->files_high);
-
-	for (uint32 f = 0; f < high; f++)
-	{
-		PageMapFile *file = page_map_file(calm_page_map, f);
-		uint32 incarnation = pg_atomic_read_u32(&file->incarnation);
-
-		if ((incarnation & 1) != 0 && pg_atomic_read_u64(&file->dirtied_when) != 0)
-			pg_atomic_write_u64(&file->dirtied_when, now_ms - Min(now_ms - 1, flusher->expire_ms));
-	}
 }
 
 /* Whether a file is being left to the flusher: nobody else should flush it */

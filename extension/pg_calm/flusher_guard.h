@@ -14,6 +14,5 @@
 extern void flusher_guard_tick(const KernelFlusher *flusher, uint64 now_ms);
 extern bool flusher_guard_holds(uint32 file);
 extern void flusher_guard_forget(void);
-extern void flusher_guard_doubt(const KernelFlusher *flusher, uint64 now_ms);
 
 #endif /* PG_CALM_FLUSHER_GUARD_H */

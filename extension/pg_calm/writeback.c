@@ -100,7 +100,7 @@ static uint64 next_memory_ms = 0;
 static uint64 next_state_ms = 0;
 static DeviceCaps own_caps; /* without regard to others */
 
-static void read_settings(uint64 now_ms);
+static void read_settings(void);
 static void apply_caps(void);
 static void publish_degraded(void);
 static void worker_exit(int code, Datum argument);
@@ -192,16 +192,11 @@ publish_degraded(void)
 
 /* Caps and sysctls: an administrator may change them at any time */
 static void
-read_settings(uint64 now_ms)
+read_settings(void)
 {
-	static int mode = CALM_MODE_ON; /* a server that begins has begun to write */
-
 	device_read_caps(&own_caps);
 	arbiter_configure(&own_caps);
 	kernel_flusher_read_settings(&flusher);
-	if (calm_mode == CALM_MODE_ON && mode != CALM_MODE_ON)
-		flusher_guard_doubt(&flusher, now_ms);
-	mode = calm_mode;
 	flush_policy.dry_run = calm_mode != CALM_MODE_ON;
 	flush_policy.prefetch = calm_prefetch == CALM_PREFETCH_ON ||
 	                        (calm_prefetch == CALM_PREFETCH_AUTO && own_caps.reads_are_free);
@@ -482,7 +477,7 @@ work(uint64 now_ms)
 	archive_watch_tick(now_ms);
 	if (now_ms >= next_settings_ms)
 	{
-		read_settings(now_ms);
+		read_settings();
 		next_settings_ms = now_ms + SETTINGS_INTERVAL_MS + others * MEMBER_SETTINGS_MS;
 	}
 	arbiter_tick(now_ms, flush_busy() || flush_in_flight() || draining());

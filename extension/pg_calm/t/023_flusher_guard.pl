@@ -1,8 +1,8 @@
 
 # A file that is to be dense when the kernel flusher comes: an fsync is not
 # the flusher, a visit that nobody expected sets our clock right, one that does
-# not come by its time is waited for, and one is expected when mode on begins or
-# when too much is dirty.
+# not come by its time is waited for, and one is expected when too much is
+# dirty.
 
 use strict;
 use warnings;
@@ -24,10 +24,9 @@ write_file("$root/proc/sys/vm/dirty_writeback_centisecs", "6000\n");
 
 sub guarded_node
 {
-	my ($name, $mode) = @_;
+	my ($name) = @_;
 	my $node = draining_node($name);
 
-	$node->append_conf('postgresql.conf', "pg_calm.mode = $mode\n") if $mode;
 	# no checkpoints but those asked for: they flush, too
 	$node->append_conf('postgresql.conf', "pg_calm.host_root = '$root'\nmax_wal_size = '10GB'\n");
 	$node->start;
@@ -120,18 +119,6 @@ $node->reload;
 sleep(10);
 $taken = update_until($node, 'handed_pages');
 cmp_ok($taken->{flushed_pages}, '<', $taken->{handed_pages}, 'a visit that is overdue is waited for');
-
-$node->stop;
-
-# --- mode on begins: whatever was seen of visits before
-
-# 19 s after it was dirtied it would be guarded by its clock
-write_file("$root/proc/sys/vm/dirty_expire_centisecs", "2000\n");
-$node = guarded_node('shadow', 'shadow');
-$node->append_conf('postgresql.conf', "pg_calm.mode = on\npg_calm.flush_age = '500ms'\n");
-$node->reload;
-$taken = update_until($node, 'handed_pages');
-cmp_ok($taken->{flushed_pages}, '<', $taken->{handed_pages}, 'a visit is expected when mode on begins');
 
 $node->stop;
 
