@@ -137,6 +137,7 @@ static size_t region_length(int fd, off_t offset);
 static void *map_region(int fd, off_t offset, size_t length);
 static void
 make_dense(int fd, off_t offset, bool bridge, const PageMapBits *taken, PageMapBits *filled);
+static bool written_meanwhile(int fd, uint32 number, const PageMapBits *filled);
 static void prefetch(int fd, off_t offset, const PageMapBits *absent);
 static bool plan_region(void);
 static void refill_pace(void);
@@ -779,11 +780,30 @@ flush_count_foreign(const PageMapBits *filled)
 }
 
 /*
- * Bridge a region and leave it to the kernel flusher, which is about to come.
- * filled accumulates what is dirty, over several calls.  Returns the number
- * of pages taken by this one.
+ * Whether most of what was left of a region for somebody else to write has
+ * been written.  What is under way counts as not written: it would only be
+ * dirtied again.  In a dry run most of it was never dirty.
  */
-uint32
+static bool
+written_meanwhile(int fd, uint32 number, const PageMapBits *filled)
+{
+	struct calm_cachestat state;
+	uint64 left = 0;
+
+	for (int i = 0; i < PAGE_MAP_REGION_WORDS; i++)
+		left += pg_popcount64(filled->word[i]);
+	return left > 0 && !flush_policy.dry_run && flush_kernel_has_cachestat() &&
+	       call_cachestat(fd, (off_t) number * PAGE_MAP_REGION_BYTES, PAGE_MAP_REGION_BYTES,
+	                      &state) == 0 &&
+	       (state.nr_dirty + state.nr_writeback) * sysconf(_SC_PAGESIZE) < left * BLCKSZ / 2;
+}
+
+/*
+ * Bridge a region and leave it to the kernel flusher, which is about to come.
+ * filled accumulates what is dirty, over several calls, and begins anew if
+ * that was written meanwhile.
+ */
+void
 flush_hand_over_region(uint32 file, uint32 incarnation, uint32 number, PageMapBits *filled)
 {
 	OpenFile *open = open_file(file, incarnation);
@@ -791,14 +811,43 @@ flush_hand_over_region(uint32 file, uint32 incarnation, uint32 number, PageMapBi
 	uint32 pages;
 
 	if (open == NULL)
-		return 0;
+		return;
+	if (written_meanwhile(open->fd, number, filled))
+	{
+		flush_count_foreign(filled);
+		memset(filled, 0, sizeof(*filled));
+	}
 	pages = take_region(page_map_file(calm_page_map, file), number, &taken);
 	if (pages > 0)
 	{
 		make_dense(open->fd, (off_t) number * PAGE_MAP_REGION_BYTES, open->bridge, &taken, filled);
 		count(&calm_shared->counters.handed_pages, pages);
 	}
-	return pages;
+}
+
+/*
+ * The flusher has not come: mark again what was left to it, or nobody would
+ * know of it until an fsync has to write it.
+ */
+void
+flush_take_back_region(uint32 file, uint32 incarnation, uint32 number, const PageMapBits *filled)
+{
+	static BridgeRun runs[BRIDGE_MAX_RUNS];
+	OpenFile *open = open_file(file, incarnation);
+	int nruns;
+
+	if (open == NULL)
+		return;
+	if (flush_policy.dry_run || written_meanwhile(open->fd, number, filled))
+	{
+		flush_count_foreign(filled);
+		return;
+	}
+	nruns = bridge_plan(filled, filled, 0, runs);
+	for (int r = 0; r < nruns; r++)
+		(void) page_map_mark(calm_page_map, file, incarnation,
+		                     number * PAGE_MAP_REGION_BLOCKS + runs[r].first, runs[r].blocks,
+		                     page_map_now_ms());
 }
 
 /*

@@ -12,7 +12,7 @@
  *
  * So just before a file's time is up its marked pages are bridged, kept
  * bridged until the visit is seen (the file's dirty pages vanish at once), and
- * left to the flusher.  Our clock for a file starts when its first page is
+ * left to the flusher.  If none is seen they are marked again.  Our clock for a file starts when its first page is
  * marked after the last visit we saw.  An fsync makes dirty pages vanish as
  * well; it is no visit, and what is written after it still has to be dense
  * when the flusher comes.  If a visit may have come together with one, that
@@ -72,7 +72,13 @@ typedef struct Guarded
 	PageMapBits filled[PAGE_MAP_FILE_REGIONS];
 } Guarded;
 
+/* The flusher comes by amount when it looks; files are not held for longer than that until it does */
+#define AMOUNT_INTERVAL_MS 10000
+
 static Guarded *guarded = NULL;
+
+/* When a visit by amount did not come at last */
+static uint64 amount_missed_ms = 0;
 
 /* Of data files, up to the last look */
 static uint64 fsyncs_begun = 0;
@@ -80,13 +86,15 @@ static uint64 fsyncs_ended = 0;
 
 static bool fsynced_since(uint64 begun, uint64 ended);
 static void look_for_visits(const KernelFlusher *flusher, uint64 now_ms);
-static bool too_much_for_device(const KernelFlusher *flusher);
+static bool too_much_for_device(const KernelFlusher *flusher, uint64 now_ms);
 static bool wait_longer(Guarded *guard, const KernelFlusher *flusher, uint64 now_ms);
 static uint64 marked_bytes(PageMapFile *file);
 static bool being_visited(uint32 file, uint32 incarnation);
 static uint32 visit_gap(const Guarded *guard);
 static void make_dense(Guarded *guard);
 static void end_guard(Guarded *guard, uint64 since_ms);
+static void end_visited(Guarded *guard, uint64 now_ms);
+static void give_up(Guarded *guard, uint64 now_ms);
 
 /*
  * Whether a data file was or is being fsynced since there had been so many.
@@ -134,24 +142,39 @@ make_dense(Guarded *guard)
 		uint32 slot = pg_atomic_read_u32(&file->region[number]);
 
 		if (slot != 0 && page_map_region_count(page_map_region(calm_page_map, slot - 1)) > 0)
-			(void) flush_hand_over_region(guard->file, guard->incarnation, number,
-			                              &guard->filled[number]);
+			flush_hand_over_region(guard->file, guard->incarnation, number, &guard->filled[number]);
 	}
 	flush_policy.max_gap = workers_gap;
 }
 
-/* The file was visited, or should have been: its clock starts anew, at since_ms */
+/* No visit is waited for any more: the file's clock starts anew, at since_ms */
 static void
 end_guard(Guarded *guard, uint64 since_ms)
 {
 	PageMapFile *file = page_map_file(calm_page_map, guard->file);
 
-	for (int i = 0; i < PAGE_MAP_FILE_REGIONS; i++)
-		flush_count_foreign(&guard->filled[i]);
 	if (pg_atomic_read_u32(&file->incarnation) == guard->incarnation && !guard->by_amount)
 		pg_atomic_write_u64(&file->dirtied_when, since_ms);
 	pg_atomic_write_u32(&file->handed, 0);
 	guard->used = false;
+}
+
+/* The file was visited */
+static void
+end_visited(Guarded *guard, uint64 now_ms)
+{
+	for (int i = 0; i < PAGE_MAP_FILE_REGIONS; i++)
+		flush_count_foreign(&guard->filled[i]);
+	end_guard(guard, now_ms);
+}
+
+/* The file was not visited, or is not to be left to the flusher any more: the worker flushes it */
+static void
+give_up(Guarded *guard, uint64 now_ms)
+{
+	for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
+		flush_take_back_region(guard->file, guard->incarnation, number, &guard->filled[number]);
+	end_guard(guard, guard->maybe_ms != 0 ? guard->maybe_ms : now_ms);
 }
 
 /*
@@ -189,9 +212,10 @@ marked_bytes(PageMapFile *file)
 /*
  * Whether the flusher will come by amount, and there is room to prepare for
  * it: without, it would find as much scattered as if it were not expected.
+ * If it did not come for so much, it is not expected again so soon.
  */
 static bool
-too_much_for_device(const KernelFlusher *flusher)
+too_much_for_device(const KernelFlusher *flusher, uint64 now_ms)
 {
 	uint64 dirty =
 		BLCKSZ * (page_map_unflushed(calm_page_map, 0) + page_map_unflushed(calm_page_map, 1));
@@ -201,7 +225,9 @@ too_much_for_device(const KernelFlusher *flusher)
 		if (guarded[i].used)
 			dirty += guarded[i].dirty_bytes;
 	}
-	return !flush_policy.dry_run && dirty > flusher->device_bytes && dirty < flush_policy.headroom;
+	return !flush_policy.dry_run && flusher->interval_ms <= AMOUNT_INTERVAL_MS &&
+	       (amount_missed_ms == 0 || now_ms >= amount_missed_ms + flusher->expire_ms) &&
+	       dirty > flusher->device_bytes && dirty < flush_policy.headroom;
 }
 
 /* Whether most of what there is of a file is being written, and neither by us nor for an fsync */
@@ -269,6 +295,17 @@ flusher_guard_holds(uint32 file)
 	return false;
 }
 
+/* To be called when nothing is to be left to the flusher: what was goes back to the worker */
+void
+flusher_guard_give_up(uint64 now_ms)
+{
+	for (int i = 0; guarded && i < MAX_GUARDED; i++)
+	{
+		if (guarded[i].used)
+			give_up(&guarded[i], now_ms);
+	}
+}
+
 /* To be called several times a second */
 void
 flusher_guard_tick(const KernelFlusher *flusher, uint64 now_ms)
@@ -296,7 +333,10 @@ flusher_guard_tick(const KernelFlusher *flusher, uint64 now_ms)
 		if ((now_ms >= guard->until && !wait_longer(guard, flusher, now_ms)) ||
 		    !flush_file_state(guard->file, guard->incarnation, &dirty, &writeback))
 		{
-			end_guard(guard, guard->maybe_ms != 0 ? guard->maybe_ms : now_ms);
+			/* what was expected for the amount of dirty pages is more than the flusher comes for */
+			if (guard->by_amount)
+				amount_missed_ms = now_ms;
+			give_up(guard, now_ms);
 			continue;
 		}
 		if (fsynced_since(fsyncs_begun, fsyncs_ended))
@@ -307,7 +347,7 @@ flusher_guard_tick(const KernelFlusher *flusher, uint64 now_ms)
 		}
 		else if (dirty < guard->dirty_bytes / 2)
 		{
-			end_guard(guard, now_ms);
+			end_visited(guard, now_ms);
 			continue;
 		}
 		guard->dirty_bytes = Max(guard->dirty_bytes, dirty);
@@ -318,7 +358,7 @@ flusher_guard_tick(const KernelFlusher *flusher, uint64 now_ms)
 		}
 	}
 
-	too_much = too_much_for_device(flusher);
+	too_much = too_much_for_device(flusher, now_ms);
 	for (uint32 f = 0; f < high; f++)
 	{
 		PageMapFile *file = page_map_file(calm_page_map, f);

@@ -493,18 +493,18 @@ work(uint64 now_ms)
 	{
 		if (calm_page_map->free_region == 0 || calm_page_map->free_file == 0)
 			(void) page_map_reclaim(calm_page_map);
+		/*
+		 * On a shared device the flusher is not left anything: what it writes
+		 * of dense files, and of those of many instances at the same time, keeps
+		 * to nobody's share.
+		 */
+		if (calm_mode == CALM_MODE_OFF || flush_policy.paced)
+			flusher_guard_give_up(now_ms);
+		else
+			flusher_guard_tick(&flusher, now_ms);
+		/* a busy device leaves no pause for it: the order would be seconds old */
 		if (calm_mode != CALM_MODE_OFF)
-		{
-			/*
-			 * On a shared device the flusher is not left anything: what it writes
-			 * of dense files, and of those of many instances at the same time, keeps
-			 * to nobody's share.
-			 */
-			if (!flush_policy.paced)
-				flusher_guard_tick(&flusher, now_ms);
-			/* a busy device leaves no pause for it: the order would be seconds old */
 			collect_candidates(now_ms);
-		}
 		flush_close_idle();
 		next_state_ms = now_ms + STATE_INTERVAL_MS + others * MEMBER_STATE_MS;
 	}

@@ -1,8 +1,8 @@
 
 # A file that is to be dense when the kernel flusher comes: an fsync is not
 # the flusher, a visit that nobody expected sets our clock right, one that does
-# not come by its time is waited for, and one is expected when too much is
-# dirty.
+# not come by its time is waited for, but not for ever, and one is expected when
+# too much is dirty.
 
 use strict;
 use warnings;
@@ -34,12 +34,13 @@ sub guarded_node
 	return $node;
 }
 
-# Pages through few buffers, all over the table
+# Pages through few buffers, all over the table: one of so many rows, seven of
+# which are in a page
 sub update
 {
-	my ($node) = @_;
+	my ($node, $every) = @_;
 
-	$node->safe_psql('postgres', 'UPDATE t SET n = n + 1 WHERE id % 7 = 0');
+	$node->safe_psql('postgres', 'UPDATE t SET n = n + 1 WHERE id % ' . ($every // 7) . ' = 0');
 	return;
 }
 
@@ -48,15 +49,15 @@ sub update
 # risen.
 sub update_until
 {
-	my ($node, $counter) = @_;
+	my ($node, $counter, $every) = @_;
 	my $before = status_of($node);
 	my %risen;
 
 	wait_for(
 		sub {
-			update($node);
+			update($node, $every);
 			my $now = status_of($node);
-			%risen = map { $_ => $now->{$_} - $before->{$_} } qw(handed_pages flushed_pages);
+			%risen = map { $_ => $now->{$_} - $before->{$_} } qw(handed_pages flushed_pages bridged_pages);
 			return $risen{$counter} > 500;
 		},
 		60);
@@ -77,6 +78,25 @@ $node->append_conf('postgresql.conf', "pg_calm.flush_age = '500ms'\n");
 $node->reload;
 my $taken = update_until($node, 'handed_pages');
 cmp_ok($taken->{flushed_pages}, '<', $taken->{handed_pages}, 'and those written after an fsync, too');
+
+# all of it was dirty; after an fsync gaps are clean again
+$node->safe_psql('postgres', 'VACUUM t');
+$node->safe_psql('postgres', 'CHECKPOINT');
+$taken = update_until($node, 'handed_pages', 70);
+cmp_ok($taken->{bridged_pages}, '>', $taken->{handed_pages}, 'and are made dense again');
+
+# mode off ends that, and in mode on it is 19 s until the file is guarded again
+write_file("$root/proc/sys/vm/dirty_expire_centisecs", "2000\n");
+foreach my $mode (qw(off on))
+{
+	$node->append_conf('postgresql.conf', "pg_calm.mode = $mode\n");
+	$node->reload;
+	wait_for(sub { status_of($node)->{mode} eq $mode });
+	# the worker looks at it
+	sleep(1);
+}
+$taken = update_until($node, 'flushed_pages');
+cmp_ok($taken->{handed_pages}, '<', $taken->{flushed_pages}, 'in mode off no visit is waited for');
 
 $node->stop;
 
@@ -121,6 +141,22 @@ $taken = update_until($node, 'handed_pages');
 cmp_ok($taken->{flushed_pages}, '<', $taken->{handed_pages}, 'a visit that is overdue is waited for');
 
 $node->stop;
+
+# --- a visit that does not come
+
+# guarded from 3 to 7 s after it was dirtied, and 5 s more
+write_file("$root/proc/sys/vm/dirty_writeback_centisecs", "100\n");
+$node = guarded_node('missed');
+update_until($node, 'handed_pages');
+$node->append_conf('postgresql.conf', "pg_calm.flush_age = '500ms'\n");
+$node->reload;
+my $before = status_of($node);
+# nothing is written any more
+ok(wait_for(sub { status_of($node)->{flushed_pages} - $before->{flushed_pages} > 500 }, 60),
+	'what was left to a visit that does not come is flushed');
+
+$node->stop;
+write_file("$root/proc/sys/vm/dirty_writeback_centisecs", "600\n");
 
 # --- more is dirty than the device's part of the background threshold
 
