@@ -137,7 +137,9 @@ static size_t region_length(int fd, off_t offset);
 static void *map_region(int fd, off_t offset, size_t length);
 static void
 make_dense(int fd, off_t offset, bool bridge, const PageMapBits *taken, PageMapBits *filled);
-static bool written_meanwhile(int fd, uint32 number, const PageMapBits *filled);
+static uint32 dirty_blocks(int fd, uint32 first, uint32 blocks);
+static void drop_written(int fd, uint32 number, uint32 first, uint32 blocks, PageMapBits *bits);
+static void count_written(const PageMapBits *before, const PageMapBits *now);
 static void prefetch(int fd, off_t offset, const PageMapBits *absent);
 static bool plan_region(void);
 static void refill_pace(void);
@@ -779,71 +781,107 @@ flush_count_foreign(const PageMapBits *filled)
 	}
 }
 
-/*
- * Whether most of what was left of a region for somebody else to write has
- * been written.  What is under way counts as not written: it would only be
- * dirtied again.  In a dry run most of it was never dirty.
- */
-static bool
-written_meanwhile(int fd, uint32 number, const PageMapBits *filled)
+/* How many blocks of a file are dirty, from one on */
+static uint32
+dirty_blocks(int fd, uint32 first, uint32 blocks)
 {
 	struct calm_cachestat state;
-	uint64 left = 0;
+
+	if (call_cachestat(fd, (off_t) first * BLCKSZ, (off_t) blocks * BLCKSZ, &state) != 0)
+		return blocks;
+	return state.nr_dirty * sysconf(_SC_PAGESIZE) / BLCKSZ;
+}
+
+/*
+ * Drop those of a region's blocks that are not dirty any more: somebody has
+ * written them.  A part of which none is, or as many as we know of, is not
+ * looked into; so that takes one call if nobody has.  In a dry run gaps were
+ * never dirty.
+ */
+static void
+drop_written(int fd, uint32 number, uint32 first, uint32 blocks, PageMapBits *bits)
+{
+	uint32 known = 0;
+	uint32 dirty;
+
+	if (flush_policy.dry_run || !flush_kernel_has_cachestat())
+		return;
+	for (uint32 b = first; b < first + blocks; b++)
+		known += bits_test(bits, b);
+	if (known == 0)
+		return;
+	dirty = dirty_blocks(fd, number * PAGE_MAP_REGION_BLOCKS + first, blocks);
+	if (dirty >= known)
+		return;
+	if (dirty == 0 || blocks == 1)
+	{
+		for (uint32 b = first; b < first + blocks; b++)
+			bits->word[b / 64] &= ~(UINT64CONST(1) << (b % 64));
+		return;
+	}
+	drop_written(fd, number, first, blocks / 2, bits);
+	drop_written(fd, number, first + blocks / 2, blocks - blocks / 2, bits);
+}
+
+/* Somebody has written what is not left any more */
+static void
+count_written(const PageMapBits *before, const PageMapBits *now)
+{
+	PageMapBits written;
 
 	for (int i = 0; i < PAGE_MAP_REGION_WORDS; i++)
-		left += pg_popcount64(filled->word[i]);
-	return left > 0 && !flush_policy.dry_run && flush_kernel_has_cachestat() &&
-	       call_cachestat(fd, (off_t) number * PAGE_MAP_REGION_BYTES, PAGE_MAP_REGION_BYTES,
-	                      &state) == 0 &&
-	       (state.nr_dirty + state.nr_writeback) * sysconf(_SC_PAGESIZE) < left * BLCKSZ / 2;
+		written.word[i] = before->word[i] & ~now->word[i];
+	flush_count_foreign(&written);
 }
 
 /*
  * Bridge a region and leave it to the kernel flusher, which is about to come.
- * filled accumulates what is dirty, over several calls, and begins anew if
- * that was written meanwhile.
+ * filled is what has been left to it by earlier calls; what was written
+ * meanwhile, by an fsync most likely, has gaps again.
  */
 void
 flush_hand_over_region(uint32 file, uint32 incarnation, uint32 number, PageMapBits *filled)
 {
 	OpenFile *open = open_file(file, incarnation);
 	PageMapBits taken;
+	PageMapBits known;
 	uint32 pages;
 
 	if (open == NULL)
 		return;
-	if (written_meanwhile(open->fd, number, filled))
-	{
-		flush_count_foreign(filled);
-		memset(filled, 0, sizeof(*filled));
-	}
 	pages = take_region(page_map_file(calm_page_map, file), number, &taken);
-	if (pages > 0)
-	{
-		make_dense(open->fd, (off_t) number * PAGE_MAP_REGION_BYTES, open->bridge, &taken, filled);
-		count(&calm_shared->counters.handed_pages, pages);
-	}
+	if (pages == 0)
+		return;
+	for (int i = 0; i < PAGE_MAP_REGION_WORDS; i++)
+		known.word[i] = filled->word[i] | taken.word[i];
+	drop_written(open->fd, number, 0, PAGE_MAP_REGION_BLOCKS, &known);
+	count_written(filled, &known);
+	for (int i = 0; i < PAGE_MAP_REGION_WORDS; i++)
+		filled->word[i] &= known.word[i];
+	make_dense(open->fd, (off_t) number * PAGE_MAP_REGION_BYTES, open->bridge, &taken, filled);
+	count(&calm_shared->counters.handed_pages, pages);
 }
 
 /*
- * The flusher has not come: mark again what was left to it, or nobody would
- * know of it until an fsync has to write it.
+ * The flusher has not come: mark again what was left to it and is still
+ * dirty, or nobody would know of it until an fsync has to write it.
  */
 void
 flush_take_back_region(uint32 file, uint32 incarnation, uint32 number, const PageMapBits *filled)
 {
 	static BridgeRun runs[BRIDGE_MAX_RUNS];
 	OpenFile *open = open_file(file, incarnation);
+	PageMapBits left = *filled;
 	int nruns;
 
 	if (open == NULL)
 		return;
-	if (flush_policy.dry_run || written_meanwhile(open->fd, number, filled))
-	{
-		flush_count_foreign(filled);
-		return;
-	}
-	nruns = bridge_plan(filled, filled, 0, runs);
+	if (flush_policy.dry_run)
+		memset(&left, 0, sizeof(left));
+	else
+		drop_written(open->fd, number, 0, PAGE_MAP_REGION_BLOCKS, &left);
+	count_written(filled, &left);
+	nruns = bridge_plan(&left, &left, 0, runs);
 	for (int r = 0; r < nruns; r++)
 		(void) page_map_mark(calm_page_map, file, incarnation,
 		                     number * PAGE_MAP_REGION_BLOCKS + runs[r].first, runs[r].blocks,

@@ -12,17 +12,17 @@
  *
  * So just before a file's time is up its marked pages are bridged, kept
  * bridged until the visit is seen (the file's dirty pages vanish at once), and
- * left to the flusher.  If none is seen they are marked again.  Our clock for a file starts when its first page is
- * marked after the last visit we saw.  An fsync makes dirty pages vanish as
- * well; it is no visit, and what is written after it still has to be dense
- * when the flusher comes.  If a visit may have come together with one, that
- * is when the clock starts anew, unless another is seen.
+ * left to the flusher; if none is seen they are marked again.  Our clock for a
+ * file starts when its first page is marked after the last visit we saw.  An
+ * fsync makes dirty pages vanish as well; it is no visit, and what is written
+ * after it still has to be dense when the flusher comes.
  *
  * A visit that nobody was prepared for (or a sync) sets the clock right, too:
  * the host has less dirty memory all at once, and a file's marked pages are
  * not dirty.  A sync of a file without marked pages is not seen, and the clock
- * is too early after it.  So a file that was not visited by its time stays
- * guarded for once more as long as the flusher may take from any start.
+ * is too early after it; a visit is not seen if it comes together with an
+ * fsync.  So a file that was not visited by its time stays guarded for once
+ * more as long as the flusher may take from any start.
  *
  * The flusher comes as well when more is dirty than the device's part of the
  * background threshold, each vm.dirty_writeback_centisecs.  The part is small
@@ -64,11 +64,10 @@ typedef struct Guarded
 	uint32 file;
 	uint32 incarnation;
 	uint64 until;       /* give up when no visit was seen by then */
-	bool overdue;       /* none was by its time: its clock is too early */
+	bool overdue;       /* none was seen by its time */
 	bool by_amount;     /* the visit says nothing of the file's clock */
 	uint64 next;        /* make dense again */
 	uint64 dirty_bytes; /* most seen dirty since it is guarded */
-	uint64 maybe_ms;    /* when a visit may first have come, together with an fsync; 0: never */
 	PageMapBits filled[PAGE_MAP_FILE_REGIONS];
 } Guarded;
 
@@ -174,19 +173,20 @@ give_up(Guarded *guard, uint64 now_ms)
 {
 	for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
 		flush_take_back_region(guard->file, guard->incarnation, number, &guard->filled[number]);
-	end_guard(guard, guard->maybe_ms != 0 ? guard->maybe_ms : now_ms);
+	end_guard(guard, now_ms);
 }
 
 /*
- * No visit was seen by the time that one was due.  Whenever the file was
- * first dirtied, one comes within as long as it may take from now; if the
- * next is missed as well, it is not waited for again.  In shadow mode that
- * would only hide what is written meanwhile from who looks at the page map.
+ * No visit was seen by the time that one was due: the clock was too early, or
+ * the visit came together with an fsync.  Whenever the file was first dirtied,
+ * one comes within as long as it may take from now; if the next is missed as
+ * well, it is not waited for again.  In shadow mode that would only hide what
+ * is written meanwhile from who looks at the page map.
  */
 static bool
 wait_longer(Guarded *guard, const KernelFlusher *flusher, uint64 now_ms)
 {
-	if (guard->overdue || guard->by_amount || guard->maybe_ms != 0 || flush_policy.dry_run)
+	if (guard->overdue || guard->by_amount || flush_policy.dry_run)
 		return false;
 	guard->overdue = true;
 	guard->until = now_ms + flusher->expire_ms + flusher->interval_ms;
@@ -322,6 +322,7 @@ flusher_guard_tick(const KernelFlusher *flusher, uint64 now_ms)
 		guarded = MemoryContextAllocZero(TopMemoryContext, MAX_GUARDED * sizeof(Guarded));
 
 	look_for_visits(flusher, now_ms);
+	too_much = too_much_for_device(flusher, now_ms);
 	for (int i = 0; i < MAX_GUARDED; i++)
 	{
 		Guarded *guard = &guarded[i];
@@ -330,21 +331,23 @@ flusher_guard_tick(const KernelFlusher *flusher, uint64 now_ms)
 
 		if (!guard->used)
 			continue;
-		if ((now_ms >= guard->until && !wait_longer(guard, flusher, now_ms)) ||
-		    !flush_file_state(guard->file, guard->incarnation, &dirty, &writeback))
+		if (!flush_file_state(guard->file, guard->incarnation, &dirty, &writeback))
 		{
-			/* what was expected for the amount of dirty pages is more than the flusher comes for */
-			if (guard->by_amount)
-				amount_missed_ms = now_ms;
-			give_up(guard, now_ms);
+			end_visited(guard, now_ms);
 			continue;
 		}
-		if (fsynced_since(fsyncs_begun, fsyncs_ended))
+		if (now_ms >= guard->until && (dirty == 0 || !wait_longer(guard, flusher, now_ms)))
 		{
-			if (dirty < guard->dirty_bytes / 2 && guard->maybe_ms == 0)
-				guard->maybe_ms = now_ms;
-			guard->dirty_bytes = dirty;
+			/* so much is not what the flusher comes for */
+			if (guard->by_amount && too_much)
+				amount_missed_ms = now_ms;
+			/* of a clean file, whoever dirties it next starts the clock */
+			give_up(guard, dirty == 0 ? 0 : now_ms);
+			continue;
 		}
+		/* what an fsync has written says nothing */
+		if (fsynced_since(fsyncs_begun, fsyncs_ended))
+			guard->dirty_bytes = dirty;
 		else if (dirty < guard->dirty_bytes / 2)
 		{
 			end_visited(guard, now_ms);
@@ -358,6 +361,7 @@ flusher_guard_tick(const KernelFlusher *flusher, uint64 now_ms)
 		}
 	}
 
+	/* what was visited is gone */
 	too_much = too_much_for_device(flusher, now_ms);
 	for (uint32 f = 0; f < high; f++)
 	{
