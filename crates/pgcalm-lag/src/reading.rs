@@ -57,7 +57,7 @@ impl Reading {
     /// behind its header: that is no WAL that somebody lacks.
     pub fn end(&self) -> Lsn {
         let beyond = self.insert_lsn.bytes_since(self.flush_lsn);
-        if self.flush_lsn.0 % PAGE_BYTES == 0 && beyond <= PAGE_HEADER_BYTES {
+        if self.flush_lsn.0.is_multiple_of(PAGE_BYTES) && beyond <= PAGE_HEADER_BYTES {
             self.flush_lsn
         } else {
             self.insert_lsn

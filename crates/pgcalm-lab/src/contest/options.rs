@@ -111,7 +111,7 @@ impl Options {
         ] {
             let Some(max_io) = max_io else { continue };
             range(option, max_io, Size(4 << 10), Size(1 << 30))?;
-            if max_io.bytes() % 4096 != 0 {
+            if !max_io.bytes().is_multiple_of(4096) {
                 return Err(LabError::Usage(format!(
                     "--{option} {max_io}: use a multiple of 4kB"
                 )));

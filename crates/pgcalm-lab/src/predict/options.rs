@@ -90,18 +90,20 @@ impl Options {
     /// For the server. No autovacuum if not asked for: it would come while a point is measured and not while it is observed,
     /// or the other way round.
     fn settings(&self) -> Vec<ServerSetting> {
-        let mut settings = vec![ServerSetting {
-            name: "autovacuum".to_string(),
-            value: "off".to_string(),
-        }];
-        settings.extend(self.set.iter().cloned());
+        let mut settings = self.set.clone();
+        if !settings.iter().any(|set| set.name == "autovacuum") {
+            settings.push(ServerSetting {
+                name: "autovacuum".to_string(),
+                value: "off".to_string(),
+            });
+        }
         settings
     }
 
     /// By name on the command line, as the report shows them.
     pub(super) fn named(&self) -> BTreeMap<String, Value> {
         let set: Vec<String> = self
-            .set
+            .settings()
             .iter()
             .map(|setting| format!("{}={}", setting.name, setting.value))
             .collect();
