@@ -144,6 +144,7 @@ static bool sweep(int file, const RelationFile *relation);
 static TimestampTz begin_drain(void);
 static void end_drain(TimestampTz began);
 static void drain(int file, const RelationFile *relation);
+static void want_back(int fd);
 static void look_at_kernel(void);
 static bool left_to_kernel(int fd);
 static void wait_for_kernel(int fd);
@@ -515,6 +516,24 @@ left_to_kernel(int fd)
 	       writeback > little;
 }
 
+/*
+ * Have the pages of a file marked again that were left to the flusher, unless
+ * it comes soon.
+ */
+static void
+want_back(int fd)
+{
+	struct stat st;
+	uint32 incarnation;
+	int file;
+
+	if (fstat(fd, &st) != 0)
+		return;
+	file = page_map_find_file(calm_page_map, st.st_dev, st.st_ino, &incarnation);
+	if (file != PAGE_MAP_NO_FILE)
+		pg_atomic_write_u32(&page_map_file(calm_page_map, file)->wanted, incarnation);
+}
+
 /* Let it, before the file is drained of what comes meanwhile */
 static void
 wait_for_kernel(int fd)
@@ -524,6 +543,7 @@ wait_for_kernel(int fd)
 	if (!may_wait() || spent_ms >= timeout_ms() || !left_to_kernel(fd))
 		return;
 	began = begin_drain();
+	want_back(fd);
 	while (may_wait() && time_left() && left_to_kernel(fd))
 	{
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,

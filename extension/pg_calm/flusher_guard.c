@@ -21,7 +21,7 @@
  * the host has less dirty memory all at once, and a file's marked pages are
  * not dirty.  A sync of a file without marked pages is not seen, and the clock
  * is too early after it; a visit is not seen if it comes together with an
- * fsync.  So a file that was not visited by its time stays guarded for once
+ * fsync of the file.  So a file that was not visited by its time stays guarded for once
  * more as long as the flusher may take from any start.
  *
  * The flusher comes as well when more is dirty than the device's part of the
@@ -79,14 +79,13 @@ static Guarded *guarded = NULL;
 /* When a visit by amount did not come at last */
 static uint64 amount_missed_ms = 0;
 
-/* Of data files, up to the last look */
-static uint64 fsyncs_begun = 0;
-static uint64 fsyncs_ended = 0;
+/* When the last look at files began */
+static uint64 last_tick_ms = 0;
 
-static bool fsynced_since(uint64 begun, uint64 ended);
 static void look_for_visits(const KernelFlusher *flusher, uint64 now_ms);
 static bool too_much_for_device(const KernelFlusher *flusher, uint64 now_ms);
 static bool wait_longer(Guarded *guard, const KernelFlusher *flusher, uint64 now_ms);
+static bool is_wanted(const Guarded *guard);
 static uint64 marked_bytes(PageMapFile *file);
 static bool being_visited(uint32 file, uint32 incarnation);
 static uint32 visit_gap(const Guarded *guard);
@@ -94,17 +93,6 @@ static void make_dense(Guarded *guard);
 static void end_guard(Guarded *guard, uint64 since_ms);
 static void end_visited(Guarded *guard, uint64 now_ms);
 static void give_up(Guarded *guard, uint64 now_ms);
-
-/*
- * Whether a data file was or is being fsynced since there had been so many.
- * To be called after the look at dirty pages that it may explain.
- */
-static bool
-fsynced_since(uint64 begun, uint64 ended)
-{
-	return pg_atomic_read_u64(&calm_shared->fsyncs_begun) != begun ||
-	       pg_atomic_read_u64(&calm_shared->fsyncs_ended) != ended || begun != ended;
-}
 
 /* The gaps to bridge for the visit of a file */
 static uint32
@@ -155,6 +143,7 @@ end_guard(Guarded *guard, uint64 since_ms)
 	if (pg_atomic_read_u32(&file->incarnation) == guard->incarnation && !guard->by_amount)
 		pg_atomic_write_u64(&file->dirtied_when, since_ms);
 	pg_atomic_write_u32(&file->handed, 0);
+	pg_atomic_write_u32(&file->wanted, 0);
 	guard->used = false;
 }
 
@@ -176,17 +165,26 @@ give_up(Guarded *guard, uint64 now_ms)
 	end_guard(guard, now_ms);
 }
 
+/* Whether a drain waits for the file */
+static bool
+is_wanted(const Guarded *guard)
+{
+	return pg_atomic_read_u32(&page_map_file(calm_page_map, guard->file)->wanted) ==
+	       guard->incarnation;
+}
+
 /*
  * No visit was seen by the time that one was due: the clock was too early, or
  * the visit came together with an fsync.  Whenever the file was first dirtied,
  * one comes within as long as it may take from now; if the next is missed as
- * well, it is not waited for again.  In shadow mode that would only hide what
- * is written meanwhile from who looks at the page map.
+ * well, it is not waited for again.  Not if a drain waits for the file; and in
+ * shadow mode that would only hide what is written meanwhile from who looks at
+ * the page map.
  */
 static bool
 wait_longer(Guarded *guard, const KernelFlusher *flusher, uint64 now_ms)
 {
-	if (guard->overdue || guard->by_amount || flush_policy.dry_run)
+	if (guard->overdue || guard->by_amount || is_wanted(guard) || flush_policy.dry_run)
 		return false;
 	guard->overdue = true;
 	guard->until = now_ms + flusher->expire_ms + flusher->interval_ms;
@@ -239,7 +237,7 @@ being_visited(uint32 file, uint32 incarnation)
 
 	return flush_file_state(file, incarnation, &dirty, &writeback) &&
 	       writeback > dirty + flush_in_flight_bytes() + VISIT_BYTES &&
-	       !fsynced_since(fsyncs_begun, fsyncs_ended);
+	       !page_map_fsynced_since(calm_page_map, file, last_tick_ms);
 }
 
 /* Visits of files that are not guarded */
@@ -268,7 +266,7 @@ look_for_visits(const KernelFlusher *flusher, uint64 now_ms)
 			continue;
 		marked = marked_bytes(file);
 		if (marked >= VISIT_FILE_BYTES && flush_file_state(f, incarnation, &dirty, &writeback) &&
-		    dirty < marked / 2 && !fsynced_since(fsyncs_begun, fsyncs_ended))
+		    dirty < marked / 2 && !page_map_fsynced_since(calm_page_map, f, last_tick_ms))
 			pg_atomic_write_u64(&file->dirtied_when, now_ms);
 	}
 }
@@ -311,9 +309,6 @@ void
 flusher_guard_tick(const KernelFlusher *flusher, uint64 now_ms)
 {
 	uint32 high = pg_atomic_read_u32(&calm_page_map->files_high);
-	/* before any of the looks that follow: the next tick begins where this one did */
-	uint64 begun = pg_atomic_read_u64(&calm_shared->fsyncs_begun);
-	uint64 ended = pg_atomic_read_u64(&calm_shared->fsyncs_ended);
 	bool too_much;
 
 	if (flusher->expire_ms == 0 || flusher->interval_ms == 0)
@@ -336,7 +331,8 @@ flusher_guard_tick(const KernelFlusher *flusher, uint64 now_ms)
 			end_visited(guard, now_ms);
 			continue;
 		}
-		if (now_ms >= guard->until && (dirty == 0 || !wait_longer(guard, flusher, now_ms)))
+		if ((now_ms >= guard->until && (dirty == 0 || !wait_longer(guard, flusher, now_ms))) ||
+		    (guard->overdue && is_wanted(guard)))
 		{
 			/* so much is not what the flusher comes for */
 			if (guard->by_amount && too_much)
@@ -346,7 +342,7 @@ flusher_guard_tick(const KernelFlusher *flusher, uint64 now_ms)
 			continue;
 		}
 		/* what an fsync has written says nothing */
-		if (fsynced_since(fsyncs_begun, fsyncs_ended))
+		if (page_map_fsynced_since(calm_page_map, guard->file, last_tick_ms))
 			guard->dirty_bytes = dirty;
 		else if (dirty < guard->dirty_bytes / 2)
 		{
@@ -409,6 +405,5 @@ flusher_guard_tick(const KernelFlusher *flusher, uint64 now_ms)
 			pg_atomic_write_u64(&file->dirtied_when, 0);
 		}
 	}
-	fsyncs_begun = begun;
-	fsyncs_ended = ended;
+	last_tick_ms = now_ms;
 }

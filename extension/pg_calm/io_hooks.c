@@ -269,6 +269,8 @@ calm_fsync(int fd)
 	bool data_file =
 		event == WAIT_EVENT_DATA_FILE_SYNC || event == WAIT_EVENT_DATA_FILE_IMMEDIATE_SYNC;
 	int target = fd;
+	int file = PAGE_MAP_NO_FILE;
+	struct stat st;
 	uint64 started;
 	uint64 microseconds;
 	int result;
@@ -287,13 +289,15 @@ calm_fsync(int fd)
 		drain_before_fsync(target, checkpoint);
 	}
 
-	if (data_file && calm_shared)
-		pg_atomic_fetch_add_u64(&calm_shared->fsyncs_begun, 1);
+	if (data_file && calm_page_map && fstat(target, &st) == 0)
+		file = page_map_begin_fsync(calm_page_map, st.st_dev, st.st_ino);
 	errno = 0;
 	started = histogram_clock();
 	result = real_fsync(target);
-	if (data_file && calm_shared)
-		pg_atomic_fetch_add_u64(&calm_shared->fsyncs_ended, 1);
+	save_errno = errno;
+	if (file != PAGE_MAP_NO_FILE)
+		page_map_end_fsync(calm_page_map, file);
+	errno = save_errno;
 	microseconds = histogram_count(data_file ? HISTOGRAM_FSYNC : HISTOGRAM_FSYNC_OTHER, started);
 
 	/*

@@ -105,6 +105,9 @@ page_map_init(PageMap *map, Size budget)
 		pg_atomic_init_u32(&file->incarnation, 0);
 		pg_atomic_init_u64(&file->dirtied_when, 0);
 		pg_atomic_init_u32(&file->handed, 0);
+		pg_atomic_init_u32(&file->wanted, 0);
+		pg_atomic_init_u32(&file->fsyncing, 0);
+		pg_atomic_init_u64(&file->fsynced_when, 0);
 		for (int i = 0; i < PAGE_MAP_FILE_REGIONS; i++)
 			pg_atomic_init_u32(&file->region[i], 0);
 		for (int i = 0; i < PAGE_MAP_FILE_REGION_WORDS; i++)
@@ -288,6 +291,44 @@ page_map_find_file(PageMap *map, uint64 device, uint64 inode, uint32 *incarnatio
 	}
 	SpinLockRelease(&map->lock);
 	return result;
+}
+
+/*
+ * A file is about to be fsynced.  Returns what page_map_end_fsync is to be
+ * told, whatever became of the entry meanwhile.
+ */
+int
+page_map_begin_fsync(PageMap *map, uint64 device, uint64 inode)
+{
+	uint32 incarnation;
+	int file = page_map_find_file(map, device, inode, &incarnation);
+
+	if (file != PAGE_MAP_NO_FILE)
+		pg_atomic_fetch_add_u32(&page_map_file(map, file)->fsyncing, 1);
+	return file;
+}
+
+/* It has been */
+void
+page_map_end_fsync(PageMap *map, int file)
+{
+	if (file == PAGE_MAP_NO_FILE)
+		return;
+	pg_atomic_write_u64(&page_map_file(map, file)->fsynced_when, page_map_now_ms());
+	pg_atomic_fetch_sub_u32(&page_map_file(map, file)->fsyncing, 1);
+}
+
+/*
+ * Whether a file is being fsynced, or was since a time.  To be asked after the
+ * look at its pages that an fsync may explain.
+ */
+bool
+page_map_fsynced_since(PageMap *map, uint32 file, uint64 since_ms)
+{
+	PageMapFile *entry = page_map_file(map, file);
+
+	return pg_atomic_read_u32(&entry->fsyncing) > 0 ||
+	       pg_atomic_read_u64(&entry->fsynced_when) >= since_ms;
 }
 
 /*

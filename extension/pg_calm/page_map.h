@@ -82,6 +82,17 @@ typedef struct PageMapFile
 	 * (flusher_guard.c), or 0: it has dirty pages that are not marked.
 	 */
 	pg_atomic_uint32 handed;
+
+	/*
+	 * The incarnation of which these pages are wanted back, if it is not
+	 * known when the flusher comes; or 0.
+	 */
+	pg_atomic_uint32 wanted;
+
+	/* Fsyncs of it that are under way, and when the last one ended */
+	pg_atomic_uint32 fsyncing;
+	pg_atomic_uint64 fsynced_when;
+
 	pg_atomic_uint32 region[PAGE_MAP_FILE_REGIONS]; /* region index + 1, or 0 */
 
 	/*
@@ -125,6 +136,9 @@ extern PageMapRegion *page_map_region(PageMap *map, uint32 region);
 extern int page_map_track_file(PageMap *map, uint64 device, uint64 inode, const char *path,
                                uint32 *incarnation);
 extern int page_map_find_file(PageMap *map, uint64 device, uint64 inode, uint32 *incarnation);
+extern int page_map_begin_fsync(PageMap *map, uint64 device, uint64 inode);
+extern void page_map_end_fsync(PageMap *map, int file);
+extern bool page_map_fsynced_since(PageMap *map, uint32 file, uint64 since_ms);
 extern void page_map_forget_file(PageMap *map, uint32 file, uint32 incarnation);
 extern uint32 page_map_reclaim(PageMap *map);
 

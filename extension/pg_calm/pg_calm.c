@@ -272,8 +272,6 @@ start_shared_memory(void)
 		pg_atomic_init_u32(&shared->worker_pid, 0);
 		pg_atomic_init_u32(&shared->draining, 0);
 		pg_atomic_init_u64(&shared->hold_until_ms, 0);
-		pg_atomic_init_u64(&shared->fsyncs_begun, 0);
-		pg_atomic_init_u64(&shared->fsyncs_ended, 0);
 		SpinLockInit(&shared->lock);
 	}
 	map = ShmemInitStruct("pg_calm page map", page_map_size(budget), &found);

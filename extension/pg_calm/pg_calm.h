@@ -67,8 +67,6 @@ typedef struct CalmShared
 	pg_atomic_uint32 worker_pid;       /* 0: no worker */
 	pg_atomic_uint32 draining;         /* what the checkpointer waits for, as above */
 	pg_atomic_uint64 hold_until_ms;    /* until then nothing is started but for a drain */
-	pg_atomic_uint64 fsyncs_begun;     /* of data files, by any process; */
-	pg_atomic_uint64 fsyncs_ended;     /* equal when none is under way */
 	slock_t lock;                      /* protects what follows */
 	DeviceCaps caps;
 	uint32 max_gap;            /* gaps bridged at present, in blocks */

@@ -88,5 +88,19 @@ $done = completed();
 cause_checkpoint();
 ok(wait_for(sub { completed() > $done }, 60), 'when it has come, or does not, the checkpoint goes on');
 
+# --- it has not come by its time, and nobody knows when it will
+
+ok(checkpoints_ended($node), 'none is under way');
+$handed = status_of($node)->{handed_pages};
+update();
+ok(wait_for(sub { status_of($node)->{handed_pages} > $handed }, 30), 'pages are left to it once more');
+# how long it is waited for then: a minute
+write_file("$root/proc/sys/vm/dirty_expire_centisecs", "6000\n");
+$node->reload;
+usleep(10_000_000);
+$done = completed();
+cause_checkpoint();
+ok(wait_for(sub { completed() > $done }, 30), 'what is overdue is not waited for');
+
 $node->stop;
 done_testing();

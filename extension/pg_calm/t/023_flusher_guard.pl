@@ -11,6 +11,7 @@ use FindBin;
 use lib $FindBin::RealBin;
 
 use CalmTest;
+use IPC::Run qw(start);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -110,10 +111,17 @@ $node = guarded_node('surprise');
 update($node);
 
 # 7 s before the file would be guarded all of its pages are written
-sleep(12 - (time - $begun)) if time - $begun < 12;
+sleep(11 - (time - $begun)) if time - $begun < 11;
+# other files are fsynced all the time meanwhile
+my $other = start([
+		'psql', '--no-psqlrc', '--dbname', $node->connstr('postgres'), '--command',
+		q{DO $$BEGIN FOR i IN 1..1000 LOOP EXECUTE 'CREATE UNLOGGED TABLE u' || i || '()'; PERFORM pg_sleep(0.01); END LOOP; END$$}
+	], '>', '/dev/null', '2>', '/dev/null');
+sleep(1);
 system_or_bail('sync', $node->data_dir . '/' . $node->safe_psql('postgres', q{SELECT pg_relation_filepath('t')}));
 write_file("$root/proc/vmstat", "nr_dirty 1000\n$limits");
 sleep(1);
+$other->kill_kill;
 # of what was written before, nothing is marked any more
 $node->safe_psql('postgres', 'CHECKPOINT');
 
