@@ -159,7 +159,7 @@ impl Seen<'_> {
         if self.first().write == self.last().write {
             return 0.0;
         }
-        let is_end = |write: Lsn| write.0 % segment_bytes.max(1) == 0;
+        let is_end = |write: Lsn| write.0.is_multiple_of(segment_bytes.max(1));
         self.share(|observation| observation.write.is_some_and(is_end))
     }
 

@@ -19,7 +19,7 @@ pub fn bar(share: f64, width: usize) -> String {
         eighths = eighths.max(1).min(width * 8);
     }
     let mut text = "█".repeat(eighths / 8);
-    if eighths % 8 > 0 {
+    if !eighths.is_multiple_of(8) {
         text.push(EIGHTHS[eighths % 8]);
     }
     let columns = eighths.div_ceil(8);

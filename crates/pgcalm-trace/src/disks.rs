@@ -19,10 +19,10 @@ pub fn partitions(root: &HostRoot) -> HashMap<u32, u32> {
         };
         for entry in root.list(format!("sys/block/{disk}")).unwrap_or_default() {
             let directory = format!("sys/block/{disk}/{entry}");
-            if root.path(format!("{directory}/partition")).exists() {
-                if let Some(part) = read_number(root, &format!("{directory}/dev")) {
-                    disks.insert(part, whole);
-                }
+            if root.path(format!("{directory}/partition")).exists()
+                && let Some(part) = read_number(root, &format!("{directory}/dev"))
+            {
+                disks.insert(part, whole);
             }
         }
     }
