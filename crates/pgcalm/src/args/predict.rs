@@ -65,7 +65,7 @@ pub struct PredictGridArgs {
     /// Time that pg_calm has to get going, then; more than checkpoint_timeout [default: 35].
     #[arg(long, value_name = "S")]
     pub settle: Option<Seconds>,
-    /// For how long it is measured, from the end of a checkpoint in it to that of the last [default: 90].
+    /// For how long it is measured, from the end of a checkpoint in it to that of the last [default: 180; quick: 90].
     #[arg(long, value_name = "S")]
     pub seconds: Option<Seconds>,
     /// checkpoint_timeout, at least 30 [default: 30].

@@ -17,6 +17,9 @@ const PER_FILE: f64 = 128.0;
 /// found 0.90 and 0.71 of 32768 dirty.
 const DIRTY_BUFFERS: f64 = 0.8;
 
+/// Part of the written pages that is taken to be in shared buffers at most.
+const MOST_BUFFERED: f64 = 0.9;
+
 /// One region, or several that are always alike.
 #[derive(Debug, Clone)]
 pub(super) struct Region {
@@ -31,11 +34,13 @@ pub(super) struct Region {
     pub checkpoint_pages: f64,
     /// Of its pages in shared buffers so many are dirty in the end.
     buffered_pages: f64,
+    /// How often a page of it that is in shared buffers is changed.
+    changes_per_second: f64,
     /// Seconds of writes since it was flushed.
     seconds: f64,
     /// When its dirty shared buffers were last written by the checkpointer, in its turn or in a sweep.
     cleaned: f64,
-    /// Until when nobody evicts a dirty buffer of it, since a sweep has cleaned them.
+    /// Until when the buffers of it that are evicted are those that a sweep has cleaned.
     quiet_until: f64,
     /// Part of its pages that checkpoints have written since it was flushed.
     checkpointed: f64,
@@ -54,9 +59,13 @@ pub(super) struct Region {
 impl Region {
     /// Pages get dirty for `step` seconds.
     pub fn grow(&mut self, observation: &Observation, speed: f64, now: f64, step: f64) {
-        if now > self.quiet_until {
-            self.seconds += step;
-        }
+        // Part of what is evicted that is dirty.
+        let dirty = if now > self.quiet_until {
+            1.0
+        } else {
+            1.0 - (-self.changes_per_second * speed * (now - self.cleaned)).exp()
+        };
+        self.seconds += step * dirty;
         self.update(&observation.regions[self.class], speed, now);
     }
 
@@ -70,8 +79,8 @@ impl Region {
         self.update(class, speed, now);
     }
 
-    /// A sweep writes what is dirty of it in shared buffers; from then on it takes until a turn of the clock sweep is over that
-    /// a dirty buffer is evicted.
+    /// A sweep writes what is dirty of it in shared buffers. Until a turn of the clock sweep is over, only what is changed again
+    /// after that is evicted dirty.
     pub fn clean(&mut self, class: &RegionClass, speed: f64, now: f64, refill: f64, turn: f64) {
         let pages = self.buffered_pages * self.refilled(now, refill);
         self.add(pages);
@@ -152,6 +161,9 @@ pub(super) fn regions(
     let buffers = observation.settings.shared_buffers_bytes as f64 / PAGE;
     let turned = checkpoint::turnovers(&observation.settings, evicted, interval) >= 1.0;
     let filled = DIRTY_BUFFERS * buffers / (evicted / speed);
+    // Of the changes that are made, those to pages that are not in shared buffers lead to an eviction. Where a turn of the clock
+    // sweep is longer than the interval there are none to speak of.
+    let buffered = (buffers / (total * region::PAGES).max(1.0)).min(MOST_BUFFERED);
     let mut regions = Vec::new();
     for (index, class) in observation.regions.iter().enumerate() {
         let samples = (class.regions * shrink).round().max(1.0);
@@ -168,6 +180,11 @@ pub(super) fn regions(
                     filled * class.pages_first_second
                 } else {
                     class.checkpoint_pages
+                },
+                changes_per_second: if turned {
+                    class.pages_first_second / (1.0 - buffered) / region::PAGES
+                } else {
+                    0.0
                 },
                 seconds: 0.0,
                 cleaned: f64::NEG_INFINITY,

@@ -171,6 +171,37 @@ fn what_is_cleaned_in_a_sweep_is_what_has_gathered_in_buffers() {
 }
 
 #[test]
+fn after_a_sweep_only_what_is_changed_again_is_evicted() {
+    // 20000 of 102400 pages are in shared buffers, which take 20 s to be turned over. 1000 pages per second are evicted, so
+    // 1243 are changed: each page each 82.4 s.
+    let mut observation = without_checkpoint_pages();
+    observation.settings.shared_buffers_bytes = 20_000 * 8192;
+    let evicted_after = |observation: &Observation, seconds: u32| {
+        let (mut regions, _) = growth::regions(observation, 1.0, 100.0);
+        let region = &mut regions[0];
+        region.clean(&observation.regions[0], 1.0, 50.0, 20.0, 20.0);
+        region.flushed();
+        for step in 1..=seconds * 100 {
+            region.grow(observation, 1.0, 50.0 + f64::from(step) * 0.01, 0.01);
+        }
+        region.marked()
+    };
+    // Of 10 per second those that were changed in the time since: the integral of 1 - exp(-t / 82.4).
+    let part = |seconds: f64| seconds - 82.4 * (1.0 - (-seconds / 82.4).exp());
+    close(evicted_after(&observation, 10), 10.0 * part(10.0), 0.01);
+    // After the turn all of them are dirty.
+    let all = 10.0 * (part(20.0) + 10.0);
+    close(
+        evicted_after(&observation, 30),
+        1024.0 * (1.0 - (-all / 1024.0).exp()),
+        0.01,
+    );
+    // What is as large as the interval is long is not turned over.
+    observation.settings.shared_buffers_bytes = 200_000 * 8192;
+    assert_eq!(evicted_after(&observation, 10), 0.0);
+}
+
+#[test]
 fn the_kernels_visit_writes_what_was_made_dense() {
     // Each 20.6 s. It would find 190 pages in each region, 5 apart: half of them with a gap of more than 3.
     let mut observation = busy();
