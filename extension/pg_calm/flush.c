@@ -357,6 +357,48 @@ flush_file_state(uint32 file, uint32 incarnation, uint64 *dirty_bytes, uint64 *w
 	return open && flush_descriptor_state(open->fd, dirty_bytes, writeback_bytes);
 }
 
+/* How many blocks of a file are dirty, from one on */
+static uint32
+dirty_blocks(int fd, uint32 first, uint32 blocks)
+{
+	struct calm_cachestat state;
+
+	if (call_cachestat(fd, (off_t) first * BLCKSZ, (off_t) blocks * BLCKSZ, &state) != 0)
+		return blocks;
+	return state.nr_dirty * sysconf(_SC_PAGESIZE) / BLCKSZ;
+}
+
+/*
+ * Drop those of a region's blocks that are not dirty any more: somebody has
+ * written them.  A part of which none is, or as many as we know of, is not
+ * looked into; so that takes one call if nobody has.  In a dry run gaps were
+ * never dirty.
+ */
+static void
+drop_written(int fd, uint32 number, uint32 first, uint32 blocks, PageMapBits *bits)
+{
+	uint32 known = 0;
+	uint32 dirty;
+
+	if (flush_policy.dry_run || !flush_kernel_has_cachestat())
+		return;
+	for (uint32 b = first; b < first + blocks; b++)
+		known += bits_test(bits, b);
+	if (known == 0)
+		return;
+	dirty = dirty_blocks(fd, number * PAGE_MAP_REGION_BLOCKS + first, blocks);
+	if (dirty >= known)
+		return;
+	if (dirty == 0 || blocks == 1)
+	{
+		for (uint32 b = first; b < first + blocks; b++)
+			bits->word[b / 64] &= ~(UINT64CONST(1) << (b % 64));
+		return;
+	}
+	drop_written(fd, number, first, blocks / 2, bits);
+	drop_written(fd, number, first + blocks / 2, blocks - blocks / 2, bits);
+}
+
 /*
  * Begin to write a region back.  Must not be called while flush_busy().
  * False if there was nothing to write.
@@ -387,7 +429,8 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 	/*
 	 * nr_dirty counts folios, which can be larger than a block but not
 	 * smaller than the dirty pages in them: less than we marked means that
-	 * the kernel wrote some of ours.
+	 * the kernel wrote some of ours.  Those are gaps like others: if they stayed
+	 * clean in the middle of a run, it would take an operation more for each.
 	 */
 	if (flush_kernel_has_cachestat() &&
 	    call_cachestat(open->fd, job.offset, job.length, &state) == 0)
@@ -395,7 +438,10 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 		uint64 dirty_blocks = state.nr_dirty * sysconf(_SC_PAGESIZE) / BLCKSZ;
 
 		if (dirty_blocks < pages && !flush_policy.dry_run)
+		{
 			count(&counters->kernel_flushed_pages, pages - dirty_blocks);
+			drop_written(open->fd, number, 0, PAGE_MAP_REGION_BLOCKS, &job.dirty);
+		}
 		if (dirty_blocks == 0 && !flush_policy.dry_run)
 			return false;
 		job.large_folios = calm_split_folios && !flush_policy.dry_run && dirty_blocks > 2 * pages;
@@ -403,7 +449,7 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 	else
 		job.large_folios = false;
 
-	/* pages past the end of a truncated file were taken, but are nobody's */
+	/* what was taken, but is nobody's or written */
 	pages = 0;
 	for (int i = 0; i < PAGE_MAP_REGION_WORDS; i++)
 		pages += pg_popcount64(job.dirty.word[i]);
@@ -781,48 +827,6 @@ flush_count_foreign(const PageMapBits *filled)
 	}
 }
 
-/* How many blocks of a file are dirty, from one on */
-static uint32
-dirty_blocks(int fd, uint32 first, uint32 blocks)
-{
-	struct calm_cachestat state;
-
-	if (call_cachestat(fd, (off_t) first * BLCKSZ, (off_t) blocks * BLCKSZ, &state) != 0)
-		return blocks;
-	return state.nr_dirty * sysconf(_SC_PAGESIZE) / BLCKSZ;
-}
-
-/*
- * Drop those of a region's blocks that are not dirty any more: somebody has
- * written them.  A part of which none is, or as many as we know of, is not
- * looked into; so that takes one call if nobody has.  In a dry run gaps were
- * never dirty.
- */
-static void
-drop_written(int fd, uint32 number, uint32 first, uint32 blocks, PageMapBits *bits)
-{
-	uint32 known = 0;
-	uint32 dirty;
-
-	if (flush_policy.dry_run || !flush_kernel_has_cachestat())
-		return;
-	for (uint32 b = first; b < first + blocks; b++)
-		known += bits_test(bits, b);
-	if (known == 0)
-		return;
-	dirty = dirty_blocks(fd, number * PAGE_MAP_REGION_BLOCKS + first, blocks);
-	if (dirty >= known)
-		return;
-	if (dirty == 0 || blocks == 1)
-	{
-		for (uint32 b = first; b < first + blocks; b++)
-			bits->word[b / 64] &= ~(UINT64CONST(1) << (b % 64));
-		return;
-	}
-	drop_written(fd, number, first, blocks / 2, bits);
-	drop_written(fd, number, first + blocks / 2, blocks - blocks / 2, bits);
-}
-
 /* Somebody has written what is not left any more */
 static void
 count_written(const PageMapBits *before, const PageMapBits *now)
@@ -898,8 +902,15 @@ flush_region_before_fsync(int fd, uint32 file_index, uint32 number)
 	PageMapFile *file = page_map_file(calm_page_map, file_index);
 	PageMapBits taken;
 	PageMapBits filled = {{0}};
-	uint32 pages = take_region(file, number, &taken);
+	uint32 marked = take_region(file, number, &taken);
+	uint32 pages = 0;
 
+	if (marked == 0)
+		return 0;
+	drop_written(fd, number, 0, PAGE_MAP_REGION_BLOCKS, &taken);
+	for (int i = 0; i < PAGE_MAP_REGION_WORDS; i++)
+		pages += pg_popcount64(taken.word[i]);
+	count(&calm_shared->counters.kernel_flushed_pages, marked - pages);
 	if (pages > 0)
 	{
 		make_dense(fd, (off_t) number * PAGE_MAP_REGION_BYTES,
