@@ -431,6 +431,9 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 	 * smaller than the dirty pages in them: less than we marked means that
 	 * the kernel wrote some of ours.  Those are gaps like others: if they stayed
 	 * clean in the middle of a run, it would take an operation more for each.
+	 * Not while it is still writing: what is under writeback is passed over by
+	 * sync_file_range (mm/page-writeback.c), so that it would stay dirty if it
+	 * were bridged.
 	 */
 	if (flush_kernel_has_cachestat() &&
 	    call_cachestat(open->fd, job.offset, job.length, &state) == 0)
@@ -440,7 +443,8 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 		if (dirty_blocks < pages && !flush_policy.dry_run)
 		{
 			count(&counters->kernel_flushed_pages, pages - dirty_blocks);
-			drop_written(open->fd, number, 0, PAGE_MAP_REGION_BLOCKS, &job.dirty);
+			if (state.nr_writeback == 0)
+				drop_written(open->fd, number, 0, PAGE_MAP_REGION_BLOCKS, &job.dirty);
 		}
 		if (dirty_blocks == 0 && !flush_policy.dry_run)
 			return false;
