@@ -1,6 +1,7 @@
 
 # What the page map holds: exactly the blocks of data files that were written
-# and not flushed, and nothing else; and what happens when it is full.
+# and not flushed, and nothing else; what becomes of marks when the kernel has
+# written their blocks; and what happens when the map is full.
 
 use strict;
 use warnings;
@@ -102,7 +103,7 @@ sub write_back
 	my ($path, $first, $blocks) = @_;
 	my $number = { x86_64 => 277, aarch64 => 84 }->{ (POSIX::uname())[4] } // return 0;
 
-	open(my $file, '+<', $path) or die "$path: $!";
+	open(my $file, '<', $path) or die "$path: $!";
 	return syscall($number, fileno($file), $first * 8192, $blocks * 8192, 7) == 0;
 }
 
