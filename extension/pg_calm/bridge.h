@@ -9,6 +9,7 @@
 #define PG_CALM_BRIDGE_H
 
 #include "page_map.h"
+#include "port/pg_bitutils.h"
 
 /* A stretch of blocks of a region that is to be written in one go */
 typedef struct BridgeRun
@@ -53,6 +54,22 @@ static inline void
 bits_set(PageMapBits *bits, uint32 block)
 {
 	bits->word[block / 64] |= UINT64CONST(1) << (block % 64);
+}
+
+static inline void
+bits_clear(PageMapBits *bits, uint32 block)
+{
+	bits->word[block / 64] &= ~(UINT64CONST(1) << (block % 64));
+}
+
+static inline uint32
+bits_count(const PageMapBits *bits)
+{
+	uint32 count = 0;
+
+	for (int i = 0; i < PAGE_MAP_REGION_WORDS; i++)
+		count += pg_popcount64(bits->word[i]);
+	return count;
 }
 
 #endif /* PG_CALM_BRIDGE_H */

@@ -37,7 +37,6 @@
 #include "folio_split.h"
 #include "histogram.h"
 #include "pg_calm.h"
-#include "port/pg_bitutils.h"
 
 #ifndef __NR_cachestat
 #define __NR_cachestat 451
@@ -281,7 +280,6 @@ take_region(PageMapFile *file, uint32 number, PageMapBits *bits)
 {
 	uint32 slot = pg_atomic_read_u32(&file->region[number]);
 	uint64 whole_bit = UINT64CONST(1) << (number % 64);
-	uint32 pages = 0;
 
 	memset(bits, 0, sizeof(*bits));
 	if (slot != 0)
@@ -303,9 +301,7 @@ take_region(PageMapFile *file, uint32 number, PageMapBits *bits)
 		pg_atomic_fetch_and_u64(&file->whole[number / 64], ~whole_bit);
 		memset(bits, 0xFF, sizeof(*bits));
 	}
-	for (int i = 0; i < PAGE_MAP_REGION_WORDS; i++)
-		pages += pg_popcount64(bits->word[i]);
-	return pages;
+	return bits_count(bits);
 }
 
 /* Bytes of a region that lie within the file, in whole blocks */
@@ -392,7 +388,7 @@ drop_written(int fd, uint32 number, uint32 first, uint32 blocks, PageMapBits *bi
 	if (dirty == 0 || blocks == 1)
 	{
 		for (uint32 b = first; b < first + blocks; b++)
-			bits->word[b / 64] &= ~(UINT64CONST(1) << (b % 64));
+			bits_clear(bits, b);
 		return;
 	}
 	drop_written(fd, number, first, blocks / 2, bits);
@@ -424,7 +420,7 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 
 	/* pages past the end of a truncated file are nobody's */
 	for (uint32 b = job.length / BLCKSZ; b < PAGE_MAP_REGION_BLOCKS; b++)
-		job.dirty.word[b / 64] &= ~(UINT64CONST(1) << (b % 64));
+		bits_clear(&job.dirty, b);
 
 	/*
 	 * nr_dirty counts folios, which can be larger than a block but not
@@ -454,9 +450,7 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 		job.large_folios = false;
 
 	/* what was taken, but is nobody's or written */
-	pages = 0;
-	for (int i = 0; i < PAGE_MAP_REGION_WORDS; i++)
-		pages += pg_popcount64(job.dirty.word[i]);
+	pages = bits_count(&job.dirty);
 	if (pages == 0)
 		return false;
 
@@ -790,7 +784,7 @@ make_dense(int fd, off_t offset, bool bridge, const PageMapBits *taken, PageMapB
 	if (length == 0)
 		return;
 	for (uint32 b = length / BLCKSZ; b < PAGE_MAP_REGION_BLOCKS; b++)
-		filled->word[b / 64] &= ~(UINT64CONST(1) << (b % 64));
+		bits_clear(filled, b);
 
 	mapping = bridge ? map_region(fd, offset, length) : NULL;
 	allowed = *filled;
@@ -907,13 +901,12 @@ flush_region_before_fsync(int fd, uint32 file_index, uint32 number)
 	PageMapBits taken;
 	PageMapBits filled = {{0}};
 	uint32 marked = take_region(file, number, &taken);
-	uint32 pages = 0;
+	uint32 pages;
 
 	if (marked == 0)
 		return 0;
 	drop_written(fd, number, 0, PAGE_MAP_REGION_BLOCKS, &taken);
-	for (int i = 0; i < PAGE_MAP_REGION_WORDS; i++)
-		pages += pg_popcount64(taken.word[i]);
+	pages = bits_count(&taken);
 	count(&calm_shared->counters.kernel_flushed_pages, marked - pages);
 	if (pages > 0)
 	{
