@@ -11,6 +11,8 @@ const PATH: &str = "proc/meminfo";
 pub struct MemInfo {
     /// Usable memory.
     pub total_kib: u64,
+    /// What could be had without swapping, page cache that can be dropped included.
+    pub available_kib: u64,
     /// Page cache waiting to be written.
     pub dirty_kib: u64,
     /// Page cache being written.
@@ -30,6 +32,7 @@ impl MemInfo {
         };
         Ok(Self {
             total_kib: field("MemTotal")?,
+            available_kib: field("MemAvailable")?,
             dirty_kib: field("Dirty")?,
             writeback_kib: field("Writeback")?,
         })
@@ -50,6 +53,7 @@ mod tests {
     const SAMPLE: &str = "\
 MemTotal:       24682548 kB
 MemFree:        23107836 kB
+MemAvailable:   23400000 kB
 Dirty:              1234 kB
 Writeback:            56 kB
 WritebackTmp:          7 kB
@@ -64,6 +68,7 @@ WritebackTmp:          7 kB
         assert_eq!(
             info,
             MemInfo {
+                available_kib: 23_400_000,
                 total_kib: 24_682_548,
                 dirty_kib: 1234,
                 writeback_kib: 56

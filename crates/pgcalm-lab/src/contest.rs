@@ -21,6 +21,7 @@ use crate::cap::Caps;
 use crate::contestant;
 use crate::contestant::Contestant;
 use crate::device::Device;
+use crate::device_files::DeviceFiles;
 use crate::filesystem::FileSystem;
 use crate::host_facts;
 use crate::installation::Installation;
@@ -33,6 +34,7 @@ use crate::load::Work;
 use crate::measure;
 use crate::measure::Recording;
 use crate::need_root::need_root;
+use crate::options::DeviceStore;
 use crate::progress::Progress;
 use crate::run_dir::RunDir;
 use crate::sampler::Sampler;
@@ -68,7 +70,7 @@ pub fn run(
     let lab = LabDir::open(&root, &options.dir)?;
     let progress = Progress::new();
     let journal = lab.clean_journal(&root, &progress)?;
-    need::space(options, &lab, &installation)?;
+    need::space(&root, options, &lab, &installation)?;
     let started_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
 
     let _run_dir = RunDir::create(&lab, &journal, &installation)?;
@@ -87,16 +89,17 @@ pub fn run(
         options.data_size(),
         options.wal_size()
     ));
+    let files = DeviceFiles::create(&lab, &journal, options.devices, options.device_sizes())?;
     let data = Device::create(
         &journal,
-        &lab.image("data"),
+        &files.image("data"),
         options.data_size(),
         options.data_max_io,
         interrupt,
     )?;
     let wal = Device::create(
         &journal,
-        &lab.image("wal"),
+        &files.image("wal"),
         options.wal_size(),
         options.wal_max_io,
         interrupt,
@@ -221,6 +224,10 @@ impl Arena<'_> {
     }
 
     fn file_system(&self, role: &str, device: &Device) -> anyhow::Result<FileSystem> {
+        if self.options.devices == DeviceStore::Memory {
+            // What one contestant has written is not to be the next one's advantage.
+            device.discard(self.interrupt)?;
+        }
         FileSystem::create(
             self.journal,
             device,

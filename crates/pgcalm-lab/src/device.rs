@@ -22,6 +22,9 @@ use crate::tool;
 /// Size of the writes that fill a new image.
 const FILL: usize = 4 << 20;
 
+/// `TMPFS_MAGIC` of linux/magic.h.
+const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
+
 /// Enough for direct I/O on any device.
 const ALIGNMENT: usize = 4096;
 
@@ -98,6 +101,15 @@ impl Device {
         })
     }
 
+    /// Gives back what the device holds, and with it the blocks of its file.
+    pub fn discard(&self, interrupt: &Interrupt) -> anyhow::Result<()> {
+        tool::run(
+            tool::command("blkdiscard").arg("--force").arg(self.node()),
+            interrupt,
+        )?;
+        Ok(())
+    }
+
     /// The device's node, e.g. `/dev/loop0`.
     pub fn node(&self) -> String {
         format!("/dev/{}", self.name)
@@ -130,7 +142,8 @@ fn lift_dirty_limit(journal: &Journal, number: &str) -> anyhow::Result<Option<Un
 }
 
 /// Writes zeros all over the image. Blocks that are only allocated would cost journal commits of the host's file system
-/// at their first write, so that the contestant who comes first would have the slower device.
+/// at their first write, so that the contestant who comes first would have the slower device. In a tmpfs, where memory that
+/// is held for nothing would make the kernel write back for the sake of it, they are left out.
 fn fill(image: &Path, size: Size, interrupt: &Interrupt) -> anyhow::Result<()> {
     // A new file: the blocks of an old one may be anything.
     match fs::remove_file(image) {
@@ -151,6 +164,11 @@ fn fill(image: &Path, size: Size, interrupt: &Interrupt) -> anyhow::Result<()> {
                 image.display()
             )
         })?;
+    if rustix::fs::fstatfs(&file)?.f_type == TMPFS_MAGIC {
+        return file
+            .set_len(size.bytes())
+            .with_context(|| format!("make {} {size} long", image.display()));
+    }
     rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size.bytes())
         .with_context(|| format!("allocate {size} for {}", image.display()))?;
     let buffer = vec![0; FILL + ALIGNMENT];

@@ -147,6 +147,11 @@ impl LabDir {
         self.named(&format!("{role}.img"))
     }
 
+    /// Where a tmpfs for the files of devices is mounted.
+    pub fn memory(&self) -> PathBuf {
+        self.named("memory")
+    }
+
     /// Where the device for `role` is mounted.
     pub fn mountpoint(&self, role: &str) -> PathBuf {
         self.named(role)

@@ -5,6 +5,7 @@
 
 mod connection;
 mod crash;
+mod device_files;
 mod error;
 mod host_facts;
 mod lab_dir;

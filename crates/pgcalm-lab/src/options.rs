@@ -1,5 +1,9 @@
 //! Options that more than one part of the lab needs to know.
 
+use std::str::FromStr;
+
+use crate::Size;
+
 /// File system to make on the devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FsType {
@@ -24,48 +28,89 @@ impl FsType {
 pub enum SysctlProfile {
     /// What the kernel comes with.
     Default,
+    /// What the kernel's defaults, 10 and 20 % of the memory that can be dirty, come to on a host where that is as
+    /// much as given, whatever this one has.
+    DefaultOn(Size),
     /// Room for dirty pages and time until the kernel's own flusher comes for them.
     Roomy,
-    /// What the kernel's defaults come to on a host with 4 GB of memory, whatever this one has: the limits are ratios
-    /// of memory, so that on a large host a short run doesn't come near them.
+    /// What the kernel's defaults come to on a host with 4 GB of memory (400 and 800 million bytes): the limits are
+    /// ratios of memory, so that on a large host a short run doesn't come near them.
     Small,
 }
 
 impl SysctlProfile {
     /// As on the command line.
-    pub fn name(self) -> &'static str {
+    pub fn name(self) -> String {
         match self {
-            Self::Default => "default",
-            Self::Roomy => "roomy",
-            Self::Small => "small",
+            Self::Default => "default".into(),
+            Self::DefaultOn(memory) => format!("default:{memory}"),
+            Self::Roomy => "roomy".into(),
+            Self::Small => "small".into(),
         }
     }
 
     /// Names below `vm.` and values.
-    pub fn values(self) -> [(&'static str, &'static str); 4] {
+    pub fn values(self) -> [(&'static str, u64); 4] {
         let (background, limit, expire) = match self {
-            Self::Default => (
-                ("dirty_background_ratio", "10"),
-                ("dirty_ratio", "20"),
-                "3000",
+            Self::Default => (("dirty_background_ratio", 10), ("dirty_ratio", 20), 3000),
+            Self::DefaultOn(memory) => (
+                ("dirty_background_bytes", memory.bytes() / 10),
+                ("dirty_bytes", memory.bytes() / 5),
+                3000,
             ),
-            Self::Roomy => (
-                ("dirty_background_ratio", "40"),
-                ("dirty_ratio", "60"),
-                "30000",
-            ),
+            Self::Roomy => (("dirty_background_ratio", 40), ("dirty_ratio", 60), 30000),
             Self::Small => (
-                ("dirty_background_bytes", "400000000"),
-                ("dirty_bytes", "800000000"),
-                "3000",
+                ("dirty_background_bytes", 400_000_000),
+                ("dirty_bytes", 800_000_000),
+                3000,
             ),
         };
         [
             background,
             limit,
             ("dirty_expire_centisecs", expire),
-            ("dirty_writeback_centisecs", "500"),
+            ("dirty_writeback_centisecs", 500),
         ]
+    }
+}
+
+impl FromStr for SysctlProfile {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected =
+            "give default, default:SIZE, roomy or small; SIZE is a host's memory, 1GB or more";
+        match text {
+            "default" => Ok(Self::Default),
+            "roomy" => Ok(Self::Roomy),
+            "small" => Ok(Self::Small),
+            _ => text
+                .strip_prefix("default:")
+                .and_then(|size| size.parse().ok())
+                .filter(|memory| *memory >= Size(1 << 30))
+                .map(Self::DefaultOn)
+                .ok_or_else(|| expected.to_string()),
+        }
+    }
+}
+
+/// What the files of the loop devices lie on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeviceStore {
+    /// The lab's directory.
+    Disk,
+    /// A tmpfs: nothing but the caps slows the devices, on a host whose own disk is slow or shared. Takes from the memory
+    /// that can be dirty what the devices hold.
+    Memory,
+}
+
+impl DeviceStore {
+    /// As on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Disk => "disk",
+            Self::Memory => "memory",
+        }
     }
 }
 

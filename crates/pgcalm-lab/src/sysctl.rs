@@ -16,7 +16,7 @@ pub fn apply(journal: &Journal, profile: SysctlProfile) -> anyhow::Result<Vec<Un
         undo.push(journal.note(restore)?);
         journal
             .root()
-            .write(vm_sysctl::path(name), value)
+            .write(vm_sysctl::path(name), &value.to_string())
             .map_err(|error| {
                 LabError::Host(format!(
                     "--sysctl {}: {error}; run on the host, not in a container",
@@ -84,6 +84,11 @@ mod tests {
         let applied = apply(&journal, SysctlProfile::Small).unwrap();
         assert_eq!(read("dirty_bytes"), "800000000");
         fs::write(root.path(vm_sysctl::path("dirty_ratio")), "0").unwrap();
+        drop(applied);
+        let applied = apply(&journal, "default:10GB".parse().unwrap()).unwrap();
+        assert_eq!(read("dirty_background_bytes"), "1073741824");
+        assert_eq!(read("dirty_bytes"), "2147483648");
+        assert_eq!(read("dirty_expire_centisecs"), "3000");
         drop(applied);
         assert_eq!(read("dirty_background_bytes"), "268435456");
         assert_eq!(read("dirty_ratio"), "15");

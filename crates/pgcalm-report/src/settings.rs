@@ -55,6 +55,12 @@ pub(crate) fn conditions(report: &Report) -> Vec<String> {
         let bare = text.chars().all(|c| c.is_ascii_digit());
         Some(if bare { format!("{text} s") } else { text })
     };
+    // Those that lie on a disk are the rule.
+    phrases.extend(
+        text("devices")
+            .filter(|store| store == "memory")
+            .map(|store| format!("both in {store}")),
+    );
     phrases.extend(text("fs"));
     phrases.extend(text("sysctl").map(|profile| format!("{profile} sysctls")));
     phrases.extend(text("shared-buffers").map(|size| format!("shared_buffers {size}")));

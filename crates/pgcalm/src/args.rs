@@ -28,6 +28,7 @@ use pgcalm_lab::contestant::ContestantSetting;
 use pgcalm_lab::interference;
 use pgcalm_lab::interference::Layout;
 use pgcalm_lab::options;
+use pgcalm_lab::options::SysctlProfile;
 use pgcalm_lab::tenants;
 use pgcalm_lab::torture::Crash;
 
@@ -375,10 +376,10 @@ pub struct TenantsArgs {
     /// checkpoint_timeout, at least 30 [default: 60].
     #[arg(long, value_name = "S")]
     pub checkpoint_timeout: Option<Seconds>,
-    /// Writeback sysctls during the runs: default is the kernel's, roomy gives dirty pages room and time, small is what
-    /// the kernel's ratios come to on a host with 4 GB; former values come back [default: default].
+    /// Writeback sysctls during the runs: default is the kernel's, default:SIZE what its ratios come to on a host with
+    /// SIZE of memory (small: 4 GB), roomy gives dirty pages room and time; former values come back [default: default].
     #[arg(long, value_name = "PROFILE")]
-    pub sysctl: Option<SysctlArg>,
+    pub sysctl: Option<SysctlProfile>,
     /// Who takes part, separated by commas: stock, pg_calm (each instance by itself), pg_calm-arbiter (they share the
     /// device's budget) [default: all three].
     #[arg(long, value_name = "LIST", value_parser = tenants_contestants)]
@@ -485,6 +486,10 @@ pub struct CheckpointArgs {
     /// Largest operation sent to the WAL device [default: what the kernel chooses].
     #[arg(long, value_name = "SIZE")]
     pub wal_max_io: Option<Size>,
+    /// What both devices lie on: disk is --dir; memory is a tmpfs, for a host whose own disk is slower or less even
+    /// than the caps; it holds up to 8 GB of WAL, and max_wal_size is 4 GB then [default: disk].
+    #[arg(long, value_name = "WHERE")]
+    pub devices: Option<DevicesArg>,
     /// File system of both devices [default: ext4].
     #[arg(long, value_name = "FS")]
     pub fs: Option<FsArg>,
@@ -498,10 +503,11 @@ pub struct CheckpointArgs {
     #[arg(long, value_name = "S")]
     pub checkpoint_timeout: Option<Seconds>,
     /// Writeback sysctls during the runs: default is the kernel's (dirty_background_ratio 10, dirty_ratio 20,
-    /// dirty_expire_centisecs 3000), roomy gives dirty pages room and time (40, 60, 30000), small is
-    /// what the kernel's ratios come to on a host with 4 GB of memory; former values come back [default: default].
+    /// dirty_expire_centisecs 3000), default:SIZE what these ratios come to on a host with SIZE of memory (small: 4 GB,
+    /// 400 and 800 million bytes), roomy gives dirty pages room and time (40, 60, 30000); former values come back
+    /// [default: default].
     #[arg(long, value_name = "PROFILE")]
-    pub sysctl: Option<SysctlArg>,
+    pub sysctl: Option<SysctlProfile>,
     /// Who takes part, separated by commas; `pgcalm lab list` tells who there is [default:
     /// stock,stock-tuned,pg_calm].
     #[arg(long, value_name = "LIST", value_parser = contestants)]
@@ -656,23 +662,6 @@ impl CrashArg {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum SysctlArg {
-    Default,
-    Roomy,
-    Small,
-}
-
-impl From<SysctlArg> for options::SysctlProfile {
-    fn from(arg: SysctlArg) -> Self {
-        match arg {
-            SysctlArg::Default => Self::Default,
-            SysctlArg::Roomy => Self::Roomy,
-            SysctlArg::Small => Self::Small,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum DistributionArg {
     Uniform,
     Zipfian,
@@ -683,6 +672,21 @@ impl From<DistributionArg> for options::Distribution {
         match arg {
             DistributionArg::Uniform => Self::Uniform,
             DistributionArg::Zipfian => Self::Zipfian,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum DevicesArg {
+    Disk,
+    Memory,
+}
+
+impl From<DevicesArg> for options::DeviceStore {
+    fn from(arg: DevicesArg) -> Self {
+        match arg {
+            DevicesArg::Disk => Self::Disk,
+            DevicesArg::Memory => Self::Memory,
         }
     }
 }

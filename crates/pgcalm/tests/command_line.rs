@@ -58,7 +58,8 @@ fn a_bad_value_is_refused_with_the_option_and_the_fix() {
         (["--clients", "0"], "--clients", "1 to 1000"),
         (["--seconds", "1"], "--seconds", "3s"),
         (["--checkpoint-timeout", "5"], "--checkpoint-timeout", "30s"),
-        (["--sysctl", "tight"], "--sysctl", "default, roomy, small"),
+        (["--sysctl", "tight"], "--sysctl", "default:SIZE"),
+        (["--sysctl", "default:1MB"], "--sysctl", "1GB or more"),
         (
             ["--contestants", "stock,fast"],
             "--contestants",

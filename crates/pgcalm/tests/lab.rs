@@ -289,6 +289,9 @@ fn clean_removes_what_kill_9_left() {
             "roomy",
             "--data-max-io",
             "64kB",
+            // One more mount, and a directory that must not be removed with what is mounted there.
+            "--devices",
+            "memory",
         ],
     ));
     running.wait_for("measuring");

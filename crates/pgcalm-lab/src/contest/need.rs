@@ -1,10 +1,15 @@
 //! What a contest needs of the host, asked for before anything is changed.
 
+use pgcalm_host::HostRoot;
+use pgcalm_host::meminfo::MemInfo;
+
 use crate::LabError;
 use crate::contest::Options;
+use crate::device_files::need_memory;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
 use crate::lab_dir::LabDir;
+use crate::options::DeviceStore;
 use crate::template::Template;
 
 /// The server module, if a contestant loads it.
@@ -29,8 +34,9 @@ pub(crate) fn module(
     .into())
 }
 
-/// Room for the devices and the loaded table.
+/// Room for the devices and the loaded table, and in memory if that is where the devices are.
 pub(crate) fn space(
+    root: &HostRoot,
     options: &Options,
     lab: &LabDir,
     installation: &Installation,
@@ -40,6 +46,14 @@ pub(crate) fn space(
     } else {
         options.template_size().bytes()
     };
-    let needed = options.data_size().bytes() + options.wal_size().bytes() + template;
+    let devices = match options.devices {
+        DeviceStore::Disk => options.device_sizes().bytes(),
+        DeviceStore::Memory => {
+            let cached = options.template_size().bytes() + options.shared_buffers.bytes();
+            need_memory(&MemInfo::read(root)?, options.device_sizes(), cached)?;
+            0
+        }
+    };
+    let needed = devices + template;
     lab.need_space(needed, "fewer --rows or --seconds")
 }

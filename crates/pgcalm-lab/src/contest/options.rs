@@ -12,6 +12,7 @@ use crate::contestant;
 use crate::contestant::Contestant;
 use crate::contestant::ContestantSetting;
 use crate::contestant::ServerSetting;
+use crate::options::DeviceStore;
 use crate::options::Distribution;
 use crate::options::FsType;
 use crate::options::SysctlProfile;
@@ -45,6 +46,8 @@ pub struct Options {
     pub wal_bps: Limit<Size>,
     /// Largest operation of the WAL device.
     pub wal_max_io: Option<Size>,
+    /// What both devices lie on.
+    pub devices: DeviceStore,
     /// File system of both devices.
     pub fs: FsType,
     /// Connections of the load.
@@ -145,6 +148,7 @@ impl Options {
             ("wal-iops", limit(self.wal_iops)),
             ("wal-bps", self.wal_bps.to_string().into()),
             ("wal-max-io", size(self.wal_max_io)),
+            ("devices", self.devices.name().into()),
             ("fs", self.fs.name().into()),
             ("clients", self.clients.into()),
             ("seconds", self.seconds.0.into()),
@@ -170,9 +174,17 @@ impl Options {
     }
 
     /// All the WAL of a run at 100 MiB/s, up to twice the largest max_wal_size: a checkpoint that starves must not
-    /// end in a full disk before the run is over.
+    /// end in a full disk before the run is over. In memory, of which there is less, it is twice half of that size.
     pub(crate) fn wal_size(&self) -> Size {
-        round((768 << 20) + (u64::from(self.seconds.0) * (100 << 20)).min(16 << 30))
+        let most = match self.devices {
+            DeviceStore::Disk => 16 << 30,
+            DeviceStore::Memory => 8 << 30,
+        };
+        round((768 << 20) + (u64::from(self.seconds.0) * (100 << 20)).min(most))
+    }
+
+    pub(crate) fn device_sizes(&self) -> Size {
+        Size(self.data_size().bytes() + self.wal_size().bytes())
     }
 
     /// The loaded cluster and its WAL.

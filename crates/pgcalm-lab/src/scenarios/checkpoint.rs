@@ -6,6 +6,7 @@ use crate::Seconds;
 use crate::Size;
 use crate::contest::Options;
 use crate::contestant::CONTESTANTS;
+use crate::options::DeviceStore;
 use crate::options::Distribution;
 use crate::options::FsType;
 use crate::options::SysctlProfile;
@@ -32,6 +33,7 @@ pub fn full() -> Options {
         wal_iops: Limit(Some(4000)),
         wal_bps: Limit(None),
         wal_max_io: None,
+        devices: DeviceStore::Disk,
         fs: FsType::Ext4,
         clients: 4,
         seconds: Seconds(150),
