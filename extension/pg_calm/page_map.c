@@ -318,6 +318,13 @@ page_map_end_fsync(PageMap *map, int file)
 	pg_atomic_fetch_sub_u32(&page_map_file(map, file)->fsyncing, 1);
 }
 
+/* Whether a file is being fsynced, by whomever */
+bool
+page_map_being_fsynced(PageMap *map, uint32 file)
+{
+	return pg_atomic_read_u32(&page_map_file(map, file)->fsyncing) > 0;
+}
+
 /*
  * Whether a file is being fsynced, or was since a time.  To be asked after the
  * look at its pages that an fsync may explain.
@@ -327,7 +334,7 @@ page_map_fsynced_since(PageMap *map, uint32 file, uint64 since_ms)
 {
 	PageMapFile *entry = page_map_file(map, file);
 
-	return pg_atomic_read_u32(&entry->fsyncing) > 0 ||
+	return page_map_being_fsynced(map, file) ||
 	       pg_atomic_read_u64(&entry->fsynced_when) >= since_ms;
 }
 

@@ -138,6 +138,7 @@ extern int page_map_track_file(PageMap *map, uint64 device, uint64 inode, const 
 extern int page_map_find_file(PageMap *map, uint64 device, uint64 inode, uint32 *incarnation);
 extern int page_map_begin_fsync(PageMap *map, uint64 device, uint64 inode);
 extern void page_map_end_fsync(PageMap *map, int file);
+extern bool page_map_being_fsynced(PageMap *map, uint32 file);
 extern bool page_map_fsynced_since(PageMap *map, uint32 file, uint64 since_ms);
 extern void page_map_forget_file(PageMap *map, uint32 file, uint32 incarnation);
 extern uint32 page_map_reclaim(PageMap *map);

@@ -446,7 +446,14 @@ collect_candidates(uint64 now_ms)
 	qsort(candidates, candidate_count, sizeof(Candidate), compare_candidates);
 }
 
-/* Start on the best region that has to be flushed now; false if none has */
+/*
+ * Start on the best region that has to be flushed now; false if none has.
+ *
+ * None of a file that is being fsynced: fsync waits for what is under writeback
+ * when it comes to it, not only for what was when it began
+ * (__filemap_fdatawait_range, mm/filemap.c), so it would follow us through the
+ * file, at the pace at which we write.
+ */
 static bool
 start_next_region(uint64 now_ms)
 {
@@ -460,6 +467,8 @@ start_next_region(uint64 now_ms)
 
 		if (draining() ? !(candidate->drain && draining_file(candidate->file)) :
 		                 !candidate->window && !old && !too_much)
+			continue;
+		if (page_map_being_fsynced(calm_page_map, candidate->file))
 			continue;
 		if (flush_start_region(candidate->file, candidate->incarnation, candidate->number))
 			return true;
