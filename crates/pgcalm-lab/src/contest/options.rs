@@ -174,7 +174,7 @@ impl Options {
     }
 
     /// All the WAL of a run at 100 MiB/s, up to twice the largest max_wal_size: a checkpoint that starves must not
-    /// end in a full disk before the run is over. In memory, of which there is less, it is twice half of that size.
+    /// end in a full disk before the run is over. Half of that in memory, of which there is less; max_wal_size follows.
     pub(crate) fn wal_size(&self) -> Size {
         let most = match self.devices {
             DeviceStore::Disk => 16 << 30,
