@@ -11,8 +11,6 @@ const PATH: &str = "proc/meminfo";
 pub struct MemInfo {
     /// Usable memory.
     pub total_kib: u64,
-    /// What could be had without swapping, page cache that can be dropped included.
-    pub available_kib: u64,
     /// Page cache waiting to be written.
     pub dirty_kib: u64,
     /// Page cache being written.
@@ -23,20 +21,25 @@ impl MemInfo {
     /// Reads the current figures.
     pub fn read(root: &HostRoot) -> Result<Self> {
         let text = root.read(PATH)?;
-        let field = |name: &'static str| {
-            parse_field(&text, name).ok_or_else(|| Error::Format {
-                path: root.path(PATH),
-                expected: name,
-                found: text.chars().take(80).collect(),
-            })
-        };
         Ok(Self {
-            total_kib: field("MemTotal")?,
-            available_kib: field("MemAvailable")?,
-            dirty_kib: field("Dirty")?,
-            writeback_kib: field("Writeback")?,
+            total_kib: field(root, &text, "MemTotal")?,
+            dirty_kib: field(root, &text, "Dirty")?,
+            writeback_kib: field(root, &text, "Writeback")?,
         })
     }
+}
+
+/// What could be had without swapping, in KiB, page cache that can be dropped included.
+pub fn available_kib(root: &HostRoot) -> Result<u64> {
+    field(root, &root.read(PATH)?, "MemAvailable")
+}
+
+fn field(root: &HostRoot, text: &str, name: &'static str) -> Result<u64> {
+    parse_field(text, name).ok_or_else(|| Error::Format {
+        path: root.path(PATH),
+        expected: name,
+        found: text.chars().take(80).collect(),
+    })
 }
 
 fn parse_field(text: &str, name: &str) -> Option<u64> {
@@ -53,7 +56,6 @@ mod tests {
     const SAMPLE: &str = "\
 MemTotal:       24682548 kB
 MemFree:        23107836 kB
-MemAvailable:   23400000 kB
 Dirty:              1234 kB
 Writeback:            56 kB
 WritebackTmp:          7 kB
@@ -68,7 +70,6 @@ WritebackTmp:          7 kB
         assert_eq!(
             info,
             MemInfo {
-                available_kib: 23_400_000,
                 total_kib: 24_682_548,
                 dirty_kib: 1234,
                 writeback_kib: 56

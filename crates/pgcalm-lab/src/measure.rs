@@ -198,7 +198,6 @@ mod tests {
             second,
             memory: MemInfo {
                 total_kib: 1 << 20,
-                available_kib: 0,
                 dirty_kib: 2048,
                 writeback_kib: 1024,
             },

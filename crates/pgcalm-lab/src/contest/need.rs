@@ -1,7 +1,7 @@
 //! What a contest needs of the host, asked for before anything is changed.
 
 use pgcalm_host::HostRoot;
-use pgcalm_host::meminfo::MemInfo;
+use pgcalm_host::meminfo;
 
 use crate::LabError;
 use crate::contest::Options;
@@ -50,7 +50,11 @@ pub(crate) fn space(
         DeviceStore::Disk => options.device_sizes().bytes(),
         DeviceStore::Memory => {
             let cached = options.template_size().bytes() + options.shared_buffers.bytes();
-            need_memory(&MemInfo::read(root)?, options.device_sizes(), cached)?;
+            need_memory(
+                meminfo::available_kib(root)?,
+                options.device_sizes(),
+                cached,
+            )?;
             0
         }
     };

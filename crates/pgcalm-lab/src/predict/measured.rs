@@ -151,7 +151,6 @@ mod tests {
                 second,
                 memory: MemInfo {
                     total_kib: 1,
-                    available_kib: 0,
                     dirty_kib: 0,
                     writeback_kib: 0,
                 },
