@@ -52,7 +52,7 @@ ok(nothing_of('t'), 'what is written is flushed');
 my $path = $node->data_dir . '/' . $node->safe_psql('postgres', q{SELECT pg_relation_filepath('t')});
 my ($slow, $trace) = trace(
 	process_id($node, 'checkpointer'),
-	'-P', $path, '-e', 'trace=fsync', '-e', 'inject=fsync:delay_enter=15000000');
+	'-P', $path, '-e', 'trace=fsync', '-e', 'inject=fsync:delay_enter=60000000');
 my $done = checkpoints_completed($node);
 my ($out, $err) = ('', '');
 my $checkpoint = start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', 'CHECKPOINT' ],

@@ -183,6 +183,7 @@ impl Options {
         round((768 << 20) + (u64::from(self.seconds.0) * (100 << 20)).min(most))
     }
 
+    /// Of both devices together.
     pub(crate) fn device_sizes(&self) -> Size {
         Size(self.data_size().bytes() + self.wal_size().bytes())
     }
