@@ -278,7 +278,23 @@ impl Arena<'_> {
         )?;
         let time_up = started + Duration::from_secs(seconds.into()) + OVERTIME;
         let mut module_status = None;
-        while !load.has_ended()? {
+        let mut server_failure = None;
+        loop {
+            match load.has_ended() {
+                Ok(true) => break,
+                Ok(false) => {}
+                Err(error) => {
+                    // Not a failure of the lab: where a checkpoint does not end, that is how a server ends.
+                    let log = server.log();
+                    let Some((time, words, _)) = server_log::wal_disk_full(&log) else {
+                        return Err(error);
+                    };
+                    self.progress
+                        .note(&format!("{label}: the server gave up: {words}"));
+                    server_failure = Some((time, words.to_string()));
+                    break;
+                }
+            }
             if Instant::now() > time_up {
                 if caps.is_some() {
                     if contestant.module {
@@ -299,18 +315,23 @@ impl Arena<'_> {
             self.show(label, started, &load, &sampler, server);
             self.interrupt.sleep(Duration::from_millis(250))?;
         }
-        if contestant.module && module_status.is_none() {
+        if contestant.module && module_status.is_none() && server_failure.is_none() {
             module_status = Some(self.module_status(server)?);
         }
         drop(caps);
         let (samples, blocked) = sampler.finish();
         self.progress.status("reading the logs");
+        let log = server.log();
+        let log = server_log::wal_disk_full(&log)
+            .filter(|_| server_failure.is_some())
+            .map_or(log.as_str(), |(_time, _words, before)| before);
         Ok(Recording {
             transactions: Transactions::read(&directory, LOG_PREFIX)?,
             seconds,
             samples,
             blocked,
-            checkpoints: server_log::checkpoints(&server.log()),
+            checkpoints: server_log::checkpoints(log),
+            server_failure,
             module_status: module_status.unwrap_or_default(),
         })
     }

@@ -6,6 +6,7 @@ use pgcalm_report::model::Blocked;
 use pgcalm_report::model::Checkpoint;
 use pgcalm_report::model::Run;
 use pgcalm_report::model::Series;
+use pgcalm_report::model::ServerFailure;
 
 use crate::sampler::Sample;
 use crate::server_log::CheckpointLog;
@@ -27,6 +28,8 @@ pub struct Recording {
     pub blocked: Vec<Blocked>,
     /// From the server's log.
     pub checkpoints: CheckpointLog,
+    /// When the server gave up, in seconds of the epoch, and its words, if it did.
+    pub server_failure: Option<(f64, String)>,
     /// From the module.
     pub module_status: BTreeMap<String, serde_json::Value>,
 }
@@ -39,12 +42,22 @@ pub fn figures(recording: Recording) -> Run {
         samples,
         blocked,
         checkpoints,
+        server_failure,
         module_status,
     } = recording;
     let first = transactions.started.ceil() as i64;
     let end = ((transactions.started + f64::from(seconds)).floor() as i64).max(first + 1);
 
+    // The server's time, of which full seconds are measured on the device.
+    let ended = server_failure
+        .as_ref()
+        .map_or(end as f64, |(time, _words)| {
+            time.clamp(first as f64, end as f64)
+        });
+    let seconds_served = (ended.floor() as i64 - first).max(1) as usize;
+
     let series = series(&transactions, &samples, first, end);
+    let served = |values: &[f64]| mean(&values[..seconds_served.min(values.len())]);
     let mut sorted = series.tps.clone();
     sorted.sort_by(f64::total_cmp);
     let median = quantile(&sorted, 0.5);
@@ -56,13 +69,17 @@ pub fn figures(recording: Recording) -> Run {
         seconds_below_half_median: count(&series.tps, |tps| tps < median / 2.0),
         seconds_zero: count(&series.tps, |tps| tps == 0.0),
         latency_ms: transaction_log::latency(&transactions.all),
-        device_write_ops_per_s: mean(&series.data_write_ops),
-        device_write_mib_per_s: mean(&series.data_write_mib),
+        device_write_ops_per_s: served(&series.data_write_ops),
+        device_write_mib_per_s: served(&series.data_write_mib),
         checkpoint_under_way_s: checkpoints
             .running
             .as_ref()
-            .map(|(start, _reason)| end as f64 - start)
+            .map(|(start, _reason)| ended - start)
             .filter(|seconds| *seconds > 0.0),
+        server_failure: server_failure.map(|(_time, message)| ServerFailure {
+            at_s: ended - first as f64,
+            message,
+        }),
         checkpoints: in_window(checkpoints, first, end),
         series,
         module_status,
@@ -218,6 +235,7 @@ mod tests {
             samples,
             blocked: Vec::new(),
             checkpoints: CheckpointLog::default(),
+            server_failure: None,
             module_status: BTreeMap::new(),
         }
     }
@@ -251,6 +269,23 @@ mod tests {
         let samples = vec![sample(100, 0), sample(101, 10), sample(103, 30)];
         let run = figures(recording(transactions, 3, samples));
         assert_eq!(run.series.data_write_ops, [10.0, 0.0, 20.0]);
+    }
+
+    #[test]
+    fn the_time_after_the_servers_end_counts_for_tps_and_not_for_the_device() {
+        let transactions = transactions(100.0, &[(100, 8), (101, 8)]);
+        let samples = vec![sample(100, 0), sample(101, 10), sample(102, 20)];
+        let mut recording = recording(transactions, 4, samples);
+        recording.checkpoints.running = Some((100.5, "time".into()));
+        recording.server_failure = Some((102.25, "No space left on device".into()));
+        let run = figures(recording);
+        assert_eq!(run.tps_mean, 4.0);
+        assert_eq!(run.seconds_zero, 2);
+        assert_eq!(run.device_write_ops_per_s, 10.0);
+        assert_eq!(run.checkpoint_under_way_s, Some(1.75));
+        let failure = run.server_failure.unwrap();
+        assert_eq!(failure.at_s, 2.25);
+        assert_eq!(failure.message, "No space left on device");
     }
 
     #[test]

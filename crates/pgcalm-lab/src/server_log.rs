@@ -13,7 +13,7 @@ pub struct CheckpointLog {
 pub fn checkpoints(log: &str) -> CheckpointLog {
     let mut result = CheckpointLog::default();
     for line in log.lines() {
-        let Some((time, message)) = split_line(line) else {
+        let Some((time, message)) = split_line(line, "LOG") else {
             continue;
         };
         if let Some(reason) = message.strip_prefix("checkpoint starting: ") {
@@ -28,10 +28,26 @@ pub fn checkpoints(log: &str) -> CheckpointLog {
     result
 }
 
-/// Time and text of a LOG line.
-fn split_line(line: &str) -> Option<(f64, &str)> {
+/// When and with which words the server gave up because its WAL had no room on the disk, and the log up to there: what
+/// follows is of a server that recovers.
+pub fn wal_disk_full(log: &str) -> Option<(f64, &str, &str)> {
+    let mut length = 0;
+    for line in log.split_inclusive('\n') {
+        if let Some((time, message)) = split_line(line.trim_end(), "PANIC")
+            && message.contains("pg_wal/")
+            && message.contains("No space left on device")
+        {
+            return Some((time, message, &log[..length]));
+        }
+        length += line.len();
+    }
+    None
+}
+
+/// Time and text of a line with this severity.
+fn split_line<'a>(line: &'a str, severity: &str) -> Option<(f64, &'a str)> {
     // 2026-11-21 04:15:27.123 UTC 1795234527.123 [4711] LOG:  checkpoint starting: time
-    let (prefix, message) = line.split_once("] LOG:  ")?;
+    let (prefix, message) = line.split_once(&format!("] {severity}:  "))?;
     let (prefix, _pid) = prefix.rsplit_once(" [")?;
     let (_, time) = prefix.rsplit_once(' ')?;
     Some((time.parse().ok()?, message))
@@ -104,6 +120,29 @@ mod tests {
         assert_eq!(log.complete.len(), 1);
         assert_eq!(log.complete[0].buffers, 7);
         assert_eq!(log.complete[0].sync_files, 9);
+    }
+
+    #[test]
+    fn a_full_wal_disk_ends_the_log() {
+        let full = "2026-11-21 04:16:00.500 UTC 1795234560.500 [44] PANIC:  could not write to file \"pg_wal/xlogtemp.44\": No space left on device\n";
+        let log = format!("{LOG_15}{full}{LOG_15}{full}");
+        assert_eq!(
+            wal_disk_full(&log),
+            Some((
+                1_795_234_560.5,
+                "could not write to file \"pg_wal/xlogtemp.44\": No space left on device",
+                LOG_15
+            ))
+        );
+        assert_eq!(wal_disk_full(LOG_15), None);
+        // Another file, another severity, another cause: not what is asked for.
+        for (from, to) in [
+            ("pg_wal/", "base/"),
+            ("PANIC", "ERROR"),
+            ("No space left on device", "Input/output error"),
+        ] {
+            assert_eq!(wal_disk_full(&full.replace(from, to)), None);
+        }
     }
 
     #[test]

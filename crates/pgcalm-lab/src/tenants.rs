@@ -596,6 +596,7 @@ impl Arena<'_> {
                 samples: measured.samples,
                 blocked: measured.blocked,
                 checkpoints: server_log::CheckpointLog::default(),
+                server_failure: None,
                 module_status: Default::default(),
             }),
             instances,

@@ -82,10 +82,13 @@ pub struct Run {
     pub device_write_mib_per_s: f64,
     /// Checkpoints completed in the window, oldest first.
     pub checkpoints: Vec<Checkpoint>,
-    /// How long, in seconds, a checkpoint had been running that was not complete at the end of the window; absent if
-    /// there was none.
+    /// How long, in seconds, a checkpoint had been running that was not complete at the end of the window, or of the
+    /// server; absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint_under_way_s: Option<f64>,
+    /// Absent if the server was there to the end of the window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_failure: Option<ServerFailure>,
     /// Per-second samples.
     pub series: Series,
     /// `pg_calm_status` at the end of the run; empty for contestants without the module.
@@ -94,6 +97,17 @@ pub struct Run {
     /// Processes seen in uninterruptible sleep, most often seen first; bounded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blocked: Vec<Blocked>,
+}
+
+/// The end of a server whose WAL had no more room on its disk. The rest of the window has no transactions, and counts in
+/// all figures of TPS; operations and MiB per second of the data device are means up to the end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ServerFailure {
+    /// Second of the window in which it ended.
+    pub at_s: f64,
+    /// The server's words: the text of its PANIC message.
+    pub message: String,
 }
 
 /// Latency of transactions in milliseconds.

@@ -58,6 +58,7 @@ pub fn lines(report: &Report) -> Vec<String> {
         lines[..=index].rotate_right(1);
     }
     lines.extend(ran.iter().filter_map(|contestant| under_way(contestant)));
+    lines.extend(ran.iter().filter_map(|contestant| failure(contestant)));
     let reference = others().find(|contestant| contestant.name == REFERENCE);
     if let Some(share) = reference.and_then(|reference| share_of(subject, reference)) {
         lines.push(format!(
@@ -126,6 +127,21 @@ fn under_way(contestant: &Contestant) -> Option<String> {
         "{}: a checkpoint was still under way {} s after it began",
         name(contestant),
         short(seconds)
+    ))
+}
+
+/// The server's end, the earliest of all runs.
+fn failure(contestant: &Contestant) -> Option<String> {
+    let failure = contestant
+        .runs
+        .iter()
+        .filter_map(|run| run.server_failure.as_ref())
+        .min_by(|a, b| a.at_s.total_cmp(&b.at_s))?;
+    Some(format!(
+        "{}: the server gave up after {} s: {}",
+        name(contestant),
+        short(failure.at_s),
+        printable(&failure.message)
     ))
 }
 

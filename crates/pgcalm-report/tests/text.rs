@@ -2,6 +2,7 @@
 
 mod support;
 
+use pgcalm_report::model::ServerFailure;
 use pgcalm_report::reading;
 use pgcalm_report::text;
 
@@ -145,4 +146,28 @@ fn readings_without_pg_calm_stock_or_rivals() {
     let lines = with(&["pg_calm", "stock-uncapped"]);
     assert!(lines[1].contains("% of the uncapped"), "{lines:?}");
     assert_eq!(with(&[]), ["No run was completed."]);
+}
+
+#[test]
+fn a_server_that_gave_up_is_told_with_its_words() {
+    let mut report = support::report(60, 2);
+    for (run, at_s) in report.contestants[0].runs.iter_mut().zip([48.5, 31.25]) {
+        run.server_failure = Some(ServerFailure {
+            at_s,
+            message: "could not write to file \"pg_wal/xlogtemp.44\": No space left on device"
+                .into(),
+        });
+    }
+    let told: Vec<String> = reading::lines(&report)
+        .into_iter()
+        .filter(|line| line.contains("gave up"))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "stock: the server gave up after 31.2 s: could not write to file \"pg_wal/xlogtemp.44\": No space left on \
+             device"
+        ]
+    );
+    assert!(widest(&text::render(&report)) <= WIDTH);
 }

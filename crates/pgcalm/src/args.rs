@@ -486,6 +486,10 @@ pub struct CheckpointArgs {
     /// Largest operation sent to the WAL device [default: what the kernel chooses].
     #[arg(long, value_name = "SIZE")]
     pub wal_max_io: Option<Size>,
+    /// Size of the WAL device; max_wal_size is half of it, 8 GB at most. If it runs full, the run of that contestant ends
+    /// there, and the report says so [default: 100 MiB for each second, up to 16 GB; up to 8 GB in memory].
+    #[arg(long, value_name = "SIZE")]
+    pub wal_size: Option<Size>,
     /// What both devices lie on: disk is --dir; memory is a tmpfs, for a host whose own disk is slower or less even
     /// than the caps; it holds up to 8 GB of WAL, and max_wal_size is 4 GB then [default: disk].
     #[arg(long, value_name = "WHERE")]

@@ -356,6 +356,7 @@ fn options(args: CheckpointArgs) -> Options {
         wal_iops: args.wal_iops.unwrap_or(preset.wal_iops),
         wal_bps: args.wal_bps.unwrap_or(preset.wal_bps),
         wal_max_io: args.wal_max_io.or(preset.wal_max_io),
+        wal_size: args.wal_size.or(preset.wal_size),
         devices: args.devices.map_or(preset.devices, Into::into),
         fs: args.fs.map_or(preset.fs, Into::into),
         clients: args.clients.unwrap_or(preset.clients),

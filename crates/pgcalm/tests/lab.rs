@@ -346,6 +346,59 @@ fn a_server_that_dies_ends_the_run_with_one_line_and_a_clean_host() {
 }
 
 #[test]
+fn a_wal_volume_that_runs_full_is_a_result_and_no_error() {
+    if !can_run() {
+        return;
+    }
+    let dir = Dir::new("wal-full");
+    let json = dir.0.join("report.json");
+    let running = Running::start(lab(
+        &[
+            "run",
+            "checkpoint",
+            "--contestants",
+            "stock",
+            // Full-page images of a million rows are as much as the volume holds, and ten operations per second are too
+            // few for the first checkpoint to end.
+            "--rows",
+            "1000000",
+            "--data-iops",
+            "10",
+            "--wal-iops",
+            "none",
+            "--wal-size",
+            "128MB",
+            "--seconds",
+            "90",
+            "--json",
+            json.to_str().unwrap(),
+        ],
+        &dir.0,
+    ));
+    let (status, last) = running.end();
+    assert_eq!(status.code(), Some(0), "{last}");
+    assert_clean(&dir.0, &[]);
+
+    let report = pgcalm_report::from_json(&fs::read_to_string(&json).unwrap()).unwrap();
+    let run = &report.contestants[0].runs[0];
+    let failure = run.server_failure.as_ref().expect("the volume runs full");
+    assert!(
+        failure.message.contains("No space left on device"),
+        "{failure:?}"
+    );
+    assert!(run.checkpoint_under_way_s.is_some());
+    assert!(run.tps_mean > 0.0);
+    // The last second that was served, and those after it.
+    let after = failure.at_s.ceil() as usize;
+    assert!(after < run.series.tps.len(), "{failure:?}");
+    assert_eq!(run.series.tps[after..].iter().sum::<f64>(), 0.0);
+    assert!(
+        run.seconds_zero as usize >= run.series.tps.len() - after,
+        "{failure:?}"
+    );
+}
+
+#[test]
 fn a_setting_that_the_server_refuses_is_shown_in_the_servers_words() {
     if !can_run() {
         return;

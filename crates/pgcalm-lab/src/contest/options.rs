@@ -46,6 +46,8 @@ pub struct Options {
     pub wal_bps: Limit<Size>,
     /// Largest operation of the WAL device.
     pub wal_max_io: Option<Size>,
+    /// Size of the WAL device; what the run may write if not given.
+    pub wal_size: Option<Size>,
     /// What both devices lie on.
     pub devices: DeviceStore,
     /// File system of both devices.
@@ -120,6 +122,10 @@ impl Options {
                 )));
             }
         }
+        if let Some(size) = self.wal_size {
+            // Below, no segments are left beside those that the server keeps (min_wal_size) and the file system's journal.
+            range("wal-size", size, Size(128 << 20), Size(1 << 40))?;
+        }
         contestant::check_settings(&self.contestants, &self.set_contestant)
     }
 
@@ -148,6 +154,7 @@ impl Options {
             ("wal-iops", limit(self.wal_iops)),
             ("wal-bps", self.wal_bps.to_string().into()),
             ("wal-max-io", size(self.wal_max_io)),
+            ("wal-size", self.wal_size().to_string().into()),
             ("devices", self.devices.name().into()),
             ("fs", self.fs.name().into()),
             ("clients", self.clients.into()),
@@ -173,9 +180,12 @@ impl Options {
         round(table + table / 3 + growth + (768 << 20))
     }
 
-    /// All the WAL of a run at 100 MiB/s, up to twice the largest max_wal_size: a checkpoint that starves must not
-    /// end in a full disk before the run is over. Half of that in memory, of which there is less; max_wal_size follows.
+    /// What was asked for, or all the WAL of a run at 100 MiB/s, up to twice the largest max_wal_size: a checkpoint that
+    /// starves should not end in a full disk soon. Half of that in memory, of which there is less; max_wal_size follows.
     pub(crate) fn wal_size(&self) -> Size {
+        if let Some(size) = self.wal_size {
+            return size;
+        }
         let most = match self.devices {
             DeviceStore::Disk => 16 << 30,
             DeviceStore::Memory => 8 << 30,

@@ -33,6 +33,7 @@ pub fn full() -> Options {
         wal_iops: Limit(Some(4000)),
         wal_bps: Limit(None),
         wal_max_io: None,
+        wal_size: None,
         devices: DeviceStore::Disk,
         fs: FsType::Ext4,
         clients: 4,

@@ -136,6 +136,7 @@ fn run(shape: &Shape, seconds: usize, seed: u64) -> Run {
         device_write_ops_per_s: mean(&series.data_write_ops),
         device_write_mib_per_s: mean(&series.data_write_mib),
         checkpoint_under_way_s: None,
+        server_failure: None,
         checkpoints,
         series,
         module_status: BTreeMap::new(),
