@@ -69,6 +69,9 @@ pub(crate) fn conditions(report: &Report) -> Vec<String> {
     phrases.extend(text("clients").map(|clients| format!("{clients} clients")));
     phrases.extend(seconds("checkpoint-timeout").map(|time| format!("checkpoint_timeout {time}")));
     phrases.extend(seconds("seconds").map(|time| format!("{time} measured")));
+    // What was set beside all that, for all contestants or for one of them.
+    phrases.extend(text("set"));
+    phrases.extend(text("set-contestant"));
     phrases
 }
 

@@ -5,6 +5,7 @@ mod support;
 use pgcalm_report::model::ServerFailure;
 use pgcalm_report::reading;
 use pgcalm_report::text;
+use serde_json::json;
 
 const WIDTH: usize = 110;
 
@@ -170,4 +171,27 @@ fn a_server_that_gave_up_is_told_with_its_words() {
         ]
     );
     assert!(widest(&text::render(&report)) <= WIDTH);
+}
+
+#[test]
+fn conditions_that_are_not_the_rule_are_told() {
+    let mut report = support::report(60, 1);
+    let usual = text::render(&report);
+    assert!(!usual.contains("in memory"), "{usual}");
+    for (option, value) in [
+        ("devices", json!("memory")),
+        ("set", json!(["wal_compression=lz4", "work_mem=8MB"])),
+        ("set-contestant", json!(["pg_calm:pg_calm.bridge=off"])),
+    ] {
+        report.settings.insert(option.to_string(), value);
+    }
+    let rendered = text::render(&report);
+    for phrase in [
+        "both in memory",
+        "wal_compression=lz4, work_mem=8MB",
+        "pg_calm:pg_calm.bridge=off",
+    ] {
+        assert!(rendered.contains(phrase), "{phrase}: {rendered}");
+    }
+    assert!(widest(&rendered) <= WIDTH, "{rendered}");
 }
