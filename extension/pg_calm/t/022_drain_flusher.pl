@@ -46,6 +46,23 @@ sub update
 	return;
 }
 
+# Pages are left to it that are dirty when its time is near; how near it is when they become so, is chance
+sub pages_are_left
+{
+	my ($name) = @_;
+	my $handed = status_of($node)->{handed_pages};
+
+	ok( wait_for(
+			sub {
+				update();
+				usleep(300_000);
+				status_of($node)->{handed_pages} > $handed;
+			},
+			30),
+		$name);
+	return;
+}
+
 # --- nothing is left to it
 
 # no file's time is near
@@ -61,10 +78,7 @@ ok(checkpoints_ended($node), 'none is under way');
 
 # --- something is, for as long as the worker can't see the visit
 
-my $handed = status_of($node)->{handed_pages};
-update();
-ok(wait_for(sub { status_of($node)->{handed_pages} > $handed }, 30),
-	'pages are left to the flusher');
+pages_are_left('pages are left to the flusher');
 kill 'STOP', $worker;
 $done = completed();
 cause_checkpoint();
@@ -81,9 +95,7 @@ cmp_ok(completed(), '>', $done, 'DROP DATABASE is not held up');
 
 kill 'CONT', $worker;
 ok(checkpoints_ended($node), 'none is under way');
-$handed = status_of($node)->{handed_pages};
-update();
-ok(wait_for(sub { status_of($node)->{handed_pages} > $handed }, 30), 'pages are left to it again');
+pages_are_left('pages are left to it again');
 $done = completed();
 cause_checkpoint();
 ok(wait_for(sub { completed() > $done }, 60), 'when it has come, or does not, the checkpoint goes on');
@@ -99,9 +111,7 @@ foreach my $mode (qw(off on))
 	wait_for(sub { status_of($node)->{mode} eq $mode });
 	usleep(1_000_000);
 }
-$handed = status_of($node)->{handed_pages};
-update();
-ok(wait_for(sub { status_of($node)->{handed_pages} > $handed }, 30), 'pages are left to it once more');
+pages_are_left('pages are left to it once more');
 # how long it is waited for then: a minute
 write_file("$root/proc/sys/vm/dirty_expire_centisecs", "6000\n");
 $node->reload;
