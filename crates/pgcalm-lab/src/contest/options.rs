@@ -184,7 +184,7 @@ impl Options {
     /// starves should not end in a full disk soon. Half of that in memory, of which there is less; max_wal_size follows.
     pub(crate) fn wal_size(&self) -> Size {
         if let Some(size) = self.wal_size {
-            return size;
+            return round(size.bytes());
         }
         let most = match self.devices {
             DeviceStore::Disk => 16 << 30,
