@@ -54,6 +54,7 @@ fn a_bad_value_is_refused_with_the_option_and_the_fix() {
             "--data-max-io",
             "multiple of 4kB",
         ),
+        (["--wal-size", "64MB"], "--wal-size", "128MB"),
         (["--fs", "zfs"], "--fs", "ext4, xfs"),
         (["--clients", "0"], "--clients", "1 to 1000"),
         (["--seconds", "1"], "--seconds", "3s"),
