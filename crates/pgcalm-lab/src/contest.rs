@@ -273,7 +273,7 @@ impl Arena<'_> {
                 clients: self.options.clients,
                 seconds,
                 distribution: self.options.distribution,
-                rate: None,
+                rate: self.options.rate.0,
             },
         )?;
         let time_up = started + Duration::from_secs(seconds.into()) + OVERTIME;

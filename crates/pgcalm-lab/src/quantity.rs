@@ -87,7 +87,7 @@ impl FromStr for Limit<u32> {
             .ok()
             .filter(|number| *number > 0)
             .map(|number| Self(Some(number)))
-            .ok_or_else(|| "give operations per second such as 800, or none".to_string())
+            .ok_or_else(|| "give a number per second such as 800, or none".to_string())
     }
 }
 

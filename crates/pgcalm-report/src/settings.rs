@@ -67,6 +67,9 @@ pub(crate) fn conditions(report: &Report) -> Vec<String> {
     phrases.extend(text("rows").map(|rows| format!("{} rows", rows.parse().map_or(rows, short))));
     phrases.extend(text("distribution").map(|name| format!("{name} keys")));
     phrases.extend(text("clients").map(|clients| format!("{clients} clients")));
+    // As fast as they go is the rule.
+    phrases
+        .extend(iops(report, "rate").map(|rate| format!("{} transactions/s begun", whole(rate))));
     phrases.extend(seconds("checkpoint-timeout").map(|time| format!("checkpoint_timeout {time}")));
     phrases.extend(seconds("seconds").map(|time| format!("{time} measured")));
     // What was set beside all that, for all contestants or for one of them.

@@ -500,6 +500,10 @@ pub struct CheckpointArgs {
     /// Connections of the load [default: 4].
     #[arg(long, value_name = "N", value_parser = count)]
     pub clients: Option<u32>,
+    /// Transactions per second that clients begin, at random intervals, or none for as fast as they go; latency counts
+    /// from when one should have begun [default: none].
+    #[arg(long, value_name = "N|none")]
+    pub rate: Option<Limit<u32>>,
     /// Duration of each run [default: 150].
     #[arg(long, value_name = "S")]
     pub seconds: Option<Seconds>,

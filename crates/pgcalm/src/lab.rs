@@ -360,6 +360,7 @@ fn options(args: CheckpointArgs) -> Options {
         devices: args.devices.map_or(preset.devices, Into::into),
         fs: args.fs.map_or(preset.fs, Into::into),
         clients: args.clients.unwrap_or(preset.clients),
+        rate: args.rate.unwrap_or(preset.rate),
         seconds: args.seconds.unwrap_or(preset.seconds),
         checkpoint_timeout: args.checkpoint_timeout.unwrap_or(preset.checkpoint_timeout),
         sysctl: args.sysctl.unwrap_or(preset.sysctl),

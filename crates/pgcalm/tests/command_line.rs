@@ -57,6 +57,8 @@ fn a_bad_value_is_refused_with_the_option_and_the_fix() {
         (["--wal-size", "64MB"], "--wal-size", "128MB"),
         (["--fs", "zfs"], "--fs", "ext4, xfs"),
         (["--clients", "0"], "--clients", "1 to 1000"),
+        (["--rate", "0"], "--rate", "none"),
+        (["--rate", "2000000"], "--rate", "1 to 1000000"),
         (["--seconds", "1"], "--seconds", "3s"),
         (["--checkpoint-timeout", "5"], "--checkpoint-timeout", "30s"),
         (["--sysctl", "tight"], "--sysctl", "default:SIZE"),

@@ -247,6 +247,39 @@ fn a_run_feels_its_caps_and_reports_what_it_measured() {
 }
 
 #[test]
+fn a_rate_is_what_clients_begin_at_most() {
+    if !can_run() {
+        return;
+    }
+    let dir = Dir::new("rate");
+    let json = dir.0.join("report.json");
+    let running = Running::start(tiny_run(
+        &dir.0,
+        &[
+            "--seconds",
+            "6",
+            "--rate",
+            "40",
+            "--json",
+            json.to_str().unwrap(),
+        ],
+    ));
+    let (status, last) = running.end();
+    assert_eq!(status.code(), Some(0), "{last}");
+    assert_clean(&dir.0, &[]);
+
+    let report = pgcalm_report::from_json(&fs::read_to_string(&json).unwrap()).unwrap();
+    assert_eq!(report.settings["rate"], 40);
+    // Begun at random: 200 are expected in five seconds; without a rate it is some thousands.
+    let run = &report.contestants[0].runs[0];
+    assert!(
+        run.tps_mean > 0.0 && run.tps_mean < 80.0,
+        "{}",
+        run.tps_mean
+    );
+}
+
+#[test]
 fn sigint_in_any_phase_takes_everything_down() {
     if !can_run() {
         return;

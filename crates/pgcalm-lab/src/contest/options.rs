@@ -54,6 +54,8 @@ pub struct Options {
     pub fs: FsType,
     /// Connections of the load.
     pub clients: u32,
+    /// Transactions per second that are begun, at random intervals; as fast as they go if none.
+    pub rate: Limit<u32>,
     /// Duration of a run.
     pub seconds: Seconds,
     /// checkpoint_timeout.
@@ -101,6 +103,9 @@ impl Options {
             Size(1 << 40),
         )?;
         range("clients", self.clients, 1, 1000)?;
+        if let Some(rate) = self.rate.0 {
+            range("rate", rate, 1, 1_000_000)?;
+        }
         range("seconds", self.seconds, Seconds(3), Seconds(86_400))?;
         // PostgreSQL's own range.
         range(
@@ -158,6 +163,7 @@ impl Options {
             ("devices", self.devices.name().into()),
             ("fs", self.fs.name().into()),
             ("clients", self.clients.into()),
+            ("rate", limit(self.rate)),
             ("seconds", self.seconds.0.into()),
             ("checkpoint-timeout", self.checkpoint_timeout.0.into()),
             ("sysctl", self.sysctl.name().into()),

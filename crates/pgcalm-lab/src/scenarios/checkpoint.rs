@@ -37,6 +37,7 @@ pub fn full() -> Options {
         devices: DeviceStore::Disk,
         fs: FsType::Ext4,
         clients: 4,
+        rate: Limit(None),
         seconds: Seconds(150),
         checkpoint_timeout: Seconds(60),
         sysctl: SysctlProfile::Default,
