@@ -318,8 +318,10 @@ converging(int file, uint64 round_start_ms)
 
 /*
  * Rounds over a file or all, until it is enough, or seen not to help.  After a
- * sweep evictions begin to write again, more from round to round: it ends
- * with the first round that has no fewer pages than the one before.
+ * sweep evictions begin to write again, more from round to round; before one,
+ * where as much is evicted as the device takes, each round has about as many
+ * as the one before.  Either ends with the first round that has no fewer.
+ * Without sweeps there is no other way than to go on.
  */
 static void
 flush_in_rounds(int file, bool swept)
@@ -337,8 +339,10 @@ flush_in_rounds(int file, bool swept)
 		/* what is marked now is what this round is about */
 		page_map_swap_generation(calm_page_map);
 		pages = old_pages(file);
-		/* few enough, or as few as they get */
-		if (pages <= goal_pages() || (pages >= before && (swept || pages <= threshold_pages())))
+		/* few enough, or as few as they get; too short a round is not judged by converging() */
+		if (pages <= goal_pages() ||
+		    (pages >= before &&
+		     (swept || calm_drain_clean_buffers || pages <= threshold_pages())))
 			break;
 		before = pages;
 
