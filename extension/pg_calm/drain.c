@@ -14,10 +14,11 @@
  * the device takes them, waiting gains nothing.
  *
  * Where that is not enough, each file of which many pages are unflushed is
- * swept right before the fsync of it: see drain_sweep.c.  With
- * pg_calm.drain_clean_buffers off it gets rounds of its own instead: backends
- * write to one file a part of what they write to all, so that its rounds can
- * get shorter where those over all files don't.
+ * swept right before the fsync of it: see drain_sweep.c.  One that has few, of
+ * too many in all files, and each with pg_calm.drain_clean_buffers off, gets
+ * rounds of its own instead: backends write to one file a part of what they
+ * write to all, so that its rounds can get shorter where those over all files
+ * don't.
  *
  * What the kernel flusher is writing of a file just then is waited for
  * first: it is not marked, but fsync would have to wait for it.
@@ -144,6 +145,7 @@ static bool sweep(int file, const RelationFile *relation);
 static TimestampTz begin_drain(void);
 static void end_drain(TimestampTz began);
 static void drain(int file, const RelationFile *relation);
+static bool has_many_pages(int file);
 static void want_back(int fd);
 static void look_at_kernel(void);
 static bool left_to_kernel(int fd);
@@ -473,7 +475,8 @@ drain(int file, const RelationFile *relation)
 {
 	TimestampTz began = begin_drain();
 
-	if (relation == NULL || sweep(file, relation))
+	/* few pages of one file take rounds so short that hardly any is evicted to it meanwhile */
+	if (relation == NULL || unflushed_pages(file) <= threshold_pages() || sweep(file, relation))
 		flush_in_rounds(file, relation != NULL);
 	end_drain(began);
 }
@@ -558,6 +561,19 @@ wait_for_kernel(int fd)
 	end_drain(began);
 }
 
+/*
+ * Whether a file needs a drain of its own: what may be left is left in all
+ * files together, so each is left less if there is too much in all.
+ */
+static bool
+has_many_pages(int file)
+{
+	uint64 pages = unflushed_pages(file);
+
+	return pages > threshold_pages() ||
+	       (pages > goal_pages() && unflushed_pages(PAGE_MAP_NO_FILE) > threshold_pages());
+}
+
 /* The file behind fd in the page map, if it needs a drain of its own */
 static int
 file_to_drain(int fd, struct stat *st)
@@ -568,7 +584,7 @@ file_to_drain(int fd, struct stat *st)
 	if (fstat(fd, st) != 0)
 		return PAGE_MAP_NO_FILE;
 	file = page_map_find_file(calm_page_map, st->st_dev, st->st_ino, &incarnation);
-	if (file != PAGE_MAP_NO_FILE && unflushed_pages(file) <= threshold_pages())
+	if (file != PAGE_MAP_NO_FILE && !has_many_pages(file))
 		file = PAGE_MAP_NO_FILE;
 	return file;
 }
