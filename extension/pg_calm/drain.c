@@ -343,8 +343,7 @@ flush_in_rounds(int file, bool swept)
 		pages = old_pages(file);
 		/* few enough, or as few as they get; too short a round is not judged by converging() */
 		if (pages <= goal_pages() ||
-		    (pages >= before &&
-		     (swept || calm_drain_clean_buffers || pages <= threshold_pages())))
+		    (pages >= before && (swept || calm_drain_clean_buffers || pages <= threshold_pages())))
 			break;
 		before = pages;
 
