@@ -2,6 +2,7 @@
 
 pub(crate) mod need;
 mod options;
+mod recycled_wal;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -208,6 +209,7 @@ impl Arena<'_> {
         if contestant.module {
             self.create_extension(&server)?;
         }
+        recycled_wal::prepare(&server, self.options.seconds.0, self.interrupt)?;
         let recording = self
             .measure(contestant, label, &server)
             .map_err(|error| with_last_words(error, &server.log()))?;

@@ -125,6 +125,12 @@ fn series(transactions: &Transactions, samples: &[Sample], first: i64, end: i64)
         series
             .wal_write_mib
             .push(delta(before.wal.write_bytes, after.wal.write_bytes) / MIB);
+        series
+            .cpu_busy_percent
+            .push(after.cpu.busy_percent_since(&before.cpu));
+        series
+            .cpu_steal_percent
+            .push(after.cpu.steal_percent_since(&before.cpu));
         series.blocked_processes.push(after.blocked);
     }
     series
@@ -146,6 +152,8 @@ fn push_empty(series: &mut Series) {
         &mut series.data_read_ops,
         &mut series.wal_write_ops,
         &mut series.wal_write_mib,
+        &mut series.cpu_busy_percent,
+        &mut series.cpu_steal_percent,
     ] {
         values.push(0.0);
     }
@@ -190,6 +198,7 @@ mod tests {
     use super::*;
     use hdrhistogram::Histogram;
     use pgcalm_host::block_device::DeviceStat;
+    use pgcalm_host::cpu_time::CpuTime;
     use pgcalm_host::meminfo::MemInfo;
 
     fn transactions(started: f64, seconds: &[(i64, u64)]) -> Transactions {
@@ -224,6 +233,11 @@ mod tests {
                 ..DeviceStat::default()
             },
             wal: DeviceStat::default(),
+            cpu: CpuTime {
+                busy: write_ops * 4,
+                stolen: write_ops,
+                total: write_ops * 20,
+            },
             blocked: 1,
         }
     }
@@ -261,6 +275,8 @@ mod tests {
         assert_eq!(run.device_write_ops_per_s, 10.0);
         assert_eq!(run.device_write_mib_per_s, 10.0);
         assert_eq!(run.series.dirty_mib, [2.0; 4]);
+        assert_eq!(run.series.cpu_busy_percent, [20.0; 4]);
+        assert_eq!(run.series.cpu_steal_percent, [5.0; 4]);
     }
 
     #[test]

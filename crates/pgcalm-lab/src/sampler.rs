@@ -12,6 +12,7 @@ use std::time::UNIX_EPOCH;
 
 use pgcalm_host::HostRoot;
 use pgcalm_host::block_device::DeviceStat;
+use pgcalm_host::cpu_time::CpuTime;
 use pgcalm_host::meminfo::MemInfo;
 use pgcalm_host::process;
 use pgcalm_host::process::Process;
@@ -34,6 +35,8 @@ pub struct Sample {
     pub data: DeviceStat,
     /// Counters of the WAL device; likewise.
     pub wal: DeviceStat,
+    /// Of the whole host.
+    pub cpu: CpuTime,
     /// Processes of the cluster in state D.
     pub blocked: u32,
 }
@@ -145,6 +148,7 @@ fn sample(
     let data = sum(root, data)?;
     let wal = sum(root, wal)?;
     let memory = MemInfo::read(root)?;
+    let cpu = CpuTime::read(root)?;
     let mut blocked = 0;
     for process in process::family(&process::table(root)?, postmaster) {
         if process.state != 'D' {
@@ -166,6 +170,7 @@ fn sample(
         memory,
         data,
         wal,
+        cpu,
         blocked,
     })
 }
@@ -242,6 +247,7 @@ mod tests {
             "proc/meminfo",
             "MemTotal: 100 kB\nDirty: 20 kB\nWriteback: 3 kB\n",
         );
+        write("proc/stat", "cpu  60 0 20 10 5 0 0 5 0 0\n");
         let counters = "1 0 16 0 5 0 80 0 0 0 0 0 0 0 0 0 0\n";
         write("sys/block/loop0/stat", counters);
         write("sys/block/loop1/stat", counters);
@@ -266,6 +272,10 @@ mod tests {
         )
         .unwrap();
         assert_eq!(sample.blocked, 1);
+        assert_eq!(
+            (sample.cpu.busy, sample.cpu.stolen, sample.cpu.total),
+            (80, 5, 100)
+        );
         assert_eq!(sample.data.write_bytes, 2 * 80 * 512);
         assert_eq!(sample.wal.write_bytes, 80 * 512);
         assert_eq!(

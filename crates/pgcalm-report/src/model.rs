@@ -174,6 +174,12 @@ pub struct Series {
     pub wal_write_ops: Vec<f64>,
     /// MiB written to the WAL device.
     pub wal_write_mib: Vec<f64>,
+    /// Share of the host's CPU time in which its CPUs were busy; empty in reports of versions that did not record it.
+    #[serde(default)]
+    pub cpu_busy_percent: Vec<f64>,
+    /// Share of the host's CPU time that the hypervisor withheld (steal); likewise.
+    #[serde(default)]
+    pub cpu_steal_percent: Vec<f64>,
     /// Processes of the cluster in uninterruptible sleep (state D).
     pub blocked_processes: Vec<u32>,
 }

@@ -15,6 +15,8 @@ use crate::number::short;
 const SUBJECT: &str = "pg_calm";
 /// Not a rival but the rate that no writeback could slow down; compared by throughput only.
 const REFERENCE: &str = "stock-uncapped";
+/// Steal that can be seen in the TPS of a load that takes what CPU time it can get.
+const STEAL_PERCENT: f64 = 5.0;
 
 /// One line per rival of the subject, the most telling first: `pg_calm: 3.1x stock's mean TPS, ...`.
 ///
@@ -59,6 +61,7 @@ pub fn lines(report: &Report) -> Vec<String> {
     }
     lines.extend(ran.iter().filter_map(|contestant| under_way(contestant)));
     lines.extend(ran.iter().filter_map(|contestant| failure(contestant)));
+    lines.extend(ran.iter().filter_map(|contestant| steal(contestant)));
     let reference = others().find(|contestant| contestant.name == REFERENCE);
     if let Some(share) = reference.and_then(|reference| share_of(subject, reference)) {
         lines.push(format!(
@@ -143,6 +146,27 @@ fn failure(contestant: &Contestant) -> Option<String> {
         short(failure.at_s),
         printable(&failure.message)
     ))
+}
+
+/// Seconds whose figures are the machine's: the hypervisor had its CPUs run something else.
+fn steal(contestant: &Contestant) -> Option<String> {
+    let shares = || {
+        contestant
+            .runs
+            .iter()
+            .flat_map(|run| &run.series.cpu_steal_percent)
+    };
+    let most = shares().copied().max_by(f64::total_cmp)?;
+    let seconds = shares().filter(|share| **share > STEAL_PERCENT).count();
+    (seconds > 0).then(|| {
+        format!(
+            "{}: the hypervisor withheld more than {STEAL_PERCENT} % of the CPU time in {} of {}, {} % at most",
+            name(contestant),
+            seconds,
+            plural(shares().count() as f64, "second"),
+            short(most)
+        )
+    })
 }
 
 fn alone(subject: &Contestant) -> String {

@@ -174,6 +174,34 @@ fn a_server_that_gave_up_is_told_with_its_words() {
 }
 
 #[test]
+fn cpu_time_that_the_hypervisor_withheld_is_told() {
+    let mut report = support::report(60, 2);
+    let told = |report: &_| -> Vec<String> {
+        reading::lines(report)
+            .into_iter()
+            .filter(|line| line.contains("hypervisor"))
+            .collect()
+    };
+    assert_eq!(told(&report), [""; 0]);
+    report.contestants[0].runs[0].series.cpu_steal_percent[7] = 5.0;
+    assert_eq!(told(&report), [""; 0]);
+    report.contestants[0].runs[0].series.cpu_steal_percent[8] = 5.1;
+    report.contestants[0].runs[1].series.cpu_steal_percent[3] = 31.24;
+    assert_eq!(
+        told(&report),
+        [
+            "stock: the hypervisor withheld more than 5 % of the CPU time in 2 of 120 seconds, 31.2 % at most"
+        ]
+    );
+    assert!(widest(&text::render(&report)) <= WIDTH);
+    // As a report of a version that did not record it is read.
+    for run in &mut report.contestants[0].runs {
+        run.series.cpu_steal_percent.clear();
+    }
+    assert_eq!(told(&report), [""; 0]);
+}
+
+#[test]
 fn conditions_that_are_not_the_rule_are_told() {
     let mut report = support::report(60, 1);
     let usual = text::render(&report);

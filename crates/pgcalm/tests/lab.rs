@@ -232,6 +232,9 @@ fn a_run_feels_its_caps_and_reports_what_it_measured() {
     let run = &report.contestants[0].runs[0];
     assert_eq!(run.series.tps.len(), 5);
     assert_eq!(run.series.wal_write_ops.len(), 5);
+    assert_eq!(run.series.cpu_steal_percent.len(), 5);
+    let busy = run.series.cpu_busy_percent.iter().sum::<f64>() / 5.0;
+    assert!(busy > 0.0 && busy <= 100.0, "{busy}");
     // Each commit of the only client is at least one write to the WAL device, of which the cap lets 100/s through.
     let wal_ops = run.series.wal_write_ops.iter().sum::<f64>() / 5.0;
     assert!(wal_ops > 50.0, "{wal_ops}");
@@ -277,6 +280,38 @@ fn a_rate_is_what_clients_begin_at_most() {
         "{}",
         run.tps_mean
     );
+}
+
+#[test]
+fn a_run_begins_with_wal_segments_that_were_recycled() {
+    if !can_run() {
+        return;
+    }
+    let dir = Dir::new("recycled");
+    let running = Running::start(tiny_run(
+        &dir.0,
+        &["--seconds", "6", "--rate", "40", "--keep"],
+    ));
+    let (status, last) = running.end();
+    assert_eq!(status.code(), Some(0), "{last}");
+    assert_clean(&dir.0, &[]);
+
+    // checkpoint complete: wrote 21 buffers (0.1%); 0 WAL file(s) added, 0 removed, 7 recycled; write=...
+    let log = fs::read_to_string(dir.0.join("pgcalm-kept/stock-1/server.log")).unwrap();
+    let recycled: Vec<u32> = log
+        .lines()
+        .filter(|line| line.contains("checkpoint complete"))
+        .filter_map(|line| {
+            line.split_once(" recycled")?
+                .0
+                .rsplit(' ')
+                .next()?
+                .parse()
+                .ok()
+        })
+        .collect();
+    // 20 MiB for each of six seconds are seven segments; the last of them is the one that the server writes to next.
+    assert!(recycled.first().is_some_and(|number| *number >= 6), "{log}");
 }
 
 #[test]

@@ -113,6 +113,7 @@ mod tests {
     use super::*;
     use crate::load::LOG_PREFIX;
     use pgcalm_host::block_device::DeviceStat;
+    use pgcalm_host::cpu_time::CpuTime;
     use pgcalm_host::meminfo::MemInfo;
     use pgcalm_report::model::Checkpoint;
 
@@ -165,6 +166,7 @@ mod tests {
                     ..DeviceStat::default()
                 },
                 wal: DeviceStat::default(),
+                cpu: CpuTime::default(),
                 blocked: 0,
             })
             .collect();

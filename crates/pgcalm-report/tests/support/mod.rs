@@ -107,6 +107,8 @@ fn run(shape: &Shape, seconds: usize, seed: u64) -> Run {
         series.data_read_ops.push(0.0);
         series.wal_write_ops.push(tps * 0.9);
         series.wal_write_mib.push(tps * 0.008);
+        series.cpu_busy_percent.push(tps / 60.0);
+        series.cpu_steal_percent.push(0.0);
         series.blocked_processes.push(if stalled { 5 } else { 0 });
     }
     let mut sorted = series.tps.clone();
