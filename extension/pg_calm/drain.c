@@ -44,6 +44,7 @@
 
 #include "access/xlog.h"
 #include "checkpoint_stats.h"
+#include "checkpointer_wait.h"
 #include "compat.h"
 #include "drain.h"
 #include "drain_sweep.h"
@@ -52,12 +53,7 @@
 #include "pg_calm.h"
 #include "pgstat.h"
 #include "postmaster/bgwriter.h"
-#include "postmaster/interrupt.h"
-#include "replication/syncrep.h"
 #include "storage/latch.h"
-#include "storage/procsignal.h"
-#include "storage/shmem.h"
-#include "utils/guc.h"
 #include "utils/timestamp.h"
 
 /* Between looks at what is left */
@@ -101,22 +97,6 @@
 #define LEFT_SECONDS 0.1
 #define GOAL_SHARE 0.25
 
-/*
- * The beginning of what backends and checkpointer share
- * (postmaster/checkpointer.c, CheckpointerShmemStruct; the same in 15 to 18),
- * which has no function to ask.  Only read, and only to end a wait early.
- */
-typedef struct CheckpointerRequests
-{
-	pid_t checkpointer_pid;
-	slock_t lock;
-	int started;
-	int done;
-	int failed;
-	int flags; /* of checkpoints asked for and not begun */
-} CheckpointerRequests;
-
-static const volatile CheckpointerRequests *requests = NULL;
 static TimestampTz sync_phase = 0;   /* ckpt_sync_t of the one that is under way */
 static uint64 spent_ms = 0;          /* on draining in it, that under way left out */
 static uint64 drain_start_ms = 0;    /* of the one under way */
@@ -137,7 +117,6 @@ static uint64 timeout_ms(void);
 static bool may_wait(void);
 static bool time_left(void);
 static bool promising(int file, uint64 start_ms, uint64 start_pages);
-static void serve_requests(void);
 static bool converging(int file, uint64 round_start_ms);
 static void flush_in_rounds(int file, bool swept);
 static bool sweep_step(double done);
@@ -215,15 +194,6 @@ goal_pages(void)
 	                                   (uint64) (threshold_pages() * GOAL_SHARE);
 }
 
-void
-drain_shmem_startup(void)
-{
-	bool found;
-	void *shared = ShmemInitStruct("Checkpointer Data", CheckpointerShmemSize(), &found);
-
-	requests = found ? shared : NULL;
-}
-
 /*
  * Whether there is somebody to wait for, and nobody who waits for us.  A
  * shutdown needs no look: the checkpointer is told of it when all others have
@@ -232,7 +202,7 @@ drain_shmem_startup(void)
 static bool
 may_wait(void)
 {
-	if (requests && (requests->flags & CHECKPOINT_IMMEDIATE))
+	if (checkpointer_requests() & CHECKPOINT_IMMEDIATE)
 		return false;
 	return calm_mode == CALM_MODE_ON && pg_atomic_read_u32(&calm_shared->worker_pid) != 0;
 }
@@ -251,7 +221,7 @@ timeout_ms(void)
 	if (calm_drain_timeout >= 0)
 		return calm_drain_timeout;
 	left = (uint64) (CheckPointTimeout * 1000.0 * (1 - CheckPointCompletionTarget));
-	if (requests && (requests->flags & CHECKPOINT_CAUSE_XLOG))
+	if (checkpointer_requests() & CHECKPOINT_CAUSE_XLOG)
 		return left;
 	return Max(left, LEAST_TIMEOUT_MS);
 }
@@ -261,22 +231,6 @@ static bool
 time_left(void)
 {
 	return spent_ms + (page_map_now_ms() - drain_start_ms) < timeout_ms();
-}
-
-/* What CheckpointWriteDelay does while it waits (postmaster/checkpointer.c) */
-static void
-serve_requests(void)
-{
-	if (ProcSignalBarrierPending)
-		ProcessProcSignalBarrier();
-	if (ConfigReloadPending)
-	{
-		ConfigReloadPending = false;
-		ProcessConfigFile(PGC_SIGHUP);
-		SyncRepUpdateSyncStandbysDefined();
-		UpdateFullPageWrites();
-	}
-	AbsorbSyncRequests();
 }
 
 /*
@@ -357,7 +311,7 @@ flush_in_rounds(int file, bool swept)
 			(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, POLL_MS,
 			                 wait_event);
 			ResetLatch(MyLatch);
-			serve_requests();
+			checkpointer_serve_requests();
 			more =
 				time_left() && promising(file, start, start_pages) && converging(file, round_start);
 		}
@@ -376,7 +330,7 @@ sweep_step(double done)
 {
 	uint64 now = page_map_now_ms();
 
-	serve_requests();
+	checkpointer_serve_requests();
 	if (done > sweep_done)
 	{
 		sweep_done = done;
@@ -555,7 +509,7 @@ wait_for_kernel(int fd)
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 		                 KERNEL_INTERVAL_MS, wait_event);
 		ResetLatch(MyLatch);
-		serve_requests();
+		checkpointer_serve_requests();
 	}
 	end_drain(began);
 }

@@ -27,7 +27,4 @@ extern void drain_after_checkpoint_fsync(void);
  */
 extern void drain_before_fsync(int fd, bool checkpoint);
 
-/* At start, once PostgreSQL's shared memory exists */
-extern void drain_shmem_startup(void);
-
 #endif /* PG_CALM_DRAIN_H */

@@ -10,7 +10,8 @@
  * sync_file_range: the server's own flush hints are dropped while we flush.
  * rename, unlink: the archiver's acknowledgements are made durable before WAL is
  *		recycled or removed, instead of one by one (archive_ack.c).
- * readdir: the archiver need not read archive_status for every 64 files
+ * readdir: the checkpointer waits after a recycled WAL segment; the archiver
+ *		need not read archive_status for every 64 files
  *		(archive_scan.c).
  * close: what is remembered of a file descriptor ends with it.  Asking the
  *		kernel at each write which file it goes to costs too much of the write
@@ -50,6 +51,7 @@
 #include "interpose.h"
 #include "io_hooks.h"
 #include "pg_calm.h"
+#include "wal_recycling.h"
 
 /* File descriptors beyond are looked up at every write */
 #define MAX_KNOWN_FDS 8192
@@ -382,6 +384,8 @@ calm_readdir(DIR *directory)
 {
 	if (MyBackendType == B_ARCHIVER && calm_mode == CALM_MODE_ON)
 		return archive_scan_readdir(directory, real_readdir);
+	if (MyBackendType == B_CHECKPOINTER)
+		wal_recycling_next_file();
 	return real_readdir(directory);
 }
 

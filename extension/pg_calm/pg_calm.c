@@ -21,7 +21,7 @@
 #include "archive_worker.h"
 #include "arbiter.h"
 #include "checkpoint_stats.h"
-#include "drain.h"
+#include "checkpointer_wait.h"
 #include "fmgr.h"
 #include "governor.h"
 #include "histogram.h"
@@ -46,6 +46,7 @@ int calm_max_in_flight = 2 * 1024;
 int calm_drain_threshold = -1;
 int calm_drain_timeout = -1;
 bool calm_drain_clean_buffers = true;
+int calm_wal_recycle_delay = 20;
 bool calm_bridge = true;
 bool calm_split_folios = true;
 int calm_prefetch = CALM_PREFETCH_AUTO;
@@ -164,6 +165,13 @@ define_settings(void)
 		"Only where backends evict dirty buffers so fast that the file could not be flushed otherwise. "
 		"Evictions then find clean buffers for a while.",
 		&calm_drain_clean_buffers, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.wal_recycle_delay",
+		"Time that a checkpoint waits after each WAL segment that it recycles.",
+		"Recycling costs fsyncs on the device of pg_wal, which commits would have to wait for if all came at once. "
+		"0 does not wait. In all no more than a tenth of checkpoint_timeout, and never where another "
+		"checkpoint is asked for, nor in immediate, shutdown and end-of-recovery checkpoints.",
+		&calm_wal_recycle_delay, 20, 0, 1000, PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomBoolVariable(
 		"pg_calm.bridge",
 		"Whether clean pages between dirty ones are written along to save operations.", NULL,
@@ -277,7 +285,7 @@ start_shared_memory(void)
 	map = ShmemInitStruct("pg_calm page map", page_map_size(budget), &found);
 	if (!found)
 		page_map_init(map, budget);
-	drain_shmem_startup();
+	checkpointer_wait_shmem_startup();
 	histogram_start();
 	checkpoint_stats_start();
 	archive_start_shared_memory();

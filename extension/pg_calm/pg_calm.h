@@ -88,6 +88,7 @@ extern int calm_max_in_flight;   /* kB */
 extern int calm_drain_threshold; /* pages; -1: chosen from the caps */
 extern int calm_drain_timeout;   /* ms; 0: no drain; -1: what a checkpoint's writing leaves */
 extern bool calm_drain_clean_buffers;
+extern int calm_wal_recycle_delay; /* ms; 0: none */
 extern bool calm_bridge;
 extern bool calm_split_folios;
 extern int calm_prefetch;

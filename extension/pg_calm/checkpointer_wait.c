@@ -1,0 +1,70 @@
+/*-------------------------------------------------------------------------
+ *
+ * checkpointer_wait.c
+ *	  What the checkpointer has to see to while it waits.
+ *
+ * We make it wait inside calls of libc, where the server does not expect it:
+ * so what CheckpointWriteDelay does while it waits is done here.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xlog.h"
+#include "checkpointer_wait.h"
+#include "miscadmin.h"
+#include "postmaster/bgwriter.h"
+#include "postmaster/interrupt.h"
+#include "replication/syncrep.h"
+#include "storage/procsignal.h"
+#include "storage/s_lock.h"
+#include "storage/shmem.h"
+#include "utils/guc.h"
+
+/*
+ * The beginning of what backends and checkpointer share
+ * (postmaster/checkpointer.c, CheckpointerShmemStruct; the same in 15 to 18),
+ * which has no function to ask.  Only read, and only to end a wait early.
+ */
+typedef struct CheckpointerRequests
+{
+	pid_t checkpointer_pid;
+	slock_t lock;
+	int started;
+	int done;
+	int failed;
+	int flags; /* of checkpoints asked for and not begun */
+} CheckpointerRequests;
+
+static const volatile CheckpointerRequests *requests = NULL;
+
+void
+checkpointer_wait_shmem_startup(void)
+{
+	bool found;
+	void *shared = ShmemInitStruct("Checkpointer Data", CheckpointerShmemSize(), &found);
+
+	requests = found ? shared : NULL;
+}
+
+int
+checkpointer_requests(void)
+{
+	return requests ? requests->flags : 0;
+}
+
+/* What CheckpointWriteDelay does while it waits (postmaster/checkpointer.c) */
+void
+checkpointer_serve_requests(void)
+{
+	if (ProcSignalBarrierPending)
+		ProcessProcSignalBarrier();
+	if (ConfigReloadPending)
+	{
+		ConfigReloadPending = false;
+		ProcessConfigFile(PGC_SIGHUP);
+		SyncRepUpdateSyncStandbysDefined();
+		UpdateFullPageWrites();
+	}
+	AbsorbSyncRequests();
+}

@@ -1,0 +1,112 @@
+
+# The checkpointer waits after each WAL segment that it recycles, within bounds.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+
+use CalmTest;
+use IPC::Run qw(start);
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep);
+
+my $node = draining_node('recycling');
+
+# Checkpoints that are caused by WAL are not immediate.  They recycle some eight
+# segments, since they expect as much WAL until the next; nothing is drained.
+$node->append_conf(
+	'postgresql.conf', q{
+max_wal_size = 128MB
+checkpoint_timeout = 30s
+pg_calm.drain_timeout = 0
+pg_calm.wal_recycle_delay = '400ms'
+});
+$node->start;
+$node->safe_psql('postgres', 'CREATE EXTENSION pg_calm');
+
+sub write_wal
+{
+	my ($megabytes) = @_;
+
+	$node->safe_psql('postgres',
+		"SELECT pg_logical_emit_message(false, 'fill', repeat('w', 1000000)) FROM generate_series(1, $megabytes)"
+	);
+	return;
+}
+
+# Of all that are complete: what they recycled, and seconds that were neither
+# writing nor fsyncs
+sub checkpoints
+{
+	return map {
+		/ (\d+) recycled; write=([\d.]+) s, sync=([\d.]+) s, total=([\d.]+) s/
+		  ? { recycled => $1, other => $4 - $2 - $3 }
+		  : ()
+	} split /\n/, slurp_file($node->logfile);
+}
+
+# One that is not immediate, whose checkpointer is seen to wait
+sub recycle
+{
+	my ($name) = @_;
+	my $done = scalar checkpoints();
+
+	write_wal(150);
+	ok(wait_for(sub { drains($node) }, 60), "$name: the checkpointer waits");
+	ok(wait_for(sub { checkpoints() > $done }, 60), "$name: and completes");
+	return (checkpoints())[$done];
+}
+
+# the first recycles little, since nothing is known of the WAL to come
+write_wal(100);
+$node->safe_psql('postgres', 'CHECKPOINT');
+my $checkpoint = recycle('caused by WAL');
+cmp_ok($checkpoint->{recycled}, '>=', 3, 'segments are recycled');
+
+# three seconds are a tenth of checkpoint_timeout; a wait ends with the clock's tick
+my $least = 0.39 * $checkpoint->{recycled};
+$least = 2.9 if $least > 2.9;
+cmp_ok($checkpoint->{other}, '>=', $least, 'with a wait for each, as long as time is left');
+
+# --- nobody who asked for it is kept waiting
+
+write_wal(60);
+my $immediate = start(
+	[ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', 'CHECKPOINT' ],
+	'>', \my $out, '2>', \my $err);
+my $seen = 0;
+while ($immediate->pumpable)
+{
+	$seen++ if drains($node);
+	usleep(20_000);
+	$immediate->pump_nb;
+}
+$immediate->finish;
+cmp_ok((checkpoints())[-1]->{recycled}, '>=', 2, 'CHECKPOINT recycles segments, too');
+is($seen, 0, 'without a wait');
+
+# --- it ends where somebody does not want to wait, with the setting, and with the server
+
+$checkpoint = recycle('before a request') if wait_for(sub { checkpoints_ended($node) }, 30);
+my $done = scalar checkpoints();
+write_wal(150);
+ok(wait_for(sub { drains($node) }, 60), 'the checkpointer waits once more');
+$node->append_conf('postgresql.conf', 'pg_calm.wal_recycle_delay = 0');
+$node->reload;
+ok(wait_for(sub { checkpoints() > $done }, 60), 'a reload ends it');
+write_wal(150);
+ok(wait_for(sub { checkpoints() > $done + 1 }, 60), 'and the next checkpoint completes');
+cmp_ok((checkpoints())[-1]->{recycled}, '>=', 3, 'with as many segments');
+
+$node->append_conf('postgresql.conf', "pg_calm.wal_recycle_delay = '1s'\ncheckpoint_timeout = '1h'");
+$node->reload;
+write_wal(150);
+ok(wait_for(sub { drains($node) }, 60), 'the checkpointer waits, for long');
+$node->stop;
+unlike(slurp_file($node->logfile), qr/PANIC|received immediate shutdown/, 'the server is shut down all the same');
+
+done_testing();
