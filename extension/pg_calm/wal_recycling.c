@@ -5,8 +5,8 @@
  *
  * When a checkpoint is complete the server renames the segments that it does
  * not need any more (xlog.c, RemoveOldXlogFiles), each with durable_rename:
- * fsync of the file before and after, and of pg_wal.  That is two blocks of
- * the file system's journal and a flush for each, without a pause: a hundred
+ * fsync of the file before and after, and of pg_wal.  On ext4 that came to two
+ * writes to the journal and three flushes for each, without a pause: a hundred
  * segments took a capped device for 0.3 s, in which commits got a third of
  * their writes (docs/how-it-works.md).  So the checkpointer waits a little
  * after each segment.
