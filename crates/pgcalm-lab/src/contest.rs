@@ -209,7 +209,12 @@ impl Arena<'_> {
         if contestant.module {
             self.create_extension(&server)?;
         }
-        recycled_wal::prepare(&server, self.options.seconds.0, self.interrupt)?;
+        recycled_wal::prepare(
+            &server,
+            self.options.seconds.0,
+            self.options.wal_size(),
+            self.interrupt,
+        )?;
         let recording = self
             .measure(contestant, label, &server)
             .map_err(|error| with_last_words(error, &server.log()))?;
