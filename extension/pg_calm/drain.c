@@ -20,8 +20,9 @@
  * write to all, so that its rounds can get shorter where those over all files
  * don't.
  *
- * What the kernel flusher is writing of a file just then is waited for
- * first: it is not marked, but fsync would have to wait for it.
+ * What the kernel flusher is writing just then is waited for first, of the file
+ * and of others of its device: it is not marked, but fsync would have to wait
+ * for it, or behind it.
  *
  * Then every fsync happens as ever.  It finds what was written meanwhile,
  * which is bridged right before, so that it reaches the device in as few
@@ -53,6 +54,7 @@
 #include "pg_calm.h"
 #include "pgstat.h"
 #include "postmaster/bgwriter.h"
+#include "queued_writeback.h"
 #include "storage/latch.h"
 #include "utils/timestamp.h"
 
@@ -84,6 +86,9 @@
 /* Between looks at what the kernel writes */
 #define KERNEL_INTERVAL_MS 250
 
+/* Least time in which what the kernel writes has to get less */
+#define KERNEL_TRIAL_MS 2000
+
 /* How often a file is drained: again if the kernel flusher was left its pages meanwhile */
 #define FILE_DRAINS 2
 
@@ -108,6 +113,7 @@ static uint32 wait_event = 0;
 
 static KernelFlusher kernel; /* as of kernel_read_ms */
 static uint64 kernel_read_ms = 0;
+static bool queue_given_up = false; /* what the kernel has queued got no less in this sync phase */
 
 static uint64 pages_in(int file, int generation);
 static uint64 unflushed_pages(int file);
@@ -127,6 +133,8 @@ static void drain(int file, const RelationFile *relation);
 static bool has_many_pages(int file);
 static void want_back(int fd);
 static void look_at_kernel(void);
+static bool handed_over(const struct stat *st);
+static uint64 queued_bytes(const struct stat *st);
 static bool left_to_kernel(int fd);
 static void wait_for_kernel(int fd);
 static int file_to_drain(int fd, struct stat *st);
@@ -448,32 +456,52 @@ look_at_kernel(void)
 	kernel_read_ms = now;
 }
 
+/* Whether a file is being left to the kernel flusher (flusher_guard.c) */
+static bool
+handed_over(const struct stat *st)
+{
+	uint32 incarnation;
+	int file = page_map_find_file(calm_page_map, st->st_dev, st->st_ino, &incarnation);
+
+	return file != PAGE_MAP_NO_FILE &&
+	       pg_atomic_read_u32(&page_map_file(calm_page_map, file)->handed) == incarnation;
+}
+
 /*
- * Whether the kernel flusher is writing much of a file, or will be in a moment
- * (flusher_guard.c): fsync would have to wait for that, and nothing of it is
- * marked.
+ * What the kernel has queued of our files for the device of one, in bytes, if
+ * that is much; or 0.  What the worker has started is no reason to wait; but
+ * where folios are large it is more than its pages.
+ */
+static uint64
+queued_bytes(const struct stat *st)
+{
+	uint64 threshold = threshold_pages();
+	uint64 little;
+	uint64 queued;
+
+	/* no caps any more */
+	if (threshold == PG_UINT64_MAX)
+		return 0;
+	little = (threshold + pg_atomic_read_u64(&calm_shared->in_flight_pages)) * BLCKSZ;
+	/* not one by one if there is nothing to be found */
+	look_at_kernel();
+	if (kernel.writeback_bytes <= little)
+		return 0;
+	queued = queued_writeback_bytes(st->st_dev);
+	return queued > little ? queued : 0;
+}
+
+/*
+ * Whether the kernel flusher is writing much to the device of a file, or will
+ * write much of the file in a moment: fsync would have to wait for that, or
+ * what it writes behind that, and nothing of it is marked.
  */
 static bool
 left_to_kernel(int fd)
 {
-	uint64 little = threshold_pages() * BLCKSZ;
 	struct stat st;
-	uint32 incarnation;
-	uint64 dirty;
-	uint64 writeback;
-	int file;
 
-	if (fstat(fd, &st) != 0)
-		return false;
-	file = page_map_find_file(calm_page_map, st.st_dev, st.st_ino, &incarnation);
-	if (file != PAGE_MAP_NO_FILE &&
-	    pg_atomic_read_u32(&page_map_file(calm_page_map, file)->handed) == incarnation)
-		return true;
-	/* cachestat looks at each page of a file: not if there is nothing to be found */
-	look_at_kernel();
-	little += pg_atomic_read_u64(&calm_shared->in_flight_pages) * BLCKSZ;
-	return kernel.writeback_bytes > little && flush_descriptor_state(fd, &dirty, &writeback) &&
-	       writeback > little;
+	return fstat(fd, &st) == 0 && (handed_over(&st) || (!queue_given_up && queued_bytes(&st) > 0));
 }
 
 /*
@@ -494,18 +522,40 @@ want_back(int fd)
 		pg_atomic_write_u32(&page_map_file(calm_page_map, file)->wanted, incarnation);
 }
 
-/* Let it, before the file is drained of what comes meanwhile */
+/*
+ * Let it, before the file is drained of what comes meanwhile.  As long as what
+ * is queued gets less: it does not where somebody keeps the queue full, or the
+ * device hangs, and then waiting gains nothing for the files that follow, either.
+ */
 static void
 wait_for_kernel(int fd)
 {
 	TimestampTz began;
+	uint64 least = PG_UINT64_MAX;
+	uint64 most = 0;
+	uint64 progress_ms;
+	struct stat st;
 
-	if (!may_wait() || spent_ms >= timeout_ms() || !left_to_kernel(fd))
+	if (!may_wait() || spent_ms >= timeout_ms() || !left_to_kernel(fd) || fstat(fd, &st) != 0)
 		return;
 	began = begin_drain();
+	progress_ms = drain_start_ms;
 	want_back(fd);
 	while (may_wait() && time_left() && left_to_kernel(fd))
 	{
+		uint64 now = page_map_now_ms();
+		uint64 queued = queue_given_up ? 0 : queued_bytes(&st);
+
+		/* more than ever: another file's turn came, and all of it has to be written, too */
+		if (queued < least || queued > most)
+		{
+			least = queued;
+			most = Max(most, queued);
+			progress_ms = now;
+		}
+		else if (!handed_over(&st) &&
+		         now - progress_ms >= Max(KERNEL_TRIAL_MS, timeout_ms() * TRIAL_SHARE))
+			queue_given_up = true;
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 		                 KERNEL_INTERVAL_MS, wait_event);
 		ResetLatch(MyLatch);
@@ -607,6 +657,7 @@ drain_before_checkpoint_fsync(int fd)
 		spent_ms = 0;
 		held_ms = 0;
 		hold_began_ms = 0;
+		queue_given_up = false;
 	}
 	if (threshold == PG_UINT64_MAX || checkpoint_stats_is_immediate() || !may_wait())
 		return fd;
