@@ -83,14 +83,15 @@
 #define CONVERGENCE_MS 300
 #define CONVERGENCE_SHARE 0.5
 
-/* Between looks at what the kernel writes */
-#define KERNEL_INTERVAL_MS 250
+/* Between looks at what the kernel writes; and while that is waited for */
+#define KERNEL_INTERVAL_MS 20
+#define KERNEL_POLL_MS 250
 
 /* Least time in which what the kernel writes has to get less */
 #define KERNEL_TRIAL_MS 2000
 
 /* How often a file is drained: again if the kernel flusher was left its pages meanwhile */
-#define FILE_DRAINS 2
+#define FILE_DRAINS 3
 
 /* A sweep is repeated if it took less than this part of the time of the one before */
 #define SHORTER_SWEEP 0.9
@@ -105,6 +106,8 @@
 static TimestampTz sync_phase = 0;   /* ckpt_sync_t of the one that is under way */
 static uint64 spent_ms = 0;          /* on draining in it, that under way left out */
 static uint64 drain_start_ms = 0;    /* of the one under way */
+static TimestampTz drain_began = 0;  /* likewise */
+static int drain_depth = 0;          /* how many of its steps are under way */
 static double sweep_done = 0;        /* part of the file under way that is swept */
 static uint64 sweep_progress_ms = 0; /* when that grew */
 static uint64 hold_began_ms = 0;     /* since the last drain; 0: not held in this sync phase */
@@ -127,12 +130,13 @@ static bool converging(int file, uint64 round_start_ms);
 static void flush_in_rounds(int file, bool swept);
 static bool sweep_step(double done);
 static bool sweep(int file, const RelationFile *relation);
-static TimestampTz begin_drain(void);
-static void end_drain(TimestampTz began);
+static void begin_drain(void);
+static void end_drain(void);
 static void drain(int file, const RelationFile *relation);
 static bool has_many_pages(int file);
 static void want_back(int fd);
 static void look_at_kernel(void);
+static void look_anew(void);
 static bool handed_over(const struct stat *st);
 static uint64 queued_bytes(const struct stat *st);
 static bool left_to_kernel(int fd);
@@ -403,17 +407,18 @@ end_hold(void)
 	hold_began_ms = 0;
 }
 
-static TimestampTz
+/* Steps of a drain can begin and end one within another */
+static void
 begin_drain(void)
 {
-	TimestampTz began = GetCurrentTimestamp();
-
+	if (drain_depth++ > 0)
+		return;
 	if (wait_event == 0)
 		wait_event = CALM_WAIT_EVENT("PgCalmDrain");
 	checkpoint_stats_drain_begin();
 	end_hold();
+	drain_began = GetCurrentTimestamp();
 	drain_start_ms = page_map_now_ms();
-	return began;
 }
 
 /*
@@ -421,12 +426,14 @@ begin_drain(void)
  * it is, by moving the beginning of its sync phase.
  */
 static void
-end_drain(TimestampTz began)
+end_drain(void)
 {
+	if (--drain_depth > 0)
+		return;
 	checkpoint_stats_drain_end(unflushed_pages(PAGE_MAP_NO_FILE));
 	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_SYNC);
 	spent_ms += page_map_now_ms() - drain_start_ms;
-	CheckpointStats.ckpt_sync_t += GetCurrentTimestamp() - began;
+	CheckpointStats.ckpt_sync_t += GetCurrentTimestamp() - drain_began;
 	sync_phase = CheckpointStats.ckpt_sync_t;
 }
 
@@ -434,12 +441,11 @@ end_drain(TimestampTz began)
 static void
 drain(int file, const RelationFile *relation)
 {
-	TimestampTz began = begin_drain();
-
+	begin_drain();
 	/* few pages of one file take rounds so short that hardly any is evicted to it meanwhile */
 	if (relation == NULL || unflushed_pages(file) <= threshold_pages() || sweep(file, relation))
 		flush_in_rounds(file, relation != NULL);
-	end_drain(began);
+	end_drain();
 }
 
 /* A checkpoint can have thousands of small files */
@@ -454,6 +460,14 @@ look_at_kernel(void)
 	/* what fsyncs bridge until the next look takes of it */
 	flush_policy.headroom = kernel_flusher_headroom(&kernel);
 	kernel_read_ms = now;
+}
+
+/* What was seen so far says nothing of now */
+static void
+look_anew(void)
+{
+	kernel_read_ms = 0;
+	queued_writeback_forget();
 }
 
 /* Whether a file is being left to the kernel flusher (flusher_guard.c) */
@@ -487,7 +501,9 @@ queued_bytes(const struct stat *st)
 	look_at_kernel();
 	if (kernel.writeback_bytes <= little)
 		return 0;
+	begin_drain();
 	queued = queued_writeback_bytes(st->st_dev);
+	end_drain();
 	return queued > little ? queued : 0;
 }
 
@@ -530,22 +546,29 @@ want_back(int fd)
 static void
 wait_for_kernel(int fd)
 {
-	TimestampTz began;
 	uint64 least = PG_UINT64_MAX;
 	uint64 most = 0;
-	uint64 progress_ms;
+	uint64 progress_ms = page_map_now_ms();
+	bool was_handed_over = false;
 	struct stat st;
 
 	if (!may_wait() || spent_ms >= timeout_ms() || !left_to_kernel(fd) || fstat(fd, &st) != 0)
 		return;
-	began = begin_drain();
-	progress_ms = drain_start_ms;
+	begin_drain();
 	want_back(fd);
-	while (may_wait() && time_left() && left_to_kernel(fd))
+	while (may_wait() && time_left())
 	{
 		uint64 now = page_map_now_ms();
-		uint64 queued = queue_given_up ? 0 : queued_bytes(&st);
+		bool handed = handed_over(&st);
+		uint64 queued;
 
+		/* it has come since the last look, which may have been right before */
+		if (was_handed_over && !handed)
+			look_anew();
+		was_handed_over = handed;
+		queued = queue_given_up ? 0 : queued_bytes(&st);
+		if (!handed && queued == 0)
+			break;
 		/* more than ever: another file's turn came, and all of it has to be written, too */
 		if (queued < least || queued > most)
 		{
@@ -553,15 +576,14 @@ wait_for_kernel(int fd)
 			most = Max(most, queued);
 			progress_ms = now;
 		}
-		else if (!handed_over(&st) &&
-		         now - progress_ms >= Max(KERNEL_TRIAL_MS, timeout_ms() * TRIAL_SHARE))
+		else if (!handed && now - progress_ms >= Max(KERNEL_TRIAL_MS, timeout_ms() * TRIAL_SHARE))
 			queue_given_up = true;
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-		                 KERNEL_INTERVAL_MS, wait_event);
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, KERNEL_POLL_MS,
+		                 wait_event);
 		ResetLatch(MyLatch);
 		checkpointer_serve_requests();
 	}
-	end_drain(began);
+	end_drain();
 }
 
 /*
@@ -615,6 +637,7 @@ drain_file(int fd)
 static void
 drain_with_duplicate(int duplicate, bool all)
 {
+	begin_drain();
 	PG_TRY();
 	{
 		if (all)
@@ -624,6 +647,7 @@ drain_with_duplicate(int duplicate, bool all)
 		{
 			wait_for_kernel(duplicate);
 			drain_file(duplicate);
+			look_anew();
 			if (!left_to_kernel(duplicate))
 				break;
 		}
@@ -636,6 +660,7 @@ drain_with_duplicate(int duplicate, bool all)
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
+	end_drain();
 }
 
 /*
@@ -658,6 +683,7 @@ drain_before_checkpoint_fsync(int fd)
 		held_ms = 0;
 		hold_began_ms = 0;
 		queue_given_up = false;
+		drain_depth = 0; /* of one that failed */
 	}
 	if (threshold == PG_UINT64_MAX || checkpoint_stats_is_immediate() || !may_wait())
 		return fd;

@@ -30,8 +30,8 @@
 #include "queued_writeback.h"
 
 /* Between looks: so long, but so many times what the last one took at least */
-#define INTERVAL_MS 250
-#define PAUSE_FACTOR 10
+#define INTERVAL_MS 20
+#define PAUSE_FACTOR 4
 
 /* Devices that are told apart; of more, nothing is known */
 #define MAX_DEVICES 16
@@ -106,6 +106,12 @@ look(void)
 		if (bytes > 0)
 			add(page_map_file(calm_page_map, f)->device, bytes);
 	}
+}
+
+void
+queued_writeback_forget(void)
+{
+	next_look_ms = 0;
 }
 
 uint64

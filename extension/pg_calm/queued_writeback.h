@@ -19,4 +19,7 @@
  */
 extern uint64 queued_writeback_bytes(uint64 device);
 
+/* The next of these calls is to look, however short a time ago that was done */
+extern void queued_writeback_forget(void);
+
 #endif /* PG_CALM_QUEUED_WRITEBACK_H */
