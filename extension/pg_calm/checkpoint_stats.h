@@ -27,7 +27,7 @@ extern void checkpoint_stats_fsync_ended(int fd, uint32 wait_event, bool ok, uin
 extern void checkpoint_stats_closing(void);
 extern void checkpoint_stats_file_synced(int fd, uint64 microseconds);
 
-/* For drain.c, in the checkpointer */
+/* For drain.c and drain_budget.c, in the checkpointer */
 extern void checkpoint_stats_sync_begins(void);
 extern bool checkpoint_stats_is_immediate(void);
 extern void checkpoint_stats_drain_begin(void);

@@ -20,9 +20,8 @@
  * write to all, so that its rounds can get shorter where those over all files
  * don't.
  *
- * What the kernel flusher is writing just then is waited for first, of the file
- * and of others of its device: it is not marked, but fsync would have to wait
- * for it, or behind it.
+ * What the kernel flusher is writing just then is waited for first: see
+ * drain_kernel.c.  All of it has to be over in the time of drain_budget.c.
  *
  * Then every fsync happens as ever.  It finds what was written meanwhile,
  * which is bridged right before, so that it reaches the device in as few
@@ -39,24 +38,19 @@
 #include "postgres.h"
 
 #include <fcntl.h>
-#include <math.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "access/xlog.h"
 #include "checkpoint_stats.h"
 #include "checkpointer_wait.h"
-#include "compat.h"
 #include "drain.h"
+#include "drain_budget.h"
+#include "drain_kernel.h"
 #include "drain_sweep.h"
 #include "flush.h"
-#include "kernel_flusher.h"
+#include "page_map.h"
 #include "pg_calm.h"
-#include "pgstat.h"
-#include "postmaster/bgwriter.h"
-#include "queued_writeback.h"
 #include "storage/latch.h"
-#include "utils/timestamp.h"
 
 /* Between looks at what is left */
 #define POLL_MS 10
@@ -72,9 +66,6 @@
 #define HOLD_NEXT_MS 20
 #define HOLD_ALL_MS 2000
 
-/* Least time by default, ms */
-#define LEAST_TIMEOUT_MS 30000
-
 /*
  * Milliseconds after which it is known whether rounds get shorter, and how
  * many pages may be written meanwhile, as a part of the operations that the
@@ -83,64 +74,26 @@
 #define CONVERGENCE_MS 300
 #define CONVERGENCE_SHARE 0.5
 
-/* Between looks at what the kernel writes; and while that is waited for */
-#define KERNEL_INTERVAL_MS 20
-#define KERNEL_POLL_MS 250
-
-/* Least time in which what the kernel writes has to get less */
-#define KERNEL_TRIAL_MS 2000
-
 /* How often a file is drained: again if the kernel flusher was left its pages meanwhile */
 #define FILE_DRAINS 3
 
 /* A sweep is repeated if it took less than this part of the time of the one before */
 #define SHORTER_SWEEP 0.9
 
-/*
- * Seconds of device time that may be left, if pg_calm.drain_threshold is -1;
- * and to which a drain goes on that has begun, since several files can have as much
- */
-#define LEFT_SECONDS 0.1
-#define GOAL_SHARE 0.25
-
-static TimestampTz sync_phase = 0;   /* ckpt_sync_t of the one that is under way */
-static uint64 spent_ms = 0;          /* on draining in it, that under way left out */
-static uint64 drain_start_ms = 0;    /* of the one under way */
-static TimestampTz drain_began = 0;  /* likewise */
-static int drain_depth = 0;          /* how many of its steps are under way */
 static double sweep_done = 0;        /* part of the file under way that is swept */
 static uint64 sweep_progress_ms = 0; /* when that grew */
 static uint64 hold_began_ms = 0;     /* since the last drain; 0: not held in this sync phase */
 static uint64 held_ms = 0;           /* before that */
-static uint32 wait_event = 0;
-
-static KernelFlusher kernel; /* as of kernel_read_ms */
-static uint64 kernel_read_ms = 0;
-static bool queue_given_up = false; /* what the kernel has queued got no less in this sync phase */
 
 static uint64 pages_in(int file, int generation);
 static uint64 unflushed_pages(int file);
-static uint64 threshold_pages(void);
-static uint64 goal_pages(void);
-static uint64 timeout_ms(void);
-static bool may_wait(void);
-static bool time_left(void);
 static bool promising(int file, uint64 start_ms, uint64 start_pages);
 static bool converging(int file, uint64 round_start_ms);
 static void flush_in_rounds(int file, bool swept);
 static bool sweep_step(double done);
 static bool sweep(int file, const RelationFile *relation);
-static void begin_drain(void);
-static void end_drain(void);
 static void drain(int file, const RelationFile *relation);
 static bool has_many_pages(int file);
-static void want_back(int fd);
-static void look_at_kernel(void);
-static void look_anew(void);
-static bool handed_over(const struct stat *st);
-static uint64 queued_bytes(const struct stat *st);
-static bool left_to_kernel(int fd);
-static void wait_for_kernel(int fd);
 static int file_to_drain(int fd, struct stat *st);
 static void drain_file(int fd);
 static void drain_with_duplicate(int duplicate, bool all);
@@ -184,67 +137,6 @@ old_pages(int file)
 	return pages_in(file, 1 - page_map_new_generation(calm_page_map));
 }
 
-/* So few pages need no drain */
-static uint64
-threshold_pages(void)
-{
-	double operations;
-
-	if (calm_drain_threshold >= 0)
-		return calm_drain_threshold;
-	SpinLockAcquire(&calm_shared->lock);
-	operations = calm_shared->granted_operations * LEFT_SECONDS;
-	SpinLockRelease(&calm_shared->lock);
-	return isinf(operations) ? PG_UINT64_MAX : (uint64) operations;
-}
-
-/* With so few a drain ends */
-static uint64
-goal_pages(void)
-{
-	return calm_drain_threshold >= 0 ? calm_drain_threshold :
-	                                   (uint64) (threshold_pages() * GOAL_SHARE);
-}
-
-/*
- * Whether there is somebody to wait for, and nobody who waits for us.  A
- * shutdown needs no look: the checkpointer is told of it when all others have
- * ended (postmaster.c, PostmasterStateMachine), and so the worker first.
- */
-static bool
-may_wait(void)
-{
-	if (checkpointer_requests() & CHECKPOINT_IMMEDIATE)
-		return false;
-	return calm_mode == CALM_MODE_ON && pg_atomic_read_u32(&calm_shared->worker_pid) != 0;
-}
-
-/*
- * Time in all for draining in a checkpoint.  By default what the server plans
- * to have left of its interval when all is written, so that a checkpoint that
- * drains still ends in time.  Where that is short it may take longer,
- * and the next checkpoint begins later; but not if WAL asks for that.
- */
-static uint64
-timeout_ms(void)
-{
-	uint64 left;
-
-	if (calm_drain_timeout >= 0)
-		return calm_drain_timeout;
-	left = (uint64) (CheckPointTimeout * 1000.0 * (1 - CheckPointCompletionTarget));
-	if (checkpointer_requests() & CHECKPOINT_CAUSE_XLOG)
-		return left;
-	return Max(left, LEAST_TIMEOUT_MS);
-}
-
-/* The settings may change while we wait */
-static bool
-time_left(void)
-{
-	return spent_ms + (page_map_now_ms() - drain_start_ms) < timeout_ms();
-}
-
 /*
  * Whether the drain will be over in time if it goes on as it did.
  */
@@ -254,13 +146,12 @@ promising(int file, uint64 start_ms, uint64 start_pages)
 	double elapsed = page_map_now_ms() - start_ms;
 	uint64 left = unflushed_pages(file);
 
-	if (elapsed < timeout_ms() * TRIAL_SHARE || left <= goal_pages())
+	if (elapsed < drain_timeout_ms() * TRIAL_SHARE || left <= drain_goal_pages())
 		return true;
 	if (left >= start_pages)
 		return false;
-	return spent_ms + (start_ms - drain_start_ms) + elapsed +
-	           elapsed / (start_pages - left) * (left - goal_pages()) <
-	       timeout_ms();
+	return drain_spent_ms() + elapsed / (start_pages - left) * (left - drain_goal_pages()) <
+	       drain_timeout_ms();
 }
 
 /*
@@ -281,7 +172,7 @@ converging(int file, uint64 round_start_ms)
 	operations = calm_shared->granted_operations;
 	SpinLockRelease(&calm_shared->lock);
 	return pages_in(file, page_map_new_generation(calm_page_map)) <
-	       operations * CONVERGENCE_SHARE * elapsed / 1000 + threshold_pages();
+	       operations * CONVERGENCE_SHARE * elapsed / 1000 + drain_threshold_pages();
 }
 
 /*
@@ -299,7 +190,7 @@ flush_in_rounds(int file, bool swept)
 	uint64 before = PG_UINT64_MAX;
 	bool more = true;
 
-	while (more && may_wait())
+	while (more && drain_may_wait())
 	{
 		uint64 round_start = page_map_now_ms();
 		uint64 pages;
@@ -308,8 +199,8 @@ flush_in_rounds(int file, bool swept)
 		page_map_swap_generation(calm_page_map);
 		pages = old_pages(file);
 		/* few enough, or as few as they get; too short a round is not judged by converging() */
-		if (pages <= goal_pages() ||
-		    (pages >= before && (swept || calm_drain_clean_buffers || pages <= threshold_pages())))
+		if (pages <= drain_goal_pages() || (pages >= before && (swept || calm_drain_clean_buffers ||
+		                                                        pages <= drain_threshold_pages())))
 			break;
 		before = pages;
 
@@ -317,15 +208,15 @@ flush_in_rounds(int file, bool swept)
 		                                                CALM_DRAINING_ALL :
 		                                                CALM_DRAINING_FILE + file);
 		/* what is taken is under way; fsync would have to wait for it */
-		while (more && may_wait() &&
+		while (more && drain_may_wait() &&
 		       (old_pages(file) > 0 || pg_atomic_read_u64(&calm_shared->in_flight_pages) > 0))
 		{
 			(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, POLL_MS,
-			                 wait_event);
+			                 drain_wait_event());
 			ResetLatch(MyLatch);
 			checkpointer_serve_requests();
-			more =
-				time_left() && promising(file, start, start_pages) && converging(file, round_start);
+			more = drain_time_left() && promising(file, start, start_pages) &&
+			       converging(file, round_start);
 		}
 		pg_atomic_write_u32(&calm_shared->draining, CALM_DRAINING_NOTHING);
 	}
@@ -348,8 +239,8 @@ sweep_step(double done)
 		sweep_done = done;
 		sweep_progress_ms = now;
 	}
-	return may_wait() && time_left() && calm_drain_clean_buffers &&
-	       now - sweep_progress_ms < timeout_ms() * TRIAL_SHARE;
+	return drain_may_wait() && drain_time_left() && calm_drain_clean_buffers &&
+	       now - sweep_progress_ms < drain_timeout_ms() * TRIAL_SHARE;
 }
 
 /*
@@ -369,11 +260,11 @@ sweep(int file, const RelationFile *relation)
 
 		sweep_done = 0;
 		sweep_progress_ms = start;
-		if (!drain_sweep(file, relation, wait_event, sweep_step))
+		if (!drain_sweep(file, relation, drain_wait_event(), sweep_step))
 			return false;
 		took = page_map_now_ms() - start;
 		/* also if the file has been truncated to nothing, which takes no time at all */
-		if (unflushed_pages(file) <= threshold_pages() || took >= before * SHORTER_SWEEP)
+		if (unflushed_pages(file) <= drain_threshold_pages() || took >= before * SHORTER_SWEEP)
 			return true;
 		if (!sweep_step(0))
 			return false;
@@ -407,183 +298,16 @@ end_hold(void)
 	hold_began_ms = 0;
 }
 
-/* Steps of a drain can begin and end one within another */
-static void
-begin_drain(void)
-{
-	if (drain_depth++ > 0)
-		return;
-	if (wait_event == 0)
-		wait_event = CALM_WAIT_EVENT("PgCalmDrain");
-	checkpoint_stats_drain_begin();
-	end_hold();
-	drain_began = GetCurrentTimestamp();
-	drain_start_ms = page_map_now_ms();
-}
-
-/*
- * The time that it took is counted as part of the checkpoint's writing, which
- * it is, by moving the beginning of its sync phase.
- */
-static void
-end_drain(void)
-{
-	if (--drain_depth > 0)
-		return;
-	checkpoint_stats_drain_end(unflushed_pages(PAGE_MAP_NO_FILE));
-	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_SYNC);
-	spent_ms += page_map_now_ms() - drain_start_ms;
-	CheckpointStats.ckpt_sync_t += GetCurrentTimestamp() - drain_began;
-	sync_phase = CheckpointStats.ckpt_sync_t;
-}
-
 /* Drain a file or all */
 static void
 drain(int file, const RelationFile *relation)
 {
-	begin_drain();
+	drain_begin();
 	/* few pages of one file take rounds so short that hardly any is evicted to it meanwhile */
-	if (relation == NULL || unflushed_pages(file) <= threshold_pages() || sweep(file, relation))
+	if (relation == NULL || unflushed_pages(file) <= drain_threshold_pages() ||
+	    sweep(file, relation))
 		flush_in_rounds(file, relation != NULL);
-	end_drain();
-}
-
-/* A checkpoint can have thousands of small files */
-static void
-look_at_kernel(void)
-{
-	uint64 now = page_map_now_ms();
-
-	if (kernel_read_ms != 0 && now < kernel_read_ms + KERNEL_INTERVAL_MS)
-		return;
-	kernel_flusher_read_state(&kernel);
-	/* what fsyncs bridge until the next look takes of it */
-	flush_policy.headroom = kernel_flusher_headroom(&kernel);
-	kernel_read_ms = now;
-}
-
-/* What was seen so far says nothing of now */
-static void
-look_anew(void)
-{
-	kernel_read_ms = 0;
-	queued_writeback_forget();
-}
-
-/* Whether a file is being left to the kernel flusher (flusher_guard.c) */
-static bool
-handed_over(const struct stat *st)
-{
-	uint32 incarnation;
-	int file = page_map_find_file(calm_page_map, st->st_dev, st->st_ino, &incarnation);
-
-	return file != PAGE_MAP_NO_FILE &&
-	       pg_atomic_read_u32(&page_map_file(calm_page_map, file)->handed) == incarnation;
-}
-
-/*
- * What the kernel has queued of our files for the device of one, in bytes, if
- * that is much; or 0.  What the worker has started is no reason to wait; but
- * where folios are large it is more than its pages.
- */
-static uint64
-queued_bytes(const struct stat *st)
-{
-	uint64 threshold = threshold_pages();
-	uint64 little;
-	uint64 queued;
-
-	/* no caps any more */
-	if (threshold == PG_UINT64_MAX)
-		return 0;
-	little = (threshold + pg_atomic_read_u64(&calm_shared->in_flight_pages)) * BLCKSZ;
-	/* not one by one if there is nothing to be found */
-	look_at_kernel();
-	if (kernel.writeback_bytes <= little)
-		return 0;
-	begin_drain();
-	queued = queued_writeback_bytes(st->st_dev);
-	end_drain();
-	return queued > little ? queued : 0;
-}
-
-/*
- * Whether the kernel flusher is writing much to the device of a file, or will
- * write much of the file in a moment: fsync would have to wait for that, or
- * what it writes behind that, and nothing of it is marked.
- */
-static bool
-left_to_kernel(int fd)
-{
-	struct stat st;
-
-	return fstat(fd, &st) == 0 && (handed_over(&st) || (!queue_given_up && queued_bytes(&st) > 0));
-}
-
-/*
- * Have the pages of a file marked again that were left to the flusher, unless
- * it comes soon.
- */
-static void
-want_back(int fd)
-{
-	struct stat st;
-	uint32 incarnation;
-	int file;
-
-	if (fstat(fd, &st) != 0)
-		return;
-	file = page_map_find_file(calm_page_map, st.st_dev, st.st_ino, &incarnation);
-	if (file != PAGE_MAP_NO_FILE)
-		pg_atomic_write_u32(&page_map_file(calm_page_map, file)->wanted, incarnation);
-}
-
-/*
- * Let it, before the file is drained of what comes meanwhile.  As long as what
- * is queued gets less: it does not where somebody keeps the queue full, or the
- * device hangs, and then waiting gains nothing for the files that follow, either.
- */
-static void
-wait_for_kernel(int fd)
-{
-	uint64 least = PG_UINT64_MAX;
-	uint64 most = 0;
-	uint64 progress_ms = page_map_now_ms();
-	bool was_handed_over = false;
-	struct stat st;
-
-	if (!may_wait() || spent_ms >= timeout_ms() || !left_to_kernel(fd) || fstat(fd, &st) != 0)
-		return;
-	begin_drain();
-	want_back(fd);
-	while (may_wait() && time_left())
-	{
-		uint64 now = page_map_now_ms();
-		bool handed = handed_over(&st);
-		uint64 queued;
-
-		/* it has come since the last look, which may have been right before */
-		if (was_handed_over && !handed)
-			look_anew();
-		was_handed_over = handed;
-		queued = queue_given_up ? 0 : queued_bytes(&st);
-		if (!handed && queued == 0)
-			break;
-		/* more than ever: another file's turn came, and all of it has to be written, too */
-		if (queued < least || queued > most)
-		{
-			least = queued;
-			most = Max(most, queued);
-			progress_ms = now;
-		}
-		else if (!handed && now - progress_ms >= Max(KERNEL_TRIAL_MS, timeout_ms() * TRIAL_SHARE))
-			queue_given_up = true;
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, KERNEL_POLL_MS,
-		                 wait_event);
-		ResetLatch(MyLatch);
-		checkpointer_serve_requests();
-	}
-	end_drain();
+	drain_end();
 }
 
 /*
@@ -595,8 +319,9 @@ has_many_pages(int file)
 {
 	uint64 pages = unflushed_pages(file);
 
-	return pages > threshold_pages() ||
-	       (pages > goal_pages() && unflushed_pages(PAGE_MAP_NO_FILE) > threshold_pages());
+	return pages > drain_threshold_pages() ||
+	       (pages > drain_goal_pages() &&
+	        unflushed_pages(PAGE_MAP_NO_FILE) > drain_threshold_pages());
 }
 
 /* The file behind fd in the page map, if it needs a drain of its own */
@@ -623,7 +348,7 @@ drain_file(int fd)
 	char path[PAGE_MAP_PATH_MAX];
 	RelationFile relation;
 
-	if (file == PAGE_MAP_NO_FILE || !may_wait() || spent_ms >= timeout_ms())
+	if (file == PAGE_MAP_NO_FILE || !drain_may_wait() || !drain_time_left())
 		return;
 	/* the entry may be another file's by now; where the path leads decides */
 	strlcpy(path, page_map_file(calm_page_map, file)->path, sizeof(path));
@@ -637,7 +362,8 @@ drain_file(int fd)
 static void
 drain_with_duplicate(int duplicate, bool all)
 {
-	begin_drain();
+	end_hold();
+	drain_begin();
 	PG_TRY();
 	{
 		if (all)
@@ -645,10 +371,10 @@ drain_with_duplicate(int duplicate, bool all)
 		/* the flusher may be about to come while the file is drained: then it is left pages, too */
 		for (int i = 0; i < FILE_DRAINS; i++)
 		{
-			wait_for_kernel(duplicate);
+			drain_kernel_wait(duplicate);
 			drain_file(duplicate);
-			look_anew();
-			if (!left_to_kernel(duplicate))
+			drain_kernel_look_anew();
+			if (!drain_kernel_writes(duplicate))
 				break;
 		}
 	}
@@ -660,7 +386,7 @@ drain_with_duplicate(int duplicate, bool all)
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
-	end_drain();
+	drain_end();
 }
 
 /*
@@ -670,27 +396,24 @@ drain_with_duplicate(int duplicate, bool all)
 int
 drain_before_checkpoint_fsync(int fd)
 {
-	bool first = CheckpointStats.ckpt_sync_t != sync_phase;
-	uint64 threshold = threshold_pages();
+	bool first = drain_sync_phase_began();
+	uint64 threshold = drain_threshold_pages();
 	int duplicate = -1;
 	bool all;
 	struct stat st;
 
 	if (first)
 	{
-		sync_phase = CheckpointStats.ckpt_sync_t;
-		spent_ms = 0;
 		held_ms = 0;
 		hold_began_ms = 0;
-		queue_given_up = false;
-		drain_depth = 0; /* of one that failed */
+		drain_kernel_begin_sync_phase();
 	}
-	if (threshold == PG_UINT64_MAX || checkpoint_stats_is_immediate() || !may_wait())
+	if (threshold == PG_UINT64_MAX || checkpoint_stats_is_immediate() || !drain_may_wait())
 		return fd;
 
 	all = first && unflushed_pages(PAGE_MAP_NO_FILE) > threshold;
-	if (spent_ms < timeout_ms() &&
-	    (all || file_to_drain(fd, &st) != PAGE_MAP_NO_FILE || left_to_kernel(fd)))
+	if (drain_time_left() &&
+	    (all || file_to_drain(fd, &st) != PAGE_MAP_NO_FILE || drain_kernel_writes(fd)))
 		duplicate = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (duplicate >= 0)
 		drain_with_duplicate(duplicate, all);
@@ -730,7 +453,7 @@ drain_before_fsync(int fd, bool checkpoint)
 	flush_policy.max_gap = checkpoint && calm_mode != CALM_MODE_OFF ? calm_shared->max_gap : 0;
 	SpinLockRelease(&calm_shared->lock);
 	flush_policy.dry_run = calm_mode != CALM_MODE_ON;
-	look_at_kernel();
+	drain_kernel_look();
 
 	for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
 	{

@@ -392,7 +392,7 @@ flusher_guard_tick(const KernelFlusher *flusher, uint64 now_ms)
 		guard->by_amount = !by_time;
 		guard->until =
 			(by_time ? since + flusher->expire_ms : now_ms) + flusher->interval_ms + 2 * LEAD_MS;
-		/* before its marks go (drain.c) */
+		/* before its marks go (drain_kernel.c) */
 		pg_atomic_write_u32(&file->handed, incarnation);
 		make_dense(guard);
 		guard->next = now_ms + REPEAT_MS;

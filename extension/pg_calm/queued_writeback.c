@@ -46,13 +46,16 @@ static DeviceQueue queues[MAX_DEVICES];
 static int queue_count = 0;
 static uint64 next_look_ms = 0;
 
-static uint64 file_bytes(uint32 file, uint32 incarnation);
+static uint64 file_bytes(uint32 file, uint32 incarnation, uint64 *device);
 static void add(uint64 device, uint64 bytes);
 static void look(void);
 
-/* Bytes of a file that are under writeback; 0 if it is gone or can't be looked at */
+/*
+ * Bytes of a file that are under writeback, and where; 0 if it is gone or can't
+ * be looked at.
+ */
 static uint64
-file_bytes(uint32 file_index, uint32 incarnation)
+file_bytes(uint32 file_index, uint32 incarnation, uint64 *device)
 {
 	PageMapFile *file = page_map_file(calm_page_map, file_index);
 	char path[PAGE_MAP_PATH_MAX];
@@ -70,6 +73,8 @@ file_bytes(uint32 file_index, uint32 incarnation)
 	    pg_atomic_read_u32(&file->incarnation) != incarnation ||
 	    !flush_descriptor_state(fd, &dirty, &writeback))
 		writeback = 0;
+	else
+		*device = st.st_dev; /* the entry's may be another file's by now */
 	close(fd);
 	return writeback;
 }
@@ -98,13 +103,14 @@ look(void)
 	for (uint32 f = 0; f < high; f++)
 	{
 		uint32 incarnation = pg_atomic_read_u32(&page_map_file(calm_page_map, f)->incarnation);
+		uint64 device = 0;
 		uint64 bytes;
 
 		if ((incarnation & 1) == 0)
 			continue;
-		bytes = file_bytes(f, incarnation);
+		bytes = file_bytes(f, incarnation, &device);
 		if (bytes > 0)
-			add(page_map_file(calm_page_map, f)->device, bytes);
+			add(device, bytes);
 	}
 }
 

@@ -6,7 +6,7 @@ use super::Simulation;
 use super::growth;
 use crate::checkpoint;
 
-/// Pages that need no drain, in seconds of the device's operations (`LEFT_SECONDS` in drain.c).
+/// Pages that need no drain, in seconds of the device's operations (`LEFT_SECONDS` in drain_budget.c).
 const LEFT: f64 = 0.1;
 
 /// Part of that to which a drain goes on that has begun (`GOAL_SHARE`).
@@ -95,7 +95,7 @@ struct Sweep {
 impl Checkpointer {
     /// `evicted` is how many pages others than checkpoints write per second.
     pub fn new(settings: &Settings, interval: f64, evicted: f64) -> Self {
-        // `timeout_ms` in drain.c.
+        // `drain_timeout_ms` in drain_budget.c.
         let left = settings.checkpoint_timeout_s * (1.0 - settings.checkpoint_completion_target);
         let by_wal = interval < settings.checkpoint_timeout_s;
         Self {
