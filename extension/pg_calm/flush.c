@@ -113,6 +113,7 @@ typedef struct RegionJob
 
 FlushPolicy flush_policy;
 FlushStarted flush_started;
+uint64 flush_taken_back_pages = 0;
 
 static OpenFile open_files[MAX_OPEN_FILES];
 static bool open_files_ready = false;
@@ -885,9 +886,12 @@ flush_take_back_region(uint32 file, uint32 incarnation, uint32 number, const Pag
 	count_written(filled, &left);
 	nruns = bridge_plan(&left, &left, 0, runs);
 	for (int r = 0; r < nruns; r++)
-		(void) page_map_mark(calm_page_map, file, incarnation,
-		                     number * PAGE_MAP_REGION_BLOCKS + runs[r].first, runs[r].blocks,
-		                     page_map_now_ms());
+	{
+		if (page_map_mark(calm_page_map, file, incarnation,
+		                  number * PAGE_MAP_REGION_BLOCKS + runs[r].first, runs[r].blocks,
+		                  page_map_now_ms()))
+			flush_taken_back_pages += runs[r].blocks;
+	}
 }
 
 /*

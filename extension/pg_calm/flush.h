@@ -38,6 +38,9 @@ typedef struct FlushStarted
 
 extern FlushStarted flush_started;
 
+/* Marked again by flush_take_back_region() since the worker began; nobody has written to them */
+extern uint64 flush_taken_back_pages;
+
 extern bool flush_kernel_has_cachestat(void);
 extern const char *flush_refused(void);
 extern bool flush_descriptor_state(int fd, uint64 *dirty_bytes, uint64 *writeback_bytes);

@@ -143,7 +143,7 @@ define_settings(void)
 	DefineCustomIntVariable(
 		"pg_calm.unflushed_limit",
 		"Amount of unflushed pages above which the cheapest are flushed.",
-		"0 takes half of what makes the kernel flush the device in the background.",
+		"0 takes half of what makes the kernel flush the device in the background, less where pages come fast.",
 		&calm_unflushed_limit, 0, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable(
 		"pg_calm.max_in_flight", "Most that the writeback worker has under writeback at a time.",

@@ -9,7 +9,7 @@
  * - the checkpointer waits for it before its sync phase (drain.c),
  * - the checkpointer has passed it,
  * - its oldest page reaches pg_calm.flush_age,
- * - or more is unflushed than pg_calm.unflushed_limit, or than keeps the
+ * - or more is unflushed than unflushed_limit.c allows, or than keeps the
  *	 kernel's own count of dirty memory clear of its background threshold;
  * those that free most pages per second of device time first.
  *
@@ -41,6 +41,7 @@
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
+#include "unflushed_limit.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/ps_status.h"
@@ -106,7 +107,6 @@ static void publish_degraded(void);
 static void worker_exit(int code, Datum argument);
 static uint64 unflushed_pages(void);
 static uint64 flush_age_ms(void);
-static uint64 unflushed_limit_bytes(void);
 static bool draining(void);
 static bool draining_file(uint32 file);
 static bool sweeping(void);
@@ -256,14 +256,6 @@ flush_age_ms(void)
 	return age;
 }
 
-static uint64
-unflushed_limit_bytes(void)
-{
-	if (calm_unflushed_limit > 0)
-		return (uint64) calm_unflushed_limit * 1024;
-	return flusher.device_bytes / 2;
-}
-
 /* Whether the checkpointer waits for pages to be flushed */
 static bool
 draining(void)
@@ -292,7 +284,7 @@ sweeping(void)
 static bool
 too_much_unflushed(void)
 {
-	return unflushed_pages() * BLCKSZ > unflushed_limit_bytes() ||
+	return unflushed_pages() * BLCKSZ > unflushed_limit_bytes(&flusher) ||
 	       (flusher.background_bytes != PG_UINT64_MAX &&
 	        flusher.dirty_bytes > flusher.background_bytes / 10 * 8);
 }
@@ -494,6 +486,7 @@ work(uint64 now_ms)
 	if (now_ms >= next_memory_ms)
 	{
 		kernel_flusher_read_state(&flusher);
+		unflushed_limit_follow(unflushed_pages(), now_ms);
 		/* all members see the same memory */
 		flush_policy.headroom = kernel_flusher_headroom(&flusher) / arbiter_members();
 		next_memory_ms = now_ms + STATE_INTERVAL_MS + others * MEMBER_MEMORY_MS;
