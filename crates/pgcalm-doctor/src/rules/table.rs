@@ -349,7 +349,7 @@ pub const RULES: &[Rule] = &[
         applies: "pg_calm is on; background below 40 %, limit below 60 %, or expiry below 300 s",
         reason: "README, \"Kernel settings the module wants\"",
         cure: "These values. They hold for the whole host.",
-        effect: "194 instead of 372 device writes per second (bench/run 800-roomy and 800-default-memory, separate runs); more dirty \
+        effect: "194 instead of 356 device writes per second (bench/run 800-roomy and 800-default-memory, separate runs); more dirty \
                  memory means more time at shutdown or `sync`.",
         reversible: true,
         condition: dirty::not_for_pg_calm,
