@@ -809,6 +809,18 @@ make_dense(int fd, off_t offset, bool bridge, const PageMapBits *taken, PageMapB
 		munmap(mapping, length);
 }
 
+/* Marked pages that have been taken, since the server was started or pg_calm_reset() */
+uint64
+flush_taken_pages(void)
+{
+	CalmCounters *counters = &calm_shared->counters;
+
+	return pg_atomic_read_u64(&counters->flushed_pages) +
+	       pg_atomic_read_u64(&counters->fsynced_pages) +
+	       pg_atomic_read_u64(&counters->handed_pages) +
+	       pg_atomic_read_u64(&counters->kernel_flushed_pages);
+}
+
 /* Somebody else writes these blocks of a region now: count what it takes */
 void
 flush_count_foreign(const PageMapBits *filled)

@@ -56,6 +56,7 @@ extern void
 flush_hand_over_region(uint32 file, uint32 incarnation, uint32 number, PageMapBits *filled);
 extern void
 flush_take_back_region(uint32 file, uint32 incarnation, uint32 number, const PageMapBits *filled);
+extern uint64 flush_taken_pages(void);
 extern void flush_count_foreign(const PageMapBits *filled);
 extern uint32 flush_region_before_fsync(int fd, uint32 file, uint32 number);
 extern void flush_close_idle(void);

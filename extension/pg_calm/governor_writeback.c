@@ -36,6 +36,7 @@
 #include <math.h>
 
 #include "device.h"
+#include "flush.h"
 #include "governor.h"
 #include "kernel_flusher.h"
 #include "page_map.h"
@@ -182,14 +183,9 @@ governor_writeback_look(uint64 insert, GovernorReading *reading, uint64 now_ms)
 	static bool pacing = false;
 	static uint64 devices_ms = 0;
 	static uint64 last_ms = 0;
-	CalmCounters *counters = &calm_shared->counters;
 	double seconds = last_ms != 0 && now_ms > last_ms ? (double) (now_ms - last_ms) / 1000 : 0;
 	uint64 waiting = page_map_unflushed(calm_page_map, 0) + page_map_unflushed(calm_page_map, 1) +
 	                 pg_atomic_read_u64(&calm_shared->in_flight_pages);
-	uint64 taken = pg_atomic_read_u64(&counters->flushed_pages) +
-	               pg_atomic_read_u64(&counters->fsynced_pages) +
-	               pg_atomic_read_u64(&counters->handed_pages) +
-	               pg_atomic_read_u64(&counters->kernel_flushed_pages);
 	double kernel;
 	double rate;
 	double ratio;
@@ -231,7 +227,7 @@ governor_writeback_look(uint64 insert, GovernorReading *reading, uint64 now_ms)
 	reading->drain_rate = flush_rate * BLCKSZ;
 	strlcpy(reading->object, "writeback", sizeof(reading->object));
 
-	ratio = wal_per_page(insert, taken + waiting,
+	ratio = wal_per_page(insert, flush_taken_pages() + waiting,
 	                     (double) waiting * BLCKSZ > reading->limit * COMPARED_FROM, seconds);
 	if (isinf(ratio))
 		return;

@@ -38,12 +38,7 @@ unflushed_limit_follow(uint64 unflushed_pages, uint64 now_ms)
 {
 	static int64 last_pages = 0;
 	static uint64 last_ms = 0;
-	CalmCounters *counters = &calm_shared->counters;
-	uint64 taken = pg_atomic_read_u64(&calm_shared->in_flight_pages) +
-	               pg_atomic_read_u64(&counters->flushed_pages) +
-	               pg_atomic_read_u64(&counters->fsynced_pages) +
-	               pg_atomic_read_u64(&counters->handed_pages) +
-	               pg_atomic_read_u64(&counters->kernel_flushed_pages);
+	uint64 taken = pg_atomic_read_u64(&calm_shared->in_flight_pages) + flush_taken_pages();
 	/* less than 0 after pg_calm_reset() */
 	int64 pages = (int64) (unflushed_pages + taken) - (int64) flush_taken_back_pages;
 
