@@ -389,7 +389,7 @@ pub const RULES: &[Rule] = &[
                  documentation. Before 16 extensions of tables count as evictions, too",
         cure: "Raise it (restart).",
         effect: "docs/benchmarks.md, 800 IOPS with default sysctls, 4 GB instead of 256 MB: 439 device writes per second instead of \
-                 775, worst second 1755 TPS instead of 375 (separate runs, stock).",
+                 775, worst second 1755 TPS instead of 455 (separate runs, stock).",
         reversible: false,
         condition: memory::buffers_small,
     },
