@@ -31,20 +31,31 @@ impl Hierarchy {
     /// Finds the hierarchy of the block I/O controller: v1 `blkio` if mounted (then v2 cannot have `io`), else v2 if
     /// its root group offers `io`.
     pub fn of_block_io(root: &HostRoot) -> Result<Option<Self>> {
+        Self::of_controller(root, "blkio", "io")
+    }
+
+    /// Finds the hierarchy of the memory controller in the same way.
+    pub fn of_memory(root: &HostRoot) -> Result<Option<Self>> {
+        Self::of_controller(root, "memory", "memory")
+    }
+
+    /// A controller is in one hierarchy only; `v1` and `v2` are its names there.
+    fn of_controller(root: &HostRoot, v1: &str, v2: &str) -> Result<Option<Self>> {
         let mounts = mounts::read(root)?;
         let hierarchy = |mount: &mounts::Mount, version| Self {
             version,
             mountpoint: mount.target.clone(),
             mounted_group: mount.fs_root.clone(),
         };
-        if let Some(mount) = mounts.iter().find(|mount| {
-            mount.fs_type == "cgroup" && mount.super_options.iter().any(|o| o == "blkio")
-        }) {
+        if let Some(mount) = mounts
+            .iter()
+            .find(|mount| mount.fs_type == "cgroup" && mount.super_options.iter().any(|o| o == v1))
+        {
             return Ok(Some(hierarchy(mount, Version::V1)));
         }
         for mount in mounts.iter().filter(|mount| mount.fs_type == "cgroup2") {
             let controllers = root.read(mount.target.join("cgroup.controllers"))?;
-            if controllers.split_whitespace().any(|name| name == "io") {
+            if controllers.split_whitespace().any(|name| name == v2) {
                 return Ok(Some(hierarchy(mount, Version::V2)));
             }
         }

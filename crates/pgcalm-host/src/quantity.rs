@@ -3,6 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::Serialize;
+use serde::Serializer;
+
 const UNITS: [(&str, u64); 4] = [
     ("TB", 1 << 40),
     ("GB", 1 << 30),
@@ -141,6 +144,29 @@ impl FromStr for Seconds {
 impl fmt::Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}s", self.0)
+    }
+}
+
+impl Serialize for Size {
+    /// As it is printed.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl Serialize for Seconds {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<T: Serialize> Serialize for Limit<T> {
+    /// `none`, or the value.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.0 {
+            Some(value) => value.serialize(serializer),
+            None => serializer.serialize_str("none"),
+        }
     }
 }
 

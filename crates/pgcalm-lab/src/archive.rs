@@ -27,6 +27,7 @@ use crate::archive::arena::Surroundings;
 use crate::archive::backlog::Backlog;
 use crate::cap::Capper;
 use crate::device::Device;
+use crate::device::Kind;
 use crate::host_facts;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
@@ -74,7 +75,7 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
         options.archive_size()
     ));
     let device =
-        |role: &str, size| Device::create(&journal, &lab.image(role), size, None, interrupt);
+        |role: &str, size| Device::create(&journal, &lab.image(role), size, Kind::LOOP, interrupt);
     let data = device("data", options.data_size())?;
     let wal = device("wal", options.wal_size())?;
     let archive = device("archive", options.archive_size())?;

@@ -1,4 +1,4 @@
-//! Caps on devices, by the block I/O controller of the host.
+//! Caps on devices: by the block I/O controller of the host, or the limits of volumes that have their own.
 //!
 //! With cgroup v1 the caps go into the root group: there they hold for everything that is in no child group, the
 //! kernel's flusher included, as the cap of a cloud volume would. v2 has no limits in its root group; there the server
@@ -17,9 +17,11 @@ use pgcalm_host::throttle::Kind;
 use crate::LabError;
 use crate::Limit;
 use crate::Size;
+use crate::device::Device;
 use crate::journal::Change;
 use crate::journal::Journal;
 use crate::journal::Undo;
+use crate::volume_process::LimitsInForce;
 
 /// The caps of one device.
 #[derive(Debug, Clone, Copy, Default)]
@@ -53,10 +55,27 @@ impl Caps {
     }
 }
 
-/// The way to cap devices on this host.
+/// A cap in force; dropping it lifts it.
+#[derive(Debug)]
+#[must_use = "dropping this lifts the cap at once"]
+pub enum InForce {
+    /// Of a control group.
+    Group(Undo),
+    /// The limits of a volume that has its own.
+    Volume(LimitsInForce),
+}
+
+/// The way to cap devices.
 #[derive(Debug)]
 pub struct Capper {
     journal: Journal,
+    /// Absent where the devices are volumes that have limits of their own.
+    groups: Option<Groups>,
+}
+
+/// Caps by control groups.
+#[derive(Debug)]
+struct Groups {
     hierarchy: Hierarchy,
     /// The group that holds the limits: the root group of v1, a group of ours in v2.
     group: PathBuf,
@@ -64,7 +83,15 @@ pub struct Capper {
 }
 
 impl Capper {
-    /// Finds the way and prepares it.
+    /// For devices that are volumes with limits of their own: nothing of the host is needed.
+    pub fn of_volumes(journal: &Journal) -> Self {
+        Self {
+            journal: journal.clone(),
+            groups: None,
+        }
+    }
+
+    /// Finds the way by control groups and prepares it.
     pub fn new(journal: &Journal) -> anyhow::Result<Self> {
         let root = journal.root();
         let hierarchy = Hierarchy::of_block_io(root)?.ok_or_else(|| {
@@ -95,18 +122,15 @@ impl Capper {
     /// The way by a group of its own for some of the processes, which limits what they submit themselves, as a tenant's
     /// quota does; [`admit`](Self::admit) puts them there.
     pub fn of_own_group(journal: &Journal) -> anyhow::Result<Self> {
-        let capper = Self::new(journal)?;
-        match capper.hierarchy.version {
-            Version::V1 => {
-                let (group, undo) = make_group(journal, &capper.hierarchy)?;
-                Ok(Self {
-                    group,
-                    _undo: vec![undo],
-                    ..capper
-                })
-            }
-            Version::V2 => Ok(capper),
+        let mut capper = Self::new(journal)?;
+        if let Some(groups) = &mut capper.groups
+            && groups.hierarchy.version == Version::V1
+        {
+            let (group, undo) = make_group(journal, &groups.hierarchy)?;
+            groups.group = group;
+            groups._undo.push(undo);
         }
+        Ok(capper)
     }
 
     fn v1(journal: &Journal, hierarchy: Hierarchy) -> anyhow::Result<Self> {
@@ -131,9 +155,11 @@ impl Capper {
         }
         Ok(Self {
             journal: journal.clone(),
-            group: hierarchy.mountpoint.clone(),
-            hierarchy,
-            _undo: Vec::new(),
+            groups: Some(Groups {
+                group: hierarchy.mountpoint.clone(),
+                hierarchy,
+                _undo: Vec::new(),
+            }),
         })
     }
 
@@ -157,32 +183,33 @@ impl Capper {
         undo.reverse();
         Ok(Self {
             journal: journal.clone(),
-            hierarchy,
-            group,
-            _undo: undo,
+            groups: Some(Groups {
+                hierarchy,
+                group,
+                _undo: undo,
+            }),
         })
-    }
-
-    fn has_own_group(&self) -> bool {
-        self.group != self.hierarchy.mountpoint
     }
 
     /// As the report names it.
     pub fn mechanism(&self) -> &'static str {
-        match self.hierarchy.version {
-            Version::V1 if self.has_own_group() => "cgroup-v1",
-            Version::V1 => "cgroup-v1-root",
-            Version::V2 => "cgroup-v2",
+        match &self.groups {
+            None => "volume",
+            Some(groups) => match groups.hierarchy.version {
+                Version::V1 if groups.is_own() => "cgroup-v1",
+                Version::V1 => "cgroup-v1-root",
+                Version::V2 => "cgroup-v2",
+            },
         }
     }
 
     /// Makes sure that the caps hold for process `pid` and all below it.
     pub fn admit(&self, pid: i32) -> anyhow::Result<()> {
-        if !self.has_own_group() {
+        let Some(groups) = self.groups.as_ref().filter(|groups| groups.is_own()) else {
             return Ok(());
-        }
+        };
         let root = self.journal.root();
-        let procs = self.group.join("cgroup.procs");
+        let procs = groups.group.join("cgroup.procs");
         for member in process::family(&process::table(root)?, pid) {
             match root.write(&procs, &member.pid.to_string()) {
                 Ok(()) => {}
@@ -194,30 +221,55 @@ impl Capper {
         Ok(())
     }
 
-    /// Caps device `number`; the caps are lifted when the result is dropped.
-    pub fn apply(&self, number: &str, caps: Caps) -> anyhow::Result<Vec<Undo>> {
+    /// Caps `device` until the result is dropped. A volume has the limits that it was made with: which caps are given does
+    /// not matter then, only whether there are any.
+    pub fn apply(&self, device: &Device, caps: Caps) -> anyhow::Result<Vec<InForce>> {
+        match device.volume() {
+            Some(volume) if caps.pairs().next().is_some() => {
+                Ok(vec![InForce::Volume(volume.limit()?)])
+            }
+            Some(_) => Ok(Vec::new()),
+            None => self.apply_to(&device.number, caps),
+        }
+    }
+
+    /// Caps the device of this number, of which no limits of its own are known.
+    pub fn apply_to(&self, number: &str, caps: Caps) -> anyhow::Result<Vec<InForce>> {
         let root = self.journal.root();
-        let mut undo = Vec::new();
+        let mut in_force = Vec::new();
+        let Some(Groups {
+            hierarchy, group, ..
+        }) = &self.groups
+        else {
+            return Ok(in_force);
+        };
         for (kind, value) in caps.pairs() {
-            let (file, line, former) = match self.hierarchy.version {
+            let (file, line, former) = match hierarchy.version {
                 Version::V1 => (
-                    self.group.join(kind.v1_file()),
+                    group.join(kind.v1_file()),
                     format!("{number} {value}"),
                     format!("{number} 0"),
                 ),
                 Version::V2 => (
-                    self.group.join("io.max"),
+                    group.join("io.max"),
                     format!("{number} {}={value}", kind.v2_key()),
                     format!("{number} {}=max", kind.v2_key()),
                 ),
             };
-            undo.push(self.journal.note(Change::Setting {
+            in_force.push(InForce::Group(self.journal.note(Change::Setting {
                 file: file.clone(),
                 former,
-            })?);
+            })?));
             root.write(&file, &line)?;
         }
-        Ok(undo)
+        Ok(in_force)
+    }
+}
+
+impl Groups {
+    /// Whether the group was made for some processes, and is not the root group.
+    fn is_own(&self) -> bool {
+        self.group != self.hierarchy.mountpoint
     }
 }
 
@@ -272,7 +324,7 @@ mod tests {
         fs::write(root.path(&iops), "").unwrap();
         let capper = Capper::new(&journal).unwrap();
         assert_eq!(capper.mechanism(), "cgroup-v1-root");
-        let caps = capper.apply("7:0", CAPS).unwrap();
+        let caps = capper.apply_to("7:0", CAPS).unwrap();
         assert_eq!(root.read(&iops).unwrap(), "7:0 800");
         drop(caps);
         assert_eq!(root.read(&iops).unwrap(), "7:0 0");
@@ -303,12 +355,12 @@ mod tests {
         let capper = Capper::of_own_group(&journal).unwrap();
         assert_eq!(capper.mechanism(), "cgroup-v1");
         capper.admit(70).unwrap();
-        let group = root.path(&capper.group);
+        let group = root.path(&capper.groups.as_ref().unwrap().group);
         assert_eq!(
             fs::read_to_string(group.join("cgroup.procs")).unwrap(),
             "70"
         );
-        let caps = capper.apply("7:0", CAPS).unwrap();
+        let caps = capper.apply_to("7:0", CAPS).unwrap();
         let own = group.join(Kind::WriteIops.v1_file());
         assert_eq!(fs::read_to_string(&own).unwrap(), "7:0 800");
         drop(caps);
@@ -331,9 +383,9 @@ mod tests {
         let capper = Capper::new(&journal).unwrap();
         assert_eq!(capper.mechanism(), "cgroup-v2");
         assert_eq!(fs::read_to_string(&control).unwrap(), "+io");
-        let group = root.path(&capper.group);
+        let group = root.path(&capper.groups.as_ref().unwrap().group);
         assert!(group.is_dir());
-        let caps = capper.apply("7:0", CAPS).unwrap();
+        let caps = capper.apply_to("7:0", CAPS).unwrap();
         // A plain file keeps the last write only; the kernel merges keys.
         assert_eq!(
             fs::read_to_string(group.join("io.max")).unwrap(),

@@ -17,13 +17,7 @@ use pgcalm_report::model;
 use serde_json::Value;
 
 use crate::LabError;
-use crate::cap::Capper;
-use crate::cap::Caps;
-use crate::contestant;
 use crate::contestant::Contestant;
-use crate::device::Device;
-use crate::device_files::DeviceFiles;
-use crate::filesystem::FileSystem;
 use crate::host_facts;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
@@ -35,18 +29,16 @@ use crate::load::Work;
 use crate::measure;
 use crate::measure::Recording;
 use crate::need_root::need_root;
-use crate::options::DeviceStore;
 use crate::progress::Progress;
 use crate::run_dir::RunDir;
 use crate::sampler::Sampler;
 use crate::server;
-use crate::server::Places;
 use crate::server::Server;
 use crate::server_log;
-use crate::sysctl;
+use crate::stage::Stage;
+use crate::stage::Surroundings;
 use crate::template::Template;
 use crate::transaction_log::Transactions;
-use crate::warm;
 
 pub use options::Options;
 
@@ -83,40 +75,28 @@ pub fn run(
         &progress,
         interrupt,
     )?;
-    let _sysctls = sysctl::apply(&journal, options.sysctl)?;
-    let capper = Capper::new(&journal)?;
-    progress.note(&format!(
-        "making devices of {} (data) and {} (WAL)",
-        options.data_size(),
-        options.wal_size()
-    ));
-    let files = DeviceFiles::create(&lab, &journal, options.devices, options.device_sizes())?;
-    let data = Device::create(
-        &journal,
-        &files.image("data"),
-        options.data_size(),
-        options.data_max_io,
-        interrupt,
-    )?;
-    let wal = Device::create(
-        &journal,
-        &files.image("wal"),
-        options.wal_size(),
-        options.wal_max_io,
-        interrupt,
+    let stage = Stage::build(
+        options,
+        Surroundings {
+            lab: &lab,
+            journal: &journal,
+            installation: &installation,
+            progress: &progress,
+            interrupt,
+        },
     )?;
     let mut report = model::Report {
         scenario: scenario.to_string(),
-        host: host_facts::collect(&root, &installation, started_at, capper.mechanism())?,
-        settings: options.named(),
-        cap: model::Cap::of_mechanism(capper.mechanism()),
+        host: host_facts::collect(&root, &installation, started_at, stage.cap_mechanism())?,
+        settings: options.named()?,
+        cap: stage.cap(),
         contestants: options
             .contestants
             .iter()
             .map(|contestant| model::Contestant {
                 name: contestant.name.to_string(),
                 description: contestant.description.to_string(),
-                server_settings: contestant::settings_of(contestant, &options.set_contestant),
+                server_settings: options.settings_of(contestant),
                 runs: Vec::new(),
             })
             .collect(),
@@ -127,9 +107,7 @@ pub fn run(
         journal: &journal,
         installation: &installation,
         template: &template,
-        capper: &capper,
-        data: &data,
-        wal: &wal,
+        stage: &stage,
         progress: &progress,
         interrupt,
     };
@@ -163,9 +141,7 @@ struct Arena<'a> {
     journal: &'a Journal,
     installation: &'a Installation,
     template: &'a Template,
-    capper: &'a Capper,
-    data: &'a Device,
-    wal: &'a Device,
+    stage: &'a Stage<'a>,
     progress: &'a Progress,
     interrupt: &'a Interrupt,
 }
@@ -181,68 +157,28 @@ impl Arena<'_> {
         let run_dir = RunDir::create(self.lab, self.journal, self.installation)?;
         self.progress
             .note(&format!("{label}: restoring the table on new file systems"));
-        let mut data = self.file_system("data", self.data)?;
-        let mut wal = self.file_system("wal", self.wal)?;
-        let cluster = data.path().join("cluster");
-        self.template.copy_to(
-            &cluster,
-            &wal.path().join("pg_wal"),
-            self.installation,
-            self.interrupt,
-        )?;
-        // Drops the page cache of the copy, whose folios are as large as its writes were.
-        data.remount()?;
-        wal.remount()?;
-        warm::warm(&cluster, self.options.warm, self.progress, self.interrupt)?;
-
-        let server = Server::start(
-            self.journal,
-            self.installation,
-            Places {
-                data: cluster,
-                socket: self.lab.run(),
-                log: self.lab.run().join("server.log"),
-            },
-            &self.options.server_settings(contestant),
-            self.interrupt,
-        )?;
-        self.capper.admit(server.pid())?;
+        let scene = self
+            .stage
+            .serve(self.template, &self.options.server_settings(contestant))?;
+        let server = &scene.server;
         if contestant.module {
-            self.create_extension(&server)?;
+            create_extension(server, self.interrupt)?;
         }
         recycled_wal::prepare(
-            &server,
-            self.options.seconds.0,
+            server,
+            self.options.warm_up.0 + self.options.seconds.0,
             self.options.wal_size(),
             self.interrupt,
         )?;
         let recording = self
-            .measure(contestant, label, &server)
+            .measure(contestant, label, server)
             .map_err(|error| with_last_words(error, &server.log()))?;
-        server.discard()?;
+        scene.discard()?;
         if self.options.keep {
             self.keep_logs(contestant, repetition)?;
         }
-        data.discard_contents()?;
-        wal.discard_contents()?;
-        drop(data);
-        drop(wal);
         drop(run_dir);
         Ok(measure::figures(recording))
-    }
-
-    fn file_system(&self, role: &str, device: &Device) -> anyhow::Result<FileSystem> {
-        if self.options.devices == DeviceStore::Memory {
-            // What one contestant has written is not to be the next one's advantage.
-            device.discard(self.interrupt)?;
-        }
-        FileSystem::create(
-            self.journal,
-            device,
-            self.options.fs,
-            &self.lab.mountpoint(role),
-            self.interrupt,
-        )
     }
 
     /// Loads the server under caps and records what happens.
@@ -253,23 +189,16 @@ impl Arena<'_> {
         server: &Server,
     ) -> anyhow::Result<Recording> {
         let directory = self.lab.run();
+        let warm_up = self.options.warm_up.0;
         let seconds = self.options.seconds.0;
-        self.progress
-            .note(&format!("{label}: measuring {seconds} s"));
-        let mut caps = Some((
-            self.capper
-                .apply(&self.data.number, self.options.data_caps(contestant))?,
-            self.capper.apply(
-                &self.wal.number,
-                Caps::on_writes(self.options.wal_iops, self.options.wal_bps),
-            )?,
-        ));
-        let sampler = Sampler::start(
-            self.journal.root().clone(),
-            vec![self.data.name.clone()],
-            vec![self.wal.name.clone()],
-            server.pid(),
-        );
+        self.progress.note(&if warm_up == 0 {
+            format!("{label}: measuring {seconds} s")
+        } else {
+            format!("{label}: measuring {seconds} s after {warm_up} s of load")
+        });
+        let mut caps = Some(self.stage.limit(contestant)?);
+        let (data, wal) = self.stage.device_names();
+        let sampler = Sampler::start(self.journal.root().clone(), data, wal, server.pid());
         let started = Instant::now();
         let mut load = Load::start(
             self.journal,
@@ -279,12 +208,12 @@ impl Arena<'_> {
             Work {
                 rows: self.options.rows,
                 clients: self.options.clients,
-                seconds,
+                seconds: warm_up + seconds,
                 distribution: self.options.distribution,
                 rate: self.options.rate.0,
             },
         )?;
-        let time_up = started + Duration::from_secs(seconds.into()) + OVERTIME;
+        let time_up = started + Duration::from_secs((warm_up + seconds).into()) + OVERTIME;
         let mut module_status = None;
         let mut server_failure = None;
         loop {
@@ -334,7 +263,7 @@ impl Arena<'_> {
             .filter(|_| server_failure.is_some())
             .map_or(log.as_str(), |(_time, _words, before)| before);
         Ok(Recording {
-            transactions: Transactions::read(&directory, LOG_PREFIX)?,
+            transactions: Transactions::read(&directory, LOG_PREFIX)?.after(warm_up)?,
             seconds,
             samples,
             blocked,
@@ -349,7 +278,7 @@ impl Arena<'_> {
         let mut text = format!(
             "{label}: {:>3} of {} s",
             started.elapsed().as_secs(),
-            self.options.seconds.0
+            self.options.warm_up.0 + self.options.seconds.0
         );
         if let Some(tps) = load.tps() {
             text.push_str(&format!(", {tps:.0} TPS"));
@@ -371,18 +300,6 @@ impl Arena<'_> {
             ));
         }
         self.progress.status(&text);
-    }
-
-    /// The SQL side of the module; without it there is only no status.
-    fn create_extension(&self, server: &Server) -> anyhow::Result<()> {
-        let available = server.sql(
-            "select count(*) from pg_available_extensions where name = 'pg_calm'",
-            self.interrupt,
-        )?;
-        if available.trim() == "1" {
-            server.sql("create extension pg_calm", self.interrupt)?;
-        }
-        Ok(())
     }
 
     fn module_status(&self, server: &Server) -> anyhow::Result<BTreeMap<String, Value>> {
@@ -415,6 +332,18 @@ impl Arena<'_> {
             .note(&format!("logs are kept in {}", target.display()));
         Ok(())
     }
+}
+
+/// The SQL side of the module; without it there is only no status.
+pub(crate) fn create_extension(server: &Server, interrupt: &Interrupt) -> anyhow::Result<()> {
+    let available = server.sql(
+        "select count(*) from pg_available_extensions where name = 'pg_calm'",
+        interrupt,
+    )?;
+    if available.trim() == "1" {
+        server.sql("create extension pg_calm", interrupt)?;
+    }
+    Ok(())
 }
 
 /// The server's last words say more than what its client then says, if the server is what failed.

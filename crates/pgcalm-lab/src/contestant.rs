@@ -1,7 +1,11 @@
 //! The ways of running PostgreSQL that are set against each other.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::str::FromStr;
+
+use serde::Serialize;
+use serde::Serializer;
 
 use crate::LabError;
 
@@ -85,24 +89,23 @@ pub const CONTESTANTS: [Contestant; 6] = [
     },
 ];
 
-/// The contestants named in a comma-separated list.
-pub fn parse_list(text: &str) -> Result<Vec<&'static Contestant>, String> {
-    let names = || {
-        let names: Vec<_> = CONTESTANTS.iter().map(|c| c.name).collect();
-        names.join(", ")
-    };
-    let mut chosen: Vec<&'static Contestant> = Vec::new();
-    for name in text.split(',').map(str::trim) {
-        let contestant = CONTESTANTS
-            .iter()
-            .find(|contestant| contestant.name == name)
-            .ok_or_else(|| format!("no contestant {name:?}; choose from {}", names()))?;
-        if chosen.contains(&contestant) {
-            return Err(format!("{name} is named twice; use --repeat for more runs"));
-        }
-        chosen.push(contestant);
-    }
-    Ok(chosen)
+/// Reads one name.
+pub fn parse(name: &str) -> Result<&'static Contestant, String> {
+    CONTESTANTS
+        .iter()
+        .find(|contestant| contestant.name == name.trim())
+        .ok_or_else(|| {
+            let names: Vec<_> = CONTESTANTS.iter().map(|c| c.name).collect();
+            format!("no contestant {name:?}; choose from {}", names.join(", "))
+        })
+}
+
+/// As a list of their names.
+pub fn serialize_names<S: Serializer>(
+    contestants: &[&'static Contestant],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(contestants.iter().map(|contestant| contestant.name))
 }
 
 /// A server setting given on the command line as `name=value`.
@@ -129,6 +132,19 @@ const OWN: [&str; 12] = [
     "port",
     "unix_socket_directories",
 ];
+
+impl fmt::Display for ServerSetting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.name, self.value)
+    }
+}
+
+impl Serialize for ServerSetting {
+    /// As it was given.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
 
 impl FromStr for ServerSetting {
     type Err = String;
@@ -163,6 +179,13 @@ pub struct ContestantSetting {
     pub contestant: String,
     /// The setting.
     pub setting: ServerSetting,
+}
+
+impl Serialize for ContestantSetting {
+    /// As it was given.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{}:{}", self.contestant, self.setting))
+    }
 }
 
 impl FromStr for ContestantSetting {
@@ -201,11 +224,19 @@ pub fn settings_of(
     settings
 }
 
-/// Fails if a setting is for a contestant that doesn't take part.
+/// Fails if a contestant takes part twice, or a setting is for one that doesn't take part.
 pub fn check_settings(
     contestants: &[&Contestant],
     given: &[ContestantSetting],
 ) -> Result<(), LabError> {
+    for (index, contestant) in contestants.iter().enumerate() {
+        if contestants[..index].contains(contestant) {
+            return Err(LabError::Usage(format!(
+                "--contestants: {} is named twice; use --repeat for more runs",
+                contestant.name
+            )));
+        }
+    }
     for setting in given {
         if !contestants.iter().any(|c| c.name == setting.contestant) {
             return Err(LabError::Usage(format!(
@@ -222,13 +253,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_of_contestants_keeps_its_order_and_refuses_unknown_and_double_names() {
-        let names =
-            |text| parse_list(text).map(|list| list.iter().map(|c| c.name).collect::<Vec<_>>());
-        assert_eq!(names("pg_calm, stock"), Ok(vec!["pg_calm", "stock"]));
-        assert!(names("stock,fast").unwrap_err().contains("stock-tuned"));
-        assert!(names("stock,stock").unwrap_err().contains("--repeat"));
-        assert!(names("").is_err());
+    fn unknown_contestants_are_refused_with_those_there_are_and_double_ones_too() {
+        assert_eq!(parse(" stock").unwrap().name, "stock");
+        assert!(parse("fast").unwrap_err().contains("stock-tuned"));
+        assert!(parse("").is_err());
+        let stock = parse("stock").unwrap();
+        let error = check_settings(&[stock, stock], &[]).unwrap_err();
+        assert!(error.to_string().contains("--repeat"), "{error}");
     }
 
     #[test]
@@ -252,7 +283,7 @@ mod tests {
     fn a_contestants_own_settings_can_be_overridden_for_it_alone() {
         let given: ContestantSetting = "stock-tuned:bgwriter_delay=50ms".parse().unwrap();
         let given = [given];
-        let list = parse_list("stock,stock-tuned").unwrap();
+        let list = ["stock", "stock-tuned"].map(|name| parse(name).unwrap());
         assert_eq!(settings_of(list[0], &given), BTreeMap::new());
         assert_eq!(settings_of(list[1], &given)["bgwriter_delay"], "50ms");
         assert!(check_settings(&list, &given).is_ok());

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use pgcalm_host::block_device;
+use pgcalm_volume::Volume;
 use rustix::fs::FallocateFlags;
 use rustix::fs::OFlags;
 
@@ -18,6 +19,7 @@ use crate::journal::Change;
 use crate::journal::Journal;
 use crate::journal::Undo;
 use crate::tool;
+use crate::volume_process::VolumeProcess;
 
 /// Size of the writes that fill a new image.
 const FILL: usize = 4 << 20;
@@ -28,6 +30,28 @@ const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
 /// Enough for direct I/O on any device.
 const ALIGNMENT: usize = 4096;
 
+/// What a device of the lab is made to be.
+#[derive(Debug, Clone, Copy)]
+pub enum Kind<'a> {
+    /// A loop device on its file, without limits of its own; caps of control groups can be put on it.
+    Loop {
+        /// The largest operation that it is to be sent.
+        max_io: Option<Size>,
+    },
+    /// A volume that behaves like a cloud's, limits included.
+    Volume {
+        /// Which one.
+        volume: &'a Volume,
+        /// For its process, and where its file appears.
+        directory: &'a Path,
+    },
+}
+
+impl Kind<'_> {
+    /// A loop device that takes what the kernel sends.
+    pub const LOOP: Self = Self::Loop { max_io: None };
+}
+
 /// A loop device on a file, past the host's page cache.
 #[derive(Debug)]
 pub struct Device {
@@ -36,69 +60,75 @@ pub struct Device {
     /// `MAJ:MIN`.
     pub number: String,
     // Undone in this order: the limit of the queue outlives the detached device, so it goes first.
-    _max_io: Option<Undo>,
+    _queue: Vec<Undo>,
     _max_ratio: Option<Undo>,
     _loop: Undo,
+    volume: Option<VolumeProcess>,
     _image: Undo,
 }
 
 impl Device {
-    /// Creates `image` with `size` bytes and puts a loop device on it. `max_io` is the largest operation that the
-    /// device is to be sent.
+    /// Creates `image` with `size` bytes and puts a device of this kind on it.
     pub fn create(
         journal: &Journal,
         image: &Path,
         size: Size,
-        max_io: Option<Size>,
+        kind: Kind<'_>,
         interrupt: &Interrupt,
     ) -> anyhow::Result<Self> {
         let image_undo = journal.note(Change::File {
             path: image.to_path_buf(),
         })?;
         fill(image, size, interrupt)?;
-
-        let loop_undo = journal.note(Change::LoopDevice {
-            backing_file: image.to_path_buf(),
-        })?;
-        let output = tool::run(
-            tool::command("losetup")
-                .args(["--find", "--show", "--direct-io=on"])
-                .arg(image),
-            interrupt,
-        )?;
-        let name = output
-            .trim()
-            .strip_prefix("/dev/")
-            .with_context(|| format!("losetup printed {output:?} for a device"))?
-            .to_string();
+        let volume = match kind {
+            Kind::Loop { .. } => None,
+            Kind::Volume { volume, directory } => {
+                Some(VolumeProcess::start(journal, volume, image, directory)?)
+            }
+        };
+        let file = volume
+            .as_ref()
+            .map_or_else(|| image.to_path_buf(), VolumeProcess::file);
+        let (name, loop_undo) = attach(journal, &file, interrupt)?;
 
         let root = journal.root();
-        let max_io_undo = match max_io {
-            Some(max_io) => {
+        let mut queue = Vec::new();
+        match kind {
+            Kind::Loop {
+                max_io: Some(max_io),
+            } => {
                 let file = block_device::max_sectors_path(&name);
-                let undo = journal.note(Change::Setting {
-                    file: Path::new("/").join(&file),
-                    former: root.read(&file)?.trim().to_string(),
-                })?;
+                queue.push(former(journal, Path::new(&file))?);
                 let kib = (max_io.bytes() >> 10).to_string();
                 root.write(&file, &kib).map_err(|error| {
                     LabError::Usage(format!(
                         "{name} refuses operations of {max_io} ({error}): give --data-max-io and --wal-max-io 4kB to 1280kB"
                     ))
                 })?;
-                Some(undo)
             }
-            None => None,
-        };
+            Kind::Loop { max_io: None } => {}
+            Kind::Volume { .. } => {
+                // As cloud volumes say: what they have acknowledged is durable, so that the kernel sends no flushes.
+                let file = Path::new("sys/block").join(&name).join("queue/write_cache");
+                queue.push(former(journal, &file)?);
+                root.write(&file, "write through")?;
+            }
+        }
         let number = block_device::number(root, &name)?;
         Ok(Self {
             _max_ratio: lift_dirty_limit(journal, &number)?,
             number,
             name,
-            _max_io: max_io_undo,
+            _queue: queue,
             _loop: loop_undo,
+            volume,
             _image: image_undo,
         })
+    }
+
+    /// The process of the volume below; `None` for a mere loop device.
+    pub fn volume(&self) -> Option<&VolumeProcess> {
+        self.volume.as_ref()
     }
 
     /// Gives back what the device holds, and with it the blocks of its file.
@@ -114,6 +144,33 @@ impl Device {
     pub fn node(&self) -> String {
         format!("/dev/{}", self.name)
     }
+}
+
+/// Puts a loop device on `file`; returns its name.
+fn attach(journal: &Journal, file: &Path, interrupt: &Interrupt) -> anyhow::Result<(String, Undo)> {
+    let undo = journal.note(Change::LoopDevice {
+        backing_file: file.to_path_buf(),
+    })?;
+    let output = tool::run(
+        tool::command("losetup")
+            .args(["--find", "--show", "--direct-io=on"])
+            .arg(file),
+        interrupt,
+    )?;
+    let name = output
+        .trim()
+        .strip_prefix("/dev/")
+        .with_context(|| format!("losetup printed {output:?} for a device"))?
+        .to_string();
+    Ok((name, undo))
+}
+
+/// Notes what a file of the kernel says now, to be written back.
+fn former(journal: &Journal, file: &Path) -> anyhow::Result<Undo> {
+    journal.note(Change::Setting {
+        file: Path::new("/").join(file),
+        former: journal.root().read(file)?.trim().to_string(),
+    })
 }
 
 /// Gives the device the whole of the kernel's dirty limits. A share that somebody set outlives what the loop device was

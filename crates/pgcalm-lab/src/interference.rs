@@ -19,6 +19,7 @@ use crate::Size;
 use crate::cap::Capper;
 use crate::cap::Caps;
 use crate::device::Device;
+use crate::device::Kind;
 use crate::filesystem;
 use crate::filesystem::FileSystem;
 use crate::host_facts;
@@ -120,7 +121,8 @@ fn devices(context: &Surroundings<'_>) -> anyhow::Result<Devices> {
         interrupt,
         ..
     } = *context;
-    let make = |role: &str, size| Device::create(journal, &lab.image(role), size, None, interrupt);
+    let make =
+        |role: &str, size| Device::create(journal, &lab.image(role), size, Kind::LOOP, interrupt);
     let any = |wanted: fn(&Layout) -> bool| options.layouts.iter().any(|layout| wanted(layout));
     Ok(Devices {
         shared: make("victim", options.size)?,

@@ -192,6 +192,11 @@ impl LabDir {
         self.named("memory")
     }
 
+    /// For the process of the volume for `role`, and where the volume's file appears.
+    pub fn volume(&self, role: &str) -> PathBuf {
+        self.named(&format!("volume-{role}"))
+    }
+
     /// Where the device for `role` is mounted.
     pub fn mountpoint(&self, role: &str) -> PathBuf {
         self.named(role)

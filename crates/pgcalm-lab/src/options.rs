@@ -2,10 +2,15 @@
 
 use std::str::FromStr;
 
+use clap::ValueEnum;
+use serde::Serialize;
+use serde::Serializer;
+
 use crate::Size;
 
 /// File system to make on the devices.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum FsType {
     /// ext4.
     Ext4,
@@ -94,8 +99,16 @@ impl FromStr for SysctlProfile {
     }
 }
 
+impl Serialize for SysctlProfile {
+    /// As on the command line.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.name())
+    }
+}
+
 /// What the files of the loop devices lie on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum DeviceStore {
     /// The lab's directory.
     Disk,
@@ -114,8 +127,39 @@ impl DeviceStore {
     }
 }
 
+/// Whether data and WAL have volumes of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum VolumeLayout {
+    /// Data and WAL on one volume, as most servers in clouds have them.
+    One,
+    /// WAL on a volume of its own.
+    Two,
+}
+
+/// How devices without limits of their own are capped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CapWay {
+    /// By the block I/O controller.
+    Cgroup,
+    /// Not at all.
+    None,
+}
+
+/// Which control group has the caps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CapIn {
+    /// The root group: everything is capped, the kernel's flusher included, as by a volume.
+    Root,
+    /// The server's own group: its own I/O is capped; with cgroup v1 what the kernel's flusher writes of its pages is not.
+    Own,
+}
+
 /// How the page cache is filled before a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Warm {
     /// 8 KiB reads without read-ahead: small folios, as in a server whose cache was filled by index look-ups.
     Random,
@@ -137,7 +181,8 @@ impl Warm {
 }
 
 /// Which rows the load touches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Distribution {
     /// All alike.
     Uniform,

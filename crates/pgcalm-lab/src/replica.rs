@@ -24,6 +24,7 @@ use pgcalm_report::replica as model;
 
 use crate::cap::Capper;
 use crate::device::Device;
+use crate::device::Kind;
 use crate::host_facts;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
@@ -117,7 +118,7 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<model::Re
         .needs_archive()
         .then(|| {
             let image = lab.image("archive");
-            Device::create(&journal, &image, options.wal_size, None, interrupt)
+            Device::create(&journal, &image, options.wal_size, Kind::LOOP, interrupt)
         })
         .transpose()?;
     let base = Base::create(&journal, &lab, &installation, interrupt)?;

@@ -28,6 +28,9 @@ use crate::tool;
 /// How long a start may take: the longest part is recovery, which a copied template doesn't need.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Its port, on its socket and where it listens otherwise, unless it is set.
+pub const PORT: u16 = 5432;
+
 /// Where a server's files are.
 #[derive(Debug, Clone)]
 pub struct Places {
@@ -44,6 +47,7 @@ pub struct Places {
 pub struct Server {
     child: Child,
     places: Places,
+    port: u16,
     installation: Installation,
     undo: Option<Undo>,
 }
@@ -58,7 +62,11 @@ impl Server {
         interrupt: &Interrupt,
     ) -> anyhow::Result<Self> {
         write_settings(&places, settings)?;
-        Self::restart(journal, installation, places, interrupt)
+        let port = match settings.get("port") {
+            Some(port) => port.parse().with_context(|| format!("port {port}"))?,
+            None => PORT,
+        };
+        Self::launch(journal, installation, places, port, interrupt)
     }
 
     /// Starts a server again that has been started here before, with the settings of that time.
@@ -66,6 +74,16 @@ impl Server {
         journal: &Journal,
         installation: &Installation,
         places: Places,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<Self> {
+        Self::launch(journal, installation, places, PORT, interrupt)
+    }
+
+    fn launch(
+        journal: &Journal,
+        installation: &Installation,
+        places: Places,
+        port: u16,
         interrupt: &Interrupt,
     ) -> anyhow::Result<Self> {
         let undo = journal.note(installation.processes_in(&places.data))?;
@@ -82,6 +100,7 @@ impl Server {
         let mut server = Self {
             child,
             places,
+            port,
             installation: installation.clone(),
             undo: Some(undo),
         };
@@ -113,8 +132,14 @@ impl Server {
         command
             .arg("-h")
             .arg(&self.places.socket)
+            .args(["-p", &self.port.to_string()])
             .args(["-U", "postgres"]);
         command
+    }
+
+    /// Directory of its socket, and its port.
+    pub fn address(&self) -> (&Path, u16) {
+        (&self.places.socket, self.port)
     }
 
     /// Lets another program run as the clients do.

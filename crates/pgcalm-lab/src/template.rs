@@ -99,15 +99,15 @@ impl Template {
         Ok(Self { path })
     }
 
-    /// Copies the cluster to `data`, its WAL to `wal`.
+    /// Copies the cluster to `data`, its WAL to `wal` if that is to be elsewhere.
     pub fn copy_to(
         &self,
         data: &Path,
-        wal: &Path,
+        wal: Option<&Path>,
         installation: &Installation,
         interrupt: &Interrupt,
     ) -> anyhow::Result<()> {
-        copy_tree(&self.path, data, Some(wal), installation, interrupt)
+        copy_tree(&self.path, data, wal, installation, interrupt)
     }
 }
 

@@ -36,14 +36,15 @@ use pgcalm_report::tenants::SCENARIO;
 use crate::LabError;
 use crate::cap::Capper;
 use crate::cap::Caps;
+use crate::cap::InForce;
 use crate::contestant::Contestant;
 use crate::device::Device;
+use crate::device::Kind;
 use crate::filesystem::FileSystem;
 use crate::host_facts;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
 use crate::journal::Journal;
-use crate::journal::Undo;
 use crate::lab_dir::LabDir;
 use crate::load::LOG_PREFIX;
 use crate::load::Load;
@@ -118,7 +119,13 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
         options.instances
     ));
     let image = lab.image("tenants");
-    let pool = Device::create(&journal, &image, options.device_size(), None, interrupt)?;
+    let pool = Device::create(
+        &journal,
+        &image,
+        options.device_size(),
+        Kind::LOOP,
+        interrupt,
+    )?;
     let models = Models::create(options, &lab, &journal, &installation, &template, interrupt)?;
     drop(run_dir);
     let arena = Arena {
@@ -193,7 +200,7 @@ impl Models {
                 journal,
                 &lab.image(&format!("model-{role}")),
                 size,
-                None,
+                Kind::LOOP,
                 interrupt,
             )?;
             pool::mark_untouched(&device, size, interrupt)?;
@@ -216,7 +223,7 @@ impl Models {
         let wal = mount("wal", &models.wal)?;
         template.copy_to(
             &data.path().join("cluster"),
-            &wal.path().join("pg_wal"),
+            Some(&wal.path().join("pg_wal")),
             installation,
             interrupt,
         )?;
@@ -510,17 +517,17 @@ impl Arena<'_> {
         })
     }
 
-    fn caps(&self, tenants: &[Tenant]) -> anyhow::Result<Vec<Undo>> {
+    fn caps(&self, tenants: &[Tenant]) -> anyhow::Result<Vec<InForce>> {
         let mut caps = self.capper.apply(
-            &self.pool.number,
+            &self.pool,
             Caps::on_writes(self.options.device_iops, self.options.device_bps),
         )?;
         for tenant in tenants {
-            caps.extend(self.capper.apply(
+            caps.extend(self.capper.apply_to(
                 &tenant.data.number,
                 Caps::on_writes(self.options.data_iops, self.options.data_bps),
             )?);
-            caps.extend(self.capper.apply(
+            caps.extend(self.capper.apply_to(
                 &tenant.wal.number,
                 Caps::on_writes(self.options.wal_iops, crate::Limit(None)),
             )?);

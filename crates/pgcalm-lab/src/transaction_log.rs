@@ -62,6 +62,25 @@ impl Transactions {
         Ok(transactions)
     }
 
+    /// Without those that ended in the first `seconds`: the rest begin after that.
+    pub fn after(self, seconds: u32) -> anyhow::Result<Self> {
+        if seconds == 0 {
+            return Ok(self);
+        }
+        let started = self.started + f64::from(seconds);
+        let mut by_second = self.by_second;
+        let by_second = by_second.split_off(&(started.ceil() as i64));
+        let mut all = histogram()?;
+        for of_second in by_second.values() {
+            all.add(of_second)?;
+        }
+        Ok(Self {
+            all,
+            by_second,
+            started,
+        })
+    }
+
     /// Latencies of those that ended in second `first` of the epoch or later.
     pub fn ended_from(&self, first: i64) -> anyhow::Result<Micros> {
         let mut latencies = histogram()?;
@@ -203,6 +222,18 @@ mod tests {
         let parts = ["tx", "late"].map(|prefix| Transactions::read(dir.path(), prefix).unwrap());
         let merged = Transactions::merged(&parts).unwrap();
         assert_eq!(merged.all.len(), 5);
+        let started = merged.started;
+        let later = merged.after(1).unwrap();
+        assert_eq!(later.started, started + 1.0);
+        assert!(later.all.len() < 5);
+        let kept: u64 = later.by_second.values().map(Histogram::len).sum();
+        assert_eq!(later.all.len(), kept);
+        assert!(
+            later
+                .by_second
+                .keys()
+                .all(|second| *second as f64 >= later.started)
+        );
         assert_eq!(merged.by_second[&1_763_698_505].len(), 2);
         assert_eq!(merged.started, parts[1].started);
     }

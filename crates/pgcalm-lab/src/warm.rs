@@ -1,3 +1,6 @@
+//! Filling the page cache before a run.
+
+use std::fs;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -11,11 +14,17 @@ use std::time::Duration;
 use anyhow::Context;
 use anyhow::anyhow;
 use rustix::fs::Advice;
+use rustix::process::Signal;
 
 use crate::interrupt::Interrupt;
+use crate::memory::MemoryGroup;
 use crate::options::Warm;
 use crate::progress::Progress;
 use crate::template::for_each_file;
+use crate::tool;
+
+/// The hidden verb of `pgcalm lab` that does it in a process of its own.
+pub const VERB: &str = "warm";
 
 /// PostgreSQL's block size: what an index look-up reads.
 const BLOCK: usize = 8192;
@@ -26,11 +35,44 @@ const PART: u64 = 32 << 20;
 /// A single reader waits for the device most of the time.
 const READERS: usize = 4;
 
+/// The same in a process of its own that belongs to `group`: what is read into the page cache is charged to the group of
+/// the process that reads it first.
+pub(crate) fn warm_in(
+    group: &MemoryGroup,
+    data: &Path,
+    how: Warm,
+    progress: &Progress,
+    interrupt: &Interrupt,
+) -> anyhow::Result<()> {
+    if how == Warm::None {
+        return Ok(());
+    }
+    progress.status("reading the table");
+    let program = std::env::current_exe().context("find the program of this process")?;
+    tool::run(
+        tool::command(program)
+            .args(["lab", VERB, "--how", how.name(), "--members"])
+            .arg(group.members())
+            .arg(data),
+        interrupt,
+    )?;
+    Ok(())
+}
+
+/// What that process does: joins the group whose members `members` lists, and reads.
+pub fn join_and_warm(members: &Path, data: &Path, how: Warm) -> anyhow::Result<()> {
+    // A lab that is killed must not find its group in use when it is cleaned up.
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    fs::write(members, std::process::id().to_string())
+        .with_context(|| format!("write {}", members.display()))?;
+    warm(data, how, &Progress::new(), &Interrupt::default())
+}
+
 /// Reads all tables and indexes of the cluster in `data` into the page cache.
 ///
 /// How matters: with read-ahead the kernel fills the cache with folios of up to 2 MiB, and one written block then
 /// counts as a whole dirty folio. A cache that look-ups have filled over days holds small folios.
-pub fn warm(
+pub(crate) fn warm(
     data: &Path,
     warm: Warm,
     progress: &Progress,
@@ -96,7 +138,6 @@ fn read_part(path: &Path, start: u64, advice: Advice, buffer: &mut [u8]) -> anyh
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
 
     #[test]
     fn a_file_is_read_to_its_end_and_no_further_than_its_part() {

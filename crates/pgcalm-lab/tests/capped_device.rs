@@ -91,7 +91,7 @@ fn an_iops_cap_holds_while_it_is_on_and_not_after() {
         write_iops: Some(200),
         ..Caps::default()
     };
-    let on = capper.apply(&device.number, caps).unwrap();
+    let on = capper.apply(&device, caps).unwrap();
     let (capped, _) = write_for_two_seconds(&device, 8192);
     drop(on);
     let (uncapped, _) = write_for_two_seconds(&device, 8192);
@@ -114,7 +114,7 @@ fn a_bandwidth_cap_holds() {
         write_bps: Some(limit),
         ..Caps::default()
     };
-    let on = capper.apply(&device.number, caps).unwrap();
+    let on = capper.apply(&device, caps).unwrap();
     let (_, capped) = write_for_two_seconds(&device, 256 << 10);
     drop(on);
     let (_, uncapped) = write_for_two_seconds(&device, 256 << 10);
@@ -146,7 +146,7 @@ fn a_dropped_device_leaves_nothing_on_the_host() {
     let capper = Capper::new(&journal).unwrap();
     let caps = capper
         .apply(
-            &device.number,
+            &device,
             Caps {
                 write_iops: Some(100),
                 ..Caps::default()

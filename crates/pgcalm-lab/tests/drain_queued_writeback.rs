@@ -24,6 +24,7 @@ use pgcalm_lab::Size;
 use pgcalm_lab::cap::Capper;
 use pgcalm_lab::cap::Caps;
 use pgcalm_lab::device::Device;
+use pgcalm_lab::device::Kind;
 use pgcalm_lab::filesystem::FileSystem;
 use pgcalm_lab::installation::Installation;
 use pgcalm_lab::interrupt::Interrupt;
@@ -124,7 +125,8 @@ impl Arena {
         let bindir = bindir(root);
         let installation = Installation::find(root, bindir.as_deref(), &interrupt).unwrap();
         let image = path.join("data.img");
-        let device = Device::create(&journal, &image, Size(512 << 20), None, &interrupt).unwrap();
+        let device =
+            Device::create(&journal, &image, Size(512 << 20), Kind::LOOP, &interrupt).unwrap();
         let mount = path.join("data");
         let file_system =
             FileSystem::create(&journal, &device, FsType::Ext4, &mount, &interrupt).unwrap();
@@ -221,7 +223,7 @@ impl Arena {
             write_bps: Some(bytes_per_second),
             ..Caps::default()
         };
-        self.capper.apply(&self.device.number, caps).unwrap()
+        self.capper.apply(&self.device, caps).unwrap()
     }
 
     /// Has the kernel queue all of a table that no process of the server writes, as its flusher would. Ends when

@@ -23,7 +23,7 @@ use pgcalm_lab::Seconds;
 use pgcalm_lab::Size;
 use pgcalm_lab::archive::archiver;
 use pgcalm_lab::archive::archiver::Archiver;
-use pgcalm_lab::contestant;
+use pgcalm_lab::contest;
 use pgcalm_lab::contestant::Contestant;
 use pgcalm_lab::contestant::ContestantSetting;
 use pgcalm_lab::interference;
@@ -213,9 +213,42 @@ pub enum LabVerb {
     /// well it does. Works beside a lab: it locks its directory only.
     #[command(after_help = EXIT_CODES)]
     Volume(VolumeArgs),
+    /// Start a server on capped devices to connect to with whatever one has, until Ctrl-C (needs root).
+    ///
+    /// The same devices, limits, memory and table as a run of scenario checkpoint has, stock or with the module. Prints how
+    /// to connect, and shows what the devices do. `lab clean` takes down what a killed one has left.
+    #[command(
+        after_help = EXIT_CODES,
+        mut_arg("contestants", |arg| arg.default_value("stock").value_name("NAME")),
+    )]
+    Up(Box<UpArgs>),
+    /// Read a cluster into the page cache, charged to a control group: a process of lab run.
+    #[command(name = pgcalm_lab::warm::VERB, hide = true)]
+    Warm(WarmArgs),
     /// Remove what a killed run has left: servers, caps, mounts, loop devices, sysctls, files (needs root).
     #[command(after_help = EXIT_CODES)]
     Clean(CleanArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct UpArgs {
+    #[command(flatten)]
+    pub options: contest::Options,
+    /// Take TCP connections at this port of 127.0.0.1, beside those at the socket.
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
+}
+
+#[derive(Debug, Args)]
+pub struct WarmArgs {
+    /// As --warm of lab run.
+    #[arg(long)]
+    pub how: options::Warm,
+    /// The file that lists the processes of the group.
+    #[arg(long)]
+    pub members: PathBuf,
+    /// The cluster.
+    pub data: PathBuf,
 }
 
 #[derive(Debug, Subcommand)]
@@ -461,99 +494,12 @@ pub struct TortureArgs {
     pub keep: bool,
 }
 
-/// Options that have a default in both forms are absent here unless given.
 #[derive(Debug, Args)]
 pub struct CheckpointArgs {
-    /// The quick form: 10000000 rows, 128MB shared_buffers, 60 s runs, 30 s checkpoints; other options still hold.
-    #[arg(long)]
-    pub quick: bool,
-    /// Rows of the table, about 125 bytes each with its index [default: 20000000].
-    #[arg(long, value_name = "N", value_parser = rows)]
-    pub rows: Option<u64>,
-    /// shared_buffers of all contestants [default: 256MB].
-    #[arg(long, value_name = "SIZE")]
-    pub shared_buffers: Option<Size>,
-    /// Write operations per second that the data device takes, or none [default: 800].
-    #[arg(long, value_name = "N|none")]
-    pub data_iops: Option<Limit<u32>>,
-    /// Bytes per second that the data device takes, or none [default: 125MB].
-    #[arg(long, value_name = "SIZE|none")]
-    pub data_bps: Option<Limit<Size>>,
-    /// Read operations per second that the data device gives, or none [default: none].
-    #[arg(long, value_name = "N|none")]
-    pub data_read_iops: Option<Limit<u32>>,
-    /// Largest operation sent to the data device, e.g. 256kB so that 1 MiB counts as four operations, as on EBS
-    /// [default: what the kernel chooses].
-    #[arg(long, value_name = "SIZE")]
-    pub data_max_io: Option<Size>,
-    /// Write operations per second that the WAL device takes, or none [default: 4000].
-    #[arg(long, value_name = "N|none")]
-    pub wal_iops: Option<Limit<u32>>,
-    /// Bytes per second that the WAL device takes, or none [default: none].
-    #[arg(long, value_name = "SIZE|none")]
-    pub wal_bps: Option<Limit<Size>>,
-    /// Largest operation sent to the WAL device [default: what the kernel chooses].
-    #[arg(long, value_name = "SIZE")]
-    pub wal_max_io: Option<Size>,
-    /// Size of the WAL device; max_wal_size is half of it, 8 GB at most. If it runs full, the run of that contestant ends
-    /// there, and the report says so [default: 100 MiB for each second, up to 16 GB; up to 8 GB in memory].
-    #[arg(long, value_name = "SIZE")]
-    pub wal_size: Option<Size>,
-    /// What both devices lie on: disk is --dir; memory is a tmpfs, for a host whose own disk is slower or less even
-    /// than the caps; it holds up to 8 GB of WAL, and max_wal_size is 4 GB then [default: disk].
-    #[arg(long, value_name = "WHERE")]
-    pub devices: Option<DevicesArg>,
-    /// File system of both devices [default: ext4].
-    #[arg(long, value_name = "FS")]
-    pub fs: Option<FsArg>,
-    /// Connections of the load [default: 4].
-    #[arg(long, value_name = "N", value_parser = count)]
-    pub clients: Option<u32>,
-    /// Transactions per second that clients begin, at random intervals, or none for as fast as they go; latency counts
-    /// from when one should have begun [default: none].
-    #[arg(long, value_name = "N|none")]
-    pub rate: Option<Limit<u32>>,
-    /// Duration of each run [default: 150].
-    #[arg(long, value_name = "S")]
-    pub seconds: Option<Seconds>,
-    /// checkpoint_timeout, at least 30 [default: 60].
-    #[arg(long, value_name = "S")]
-    pub checkpoint_timeout: Option<Seconds>,
-    /// Writeback sysctls during the runs: default is the kernel's (dirty_background_ratio 10, dirty_ratio 20,
-    /// dirty_expire_centisecs 3000), default:SIZE what these ratios come to on a host with SIZE of memory (small: 4 GB,
-    /// 400 and 800 million bytes), roomy gives dirty pages room and time (40, 60, 30000); former values come back
-    /// [default: default].
-    #[arg(long, value_name = "PROFILE")]
-    pub sysctl: Option<SysctlProfile>,
-    /// Who takes part, separated by commas; `pgcalm lab list` tells who there is [default:
-    /// stock,stock-tuned,pg_calm].
-    #[arg(long, value_name = "LIST", value_parser = contestants)]
-    pub contestants: Option<Contestants>,
-    /// Which rows are touched: uniform is all alike, zipfian (1.05) is few often and most rarely, with the frequent
-    /// ones scattered over the table [default: uniform].
-    #[arg(long, value_name = "D")]
-    pub distribution: Option<DistributionArg>,
-    /// How the page cache is filled before a run: random reads single blocks without read-ahead, so that the cache
-    /// holds small folios like that of a server in use; sequential reads ahead, which makes large folios, of which one
-    /// written block dirties up to 2 MiB in the kernel's count; none leaves it cold [default: random].
-    #[arg(long, value_name = "HOW")]
-    pub warm: Option<WarmArg>,
-    /// Runs of each contestant, interleaved [default: 1].
-    #[arg(long, value_name = "N", value_parser = count)]
-    pub repeat: Option<u32>,
     #[command(flatten)]
-    pub servers: ServerArgs,
-    /// A server setting for one contestant; may be repeated.
-    #[arg(long, value_name = "CONTESTANT:NAME=VALUE")]
-    pub set_contestant: Vec<ContestantSetting>,
-    /// Directory for devices, the loaded table and logs; needs room for all of them, on ext4 or XFS.
-    #[arg(long, value_name = "DIR", default_value = DEFAULT_DIR)]
-    pub dir: PathBuf,
+    pub options: contest::Options,
     #[command(flatten)]
     pub report: ReportFiles,
-    /// Keep server logs and pgbench's transaction logs, in pgcalm-kept of --dir; `lab clean` removes them.
-    #[arg(long)]
-    pub keep: bool,
 }
 
 /// Options that have a default in both forms are absent here unless given.
@@ -678,53 +624,6 @@ impl CrashArg {
     }
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum DistributionArg {
-    Uniform,
-    Zipfian,
-}
-
-impl From<DistributionArg> for options::Distribution {
-    fn from(arg: DistributionArg) -> Self {
-        match arg {
-            DistributionArg::Uniform => Self::Uniform,
-            DistributionArg::Zipfian => Self::Zipfian,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum DevicesArg {
-    Disk,
-    Memory,
-}
-
-impl From<DevicesArg> for options::DeviceStore {
-    fn from(arg: DevicesArg) -> Self {
-        match arg {
-            DevicesArg::Disk => Self::Disk,
-            DevicesArg::Memory => Self::Memory,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum WarmArg {
-    Random,
-    Sequential,
-    None,
-}
-
-impl From<WarmArg> for options::Warm {
-    fn from(arg: WarmArg) -> Self {
-        match arg {
-            WarmArg::Random => Self::Random,
-            WarmArg::Sequential => Self::Sequential,
-            WarmArg::None => Self::None,
-        }
-    }
-}
-
 fn rows(text: &str) -> Result<u64, String> {
     text.parse()
         .map_err(|_| "give a whole number of rows such as 4000000".to_string())
@@ -742,10 +641,6 @@ fn seed(text: &str) -> Result<u64, String> {
 
 fn layouts(text: &str) -> Result<Layouts, String> {
     interference::parse_list(text).map(Layouts)
-}
-
-fn contestants(text: &str) -> Result<Contestants, String> {
-    contestant::parse_list(text).map(Contestants)
 }
 
 fn tenants_contestants(text: &str) -> Result<Contestants, String> {

@@ -3,7 +3,6 @@ use pgcalm_lab::archive;
 use pgcalm_lab::archive::archiver::ARCHIVERS;
 use pgcalm_lab::clean;
 use pgcalm_lab::contest;
-use pgcalm_lab::contest::Options;
 use pgcalm_lab::contestant::CONTESTANTS;
 use pgcalm_lab::interference;
 use pgcalm_lab::interference::LAYOUTS;
@@ -31,6 +30,7 @@ use crate::args::ScenarioArgs;
 use crate::args::TenantsArgs;
 use crate::args::TortureArgs;
 use crate::args::TortureFsArg;
+use crate::args::UpArgs;
 use crate::args::predict::PredictGridArgs;
 use crate::args::replica::ReplicaArgs;
 use crate::args::report_files::ReportFiles;
@@ -105,12 +105,18 @@ pub fn run(scenario: ScenarioArgs) -> anyhow::Result<()> {
 fn run_checkpoint(args: CheckpointArgs) -> anyhow::Result<()> {
     let interrupt = Interrupt::install()?;
     let files = args.report.clone().checked()?;
-    let report = contest::run(checkpoint::SCENARIO.name, &options(args), &interrupt)?;
+    let report = contest::run(checkpoint::SCENARIO.name, &args.options, &interrupt)?;
     files.write(
         &report,
         pgcalm_report::text::render(&report),
         pgcalm_report::html::render,
     )
+}
+
+/// A server to connect to.
+pub fn up(args: &UpArgs) -> anyhow::Result<()> {
+    let interrupt = Interrupt::install()?;
+    pgcalm_lab::up::run(&args.options, args.port, &interrupt, output::print)
 }
 
 fn run_journal(args: JournalArgs) -> anyhow::Result<()> {
@@ -339,42 +345,6 @@ fn torture_options(args: TortureArgs) -> torture::Options {
         set: args.servers.set,
         seed: args.seed.unwrap_or(preset.seed),
         control: args.control,
-        keep: args.keep,
-    }
-}
-
-fn options(args: CheckpointArgs) -> Options {
-    let preset = if args.quick {
-        checkpoint::quick()
-    } else {
-        checkpoint::full()
-    };
-    Options {
-        dir: args.dir,
-        pg_bindir: args.servers.pg_bindir,
-        rows: args.rows.unwrap_or(preset.rows),
-        shared_buffers: args.shared_buffers.unwrap_or(preset.shared_buffers),
-        data_iops: args.data_iops.unwrap_or(preset.data_iops),
-        data_bps: args.data_bps.unwrap_or(preset.data_bps),
-        data_read_iops: args.data_read_iops.unwrap_or(preset.data_read_iops),
-        data_max_io: args.data_max_io.or(preset.data_max_io),
-        wal_iops: args.wal_iops.unwrap_or(preset.wal_iops),
-        wal_bps: args.wal_bps.unwrap_or(preset.wal_bps),
-        wal_max_io: args.wal_max_io.or(preset.wal_max_io),
-        wal_size: args.wal_size.or(preset.wal_size),
-        devices: args.devices.map_or(preset.devices, Into::into),
-        fs: args.fs.map_or(preset.fs, Into::into),
-        clients: args.clients.unwrap_or(preset.clients),
-        rate: args.rate.unwrap_or(preset.rate),
-        seconds: args.seconds.unwrap_or(preset.seconds),
-        checkpoint_timeout: args.checkpoint_timeout.unwrap_or(preset.checkpoint_timeout),
-        sysctl: args.sysctl.unwrap_or(preset.sysctl),
-        contestants: args.contestants.map_or(preset.contestants, |list| list.0),
-        distribution: args.distribution.map_or(preset.distribution, Into::into),
-        warm: args.warm.map_or(preset.warm, Into::into),
-        repeat: args.repeat.unwrap_or(preset.repeat),
-        set: args.servers.set,
-        set_contestant: args.set_contestant,
         keep: args.keep,
     }
 }

@@ -71,6 +71,10 @@ fn main() -> ExitCode {
         Verb::Lab(LabVerb::List) => lab::list(),
         Verb::Lab(LabVerb::Run(scenario)) => lab::run(scenario),
         Verb::Lab(LabVerb::Volume(args)) => volume::run(args),
+        Verb::Lab(LabVerb::Up(args)) => lab::up(&args),
+        Verb::Lab(LabVerb::Warm(args)) => {
+            pgcalm_lab::warm::join_and_warm(&args.members, &args.data, args.how)
+        }
         Verb::Lab(LabVerb::Clean(args)) => lab::clean(&args),
         Verb::Lag(args) => lag::run(&args),
         Verb::Top(args) => top::run(args),

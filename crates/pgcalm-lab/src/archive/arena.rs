@@ -38,13 +38,13 @@ use crate::archive::survivors;
 use crate::archive::tracer;
 use crate::archive::tracer::Tracer;
 use crate::cap::Capper;
+use crate::cap::InForce;
 use crate::connection::connect;
 use crate::device::Device;
 use crate::filesystem::FileSystem;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
 use crate::journal::Journal;
-use crate::journal::Undo;
 use crate::lab_dir::LabDir;
 use crate::load::LOG_PREFIX;
 use crate::load::Load;
@@ -106,13 +106,11 @@ impl Surroundings<'_> {
         )
     }
 
-    fn cap(&self) -> anyhow::Result<Vec<Undo>> {
-        let mut caps = self
-            .capper
-            .apply(&self.wal.number, self.options.wal_caps())?;
+    fn cap(&self) -> anyhow::Result<Vec<InForce>> {
+        let mut caps = self.capper.apply(&self.wal, self.options.wal_caps())?;
         caps.extend(
             self.capper
-                .apply(&self.archive.number, self.options.archive_caps())?,
+                .apply(&self.archive, self.options.archive_caps())?,
         );
         Ok(caps)
     }

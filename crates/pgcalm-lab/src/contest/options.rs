@@ -1,8 +1,17 @@
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
+use anyhow::bail;
+use clap::Args;
+use clap::Parser;
+use pgcalm_volume::Volume;
+use pgcalm_volume::limits::Allowance;
+use serde::Serialize;
+use serde::Serializer;
 use serde_json::Value;
 
+use crate::DEFAULT_DIR;
 use crate::LabError;
 use crate::Limit;
 use crate::Seconds;
@@ -12,70 +21,200 @@ use crate::contestant;
 use crate::contestant::Contestant;
 use crate::contestant::ContestantSetting;
 use crate::contestant::ServerSetting;
+use crate::options::CapIn;
+use crate::options::CapWay;
 use crate::options::DeviceStore;
 use crate::options::Distribution;
 use crate::options::FsType;
 use crate::options::SysctlProfile;
+use crate::options::VolumeLayout;
 use crate::options::Warm;
 
 /// Bytes of table and index per row of `test`, measured at 20M rows.
 const ROW_BYTES: u64 = 125;
 
-/// Everything that can be chosen about a contest.
-#[derive(Debug, Clone)]
+/// What the kernel, the system's other programs and what servers have besides shared buffers take of a host with little
+/// memory. It can't be dirty.
+const REST_OF_HOST: u64 = 300 << 20;
+
+/// Everything that can be chosen about a contest. Declared here once: for the command line, for the files of suites, and,
+/// serialized, for the settings that a report names.
+#[derive(Debug, Clone, Args, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct Options {
-    /// Directory of the lab.
-    pub dir: PathBuf,
-    /// Directory of the server programs; the newest installed if not given.
-    pub pg_bindir: Option<PathBuf>,
-    /// Rows of the table.
+    /// The quick form: 10000000 rows, 128MB shared_buffers, 60 s runs, 30 s checkpoints; other options still hold.
+    #[arg(long)]
+    #[serde(skip)]
+    pub quick: bool,
+    /// Rows of the table, about 125 bytes each with its index.
+    #[arg(long, value_name = "N", default_value = "20000000", default_value_if("quick", "true", "10000000"),
+          value_parser = rows, hide_possible_values = true)]
     pub rows: u64,
-    /// shared_buffers.
+    /// shared_buffers of all contestants.
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = "256MB",
+        default_value_if("quick", "true", "128MB")
+    )]
     pub shared_buffers: Size,
-    /// Write operations per second of the data device.
+    /// Volumes that behave like a cloud's, with limits for reads and writes, instead of caps by control groups:
+    /// NAME[:KEY=VALUE,...], e.g. gp3, gp3:iops=6000,bandwidth=250MB, pd-balanced:size=200GB; `pgcalm lab list` tells the
+    /// names, docs/volumes.md the keys. pg_calm is told the limits by its settings, as on a cloud volume.
+    #[arg(long, value_name = "PROFILE")]
+    #[serde(serialize_with = "as_text")]
+    pub volume: Option<Volume>,
+    /// The volume of WAL, where there are two and they differ.
+    #[arg(long, value_name = "PROFILE", requires = "volume")]
+    #[serde(serialize_with = "as_text")]
+    pub wal_volume: Option<Volume>,
+    /// Data and WAL on one volume, or on two [default: one with --volume, else two].
+    #[arg(long, value_name = "LAYOUT")]
+    pub layout: Option<VolumeLayout>,
+    /// How devices are capped: cgroup is by control groups, writes with the --data-* and --wal-* options below; none not at
+    /// all [default: cgroup, unless there is --volume].
+    #[arg(long, value_name = "HOW", conflicts_with = "volume")]
+    pub cap: Option<CapWay>,
+    /// The control group with the caps: root is all that is in no child group, the kernel's flusher included; own is the
+    /// server's alone, as tenants of one host have them: with cgroup v1 the kernel's flusher then escapes.
+    #[arg(
+        long,
+        value_name = "GROUP",
+        default_value = "root",
+        conflicts_with = "volume"
+    )]
+    pub cap_in: CapIn,
+    /// Memory of the host that is played: server and page cache are in a control group of this size, and the kernel's dirty
+    /// limits are what its defaults come to there.
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<Size>,
+    /// Write operations per second that the data device takes, or none.
+    #[arg(long, value_name = "N|none", default_value = "800")]
     pub data_iops: Limit<u32>,
-    /// Bytes written per second to the data device.
+    /// Bytes per second that the data device takes, or none.
+    #[arg(long, value_name = "SIZE|none", default_value = "125MB")]
     pub data_bps: Limit<Size>,
-    /// Read operations per second of the data device.
+    /// Read operations per second that the data device gives, or none.
+    #[arg(long, value_name = "N|none", default_value = "none")]
     pub data_read_iops: Limit<u32>,
-    /// Largest operation of the data device.
+    /// Largest operation sent to the data device, e.g. 256kB so that 1 MiB counts as four operations, as on EBS
+    /// [default: what the kernel chooses].
+    #[arg(long, value_name = "SIZE")]
     pub data_max_io: Option<Size>,
-    /// Write operations per second of the WAL device.
+    /// Write operations per second that the WAL device takes, or none.
+    #[arg(long, value_name = "N|none", default_value = "4000")]
     pub wal_iops: Limit<u32>,
-    /// Bytes written per second to the WAL device.
+    /// Bytes per second that the WAL device takes, or none.
+    #[arg(long, value_name = "SIZE|none", default_value = "none")]
     pub wal_bps: Limit<Size>,
-    /// Largest operation of the WAL device.
+    /// Largest operation sent to the WAL device [default: what the kernel chooses].
+    #[arg(long, value_name = "SIZE")]
     pub wal_max_io: Option<Size>,
-    /// Size of the WAL device; what the run may write if not given.
+    /// Room for WAL, on a device of its own or beside the data; max_wal_size is half of it, 8 GB at most. If it runs full,
+    /// the run of that contestant ends there, and the report says so [default: 100 MiB for each second, up to 16 GB; up to
+    /// 8 GB in memory].
+    #[arg(long, value_name = "SIZE")]
+    #[serde(skip)]
     pub wal_size: Option<Size>,
-    /// What both devices lie on.
+    /// What the devices lie on: disk is --dir; memory is a tmpfs, for a host whose own disk is slower or less even
+    /// than the caps; it holds up to 8 GB of WAL, and max_wal_size is 4 GB then.
+    #[arg(long, value_name = "WHERE", default_value = "disk")]
     pub devices: DeviceStore,
-    /// File system of both devices.
+    /// File system of all devices.
+    #[arg(long, value_name = "FS", default_value = "ext4")]
     pub fs: FsType,
     /// Connections of the load.
+    #[arg(long, value_name = "N", default_value = "4", value_parser = count)]
     pub clients: u32,
-    /// Transactions per second that are begun, at random intervals; as fast as they go if none.
+    /// Transactions per second that clients begin, at random intervals, or none for as fast as they go; latency counts
+    /// from when one should have begun.
+    #[arg(long, value_name = "N|none", default_value = "none")]
     pub rate: Limit<u32>,
-    /// Duration of a run.
+    /// Load before what is measured, under the same caps.
+    #[arg(long, value_name = "S", default_value = "0")]
+    pub warm_up: Seconds,
+    /// What is measured of each run.
+    #[arg(
+        long,
+        value_name = "S",
+        default_value = "150",
+        default_value_if("quick", "true", "60")
+    )]
     pub seconds: Seconds,
-    /// checkpoint_timeout.
+    /// checkpoint_timeout, at least 30.
+    #[arg(
+        long,
+        value_name = "S",
+        default_value = "60",
+        default_value_if("quick", "true", "30")
+    )]
     pub checkpoint_timeout: Seconds,
-    /// Writeback sysctls.
-    pub sysctl: SysctlProfile,
-    /// Who takes part.
+    /// Writeback sysctls during the runs: default is the kernel's (dirty_background_ratio 10, dirty_ratio 20,
+    /// dirty_expire_centisecs 3000), default:SIZE what these ratios come to where SIZE of memory can be dirty (small: 4 GB,
+    /// 400 and 800 million bytes), roomy gives dirty pages room and time (40, 60, 30000); former values come back
+    /// [default: default, with --memory what that comes to there].
+    #[arg(long, value_name = "PROFILE")]
+    #[serde(skip)]
+    pub sysctl: Option<SysctlProfile>,
+    /// Who takes part, separated by commas; `pgcalm lab list` tells who there is.
+    #[arg(long, value_name = "LIST", default_value = "stock,stock-tuned,pg_calm", value_delimiter = ',',
+          value_parser = contestant::parse)]
+    #[serde(serialize_with = "contestant::serialize_names")]
     pub contestants: Vec<&'static Contestant>,
-    /// Which rows the load touches.
+    /// Which rows are touched: uniform is all alike, zipfian (1.05) is few often and most rarely, with the frequent
+    /// ones scattered over the table.
+    #[arg(long, value_name = "D", default_value = "uniform")]
     pub distribution: Distribution,
-    /// How the page cache is filled.
+    /// How the page cache is filled before a run: random reads single blocks without read-ahead, so that the cache
+    /// holds small folios like that of a server in use; sequential reads ahead, which makes large folios, of which one
+    /// written block dirties up to 2 MiB in the kernel's count; none leaves it cold.
+    #[arg(long, value_name = "HOW", default_value = "random")]
     pub warm: Warm,
-    /// Runs of each contestant.
+    /// Runs of each contestant, interleaved.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = count)]
     pub repeat: u32,
-    /// Server settings for all.
+    /// A server setting for all servers; may be repeated.
+    #[arg(long, value_name = "NAME=VALUE")]
     pub set: Vec<ServerSetting>,
-    /// Server settings for one.
+    /// A server setting for one contestant; may be repeated.
+    #[arg(long, value_name = "CONTESTANT:NAME=VALUE")]
     pub set_contestant: Vec<ContestantSetting>,
-    /// Whether logs are kept.
+    /// Directory with the server programs [default: of the newest PostgreSQL installed].
+    #[arg(long, value_name = "DIR")]
+    #[serde(skip)]
+    pub pg_bindir: Option<PathBuf>,
+    /// Directory for devices, the loaded table and logs; needs room for all of them, on ext4 or XFS.
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_DIR)]
+    #[serde(skip)]
+    pub dir: PathBuf,
+    /// Keep server logs and pgbench's transaction logs, in pgcalm-kept of --dir; `lab clean` removes them.
+    #[arg(long)]
+    #[serde(skip)]
     pub keep: bool,
+}
+
+fn rows(text: &str) -> Result<u64, String> {
+    text.parse()
+        .map_err(|_| "give a whole number of rows such as 4000000".to_string())
+}
+
+fn count(text: &str) -> Result<u32, String> {
+    text.parse()
+        .map_err(|_| "give a whole number such as 4".to_string())
+}
+
+/// What has no options: the options of a scenario as they are if none is given.
+#[derive(Debug, Parser)]
+#[command(no_binary_name = true)]
+struct Alone {
+    #[command(flatten)]
+    options: Options,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Alone::parse_from(std::iter::empty::<&str>()).options
+    }
 }
 
 impl Options {
@@ -115,6 +254,22 @@ impl Options {
             Seconds(86_400),
         )?;
         range("repeat", self.repeat, 1, 100)?;
+        range("warm-up", self.warm_up, Seconds(0), Seconds(86_400))?;
+        if let Some(memory) = self.memory {
+            range("memory", memory, Size(512 << 20), Size(1 << 40))?;
+            if self.shared_buffers.bytes() + REST_OF_HOST >= memory.bytes() {
+                return Err(LabError::Usage(format!(
+                    "--memory {memory}: shared_buffers of {} do not fit: give less --shared-buffers or more --memory",
+                    self.shared_buffers
+                )));
+            }
+        }
+        if self.wal_volume.is_some() && self.layout() == VolumeLayout::One {
+            return Err(LabError::Usage(
+                "--wal-volume: data and WAL lie on one volume: give --layout two as well"
+                    .to_string(),
+            ));
+        }
         for (option, max_io) in [
             ("data-max-io", self.data_max_io),
             ("wal-max-io", self.wal_max_io),
@@ -134,49 +289,46 @@ impl Options {
         contestant::check_settings(&self.contestants, &self.set_contestant)
     }
 
-    /// By name on the command line, as the report shows them.
-    pub(super) fn named(&self) -> BTreeMap<String, Value> {
-        let names: Vec<&str> = self.contestants.iter().map(|c| c.name).collect();
-        let set: Vec<String> = self
-            .set
-            .iter()
-            .map(|s| format!("{}={}", s.name, s.value))
+    /// By name on the command line, as the report shows them: what is in force.
+    pub(super) fn named(&self) -> anyhow::Result<BTreeMap<String, Value>> {
+        let Value::Object(options) = serde_json::to_value(self)? else {
+            bail!("options are not named");
+        };
+        let mut named: BTreeMap<String, Value> = options
+            .into_iter()
+            .filter(|(_, value)| !value.is_null())
             .collect();
-        let set_contestant: Vec<String> = self
-            .set_contestant
-            .iter()
-            .map(|s| format!("{}:{}={}", s.contestant, s.setting.name, s.setting.value))
-            .collect();
-        let size = |size: Option<Size>| Value::from(Limit(size).to_string());
-        let limit = |limit: Limit<u32>| limit.0.map_or(Value::from("none"), Value::from);
-        [
-            ("rows", Value::from(self.rows)),
-            ("shared-buffers", self.shared_buffers.to_string().into()),
-            ("data-iops", limit(self.data_iops)),
-            ("data-bps", self.data_bps.to_string().into()),
-            ("data-read-iops", limit(self.data_read_iops)),
-            ("data-max-io", size(self.data_max_io)),
-            ("wal-iops", limit(self.wal_iops)),
-            ("wal-bps", self.wal_bps.to_string().into()),
-            ("wal-max-io", size(self.wal_max_io)),
-            ("wal-size", self.wal_size().to_string().into()),
-            ("devices", self.devices.name().into()),
-            ("fs", self.fs.name().into()),
-            ("clients", self.clients.into()),
-            ("rate", limit(self.rate)),
-            ("seconds", self.seconds.0.into()),
-            ("checkpoint-timeout", self.checkpoint_timeout.0.into()),
-            ("sysctl", self.sysctl.name().into()),
-            ("contestants", names.into()),
-            ("distribution", self.distribution.name().into()),
-            ("warm", self.warm.name().into()),
-            ("repeat", self.repeat.into()),
-            ("set", set.into()),
-            ("set-contestant", set_contestant.into()),
-        ]
-        .into_iter()
-        .map(|(name, value)| (name.to_string(), value))
-        .collect()
+        named.insert("layout".into(), serde_json::to_value(self.layout())?);
+        named.insert("sysctl".into(), self.sysctl().name().into());
+        named.insert("wal-size".into(), self.wal_size().to_string().into());
+        if self.volume.is_some() || self.cap == Some(CapWay::None) {
+            for without in CAPS {
+                named.remove(without);
+            }
+        }
+        Ok(named)
+    }
+
+    /// Where data and WAL lie.
+    pub(crate) fn layout(&self) -> VolumeLayout {
+        self.layout.unwrap_or(if self.volume.is_some() {
+            VolumeLayout::One
+        } else {
+            VolumeLayout::Two
+        })
+    }
+
+    /// The sysctls of a run. With `--memory` those that the kernel's defaults come to there: their ratios are of memory that
+    /// is free or page cache (global_dirtyable_memory, mm/page-writeback.c), which shared buffers are not.
+    pub(crate) fn sysctl(&self) -> SysctlProfile {
+        match (self.sysctl, self.memory) {
+            (Some(profile), _) => profile,
+            (None, Some(memory)) => {
+                let taken = self.shared_buffers.bytes() + REST_OF_HOST;
+                SysctlProfile::DefaultOn(Size(memory.bytes().saturating_sub(taken)))
+            }
+            (None, None) => SysctlProfile::Default,
+        }
     }
 
     /// The table and its index, then what the run adds and the file system needs for itself.
@@ -199,7 +351,15 @@ impl Options {
         round((768 << 20) + (u64::from(self.seconds.0) * (100 << 20)).min(most))
     }
 
-    /// Of both devices together.
+    /// Of the device that data lie on: that of WAL, too, where there is one for both.
+    pub(crate) fn data_device_size(&self) -> Size {
+        match self.layout() {
+            VolumeLayout::One => self.device_sizes(),
+            VolumeLayout::Two => self.data_size(),
+        }
+    }
+
+    /// Of all devices together.
     pub(crate) fn device_sizes(&self) -> Size {
         Size(self.data_size().bytes() + self.wal_size().bytes())
     }
@@ -231,12 +391,22 @@ impl Options {
                 .iter()
                 .map(|setting| (setting.name.clone(), setting.value.clone())),
         );
+        settings.extend(self.settings_of(contestant));
+        settings
+    }
+
+    /// Where a contestant differs from `stock`.
+    pub(crate) fn settings_of(&self, contestant: &Contestant) -> BTreeMap<String, String> {
+        let mut settings = match &self.volume {
+            Some(volume) if contestant.module => module_caps(volume),
+            _ => BTreeMap::new(),
+        };
         settings.extend(contestant::settings_of(contestant, &self.set_contestant));
         settings
     }
 
     pub(crate) fn data_caps(&self, contestant: &Contestant) -> Caps {
-        if contestant.data_capped {
+        if contestant.data_capped && self.cap != Some(CapWay::None) {
             Caps {
                 read_iops: self.data_read_iops.0,
                 ..Caps::on_writes(self.data_iops, self.data_bps)
@@ -244,6 +414,61 @@ impl Options {
         } else {
             Caps::default()
         }
+    }
+
+    pub(crate) fn wal_caps(&self) -> Caps {
+        if self.cap == Some(CapWay::None) {
+            Caps::default()
+        } else {
+            Caps::on_writes(self.wal_iops, self.wal_bps)
+        }
+    }
+}
+
+/// Options that only caps by control groups have.
+const CAPS: [&str; 8] = [
+    "cap-in",
+    "data-iops",
+    "data-bps",
+    "data-read-iops",
+    "data-max-io",
+    "wal-iops",
+    "wal-bps",
+    "wal-max-io",
+];
+
+/// How a DBA tells the module the limits of a volume, which it can't find out by itself.
+fn module_caps(volume: &Volume) -> BTreeMap<String, String> {
+    let limits = volume.limits();
+    let of_writes = |allowance: Allowance| {
+        [allowance.write, allowance.shared]
+            .into_iter()
+            .flatten()
+            .map(|rate| rate.sustained)
+            .min()
+    };
+    let kib = |bytes: u64| format!("{}kB", bytes >> 10);
+    [
+        (
+            "pg_calm.write_iops",
+            of_writes(limits.operations).map(|iops| iops.to_string()),
+        ),
+        ("pg_calm.write_bandwidth", of_writes(limits.bytes).map(kib)),
+        ("pg_calm.io_size", limits.io_size.map(kib)),
+    ]
+    .into_iter()
+    .filter_map(|(name, value)| Some((name.to_string(), value?)))
+    .collect()
+}
+
+/// As it is printed.
+fn as_text<T: fmt::Display, S: Serializer>(
+    value: &Option<T>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match value {
+        Some(value) => serializer.collect_str(value),
+        None => serializer.serialize_none(),
     }
 }
 

@@ -17,6 +17,7 @@ use pgcalm_report::journal::Phase;
 
 use crate::cap::Capper;
 use crate::cap::Caps;
+use crate::cap::InForce;
 use crate::connection::connect;
 use crate::device::Device;
 use crate::interference::Surroundings;
@@ -24,7 +25,6 @@ use crate::interference::hang::HangSampler;
 use crate::interference::hang::Watched;
 use crate::interference::neighbour::Noise;
 use crate::interference::probe::Probe;
-use crate::journal::Undo;
 use crate::load::LOG_PREFIX;
 use crate::load::Load;
 use crate::server::Server;
@@ -64,7 +64,7 @@ pub struct Pair<'a> {
 
 /// What goes on in a phase. Dropped in this order: all that follows waits for what the cap holds up.
 struct Running {
-    caps: Option<Vec<Undo>>,
+    caps: Option<Vec<InForce>>,
     load: Load,
     connects: Probe,
     files: Probe,
@@ -91,7 +91,7 @@ impl Pair<'_> {
         let noise = noisy
             .then(|| Noise::start(&self.neighbour_socket, options.sessions, installation.major))
             .transpose()?;
-        let caps = self.capper.apply(&self.capped.number, self.caps)?;
+        let caps = self.capper.apply(&self.capped, self.caps)?;
         self.under_load(Around { caps, noise }, name, &files)
     }
 
@@ -215,7 +215,7 @@ impl Pair<'_> {
 
 /// What goes on around the load. Dropped in this order, if it comes to that.
 struct Around {
-    caps: Vec<Undo>,
+    caps: Vec<InForce>,
     noise: Option<Noise>,
 }
 

@@ -14,6 +14,7 @@ use pgcalm_report::predict::Prediction;
 
 use crate::cap::Capper;
 use crate::cap::Caps;
+use crate::cap::InForce;
 use crate::contest;
 use crate::contest::with_last_words;
 use crate::device::Device;
@@ -21,7 +22,6 @@ use crate::filesystem::FileSystem;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
 use crate::journal::Journal;
-use crate::journal::Undo;
 use crate::lab_dir::LabDir;
 use crate::load::LOG_PREFIX;
 use crate::load::Load;
@@ -77,7 +77,7 @@ impl Arena<'_> {
             self.progress,
             self.interrupt,
         )?;
-        let _sysctls = sysctl::apply(self.journal, conditions.sysctl)?;
+        let _sysctls = sysctl::apply(self.journal, conditions.sysctl())?;
         self.progress.note(&format!(
             "{}: restoring the table on new file systems",
             point.name
@@ -87,7 +87,7 @@ impl Arena<'_> {
         let cluster = data.path().join("cluster");
         template.copy_to(
             &cluster,
-            &wal.path().join("pg_wal"),
+            Some(&wal.path().join("pg_wal")),
             self.installation,
             self.interrupt,
         )?;
@@ -139,12 +139,12 @@ impl Arena<'_> {
         )
     }
 
-    fn cap(&self, conditions: &contest::Options) -> anyhow::Result<Vec<Undo>> {
+    fn cap(&self, conditions: &contest::Options) -> anyhow::Result<Vec<InForce>> {
         let mut caps = self
             .capper
-            .apply(&self.data.number, conditions.data_caps(shadow()))?;
+            .apply(&self.data, conditions.data_caps(shadow()))?;
         caps.extend(self.capper.apply(
-            &self.wal.number,
+            &self.wal,
             Caps::on_writes(conditions.wal_iops, conditions.wal_bps),
         )?);
         Ok(caps)
@@ -254,7 +254,7 @@ impl Arena<'_> {
     }
 
     /// Until the load has ended; a stall that holds its clients beyond their time ends with the caps.
-    fn wait_for(&self, load: &mut Load, caps: &mut Option<Vec<Undo>>) -> anyhow::Result<()> {
+    fn wait_for(&self, load: &mut Load, caps: &mut Option<Vec<InForce>>) -> anyhow::Result<()> {
         let longest = u64::from(
             self.options.lead.0
                 + self.options.observe.0

@@ -20,6 +20,7 @@ use crate::contest::need;
 use crate::contestant::CONTESTANTS;
 use crate::contestant::Contestant;
 use crate::device::Device;
+use crate::device::Kind;
 use crate::host_facts;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
@@ -65,7 +66,7 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<model::Re
     let capper = Capper::new(&journal)?;
     let device = |role: &str, size: Size| {
         progress.note(&format!("making a device of {size} for {role}"));
-        Device::create(&journal, &lab.image(role), size, None, interrupt)
+        Device::create(&journal, &lab.image(role), size, Kind::LOOP, interrupt)
     };
     let data = device("data", largest.data_size())?;
     let wal = device("wal", largest.wal_size())?;

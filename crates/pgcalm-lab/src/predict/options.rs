@@ -10,7 +10,6 @@ use crate::contest;
 use crate::contestant::ServerSetting;
 use crate::options::FsType;
 use crate::predict::grid::GridPoint;
-use crate::scenarios::checkpoint;
 
 /// Everything that can be chosen about a grid.
 #[derive(Debug, Clone)]
@@ -79,11 +78,11 @@ impl Options {
             // By which the devices are sized: with a checkpoint each interval WAL is recycled meanwhile.
             seconds: Seconds(self.observe.0 + self.seconds.0),
             checkpoint_timeout: self.checkpoint_timeout,
-            sysctl: point.sysctl,
+            sysctl: Some(point.sysctl),
             distribution: point.distribution,
             contestants: vec![super::shadow()],
             set: self.settings(),
-            ..checkpoint::full()
+            ..contest::Options::default()
         }
     }
 

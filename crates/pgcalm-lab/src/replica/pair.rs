@@ -177,8 +177,8 @@ impl<'a> Pair<'a> {
             self.network.limit(rate, interrupt)?;
         }
         let caps = options.wal_caps(self.case);
-        let mut applied = capper.apply(&self.context.primary.wal.number, caps)?;
-        applied.extend(capper.apply(&self.context.standby.wal.number, caps)?);
+        let mut applied = capper.apply(&self.context.primary.wal, caps)?;
+        applied.extend(capper.apply(&self.context.standby.wal, caps)?);
 
         let mut primary = connect(&self.primary_side.places.socket)?;
         let mut standby = connect(&self.standby_side.places.socket)?;

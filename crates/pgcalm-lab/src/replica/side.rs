@@ -9,6 +9,7 @@ use anyhow::Context;
 
 use crate::Size;
 use crate::device::Device;
+use crate::device::Kind;
 use crate::filesystem::FileSystem;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
@@ -44,7 +45,7 @@ impl Devices {
     ) -> anyhow::Result<Self> {
         let make = |role: &str, size| {
             let image = lab.image(&format!("{}-{role}", end.name()));
-            Device::create(journal, &image, size, None, interrupt)
+            Device::create(journal, &image, size, Kind::LOOP, interrupt)
         };
         Ok(Self {
             end,

@@ -17,6 +17,7 @@ use crate::cap::Caps;
 use crate::connection::connect;
 use crate::crash::SharedMemory;
 use crate::device::Device;
+use crate::device::Kind;
 use crate::filesystem::FileSystem;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
@@ -96,7 +97,7 @@ impl<'a> Arena<'a> {
             journal,
             &lab.image(fs_type.name()),
             options.size,
-            None,
+            Kind::LOOP,
             interrupt,
         )?;
         let file_system = FileSystem::create(
@@ -205,7 +206,7 @@ impl<'a> Arena<'a> {
                     write_iops: options.iops.0,
                     ..Caps::default()
                 };
-                capper.apply(&self.device.number, caps)?
+                capper.apply(&self.device, caps)?
             }
             None => Vec::new(),
         };

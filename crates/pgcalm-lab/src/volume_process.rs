@@ -1,0 +1,190 @@
+//! Volumes that behave like a cloud's, as the lab uses them: `pgcalm lab volume --control` in a process of its own.
+//!
+//! In a process of its own since what is written to the device must never wait for a thread of the lab, and since a lab
+//! that is killed leaves file systems mounted on the volume: they must go on to work until `lab clean` has unmounted
+//! them. The process ends when its file system is unmounted.
+
+use std::io::BufRead;
+use std::io::BufReader;
+use std::io::Write;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Child;
+use std::process::ChildStdin;
+use std::process::ChildStdout;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+
+use anyhow::Context;
+use anyhow::bail;
+use pgcalm_volume::Volume;
+
+use crate::LabError;
+use crate::journal::Change;
+use crate::journal::Journal;
+use crate::journal::Undo;
+use crate::progress::say;
+use crate::tool;
+
+/// The one file in the volume's file system.
+const FILE: &str = "volume";
+
+/// What `pgcalm lab volume` exits with where the host lacks something.
+const EXIT_HOST: i32 = 3;
+
+/// The process behind a device.
+#[derive(Debug)]
+pub struct VolumeProcess {
+    child: Child,
+    lines: Arc<Mutex<Lines>>,
+    mountpoint: PathBuf,
+    /// Its undo ends the process.
+    mount: Option<Undo>,
+    // Undone in this order.
+    _process: Undo,
+    _directory: Undo,
+}
+
+/// Where it is told things, and answers, a line each.
+#[derive(Debug)]
+struct Lines {
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl VolumeProcess {
+    /// Puts a volume on `image`; its limits are off. `directory` is for the process, and where its one file appears.
+    pub fn start(
+        journal: &Journal,
+        volume: &Volume,
+        image: &Path,
+        directory: &Path,
+    ) -> anyhow::Result<Self> {
+        let program = std::env::current_exe().context("find the program of this process")?;
+        let mountpoint = directory.join("mount");
+        let directory_undo = journal.note(Change::Directory {
+            path: directory.to_path_buf(),
+        })?;
+        std::fs::create_dir_all(&mountpoint)
+            .with_context(|| format!("create {}", mountpoint.display()))?;
+        // For one that unmounting does not end: a run in a mount namespace of its own was killed, and only the process
+        // keeps that namespace.
+        let process = journal.note(Change::Processes {
+            bindir: program.parent().unwrap_or(Path::new("/")).to_path_buf(),
+            directory: directory.to_path_buf(),
+        })?;
+        let mount = journal.note(Change::Mount {
+            target: mountpoint.clone(),
+        })?;
+        let mut child = tool::spawn(
+            tool::command(program)
+                .args(["lab", "volume", "--control", "--profile"])
+                .arg(volume.to_string())
+                .arg("--image")
+                .arg(image)
+                .arg("--mount")
+                .arg(&mountpoint)
+                .current_dir(directory)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped()),
+        )?;
+        let (Some(input), Some(output), Some(errors)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            bail!("the volume's process has no pipes");
+        };
+        let errors = std::thread::spawn(move || {
+            let mut last = String::new();
+            for line in BufReader::new(errors).lines().map_while(Result::ok) {
+                last = line;
+            }
+            last
+        });
+        let mut lines = Lines {
+            input,
+            output: BufReader::new(output),
+        };
+        let ready = lines.next()?;
+        if !ready.starts_with("ready ") {
+            let status = child.wait()?;
+            let message = errors.join().unwrap_or_default();
+            let message = message.trim_start_matches("pgcalm: ").to_string();
+            if status.code() == Some(EXIT_HOST) {
+                return Err(LabError::Host(message).into());
+            }
+            bail!("volume {volume}: {message} ({status})");
+        }
+        Ok(Self {
+            child,
+            lines: Arc::new(Mutex::new(lines)),
+            mountpoint,
+            mount: Some(mount),
+            _process: process,
+            _directory: directory_undo,
+        })
+    }
+
+    /// The file that the loop device is put on.
+    pub fn file(&self) -> PathBuf {
+        self.mountpoint.join(FILE)
+    }
+
+    /// Puts the limits in force until the result is dropped.
+    pub fn limit(&self) -> anyhow::Result<LimitsInForce> {
+        switch(&self.lines, "limits on")?;
+        Ok(LimitsInForce {
+            lines: Arc::clone(&self.lines),
+        })
+    }
+}
+
+impl Drop for VolumeProcess {
+    fn drop(&mut self) {
+        // Unmounting ends it; where that failed it stays for `lab clean`.
+        if let Some(mount) = self.mount.take()
+            && mount.now().is_ok()
+        {
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Lifts the limits of a volume when dropped.
+#[derive(Debug)]
+#[must_use = "dropping this lifts the limits at once"]
+pub struct LimitsInForce {
+    lines: Arc<Mutex<Lines>>,
+}
+
+impl Drop for LimitsInForce {
+    fn drop(&mut self) {
+        if let Err(error) = switch(&self.lines, "limits off") {
+            say(&format!("pgcalm: lift the limits of a volume: {error:#}"));
+        }
+    }
+}
+
+fn switch(lines: &Mutex<Lines>, command: &str) -> anyhow::Result<()> {
+    let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
+    let answer = writeln!(lines.input, "{command}")
+        .and_then(|()| lines.input.flush())
+        .map_err(anyhow::Error::from)
+        .and_then(|()| lines.next())
+        .context("the volume's process has ended")?;
+    if answer != "ok" {
+        bail!("the volume answered {answer:?} to {command:?}");
+    }
+    Ok(())
+}
+
+impl Lines {
+    /// Empty at the end.
+    fn next(&mut self) -> anyhow::Result<String> {
+        let mut line = String::new();
+        self.output.read_line(&mut line)?;
+        Ok(line.trim_end().to_string())
+    }
+}
