@@ -260,6 +260,13 @@ pub struct BacklogAt {
     pub dirty_kernel_mib: f64,
 }
 
+impl BacklogAt {
+    /// All of it, as far as it is known.
+    pub fn mib(&self) -> f64 {
+        self.dirty_shared_buffers_mib.unwrap_or(0.0) + self.dirty_kernel_mib
+    }
+}
+
 /// The server's calls of fsync and fdatasync for data files in the window, as long as they took their callers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
