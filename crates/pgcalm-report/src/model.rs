@@ -239,7 +239,8 @@ pub struct Backlog {
     /// How long it was waited for; absent where the drain was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_bound_s: Option<f64>,
-    /// Dirty + Writeback when waiting ended; absent likewise.
+    /// Dirty + Writeback when waiting ended; absent likewise. Where it was drained in `drain_s`, this is mostly of other programs of
+    /// the host, whose part in the readings before is not known: the server had completed a checkpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_after_drain_mib: Option<f64>,
     /// Why dirty shared buffers are not known; absent if they are.

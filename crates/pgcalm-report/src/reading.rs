@@ -18,6 +18,8 @@ use crate::number::short;
 const SUBJECT: &str = "pg_calm";
 /// Not a rival but the rate that no writeback could slow down; compared by throughput only.
 const REFERENCE: &str = "stock-uncapped";
+/// So little dirty page cache is left on a host that is otherwise idle.
+const DRAINED_MIB: f64 = 16.0;
 /// Steal that can be seen in the TPS of a load that takes what CPU time it can get.
 const STEAL_PERCENT: f64 = 5.0;
 
@@ -169,6 +171,13 @@ fn backlog(contestant: &Contestant) -> Option<(bool, String)> {
     match (backlog.drain_s, backlog.drain_bound_s) {
         (Some(seconds), _) => {
             line.push_str(&format!(", drained in {} s", short(seconds)));
+            // What did not fall any more is hardly the server's: it had completed a checkpoint.
+            if let Some(left) = backlog
+                .left_after_drain_mib
+                .filter(|left| *left >= DRAINED_MIB)
+            {
+                line.push_str(&format!(", but for {} MiB of the host", short(left)));
+            }
         }
         (None, Some(bound)) => {
             line.push_str(&format!(", not drained in {} s", short(bound)));
