@@ -17,6 +17,7 @@ use pgcalm_report::model;
 use serde_json::Value;
 
 use crate::LabError;
+use crate::backlog::BacklogWatch;
 use crate::contestant::Contestant;
 use crate::host_facts;
 use crate::installation::Installation;
@@ -196,8 +197,17 @@ impl Arena<'_> {
         } else {
             format!("{label}: measuring {seconds} s after {warm_up} s of load")
         });
-        let mut caps = Some(self.stage.limit(contestant)?);
         let (data, wal) = self.stage.device_names();
+        let lead = Duration::from_secs(warm_up.into());
+        let window = Duration::from_secs(seconds.into());
+        let mut backlog = BacklogWatch::prepare(
+            server,
+            self.journal.root(),
+            self.stage.data_device_name(),
+            window,
+            self.interrupt,
+        )?;
+        let mut caps = Some(self.stage.limit(contestant)?);
         let sampler = Sampler::start(self.journal.root().clone(), data, wal, server.pid());
         let started = Instant::now();
         let mut load = Load::start(
@@ -213,7 +223,14 @@ impl Arena<'_> {
                 rate: self.options.rate.0,
             },
         )?;
-        let time_up = started + Duration::from_secs((warm_up + seconds).into()) + OVERTIME;
+        let load_end = started + lead + window;
+        let drain = self
+            .options
+            .drain
+            .0
+            .map(|bound| Duration::from_secs(bound.0.into()));
+        // Clients that are held by what is drained wait for it under the caps.
+        let time_up = load_end + OVERTIME + drain.unwrap_or_default();
         let mut module_status = None;
         let mut server_failure = None;
         loop {
@@ -249,14 +266,21 @@ impl Arena<'_> {
                     );
                 }
             }
+            backlog.poll(started.elapsed().saturating_sub(lead))?;
             self.show(label, started, &load, &sampler, server);
             self.interrupt.sleep(Duration::from_millis(250))?;
         }
         if contestant.module && module_status.is_none() && server_failure.is_none() {
             module_status = Some(self.module_status(server)?);
         }
-        drop(caps);
         let (samples, blocked) = sampler.finish();
+        let backlog = if server_failure.is_none() {
+            self.progress.status(&format!("{label}: draining"));
+            backlog.finish(load_end.min(Instant::now()), drain, caps.is_some())?
+        } else {
+            None
+        };
+        drop(caps);
         self.progress.status("reading the logs");
         let log = server.log();
         let log = server_log::wal_disk_full(&log)
@@ -270,7 +294,7 @@ impl Arena<'_> {
             checkpoints: server_log::checkpoints(log),
             server_failure,
             module_status: module_status.unwrap_or_default(),
-            backlog: None,
+            backlog,
         })
     }
 

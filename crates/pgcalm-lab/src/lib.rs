@@ -29,6 +29,7 @@ mod transaction_log;
 mod volume_process;
 
 pub mod archive;
+mod backlog;
 pub mod cap;
 pub mod clean;
 pub mod contest;

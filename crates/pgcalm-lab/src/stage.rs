@@ -168,6 +168,11 @@ impl<'a> Stage<'a> {
         }
     }
 
+    /// Name of the device that holds data.
+    pub fn data_device_name(&self) -> &str {
+        &self.data.name
+    }
+
     /// Names of the devices that hold data, and WAL alone.
     pub fn device_names(&self) -> (Vec<String>, Vec<String>) {
         (

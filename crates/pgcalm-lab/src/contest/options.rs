@@ -141,6 +141,10 @@ pub struct Options {
         default_value_if("quick", "true", "60")
     )]
     pub seconds: Seconds,
+    /// How long what was put off may take to be written after the load, with the limits in force; a run that does not get
+    /// that far reports so. none: not waited for. Clients that a stall holds at the end are waited for as long, too.
+    #[arg(long, value_name = "S|none", default_value = "60")]
+    pub drain: Limit<Seconds>,
     /// checkpoint_timeout, at least 30.
     #[arg(
         long,
@@ -254,6 +258,9 @@ impl Options {
             Seconds(86_400),
         )?;
         range("repeat", self.repeat, 1, 100)?;
+        if let Some(drain) = self.drain.0 {
+            range("drain", drain, Seconds(1), Seconds(3600))?;
+        }
         range("warm-up", self.warm_up, Seconds(0), Seconds(86_400))?;
         if let Some(memory) = self.memory {
             range("memory", memory, Size(512 << 20), Size(1 << 40))?;
