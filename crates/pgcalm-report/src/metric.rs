@@ -118,7 +118,7 @@ pub static LATENCY_P50: Metric = Metric {
     heading: ["ms", "p50"],
     name: "median",
     meaning: "Half of the transactions took longer than this.",
-    value: |run| finite(run.latency_ms.p50),
+    value: |run| finite(run.latency_ms?.p50),
 };
 
 /// 99th percentile of latency.
@@ -127,7 +127,7 @@ pub static LATENCY_P99: Metric = Metric {
     heading: ["ms", "p99"],
     name: "99th percentile",
     meaning: "One transaction in a hundred took longer than this.",
-    value: |run| finite(run.latency_ms.p99),
+    value: |run| finite(run.latency_ms?.p99),
 };
 
 /// Slowest transaction.
@@ -136,7 +136,7 @@ pub static LATENCY_MAX: Metric = Metric {
     heading: ["ms", "max"],
     name: "slowest",
     meaning: "The slowest transaction of the run.",
-    value: |run| finite(run.latency_ms.max),
+    value: |run| finite(run.latency_ms?.max),
 };
 
 /// Device write operations.

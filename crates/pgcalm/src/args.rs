@@ -15,9 +15,11 @@ use clap::Args;
 use clap::Parser;
 use clap::Subcommand;
 use clap::ValueEnum;
+use pgcalm_lab::CommandLine;
 use pgcalm_lab::DEFAULT_DIR;
 use pgcalm_lab::DEFAULT_TORTURE_DIR;
 use pgcalm_lab::Limit;
+use pgcalm_lab::LoadChoice;
 use pgcalm_lab::Seconds;
 use pgcalm_lab::Size;
 use pgcalm_lab::archive::archiver;
@@ -458,7 +460,21 @@ pub struct CheckpointArgs {
     /// The quick form: 10000000 rows, 128MB shared_buffers, 60 s runs, 30 s checkpoints; other options still hold.
     #[arg(long)]
     pub quick: bool,
-    /// Rows of the table, about 125 bytes each with its index [default: 20000000].
+    /// What loads the server: upsert, read70 (70 % reads by key, 30 % upserts), tpcb (pgbench's own), tpcc (in the manner
+    /// of TPC-C), a pgbench script (FILE.sql; FILE.prepare.sql beside it makes its tables), or any program with arguments,
+    /// which is given PGHOST, PGPORT, PGUSER, PGDATABASE, PGCALM_ROWS, PGCALM_CLIENTS and PGCALM_SECONDS; {rows}, {clients},
+    /// {seconds}, {host}, {port}, {user} and {database} in it are replaced; no shell is run. What a program does is
+    /// counted in the server [default: upsert].
+    #[arg(long, value_name = "upsert|read70|tpcb|tpcc|FILE.sql|COMMAND")]
+    pub load: Option<LoadChoice>,
+    /// What makes the tables of a COMMAND, run once and told the same as it [default: the table of upsert].
+    #[arg(long, value_name = "COMMAND")]
+    pub prepare: Option<CommandLine>,
+    /// Size of the tables with their indexes, instead of --rows.
+    #[arg(long, value_name = "SIZE", conflicts_with = "rows")]
+    pub table_size: Option<Size>,
+    /// Rows of the table, about 125 bytes each with its index; of tpcb: accounts, 157 bytes, rounded up to 100000; of tpcc:
+    /// stock, 527 bytes with all other tables [default: 20000000].
     #[arg(long, value_name = "N", value_parser = rows)]
     pub rows: Option<u64>,
     /// shared_buffers of all contestants [default: 256MB].
@@ -520,7 +536,7 @@ pub struct CheckpointArgs {
     /// stock,stock-tuned,pg_calm].
     #[arg(long, value_name = "LIST", value_parser = contestants)]
     pub contestants: Option<Contestants>,
-    /// Which rows are touched: uniform is all alike, zipfian (1.05) is few often and most rarely, with the frequent
+    /// Which rows upsert touches: uniform is all alike, zipfian (1.05) is few often and most rarely, with the frequent
     /// ones scattered over the table [default: uniform].
     #[arg(long, value_name = "D")]
     pub distribution: Option<DistributionArg>,

@@ -1,4 +1,7 @@
 use anyhow::bail;
+use pgcalm_lab::LabError;
+use pgcalm_lab::LoadChoice;
+use pgcalm_lab::Workload;
 use pgcalm_lab::archive;
 use pgcalm_lab::archive::archiver::ARCHIVERS;
 use pgcalm_lab::clean;
@@ -100,7 +103,7 @@ pub fn run(scenario: ScenarioArgs) -> anyhow::Result<()> {
 fn run_checkpoint(args: CheckpointArgs) -> anyhow::Result<()> {
     let interrupt = Interrupt::install()?;
     let files = args.report.clone().checked()?;
-    let report = contest::run(checkpoint::SCENARIO.name, &options(args), &interrupt)?;
+    let report = contest::run(checkpoint::SCENARIO.name, &options(args)?, &interrupt)?;
     files.write(
         &report,
         pgcalm_report::text::render(&report),
@@ -338,16 +341,33 @@ fn torture_options(args: TortureArgs) -> torture::Options {
     }
 }
 
-fn options(args: CheckpointArgs) -> Options {
+fn options(args: CheckpointArgs) -> Result<Options, LabError> {
     let preset = if args.quick {
         checkpoint::quick()
     } else {
         checkpoint::full()
     };
-    Options {
+    let load = Workload {
+        choice: args.load.unwrap_or(preset.load.choice),
+        prepare: args.prepare,
+        table_size: args.table_size,
+        loaded: None,
+    };
+    if args.distribution.is_some() && load.choice != LoadChoice::Upsert {
+        return Err(LabError::Usage(format!(
+            "--distribution is for upsert: load {} chooses its rows itself",
+            load.choice
+        )));
+    }
+    let rows = match args.table_size {
+        Some(size) => load.rows_of(size)?,
+        None => load.whole(args.rows.unwrap_or(preset.rows)),
+    };
+    Ok(Options {
         dir: args.dir,
         pg_bindir: args.servers.pg_bindir,
-        rows: args.rows.unwrap_or(preset.rows),
+        load,
+        rows,
         shared_buffers: args.shared_buffers.unwrap_or(preset.shared_buffers),
         data_iops: args.data_iops.unwrap_or(preset.data_iops),
         data_bps: args.data_bps.unwrap_or(preset.data_bps),
@@ -371,5 +391,5 @@ fn options(args: CheckpointArgs) -> Options {
         set: args.servers.set,
         set_contestant: args.set_contestant,
         keep: args.keep,
-    }
+    })
 }

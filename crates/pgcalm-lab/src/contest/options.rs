@@ -12,14 +12,14 @@ use crate::contestant;
 use crate::contestant::Contestant;
 use crate::contestant::ContestantSetting;
 use crate::contestant::ServerSetting;
+use crate::load::choice::LoadChoice;
+use crate::load::preparation::Preparation;
+use crate::load::workload::Workload;
 use crate::options::DeviceStore;
 use crate::options::Distribution;
 use crate::options::FsType;
 use crate::options::SysctlProfile;
 use crate::options::Warm;
-
-/// Bytes of table and index per row of `test`, measured at 20M rows.
-const ROW_BYTES: u64 = 125;
 
 /// Everything that can be chosen about a contest.
 #[derive(Debug, Clone)]
@@ -28,6 +28,8 @@ pub struct Options {
     pub dir: PathBuf,
     /// Directory of the server programs; the newest installed if not given.
     pub pg_bindir: Option<PathBuf>,
+    /// What loads the server.
+    pub load: Workload,
     /// Rows of the table.
     pub rows: u64,
     /// shared_buffers.
@@ -131,6 +133,12 @@ impl Options {
             // Below, no segments are left beside those that the server keeps (min_wal_size) and the file system's journal.
             range("wal-size", size, Size(128 << 20), Size(1 << 40))?;
         }
+        self.load.check()?;
+        if self.rate.0.is_some() && !self.load.choice.is_pgbench() {
+            return Err(LabError::Usage(
+                "--rate is for loads by pgbench: give the program its own option".to_string(),
+            ));
+        }
         contestant::check_settings(&self.contestants, &self.set_contestant)
     }
 
@@ -150,6 +158,12 @@ impl Options {
         let size = |size: Option<Size>| Value::from(Limit(size).to_string());
         let limit = |limit: Limit<u32>| limit.0.map_or(Value::from("none"), Value::from);
         [
+            ("load", self.load.choice.name().into()),
+            (
+                "prepare",
+                self.load.prepare.as_ref().map(ToString::to_string).into(),
+            ),
+            ("table-size", size(self.load.table_size)),
             ("rows", Value::from(self.rows)),
             ("shared-buffers", self.shared_buffers.to_string().into()),
             ("data-iops", limit(self.data_iops)),
@@ -168,7 +182,12 @@ impl Options {
             ("checkpoint-timeout", self.checkpoint_timeout.0.into()),
             ("sysctl", self.sysctl.name().into()),
             ("contestants", names.into()),
-            ("distribution", self.distribution.name().into()),
+            (
+                "distribution",
+                (self.load.choice == LoadChoice::Upsert)
+                    .then(|| self.distribution.name())
+                    .into(),
+            ),
             ("warm", self.warm.name().into()),
             ("repeat", self.repeat.into()),
             ("set", set.into()),
@@ -179,9 +198,15 @@ impl Options {
         .collect()
     }
 
+    /// How its tables are made.
+    pub(crate) fn preparation(&self) -> Result<Preparation, LabError> {
+        self.load
+            .preparation(self.rows, self.clients, self.seconds.0)
+    }
+
     /// The table and its index, then what the run adds and the file system needs for itself.
     pub(crate) fn data_size(&self) -> Size {
-        let table = self.rows * ROW_BYTES;
+        let table = self.load.table_bytes(self.rows);
         let growth = (u64::from(self.seconds.0) * (20 << 20)).min(3 << 30);
         round(table + table / 3 + growth + (768 << 20))
     }
@@ -206,7 +231,7 @@ impl Options {
 
     /// The loaded cluster and its WAL.
     pub(super) fn template_size(&self) -> Size {
-        Size(self.rows * ROW_BYTES + (512 << 20))
+        Size(self.load.table_bytes(self.rows) + (512 << 20))
     }
 
     pub(crate) fn server_settings(&self, contestant: &Contestant) -> BTreeMap<String, String> {

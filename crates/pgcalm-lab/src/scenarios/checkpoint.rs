@@ -6,6 +6,7 @@ use crate::Seconds;
 use crate::Size;
 use crate::contest::Options;
 use crate::contestant::CONTESTANTS;
+use crate::load::workload::Workload;
 use crate::options::DeviceStore;
 use crate::options::Distribution;
 use crate::options::FsType;
@@ -24,6 +25,7 @@ pub fn full() -> Options {
     Options {
         dir: DEFAULT_DIR.into(),
         pg_bindir: None,
+        load: Workload::upsert(),
         rows: 20_000_000,
         shared_buffers: Size(256 << 20),
         data_iops: Limit(Some(800)),
