@@ -474,7 +474,7 @@ pub struct CheckpointArgs {
     #[arg(long, value_name = "SIZE", conflicts_with = "rows")]
     pub table_size: Option<Size>,
     /// Rows of the table, about 125 bytes each with its index; of tpcb: accounts, 157 bytes, rounded up to 100000; of tpcc:
-    /// stock, 527 bytes with all other tables [default: 20000000].
+    /// stock, 510 bytes with all other tables [default: 20000000].
     #[arg(long, value_name = "N", value_parser = rows)]
     pub rows: Option<u64>,
     /// shared_buffers of all contestants [default: 256MB].

@@ -16,7 +16,7 @@ const ROW_BYTES: u64 = 125;
 const ACCOUNT_BYTES: u64 = 157;
 
 /// Bytes of all tables and indexes per row of stock, measured at 1M rows.
-const STOCK_BYTES: u64 = 527;
+const STOCK_BYTES: u64 = 510;
 
 /// Accounts of a branch: `naccounts` in pgbench.
 const BRANCH: u64 = 100_000;
