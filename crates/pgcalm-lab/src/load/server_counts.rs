@@ -181,6 +181,12 @@ fn look(client: &mut Client, tenth: i64) -> anyhow::Result<Look> {
 /// From looks to transactions: those of a second are the ids taken between the looks at its beginning and end. `total`
 /// is all transactions, those that only read included; without it, those that wrote are all that is known of.
 fn transactions(looks: &[Look], total: Option<u64>) -> anyhow::Result<Transactions> {
+    // That a program has ended by itself is noticed a little later; a stall has transactions under way.
+    let last = looks
+        .windows(2)
+        .rposition(|pair| pair[1].next_id > pair[0].next_id || pair[1].under_way > 0)
+        .map_or(looks.len(), |index| index + 2);
+    let looks = &looks[..last];
     let mut counts = Vec::new();
     let mut started = None;
     for pair in looks.windows(2) {
@@ -247,6 +253,8 @@ mod tests {
             // A look was late: what happened meanwhile counts for the second that it is in.
             look(1020, 90, 2),
             look(1025, 90, 2),
+            // The load had ended.
+            look(1030, 90, 0),
         ];
         let transactions = transactions(&looks, Some(80)).unwrap();
         let counts: Vec<(i64, u64)> = transactions
