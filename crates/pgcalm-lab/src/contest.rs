@@ -24,9 +24,8 @@ use crate::installation::Installation;
 use crate::interrupt::Interrupt;
 use crate::journal::Journal;
 use crate::lab_dir::LabDir;
-use crate::load::LOG_PREFIX;
-use crate::load::Load;
 use crate::load::Work;
+use crate::load::running::RunningLoad;
 use crate::measure;
 use crate::measure::Recording;
 use crate::need_root::need_root;
@@ -39,7 +38,6 @@ use crate::server_log;
 use crate::stage::Stage;
 use crate::stage::Surroundings;
 use crate::template::Template;
-use crate::transaction_log::Transactions;
 
 pub use options::Options;
 
@@ -60,11 +58,12 @@ pub fn run(
     need_root("loop devices, mounts, cgroup limits and vm sysctls")?;
     let installation = Installation::find(&root, options.pg_bindir.as_deref(), interrupt)?;
     need::module(options, &installation, interrupt)?;
+    let mut options = options.clone();
 
     let lab = LabDir::open(&root, &options.dir)?;
     let progress = Progress::new();
     let journal = lab.clean_journal(&root, &progress)?;
-    need::space(&root, options, &lab, &installation)?;
+    need::space(&root, &options, &lab, &installation)?;
     let started_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
 
     let _run_dir = RunDir::create(&lab, &journal, &installation)?;
@@ -72,10 +71,12 @@ pub fn run(
         &lab,
         &journal,
         &installation,
-        options.rows,
+        &options.preparation()?,
         &progress,
         interrupt,
     )?;
+    options.load.settle(template.table_bytes()?);
+    let options = &options;
     let stage = Stage::build(
         options,
         Surroundings {
@@ -126,8 +127,12 @@ pub fn run(
                 .run(contestant, &label, repetition)
                 .with_context(|| label.clone())?;
             progress.note(&format!(
-                "{label}: {:.0} TPS, worst second {:.0}, {} s at zero, p99 {:.1} ms, {:.0} device writes/s",
-                run.tps_mean, run.tps_min, run.seconds_zero, run.latency_ms.p99, run.data_device.write_ops_per_s
+                "{label}: {:.0} TPS, worst second {:.0}, {} s at zero, {}, {:.0} device writes/s",
+                run.tps_mean,
+                run.tps_min,
+                run.seconds_zero,
+                latency(&run),
+                run.data_device.write_ops_per_s
             ));
             entry.runs.push(run);
         }
@@ -210,16 +215,17 @@ impl Arena<'_> {
         let mut caps = Some(self.stage.limit(contestant)?);
         let sampler = Sampler::start(self.journal.root().clone(), data, wal, server.pid());
         let started = Instant::now();
-        let mut load = Load::start(
+        let mut load = RunningLoad::start(
             self.journal,
             self.installation,
             server,
             &directory,
+            &self.options.load.choice,
             Work {
-                rows: self.options.rows,
+                rows: self.options.table_rows(),
                 clients: self.options.clients,
                 seconds: warm_up + seconds,
-                distribution: self.options.distribution,
+                distribution: self.options.distribution(),
                 rate: self.options.rate.0,
             },
         )?;
@@ -249,7 +255,7 @@ impl Arena<'_> {
                     break;
                 }
             }
-            if Instant::now() > time_up {
+            if load.is_late(time_up) {
                 if caps.is_some() {
                     if contestant.module {
                         module_status = self.module_status(server).ok();
@@ -287,7 +293,7 @@ impl Arena<'_> {
             .filter(|_| server_failure.is_some())
             .map_or(log.as_str(), |(_time, _words, before)| before);
         Ok(Recording {
-            transactions: Transactions::read(&directory, LOG_PREFIX)?.after(warm_up)?,
+            transactions: load.transactions(&directory)?.after(warm_up)?,
             seconds,
             samples,
             blocked,
@@ -298,7 +304,14 @@ impl Arena<'_> {
         })
     }
 
-    fn show(&self, label: &str, started: Instant, load: &Load, sampler: &Sampler, server: &Server) {
+    fn show(
+        &self,
+        label: &str,
+        started: Instant,
+        load: &RunningLoad,
+        sampler: &Sampler,
+        server: &Server,
+    ) {
         let mut text = format!(
             "{label}: {:>3} of {} s",
             started.elapsed().as_secs(),
@@ -368,6 +381,14 @@ pub(crate) fn create_extension(server: &Server, interrupt: &Interrupt) -> anyhow
         server.sql("create extension pg_calm", interrupt)?;
     }
     Ok(())
+}
+
+fn latency(run: &model::Run) -> String {
+    match (&run.latency_ms, &run.latency_server_ms) {
+        (Some(latency), _) => format!("p99 {:.1} ms", latency.p99),
+        (None, Some(latency)) => format!("mean latency {:.1} ms", latency.mean),
+        (None, None) => "latency unknown".to_string(),
+    }
 }
 
 /// The server's last words say more than what its client then says, if the server is what failed.

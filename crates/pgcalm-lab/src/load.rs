@@ -1,3 +1,11 @@
+pub(crate) mod choice;
+mod command;
+pub(crate) mod command_line;
+pub(crate) mod preparation;
+pub(crate) mod running;
+mod server_counts;
+pub(crate) mod workload;
+
 use std::ffi::OsString;
 use std::fs;
 use std::io::BufRead;

@@ -9,10 +9,13 @@ use pgcalm_report::model::Checkpoint;
 use pgcalm_report::model::Run;
 use pgcalm_report::model::Series;
 use pgcalm_report::model::ServerFailure;
+use pgcalm_report::model::ServerLatency;
+use pgcalm_report::model::TransactionSource;
 
 use crate::sampler::Sample;
 use crate::server_log::CheckpointLog;
 use crate::transaction_log;
+use crate::transaction_log::Source;
 use crate::transaction_log::Transactions;
 
 const MIB: f64 = (1 << 20) as f64;
@@ -20,9 +23,9 @@ const MIB: f64 = (1 << 20) as f64;
 /// Everything that was recorded during a run.
 #[derive(Debug)]
 pub struct Recording {
-    /// From pgbench's logs.
+    /// From pgbench's logs, or counted in the server.
     pub transactions: Transactions,
-    /// Duration that pgbench was asked for.
+    /// Duration that the load was asked for.
     pub seconds: u32,
     /// Samples in order of time.
     pub samples: Vec<Sample>,
@@ -51,7 +54,11 @@ pub fn figures(recording: Recording) -> Run {
         backlog,
     } = recording;
     let first = transactions.started.ceil() as i64;
-    let end = ((transactions.started + f64::from(seconds)).floor() as i64).max(first + 1);
+    let mut end = transactions.started + f64::from(seconds);
+    if let Source::Server { ended, .. } = transactions.source {
+        end = end.min(ended);
+    }
+    let end = (end.floor() as i64).max(first + 1);
 
     // The server's time, of which full seconds are measured on the device.
     let ended = server_failure
@@ -72,7 +79,23 @@ pub fn figures(recording: Recording) -> Run {
         tps_p5: quantile(&sorted, 0.05),
         seconds_below_half_median: count(&series.tps, |tps| tps < median / 2.0),
         seconds_zero: count(&series.tps, |tps| tps == 0.0),
-        latency_ms: transaction_log::latency(&transactions.all),
+        transactions_from: match transactions.source {
+            Source::Pgbench => TransactionSource::Pgbench,
+            Source::Server { .. } => TransactionSource::Server,
+        },
+        latency_ms: match transactions.source {
+            Source::Pgbench => Some(transaction_log::latency(&transactions.all)),
+            Source::Server { .. } => None,
+        },
+        latency_server_ms: match transactions.source {
+            Source::Pgbench => None,
+            Source::Server {
+                mean_ms, oldest_ms, ..
+            } => Some(ServerLatency {
+                mean: mean_ms,
+                oldest: oldest_ms,
+            }),
+        },
         data_device: series.data_device(seconds_served),
         wal_device: series.wal_device(seconds_served),
         backlog,
@@ -94,12 +117,13 @@ fn series(transactions: &Transactions, samples: &[Sample], first: i64, end: i64)
     for second in first..end {
         let ended = transactions.by_second.get(&second);
         series.tps.push(ended.map_or(0.0, |h| h.len() as f64));
-        let quantile = |q| ended.map(|h| transaction_log::quantile_ms(h, q));
+        let latencies = ended.filter(|_| transactions.source == Source::Pgbench);
+        let quantile = |q| latencies.map(|h| transaction_log::quantile_ms(h, q));
         series.latency_p50_ms.push(quantile(0.5));
         series.latency_p99_ms.push(quantile(0.99));
         series
             .latency_max_ms
-            .push(ended.map(|h| h.max() as f64 / 1e3));
+            .push(latencies.map(|h| h.max() as f64 / 1e3));
 
         // The state at the end of the second, and what happened since its beginning.
         let Some((before, after)) = at(samples, second).zip(at(samples, second + 1)) else {
@@ -265,6 +289,7 @@ mod tests {
             all,
             by_second,
             started,
+            source: Source::Pgbench,
         }
     }
 
@@ -368,6 +393,23 @@ mod tests {
         assert_eq!(run.series.dirty_mib, [2.0; 4]);
         assert_eq!(run.series.cpu_busy_percent, [20.0; 4]);
         assert_eq!(run.series.cpu_steal_percent, [5.0; 4]);
+    }
+
+    #[test]
+    fn what_the_server_counted_has_no_quantiles_and_ends_with_the_load() {
+        let mut transactions = transactions(100.0, &[(100, 8), (101, 8), (102, 4)]);
+        transactions.source = Source::Server {
+            ended: 102.5,
+            mean_ms: 12.0,
+            oldest_ms: 800.0,
+        };
+        let run = figures(recording(transactions, 3, Vec::new()));
+        assert_eq!(run.series.tps, [8.0, 8.0]);
+        assert_eq!(run.series.latency_p99_ms, [None, None]);
+        assert_eq!(run.latency_ms, None);
+        let latency = run.latency_server_ms.unwrap();
+        assert_eq!((latency.mean, latency.oldest), (12.0, 800.0));
+        assert_eq!(run.transactions_from, TransactionSource::Server);
     }
 
     #[test]

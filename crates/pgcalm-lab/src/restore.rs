@@ -1,5 +1,6 @@
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::path::PathBuf;
 use std::thread;
@@ -30,6 +31,9 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// How long to wait for what must end by itself once nothing holds it up: processes inside the kernel, busy mounts.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Environment variable of a load command: the directory of its run.
+pub(crate) const RUN_VARIABLE: &str = "PGCALM_RUN";
 
 /// `LOOP_CTL_REMOVE` (include/uapi/linux/loop.h).
 const LOOP_CTL_REMOVE: Opcode = 0x4C81;
@@ -96,6 +100,11 @@ pub enum Change {
         /// Their working directory is this or lies below.
         directory: PathBuf,
     },
+    /// A load command with all that it has started, whatever programs they are and wherever they work.
+    Command {
+        /// What [`RUN_VARIABLE`] is in their environment.
+        run: PathBuf,
+    },
 }
 
 impl Change {
@@ -114,7 +123,10 @@ impl Change {
             Self::Cgroup { path } => absent_is_fine(fs::remove_dir(root.path(path)))
                 .with_context(|| format!("remove control group {}", path.display())),
             Self::NetworkNamespace { name } => delete_namespace(root, name),
-            Self::Processes { bindir, directory } => end_processes(root, bindir, directory),
+            Self::Processes { bindir, directory } => {
+                end_processes(directory, || find_processes(root, bindir, directory))
+            }
+            Self::Command { run } => end_processes(run, || find_commands(root, run)),
         }
     }
 
@@ -260,11 +272,14 @@ fn write_setting(root: &HostRoot, file: &Path, former: &str) -> anyhow::Result<(
     }
 }
 
-fn end_processes(root: &HostRoot, bindir: &Path, directory: &Path) -> anyhow::Result<()> {
+fn end_processes(
+    directory: &Path,
+    find: impl Fn() -> anyhow::Result<Vec<(i32, PathBuf)>>,
+) -> anyhow::Result<()> {
     let started = Instant::now();
     let mut signalled = Vec::new();
     loop {
-        let found = find_processes(root, bindir, directory)?;
+        let found = find()?;
         if found.is_empty() {
             return Ok(());
         }
@@ -315,6 +330,22 @@ fn find_processes(
     Ok(found)
 }
 
+/// Processes with [`RUN_VARIABLE`] in their environment, which children inherit. Zombies have none.
+fn find_commands(root: &HostRoot, run: &Path) -> anyhow::Result<Vec<(i32, PathBuf)>> {
+    let ours = [RUN_VARIABLE.as_bytes(), b"=", run.as_os_str().as_bytes()].concat();
+    let mut found = Vec::new();
+    for process in process::table(root)? {
+        // It may have ended meanwhile.
+        let environment = fs::read(root.path(format!("proc/{}/environ", process.pid)));
+        let is_ours = environment.is_ok_and(|text| text.split(|b| *b == 0).any(|v| v == ours));
+        if is_ours {
+            let program = process::executable(root, process.pid);
+            found.push((process.pid, program.unwrap_or_default()));
+        }
+    }
+    Ok(found)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -352,6 +383,7 @@ mod tests {
                 bindir: path.clone(),
                 directory: path.clone(),
             },
+            Change::Command { run: path.clone() },
         ] {
             change.undo(&root).unwrap();
         }
@@ -380,6 +412,43 @@ mod tests {
         assert!(ours.wait().unwrap().code().is_none());
         assert!(foreign.try_wait().unwrap().is_none());
         foreign.kill().unwrap();
+        foreign.wait().unwrap();
+    }
+
+    #[test]
+    fn a_command_ends_with_what_it_has_started_in_whatever_group_and_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let start = |run: &Path| {
+            tool::command("sh")
+                .args(["-c", "cd /; setsid sleep 60 & echo $!; wait"])
+                .env(RUN_VARIABLE, run)
+                .stdout(std::process::Stdio::piped())
+                .spawn()
+                .unwrap()
+        };
+        let mut ours = start(dir.path());
+        let mut foreign = start(&dir.path().join("other"));
+        let mut line = String::new();
+        std::io::BufRead::read_line(
+            &mut std::io::BufReader::new(ours.stdout.take().unwrap()),
+            &mut line,
+        )
+        .unwrap();
+        let grandchild: i32 = line.trim().parse().unwrap();
+        let root = HostRoot::default();
+        Change::Command {
+            run: dir.path().to_path_buf(),
+        }
+        .undo(&root)
+        .unwrap();
+        assert!(ours.wait().unwrap().code().is_none());
+        assert!(process::executable(&root, grandchild).is_none());
+        assert!(foreign.try_wait().unwrap().is_none());
+        Change::Command {
+            run: dir.path().join("other"),
+        }
+        .undo(&root)
+        .unwrap();
         foreign.wait().unwrap();
     }
 

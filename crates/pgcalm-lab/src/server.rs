@@ -234,7 +234,13 @@ pub fn complaint(log: &str) -> &str {
     }
     ["PANIC:", "FATAL:", "ERROR:"]
         .iter()
-        .find_map(|severity| log.lines().rev().find(|line| line.contains(severity)))
+        .find_map(|severity| {
+            log.lines()
+                .rev()
+                // What it says to pg_isready at first is no complaint.
+                .filter(|line| !line.ends_with("the database system is starting up"))
+                .find(|line| line.contains(severity))
+        })
         .unwrap_or_else(|| tool::last_line(log))
 }
 
@@ -293,6 +299,8 @@ mod tests {
             "x FATAL:  could not access file \"pg_calm\""
         );
         assert_eq!(complaint("a\nb\n\n"), "b");
+        let log = "x FATAL:  the database system is starting up\nx LOG:  ready\n";
+        assert_eq!(complaint(log), "x LOG:  ready");
         let log = "x LOG:  unrecognized configuration parameter \"a\" in file \"/c\" line 5\n\
                    x FATAL:  configuration file \"/c\" contains errors\n";
         assert!(complaint(log).contains("unrecognized"));

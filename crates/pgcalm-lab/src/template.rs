@@ -21,6 +21,8 @@ use crate::interrupt::Interrupt;
 use crate::journal::Change;
 use crate::journal::Journal;
 use crate::lab_dir::LabDir;
+use crate::load::command_line::Told;
+use crate::load::preparation::Preparation;
 use crate::progress::Progress;
 use crate::server::Places;
 use crate::server::Server;
@@ -32,6 +34,9 @@ const FORMAT: u32 = 1;
 /// Rows are loaded in parts, so that progress is seen and an interrupt is heard.
 const PART: u64 = 500_000;
 
+/// After any preparation. Frozen and with its hint bits set, a page is dirtied by the load only, not by being read.
+const FINISH: &str = "\\echo vacuuming\nvacuum (freeze, analyze);\ncheckpoint;\n";
+
 /// A cleanly shut down cluster with the loaded table.
 #[derive(Debug)]
 pub struct Template {
@@ -39,10 +44,13 @@ pub struct Template {
 }
 
 impl Template {
-    /// Where the template for `rows` rows is or will be.
-    pub fn place(lab: &LabDir, installation: &Installation, rows: u64) -> PathBuf {
-        lab.templates()
-            .join(format!("pg{}-rows{rows}-v{FORMAT}", installation.major))
+    /// Where the template that `preparation` makes is or will be.
+    pub fn place(lab: &LabDir, installation: &Installation, preparation: &Preparation) -> PathBuf {
+        lab.templates().join(format!(
+            "pg{}-{}-v{FORMAT}",
+            installation.major,
+            preparation.key()
+        ))
     }
 
     /// Takes the template that an earlier run left, or makes it.
@@ -50,11 +58,11 @@ impl Template {
         lab: &LabDir,
         journal: &Journal,
         installation: &Installation,
-        rows: u64,
+        preparation: &Preparation,
         progress: &Progress,
         interrupt: &Interrupt,
     ) -> anyhow::Result<Self> {
-        let path = Self::place(lab, installation, rows);
+        let path = Self::place(lab, installation, preparation);
         if path.join("PG_VERSION").exists() {
             progress.note(&format!("using the loaded table in {}", path.display()));
             return Ok(Self { path });
@@ -70,7 +78,7 @@ impl Template {
         }
         create_private_dir(&unfinished, installation)?;
         let _processes = journal.note(installation.processes_in(&unfinished))?;
-        progress.note(&format!("loading {rows} rows"));
+        progress.note(&preparation.announcement());
         tool::run(
             installation.initdb(&unfinished).arg("--data-checksums"),
             interrupt,
@@ -81,7 +89,7 @@ impl Template {
             journal,
             installation,
             &unfinished,
-            rows,
+            preparation,
             progress,
             interrupt,
         )?;
@@ -97,6 +105,16 @@ impl Template {
         // Nothing is at the old name any more.
         undo.now()?;
         Ok(Self { path })
+    }
+
+    /// Bytes of its databases: tables and indexes.
+    pub fn table_bytes(&self) -> anyhow::Result<u64> {
+        let mut bytes = 0;
+        for_each_file(&self.path.join("base"), &mut |file| {
+            bytes += file.metadata()?.len();
+            Ok(())
+        })?;
+        Ok(bytes)
     }
 
     /// Copies the cluster to `data`, its WAL to `wal` if that is to be elsewhere.
@@ -116,7 +134,7 @@ fn load(
     journal: &Journal,
     installation: &Installation,
     data: &Path,
-    rows: u64,
+    preparation: &Preparation,
     progress: &Progress,
     interrupt: &Interrupt,
 ) -> anyhow::Result<()> {
@@ -143,14 +161,67 @@ fn load(
     };
     let server = Server::start(journal, installation, places, &settings, interrupt)?;
 
+    let (script, rows) = match preparation {
+        Preparation::Standard { rows } => (standard_script(*rows), *rows),
+        Preparation::Script { text, rows, .. } => (text.clone(), *rows),
+        Preparation::Pgbench { scale } => {
+            tool::run(
+                server
+                    .client("pgbench")
+                    .args(["-i", "-q", "-s", &scale.to_string(), "postgres"]),
+                interrupt,
+            )?;
+            (String::new(), scale * 100_000)
+        }
+        Preparation::Command {
+            line,
+            rows,
+            clients,
+            seconds,
+            ..
+        } => {
+            let directory = lab.run();
+            let told = Told {
+                rows: *rows,
+                clients: *clients,
+                seconds: *seconds,
+                directory: &directory,
+            };
+            // Ends what it leaves behind, too.
+            let _command = journal.note(Change::Command {
+                run: directory.clone(),
+            })?;
+            tool::run(&mut line.command(installation, &told), interrupt).context("--prepare")?;
+            (String::new(), *rows)
+        }
+    };
+    run_script(
+        &server,
+        format!("{script}\n{FINISH}"),
+        rows,
+        progress,
+        interrupt,
+    )?;
+    progress.status("shutting the loading server down");
+    server.shut_down(interrupt)
+}
+
+/// Runs a script by psql, showing what it prints.
+fn run_script(
+    server: &Server,
+    script: String,
+    rows: u64,
+    progress: &Progress,
+    interrupt: &Interrupt,
+) -> anyhow::Result<()> {
     let mut child = tool::spawn(
         server
             .psql()
+            .args(["-v", &format!("rows={rows}")])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped()),
     )?;
-    let script = load_script(rows);
     let (Some(mut stdin), Some(stdout), Some(stderr)) =
         (child.stdin.take(), child.stdout.take(), child.stderr.take())
     else {
@@ -189,13 +260,11 @@ fn load(
     if !status.success() {
         bail!("load failed ({status}): {}", tool::last_line(&errors));
     }
-    progress.status("shutting the loading server down");
-    server.shut_down(interrupt)
+    Ok(())
 }
 
-/// One transaction creates and fills the table, which so needs no WAL. Frozen and with its hint bits set, a page is
-/// dirtied by the load only, not by being read.
-fn load_script(rows: u64) -> String {
+/// One transaction creates and fills the table, which so needs no WAL.
+fn standard_script(rows: u64) -> String {
     let mut script =
         String::from("begin;\ncreate table test (id int, info text, crt_time timestamp);\n");
     let mut first = 1;
@@ -210,10 +279,7 @@ fn load_script(rows: u64) -> String {
     script.push_str(
         "\\echo building the index\n\
          alter table test add constraint test_pkey primary key (id);\n\
-         commit;\n\
-         \\echo vacuuming\n\
-         vacuum (freeze, analyze) test;\n\
-         checkpoint;\n",
+         commit;\n",
     );
     script
 }
@@ -304,7 +370,7 @@ mod tests {
 
     #[test]
     fn every_row_is_loaded_once() {
-        let script = load_script(1_200_000);
+        let script = standard_script(1_200_000);
         let series: Vec<&str> = script
             .lines()
             .filter_map(|line| line.split_once("generate_series("))

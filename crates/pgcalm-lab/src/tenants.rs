@@ -49,6 +49,7 @@ use crate::lab_dir::LabDir;
 use crate::load::LOG_PREFIX;
 use crate::load::Load;
 use crate::load::Work;
+use crate::load::preparation::Preparation;
 use crate::measure;
 use crate::measure::Recording;
 use crate::need_root::need_root;
@@ -107,7 +108,7 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
         &lab,
         &journal,
         &installation,
-        options.rows,
+        &Preparation::Standard { rows: options.rows },
         &progress,
         interrupt,
     )?;

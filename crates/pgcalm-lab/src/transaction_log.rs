@@ -13,7 +13,7 @@ use pgcalm_report::model::Latency;
 /// Latencies in microseconds, to three digits.
 pub type Micros = Histogram<u64>;
 
-/// All transactions of a pgbench run, from its per-transaction logs.
+/// All transactions of a load: of pgbench's, from its per-transaction logs.
 #[derive(Debug)]
 pub struct Transactions {
     /// Over the whole run.
@@ -22,6 +22,24 @@ pub struct Transactions {
     pub by_second: BTreeMap<i64, Micros>,
     /// When the first of them began, in seconds of the epoch.
     pub started: f64,
+    /// Who told of them.
+    pub source: Source,
+}
+
+/// Who told of transactions.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Source {
+    /// pgbench, of each of them.
+    Pgbench,
+    /// The server, of their numbers; no latency of a single one is known.
+    Server {
+        /// When they ended, in seconds of the epoch.
+        ended: f64,
+        /// Mean latency, those that only read included.
+        mean_ms: f64,
+        /// The longest time that one was seen under way.
+        oldest_ms: f64,
+    },
 }
 
 /// One line: a transaction.
@@ -39,6 +57,7 @@ impl Transactions {
             all: histogram()?,
             by_second: BTreeMap::new(),
             started: f64::INFINITY,
+            source: Source::Pgbench,
         };
         for entry in
             fs::read_dir(directory).with_context(|| format!("read {}", directory.display()))?
@@ -78,7 +97,36 @@ impl Transactions {
             all,
             by_second,
             started,
+            source: self.source,
         })
+    }
+
+    /// Transactions of which only the number is known, by the second of the epoch in which they ended. Each counts with the
+    /// mean latency.
+    pub fn counted(
+        counts: impl IntoIterator<Item = (i64, u64)>,
+        started: f64,
+        source: Source,
+    ) -> anyhow::Result<Self> {
+        let mut transactions = Self {
+            all: histogram()?,
+            by_second: BTreeMap::new(),
+            started,
+            source,
+        };
+        let latency_us = match source {
+            Source::Server { mean_ms, .. } => (mean_ms * 1e3) as u64,
+            Source::Pgbench => 0,
+        };
+        for (second, number) in counts {
+            let of_second = match transactions.by_second.entry(second) {
+                std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
+                std::collections::btree_map::Entry::Vacant(entry) => entry.insert(histogram()?),
+            };
+            of_second.saturating_record_n(latency_us, number);
+            transactions.all.saturating_record_n(latency_us, number);
+        }
+        Ok(transactions)
     }
 
     /// Latencies of those that ended in second `first` of the epoch or later.
@@ -96,6 +144,7 @@ impl Transactions {
             all: histogram()?,
             by_second: BTreeMap::new(),
             started: f64::NEG_INFINITY,
+            source: Source::Pgbench,
         };
         for part in parts {
             merged.all.add(&part.all)?;
@@ -117,6 +166,10 @@ impl Transactions {
     fn add(&mut self, mut reader: impl BufRead) -> anyhow::Result<()> {
         let mut text = String::new();
         while reader.read_line(&mut text)? > 0 {
+            if was_given_up(&text) {
+                text.clear();
+                continue;
+            }
             let line = parse_line(&text)
                 .with_context(|| format!("not a line of a pgbench log: {:?}", text.trim_end()))?;
             self.all.saturating_record(line.latency_us);
@@ -166,9 +219,16 @@ pub fn quantile_ms(histogram: &Micros, quantile: f64) -> f64 {
     histogram.value_at_quantile(quantile) as f64 / 1e3
 }
 
+/// Rolled back by a deadlock or a serialization failure (from version 15 pgbench goes on then), or skipped.
+fn was_given_up(line: &str) -> bool {
+    let time = line.split_ascii_whitespace().nth(2);
+    line.ends_with('\n')
+        && time
+            .is_some_and(|time| ["failed", "skipped", "serialization", "deadlock"].contains(&time))
+}
+
 fn parse_line(line: &str) -> Option<Line> {
-    // client_id transaction_no time script_no time_epoch time_us; newer versions append more. `time` of a
-    // transaction that was given up is a word.
+    // client_id transaction_no time script_no time_epoch time_us; newer versions append more.
     let mut fields = line.split_ascii_whitespace().skip(2);
     let latency_us = fields.next()?.parse().ok()?;
     let mut fields = fields.skip(1);
@@ -236,6 +296,17 @@ mod tests {
         );
         assert_eq!(merged.by_second[&1_763_698_505].len(), 2);
         assert_eq!(merged.started, parts[1].started);
+    }
+
+    #[test]
+    fn transactions_that_were_given_up_do_not_count() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(
+            dir.path().join("tx.1"),
+            format!("{LOG}1 5 failed 0 1763698501 100\n1 6 skipped 0 1763698501 100\n"),
+        )
+        .unwrap();
+        assert_eq!(Transactions::read(dir.path(), "tx").unwrap().all.len(), 4);
     }
 
     #[test]

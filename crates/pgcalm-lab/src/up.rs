@@ -61,10 +61,13 @@ pub fn run(
         &lab,
         &journal,
         &installation,
-        options.rows,
+        &options.preparation()?,
         &progress,
         interrupt,
     )?;
+    let mut options = options.clone();
+    options.load.settle(template.table_bytes()?);
+    let options = &options;
     let stage = Stage::build(
         options,
         Surroundings {

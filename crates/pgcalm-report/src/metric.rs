@@ -133,7 +133,7 @@ pub static LATENCY_P50: Metric = Metric {
     name: "median",
     meaning: "Half of the transactions took longer than this.",
     optional: false,
-    value: |run| finite(run.latency_ms.p50),
+    value: |run| finite(run.latency_ms?.p50),
 };
 
 /// 99th percentile of latency.
@@ -143,7 +143,7 @@ pub static LATENCY_P99: Metric = Metric {
     name: "99th percentile",
     meaning: "One transaction in a hundred took longer than this.",
     optional: false,
-    value: |run| finite(run.latency_ms.p99),
+    value: |run| finite(run.latency_ms?.p99),
 };
 
 /// Slowest transaction.
@@ -153,7 +153,7 @@ pub static LATENCY_MAX: Metric = Metric {
     name: "slowest",
     meaning: "The slowest transaction of the run.",
     optional: false,
-    value: |run| finite(run.latency_ms.max),
+    value: |run| finite(run.latency_ms?.max),
 };
 
 /// Device read operations.

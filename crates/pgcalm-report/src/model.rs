@@ -155,8 +155,15 @@ pub struct Run {
     pub seconds_below_half_median: u32,
     /// Seconds in which no transaction ended.
     pub seconds_zero: u32,
-    /// Transaction latency over all transactions of the run.
-    pub latency_ms: Latency,
+    /// Who counted the transactions.
+    #[serde(default)]
+    pub transactions_from: TransactionSource,
+    /// Transaction latency over all transactions of the run; absent where the server counted them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_ms: Option<Latency>,
+    /// What is known of latency where the server counted transactions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_server_ms: Option<ServerLatency>,
     /// What the data device completed; WAL and data where they lie on one volume. Reports of versions that did not record
     /// it get it from [`series`](Run::series) when they are read.
     #[serde(default)]
@@ -321,6 +328,28 @@ pub struct ServerFailure {
     pub message: String,
 }
 
+/// Where the number of transactions and their latency come from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum TransactionSource {
+    /// From pgbench's log of each transaction.
+    #[default]
+    Pgbench,
+    /// From the server, as the load does not tell: transactions that wrote, by the transaction ids that were taken.
+    Server,
+}
+
+/// Latency in milliseconds as it is seen from the server.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ServerLatency {
+    /// Mean by Little's law: transactions under way over transactions per second, those that only read included.
+    pub mean: f64,
+    /// The longest time that a transaction was seen under way, in ten looks per second.
+    pub oldest: f64,
+}
+
 /// Latency of transactions in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -365,7 +394,7 @@ pub struct Checkpoint {
 pub struct Series {
     /// Transactions ended in this second.
     pub tps: Vec<f64>,
-    /// Median latency of the transactions ended in this second; null if none ended.
+    /// Median latency of the transactions ended in this second; null if none ended, or where the server counted them.
     pub latency_p50_ms: Vec<Option<f64>>,
     /// 99th percentile, likewise.
     pub latency_p99_ms: Vec<Option<f64>>,

@@ -78,6 +78,7 @@ pub fn lines(report: &Report) -> Vec<String> {
     lines.extend(ran.iter().filter_map(|contestant| under_way(contestant)));
     lines.extend(ran.iter().filter_map(|contestant| failure(contestant)));
     lines.extend(ran.iter().filter_map(|contestant| steal(contestant)));
+    lines.extend(ran.iter().filter_map(|contestant| from_server(contestant)));
     let reference = others().find(|contestant| contestant.name == REFERENCE);
     if let Some(share) = reference.and_then(|reference| share_of(subject, reference)) {
         lines.push(format!(
@@ -235,6 +236,21 @@ fn steal(contestant: &Contestant) -> Option<String> {
             short(most)
         )
     })
+}
+
+/// What is known of latency where the load does not tell; of several runs the slowest.
+fn from_server(contestant: &Contestant) -> Option<String> {
+    let latency = contestant
+        .runs
+        .iter()
+        .filter_map(|run| run.latency_server_ms)
+        .max_by(|a, b| a.mean.total_cmp(&b.mean))?;
+    Some(format!(
+        "{}: transactions that wrote, counted in the server; mean latency of all {} ms, the oldest seen under way {} ms",
+        name(contestant),
+        short(latency.mean),
+        short(latency.oldest)
+    ))
 }
 
 fn alone(subject: &Contestant) -> String {

@@ -138,7 +138,7 @@ fn every_field_of_a_trace_is_described() {
 fn fields_of(schema: &Value) -> BTreeMap<String, BTreeSet<String>> {
     let mut model = BTreeMap::new();
     let mut add = |name: &str, definition: &Value| {
-        // The words of an enumeration are described where it is used.
+        // One of several words has none; its field's row tells them.
         let Some(fields) = definition["properties"].as_object() else {
             return;
         };

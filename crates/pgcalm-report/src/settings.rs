@@ -69,6 +69,17 @@ pub(crate) fn conditions(report: &Report) -> Vec<String> {
     phrases.extend(text("fs"));
     phrases.extend(text("sysctl").map(|profile| format!("{profile} sysctls")));
     phrases.extend(text("shared-buffers").map(|size| format!("shared_buffers {size}")));
+    // Upserts are the rule.
+    phrases.extend(
+        text("load")
+            .filter(|load| load != "upsert")
+            .map(|load| format!("load {load}")),
+    );
+    phrases.extend(
+        text("table-size")
+            .filter(|size| size != "none")
+            .map(|size| format!("{size} of tables")),
+    );
     phrases.extend(text("rows").map(|rows| format!("{} rows", rows.parse().map_or(rows, short))));
     phrases.extend(text("distribution").map(|name| format!("{name} keys")));
     phrases.extend(text("clients").map(|clients| format!("{clients} clients")));

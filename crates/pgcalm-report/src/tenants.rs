@@ -112,7 +112,7 @@ impl Contestant {
     /// One line.
     pub fn summary(&self) -> String {
         format!(
-            "{}: {} TPS in all, {} of {} instances with zero seconds ({} s), worst second of an instance {}, p99 {:.1} ms, \
+            "{}: {} TPS in all, {} of {} instances with zero seconds ({} s), worst second of an instance {}, p99 {} ms, \
              {} device writes/s",
             self.name,
             short(self.total.tps_mean),
@@ -120,7 +120,7 @@ impl Contestant {
             self.instances.len(),
             self.seconds_zero(),
             short(self.worst_second()),
-            self.total.latency_ms.p99,
+            short(self.total.latency_ms.map_or(f64::NAN, |l| l.p99)),
             short(self.total.data_device.write_ops_per_s),
         )
     }

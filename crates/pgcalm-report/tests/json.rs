@@ -91,7 +91,11 @@ fn what_is_no_json_is_said_to_be_none() {
 #[test]
 fn a_number_that_is_not_finite_is_not_written() {
     let mut report = support::report(5, 1);
-    report.contestants[2].runs[0].latency_ms.p99 = f64::NAN;
+    report.contestants[2].runs[0]
+        .latency_ms
+        .as_mut()
+        .unwrap()
+        .p99 = f64::NAN;
     let message = to_json_pretty(&report).unwrap_err().to_string();
     assert!(
         message.contains("`contestants[2].runs[0].latency_ms.p99`"),

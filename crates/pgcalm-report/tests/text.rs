@@ -83,7 +83,7 @@ fn stays_within_the_width() {
             run.tps_median = 98_765.4;
             run.tps_min = 98_765.4;
             run.tps_p5 = 98_765.4;
-            run.latency_ms.max = 98_765.4;
+            run.latency_ms.as_mut().unwrap().max = 98_765.4;
             run.data_device.write_ops_per_s = 98_765.4;
             run.data_device.write_mib_per_s = 12_345.6;
         }

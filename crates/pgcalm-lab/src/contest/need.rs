@@ -41,7 +41,7 @@ pub(crate) fn space(
     lab: &LabDir,
     installation: &Installation,
 ) -> anyhow::Result<()> {
-    let template = if Template::place(lab, installation, options.rows).exists() {
+    let template = if Template::place(lab, installation, &options.preparation()?).exists() {
         0
     } else {
         options.template_size().bytes()

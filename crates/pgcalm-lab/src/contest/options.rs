@@ -21,6 +21,9 @@ use crate::contestant;
 use crate::contestant::Contestant;
 use crate::contestant::ContestantSetting;
 use crate::contestant::ServerSetting;
+use crate::load::choice::LoadChoice;
+use crate::load::preparation::Preparation;
+use crate::load::workload::Workload;
 use crate::options::CapIn;
 use crate::options::CapWay;
 use crate::options::DeviceStore;
@@ -29,9 +32,6 @@ use crate::options::FsType;
 use crate::options::SysctlProfile;
 use crate::options::VolumeLayout;
 use crate::options::Warm;
-
-/// Bytes of table and index per row of `test`, measured at 20M rows.
-const ROW_BYTES: u64 = 125;
 
 /// What the kernel, the system's other programs and what servers have besides shared buffers take of a host with little
 /// memory. It can't be dirty.
@@ -46,7 +46,12 @@ pub struct Options {
     #[arg(long)]
     #[serde(skip)]
     pub quick: bool,
-    /// Rows of the table, about 125 bytes each with its index.
+    /// What loads the server, and the size of its tables.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub load: Workload,
+    /// Rows of the table, about 125 bytes each with its index; of tpcb: accounts, 157 bytes, rounded up to 100000; of tpcc:
+    /// stock, 510 bytes with all other tables.
     #[arg(long, value_name = "N", default_value = "20000000", default_value_if("quick", "true", "10000000"),
           value_parser = rows, hide_possible_values = true)]
     pub rows: u64,
@@ -165,10 +170,11 @@ pub struct Options {
           value_parser = contestant::parse)]
     #[serde(serialize_with = "contestant::serialize_names")]
     pub contestants: Vec<&'static Contestant>,
-    /// Which rows are touched: uniform is all alike, zipfian (1.05) is few often and most rarely, with the frequent
-    /// ones scattered over the table.
-    #[arg(long, value_name = "D", default_value = "uniform")]
-    pub distribution: Distribution,
+    /// Which rows upsert touches: uniform is all alike, zipfian (1.05) is few often and most rarely, with the frequent
+    /// ones scattered over the table [default: uniform].
+    #[arg(long, value_name = "D")]
+    #[serde(skip)]
+    pub distribution: Option<Distribution>,
     /// How the page cache is filled before a run: random reads single blocks without read-ahead, so that the cache
     /// holds small folios like that of a server in use; sequential reads ahead, which makes large folios, of which one
     /// written block dirties up to 2 MiB in the kernel's count; none leaves it cold.
@@ -238,7 +244,22 @@ impl Options {
             Ok(())
         }
         // The id of the table is an int.
-        range("rows", self.rows, 1000, 2_000_000_000)?;
+        range("rows", self.table_rows(), 1000, 2_000_000_000)?;
+        if let Some(size) = self.load.table_size {
+            self.load.rows_of(size)?;
+        }
+        self.load.check()?;
+        if self.rate.0.is_some() && !self.load.choice.is_pgbench() {
+            return Err(LabError::Usage(
+                "--rate is for loads by pgbench: give the program its own option".to_string(),
+            ));
+        }
+        if self.distribution.is_some() && self.load.choice != LoadChoice::Upsert {
+            return Err(LabError::Usage(format!(
+                "--distribution is for upsert: load {} chooses its rows itself",
+                self.load.choice
+            )));
+        }
         range(
             "shared-buffers",
             self.shared_buffers,
@@ -305,6 +326,11 @@ impl Options {
             .into_iter()
             .filter(|(_, value)| !value.is_null())
             .collect();
+        named.insert("rows".into(), self.table_rows().into());
+        if self.load.choice == LoadChoice::Upsert {
+            let distribution = self.distribution().name();
+            named.insert("distribution".into(), distribution.into());
+        }
         named.insert("layout".into(), serde_json::to_value(self.layout())?);
         named.insert("sysctl".into(), self.sysctl().name().into());
         named.insert("wal-size".into(), self.wal_size().to_string().into());
@@ -314,6 +340,25 @@ impl Options {
             }
         }
         Ok(named)
+    }
+
+    /// Rows of the table: as given, or what the size that was asked for comes to.
+    pub(crate) fn table_rows(&self) -> u64 {
+        self.load
+            .table_size
+            .and_then(|size| self.load.rows_of(size).ok())
+            .unwrap_or_else(|| self.load.whole(self.rows))
+    }
+
+    /// Which rows upsert touches.
+    pub(crate) fn distribution(&self) -> Distribution {
+        self.distribution.unwrap_or(Distribution::Uniform)
+    }
+
+    /// How its tables are made.
+    pub(crate) fn preparation(&self) -> Result<Preparation, LabError> {
+        self.load
+            .preparation(self.table_rows(), self.clients, self.seconds.0)
     }
 
     /// Where data and WAL lie.
@@ -340,7 +385,7 @@ impl Options {
 
     /// The table and its index, then what the run adds and the file system needs for itself.
     pub(crate) fn data_size(&self) -> Size {
-        let table = self.rows * ROW_BYTES;
+        let table = self.load.table_bytes(self.table_rows());
         let growth = (u64::from(self.seconds.0) * (20 << 20)).min(3 << 30);
         round(table + table / 3 + growth + (768 << 20))
     }
@@ -373,7 +418,7 @@ impl Options {
 
     /// The loaded cluster and its WAL.
     pub(super) fn template_size(&self) -> Size {
-        Size(self.rows * ROW_BYTES + (512 << 20))
+        Size(self.load.table_bytes(self.table_rows()) + (512 << 20))
     }
 
     pub(crate) fn server_settings(&self, contestant: &Contestant) -> BTreeMap<String, String> {

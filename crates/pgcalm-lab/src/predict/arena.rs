@@ -26,6 +26,7 @@ use crate::lab_dir::LabDir;
 use crate::load::LOG_PREFIX;
 use crate::load::Load;
 use crate::load::Work;
+use crate::load::preparation::Preparation;
 use crate::predict::Options;
 use crate::predict::grid::GridPoint;
 use crate::predict::measured;
@@ -73,7 +74,9 @@ impl Arena<'_> {
             self.lab,
             self.journal,
             self.installation,
-            conditions.rows,
+            &Preparation::Standard {
+                rows: conditions.rows,
+            },
             self.progress,
             self.interrupt,
         )?;
@@ -247,7 +250,7 @@ impl Arena<'_> {
                 rows: conditions.rows,
                 clients: conditions.clients,
                 seconds,
-                distribution: conditions.distribution,
+                distribution: conditions.distribution(),
                 rate: None,
             },
         )

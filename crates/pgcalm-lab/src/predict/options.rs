@@ -79,7 +79,7 @@ impl Options {
             seconds: Seconds(self.observe.0 + self.seconds.0),
             checkpoint_timeout: self.checkpoint_timeout,
             sysctl: Some(point.sysctl),
-            distribution: point.distribution,
+            distribution: Some(point.distribution),
             contestants: vec![super::shadow()],
             set: self.settings(),
             ..contest::Options::default()

@@ -27,9 +27,15 @@ pub(super) const FIGURES: [Figure; 13] = [
         c.seconds_zero().to_string()
     }),
     ("worst second of an instance", |c| short(c.worst_second())),
-    ("latency p99, ms", |c| short(c.total.latency_ms.p99)),
-    ("latency p99.9, ms", |c| short(c.total.latency_ms.p999)),
-    ("latency max, ms", |c| short(c.total.latency_ms.max)),
+    ("latency p99, ms", |c| {
+        short(c.total.latency_ms.map_or(f64::NAN, |l| l.p99))
+    }),
+    ("latency p99.9, ms", |c| {
+        short(c.total.latency_ms.map_or(f64::NAN, |l| l.p999))
+    }),
+    ("latency max, ms", |c| {
+        short(c.total.latency_ms.map_or(f64::NAN, |l| l.max))
+    }),
     ("device writes per second", |c| {
         short(c.total.data_device.write_ops_per_s)
     }),

@@ -14,6 +14,7 @@ use pgcalm_report::model::Latency;
 use pgcalm_report::model::Report;
 use pgcalm_report::model::Run;
 use pgcalm_report::model::Series;
+use pgcalm_report::model::TransactionSource;
 use serde_json::json;
 
 /// Said wherever a reader could take the numbers for measured ones.
@@ -131,12 +132,14 @@ fn run(shape: &Shape, seconds: usize, seed: u64) -> Run {
         tps_p5: at(0.05),
         seconds_below_half_median: seconds_where(&|tps| tps < median / 2.0),
         seconds_zero: seconds_where(&|tps| tps == 0.0),
-        latency_ms: Latency {
+        transactions_from: TransactionSource::Pgbench,
+        latency_ms: Some(Latency {
             p50: 3600.0 / shape.tps,
             p99: if stalls { 412.7 } else { 2.83 },
             p999: if stalls { 4120.0 } else { 6.4 },
             max: if stalls { 14_210.5 } else { 38.25 },
-        },
+        }),
+        latency_server_ms: None,
         data_device: series.data_device(seconds),
         wal_device: series.wal_device(seconds),
         backlog: None,
@@ -304,12 +307,12 @@ pub fn poison(run: &mut Run, value: f64) {
     run.tps_median = value;
     run.tps_min = value;
     run.tps_p5 = value;
-    run.latency_ms = Latency {
+    run.latency_ms = Some(Latency {
         p50: value,
         p99: value,
         p999: value,
         max: value,
-    };
+    });
     run.data_device = DeviceRates {
         read_ops_per_s: value,
         read_mib_per_s: value,

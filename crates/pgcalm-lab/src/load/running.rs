@@ -1,0 +1,112 @@
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::Context;
+
+use crate::installation::Installation;
+use crate::journal::Journal;
+use crate::load::LOG_PREFIX;
+use crate::load::Load;
+use crate::load::Work;
+use crate::load::choice::LoadChoice;
+use crate::load::command::CommandLoad;
+use crate::load::command_line::Told;
+use crate::load::workload;
+use crate::server::Server;
+use crate::transaction_log::Transactions;
+
+/// A running load of whatever choice.
+#[derive(Debug)]
+pub enum RunningLoad {
+    /// pgbench.
+    Pgbench(Load),
+    /// Any other program.
+    Command(Box<CommandLoad>),
+}
+
+impl RunningLoad {
+    /// Starts `choice`; what it logs goes to `directory`, where the server's socket is.
+    pub fn start(
+        journal: &Journal,
+        installation: &Installation,
+        server: &Server,
+        directory: &Path,
+        choice: &LoadChoice,
+        work: Work,
+    ) -> anyhow::Result<Self> {
+        let script = match choice {
+            LoadChoice::Upsert => {
+                return Load::start(journal, installation, server, directory, work)
+                    .map(Self::Pgbench);
+            }
+            LoadChoice::Command(line) => {
+                let told = Told {
+                    rows: work.rows,
+                    clients: work.clients,
+                    seconds: work.seconds,
+                    directory,
+                };
+                return CommandLoad::start(journal, installation, line, &told)
+                    .map(|load| Self::Command(Box::new(load)));
+            }
+            LoadChoice::Tpcb => None,
+            LoadChoice::Read70 => Some(include_str!("../../workloads/read70.sql").to_string()),
+            LoadChoice::Tpcc => Some(include_str!("../../workloads/tpcc.sql").to_string()),
+            LoadChoice::Script(path) => Some(workload::read("--load", path)?),
+        };
+        let mut arguments: Vec<OsString> = Vec::new();
+        match script {
+            None => arguments.extend(["-b", "tpcb-like"].map(OsString::from)),
+            Some(text) => {
+                // The servers' user may not be allowed to read it where it is.
+                let file = directory.join("load.sql");
+                fs::write(&file, text).with_context(|| format!("write {}", file.display()))?;
+                arguments.extend(["-D".into(), format!("rows={}", work.rows).into()]);
+                arguments.extend(["-f".into(), file.into()]);
+            }
+        }
+        arguments.extend(work.rate.map(|rate| format!("--rate={rate}").into()));
+        Load::start_with(
+            journal,
+            installation,
+            server,
+            directory,
+            &arguments,
+            work.clients,
+            work.seconds,
+        )
+        .map(Self::Pgbench)
+    }
+
+    /// Transactions per second at the moment.
+    pub fn tps(&self) -> Option<f64> {
+        match self {
+            Self::Pgbench(load) => load.tps(),
+            Self::Command(load) => load.tps(),
+        }
+    }
+
+    /// Whether it has ended; an error if it failed.
+    pub fn has_ended(&mut self) -> anyhow::Result<bool> {
+        match self {
+            Self::Pgbench(load) => load.has_ended(),
+            Self::Command(load) => load.has_ended(),
+        }
+    }
+
+    /// Whether it should have ended at `time` and has not: its clients wait for a server that is held up. A command is
+    /// stopped in time.
+    pub fn is_late(&self, time: Instant) -> bool {
+        matches!(self, Self::Pgbench(_)) && Instant::now() > time
+    }
+
+    /// What it has done, once it has ended.
+    pub fn transactions(&mut self, directory: &Path) -> anyhow::Result<Transactions> {
+        match self {
+            Self::Pgbench(_) => Transactions::read(directory, LOG_PREFIX),
+            Self::Command(load) => load.transactions(),
+        }
+    }
+}
