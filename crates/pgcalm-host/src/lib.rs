@@ -23,6 +23,7 @@ pub mod postgres;
 pub mod postmaster;
 pub mod process;
 pub mod process_file;
+pub mod quantity;
 pub mod server_process;
 pub mod throttle;
 pub mod unix_socket;

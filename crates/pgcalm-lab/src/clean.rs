@@ -8,6 +8,7 @@ use pgcalm_host::HostRoot;
 
 use crate::DEFAULT_DIR;
 use crate::DEFAULT_TORTURE_DIR;
+use crate::DEFAULT_VOLUME_DIR;
 use crate::LabError;
 use crate::lab_dir::LabDir;
 
@@ -39,11 +40,15 @@ pub fn clean(dir: &Path, templates: bool) -> anyhow::Result<Cleaned> {
         changes: 0,
         templates_left: false,
     };
-    let only_torture = LabDir::has_torture(dir) && !LabDir::has_contest(dir);
-    if LabDir::has_torture(dir) {
+    let (torture, volume) = (LabDir::has_torture(dir), LabDir::has_volume(dir));
+    let contest = LabDir::has_contest(dir) || !(torture || volume);
+    if volume {
+        clean_lab(LabDir::open_volume(dir)?, &root, templates, &mut cleaned)?;
+    }
+    if torture {
         clean_lab(LabDir::open_torture(dir)?, &root, templates, &mut cleaned)?;
     }
-    if !only_torture {
+    if contest {
         clean_lab(LabDir::open(&root, dir)?, &root, templates, &mut cleaned)?;
     }
     Ok(cleaned)
@@ -51,14 +56,24 @@ pub fn clean(dir: &Path, templates: bool) -> anyhow::Result<Cleaned> {
 
 /// The same for the directories where the lab works unless told otherwise.
 pub fn clean_all(templates: bool) -> anyhow::Result<Cleaned> {
-    // Neither keeps the other from being cleaned.
-    let first = clean(Path::new(DEFAULT_DIR), templates);
-    let second = clean(Path::new(DEFAULT_TORTURE_DIR), templates);
-    let (first, second) = (first?, second?);
-    Ok(Cleaned {
-        changes: first.changes + second.changes,
-        templates_left: first.templates_left || second.templates_left,
-    })
+    let mut all = Cleaned {
+        changes: 0,
+        templates_left: false,
+    };
+    let mut first_error = None;
+    // None keeps the others from being cleaned.
+    for dir in [DEFAULT_DIR, DEFAULT_TORTURE_DIR, DEFAULT_VOLUME_DIR] {
+        match clean(Path::new(dir), templates) {
+            Ok(cleaned) => {
+                all.changes += cleaned.changes;
+                all.templates_left |= cleaned.templates_left;
+            }
+            Err(error) => {
+                first_error.get_or_insert(error);
+            }
+        }
+    }
+    first_error.map_or(Ok(all), Err)
 }
 
 fn clean_lab(

@@ -144,7 +144,7 @@ fn lift_dirty_limit(journal: &Journal, number: &str) -> anyhow::Result<Option<Un
 /// Writes zeros all over the image. Blocks that are only allocated would cost journal commits of the host's file system
 /// at their first write, so that the contestant who comes first would have the slower device. In a tmpfs, where memory that
 /// is held for nothing would make the kernel write back for the sake of it, they are left out.
-fn fill(image: &Path, size: Size, interrupt: &Interrupt) -> anyhow::Result<()> {
+pub(crate) fn fill(image: &Path, size: Size, interrupt: &Interrupt) -> anyhow::Result<()> {
     // A new file: the blocks of an old one may be anything.
     match fs::remove_file(image) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

@@ -20,6 +20,9 @@ pub const DEFAULT_DIR: &str = "/var/lib/pgcalm-lab";
 /// Where crash cycles work unless told otherwise.
 pub const DEFAULT_TORTURE_DIR: &str = "/var/lib/pgcalm-torture";
 
+/// Where `lab volume` works unless told otherwise.
+pub const DEFAULT_VOLUME_DIR: &str = "/var/lib/pgcalm-volume";
+
 /// A Unix socket's path has room for 107 bytes; the rest is for `/pgcalm-torture-run/.s.PGSQL.5432`.
 const LONGEST_DIR: usize = 107 - 33;
 
@@ -30,11 +33,15 @@ const LOCK: &str = "run/pgcalm-lab.lock";
 /// Crash cycles measure nothing and leave the sysctls alone, so they need the directory for themselves and not the host.
 const TORTURE_LOCK: &str = "pgcalm-torture.lock";
 
+/// A volume changes nothing but its own devices.
+const VOLUME_LOCK: &str = "pgcalm-volume.lock";
+
 /// What a directory is used for. The names in it differ, so that both uses of one directory don't meet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Use {
     Contest,
     Torture,
+    Volume,
 }
 
 impl Use {
@@ -43,6 +50,16 @@ impl Use {
         match self {
             Self::Contest => "pgcalm",
             Self::Torture => "pgcalm-torture",
+            Self::Volume => "pgcalm-volume",
+        }
+    }
+
+    /// The file in the directory by which this use of it is locked.
+    fn own_lock(self) -> Option<&'static str> {
+        match self {
+            Self::Contest => None,
+            Self::Torture => Some(TORTURE_LOCK),
+            Self::Volume => Some(VOLUME_LOCK),
         }
     }
 }
@@ -88,6 +105,28 @@ impl LabDir {
         })
     }
 
+    /// Creates the directory if needed; from now on this process is the only one that has a volume in it.
+    pub fn open_volume(path: &Path) -> anyhow::Result<Self> {
+        let path = create(&std::path::absolute(path).context("resolve --dir")?)?;
+        let lock = lock(
+            &path.join(VOLUME_LOCK),
+            &format!(
+                "there is a volume in {}: end it with Ctrl-C, or name another --dir",
+                path.display()
+            ),
+        )?;
+        Ok(Self {
+            path,
+            used_for: Use::Volume,
+            _lock: lock,
+        })
+    }
+
+    /// Whether there has been a volume in `path` without `lab clean` after it.
+    pub fn has_volume(path: &Path) -> bool {
+        path.join(VOLUME_LOCK).exists()
+    }
+
     /// Whether crash cycles have ever run in `path` without `lab clean` after them.
     pub fn has_torture(path: &Path) -> bool {
         path.join(TORTURE_LOCK).exists()
@@ -105,6 +144,7 @@ impl LabDir {
         let name = match self.used_for {
             Use::Contest => "pgcalm-lab.json",
             Use::Torture => "pgcalm-torture.json",
+            Use::Volume => "pgcalm-volume.json",
         };
         Journal::open(root, &self.path.join(name))
     }
@@ -184,10 +224,9 @@ impl LabDir {
 
     /// Removes the directory if nothing is left in it.
     pub fn remove_if_empty(self) -> anyhow::Result<()> {
-        if self.used_for == Use::Torture {
+        if let Some(lock) = self.used_for.own_lock() {
             // Still locked: whoever waits for it finds that the file is no more, or makes a new one.
-            fs::remove_file(self.path.join(TORTURE_LOCK))
-                .with_context(|| format!("remove {TORTURE_LOCK}"))?;
+            fs::remove_file(self.path.join(lock)).with_context(|| format!("remove {lock}"))?;
         }
         match fs::remove_dir(&self.path) {
             Err(error) if error.kind() != io::ErrorKind::DirectoryNotEmpty => {

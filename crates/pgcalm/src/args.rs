@@ -8,6 +8,7 @@ pub mod report_files;
 pub mod servers;
 pub mod top;
 pub mod trace;
+pub mod volume;
 
 use std::path::PathBuf;
 
@@ -43,6 +44,7 @@ use crate::args::report_files::ReportFiles;
 use crate::args::servers::ServerArgs;
 use crate::args::top::TopArgs;
 use crate::args::trace::TraceVerb;
+use crate::args::volume::VolumeArgs;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -199,11 +201,18 @@ pub struct IsolateClearArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum LabVerb {
-    /// List scenarios and contestants.
+    /// List scenarios, contestants and profiles of volumes.
     List,
     /// Run a scenario (needs root).
     #[command(subcommand, after_help = EXIT_CODES)]
     Run(ScenarioArgs),
+    /// A block device that behaves like a cloud's volume, until Ctrl-C (needs root).
+    ///
+    /// Operations and bytes per second that reads and writes share or have for themselves, operations counted as the
+    /// provider counts them, a latency, a queue of limited depth: `pgcalm lab list` tells the profiles, docs/volumes.md how
+    /// well it does. Works beside a lab: it locks its directory only.
+    #[command(after_help = EXIT_CODES)]
+    Volume(VolumeArgs),
     /// Remove what a killed run has left: servers, caps, mounts, loop devices, sysctls, files (needs root).
     #[command(after_help = EXIT_CODES)]
     Clean(CleanArgs),

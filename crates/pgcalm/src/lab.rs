@@ -18,6 +18,7 @@ use pgcalm_lab::scenarios::checkpoint;
 use pgcalm_lab::scenarios::journal;
 use pgcalm_lab::tenants;
 use pgcalm_lab::torture;
+use pgcalm_volume::profiles::PROFILES;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -35,7 +36,7 @@ use crate::args::replica::ReplicaArgs;
 use crate::args::report_files::ReportFiles;
 use crate::output;
 
-/// Scenarios and contestants.
+/// Scenarios, contestants, profiles.
 pub fn list() -> anyhow::Result<()> {
     let mut text = String::from("Scenarios:\n");
     for scenario in &SCENARIOS {
@@ -80,6 +81,10 @@ pub fn list() -> anyhow::Result<()> {
             point.shared_buffers,
             point.sysctl.name()
         ));
+    }
+    text.push_str("\nProfiles of volume:\n");
+    for profile in &PROFILES {
+        text.push_str(&format!("  {:<22} {}\n", profile.name, profile.description));
     }
     output::print(&text)
 }

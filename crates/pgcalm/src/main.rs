@@ -13,6 +13,7 @@ mod report;
 mod top;
 mod trace;
 mod usage;
+mod volume;
 mod wal_restore;
 
 use std::process::ExitCode;
@@ -69,6 +70,7 @@ fn main() -> ExitCode {
         Verb::Isolate(IsolateVerb::Check(args)) => isolate::check(&args),
         Verb::Lab(LabVerb::List) => lab::list(),
         Verb::Lab(LabVerb::Run(scenario)) => lab::run(scenario),
+        Verb::Lab(LabVerb::Volume(args)) => volume::run(args),
         Verb::Lab(LabVerb::Clean(args)) => lab::clean(&args),
         Verb::Lag(args) => lag::run(&args),
         Verb::Top(args) => top::run(args),

@@ -1,7 +1,7 @@
 //! WAL segments to write into, as a server that has run for a while has them.
 
+use crate::Size;
 use crate::interrupt::Interrupt;
-use crate::quantity::Size;
 use crate::server::Server;
 
 /// WAL that is prepared for each second of the load: what a run writes until its first checkpoint is complete, and not

@@ -1,3 +1,5 @@
+//! Sizes, times and limits as people write them.
+
 use std::fmt;
 use std::str::FromStr;
 

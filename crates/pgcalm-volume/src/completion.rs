@@ -1,0 +1,175 @@
+//! Answers that wait for their time.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::io;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::sync::Condvar;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::PoisonError;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+use crate::file_system::Answer;
+
+/// Answers that are due so soon are given at once: it would take as long to go to sleep and come back.
+const AT_ONCE: u64 = 15_000;
+
+/// An answer counts as late by this.
+const LATE: u64 = 200_000;
+
+/// A clock that never goes back, in nanoseconds since it was made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clock(Instant);
+
+impl Clock {
+    pub(crate) fn new() -> Self {
+        // A start in the past leaves room for a limiter's slack.
+        Self(Instant::now())
+    }
+
+    pub(crate) fn now(self) -> u64 {
+        self.0.elapsed().as_nanos() as u64
+    }
+}
+
+struct Entry {
+    due: u64,
+    /// So that answers of the same time go in order.
+    number: u64,
+    answer: Answer,
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Entry {}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Entry {
+    /// The earliest is the greatest: `BinaryHeap` gives that first.
+    fn cmp(&self, other: &Self) -> Ordering {
+        (other.due, other.number).cmp(&(self.due, self.number))
+    }
+}
+
+#[derive(Default)]
+struct Waiting {
+    entries: BinaryHeap<Entry>,
+    number: u64,
+    ended: bool,
+}
+
+/// The thread that gives answers at their time.
+pub(crate) struct Completions {
+    clock: Clock,
+    waiting: Mutex<Waiting>,
+    earlier: Condvar,
+    pub(crate) late: AtomicU64,
+}
+
+impl Completions {
+    pub(crate) fn start(clock: Clock) -> io::Result<Arc<Self>> {
+        let completions = Arc::new(Self {
+            clock,
+            waiting: Mutex::default(),
+            earlier: Condvar::new(),
+            late: AtomicU64::new(0),
+        });
+        let own = Arc::clone(&completions);
+        thread::Builder::new()
+            .name("completions".to_string())
+            .spawn(move || own.run())?;
+        Ok(completions)
+    }
+
+    /// Gives the answer when it is due.
+    pub(crate) fn at(&self, due: u64, answer: Answer) {
+        let now = self.clock.now();
+        if due <= now + AT_ONCE {
+            self.note_lateness(now, due);
+            answer.give();
+            return;
+        }
+        let mut waiting = self.lock();
+        let first = waiting.entries.peek().is_none_or(|entry| due < entry.due);
+        let number = waiting.number;
+        waiting.number += 1;
+        waiting.entries.push(Entry {
+            due,
+            number,
+            answer,
+        });
+        drop(waiting);
+        if first {
+            self.earlier.notify_one();
+        }
+    }
+
+    /// Gives all that wait, now: limits have been switched off.
+    pub(crate) fn give_all(&self) {
+        let entries = std::mem::take(&mut self.lock().entries);
+        for entry in entries.into_sorted_vec().into_iter().rev() {
+            entry.answer.give();
+        }
+    }
+
+    /// Ends the thread.
+    pub(crate) fn end(&self) {
+        self.lock().ended = true;
+        self.earlier.notify_one();
+    }
+
+    fn run(&self) {
+        // By default the kernel lets a sleep last 50 µs longer, to wake fewer times (prctl(2), PR_SET_TIMERSLACK).
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        let mut waiting = self.lock();
+        while !waiting.ended {
+            let now = self.clock.now();
+            let Some(due) = waiting.entries.peek().map(|entry| entry.due) else {
+                waiting = self
+                    .earlier
+                    .wait(waiting)
+                    .unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            if due > now + AT_ONCE {
+                waiting = self
+                    .earlier
+                    .wait_timeout(waiting, Duration::from_nanos(due - now))
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .0;
+                continue;
+            }
+            if let Some(entry) = waiting.entries.pop() {
+                drop(waiting);
+                self.note_lateness(now, entry.due);
+                entry.answer.give();
+                waiting = self.lock();
+            }
+        }
+    }
+
+    fn note_lateness(&self, now: u64, due: u64) {
+        if now > due + LATE {
+            self.late.fetch_add(1, Relaxed);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,163 @@
+//! The file `volume` in a FUSE mount.
+
+use std::io;
+use std::path::Path;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::thread::JoinHandle;
+
+use fuser::Config;
+use fuser::MountOption;
+use fuser::Session;
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
+
+use crate::Counters;
+use crate::Limits;
+use crate::VolumeError;
+use crate::backing::Backing;
+use crate::file_system::FILE;
+use crate::file_system::FileSystem;
+use crate::file_system::State;
+
+/// Threads that take requests and do their I/O on the backing file. They don't wait for a request's time, only for the
+/// file, so there are fewer than the queue is deep.
+const THREADS: usize = 16;
+
+/// Above what a load has: it must not starve the volume that it waits for.
+const NICE: i32 = -10;
+
+/// A mounted volume. Dropping it leaves the mount to [`Server::detach`] or to whoever unmounts it.
+pub struct Server {
+    mountpoint: PathBuf,
+    state: Arc<State>,
+    session: JoinHandle<io::Result<()>>,
+}
+
+impl Server {
+    /// Mounts a directory on `mountpoint` whose one file, `volume`, has the size and the data of `image`. The limits are
+    /// off. Flushes are passed on to the image's file system, or answered at once.
+    pub fn mount(
+        image: &Path,
+        mountpoint: &Path,
+        limits: Limits,
+        honour_flushes: bool,
+    ) -> Result<Self, VolumeError> {
+        if !rustix::process::geteuid().is_root() {
+            return Err(VolumeError::Host(
+                "needs root to mount a volume: run it with sudo".to_string(),
+            ));
+        }
+        if !Path::new("/dev/fuse").exists() {
+            return Err(no_fuse());
+        }
+        let what = format!("mount on {}", mountpoint.display());
+        let mountpoint = mountpoint
+            .canonicalize()
+            .map_err(VolumeError::io(what.clone()))?;
+        let backing = Backing::open(image)?;
+        let state = State::new(backing, limits, honour_flushes)
+            .map_err(VolumeError::io("start a thread".to_string()))?;
+        take_precautions();
+        let mut config = Config::default();
+        config.mount_options = vec![
+            MountOption::FSName("pgcalm-volume".to_string()),
+            MountOption::NoDev,
+            MountOption::NoSuid,
+            MountOption::NoExec,
+            MountOption::NoAtime,
+        ];
+        config.n_threads = Some(THREADS);
+        let file_system = FileSystem(Arc::clone(&state));
+        let session = Session::new(file_system, &mountpoint, &config).map_err(|error| {
+            state.end();
+            match Errno::from_io_error(&error) {
+                Some(Errno::NODEV | Errno::PERM | Errno::NXIO) => no_fuse(),
+                _ => VolumeError::io(what)(error),
+            }
+        })?;
+        let session = thread::Builder::new()
+            .name("session".to_string())
+            .spawn(move || session.run())
+            .map_err(VolumeError::io("start a thread"))?;
+        Ok(Self {
+            mountpoint,
+            state,
+            session,
+        })
+    }
+
+    /// The file to put a loop device on.
+    pub fn file(&self) -> PathBuf {
+        self.mountpoint.join(FILE)
+    }
+
+    /// What can be used from other threads while one waits.
+    pub fn handle(&self) -> Handle {
+        Handle {
+            mountpoint: self.mountpoint.clone(),
+            state: Arc::clone(&self.state),
+        }
+    }
+
+    /// Whether it has been unmounted.
+    pub fn ended(&self) -> bool {
+        self.session.is_finished()
+    }
+
+    /// Serves until it is unmounted by whomever and nobody has the file open any more.
+    pub fn wait(self) -> Result<(), VolumeError> {
+        let result = self.session.join();
+        self.state.end();
+        match result {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(VolumeError::io(format!(
+                "serve {}",
+                self.mountpoint.display()
+            ))(error)),
+            Err(_) => Err(VolumeError::io(format!(
+                "serve {}",
+                self.mountpoint.display()
+            ))(io::Error::other("a thread panicked"))),
+        }
+    }
+}
+
+/// A running volume's switches and counters.
+#[derive(Clone)]
+pub struct Handle {
+    mountpoint: PathBuf,
+    state: Arc<State>,
+}
+
+impl Handle {
+    /// Puts the limits in force, with full credits, or out of it.
+    pub fn set_limited(&self, limited: bool) {
+        self.state.set_limited(limited);
+    }
+
+    /// What the volume has done.
+    pub fn counters(&self) -> Counters {
+        self.state.counters()
+    }
+
+    /// Takes the mount out of the tree at once; it is served for as long as somebody has the file open.
+    pub fn detach(&self) -> Result<(), VolumeError> {
+        rustix::mount::unmount(&self.mountpoint, UnmountFlags::DETACH).map_err(|error| {
+            VolumeError::io(format!("unmount {}", self.mountpoint.display()))(error.into())
+        })
+    }
+}
+
+fn no_fuse() -> VolumeError {
+    VolumeError::Host("FUSE is not to be had here: modprobe fuse, or run on the host".to_string())
+}
+
+/// Against waiting for what waits for us. Some container or other refuses these; the volume works without.
+fn take_precautions() {
+    // Memory that is short makes the kernel write to file systems; not to this volume for a page of this process
+    // (prctl(2), PR_SET_IO_FLUSHER).
+    let _ = rustix::process::configure_io_flusher_behavior(true);
+    let _ = rustix::process::setpriority_process(None, NICE);
+}
