@@ -9,7 +9,7 @@ BPF := crates/pgcalm-trace/src
 BPF_SOURCES = $(BPF)/bpf/*.h $(BPF)/probes/*/*.bpf.c
 PGCALM := target/release/pgcalm
 
-.PHONY: all deps build install packages demo test test-extension test-rust test-versions test-packages test-vm test-trace-verdicts check-postgres fmt fmt-check lint bench bench-archive bench-governor bench-trace torture torture-errors torture-archive clean
+.PHONY: all deps build install packages demo test test-extension test-rust test-versions test-packages test-vm test-trace-verdicts check-postgres fmt fmt-check lint bench bench-archive bench-governor bench-trace bench-volume torture torture-errors torture-archive clean
 
 all: build
 
@@ -104,6 +104,10 @@ bench-archive: build
 # Overload with and without the governor, docs/governor.md; as root, about an hour, wants the machine for itself
 bench-governor: deps
 	@PG_CONFIG=$(PG_CONFIG) bench/governor
+
+# Does lab volume do what its profiles say, docs/volumes.md; as root, five minutes, wants the machine for itself
+bench-volume: deps build
+	@bench/volume
 
 # Crashes under load, docs/torture.md; CYCLES=N for another number than 200
 torture: build

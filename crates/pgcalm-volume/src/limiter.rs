@@ -14,7 +14,7 @@ use crate::limits::Rate;
 
 /// How far a limit's clock may be behind: what went unused for longer is lost. Without any, the time that a client takes
 /// between an answer and its next request would be lost each time. Over T it lets a volume do (T + SLACK) / T of its limit.
-const SLACK: u64 = 5_000_000;
+const SLACK: u64 = 20_000_000;
 
 const SECOND: u128 = 1_000_000_000;
 
