@@ -24,6 +24,8 @@ use crate::contestant::Contestant;
 use crate::device::Device;
 use crate::device_files::DeviceFiles;
 use crate::filesystem::FileSystem;
+use crate::fsync_times;
+use crate::fsync_times::FsyncTrace;
 use crate::host_facts;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
@@ -270,6 +272,7 @@ impl Arena<'_> {
             vec![self.wal.name.clone()],
             server.pid(),
         );
+        let fsync = FsyncTrace::start(server.pid());
         let started = Instant::now();
         let mut load = Load::start(
             self.journal,
@@ -328,6 +331,8 @@ impl Arena<'_> {
         }
         drop(caps);
         let (samples, blocked) = sampler.finish();
+        let module = contestant.module.then_some(server);
+        let fsync = fsync_times::finish(fsync, module, self.interrupt, self.progress);
         self.progress.status("reading the logs");
         let log = server.log();
         let log = server_log::wal_disk_full(&log)
@@ -342,6 +347,7 @@ impl Arena<'_> {
             server_failure,
             module_status: module_status.unwrap_or_default(),
             backlog: None,
+            fsync,
         })
     }
 

@@ -10,6 +10,7 @@ use pgcalm_report::model::Run;
 use pgcalm_report::model::Series;
 use pgcalm_report::model::ServerFailure;
 
+use crate::fsync_times::FsyncRecord;
 use crate::sampler::Sample;
 use crate::server_log::CheckpointLog;
 use crate::transaction_log;
@@ -36,6 +37,8 @@ pub struct Recording {
     pub module_status: BTreeMap<String, serde_json::Value>,
     /// What had been put off at the end, if that was measured.
     pub backlog: Option<Backlog>,
+    /// How long calls of fsync took, if that was measured.
+    pub fsync: Option<FsyncRecord>,
 }
 
 /// Computes the figures over the full seconds of the run.
@@ -49,6 +52,7 @@ pub fn figures(recording: Recording) -> Run {
         server_failure,
         module_status,
         backlog,
+        fsync,
     } = recording;
     let first = transactions.started.ceil() as i64;
     let end = ((transactions.started + f64::from(seconds)).floor() as i64).max(first + 1);
@@ -76,7 +80,7 @@ pub fn figures(recording: Recording) -> Run {
         data_device: series.data_device(seconds_served),
         wal_device: series.wal_device(seconds_served),
         backlog,
-        fsync: None,
+        fsync: fsync.map(|record| record.in_window(first, end)),
         checkpoint_under_way_s: checkpoints
             .running
             .as_ref()
@@ -294,6 +298,7 @@ mod tests {
             server_failure: None,
             module_status: BTreeMap::new(),
             backlog: None,
+            fsync: None,
         }
     }
 

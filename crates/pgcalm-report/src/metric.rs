@@ -171,8 +171,25 @@ pub static CHECKPOINT_SYNC_MAX: Metric = Metric {
     group: Group::Checkpoints,
     heading: ["sync", "max s"],
     name: "longest sync, s",
-    meaning: "The longest sync phase of a checkpoint of the run: fsync of every file written since the last one.",
-    value: |run| worst(run, |checkpoint| checkpoint.sync_s),
+    meaning: "The longest time that the sync phase of a checkpoint of the run spent in calls of fsync for files written since the \
+              last one, measured from outside the server; where that was not measured, the whole phase by the server's log, \
+              in which pg_calm's drain is included.",
+    value: |run| match &run.fsync {
+        Some(fsync) => longest(fsync.checkpoints.iter().map(|calls| calls.total_s)),
+        None => worst(run, |checkpoint| checkpoint.sync_s),
+    },
+};
+
+/// Longest fsync.
+pub static FSYNC_MAX: Metric = Metric {
+    group: Group::Checkpoints,
+    heading: ["fsync", "max s"],
+    name: "longest fsync, s",
+    meaning: "The longest call of fsync in the sync phase of a checkpoint of the run, measured in the same way.",
+    value: |run| match &run.fsync {
+        Some(fsync) => longest(fsync.checkpoints.iter().map(|calls| calls.longest_ms / 1e3)),
+        None => worst(run, |checkpoint| checkpoint.longest_sync_s),
+    },
 };
 
 /// Longest checkpoint.
@@ -185,7 +202,7 @@ pub static CHECKPOINT_TOTAL_MAX: Metric = Metric {
 };
 
 /// All of them, in the order of the comparison table; those of one group stand together.
-pub static ALL: [&Metric; 14] = [
+pub static ALL: [&Metric; 15] = [
     &TPS_MEAN,
     &TPS_MEDIAN,
     &TPS_MIN,
@@ -199,6 +216,7 @@ pub static ALL: [&Metric; 14] = [
     &DEVICE_WRITE_MIB,
     &CHECKPOINTS,
     &CHECKPOINT_SYNC_MAX,
+    &FSYNC_MAX,
     &CHECKPOINT_TOTAL_MAX,
 ];
 
@@ -232,9 +250,11 @@ fn finite(value: f64) -> Option<f64> {
 }
 
 fn worst(run: &Run, duration: fn(&Checkpoint) -> f64) -> Option<f64> {
-    run.checkpoints
-        .iter()
-        .map(duration)
+    longest(run.checkpoints.iter().map(duration))
+}
+
+fn longest(seconds: impl Iterator<Item = f64>) -> Option<f64> {
+    seconds
         .filter(|seconds| seconds.is_finite())
         .max_by(f64::total_cmp)
 }

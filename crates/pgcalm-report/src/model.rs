@@ -260,7 +260,8 @@ pub struct BacklogAt {
     pub dirty_kernel_mib: f64,
 }
 
-/// The server's calls of fsync and fdatasync for data files in the window, as long as they took their callers.
+/// The checkpointer's calls of fsync and fdatasync in sync phases that began in the window, which are those for data files
+/// and SLRUs, as long as they took it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FsyncTimes {
@@ -282,7 +283,7 @@ pub struct FsyncTimes {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum FsyncSource {
-    /// Tracing of system calls.
+    /// Tracing of the calls from outside the server.
     Trace,
     /// The module, in the server.
     Module,
@@ -292,7 +293,7 @@ pub enum FsyncSource {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CheckpointFsync {
-    /// Second of the window in which the first began.
+    /// Second of the window in which the sync phase began.
     pub start_s: f64,
     /// Calls.
     pub count: u64,
