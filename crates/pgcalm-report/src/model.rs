@@ -239,7 +239,8 @@ pub struct Backlog {
     /// How long it was waited for; absent where the drain was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_bound_s: Option<f64>,
-    /// Dirty + Writeback when waiting ended; absent likewise.
+    /// Dirty + Writeback when waiting ended; absent likewise. Where it was drained in `drain_s`, this is mostly of other programs of
+    /// the host, whose part in the readings before is not known: the server had completed a checkpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_after_drain_mib: Option<f64>,
     /// Why dirty shared buffers are not known; absent if they are.
@@ -260,6 +261,13 @@ pub struct BacklogAt {
     pub dirty_kernel_mib: f64,
 }
 
+impl BacklogAt {
+    /// All of it, as far as it is known.
+    pub fn mib(&self) -> f64 {
+        self.dirty_shared_buffers_mib.unwrap_or(0.0) + self.dirty_kernel_mib
+    }
+}
+
 /// The checkpointer's calls of fsync and fdatasync in sync phases that began in the window, which are those for data files
 /// and SLRUs, as long as they took it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -273,7 +281,8 @@ pub struct FsyncTimes {
     pub total_s: f64,
     /// The longest.
     pub longest_ms: f64,
-    /// Those of each checkpoint, oldest first; empty where that was not measured.
+    /// Those of each checkpoint, oldest first, one that was under way at the end of the load included; empty where that was not
+    /// measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checkpoints: Vec<CheckpointFsync>,
 }
@@ -342,7 +351,7 @@ pub struct Checkpoint {
     pub buffers: u64,
     /// Duration of the write phase.
     pub write_s: f64,
-    /// Duration of the sync phase.
+    /// Duration of the sync phase; with pg_calm its drain is part of it.
     pub sync_s: f64,
     /// Whole duration.
     pub total_s: f64,
