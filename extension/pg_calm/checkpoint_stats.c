@@ -131,6 +131,7 @@ typedef struct CheckpointReport
 	int64 unflushed_at_sync; /* -1: not known */
 	int64 undrained;         /* -1: no drain */
 	uint64 files_synced;
+	uint64 fsync_us; /* of all of them together */
 	uint64 slowest_us;
 	char slowest_file[PAGE_MAP_PATH_MAX];
 } CheckpointReport;
@@ -190,7 +191,8 @@ static void reason_from_traces(CheckpointReport *report);
 static double phase_ms(const CheckpointReport *report, Boundary from, Boundary to);
 static double other_slru_ms(const CheckpointReport *report);
 static double scan_ms(const CheckpointReport *report);
-static double sync_ms(const CheckpointReport *report);
+static double drain_ms(const CheckpointReport *report);
+static double fsync_ms(const CheckpointReport *report);
 static int64 unflushed_pages(void);
 static void log_report(void);
 static void watch_log(ErrorData *edata);
@@ -631,6 +633,7 @@ checkpoint_stats_file_synced(int fd, uint64 microseconds)
 	if (!active())
 		return;
 	current.files_synced++;
+	current.fsync_us += microseconds;
 	if (microseconds >= current.slowest_us || current.slowest_file[0] == '\0')
 	{
 		current.slowest_us = microseconds;
@@ -741,14 +744,21 @@ scan_ms(const CheckpointReport *report)
 }
 
 static double
-sync_ms(const CheckpointReport *report)
+drain_ms(const CheckpointReport *report)
 {
-	double both = phase_ms(report, WRITE_DONE, SYNC_DONE);
-
-	return both < 0 ? -1 : Max(both - report->drain_us / 1000.0, 0);
+	return report->drained ? report->drain_us / 1000.0 : -1;
 }
 
-/* One line for the report that has just ended; what is not known is left out */
+static double
+fsync_ms(const CheckpointReport *report)
+{
+	return report->at[WRITE_DONE] != 0 ? report->fsync_us / 1000.0 : -1;
+}
+
+/*
+ * One line for the report that has just ended; what is not known is left out.
+ * Sync is as the server logs it; what is in it follows.
+ */
 static void
 log_report(void)
 {
@@ -764,8 +774,9 @@ log_report(void)
 		{"other SLRU", other_slru_ms(&current)},
 		{"buffer scan", scan_ms(&current)},
 		{"write", phase_ms(&current, SCAN_DONE, WRITE_DONE)},
-		{"drain", current.drained ? current.drain_us / 1000.0 : -1},
-		{"sync", sync_ms(&current)},
+		{"sync", phase_ms(&current, WRITE_DONE, SYNC_DONE)},
+		{"drain in sync", drain_ms(&current)},
+		{"fsync in sync", fsync_ms(&current)},
 		{"end", phase_ms(&current, SYNC_DONE, ENDED)},
 	};
 	char text[1024];
@@ -1075,8 +1086,8 @@ pg_calm_checkpoints(PG_FUNCTION_ARGS)
 
 	for (uint64 id = first; id <= last; id++)
 	{
-		Datum values[36];
-		bool nulls[36] = {false};
+		Datum values[37];
+		bool nulls[37] = {false};
 		int c = 0;
 
 		SpinLockAcquire(&shared->lock);
@@ -1107,8 +1118,9 @@ pg_calm_checkpoints(PG_FUNCTION_ARGS)
 		put_ms(other_slru_ms(report), &values[c], &nulls[c]), c++;
 		put_ms(scan_ms(report), &values[c], &nulls[c]), c++;
 		put_ms(phase_ms(report, SCAN_DONE, WRITE_DONE), &values[c], &nulls[c]), c++;
-		put_ms(report->drained ? report->drain_us / 1000.0 : -1, &values[c], &nulls[c]), c++;
-		put_ms(sync_ms(report), &values[c], &nulls[c]), c++;
+		put_ms(phase_ms(report, WRITE_DONE, SYNC_DONE), &values[c], &nulls[c]), c++;
+		put_ms(drain_ms(report), &values[c], &nulls[c]), c++;
+		put_ms(fsync_ms(report), &values[c], &nulls[c]), c++;
 		put_ms(phase_ms(report, SYNC_DONE, ENDED), &values[c], &nulls[c]), c++;
 		put_count(report->dirty_buffers, &values[c], &nulls[c]), c++;
 		put_count(report->written_buffers, &values[c], &nulls[c]), c++;

@@ -4,9 +4,9 @@
  *	  What drains may leave and how long they may take, in a sync phase.
  *
  * The time is for all drains of a checkpoint together, those over all files
- * and those of single ones, and for waiting for the kernel flusher.  Sync is
- * what the server reports of its fsyncs, so what a drain took is taken out of
- * it again.
+ * and those of single ones, and for waiting for the kernel flusher.  The
+ * server's own figures of the sync phase have it in them, since the server
+ * waits in it; checkpoint_stats.c tells how much of the phase it was.
  *
  *-------------------------------------------------------------------------
  */
@@ -39,7 +39,6 @@ static TimestampTz sync_phase = 0; /* ckpt_sync_t of the one that is under way *
 static uint64 spent_ms = 0;        /* in it, that under way left out */
 static int depth = 0;              /* how many are under way, one within another */
 static uint64 start_ms = 0;        /* of the outermost */
-static TimestampTz began = 0;      /* likewise */
 static uint32 wait_event = 0;
 
 uint64
@@ -124,11 +123,9 @@ drain_begin(void)
 	if (wait_event == 0)
 		wait_event = CALM_WAIT_EVENT("PgCalmDrain");
 	checkpoint_stats_drain_begin();
-	began = GetCurrentTimestamp();
 	start_ms = page_map_now_ms();
 }
 
-/* The beginning of the sync phase is moved, from which the server tells its length */
 void
 drain_end(void)
 {
@@ -138,8 +135,6 @@ drain_end(void)
 	                           page_map_unflushed(calm_page_map, 1));
 	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_SYNC);
 	spent_ms += page_map_now_ms() - start_ms;
-	CheckpointStats.ckpt_sync_t += GetCurrentTimestamp() - began;
-	sync_phase = CheckpointStats.ckpt_sync_t;
 }
 
 uint32

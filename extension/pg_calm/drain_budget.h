@@ -43,9 +43,9 @@ extern bool drain_time_left(void);
 extern bool drain_sync_phase_began(void);
 
 /*
- * What lies between is counted as draining: not as part of the sync phase, but
- * as part of the checkpoint's writing.  Pairs may be nested; after an error
- * the outer one need not be ended.
+ * What lies between is counted as draining, a part of the sync phase beside the
+ * fsync calls.  Pairs may be nested; after an error the outer one need not be
+ * ended.
  */
 extern void drain_begin(void);
 extern void drain_end(void);

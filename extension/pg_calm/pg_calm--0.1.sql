@@ -96,8 +96,9 @@ CREATE FUNCTION pg_calm_checkpoints(
     OUT other_slru_time double precision,
     OUT buffer_scan_time double precision,
     OUT write_time double precision,
-    OUT drain_time double precision,
     OUT sync_time double precision,
+    OUT drain_time double precision,
+    OUT fsync_time double precision,
     OUT end_time double precision,
     OUT buffers_dirty bigint,
     OUT buffers_written bigint,
@@ -139,8 +140,9 @@ COMMENT ON COLUMN pg_calm_checkpoints.multixact_time IS 'Writing pg_multixact, o
 COMMENT ON COLUMN pg_calm_checkpoints.other_slru_time IS 'Writing pg_commit_ts and pg_serial';
 COMMENT ON COLUMN pg_calm_checkpoints.buffer_scan_time IS 'Finding and sorting dirty buffers, until the first is written';
 COMMENT ON COLUMN pg_calm_checkpoints.write_time IS 'Writing buffers, the pauses of checkpoint_completion_target included';
-COMMENT ON COLUMN pg_calm_checkpoints.drain_time IS 'Waiting for unflushed pages before the first fsync; null if that was not done';
-COMMENT ON COLUMN pg_calm_checkpoints.sync_time IS 'The fsync calls of the sync phase and what is between them, without drain_time';
+COMMENT ON COLUMN pg_calm_checkpoints.sync_time IS 'The sync phase as the server measures it: drain_time, fsync_time and what is between them, such as making files dense';
+COMMENT ON COLUMN pg_calm_checkpoints.drain_time IS 'The part of sync_time in which the checkpointer waited for unflushed pages or cleaned buffers before fsync calls; null if that was not done';
+COMMENT ON COLUMN pg_calm_checkpoints.fsync_time IS 'The part of sync_time that was spent in fsync calls of data and SLRU files, all together';
 COMMENT ON COLUMN pg_calm_checkpoints.end_time IS 'After the sync phase: prepared transactions, checkpoint record, control file, WAL removal and recycling';
 COMMENT ON COLUMN pg_calm_checkpoints.buffers_dirty IS 'Dirty buffers found by the scan';
 COMMENT ON COLUMN pg_calm_checkpoints.buffers_written IS 'Those that the checkpointer wrote, until now if it still writes; others were written by other processes before it came to them';

@@ -19,6 +19,8 @@ use serde_json::Value;
 use crate::LabError;
 use crate::backlog::BacklogWatch;
 use crate::contestant::Contestant;
+use crate::fsync_times;
+use crate::fsync_times::FsyncTrace;
 use crate::host_facts;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
@@ -214,6 +216,7 @@ impl Arena<'_> {
         )?;
         let mut caps = Some(self.stage.limit(contestant)?);
         let sampler = Sampler::start(self.journal.root().clone(), data, wal, server.pid());
+        let fsync = FsyncTrace::start(server.pid());
         let started = Instant::now();
         let mut load = RunningLoad::start(
             self.journal,
@@ -280,6 +283,8 @@ impl Arena<'_> {
             module_status = Some(self.module_status(server)?);
         }
         let (samples, blocked) = sampler.finish();
+        let module = contestant.module.then_some(server);
+        let fsync = fsync_times::finish(fsync, module, self.interrupt, self.progress);
         let backlog = if server_failure.is_none() {
             self.progress.status(&format!("{label}: draining"));
             backlog.finish(load_end.min(Instant::now()), drain, caps.is_some())?
@@ -301,6 +306,7 @@ impl Arena<'_> {
             server_failure,
             module_status: module_status.unwrap_or_default(),
             backlog,
+            fsync,
         })
     }
 

@@ -36,6 +36,7 @@ pub mod contest;
 pub mod contestant;
 pub mod device;
 pub mod filesystem;
+pub mod fsync_times;
 pub mod installation;
 pub mod interference;
 pub mod interrupt;

@@ -12,6 +12,7 @@ use pgcalm_report::model::ServerFailure;
 use pgcalm_report::model::ServerLatency;
 use pgcalm_report::model::TransactionSource;
 
+use crate::fsync_times::FsyncRecord;
 use crate::sampler::Sample;
 use crate::server_log::CheckpointLog;
 use crate::transaction_log;
@@ -39,6 +40,8 @@ pub struct Recording {
     pub module_status: BTreeMap<String, serde_json::Value>,
     /// What had been put off at the end, if that was measured.
     pub backlog: Option<Backlog>,
+    /// How long calls of fsync took, if that was measured.
+    pub fsync: Option<FsyncRecord>,
 }
 
 /// Computes the figures over the full seconds of the run.
@@ -52,6 +55,7 @@ pub fn figures(recording: Recording) -> Run {
         server_failure,
         module_status,
         backlog,
+        fsync,
     } = recording;
     let first = transactions.started.ceil() as i64;
     let mut end = transactions.started + f64::from(seconds);
@@ -99,7 +103,7 @@ pub fn figures(recording: Recording) -> Run {
         data_device: series.data_device(seconds_served),
         wal_device: series.wal_device(seconds_served),
         backlog,
-        fsync: None,
+        fsync: fsync.map(|record| record.in_window(first, end)),
         checkpoint_under_way_s: under_way(&checkpoints, ended),
         server_failure: server_failure.map(|(_time, message)| ServerFailure {
             at_s: ended - first as f64,
@@ -367,6 +371,7 @@ mod tests {
             server_failure: None,
             module_status: BTreeMap::new(),
             backlog: None,
+            fsync: None,
         }
     }
 

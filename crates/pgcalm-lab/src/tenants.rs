@@ -607,6 +607,7 @@ impl Arena<'_> {
                 server_failure: None,
                 module_status: Default::default(),
                 backlog: None,
+                fsync: None,
             }),
             instances,
         })

@@ -190,7 +190,8 @@ fn the_module_s_views_are_in_the_sample() {
         })
     });
     let last = instance.checkpoint.unwrap().last.unwrap();
-    assert!(last.total_seconds.is_some() && last.sync_seconds.is_some());
+    assert!(last.total_seconds.is_some() && last.fsync_seconds.is_some());
+    assert!(last.fsync_seconds <= last.sync_seconds);
 }
 
 #[test]

@@ -234,9 +234,32 @@ pub static CHECKPOINT_SYNC_MAX: Metric = Metric {
     group: Group::Checkpoints,
     heading: ["sync", "max s"],
     name: "longest sync, s",
-    meaning: "The longest sync phase of a checkpoint of the run: fsync of every file written since the last one.",
+    meaning: "The longest time that the sync phase of a checkpoint of the run spent in calls of fsync for files written since the \
+              last one, measured from outside the server; where that was not measured, the whole phase by the server's log, \
+              in which pg_calm's drain is included.",
     optional: false,
-    value: |run| worst(run, |checkpoint| checkpoint.sync_s),
+    value: |run| match &run.fsync {
+        Some(fsync) => longest(fsync.checkpoints.iter().map(|calls| calls.total_s)),
+        None => worst(run, |checkpoint| checkpoint.sync_s),
+    },
+};
+
+/// Longest fsync.
+pub static FSYNC_MAX: Metric = Metric {
+    group: Group::Checkpoints,
+    heading: ["fsync", "max s"],
+    name: "longest fsync, s",
+    meaning: "The longest call of fsync in the sync phase of a checkpoint of the run, measured from outside the server.",
+    optional: true,
+    value: |run| {
+        longest(
+            run.fsync
+                .as_ref()?
+                .checkpoints
+                .iter()
+                .map(|calls| calls.longest_ms / 1e3),
+        )
+    },
 };
 
 /// Longest checkpoint.
@@ -275,7 +298,7 @@ pub static DRAIN: Metric = Metric {
 };
 
 /// All of them, in the order of the comparison table; those of one group stand together.
-pub static ALL: [&Metric; 20] = [
+pub static ALL: [&Metric; 21] = [
     &TPS_MEAN,
     &TPS_MEDIAN,
     &TPS_MIN,
@@ -293,6 +316,7 @@ pub static ALL: [&Metric; 20] = [
     &WAL_WRITE_OPS,
     &CHECKPOINTS,
     &CHECKPOINT_SYNC_MAX,
+    &FSYNC_MAX,
     &CHECKPOINT_TOTAL_MAX,
     &BACKLOG_END,
     &DRAIN,
@@ -342,9 +366,11 @@ fn finite(value: f64) -> Option<f64> {
 }
 
 fn worst(run: &Run, duration: fn(&Checkpoint) -> f64) -> Option<f64> {
-    run.checkpoints
-        .iter()
-        .map(duration)
+    longest(run.checkpoints.iter().map(duration))
+}
+
+fn longest(seconds: impl Iterator<Item = f64>) -> Option<f64> {
+    seconds
         .filter(|seconds| seconds.is_finite())
         .max_by(f64::total_cmp)
 }

@@ -275,7 +275,8 @@ impl BacklogAt {
     }
 }
 
-/// The server's calls of fsync and fdatasync for data files in the window, as long as they took their callers.
+/// The checkpointer's calls of fsync and fdatasync in sync phases that began in the window, which are those for data files
+/// and SLRUs, as long as they took it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FsyncTimes {
@@ -287,7 +288,8 @@ pub struct FsyncTimes {
     pub total_s: f64,
     /// The longest.
     pub longest_ms: f64,
-    /// Those of each checkpoint, oldest first; empty where that was not measured.
+    /// Those of each checkpoint, oldest first, one that was under way at the end of the load included; empty where that was not
+    /// measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checkpoints: Vec<CheckpointFsync>,
 }
@@ -297,7 +299,7 @@ pub struct FsyncTimes {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum FsyncSource {
-    /// Tracing of system calls.
+    /// Tracing of the calls from outside the server.
     Trace,
     /// The module, in the server.
     Module,
@@ -307,7 +309,7 @@ pub enum FsyncSource {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CheckpointFsync {
-    /// Second of the window in which the first began.
+    /// Second of the window in which the sync phase began.
     pub start_s: f64,
     /// Calls.
     pub count: u64,
@@ -378,7 +380,7 @@ pub struct Checkpoint {
     pub buffers: u64,
     /// Duration of the write phase.
     pub write_s: f64,
-    /// Duration of the sync phase.
+    /// Duration of the sync phase; with pg_calm its drain is part of it.
     pub sync_s: f64,
     /// Whole duration.
     pub total_s: f64,

@@ -86,7 +86,7 @@ fn a_large_terminal_has_everything_and_charts_beside_it() {
     let text = lines.join("\n");
     for part in [
         "pg_calm     on, 3200 flushed pages/s, 9400 bridged/s, 140 operations/s, 98 MB/s",
-        "last: 27.1 s, write 26.9 s, drain 0.10 s, sync 0.14 s, 32158 buffers",
+        "last: 27.1 s, write 26.9 s, drain 0.10 s, fsync 0.14 s, 32158 buffers",
         "reads 3/s, 24 kB/s, busy 98 %, 2 in flight, ext4 on sdb at /srv/orders",
         "data_io             0 now   0.1 mean ▌",
         "TPS  3860/s\n",

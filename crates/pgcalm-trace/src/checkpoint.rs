@@ -30,6 +30,10 @@ pub struct Options {
     pub count: Option<u64>,
     /// Whether to time single buffers, which costs two traps into the kernel more for each.
     pub per_buffer: bool,
+    /// Whether to count transactions, which costs a trap into the kernel for each.
+    pub transactions: bool,
+    /// Whether to tell of a checkpoint that is under way at the end, too, as far as it has come.
+    pub under_way: bool,
     /// Seconds before and after a checkpoint whose transactions are shown.
     pub around: u64,
     /// How to connect to the database for the names of relations, as libpq has it.
@@ -56,7 +60,7 @@ pub fn run(
             _ => return Err(error),
         },
     };
-    let probes = CheckpointProbes::attach(&mut session, options.per_buffer)?;
+    let probes = CheckpointProbes::attach(&mut session, options.per_buffer, options.transactions)?;
     // Dropped before the group from here on: libbpf's links to USDT probes point into their object.
     let mut session = session;
     let names = match &options.connect {
@@ -119,6 +123,12 @@ impl Trace<'_> {
                 Status::ServerEnded => break EndReason::ServerEnded,
             }
         };
+        if self.options.under_way
+            && let Some(mut building) = self.assembler.take_open()
+        {
+            self.set_syncs(&mut building);
+            self.ended.push_back(building);
+        }
         self.tell(true, take)?;
         let mut drops = self.session.drops();
         drops.add(self.probes.drops());
@@ -135,9 +145,7 @@ impl Trace<'_> {
             if self.options.per_buffer {
                 building.checkpoint.per_buffer = Some(self.probes.take_per_buffer());
             }
-            if !self.session.is_missing("time of each fsync") {
-                building.set_syncs();
-            }
+            self.set_syncs(&mut building);
             self.ended.push_back(building);
         }
         self.history.extend(self.probes.take_seconds()?);
@@ -152,6 +160,12 @@ impl Trace<'_> {
         let needed = oldest.min(newest).saturating_sub(self.options.around + 1);
         self.history.retain(|count| count.second >= needed);
         Ok(())
+    }
+
+    fn set_syncs(&self, building: &mut Building) {
+        if !self.session.is_missing("time of each fsync") {
+            building.set_syncs();
+        }
     }
 
     /// Tells of checkpoints whose seconds after are over, or of all.
@@ -169,7 +183,9 @@ impl Trace<'_> {
             if self.options.count.is_some_and(|count| self.told >= count) {
                 break;
             }
-            building.set_transactions(&self.history, self.options.around);
+            if self.options.transactions {
+                building.set_transactions(&self.history, self.options.around);
+            }
             let mut checkpoint = std::mem::take(&mut building.checkpoint);
             self.ended.pop_front();
             if let Some(names) = &mut self.names

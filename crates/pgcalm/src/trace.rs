@@ -45,6 +45,8 @@ fn run_checkpoint(args: &TraceCheckpointArgs, stop: &Stop) -> anyhow::Result<()>
         duration: duration(&args.run),
         count: args.count,
         per_buffer: args.per_buffer,
+        transactions: true,
+        under_way: false,
         around: args.around,
         connect: args.connect.clone(),
     };

@@ -79,6 +79,15 @@ sub set
 	return;
 }
 
+# Of the server's statistics, in milliseconds
+sub server_sync_time
+{
+	return $node->safe_psql('postgres',
+		$node->pg_version >= 17
+		? 'SELECT sync_time FROM pg_stat_checkpointer'
+		: 'SELECT checkpoint_sync_time FROM pg_stat_bgwriter');
+}
+
 # Have something to write of every kind that is written, then checkpoint
 my $dirty = q{
 BEGIN;
@@ -171,13 +180,16 @@ sub about
 	return;
 }
 about($report->{total_time}, $total, 'total_time');
-about($report->{sync_time} + ($report->{drain_time} // 0), $sync, 'sync_time');
+about($report->{sync_time}, $sync, 'sync_time');
+is($report->{drain_time}, undef, 'a CHECKPOINT command does not drain');
+cmp_ok($report->{fsync_time}, '<=', $report->{sync_time}, 'fsync_time is a part of sync_time');
+cmp_ok($report->{fsync_time}, '>=', $report->{slowest_file_time}, 'with the slowest in it');
 my $sum = 0;
 $sum += $report->{$_}
   foreach (qw(clog_time subtrans_time multixact_time other_slru_time buffer_scan_time write_time));
 about($sum, $write, 'the sum of what is written');
 $sum += $report->{$_} foreach (qw(slots_time sync_time end_time));
-about($sum + ($report->{drain_time} // 0), $total, 'the sum of all');
+about($sum, $total, 'the sum of all');
 cmp_ok($report->{slowest_file_time}, '<=', $longest * 1000 + 1, 'slowest_file_time is as logged');
 cmp_ok($report->{device_operations}, '>', 0, 'device operations');
 cmp_ok($report->{unflushed_pages_at_sync}, '>=', $report->{buffers_written}, 'unflushed pages');
@@ -222,7 +234,7 @@ SKIP:
 	my $why = cannot_trace();
 	my $data = $node->data_dir;
 	my $first = $node->safe_psql('postgres', q{SELECT pg_relation_filepath('first')});
-	skip $why, 59 if $why;
+	skip $why, 61 if $why;
 
 	foreach my $mode ('on', 'shadow', 'off')
 	{
@@ -296,6 +308,7 @@ SKIP:
 		{
 			is($report->{slowest_file}, $path, 'it is the slowest file');
 			cmp_ok($report->{slowest_file_time}, '>=', 1000, 'whose time is known');
+			cmp_ok($report->{fsync_time},        '>=', 1000, 'and is a part of fsync_time');
 		}
 	}
 	cmp_ok(
@@ -352,6 +365,8 @@ set('max_wal_size',                 '32MB');
 wait_for(sub { status_of($node)->{in_flight_pages} == 0 }) or die 'timed out';
 $worker = status_of($node)->{worker_pid};
 $before = last_report()->{id};
+$log = -s $node->logfile;
+my $sync_time = server_sync_time();
 kill 'STOP', $worker;
 $node->safe_psql('postgres', $dirty);
 foreach (1 .. 8)
@@ -368,9 +383,28 @@ cmp_ok($report->{drain_time},      '>=', 700, 'the wait is drain_time');
 cmp_ok($report->{undrained_pages}, '>',  0,    'pages are left');
 # what was fsynced before the last drain is none of them
 cmp_ok($report->{undrained_pages}, '<=', $report->{unflushed_pages_at_sync}, 'no more than there were');
-$sum = $report->{drain_time};
+$sum = 0;
 $sum += $report->{$_} foreach (@phases);
-about($report->{total_time}, $sum / 1000, 'the sum of all, of which drain_time is one,');
+about($report->{total_time}, $sum / 1000, 'the sum of all, sync_time with the drain,');
+cmp_ok($report->{drain_time} + $report->{fsync_time}, '<=', $report->{sync_time} + 1,
+	'drain_time and fsync_time are parts of sync_time');
+
+# the server's own figures are what the server has measured, which waited
+ok( slurp_file($node->logfile, $log) =~
+	  /pg_calm: checkpoint $report->{id} \(\w+\): .*, sync=([\d.]+) s, drain in sync=([\d.]+) s, fsync in sync=([\d.]+) s, .*\n(?:.*\n)*?.*checkpoint complete: .*?write=([\d.]+) s, sync=([\d.]+) s, total=([\d.]+) s; sync files=\d+, longest=([\d.]+) s/,
+	'both log it');
+my ($our_sync, $drain, $fsync);
+($our_sync, $drain, $fsync, $write, $sync, $total, $longest) = ($1, $2, $3, $4, $5, $6, $7);
+# each is rounded, or cut, to milliseconds
+cmp_ok($sync + 0.002,  '>=', $longest,       'the sync phase is no shorter than its longest file');
+cmp_ok($sync + 0.002,  '>=', $drain + $fsync, 'and has the drain and the fsync calls in it');
+cmp_ok($total + 0.003, '>=', $write + $sync, 'the phases are no longer than the checkpoint');
+about($sync * 1000,          $our_sync, 'sync in our line');
+about($report->{sync_time},  $sync,  'sync_time');
+about($report->{drain_time}, $drain, 'drain in our line');
+about($report->{fsync_time}, $fsync, 'fsync in our line');
+ok(wait_for(sub { server_sync_time() - $sync_time >= $report->{drain_time} }),
+	'the drain is in the time of sync in the statistics');
 set('max_wal_size', '4GB');
 
 # --- without log_checkpoints

@@ -303,12 +303,13 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "checkpoint-sync-long",
         severity: Severity::Stall,
-        problem: "The fsync calls of checkpoints take longer than is planned for them.",
+        problem: "The sync phase of checkpoints takes longer than is planned for it.",
         looks_at: "`pg_stat_checkpointer.sync_time` (`pg_stat_bgwriter` before 17), `checkpoint_timeout`, `checkpoint_completion_target`",
-        applies: "the mean of at least 10 checkpoints is more than what checkpoint_completion_target leaves",
+        applies: "the mean of at least 10 checkpoints is more than what checkpoint_completion_target leaves; with pg_calm on it is not \
+                  known, since its drain is in that time",
         reason: "beyond that a checkpoint ends after the next should have begun",
         cure: "Fewer unflushed pages at that moment: pg_calm drains them before; `pgcalm trace checkpoint` names the files.",
-        effect: "docs/benchmarks.md, gp3 roomy: 17.9 s stock-tuned, 0.067 s pg_calm; stock's first checkpoint had not ended after \
+        effect: "docs/benchmarks.md, gp3 roomy: 17.9 s stock-tuned, 0.067 s pg_calm, its drain left out; stock's first checkpoint had not ended after \
                  120 s.",
         reversible: false,
         condition: checkpoint::sync_beyond_target,

@@ -149,8 +149,8 @@ pub const TABLE: &[Metric] = &[
     Metric {
         name: "pgcalm_last_checkpoint_seconds",
         kind: Kind::Gauge,
-        help: "What the last complete checkpoint took; phase is total, write, drain, sync, or slowest_file for the longest \
-               fsync; with pg_calm only",
+        help: "What the last complete checkpoint took; phase is total, write, sync, drain and fsync for parts of \
+               sync, or slowest_file for the longest fsync; with pg_calm only",
         labels: &["phase"],
         read: Read::Instance(|instance, points| {
             let last = instance
@@ -160,8 +160,9 @@ pub const TABLE: &[Metric] = &[
             if let Some(last) = last {
                 points.maybe(&["total"], last.total_seconds);
                 points.maybe(&["write"], last.write_seconds);
-                points.maybe(&["drain"], last.drain_seconds);
                 points.maybe(&["sync"], last.sync_seconds);
+                points.maybe(&["drain"], last.drain_seconds);
+                points.maybe(&["fsync"], last.fsync_seconds);
                 points.maybe(&["slowest_file"], last.slowest_file_seconds);
             }
         }),

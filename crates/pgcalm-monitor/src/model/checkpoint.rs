@@ -109,10 +109,12 @@ pub struct CompletedCheckpoint {
     pub total_seconds: Option<f64>,
     /// Writing buffers, pauses included.
     pub write_seconds: Option<f64>,
-    /// Waiting for unflushed pages; `None` if that was not done.
-    pub drain_seconds: Option<f64>,
-    /// fsync calls.
+    /// The sync phase as the server measures it, drain and fsync calls included.
     pub sync_seconds: Option<f64>,
+    /// Of that, waiting for unflushed pages; `None` if that was not done.
+    pub drain_seconds: Option<f64>,
+    /// Of that, fsync calls.
+    pub fsync_seconds: Option<f64>,
     /// The slowest fsync.
     pub slowest_file_seconds: Option<f64>,
     /// Its file.

@@ -123,7 +123,7 @@ fn completed(last: &CompletedCheckpoint) -> String {
         last.total_seconds.map(format::seconds),
         phase("write", last.write_seconds),
         phase("drain", last.drain_seconds),
-        phase("sync", last.sync_seconds),
+        phase("fsync", last.fsync_seconds),
         last.buffers_written
             .map(|buffers| format!("{} buffers", format::count(buffers))),
         Some(last.reason.clone()),

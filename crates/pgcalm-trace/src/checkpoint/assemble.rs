@@ -249,6 +249,11 @@ impl Assembler {
         self.open.take()
     }
 
+    /// The checkpoint under way, which is then forgotten.
+    pub fn take_open(&mut self) -> Option<Building> {
+        self.open.take()
+    }
+
     /// When the checkpoint under way began.
     pub fn open_since_ns(&self) -> Option<u64> {
         self.open.as_ref().map(|open| open.start_ns)

@@ -122,7 +122,11 @@ pub struct CheckpointProbes {
 
 impl CheckpointProbes {
     /// Loads and attaches it; what can't be attached is missing from the session.
-    pub fn attach(session: &mut Session, per_buffer: bool) -> anyhow::Result<Self> {
+    pub fn attach(
+        session: &mut Session,
+        per_buffer: bool,
+        transactions: bool,
+    ) -> anyhow::Result<Self> {
         let mut open = skeleton::ModSkelBuilder::default()
             .open(object_storage())
             .context("open the BPF object checkpoint")?;
@@ -209,18 +213,24 @@ impl CheckpointProbes {
                 "checkpoint__start",
                 "start of checkpoints",
             ),
-            (
-                &programs.transaction__commit,
-                "transaction__commit",
-                "commits per second",
-            ),
-            (
-                &programs.transaction__abort,
-                "transaction__abort",
-                "aborts per second",
-            ),
         ] {
             session.usdt(program, probe, Some(sets), answer);
+        }
+        if transactions {
+            for (program, probe, answer) in [
+                (
+                    &programs.transaction__commit,
+                    "transaction__commit",
+                    "commits per second",
+                ),
+                (
+                    &programs.transaction__abort,
+                    "transaction__abort",
+                    "aborts per second",
+                ),
+            ] {
+                session.usdt(program, probe, Some(sets), answer);
+            }
         }
         if per_buffer {
             for (program, probe) in [
