@@ -135,7 +135,7 @@ impl Options {
     }
 
     /// By name on the command line, as the report shows them.
-    pub(super) fn named(&self) -> BTreeMap<String, Value> {
+    pub fn named(&self) -> BTreeMap<String, Value> {
         let names: Vec<&str> = self.contestants.iter().map(|c| c.name).collect();
         let set: Vec<String> = self
             .set
@@ -205,7 +205,7 @@ impl Options {
     }
 
     /// The loaded cluster and its WAL.
-    pub(super) fn template_size(&self) -> Size {
+    pub(crate) fn template_size(&self) -> Size {
         Size(self.rows * ROW_BYTES + (512 << 20))
     }
 
