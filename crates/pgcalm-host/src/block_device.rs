@@ -27,6 +27,9 @@ pub struct DeviceStat {
     pub in_flight: u64,
     /// Milliseconds during which anything was in flight (io_ticks).
     pub busy_ms: u64,
+    /// Flushes completed, as the device got them: those asked for at the same time share one (block/blk-flush.c). Requests
+    /// that are nothing but a flush count among `write_ops`, too, each of them. `None` before Linux 5.5.
+    pub flush_ops: Option<u64>,
 }
 
 /// Sectors of the stat file are 512 bytes on every device.
@@ -60,6 +63,7 @@ fn parse_stat(text: &str) -> Option<DeviceStat> {
         write_bytes: fields[6] * SECTOR,
         in_flight: fields[8],
         busy_ms: fields[9],
+        flush_ops: fields.get(15).copied(),
     })
 }
 

@@ -109,6 +109,7 @@ pub fn run(
         scenario: scenario.to_string(),
         host: host_facts::collect(&root, &installation, started_at, capper.mechanism())?,
         settings: options.named(),
+        cap: model::Cap::of_mechanism(capper.mechanism()),
         contestants: options
             .contestants
             .iter()
@@ -147,7 +148,7 @@ pub fn run(
                 .with_context(|| label.clone())?;
             progress.note(&format!(
                 "{label}: {:.0} TPS, worst second {:.0}, {} s at zero, p99 {:.1} ms, {:.0} device writes/s",
-                run.tps_mean, run.tps_min, run.seconds_zero, run.latency_ms.p99, run.device_write_ops_per_s
+                run.tps_mean, run.tps_min, run.seconds_zero, run.latency_ms.p99, run.data_device.write_ops_per_s
             ));
             entry.runs.push(run);
         }
@@ -340,6 +341,7 @@ impl Arena<'_> {
             checkpoints: server_log::checkpoints(log),
             server_failure,
             module_status: module_status.unwrap_or_default(),
+            backlog: None,
         })
     }
 

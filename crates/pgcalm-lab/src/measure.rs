@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use pgcalm_host::block_device::DeviceStat;
+use pgcalm_report::model::Backlog;
 use pgcalm_report::model::Blocked;
 use pgcalm_report::model::Checkpoint;
 use pgcalm_report::model::Run;
@@ -32,6 +34,8 @@ pub struct Recording {
     pub server_failure: Option<(f64, String)>,
     /// From the module.
     pub module_status: BTreeMap<String, serde_json::Value>,
+    /// What had been put off at the end, if that was measured.
+    pub backlog: Option<Backlog>,
 }
 
 /// Computes the figures over the full seconds of the run.
@@ -44,6 +48,7 @@ pub fn figures(recording: Recording) -> Run {
         checkpoints,
         server_failure,
         module_status,
+        backlog,
     } = recording;
     let first = transactions.started.ceil() as i64;
     let end = ((transactions.started + f64::from(seconds)).floor() as i64).max(first + 1);
@@ -57,7 +62,6 @@ pub fn figures(recording: Recording) -> Run {
     let seconds_served = (ended.floor() as i64 - first).max(1) as usize;
 
     let series = series(&transactions, &samples, first, end);
-    let served = |values: &[f64]| mean(&values[..seconds_served.min(values.len())]);
     let mut sorted = series.tps.clone();
     sorted.sort_by(f64::total_cmp);
     let median = quantile(&sorted, 0.5);
@@ -69,8 +73,10 @@ pub fn figures(recording: Recording) -> Run {
         seconds_below_half_median: count(&series.tps, |tps| tps < median / 2.0),
         seconds_zero: count(&series.tps, |tps| tps == 0.0),
         latency_ms: transaction_log::latency(&transactions.all),
-        device_write_ops_per_s: served(&series.data_write_ops),
-        device_write_mib_per_s: served(&series.data_write_mib),
+        data_device: series.data_device(seconds_served),
+        wal_device: series.wal_device(seconds_served),
+        backlog,
+        fsync: None,
         checkpoint_under_way_s: checkpoints
             .running
             .as_ref()
@@ -100,8 +106,8 @@ fn series(transactions: &Transactions, samples: &[Sample], first: i64, end: i64)
             .push(ended.map(|h| h.max() as f64 / 1e3));
 
         // The state at the end of the second, and what happened since its beginning.
-        let (Some(before), Some(after)) = (at(samples, second), at(samples, second + 1)) else {
-            push_empty(&mut series);
+        let Some((before, after)) = at(samples, second).zip(at(samples, second + 1)) else {
+            push_empty(&mut series, samples.first());
             continue;
         };
         series
@@ -110,21 +116,20 @@ fn series(transactions: &Transactions, samples: &[Sample], first: i64, end: i64)
         series
             .writeback_mib
             .push(after.memory.writeback_kib as f64 / 1024.0);
-        series
-            .data_write_ops
-            .push(delta(before.data.write_ops, after.data.write_ops));
-        series
-            .data_write_mib
-            .push(delta(before.data.write_bytes, after.data.write_bytes) / MIB);
-        series
-            .data_read_ops
-            .push(delta(before.data.read_ops, after.data.read_ops));
-        series
-            .wal_write_ops
-            .push(delta(before.wal.write_ops, after.wal.write_ops));
-        series
-            .wal_write_mib
-            .push(delta(before.wal.write_bytes, after.wal.write_bytes) / MIB);
+        let data = Done::between(&before.data, &after.data);
+        series.data_write_ops.push(data.write_ops);
+        series.data_write_mib.push(data.write_mib);
+        series.data_read_ops.push(data.read_ops);
+        series.data_read_mib.push(data.read_mib);
+        series.data_flush_ops.extend(data.flush_ops);
+        if let Some((before, after)) = before.wal.as_ref().zip(after.wal.as_ref()) {
+            let wal = Done::between(before, after);
+            series.wal_write_ops.push(wal.write_ops);
+            series.wal_write_mib.push(wal.write_mib);
+            series.wal_read_ops.push(wal.read_ops);
+            series.wal_read_mib.push(wal.read_mib);
+            series.wal_flush_ops.extend(wal.flush_ops);
+        }
         series
             .cpu_busy_percent
             .push(after.cpu.busy_percent_since(&before.cpu));
@@ -143,25 +148,63 @@ fn at(samples: &[Sample], second: i64) -> Option<&Sample> {
     samples.get(after.checked_sub(1)?)
 }
 
-fn push_empty(series: &mut Series) {
+/// A second without a sample, which is one before the first.
+fn push_empty(series: &mut Series, first: Option<&Sample>) {
     for values in [
         &mut series.dirty_mib,
         &mut series.writeback_mib,
         &mut series.data_write_ops,
         &mut series.data_write_mib,
         &mut series.data_read_ops,
-        &mut series.wal_write_ops,
-        &mut series.wal_write_mib,
+        &mut series.data_read_mib,
         &mut series.cpu_busy_percent,
         &mut series.cpu_steal_percent,
     ] {
         values.push(0.0);
     }
     series.blocked_processes.push(0);
+    let Some(first) = first else {
+        return;
+    };
+    if first.data.flush_ops.is_some() {
+        series.data_flush_ops.push(0.0);
+    }
+    if let Some(wal) = first.wal {
+        for values in [
+            &mut series.wal_write_ops,
+            &mut series.wal_write_mib,
+            &mut series.wal_read_ops,
+            &mut series.wal_read_mib,
+        ] {
+            values.push(0.0);
+        }
+        series.wal_flush_ops.extend(wal.flush_ops.map(|_| 0.0));
+    }
 }
 
-fn delta(before: u64, after: u64) -> f64 {
-    after.saturating_sub(before) as f64
+/// What a device did between two samples.
+struct Done {
+    read_ops: f64,
+    read_mib: f64,
+    write_ops: f64,
+    write_mib: f64,
+    flush_ops: Option<f64>,
+}
+
+impl Done {
+    fn between(before: &DeviceStat, after: &DeviceStat) -> Self {
+        let delta = |read: fn(&DeviceStat) -> u64| read(after).saturating_sub(read(before)) as f64;
+        Self {
+            read_ops: delta(|stat| stat.read_ops),
+            read_mib: delta(|stat| stat.read_bytes) / MIB,
+            write_ops: delta(|stat| stat.write_ops),
+            write_mib: delta(|stat| stat.write_bytes) / MIB,
+            flush_ops: before
+                .flush_ops
+                .zip(after.flush_ops)
+                .map(|(before, after)| after.saturating_sub(before) as f64),
+        }
+    }
 }
 
 fn in_window(log: CheckpointLog, first: i64, end: i64) -> Vec<Checkpoint> {
@@ -197,7 +240,6 @@ fn count(values: &[f64], condition: impl Fn(f64) -> bool) -> u32 {
 mod tests {
     use super::*;
     use hdrhistogram::Histogram;
-    use pgcalm_host::block_device::DeviceStat;
     use pgcalm_host::cpu_time::CpuTime;
     use pgcalm_host::meminfo::MemInfo;
 
@@ -232,7 +274,7 @@ mod tests {
                 write_bytes: write_ops << 20,
                 ..DeviceStat::default()
             },
-            wal: DeviceStat::default(),
+            wal: None,
             cpu: CpuTime {
                 busy: write_ops * 4,
                 stolen: write_ops,
@@ -251,6 +293,7 @@ mod tests {
             checkpoints: CheckpointLog::default(),
             server_failure: None,
             module_status: BTreeMap::new(),
+            backlog: None,
         }
     }
 
@@ -272,8 +315,8 @@ mod tests {
         assert_eq!(run.tps_min, 0.0);
         assert_eq!(run.seconds_zero, 1);
         assert_eq!(run.seconds_below_half_median, 1);
-        assert_eq!(run.device_write_ops_per_s, 10.0);
-        assert_eq!(run.device_write_mib_per_s, 10.0);
+        assert_eq!(run.data_device.write_ops_per_s, 10.0);
+        assert_eq!(run.data_device.write_mib_per_s, 10.0);
         assert_eq!(run.series.dirty_mib, [2.0; 4]);
         assert_eq!(run.series.cpu_busy_percent, [20.0; 4]);
         assert_eq!(run.series.cpu_steal_percent, [5.0; 4]);
@@ -297,7 +340,7 @@ mod tests {
         let run = figures(recording);
         assert_eq!(run.tps_mean, 4.0);
         assert_eq!(run.seconds_zero, 2);
-        assert_eq!(run.device_write_ops_per_s, 10.0);
+        assert_eq!(run.data_device.write_ops_per_s, 10.0);
         assert_eq!(run.checkpoint_under_way_s, Some(1.75));
         let failure = run.server_failure.unwrap();
         assert_eq!(failure.at_s, 2.25);

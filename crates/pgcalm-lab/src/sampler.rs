@@ -33,8 +33,8 @@ pub struct Sample {
     pub memory: MemInfo,
     /// Counters of the data device; sums if there are several.
     pub data: DeviceStat,
-    /// Counters of the WAL device; likewise.
-    pub wal: DeviceStat,
+    /// Counters of the WAL device; likewise. `None` where WAL lies with the data.
+    pub wal: Option<DeviceStat>,
     /// Of the whole host.
     pub cpu: CpuTime,
     /// Processes of the cluster in state D.
@@ -58,7 +58,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Starts sampling the devices and the processes below `postmaster`.
+    /// Starts sampling the devices (none for WAL where that lies with the data) and the processes below `postmaster`.
     pub fn start(root: HostRoot, data: Vec<String>, wal: Vec<String>, postmaster: i32) -> Self {
         let shared = Arc::new(Shared::default());
         let thread = {
@@ -146,7 +146,10 @@ fn sample(
     places: &mut Places,
 ) -> pgcalm_host::Result<Sample> {
     let data = sum(root, data)?;
-    let wal = sum(root, wal)?;
+    let wal = match wal {
+        [] => None,
+        devices => Some(sum(root, devices)?),
+    };
     let memory = MemInfo::read(root)?;
     let cpu = CpuTime::read(root)?;
     let mut blocked = 0;
@@ -176,7 +179,10 @@ fn sample(
 }
 
 fn sum(root: &HostRoot, devices: &[String]) -> pgcalm_host::Result<DeviceStat> {
-    let mut sum = DeviceStat::default();
+    let mut sum = DeviceStat {
+        flush_ops: Some(0),
+        ..DeviceStat::default()
+    };
     for device in devices {
         let stat = DeviceStat::read(root, device)?;
         sum.read_ops += stat.read_ops;
@@ -184,6 +190,7 @@ fn sum(root: &HostRoot, devices: &[String]) -> pgcalm_host::Result<DeviceStat> {
         sum.write_ops += stat.write_ops;
         sum.write_bytes += stat.write_bytes;
         sum.in_flight += stat.in_flight;
+        sum.flush_ops = sum.flush_ops.zip(stat.flush_ops).map(|(a, b)| a + b);
     }
     Ok(sum)
 }
@@ -248,7 +255,7 @@ mod tests {
             "MemTotal: 100 kB\nDirty: 20 kB\nWriteback: 3 kB\n",
         );
         write("proc/stat", "cpu  60 0 20 10 5 0 0 5 0 0\n");
-        let counters = "1 0 16 0 5 0 80 0 0 0 0 0 0 0 0 0 0\n";
+        let counters = "1 0 16 0 5 0 80 0 0 0 0 0 0 0 0 3 0\n";
         write("sys/block/loop0/stat", counters);
         write("sys/block/loop1/stat", counters);
         for (pid, parent, state) in [(10, 1, 'S'), (11, 10, 'D'), (12, 1, 'D')] {
@@ -277,7 +284,8 @@ mod tests {
             (80, 5, 100)
         );
         assert_eq!(sample.data.write_bytes, 2 * 80 * 512);
-        assert_eq!(sample.wal.write_bytes, 80 * 512);
+        assert_eq!(sample.data.flush_ops, Some(6));
+        assert_eq!(sample.wal.unwrap().write_bytes, 80 * 512);
         assert_eq!(
             ranked(places),
             [Blocked {

@@ -598,6 +598,7 @@ impl Arena<'_> {
                 checkpoints: server_log::CheckpointLog::default(),
                 server_failure: None,
                 module_status: Default::default(),
+                backlog: None,
             }),
             instances,
         })

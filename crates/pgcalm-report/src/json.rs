@@ -71,7 +71,7 @@ pub fn to_json_pretty<T: Serialize + DeserializeOwned + PartialEq>(
 
 /// Reads a contest's document; unknown fields are skipped, so that a later version's document can be read.
 pub fn from_json(document: &str) -> Result<model::Report, JsonError> {
-    parse(document)
+    parse(document).map(model::Report::completed)
 }
 
 /// Reads a document of whatever scenario, likewise.
@@ -85,11 +85,12 @@ pub fn read(document: &str) -> Result<Document, JsonError> {
     match scenario.as_deref() {
         Ok(torture::SCENARIO) => parse(document).map(|report| Document::Torture(Box::new(report))),
         Ok(journal::SCENARIO) => parse(document).map(|report| Document::Journal(Box::new(report))),
-        Ok(tenants::SCENARIO) => parse(document).map(|report| Document::Tenants(Box::new(report))),
+        Ok(tenants::SCENARIO) => parse::<tenants::Report>(document)
+            .map(|report| Document::Tenants(Box::new(report.completed()))),
         Ok(archive::SCENARIO) => parse(document).map(|report| Document::Archive(Box::new(report))),
         Ok(replica::SCENARIO) => parse(document).map(|report| Document::Replica(Box::new(report))),
         Ok(predict::SCENARIO) => parse(document).map(|report| Document::Predict(Box::new(report))),
-        _ => parse(document).map(|report| Document::Contest(Box::new(report))),
+        _ => from_json(document).map(|report| Document::Contest(Box::new(report))),
     }
 }
 

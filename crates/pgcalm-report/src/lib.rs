@@ -5,6 +5,7 @@
 
 pub mod archive;
 pub mod chart;
+mod device_rates;
 pub mod doctor;
 pub mod html;
 pub mod isolate;

@@ -144,8 +144,8 @@ pub static DEVICE_WRITE_OPS: Metric = Metric {
     group: Group::Device,
     heading: ["device", "wr/s"],
     name: "operations/s",
-    meaning: "Write operations per second on the data device, counted as its cap counts them.",
-    value: |run| finite(run.device_write_ops_per_s),
+    meaning: "Write operations per second on the data device, without empty flushes.",
+    value: |run| finite(run.data_device.write_ops_per_s),
 };
 
 /// Device write bandwidth.
@@ -154,7 +154,7 @@ pub static DEVICE_WRITE_MIB: Metric = Metric {
     heading: ["device", "MiB/s"],
     name: "MiB/s",
     meaning: "MiB (2^20 bytes) per second written to the data device.",
-    value: |run| finite(run.device_write_mib_per_s),
+    value: |run| finite(run.data_device.write_mib_per_s),
 };
 
 /// Number of checkpoints.

@@ -18,8 +18,89 @@ pub struct Report {
     pub host: Host,
     /// Every option of the run with the value in force, by its command-line name without the dashes.
     pub settings: BTreeMap<String, serde_json::Value>,
+    /// How the devices were capped, in words. Reports of versions that did not record it get it from
+    /// [`Host::cap_mechanism`] when they are read.
+    #[serde(default)]
+    pub cap: Cap,
     /// In the order in which they were named; their runs were interleaved.
     pub contestants: Vec<Contestant>,
+}
+
+/// What kept the devices from being as fast as they are.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Cap {
+    /// The way of capping.
+    pub kind: CapKind,
+    /// One line, e.g. `one volume like gp3: reads and writes share 3000 operations of 256 KiB and 125 MiB per second`.
+    pub description: String,
+    /// How memory was limited, in one line; absent if it was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<String>,
+}
+
+/// Ways of capping a device.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum CapKind {
+    /// A volume that behaves like a cloud's: a bounded queue, reads and writes share operations and bandwidth.
+    CloudVolume,
+    /// Limits of a control group: an unbounded queue, of writes unless something else is said.
+    ControlGroup,
+    /// Not at all.
+    #[default]
+    None,
+}
+
+impl Cap {
+    /// What [`Host::cap_mechanism`] tells of runs whose caps were limits of control groups.
+    pub fn of_mechanism(mechanism: &str) -> Self {
+        let (kind, description) = match mechanism {
+            "cgroup-v1-root" => (
+                CapKind::ControlGroup,
+                "writes capped by the root control group".to_string(),
+            ),
+            "cgroup-v1" | "cgroup-v2" => (
+                CapKind::ControlGroup,
+                "writes capped by a control group below the root".to_string(),
+            ),
+            "none" | "" => (CapKind::None, "no caps".to_string()),
+            other => (CapKind::ControlGroup, format!("writes capped by {other}")),
+        };
+        Self {
+            kind,
+            description,
+            memory: None,
+        }
+    }
+}
+
+impl Report {
+    /// Fills in what documents of earlier versions don't have, as far as it follows from what they have.
+    pub(crate) fn completed(mut self) -> Self {
+        if self.cap == Cap::default() {
+            self.cap = Cap::of_mechanism(&self.host.cap_mechanism);
+        }
+        for contestant in &mut self.contestants {
+            contestant.runs.iter_mut().for_each(Run::complete);
+        }
+        self
+    }
+}
+
+impl Run {
+    /// Likewise of a run.
+    pub(crate) fn complete(&mut self) {
+        if self.data_device == DeviceRates::default() {
+            let seconds = match &self.server_failure {
+                Some(failure) => (failure.at_s.max(1.0)) as usize,
+                None => usize::MAX,
+            };
+            self.data_device = self.series.data_device(seconds);
+            self.wal_device = self.series.wal_device(seconds);
+        }
+    }
 }
 
 /// The machine that a report was measured on.
@@ -76,10 +157,19 @@ pub struct Run {
     pub seconds_zero: u32,
     /// Transaction latency over all transactions of the run.
     pub latency_ms: Latency,
-    /// Write operations per second that the data device completed, as its cap counts them.
-    pub device_write_ops_per_s: f64,
-    /// MiB per second written to the data device.
-    pub device_write_mib_per_s: f64,
+    /// What the data device completed; WAL and data where they lie on one volume. Reports of versions that did not record
+    /// it get it from [`series`](Run::series) when they are read.
+    #[serde(default)]
+    pub data_device: DeviceRates,
+    /// What the WAL device completed; absent where data and WAL lie on one volume.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wal_device: Option<DeviceRates>,
+    /// What had been put off when the load ended; absent where it was not measured, and where the server gave up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backlog: Option<Backlog>,
+    /// The server's calls of fsync, measured from outside its log; absent where they were not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fsync: Option<FsyncTimes>,
     /// Checkpoints completed in the window, oldest first.
     pub checkpoints: Vec<Checkpoint>,
     /// How long, in seconds, a checkpoint had been running that was not complete at the end of the window, or of the
@@ -97,6 +187,119 @@ pub struct Run {
     /// Processes seen in uninterruptible sleep, most often seen first; bounded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blocked: Vec<Blocked>,
+}
+
+/// What a device completed per second, means over the window (up to the server's end where it gave up).
+///
+/// The kernel's statistics (Documentation/block/stat.rst) count an empty flush request, which is what a flush of a file
+/// without its own journal commit sends, as a write of zero bytes (block/blk-mq.c `blk_account_io_done`), and so do the
+/// limits of control groups. They count flushes apart, too, but as the device gets them: requests that wait for a flush
+/// at the same time share one, and a write that has to be flushed before or after itself (a journal's commit record)
+/// takes one or two without being empty (block/blk-flush.c). So `write_ops_per_s` = writes counted - flushes counted is
+/// exact only where no flush was shared and none belonged to a write with data: shared ones leave empty requests in it,
+/// those of writes with data are taken off too much. A device without a volatile write cache gets no flush at all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct DeviceRates {
+    /// Reads.
+    pub read_ops_per_s: f64,
+    /// MiB read; 0 in reports of versions that did not record it.
+    pub read_mib_per_s: f64,
+    /// Writes without empty flushes, as far as that can be told; with them where `flush_ops_per_s` is absent.
+    pub write_ops_per_s: f64,
+    /// MiB written.
+    pub write_mib_per_s: f64,
+    /// Flushes that the device was sent, which may be fewer than were asked for; absent where the kernel does not count
+    /// them (before Linux 5.5) or the report is of a version that did not record them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flush_ops_per_s: Option<f64>,
+}
+
+/// Writes that had been put off: a run that ends before as much is written as is dirtied flatters whoever defers most.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Backlog {
+    /// Whether the backlog changed by at most 10 % of `written_last_minute_mib` in that time, either way. Of shared
+    /// buffers and the kernel's pages together; of the latter alone where the former are not known. Readings that are not
+    /// a multiple of the checkpoints' interval apart see the checkpoint's phase, too.
+    pub steady_state: bool,
+    /// A minute before the end of the load, or a third of a run of less than three minutes.
+    pub minute_before_end: BacklogAt,
+    /// At the end of the load.
+    pub end: BacklogAt,
+    /// Seconds between the two.
+    pub last_minute_s: f64,
+    /// Written to the data device between the two; with WAL where that lies on the same volume.
+    pub written_last_minute_mib: f64,
+    /// From the end of the load, with the caps in force, until a CHECKPOINT was complete and the host's Dirty + Writeback
+    /// below 16 MiB or at its lowest, not having fallen for 5 s. Absent where it took longer than `drain_bound_s`, and where
+    /// it was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain_s: Option<f64>,
+    /// How long it was waited for; absent where the drain was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain_bound_s: Option<f64>,
+    /// Dirty + Writeback when waiting ended; absent likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_after_drain_mib: Option<f64>,
+    /// Why dirty shared buffers are not known; absent if they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_buffers_unknown: Option<String>,
+}
+
+/// The backlog at one moment. A page can count twice: dirty in shared buffers, and an older state of it in the kernel's.
+/// Both are to be written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct BacklogAt {
+    /// Dirty pages in the server's shared buffers, by extension pg_buffercache; null where it could not be asked.
+    #[serde(default)]
+    pub dirty_shared_buffers_mib: Option<f64>,
+    /// Dirty + Writeback of /proc/meminfo: whole host, inflated by large folios, of which one dirty page makes the
+    /// whole dirty.
+    pub dirty_kernel_mib: f64,
+}
+
+/// The server's calls of fsync and fdatasync for data files in the window, as long as they took their callers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct FsyncTimes {
+    /// Who measured.
+    pub source: FsyncSource,
+    /// Calls.
+    pub count: u64,
+    /// Sum of their durations.
+    pub total_s: f64,
+    /// The longest.
+    pub longest_ms: f64,
+    /// Those of each checkpoint, oldest first; empty where that was not measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checkpoints: Vec<CheckpointFsync>,
+}
+
+/// Who measured how long fsync took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum FsyncSource {
+    /// Tracing of system calls.
+    Trace,
+    /// The module, in the server.
+    Module,
+}
+
+/// The calls of fsync in one checkpoint's sync phase.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct CheckpointFsync {
+    /// Second of the window in which the first began.
+    pub start_s: f64,
+    /// Calls.
+    pub count: u64,
+    /// Sum of their durations.
+    pub total_s: f64,
+    /// The longest.
+    pub longest_ms: f64,
 }
 
 /// The end of a server whose WAL had no more room on its disk. The rest of the window has no transactions, and counts in
@@ -164,16 +367,33 @@ pub struct Series {
     pub dirty_mib: Vec<f64>,
     /// Writeback of /proc/meminfo (whole host).
     pub writeback_mib: Vec<f64>,
-    /// Write operations completed by the data device.
+    /// Write operations completed by the data device, as its statistics count them: with empty flushes, see
+    /// [`DeviceRates`].
     pub data_write_ops: Vec<f64>,
     /// MiB written to the data device.
     pub data_write_mib: Vec<f64>,
     /// Read operations completed by the data device.
     pub data_read_ops: Vec<f64>,
-    /// Write operations completed by the WAL device.
+    /// MiB read from the data device; empty in reports of versions that did not record it.
+    #[serde(default)]
+    pub data_read_mib: Vec<f64>,
+    /// Flushes completed by the data device; likewise, and where the kernel does not count them.
+    #[serde(default)]
+    pub data_flush_ops: Vec<f64>,
+    /// Write operations completed by the WAL device, with empty flushes. Where data and WAL lie on one volume, its figures
+    /// are those of the data device and all series of the WAL device are empty.
     pub wal_write_ops: Vec<f64>,
     /// MiB written to the WAL device.
     pub wal_write_mib: Vec<f64>,
+    /// Read operations completed by the WAL device; empty in reports of versions that did not record it.
+    #[serde(default)]
+    pub wal_read_ops: Vec<f64>,
+    /// MiB read from the WAL device; likewise.
+    #[serde(default)]
+    pub wal_read_mib: Vec<f64>,
+    /// Flushes completed by the WAL device; likewise, and where the kernel does not count them.
+    #[serde(default)]
+    pub wal_flush_ops: Vec<f64>,
     /// Share of the host's CPU time in which its CPUs were busy; empty in reports of versions that did not record it.
     #[serde(default)]
     pub cpu_busy_percent: Vec<f64>,

@@ -121,12 +121,20 @@ impl Contestant {
             self.seconds_zero(),
             short(self.worst_second()),
             self.total.latency_ms.p99,
-            short(self.total.device_write_ops_per_s),
+            short(self.total.data_device.write_ops_per_s),
         )
     }
 }
 
 impl Report {
+    /// Fills in what documents of earlier versions don't have.
+    pub(crate) fn completed(mut self) -> Self {
+        for contestant in &mut self.contestants {
+            contestant.total.complete();
+        }
+        self
+    }
+
     /// The totals as a contest's report, for the charts.
     pub(crate) fn as_contest(&self) -> model::Report {
         let mut settings = self.settings.clone();
@@ -140,6 +148,7 @@ impl Report {
             scenario: self.scenario.clone(),
             host: self.host.clone(),
             settings,
+            cap: model::Cap::of_mechanism(&self.host.cap_mechanism),
             contestants: self
                 .contestants
                 .iter()

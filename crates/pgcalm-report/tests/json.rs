@@ -31,8 +31,8 @@ fn the_documents_shape_is_as_promised() {
         "/latency_ms/p99",
         "/latency_ms/p999",
         "/latency_ms/max",
-        "/device_write_ops_per_s",
-        "/device_write_mib_per_s",
+        "/data_device/write_ops_per_s",
+        "/data_device/write_mib_per_s",
         "/series/tps/59",
     ] {
         assert!(

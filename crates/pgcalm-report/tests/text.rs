@@ -73,8 +73,8 @@ fn stays_within_the_width() {
             run.tps_min = 98_765.4;
             run.tps_p5 = 98_765.4;
             run.latency_ms.max = 98_765.4;
-            run.device_write_ops_per_s = 98_765.4;
-            run.device_write_mib_per_s = 12_345.6;
+            run.data_device.write_ops_per_s = 98_765.4;
+            run.data_device.write_mib_per_s = 12_345.6;
         }
     }
     let rendered = text::render(&report);
@@ -108,7 +108,7 @@ fn readings_are_facts_against_each_rival() {
             run.tps_mean,
             run.seconds_zero,
             run.tps_min,
-            run.device_write_ops_per_s,
+            run.data_device.write_ops_per_s,
         ) = (mean, zero, min, ops);
     }
     assert_eq!(

@@ -195,7 +195,7 @@ fn a_run_reports_every_instance() {
     assert!((sum - stock.total.tps_mean).abs() < 1e-6, "{sum}");
     // What the WAL volumes wrote has reached the device below them.
     assert!(stock.total.series.wal_write_ops.iter().sum::<f64>() > 0.0);
-    assert!(stock.total.device_write_ops_per_s > 0.0);
+    assert!(stock.total.data_device.write_ops_per_s > 0.0);
     let page = fs::read_to_string(&html).unwrap();
     assert!(page.contains("<svg") && page.contains("Instances"));
 }

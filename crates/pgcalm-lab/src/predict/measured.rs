@@ -165,7 +165,7 @@ mod tests {
                     write_bytes: (second as u64) << 20,
                     ..DeviceStat::default()
                 },
-                wal: DeviceStat::default(),
+                wal: None,
                 cpu: CpuTime::default(),
                 blocked: 0,
             })

@@ -31,10 +31,10 @@ pub(super) const FIGURES: [Figure; 13] = [
     ("latency p99.9, ms", |c| short(c.total.latency_ms.p999)),
     ("latency max, ms", |c| short(c.total.latency_ms.max)),
     ("device writes per second", |c| {
-        short(c.total.device_write_ops_per_s)
+        short(c.total.data_device.write_ops_per_s)
     }),
     ("device MiB/s written", |c| {
-        short(c.total.device_write_mib_per_s)
+        short(c.total.data_device.write_mib_per_s)
     }),
     ("Dirty of the host, most, MiB", |c| {
         short(most(&c.total.series.dirty_mib))

@@ -5,8 +5,10 @@
 use std::collections::BTreeMap;
 
 use pgcalm_report::model::Blocked;
+use pgcalm_report::model::Cap;
 use pgcalm_report::model::Checkpoint;
 use pgcalm_report::model::Contestant;
+use pgcalm_report::model::DeviceRates;
 use pgcalm_report::model::Host;
 use pgcalm_report::model::Latency;
 use pgcalm_report::model::Report;
@@ -135,8 +137,10 @@ fn run(shape: &Shape, seconds: usize, seed: u64) -> Run {
             p999: if stalls { 4120.0 } else { 6.4 },
             max: if stalls { 14_210.5 } else { 38.25 },
         },
-        device_write_ops_per_s: mean(&series.data_write_ops),
-        device_write_mib_per_s: mean(&series.data_write_mib),
+        data_device: series.data_device(seconds),
+        wal_device: series.wal_device(seconds),
+        backlog: None,
+        fsync: None,
         checkpoint_under_way_s: None,
         server_failure: None,
         checkpoints,
@@ -289,6 +293,7 @@ pub fn report(seconds: usize, repeats: u64) -> Report {
         .into_iter()
         .map(|(name, value)| (name.to_string(), value))
         .collect(),
+        cap: Cap::of_mechanism("cgroup-v1-root"),
         contestants,
     }
 }
@@ -305,8 +310,14 @@ pub fn poison(run: &mut Run, value: f64) {
         p999: value,
         max: value,
     };
-    run.device_write_ops_per_s = value;
-    run.device_write_mib_per_s = value;
+    run.data_device = DeviceRates {
+        read_ops_per_s: value,
+        read_mib_per_s: value,
+        write_ops_per_s: value,
+        write_mib_per_s: value,
+        flush_ops_per_s: Some(value),
+    };
+    run.wal_device = Some(run.data_device);
     for checkpoint in &mut run.checkpoints {
         checkpoint.start_s = value;
         checkpoint.end_s = value;
