@@ -34,6 +34,7 @@ use crate::args::predict::PredictGridArgs;
 use crate::args::replica::ReplicaArgs;
 use crate::args::report_files::ReportFiles;
 use crate::output;
+use crate::suite;
 
 /// Scenarios and contestants.
 pub fn list() -> anyhow::Result<()> {
@@ -94,6 +95,7 @@ pub fn run(scenario: ScenarioArgs) -> anyhow::Result<()> {
         ScenarioArgs::Archive(args) => run_archive(*args),
         ScenarioArgs::Replica(args) => run_replica(*args),
         ScenarioArgs::Predict(args) => run_predict(*args),
+        ScenarioArgs::Suite(args) => suite::run(&args),
     }
 }
 
@@ -171,7 +173,8 @@ impl ReportFiles {
         Ok(self)
     }
 
-    fn write<R: Serialize + DeserializeOwned + PartialEq>(
+    /// Shows the text and writes what was asked for.
+    pub fn write<R: Serialize + DeserializeOwned + PartialEq>(
         self,
         report: &R,
         text: String,
@@ -338,7 +341,8 @@ fn torture_options(args: TortureArgs) -> torture::Options {
     }
 }
 
-fn options(args: CheckpointArgs) -> Options {
+/// What was given over the preset.
+pub fn options(args: CheckpointArgs) -> Options {
     let preset = if args.quick {
         checkpoint::quick()
     } else {

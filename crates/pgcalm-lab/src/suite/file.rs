@@ -232,7 +232,10 @@ fs = "xfs"
         let [one, two] = &suite.rows[..] else {
             panic!("{suite:?}")
         };
-        assert_eq!((one.title.as_str(), two.title.as_str()), ("one", "The second"));
+        assert_eq!(
+            (one.title.as_str(), two.title.as_str()),
+            ("one", "The second")
+        );
         assert_eq!(one.scenario, "checkpoint");
         assert_eq!(words(one), ["--seconds=90", "--contestants=stock,pg_calm"]);
         assert_eq!(
@@ -249,8 +252,14 @@ fs = "xfs"
             ("title = 'x'\n[[rows]]\nname='a'", "unknown field `rows`"),
             ("title = 'x'", "no rows"),
             ("title = 'x'\n[[row]]\nfs = 'xfs'", "row 1: it has no name"),
-            ("title = 'x'\n[[row]]\nname = 'a/b'", "row a/b: name \"a/b\""),
-            ("title = 'x'\n[[row]]\nname = 'a'\ntitle = 1", "row a: title"),
+            (
+                "title = 'x'\n[[row]]\nname = 'a/b'",
+                "row a/b: name \"a/b\"",
+            ),
+            (
+                "title = 'x'\n[[row]]\nname = 'a'\ntitle = 1",
+                "row a: title",
+            ),
             (
                 "title = 'x'\n[[row]]\nname = 'a'\nfs = {x = 1}",
                 "row a: option fs",

@@ -40,20 +40,27 @@ type Cell<'a> = Vec<(&'a Axis, &'a AxisValue)>;
 pub(super) fn rows(mut table: Table, defaults: &Level) -> Result<Vec<Row>, String> {
     let name = file::text(&mut table, "name")?;
     let title = file::text(&mut table, "title")?;
-    let scenario = file::text(&mut table, "scenario")?.unwrap_or_else(|| file::SCENARIO.to_string());
+    let scenario =
+        file::text(&mut table, "scenario")?.unwrap_or_else(|| file::SCENARIO.to_string());
     let part = file::text(&mut table, "part")?;
     let axes = axes(table.remove("axes"))?;
     let changes = changes(table.remove("change"), &axes)?;
     let own = file::level(table)?;
     let name = name.unwrap_or_else(|| {
-        let names: Vec<String> = axes.iter().map(|axis| format!("{{{}}}", axis.name)).collect();
+        let names: Vec<String> = axes
+            .iter()
+            .map(|axis| format!("{{{}}}", axis.name))
+            .collect();
         names.join("-")
     });
     let title = title.unwrap_or_else(|| name.clone());
 
     let mut rows = Vec::new();
     for cell in cells(&axes) {
-        let applying: Vec<&Change> = changes.iter().filter(|change| change.applies(&cell)).collect();
+        let applying: Vec<&Change> = changes
+            .iter()
+            .filter(|change| change.applies(&cell))
+            .collect();
         if applying.iter().any(|change| change.skip) {
             continue;
         }
@@ -70,7 +77,10 @@ pub(super) fn rows(mut table: Table, defaults: &Level) -> Result<Vec<Row>, Strin
         rows.push(Row {
             title: filled(&title, &cell)?,
             scenario: scenario.clone(),
-            part: part.as_deref().map(|part| filled(part, &cell)).transpose()?,
+            part: part
+                .as_deref()
+                .map(|part| filled(part, &cell))
+                .transpose()?,
             name,
             levels,
         });
@@ -100,7 +110,10 @@ fn axes(value: Option<Value>) -> Result<Vec<Axis>, String> {
                 .collect::<Result<Vec<AxisValue>, String>>()
                 .map_err(|error| format!("axis {name}: {error}"))?;
             for (index, value) in values.iter().enumerate() {
-                if values[..index].iter().any(|earlier| earlier.label == value.label) {
+                if values[..index]
+                    .iter()
+                    .any(|earlier| earlier.label == value.label)
+                {
                     return Err(format!("axis {name}: {} is there twice", value.label));
                 }
             }
@@ -301,13 +314,25 @@ skip = true
         };
         let matrix = "matrix {fs}-{table}: ";
         let cases = [
-            (with("\"xfs\"]", "\"x:fs\"]"), "name \"x:fs-small\""),
+            (with("[\"ext4\"", "[\"ext:4\""), "name \"ext:4-small\""),
             (with("{table} table", "{tab} table"), "no axis tab"),
             (with("\"{table}\"", "\"{table\""), "not closed"),
-            (with("label = \"small\", ", ""), "axis table: a value with several"),
-            (with("label = \"large\"", "label = \"small\""), "is there twice"),
-            (with("fs = \"xfs\" }\nskip", "fs = \"zfs\" }\nskip"), "it has ext4, xfs"),
-            (with("table = [\"large\"]", "size = [\"large\"]"), "change 1: where: no axis size"),
+            (
+                with("label = \"small\", ", ""),
+                "axis table: a value with several",
+            ),
+            (
+                with("label = \"large\"", "label = \"small\""),
+                "is there twice",
+            ),
+            (
+                with("fs = \"xfs\" }\nskip", "fs = \"zfs\" }\nskip"),
+                "it has ext4, xfs",
+            ),
+            (
+                with("table = [\"large\"]", "size = [\"large\"]"),
+                "change 1: where: no axis size",
+            ),
             (with("skip = true", "skip = 1"), "change 2: skip"),
             (with("[\"ext4\", \"xfs\"]", "[]"), "axis fs: give"),
         ];

@@ -39,15 +39,20 @@ pub struct Stamp {
 impl Stamp {
     /// Of a run with these options that would be made now.
     pub fn of(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Self> {
-        let installation =
-            Installation::find(&HostRoot::default(), options.pg_bindir.as_deref(), interrupt)?;
+        let installation = Installation::find(
+            &HostRoot::default(),
+            options.pg_bindir.as_deref(),
+            interrupt,
+        )?;
         let module = if options.contestants.iter().any(|c| c.module) {
             let file = installation.module_dir(interrupt)?.join("pg_calm.so");
             match fs::read(&file) {
                 Ok(bytes) => Some(hexadecimal(&Sha256::digest(&bytes))),
                 // The run says so, with the way out.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-                Err(error) => return Err(error).with_context(|| format!("read {}", file.display())),
+                Err(error) => {
+                    return Err(error).with_context(|| format!("read {}", file.display()));
+                }
             }
         } else {
             None
@@ -149,12 +154,18 @@ impl Results {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error).with_context(|| format!("read {}", file.display())),
         };
+        /// The rest is read as any report is, so that what later versions have added is filled in.
+        #[derive(Deserialize)]
+        struct Stamped {
+            suite_row: Stamp,
+        }
         // A report without a stamp, or of a version whose reports cannot be read any more: as good as none.
-        Ok(serde_json::from_str::<Document>(&text)
+        Ok(serde_json::from_str::<Stamped>(&text)
             .ok()
-            .map(|document| Found {
-                stamp: document.suite_row,
-                report: document.report,
+            .zip(pgcalm_report::from_json(&text).ok())
+            .map(|(stamped, report)| Found {
+                stamp: stamped.suite_row,
+                report,
             }))
     }
 
@@ -216,7 +227,9 @@ mod tests {
         assert_eq!((found.stamp, found.report), (stamp(), report()));
         let text = fs::read_to_string(results.file("a")).unwrap();
         assert_eq!(pgcalm_report::from_json(&text).unwrap(), report());
-        let left: Vec<_> = fs::read_dir(directory.path().join("new")).unwrap().collect();
+        let left: Vec<_> = fs::read_dir(directory.path().join("new"))
+            .unwrap()
+            .collect();
         assert_eq!(left.len(), 1, "{left:?}");
     }
 
@@ -253,7 +266,10 @@ mod tests {
                 "other options: seconds",
             ),
             (|now| now.pgcalm = "0.2.0".into(), "pgcalm 0.1.0"),
-            (|now| now.server = "PostgreSQL 17".into(), "PostgreSQL 15.20"),
+            (
+                |now| now.server = "PostgreSQL 17".into(),
+                "PostgreSQL 15.20",
+            ),
             (|now| now.module = None, "another build of pg_calm"),
         ];
         for (change, expected) in cases {
