@@ -17,6 +17,7 @@ use pgcalm_report::model;
 use serde_json::Value;
 
 use crate::LabError;
+use crate::backlog::BacklogWatch;
 use crate::cap::Capper;
 use crate::cap::Caps;
 use crate::contestant;
@@ -256,6 +257,13 @@ impl Arena<'_> {
         let seconds = self.options.seconds.0;
         self.progress
             .note(&format!("{label}: measuring {seconds} s"));
+        let mut backlog = BacklogWatch::prepare(
+            server,
+            self.journal.root(),
+            &self.data.name,
+            Duration::from_secs(seconds.into()),
+            self.interrupt,
+        )?;
         let mut caps = Some((
             self.capper
                 .apply(&self.data.number, self.options.data_caps(contestant))?,
@@ -284,7 +292,14 @@ impl Arena<'_> {
                 rate: self.options.rate.0,
             },
         )?;
-        let time_up = started + Duration::from_secs(seconds.into()) + OVERTIME;
+        let load_end = started + Duration::from_secs(seconds.into());
+        let drain = self
+            .options
+            .drain
+            .0
+            .map(|bound| Duration::from_secs(bound.0.into()));
+        // Clients that are held by what is drained wait for it under the caps.
+        let time_up = load_end + OVERTIME + drain.unwrap_or_default();
         let mut module_status = None;
         let mut server_failure = None;
         loop {
@@ -320,14 +335,21 @@ impl Arena<'_> {
                     );
                 }
             }
+            backlog.poll(started.elapsed())?;
             self.show(label, started, &load, &sampler, server);
             self.interrupt.sleep(Duration::from_millis(250))?;
         }
         if contestant.module && module_status.is_none() && server_failure.is_none() {
             module_status = Some(self.module_status(server)?);
         }
-        drop(caps);
         let (samples, blocked) = sampler.finish();
+        let backlog = if server_failure.is_none() {
+            self.progress.status(&format!("{label}: draining"));
+            backlog.finish(load_end.min(Instant::now()), drain, caps.is_some())?
+        } else {
+            None
+        };
+        drop(caps);
         self.progress.status("reading the logs");
         let log = server.log();
         let log = server_log::wal_disk_full(&log)
@@ -341,7 +363,7 @@ impl Arena<'_> {
             checkpoints: server_log::checkpoints(log),
             server_failure,
             module_status: module_status.unwrap_or_default(),
-            backlog: None,
+            backlog,
         })
     }
 

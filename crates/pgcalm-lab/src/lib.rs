@@ -28,6 +28,7 @@ mod transaction_log;
 mod warm;
 
 pub mod archive;
+mod backlog;
 pub mod cap;
 pub mod clean;
 pub mod contest;

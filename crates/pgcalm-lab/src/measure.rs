@@ -77,11 +77,7 @@ pub fn figures(recording: Recording) -> Run {
         wal_device: series.wal_device(seconds_served),
         backlog,
         fsync: None,
-        checkpoint_under_way_s: checkpoints
-            .running
-            .as_ref()
-            .map(|(start, _reason)| ended - start)
-            .filter(|seconds| *seconds > 0.0),
+        checkpoint_under_way_s: under_way(&checkpoints, ended),
         server_failure: server_failure.map(|(_time, message)| ServerFailure {
             at_s: ended - first as f64,
             message,
@@ -207,6 +203,17 @@ impl Done {
     }
 }
 
+/// How long a checkpoint had been running at `ended`. It may be complete by now: the drain is in the log, too.
+fn under_way(log: &CheckpointLog, ended: f64) -> Option<f64> {
+    log.complete
+        .iter()
+        .filter(|checkpoint| checkpoint.end_s > ended)
+        .map(|checkpoint| checkpoint.start_s)
+        .chain(log.running.iter().map(|(start, _reason)| *start))
+        .map(|start| ended - start)
+        .find(|seconds| *seconds > 0.0)
+}
+
 fn in_window(log: CheckpointLog, first: i64, end: i64) -> Vec<Checkpoint> {
     let length = (end - first) as f64;
     log.complete
@@ -259,6 +266,47 @@ mod tests {
             by_second,
             started,
         }
+    }
+
+    #[test]
+    fn flushes_are_told_apart_and_a_device_that_is_not_there_has_no_figures() {
+        let transactions = transactions(100.0, &[(100, 1), (101, 1)]);
+        let counted = |second: i64, done: u64| {
+            let device = DeviceStat {
+                read_ops: done,
+                read_bytes: done << 20,
+                write_ops: done * 4,
+                write_bytes: done << 20,
+                flush_ops: Some(done * 3),
+                ..DeviceStat::default()
+            };
+            Sample {
+                data: device,
+                ..sample(second, 0)
+            }
+        };
+        let mut samples = vec![counted(100, 0), counted(101, 10), counted(102, 20)];
+        let run = figures(recording(transactions, 2, samples.clone()));
+        assert_eq!(run.data_device.read_ops_per_s, 10.0);
+        assert_eq!(run.data_device.read_mib_per_s, 10.0);
+        assert_eq!(run.data_device.write_ops_per_s, 10.0);
+        assert_eq!(run.data_device.flush_ops_per_s, Some(30.0));
+        assert_eq!(run.series.data_write_ops, [40.0, 40.0]);
+        assert_eq!(run.wal_device, None);
+        assert_eq!(run.series.wal_write_ops, [0.0; 0]);
+
+        // A second before the first sample has its place in the series of both devices.
+        for sample in &mut samples {
+            sample.wal = Some(sample.data);
+        }
+        samples.remove(0);
+        let transactions = self::transactions(100.0, &[(100, 1), (101, 1)]);
+        let run = figures(recording(transactions, 2, samples));
+        assert_eq!(run.series.wal_write_ops, [0.0, 40.0]);
+        assert_eq!(run.series.wal_flush_ops, [0.0, 30.0]);
+        assert_eq!(run.series.data_flush_ops, [0.0, 30.0]);
+        assert_eq!(run.series.wal_read_ops, [0.0, 10.0]);
+        assert_eq!(run.wal_device.unwrap().write_ops_per_s, 5.0);
     }
 
     fn sample(second: i64, write_ops: u64) -> Sample {
@@ -373,7 +421,8 @@ mod tests {
             .map(|c| (c.start_s, c.end_s))
             .collect();
         assert_eq!(times, [(-2.0, 4.5)]);
-        assert_eq!(run.checkpoint_under_way_s, None);
+        // That of second 105 was not complete at the end, and is now.
+        assert_eq!(run.checkpoint_under_way_s, Some(5.0));
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod standalone;
 pub(crate) mod style;
 
 use crate::metric::TPS_MEAN;
+use crate::model::CapKind;
 use crate::model::Checkpoint;
 use crate::model::Report;
 use crate::model::Run;
@@ -264,8 +265,12 @@ fn seconds_of(entries: &[Entry]) -> usize {
         .unwrap_or(0)
 }
 
-/// The cap of the data volume on `option`, if there is one.
+/// The cap of the data volume on write operations, if there is one.
 pub(crate) fn iops_limit(report: &Report) -> Option<Limit> {
+    if report.cap.kind == CapKind::CloudVolume {
+        // Shared by reads and writes, and flushes are free: nothing that writes alone run into.
+        return None;
+    }
     let value = settings::iops(report, "data-iops")?;
     let label = format!("cap {}/s", settings::whole(value));
     Some(Limit { value, label })
@@ -273,6 +278,9 @@ pub(crate) fn iops_limit(report: &Report) -> Option<Limit> {
 
 /// The cap of the data volume on bandwidth, in the chart's MiB.
 pub(crate) fn bandwidth_limit(report: &Report) -> Option<Limit> {
+    if report.cap.kind == CapKind::CloudVolume {
+        return None;
+    }
     let bytes = settings::bytes(report, "data-bps")?;
     let label = format!("cap {} MB/s", crate::number::trimmed(bytes / 1e6));
     let value = bytes / (1024.0 * 1024.0);

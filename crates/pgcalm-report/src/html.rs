@@ -184,7 +184,10 @@ pub(crate) fn other_charts(report: &Report) -> Markup {
         (Some(_), true) => "The cap is dashed; it does not apply to stock-uncapped.",
     };
     let (iops, bandwidth) = (chart::iops_limit(report), chart::bandwidth_limit(report));
-    let (iops_note, bandwidth_note) = (cap_note(&iops), cap_note(&bandwidth));
+    let (iops_note, bandwidth_note) = (
+        format!("Empty flushes count, too. {}", cap_note(&iops)),
+        cap_note(&bandwidth),
+    );
     let figure = |chart: Chart| figure(report, &chart);
     html! {
         (figure(first(
@@ -194,7 +197,7 @@ pub(crate) fn other_charts(report: &Report) -> Markup {
         div.pair {
             (figure(first(
                 "Write operations on the data device, per second", &chart::DATA_WRITE_OPS, Scale::Linear,
-                iops, iops_note,
+                iops, iops_note.trim_end(),
             )))
             (figure(first(
                 "Written to the data device, MiB/s", &chart::DATA_WRITE_MIB, Scale::Linear,

@@ -17,8 +17,12 @@ pub enum Group {
     Latency,
     /// What the data device was asked to do.
     Device,
+    /// What the WAL device was asked to do.
+    WalDevice,
     /// Checkpoints.
     Checkpoints,
+    /// What the run left to be written.
+    Backlog,
 }
 
 impl Group {
@@ -28,8 +32,10 @@ impl Group {
             Group::Throughput => "Transactions per second",
             Group::Stalls => "Stalls, seconds",
             Group::Latency => "Latency, ms",
-            Group::Device => "Writes to the data device",
+            Group::Device => "Data device",
+            Group::WalDevice => "WAL device",
             Group::Checkpoints => "Checkpoints",
+            Group::Backlog => "Left at the end",
         }
     }
 }
@@ -45,6 +51,8 @@ pub struct Metric {
     pub name: &'static str,
     /// What it means, in one sentence.
     pub meaning: &'static str,
+    /// Whether it is left out where no contestant has it, or all have 0.
+    pub optional: bool,
     /// Reads it from a run; `None` if the run has no such figure.
     pub value: fn(&Run) -> Option<f64>,
 }
@@ -64,6 +72,7 @@ pub static TPS_MEAN: Metric = Metric {
     heading: ["TPS", "mean"],
     name: "mean",
     meaning: "Transactions per second, mean over the measured window.",
+    optional: false,
     value: |run| finite(run.tps_mean),
 };
 
@@ -73,6 +82,7 @@ pub static TPS_MEDIAN: Metric = Metric {
     heading: ["TPS", "median"],
     name: "median",
     meaning: "Half of the seconds had fewer transactions than this.",
+    optional: false,
     value: |run| finite(run.tps_median),
 };
 
@@ -82,6 +92,7 @@ pub static TPS_MIN: Metric = Metric {
     heading: ["TPS", "worst"],
     name: "worst second",
     meaning: "Transactions in the worst second of the window.",
+    optional: false,
     value: |run| finite(run.tps_min),
 };
 
@@ -91,6 +102,7 @@ pub static TPS_P5: Metric = Metric {
     heading: ["TPS", "p5"],
     name: "5th percentile",
     meaning: "One second in twenty had fewer transactions than this.",
+    optional: false,
     value: |run| finite(run.tps_p5),
 };
 
@@ -100,6 +112,7 @@ pub static SECONDS_ZERO: Metric = Metric {
     heading: ["secs", "at 0"],
     name: "at zero",
     meaning: "Seconds in which no transaction ended at all.",
+    optional: false,
     value: |run| Some(f64::from(run.seconds_zero)),
 };
 
@@ -109,6 +122,7 @@ pub static SECONDS_BELOW_HALF_MEDIAN: Metric = Metric {
     heading: ["secs", "<half"],
     name: "below half median",
     meaning: "Seconds with less than half of the run's own median throughput.",
+    optional: false,
     value: |run| Some(f64::from(run.seconds_below_half_median)),
 };
 
@@ -118,6 +132,7 @@ pub static LATENCY_P50: Metric = Metric {
     heading: ["ms", "p50"],
     name: "median",
     meaning: "Half of the transactions took longer than this.",
+    optional: false,
     value: |run| finite(run.latency_ms.p50),
 };
 
@@ -127,6 +142,7 @@ pub static LATENCY_P99: Metric = Metric {
     heading: ["ms", "p99"],
     name: "99th percentile",
     meaning: "One transaction in a hundred took longer than this.",
+    optional: false,
     value: |run| finite(run.latency_ms.p99),
 };
 
@@ -136,25 +152,71 @@ pub static LATENCY_MAX: Metric = Metric {
     heading: ["ms", "max"],
     name: "slowest",
     meaning: "The slowest transaction of the run.",
+    optional: false,
     value: |run| finite(run.latency_ms.max),
+};
+
+/// Device read operations.
+pub static DEVICE_READ_OPS: Metric = Metric {
+    group: Group::Device,
+    heading: ["data", "rd/s"],
+    name: "reads/s",
+    meaning: "Read operations per second that the data device completed. Where WAL lies on the same volume, it is in all \
+              figures of the data device.",
+    optional: false,
+    value: |run| finite(run.data_device.read_ops_per_s),
+};
+
+/// Device read bandwidth.
+pub static DEVICE_READ_MIB: Metric = Metric {
+    group: Group::Device,
+    heading: ["read", "MiB/s"],
+    name: "MiB/s read",
+    meaning: "MiB (2^20 bytes) per second read from the data device.",
+    optional: true,
+    value: |run| finite(run.data_device.read_mib_per_s),
 };
 
 /// Device write operations.
 pub static DEVICE_WRITE_OPS: Metric = Metric {
     group: Group::Device,
-    heading: ["device", "wr/s"],
-    name: "operations/s",
-    meaning: "Write operations per second on the data device, without empty flushes.",
+    heading: ["data", "wr/s"],
+    name: "writes/s",
+    meaning: "Write operations per second that the data device completed, less the flushes, for the kernel counts an empty \
+              flush as a write. Exact if no flush was shared and none belonged to a write with data.",
+    optional: false,
     value: |run| finite(run.data_device.write_ops_per_s),
 };
 
 /// Device write bandwidth.
 pub static DEVICE_WRITE_MIB: Metric = Metric {
     group: Group::Device,
-    heading: ["device", "MiB/s"],
-    name: "MiB/s",
+    heading: ["written", "MiB/s"],
+    name: "MiB/s written",
     meaning: "MiB (2^20 bytes) per second written to the data device.",
+    optional: false,
     value: |run| finite(run.data_device.write_mib_per_s),
+};
+
+/// Device flushes.
+pub static DEVICE_FLUSH_OPS: Metric = Metric {
+    group: Group::Device,
+    heading: ["data", "flush/s"],
+    name: "flushes/s",
+    meaning: "Flushes per second that the data device was sent; requests that wait for one at the same time share it. Control \
+              groups' limits count requests that are nothing but a flush, cloud volumes charge none.",
+    optional: true,
+    value: |run| run.data_device.flush_ops_per_s.and_then(finite),
+};
+
+/// WAL device write operations.
+pub static WAL_WRITE_OPS: Metric = Metric {
+    group: Group::WalDevice,
+    heading: ["WAL", "wr/s"],
+    name: "writes/s",
+    meaning: "Write operations per second that the WAL device completed, less the flushes.",
+    optional: true,
+    value: |run| finite(run.wal_device?.write_ops_per_s),
 };
 
 /// Number of checkpoints.
@@ -163,6 +225,7 @@ pub static CHECKPOINTS: Metric = Metric {
     heading: ["chk", "pts"],
     name: "completed",
     meaning: "Checkpoints completed in the window.",
+    optional: false,
     value: |run| Some(run.checkpoints.len() as f64),
 };
 
@@ -172,6 +235,7 @@ pub static CHECKPOINT_SYNC_MAX: Metric = Metric {
     heading: ["sync", "max s"],
     name: "longest sync, s",
     meaning: "The longest sync phase of a checkpoint of the run: fsync of every file written since the last one.",
+    optional: false,
     value: |run| worst(run, |checkpoint| checkpoint.sync_s),
 };
 
@@ -181,11 +245,37 @@ pub static CHECKPOINT_TOTAL_MAX: Metric = Metric {
     heading: ["total", "max s"],
     name: "longest, s",
     meaning: "The longest checkpoint of the run, start to completion.",
+    optional: false,
     value: |run| worst(run, |checkpoint| checkpoint.total_s),
 };
 
+/// Backlog at the end.
+pub static BACKLOG_END: Metric = Metric {
+    group: Group::Backlog,
+    heading: ["dirty", "MiB"],
+    name: "dirty, MiB",
+    meaning: "Dirty shared buffers (where they are known) and the host's Dirty and Writeback at the end of the load: writes \
+              that were put off.",
+    optional: true,
+    value: |run| finite(run.backlog.as_ref()?.end.mib()),
+};
+
+/// Duration of the drain.
+pub static DRAIN: Metric = Metric {
+    group: Group::Backlog,
+    heading: ["drain", "s"],
+    name: "drained in, s",
+    meaning: "From the end of the load until that was written, under the caps; how long was waited where it took longer.",
+    optional: true,
+    value: |run| {
+        let backlog = run.backlog.as_ref()?;
+        // Without those that took longer the median would flatter.
+        finite(backlog.drain_s.or(backlog.drain_bound_s)?)
+    },
+};
+
 /// All of them, in the order of the comparison table; those of one group stand together.
-pub static ALL: [&Metric; 14] = [
+pub static ALL: [&Metric; 20] = [
     &TPS_MEAN,
     &TPS_MEDIAN,
     &TPS_MIN,
@@ -195,12 +285,32 @@ pub static ALL: [&Metric; 14] = [
     &LATENCY_P50,
     &LATENCY_P99,
     &LATENCY_MAX,
+    &DEVICE_READ_OPS,
+    &DEVICE_READ_MIB,
     &DEVICE_WRITE_OPS,
     &DEVICE_WRITE_MIB,
+    &DEVICE_FLUSH_OPS,
+    &WAL_WRITE_OPS,
     &CHECKPOINTS,
     &CHECKPOINT_SYNC_MAX,
     &CHECKPOINT_TOTAL_MAX,
+    &BACKLOG_END,
+    &DRAIN,
 ];
+
+/// Those that are worth a place in a comparison of `contestants`.
+pub fn shown(contestants: &[Contestant]) -> Vec<&'static Metric> {
+    let told = |metric: &Metric| {
+        contestants.iter().any(|contestant| {
+            metric
+                .median_of(contestant)
+                .is_some_and(|value| value != 0.0)
+        })
+    };
+    ALL.into_iter()
+        .filter(|metric| !metric.optional || told(metric))
+        .collect()
+}
 
 impl Metric {
     /// The figure over all runs of `contestant`; `None` if no run has it.

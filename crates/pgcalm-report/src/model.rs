@@ -239,7 +239,8 @@ pub struct Backlog {
     /// How long it was waited for; absent where the drain was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_bound_s: Option<f64>,
-    /// Dirty + Writeback when waiting ended; absent likewise.
+    /// Dirty + Writeback when waiting ended; absent likewise. Where it was drained in `drain_s`, this is mostly of other programs of
+    /// the host, whose part in the readings before is not known: the server had completed a checkpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_after_drain_mib: Option<f64>,
     /// Why dirty shared buffers are not known; absent if they are.
@@ -258,6 +259,13 @@ pub struct BacklogAt {
     /// Dirty + Writeback of /proc/meminfo: whole host, inflated by large folios, of which one dirty page makes the
     /// whole dirty.
     pub dirty_kernel_mib: f64,
+}
+
+impl BacklogAt {
+    /// All of it, as far as it is known.
+    pub fn mib(&self) -> f64 {
+        self.dirty_shared_buffers_mib.unwrap_or(0.0) + self.dirty_kernel_mib
+    }
 }
 
 /// The server's calls of fsync and fdatasync for data files in the window, as long as they took their callers.

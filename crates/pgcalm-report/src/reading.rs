@@ -1,9 +1,12 @@
 //! The comparison in words: computed facts only, no judgement.
 
+use std::cmp::Ordering;
+
 use crate::metric::DEVICE_WRITE_OPS;
 use crate::metric::SECONDS_ZERO;
 use crate::metric::TPS_MEAN;
 use crate::metric::TPS_MIN;
+use crate::model::Backlog;
 use crate::model::Contestant;
 use crate::model::Report;
 use crate::number::factor;
@@ -15,6 +18,8 @@ use crate::number::short;
 const SUBJECT: &str = "pg_calm";
 /// Not a rival but the rate that no writeback could slow down; compared by throughput only.
 const REFERENCE: &str = "stock-uncapped";
+/// So little dirty page cache is left on a host that is otherwise idle.
+const DRAINED_MIB: f64 = 16.0;
 /// Steal that can be seen in the TPS of a load that takes what CPU time it can get.
 const STEAL_PERCENT: f64 = 5.0;
 
@@ -59,6 +64,17 @@ pub fn lines(report: &Report) -> Vec<String> {
     if let Some(index) = stock {
         lines[..=index].rotate_right(1);
     }
+    // Where a run had not come to rest, its other figures are not what a longer run would have.
+    let (steady, unsteady): (Vec<_>, Vec<_>) = ran
+        .iter()
+        .filter_map(|contestant| backlog(contestant))
+        .partition(|(steady, _line)| *steady);
+    lines.extend(
+        unsteady
+            .into_iter()
+            .chain(steady)
+            .map(|(_steady, line)| line),
+    );
     lines.extend(ran.iter().filter_map(|contestant| under_way(contestant)));
     lines.extend(ran.iter().filter_map(|contestant| failure(contestant)));
     lines.extend(ran.iter().filter_map(|contestant| steal(contestant)));
@@ -117,6 +133,58 @@ fn against(subject: &Contestant, rival: &Contestant) -> String {
         });
     }
     format!("{}: {}", name(subject), facts.join(", "))
+}
+
+/// Whether writes kept up with what was dirtied, and what was left at the end: of the run that tells worst of it.
+fn backlog(contestant: &Contestant) -> Option<(bool, String)> {
+    let undrained = |backlog: &Backlog| {
+        let bound = backlog.drain_bound_s.unwrap_or(0.0);
+        backlog.drain_s.unwrap_or(bound + 1.0)
+    };
+    let backlog = contestant
+        .runs
+        .iter()
+        .filter_map(|run| run.backlog.as_ref())
+        .max_by(|a, b| {
+            (!a.steady_state, undrained(a))
+                .partial_cmp(&(!b.steady_state, undrained(b)))
+                .unwrap_or(Ordering::Equal)
+        })?;
+    let mut line = format!("{}: ", name(contestant));
+    if backlog.steady_state {
+        line.push_str("steady");
+    } else {
+        line.push_str(&format!(
+            "not steady: {} MiB were dirty {} s before the end, and {} MiB written since",
+            short(backlog.minute_before_end.mib()),
+            short(backlog.last_minute_s),
+            short(backlog.written_last_minute_mib)
+        ));
+    }
+    line.push_str(&format!(
+        "; {} MiB dirty at the end",
+        short(backlog.end.mib())
+    ));
+    if backlog.end.dirty_shared_buffers_mib.is_none() {
+        line.push_str(" beside shared buffers, which are not known");
+    }
+    match (backlog.drain_s, backlog.drain_bound_s) {
+        (Some(seconds), _) => {
+            line.push_str(&format!(", drained in {} s", short(seconds)));
+            // What did not fall any more is hardly the server's: it had completed a checkpoint.
+            if let Some(left) = backlog
+                .left_after_drain_mib
+                .filter(|left| *left >= DRAINED_MIB)
+            {
+                line.push_str(&format!(", but for {} MiB of the host", short(left)));
+            }
+        }
+        (None, Some(bound)) => {
+            line.push_str(&format!(", not drained in {} s", short(bound)));
+        }
+        (None, None) => {}
+    }
+    Some((backlog.steady_state, line))
 }
 
 /// A checkpoint that did not end within the run, the longest of all runs.

@@ -5,6 +5,7 @@
 
 use serde_json::Value;
 
+use crate::model::CapKind;
 use crate::model::Host;
 use crate::model::Report;
 use crate::number::short;
@@ -32,16 +33,20 @@ pub(crate) fn bytes(report: &Report, option: &str) -> Option<f64> {
 
 /// The caps and the other conditions of the run, one phrase each; options that the run does not have are left out.
 pub(crate) fn conditions(report: &Report) -> Vec<String> {
-    let mut phrases = vec![
-        volume(
+    let mut phrases = Vec::new();
+    phrases.extend(Some(report.cap.description.clone()).filter(|text| !text.is_empty()));
+    phrases.extend(report.cap.memory.clone());
+    // What is said of a volume like a cloud's is all that there is to it.
+    if report.cap.kind != CapKind::CloudVolume {
+        phrases.push(volume(
             report,
             "data volume",
             "data-iops",
             "data-bps",
             Some("data-max-io"),
-        ),
-        volume(report, "WAL volume", "wal-iops", "wal-bps", None),
-    ];
+        ));
+        phrases.push(volume(report, "WAL volume", "wal-iops", "wal-bps", None));
+    }
     let text = |option: &str| {
         let value = report
             .settings
@@ -80,12 +85,18 @@ pub(crate) fn conditions(report: &Report) -> Vec<String> {
 
 /// The machine, one phrase each.
 pub(crate) fn host(host: &Host) -> Vec<String> {
+    let mut phrases = machine(host);
+    phrases.push(format!("caps by {}", host.cap_mechanism));
+    phrases
+}
+
+/// Likewise, without the caps.
+pub(crate) fn machine(host: &Host) -> Vec<String> {
     let mut phrases = vec![
         host.postgres.clone(),
         format!("Linux {}", host.kernel),
         format!("{} CPUs", host.cpus),
         format!("{} GiB", short(host.memory_mib as f64 / 1024.0)),
-        format!("caps by {}", host.cap_mechanism),
     ];
     if !host.pgcalm.is_empty() {
         phrases.push(format!("pgcalm {}", host.pgcalm));

@@ -9,7 +9,8 @@ use comfy_table::TableComponent;
 use comfy_table::Width;
 use comfy_table::presets::NOTHING;
 
-use crate::metric::ALL;
+use crate::metric;
+use crate::metric::Group;
 use crate::metric::Metric;
 use crate::metric::TPS_MEAN;
 use crate::model::Contestant;
@@ -31,10 +32,24 @@ pub fn render(report: &Report) -> String {
     let heading = format!("{}, {}", report.scenario, report.host.started_at);
     paragraph(&mut out, &heading);
     paragraph(&mut out, &settings::conditions(report).join("; "));
-    paragraph(&mut out, &settings::host(&report.host).join("; "));
+    paragraph(&mut out, &settings::machine(&report.host).join("; "));
     out.push('\n');
     if !report.contestants.is_empty() {
-        for line in table(report).lines() {
+        // All figures don't fit beside one another: what clients see, then what the server did to its volumes.
+        let (seen, done): (Vec<_>, Vec<_>) = metric::shown(&report.contestants)
+            .into_iter()
+            .partition(|metric| {
+                matches!(
+                    metric.group,
+                    Group::Throughput | Group::Stalls | Group::Latency
+                )
+            });
+        for line in table(report, &seen).lines() {
+            out.push_str(line.trim_end());
+            out.push('\n');
+        }
+        out.push('\n');
+        for line in table(report, &done).lines() {
             out.push_str(line.trim_end());
             out.push('\n');
         }
@@ -57,7 +72,7 @@ pub fn render(report: &Report) -> String {
     out
 }
 
-fn table(report: &Report) -> String {
+fn table(report: &Report, metrics: &[&Metric]) -> String {
     let mut table = Table::new();
     table
         .load_preset(NOTHING)
@@ -65,13 +80,13 @@ fn table(report: &Report) -> String {
         .set_content_arrangement(ContentArrangement::Dynamic)
         .set_width(WIDTH);
     table.set_header(
-        std::iter::once(Cell::new("\ncontestant")).chain(ALL.iter().map(|metric| {
+        std::iter::once(Cell::new("\ncontestant")).chain(metrics.iter().map(|metric| {
             Cell::new(metric.heading.join("\n")).set_alignment(CellAlignment::Right)
         })),
     );
     for contestant in &report.contestants {
         table.add_row(
-            std::iter::once(Cell::new(printable(&contestant.name))).chain(ALL.iter().map(
+            std::iter::once(Cell::new(printable(&contestant.name))).chain(metrics.iter().map(
                 |metric| Cell::new(figure(metric, contestant)).set_alignment(CellAlignment::Right),
             )),
         );
@@ -81,9 +96,8 @@ fn table(report: &Report) -> String {
             column.set_padding((0, 0));
             column.set_constraint(ColumnConstraint::UpperBoundary(Width::Fixed(NAME_WIDTH)));
         } else {
-            // Two spaces between groups, one within: 15 columns have to fit.
-            let same_group = index > 1 && ALL[index - 1].group == ALL[index - 2].group;
-            column.set_padding((if same_group { 1 } else { 2 }, 0));
+            let same_group = index > 1 && metrics[index - 1].group == metrics[index - 2].group;
+            column.set_padding((if same_group { 1 } else { 3 }, 0));
         }
     }
     table.to_string()

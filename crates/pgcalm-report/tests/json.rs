@@ -98,3 +98,26 @@ fn a_number_that_is_not_finite_is_not_written() {
         "{message}"
     );
 }
+
+#[test]
+fn a_document_of_an_earlier_version_is_read_with_what_follows_from_it() {
+    let report = support::report(60, 1);
+    let mut value = serde_json::to_value(&report).unwrap();
+    value.as_object_mut().unwrap().remove("cap");
+    let run = value["contestants"][0]["runs"][0].as_object_mut().unwrap();
+    for field in ["data_device", "wal_device"] {
+        assert!(run.remove(field).is_some(), "{field}");
+    }
+    run.insert("device_write_ops_per_s".into(), 774.0.into());
+    let series = run["series"].as_object_mut().unwrap();
+    for field in [
+        "data_read_mib",
+        "data_flush_ops",
+        "wal_read_ops",
+        "wal_read_mib",
+        "wal_flush_ops",
+    ] {
+        assert!(series.remove(field).is_some(), "{field}");
+    }
+    assert!(from_json(&value.to_string()).unwrap() == report);
+}

@@ -2,6 +2,11 @@
 
 mod support;
 
+use pgcalm_report::metric::DRAIN;
+use pgcalm_report::model::Backlog;
+use pgcalm_report::model::BacklogAt;
+use pgcalm_report::model::Cap;
+use pgcalm_report::model::CapKind;
 use pgcalm_report::model::ServerFailure;
 use pgcalm_report::reading;
 use pgcalm_report::text;
@@ -20,11 +25,13 @@ fn widest(text: &str) -> usize {
 fn every_contestant_has_a_row_of_all_figures() {
     let rendered = text::render(&support::report(150, 1));
     for name in ["stock", "stock-tuned", "pg_calm", "stock-uncapped"] {
-        let row = rendered
+        let rows: Vec<usize> = rendered
             .lines()
-            .find(|line| line.split_whitespace().next() == Some(name))
-            .unwrap_or_else(|| panic!("no row of {name}:\n{rendered}"));
-        assert_eq!(row.split_whitespace().count(), 15, "{row}");
+            .filter(|line| line.split_whitespace().next() == Some(name))
+            .map(|row| row.split_whitespace().count())
+            .collect();
+        // Reads in MiB/s, flushes and the backlog are not in this report.
+        assert_eq!(rows, [1 + 9, 1 + 3 + 1 + 3], "{rendered}");
     }
     assert!(
         rendered.contains("data volume 800 write IOPS + 125 MB/s"),
@@ -32,6 +39,10 @@ fn every_contestant_has_a_row_of_all_figures() {
     );
     assert!(
         rendered.contains("WAL volume 4000 write IOPS"),
+        "{rendered}"
+    );
+    assert!(
+        rendered.contains("writes capped by the root control group; data volume"),
         "{rendered}"
     );
     assert!(rendered.contains("roomy sysctls"), "{rendered}");
@@ -220,6 +231,98 @@ fn conditions_that_are_not_the_rule_are_told() {
         "pg_calm:pg_calm.bridge=off",
     ] {
         assert!(rendered.contains(phrase), "{phrase}: {rendered}");
+    }
+    assert!(widest(&rendered) <= WIDTH, "{rendered}");
+}
+
+fn backlog(steady_state: bool, drain_s: Option<f64>) -> Backlog {
+    Backlog {
+        steady_state,
+        minute_before_end: BacklogAt {
+            dirty_shared_buffers_mib: Some(150.0),
+            dirty_kernel_mib: 100.0,
+        },
+        end: BacklogAt {
+            dirty_shared_buffers_mib: Some(180.0),
+            dirty_kernel_mib: 32.0,
+        },
+        last_minute_s: 60.0,
+        written_last_minute_mib: 2400.0,
+        drain_s,
+        drain_bound_s: Some(60.0),
+        left_after_drain_mib: Some(12.0),
+        shared_buffers_unknown: None,
+    }
+}
+
+#[test]
+fn what_was_put_off_is_told_first_of_those_that_were_not_steady() {
+    let mut report = support::report(60, 2);
+    report.contestants[0].runs[0].backlog = Some(backlog(true, Some(14.0)));
+    report.contestants[0].runs[1].backlog = Some(backlog(true, Some(9.0)));
+    report.contestants[1].runs[0].backlog = Some(backlog(true, Some(9.0)));
+    let busy_host = report.contestants[1].runs[0].backlog.as_mut().unwrap();
+    busy_host.left_after_drain_mib = Some(163.2);
+    report.contestants[2].runs[0].backlog = Some(backlog(true, Some(9.0)));
+    report.contestants[2].runs[1].backlog = Some(backlog(false, None));
+    report.contestants[3].runs[0].backlog = Some(backlog(true, None));
+    let unknown = report.contestants[3].runs[0].backlog.as_mut().unwrap();
+    unknown.end.dirty_shared_buffers_mib = None;
+    unknown.drain_bound_s = None;
+    let told: Vec<String> = reading::lines(&report)
+        .into_iter()
+        .filter(|line| line.contains("dirty at the end"))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "pg_calm: not steady: 250 MiB were dirty 60 s before the end, and 2400 MiB written since; 212 MiB dirty at the \
+             end, not drained in 60 s",
+            "stock: steady; 212 MiB dirty at the end, drained in 14 s",
+            "stock-tuned: steady; 212 MiB dirty at the end, drained in 9.00 s, but for 163 MiB of the host",
+            "stock-uncapped: steady; 32 MiB dirty at the end beside shared buffers, which are not known",
+        ]
+    );
+    let rendered = text::render(&report);
+    assert!(rendered.contains("dirty"), "{rendered}");
+    assert!(widest(&rendered) <= WIDTH, "{rendered}");
+}
+
+#[test]
+fn a_run_that_was_not_drained_counts_with_the_time_waited() {
+    let mut report = support::report(60, 3);
+    for (run, drained) in report.contestants[0]
+        .runs
+        .iter_mut()
+        .zip([None, Some(5.0), None])
+    {
+        run.backlog = Some(backlog(true, drained));
+    }
+    assert_eq!(DRAIN.median_of(&report.contestants[0]), Some(60.0));
+}
+
+#[test]
+fn one_volume_like_a_clouds_is_told_as_such() {
+    let mut report = support::report(60, 1);
+    report.cap = Cap {
+        kind: CapKind::CloudVolume,
+        description: "one volume like gp3: reads and writes share 3000 operations of 256 KiB"
+            .into(),
+        memory: Some("server and page cache within 8 GiB".into()),
+    };
+    for run in report.contestants.iter_mut().flat_map(|c| &mut c.runs) {
+        run.wal_device = None;
+        run.data_device.read_mib_per_s = 8.5;
+        run.data_device.read_ops_per_s = 1042.0;
+        run.data_device.flush_ops_per_s = Some(1092.0);
+        run.backlog = Some(backlog(true, Some(14.0)));
+    }
+    let rendered = text::render(&report);
+    for phrase in ["one volume like gp3", "within 8 GiB", "flush/s", "read"] {
+        assert!(rendered.contains(phrase), "{phrase}: {rendered}");
+    }
+    for phrase in ["WAL volume", "WAL wr/s", "caps by"] {
+        assert!(!rendered.contains(phrase), "{phrase}: {rendered}");
     }
     assert!(widest(&rendered) <= WIDTH, "{rendered}");
 }

@@ -515,6 +515,10 @@ pub struct CheckpointArgs {
     /// Duration of each run [default: 150].
     #[arg(long, value_name = "S")]
     pub seconds: Option<Seconds>,
+    /// How long what was put off may take to be written after the load, with the caps in force; a run that does not get
+    /// that far reports so. none: not waited for [default: 60].
+    #[arg(long, value_name = "S|none")]
+    pub drain: Option<Limit<Seconds>>,
     /// checkpoint_timeout, at least 30 [default: 60].
     #[arg(long, value_name = "S")]
     pub checkpoint_timeout: Option<Seconds>,

@@ -366,6 +366,7 @@ pub fn options(args: CheckpointArgs) -> Options {
         clients: args.clients.unwrap_or(preset.clients),
         rate: args.rate.unwrap_or(preset.rate),
         seconds: args.seconds.unwrap_or(preset.seconds),
+        drain: args.drain.unwrap_or(preset.drain),
         checkpoint_timeout: args.checkpoint_timeout.unwrap_or(preset.checkpoint_timeout),
         sysctl: args.sysctl.unwrap_or(preset.sysctl),
         contestants: args.contestants.map_or(preset.contestants, |list| list.0),

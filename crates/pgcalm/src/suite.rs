@@ -113,14 +113,13 @@ fn parse(row: &Row, args: &SuiteArgs) -> Result<(Options, String), String> {
             argument.get_long() == Some(name) && matches!(argument.get_action(), ArgAction::Append)
         })
     };
-    let given = |args: &SuiteArgs| {
-        args.option
-            .iter()
-            .map(|option| (option.name.clone(), Given::One(option.value.clone())))
-            .collect()
-    };
+    let given = args
+        .option
+        .iter()
+        .map(|option| (option.name.clone(), Given::One(option.value.clone())))
+        .collect();
     let mut shown = row.clone();
-    shown.levels.push(given(args));
+    shown.levels.push(given);
     let words = shown.arguments(is_repeated);
     let mut all = words.clone();
     if let Some(dir) = &args.dir {

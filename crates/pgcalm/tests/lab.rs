@@ -22,6 +22,7 @@ use pgcalm_host::postgres;
 use pgcalm_host::process;
 use pgcalm_host::throttle::Kind;
 use pgcalm_host::vm_sysctl;
+use pgcalm_report::model::CapKind;
 use rustix::process::Pid;
 use rustix::process::Signal;
 
@@ -236,6 +237,7 @@ fn a_run_feels_its_caps_and_reports_what_it_measured() {
     let busy = run.series.cpu_busy_percent.iter().sum::<f64>() / 5.0;
     assert!(busy > 0.0 && busy <= 100.0, "{busy}");
     // Each commit of the only client is at least one write to the WAL device, of which the cap lets 100/s through.
+    // Its writes and their flushes.
     let wal_ops = run.series.wal_write_ops.iter().sum::<f64>() / 5.0;
     assert!(wal_ops > 50.0, "{wal_ops}");
     assert!(wal_ops < 120.0, "{wal_ops}");
@@ -246,6 +248,31 @@ fn a_run_feels_its_caps_and_reports_what_it_measured() {
     );
     // The cap lets a tenth of a second's writes through at once, then makes the next one wait.
     assert!(run.latency_ms.p99 > 20.0, "{:?}", run.latency_ms);
+    let wal = run.wal_device.unwrap();
+    let flushes = wal.flush_ops_per_s.unwrap();
+    assert!(flushes > 10.0, "{wal:?}");
+    assert!(
+        (wal.write_ops_per_s - (wal_ops - flushes)).abs() < 1e-9,
+        "{wal:?}"
+    );
+    assert!(wal.write_mib_per_s > 0.0, "{wal:?}");
+    assert_eq!(run.series.data_flush_ops.len(), 5);
+    assert_eq!(report.settings["drain"], 60);
+    assert_eq!(report.cap.kind, CapKind::ControlGroup);
+
+    let backlog = run.backlog.as_ref().unwrap();
+    assert_eq!(backlog.shared_buffers_unknown, None);
+    // The load has dirtied buffers, and no checkpoint has been due.
+    assert!(
+        backlog.end.dirty_shared_buffers_mib > Some(0.0),
+        "{backlog:?}"
+    );
+    assert!(backlog.last_minute_s > 1.0, "{backlog:?}");
+    assert_eq!(backlog.drain_bound_s, Some(60.0));
+    assert!(
+        backlog.drain_s.is_some_and(|seconds| seconds > 0.0),
+        "{backlog:?}"
+    );
     assert!(fs::read_to_string(&html).unwrap().contains("<svg"));
 }
 

@@ -58,6 +58,9 @@ pub struct Options {
     pub rate: Limit<u32>,
     /// Duration of a run.
     pub seconds: Seconds,
+    /// How long the backlog of writes may take to be written after the load, with the caps in force; not waited for if
+    /// none. Clients that a stall holds at the end are waited for as long, too.
+    pub drain: Limit<Seconds>,
     /// checkpoint_timeout.
     pub checkpoint_timeout: Seconds,
     /// Writeback sysctls.
@@ -107,6 +110,9 @@ impl Options {
             range("rate", rate, 1, 1_000_000)?;
         }
         range("seconds", self.seconds, Seconds(3), Seconds(86_400))?;
+        if let Some(drain) = self.drain.0 {
+            range("drain", drain, Seconds(1), Seconds(3600))?;
+        }
         // PostgreSQL's own range.
         range(
             "checkpoint-timeout",
@@ -165,6 +171,12 @@ impl Options {
             ("clients", self.clients.into()),
             ("rate", limit(self.rate)),
             ("seconds", self.seconds.0.into()),
+            (
+                "drain",
+                self.drain
+                    .0
+                    .map_or(Value::from("none"), |bound| bound.0.into()),
+            ),
             ("checkpoint-timeout", self.checkpoint_timeout.0.into()),
             ("sysctl", self.sysctl.name().into()),
             ("contestants", names.into()),

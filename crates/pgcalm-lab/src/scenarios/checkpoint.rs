@@ -39,6 +39,7 @@ pub fn full() -> Options {
         clients: 4,
         rate: Limit(None),
         seconds: Seconds(150),
+        drain: Limit(Some(Seconds(60))),
         checkpoint_timeout: Seconds(60),
         sysctl: SysctlProfile::Default,
         contestants: CONTESTANTS.iter().take(3).collect(),

@@ -10,11 +10,12 @@ const RUN: Duration = Duration::from_secs(20);
 /// Bytes per second at which a loaded table is copied to its device and read into the page cache; a slow disk's.
 const COPY_RATE: u64 = 200 << 20;
 
-/// An estimate: the load of all runs, and what is around each of them. Loading a table that no earlier run has loaded
-/// comes on top.
+/// An estimate: the load of all runs, half of the time that draining may take, and what is around each run. Loading a table
+/// that no earlier run has loaded comes on top.
 pub fn estimate(options: &Options) -> Duration {
     let runs = options.contestants.len() as u32 * options.repeat;
     let load = Duration::from_secs(options.seconds.0.into());
+    let drain = Duration::from_secs(options.drain.0.map_or(0, |drain| drain.0 / 2).into());
     let copy = Duration::from_secs(2 * options.template_size().bytes() / COPY_RATE);
-    (load + copy + RUN) * runs
+    (load + drain + copy + RUN) * runs
 }

@@ -6,7 +6,7 @@ use maud::Markup;
 use maud::html;
 
 use crate::chart::style;
-use crate::metric::ALL;
+use crate::metric;
 use crate::metric::Metric;
 use crate::model::Checkpoint;
 use crate::model::Contestant;
@@ -27,6 +27,7 @@ pub(crate) fn comparison(report: &Report) -> Markup {
             .iter()
             .map(|contestant| contestant.name.as_str()),
     );
+    let metrics = metric::shown(&report.contestants);
     html! {
         div.scroll {
             table.comparison style={ "min-width:" (84 + 66 * report.contestants.len()) "px" } {
@@ -38,8 +39,8 @@ pub(crate) fn comparison(report: &Report) -> Markup {
                         }
                     }
                 }
-                @for (index, metric) in ALL.iter().enumerate() {
-                    @if index == 0 || ALL[index - 1].group != metric.group {
+                @for (index, metric) in metrics.iter().enumerate() {
+                    @if index == 0 || metrics[index - 1].group != metric.group {
                         tr.group { th scope="colgroup" colspan=(report.contestants.len() + 1) { span { (metric.group.title()) } } }
                     }
                     tr {

@@ -161,7 +161,6 @@ fn run(row: &Row, result: &model::Report) -> Markup {
             h2 { (row.title) }
             p.note { code { (row.command) } }
             p.conditions { (settings::conditions(result).join(" · ")) }
-            @if let Some(cap) = reading::cap(row) { p.conditions { (cap) } }
             @for remark in reading::remarks(row) { p.mark { (remark) } }
             @for line in crate::reading::lines(result) { p.reading { (line) } }
             (run_html::tps_chart(result))

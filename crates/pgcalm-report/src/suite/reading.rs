@@ -8,7 +8,6 @@ use super::SUBJECT;
 use super::Verdict;
 use super::compare::COMPARED;
 use super::order;
-use crate::metric::Metric;
 use crate::metric::TPS_MEAN;
 use crate::model::Contestant;
 use crate::number::factor;
@@ -28,15 +27,6 @@ macro_rules! of_metric {
         |contestant| crate::metric::$metric.median_of(contestant)
     };
 }
-
-/// What is read from the device is no figure of the comparison within a report.
-static READ_OPS: Metric = Metric {
-    group: crate::metric::Group::Device,
-    heading: ["device", "rd/s"],
-    name: "reads/s",
-    meaning: "Read operations per second on the data device.",
-    value: |run| Some(run.data_device.read_ops_per_s).filter(|operations| operations.is_finite()),
-};
 
 /// The figures of the matrix, in its order.
 pub(super) static SHOWN: [Shown; 8] = [
@@ -67,7 +57,7 @@ pub(super) static SHOWN: [Shown; 8] = [
     },
     Shown {
         heading: ["device", "rd/s"],
-        figure: |contestant| READ_OPS.median_of(contestant),
+        figure: of_metric!(DEVICE_READ_OPS),
         compared: None,
     },
     Shown {

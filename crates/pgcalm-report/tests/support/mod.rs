@@ -334,6 +334,8 @@ pub fn poison(run: &mut Run, value: f64) {
         &mut series.data_write_ops,
         &mut series.data_write_mib,
         &mut series.data_read_ops,
+        &mut series.data_read_mib,
+        &mut series.data_flush_ops,
         &mut series.wal_write_ops,
         &mut series.wal_write_mib,
     ] {
