@@ -148,7 +148,10 @@ fn fields_of(schema: &Value) -> BTreeMap<String, BTreeSet<String>> {
     };
     add("Report", schema);
     for (name, definition) in schema["$defs"].as_object().unwrap() {
-        add(name, definition);
+        // That of a contest within another document is described in report.md.
+        if name != "Report" {
+            add(name, definition);
+        }
     }
     model
 }

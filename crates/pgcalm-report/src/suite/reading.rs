@@ -180,7 +180,7 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
                 format!("{words} in {count}{range}")
             };
             Some(format!(
-                "{SUBJECT}'s {} against stock's in {} rows: {}, {}, no difference in {}",
+                "{SUBJECT}'s {} against stock's in {} rows: {}, {}, the same in {}",
                 compared.title,
                 found.len(),
                 of(Verdict::Better, "better"),
