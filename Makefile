@@ -89,7 +89,7 @@ torture-archive: deps build
 	  done || exit 1; \
 	done
 
-# The figures of docs/benchmarks.md; about an hour, wants the machine for itself
+# The figures of docs/benchmarks.md (bench/suites/cgroup.toml); about four hours, wants the machine for itself, goes on where it was
 bench: build
 	@bench/run
 

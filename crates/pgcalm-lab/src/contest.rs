@@ -92,7 +92,7 @@ pub fn run(
     let mut report = model::Report {
         scenario: scenario.to_string(),
         host: host_facts::collect(&root, &installation, started_at, stage.cap_mechanism())?,
-        settings: options.named()?,
+        settings: options.named(),
         cap: stage.cap(),
         contestants: options
             .contestants

@@ -46,6 +46,7 @@ pub mod predict;
 pub mod replica;
 pub mod scenarios;
 pub mod server;
+pub mod suite;
 pub mod tenants;
 pub mod torture;
 pub mod up;

@@ -137,6 +137,16 @@ pub enum VolumeLayout {
     Two,
 }
 
+impl VolumeLayout {
+    /// As on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::One => "one",
+            Self::Two => "two",
+        }
+    }
+}
+
 /// How devices without limits of their own are capped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]

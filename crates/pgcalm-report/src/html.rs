@@ -56,28 +56,7 @@ pub fn render(report: &Report) -> String {
                         (tables::comparison(report))
                     }
                     (charts(report))
-                    section {
-                        h2 { "Checkpoints" }
-                        (tables::checkpoints(report))
-                    }
-                    section {
-                        h2 { "Contestants" }
-                        (tables::contestants(report))
-                    }
-                    section {
-                        h2 { "Blocked processes" }
-                        (tables::blocked(report))
-                    }
-                    section.columns {
-                        div {
-                            h2 { "Settings" }
-                            (tables::settings(report))
-                        }
-                        div {
-                            h2 { "Host" }
-                            (tables::host(report))
-                        }
-                    }
+                    (sections(report))
                     section {
                         h2 { "Terms" }
                         (glossary::render())
@@ -90,23 +69,106 @@ pub fn render(report: &Report) -> String {
     .into_string()
 }
 
+/// What is in tables beside the comparison.
+pub(crate) fn sections(report: &Report) -> Markup {
+    html! {
+        section {
+            h2 { "Checkpoints" }
+            (tables::checkpoints(report))
+        }
+        section {
+            h2 { "Contestants" }
+            (tables::contestants(report))
+        }
+        section {
+            h2 { "Blocked processes" }
+            (tables::blocked(report))
+        }
+        section.columns {
+            div {
+                h2 { "Settings" }
+                (tables::settings(report))
+            }
+            div {
+                h2 { "Host" }
+                (tables::host(report))
+            }
+        }
+    }
+}
+
 /// What shows the values under the pointer.
 pub(crate) fn scripts(report: &Report) -> Markup {
     html! {
-        script type="application/json" id="series" { (PreEscaped(in_script(&series(report)))) }
+        (series_data(report))
+        (tooltip())
+    }
+}
+
+/// The values; those of the charts in the element that it is put into.
+pub(crate) fn series_data(report: &Report) -> Markup {
+    html! {
+        script.series type="application/json" { (PreEscaped(in_script(&series(report)))) }
+    }
+}
+
+/// What shows them, once in a page.
+pub(crate) fn tooltip() -> Markup {
+    html! {
         script { (PreEscaped(include_str!("html/tooltip.js"))) }
     }
 }
 
 pub(crate) fn charts(report: &Report) -> Markup {
-    let repeated = report
+    html! {
+        section {
+            h2 { "Second by second" }
+            (tps_chart(report))
+            (other_charts(report))
+        }
+    }
+}
+
+fn is_repeated(report: &Report) -> bool {
+    report
         .contestants
         .iter()
-        .any(|contestant| contestant.runs.len() > 1);
-    let first_run = if repeated { "First run of each. " } else { "" };
-    let noted = |chart: Chart, note: &str| Chart {
+        .any(|contestant| contestant.runs.len() > 1)
+}
+
+fn noted(chart: Chart, note: &str) -> Chart {
+    Chart {
         note: note.to_string(),
         ..chart
+    }
+}
+
+fn figure(report: &Report, chart: &Chart) -> Markup {
+    chart::figure::render(chart, &chart.summary(report))
+}
+
+/// The chart that a report is opened for.
+pub(crate) fn tps_chart(report: &Report) -> Markup {
+    let repeated = is_repeated(report);
+    let tps = Chart::tps(report);
+    let mut note = String::new();
+    if repeated {
+        note.push_str("A thin line for each run. ");
+    }
+    if tps.has_checkpoints() {
+        note.push_str("The bars show when checkpoints ran");
+        note.push_str(if repeated { " in the first run" } else { "" });
+        note.push_str(": pale while they write, solid while they sync.");
+    }
+    figure(report, &noted(tps, &note))
+}
+
+/// All others.
+pub(crate) fn other_charts(report: &Report) -> Markup {
+    let first_run = if is_repeated(report) {
+        "First run of each. "
+    } else {
+        ""
     };
     let first = |title, field, scale, limit, note: &str| {
         let chart = Chart::new(report, title, field, Runs::First, scale, limit);
@@ -126,43 +188,29 @@ pub(crate) fn charts(report: &Report) -> Markup {
         format!("Empty flushes count, too. {}", cap_note(&iops)),
         cap_note(&bandwidth),
     );
-    let tps = Chart::tps(report);
-    let mut tps_note = String::new();
-    if repeated {
-        tps_note.push_str("A thin line for each run. ");
-    }
-    if tps.has_checkpoints() {
-        tps_note.push_str("The bars show when checkpoints ran");
-        tps_note.push_str(if repeated { " in the first run" } else { "" });
-        tps_note.push_str(": pale while they write, solid while they sync.");
-    }
-    let figure = |chart: Chart| chart::figure::render(&chart, &chart.summary(report));
+    let figure = |chart: Chart| figure(report, &chart);
     html! {
-        section {
-            h2 { "Second by second" }
-            (figure(noted(tps, &tps_note)))
+        (figure(first(
+            "Latency, 99th percentile, ms", &chart::LATENCY_P99, Scale::Log, None,
+            "Logarithmic. A gap is a second in which no transaction ended.",
+        )))
+        div.pair {
             (figure(first(
-                "Latency, 99th percentile, ms", &chart::LATENCY_P99, Scale::Log, None,
-                "Logarithmic. A gap is a second in which no transaction ended.",
+                "Write operations on the data device, per second", &chart::DATA_WRITE_OPS, Scale::Linear,
+                iops, iops_note.trim_end(),
             )))
-            div.pair {
-                (figure(first(
-                    "Write operations on the data device, per second", &chart::DATA_WRITE_OPS, Scale::Linear,
-                    iops, iops_note.trim_end(),
-                )))
-                (figure(first(
-                    "Written to the data device, MiB/s", &chart::DATA_WRITE_MIB, Scale::Linear,
-                    bandwidth, bandwidth_note,
-                )))
-                (figure(first(
-                    "Dirty page cache, MiB", &chart::DIRTY, Scale::Linear, None,
-                    "Dirty of /proc/meminfo, whole host.",
-                )))
-                (figure(first(
-                    "Page cache under writeback, MiB", &chart::WRITEBACK, Scale::Linear, None,
-                    "Writeback of /proc/meminfo, whole host.",
-                )))
-            }
+            (figure(first(
+                "Written to the data device, MiB/s", &chart::DATA_WRITE_MIB, Scale::Linear,
+                bandwidth, bandwidth_note,
+            )))
+            (figure(first(
+                "Dirty page cache, MiB", &chart::DIRTY, Scale::Linear, None,
+                "Dirty of /proc/meminfo, whole host.",
+            )))
+            (figure(first(
+                "Page cache under writeback, MiB", &chart::WRITEBACK, Scale::Linear, None,
+                "Writeback of /proc/meminfo, whole host.",
+            )))
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::journal;
 use crate::model;
 use crate::predict;
 use crate::replica;
+use crate::suite;
 use crate::tenants;
 use crate::torture;
 
@@ -51,6 +52,8 @@ pub enum Document {
     Replica(Box<replica::Report>),
     /// Predictions against measurements.
     Predict(Box<predict::Report>),
+    /// All rows of a suite.
+    Suite(Box<suite::Report>),
 }
 
 /// The report as a document, ending in a newline.
@@ -90,6 +93,8 @@ pub fn read(document: &str) -> Result<Document, JsonError> {
         Ok(archive::SCENARIO) => parse(document).map(|report| Document::Archive(Box::new(report))),
         Ok(replica::SCENARIO) => parse(document).map(|report| Document::Replica(Box::new(report))),
         Ok(predict::SCENARIO) => parse(document).map(|report| Document::Predict(Box::new(report))),
+        Ok(suite::SCENARIO) => parse::<suite::Report>(document)
+            .map(|report| Document::Suite(Box::new(report.completed()))),
         _ => from_json(document).map(|report| Document::Contest(Box::new(report))),
     }
 }

@@ -18,6 +18,7 @@ pub mod predict;
 pub mod reading;
 pub mod replica;
 mod settings;
+pub mod suite;
 pub mod tenants;
 pub mod text;
 pub mod torture;

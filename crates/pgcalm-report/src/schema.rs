@@ -17,12 +17,13 @@ use crate::journal;
 use crate::model;
 use crate::predict;
 use crate::replica;
+use crate::suite;
 use crate::tenants;
 use crate::torture;
 use crate::trace;
 
 /// Name of a document's files in the folder, and the schema of its type.
-fn documents() -> [(&'static str, Value); 8] {
+fn documents() -> [(&'static str, Value); 9] {
     [
         ("report", schemars::schema_for!(model::Report).to_value()),
         ("tenants", schemars::schema_for!(tenants::Report).to_value()),
@@ -31,6 +32,7 @@ fn documents() -> [(&'static str, Value); 8] {
         ("journal", schemars::schema_for!(journal::Report).to_value()),
         ("replica", schemars::schema_for!(replica::Report).to_value()),
         ("predict", schemars::schema_for!(predict::Report).to_value()),
+        ("suite", schemars::schema_for!(suite::Report).to_value()),
         ("isolate", schemars::schema_for!(isolate::Report).to_value()),
     ]
 }
@@ -146,7 +148,10 @@ fn fields_of(schema: &Value) -> BTreeMap<String, BTreeSet<String>> {
     };
     add("Report", schema);
     for (name, definition) in schema["$defs"].as_object().unwrap() {
-        add(name, definition);
+        // That of a contest within another document is described in report.md.
+        if name != "Report" {
+            add(name, definition);
+        }
     }
     model
 }

@@ -6,6 +6,7 @@ pub mod predict;
 pub mod replica;
 pub mod report_files;
 pub mod servers;
+pub mod suite;
 pub mod top;
 pub mod trace;
 pub mod volume;
@@ -42,6 +43,7 @@ use crate::args::predict::PredictGridArgs;
 use crate::args::replica::ReplicaArgs;
 use crate::args::report_files::ReportFiles;
 use crate::args::servers::ServerArgs;
+use crate::args::suite::SuiteArgs;
 use crate::args::top::TopArgs;
 use crate::args::trace::TraceVerb;
 use crate::args::volume::VolumeArgs;
@@ -302,6 +304,12 @@ pub enum ScenarioArgs {
     /// on, and what the device and the server do is measured. Points marked as held back have not shaped the model.
     #[command(after_help = EXIT_CODES)]
     Predict(Box<PredictGridArgs>),
+    /// Many runs, described in a file, and one matrix of their results: who wins where, losses first.
+    ///
+    /// Each result is written when its row has ended; called again after an interruption, the suite goes on where it was. A
+    /// row that fails is told, and the others are run.
+    #[command(after_help = EXIT_CODES)]
+    Suite(Box<SuiteArgs>),
 }
 
 /// Options that have a default are absent here unless given.
@@ -565,6 +573,9 @@ pub struct ReportArgs {
     /// Write the chart of transactions per second as an SVG file instead.
     #[arg(long, value_name = "FILE", conflicts_with = "html")]
     pub svg: Option<PathBuf>,
+    /// Write the rows of a suite as sections of a Markdown file instead; it keeps its sections of rows without a result.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["html", "svg"])]
+    pub markdown: Option<PathBuf>,
 }
 
 /// clap takes a `Vec` for an option that may be repeated.

@@ -35,6 +35,7 @@ use crate::args::predict::PredictGridArgs;
 use crate::args::replica::ReplicaArgs;
 use crate::args::report_files::ReportFiles;
 use crate::output;
+use crate::suite;
 
 /// Scenarios, contestants, profiles.
 pub fn list() -> anyhow::Result<()> {
@@ -99,6 +100,7 @@ pub fn run(scenario: ScenarioArgs) -> anyhow::Result<()> {
         ScenarioArgs::Archive(args) => run_archive(*args),
         ScenarioArgs::Replica(args) => run_replica(*args),
         ScenarioArgs::Predict(args) => run_predict(*args),
+        ScenarioArgs::Suite(args) => suite::run(&args),
     }
 }
 
@@ -182,7 +184,8 @@ impl ReportFiles {
         Ok(self)
     }
 
-    fn write<R: Serialize + DeserializeOwned + PartialEq>(
+    /// Shows the text and writes what was asked for.
+    pub fn write<R: Serialize + DeserializeOwned + PartialEq>(
         self,
         report: &R,
         text: String,

@@ -10,6 +10,7 @@ mod lag;
 mod output;
 mod predict;
 mod report;
+mod suite;
 mod top;
 mod trace;
 mod usage;

@@ -3,6 +3,7 @@ use pgcalm_report::Document;
 
 use crate::args::ReportArgs;
 use crate::output;
+use crate::suite;
 
 /// Shows a report, or writes it as HTML or its chart as SVG.
 pub fn render(args: &ReportArgs) -> anyhow::Result<()> {
@@ -18,6 +19,13 @@ pub fn render(args: &ReportArgs) -> anyhow::Result<()> {
             args.file.display()
         ))
     })?;
+    if args.markdown.is_some() && !matches!(document, Document::Suite(_)) {
+        return Err(LabError::Usage(format!(
+            "{}: only the rows of a suite are sections of a document; leave out --markdown",
+            args.file.display()
+        ))
+        .into());
+    }
     match document {
         Document::Contest(report) => {
             if let Some(html) = &args.html {
@@ -94,6 +102,21 @@ pub fn render(args: &ReportArgs) -> anyhow::Result<()> {
                 .into())
             } else {
                 output::print(&pgcalm_report::predict::text::render(&report))
+            }
+        }
+        Document::Suite(report) => {
+            if let Some(html) = &args.html {
+                output::write(html, &pgcalm_report::suite::html::render(&report))
+            } else if args.svg.is_some() {
+                Err(LabError::Usage(format!(
+                    "{}: a suite has no chart of its own; use --html",
+                    args.file.display()
+                ))
+                .into())
+            } else if let Some(markdown) = &args.markdown {
+                suite::write_markdown(&report, markdown, |_| true)
+            } else {
+                output::print(&pgcalm_report::suite::text::render(&report))
             }
         }
         Document::Torture(report) => output::print(&pgcalm_report::torture::text::render(&report)),

@@ -2,7 +2,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
-use anyhow::bail;
 use clap::Args;
 use clap::Parser;
 use pgcalm_volume::Volume;
@@ -318,10 +317,11 @@ impl Options {
     }
 
     /// By name on the command line, as the report shows them: what is in force.
-    pub(super) fn named(&self) -> anyhow::Result<BTreeMap<String, Value>> {
-        let Value::Object(options) = serde_json::to_value(self)? else {
-            bail!("options are not named");
-        };
+    pub fn named(&self) -> BTreeMap<String, Value> {
+        // Fails on maps whose keys are no text; there are none.
+        let options: BTreeMap<String, Value> = serde_json::to_value(self)
+            .and_then(serde_json::from_value)
+            .unwrap_or_default();
         let mut named: BTreeMap<String, Value> = options
             .into_iter()
             .filter(|(_, value)| !value.is_null())
@@ -331,7 +331,7 @@ impl Options {
             let distribution = self.distribution().name();
             named.insert("distribution".into(), distribution.into());
         }
-        named.insert("layout".into(), serde_json::to_value(self.layout())?);
+        named.insert("layout".into(), self.layout().name().into());
         named.insert("sysctl".into(), self.sysctl().name().into());
         named.insert("wal-size".into(), self.wal_size().to_string().into());
         if self.volume.is_some() || self.cap == Some(CapWay::None) {
@@ -339,7 +339,7 @@ impl Options {
                 named.remove(without);
             }
         }
-        Ok(named)
+        named
     }
 
     /// Rows of the table: as given, or what the size that was asked for comes to.
@@ -417,7 +417,7 @@ impl Options {
     }
 
     /// The loaded cluster and its WAL.
-    pub(super) fn template_size(&self) -> Size {
+    pub(crate) fn template_size(&self) -> Size {
         Size(self.load.table_bytes(self.table_rows()) + (512 << 20))
     }
 

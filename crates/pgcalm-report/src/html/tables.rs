@@ -16,7 +16,7 @@ use crate::number::short;
 use crate::settings::shown;
 
 /// Figures as rows and contestants as columns: four columns fit on a phone, fourteen do not.
-pub(super) fn comparison(report: &Report) -> Markup {
+pub(crate) fn comparison(report: &Report) -> Markup {
     let repeated = report
         .contestants
         .iter()

@@ -1,0 +1,305 @@
+//! The file that describes a suite; docs/suites.md is its reference.
+
+use std::fs;
+use std::path::Path;
+
+use serde::Deserialize;
+use toml::Table;
+use toml::Value;
+
+use super::Given;
+use super::Level;
+use super::Row;
+use super::matrix;
+use crate::LabError;
+
+/// What a row runs unless it says so.
+pub(super) const SCENARIO: &str = "checkpoint";
+
+/// A suite.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Suite {
+    /// Heading in renderings.
+    pub title: String,
+    /// What it is for; may be empty.
+    pub about: String,
+    /// In the file's order: those of its rows, then those of its matrices.
+    pub rows: Vec<Row>,
+}
+
+/// The file as TOML has it. Rows are taken apart by hand: they hold options of the scenario, which are not known here.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    title: String,
+    #[serde(default)]
+    about: String,
+    #[serde(default)]
+    defaults: Table,
+    #[serde(default)]
+    row: Vec<Table>,
+    #[serde(default)]
+    matrix: Vec<Table>,
+}
+
+impl Suite {
+    /// Reads the file; an error names it, the place and the way out.
+    pub fn read(file: &Path) -> Result<Self, LabError> {
+        let named = |text: String| LabError::Usage(format!("{}: {text}", file.display()));
+        let text = fs::read_to_string(file)
+            .map_err(|error| named(format!("{error}; name the file of a suite")))?;
+        Self::parse(&text).map_err(named)
+    }
+
+    /// Likewise of its text; the file is not named.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let document: Document = toml::from_str(text).map_err(|error| {
+            let line = error
+                .span()
+                .map(|span| text[..span.start].matches('\n').count() + 1);
+            let place = line.map_or_else(String::new, |line| format!("line {line}: "));
+            format!("{place}{}; docs/suites.md has the format", error.message())
+        })?;
+        let defaults = level(document.defaults).map_err(|error| format!("defaults: {error}"))?;
+        let mut rows = Vec::new();
+        for (index, table) in document.row.into_iter().enumerate() {
+            let place = place(&table, "row", index);
+            rows.push(row(table, &defaults).map_err(|error| format!("{place}: {error}"))?);
+        }
+        for (index, table) in document.matrix.into_iter().enumerate() {
+            let place = place(&table, "matrix", index);
+            rows.extend(
+                matrix::rows(table, &defaults).map_err(|error| format!("{place}: {error}"))?,
+            );
+        }
+        if rows.is_empty() {
+            return Err("no rows: give some [[row]] or [[matrix]]".to_string());
+        }
+        for (index, row) in rows.iter().enumerate() {
+            for (what, of) in [
+                ("name", (|row| &row.name) as fn(&Row) -> &String),
+                // Sections of a document of results are found by it.
+                ("title", |row| &row.title),
+            ] {
+                if rows[..index].iter().any(|earlier| of(earlier) == of(row)) {
+                    return Err(format!(
+                        "row {}: another row has the {what} {:?}, too: give it one of its own",
+                        row.name,
+                        of(row)
+                    ));
+                }
+            }
+        }
+        Ok(Self {
+            title: document.title,
+            about: document.about.trim().to_string(),
+            rows,
+        })
+    }
+
+    /// The rows with one of these names (all if there are none) and of this part (all if none is given).
+    pub fn select(&self, names: &[String], part: Option<&str>) -> Result<Vec<&Row>, LabError> {
+        for name in names {
+            if !self.rows.iter().any(|row| row.name == *name) {
+                return Err(LabError::Usage(format!(
+                    "--rows {name}: no such row; there are {}",
+                    self.names().join(", ")
+                )));
+            }
+        }
+        let parts = self.parts();
+        if let Some(part) = part.filter(|part| !parts.contains(part)) {
+            return Err(LabError::Usage(if parts.is_empty() {
+                format!("--part {part}: the suite has no parts; leave it out")
+            } else {
+                format!(
+                    "--part {part}: no such part; there are {}",
+                    parts.join(", ")
+                )
+            }));
+        }
+        let chosen: Vec<&Row> = self
+            .rows
+            .iter()
+            .filter(|row| names.is_empty() || names.contains(&row.name))
+            .filter(|row| part.is_none() || row.part.as_deref() == part)
+            .collect();
+        if chosen.is_empty() {
+            return Err(LabError::Usage(
+                "--rows and --part: no row is both; leave one of them out".to_string(),
+            ));
+        }
+        Ok(chosen)
+    }
+
+    /// Each part once, in the file's order.
+    pub fn parts(&self) -> Vec<&str> {
+        let mut parts = Vec::new();
+        for part in self.rows.iter().filter_map(|row| row.part.as_deref()) {
+            if !parts.contains(&part) {
+                parts.push(part);
+            }
+        }
+        parts
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.rows.iter().map(|row| row.name.as_str()).collect()
+    }
+}
+
+/// How errors call a row: by its name, if it has one.
+fn place(table: &Table, kind: &str, index: usize) -> String {
+    match table.get("name") {
+        Some(Value::String(name)) => format!("{kind} {name}"),
+        _ => format!("{kind} {}", index + 1),
+    }
+}
+
+fn row(mut table: Table, defaults: &Level) -> Result<Row, String> {
+    let name = text(&mut table, "name")?.ok_or("it has no name: give it one")?;
+    check_name(&name)?;
+    Ok(Row {
+        title: text(&mut table, "title")?.unwrap_or_else(|| name.clone()),
+        scenario: text(&mut table, "scenario")?.unwrap_or_else(|| SCENARIO.to_string()),
+        part: text(&mut table, "part")?,
+        name,
+        levels: vec![defaults.clone(), level(table)?],
+    })
+}
+
+/// Takes the text `key` out of the table.
+pub(super) fn text(table: &mut Table, key: &str) -> Result<Option<String>, String> {
+    match table.remove(key) {
+        None => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => Err(format!("{key}: give a text")),
+    }
+}
+
+/// All that is in the table, as options.
+pub(super) fn level(table: Table) -> Result<Level, String> {
+    table
+        .into_iter()
+        .map(|(name, value)| {
+            let given = Given::from_toml(&name, &value)?;
+            Ok((name, given))
+        })
+        .collect()
+}
+
+/// It becomes the name of a file.
+pub(super) fn check_name(name: &str) -> Result<(), String> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    if name.is_empty() || name.starts_with(['.', '-']) || !name.chars().all(fits) {
+        return Err(format!(
+            "name {name:?}: use letters, digits, '.', '_' and '-', and begin with a letter, digit or '_'"
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TWO: &str = r#"
+title = "Two"
+about = "Two rows."
+[defaults]
+seconds = 60
+contestants = ["stock", "pg_calm"]
+[[row]]
+name = "one"
+part = "first"
+seconds = 90
+[[row]]
+name = "two"
+title = "The second"
+part = "second"
+fs = "xfs"
+"#;
+
+    fn words(row: &Row) -> Vec<String> {
+        row.arguments(|name| name == "set")
+    }
+
+    #[test]
+    fn rows_have_the_defaults_and_their_own() {
+        let suite = Suite::parse(TWO).unwrap();
+        assert_eq!(suite.title, "Two");
+        assert_eq!(suite.parts(), ["first", "second"]);
+        let [one, two] = &suite.rows[..] else {
+            panic!("{suite:?}")
+        };
+        assert_eq!(
+            (one.title.as_str(), two.title.as_str()),
+            ("one", "The second")
+        );
+        assert_eq!(one.scenario, "checkpoint");
+        assert_eq!(words(one), ["--seconds=90", "--contestants=stock,pg_calm"]);
+        assert_eq!(
+            words(two),
+            ["--seconds=60", "--contestants=stock,pg_calm", "--fs=xfs"]
+        );
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let cases = [
+            ("about = 'x'", "missing field `title`"),
+            ("title = 'x'\nrow = 3", "line 2: "),
+            ("title = 'x'\n[[rows]]\nname='a'", "unknown field `rows`"),
+            ("title = 'x'", "no rows"),
+            ("title = 'x'\n[[row]]\nfs = 'xfs'", "row 1: it has no name"),
+            (
+                "title = 'x'\n[[row]]\nname = 'a/b'",
+                "row a/b: name \"a/b\"",
+            ),
+            (
+                "title = 'x'\n[[row]]\nname = 'a'\ntitle = 1",
+                "row a: title",
+            ),
+            (
+                "title = 'x'\n[[row]]\nname = 'a'\nfs = {x = 1}",
+                "row a: option fs",
+            ),
+            (
+                "title = 'x'\n[[row]]\nname = 'a'\n[[row]]\nname = 'a'",
+                "row a: another row has the name",
+            ),
+            (
+                "title = 'x'\n[[row]]\nname = 'a'\n[[row]]\nname = 'b'\ntitle = 'a'",
+                "row b: another row has the title",
+            ),
+        ];
+        for (text, expected) in cases {
+            let error = Suite::parse(text).unwrap_err();
+            assert!(error.contains(expected), "{text}: {error}");
+            assert!(!error.contains('\n'), "{error}");
+        }
+    }
+
+    #[test]
+    fn rows_are_selected_by_name_and_part() {
+        let suite = Suite::parse(TWO).unwrap();
+        let names = |names: &[&str], part| {
+            let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+            suite.select(&names, part).map(|rows| {
+                let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
+                names.join(" ")
+            })
+        };
+        assert_eq!(names(&[], None).unwrap(), "one two");
+        assert_eq!(names(&["two", "one"], None).unwrap(), "one two");
+        assert_eq!(names(&[], Some("second")).unwrap(), "two");
+        for (given, part, expected) in [
+            (&["three"][..], None, "there are one, two"),
+            (&[], Some("third"), "there are first, second"),
+            (&["one"], Some("second"), "no row is both"),
+        ] {
+            let error = names(given, part).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}

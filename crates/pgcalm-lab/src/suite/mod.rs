@@ -1,0 +1,19 @@
+//! Suites: many runs of a scenario, described in one file, with results that outlive an interruption.
+//!
+//! What a row's options mean is the command line's business ([`Row::arguments`]): they are declared there, once.
+
+mod estimate;
+mod file;
+mod given;
+mod matrix;
+mod results;
+mod row;
+
+pub use estimate::estimate;
+pub use file::Suite;
+pub use given::Given;
+pub use results::Found;
+pub use results::Results;
+pub use results::Stamp;
+pub use row::Level;
+pub use row::Row;

@@ -1,0 +1,288 @@
+//! The results of a suite's rows: one file each, written when its row has ended, so that an interrupted suite goes on
+//! where it was.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::fs::File;
+use std::io;
+use std::io::Write;
+use std::path::Path;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use pgcalm_host::HostRoot;
+use pgcalm_report::model;
+use serde::Deserialize;
+use serde::Serialize;
+use serde_json::Value;
+use sha2::Digest;
+use sha2::Sha256;
+
+use crate::LabError;
+use crate::contest::Options;
+use crate::installation::Installation;
+use crate::interrupt::Interrupt;
+
+/// What a result was measured with. A row is not run again as long as all of it is the same.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Stamp {
+    /// Every option with the value in force, defaults included, as in the report's settings.
+    pub options: BTreeMap<String, Value>,
+    /// Version of pgcalm.
+    pub pgcalm: String,
+    /// `postgres --version`.
+    pub server: String,
+    /// SHA-256 of the server module, in hexadecimal digits; none if no contestant loads it.
+    pub module: Option<String>,
+}
+
+impl Stamp {
+    /// Of a run with these options that would be made now.
+    pub fn of(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Self> {
+        let installation = Installation::find(
+            &HostRoot::default(),
+            options.pg_bindir.as_deref(),
+            interrupt,
+        )?;
+        let module = if options.contestants.iter().any(|c| c.module) {
+            let file = installation.module_dir(interrupt)?.join("pg_calm.so");
+            match fs::read(&file) {
+                Ok(bytes) => Some(hexadecimal(&Sha256::digest(&bytes))),
+                // The run says so, with the way out.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                Err(error) => {
+                    return Err(error).with_context(|| format!("read {}", file.display()));
+                }
+            }
+        } else {
+            None
+        };
+        Ok(Self {
+            options: options.named(),
+            pgcalm: env!("CARGO_PKG_VERSION").to_string(),
+            server: installation.version,
+            module,
+        })
+    }
+
+    /// In which respect `self`, of a result, differs from that of a run now; none if in none.
+    pub fn differs_from(&self, now: &Self) -> Option<String> {
+        let options: Vec<&str> = now
+            .options
+            .iter()
+            .filter(|(name, value)| self.options.get(*name) != Some(value))
+            .map(|(name, _)| name.as_str())
+            .chain(
+                self.options
+                    .keys()
+                    .filter(|name| !now.options.contains_key(*name))
+                    .map(String::as_str),
+            )
+            .collect();
+        if !options.is_empty() {
+            return Some(format!("other options: {}", options.join(", ")));
+        }
+        if self.pgcalm != now.pgcalm {
+            return Some(format!("pgcalm {}", self.pgcalm));
+        }
+        if self.server != now.server {
+            return Some(self.server.clone());
+        }
+        (self.module != now.module).then(|| "another build of pg_calm".to_string())
+    }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A file of results: the report, as any run writes it, and its stamp beside.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Document {
+    suite_row: Stamp,
+    #[serde(flatten)]
+    report: model::Report,
+}
+
+/// A result that is there.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Found {
+    /// What it was measured with.
+    pub stamp: Stamp,
+    /// The result.
+    pub report: model::Report,
+}
+
+/// The directory with the results.
+#[derive(Debug, Clone)]
+pub struct Results {
+    directory: PathBuf,
+}
+
+impl Results {
+    /// Where they are or will be.
+    pub fn new(directory: &Path) -> Self {
+        Self {
+            directory: directory.to_path_buf(),
+        }
+    }
+
+    /// Makes the directory and fails if nothing can be written there, before a run of minutes is made for it.
+    pub fn check(&self) -> Result<(), LabError> {
+        let named = |error: io::Error| {
+            LabError::Usage(format!(
+                "--results {}: {error}; name a directory that can be written",
+                self.directory.display()
+            ))
+        };
+        fs::create_dir_all(&self.directory).map_err(named)?;
+        let probe = self.directory.join(".pgcalm-probe");
+        File::create(&probe).map_err(named)?;
+        fs::remove_file(&probe).map_err(named)
+    }
+
+    /// The file of a row.
+    pub fn file(&self, row: &str) -> PathBuf {
+        self.directory.join(format!("{row}.json"))
+    }
+
+    /// The result of a row. None if there is no file, or one that is no suite's result.
+    pub fn find(&self, row: &str) -> anyhow::Result<Option<Found>> {
+        let file = self.file(row);
+        let text = match fs::read_to_string(&file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error).with_context(|| format!("read {}", file.display())),
+        };
+        /// The rest is read as any report is, so that what later versions have added is filled in.
+        #[derive(Deserialize)]
+        struct Stamped {
+            suite_row: Stamp,
+        }
+        // A report without a stamp, or of a version whose reports cannot be read any more: as good as none.
+        Ok(serde_json::from_str::<Stamped>(&text)
+            .ok()
+            .zip(pgcalm_report::from_json(&text).ok())
+            .map(|(stamped, report)| Found {
+                stamp: stamped.suite_row,
+                report,
+            }))
+    }
+
+    /// Puts a result there: whole or, if it fails or the machine does, not at all.
+    pub fn put(&self, row: &str, stamp: &Stamp, report: &model::Report) -> anyhow::Result<()> {
+        let text = pgcalm_report::to_json_pretty(&Document {
+            suite_row: stamp.clone(),
+            report: report.clone(),
+        })?;
+        let file = self.file(row);
+        let part = self.directory.join(format!(".{row}.json.part"));
+        write_synced(&part, &text)
+            .and_then(|()| fs::rename(&part, &file))
+            .and_then(|()| File::open(&self.directory)?.sync_all())
+            .with_context(|| format!("write {}", file.display()))
+    }
+}
+
+fn write_synced(file: &Path, text: &str) -> io::Result<()> {
+    let mut file = File::create(file)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stamp() -> Stamp {
+        Stamp {
+            options: [("seconds".to_string(), Value::from(60))].into(),
+            pgcalm: "0.1.0".into(),
+            server: "PostgreSQL 15.20".into(),
+            module: Some("abcd".into()),
+        }
+    }
+
+    fn report() -> model::Report {
+        let text = r#"{
+            "scenario": "checkpoint",
+            "host": {
+                "kernel": "6.18", "cpus": 2, "memory_mib": 1000, "postgres": "PostgreSQL 15.20", "pgcalm": "0.1.0",
+                "started_at": "2026-11-23T22:00:00Z", "sysctls": {}, "cap_mechanism": "none"
+            },
+            "settings": {"seconds": 60},
+            "contestants": [{"name": "stock", "description": "", "server_settings": {}, "runs": []}]
+        }"#;
+        pgcalm_report::from_json(text).unwrap()
+    }
+
+    #[test]
+    fn a_result_comes_back_as_it_was_and_is_still_a_report() {
+        let directory = tempfile::tempdir().unwrap();
+        let results = Results::new(&directory.path().join("new"));
+        results.check().unwrap();
+        assert_eq!(results.find("a").unwrap(), None);
+        results.put("a", &stamp(), &report()).unwrap();
+        let found = results.find("a").unwrap().unwrap();
+        assert_eq!((found.stamp, found.report), (stamp(), report()));
+        let text = fs::read_to_string(results.file("a")).unwrap();
+        assert_eq!(pgcalm_report::from_json(&text).unwrap(), report());
+        let left: Vec<_> = fs::read_dir(directory.path().join("new"))
+            .unwrap()
+            .collect();
+        assert_eq!(left.len(), 1, "{left:?}");
+    }
+
+    #[test]
+    fn what_is_no_result_of_a_suite_is_none() {
+        let directory = tempfile::tempdir().unwrap();
+        let results = Results::new(directory.path());
+        let text = pgcalm_report::to_json_pretty(&report()).unwrap();
+        for text in ["", "{", &text] {
+            fs::write(results.file("a"), text).unwrap();
+            assert_eq!(results.find("a").unwrap(), None);
+        }
+    }
+
+    #[test]
+    fn differences_are_named() {
+        let changed = |change: fn(&mut Stamp)| {
+            let mut now = stamp();
+            change(&mut now);
+            stamp().differs_from(&now)
+        };
+        assert_eq!(changed(|_| {}), None);
+        let cases: [(fn(&mut Stamp), &str); 5] = [
+            (
+                |now| {
+                    now.options.insert("seconds".into(), 90.into());
+                },
+                "other options: seconds",
+            ),
+            (
+                |now| {
+                    now.options.clear();
+                },
+                "other options: seconds",
+            ),
+            (|now| now.pgcalm = "0.2.0".into(), "pgcalm 0.1.0"),
+            (
+                |now| now.server = "PostgreSQL 17".into(),
+                "PostgreSQL 15.20",
+            ),
+            (|now| now.module = None, "another build of pg_calm"),
+        ];
+        for (change, expected) in cases {
+            assert_eq!(changed(change).as_deref(), Some(expected));
+        }
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_written_is_named() {
+        let error = Results::new(Path::new("/proc/none"))
+            .check()
+            .unwrap_err()
+            .to_string();
+        assert!(error.starts_with("--results /proc/none: "), "{error}");
+    }
+}

@@ -1,0 +1,176 @@
+//! The matrix and all its runs as one self-contained HTML file.
+
+use maud::DOCTYPE;
+use maud::Markup;
+use maud::PreEscaped;
+use maud::html;
+
+use super::Report;
+use super::Row;
+use super::Verdict;
+use super::order;
+use super::order::Group;
+use super::reading;
+use super::reading::SHOWN;
+use crate::chart::style;
+use crate::html as run_html;
+use crate::html::POLICY;
+use crate::html::tables;
+use crate::model;
+use crate::number::MISSING;
+use crate::number::short;
+use crate::settings;
+
+/// The whole suite as an HTML document.
+pub fn render(report: &Report) -> String {
+    let groups = order::groups(report);
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                title { "pgcalm: " (report.title) }
+                style {
+                    (PreEscaped(include_str!("../html/report.css")))
+                    (PreEscaped(include_str!("suite.css")))
+                }
+            }
+            body {
+                main {
+                    header {
+                        p.kicker { "pgcalm lab · suite" }
+                        h1 { (report.title) }
+                        @for line in reading::lines(report) { p.reading { (line) } }
+                        @if !report.about.is_empty() { p.conditions { (report.about) } }
+                    }
+                    (failures(report))
+                    @if !groups.is_empty() { (matrix(&groups)) }
+                    @for group in &groups {
+                        @for row in &group.rows {
+                            @if let Some(result) = &row.report { (run(row, result)) }
+                        }
+                    }
+                }
+                (run_html::tooltip())
+            }
+        }
+    }
+    .into_string()
+}
+
+fn failures(report: &Report) -> Markup {
+    let failed = order::failed(report);
+    html! {
+        @if !failed.is_empty() {
+            section {
+                h2 { "Failed" }
+                @for (row, failure) in failed { p { strong { (row.name) } ": " (failure) } }
+            }
+        }
+    }
+}
+
+fn matrix(groups: &[Group<'_>]) -> Markup {
+    html! {
+        section {
+            h2 { "Matrix" }
+            p.note { "Every figure leads to its run." }
+            div.scroll {
+                table.matrix {
+                    thead {
+                        tr {
+                            th {}
+                            @for shown in &SHOWN { th scope="col" { (shown.heading[0]) br; (shown.heading[1]) } }
+                        }
+                    }
+                    @for group in groups {
+                        tr.part { th scope="colgroup" colspan=(SHOWN.len() + 1) { span { (group.title) } } }
+                        @for row in &group.rows { (lines(row)) }
+                    }
+                }
+            }
+            @for note in reading::NOTES { p.note { (note) } }
+        }
+    }
+}
+
+/// A row of the suite: a line with its name, and one for each contestant.
+fn lines(row: &Row) -> Markup {
+    let contestants = row
+        .report
+        .as_ref()
+        .map_or(&[][..], |report| &report.contestants);
+    let styles = style::assign(contestants.iter().map(|c| c.name.as_str()));
+    html! {
+        tbody {
+            tr.row {
+                th scope="rowgroup" colspan=(SHOWN.len() + 1) {
+                    span {
+                        a href={ "#" (anchor(row)) } { (row.name) }
+                        @if row.title != row.name { ": " (row.title) }
+                        @if let Some(cap) = reading::cap(row) { small { (cap) } }
+                        @for remark in reading::remarks(row) { small.mark { (remark) } }
+                    }
+                }
+            }
+            @for (contestant, style) in contestants.iter().zip(styles) {
+                tr {
+                    th scope="row" { span.name.(style.class()) { (contestant.name) } }
+                    @for shown in &SHOWN {
+                        td {
+                            a href={ "#" (anchor(row)) } {
+                                ((shown.figure)(contestant).map_or_else(|| MISSING.to_string(), short))
+                            }
+                            @if let Some((ratio, verdict)) = shown.compared
+                                .and_then(|metric| reading::ratio(row, &contestant.name, metric)) {
+                                small.(class(verdict)) { (ratio) }
+                            } @else if shown.compared == Some("tps_mean") { (spread(contestant)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn spread(contestant: &model::Contestant) -> Markup {
+    html! {
+        @if let Some((low, high)) = reading::spread(contestant) { small { (short(low)) "–" wbr; (short(high)) } }
+    }
+}
+
+fn class(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Better => "better",
+        Verdict::Worse => "worse",
+        Verdict::NoDifference => "same",
+    }
+}
+
+fn anchor(row: &Row) -> String {
+    format!("row-{}", row.name)
+}
+
+/// A run: its chart in sight, the rest of its report folded.
+fn run(row: &Row, result: &model::Report) -> Markup {
+    html! {
+        section.run id=(anchor(row)) {
+            h2 { (row.title) }
+            p.note { code { (row.command) } }
+            p.conditions { (settings::conditions(result).join(" · ")) }
+            @for remark in reading::remarks(row) { p.mark { (remark) } }
+            @for line in crate::reading::lines(result) { p.reading { (line) } }
+            (run_html::tps_chart(result))
+            details {
+                summary { "The whole run" }
+                (tables::comparison(result))
+                (run_html::other_charts(result))
+                (run_html::sections(result))
+            }
+            (run_html::series_data(result))
+        }
+    }
+}

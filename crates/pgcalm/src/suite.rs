@@ -1,0 +1,399 @@
+//! `lab run suite`: rows of a file, one after the other, and the matrix of their results.
+
+use std::path::Path;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::bail;
+use clap::ArgAction;
+use clap::CommandFactory;
+use clap::Parser;
+use pgcalm_lab::LabError;
+use pgcalm_lab::contest;
+use pgcalm_lab::contest::Options;
+use pgcalm_lab::interrupt::Interrupt;
+use pgcalm_lab::suite;
+use pgcalm_lab::suite::Found;
+use pgcalm_lab::suite::Given;
+use pgcalm_lab::suite::Results;
+use pgcalm_lab::suite::Row;
+use pgcalm_lab::suite::Stamp;
+use pgcalm_lab::suite::Suite;
+use pgcalm_report::suite::Report;
+
+use crate::args::Cli;
+use crate::args::LabVerb;
+use crate::args::ScenarioArgs;
+use crate::args::Verb;
+use crate::args::suite::SuiteArgs;
+use crate::output;
+use crate::usage;
+
+/// The scenario whose reports can stand side by side.
+const SCENARIO: &str = "checkpoint";
+
+/// A row that can be run.
+struct Runnable<'a> {
+    row: &'a Row,
+    options: Options,
+    /// As it is typed.
+    command: String,
+    is_selected: bool,
+    /// What is there of it, of the same options.
+    found: Option<Found>,
+    failure: Option<String>,
+}
+
+pub fn run(args: &SuiteArgs) -> anyhow::Result<()> {
+    let interrupt = Interrupt::install()?;
+    let suite = Suite::read(&args.file)?;
+    let selected = suite.select(&args.rows, args.part.as_deref())?;
+    let mut rows = Vec::new();
+    for row in &suite.rows {
+        let (options, command) = parse(row, args).map_err(|error| {
+            LabError::Usage(format!(
+                "{}: row {}: {error}",
+                args.file.display(),
+                row.name
+            ))
+        })?;
+        rows.push(Runnable {
+            row,
+            options,
+            command,
+            is_selected: selected.contains(&row),
+            found: None,
+            failure: None,
+        });
+    }
+    output::check_writable("--json", args.report.json.as_deref())?;
+    output::check_writable("--html", args.report.html.as_deref())?;
+    output::check_writable("--markdown", args.markdown.as_deref())?;
+    let results = Results::new(&directory(args));
+    for row in &mut rows {
+        let of_options = |found: &Found| found.stamp.options == row.options.named();
+        row.found = results.find(&row.row.name)?.filter(of_options);
+    }
+    if args.dry_run {
+        return list(&rows, args, &interrupt);
+    }
+    if !args.show {
+        results.check()?;
+        run_rows(&mut rows, &results, args, &interrupt)?;
+    }
+    finish(&suite, rows, args)
+}
+
+/// Beside the caller, not beside the file: that may be a package's.
+fn directory(args: &SuiteArgs) -> PathBuf {
+    args.results.clone().unwrap_or_else(|| {
+        let stem = args.file.file_stem().unwrap_or_default();
+        let mut name = stem.to_os_string();
+        name.push("-results");
+        PathBuf::from(name)
+    })
+}
+
+/// Has the scenario's own command line read the options, so that they are declared there and nowhere else.
+fn parse(row: &Row, args: &SuiteArgs) -> Result<(Options, String), String> {
+    if row.scenario != SCENARIO {
+        return Err(format!(
+            "scenario {:?}: a suite's rows are of {SCENARIO}; run others on their own",
+            row.scenario
+        ));
+    }
+    let command = Cli::command();
+    let scenario = ["lab", "run", SCENARIO]
+        .iter()
+        .try_fold(&command, |command, name| command.find_subcommand(name))
+        .ok_or("no such scenario")?;
+    let is_repeated = |name: &str| {
+        scenario.get_arguments().any(|argument| {
+            argument.get_long() == Some(name) && matches!(argument.get_action(), ArgAction::Append)
+        })
+    };
+    let given = args
+        .option
+        .iter()
+        .map(|option| (option.name.clone(), Given::One(option.value.clone())))
+        .collect();
+    let mut shown = row.clone();
+    shown.levels.push(given);
+    let words = shown.arguments(is_repeated);
+    let mut all = words.clone();
+    if let Some(dir) = &args.dir {
+        // Of this host, and not of the run.
+        all.retain(|word| !word.starts_with("--dir="));
+        all.push(format!("--dir={}", dir.display()));
+    }
+    let command_line = ["pgcalm", "lab", "run", SCENARIO]
+        .into_iter()
+        .map(String::from)
+        .chain(all);
+    let parsed = Cli::try_parse_from(command_line).map_err(|error| {
+        if error.use_stderr() {
+            usage::one_line(&error)
+        } else {
+            "help and version are no options of a row".to_string()
+        }
+    })?;
+    let Verb::Lab(LabVerb::Run(ScenarioArgs::Checkpoint(parsed))) = parsed.verb else {
+        return Err("no such scenario".to_string());
+    };
+    if parsed.report.json.is_some() || parsed.report.html.is_some() {
+        return Err(
+            "json and html: the suite writes its results itself; leave them out".to_string(),
+        );
+    }
+    let options = parsed.options;
+    options.check().map_err(|error| error.to_string())?;
+    Ok((options, typed(&words)))
+}
+
+/// The command with its options as one types them.
+fn typed(words: &[String]) -> String {
+    let mut text = format!("pgcalm lab run {SCENARIO}");
+    for word in words {
+        let (name, value) = match word.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (word.as_str(), None),
+        };
+        text.push_str(&format!(" {name}"));
+        if let Some(value) = value {
+            text.push(' ');
+            text.push_str(&quoted(value));
+        }
+    }
+    text
+}
+
+/// For a shell.
+fn quoted(value: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.,:=/%+@".contains(c);
+    if !value.is_empty() && value.chars().all(plain) {
+        value.to_string()
+    } else {
+        format!("'{}'", value.replace('\'', r"'\''"))
+    }
+}
+
+fn run_rows(
+    rows: &mut [Runnable<'_>],
+    results: &Results,
+    args: &SuiteArgs,
+    interrupt: &Interrupt,
+) -> anyhow::Result<()> {
+    let count = rows.iter().filter(|row| row.is_selected).count();
+    for (index, row) in rows.iter_mut().filter(|row| row.is_selected).enumerate() {
+        interrupt.check()?;
+        let name = &row.row.name;
+        let place = format!("row {} of {count}, {name}", index + 1);
+        let stamp = Stamp::of(&row.options, interrupt)?;
+        if !args.again && is_done(row.found.as_ref(), &stamp) {
+            output::say(&format!("{place}: its result is there"));
+            continue;
+        }
+        output::say(&format!("{place}: {}", row.row.title));
+        let outcome = contest::run(SCENARIO, &row.options, interrupt)
+            .and_then(|report| results.put(name, &stamp, &report).map(|()| report));
+        match outcome {
+            Ok(report) => row.found = Some(Found { stamp, report }),
+            Err(error) => {
+                if let Some(LabError::Interrupted) = error.downcast_ref() {
+                    return Err(error);
+                }
+                let text = error
+                    .downcast_ref::<LabError>()
+                    .map_or_else(|| format!("{error:#}"), ToString::to_string);
+                output::say(&format!("{place}: failed: {text}"));
+                row.failure = Some(text);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_done(found: Option<&Found>, now: &Stamp) -> bool {
+    found.is_some_and(|found| found.stamp.differs_from(now).is_none())
+}
+
+fn list(rows: &[Runnable<'_>], args: &SuiteArgs, interrupt: &Interrupt) -> anyhow::Result<()> {
+    let mut text = String::new();
+    let mut total = Duration::ZERO;
+    let mut due = 0;
+    for row in rows.iter().filter(|row| row.is_selected) {
+        let now = Stamp::of(&row.options, interrupt)?;
+        let difference = row
+            .found
+            .as_ref()
+            .map(|found| found.stamp.differs_from(&now));
+        let takes = suite::estimate(&row.options);
+        let state = match difference {
+            Some(None) if !args.again => "its result is there".to_string(),
+            Some(Some(difference)) if !args.again => {
+                format!("about {} (its result is of {difference})", minutes(takes))
+            }
+            _ => format!("about {}", minutes(takes)),
+        };
+        if args.again || !is_done(row.found.as_ref(), &now) {
+            total += takes;
+            due += 1;
+        }
+        let part = row
+            .row
+            .part
+            .as_deref()
+            .map_or_else(String::new, |part| format!(", part {part}"));
+        text.push_str(&format!(
+            "{}{part}: {state}\n  {}\n",
+            row.row.name, row.command
+        ));
+    }
+    let rows = if due == 1 { "row" } else { "rows" };
+    text.push_str(&format!(
+        "{due} {rows} to run, about {} and the loading of tables\n",
+        minutes(total)
+    ));
+    output::print(&text)
+}
+
+fn minutes(duration: Duration) -> String {
+    let minutes = duration.as_secs().div_ceil(60);
+    if minutes < 120 {
+        format!("{minutes} min")
+    } else {
+        format!("{} h {} min", minutes / 60, minutes % 60)
+    }
+}
+
+/// Shows the matrix, writes the files asked for, and fails if a row has.
+fn finish(suite: &Suite, rows: Vec<Runnable<'_>>, args: &SuiteArgs) -> anyhow::Result<()> {
+    let mut renewed = Vec::new();
+    let mut failed = Vec::new();
+    let count = rows.iter().filter(|row| row.is_selected).count();
+    let mut shown = Vec::new();
+    for row in rows {
+        if row.is_selected && row.failure.is_none() {
+            renewed.push(row.row.name.clone());
+        }
+        if row.failure.is_some() {
+            failed.push(row.row.name.clone());
+        }
+        // A failure is not to hide behind an earlier result.
+        let found = row.found.filter(|_| row.failure.is_none());
+        let module = found.as_ref().and_then(|found| found.stamp.module.clone());
+        let mut made = pgcalm_report::suite::Row::new(
+            row.row.name.clone(),
+            row.row.title.clone(),
+            row.row.part.clone(),
+            row.command,
+            found.map(|found| found.report),
+        );
+        made.failure = row.failure;
+        made.module = module;
+        shown.push(made);
+    }
+    let report = Report::new(suite.title.clone(), suite.about.clone(), shown);
+    if let Some(file) = &args.markdown {
+        let of_row = |row: &pgcalm_report::suite::Row| renewed.contains(&row.name);
+        write_markdown(&report, file, of_row)?;
+        output::say(&format!("Markdown: {}", file.display()));
+    }
+    args.report.clone().write(
+        &report,
+        pgcalm_report::suite::text::render(&report),
+        pgcalm_report::suite::html::render,
+    )?;
+    if !failed.is_empty() {
+        bail!(
+            "suite: {} of {count} rows failed: {}",
+            failed.len(),
+            failed.join(", ")
+        );
+    }
+    Ok(())
+}
+
+/// Writes the document over the one that is there, of which it takes the sections that are not renewed.
+pub fn write_markdown(
+    report: &Report,
+    file: &Path,
+    is_renewed: impl Fn(&pgcalm_report::suite::Row) -> bool,
+) -> anyhow::Result<()> {
+    let old = match std::fs::read_to_string(file) {
+        Ok(old) => old,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(error) => bail!("read {}: {error}", file.display()),
+    };
+    output::write(
+        file,
+        &pgcalm_report::suite::markdown::render(report, &old, is_renewed),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args() -> SuiteArgs {
+        let cli = Cli::try_parse_from(["pgcalm", "lab", "run", "suite", "some/x.toml"]).unwrap();
+        match cli.verb {
+            Verb::Lab(LabVerb::Run(ScenarioArgs::Suite(args))) => *args,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn parsed(text: &str, args: &SuiteArgs) -> Result<(Options, String), String> {
+        let suite = Suite::parse(&format!("title = 'x'\n[[row]]\nname = 'a'\n{text}"))?;
+        parse(&suite.rows[0], args)
+    }
+
+    #[test]
+    fn options_are_the_scenarios_own() {
+        let mut args = args();
+        let (options, command) = parsed(
+            "seconds = 30\nset = ['a=1', 'b=x y']\ncontestants = ['stock', 'pg_calm']",
+            &args,
+        )
+        .unwrap();
+        assert_eq!(options.seconds.0, 30);
+        assert_eq!(options.set.len(), 2);
+        assert_eq!(
+            command,
+            "pgcalm lab run checkpoint --seconds 30 --set a=1 --set 'b=x y' --contestants stock,pg_calm"
+        );
+        args.dir = Some("/var/tmp/x".into());
+        args.option = vec!["seconds=40".parse().unwrap()];
+        let (options, command) = parsed("seconds = 30", &args).unwrap();
+        assert_eq!(options.seconds.0, 40);
+        assert_eq!(options.dir, PathBuf::from("/var/tmp/x"));
+        assert_eq!(command, "pgcalm lab run checkpoint --seconds 40");
+    }
+
+    #[test]
+    fn mistakes_are_those_of_the_command_line() {
+        let args = args();
+        for (text, expected) in [
+            ("secnds = 30", "--secnds"),
+            ("seconds = 'x'", "--seconds"),
+            ("seconds = 1", "--seconds 1"),
+            ("contestants = ['stick']", "no contestant \"stick\""),
+            ("set-contestant = ['stick:a=1']", "stick"),
+            ("scenario = 'torture'", "scenario \"torture\""),
+            ("json = 'x'", "json and html"),
+            ("help = true", "help and version"),
+        ] {
+            let error = parsed(text, &args).unwrap_err();
+            assert!(error.contains(expected), "{text}: {error}");
+            assert!(!error.contains('\n'), "{error}");
+        }
+    }
+
+    #[test]
+    fn results_lie_in_the_working_directory_unless_told_otherwise() {
+        let mut args = args();
+        assert_eq!(directory(&args), PathBuf::from("x-results"));
+        args.results = Some("there".into());
+        assert_eq!(directory(&args), PathBuf::from("there"));
+    }
+}
