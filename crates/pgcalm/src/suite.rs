@@ -109,7 +109,10 @@ fn parse(row: &Row, args: &SuiteArgs) -> Result<(Options, String), String> {
         .ok_or("no such scenario")?;
     let is_repeated = |name: &str| {
         scenario.get_arguments().any(|argument| {
-            argument.get_long() == Some(name) && matches!(argument.get_action(), ArgAction::Append)
+            // Lists with commas are one value, which a row replaces.
+            argument.get_long() == Some(name)
+                && matches!(argument.get_action(), ArgAction::Append)
+                && argument.get_value_delimiter().is_none()
         })
     };
     let given = args
