@@ -67,15 +67,18 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
         Backlog::obtain(options, &lab, &journal, &installation, &progress, interrupt)?
     };
     let libraries = Libraries::create(&lab, &journal, options, module.as_mut())?;
-    let capper = Capper::new(&journal)?;
+    let capper = Capper::of(&journal, options.volume.as_ref())?;
     progress.note(&format!(
         "making devices of {} (data), {} (pg_wal) and {} (archive)",
         options.data_size(),
         options.wal_size(),
         options.archive_size()
     ));
-    let device =
-        |role: &str, size| Device::create(&journal, &lab.image(role), size, Kind::LOOP, interrupt);
+    let device = |role: &str, size| {
+        let directory = lab.volume(role);
+        let kind = Kind::of(options.volume.as_ref(), &directory);
+        Device::create(&journal, &lab.image(role), size, kind, interrupt)
+    };
     let data = device("data", options.data_size())?;
     let wal = device("wal", options.wal_size())?;
     let archive = device("archive", options.archive_size())?;

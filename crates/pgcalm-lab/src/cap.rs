@@ -13,6 +13,7 @@ use pgcalm_host::cgroup::Hierarchy;
 use pgcalm_host::cgroup::Version;
 use pgcalm_host::process;
 use pgcalm_host::throttle::Kind;
+use pgcalm_volume::Volume;
 
 use crate::LabError;
 use crate::Limit;
@@ -88,6 +89,14 @@ impl Capper {
         Self {
             journal: journal.clone(),
             groups: None,
+        }
+    }
+
+    /// For devices that are volumes if one is asked for, else by control groups.
+    pub fn of(journal: &Journal, volume: Option<&Volume>) -> anyhow::Result<Self> {
+        match volume {
+            Some(_) => Ok(Self::of_volumes(journal)),
+            None => Self::new(journal),
         }
     }
 

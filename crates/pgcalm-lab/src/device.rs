@@ -19,6 +19,7 @@ use crate::journal::Change;
 use crate::journal::Journal;
 use crate::journal::Undo;
 use crate::tool;
+use crate::volume_process::LimitsInForce;
 use crate::volume_process::VolumeProcess;
 
 /// Size of the writes that fill a new image.
@@ -47,9 +48,14 @@ pub enum Kind<'a> {
     },
 }
 
-impl Kind<'_> {
+impl<'a> Kind<'a> {
     /// A loop device that takes what the kernel sends.
     pub const LOOP: Self = Self::Loop { max_io: None };
+
+    /// A volume if one is asked for; `directory` is for its process.
+    pub fn of(volume: Option<&'a Volume>, directory: &'a Path) -> Self {
+        volume.map_or(Self::LOOP, |volume| Self::Volume { volume, directory })
+    }
 }
 
 /// A loop device on a file, past the host's page cache.
@@ -124,6 +130,11 @@ impl Device {
             volume,
             _image: image_undo,
         })
+    }
+
+    /// Puts the limits in force that the device has itself: those of a volume.
+    pub fn limit(&self) -> anyhow::Result<Option<LimitsInForce>> {
+        self.volume.as_ref().map(VolumeProcess::limit).transpose()
     }
 
     /// The process of the volume below; `None` for a mere loop device.

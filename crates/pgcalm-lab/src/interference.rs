@@ -121,8 +121,11 @@ fn devices(context: &Surroundings<'_>) -> anyhow::Result<Devices> {
         interrupt,
         ..
     } = *context;
-    let make =
-        |role: &str, size| Device::create(journal, &lab.image(role), size, Kind::LOOP, interrupt);
+    let make = |role: &str, size| {
+        let directory = lab.volume(role);
+        let kind = Kind::of(options.volume.as_ref(), &directory);
+        Device::create(journal, &lab.image(role), size, kind, interrupt)
+    };
     let any = |wanted: fn(&Layout) -> bool| options.layouts.iter().any(|layout| wanted(layout));
     Ok(Devices {
         shared: make("victim", options.size)?,

@@ -100,7 +100,7 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<model::Re
     need_space(options, &lab)?;
     let started_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let programs = Programs::create(&lab, &journal, options, module.as_mut())?;
-    let capper = Capper::new(&journal)?;
+    let capper = Capper::of(&journal, options.volume.as_ref())?;
     progress.note("making devices");
     let side = |end| {
         Devices::create(
@@ -109,6 +109,7 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<model::Re
             end,
             options::DATA_SIZE,
             options.wal_size,
+            options.volume.as_ref(),
             interrupt,
         )
     };

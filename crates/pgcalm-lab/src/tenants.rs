@@ -124,7 +124,7 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
         &journal,
         &image,
         options.device_size(),
-        Kind::LOOP,
+        Kind::of(options.volume.as_ref(), &lab.volume("tenants")),
         interrupt,
     )?;
     let models = Models::create(options, &lab, &journal, &installation, &template, interrupt)?;
@@ -519,10 +519,14 @@ impl Arena<'_> {
     }
 
     fn caps(&self, tenants: &[Tenant]) -> anyhow::Result<Vec<InForce>> {
-        let mut caps = self.capper.apply(
-            &self.pool,
-            Caps::on_writes(self.options.device_iops, self.options.device_bps),
-        )?;
+        // The instances' own caps are control groups' on a volume, too.
+        let mut caps = match self.pool.limit()? {
+            Some(limits) => vec![InForce::Volume(limits)],
+            None => self.capper.apply(
+                &self.pool,
+                Caps::on_writes(self.options.device_iops, self.options.device_bps),
+            )?,
+        };
         for tenant in tenants {
             caps.extend(self.capper.apply_to(
                 &tenant.data.number,

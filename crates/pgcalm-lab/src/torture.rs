@@ -57,9 +57,10 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
     let started_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let _run_dir = RunDir::create(&lab, &journal, &installation)?;
     module.settle(&lab.run())?;
-    let capper = match options.iops.0 {
-        Some(_) => Capper::of_root_group(&journal)?,
-        None => None,
+    let capper = match (&options.volume, options.iops.0) {
+        (None, Some(_)) => Capper::of_root_group(&journal)?,
+        // A volume has limits of its own.
+        (Some(_), _) | (None, None) => None,
     };
     let mut server_settings = options.server_settings();
     server_settings.extend(module.settings());

@@ -258,6 +258,7 @@ fn archive_options(args: ArchiveArgs) -> archive::Options {
         seconds: args.seconds.unwrap_or(preset.seconds),
         repeat: args.repeat.unwrap_or(preset.repeat),
         set: args.servers.set,
+        volume: args.servers.volume,
         keep: args.keep,
     }
 }
@@ -280,6 +281,7 @@ fn journal_options(args: JournalArgs) -> interference::Options {
         scale: args.scale.unwrap_or(preset.scale),
         size: args.size.unwrap_or(preset.size),
         set: args.servers.set,
+        volume: args.servers.volume,
     }
 }
 
@@ -303,6 +305,7 @@ fn tenants_options(args: TenantsArgs) -> tenants::Options {
         sysctl: args.sysctl.unwrap_or(preset.sysctl),
         contestants: args.contestants.map_or(preset.contestants, |list| list.0),
         set: args.servers.set,
+        volume: args.servers.volume,
         set_contestant: args.set_contestant,
         keep: args.keep,
     }
@@ -328,6 +331,7 @@ fn predict_options(args: PredictGridArgs) -> predict::Options {
         wal_iops: args.wal_iops.unwrap_or(preset.wal_iops),
         fs: args.fs.map_or(preset.fs, Into::into),
         set: args.servers.set,
+        volume: args.servers.volume,
     }
 }
 
@@ -346,6 +350,7 @@ fn torture_options(args: TortureArgs) -> torture::Options {
         iops: args.iops.unwrap_or(preset.iops),
         size: args.size.unwrap_or(preset.size),
         set: args.servers.set,
+        volume: args.servers.volume,
         seed: args.seed.unwrap_or(preset.seed),
         control: args.control,
         keep: args.keep,

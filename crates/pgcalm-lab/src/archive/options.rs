@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use pgcalm_volume::Volume;
 use serde_json::Value;
 
 use crate::LabError;
@@ -60,6 +61,8 @@ pub struct Options {
     pub repeat: u32,
     /// Server settings for all.
     pub set: Vec<ServerSetting>,
+    /// The devices are volumes that behave like this, limits included, instead of what caps on them there would be.
+    pub volume: Option<Volume>,
     /// Whether logs are kept.
     pub keep: bool,
 }
@@ -190,6 +193,10 @@ impl Options {
                 },
             ),
             ("repeat", self.repeat.into()),
+            (
+                "volume",
+                self.volume.as_ref().map(ToString::to_string).into(),
+            ),
             ("set", set.into()),
         ]
         .into_iter()

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use pgcalm_volume::Volume;
 use serde_json::Value;
 
 use crate::LabError;
@@ -37,6 +38,8 @@ pub struct Options {
     pub size: Size,
     /// Server settings of both.
     pub set: Vec<ServerSetting>,
+    /// The devices are volumes that behave like this, limits included, instead of what caps on them there would be.
+    pub volume: Option<Volume>,
 }
 
 impl Options {
@@ -87,6 +90,10 @@ impl Options {
             ("clients", self.clients.into()),
             ("scale", self.scale.into()),
             ("size", self.size.to_string().into()),
+            (
+                "volume",
+                self.volume.as_ref().map(ToString::to_string).into(),
+            ),
             ("set", set.into()),
         ]
         .into_iter()

@@ -91,7 +91,9 @@ impl Pair<'_> {
         let noise = noisy
             .then(|| Noise::start(&self.neighbour_socket, options.sessions, installation.major))
             .transpose()?;
-        let caps = self.capper.apply(&self.capped, self.caps)?;
+        // The neighbour's quota; the limits of a volume are everybody's.
+        let mut caps = self.capper.apply_to(&self.capped.number, self.caps)?;
+        caps.extend(self.capped.limit()?.map(InForce::Volume));
         self.under_load(Around { caps, noise }, name, &files)
     }
 

@@ -63,10 +63,12 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<model::Re
     need::space(&root, &largest, &lab, &installation)?;
     let started_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let _run_dir = RunDir::create(&lab, &journal, &installation)?;
-    let capper = Capper::new(&journal)?;
+    let capper = Capper::of(&journal, options.volume.as_ref())?;
     let device = |role: &str, size: Size| {
         progress.note(&format!("making a device of {size} for {role}"));
-        Device::create(&journal, &lab.image(role), size, Kind::LOOP, interrupt)
+        let directory = lab.volume(role);
+        let kind = Kind::of(options.volume.as_ref(), &directory);
+        Device::create(&journal, &lab.image(role), size, kind, interrupt)
     };
     let data = device("data", largest.data_size())?;
     let wal = device("wal", largest.wal_size())?;

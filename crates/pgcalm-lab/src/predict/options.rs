@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use pgcalm_volume::Volume;
 use serde_json::Value;
 
 use crate::LabError;
@@ -40,6 +41,8 @@ pub struct Options {
     pub fs: FsType,
     /// Server settings for all points.
     pub set: Vec<ServerSetting>,
+    /// The devices are volumes that behave like this, limits included, instead of what caps on them there would be.
+    pub volume: Option<Volume>,
 }
 
 impl Options {
@@ -118,6 +121,10 @@ impl Options {
                 self.wal_iops.0.map_or("none".into(), Value::from),
             ),
             ("fs", self.fs.name().into()),
+            (
+                "volume",
+                self.volume.as_ref().map(ToString::to_string).into(),
+            ),
             ("set", set.into()),
         ]
         .into_iter()

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use pgcalm_volume::Volume;
 use serde_json::Value;
 
 use crate::LabError;
@@ -60,6 +61,8 @@ pub struct Options {
     pub wal_size: Size,
     /// Server settings of both.
     pub set: Vec<ServerSetting>,
+    /// The devices are volumes that behave like this, limits included, instead of what caps on them there would be.
+    pub volume: Option<Volume>,
     /// Whether logs are kept.
     pub keep: bool,
 }
@@ -153,6 +156,10 @@ impl Options {
             ("max-lag", self.max_lag.to_string().into()),
             ("max-wal-size", self.max_wal_size.to_string().into()),
             ("wal-size", self.wal_size.to_string().into()),
+            (
+                "volume",
+                self.volume.as_ref().map(ToString::to_string).into(),
+            ),
             ("set", set.into()),
         ]
         .into_iter()

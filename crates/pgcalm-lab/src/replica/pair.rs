@@ -16,6 +16,7 @@ use pgcalm_report::replica::ReceiverError;
 use postgres::Client;
 use postgres::types::PgLsn;
 
+use crate::cap::InForce;
 use crate::connection::connect;
 use crate::filesystem::FileSystem;
 use crate::network::End;
@@ -177,8 +178,14 @@ impl<'a> Pair<'a> {
             self.network.limit(rate, interrupt)?;
         }
         let caps = options.wal_caps(self.case);
-        let mut applied = capper.apply(&self.context.primary.wal, caps)?;
-        applied.extend(capper.apply(&self.context.standby.wal, caps)?);
+        let mut applied = Vec::new();
+        for devices in [&self.context.primary, &self.context.standby] {
+            applied.extend(capper.apply_to(&devices.wal.number, caps)?);
+            // Volumes have their limits whatever the case.
+            for device in [&devices.data, &devices.wal] {
+                applied.extend(device.limit()?.map(InForce::Volume));
+            }
+        }
 
         let mut primary = connect(&self.primary_side.places.socket)?;
         let mut standby = connect(&self.standby_side.places.socket)?;

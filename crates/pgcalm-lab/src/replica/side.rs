@@ -6,6 +6,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Context;
+use pgcalm_volume::Volume;
 
 use crate::Size;
 use crate::device::Device;
@@ -28,7 +29,8 @@ use crate::tool;
 #[derive(Debug)]
 pub struct Devices {
     end: End,
-    data: Device,
+    /// With everything else.
+    pub data: Device,
     /// With WAL only.
     pub wal: Device,
 }
@@ -41,11 +43,14 @@ impl Devices {
         end: End,
         data_size: Size,
         wal_size: Size,
+        volume: Option<&Volume>,
         interrupt: &Interrupt,
     ) -> anyhow::Result<Self> {
         let make = |role: &str, size| {
-            let image = lab.image(&format!("{}-{role}", end.name()));
-            Device::create(journal, &image, size, Kind::LOOP, interrupt)
+            let role = format!("{}-{role}", end.name());
+            let directory = lab.volume(&role);
+            let kind = Kind::of(volume, &directory);
+            Device::create(journal, &lab.image(&role), size, kind, interrupt)
         };
         Ok(Self {
             end,

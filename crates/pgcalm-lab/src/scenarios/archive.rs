@@ -39,6 +39,7 @@ pub fn full() -> Options {
         seconds: Limit(Some(Seconds(20))),
         repeat: 1,
         set: Vec::new(),
+        volume: None,
         keep: false,
     }
 }

@@ -27,6 +27,7 @@ pub fn full() -> Options {
         scale: 20,
         size: Size(2 << 30),
         set: Vec::new(),
+        volume: None,
     }
 }
 

@@ -33,6 +33,7 @@ pub fn full() -> Options {
         wal_iops: Limit(Some(4000)),
         fs: FsType::Ext4,
         set: Vec::new(),
+        volume: None,
     }
 }
 

@@ -30,6 +30,7 @@ pub fn full() -> Options {
         max_wal_size: Size(512 << 20),
         wal_size: Size(4 << 30),
         set: Vec::new(),
+        volume: None,
         keep: false,
     }
 }

@@ -35,6 +35,7 @@ pub fn full() -> Options {
         sysctl: SysctlProfile::Default,
         contestants: CONTESTANTS.iter().collect(),
         set: Vec::new(),
+        volume: None,
         set_contestant: Vec::new(),
         keep: false,
     }

@@ -30,6 +30,7 @@ pub fn full() -> Options {
         iops: Limit(Some(1000)),
         size: Size(2 << 30),
         set: Vec::new(),
+        volume: None,
         seed: fastrand::u64(..1 << 32),
         control: false,
         keep: false,

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use pgcalm_volume::Volume;
 use serde_json::Value;
 
 use crate::LabError;
@@ -59,6 +60,8 @@ pub struct Options {
     pub contestants: Vec<&'static Contestant>,
     /// Server settings for all.
     pub set: Vec<ServerSetting>,
+    /// The devices are volumes that behave like this, limits included, instead of what caps on them there would be.
+    pub volume: Option<Volume>,
     /// Server settings for one contestant.
     pub set_contestant: Vec<ContestantSetting>,
     /// Whether logs are kept.
@@ -127,6 +130,10 @@ impl Options {
             ("checkpoint-timeout", self.checkpoint_timeout.0.into()),
             ("sysctl", self.sysctl.name().into()),
             ("contestants", names.into()),
+            (
+                "volume",
+                self.volume.as_ref().map(ToString::to_string).into(),
+            ),
             ("set", set.into()),
             ("set-contestant", set_contestant.into()),
         ]

@@ -14,6 +14,7 @@ use pgcalm_report::torture::Cycle;
 
 use crate::cap::Capper;
 use crate::cap::Caps;
+use crate::cap::InForce;
 use crate::connection::connect;
 use crate::crash::SharedMemory;
 use crate::device::Device;
@@ -97,7 +98,7 @@ impl<'a> Arena<'a> {
             journal,
             &lab.image(fs_type.name()),
             options.size,
-            Kind::LOOP,
+            Kind::of(options.volume.as_ref(), &lab.volume(fs_type.name())),
             interrupt,
         )?;
         let file_system = FileSystem::create(
@@ -208,7 +209,12 @@ impl<'a> Arena<'a> {
                 };
                 capper.apply(&self.device, caps)?
             }
-            None => Vec::new(),
+            None => self
+                .device
+                .limit()?
+                .map(InForce::Volume)
+                .into_iter()
+                .collect(),
         };
         let mut monitor = connect(&places.socket)?;
         let tracer = match self.sabotage {

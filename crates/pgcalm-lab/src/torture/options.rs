@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use pgcalm_volume::Volume;
 use serde_json::Value;
 
 use crate::LabError;
@@ -56,6 +57,8 @@ pub struct Options {
     pub size: Size,
     /// Server settings on top of the scenario's.
     pub set: Vec<ServerSetting>,
+    /// The devices are volumes that behave like this, limits included, instead of what caps on them there would be.
+    pub volume: Option<Volume>,
     /// Of all random choices.
     pub seed: u64,
     /// Whether a control run with fsync=off follows.
@@ -118,6 +121,10 @@ impl Options {
             ("seconds", self.seconds.0.into()),
             ("iops", self.iops.0.map_or("none".into(), Value::from)),
             ("size", self.size.to_string().into()),
+            (
+                "volume",
+                self.volume.as_ref().map(ToString::to_string).into(),
+            ),
             ("set", set.into()),
             ("seed", self.seed.into()),
             ("control", self.control.into()),

@@ -81,6 +81,7 @@ impl ReplicaArgs {
             max_wal_size: self.max_wal_size.unwrap_or(preset.max_wal_size),
             wal_size: self.wal_size.unwrap_or(preset.wal_size),
             set: self.servers.set,
+            volume: self.servers.volume,
             keep: self.keep,
         }
     }
