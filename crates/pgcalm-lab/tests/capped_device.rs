@@ -15,6 +15,7 @@ use pgcalm_lab::Size;
 use pgcalm_lab::cap::Capper;
 use pgcalm_lab::cap::Caps;
 use pgcalm_lab::device::Device;
+use pgcalm_lab::device::Kind;
 use pgcalm_lab::interrupt::Interrupt;
 use pgcalm_lab::journal::Journal;
 use rustix::fs::OFlags;
@@ -44,7 +45,7 @@ fn device(dir: &Path, max_io: Option<Size>) -> (Journal, Device) {
         &journal,
         &dir.join("pgcalm.img"),
         Size(DEVICE_SIZE),
-        max_io,
+        Kind::Loop { max_io },
         &Interrupt::default(),
     )
     .unwrap();

@@ -23,13 +23,13 @@ use pgcalm_host::postgres;
 use pgcalm_lab::Size;
 use pgcalm_lab::cap::Capper;
 use pgcalm_lab::cap::Caps;
+use pgcalm_lab::cap::InForce;
 use pgcalm_lab::device::Device;
 use pgcalm_lab::device::Kind;
 use pgcalm_lab::filesystem::FileSystem;
 use pgcalm_lab::installation::Installation;
 use pgcalm_lab::interrupt::Interrupt;
 use pgcalm_lab::journal::Journal;
-use pgcalm_lab::journal::Undo;
 use pgcalm_lab::options::FsType;
 use pgcalm_lab::server::Places;
 use pgcalm_lab::server::Server;
@@ -218,7 +218,7 @@ impl Arena {
         self.server.sql(sql, &Interrupt::default()).unwrap()
     }
 
-    fn cap(&self, bytes_per_second: u64) -> Vec<Undo> {
+    fn cap(&self, bytes_per_second: u64) -> Vec<InForce> {
         let caps = Caps {
             write_bps: Some(bytes_per_second),
             ..Caps::default()

@@ -91,10 +91,13 @@ fn schema_files_match_the_models() {
 /// described in report.md (`Host`) is only linked from the others.
 #[test]
 fn documents_describe_every_field() {
-    let mut elsewhere = BTreeMap::new();
+    // Documents have types of the same name that differ.
+    let mut elsewhere = BTreeSet::new();
     for (name, schema) in documents() {
         let mut model = fields_of(&schema);
-        model.retain(|name, fields| name == "Report" || elsewhere.get(name) != Some(fields));
+        model.retain(|name, fields| {
+            name == "Report" || !elsewhere.contains(&(name.clone(), fields.clone()))
+        });
         let described = described_in(&folder().join(format!("{name}.md")));
         assert_eq!(
             described, model,

@@ -26,7 +26,8 @@ fn run(stock: [f64; 3], pg_calm: [f64; 3]) -> Run {
             pg_calm
         };
         for run in &mut contestant.runs {
-            [run.tps_mean, run.tps_min, run.latency_ms.p99] = figures;
+            let latency = run.latency_ms.as_mut().unwrap();
+            [run.tps_mean, run.tps_min, latency.p99] = figures;
         }
     }
     report

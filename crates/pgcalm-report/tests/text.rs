@@ -279,7 +279,7 @@ fn what_was_put_off_is_told_first_of_those_that_were_not_steady() {
             "pg_calm: not steady: 250 MiB were dirty 60 s before the end, and 2400 MiB written since; 212 MiB dirty at the \
              end, not drained in 60 s",
             "stock: steady; 212 MiB dirty at the end, drained in 14 s",
-            "stock-tuned: steady; 212 MiB dirty at the end, drained in 9.00 s, but for 163 MiB of the host",
+            "stock-tuned: steady; 212 MiB dirty at the end, drained in 9 s, but for 163 MiB of the host",
             "stock-uncapped: steady; 32 MiB dirty at the end beside shared buffers, which are not known",
         ]
     );

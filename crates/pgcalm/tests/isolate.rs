@@ -19,6 +19,7 @@ use pgcalm_host::postgres;
 use pgcalm_host::process;
 use pgcalm_lab::Size;
 use pgcalm_lab::device::Device;
+use pgcalm_lab::device::Kind;
 use pgcalm_lab::interrupt::Interrupt;
 use pgcalm_lab::journal::Journal;
 use pgcalm_report::isolate::Report;
@@ -112,8 +113,14 @@ impl Place {
         fs::create_dir(&directory).unwrap();
         let journal = Journal::open(host(), &directory.join("journal.json")).unwrap();
         let image = directory.join("pgcalm.img");
-        let device =
-            Device::create(&journal, &image, Size(SIZE), None, &Interrupt::default()).unwrap();
+        let device = Device::create(
+            &journal,
+            &image,
+            Size(SIZE),
+            Kind::LOOP,
+            &Interrupt::default(),
+        )
+        .unwrap();
         let mut node = device.node();
         if partitioned {
             node.push_str("p1");
