@@ -8,8 +8,8 @@
  *		first is reported after.  The server's fsync always happens.  A new WAL
  *		segment's large folios are split after.
  * sync_file_range: the server's own flush hints are dropped while we flush.
- * rename, unlink: the archiver's acknowledgements are made durable before WAL is
- *		recycled or removed, instead of one by one (archive_ack.c).
+ * rename, unlink: where pg_calm archives, acknowledgements are made durable before
+ *		WAL is recycled or removed, instead of one by one (archive_ack.c).
  * readdir: the checkpointer waits after a recycled WAL segment; the archiver
  *		need not read archive_status for every 64 files
  *		(archive_scan.c).
