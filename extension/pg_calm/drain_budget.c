@@ -24,6 +24,7 @@
 #include "pgstat.h"
 #include "postmaster/bgwriter.h"
 #include "utils/timestamp.h"
+#include "worker_health.h"
 
 /* Least time by default, ms */
 #define LEAST_TIMEOUT_MS 30000
@@ -71,7 +72,7 @@ drain_may_wait(void)
 {
 	if (checkpointer_requests() & CHECKPOINT_IMMEDIATE)
 		return false;
-	return calm_mode == CALM_MODE_ON && pg_atomic_read_u32(&calm_shared->worker_pid) != 0;
+	return worker_is_flushing();
 }
 
 /*

@@ -69,7 +69,9 @@ sub fake_host
 	return $root;
 }
 
-# A node with the module and data checksums, not started.  fsync is on, other
+# A node with the module and data checksums, not started.  A cap is known, or it
+# would only watch; it is one that changes nothing.  A worker that a test stops
+# is waited for.  fsync is on, other
 # than PostgreSQL::Test has it: most of what is tested happens there.  More
 # options for initdb may follow.
 sub calm_node
@@ -88,6 +90,8 @@ checkpoint_timeout = 1h
 log_statement = none
 restart_after_crash = on
 pg_calm.host_root = '@{[ fake_host() ]}'
+pg_calm.write_bandwidth = '1TB'
+pg_calm.worker_timeout = '1h'
 } . ($conf // ''));
 	return $node;
 }
