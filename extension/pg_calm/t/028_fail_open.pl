@@ -138,10 +138,9 @@ ok(wait_for(sub { degraded() =~ /^the writeback worker does not respond/ }), 'a 
 is(checkpoint_adds('suppressed_hints'), 0, 'hints are obeyed');
 
 my $done = checkpoints_completed($node);
-$node->safe_psql(
-	'postgres', q{
-UPDATE t SET n = n + 1 WHERE id % 7 = 0;
-SELECT pg_logical_emit_message(false, 'fill', repeat('w', 1000000)) FROM generate_series(1, 70)});
+my $seen = begun_by_wal($node);
+$node->safe_psql('postgres', 'UPDATE t SET n = n + 1 WHERE id % 7 = 0');
+fill_wal($node, $seen);
 my $drained = 0;
 ok(wait_for(sub { $drained += drains($node); return checkpoints_completed($node) > $done }, 30),
 	'a checkpoint ends');

@@ -24,6 +24,7 @@ use Test::More;
 use Time::HiRes qw(time usleep);
 
 our @EXPORT = qw(
+  begun_by_wal
   calm_node
   cannot_bridge
   cannot_trace
@@ -33,6 +34,7 @@ our @EXPORT = qw(
   draining_node
   drains
   fake_host
+  fill_wal
   finish_trace
   kill_node
   process_id
@@ -138,6 +140,35 @@ sub checkpoints_completed
 	my ($node) = @_;
 
 	return () = slurp_file($node->logfile) =~ /checkpoint complete/g;
+}
+
+# How many checkpoints the server's log says that WAL has caused
+sub begun_by_wal
+{
+	my ($node) = @_;
+
+	my $begun = () = slurp_file($node->logfile) =~ /checkpoint starting: wal/g;
+	return $begun;
+}
+
+# Write WAL until it has caused a checkpoint that begun_by_wal had not seen, and
+# little more: what asks for yet another one ends a drain.  With none after its
+# redo point it would write at leisure, by the time.  Returns whether it has.
+sub fill_wal
+{
+	my ($node, $seen) = @_;
+	my $begun = 0;
+
+	return wait_for(
+		sub {
+			my $done = $begun;
+			$begun = begun_by_wal($node) > $seen;
+			$node->psql('postgres',
+				q{SELECT count(pg_logical_emit_message(false, 'fill', repeat('w', 4000000)))})
+			  unless $done;
+			return $done;
+		},
+		60);
 }
 
 # Whether the checkpointer waits for the worker: such a wait it has only with
