@@ -132,12 +132,23 @@ compile_bridge_choice_test()
 		-o "$work/unit/bridge_choice" -L"$pkglibdir" -L"$("$PG_CONFIG" --libdir)" -lpgport -lm
 }
 
+compile_interpose_test()
+{
+	quietly "$work/cc.log" "${CC:-cc}" -std=gnu11 -O2 -g -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Werror -D_GNU_SOURCE \
+		-D_FILE_OFFSET_BITS=64 -U_FORTIFY_SOURCE -fPIE -pie -Wl,-z,relro,-z,now \
+		-I"$source_dir" -I"$("$PG_CONFIG" --includedir-server)" \
+		"$source_dir/test/interpose_test.c" "$source_dir/interpose.c" \
+		-o "$work/unit/interpose" -L"$pkglibdir" -L"$("$PG_CONFIG" --libdir)" -lpgport -ldl
+}
+
 # The page map's are three builds of one program: see test_atomics.h
 run_unit()
 {
 	mkdir "$work/unit"
 	compile_bridge_choice_test
 	printf '%s\n' 'exec "$(dirname "$0")/bridge_choice"' >"$work/unit/0_bridge_choice.sh"
+	compile_interpose_test
+	printf '%s\n' 'exec "$(dirname "$0")/interpose"' >"$work/unit/4_interpose.sh"
 	compile_page_map_test unit/page_map
 	compile_page_map_test unit/page_map_yield -DYIELD=64 -include "$source_dir/test/test_atomics.h"
 	printf '%s\n' 'exec "$(dirname "$0")/page_map" 100' >"$work/unit/1_page_map.sh"
