@@ -64,6 +64,14 @@ static const struct config_enum_entry compression_options[] = {
 static const struct config_enum_entry alert_options[] = {
 	{"alert", ARCHIVE_ALERT_ONLY, false}, {"pace", ARCHIVE_ALERT_PACE, false}, {NULL, 0, false}};
 
+/* as a bool, which it once was, besides */
+static const struct config_enum_entry defer_options[] = {
+	{"auto", ARCHIVE_DEFER_AUTO, false}, {"on", ARCHIVE_DEFER_ON, false},
+	{"off", ARCHIVE_DEFER_OFF, false},   {"true", ARCHIVE_DEFER_ON, true},
+	{"false", ARCHIVE_DEFER_OFF, true},  {"yes", ARCHIVE_DEFER_ON, true},
+	{"no", ARCHIVE_DEFER_OFF, true},     {"1", ARCHIVE_DEFER_ON, true},
+	{"0", ARCHIVE_DEFER_OFF, true},      {NULL, 0, false}};
+
 static bool check_directory(char **newval, void **extra, GucSource source);
 static bool check_compression(int *newval, void **extra, GucSource source);
 static bool archive_check_configured(CALM_ARCHIVE_STATE);
@@ -97,11 +105,14 @@ archive_define_settings(void)
 	                        "Kilobytes per second that may be written to the archive.",
 	                        "All workers together; 0 means unlimited.", &calm_archive_bandwidth, 0,
 	                        0, INT_MAX, PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
-	DefineCustomBoolVariable(
+	DefineCustomEnumVariable(
 		"pg_calm.archive_defer_status_sync",
 		"Whether the archiver leaves fsyncs of archive_status to the removal of WAL.",
-		"For any archive_library and archive_command, in mode \"on\". Without effect since PostgreSQL 16, whose archiver makes none.",
-		&calm_archive_defer_status_sync, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
+		"\"auto\" does so with archive_library = 'pg_calm', \"on\" with any archiver: only for those that accept a "
+		"file again which they have archived, since a power cut makes many of them ready again. In mode \"on\". "
+		"Without effect since PostgreSQL 16, whose archiver makes none.",
+		&calm_archive_defer_status_sync, ARCHIVE_DEFER_AUTO, defer_options, PGC_SIGHUP, 0, NULL,
+		NULL, NULL);
 	DefineCustomIntVariable("pg_calm.archive_alert_threshold",
 	                        "Amount of WAL waiting to be archived above which there is an alert.",
 	                        "-1 takes what is free in the filesystem of pg_wal, 0 never alerts.",
@@ -170,6 +181,8 @@ archive_start_shared_memory(void)
 static bool
 archive_check_configured(CALM_ARCHIVE_STATE)
 {
+	/* nobody else calls this; the name in archive_library may be a path */
+	archive_ack_own_library();
 	if (calm_archive_directory[0] != '\0')
 		return true;
 	CALM_ARCHIVE_NOT_CONFIGURED("\"%s\" is not set.", "pg_calm.archive_directory");

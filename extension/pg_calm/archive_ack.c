@@ -3,6 +3,12 @@
  * archive_ack.c
  *	  Acknowledging archived WAL without an fsync storm.
  *
+ * By default where pg_calm itself archives (archive.c), and nowhere else: after
+ * a power cut all files are ready again that were acknowledged since the
+ * directory was synced, and are archived once more.  Our own archiving accepts a
+ * file that it has if the content is the same.  The usual archive_command,
+ * "test ! -f ... && cp", refuses it, and archiving stops for good.
+ *
  * When a file is archived, PostgreSQL 15 renames its NNN.ready to NNN.done
  * with durable_rename (pgarch.c, pgarch_archiveDone): fsync of the status
  * file before and after, and of the directory archive_status.  The status
@@ -62,17 +68,29 @@ typedef struct ArchiveAckShared
 	pg_atomic_uint32 error; /* errno of the first failed fsync, never reset */
 } ArchiveAckShared;
 
-bool calm_archive_defer_status_sync = true;
+int calm_archive_defer_status_sync = ARCHIVE_DEFER_AUTO;
 
 static ArchiveAckShared *shared = NULL;
 
-/* In the archiver: this rename was deferred, so are the fsyncs that follow it */
-static bool rename_deferred = false;
+/* The server has loaded our archive module into this process */
+static bool own_library = false;
 
-/* ... the status file whose fsync before it was left out, which keeps its inode */
+/*
+ * In the archiver: which fsync of a deferred acknowledgement may come next.  An
+ * acknowledgement can break off between any two of them, if the server is out
+ * of file descriptors for one.  So any other fsync ends it.
+ */
+static enum {
+	ACK_NOTHING,   /* only that of a status file which is ready, before its rename */
+	ACK_FILE,      /* it was renamed: that of the file */
+	ACK_DIRECTORY, /* and then that of the directory */
+} expected = ACK_NOTHING;
+
+/* ... the status file whose fsync before it was left out */
 static struct
 {
-	char path[MAXPGPATH]; /* of the directory, as the kernel has it */
+	char directory_path[MAXPGPATH]; /* as the kernel has it */
+	char name[MAXFNAMELEN + 8];     /* without .ready; inode numbers are used again */
 	dev_t device;
 	ino_t file;
 	ino_t directory;
@@ -80,7 +98,10 @@ static struct
 
 static bool deferring(void);
 static bool has_suffix(const char *path, const char *suffix);
+static bool path_of(int fd, char *path, size_t size);
 static bool is_ready_file(int fd, const struct stat *st);
+static bool is_done_file(int fd, const struct stat *st);
+static bool is_status_directory(int fd, const struct stat *st);
 static bool sync_status_directory(void);
 static void archiver_exit(int code, Datum arg);
 
@@ -137,9 +158,18 @@ archive_ack_failure(void)
 static bool
 deferring(void)
 {
-	return CALM_ARCHIVER_SYNCS_STATUS && MyBackendType == B_ARCHIVER && shared != NULL &&
-	       calm_archive_defer_status_sync && calm_mode == CALM_MODE_ON &&
-	       pg_atomic_read_u32(&shared->error) == 0;
+	if (!CALM_ARCHIVER_SYNCS_STATUS || MyBackendType != B_ARCHIVER || shared == NULL ||
+	    calm_mode != CALM_MODE_ON || pg_atomic_read_u32(&shared->error) != 0)
+		return false;
+	return calm_archive_defer_status_sync == ARCHIVE_DEFER_ON ||
+	       (calm_archive_defer_status_sync == ARCHIVE_DEFER_AUTO && own_library);
+}
+
+/* The archiver exits when archive_library is changed, so this holds for its life */
+void
+archive_ack_own_library(void)
+{
+	own_library = true;
 }
 
 static bool
@@ -151,6 +181,21 @@ has_suffix(const char *path, const char *suffix)
 	return length > suffix_length && strcmp(path + length - suffix_length, suffix) == 0;
 }
 
+/* The path of an open file, as the kernel has it now */
+static bool
+path_of(int fd, char *path, size_t size)
+{
+	char link[64];
+	ssize_t length;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	length = readlink(link, path, size - 1);
+	if (length <= 0 || length >= (ssize_t) size - 1)
+		return false;
+	path[length] = '\0';
+	return true;
+}
+
 /*
  * Whether a file descriptor is of an empty file archive_status/NNN.ready; then
  * it and the directory are remembered.  Two system calls if the directory is
@@ -159,36 +204,60 @@ has_suffix(const char *path, const char *suffix)
 static bool
 is_ready_file(int fd, const struct stat *st)
 {
-	char link[64];
 	char path[MAXPGPATH];
 	char *name;
 	struct stat parent;
 	struct stat directory;
-	ssize_t length;
+	size_t length;
 
 	/* status files are empty (xlogarchive.c, XLogArchiveNotify) */
-	if (st->st_size != 0)
+	if (st->st_size != 0 || !path_of(fd, path, sizeof(path)))
 		return false;
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	length = readlink(link, path, sizeof(path) - 1);
-	if (length <= 0 || length >= (ssize_t) sizeof(path) - 1)
-		return false;
-	path[length] = '\0';
 	name = strrchr(path, '/');
 	if (name == NULL || !has_suffix(name, ".ready"))
 		return false;
-	*name = '\0';
-	if (strcmp(path, acknowledged.path) != 0)
+	*name++ = '\0';
+	length = strlen(name) - strlen(".ready");
+	if (length == 0 || length >= sizeof(acknowledged.name))
+		return false;
+	if (strcmp(path, acknowledged.directory_path) != 0)
 	{
 		if (stat(path, &parent) != 0 || stat(STATUS_DIRECTORY, &directory) != 0 ||
 		    parent.st_dev != directory.st_dev || parent.st_ino != directory.st_ino)
 			return false;
-		strlcpy(acknowledged.path, path, sizeof(acknowledged.path));
+		strlcpy(acknowledged.directory_path, path, sizeof(acknowledged.directory_path));
 		acknowledged.directory = directory.st_ino;
 	}
+	memcpy(acknowledged.name, name, length);
+	acknowledged.name[length] = '\0';
 	acknowledged.device = st->st_dev;
 	acknowledged.file = st->st_ino;
 	return true;
+}
+
+/* Whether it is of that file under its new name, NNN.done */
+static bool
+is_done_file(int fd, const struct stat *st)
+{
+	char path[MAXPGPATH];
+	char done[MAXPGPATH + sizeof(acknowledged.name) + 8];
+
+	if (!S_ISREG(st->st_mode) || st->st_size != 0 || st->st_dev != acknowledged.device ||
+	    st->st_ino != acknowledged.file || !path_of(fd, path, sizeof(path)))
+		return false;
+	snprintf(done, sizeof(done), "%s/%s.done", acknowledged.directory_path, acknowledged.name);
+	return strcmp(path, done) == 0;
+}
+
+/* Whether it is of its directory */
+static bool
+is_status_directory(int fd, const struct stat *st)
+{
+	char path[MAXPGPATH];
+
+	return S_ISDIR(st->st_mode) && st->st_dev == acknowledged.device &&
+	       st->st_ino == acknowledged.directory && path_of(fd, path, sizeof(path)) &&
+	       strcmp(path, acknowledged.directory_path) == 0;
 }
 
 /*
@@ -203,23 +272,22 @@ bool
 archive_ack_skips_fsync(int fd)
 {
 	int save_errno = errno;
+	int expecting = expected;
 	bool skip = false;
 	struct stat st;
 
-	if (!rename_deferred && !deferring())
+	if (expecting == ACK_NOTHING && !deferring())
 		return false;
+	expected = ACK_NOTHING;
 	if (fstat(fd, &st) == 0)
 	{
-		if (rename_deferred && st.st_dev == acknowledged.device)
+		if (expecting == ACK_FILE && is_done_file(fd, &st))
 		{
-			if (S_ISREG(st.st_mode))
-				skip = st.st_ino == acknowledged.file;
-			else if (S_ISDIR(st.st_mode) && st.st_ino == acknowledged.directory)
-			{
-				skip = true;
-				rename_deferred = false;
-			}
+			skip = true;
+			expected = ACK_DIRECTORY;
 		}
+		else if (expecting == ACK_DIRECTORY && is_status_directory(fd, &st))
+			skip = true;
 		else if (S_ISREG(st.st_mode) && deferring())
 			skip = is_ready_file(fd, &st);
 	}
@@ -236,6 +304,7 @@ archive_ack_rename_begins(const char *old_path, const char *new_path)
 {
 	static bool exit_registered = false;
 
+	expected = ACK_NOTHING;
 	if (!deferring() ||
 	    strncmp(old_path, STATUS_DIRECTORY "/", strlen(STATUS_DIRECTORY) + 1) != 0 ||
 	    !has_suffix(old_path, ".ready") || !has_suffix(new_path, ".done"))
@@ -254,7 +323,7 @@ void
 archive_ack_rename_ended(bool ok)
 {
 	pg_atomic_fetch_add_u64(&shared->ended, 1);
-	rename_deferred = ok;
+	expected = ok ? ACK_FILE : ACK_NOTHING;
 }
 
 /*

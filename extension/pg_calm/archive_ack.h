@@ -10,10 +10,21 @@
 
 #include "postgres.h"
 
-extern bool calm_archive_defer_status_sync; /* GUC */
+/* Whose acknowledgements are deferred */
+typedef enum ArchiveDefer
+{
+	ARCHIVE_DEFER_OFF,
+	ARCHIVE_DEFER_AUTO, /* ours: archive_library = 'pg_calm' */
+	ARCHIVE_DEFER_ON,   /* any archiver's */
+} ArchiveDefer;
+
+extern int calm_archive_defer_status_sync; /* GUC; ArchiveDefer */
 
 extern Size archive_ack_size(void);
 extern void archive_ack_start(void);
+
+/* To be called where the server uses our archive module; for ARCHIVE_DEFER_AUTO */
+extern void archive_ack_own_library(void);
 
 /*
  * For the replaced calls: allocate nothing, raise no error.  See archive_ack.c.

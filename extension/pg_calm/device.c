@@ -169,6 +169,20 @@ find_devices(DeviceSet *set)
 		add_device(set, major(st.st_dev), minor(st.st_dev));
 }
 
+/*
+ * By a file that there always is: where file systems are stacked, directories
+ * can have other numbers than files (Documentation/filesystems/overlayfs.rst).
+ */
+uint64
+device_of_data_files(void)
+{
+	struct stat st;
+
+	if (stat("base/1/PG_VERSION", &st) == 0 || stat("base", &st) == 0)
+		return st.st_dev;
+	return 0;
+}
+
 static void
 limit_iops(CgroupLimits *limits, double value, const char *source)
 {

@@ -65,6 +65,9 @@ device_is_capped(const DeviceCaps *caps)
 	return !isinf(caps->write_iops) || !isinf(caps->write_bytes);
 }
 
+/* st_dev of the data directory's files; for the postmaster, at start */
+extern uint64 device_of_data_files(void);
+
 extern bool device_is_ours(unsigned int major, unsigned int minor);
 
 #endif /* PG_CALM_DEVICE_H */

@@ -51,6 +51,7 @@
 #include "page_map.h"
 #include "pg_calm.h"
 #include "storage/latch.h"
+#include "worker_health.h"
 
 /* Between looks at what is left */
 #define POLL_MS 10
@@ -450,9 +451,9 @@ drain_before_fsync(int fd, bool checkpoint)
 
 	SpinLockAcquire(&calm_shared->lock);
 	flush_policy.caps = calm_shared->caps;
-	flush_policy.max_gap = checkpoint && calm_mode != CALM_MODE_OFF ? calm_shared->max_gap : 0;
+	flush_policy.max_gap = checkpoint && worker_is_flushing() ? calm_shared->max_gap : 0;
 	SpinLockRelease(&calm_shared->lock);
-	flush_policy.dry_run = calm_mode != CALM_MODE_ON;
+	flush_policy.dry_run = !calm_flushes();
 	drain_kernel_look();
 
 	for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)

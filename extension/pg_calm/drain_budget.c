@@ -24,6 +24,7 @@
 #include "pgstat.h"
 #include "postmaster/bgwriter.h"
 #include "utils/timestamp.h"
+#include "worker_health.h"
 
 /* Least time by default, ms */
 #define LEAST_TIMEOUT_MS 30000
@@ -62,34 +63,32 @@ drain_goal_pages(void)
 }
 
 /*
+ * Not once WAL asks for the next checkpoint: it grows past max_wal_size for as
+ * long as this one waits, and where its disk runs full the server ends.
+ *
  * A shutdown needs no look: the checkpointer is told of it when all others
  * have ended (postmaster.c, PostmasterStateMachine), and so the worker first.
  */
 bool
 drain_may_wait(void)
 {
-	if (checkpointer_requests() & CHECKPOINT_IMMEDIATE)
+	if (checkpointer_requests() & (CHECKPOINT_IMMEDIATE | CHECKPOINT_CAUSE_XLOG))
 		return false;
-	return calm_mode == CALM_MODE_ON && pg_atomic_read_u32(&calm_shared->worker_pid) != 0;
+	return worker_is_flushing();
 }
 
 /*
  * By default what the server plans to have left of its interval when all is
  * written, so that a checkpoint that drains still ends in time.  Where that is
- * short it may take longer, and the next checkpoint begins later; but not if
- * WAL asks for that.
+ * short it may take longer, and the next checkpoint begins later.
  */
 uint64
 drain_timeout_ms(void)
 {
-	uint64 left;
-
 	if (calm_drain_timeout >= 0)
 		return calm_drain_timeout;
-	left = (uint64) (CheckPointTimeout * 1000.0 * (1 - CheckPointCompletionTarget));
-	if (checkpointer_requests() & CHECKPOINT_CAUSE_XLOG)
-		return left;
-	return Max(left, LEAST_TIMEOUT_MS);
+	return Max((uint64) (CheckPointTimeout * 1000.0 * (1 - CheckPointCompletionTarget)),
+	           LEAST_TIMEOUT_MS);
 }
 
 uint64

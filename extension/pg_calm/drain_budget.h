@@ -23,11 +23,11 @@ extern uint64 drain_goal_pages(void);
 
 /*
  * Whether there is somebody to wait for, and nobody who waits for the
- * checkpointer.  Changes with settings and requests.
+ * checkpointer, nor WAL for the next checkpoint.  Changes with settings and requests.
  */
 extern bool drain_may_wait(void);
 
-/* Milliseconds in all for draining in a sync phase; may change with settings and requests */
+/* Milliseconds in all for draining in a sync phase; may change with settings */
 extern uint64 drain_timeout_ms(void);
 
 /* Milliseconds of draining in this sync phase so far, with what is under way */

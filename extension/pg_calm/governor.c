@@ -29,6 +29,7 @@
 #include "storage/shmem.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
+#include "worker_health.h"
 
 /* Between looks; with nothing to look at; and after a look that took long, so often its time */
 #define LOOK_INTERVAL_MS 250
@@ -200,7 +201,8 @@ look(uint64 now_ms)
 		uint64 queue;
 		uint64 threshold;
 
-		if (archive_watch_backlog(&queue, &threshold) && threshold > 0)
+		/* it is the writeback worker that looks */
+		if (worker_is_alive() && archive_watch_backlog(&queue, &threshold) && threshold > 0)
 		{
 			/* in whole segments, as it goes */
 			uint64 end = insert - insert % wal_segment_size;

@@ -50,9 +50,7 @@
 #include "tcop/utility.h"
 #include "utils/resowner.h"
 #include "utils/timestamp.h"
-
-/* The gate of a governor that has not been heard of for so long is open */
-#define STALE_MS 10000
+#include "worker_health.h"
 
 /* Longest sleep between looks */
 #define NAP_MS 100
@@ -124,14 +122,15 @@ governor_hold_install(void)
 	RegisterResourceReleaseCallback(after_transaction, NULL);
 }
 
-/* Never closed by a governor that is gone */
+/* Never closed by a governor that is gone, or stuck */
 static GovernorGate
 gate_now(void)
 {
 	GovernorGate gate = (GovernorGate) pg_atomic_read_u32(&calm_governor_shared->gate);
 
 	if (gate != GOVERNOR_GATE_OPEN &&
-	    page_map_now_ms() > pg_atomic_read_u64(&calm_governor_shared->updated_ms) + STALE_MS)
+	    page_map_now_ms() >
+	        pg_atomic_read_u64(&calm_governor_shared->updated_ms) + calm_worker_timeout)
 		return GOVERNOR_GATE_OPEN;
 	return gate;
 }

@@ -41,6 +41,7 @@
 #include "kernel_flusher.h"
 #include "page_map.h"
 #include "pg_calm.h"
+#include "worker_health.h"
 
 /* Seconds over which the limit is smoothed, and WAL and pages are compared */
 #define LIMIT_SECONDS 30.0
@@ -192,7 +193,7 @@ governor_writeback_look(uint64 insert, GovernorReading *reading, uint64 now_ms)
 	double allowed; /* pages per second */
 
 	last_ms = now_ms;
-	if (calm_mode != CALM_MODE_ON || pg_atomic_read_u32(&calm_shared->worker_pid) == 0)
+	if (!worker_is_flushing())
 	{
 		/* then nobody flushes, and nothing is known of what the device can do */
 		unflushed = flush_rate = 0;

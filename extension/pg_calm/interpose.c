@@ -9,8 +9,14 @@
  * Relocations that name the slots: DT_JMPREL (calls through the PLT) and
  * DT_RELA (executables built with -fno-plt); System V ABI, chapter 5.
  *
- * With full RELRO the table was made read-only after start-up.  The pages are
- * made writable for the replacement and read-only again right after it.
+ * With full RELRO the table was made read-only after start-up.  A page is made
+ * writable for the replacement, and gets the protection back that it was found
+ * with (/proc/self/maps): where pages are large, the last one of RELRO may hold
+ * data that has to stay writable.
+ *
+ * A server built with _FILE_OFFSET_BITS = 64 imports pwrite64 and the like
+ * instead of pwrite, or both.  With 64-bit addresses they are the same function,
+ * so either name is replaced.
  *
  * Replaced before the postmaster forks, so that all its children have it.
  * Either all required slots are replaced or none is.
@@ -53,6 +59,7 @@ typedef struct Executable
 
 static int read_executable(struct dl_phdr_info *info, size_t size, void *data);
 static void **find_slot(const Executable *exe, const char *symbol);
+static int protection_of(const Executable *exe, uintptr_t page, uintptr_t page_size);
 static bool write_slot(const Executable *exe, void **slot, void *value);
 
 /* dl_iterate_phdr reports the executable first; look at no other object */
@@ -137,15 +144,48 @@ find_slot(const Executable *exe, const char *symbol)
 	return NULL;
 }
 
-/* Write one slot, through RELRO if it lies there */
+/*
+ * The protection that a page has now.  Where /proc can't be read, what glibc has
+ * given it: RELRO ends at the last whole page (elf/dl-reloc.c, _dl_protect_relro).
+ */
+static int
+protection_of(const Executable *exe, uintptr_t page, uintptr_t page_size)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	char line[1024];
+	int result = -1;
+
+	while (maps && result < 0 && fgets(line, sizeof(line), maps))
+	{
+		unsigned long low;
+		unsigned long high;
+		char flags[8];
+
+		if (sscanf(line, "%lx-%lx %7s", &low, &high, flags) != 3 || page < low || page >= high)
+			continue;
+		result = (flags[0] == 'r' ? PROT_READ : 0) | (flags[1] == 'w' ? PROT_WRITE : 0) |
+		         (flags[2] == 'x' ? PROT_EXEC : 0);
+	}
+	if (maps)
+		fclose(maps);
+	if (result >= 0)
+		return result;
+	return page >= (exe->relro_low & ~(page_size - 1)) &&
+	               page < (exe->relro_high & ~(page_size - 1)) ?
+	           PROT_READ :
+	           PROT_READ | PROT_WRITE;
+}
+
+/* Write one slot, whatever the protection of its page */
 static bool
 write_slot(const Executable *exe, void **slot, void *value)
 {
 	uintptr_t page_size = sysconf(_SC_PAGESIZE);
 	uintptr_t page = (uintptr_t) slot & ~(page_size - 1);
-	bool read_only = (uintptr_t) slot >= exe->relro_low && (uintptr_t) slot < exe->relro_high;
+	int protection = protection_of(exe, page, page_size);
+	bool read_only = (protection & PROT_WRITE) == 0;
 
-	if (read_only && mprotect((void *) page, page_size, PROT_READ | PROT_WRITE) != 0)
+	if (read_only && mprotect((void *) page, page_size, protection | PROT_WRITE) != 0)
 		return false;
 	*slot = value;
 
@@ -154,7 +194,7 @@ write_slot(const Executable *exe, void **slot, void *value)
 	 * one that was started, but a working one: keep the replacement.
 	 */
 	if (read_only)
-		(void) mprotect((void *) page, page_size, PROT_READ);
+		(void) mprotect((void *) page, page_size, protection);
 	return true;
 }
 
@@ -163,10 +203,10 @@ interpose_install(const InterposeSlot *slots, int nslots, const char **reason)
 {
 	static char message[128];
 	Executable exe = {0};
-	void **found[16];
+	void **found[32]; /* by name, and by its name for 64-bit offsets */
 	int replaced = 0;
 
-	Assert(nslots <= (int) lengthof(found));
+	Assert(2 * nslots <= (int) lengthof(found));
 	*reason = message;
 
 	dl_iterate_phdr(read_executable, &exe);
@@ -179,9 +219,14 @@ interpose_install(const InterposeSlot *slots, int nslots, const char **reason)
 	for (int i = 0; i < nslots; i++)
 	{
 		void *original;
+		void **slot;
+		char symbol64[64];
 
-		found[i] = find_slot(&exe, slots[i].symbol);
-		if (found[i] == NULL)
+		snprintf(symbol64, sizeof(symbol64), "%s64", slots[i].symbol);
+		found[2 * i] = find_slot(&exe, slots[i].symbol);
+		found[2 * i + 1] = find_slot(&exe, symbol64);
+		slot = found[2 * i] ? found[2 * i] : found[2 * i + 1];
+		if (slot == NULL)
 		{
 			if (!slots[i].required)
 				continue;
@@ -195,7 +240,7 @@ interpose_install(const InterposeSlot *slots, int nslots, const char **reason)
 		 * PLT, and the first call through that would overwrite our
 		 * replacement: resolve it ourselves.
 		 */
-		original = *found[i];
+		original = *slot;
 		if ((uintptr_t) original >= exe.low && (uintptr_t) original < exe.high)
 			original = dlsym(RTLD_DEFAULT, slots[i].symbol);
 		if (original == NULL)
@@ -206,18 +251,18 @@ interpose_install(const InterposeSlot *slots, int nslots, const char **reason)
 		*slots[i].original = original;
 	}
 
-	for (replaced = 0; replaced < nslots; replaced++)
+	for (replaced = 0; replaced < 2 * nslots; replaced++)
 	{
 		if (found[replaced] == NULL)
 			continue;
-		if (!write_slot(&exe, found[replaced], slots[replaced].replacement))
+		if (!write_slot(&exe, found[replaced], slots[replaced / 2].replacement))
 		{
 			snprintf(message, sizeof(message), "could not make the import table writable: %s",
 			         strerror(errno));
 			while (--replaced >= 0)
 			{
 				if (found[replaced])
-					(void) write_slot(&exe, found[replaced], *slots[replaced].original);
+					(void) write_slot(&exe, found[replaced], *slots[replaced / 2].original);
 			}
 			return false;
 		}

@@ -7,9 +7,9 @@
  * fsync: a data file is made dense before, and an error that pg_calm saw
  *		first is reported after.  The server's fsync always happens.  A new WAL
  *		segment's large folios are split after.
- * sync_file_range: the server's own flush hints are dropped while we flush.
- * rename, unlink: the archiver's acknowledgements are made durable before WAL is
- *		recycled or removed, instead of one by one (archive_ack.c).
+ * sync_file_range: the server's own flush hints are dropped for what we flush.
+ * rename, unlink: where pg_calm archives, acknowledgements are made durable before
+ *		WAL is recycled or removed, instead of one by one (archive_ack.c).
  * readdir: the checkpointer waits after a recycled WAL segment; the archiver
  *		need not read archive_status for every 64 files
  *		(archive_scan.c).
@@ -52,6 +52,7 @@
 #include "io_hooks.h"
 #include "pg_calm.h"
 #include "wal_recycling.h"
+#include "worker_health.h"
 
 /* File descriptors beyond are looked up at every write */
 #define MAX_KNOWN_FDS 8192
@@ -83,6 +84,7 @@ static int calm_fsync(int fd);
 static int calm_sync_file_range(int fd, off_t offset, off_t length, unsigned int flags);
 static int calm_close(int fd);
 static KnownFd identify(int fd);
+static bool is_flushed_by_us(int fd);
 static void written(int fd, off_t offset, ssize_t length);
 static void checkpoint_writes(void);
 static void checkpointer_written(uint32 file, BlockNumber block);
@@ -119,7 +121,9 @@ identify(int fd)
 	if (length > 0 && length < (ssize_t) sizeof(path) - 1 && fstat(fd, &st) == 0)
 	{
 		path[length] = '\0';
-		if (S_ISREG(st.st_mode) && is_tracked_name(path))
+		if (S_ISREG(st.st_mode) && is_tracked_name(path) && st.st_dev != calm_shared->device)
+			pg_atomic_write_u32(&calm_shared->other_devices, 1);
+		else if (S_ISREG(st.st_mode) && is_tracked_name(path))
 		{
 			file =
 				page_map_track_file(calm_page_map, st.st_dev, st.st_ino, path, &known.incarnation);
@@ -327,11 +331,39 @@ calm_fsync(int fd)
 	if (target != fd)
 		(void) real_close(target);
 	/* while it is clean: see folio_split.c */
-	if (result == 0 && event == WAIT_EVENT_WAL_INIT_SYNC && calm_mode == CALM_MODE_ON &&
-	    calm_split_folios)
+	if (result == 0 && event == WAIT_EVENT_WAL_INIT_SYNC && calm_split_folios && calm_shared &&
+	    calm_flushes())
 		folio_split_file(fd);
 	errno = save_errno;
 	return result;
+}
+
+/*
+ * Whether what was written through a descriptor is flushed by the worker: it
+ * works, and the file is tracked, which it is not on a device whose caps we don't
+ * know, or with the page map full.  If not, nobody else would do it.
+ */
+static bool
+is_flushed_by_us(int fd)
+{
+	KnownFd known = {.file = FD_UNKNOWN};
+	int save_errno = errno;
+	struct stat st;
+	bool tracked;
+
+	if (!worker_is_flushing())
+		return false;
+	if (fd >= 0 && fd < MAX_KNOWN_FDS)
+		known = known_fds[fd];
+	if (known.file != FD_UNKNOWN)
+		return known.file > 0 &&
+		       pg_atomic_read_u32(&page_map_file(calm_page_map, known.file - 1)->incarnation) ==
+		           known.incarnation;
+	/* written through another descriptor, that has been closed since */
+	tracked = fstat(fd, &st) == 0 && page_map_find_file(calm_page_map, st.st_dev, st.st_ino,
+	                                                    &known.incarnation) != PAGE_MAP_NO_FILE;
+	errno = save_errno;
+	return tracked;
 }
 
 static int
@@ -340,12 +372,7 @@ calm_sync_file_range(int fd, off_t offset, off_t length, unsigned int flags)
 	uint64 started;
 	int result;
 
-	/*
-	 * With no worker nobody else would flush: then the hints are obeyed.
-	 */
-	if (calm_mode == CALM_MODE_ON && calm_shared &&
-	    *my_wait_event_info == WAIT_EVENT_DATA_FILE_FLUSH &&
-	    pg_atomic_read_u32(&calm_shared->worker_pid) != 0)
+	if (calm_shared && *my_wait_event_info == WAIT_EVENT_DATA_FILE_FLUSH && is_flushed_by_us(fd))
 	{
 		pg_atomic_fetch_add_u64(&calm_shared->counters.suppressed_hints, 1);
 		return 0;

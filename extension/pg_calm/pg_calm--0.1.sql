@@ -34,7 +34,7 @@ CREATE VIEW pg_calm_status AS SELECT * FROM pg_calm_status();
 
 COMMENT ON VIEW pg_calm_status IS 'State of pg_calm, one row; counters start with the server';
 COMMENT ON COLUMN pg_calm_status.mode IS 'pg_calm.mode as this session has it: off, shadow or on';
-COMMENT ON COLUMN pg_calm_status.degraded IS 'Why less is done than the mode says; null if nothing is amiss';
+COMMENT ON COLUMN pg_calm_status.degraded IS 'Why less is done than the mode says: all reasons, parted by semicolons; null if nothing is amiss';
 COMMENT ON COLUMN pg_calm_status.write_iops IS 'Cap in force: write operations per second; null if not capped';
 COMMENT ON COLUMN pg_calm_status.write_bandwidth IS 'Cap in force: bytes written per second; null if not capped';
 COMMENT ON COLUMN pg_calm_status.io_size IS 'Bytes of a contiguous write that count as one operation';
@@ -50,7 +50,7 @@ COMMENT ON COLUMN pg_calm_status.kernel_flushed_pages IS 'Dirty pages that the k
 COMMENT ON COLUMN pg_calm_status.bridged_pages IS 'Clean pages written along between dirty ones';
 COMMENT ON COLUMN pg_calm_status.device_operations IS 'Operations of all these writes as the device counts them';
 COMMENT ON COLUMN pg_calm_status.written_bytes IS 'Bytes of all these writes, bridged pages included';
-COMMENT ON COLUMN pg_calm_status.suppressed_hints IS 'Flush hints of the server (*_flush_after) that were dropped';
+COMMENT ON COLUMN pg_calm_status.suppressed_hints IS 'Flush hints of the server (*_flush_after) that were dropped, for files that the worker flushes';
 COMMENT ON COLUMN pg_calm_status.large_folio_regions IS 'Times that a region had far more dirty memory than written pages, and its large folios were split after it was written back';
 COMMENT ON COLUMN pg_calm_status.cleaned_buffers IS 'Dirty shared buffers that checkpoints wrote right before the fsync of their file, so that backends would not have to meanwhile';
 COMMENT ON COLUMN pg_calm_status.full_regions IS 'Times that a region counted as wholly dirty because pg_calm.page_map_memory was used up';
@@ -246,7 +246,7 @@ COMMENT ON COLUMN pg_calm_archive.last_archived_time IS 'When it was';
 COMMENT ON COLUMN pg_calm_archive.last_error IS 'Why a file could not be archived, the last time';
 COMMENT ON COLUMN pg_calm_archive.last_error_file IS 'Which file that was';
 COMMENT ON COLUMN pg_calm_archive.last_error_time IS 'When that was';
-COMMENT ON COLUMN pg_calm_archive.deferred_status_renames IS 'Acknowledgements whose fsyncs were left to the removal of WAL, by any archive_library, since the server started; 0 since PostgreSQL 16';
+COMMENT ON COLUMN pg_calm_archive.deferred_status_renames IS 'Acknowledgements whose fsyncs were left to the removal of WAL (pg_calm.archive_defer_status_sync), since the server started; 0 since PostgreSQL 16';
 COMMENT ON COLUMN pg_calm_archive.status_directory_syncs IS 'fsync calls for pg_wal/archive_status that were made instead';
 COMMENT ON COLUMN pg_calm_archive.status_sync_error IS 'Error of such a call, after which no WAL is recycled or removed until the server is restarted; null: none';
 

@@ -5,8 +5,8 @@
  *
  * pg_calm makes PostgreSQL's page writeback cheap in device operations and
  * smooth in time.  Durability stays with PostgreSQL's own fsync calls, which
- * all happen, in their places, and report every error; but for those of the
- * archiver's status files (archive_ack.c).  Everything else about pages is
+ * all happen, in their places, and report every error; but for those of
+ * status files where pg_calm archives (archive_ack.c).  Everything else about pages is
  * advice to the kernel: with an empty or wrong page map the server is as slow
  * as stock, and as safe.
  *
@@ -32,6 +32,7 @@
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
 #include "utils/guc.h"
+#include "worker_health.h"
 #include "writeback.h"
 
 PG_MODULE_MAGIC;
@@ -114,7 +115,7 @@ define_settings(void)
 {
 	DefineCustomEnumVariable(
 		"pg_calm.mode", "Whether written pages are flushed by pg_calm.",
-		"\"off\" leaves the server as without the module, \"shadow\" tracks pages and counts what would be flushed, \"on\" flushes.",
+		"\"off\" leaves the server as without the module, \"shadow\" tracks pages and counts what would be flushed, \"on\" flushes where a cap of the device is known.",
 		&calm_mode, CALM_MODE_ON, mode_options, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable(
 		"pg_calm.page_map_memory", "Shared memory for the map of written but unflushed pages.",
@@ -157,7 +158,7 @@ define_settings(void)
 	DefineCustomIntVariable(
 		"pg_calm.drain_timeout",
 		"Longest time that a checkpoint waits for pages to be flushed before its fsync calls.",
-		"-1 takes what checkpoint_completion_target leaves of checkpoint_timeout, or 30s if that is more and WAL does not ask for the next checkpoint; 0 does not wait. Immediate, shutdown and end-of-recovery checkpoints never do, nor is it gone on with if a tenth of the time shows that it will not be enough, or brings nothing.",
+		"-1 takes what checkpoint_completion_target leaves of checkpoint_timeout, or 30s if that is more; 0 does not wait. Immediate, shutdown and end-of-recovery checkpoints never do. It ends when WAL asks for the next checkpoint, or if a tenth of the time shows that it will not be enough, or brings nothing.",
 		&calm_drain_timeout, -1, -1, 3600 * 1000, PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomBoolVariable(
 		"pg_calm.drain_clean_buffers",
@@ -172,6 +173,12 @@ define_settings(void)
 		"0 does not wait. In all no more than a tenth of checkpoint_timeout, and never where another "
 		"checkpoint is asked for, nor in immediate, shutdown and end-of-recovery checkpoints.",
 		&calm_wal_recycle_delay, 20, 0, 1000, PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.worker_timeout",
+		"Time after which a background worker that has not been heard of counts as stuck.",
+		"As long as the writeback worker does, flush hints of the server are obeyed, and no checkpoint or session waits. "
+		"Nor does a session wait for the governor's.",
+		&calm_worker_timeout, 5000, 1000, 3600 * 1000, PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomBoolVariable(
 		"pg_calm.bridge",
 		"Whether clean pages between dirty ones are written along to save operations.", NULL,
@@ -278,6 +285,10 @@ start_shared_memory(void)
 		pg_atomic_init_u64(&shared->in_flight_pages, 0);
 		pg_atomic_init_u64(&shared->checkpoint_start, 0);
 		pg_atomic_init_u32(&shared->worker_pid, 0);
+		pg_atomic_init_u64(&shared->worker_beat_ms, 0);
+		pg_atomic_init_u32(&shared->capped, 0);
+		pg_atomic_init_u32(&shared->other_devices, 0);
+		shared->device = device_of_data_files();
 		pg_atomic_init_u32(&shared->draining, 0);
 		pg_atomic_init_u64(&shared->hold_until_ms, 0);
 		SpinLockInit(&shared->lock);

@@ -64,10 +64,14 @@ typedef struct CalmShared
 	CalmCounters counters;
 	pg_atomic_uint64 in_flight_pages;  /* taken from the map, not confirmed */
 	pg_atomic_uint64 checkpoint_start; /* ckpt_start_t of the one under way */
-	pg_atomic_uint32 worker_pid;       /* 0: no worker */
+	pg_atomic_uint32 worker_pid;       /* 0: no worker, or it flushes nothing */
+	pg_atomic_uint64 worker_beat_ms;   /* when it was heard of last: worker_health.h */
+	pg_atomic_uint32 capped;           /* a cap of the data directory's device is known */
+	pg_atomic_uint32 other_devices;    /* files on others were written to */
 	pg_atomic_uint32 draining;         /* what the checkpointer waits for, as above */
 	pg_atomic_uint64 hold_until_ms;    /* until then nothing is started but for a drain */
-	slock_t lock;                      /* protects what follows */
+	uint64 device; /* st_dev of data files there; files on others are not tracked */
+	slock_t lock;  /* protects what follows */
 	DeviceCaps caps;
 	uint32 max_gap;            /* gaps bridged at present, in blocks */
 	double granted_operations; /* per second: caps.write_iops or our share of a shared device */

@@ -14,14 +14,17 @@
 #include "compat.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "lib/stringinfo.h"
 #include "pg_calm.h"
 #include "utils/builtins.h"
 #include "utils/tuplestore.h"
+#include "worker_health.h"
 
 PG_FUNCTION_INFO_V1(pg_calm_status);
 PG_FUNCTION_INFO_V1(pg_calm_regions);
 
 static Datum counter_datum(pg_atomic_uint64 *counter);
+static void add_reason(StringInfo reasons, const char *reason);
 static const char *worse_than_asked(const CalmShared *copy);
 
 static Datum
@@ -30,17 +33,44 @@ counter_datum(pg_atomic_uint64 *counter)
 	return Int64GetDatum((int64) pg_atomic_read_u64(counter));
 }
 
-/* Why the module does less than its mode says, or NULL */
+static void
+add_reason(StringInfo reasons, const char *reason)
+{
+	if (reasons->len > 0)
+		appendStringInfoString(reasons, "; ");
+	appendStringInfoString(reasons, reason);
+}
+
+/* Why the module does less than its mode says, all there is to tell; or NULL */
 static const char *
 worse_than_asked(const CalmShared *copy)
 {
+	StringInfoData reasons;
+
 	if (calm_interpose_failure)
 		return calm_interpose_failure;
+	initStringInfo(&reasons);
 	if (copy->degraded[0])
-		return copy->degraded;
+		add_reason(&reasons, copy->degraded);
 	if (pg_atomic_read_u32(&calm_shared->worker_pid) == 0)
-		return "the writeback worker is not running";
-	return NULL;
+	{
+		/* it may have said why */
+		if (reasons.len == 0)
+			add_reason(&reasons, "the writeback worker is not running");
+	}
+	else if (!worker_is_alive())
+		add_reason(&reasons, "the writeback worker does not respond: the server's flush hints are "
+		                     "obeyed, and nothing waits for it");
+	if (calm_mode == CALM_MODE_ON)
+	{
+		if (copy->caps_known && pg_atomic_read_u32(&calm_shared->capped) == 0)
+			add_reason(&reasons, "no cap of the data directory's device is known: pages are only "
+			                     "watched");
+		if (pg_atomic_read_u32(&calm_shared->other_devices) != 0)
+			add_reason(&reasons, "files on other devices than the data directory's are left as "
+			                     "without pg_calm");
+	}
+	return reasons.len > 0 ? reasons.data : NULL;
 }
 
 Datum

@@ -34,6 +34,7 @@
 #include "postmaster/bgwriter.h"
 #include "storage/latch.h"
 #include "wal_recycling.h"
+#include "worker_health.h"
 
 /* Part of checkpoint_timeout that is waited in a checkpoint */
 #define TIMEOUT_SHARE 0.1
@@ -51,10 +52,10 @@ static uint32 wait_event = 0;
 static bool
 may_wait(uint64 waited)
 {
-	return calm_mode == CALM_MODE_ON && waited < calm_wal_recycle_delay &&
+	return worker_is_flushing() && waited < calm_wal_recycle_delay &&
 	       waited_ms + waited < CheckPointTimeout * 1000 * TIMEOUT_SHARE &&
 	       (checkpointer_requests() & (CHECKPOINT_IMMEDIATE | CHECKPOINT_CAUSE_XLOG)) == 0 &&
-	       !checkpoint_stats_is_immediate() && pg_atomic_read_u32(&calm_shared->worker_pid) != 0;
+	       !checkpoint_stats_is_immediate();
 }
 
 void

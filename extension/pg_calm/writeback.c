@@ -45,6 +45,7 @@
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/ps_status.h"
+#include "worker_health.h"
 #include "writeback.h"
 
 /* Milliseconds between looks at: caps and sysctls; memory and map; the map in a drain; the device */
@@ -138,7 +139,7 @@ static void
 worker_exit(int code, Datum argument)
 {
 	arbiter_leave();
-	pg_atomic_write_u32(&calm_shared->worker_pid, 0);
+	worker_health_end();
 	/* what was in flight is PostgreSQL's to fsync, as ever */
 	pg_atomic_write_u64(&calm_shared->in_flight_pages, 0);
 }
@@ -161,7 +162,7 @@ publish_degraded(void)
 	{
 		snprintf(reason, sizeof(reason), "nothing is flushed: %s", flush_refused());
 		/* nobody else flushes, so the server's hints must be obeyed again */
-		pg_atomic_write_u32(&calm_shared->worker_pid, 0);
+		worker_health_end();
 	}
 	else if (refusal)
 		snprintf(reason, sizeof(reason), "gaps are not bridged: %s", refusal);
@@ -197,7 +198,6 @@ read_settings(void)
 	device_read_caps(&own_caps);
 	arbiter_configure(&own_caps);
 	kernel_flusher_read_settings(&flusher);
-	flush_policy.dry_run = calm_mode != CALM_MODE_ON;
 	flush_policy.prefetch = calm_prefetch == CALM_PREFETCH_ON ||
 	                        (calm_prefetch == CALM_PREFETCH_AUTO && own_caps.reads_are_free);
 
@@ -218,6 +218,9 @@ apply_caps(void)
 	double operations = caps.write_iops * IN_FLIGHT_SECONDS;
 	double bytes = caps.write_bytes * IN_FLIGHT_SECONDS;
 
+	/* without our own there may be those of a shared device */
+	pg_atomic_write_u32(&calm_shared->capped, device_is_capped(&caps) ? 1 : 0);
+	flush_policy.dry_run = !calm_flushes();
 	flush_policy.caps = caps;
 	flush_policy.paced = shared;
 	flush_policy.max_run = shared ? SHARED_RUN_BLOCKS : RUN_BLOCKS;
@@ -511,7 +514,7 @@ work(uint64 now_ms)
 		next_state_ms = now_ms + STATE_INTERVAL_MS + others * MEMBER_STATE_MS;
 	}
 
-	if (calm_split_folios && calm_mode == CALM_MODE_ON)
+	if (calm_split_folios && calm_flushes())
 		folio_split_patrol(now_ms);
 	else
 		folio_split_pause();
@@ -555,12 +558,14 @@ pg_calm_writeback_main(Datum argument)
 
 	on_shmem_exit(worker_exit, (Datum) 0);
 	flusher_guard_forget();
-	pg_atomic_write_u32(&calm_shared->worker_pid, (uint32) MyProcPid);
+	worker_health_begin();
 
 	for (;;)
 	{
 		bool busy;
+		uint64 now_ms = page_map_now_ms();
 
+		worker_health_beat(now_ms);
 		CHECK_FOR_INTERRUPTS();
 		if (ShutdownRequestPending)
 			proc_exit(1); /* 1: start us again, unless the server is going down */
@@ -571,7 +576,7 @@ pg_calm_writeback_main(Datum argument)
 			next_settings_ms = 0;
 		}
 
-		busy = work(page_map_now_ms());
+		busy = work(now_ms);
 		if (busy && !flush_in_flight() && flush_pause_ms() == 0)
 			continue; /* nothing to wait for */
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,

@@ -58,7 +58,7 @@ Exit codes:
 
 const RESTORE_EXIT_CODES: &str = "\
 In postgresql.conf:
-  restore_command = 'pgcalm wal-restore --archive /mnt/archive %f %p'
+  restore_command = 'pgcalm wal-restore --archive /mnt/archive/wal %f %p'
 
 Exit codes:
   0    restored

@@ -361,19 +361,16 @@ ok(wait_for(sub { last_report()->{status} eq 'complete' }), 'it is completed');
 set('checkpoint_completion_target', '0.01');
 set('pg_calm.drain_threshold',      '0');
 set('pg_calm.drain_timeout',        '8s');
-set('max_wal_size',                 '32MB');
+set('max_wal_size',                 '64MB');
 wait_for(sub { status_of($node)->{in_flight_pages} == 0 }) or die 'timed out';
 $worker = status_of($node)->{worker_pid};
 $before = last_report()->{id};
 $log = -s $node->logfile;
 my $sync_time = server_sync_time();
 kill 'STOP', $worker;
+my $seen = begun_by_wal($node);
 $node->safe_psql('postgres', $dirty);
-foreach (1 .. 8)
-{
-	$node->safe_psql('postgres',
-		q{SELECT pg_logical_emit_message(false, 'calm', repeat('x', 4000000)); SELECT pg_switch_wal()});
-}
+fill_wal($node, $seen);
 my $drained = "SELECT * FROM pg_calm_checkpoints WHERE id > $before AND drain_time IS NOT NULL AND status = 'complete' LIMIT 1";
 ok(wait_for(sub { defined row_of($node, $drained)->{id} }), 'a checkpoint with a drain');
 kill 'CONT', $worker;

@@ -23,13 +23,13 @@ my $log = $node->logfile;
 
 sub worker { return status_of($node)->{worker_pid} }
 
-# Make pages dirty, all over, and enough WAL for a checkpoint
+# Make pages dirty, all over, and enough WAL for a checkpoint, but for no other
 sub cause_checkpoint
 {
-	$node->safe_psql(
-		'postgres', q{
-UPDATE t SET n = n + 1 WHERE id % 7 = 0;
-SELECT pg_logical_emit_message(false, 'fill', repeat('w', 1000000)) FROM generate_series(1, 70)});
+	my $seen = begun_by_wal($node);
+
+	$node->safe_psql('postgres', 'UPDATE t SET n = n + 1 WHERE id % 7 = 0');
+	fill_wal($node, $seen);
 	return;
 }
 
@@ -100,6 +100,19 @@ kill 'CONT', $stopped;
 $start = time;
 $node->safe_psql('postgres', 'DROP DATABASE victim');
 cmp_ok(time - $start, '<', 20, 'DROP DATABASE is not held up');
+
+# --- WAL asks for the next checkpoint
+
+ok(checkpoints_ended($node), 'no checkpoint is under way');
+$stopped = stop_worker();
+$done = completed();
+cause_checkpoint();
+ok(wait_for(sub { drains($node) }, 30), 'waiting again');
+$node->safe_psql('postgres',
+	q{SELECT pg_logical_emit_message(false, 'fill', repeat('w', 1000000)) FROM generate_series(1, 70)});
+ok(wait_for(sub { completed() > $done }, 20), 'WAL that asks for the next checkpoint ends the wait');
+kill 'CONT', $stopped;
+ok(checkpoints_ended($node), 'no checkpoint is under way');
 
 # --- mode
 

@@ -32,10 +32,9 @@ my $panic = qr/PANIC:  .*: Input\/output error/;
 sub cause_checkpoint
 {
 	$round++;
-	$node->psql(
-		'postgres', qq{
-UPDATE t SET n = $round WHERE id % 7 = 0;
-SELECT count(pg_logical_emit_message(false, 'fill', repeat('w', 1000000))) FROM generate_series(1, 70)});
+	my $seen = begun_by_wal($node);
+	$node->psql('postgres', "UPDATE t SET n = $round WHERE id % 7 = 0");
+	fill_wal($node, $seen);
 	return;
 }
 

@@ -111,9 +111,37 @@ sub view
 	return $node->safe_psql('postgres', "SELECT coalesce(($column)::text, 'null') FROM pg_calm_archive");
 }
 
+# --- of which archiver: of ours, unless the setting says so
+
+my $all = qr/^(?:F?D)?(FaFD){5,}$/;
+my $calls = calls(pid_of('archiver'), sub { make_wal(5) });
+like($calls, $deferring ? $all : qr/^a{5,}$/,
+	'another archiver\'s acknowledgements are fsynced, since it may refuse a file that it has');
+is(view('deferred_status_renames'), 0, 'none is deferred');
+
+my $archive = PostgreSQL::Test::Utils::tempdir();
+
+# by a restart: the postmaster takes up to a minute to start another archiver
+$node->append_conf('postgresql.conf', qq{
+archive_library = 'pg_calm'
+archive_command = ''
+pg_calm.archive_directory = '$archive'
+});
+$node->restart;
+make_wal(1);
+like(calls(pid_of('archiver'), sub { make_wal(5) }), qr/^a{5,}$/, 'archived by us they are deferred');
+set('pg_calm.archive_defer_status_sync = off');
+like(calls(pid_of('archiver'), sub { make_wal(5) }), $deferring ? $all : qr/^a{5,}$/, 'unless that is off');
+$node->append_conf('postgresql.conf', q{
+archive_library = ''
+archive_command = 'true'
+});
+$node->restart;
+set('pg_calm.archive_defer_status_sync = on');
+
 # --- the archiver
 
-my $calls = calls(pid_of('archiver'), sub { make_wal(10) });
+$calls = calls(pid_of('archiver'), sub { make_wal(10) });
 like($calls, qr/^a{10,}$/, 'acknowledgements without an fsync');
 cmp_ok(view('deferred_status_renames'), $deferring ? '>=' : '==', $deferring ? 10 : 0, 'counted');
 
@@ -121,13 +149,48 @@ if ($deferring)
 {
 	set('pg_calm.archive_defer_status_sync = off');
 	$calls = calls(pid_of('archiver'), sub { make_wal(5) });
-	like($calls, qr/^(?:F?D)?(FaFD){5,}$/, 'with the setting off all fsyncs happen');
+	like($calls, $all, 'with the setting off all fsyncs happen');
 	set('pg_calm.archive_defer_status_sync = on');
 	set("pg_calm.mode = 'off'");
 	$calls = calls(pid_of('archiver'), sub { make_wal(5) });
-	like($calls, qr/^(?:F?D)?(FaFD){5,}$/, 'so they do in mode off');
+	like($calls, $all, 'so they do in mode off');
 	set("pg_calm.mode = 'on'");
 	like(calls(pid_of('archiver'), sub { make_wal(3) }), qr/^a+$/, 'and not in mode on');
+}
+
+# --- an acknowledgement that breaks off: only what is surely its own is left out
+
+if ($deferring)
+{
+	$node->append_conf('postgresql.conf', "archive_command = ''\narchive_library = '$ENV{PG_CALM_FSYNC_ARCHIVE}'\n");
+	$node->restart;
+	make_wal(1);
+
+	my $file = $node->safe_psql('postgres',
+		"INSERT INTO filler VALUES ('x'); SELECT pg_walfile_name(pg_current_wal_insert_lsn())");
+	my $done = "$status_directory/$file.done";
+	# the second time that it is opened, which is after the rename (durable_rename)
+	my ($handle) = trace(pid_of('archiver'), '-P', "pg_wal/archive_status/$file.done", '-e',
+		'trace=openat', '-e', 'inject=openat:error=ENFILE:when=2');
+	my $offset = -s $node->logfile;
+	make_wal(1);
+	ok(wait_for(sub { slurp_file($node->logfile, $offset) =~ /could not open file .*\Q$file\E\.done/ }),
+		'the status file can\'t be opened after its rename');
+	finish_trace($handle);
+	ok(-e $done, 'which has happened');
+
+	# a file with the inode number of the status file, as if that were gone
+	link($done, $node->data_dir . '/fsync_me') or die "link: $!";
+	my ($tracer, $trace) = trace(pid_of('archiver'), '-y', '-e', 'trace=fsync');
+	make_wal(3);
+	finish_trace($tracer);
+	my $fsyncs = () = slurp_file($trace) =~ m{fsync\(\d+<[^>]*/fsync_me>\)}g;
+	cmp_ok($fsyncs, '>=', 3, 'no fsync of another file with its inode number is left out');
+	unlink($node->data_dir . '/fsync_me');
+
+	$node->append_conf('postgresql.conf', "archive_command = 'true'\narchive_library = ''\n");
+	$node->restart;
+	make_wal(1);
 }
 
 # --- WAL goes

@@ -26,6 +26,7 @@ max_wal_senders = 4
 hot_standby = on
 wal_sender_timeout = 0
 log_checkpoints = on
+pg_calm.worker_timeout = '5s'
 }, '--wal-segsize=1');
 $node->start;
 $node->safe_psql(

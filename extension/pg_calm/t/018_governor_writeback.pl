@@ -114,9 +114,12 @@ $node->safe_psql('postgres', $update);
 
 # one by the amount of WAL, whose writing is over soon
 set("max_wal_size = '32MB'", 'checkpoint_completion_target = 0.01');
+fill_wal($node, begun_by_wal($node));
+ok(wait_for(sub { drains($node) }, 60), 'with a worker that stands still a checkpoint waits before its fsync calls');
+# more WAL, but not so much that it asks for the next one, which ends the wait
+set("max_wal_size = '4GB'");
 $node->safe_psql('postgres',
 	"SELECT pg_logical_emit_message(false, 'fill', repeat('w', 1000000)) FROM generate_series(1, 70)");
-ok(wait_for(sub { drains($node) }, 60), 'with a worker that stands still a checkpoint waits before its fsync calls');
 set("pg_calm.governor_max_wal = '64MB'");
 becomes('max_wal', 'state', 'pacing', 'the governor sees that WAL is not freed');
 usleep(2_000_000);

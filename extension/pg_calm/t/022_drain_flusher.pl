@@ -32,10 +32,19 @@ scattered_table($node);
 
 sub completed { return checkpoints_completed($node); }
 
+sub max_wal_size
+{
+	my ($size) = @_;
+
+	$node->safe_psql('postgres', "ALTER SYSTEM SET max_wal_size = '$size'");
+	$node->reload;
+	return;
+}
+
 sub cause_checkpoint
 {
-	$node->safe_psql('postgres',
-		q{SELECT pg_logical_emit_message(false, 'fill', repeat('w', 1000000)) FROM generate_series(1, 70)});
+	max_wal_size('64MB');
+	fill_wal($node, begun_by_wal($node));
 	return;
 }
 
@@ -52,6 +61,8 @@ sub pages_are_left
 	my ($name) = @_;
 	my $handed = status_of($node)->{handed_pages};
 
+	# its WAL shall ask for none
+	max_wal_size('4GB');
 	ok( wait_for(
 			sub {
 				update();

@@ -32,10 +32,6 @@ pg_calm.drain_timeout = '1h'
 $node->start;
 scattered_table($node);
 
-my $log = $node->logfile;
-
-sub begun { return () = slurp_file($log) =~ /checkpoint starting: wal/g; }
-
 ok(checkpoints_ended($node), 'no checkpoint is under way');
 my $load = start_load($node, 't', 40000, 100000);
 ok(wait_for(sub { status_of($node)->{unflushed_pages_new} > 1000 }, 60), 'pages are evicted');
@@ -46,11 +42,9 @@ foreach my $attempt (1 .. 5)
 {
 	my $done = checkpoints_completed($node);
 	my $before = status_of($node);
-	my $begun = begun();
+	my $begun = begun_by_wal($node);
 
-	$node->safe_psql('postgres',
-		q{SELECT pg_logical_emit_message(false, 'fill', repeat('w', 1000000)) FROM generate_series(1, 70)});
-	ok(wait_for(sub { begun() > $begun }, 60), 'WAL causes a checkpoint');
+	ok(fill_wal($node, $begun), 'WAL causes a checkpoint');
 	last unless ok(wait_for(sub { checkpoints_completed($node) > $done }, 60),
 		'it completes while pages are evicted');
 	ok($load->pumpable, 'the load goes on');

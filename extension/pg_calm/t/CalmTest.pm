@@ -24,6 +24,7 @@ use Test::More;
 use Time::HiRes qw(time usleep);
 
 our @EXPORT = qw(
+  begun_by_wal
   calm_node
   cannot_bridge
   cannot_trace
@@ -33,6 +34,7 @@ our @EXPORT = qw(
   draining_node
   drains
   fake_host
+  fill_wal
   finish_trace
   kill_node
   process_id
@@ -69,7 +71,9 @@ sub fake_host
 	return $root;
 }
 
-# A node with the module and data checksums, not started.  fsync is on, other
+# A node with the module and data checksums, not started.  A cap is known, or it
+# would only watch; it is one that changes nothing.  A worker that a test stops
+# is waited for.  fsync is on, other
 # than PostgreSQL::Test has it: most of what is tested happens there.  More
 # options for initdb may follow.
 sub calm_node
@@ -88,6 +92,8 @@ checkpoint_timeout = 1h
 log_statement = none
 restart_after_crash = on
 pg_calm.host_root = '@{[ fake_host() ]}'
+pg_calm.write_bandwidth = '1TB'
+pg_calm.worker_timeout = '1h'
 } . ($conf // ''));
 	return $node;
 }
@@ -134,6 +140,35 @@ sub checkpoints_completed
 	my ($node) = @_;
 
 	return () = slurp_file($node->logfile) =~ /checkpoint complete/g;
+}
+
+# How many checkpoints the server's log says that WAL has caused
+sub begun_by_wal
+{
+	my ($node) = @_;
+
+	my $begun = () = slurp_file($node->logfile) =~ /checkpoint starting: wal/g;
+	return $begun;
+}
+
+# Write WAL until it has caused a checkpoint that begun_by_wal had not seen, and
+# little more: what asks for yet another one ends a drain.  With none after its
+# redo point it would write at leisure, by the time.  Returns whether it has.
+sub fill_wal
+{
+	my ($node, $seen) = @_;
+	my $begun = 0;
+
+	return wait_for(
+		sub {
+			my $done = $begun;
+			$begun = begun_by_wal($node) > $seen;
+			$node->psql('postgres',
+				q{SELECT count(pg_logical_emit_message(false, 'fill', repeat('w', 4000000)))})
+			  unless $done;
+			return $done;
+		},
+		60);
 }
 
 # Whether the checkpointer waits for the worker: such a wait it has only with

@@ -132,12 +132,23 @@ compile_bridge_choice_test()
 		-o "$work/unit/bridge_choice" -L"$pkglibdir" -L"$("$PG_CONFIG" --libdir)" -lpgport -lm
 }
 
+compile_interpose_test()
+{
+	quietly "$work/cc.log" "${CC:-cc}" -std=gnu11 -O2 -g -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Werror -D_GNU_SOURCE \
+		-D_FILE_OFFSET_BITS=64 -U_FORTIFY_SOURCE -fPIE -pie -Wl,-z,relro,-z,now \
+		-I"$source_dir" -I"$("$PG_CONFIG" --includedir-server)" \
+		"$source_dir/test/interpose_test.c" "$source_dir/interpose.c" \
+		-o "$work/unit/interpose" -L"$pkglibdir" -L"$("$PG_CONFIG" --libdir)" -lpgport -ldl
+}
+
 # The page map's are three builds of one program: see test_atomics.h
 run_unit()
 {
 	mkdir "$work/unit"
 	compile_bridge_choice_test
 	printf '%s\n' 'exec "$(dirname "$0")/bridge_choice"' >"$work/unit/0_bridge_choice.sh"
+	compile_interpose_test
+	printf '%s\n' 'exec "$(dirname "$0")/interpose"' >"$work/unit/4_interpose.sh"
 	compile_page_map_test unit/page_map
 	compile_page_map_test unit/page_map_yield -DYIELD=64 -include "$source_dir/test/test_atomics.h"
 	printf '%s\n' 'exec "$(dirname "$0")/page_map" 100' >"$work/unit/1_page_map.sh"
@@ -180,6 +191,10 @@ run_tap()
 	shim=$work/libdeny_mprotect.so
 	quietly "$work/cc.log" "${CC:-cc}" -Wall -Wextra -Werror -shared -fPIC -O2 \
 		"$source_dir/test/deny_mprotect.c" -o "$shim"
+	fsync_archive=$work/fsync_archive.so
+	quietly "$work/cc.log" "${CC:-cc}" -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Werror \
+		-D_GNU_SOURCE -shared -fPIC -O2 -I"$source_dir" -I"$("$PG_CONFIG" --includedir-server)" \
+		"$source_dir/test/fsync_archive.c" -o "$fsync_archive"
 	# shellcheck disable=SC2086
 	{ run_prove tap ${PROVE_FLAGS:---jobs 3} ${tap_files:-t/*.pl} || : >"$work/prove.failed"; } 2>&1 | tee "$work/prove.log"
 	[ -e "$work/prove.failed" ] || return 0
@@ -215,7 +230,7 @@ run_prove()
 		# shellcheck disable=SC2048,SC2086
 		TESTDIR="$test_dir" TESTDATADIR="$test_dir/tmp_check" TESTLOGDIR="$test_dir/tmp_check/log" \
 			PATH="$install$bindir:$PATH" PG_REGRESS="$pg_regress" \
-			PG_CALM_DENY_MPROTECT="$shim" top_builddir="$work" \
+			PG_CALM_DENY_MPROTECT="$shim" PG_CALM_FSYNC_ARCHIVE="$fsync_archive" top_builddir="$work" \
 			prove -I "$pgxs_dir/test/perl" -I t $*
 	)
 }

@@ -195,13 +195,19 @@ impl Archiver {
             set("archive_mode", "on".to_string());
         }
         match self.way {
-            Way::Noop { .. } => set(
-                "archive_library",
-                places
-                    .noop_module
-                    .map(|module| module.display().to_string())
-                    .unwrap_or_default(),
-            ),
+            Way::Noop { module } => {
+                set(
+                    "archive_library",
+                    places
+                        .noop_module
+                        .map(|module| module.display().to_string())
+                        .unwrap_or_default(),
+                );
+                // not by itself: the library is not the module's own
+                if module {
+                    set("pg_calm.archive_defer_status_sync", "on".to_string());
+                }
+            }
             Way::Cp { sync } => {
                 let sync = if sync {
                     format!(" && sync {archive}/%f {archive}")

@@ -1,0 +1,157 @@
+
+# What pg_calm leaves out or waits for needs a worker that works and a device
+# whose cap is known.  Everything else is as without the module.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+
+use CalmTest;
+use IPC::Run qw(start);
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time usleep);
+
+my $node = draining_node('fail_open');
+$node->append_conf('postgresql.conf', q{
+pg_calm.worker_timeout = '1s'
+checkpoint_flush_after = '256kB'
+});
+$node->start;
+scattered_table($node);
+
+sub set
+{
+	my (@settings) = @_;
+
+	$node->safe_psql('postgres', "ALTER SYSTEM SET $_") foreach @settings;
+	$node->reload;
+	return;
+}
+
+my $cannot = cannot_trace();
+
+sub degraded { return status_of($node)->{degraded} // ''; }
+
+# What a checkpoint of many pages adds to a counter
+sub checkpoint_adds
+{
+	my ($counter) = @_;
+	my $before = status_of($node)->{$counter};
+
+	$node->safe_psql('postgres', 'UPDATE t SET n = n + 1 WHERE id % 7 = 0; CHECKPOINT');
+	return status_of($node)->{$counter} - $before;
+}
+
+# Flush hints for a table's file that reach the kernel in a checkpoint
+sub hints_obeyed
+{
+	my ($table) = @_;
+	my $file = $node->safe_psql('postgres', "SELECT pg_relation_filenode('$table')");
+	my ($handle, $trace) =
+	  trace(process_id($node, 'checkpointer'), '-y', '-e', 'trace=sync_file_range');
+
+	$node->safe_psql('postgres', 'CHECKPOINT');
+	finish_trace($handle);
+	my $hints = () = slurp_file($trace) =~ m{^sync_file_range\(\d+<[^>]*/\Q$file\E>}mg;
+	return $hints;
+}
+
+# The checkpointer takes settings over before a checkpoint
+$node->safe_psql('postgres', 'CHECKPOINT');
+cmp_ok(checkpoint_adds('suppressed_hints'), '>', 10, 'hints are dropped with a worker and a cap');
+is(degraded(), '', 'nothing is amiss');
+
+# --- no cap
+
+set('pg_calm.write_iops = -1', 'pg_calm.write_bandwidth = -1', "pg_calm.flush_age = '10ms'");
+ok(wait_for(sub { degraded() =~ /^no cap of the data directory's device is known: pages are only watched$/ }),
+	'a device without a known cap is named');
+$node->safe_psql('postgres', 'CHECKPOINT');
+is(checkpoint_adds('suppressed_hints'), 0, 'there hints are obeyed');
+SKIP:
+{
+	skip "the worker can't be watched: $cannot", 1 if $cannot;
+	my ($handle, $trace) = trace(status_of($node)->{worker_pid}, '-e', 'trace=sync_file_range,mmap');
+	$node->safe_psql('postgres', 'UPDATE t SET n = n + 1 WHERE id % 7 = 0');
+	wait_for(sub { region_counts($node, 't') eq 'none' });
+	finish_trace($handle);
+	unlike(slurp_file($trace), qr/sync_file_range|mmap/, 'and the worker only watches');
+}
+set('pg_calm.write_iops = 100', "pg_calm.write_bandwidth = '100MB'", "pg_calm.flush_age = '1h'");
+ok(wait_for(sub { degraded() eq '' }), 'the cap is known again');
+$node->safe_psql('postgres', 'CHECKPOINT');
+
+# --- files that are not tracked: of another device
+
+SKIP:
+{
+	my $place = '/dev/shm';
+	skip "hints can't be seen: $cannot", 3 if $cannot;
+	skip "$place is not there, or on the data directory's device", 3
+	  if !-w $place || (stat $place)[0] == (stat $node->data_dir)[0];
+	my $directory = File::Temp::tempdir('pg_calm.XXXXXX', DIR => $place, CLEANUP => 1);
+	$node->safe_psql('postgres', "CREATE TABLESPACE other LOCATION '$directory'");
+	$node->safe_psql('postgres', q{
+CREATE TABLE elsewhere TABLESPACE other AS SELECT i, repeat('x', 1900) FROM generate_series(1, 2000) i});
+	is(region_counts($node, 'elsewhere'), 'none', 'a file on another device is not tracked');
+	cmp_ok(hints_obeyed('elsewhere'), '>', 0, 'its hints are obeyed');
+	like(degraded(), qr/^files on other devices than the data directory's are left as without pg_calm$/,
+		'and that is named');
+	$node->safe_psql('postgres', 'DROP TABLE elsewhere');
+	$node->safe_psql('postgres', 'CHECKPOINT; DROP TABLESPACE other');
+	$node->restart;
+}
+
+# --- the file table is full
+
+SKIP:
+{
+	skip "hints can't be seen: $cannot", 3 if $cannot;
+	# it has some 300 places in the least memory; no checkpoint is to clear it
+	$node->append_conf('postgresql.conf', "pg_calm.page_map_memory = '1MB'\nmax_wal_size = 4GB\n");
+	$node->restart;
+	$node->safe_psql('postgres', 'UPDATE t SET n = n + 1 WHERE id % 7 = 0');
+	is(hints_obeyed('t'), 0, 'hints for a file in the table are dropped');
+	$node->safe_psql('postgres', q{
+DO $$ BEGIN FOR i IN 1 .. 500 LOOP
+EXECUTE format('CREATE TABLE many_%s (i int PRIMARY KEY)', i);
+EXECUTE format('INSERT INTO many_%s VALUES (1)', i);
+END LOOP; END $$;
+CREATE TABLE late AS SELECT i, repeat('x', 1900) FROM generate_series(1, 2000) i});
+	is(region_counts($node, 'late'), 'none', 'the file table is full');
+	cmp_ok(hints_obeyed('late'), '>', 0, 'hints for a file that got no place are obeyed');
+}
+
+# --- a worker that hangs
+
+$node->append_conf('postgresql.conf', "pg_calm.page_map_memory = '32MB'\nmax_wal_size = 64MB\n");
+$node->restart;
+$node->safe_psql('postgres', 'CHECKPOINT');
+cmp_ok(checkpoint_adds('suppressed_hints'), '>', 10, 'hints are dropped');
+my $worker = status_of($node)->{worker_pid};
+kill 'STOP', $worker;
+ok(wait_for(sub { degraded() =~ /^the writeback worker does not respond/ }), 'a worker that hangs is named');
+is(checkpoint_adds('suppressed_hints'), 0, 'hints are obeyed');
+
+my $done = checkpoints_completed($node);
+my $seen = begun_by_wal($node);
+$node->safe_psql('postgres', 'UPDATE t SET n = n + 1 WHERE id % 7 = 0');
+fill_wal($node, $seen);
+my $drained = 0;
+ok(wait_for(sub { $drained += drains($node); return checkpoints_completed($node) > $done }, 30),
+	'a checkpoint ends');
+is($drained, 0, 'without a wait for it');
+is($node->safe_psql('postgres',
+		'SELECT drain_time IS NULL FROM pg_calm_checkpoints ORDER BY id DESC LIMIT 1'),
+	't', 'as its report says');
+kill 'CONT', $worker;
+ok(wait_for(sub { degraded() eq '' }), 'it goes on');
+ok(checkpoints_ended($node), 'no checkpoint is under way');
+cmp_ok(checkpoint_adds('suppressed_hints'), '>', 10, 'and hints are dropped again');
+
+$node->stop;
+done_testing();
