@@ -9,6 +9,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::Context;
+use pgcalm_host::HostRoot;
 use pgcalm_host::cgroup::Hierarchy;
 use pgcalm_host::cgroup::Version;
 use pgcalm_host::meminfo;
@@ -37,15 +38,7 @@ impl MemoryGroup {
     /// Makes a group that holds `size`.
     pub fn create(journal: &Journal, size: Size) -> anyhow::Result<Self> {
         let root = journal.root();
-        let available = meminfo::available_kib(root)? << 10;
-        if size.bytes() + REST_OF_HOST > available {
-            return Err(LabError::Host(format!(
-                "--memory {size}: this host has {} MiB available, of which the lab needs {} MiB itself: give less",
-                available >> 20,
-                REST_OF_HOST >> 20
-            ))
-            .into());
-        }
+        need(root, size)?;
         let hierarchy = Hierarchy::of_memory(root)?.ok_or_else(|| {
             LabError::Host(
                 "--memory: no memory controller found: mount cgroup v1 memory, or boot with cgroup v2; or leave it out"
@@ -97,6 +90,20 @@ impl MemoryGroup {
     }
 }
 
+/// Fails unless the host has `size` to give.
+pub fn need(root: &HostRoot, size: Size) -> anyhow::Result<()> {
+    let available = meminfo::available_kib(root)? << 10;
+    if size.bytes() + REST_OF_HOST <= available {
+        return Ok(());
+    }
+    Err(LabError::Host(format!(
+        "--memory {size}: this host has {} MiB available, of which the lab needs {} MiB itself: give less",
+        available >> 20,
+        REST_OF_HOST >> 20
+    ))
+    .into())
+}
+
 /// v2: groups below the root have the controller only where the root passes it on.
 fn enable(journal: &Journal, hierarchy: &Hierarchy) -> anyhow::Result<Option<Undo>> {
     let root = journal.root();
@@ -119,7 +126,6 @@ fn enable(journal: &Journal, hierarchy: &Hierarchy) -> anyhow::Result<Option<Und
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pgcalm_host::HostRoot;
     use std::path::Path;
 
     fn host(mountinfo: &str) -> (tempfile::TempDir, Journal) {

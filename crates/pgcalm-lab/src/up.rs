@@ -95,6 +95,7 @@ pub fn run(
         contestant.name,
         &stage.cap(),
     ))?;
+    progress.note("the server is up");
     let watched = watch(&root, &stage, &mut scene.server, &progress, interrupt);
     drop(limits);
     match watched {

@@ -28,21 +28,11 @@ use rustix::process::Signal;
 
 use lab_run::BUSY_TIMEOUT;
 use lab_run::Dir;
+use lab_run::Running;
+use lab_run::can_run;
 use lab_run::host;
 use lab_run::lab;
-
-/// Whether the lab can run here; if not, says why not.
-fn can_run() -> bool {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: needs root for loop devices");
-        return false;
-    }
-    if postgres::bindirs(&host()).is_empty() {
-        eprintln!("skipped: needs an installed PostgreSQL server");
-        return false;
-    }
-    true
-}
+use lab_run::leftovers;
 
 /// A run of stock PostgreSQL on a tiny table.
 fn tiny_run(dir: &Path, more: &[&str]) -> Command {
@@ -56,109 +46,6 @@ fn tiny_run(dir: &Path, more: &[&str]) -> Command {
     ];
     arguments.extend(more);
     lab(&arguments, dir)
-}
-
-/// A started lab command, read line by line.
-struct Running {
-    child: Child,
-    lines: std::sync::mpsc::Receiver<String>,
-    seen: Vec<String>,
-}
-
-impl Running {
-    /// Starts it, again and again while another lab is at work on this host.
-    fn start(mut command: Command) -> Self {
-        let end = Instant::now() + BUSY_TIMEOUT;
-        loop {
-            let mut child = command
-                .stdout(Stdio::null())
-                .stderr(Stdio::piped())
-                .spawn()
-                .unwrap();
-            let stderr = child.stderr.take().unwrap();
-            let (sender, lines) = std::sync::mpsc::channel();
-            thread::spawn(move || {
-                for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-                    let _ = sender.send(line);
-                }
-            });
-            let mut running = Self {
-                child,
-                lines,
-                seen: Vec::new(),
-            };
-            let first = running.next_line();
-            if !first.is_some_and(|line| line.contains("another pgcalm lab")) {
-                return running;
-            }
-            running.child.wait().unwrap();
-            assert!(Instant::now() < end, "another lab does not end");
-            thread::sleep(Duration::from_secs(1));
-        }
-    }
-
-    fn next_line(&mut self) -> Option<String> {
-        let line = self.lines.recv_timeout(Duration::from_secs(120)).ok()?;
-        self.seen.push(line.clone());
-        Some(line)
-    }
-
-    fn wait_for(&mut self, text: &str) {
-        if self.seen.iter().any(|line| line.contains(text)) {
-            return;
-        }
-        while let Some(line) = self.next_line() {
-            if line.contains(text) {
-                return;
-            }
-        }
-        panic!("no line with {text:?}: {:?}", self.seen);
-    }
-
-    fn signal(&self, signal: Signal) {
-        let pid = Pid::from_raw(self.child.id() as i32).unwrap();
-        rustix::process::kill_process(pid, signal).unwrap();
-    }
-
-    /// Waits for its end; returns the status and what it said last.
-    fn end(mut self) -> (ExitStatus, String) {
-        while self.next_line().is_some() {}
-        let status = self.child.wait().unwrap();
-        (status, self.seen.last().cloned().unwrap_or_default())
-    }
-}
-
-/// What of a lab in `dir` is on the host.
-fn leftovers(dir: &Path) -> Vec<String> {
-    let root = host();
-    let mut found = Vec::new();
-    for mount in mounts::read(&root).unwrap() {
-        if mount.target.starts_with(dir) {
-            found.push(format!("mount {}", mount.target.display()));
-        }
-    }
-    for device in block_device::loop_devices(&root).unwrap() {
-        if device.backing_file.starts_with(dir) {
-            found.push(format!("device {}", device.name));
-        }
-    }
-    for process in process::table(&root).unwrap() {
-        let cwd = process::working_directory(&root, process.pid);
-        if cwd.is_some_and(|cwd| cwd.starts_with(dir)) {
-            found.push(format!("process {}", process.pid));
-        }
-    }
-    for name in [
-        "pgcalm-lab.json",
-        "pgcalm-data.img",
-        "pgcalm-wal.img",
-        "pgcalm-run",
-    ] {
-        if dir.join(name).exists() {
-            found.push(format!("file {name}"));
-        }
-    }
-    found
 }
 
 /// Numbers of the loop devices of a lab in `dir`.

@@ -9,6 +9,7 @@ use crate::device_files::need_memory;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
 use crate::lab_dir::LabDir;
+use crate::memory;
 use crate::options::DeviceStore;
 use crate::template::Template;
 
@@ -58,6 +59,9 @@ pub(crate) fn space(
             0
         }
     };
+    if let Some(size) = options.memory {
+        memory::need(root, size)?;
+    }
     let needed = devices + template;
     lab.need_space(needed, "fewer --rows or --seconds")
 }

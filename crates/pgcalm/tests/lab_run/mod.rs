@@ -3,13 +3,23 @@
 #![allow(dead_code)]
 
 use std::fs;
+use std::io::BufRead;
+use std::io::BufReader;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::Child;
 use std::process::Command;
+use std::process::ExitStatus;
+use std::process::Stdio;
+use std::thread;
 use std::time::Duration;
+use std::time::Instant;
 
 use pgcalm_host::HostRoot;
+use pgcalm_host::block_device;
+use pgcalm_host::mounts;
+use pgcalm_host::postgres;
+use pgcalm_host::process;
 use rustix::process::Pid;
 use rustix::process::Signal;
 
@@ -51,4 +61,120 @@ pub fn lab(arguments: &[&str], dir: &Path) -> Command {
 
 pub fn signal(child: &Child, signal: Signal) {
     rustix::process::kill_process(Pid::from_raw(child.id() as i32).unwrap(), signal).unwrap();
+}
+
+/// Whether the lab can run here; if not, says why not.
+pub fn can_run() -> bool {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: needs root for loop devices");
+        return false;
+    }
+    if postgres::bindirs(&host()).is_empty() {
+        eprintln!("skipped: needs an installed PostgreSQL server");
+        return false;
+    }
+    true
+}
+
+/// A started lab command, read line by line.
+pub struct Running {
+    pub child: Child,
+    lines: std::sync::mpsc::Receiver<String>,
+    pub seen: Vec<String>,
+}
+
+impl Running {
+    /// Starts it, again and again while another lab is at work on this host.
+    pub fn start(mut command: Command) -> Self {
+        let end = Instant::now() + BUSY_TIMEOUT;
+        loop {
+            let mut child = command
+                .stdout(Stdio::null())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let stderr = child.stderr.take().unwrap();
+            let (sender, lines) = std::sync::mpsc::channel();
+            thread::spawn(move || {
+                for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                    let _ = sender.send(line);
+                }
+            });
+            let mut running = Self {
+                child,
+                lines,
+                seen: Vec::new(),
+            };
+            let first = running.next_line();
+            if !first.is_some_and(|line| line.contains("another pgcalm lab")) {
+                return running;
+            }
+            running.child.wait().unwrap();
+            assert!(Instant::now() < end, "another lab does not end");
+            thread::sleep(Duration::from_secs(1));
+        }
+    }
+
+    pub fn next_line(&mut self) -> Option<String> {
+        let line = self.lines.recv_timeout(Duration::from_secs(120)).ok()?;
+        self.seen.push(line.clone());
+        Some(line)
+    }
+
+    pub fn wait_for(&mut self, text: &str) {
+        if self.seen.iter().any(|line| line.contains(text)) {
+            return;
+        }
+        while let Some(line) = self.next_line() {
+            if line.contains(text) {
+                return;
+            }
+        }
+        panic!("no line with {text:?}: {:?}", self.seen);
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.child.id() as i32).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// Waits for its end; returns the status and what it said last.
+    pub fn end(mut self) -> (ExitStatus, String) {
+        while self.next_line().is_some() {}
+        let status = self.child.wait().unwrap();
+        (status, self.seen.last().cloned().unwrap_or_default())
+    }
+}
+
+/// What of a lab in `dir` is on the host.
+pub fn leftovers(dir: &Path) -> Vec<String> {
+    let root = host();
+    let mut found = Vec::new();
+    for mount in mounts::read(&root).unwrap() {
+        if mount.target.starts_with(dir) {
+            found.push(format!("mount {}", mount.target.display()));
+        }
+    }
+    for device in block_device::loop_devices(&root).unwrap() {
+        if device.backing_file.starts_with(dir) {
+            found.push(format!("device {}", device.name));
+        }
+    }
+    for process in process::table(&root).unwrap() {
+        let cwd = process::working_directory(&root, process.pid);
+        if cwd.is_some_and(|cwd| cwd.starts_with(dir)) {
+            found.push(format!("process {}", process.pid));
+        }
+    }
+    for name in [
+        "pgcalm-lab.json",
+        "pgcalm-data.img",
+        "pgcalm-wal.img",
+        "pgcalm-run",
+    ] {
+        if dir.join(name).exists() {
+            found.push(format!("file {name}"));
+        }
+    }
+    found
 }
