@@ -9,7 +9,7 @@ BPF := crates/pgcalm-trace/src
 BPF_SOURCES = $(BPF)/bpf/*.h $(BPF)/probes/*/*.bpf.c
 PGCALM := target/release/pgcalm
 
-.PHONY: all deps build install packages demo test test-extension test-rust test-versions test-packages test-vm test-trace-verdicts check-postgres fmt fmt-check lint bench bench-archive bench-governor bench-trace bench-volume torture torture-errors torture-archive clean
+.PHONY: all deps build install packages demo test test-extension test-rust test-versions test-packages test-vm test-trace-verdicts check-postgres fmt fmt-check lint bench bench-archive bench-governor bench-trace bench-clouds bench-volume torture torture-errors torture-archive clean
 
 all: build
 
@@ -92,6 +92,13 @@ torture-archive: deps build
 # The figures of docs/benchmarks.md (bench/suites/cgroup.toml); about four hours, wants the machine for itself, goes on where it was
 bench: build
 	@bench/run
+
+# The figures of docs/benchmarks-clouds.md (bench/suites/clouds.toml): parts of less than an hour each, three and a half hours in all; PART=NAME
+# for one of them (its names: target/release/pgcalm lab run suite bench/suites/clouds.toml --dry-run); as root, wants the machine for itself
+PART ?=
+bench-clouds: build
+	@target/release/pgcalm lab run suite bench/suites/clouds.toml $(if $(PART),--part $(PART)) --results bench/results/clouds \
+	  --markdown docs/benchmarks-clouds.md
 
 # What tracing costs the server, docs/trace.md; as root, ten minutes, wants the machine for itself
 bench-trace: deps build

@@ -200,6 +200,14 @@ impl Capper {
         })
     }
 
+    /// v2: the group that was made for the capped processes. They can be in one group only, so that other limits go there, too.
+    pub fn group_of_v2(&self) -> Option<&Path> {
+        self.groups
+            .as_ref()
+            .filter(|groups| groups.hierarchy.version == Version::V2)
+            .map(|groups| groups.group.as_path())
+    }
+
     /// As the report names it.
     pub fn mechanism(&self) -> &'static str {
         match &self.groups {
@@ -230,14 +238,10 @@ impl Capper {
         Ok(())
     }
 
-    /// Caps `device` until the result is dropped. A volume has the limits that it was made with: which caps are given does
-    /// not matter then, only whether there are any.
+    /// Caps `device` until the result is dropped. A volume has the limits that it was made with, whatever `caps` says.
     pub fn apply(&self, device: &Device, caps: Caps) -> anyhow::Result<Vec<InForce>> {
         match device.volume() {
-            Some(volume) if caps.pairs().next().is_some() => {
-                Ok(vec![InForce::Volume(volume.limit()?)])
-            }
-            Some(_) => Ok(Vec::new()),
+            Some(volume) => Ok(vec![InForce::Volume(volume.limit()?)]),
             None => self.apply_to(&device.number, caps),
         }
     }

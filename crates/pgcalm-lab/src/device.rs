@@ -28,6 +28,12 @@ const FILL: usize = 4 << 20;
 /// `TMPFS_MAGIC` of linux/magic.h.
 const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
 
+/// Requests that a loop device has at work (`LOOP_DEFAULT_HW_Q_DEPTH`, drivers/block/loop.c).
+const LOOP_DEPTH: u32 = 128;
+
+/// Fewer are not taken (`BLKDEV_MIN_RQ`, include/linux/blkdev.h).
+const LEAST_REQUESTS: u32 = 4;
+
 /// Enough for direct I/O on any device.
 const ALIGNMENT: usize = 4096;
 
@@ -113,11 +119,18 @@ impl Device {
                 })?;
             }
             Kind::Loop { max_io: None } => {}
-            Kind::Volume { .. } => {
+            Kind::Volume { volume, .. } => {
                 // As cloud volumes say: what they have acknowledged is durable, so that the kernel sends no flushes.
                 let file = Path::new("sys/block").join(&name).join("queue/write_cache");
                 queue.push(former(journal, &file)?);
                 root.write(&file, "write through")?;
+                // Else more would wait in the queue of the loop device than in that of the volume.
+                let depth = volume.limits().depth.max(LEAST_REQUESTS);
+                if depth < LOOP_DEPTH {
+                    let file = Path::new("sys/block").join(&name).join("queue/nr_requests");
+                    queue.push(former(journal, &file)?);
+                    root.write(&file, &depth.to_string())?;
+                }
             }
         }
         let number = block_device::number(root, &name)?;

@@ -6,6 +6,7 @@
 //! (`contest::Options::sysctl`).
 
 use std::fs;
+use std::path::Path;
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -29,14 +30,19 @@ const REST_OF_HOST: u64 = 1 << 30;
 pub struct MemoryGroup {
     journal: Journal,
     directory: PathBuf,
-    // Undone in this order.
-    _group: Undo,
+    // Undone in this order; none of the group is ours where it is the one that has the caps.
+    _group: Option<Undo>,
     _controller: Option<Undo>,
 }
 
 impl MemoryGroup {
-    /// Makes a group that holds `size`.
-    pub fn create(journal: &Journal, size: Size) -> anyhow::Result<Self> {
+    /// Makes a group that holds `size`. With cgroup v2 a process is in one group for all controllers: `existing` is the one
+    /// that it is in already, if there is one.
+    pub fn create(
+        journal: &Journal,
+        size: Size,
+        existing: Option<&Path>,
+    ) -> anyhow::Result<Self> {
         let root = journal.root();
         need(root, size)?;
         let hierarchy = Hierarchy::of_memory(root)?.ok_or_else(|| {
@@ -49,14 +55,13 @@ impl MemoryGroup {
             Version::V1 => None,
             Version::V2 => enable(journal, &hierarchy)?,
         };
-        let directory = hierarchy
-            .mountpoint
-            .join(format!("pgcalm-lab-memory-{}", std::process::id()));
-        let group = journal.note(Change::Cgroup {
-            path: directory.clone(),
-        })?;
-        fs::create_dir(root.path(&directory))
-            .with_context(|| format!("create control group {}", directory.display()))?;
+        let (directory, group) = match (hierarchy.version, existing) {
+            (Version::V2, Some(existing)) => (existing.to_path_buf(), None),
+            _ => {
+                let (directory, undo) = make(journal, &hierarchy)?;
+                (directory, Some(undo))
+            }
+        };
         let limit = match hierarchy.version {
             Version::V1 => "memory.limit_in_bytes",
             Version::V2 => "memory.max",
@@ -104,6 +109,18 @@ pub fn need(root: &HostRoot, size: Size) -> anyhow::Result<()> {
     .into())
 }
 
+fn make(journal: &Journal, hierarchy: &Hierarchy) -> anyhow::Result<(PathBuf, Undo)> {
+    let directory = hierarchy
+        .mountpoint
+        .join(format!("pgcalm-lab-memory-{}", std::process::id()));
+    let undo = journal.note(Change::Cgroup {
+        path: directory.clone(),
+    })?;
+    fs::create_dir(journal.root().path(&directory))
+        .with_context(|| format!("create control group {}", directory.display()))?;
+    Ok((directory, undo))
+}
+
 /// v2: groups below the root have the controller only where the root passes it on.
 fn enable(journal: &Journal, hierarchy: &Hierarchy) -> anyhow::Result<Option<Undo>> {
     let root = journal.root();
@@ -126,7 +143,6 @@ fn enable(journal: &Journal, hierarchy: &Hierarchy) -> anyhow::Result<Option<Und
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
 
     fn host(mountinfo: &str) -> (tempfile::TempDir, Journal) {
         let dir = tempfile::tempdir().unwrap();
@@ -158,7 +174,7 @@ mod tests {
     #[test]
     fn on_v1_the_limit_is_set_in_a_group_that_goes_again() {
         let (_dir, journal) = host("38 31 0:35 / /sys/fs/cgroup rw - cgroup cgroup rw,memory\n");
-        let group = MemoryGroup::create(&journal, Size(4 << 30)).unwrap();
+        let group = MemoryGroup::create(&journal, Size(4 << 30), None).unwrap();
         let root = journal.root().clone();
         let limit = root.read(group.directory.join("memory.limit_in_bytes"));
         assert_eq!(limit.unwrap(), "4294967296");
@@ -173,7 +189,7 @@ mod tests {
         let (_dir, journal) = host("38 31 0:35 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
         let root = journal.root().clone();
         let control = Path::new("/sys/fs/cgroup/cgroup.subtree_control");
-        let group = MemoryGroup::create(&journal, Size(4 << 30)).unwrap();
+        let group = MemoryGroup::create(&journal, Size(4 << 30), None).unwrap();
         assert_eq!(root.read(control).unwrap(), "+memory");
         let limit = root.read(group.directory.join("memory.max"));
         assert_eq!(limit.unwrap(), "4294967296");
@@ -183,16 +199,28 @@ mod tests {
     }
 
     #[test]
+    fn on_v2_the_group_that_has_the_caps_gets_the_memory_and_stays() {
+        let (_dir, journal) = host("38 31 0:35 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+        let root = journal.root().clone();
+        let caps = Path::new("/sys/fs/cgroup/pgcalm-lab-1");
+        fs::create_dir(root.path(caps)).unwrap();
+        let group = MemoryGroup::create(&journal, Size(4 << 30), Some(caps)).unwrap();
+        assert_eq!(root.read(caps.join("memory.max")).unwrap(), "4294967296");
+        drop(group);
+        assert!(root.path(caps).exists());
+    }
+
+    #[test]
     fn memory_that_the_host_does_not_have_is_refused() {
         let (_dir, journal) = host("38 31 0:35 / /sys/fs/cgroup rw - cgroup cgroup rw,memory\n");
-        let error = MemoryGroup::create(&journal, Size(6 << 30)).unwrap_err();
+        let error = MemoryGroup::create(&journal, Size(6 << 30), None).unwrap_err();
         assert!(
             error.to_string().contains("6144 MiB available"),
             "{error:#}"
         );
         let (_dir, journal) = host("");
         fs::remove_file(journal.root().path("/sys/fs/cgroup/cgroup.controllers")).unwrap();
-        let error = MemoryGroup::create(&journal, Size(1 << 30)).unwrap_err();
+        let error = MemoryGroup::create(&journal, Size(1 << 30), None).unwrap_err();
         assert!(
             error.to_string().contains("no memory controller"),
             "{error:#}"

@@ -56,11 +56,12 @@ pub struct Surroundings<'a> {
 pub struct Stage<'a> {
     options: &'a Options,
     host: Surroundings<'a>,
-    capper: Capper,
+    // Undone in this order.
     data: Device,
     /// Absent where WAL lies on the device of the data.
     wal: Option<Device>,
     memory: Option<MemoryGroup>,
+    capper: Capper,
     _files: DeviceFiles<'a>,
     _sysctls: Vec<Undo>,
 }
@@ -78,7 +79,7 @@ impl<'a> Stage<'a> {
             Capper::new(journal)?
         };
         let memory = match options.memory {
-            Some(size) => Some(MemoryGroup::create(journal, size)?),
+            Some(size) => Some(MemoryGroup::create(journal, size, capper.group_of_v2())?),
             None => None,
         };
         let layout = options.layout();
@@ -121,10 +122,10 @@ impl<'a> Stage<'a> {
         Ok(Self {
             options,
             host,
-            capper,
             data,
             wal,
             memory,
+            capper,
             _files: files,
             _sysctls: sysctls,
         })
@@ -183,9 +184,11 @@ impl<'a> Stage<'a> {
 
     /// Puts the limits of the devices in force, until the result is dropped.
     pub fn limit(&self, contestant: &Contestant) -> anyhow::Result<Vec<InForce>> {
-        let mut limits = self
-            .capper
-            .apply(&self.data, self.options.data_caps(contestant))?;
+        let mut limits = Vec::new();
+        if contestant.data_capped {
+            let caps = self.options.data_caps(contestant);
+            limits.extend(self.capper.apply(&self.data, caps)?);
+        }
         if let Some(wal) = &self.wal {
             limits.extend(self.capper.apply(wal, self.options.wal_caps())?);
         }

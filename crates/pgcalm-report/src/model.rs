@@ -121,7 +121,8 @@ pub struct Host {
     pub started_at: String,
     /// The vm.* sysctls in force during the run, by name.
     pub sysctls: BTreeMap<String, String>,
-    /// How devices were capped: `cgroup-v1-root`, `cgroup-v1` (a group below the root), `cgroup-v2`, or `none`.
+    /// How devices were capped: `cgroup-v1-root`, `cgroup-v1` (a group below the root), `cgroup-v2`, `volume` (limits of the
+    /// volumes themselves), or `none`.
     pub cap_mechanism: String,
 }
 

@@ -93,26 +93,26 @@ pub struct Options {
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<Size>,
     /// Write operations per second that the data device takes, or none.
-    #[arg(long, value_name = "N|none", default_value = "800")]
+    #[arg(long, value_name = "N|none", default_value = "800", conflicts_with = "volume")]
     pub data_iops: Limit<u32>,
     /// Bytes per second that the data device takes, or none.
-    #[arg(long, value_name = "SIZE|none", default_value = "125MB")]
+    #[arg(long, value_name = "SIZE|none", default_value = "125MB", conflicts_with = "volume")]
     pub data_bps: Limit<Size>,
     /// Read operations per second that the data device gives, or none.
-    #[arg(long, value_name = "N|none", default_value = "none")]
+    #[arg(long, value_name = "N|none", default_value = "none", conflicts_with = "volume")]
     pub data_read_iops: Limit<u32>,
     /// Largest operation sent to the data device, e.g. 256kB so that 1 MiB counts as four operations, as on EBS
     /// [default: what the kernel chooses].
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", conflicts_with = "volume")]
     pub data_max_io: Option<Size>,
     /// Write operations per second that the WAL device takes, or none.
-    #[arg(long, value_name = "N|none", default_value = "4000")]
+    #[arg(long, value_name = "N|none", default_value = "4000", conflicts_with = "volume")]
     pub wal_iops: Limit<u32>,
     /// Bytes per second that the WAL device takes, or none.
-    #[arg(long, value_name = "SIZE|none", default_value = "none")]
+    #[arg(long, value_name = "SIZE|none", default_value = "none", conflicts_with = "volume")]
     pub wal_bps: Limit<Size>,
     /// Largest operation sent to the WAL device [default: what the kernel chooses].
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", conflicts_with = "volume")]
     pub wal_max_io: Option<Size>,
     /// Room for WAL, on a device of its own or beside the data; max_wal_size is half of it, 8 GB at most. If it runs full,
     /// the run of that contestant ends there, and the report says so [default: 100 MiB for each second, up to 16 GB; up to
