@@ -38,11 +38,7 @@ pub struct MemoryGroup {
 impl MemoryGroup {
     /// Makes a group that holds `size`. With cgroup v2 a process is in one group for all controllers: `existing` is the one
     /// that it is in already, if there is one.
-    pub fn create(
-        journal: &Journal,
-        size: Size,
-        existing: Option<&Path>,
-    ) -> anyhow::Result<Self> {
+    pub fn create(journal: &Journal, size: Size, existing: Option<&Path>) -> anyhow::Result<Self> {
         let root = journal.root();
         need(root, size)?;
         let hierarchy = Hierarchy::of_memory(root)?.ok_or_else(|| {

@@ -523,7 +523,7 @@ impl Arena<'_> {
         let mut caps = match self.pool.limit()? {
             Some(limits) => vec![InForce::Volume(limits)],
             None => self.capper.apply(
-                &self.pool,
+                self.pool,
                 Caps::on_writes(self.options.device_iops, self.options.device_bps),
             )?,
         };

@@ -214,7 +214,7 @@ pub enum LabVerb {
     /// provider counts them, a latency, a queue of limited depth: `pgcalm lab list` tells the profiles, docs/volumes.md how
     /// well it does. Works beside a lab: it locks its directory only.
     #[command(after_help = EXIT_CODES)]
-    Volume(VolumeArgs),
+    Volume(Box<VolumeArgs>),
     /// Start a server on capped devices to connect to with whatever one has, until Ctrl-C (needs root).
     ///
     /// The same devices, limits, memory and table as a run of scenario checkpoint has, stock or with the module. Prints how

@@ -71,7 +71,7 @@ fn main() -> ExitCode {
         Verb::Isolate(IsolateVerb::Check(args)) => isolate::check(&args),
         Verb::Lab(LabVerb::List) => lab::list(),
         Verb::Lab(LabVerb::Run(scenario)) => lab::run(scenario),
-        Verb::Lab(LabVerb::Volume(args)) => volume::run(args),
+        Verb::Lab(LabVerb::Volume(args)) => volume::run(*args),
         Verb::Lab(LabVerb::Up(args)) => lab::up(&args),
         Verb::Lab(LabVerb::Warm(args)) => {
             pgcalm_lab::warm::join_and_warm(&args.members, &args.data, args.how)

@@ -107,10 +107,10 @@ impl Surroundings<'_> {
     }
 
     fn cap(&self) -> anyhow::Result<Vec<InForce>> {
-        let mut caps = self.capper.apply(&self.wal, self.options.wal_caps())?;
+        let mut caps = self.capper.apply(self.wal, self.options.wal_caps())?;
         caps.extend(
             self.capper
-                .apply(&self.archive, self.options.archive_caps())?,
+                .apply(self.archive, self.options.archive_caps())?,
         );
         Ok(caps)
     }

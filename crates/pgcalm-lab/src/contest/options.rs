@@ -93,23 +93,48 @@ pub struct Options {
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<Size>,
     /// Write operations per second that the data device takes, or none.
-    #[arg(long, value_name = "N|none", default_value = "800", conflicts_with = "volume")]
+    #[arg(
+        long,
+        value_name = "N|none",
+        default_value = "800",
+        conflicts_with = "volume"
+    )]
     pub data_iops: Limit<u32>,
     /// Bytes per second that the data device takes, or none.
-    #[arg(long, value_name = "SIZE|none", default_value = "125MB", conflicts_with = "volume")]
+    #[arg(
+        long,
+        value_name = "SIZE|none",
+        default_value = "125MB",
+        conflicts_with = "volume"
+    )]
     pub data_bps: Limit<Size>,
     /// Read operations per second that the data device gives, or none.
-    #[arg(long, value_name = "N|none", default_value = "none", conflicts_with = "volume")]
+    #[arg(
+        long,
+        value_name = "N|none",
+        default_value = "none",
+        conflicts_with = "volume"
+    )]
     pub data_read_iops: Limit<u32>,
     /// Largest operation sent to the data device, e.g. 256kB so that 1 MiB counts as four operations, as on EBS
     /// [default: what the kernel chooses].
     #[arg(long, value_name = "SIZE", conflicts_with = "volume")]
     pub data_max_io: Option<Size>,
     /// Write operations per second that the WAL device takes, or none.
-    #[arg(long, value_name = "N|none", default_value = "4000", conflicts_with = "volume")]
+    #[arg(
+        long,
+        value_name = "N|none",
+        default_value = "4000",
+        conflicts_with = "volume"
+    )]
     pub wal_iops: Limit<u32>,
     /// Bytes per second that the WAL device takes, or none.
-    #[arg(long, value_name = "SIZE|none", default_value = "none", conflicts_with = "volume")]
+    #[arg(
+        long,
+        value_name = "SIZE|none",
+        default_value = "none",
+        conflicts_with = "volume"
+    )]
     pub wal_bps: Limit<Size>,
     /// Largest operation sent to the WAL device [default: what the kernel chooses].
     #[arg(long, value_name = "SIZE", conflicts_with = "volume")]
@@ -527,4 +552,84 @@ fn as_text<T: fmt::Display, S: Serializer>(
 /// To whole MiB.
 fn round(bytes: u64) -> Size {
     Size(bytes.next_multiple_of(1 << 20))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(arguments: &[&str]) -> Options {
+        Alone::try_parse_from(arguments).unwrap().options
+    }
+
+    #[test]
+    fn the_quick_form_is_a_default_that_other_options_override() {
+        assert_eq!(options(&[]).rows, 20_000_000);
+        let quick = options(&["--quick", "--seconds", "40"]);
+        assert_eq!((quick.rows, quick.seconds), (10_000_000, Seconds(40)));
+        assert_eq!(quick.checkpoint_timeout, Seconds(30));
+    }
+
+    #[test]
+    fn what_is_in_force_is_named_as_on_the_command_line() {
+        let named = options(&["--set", "wal_compression=lz4"]).named();
+        assert_eq!(named["rows"], 20_000_000);
+        assert_eq!(named["data-iops"], 800);
+        assert_eq!(named["wal-bps"], "none");
+        assert_eq!(named["layout"], "two");
+        assert_eq!(named["load"], "upsert");
+        assert_eq!(named["distribution"], "uniform");
+        assert_eq!(named["sysctl"], "default");
+        assert_eq!(named["set"], serde_json::json!(["wal_compression=lz4"]));
+        assert_eq!(
+            named["contestants"],
+            serde_json::json!(["stock", "stock-tuned", "pg_calm"])
+        );
+        assert!(!named.contains_key("dir"), "{named:?}");
+    }
+
+    #[test]
+    fn a_volume_takes_the_place_of_caps_and_the_module_is_told_its_limits() {
+        let options = options(&[
+            "--volume",
+            "gp3",
+            "--memory",
+            "4GB",
+            "--shared-buffers",
+            "1GB",
+        ]);
+        options.check().unwrap();
+        let named = options.named();
+        assert_eq!(named["volume"], "gp3");
+        assert_eq!(named["layout"], "one");
+        assert!(!named.contains_key("data-iops"), "{named:?}");
+        // A tenth and a fifth of 4096 - 1024 - 300 MiB.
+        assert_eq!(named["sysctl"], "default:2772MB");
+        let of = |name| options.server_settings(contestant::parse(name).unwrap());
+        assert_eq!(of("pg_calm")["pg_calm.write_iops"], "3000");
+        assert_eq!(of("pg_calm")["pg_calm.io_size"], "256kB");
+        assert!(!of("stock").contains_key("pg_calm.write_iops"));
+        assert!(Alone::try_parse_from(["--volume", "gp3", "--data-iops", "500"]).is_err());
+    }
+
+    #[test]
+    fn a_table_is_as_large_as_asked_for() {
+        let upsert = options(&["--table-size", "1250MB"]);
+        assert_eq!(upsert.table_rows(), (1250 << 20) / 125);
+        let tpcb = options(&["--load", "tpcb", "--rows", "150000"]);
+        assert_eq!(tpcb.table_rows(), 200_000);
+    }
+
+    #[test]
+    fn what_can_not_work_together_is_refused() {
+        for arguments in [
+            &["--memory", "1GB", "--shared-buffers", "900MB"][..],
+            &["--volume", "gp3", "--wal-volume", "gp2"],
+            &["--load", "tpcb", "--distribution", "zipfian"],
+            &["--contestants", "stock,stock"],
+        ] {
+            let error = options(arguments).check().unwrap_err();
+            assert!(matches!(error, LabError::Usage(_)), "{arguments:?}");
+        }
+    }
 }

@@ -145,9 +145,9 @@ impl Arena<'_> {
     fn cap(&self, conditions: &contest::Options) -> anyhow::Result<Vec<InForce>> {
         let mut caps = self
             .capper
-            .apply(&self.data, conditions.data_caps(shadow()))?;
+            .apply(self.data, conditions.data_caps(shadow()))?;
         caps.extend(self.capper.apply(
-            &self.wal,
+            self.wal,
             Caps::on_writes(conditions.wal_iops, conditions.wal_bps),
         )?);
         Ok(caps)
