@@ -3,22 +3,14 @@
 mod lab_run;
 
 use std::fs;
-use std::io::BufRead;
-use std::io::BufReader;
 use std::path::Path;
-use std::process::Child;
 use std::process::Command;
-use std::process::ExitStatus;
-use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
-use std::time::Instant;
 
 use pgcalm_host::block_device;
 use pgcalm_host::cgroup::Hierarchy;
 use pgcalm_host::cgroup::Version;
-use pgcalm_host::mounts;
-use pgcalm_host::postgres;
 use pgcalm_host::process;
 use pgcalm_host::throttle::Kind;
 use pgcalm_host::vm_sysctl;
@@ -26,7 +18,6 @@ use pgcalm_report::model::CapKind;
 use rustix::process::Pid;
 use rustix::process::Signal;
 
-use lab_run::BUSY_TIMEOUT;
 use lab_run::Dir;
 use lab_run::Running;
 use lab_run::can_run;

@@ -23,12 +23,13 @@ use pgcalm_host::HostRoot;
 use pgcalm_lab::Size;
 use pgcalm_lab::cap::Capper;
 use pgcalm_lab::cap::Caps;
+use pgcalm_lab::cap::InForce;
 use pgcalm_lab::device::Device;
+use pgcalm_lab::device::Kind;
 use pgcalm_lab::filesystem::FileSystem;
 use pgcalm_lab::installation::Installation;
 use pgcalm_lab::interrupt::Interrupt;
 use pgcalm_lab::journal::Journal;
-use pgcalm_lab::journal::Undo;
 use pgcalm_lab::options::FsType;
 use pgcalm_lab::server::Places;
 use pgcalm_lab::server::Server;
@@ -114,7 +115,7 @@ impl Arena {
         let installation = Installation::find(&root, None, &interrupt).unwrap();
         let device = |name: &str, mib: u64| {
             let image = path.join(format!("{name}.img"));
-            Device::create(&journal, &image, Size(mib << 20), None, &interrupt).unwrap()
+            Device::create(&journal, &image, Size(mib << 20), Kind::LOOP, &interrupt).unwrap()
         };
         let data_device = device("data", 768);
         let wal_device = device("wal", 512);
@@ -243,8 +244,8 @@ impl Arena {
         Running(command.spawn().unwrap())
     }
 
-    pub fn cap(&self, device: &Device, caps: Caps) -> Vec<Undo> {
-        self.capper.apply(&device.number, caps).unwrap()
+    pub fn cap(&self, device: &Device, caps: Caps) -> Vec<InForce> {
+        self.capper.apply(device, caps).unwrap()
     }
 
     /// Drops what the page cache has of the data files.
