@@ -252,7 +252,8 @@ mod tests {
             stamp().differs_from(&now)
         };
         assert_eq!(changed(|_| {}), None);
-        let cases: [(fn(&mut Stamp), &str); 5] = [
+        type Change = fn(&mut Stamp);
+        let cases: [(Change, &str); 5] = [
             (
                 |now| {
                     now.options.insert("seconds".into(), 90.into());
