@@ -187,13 +187,21 @@ fn what_the_host_does_not_have_and_nobody_knows_is_told_in_a_line() {
         return;
     }
     let dir = Dir::new("volume-mistakes");
-    for (arguments, code, expected) in [
+    for (more, code, expected) in [
         (&["--memory", "900GB"][..], 3, "MiB available"),
-        (&["--volume", "gp4"][..], 2, "gp3"),
-        (&["--wal-volume", "gp3"][..], 2, "--layout two"),
-        (&["--cap", "cgroup"][..], 2, "--volume"),
+        (&["--volume", "gp4"], 2, "gp3"),
+        (
+            &["--volume", "gp3", "--wal-volume", "gp3"],
+            2,
+            "--layout two",
+        ),
+        (&["--volume", "gp3", "--cap", "cgroup"], 2, "--volume"),
+        (&["--volume", "gp3", "--data-iops", "100"], 2, "--volume"),
     ] {
-        let (status, last) = Running::start(run_on_volume(&dir.0, arguments)).end();
+        let mut arguments = vec!["run", "checkpoint", "--rows", "20000"];
+        arguments.extend(["--contestants", "stock"]);
+        arguments.extend(more);
+        let (status, last) = Running::start(lab(&arguments, &dir.0)).end();
         assert_eq!(status.code(), Some(code), "{arguments:?}: {last}");
         assert!(last.contains(expected), "{arguments:?}: {last}");
     }
