@@ -212,8 +212,11 @@ fn requests_count_as_the_provider_counts_them() {
         .write(true)
         .open(volume.file())
         .unwrap();
-    let data = vec![1; 1 << 20];
-    file.write_all_at(&data, 0).unwrap();
+    // On page boundaries, as the kernel's own requests are: FUSE passes 256 pages at once, which 1 MiB elsewhere exceeds.
+    let memory = vec![1; (1 << 20) + 4096];
+    let start = memory.as_ptr().align_offset(4096);
+    let data = &memory[start..start + (1 << 20)];
+    file.write_all_at(data, 0).unwrap();
     assert_eq!(volume.count("write_operations"), 4);
     file.write_all_at(&data[..8192], 4096).unwrap();
     // Neither a sector nor aligned to one.
