@@ -236,7 +236,8 @@ pub enum LabVerb {
 pub struct UpArgs {
     #[command(flatten)]
     pub options: contest::Options,
-    /// Take TCP connections at this port of 127.0.0.1, beside those at the socket.
+    /// Take TCP connections at this port of 127.0.0.1, beside those at the socket; nobody on this host is asked for a
+    /// password.
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
 }
