@@ -32,7 +32,9 @@ packages: deps build
 demo:
 	@bench/demo
 
-test: deps build
+# The module alone is built here: cargo test builds its own pgcalm
+test: deps
+	$(MAKE) --silent --directory $(EXTENSION) PG_CONFIG=$(PG_CONFIG)
 	@bench/test
 
 # With PostgreSQL 15, 17 and 18, or VERSIONS="17", in chroots of Debian that are kept; as root
