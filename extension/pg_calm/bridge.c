@@ -289,6 +289,35 @@ bridge_wants(const PageMapBits *dirty, const PageMapBits *absent, uint32 max_gap
 }
 
 /*
+ * What is touched by this mapping shall not look used, or what others need were evicted
+ * instead (mm/memory.c, zap_present_folio_ptes: vma_has_recency, Linux 6.3); nor
+ * shall a page that is evicted just then be read with its neighbours (mm/filemap.c,
+ * do_sync_mmap_readahead).
+ */
+void
+bridge_leave_no_trace(void *mapping, size_t length)
+{
+	(void) madvise(mapping, length, MADV_RANDOM);
+}
+
+/* Whether a stretch is in the page cache now: populating would read what is not */
+static bool
+is_resident(void *start, size_t length)
+{
+	unsigned char resident[BRIDGE_MAX_GAP * (BLCKSZ / 1024)];
+	size_t pages = length / sysconf(_SC_PAGESIZE);
+
+	if (pages > sizeof(resident) || mincore(start, length, resident) != 0)
+		return false;
+	for (size_t page = 0; page < pages; page++)
+	{
+		if (!(resident[page] & 1))
+			return false;
+	}
+	return true;
+}
+
+/*
  * Make the clean blocks of a run dirty.  Returns how many; fewer than there
  * are if the kernel refuses, which only makes the write less dense.
  */
@@ -305,8 +334,13 @@ bridge_fill(void *mapping, const PageMapBits *dirty, const BridgeRun *run)
 
 		if (gap_end > block)
 		{
-			if (madvise((char *) mapping + (size_t) block * BLCKSZ,
-			            (size_t) (gap_end - block) * BLCKSZ, MADV_POPULATE_WRITE) == 0)
+			char *start = (char *) mapping + (size_t) block * BLCKSZ;
+			size_t length = (size_t) (gap_end - block) * BLCKSZ;
+
+			/* it was when the run was planned; that may be long ago where the worker is paced */
+			if (!is_resident(start, length))
+				;
+			else if (madvise(start, length, MADV_POPULATE_WRITE) == 0)
 				filled += gap_end - block;
 			else if (errno == EINVAL)
 				kernel_cannot = true;

@@ -42,6 +42,7 @@ bridge_plan(const PageMapBits *dirty, const PageMapBits *allowed, uint32 max_gap
 extern void bridge_allowed(int fd, off_t offset, void *mapping, size_t length,
                            const PageMapBits *dirty, PageMapBits *allowed, PageMapBits *absent);
 extern bool bridge_wants(const PageMapBits *dirty, const PageMapBits *absent, uint32 max_gap);
+extern void bridge_leave_no_trace(void *mapping, size_t length);
 extern uint32 bridge_fill(void *mapping, const PageMapBits *dirty, const BridgeRun *run);
 
 static inline bool

@@ -3,11 +3,6 @@
  * buffer_cleaning.c
  *	  Writes dirty shared buffers of chosen blocks.
  *
- * A backend that needs a buffer and finds a dirty one writes it.  While a file
- * is being flushed for its fsync, such writes come between: they are what the
- * fsync finds.  A buffer that was written just before is clean when the clock
- * hand comes to it, and costs no write.
- *
  * No page is written by us: FlushOneBuffer does all that belongs to it, as for
  * the checkpoint's own writing (bufmgr.c, SyncOneBuffer and FlushBuffer): WAL
  * first, checksum, I/O in progress, request for the file's next sync.  What makes
@@ -17,22 +12,14 @@
  *	 buffers first, and waits for pins (InvalidateBuffer).  ReadRecentBuffer
  *	 pins under the header's lock, and only if the buffer still holds the block and
  *	 is valid.  So the file exists while we write to it.
- * - We are the checkpointer.  Its open files are closed by barriers like those
- *	 of every other process (PROCSIGNAL_BARRIER_SMGRRELEASE), so no number that
- *	 is used again leads to the file that had it before; the writeback worker
- *	 takes no part in barriers.  It has a resource owner, may flush WAL, and what
- *	 it holds is released if an error ends the checkpoint.
- * - We may be inside ProcessSyncRequests (sync.c), before the fsync of a file.
- *	 A write registers its file there (RememberSyncRequest, as the absorbed
- *	 requests of backends, which that function expects): an entry that
- *	 waits for its turn keeps its cycle_ctr, and is synced in this
- *	 checkpoint, after our write; a file that has none, because it was
- *	 synced already or is not due, gets one with the new cycle_ctr, which
- *	 this checkpoint passes over and the next one syncs.  The entry whose fsync
- *	 comes next is removed after it: that fsync follows our write.
- *	 Entries don't move, and the table is not split during the scan (dynahash.c).
- * - Nothing that this checkpoint needs depends on it: what was dirty when it
- *	 began has been written by BufferSync.  Leaving a buffer out costs speed.
+ * - The process is the cleaner (cleaner.c).  Its open files are closed by barriers
+ *	 like those of every other process (PROCSIGNAL_BARRIER_SMGRRELEASE), so no
+ *	 number that is used again leads to the file that had it before.  It has a
+ *	 resource owner, may flush WAL, and what it holds is released if an error ends
+ *	 it.
+ * - The write registers its file for the next sync, as each write of a backend or
+ *	 the background writer does (register_dirty_segment, md.c).
+ * - Nothing depends on it.  Leaving a buffer out costs speed.
  *
  *-------------------------------------------------------------------------
  */

@@ -160,6 +160,13 @@
 #define CALM_HAS_LOCKS(partition) (!SHMQueueEmpty(&MyProc->myProcLocks[partition]))
 #endif
 
+/* Whether this process holds a lock in this mode */
+#if PG_VERSION_NUM >= 170000
+#define CALM_HOLDS_LOCK(tag, mode) LockHeldByMe(tag, mode, false)
+#else
+#define CALM_HOLDS_LOCK(tag, mode) LockHeldByMe(tag, mode)
+#endif
+
 /* ExecutorRun lost its last argument in 18 */
 #if PG_VERSION_NUM >= 180000
 #define CALM_EXECUTOR_RUN_ARGS QueryDesc *query, ScanDirection direction, uint64 count

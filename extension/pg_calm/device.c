@@ -40,6 +40,8 @@
 /* How many devices one data directory can lie on */
 #define MAX_DEVICES 16
 
+int calm_iops = 0;
+int calm_bandwidth = 0;
 int calm_write_iops = 0;
 int calm_write_bandwidth = 0;
 int calm_io_size = 0;
@@ -457,9 +459,13 @@ device_read_caps(DeviceCaps *caps)
 		limits.write_bytes = calm_write_bandwidth > 0 ? calm_write_bandwidth * 1024.0 : INFINITY;
 		strlcpy(limits.bytes_source, "pg_calm.write_bandwidth", sizeof(limits.bytes_source));
 	}
-	/* caps that the settings name are a volume's, which count reads as well */
-	caps->reads_are_free =
-		!limits.reads_limited && calm_write_iops <= 0 && calm_write_bandwidth <= 0;
+	caps->all_iops = calm_iops > 0 ? calm_iops : INFINITY;
+	caps->all_bytes = calm_bandwidth > 0 ? calm_bandwidth * 1024.0 : INFINITY;
+	limit_iops(&limits, caps->all_iops, "pg_calm.iops");
+	limit_bytes(&limits, caps->all_bytes, "pg_calm.bandwidth");
+	/* caps that the settings name are a volume's, which may cap reads as well */
+	caps->reads_are_free = !limits.reads_limited && calm_write_iops <= 0 &&
+	                       calm_write_bandwidth <= 0 && calm_iops <= 0 && calm_bandwidth <= 0;
 	caps->write_iops = limits.write_iops;
 	caps->write_bytes = limits.write_bytes;
 	snprintf(caps->source, sizeof(caps->source),

@@ -20,6 +20,8 @@ typedef struct DeviceCaps
 {
 	double write_iops;   /* write operations */
 	double write_bytes;  /* bytes written */
+	double all_iops;     /* operations, reads counted as well; no less than write_iops */
+	double all_bytes;    /* bytes read and written; likewise */
 	uint32 io_size;      /* bytes that count as one operation at most */
 	bool reads_are_free; /* no cap counts reads, as far as we can know */
 	char source[256];    /* where each figure came from, for people */
@@ -33,6 +35,8 @@ typedef struct DeviceNumber
 } DeviceNumber;
 
 /* GUCs: 0 stands for "detect", -1 for "unlimited" */
+extern int calm_iops;
+extern int calm_bandwidth; /* kB per second */
 extern int calm_write_iops;
 extern int calm_write_bandwidth; /* kB per second */
 extern int calm_io_size;         /* kB */

@@ -13,12 +13,10 @@
  * fewer fast enough to be done by then: where backends write pages as fast as
  * the device takes them, waiting gains nothing.
  *
- * Where that is not enough, each file of which many pages are unflushed is
- * swept right before the fsync of it: see drain_sweep.c.  One that has few, of
- * too many in all files, and each with pg_calm.drain_clean_buffers off, gets
- * rounds of its own instead: backends write to one file a part of what they
- * write to all, so that its rounds can get shorter where those over all files
- * don't.
+ * The worker has the shared buffers of each region cleaned before it flushes it
+ * (cleaner.c), so that evictions write little to what has just been flushed, and
+ * the next round is shorter.  Of what is left after that each file with many
+ * pages gets rounds of its own right before the fsync of it.
  *
  * What the kernel flusher is writing just then is waited for first: see
  * drain_kernel.c.  All of it has to be over in the time of drain_budget.c.
@@ -46,8 +44,8 @@
 #include "drain.h"
 #include "drain_budget.h"
 #include "drain_kernel.h"
-#include "drain_sweep.h"
 #include "flush.h"
+#include "miscadmin.h"
 #include "page_map.h"
 #include "pg_calm.h"
 #include "storage/latch.h"
@@ -67,33 +65,17 @@
 #define HOLD_NEXT_MS 20
 #define HOLD_ALL_MS 2000
 
-/*
- * Milliseconds after which it is known whether rounds get shorter, and how
- * many pages may be written meanwhile, as a part of the operations that the
- * device has for them.
- */
-#define CONVERGENCE_MS 300
-#define CONVERGENCE_SHARE 0.5
-
 /* How often a file is drained: again if the kernel flusher was left its pages meanwhile */
 #define FILE_DRAINS 3
 
-/* A sweep is repeated if it took less than this part of the time of the one before */
-#define SHORTER_SWEEP 0.9
-
-static double sweep_done = 0;        /* part of the file under way that is swept */
-static uint64 sweep_progress_ms = 0; /* when that grew */
-static uint64 hold_began_ms = 0;     /* since the last drain; 0: not held in this sync phase */
-static uint64 held_ms = 0;           /* before that */
+static uint64 hold_began_ms = 0; /* since the last drain; 0: not held in this sync phase */
+static uint64 held_ms = 0;       /* before that */
 
 static uint64 pages_in(int file, int generation);
 static uint64 unflushed_pages(int file);
 static bool promising(int file, uint64 start_ms, uint64 start_pages);
-static bool converging(int file, uint64 round_start_ms);
-static void flush_in_rounds(int file, bool swept);
-static bool sweep_step(double done);
-static bool sweep(int file, const RelationFile *relation);
-static void drain(int file, const RelationFile *relation);
+static void flush_in_rounds(int file);
+static void drain(int file);
 static bool has_many_pages(int file);
 static int file_to_drain(int fd, struct stat *st);
 static void drain_file(int fd);
@@ -156,35 +138,13 @@ promising(int file, uint64 start_ms, uint64 start_pages)
 }
 
 /*
- * Whether rounds get shorter.  While one flushes, pages are written that the
- * next has to flush, scattered, so that each is an operation: they have to be
- * fewer than those that the device has in that time.  Not asked if there is
- * no other way.
- */
-static bool
-converging(int file, uint64 round_start_ms)
-{
-	double elapsed = page_map_now_ms() - round_start_ms;
-	double operations;
-
-	if (!calm_drain_clean_buffers || elapsed < CONVERGENCE_MS)
-		return true;
-	SpinLockAcquire(&calm_shared->lock);
-	operations = calm_shared->granted_operations;
-	SpinLockRelease(&calm_shared->lock);
-	return pages_in(file, page_map_new_generation(calm_page_map)) <
-	       operations * CONVERGENCE_SHARE * elapsed / 1000 + drain_threshold_pages();
-}
-
-/*
- * Rounds over a file or all, until it is enough, or seen not to help.  After a
- * sweep evictions begin to write again, more from round to round; before one,
- * where as much is evicted as the device takes, each round has about as many
- * as the one before.  Either ends with the first round that has no fewer.
- * Without sweeps there is no other way than to go on.
+ * Rounds over a file or all, until it is enough, or seen not to help: the first
+ * flushes what was written in minutes, the next what was written meanwhile.  Where
+ * backends write as much as the device takes, a round has no fewer pages than
+ * the one before, and waiting gains nothing.
  */
 static void
-flush_in_rounds(int file, bool swept)
+flush_in_rounds(int file)
 {
 	uint64 start = page_map_now_ms();
 	uint64 start_pages = unflushed_pages(file);
@@ -193,15 +153,12 @@ flush_in_rounds(int file, bool swept)
 
 	while (more && drain_may_wait())
 	{
-		uint64 round_start = page_map_now_ms();
 		uint64 pages;
 
 		/* what is marked now is what this round is about */
 		page_map_swap_generation(calm_page_map);
 		pages = old_pages(file);
-		/* few enough, or as few as they get; too short a round is not judged by converging() */
-		if (pages <= drain_goal_pages() || (pages >= before && (swept || calm_drain_clean_buffers ||
-		                                                        pages <= drain_threshold_pages())))
+		if (pages <= drain_goal_pages() || pages >= before)
 			break;
 		before = pages;
 
@@ -216,60 +173,9 @@ flush_in_rounds(int file, bool swept)
 			                 drain_wait_event());
 			ResetLatch(MyLatch);
 			checkpointer_serve_requests();
-			more = drain_time_left() && promising(file, start, start_pages) &&
-			       converging(file, round_start);
+			more = drain_time_left() && promising(file, start, start_pages);
 		}
 		pg_atomic_write_u32(&calm_shared->draining, CALM_DRAINING_NOTHING);
-	}
-}
-
-/*
- * Between the steps of a sweep.  It goes on while it gets on: the part of a
- * file that has been swept is clean even if time runs out, and what holds the
- * device up for a while, like a visit of the kernel flusher, says nothing of
- * the rest.
- */
-static bool
-sweep_step(double done)
-{
-	uint64 now = page_map_now_ms();
-
-	checkpointer_serve_requests();
-	if (done > sweep_done)
-	{
-		sweep_done = done;
-		sweep_progress_ms = now;
-	}
-	return drain_may_wait() && drain_time_left() && calm_drain_clean_buffers &&
-	       now - sweep_progress_ms < drain_timeout_ms() * TRIAL_SHARE;
-}
-
-/*
- * Sweep a file, and again if too much was evicted to what had been swept: less
- * is dirty the second time, so it may be over before that begins again.  Not
- * if it took no less time.  False if it was broken off.
- */
-static bool
-sweep(int file, const RelationFile *relation)
-{
-	uint64 before = PG_UINT64_MAX;
-
-	for (;;)
-	{
-		uint64 start = page_map_now_ms();
-		uint64 took;
-
-		sweep_done = 0;
-		sweep_progress_ms = start;
-		if (!drain_sweep(file, relation, drain_wait_event(), sweep_step))
-			return false;
-		took = page_map_now_ms() - start;
-		/* also if the file has been truncated to nothing, which takes no time at all */
-		if (unflushed_pages(file) <= drain_threshold_pages() || took >= before * SHORTER_SWEEP)
-			return true;
-		if (!sweep_step(0))
-			return false;
-		before = took;
 	}
 }
 
@@ -301,13 +207,10 @@ end_hold(void)
 
 /* Drain a file or all */
 static void
-drain(int file, const RelationFile *relation)
+drain(int file)
 {
 	drain_begin();
-	/* few pages of one file take rounds so short that hardly any is evicted to it meanwhile */
-	if (relation == NULL || unflushed_pages(file) <= drain_threshold_pages() ||
-	    sweep(file, relation))
-		flush_in_rounds(file, relation != NULL);
+	flush_in_rounds(file);
 	drain_end();
 }
 
@@ -346,17 +249,9 @@ drain_file(int fd)
 {
 	struct stat st;
 	int file = file_to_drain(fd, &st);
-	char path[PAGE_MAP_PATH_MAX];
-	RelationFile relation;
 
-	if (file == PAGE_MAP_NO_FILE || !drain_may_wait() || !drain_time_left())
-		return;
-	/* the entry may be another file's by now; where the path leads decides */
-	strlcpy(path, page_map_file(calm_page_map, file)->path, sizeof(path));
-	if (calm_drain_clean_buffers && relation_file_identify(path, &st, &relation))
-		drain(file, &relation);
-	else
-		drain(file, NULL);
+	if (file != PAGE_MAP_NO_FILE && drain_may_wait() && drain_time_left())
+		drain(file);
 }
 
 /* Drain before the fsync of the file behind duplicate, which is closed if that fails */
@@ -368,7 +263,7 @@ drain_with_duplicate(int duplicate, bool all)
 	PG_TRY();
 	{
 		if (all)
-			drain(PAGE_MAP_NO_FILE, NULL);
+			drain(PAGE_MAP_NO_FILE);
 		/* the flusher may be about to come while the file is drained: then it is left pages, too */
 		for (int i = 0; i < FILE_DRAINS; i++)
 		{

@@ -295,7 +295,7 @@ take_region(PageMapFile *file, uint32 number, PageMapBits *bits)
 			for (int i = 0; i < PAGE_MAP_REGION_WORDS; i++)
 				bits->word[i] |= taken.word[i];
 		}
-		pg_atomic_fetch_and_u32(&region->flags, ~(PAGE_MAP_REGION_WINDOW | PAGE_MAP_REGION_SWEPT));
+		pg_atomic_fetch_and_u32(&region->flags, ~PAGE_MAP_REGION_WINDOW);
 	}
 	if (pg_atomic_read_u64(&file->whole[number / 64]) & whole_bit)
 	{
@@ -325,7 +325,10 @@ map_region(int fd, off_t offset, size_t length)
 	if (!calm_bridge || flush_policy.max_gap == 0 || bridge_refusal() != NULL)
 		return NULL;
 	mapping = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
-	return mapping == MAP_FAILED ? NULL : mapping;
+	if (mapping == MAP_FAILED)
+		return NULL;
+	bridge_leave_no_trace(mapping, length);
+	return mapping;
 }
 
 /*

@@ -14,11 +14,13 @@
  * nobody else has it mapped (Linux 5.4; mm/madvise.c,
  * madvise_cold_or_pageout_pte_range).  It changes no content and no dirty
  * state.  A folio that is dirty or under writeback stays as it is, so there
- * are two occasions: after we wrote a region back, and a patrol over the
- * files in which all but a few folios are clean at any time.
+ * are two occasions: after we wrote a region back of which more was dirty than
+ * was written to, and a patrol over all files when the worker begins, for what a
+ * load, a restore or a backup has left.
  *
  * The page that is named to madvise counts as cold after that, so one in
- * SPLIT_STEP bytes is named: smaller folios are left alone.
+ * SPLIT_STEP bytes is named: smaller folios are left alone.  The patrol comes once,
+ * or it would keep an eighth of the cache looking unused, where memory is short.
  *
  * WAL segments are split too, when they have been filled with zeros and
  * synced.  Else each block of WAL that is synced counts as a whole folio
@@ -38,6 +40,7 @@
 #include <unistd.h>
 
 #include "access/xlog_internal.h"
+#include "bridge.h"
 #include "common/relpath.h"
 #include "folio_split.h"
 #include "lib/stringinfo.h"
@@ -57,27 +60,22 @@
 /* Folios of this size and larger are split; they are aligned to their size */
 #define SPLIT_STEP (32 * 1024)
 
-/*
- * Share of a core that the patrol may take: until it has seen all files once,
- * and later, when it looks only at files that are written to.
- */
-#define FIRST_PASS_SHARE 0.25
-#define LATER_PASS_SHARE 0.02
+/* Share of a core that the patrol may take */
+#define PATROL_SHARE 0.25
 
 typedef struct Patrol
 {
-	MemoryContext context; /* of the lists; reset with each pass */
-	bool first;            /* no pass has ended yet */
+	MemoryContext context; /* of the lists */
+	bool done;             /* all files have been looked at */
 	List *directories;     /* still to be listed */
 	List *files;           /* still to be looked at */
-	uint32 next_tracked;   /* later passes: index in the page map */
 	int fd;                /* file looked at, or -1 */
 	off_t offset;
 	off_t size;
 	uint64 next_ms;
 } Patrol;
 
-static Patrol patrol = {.first = true, .fd = -1};
+static Patrol patrol = {.fd = -1};
 
 static void list_directories(void);
 static void list_files(const char *directory);
@@ -115,6 +113,7 @@ folio_split(int fd, off_t offset, size_t length)
 	mapping = mmap(NULL, length, PROT_READ, MAP_SHARED, fd, offset);
 	if (mapping == MAP_FAILED)
 		return;
+	bridge_leave_no_trace(mapping, length);
 	if (mincore(mapping, length, resident) == 0)
 	{
 		for (size_t page = 0; page < pages; page++)
@@ -208,41 +207,23 @@ open_next(void)
 
 	while (patrol.fd < 0)
 	{
-		if (patrol.first)
+		if (patrol.files == NIL && patrol.directories != NIL)
 		{
-			if (patrol.files == NIL && patrol.directories != NIL)
-			{
-				char *directory = llast(patrol.directories);
+			char *directory = llast(patrol.directories);
 
-				patrol.directories = list_delete_last(patrol.directories);
-				list_files(directory);
-				pfree(directory);
-				break; /* that was work enough for one step */
-			}
-			if (patrol.files == NIL)
-			{
-				MemoryContextSwitchTo(previous);
-				return false;
-			}
-			strlcpy(path, llast(patrol.files), sizeof(path));
-			pfree(llast(patrol.files));
-			patrol.files = list_delete_last(patrol.files);
+			patrol.directories = list_delete_last(patrol.directories);
+			list_files(directory);
+			pfree(directory);
+			break; /* that was work enough for one step */
 		}
-		else
+		if (patrol.files == NIL)
 		{
-			PageMapFile *file;
-
-			if (patrol.next_tracked >= pg_atomic_read_u32(&calm_page_map->files_high))
-			{
-				MemoryContextSwitchTo(previous);
-				return false;
-			}
-			file = page_map_file(calm_page_map, patrol.next_tracked++);
-			if ((pg_atomic_read_u32(&file->incarnation) & 1) == 0)
-				continue;
-			/* may come to stand for another file meanwhile: harmless */
-			strlcpy(path, file->path, sizeof(path));
+			MemoryContextSwitchTo(previous);
+			return false;
 		}
+		strlcpy(path, llast(patrol.files), sizeof(path));
+		pfree(llast(patrol.files));
+		patrol.files = list_delete_last(patrol.files);
 
 		/* mmap of a file that nobody else maps; a writable one for mincore(2) */
 		patrol.fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NOATIME);
@@ -298,10 +279,9 @@ folio_split_patrol(uint64 now_ms)
 {
 	instr_time start;
 	instr_time spent;
-	double share = patrol.first ? FIRST_PASS_SHARE : LATER_PASS_SHARE;
 	bool more = true;
 
-	if (now_ms < patrol.next_ms)
+	if (patrol.done || now_ms < patrol.next_ms)
 		return;
 	if (patrol.context == NULL)
 	{
@@ -323,12 +303,9 @@ folio_split_patrol(uint64 now_ms)
 	} while (more && INSTR_TIME_GET_MILLISEC(spent) < 2);
 	if (!more)
 	{
-		patrol.first = false;
-		patrol.next_tracked = 0;
-		MemoryContextReset(patrol.context);
-		patrol.directories = NIL;
-		patrol.files = NIL;
+		patrol.done = true;
+		MemoryContextDelete(patrol.context);
 	}
 	patrol.next_ms =
-		page_map_now_ms() + (uint64) ((INSTR_TIME_GET_MILLISEC(spent) + 0.1) * (1 / share - 1));
+		page_map_now_ms() + (uint64) ((INSTR_TIME_GET_MILLISEC(spent) + 0.1) * (1 / PATROL_SHARE - 1));
 }

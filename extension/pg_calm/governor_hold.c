@@ -16,7 +16,12 @@
  * or if the gate is closed: if it is not nested in another, its transaction has
  * no transaction ID yet, and the session has no heavyweight locks but those of
  * the fast path (lock.c), which are the weak ones on relations that readers and
- * writers do not notice.  There an interrupt is answered as anywhere.
+ * writers do not notice.  Whoever wants a strong one, as ALTER TABLE, moves those
+ * to the lock table and queues, and all others behind it: then the wait is given
+ * up.  There an interrupt is answered as anywhere.
+ *
+ * A transaction that drops files or notifies somebody does so after that callback
+ * (CommitTransaction, smgrDoPendingDeletes and AtCommit_Notify), so it is not held.
  *
  * A transaction's cost is the WAL it wrote, less full-page images.  Images come
  * with the first changes after a checkpoint began: by them alone, a rate in bytes
@@ -35,6 +40,8 @@
 #include "access/parallel.h"
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "catalog/pg_database.h"
+#include "catalog/storage.h"
 #include "compat.h"
 #include "executor/executor.h"
 #include "executor/instrument.h"
@@ -99,6 +106,8 @@ static bool wait_turn(bool committed, GovernorTicket *ticket);
 static void hold(bool committed);
 static void consider(void);
 static void before_statement(void);
+static bool notifies(void);
+static void at_commit(XactEvent event, void *argument);
 static void after_transaction(ResourceReleasePhase phase, bool committed, bool top, void *argument);
 static bool writes(const QueryDesc *query);
 static bool frees_space(const Node *command);
@@ -119,6 +128,7 @@ governor_hold_install(void)
 	ExecutorRun_hook = executor_run;
 	previous_process_utility = ProcessUtility_hook;
 	ProcessUtility_hook = process_utility;
+	RegisterXactCallback(at_commit, NULL);
 	RegisterResourceReleaseCallback(after_transaction, NULL);
 }
 
@@ -135,7 +145,10 @@ gate_now(void)
 	return gate;
 }
 
-/* Whether there are locks that others may wait for; only we change our lists */
+/*
+ * Whether there are locks that others may wait for.  A look without the partitions'
+ * locks: others may move those of the fast path here (FastPathTransferRelationLocks).
+ */
 static bool
 has_locks(void)
 {
@@ -275,8 +288,8 @@ interrupted(void)
 
 /*
  * Sleep until a ticket may have been served.  False if the wait has to end:
- * after a commit by anything that is pending, before a statement only by the
- * error that is raised for it.
+ * after a commit by anything that is pending, before a statement by the error that is
+ * raised for it, or because others wait for a lock.
  */
 static bool
 nap(bool committed, long nap_ms)
@@ -294,9 +307,10 @@ nap(bool committed, long nap_ms)
 		InterruptPending = true;
 	}
 	ResetLatch(MyLatch);
-	if (!committed)
-		CHECK_FOR_INTERRUPTS();
-	return true;
+	if (committed)
+		return true;
+	CHECK_FOR_INTERRUPTS();
+	return !has_locks();
 }
 
 /* Until a ticket is served, or without one the gate opens; false if that was given up */
@@ -410,6 +424,30 @@ before_statement(void)
 				 "Free space in the filesystem of pg_wal, or see to \"%s\". The space to be left free is pg_calm.governor_wal_space.",
 				 object)));
 	}
+}
+
+/* Whether the transaction has notified somebody: its lock, in async.c, PreCommit_Notify */
+static bool
+notifies(void)
+{
+	LOCKTAG tag;
+
+	SET_LOCKTAG_OBJECT(tag, InvalidOid, DatabaseRelationId, InvalidOid, 0);
+	return CALM_HOLDS_LOCK(&tag, AccessExclusiveLock);
+}
+
+/* Before it is seen to be committed: whether more than that comes after it */
+static void
+at_commit(XactEvent event, void *argument)
+{
+	CalmRelationId *files;
+
+	if (!may_hold || must_go_on)
+		return;
+	if (event == XACT_EVENT_PRE_COMMIT)
+		must_go_on = smgrGetPendingDeletes(true, &files) > 0;
+	else if (event == XACT_EVENT_COMMIT)
+		must_go_on = notifies();
 }
 
 /* At the end of a transaction, when its locks are released */

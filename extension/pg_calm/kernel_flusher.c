@@ -49,6 +49,8 @@ static double our_writes = 0;
 static double all_writes = 0;
 static double our_rate = 0;       /* bytes per second */
 static double our_operations = 0; /* per second */
+static uint64 moved_operations = 0;
+static uint64 moved_sectors = 0;
 
 static bool read_number(const char *path, uint64 *value);
 static double written_share(double *max_share);
@@ -134,6 +136,8 @@ written_share(double *max_share)
 	FILE *file;
 
 	*max_share = 1;
+	moved_operations = 0;
+	moved_sectors = 0;
 	snprintf(path, sizeof(path), "%s/proc/diskstats", calm_host_root ? calm_host_root : "");
 	file = fopen(path, "re");
 	if (file == NULL)
@@ -143,11 +147,13 @@ written_share(double *max_share)
 		unsigned int major;
 		unsigned int minor;
 		char name[64];
+		unsigned long long reads;
+		unsigned long long read_sectors;
 		unsigned long long writes;
 		unsigned long long sectors;
 
-		if (sscanf(line, "%u %u %63s %*u %*u %*u %*u %llu %*u %llu", &major, &minor, name, &writes,
-		           &sectors) != 5)
+		if (sscanf(line, "%u %u %63s %llu %*u %llu %*u %llu %*u %llu", &major, &minor, name, &reads,
+		           &read_sectors, &writes, &sectors) != 7)
 			continue;
 		/* whole disks only: partitions are not listed there */
 		snprintf(path, sizeof(path), "%s/sys/block/%s", calm_host_root ? calm_host_root : "", name);
@@ -158,6 +164,8 @@ written_share(double *max_share)
 		{
 			ours += sectors;
 			operations += writes;
+			moved_operations += reads + writes;
+			moved_sectors += read_sectors + sectors;
 			*max_share = Min(*max_share, device_max_share(major, minor));
 		}
 	}
@@ -259,6 +267,8 @@ kernel_flusher_read_state(KernelFlusher *flusher)
 		double max_share;
 		double share = written_share(&max_share);
 
+		flusher->operations = moved_operations;
+		flusher->bytes = moved_sectors * 512;
 		flusher->written_per_second = our_rate;
 		flusher->writes_per_second = our_operations;
 		flusher->device_bytes = Max((uint64) (flusher->background_bytes * share), left / 8);

@@ -20,6 +20,8 @@ typedef struct KernelFlusher
 	uint64 freerun_bytes;      /* dirty and under writeback: above this, writers are slowed down */
 	uint64 dirty_bytes;        /* dirty now, as the kernel counts */
 	uint64 writeback_bytes;    /* being written now */
+	uint64 operations;         /* that our devices have made, reads and writes, since ever */
+	uint64 bytes;              /* in them */
 	double written_per_second; /* bytes that our devices have written per second lately */
 	double writes_per_second;  /* in so many operations */
 } KernelFlusher;

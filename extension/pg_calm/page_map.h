@@ -46,7 +46,6 @@
 
 /* PageMapRegion.flags */
 #define PAGE_MAP_REGION_WINDOW 0x01 /* the checkpointer has passed it */
-#define PAGE_MAP_REGION_SWEPT 0x02  /* the checkpointer has cleaned its buffers, in a sweep */
 
 typedef struct PageMapRegion
 {

@@ -22,6 +22,7 @@
 #include "arbiter.h"
 #include "checkpoint_stats.h"
 #include "checkpointer_wait.h"
+#include "cleaner.h"
 #include "fmgr.h"
 #include "governor.h"
 #include "histogram.h"
@@ -33,6 +34,7 @@
 #include "storage/shmem.h"
 #include "utils/guc.h"
 #include "worker_health.h"
+#include "wal_cache.h"
 #include "writeback.h"
 
 PG_MODULE_MAGIC;
@@ -46,7 +48,6 @@ int calm_unflushed_limit = 0;
 int calm_max_in_flight = 2 * 1024;
 int calm_drain_threshold = -1;
 int calm_drain_timeout = -1;
-bool calm_drain_clean_buffers = true;
 int calm_wal_recycle_delay = 20;
 bool calm_bridge = true;
 bool calm_split_folios = true;
@@ -123,6 +124,16 @@ define_settings(void)
 		&calm_page_map_memory, 32 * 1024, 1024, 16 * 1024 * 1024, PGC_POSTMASTER, GUC_UNIT_KB, NULL,
 		NULL, NULL);
 	DefineCustomIntVariable(
+		"pg_calm.iops",
+		"Operations per second that the data directory's device allows, reads and writes together.",
+		"For volumes that count reads as well, as most of clouds do. 0 means none such.",
+		&calm_iops, 0, 0, INT_MAX, PGC_SIGHUP, 0, check_rate, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.bandwidth",
+		"Kilobytes per second that may be read from and written to the data directory's device together.",
+		"For volumes that count reads as well, as most of clouds do. 0 means none such.",
+		&calm_bandwidth, 0, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_KB, check_rate, NULL, NULL);
+	DefineCustomIntVariable(
 		"pg_calm.write_iops",
 		"Write operations per second that the data directory's device allows.",
 		"0 reads the limits of the block cgroup controller, -1 means unlimited.", &calm_write_iops,
@@ -161,11 +172,10 @@ define_settings(void)
 		"-1 takes what checkpoint_completion_target leaves of checkpoint_timeout, or 30s if that is more; 0 does not wait. Immediate, shutdown and end-of-recovery checkpoints never do. It ends when WAL asks for the next checkpoint, or if a tenth of the time shows that it will not be enough, or brings nothing.",
 		&calm_drain_timeout, -1, -1, 3600 * 1000, PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomBoolVariable(
-		"pg_calm.drain_clean_buffers",
-		"Whether a checkpoint writes dirty shared buffers of a file right before its fsync.",
-		"Only where backends evict dirty buffers so fast that the file could not be flushed otherwise. "
-		"Evictions then find clean buffers for a while.",
-		&calm_drain_clean_buffers, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
+		"pg_calm.clean_buffers",
+		"Whether dirty shared buffers of a region are written right before it is flushed.",
+		"They cost little more then, and backends that need a buffer find clean ones.",
+		&calm_clean_buffers, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable(
 		"pg_calm.wal_recycle_delay",
 		"Time that a checkpoint waits after each WAL segment that it recycles.",
@@ -173,6 +183,12 @@ define_settings(void)
 		"0 does not wait. In all no more than a tenth of checkpoint_timeout, and never where another "
 		"checkpoint is asked for, nor in immediate, shutdown and end-of-recovery checkpoints.",
 		&calm_wal_recycle_delay, 20, 0, 1000, PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomBoolVariable(
+		"pg_calm.drop_wal_cache",
+		"Whether WAL that has been flushed is dropped from the page cache.",
+		"Not while there is a walsender or a replication slot; with archiving, when its segment has been archived. "
+		"Recovery from a crash then reads WAL from its volume.",
+		&calm_drop_wal_cache, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable(
 		"pg_calm.worker_timeout",
 		"Time after which a background worker that has not been heard of counts as stuck.",
@@ -268,6 +284,8 @@ start_shared_memory(void)
 		/* until the worker knows better; a checkpoint can come first */
 		shared->caps.write_iops = INFINITY;
 		shared->caps.write_bytes = INFINITY;
+		shared->caps.all_iops = INFINITY;
+		shared->caps.all_bytes = INFINITY;
 		shared->caps.io_size = 1024 * 1024;
 		shared->granted_operations = INFINITY;
 		shared->flush_rate = INFINITY;
@@ -282,12 +300,14 @@ start_shared_memory(void)
 		pg_atomic_init_u64(&shared->counters.suppressed_hints, 0);
 		pg_atomic_init_u64(&shared->counters.large_folio_regions, 0);
 		pg_atomic_init_u64(&shared->counters.cleaned_buffers, 0);
+		pg_atomic_init_u64(&shared->counters.dropped_wal_bytes, 0);
 		pg_atomic_init_u64(&shared->in_flight_pages, 0);
 		pg_atomic_init_u64(&shared->checkpoint_start, 0);
 		pg_atomic_init_u32(&shared->worker_pid, 0);
 		pg_atomic_init_u64(&shared->worker_beat_ms, 0);
 		pg_atomic_init_u32(&shared->capped, 0);
 		pg_atomic_init_u32(&shared->other_devices, 0);
+		cleaner_init_shared(&shared->cleaner);
 		shared->device = device_of_data_files();
 		pg_atomic_init_u32(&shared->draining, 0);
 		pg_atomic_init_u64(&shared->hold_until_ms, 0);
@@ -338,4 +358,5 @@ _PG_init(void)
 	}
 	checkpoint_stats_watch_log();
 	writeback_register_worker();
+	cleaner_register();
 }

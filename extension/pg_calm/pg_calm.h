@@ -10,6 +10,7 @@
 
 #include "postgres.h"
 
+#include "cleaner.h"
 #include "datatype/timestamp.h"
 #include "device.h"
 #include "error_latch.h"
@@ -46,17 +47,15 @@ typedef struct CalmCounters
 	pg_atomic_uint64 written_bytes;        /* bridged pages included */
 	pg_atomic_uint64 suppressed_hints;     /* flush hints of the server dropped */
 	pg_atomic_uint64 large_folio_regions;  /* split after they were written back */
-	pg_atomic_uint64 cleaned_buffers;      /* written by drains, before backends have to */
+	pg_atomic_uint64 cleaned_buffers;      /* written by the cleaner, before backends have to */
+	pg_atomic_uint64 dropped_wal_bytes;    /* of WAL, from the page cache */
 } CalmCounters;
 
-/*
- * CalmShared.draining: what the checkpointer waits for.  The index of a file in
- * the page map is added to the last two.
- */
+/* CalmShared.draining: what the checkpointer waits for */
 #define CALM_DRAINING_NOTHING 0
-#define CALM_DRAINING_ALL 1             /* the old generation of all files */
-#define CALM_DRAINING_FILE 2            /* and above: that of this file */
-#define CALM_DRAINING_SWEEP 0x80000000U /* and above: regions of this file that are swept */
+#define CALM_DRAINING_ALL 1 /* the old generation of all files */
+#define CALM_DRAINING_FILE                                                                         \
+	2 /* and above: that of the file with this index in the page map, less 2 */
 
 typedef struct CalmShared
 {
@@ -71,7 +70,8 @@ typedef struct CalmShared
 	pg_atomic_uint32 draining;         /* what the checkpointer waits for, as above */
 	pg_atomic_uint64 hold_until_ms;    /* until then nothing is started but for a drain */
 	uint64 device; /* st_dev of data files there; files on others are not tracked */
-	slock_t lock;  /* protects what follows */
+	CleanerShared cleaner;
+	slock_t lock; /* protects what follows */
 	DeviceCaps caps;
 	uint32 max_gap;            /* gaps bridged at present, in blocks */
 	double granted_operations; /* per second: caps.write_iops or our share of a shared device */
@@ -85,13 +85,12 @@ typedef struct CalmShared
 
 /* GUCs */
 extern int calm_mode;
-extern int calm_page_map_memory; /* kB */
-extern int calm_flush_age;       /* ms; 0: chosen from the kernel's settings */
-extern int calm_unflushed_limit; /* kB; 0: chosen likewise */
-extern int calm_max_in_flight;   /* kB */
-extern int calm_drain_threshold; /* pages; -1: chosen from the caps */
-extern int calm_drain_timeout;   /* ms; 0: no drain; -1: what a checkpoint's writing leaves */
-extern bool calm_drain_clean_buffers;
+extern int calm_page_map_memory;   /* kB */
+extern int calm_flush_age;         /* ms; 0: chosen from the kernel's settings */
+extern int calm_unflushed_limit;   /* kB; 0: chosen likewise */
+extern int calm_max_in_flight;     /* kB */
+extern int calm_drain_threshold;   /* pages; -1: chosen from the caps */
+extern int calm_drain_timeout;     /* ms; 0: no drain; -1: what a checkpoint's writing leaves */
 extern int calm_wal_recycle_delay; /* ms; 0: none */
 extern bool calm_bridge;
 extern bool calm_split_folios;

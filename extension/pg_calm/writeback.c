@@ -29,10 +29,12 @@
 #include "arbiter.h"
 #include "bridge_choice.h"
 #include "checkpoint_stats.h"
+#include "cleaner.h"
 #include "compat.h"
 #include "flush.h"
 #include "flusher_guard.h"
 #include "folio_split.h"
+#include "foreground.h"
 #include "kernel_flusher.h"
 #include "pg_calm.h"
 #include "pgstat.h"
@@ -45,6 +47,7 @@
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/ps_status.h"
+#include "wal_cache.h"
 #include "worker_health.h"
 #include "writeback.h"
 
@@ -69,11 +72,18 @@
 /* How long pg_calm_status says that the map was full, after it was */
 #define FULL_SHOWN_MS 60000
 
+/* What all that waits takes to be flushed, times this and so long, before the kernel flusher comes to it */
+#define VISIT_LEAD_FACTOR 1.5
+#define VISIT_LEAD_MS 1000
+
 /* Regions looked at closely in one pass over the map */
 #define MAX_CANDIDATES 4096
 
 /* Seconds of device time that may be in flight */
 #define IN_FLIGHT_SECONDS 0.02
+
+/* Likewise where a read may have to wait for it */
+#define READS_IN_FLIGHT_SECONDS 0.005
 
 /* Blocks started by one call at most, so that interrupts are seen; on a shared device, 256 kB */
 #define RUN_BLOCKS (4 * 1024 * 1024 / BLCKSZ)
@@ -88,6 +98,7 @@ typedef struct Candidate
 	uint64 since;
 	bool window;
 	bool drain;              /* the checkpointer waits for it, if for the file */
+	bool visit;              /* the kernel flusher is about to come to its file */
 	double pages_per_second; /* pages freed per second of device time */
 } Candidate;
 
@@ -101,6 +112,8 @@ static uint64 next_settings_ms = 0;
 static uint64 next_memory_ms = 0;
 static uint64 next_state_ms = 0;
 static DeviceCaps own_caps; /* without regard to others */
+static uint64 visit_lead_ms =
+	0; /* how long before a visit of the kernel flusher a file is flushed */
 
 static void read_settings(void);
 static void apply_caps(void);
@@ -108,9 +121,9 @@ static void publish_degraded(void);
 static void worker_exit(int code, Datum argument);
 static uint64 unflushed_pages(void);
 static uint64 flush_age_ms(void);
+static bool visit_is_near(PageMapFile *file, uint64 marked_ms, uint64 now_ms);
 static bool draining(void);
 static bool draining_file(uint32 file);
-static bool sweeping(void);
 static bool too_much_unflushed(void);
 static void choose_gap(const BridgeGaps *gaps, uint64 now_ms);
 static void collect_candidates(uint64 now_ms);
@@ -214,15 +227,20 @@ static void
 apply_caps(void)
 {
 	DeviceCaps caps = own_caps;
-	bool shared = arbiter_limit(&caps);
-	double operations = caps.write_iops * IN_FLIGHT_SECONDS;
-	double bytes = caps.write_bytes * IN_FLIGHT_SECONDS;
+	/* what others need, of the instances on the device or of the volume's budget for reads */
+	bool arbitrated = arbiter_limit(&caps);
+	bool counts_reads = foreground_limit(&caps);
+	bool shared = arbitrated || counts_reads;
+	double in_flight = counts_reads ? READS_IN_FLIGHT_SECONDS : IN_FLIGHT_SECONDS;
+	double operations = caps.write_iops * in_flight;
+	double bytes = caps.write_bytes * in_flight;
 
 	/* without our own there may be those of a shared device */
 	pg_atomic_write_u32(&calm_shared->capped, device_is_capped(&caps) ? 1 : 0);
 	flush_policy.dry_run = !calm_flushes();
 	flush_policy.caps = caps;
 	flush_policy.paced = shared;
+	flush_policy.arbitrated = arbitrated;
 	flush_policy.max_run = shared ? SHARED_RUN_BLOCKS : RUN_BLOCKS;
 	flush_policy.max_operations =
 		isinf(operations) ? UINT32_MAX : Max((uint32) operations, shared ? 1 : 4);
@@ -255,8 +273,26 @@ flush_age_ms(void)
 	age = (uint64) CheckPointTimeout * 1000 / 2;
 	/* on a shared device it takes longer to be done, once begun */
 	if (flusher.expire_ms > 0)
-		age = Min(age, flush_policy.paced ? flusher.expire_ms / 2 : flusher.expire_ms);
+		age = Min(age, flush_policy.arbitrated ? flusher.expire_ms / 2 : flusher.expire_ms);
 	return age;
+}
+
+/*
+ * Whether the kernel flusher comes to a file so soon that what was marked in a
+ * region at marked_ms has to be flushed now, so that it finds little: what it
+ * finds it writes as it is, and keeps to nobody's share.  Only what was there
+ * when that began, or the worker would follow what comes meanwhile.
+ */
+static bool
+visit_is_near(PageMapFile *file, uint64 marked_ms, uint64 now_ms)
+{
+	uint64 since = pg_atomic_read_u64(&file->dirtied_when);
+	uint64 begin;
+
+	if (since == 0 || flusher.expire_ms == 0 || !flush_policy.paced)
+		return false;
+	begin = since + flusher.expire_ms - Min(visit_lead_ms, flusher.expire_ms / 2);
+	return now_ms >= begin && marked_ms <= begin;
 }
 
 /* Whether the checkpointer waits for pages to be flushed */
@@ -272,15 +308,7 @@ draining_file(uint32 file)
 {
 	uint32 what = pg_atomic_read_u32(&calm_shared->draining);
 
-	return what == CALM_DRAINING_ALL || what == CALM_DRAINING_FILE + file ||
-	       what == CALM_DRAINING_SWEEP + file;
-}
-
-/* Whether it waits for what it has swept (drain_sweep.c), and not for a generation */
-static bool
-sweeping(void)
-{
-	return pg_atomic_read_u32(&calm_shared->draining) >= CALM_DRAINING_SWEEP;
+	return what == CALM_DRAINING_ALL || what == CALM_DRAINING_FILE + file;
 }
 
 /* Whether flushing is due by amount, ours or that of the whole host */
@@ -354,7 +382,7 @@ collect_candidates(uint64 now_ms)
 		uint32 incarnation = pg_atomic_read_u32(&file->incarnation);
 
 		if ((incarnation & 1) == 0 ||
-		    (draining() ? !draining_file(f) : !flush_policy.paced && flusher_guard_holds(f)))
+		    (draining() ? !draining_file(f) : !flush_policy.arbitrated && flusher_guard_holds(f)))
 			continue;
 		for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
 		{
@@ -377,6 +405,7 @@ collect_candidates(uint64 now_ms)
 				candidate->since = 1; /* no record: treat as old */
 				candidate->window = false;
 				candidate->drain = true;
+				candidate->visit = true;
 				candidate->pages_per_second = INFINITY;
 			}
 			else
@@ -391,18 +420,12 @@ collect_candidates(uint64 now_ms)
 				if (candidate->pages == 0)
 					continue;
 				candidate->since = pg_atomic_read_u64(&region->since);
-				candidate->drain =
-					sweeping() ? (pg_atomic_read_u32(&region->flags) & PAGE_MAP_REGION_SWEPT) != 0 :
-								 (int32) pg_atomic_read_u32(&region->count[old]) > 0;
+				candidate->drain = (int32) pg_atomic_read_u32(&region->count[old]) > 0;
+				candidate->visit = visit_is_near(file, candidate->since, now_ms);
 				candidate->window =
 					(pg_atomic_read_u32(&region->flags) & PAGE_MAP_REGION_WINDOW) != 0;
 				page_map_peek_region(region, &bits);
-				/*
-				 * Of a file that is swept, those that come later still have their
-				 * dirty pages in shared buffers: they look sparser than they will be.
-				 */
-				if (candidate->drain || !sweeping())
-					bridge_count_gaps(&bits, &gaps);
+				bridge_count_gaps(&bits, &gaps);
 				/* the real plan knows what may be bridged; this one assumes all */
 				{
 					static const PageMapBits all = {
@@ -430,14 +453,16 @@ collect_candidates(uint64 now_ms)
 			candidate_count++;
 		}
 	}
-	if (gaps.runs > 0 || !sweeping())
-		choose_gap(&gaps, now_ms);
+	choose_gap(&gaps, now_ms);
 	if (!draining())
 	{
 		SpinLockAcquire(&calm_shared->lock);
 		calm_shared->flush_rate = all_seconds > 0 ? pages / all_seconds : INFINITY;
 		SpinLockRelease(&calm_shared->lock);
 	}
+	/* as they are now; what is cleaned, or comes meanwhile, takes some more */
+	if (!isinf(all_seconds))
+		visit_lead_ms = (uint64) (all_seconds * VISIT_LEAD_FACTOR * 1000) + VISIT_LEAD_MS;
 	qsort(candidates, candidate_count, sizeof(Candidate), compare_candidates);
 }
 
@@ -454,16 +479,32 @@ start_next_region(uint64 now_ms)
 {
 	uint64 age = flush_age_ms();
 	bool too_much = too_much_unflushed();
+	uint32 file;
+	uint32 incarnation;
+	uint32 number;
 
+	while (cleaner_fetch(&file, &incarnation, &number))
+	{
+		if (!page_map_being_fsynced(calm_page_map, file) &&
+		    flush_start_region(file, incarnation, number))
+			return true;
+	}
 	while (candidate_next < candidate_count)
 	{
-		Candidate *candidate = &candidates[candidate_next++];
+		Candidate *candidate = &candidates[candidate_next];
 		bool old = candidate->since != 0 && now_ms - candidate->since >= age;
 
-		if (draining() ? !(candidate->drain && draining_file(candidate->file)) :
-		                 !candidate->window && !old && !too_much)
+		bool due = draining() ? candidate->drain && draining_file(candidate->file) :
+		                        candidate->window || candidate->visit || old || too_much;
+
+		if (due && !flush_policy.dry_run && cleaner_is_asked() && !cleaner_is_free())
+			return false;
+		candidate_next++;
+		if (!due || page_map_being_fsynced(calm_page_map, candidate->file))
 			continue;
-		if (page_map_being_fsynced(calm_page_map, candidate->file))
+		if (!flush_policy.dry_run &&
+		    (cleaner_has(candidate->file, candidate->number) ||
+		     cleaner_ask(candidate->file, candidate->incarnation, candidate->number)))
 			continue;
 		if (flush_start_region(candidate->file, candidate->incarnation, candidate->number))
 			return true;
@@ -489,6 +530,8 @@ work(uint64 now_ms)
 	if (now_ms >= next_memory_ms)
 	{
 		kernel_flusher_read_state(&flusher);
+		foreground_follow(&flusher, &own_caps, flush_started.operations, flush_started.bytes,
+		                  now_ms);
 		unflushed_limit_follow(unflushed_pages(), now_ms);
 		/* all members see the same memory */
 		flush_policy.headroom = kernel_flusher_headroom(&flusher) / arbiter_members();
@@ -503,7 +546,7 @@ work(uint64 now_ms)
 		 * of dense files, and of those of many instances at the same time, keeps
 		 * to nobody's share.
 		 */
-		if (calm_mode == CALM_MODE_OFF || flush_policy.paced)
+		if (calm_mode == CALM_MODE_OFF || flush_policy.arbitrated)
 			flusher_guard_give_up(now_ms);
 		else
 			flusher_guard_tick(&flusher, now_ms);
@@ -511,6 +554,7 @@ work(uint64 now_ms)
 		if (calm_mode != CALM_MODE_OFF)
 			collect_candidates(now_ms);
 		flush_close_idle();
+		wal_cache_tick();
 		next_state_ms = now_ms + STATE_INTERVAL_MS + others * MEMBER_STATE_MS;
 	}
 
@@ -558,6 +602,7 @@ pg_calm_writeback_main(Datum argument)
 
 	on_shmem_exit(worker_exit, (Datum) 0);
 	flusher_guard_forget();
+	cleaner_forget();
 	worker_health_begin();
 
 	for (;;)
@@ -580,7 +625,7 @@ pg_calm_writeback_main(Datum argument)
 		if (busy && !flush_in_flight() && flush_pause_ms() == 0)
 			continue; /* nothing to wait for */
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-		                 pause_ms(busy || flush_in_flight()), wait_event);
+		                 pause_ms(busy || flush_in_flight() || cleaner_is_asked()), wait_event);
 		ResetLatch(MyLatch);
 	}
 }

@@ -85,7 +85,7 @@ mod tests {
             flush_age_s: 0.0,
             unflushed_limit_bytes: 0,
             bridge: true,
-            drain_clean_buffers: true,
+            clean_buffers: true,
         }
     }
 

@@ -194,9 +194,9 @@ pub struct Settings {
     pub unflushed_limit_bytes: u64,
     /// `pg_calm.bridge`.
     pub bridge: bool,
-    /// `pg_calm.drain_clean_buffers`; true if absent.
+    /// `pg_calm.clean_buffers`; true if absent.
     #[serde(default = "yes")]
-    pub drain_clean_buffers: bool,
+    pub clean_buffers: bool,
 }
 
 fn yes() -> bool {

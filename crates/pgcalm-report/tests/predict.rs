@@ -50,7 +50,7 @@ fn prediction(helps: bool) -> Prediction {
                 flush_age_s: 0.0,
                 unflushed_limit_bytes: 0,
                 bridge: true,
-                drain_clean_buffers: true,
+                clean_buffers: true,
             },
             kernel: Kernel {
                 background_bytes: 1 << 31,

@@ -75,6 +75,7 @@ sub dirty_per_block
 }
 
 my $node = calm_node('folio', q{
+shared_buffers = 1MB
 pg_calm.flush_age = '1h'
 pg_calm.unflushed_limit = '10GB'
 pg_calm.split_large_folios = off
@@ -123,11 +124,15 @@ cmp_ok($cached, '>=', (-s $path) / 4096 * 0.9, 'and all is still in the page cac
 is($node->safe_psql('postgres', 'SELECT count(*) FROM t WHERE length(repeat) = 1000'),
 	30000, 'with its content');
 
-# --- a file that was written to, and read ahead later
+# --- what is read ahead later: when its regions are flushed
 
-$node->safe_psql('postgres', q{UPDATE t SET i = i + 1 WHERE i % 700 = 0; CHECKPOINT});
 read_ahead($path);
-sleep 3;
+$node->safe_psql('postgres', q{ALTER SYSTEM SET pg_calm.flush_age = '1s'});
+$node->reload;
+$node->safe_psql('postgres', q{UPDATE t SET i = i + 1 WHERE i % 700 = 0});
+ok( $node->poll_query_until(
+		'postgres', q{SELECT large_folio_regions > 0 AND unflushed_pages_old + unflushed_pages_new = 0 FROM pg_calm_status}),
+	'its regions are flushed');
 cmp_ok(dirty_per_block($path), '<=', 4, 'so it does in what was read later');
 
 # --- a new WAL segment

@@ -134,6 +134,7 @@ sub passes
 	return is($timed_out ? 'held' : $result, 0, $name) || diag($err);
 }
 
+my $superuser = getpwuid($<);
 my $megabyte = "INSERT INTO filler SELECT repeat(md5(i::text), 30) FROM generate_series(1, 1000) i";
 
 # Write until the governor sees too much of something
@@ -178,6 +179,10 @@ is($node->safe_psql('postgres', "SELECT wait_event FROM pg_stat_activity WHERE p
 passes('SELECT count(*) FROM filler', 'who reads is not held');
 passes('TRUNCATE filler', 'nor who frees space, in the table that was written to');
 passes("BEGIN; $megabyte; TRUNCATE filler; COMMIT", 'nor a transaction that writes and frees space');
+passes("BEGIN; $megabyte; NOTIFY somebody; COMMIT", 'nor one that notifies somebody');
+passes("BEGIN; $megabyte; SELECT pg_notify('somebody', ''); COMMIT", 'by a function, too');
+passes("BEGIN; CREATE TABLE own (i int); $megabyte; ALTER TABLE own ALTER i TYPE bigint; COMMIT",
+	'nor one that has files to drop');
 passes('VACUUM other', 'nor VACUUM');
 passes('CREATE TABLE gone (i int); DROP TABLE gone', 'nor DROP');
 passes($megabyte, 'nor a role that is exempt', 'exempt');
@@ -205,6 +210,15 @@ is(held('before statement', 'lag'), $pid, 'another is held before its statement'
 $node->safe_psql('postgres', "SELECT pg_terminate_backend($pid)");
 ok(ended($session), 'terminated, it ends too');
 like($session->{err}, qr/57P01: terminating connection/, 'with an error');
+
+$session = statements('app', $megabyte, "INSERT INTO other VALUES ('given way')");
+$pid = held('committed', 'lag');
+$node->safe_psql('postgres', "SELECT pg_cancel_backend($pid)");
+is(held('before statement', 'lag'), $pid, 'one that is held has a weak lock on its table');
+passes('ALTER TABLE other ADD COLUMN more int', 'whoever wants a strong one gets it', $superuser);
+ok(ended($session), 'since the wait is given up');
+is($node->safe_psql('postgres', "SELECT count(*) FROM other WHERE t = 'given way'"),
+	'1', 'and the statement runs');
 is($node->safe_psql('postgres', 'SELECT count(*) FROM pg_calm_governor_holds'), '0', 'nobody is held');
 
 $session =

@@ -517,19 +517,17 @@ const CAPS: [&str; 8] = [
 /// How a DBA tells the module the limits of a volume, which it can't find out by itself.
 fn module_caps(volume: &Volume) -> BTreeMap<String, String> {
     let limits = volume.limits();
-    let of_writes = |allowance: Allowance| {
-        [allowance.write, allowance.shared]
-            .into_iter()
-            .flatten()
-            .map(|rate| rate.sustained)
-            .min()
-    };
+    let of_writes = |allowance: Allowance| allowance.write.map(|rate| rate.sustained);
+    let of_all = |allowance: Allowance| allowance.shared.map(|rate| rate.sustained);
+    let number = |iops: u64| iops.to_string();
     let kib = |bytes: u64| format!("{}kB", bytes >> 10);
     [
+        ("pg_calm.iops", of_all(limits.operations).map(number)),
         (
             "pg_calm.write_iops",
-            of_writes(limits.operations).map(|iops| iops.to_string()),
+            of_writes(limits.operations).map(number),
         ),
+        ("pg_calm.bandwidth", of_all(limits.bytes).map(kib)),
         ("pg_calm.write_bandwidth", of_writes(limits.bytes).map(kib)),
         ("pg_calm.io_size", limits.io_size.map(kib)),
     ]
@@ -606,9 +604,10 @@ mod tests {
         // A tenth and a fifth of 4096 - 1024 - 300 MiB.
         assert_eq!(named["sysctl"], "default:2772MB");
         let of = |name| options.server_settings(contestant::parse(name).unwrap());
-        assert_eq!(of("pg_calm")["pg_calm.write_iops"], "3000");
+        assert_eq!(of("pg_calm")["pg_calm.iops"], "3000");
+        assert!(!of("pg_calm").contains_key("pg_calm.write_iops"));
         assert_eq!(of("pg_calm")["pg_calm.io_size"], "256kB");
-        assert!(!of("stock").contains_key("pg_calm.write_iops"));
+        assert!(!of("stock").contains_key("pg_calm.iops"));
         assert!(Alone::try_parse_from(["--volume", "gp3", "--data-iops", "500"]).is_err());
     }
 

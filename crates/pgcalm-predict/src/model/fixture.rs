@@ -33,7 +33,7 @@ pub(super) fn observation() -> Observation {
             flush_age_s: 100.0,
             unflushed_limit_bytes: 1 << 40,
             bridge: true,
-            drain_clean_buffers: true,
+            clean_buffers: true,
         },
         kernel: Kernel {
             background_bytes: 1 << 40,

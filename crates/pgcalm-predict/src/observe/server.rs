@@ -55,7 +55,7 @@ pub(super) fn settings(client: &mut Client) -> anyhow::Result<Settings> {
                 "pg_calm.flush_age",
                 "pg_calm.unflushed_limit",
                 "pg_calm.bridge",
-                "pg_calm.drain_clean_buffers",
+                "pg_calm.clean_buffers",
             ]
             .as_slice()],
         )
@@ -85,7 +85,7 @@ pub(super) fn settings(client: &mut Client) -> anyhow::Result<Settings> {
         flush_age_s: number("pg_calm.flush_age"),
         unflushed_limit_bytes: number("pg_calm.unflushed_limit") as u64,
         bridge: on("pg_calm.bridge", true),
-        drain_clean_buffers: on("pg_calm.drain_clean_buffers", true),
+        clean_buffers: on("pg_calm.clean_buffers", true),
     })
 }
 

@@ -230,7 +230,7 @@ impl Simulation<'_> {
     /// A file by itself is swept, or flushed in rounds (`drain_file`).
     fn begin_file(&mut self, file: usize, spent: f64) {
         self.begin_rounds(Some(file), spent);
-        if self.observation.settings.drain_clean_buffers
+        if self.observation.settings.clean_buffers
             && let Phase::Draining(drain) = &mut self.checkpointer.phase
         {
             drain.sweep = Some(Sweep {
@@ -340,7 +340,7 @@ impl Simulation<'_> {
     /// Whether what is written during a round is little (`converging`).
     fn is_converging(&self, drain: &Drain) -> bool {
         let elapsed = self.now - drain.round;
-        if !self.observation.settings.drain_clean_buffers || elapsed < CONVERGENCE {
+        if !self.observation.settings.clean_buffers || elapsed < CONVERGENCE {
             return true;
         }
         let of_all = match drain.file {

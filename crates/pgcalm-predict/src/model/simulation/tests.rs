@@ -87,7 +87,7 @@ fn a_region_is_flushed_by_age_and_when_a_checkpoint_ends() {
 fn a_drain_takes_the_time_that_checkpoints_leave() {
     // Each round finds pages that were written in the one before, but fewer: there is hope until the time is over.
     let mut observation = without_checkpoint_pages();
-    observation.settings.drain_clean_buffers = false;
+    observation.settings.clean_buffers = false;
     observation.settings.checkpoint_completion_target = 0.6;
     let caps = Caps::of(&observation.device);
     let mut simulation = Simulation::new(&observation, &caps, 1.0, 0.5);
@@ -106,7 +106,7 @@ fn a_drain_takes_the_time_that_checkpoints_leave() {
 fn a_drain_without_hope_ends_after_its_trial() {
     // 10000 pages per second at 50 operations per second.
     let mut observation = without_checkpoint_pages();
-    observation.settings.drain_clean_buffers = false;
+    observation.settings.clean_buffers = false;
     observation.regions[0].pages_first_second = 100.0;
     observation.backend_pages_per_s = 10_000.0;
     observation.device.write_iops = Some(50.0);

@@ -1,0 +1,21 @@
+/*-------------------------------------------------------------------------
+ *
+ * foreground.h
+ *	  What reads and WAL need of a volume that counts them, too.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PG_CALM_FOREGROUND_H
+#define PG_CALM_FOREGROUND_H
+
+#include "device.h"
+#include "kernel_flusher.h"
+
+/* To be called several times a second, with what the worker has started since it began */
+extern void foreground_follow(const KernelFlusher *flusher, const DeviceCaps *caps,
+                              uint64 started_operations, uint64 started_bytes, uint64 now_ms);
+
+/* Lowers the caps to what is left to the worker; false if they don't count reads */
+extern bool foreground_limit(DeviceCaps *caps);
+
+#endif /* PG_CALM_FOREGROUND_H */

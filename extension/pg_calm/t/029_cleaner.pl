@@ -1,0 +1,152 @@
+
+# Before a region is flushed its dirty shared buffers are written: which those
+# are, that it goes on beside tables and databases that are dropped, on a standby,
+# and that regions are flushed without a cleaner, too.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+
+use CalmTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep);
+
+# Nobody else writes buffers, but those that evict them: there are fewer than pages.
+# A page is flushed a second after it was written.
+my $node = calm_node('cleaner', q{
+shared_buffers = 8MB
+max_wal_size = 4GB
+bgwriter_lru_maxpages = 0
+pg_calm.write_iops = 1000
+pg_calm.write_bandwidth = '100MB'
+pg_calm.flush_age = '1s'
+pg_calm.unflushed_limit = '10GB'
+});
+my $rows = 40000;
+
+$node->append_conf("postgresql.conf", "max_wal_senders = 4");
+$node->start;
+scattered_table($node);
+$node->safe_psql('postgres', 'CREATE EXTENSION pg_buffercache; CREATE EXTENSION amcheck');
+
+sub set_for_all
+{
+	my ($setting) = @_;
+
+	$node->safe_psql('postgres', "ALTER SYSTEM SET $setting");
+	$node->reload;
+	usleep(300_000);
+	return;
+}
+
+# Dirty buffers of the table
+sub dirty
+{
+	return $node->safe_psql(
+		'postgres', q{
+SELECT count(*) FROM pg_buffercache
+ WHERE relfilenode = pg_relation_filenode('t') AND relforknumber = 0 AND isdirty});
+}
+
+# More pages than there are buffers, then a few that stay in them.
+# Everywhere, so that no region is without pages that were written.
+sub update
+{
+	$node->safe_psql('postgres', 'UPDATE t SET n = n + 1 WHERE id % 20 = 0');
+	return;
+}
+
+sub cleaned { return status_of($node)->{cleaned_buffers} }
+sub flushed { return status_of($node)->{flushed_pages} }
+
+# --- what is cleaned
+
+ok(wait_for(sub { process_id($node, 'pg_calm cleaner') ne '' }), 'there is a cleaner');
+my $before = cleaned();
+update();
+cmp_ok(dirty(), '>', 0, 'buffers are dirty');
+ok(wait_for(sub { cleaned() > $before }), 'they are cleaned when their regions are flushed');
+ok(wait_for(sub { dirty() == 0 }), 'all of them');
+
+# --- without it
+
+my $cleaner = process_id($node, 'pg_calm cleaner');
+set_for_all('pg_calm.clean_buffers = off');
+$before = cleaned();
+my $flushed = flushed();
+update();
+ok(wait_for(sub { flushed() > $flushed }), 'off: regions are flushed');
+usleep(1_500_000);
+is(cleaned(), $before, 'off: no buffer is cleaned');
+cmp_ok(dirty(), '>', 0, 'off: buffers stay dirty');
+set_for_all('pg_calm.clean_buffers = on');
+
+kill 'STOP', $cleaner;
+$flushed = flushed();
+update();
+ok(wait_for(sub { flushed() > $flushed }), 'stopped: regions are flushed');
+kill 'CONT', $cleaner;
+ok(wait_for(sub { update(); cleaned() > $before }, 60), 'and cleaned when it goes on');
+
+kill 'TERM', $cleaner;
+ok( wait_for(sub { process_id($node, 'pg_calm cleaner') !~ /^($cleaner)?$/ }, 30),
+	'one that ends is started again');
+$before = cleaned();
+ok(wait_for(sub { update(); cleaned() > $before }, 60), 'and cleans');
+
+# --- what goes while it is at work
+
+my $load = start_load($node, 't', $rows, 2000);
+foreach my $round (1 .. 4)
+{
+	my $fill = 'CREATE TABLE filled AS SELECT i, repeat(\'x\', 300) FROM generate_series(1, 20000) i';
+
+	$node->safe_psql('postgres', 'CREATE DATABASE victim');
+	$node->safe_psql('victim', $fill);
+	$node->safe_psql('postgres', $fill);
+	update();
+	usleep(1_200_000);
+	$node->safe_psql('postgres', 'TRUNCATE filled');
+	$node->safe_psql('postgres', 'DROP DATABASE victim');
+	$node->safe_psql('postgres', 'DROP TABLE filled');
+}
+pass('tables and databases are dropped');
+$load->kill_kill;
+ok( $node->poll_query_until(
+		'postgres',
+		q{SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'pgbench'}),
+	'the load has ended');
+
+# --- on a standby
+
+$node->backup('base');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($node, 'base', has_streaming => 1);
+$standby->start;
+ok(wait_for(sub { process_id($standby, 'pg_calm cleaner') ne '' }), 'a standby has one');
+update();
+$node->wait_for_catchup($standby);
+ok(wait_for(sub { update(); status_of($standby)->{flushed_pages} > 0 }, 60), 'and flushes');
+$node->wait_for_catchup($standby);
+$standby->command_ok([ 'pg_amcheck', '--heapallindexed', '-d', 'postgres' ], 'pg_amcheck on it');
+$standby->stop;
+command_ok([ 'pg_checksums', '--check', '-D', $standby->data_dir ], 'its checksums are right');
+
+# --- death in the middle
+
+update();
+my $sum = $node->safe_psql('postgres', 'SELECT sum(n) FROM t');
+kill 'KILL', process_id($node, 'pg_calm cleaner');
+ok(kill_node($node), 'killed');
+$node->start;
+is($node->safe_psql('postgres', 'SELECT sum(n), count(*) FROM t'), "$sum|$rows", 'nothing is lost');
+$node->command_ok([ 'pg_amcheck', '--heapallindexed', '-d', 'postgres' ], 'pg_amcheck');
+$node->stop;
+command_ok([ 'pg_checksums', '--check', '-D', $node->data_dir ], 'checksums are right');
+unlike(slurp_file($node->logfile), qr/PANIC|TRAP|WARNING/, 'nothing went wrong');
+
+done_testing();
