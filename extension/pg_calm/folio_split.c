@@ -306,6 +306,6 @@ folio_split_patrol(uint64 now_ms)
 		patrol.done = true;
 		MemoryContextDelete(patrol.context);
 	}
-	patrol.next_ms =
-		page_map_now_ms() + (uint64) ((INSTR_TIME_GET_MILLISEC(spent) + 0.1) * (1 / PATROL_SHARE - 1));
+	patrol.next_ms = page_map_now_ms() +
+	                 (uint64) ((INSTR_TIME_GET_MILLISEC(spent) + 0.1) * (1 / PATROL_SHARE - 1));
 }
