@@ -44,7 +44,7 @@ static uint32 waiting_regions(int file, uint32 end);
 static PageMapRegion *
 region_of(int file, uint32 number)
 {
-	uint32 slot = pg_atomic_read_u32(&page_map_file(calm_page_map, file)->region[number]);
+	uint32 slot = page_map_slot(calm_page_map, page_map_file(calm_page_map, file), number);
 
 	return slot == 0 ? NULL : page_map_region(calm_page_map, slot - 1);
 }

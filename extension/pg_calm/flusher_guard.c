@@ -104,7 +104,7 @@ visit_gap(const Guarded *guard)
 	memset(&gaps, 0, sizeof(gaps));
 	for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
 	{
-		uint32 slot = pg_atomic_read_u32(&file->region[number]);
+		uint32 slot = page_map_slot(calm_page_map, file, number);
 		PageMapBits bits = {{0}};
 
 		if (slot != 0)
@@ -126,7 +126,7 @@ make_dense(Guarded *guard)
 
 	for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
 	{
-		uint32 slot = pg_atomic_read_u32(&file->region[number]);
+		uint32 slot = page_map_slot(calm_page_map, file, number);
 
 		if (slot != 0 && page_map_region_count(page_map_region(calm_page_map, slot - 1)) > 0)
 			flush_hand_over_region(guard->file, guard->incarnation, number, &guard->filled[number]);
@@ -197,9 +197,11 @@ marked_bytes(PageMapFile *file)
 {
 	uint64 pages = 0;
 
-	for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
+	uint32 regions = page_map_file_regions(file);
+
+	for (uint32 number = 0; number < regions; number++)
 	{
-		uint32 slot = pg_atomic_read_u32(&file->region[number]);
+		uint32 slot = page_map_slot(calm_page_map, file, number);
 
 		if (slot != 0)
 			pages += page_map_region_count(page_map_region(calm_page_map, slot - 1));

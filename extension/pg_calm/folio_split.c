@@ -241,7 +241,7 @@ open_next(void)
 			if ((pg_atomic_read_u32(&file->incarnation) & 1) == 0)
 				continue;
 			/* may come to stand for another file meanwhile: harmless */
-			strlcpy(path, file->path, sizeof(path));
+			page_map_path(calm_page_map, patrol.next_tracked - 1, path);
 		}
 
 		/* mmap of a file that nobody else maps; a writable one for mincore(2) */

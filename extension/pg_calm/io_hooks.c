@@ -54,18 +54,29 @@
 #include "wal_recycling.h"
 #include "worker_health.h"
 
-/* File descriptors beyond are looked up at every write */
+/* File descriptors that each have a place of their own; those beyond share as many */
 #define MAX_KNOWN_FDS 8192
 
 /* KnownFd.file */
 #define FD_UNKNOWN 0
 #define FD_IGNORED (-1) /* not a file to track */
+#define FD_NO_ROOM (-2) /* the map was full */
+
+/* How long it is not asked again whether there is room for a file */
+#define NO_ROOM_MS 250
 
 typedef struct KnownFd
 {
-	int32 file; /* index in the page map + 1, or as above */
-	uint32 incarnation;
+	int32 file;         /* index in the page map + 1, or as above */
+	uint32 incarnation; /* of FD_NO_ROOM: when to ask again */
 } KnownFd;
+
+/* One that is beyond */
+typedef struct FarFd
+{
+	int fd;
+	KnownFd known;
+} FarFd;
 
 static ssize_t (*real_pwrite)(int fd, const void *buffer, size_t length, off_t offset);
 static ssize_t (*real_pwritev)(int fd, const struct iovec *iov, int count, off_t offset);
@@ -77,12 +88,14 @@ static struct dirent *(*real_readdir)(DIR *directory);
 static int (*real_close)(int fd);
 
 static KnownFd known_fds[MAX_KNOWN_FDS];
+static FarFd far_fds[MAX_KNOWN_FDS]; /* all bytes 0: of descriptor 0, which is never beyond */
 
 static ssize_t calm_pwrite(int fd, const void *buffer, size_t length, off_t offset);
 static ssize_t calm_pwritev(int fd, const struct iovec *iov, int count, off_t offset);
 static int calm_fsync(int fd);
 static int calm_sync_file_range(int fd, off_t offset, off_t length, unsigned int flags);
 static int calm_close(int fd);
+static KnownFd *known_fd(int fd);
 static KnownFd identify(int fd);
 static bool is_flushed_by_us(int fd);
 static void written(int fd, off_t offset, ssize_t length);
@@ -102,9 +115,27 @@ is_tracked_name(const char *path)
 	return name[0] >= '0' && name[0] <= '9';
 }
 
+/* What is known of a descriptor, or is to be */
+static inline KnownFd *
+known_fd(int fd)
+{
+	FarFd *far;
+
+	if (likely(fd >= 0 && fd < MAX_KNOWN_FDS))
+		return &known_fds[fd];
+	far = &far_fds[(unsigned int) fd % MAX_KNOWN_FDS];
+	if (far->fd != fd)
+	{
+		far->fd = fd;
+		far->known.file = FD_UNKNOWN;
+	}
+	return &far->known;
+}
+
 /*
  * Find out which file a descriptor stands for, and track it.  Three system
- * calls, at the first write through a descriptor.
+ * calls, at the first write through a descriptor; and with the map full at one
+ * in a quarter of a second, in which the worker may have made room.
  */
 static KnownFd
 identify(int fd)
@@ -130,11 +161,13 @@ identify(int fd)
 			if (file != PAGE_MAP_NO_FILE)
 				known.file = file + 1;
 			else
-				return known; /* no room now: ask again at the next write */
+			{
+				known.file = FD_NO_ROOM;
+				known.incarnation = (uint32) (page_map_now_ms() + NO_ROOM_MS);
+			}
 		}
 	}
-	if (fd >= 0 && fd < MAX_KNOWN_FDS)
-		known_fds[fd] = known;
+	*known_fd(fd) = known;
 	return known;
 }
 
@@ -175,7 +208,7 @@ checkpointer_written(uint32 file, BlockNumber block)
 	if (last_file != UINT32_MAX)
 	{
 		uint32 slot =
-			pg_atomic_read_u32(&page_map_file(calm_page_map, last_file)->region[last_number]);
+			page_map_slot(calm_page_map, page_map_file(calm_page_map, last_file), last_number);
 
 		/* the flag is advice: a reassigned region is flushed early, no more */
 		if (slot != 0)
@@ -195,10 +228,13 @@ written(int fd, off_t offset, ssize_t length)
 	uint32 blocks = (offset + length - 1) / BLCKSZ - block + 1;
 	uint64 now = page_map_now_ms();
 
-	known.file = FD_UNKNOWN;
-	if (fd >= 0 && fd < MAX_KNOWN_FDS)
-		known = known_fds[fd];
-	if (known.file == FD_UNKNOWN)
+	known = *known_fd(fd);
+	if (known.file == FD_NO_ROOM && (int32) ((uint32) now - known.incarnation) < 0)
+	{
+		pg_atomic_fetch_add_u64(&calm_page_map->full_files.value, 1);
+		return;
+	}
+	if (known.file == FD_UNKNOWN || known.file == FD_NO_ROOM)
 		known = identify(fd);
 
 	if (known.file > 0 &&
@@ -346,15 +382,14 @@ calm_fsync(int fd)
 static bool
 is_flushed_by_us(int fd)
 {
-	KnownFd known = {.file = FD_UNKNOWN};
+	KnownFd known;
 	int save_errno = errno;
 	struct stat st;
 	bool tracked;
 
 	if (!worker_is_flushing())
 		return false;
-	if (fd >= 0 && fd < MAX_KNOWN_FDS)
-		known = known_fds[fd];
+	known = *known_fd(fd);
 	if (known.file != FD_UNKNOWN)
 		return known.file > 0 &&
 		       pg_atomic_read_u32(&page_map_file(calm_page_map, known.file - 1)->incarnation) ==
@@ -419,8 +454,7 @@ calm_readdir(DIR *directory)
 static int
 calm_close(int fd)
 {
-	if (fd >= 0 && fd < MAX_KNOWN_FDS)
-		known_fds[fd].file = FD_UNKNOWN;
+	known_fd(fd)->file = FD_UNKNOWN;
 	checkpoint_stats_closing();
 	return real_close(fd);
 }

@@ -16,6 +16,7 @@
 
 #include <limits.h>
 #include <math.h>
+#include <unistd.h>
 
 #include "archive.h"
 #include "archive_worker.h"
@@ -254,6 +255,7 @@ start_shared_memory(void)
 	Size budget = (Size) calm_page_map_memory * 1024;
 	CalmShared *shared;
 	PageMap *map;
+	char root[MAXPGPATH];
 	bool found;
 
 	if (previous_shmem_startup)
@@ -295,7 +297,7 @@ start_shared_memory(void)
 	}
 	map = ShmemInitStruct("pg_calm page map", page_map_size(budget), &found);
 	if (!found)
-		page_map_init(map, budget);
+		page_map_init(map, budget, getcwd(root, sizeof(root)) ? root : "");
 	checkpointer_wait_shmem_startup();
 	histogram_start();
 	checkpoint_stats_start();

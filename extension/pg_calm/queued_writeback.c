@@ -65,7 +65,7 @@ file_bytes(uint32 file_index, uint32 incarnation, uint64 *device)
 	int fd;
 
 	/* the entry may become another file's; the check of device and inode decides */
-	strlcpy(path, file->path, sizeof(path));
+	page_map_path(calm_page_map, file_index, path);
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0)
 		return 0;
