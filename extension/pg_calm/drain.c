@@ -457,7 +457,9 @@ drain_before_fsync(int fd, bool checkpoint)
 	flush_policy.max_gap = checkpoint && worker_is_flushing() ? calm_shared->max_gap : 0;
 	SpinLockRelease(&calm_shared->lock);
 	flush_policy.dry_run = !calm_flushes();
-	drain_kernel_look();
+	/* it tells how much may be bridged */
+	if (flush_policy.max_gap > 0)
+		drain_kernel_look();
 
 	regions = page_map_file_regions(file);
 	for (uint32 number = 0; number < regions; number++)

@@ -230,18 +230,17 @@ open_next(void)
 		}
 		else
 		{
-			PageMapFile *file;
+			/* of small files, a folio of which is no larger, there may be very many */
+			uint32 f = page_map_next_large(calm_page_map, patrol.next_tracked);
 
-			if (patrol.next_tracked >= pg_atomic_read_u32(&calm_page_map->files_high))
+			if (f == PAGE_MAP_END)
 			{
 				MemoryContextSwitchTo(previous);
 				return false;
 			}
-			file = page_map_file(calm_page_map, patrol.next_tracked++);
-			if ((pg_atomic_read_u32(&file->incarnation) & 1) == 0)
-				continue;
+			patrol.next_tracked = f + 1;
 			/* may come to stand for another file meanwhile: harmless */
-			page_map_path(calm_page_map, patrol.next_tracked - 1, path);
+			page_map_path(calm_page_map, f, path);
 		}
 
 		/* mmap of a file that nobody else maps; a writable one for mincore(2) */

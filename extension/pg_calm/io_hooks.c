@@ -7,7 +7,8 @@
  * fsync: a data file is made dense before, and an error that pg_calm saw
  *		first is reported after.  The server's fsync always happens.  A new WAL
  *		segment's large folios are split after.
- * sync_file_range: the server's own flush hints are dropped for what we flush.
+ * sync_file_range: the server's own flush hints are dropped for what we flush, but for
+ *		very many small files in a checkpoint that can't wait.
  * rename, unlink: where pg_calm archives, acknowledgements are made durable before
  *		WAL is recycled or removed, instead of one by one (archive_ack.c).
  * readdir: the checkpointer waits after a recycled WAL segment; the archiver
@@ -87,6 +88,9 @@ static int (*real_unlink)(const char *path);
 static struct dirent *(*real_readdir)(DIR *directory);
 static int (*real_close)(int fd);
 
+/* Small files that a checkpoint has written to, from which on their hints are obeyed */
+#define MANY_SMALL_FILES 64
+
 static KnownFd known_fds[MAX_KNOWN_FDS];
 static FarFd far_fds[MAX_KNOWN_FDS]; /* all bytes 0: of descriptor 0, which is never beyond */
 
@@ -95,9 +99,12 @@ static ssize_t calm_pwritev(int fd, const struct iovec *iov, int count, off_t of
 static int calm_fsync(int fd);
 static int calm_sync_file_range(int fd, off_t offset, off_t length, unsigned int flags);
 static int calm_close(int fd);
+static uint32 small_files_written = 0; /* in the checkpoint under way; the checkpointer's */
+
 static KnownFd *known_fd(int fd);
 static KnownFd identify(int fd);
 static bool is_flushed_by_us(int fd);
+static bool leaves_to_server(int fd, off_t offset, off_t length);
 static void written(int fd, off_t offset, ssize_t length);
 static void checkpoint_writes(void);
 static void checkpointer_written(uint32 file, BlockNumber block);
@@ -186,6 +193,7 @@ checkpoint_writes(void)
 	if (start == pg_atomic_read_u64(&calm_shared->checkpoint_start))
 		return;
 	pg_atomic_write_u64(&calm_shared->checkpoint_start, start);
+	small_files_written = 0;
 	page_map_swap_generation(calm_page_map);
 }
 
@@ -215,6 +223,8 @@ checkpointer_written(uint32 file, BlockNumber block)
 			pg_atomic_fetch_or_u32(&page_map_region(calm_page_map, slot - 1)->flags,
 			                       PAGE_MAP_REGION_WINDOW);
 	}
+	if (file != last_file && !page_map_is_large(calm_page_map, file))
+		small_files_written++;
 	last_file = file;
 	last_number = number;
 }
@@ -401,13 +411,38 @@ is_flushed_by_us(int fd)
 	return tracked;
 }
 
+/*
+ * A checkpoint that is to be done as fast as possible does not wait for the worker.
+ * If it has very many files of a few blocks, a hint for one of them is
+ * worth more than what the worker could save: with all of them allocated before the
+ * first fsync, one commit of the file system's journal does for all, which else each
+ * fsync has to wait for.  The server's hint is obeyed, and the pages are not ours any more.
+ */
+static bool
+leaves_to_server(int fd, off_t offset, off_t length)
+{
+	KnownFd known = *known_fd(fd);
+	BlockNumber first = offset / BLCKSZ;
+
+	if (MyBackendType != B_CHECKPOINTER || known.file <= 0 ||
+	    small_files_written < MANY_SMALL_FILES ||
+	    page_map_is_large(calm_page_map, known.file - 1) || !checkpoint_stats_is_immediate())
+		return false;
+	if (length > 0 && offset >= 0)
+		pg_atomic_fetch_add_u64(&calm_shared->counters.fsynced_pages,
+		                        page_map_unmark(calm_page_map, known.file - 1, first,
+		                                        (offset + length - 1) / BLCKSZ - first + 1));
+	return true;
+}
+
 static int
 calm_sync_file_range(int fd, off_t offset, off_t length, unsigned int flags)
 {
 	uint64 started;
 	int result;
 
-	if (calm_shared && *my_wait_event_info == WAIT_EVENT_DATA_FILE_FLUSH && is_flushed_by_us(fd))
+	if (calm_shared && *my_wait_event_info == WAIT_EVENT_DATA_FILE_FLUSH && is_flushed_by_us(fd) &&
+	    !leaves_to_server(fd, offset, length))
 	{
 		pg_atomic_fetch_add_u64(&calm_shared->counters.suppressed_hints, 1);
 		return 0;

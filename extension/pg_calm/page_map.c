@@ -498,6 +498,13 @@ page_map_next_large(PageMap *map, uint32 from)
 	return set_next(map, PAGE_MAP_LARGE, from);
 }
 
+/* Whether a file is one of those */
+bool
+page_map_is_large(PageMap *map, uint32 file)
+{
+	return (pg_atomic_read_u64(&map_set(map, PAGE_MAP_LARGE, 0)[file / 64]) >> (file % 64)) & 1;
+}
+
 static bool
 has_marks(PageMap *map, PageMapFile *file)
 {
@@ -1302,6 +1309,51 @@ page_map_take(PageMap *map, PageMapRegion *region, int generation, PageMapBits *
 	if (page_map_region_count(region) == 0)
 		clear_age(region);
 	return taken;
+}
+
+/*
+ * Somebody else writes these blocks of a file's small region back: take their marks,
+ * of both generations.  Returns how many there were.
+ */
+uint32
+page_map_unmark(PageMap *map, uint32 file, BlockNumber block, uint32 nblocks)
+{
+	uint32 slot = page_map_slot(map, page_map_file(map, file), 0);
+	PageMapRegion *region = slot == 0 ? NULL : page_map_region(map, slot - 1);
+	uint32 all = 0;
+
+	if (region == NULL || region->words != PAGE_MAP_SMALL_WORDS)
+		return 0;
+	for (int g = 0; g < 2; g++)
+	{
+		uint32 taken = 0;
+
+		for (uint32 i = 0; i < PAGE_MAP_SMALL_WORDS; i++)
+		{
+			uint64 mask = 0;
+
+			for (uint32 bit = 0; bit < 64; bit++)
+			{
+				if (i * 64 + bit >= block && i * 64 + bit - block < nblocks)
+					mask |= UINT64CONST(1) << bit;
+			}
+			if ((pg_atomic_read_u64(page_map_word(region, g, i)) & mask) != 0)
+				taken += pg_popcount64(mask &
+				                       pg_atomic_fetch_and_u64(page_map_word(region, g, i), ~mask));
+		}
+		if (taken > 0)
+		{
+			pg_atomic_fetch_sub_u32(&region->count[g], taken);
+			pg_atomic_fetch_sub_u64(&map->unflushed[g].value, taken);
+			all += taken;
+		}
+	}
+	if (all > 0 && page_map_region_count(region) == 0)
+	{
+		pg_atomic_fetch_and_u32(&region->flags, ~PAGE_MAP_REGION_WINDOW);
+		clear_age(region);
+	}
+	return all;
 }
 
 /* Move what a region has marked in one generation to the other */

@@ -227,10 +227,12 @@ extern uint32 page_map_reclaim(PageMap *map, uint32 max_steps);
 extern bool page_map_mark(PageMap *map, uint32 file, uint32 incarnation, BlockNumber block,
                           uint32 nblocks, uint64 now_ms);
 extern uint32 page_map_take(PageMap *map, PageMapRegion *region, int generation, PageMapBits *bits);
+extern uint32 page_map_unmark(PageMap *map, uint32 file, BlockNumber block, uint32 nblocks);
 extern void page_map_swap_generation(PageMap *map);
 
 extern uint32 page_map_next_marked(PageMap *map, uint32 from);
 extern uint32 page_map_next_large(PageMap *map, uint32 from);
+extern bool page_map_is_large(PageMap *map, uint32 file);
 extern void page_map_settle(PageMap *map, uint32 file);
 
 extern uint64 page_map_now_ms(void);

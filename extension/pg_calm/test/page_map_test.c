@@ -31,7 +31,7 @@
 #define MARKERS 3
 #define BUDGET_MIN 1 /* the map rounds up to 16 files, and memory for 64 large regions */
 #define MANY_FILES 60000
-#define MANY_BUDGET (32 * 1024 * 1024)
+#define MANY_BUDGET (48 * 1024 * 1024)
 #define ROOT "/data"
 
 /* Steps that may be taken for one file, however many there are */
@@ -478,6 +478,35 @@ test_growth(void)
 	free(map);
 }
 
+/* Blocks that somebody else writes back */
+static void
+test_unmark(void)
+{
+	PageMap *map = new_map(1024 * 1024);
+	uint32 incarnation;
+	int file = track(map, 1, &incarnation);
+	int new = page_map_new_generation(map);
+
+	(void) page_map_mark(map, file, incarnation, 60, 10, 100);
+	page_map_swap_generation(map);
+	(void) page_map_mark(map, file, incarnation, 0, 62, 200);
+	pg_atomic_fetch_or_u32(&region_of(map, file, 0)->flags, PAGE_MAP_REGION_WINDOW);
+	check_number(page_map_unmark(map, file, 61, 5), 6, "marks of blocks are taken");
+	check_number(page_map_unflushed(map, new), 5, "from one generation");
+	check_number(page_map_unflushed(map, 1 - new), 61, "and the other");
+	check_number(page_map_unmark(map, file, 61, 5), 0, "once");
+	check_number(pg_atomic_read_u64(&region_of(map, file, 0)->since), 100, "the age stays");
+	check_number(page_map_unmark(map, file, 0, 131072), 66, "all that is left");
+	check_number(pg_atomic_read_u64(&region_of(map, file, 0)->since) +
+	                 pg_atomic_read_u32(&region_of(map, file, 0)->flags) + count_bits(0) +
+	                 count_bits(1),
+	             0, "and nothing else is");
+	(void) page_map_mark(map, file, incarnation, 0, 500, 300);
+	check(page_map_is_large(map, file), "a large file");
+	check_number(page_map_unmark(map, file, 0, 500), 0, "keeps its marks");
+	free(map);
+}
+
 /* Small regions don't take the memory of large ones; a small file without one is dirty as a whole */
 static void
 test_full_small(void)
@@ -564,7 +593,7 @@ test_many_files(void)
 
 	for (uint32 f = 0; f < nfiles; f++)
 		ok = ok && track(map, f, &incarnation[f]) == (int) f;
-	check(ok && nfiles > 80000, "more than 80000 files fit into the default map");
+	check(ok && nfiles > 120000, "more than 120000 files fit into the default map");
 	check(page_map_is_low(map), "which is full now");
 
 	/* two in three, in an order that has nothing to do with the hash's */
@@ -934,6 +963,7 @@ main(int argc, char **argv)
 	test_files();
 	test_paths();
 	test_growth();
+	test_unmark();
 	test_full_small();
 	test_sets();
 	test_many_files();
