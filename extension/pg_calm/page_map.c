@@ -1148,6 +1148,9 @@ region_for_mark(PageMap *map, PageMapFile *file, uint32 file_index, uint32 incar
 	{
 		pg_atomic_uint32 *where = NULL;
 
+		/* wholly dirty already; who takes that after we saw it begins to write after our write */
+		if (page_map_is_whole(file, number))
+			return NULL;
 		SpinLockAcquire(file_lock(map, file_index));
 		if (pg_atomic_read_u32(&file->incarnation) == incarnation)
 			where = slot_to_fill(map, file, number);

@@ -33,6 +33,7 @@
 #include "flush.h"
 #include "flusher_guard.h"
 #include "folio_split.h"
+#include "histogram.h"
 #include "kernel_flusher.h"
 #include "pg_calm.h"
 #include "pgstat.h"
@@ -73,8 +74,12 @@
 #define MAX_CANDIDATES 4096
 #define MAX_SCANNED_FILES 8192
 
+/* And nanoseconds that it takes: less than 3 % of a core */
+#define MAX_PASS_NS 7000000
+
 /* Entries of the map that one step looks at in order to make room in it */
 #define RECLAIM_STEPS 2048
+#define RECLAIM_INTERVAL_MS 10
 
 /* Seconds of device time that may be in flight */
 #define IN_FLIGHT_SECONDS 0.02
@@ -113,6 +118,7 @@ static KernelFlusher flusher;
 static uint64 next_settings_ms = 0;
 static uint64 next_memory_ms = 0;
 static uint64 next_state_ms = 0;
+static uint64 next_reclaim_ms = 0;
 static DeviceCaps own_caps; /* without regard to others */
 
 static void read_settings(void);
@@ -382,6 +388,7 @@ collect_candidates(uint64 now_ms)
 	BridgeGaps gaps;
 	double pages = 0;
 	double all_seconds = 0;
+	uint64 began = histogram_clock();
 	FileScan scan = {.start = scan_start, .next = scan_start};
 	uint32 f;
 	int old = 1 - page_map_new_generation(calm_page_map);
@@ -392,7 +399,8 @@ collect_candidates(uint64 now_ms)
 	candidate_next = 0;
 	memset(&gaps, 0, sizeof(gaps));
 
-	while (candidate_count < MAX_CANDIDATES && (f = next_file(&scan)) != PAGE_MAP_END)
+	while (candidate_count < MAX_CANDIDATES && histogram_clock() < began + MAX_PASS_NS &&
+	       (f = next_file(&scan)) != PAGE_MAP_END)
 	{
 		PageMapFile *file = page_map_file(calm_page_map, f);
 		uint32 incarnation = pg_atomic_read_u32(&file->incarnation);
@@ -545,8 +553,11 @@ work(uint64 now_ms)
 		flush_policy.headroom = kernel_flusher_headroom(&flusher) / arbiter_members();
 		next_memory_ms = now_ms + STATE_INTERVAL_MS + others * MEMBER_MEMORY_MS;
 	}
-	if (page_map_is_low(calm_page_map))
+	if (now_ms >= next_reclaim_ms && page_map_is_low(calm_page_map))
+	{
 		(void) page_map_reclaim(calm_page_map, RECLAIM_STEPS);
+		next_reclaim_ms = now_ms + RECLAIM_INTERVAL_MS;
+	}
 	if (now_ms >= next_state_ms)
 	{
 		/*

@@ -275,8 +275,10 @@ test_full_regions(void)
 			taken += page_map_take(map, region, page_map_new_generation(map), &bits) > 0;
 	}
 	check_number(page_map_reclaim(map, UINT32_MAX), taken, "taken regions are reclaimed");
+	(void) page_map_mark(map, file[1], incarnation[1], 60 * 1024, 1, 1);
+	check(region_of(map, file[1], 60) != NULL, "and used again");
 	(void) page_map_mark(map, file[1], incarnation[1], 49 * 1024, 1, 1);
-	check(region_of(map, file[1], 49) != NULL, "and used again");
+	check(region_of(map, file[1], 49) == NULL, "but not for what is wholly dirty");
 	check_number(count_whole(map), whole, "what counts as wholly dirty stays so until it is taken");
 
 	page_map_forget_file(map, file[1], incarnation[1]);
