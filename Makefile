@@ -9,7 +9,7 @@ BPF := crates/pgcalm-trace/src
 BPF_SOURCES = $(BPF)/bpf/*.h $(BPF)/probes/*/*.bpf.c
 PGCALM := target/release/pgcalm
 
-.PHONY: all deps build install packages demo test test-extension test-rust test-versions test-packages test-vm test-trace-verdicts check-postgres fmt fmt-check lint bench bench-archive bench-governor bench-trace bench-clouds bench-volume torture torture-errors torture-archive clean
+.PHONY: all deps build install packages demo test test-extension test-rust test-versions test-packages test-vm test-trace-verdicts check-postgres fmt fmt-check lint bench bench-archive bench-governor bench-trace bench-clouds bench-scale bench-volume torture torture-errors torture-archive clean
 
 all: build
 
@@ -113,6 +113,12 @@ bench-archive: build
 # Overload with and without the governor, docs/governor.md; as root, about an hour, wants the machine for itself
 bench-governor: deps
 	@PG_CONFIG=$(PG_CONFIG) bench/governor
+
+# Very many small tables: what the module costs there, docs/scale.md; two minutes for 10,000 of them, SCALE="-n 50000 -r 2" for more and in turns;
+# wants the machine for itself
+SCALE ?=
+bench-scale: deps
+	@PG_CONFIG=$(PG_CONFIG) bench/scale $(SCALE)
 
 # Does lab volume do what its profiles say, docs/volumes.md; as root, five minutes, wants the machine for itself
 bench-volume: deps build

@@ -653,15 +653,22 @@ unflushed_pages(void)
 {
 	int64 pages = 0;
 
-	for (uint32 r = 0; r < calm_page_map->max_regions; r++)
+	for (uint32 f = 0; (f = page_map_next_marked(calm_page_map, f)) != PAGE_MAP_END; f++)
 	{
-		PageMapRegion *region = page_map_region(calm_page_map, r);
+		PageMapFile *file = page_map_file(calm_page_map, f);
+		uint32 regions = page_map_file_regions(file);
 
-		if (page_map_region_count(region) == 0)
-			continue;
-		for (int i = 0; i < PAGE_MAP_REGION_WORDS; i++)
-			pages += pg_popcount64(pg_atomic_read_u64(&region->dirty[0][i]) |
-			                       pg_atomic_read_u64(&region->dirty[1][i]));
+		for (uint32 number = 0; number < regions; number++)
+		{
+			uint32 slot = page_map_slot(calm_page_map, file, number);
+			PageMapBits bits;
+
+			if (slot == 0 || page_map_region_count(page_map_region(calm_page_map, slot - 1)) == 0)
+				continue;
+			page_map_peek_region(page_map_region(calm_page_map, slot - 1), &bits);
+			for (int i = 0; i < PAGE_MAP_REGION_WORDS; i++)
+				pages += pg_popcount64(bits.word[i]);
+		}
 	}
 	return pages;
 }

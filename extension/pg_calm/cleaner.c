@@ -225,7 +225,7 @@ identify(uint32 index, uint32 incarnation)
 
 	if (index != known_file || incarnation != known_incarnation || now >= known_ms + IDENTITY_MS)
 	{
-		strlcpy(path, file->path, sizeof(path));
+		page_map_path(calm_page_map, index, path);
 		known = stat(path, &st) == 0 && st.st_dev == file->device && st.st_ino == file->inode &&
 		        pg_atomic_read_u32(&file->incarnation) == incarnation &&
 		        relation_file_identify(path, &st, &relation);

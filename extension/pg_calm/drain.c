@@ -88,14 +88,16 @@ static uint64
 pages_in(int file_index, int generation)
 {
 	PageMapFile *file;
+	uint32 regions;
 	uint64 pages = 0;
 
 	if (file_index == PAGE_MAP_NO_FILE)
 		return page_map_unflushed(calm_page_map, generation);
 	file = page_map_file(calm_page_map, file_index);
-	for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
+	regions = page_map_file_regions(file);
+	for (uint32 number = 0; number < regions; number++)
 	{
-		uint32 slot = pg_atomic_read_u32(&file->region[number]);
+		uint32 slot = page_map_slot(calm_page_map, file, number);
 		int32 count = 0;
 
 		if (slot != 0)
@@ -333,6 +335,7 @@ drain_before_fsync(int fd, bool checkpoint)
 	uint32 incarnation;
 	int file_index;
 	PageMapFile *file;
+	uint32 regions;
 
 	/* in mode off, what was marked before still has to be forgotten */
 	if (page_map_unflushed(calm_page_map, 0) + page_map_unflushed(calm_page_map, 1) == 0)
@@ -349,14 +352,16 @@ drain_before_fsync(int fd, bool checkpoint)
 	flush_policy.max_gap = checkpoint && worker_is_flushing() ? calm_shared->max_gap : 0;
 	SpinLockRelease(&calm_shared->lock);
 	flush_policy.dry_run = !calm_flushes();
-	drain_kernel_look();
+	/* it tells how much may be bridged */
+	if (flush_policy.max_gap > 0)
+		drain_kernel_look();
 
-	for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
+	regions = page_map_file_regions(file);
+	for (uint32 number = 0; number < regions; number++)
 	{
-		uint32 slot = pg_atomic_read_u32(&file->region[number]);
-		bool whole = (pg_atomic_read_u64(&file->whole[number / 64]) >> (number % 64)) & 1;
+		uint32 slot = page_map_slot(calm_page_map, file, number);
 
-		if (whole ||
+		if (page_map_is_whole(file, number) ||
 		    (slot != 0 && page_map_region_count(page_map_region(calm_page_map, slot - 1)) > 0))
 			(void) flush_region_before_fsync(fd, file_index, number);
 	}

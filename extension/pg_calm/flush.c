@@ -218,7 +218,7 @@ open_file(uint32 file_index, uint32 incarnation)
 		close_file(slot);
 
 	/* the path may change under us; the check of device and inode decides */
-	strlcpy(path, file->path, sizeof(path));
+	page_map_path(calm_page_map, file_index, path);
 	slot->fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	if (slot->fd >= 0 &&
 	    (fstat(slot->fd, &st) != 0 || st.st_dev != file->device || st.st_ino != file->inode))
@@ -269,17 +269,19 @@ flush_close_idle(void)
 static void
 flush_failed(OpenFile *open, const char *what, int error)
 {
+	char path[PAGE_MAP_PATH_MAX];
+
+	page_map_path(calm_page_map, open->file, path);
 	errno = error;
-	ereport(PANIC,
-	        (errcode_for_file_access(), errmsg("pg_calm: could not %s file \"%s\": %m", what,
-	                                           page_map_file(calm_page_map, open->file)->path)));
+	ereport(PANIC, (errcode_for_file_access(),
+	                errmsg("pg_calm: could not %s file \"%s\": %m", what, path)));
 }
 
 /* All marked pages of a region, of both generations */
 static uint32
 take_region(PageMapFile *file, uint32 number, PageMapBits *bits)
 {
-	uint32 slot = pg_atomic_read_u32(&file->region[number]);
+	uint32 slot = page_map_slot(calm_page_map, file, number);
 	uint64 whole_bit = UINT64CONST(1) << (number % 64);
 
 	memset(bits, 0, sizeof(*bits));
@@ -921,6 +923,7 @@ flush_region_before_fsync(int fd, uint32 file_index, uint32 number)
 	PageMapBits filled = {{0}};
 	uint32 marked = take_region(file, number, &taken);
 	uint32 pages;
+	char path[PAGE_MAP_PATH_MAX];
 
 	if (marked == 0)
 		return 0;
@@ -929,8 +932,9 @@ flush_region_before_fsync(int fd, uint32 file_index, uint32 number)
 	count(&calm_shared->counters.kernel_flushed_pages, marked - pages);
 	if (pages > 0)
 	{
+		page_map_path(calm_page_map, file_index, path);
 		make_dense(fd, (off_t) number * PAGE_MAP_REGION_BYTES,
-		           flush_policy.max_gap > 0 && bridge_possible(fd, file->path), &taken, &filled);
+		           flush_policy.max_gap > 0 && bridge_possible(fd, path), &taken, &filled);
 		flush_count_foreign(&filled);
 		count(&calm_shared->counters.fsynced_pages, pages);
 	}

@@ -31,6 +31,10 @@
  * that much waits, all files are made dense and left to it, which also raises
  * the device's part.
  *
+ * Files in which only the first blocks were written (page_map.h: small regions) are not
+ * guarded: there is little to bridge in them, and a server can have hundreds of
+ * thousands, of which none would be looked at in time if all were.
+ *
  * A visit writes a certain set of pages, so the gaps to bridge are those with
  * which it is over soonest (bridge_choice.c), whatever the worker bridges in
  * what it flushes itself just then.
@@ -104,7 +108,7 @@ visit_gap(const Guarded *guard)
 	memset(&gaps, 0, sizeof(gaps));
 	for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
 	{
-		uint32 slot = pg_atomic_read_u32(&file->region[number]);
+		uint32 slot = page_map_slot(calm_page_map, file, number);
 		PageMapBits bits = {{0}};
 
 		if (slot != 0)
@@ -126,7 +130,7 @@ make_dense(Guarded *guard)
 
 	for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
 	{
-		uint32 slot = pg_atomic_read_u32(&file->region[number]);
+		uint32 slot = page_map_slot(calm_page_map, file, number);
 
 		if (slot != 0 && page_map_region_count(page_map_region(calm_page_map, slot - 1)) > 0)
 			flush_hand_over_region(guard->file, guard->incarnation, number, &guard->filled[number]);
@@ -197,9 +201,11 @@ marked_bytes(PageMapFile *file)
 {
 	uint64 pages = 0;
 
-	for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
+	uint32 regions = page_map_file_regions(file);
+
+	for (uint32 number = 0; number < regions; number++)
 	{
-		uint32 slot = pg_atomic_read_u32(&file->region[number]);
+		uint32 slot = page_map_slot(calm_page_map, file, number);
 
 		if (slot != 0)
 			pages += page_map_region_count(page_map_region(calm_page_map, slot - 1));
@@ -249,11 +255,10 @@ look_for_visits(const KernelFlusher *flusher, uint64 now_ms)
 	/* what is only counted stays dirty */
 	uint64 ours = flush_policy.dry_run ? 0 : flush_started.bytes - started_before;
 	bool gone = flusher->dirty_bytes + ours + VISIT_BYTES < dirty_before;
-	uint32 high = pg_atomic_read_u32(&calm_page_map->files_high);
 
 	dirty_before = flusher->dirty_bytes;
 	started_before = flush_started.bytes;
-	for (uint32 f = 0; gone && f < high; f++)
+	for (uint32 f = 0; gone && (f = page_map_next_large(calm_page_map, f)) != PAGE_MAP_END; f++)
 	{
 		PageMapFile *file = page_map_file(calm_page_map, f);
 		uint32 incarnation = pg_atomic_read_u32(&file->incarnation);
@@ -308,7 +313,6 @@ flusher_guard_give_up(uint64 now_ms)
 void
 flusher_guard_tick(const KernelFlusher *flusher, uint64 now_ms)
 {
-	uint32 high = pg_atomic_read_u32(&calm_page_map->files_high);
 	bool too_much;
 
 	if (flusher->expire_ms == 0 || flusher->interval_ms == 0)
@@ -359,7 +363,7 @@ flusher_guard_tick(const KernelFlusher *flusher, uint64 now_ms)
 
 	/* what was visited is gone */
 	too_much = too_much_for_device(flusher, now_ms);
-	for (uint32 f = 0; f < high; f++)
+	for (uint32 f = 0; (f = page_map_next_large(calm_page_map, f)) != PAGE_MAP_END; f++)
 	{
 		PageMapFile *file = page_map_file(calm_page_map, f);
 		uint32 incarnation = pg_atomic_read_u32(&file->incarnation);

@@ -63,11 +63,15 @@
 /* Share of a core that the patrol may take */
 #define PATROL_SHARE 0.25
 
+/* Files of a directory that are listed before they are looked at */
+#define LISTED_AT_ONCE 256
+
 typedef struct Patrol
 {
 	MemoryContext context; /* of the lists */
 	bool done;             /* all files have been looked at */
 	List *directories;     /* still to be listed */
+	DIR *listed;           /* the last of them, if it has been begun */
 	List *files;           /* still to be looked at */
 	int fd;                /* file looked at, or -1 */
 	off_t offset;
@@ -78,7 +82,7 @@ typedef struct Patrol
 static Patrol patrol = {.fd = -1};
 
 static void list_directories(void);
-static void list_files(const char *directory);
+static void list_files(void);
 static bool open_next(void);
 static bool patrol_step(void);
 
@@ -182,19 +186,32 @@ list_directories(void)
 	pfree(path.data);
 }
 
-/* Segment files of a database's relations, temporary ones excepted, or of WAL */
+/*
+ * Segment files of a database's relations, temporary ones excepted, or of WAL: some
+ * of the directory that is last in the list, which goes when all have been listed.
+ */
 static void
-list_files(const char *directory)
+list_files(void)
 {
-	DIR *dir = AllocateDir(directory);
-	struct dirent *entry;
+	struct dirent *entry = NULL;
 
-	while ((entry = ReadDirExtended(dir, directory, DEBUG1)) != NULL)
+	if (patrol.listed == NULL)
+		patrol.listed = AllocateDir(llast(patrol.directories));
+	for (int i = 0; i < LISTED_AT_ONCE; i++)
 	{
+		entry = ReadDirExtended(patrol.listed, llast(patrol.directories), DEBUG1);
+		if (entry == NULL)
+			break;
 		if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9')
-			patrol.files = lappend(patrol.files, psprintf("%s/%s", directory, entry->d_name));
+			patrol.files = lappend(
+				patrol.files, psprintf("%s/%s", (char *) llast(patrol.directories), entry->d_name));
 	}
-	FreeDir(dir);
+	if (entry != NULL)
+		return;
+	FreeDir(patrol.listed);
+	patrol.listed = NULL;
+	pfree(llast(patrol.directories));
+	patrol.directories = list_delete_last(patrol.directories);
 }
 
 /* Open the next file to look at; false at the end of the pass */
@@ -209,11 +226,7 @@ open_next(void)
 	{
 		if (patrol.files == NIL && patrol.directories != NIL)
 		{
-			char *directory = llast(patrol.directories);
-
-			patrol.directories = list_delete_last(patrol.directories);
-			list_files(directory);
-			pfree(directory);
+			list_files();
 			break; /* that was work enough for one step */
 		}
 		if (patrol.files == NIL)

@@ -7,7 +7,8 @@
  * fsync: a data file is made dense before, and an error that pg_calm saw
  *		first is reported after.  The server's fsync always happens.  A new WAL
  *		segment's large folios are split after.
- * sync_file_range: the server's own flush hints are dropped for what we flush.
+ * sync_file_range: the server's own flush hints are dropped for what we flush, but for
+ *		very many small files in a checkpoint that can't wait.
  * rename, unlink: where pg_calm archives, acknowledgements are made durable before
  *		WAL is recycled or removed, instead of one by one (archive_ack.c).
  * readdir: the checkpointer waits after a recycled WAL segment; the archiver
@@ -54,18 +55,29 @@
 #include "wal_recycling.h"
 #include "worker_health.h"
 
-/* File descriptors beyond are looked up at every write */
+/* File descriptors that each have a place of their own; those beyond share as many */
 #define MAX_KNOWN_FDS 8192
 
 /* KnownFd.file */
 #define FD_UNKNOWN 0
 #define FD_IGNORED (-1) /* not a file to track */
+#define FD_NO_ROOM (-2) /* the map was full */
+
+/* How long it is not asked again whether there is room for a file */
+#define NO_ROOM_MS 250
 
 typedef struct KnownFd
 {
-	int32 file; /* index in the page map + 1, or as above */
-	uint32 incarnation;
+	int32 file;         /* index in the page map + 1, or as above */
+	uint32 incarnation; /* of FD_NO_ROOM: when to ask again */
 } KnownFd;
+
+/* One that is beyond */
+typedef struct FarFd
+{
+	int fd;
+	KnownFd known;
+} FarFd;
 
 static ssize_t (*real_pwrite)(int fd, const void *buffer, size_t length, off_t offset);
 static ssize_t (*real_pwritev)(int fd, const struct iovec *iov, int count, off_t offset);
@@ -76,15 +88,23 @@ static int (*real_unlink)(const char *path);
 static struct dirent *(*real_readdir)(DIR *directory);
 static int (*real_close)(int fd);
 
+/* Small files that a checkpoint has written to, from which on their hints are obeyed */
+#define MANY_SMALL_FILES 64
+
 static KnownFd known_fds[MAX_KNOWN_FDS];
+static FarFd far_fds[MAX_KNOWN_FDS]; /* all bytes 0: of descriptor 0, which is never beyond */
 
 static ssize_t calm_pwrite(int fd, const void *buffer, size_t length, off_t offset);
 static ssize_t calm_pwritev(int fd, const struct iovec *iov, int count, off_t offset);
 static int calm_fsync(int fd);
 static int calm_sync_file_range(int fd, off_t offset, off_t length, unsigned int flags);
 static int calm_close(int fd);
+static uint32 small_files_written = 0; /* in the checkpoint under way; the checkpointer's */
+
+static KnownFd *known_fd(int fd);
 static KnownFd identify(int fd);
 static bool is_flushed_by_us(int fd);
+static bool leaves_to_server(int fd, off_t offset, off_t length);
 static void written(int fd, off_t offset, ssize_t length);
 static void checkpoint_writes(void);
 static void checkpointer_written(uint32 file, BlockNumber block);
@@ -102,9 +122,27 @@ is_tracked_name(const char *path)
 	return name[0] >= '0' && name[0] <= '9';
 }
 
+/* What is known of a descriptor, or is to be */
+static inline KnownFd *
+known_fd(int fd)
+{
+	FarFd *far;
+
+	if (likely(fd >= 0 && fd < MAX_KNOWN_FDS))
+		return &known_fds[fd];
+	far = &far_fds[(unsigned int) fd % MAX_KNOWN_FDS];
+	if (far->fd != fd)
+	{
+		far->fd = fd;
+		far->known.file = FD_UNKNOWN;
+	}
+	return &far->known;
+}
+
 /*
  * Find out which file a descriptor stands for, and track it.  Three system
- * calls, at the first write through a descriptor.
+ * calls, at the first write through a descriptor; and with the map full at one
+ * in a quarter of a second, in which the worker may have made room.
  */
 static KnownFd
 identify(int fd)
@@ -130,11 +168,13 @@ identify(int fd)
 			if (file != PAGE_MAP_NO_FILE)
 				known.file = file + 1;
 			else
-				return known; /* no room now: ask again at the next write */
+			{
+				known.file = FD_NO_ROOM;
+				known.incarnation = (uint32) (page_map_now_ms() + NO_ROOM_MS);
+			}
 		}
 	}
-	if (fd >= 0 && fd < MAX_KNOWN_FDS)
-		known_fds[fd] = known;
+	*known_fd(fd) = known;
 	return known;
 }
 
@@ -153,6 +193,7 @@ checkpoint_writes(void)
 	if (start == pg_atomic_read_u64(&calm_shared->checkpoint_start))
 		return;
 	pg_atomic_write_u64(&calm_shared->checkpoint_start, start);
+	small_files_written = 0;
 	page_map_swap_generation(calm_page_map);
 }
 
@@ -175,13 +216,15 @@ checkpointer_written(uint32 file, BlockNumber block)
 	if (last_file != UINT32_MAX)
 	{
 		uint32 slot =
-			pg_atomic_read_u32(&page_map_file(calm_page_map, last_file)->region[last_number]);
+			page_map_slot(calm_page_map, page_map_file(calm_page_map, last_file), last_number);
 
 		/* the flag is advice: a reassigned region is flushed early, no more */
 		if (slot != 0)
 			pg_atomic_fetch_or_u32(&page_map_region(calm_page_map, slot - 1)->flags,
 			                       PAGE_MAP_REGION_WINDOW);
 	}
+	if (file != last_file && !page_map_is_large(calm_page_map, file))
+		small_files_written++;
 	last_file = file;
 	last_number = number;
 }
@@ -195,10 +238,13 @@ written(int fd, off_t offset, ssize_t length)
 	uint32 blocks = (offset + length - 1) / BLCKSZ - block + 1;
 	uint64 now = page_map_now_ms();
 
-	known.file = FD_UNKNOWN;
-	if (fd >= 0 && fd < MAX_KNOWN_FDS)
-		known = known_fds[fd];
-	if (known.file == FD_UNKNOWN)
+	known = *known_fd(fd);
+	if (known.file == FD_NO_ROOM && (int32) ((uint32) now - known.incarnation) < 0)
+	{
+		pg_atomic_fetch_add_u64(&calm_page_map->full_files.value, 1);
+		return;
+	}
+	if (known.file == FD_UNKNOWN || known.file == FD_NO_ROOM)
 		known = identify(fd);
 
 	if (known.file > 0 &&
@@ -346,15 +392,14 @@ calm_fsync(int fd)
 static bool
 is_flushed_by_us(int fd)
 {
-	KnownFd known = {.file = FD_UNKNOWN};
+	KnownFd known;
 	int save_errno = errno;
 	struct stat st;
 	bool tracked;
 
 	if (!worker_is_flushing())
 		return false;
-	if (fd >= 0 && fd < MAX_KNOWN_FDS)
-		known = known_fds[fd];
+	known = *known_fd(fd);
 	if (known.file != FD_UNKNOWN)
 		return known.file > 0 &&
 		       pg_atomic_read_u32(&page_map_file(calm_page_map, known.file - 1)->incarnation) ==
@@ -366,13 +411,38 @@ is_flushed_by_us(int fd)
 	return tracked;
 }
 
+/*
+ * A checkpoint that is to be done as fast as possible does not wait for the worker.
+ * If it has very many files of a few blocks, a hint for one of them is
+ * worth more than what the worker could save: with all of them allocated before the
+ * first fsync, one commit of the file system's journal does for all, which else each
+ * fsync has to wait for.  The server's hint is obeyed, and the pages are not ours any more.
+ */
+static bool
+leaves_to_server(int fd, off_t offset, off_t length)
+{
+	KnownFd known = *known_fd(fd);
+	BlockNumber first = offset / BLCKSZ;
+
+	if (MyBackendType != B_CHECKPOINTER || known.file <= 0 ||
+	    small_files_written < MANY_SMALL_FILES ||
+	    page_map_is_large(calm_page_map, known.file - 1) || !checkpoint_stats_is_immediate())
+		return false;
+	if (length > 0 && offset >= 0)
+		pg_atomic_fetch_add_u64(&calm_shared->counters.fsynced_pages,
+		                        page_map_unmark(calm_page_map, known.file - 1, first,
+		                                        (offset + length - 1) / BLCKSZ - first + 1));
+	return true;
+}
+
 static int
 calm_sync_file_range(int fd, off_t offset, off_t length, unsigned int flags)
 {
 	uint64 started;
 	int result;
 
-	if (calm_shared && *my_wait_event_info == WAIT_EVENT_DATA_FILE_FLUSH && is_flushed_by_us(fd))
+	if (calm_shared && *my_wait_event_info == WAIT_EVENT_DATA_FILE_FLUSH && is_flushed_by_us(fd) &&
+	    !leaves_to_server(fd, offset, length))
 	{
 		pg_atomic_fetch_add_u64(&calm_shared->counters.suppressed_hints, 1);
 		return 0;
@@ -419,8 +489,7 @@ calm_readdir(DIR *directory)
 static int
 calm_close(int fd)
 {
-	if (fd >= 0 && fd < MAX_KNOWN_FDS)
-		known_fds[fd].file = FD_UNKNOWN;
+	known_fd(fd)->file = FD_UNKNOWN;
 	checkpoint_stats_closing();
 	return real_close(fd);
 }

@@ -16,6 +16,7 @@
 
 #include <limits.h>
 #include <math.h>
+#include <unistd.h>
 
 #include "archive.h"
 #include "archive_worker.h"
@@ -42,7 +43,7 @@ PG_MODULE_MAGIC;
 PGDLLEXPORT void _PG_init(void);
 
 int calm_mode = CALM_MODE_ON;
-int calm_page_map_memory = 32 * 1024;
+int calm_page_map_memory = 48 * 1024;
 int calm_flush_age = 0;
 int calm_unflushed_limit = 0;
 int calm_max_in_flight = 2 * 1024;
@@ -120,8 +121,8 @@ define_settings(void)
 		&calm_mode, CALM_MODE_ON, mode_options, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable(
 		"pg_calm.page_map_memory", "Shared memory for the map of written but unflushed pages.",
-		"About 300 bytes are taken for each 8 MB of data files that have such pages. When it is full, tracking gets coarser.",
-		&calm_page_map_memory, 32 * 1024, 1024, 16 * 1024 * 1024, PGC_POSTMASTER, GUC_UNIT_KB, NULL,
+		"A file takes 132 bytes, and one that has such pages 64 more, or 288 for each 8 MB of it. When it is full, tracking gets coarser. What is not needed is not touched.",
+		&calm_page_map_memory, 48 * 1024, 1024, 16 * 1024 * 1024, PGC_POSTMASTER, GUC_UNIT_KB, NULL,
 		NULL, NULL);
 	DefineCustomIntVariable(
 		"pg_calm.iops",
@@ -270,6 +271,7 @@ start_shared_memory(void)
 	Size budget = (Size) calm_page_map_memory * 1024;
 	CalmShared *shared;
 	PageMap *map;
+	char root[MAXPGPATH];
 	bool found;
 
 	if (previous_shmem_startup)
@@ -315,7 +317,7 @@ start_shared_memory(void)
 	}
 	map = ShmemInitStruct("pg_calm page map", page_map_size(budget), &found);
 	if (!found)
-		page_map_init(map, budget);
+		page_map_init(map, budget, getcwd(root, sizeof(root)) ? root : "");
 	checkpointer_wait_shmem_startup();
 	histogram_start();
 	checkpoint_stats_start();

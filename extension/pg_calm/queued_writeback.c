@@ -13,7 +13,8 @@
  * in /proc/vmstat), and on a device only root (/sys/kernel/debug/bdi).  Of a
  * file cachestat(2) tells it (Linux 6.5), so our files are asked one by one.
  * That looks at each page of a file in the page cache, some milliseconds for a
- * GiB of small folios; so it pauses after each look for several times as long as that took.
+ * GiB of small folios; so it pauses after each look for several times as long as that took,
+ * and where there are so many files that a look takes long, it takes several.
  *
  *-------------------------------------------------------------------------
  */
@@ -33,6 +34,9 @@
 #define INTERVAL_MS 20
 #define PAUSE_FACTOR 4
 
+/* After which a look ends, to be gone on with at the next one */
+#define LOOK_MS 5
+
 /* Devices that are told apart; of more, nothing is known */
 #define MAX_DEVICES 16
 
@@ -42,8 +46,12 @@ typedef struct DeviceQueue
 	uint64 bytes;
 } DeviceQueue;
 
-static DeviceQueue queues[MAX_DEVICES];
+static DeviceQueue queues[MAX_DEVICES]; /* what the last pass has found, or the first one so far */
 static int queue_count = 0;
+static DeviceQueue found[MAX_DEVICES]; /* in the pass that is under way */
+static int found_count = 0;
+static uint32 look_next = 0; /* file that it goes on with; 0: none is */
+static bool pass_ended = false;
 static uint64 next_look_ms = 0;
 
 static uint64 file_bytes(uint32 file, uint32 incarnation, uint64 *device);
@@ -65,7 +73,7 @@ file_bytes(uint32 file_index, uint32 incarnation, uint64 *device)
 	int fd;
 
 	/* the entry may become another file's; the check of device and inode decides */
-	strlcpy(path, file->path, sizeof(path));
+	page_map_path(calm_page_map, file_index, path);
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0)
 		return 0;
@@ -82,35 +90,58 @@ file_bytes(uint32 file_index, uint32 incarnation, uint64 *device)
 static void
 add(uint64 device, uint64 bytes)
 {
-	for (int i = 0; i < queue_count; i++)
+	for (int i = 0; i < found_count; i++)
 	{
-		if (queues[i].device == device)
+		if (found[i].device == device)
 		{
-			queues[i].bytes += bytes;
+			found[i].bytes += bytes;
 			return;
 		}
 	}
-	if (queue_count < MAX_DEVICES)
-		queues[queue_count++] = (DeviceQueue){device, bytes};
+	if (found_count < MAX_DEVICES)
+		found[found_count++] = (DeviceQueue){device, bytes};
 }
 
+/* Look at as many files as the time is for; what a pass over all has found is told at its end */
 static void
 look(void)
 {
 	uint32 high = pg_atomic_read_u32(&calm_page_map->files_high);
+	instr_time start;
+	instr_time took;
 
-	queue_count = 0;
-	for (uint32 f = 0; f < high; f++)
+	INSTR_TIME_SET_CURRENT(start);
+	if (look_next == 0)
+		found_count = 0;
+	for (; look_next < high; look_next++)
 	{
-		uint32 incarnation = pg_atomic_read_u32(&page_map_file(calm_page_map, f)->incarnation);
+		uint32 incarnation =
+			pg_atomic_read_u32(&page_map_file(calm_page_map, look_next)->incarnation);
 		uint64 device = 0;
 		uint64 bytes;
 
 		if ((incarnation & 1) == 0)
 			continue;
-		bytes = file_bytes(f, incarnation, &device);
+		bytes = file_bytes(look_next, incarnation, &device);
 		if (bytes > 0)
 			add(device, bytes);
+		INSTR_TIME_SET_CURRENT(took);
+		INSTR_TIME_SUBTRACT(took, start);
+		if (INSTR_TIME_GET_MILLISEC(took) >= LOOK_MS)
+		{
+			look_next++;
+			break;
+		}
+	}
+	if (look_next >= high || !pass_ended)
+	{
+		memcpy(queues, found, sizeof(found));
+		queue_count = found_count;
+	}
+	if (look_next >= high)
+	{
+		look_next = 0;
+		pass_ended = true;
 	}
 }
 

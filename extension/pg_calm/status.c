@@ -126,8 +126,8 @@ pg_calm_status(PG_FUNCTION_ARGS)
 	values[column++] = counter_datum(&counters->suppressed_hints);
 	values[column++] = counter_datum(&counters->large_folio_regions);
 	values[column++] = counter_datum(&counters->cleaned_buffers);
-	values[column++] = counter_datum(&calm_page_map->full_regions);
-	values[column++] = counter_datum(&calm_page_map->full_files);
+	values[column++] = counter_datum(&calm_page_map->full_regions.value);
+	values[column++] = counter_datum(&calm_page_map->full_files.value);
 	values[column++] = counter_datum(&calm_shared->error_latch.errors);
 	nulls[column] = pg_atomic_read_u32(&calm_shared->worker_pid) == 0;
 	values[column++] = Int32GetDatum((int32) pg_atomic_read_u32(&calm_shared->worker_pid));
@@ -140,27 +140,27 @@ Datum
 pg_calm_regions(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	uint32 high = pg_atomic_read_u32(&calm_page_map->files_high);
 	int generation = page_map_new_generation(calm_page_map);
 	uint64 now = page_map_now_ms();
 
 	InitMaterializedSRF(fcinfo, 0);
 
-	for (uint32 f = 0; f < high; f++)
+	for (uint32 f = 0; (f = page_map_next_marked(calm_page_map, f)) != PAGE_MAP_END; f++)
 	{
 		PageMapFile *file = page_map_file(calm_page_map, f);
+		uint32 regions = page_map_file_regions(file);
 		uint32 incarnation = pg_atomic_read_u32(&file->incarnation);
 		char path[PAGE_MAP_PATH_MAX];
 
 		CHECK_FOR_INTERRUPTS();
 		if ((incarnation & 1) == 0)
 			continue;
-		strlcpy(path, file->path, sizeof(path));
+		page_map_path(calm_page_map, f, path);
 
-		for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
+		for (uint32 number = 0; number < regions; number++)
 		{
-			uint32 slot = pg_atomic_read_u32(&file->region[number]);
-			bool whole = (pg_atomic_read_u64(&file->whole[number / 64]) >> (number % 64)) & 1;
+			uint32 slot = page_map_slot(calm_page_map, file, number);
+			bool whole = page_map_is_whole(file, number);
 			Datum values[6];
 			bool nulls[6] = {false};
 			uint64 since = 0;

@@ -35,6 +35,7 @@
 #include "flusher_guard.h"
 #include "folio_split.h"
 #include "foreground.h"
+#include "histogram.h"
 #include "kernel_flusher.h"
 #include "pg_calm.h"
 #include "pgstat.h"
@@ -76,8 +77,16 @@
 #define VISIT_LEAD_FACTOR 1.5
 #define VISIT_LEAD_MS 1000
 
-/* Regions looked at closely in one pass over the map */
+/* Regions looked at closely in one pass over the map, and files that it comes to for that */
 #define MAX_CANDIDATES 4096
+#define MAX_SCANNED_FILES 8192
+
+/* And nanoseconds that it takes: less than 3 % of a core */
+#define MAX_PASS_NS 7000000
+
+/* Entries of the map that one step looks at in order to make room in it */
+#define RECLAIM_STEPS 2048
+#define RECLAIM_INTERVAL_MS 10
 
 /* Seconds of device time that may be in flight */
 #define IN_FLIGHT_SECONDS 0.02
@@ -102,6 +111,15 @@ typedef struct Candidate
 	double pages_per_second; /* pages freed per second of device time */
 } Candidate;
 
+/* One pass over the files that may have marks, from one on, and around */
+typedef struct FileScan
+{
+	uint32 start;
+	uint32 next;
+	uint32 files; /* seen */
+	bool around;
+} FileScan;
+
 static Candidate *candidates = NULL;
 static int candidate_count = 0;
 static int candidate_next = 0;
@@ -111,6 +129,7 @@ static KernelFlusher flusher;
 static uint64 next_settings_ms = 0;
 static uint64 next_memory_ms = 0;
 static uint64 next_state_ms = 0;
+static uint64 next_reclaim_ms = 0;
 static DeviceCaps own_caps; /* without regard to others */
 static uint64 visit_lead_ms =
 	0; /* how long before a visit of the kernel flusher a file is flushed */
@@ -126,6 +145,7 @@ static bool draining(void);
 static bool draining_file(uint32 file);
 static bool too_much_unflushed(void);
 static void choose_gap(const BridgeGaps *gaps, uint64 now_ms);
+static uint32 next_file(FileScan *scan);
 static void collect_candidates(uint64 now_ms);
 static int compare_candidates(const void *a, const void *b);
 static bool start_next_region(uint64 now_ms);
@@ -166,8 +186,8 @@ publish_degraded(void)
 	static uint64 last_full_files = 0;
 	static uint64 last_full_regions = 0;
 	static uint64 full_until = 0;
-	uint64 full_files = pg_atomic_read_u64(&calm_page_map->full_files);
-	uint64 full_regions = pg_atomic_read_u64(&calm_page_map->full_regions);
+	uint64 full_files = pg_atomic_read_u64(&calm_page_map->full_files.value);
+	uint64 full_regions = pg_atomic_read_u64(&calm_page_map->full_regions.value);
 	uint64 now = page_map_now_ms();
 	const char *refusal = bridge_refusal();
 
@@ -354,10 +374,38 @@ compare_candidates(const void *a, const void *b)
 	return 0;
 }
 
+/* The next file of a pass; PAGE_MAP_END after the last one */
+static uint32
+next_file(FileScan *scan)
+{
+	uint32 what = pg_atomic_read_u32(&calm_shared->draining);
+	uint32 file = PAGE_MAP_END;
+
+	if (scan->files++ >= MAX_SCANNED_FILES)
+		return PAGE_MAP_END;
+	if (what >= CALM_DRAINING_FILE)
+		/* this one, and no other */
+		return scan->files > 1 ? PAGE_MAP_END : what - CALM_DRAINING_FILE;
+	if (!scan->around)
+		file = page_map_next_marked(calm_page_map, scan->next);
+	if (file == PAGE_MAP_END)
+	{
+		if (!scan->around)
+			scan->next = 0;
+		scan->around = true;
+		file = page_map_next_marked(calm_page_map, scan->next);
+		if (file != PAGE_MAP_END && file >= scan->start)
+			file = PAGE_MAP_END;
+	}
+	/* PAGE_MAP_END + 1 is 0, where the next pass begins */
+	scan->next = file + 1;
+	return file;
+}
+
 /*
  * Look at the regions with marked pages: count their gaps, choose the
  * threshold, and order them by what flushing them frees.  A map with more of
- * them than MAX_CANDIDATES is looked at in turns.
+ * them than one pass is to see is looked at in turns.
  */
 static void
 collect_candidates(uint64 now_ms)
@@ -366,7 +414,9 @@ collect_candidates(uint64 now_ms)
 	BridgeGaps gaps;
 	double pages = 0;
 	double all_seconds = 0;
-	uint32 high = pg_atomic_read_u32(&calm_page_map->files_high);
+	uint64 began = histogram_clock();
+	FileScan scan = {.start = scan_start, .next = scan_start};
+	uint32 f;
 	int old = 1 - page_map_new_generation(calm_page_map);
 
 	if (candidates == NULL)
@@ -375,19 +425,24 @@ collect_candidates(uint64 now_ms)
 	candidate_next = 0;
 	memset(&gaps, 0, sizeof(gaps));
 
-	for (uint32 i = 0; i < high && candidate_count < MAX_CANDIDATES; i++)
+	while (candidate_count < MAX_CANDIDATES && histogram_clock() < began + MAX_PASS_NS &&
+	       (f = next_file(&scan)) != PAGE_MAP_END)
 	{
-		uint32 f = (scan_start + i) % high;
 		PageMapFile *file = page_map_file(calm_page_map, f);
 		uint32 incarnation = pg_atomic_read_u32(&file->incarnation);
+		uint32 regions = page_map_file_regions(file);
+		bool marked = false;
 
-		if ((incarnation & 1) == 0 ||
-		    (draining() ? !draining_file(f) : !flush_policy.arbitrated && flusher_guard_holds(f)))
+		scan_start = scan.next;
+		if ((incarnation & 1) == 0)
+			regions = 0; /* what a late marker has left */
+		else if (draining() ? !draining_file(f) :
+		                      !flush_policy.arbitrated && flusher_guard_holds(f))
 			continue;
-		for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
+		for (uint32 number = 0; number < regions; number++)
 		{
-			uint32 slot = pg_atomic_read_u32(&file->region[number]);
-			bool whole = (pg_atomic_read_u64(&file->whole[number / 64]) >> (number % 64)) & 1;
+			uint32 slot = page_map_slot(calm_page_map, file, number);
+			bool whole = page_map_is_whole(file, number);
 			Candidate *candidate;
 			PageMapBits bits;
 
@@ -447,11 +502,14 @@ collect_candidates(uint64 now_ms)
 				pages += candidate->pages;
 				all_seconds += seconds;
 			}
+			marked = true;
 			candidate->file = f;
 			candidate->incarnation = incarnation;
 			candidate->number = number;
 			candidate_count++;
 		}
+		if (!marked)
+			page_map_settle(calm_page_map, f);
 	}
 	choose_gap(&gaps, now_ms);
 	if (!draining())
@@ -537,10 +595,13 @@ work(uint64 now_ms)
 		flush_policy.headroom = kernel_flusher_headroom(&flusher) / arbiter_members();
 		next_memory_ms = now_ms + STATE_INTERVAL_MS + others * MEMBER_MEMORY_MS;
 	}
+	if (now_ms >= next_reclaim_ms && page_map_is_low(calm_page_map))
+	{
+		(void) page_map_reclaim(calm_page_map, RECLAIM_STEPS);
+		next_reclaim_ms = now_ms + RECLAIM_INTERVAL_MS;
+	}
 	if (now_ms >= next_state_ms)
 	{
-		if (calm_page_map->free_region == 0 || calm_page_map->free_file == 0)
-			(void) page_map_reclaim(calm_page_map);
 		/*
 		 * On a shared device the flusher is not left anything: what it writes
 		 * of dense files, and of those of many instances at the same time, keeps

@@ -44,9 +44,13 @@ fill(PageMap *map)
 	}
 	for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
 	{
-		for (uint32 f = 0; f < map->max_files && map->free_region != 0; f++)
+		for (uint32 f = 0; f < map->max_files; f++)
+		{
+			if (pg_atomic_read_u64(&map->full_regions.value) > 0)
+				break;
 			(void) page_map_mark(map, f, incarnation[f], number * PAGE_MAP_REGION_BLOCKS,
-			                     PAGE_MAP_REGION_BLOCKS, 1);
+			                     number == 0 ? 1 : PAGE_MAP_REGION_BLOCKS, 1);
+		}
 	}
 	free(incarnation);
 }
@@ -64,40 +68,27 @@ measure(PageMap *map, const char *megabytes, const char *left)
 		page_map_swap_generation(map);
 		times[i] = now_ms() - start;
 	}
-	printf("%8s %9u %9u  %-24s %.3f\n", megabytes, map->files_used, map->regions_used, left,
+	printf("%8s %9u %9u  %-24s %.3f\n", megabytes, pg_atomic_read_u32(&map->files_used), map->regions_used, left,
 	       median(times, REPEAT));
 }
 
+/* Take all marks but those of the last file, which a swap comes to last */
 static void
-take(PageMap *map, uint32 region)
-{
-	PageMapBits bits;
-
-	for (int g = 0; g < 2; g++)
-		(void) page_map_take(map, page_map_region(map, region), g, &bits);
-}
-
-/* Take all marks but those of one region, the last that a swap comes to */
-static uint32
 leave_last(PageMap *map)
 {
-	uint32 last = 0;
-
-	for (uint32 r = 1; r < map->max_regions; r++)
+	for (uint32 f = 0; f + 1 < map->max_files; f++)
 	{
-		PageMapRegion *region = page_map_region(map, r);
-		PageMapRegion *other = page_map_region(map, last);
+		PageMapFile *file = page_map_file(map, f);
 
-		if (region->file > other->file ||
-		    (region->file == other->file && region->number > other->number))
-			last = r;
+		for (uint32 number = 0; number < page_map_file_regions(file); number++)
+		{
+			uint32 slot = page_map_slot(map, file, number);
+			PageMapBits bits;
+
+			for (int g = 0; slot != 0 && g < 2; g++)
+				(void) page_map_take(map, page_map_region(map, slot - 1), g, &bits);
+		}
 	}
-	for (uint32 r = 0; r < map->max_regions; r++)
-	{
-		if (r != last)
-			take(map, r);
-	}
-	return last;
 }
 
 int
@@ -113,21 +104,20 @@ main(int argc, char **argv)
 	{
 		Size budget = strtoul(argv[i], NULL, 10) * 1024 * 1024;
 		PageMap *map = malloc(page_map_size(budget));
-		uint32 last;
 
 		if (map == NULL)
 		{
 			fprintf(stderr, "no memory for a map of %s MB\n", argv[i]);
 			return 1;
 		}
-		page_map_init(map, budget);
+		page_map_init(map, budget, "");
 		fill(map);
 		/* what is marked is old from now on */
 		page_map_swap_generation(map);
 		measure(map, argv[i], "every page");
-		last = leave_last(map);
-		measure(map, argv[i], "the pages of one region");
-		take(map, last);
+		leave_last(map);
+		measure(map, argv[i], "the pages of one file");
+		page_map_forget_file(map, map->max_files - 1, 1);
 		measure(map, argv[i], "nothing");
 		free(map);
 	}

@@ -29,7 +29,13 @@
 #define DEVICE 7
 #define MAX_FILES 64
 #define MARKERS 3
-#define BUDGET_MIN 1 /* the map rounds up to 16 files and 64 regions */
+#define BUDGET_MIN 1 /* the map rounds up to 16 files, and memory for 64 large regions */
+#define MANY_FILES 60000
+#define MANY_BUDGET (48 * 1024 * 1024)
+#define ROOT "/data"
+
+/* Steps that may be taken for one file, however many there are */
+#define FEW_STEPS 100
 
 /* A simulated data file; blocks are spread over all its regions */
 #define FILE_REGIONS 3
@@ -59,6 +65,13 @@ typedef struct World
 	uint64 written; /* pages checked */
 } World;
 
+__thread uint64 page_map_steps = 0;
+
+/* All regions that the map tested last has ever cut out, also those that are free now */
+#define MAX_REGIONS (MANY_FILES * 3)
+static PageMapRegion *regions[MAX_REGIONS];
+static pg_atomic_uint32 regions_made;
+
 static int tests = 0;
 static int failures = 0;
 
@@ -81,6 +94,13 @@ check_number(uint64 got, uint64 expected, const char *name)
 		       (unsigned long long) expected);
 }
 
+void
+page_map_piece_made(PageMap *map, PageMapPiece kind, uint32 index)
+{
+	if (kind == PAGE_MAP_SMALL_REGION || kind == PAGE_MAP_LARGE_REGION)
+		regions[pg_atomic_fetch_add_u32(&regions_made, 1)] = page_map_region(map, index);
+}
+
 static PageMap *
 new_map(Size budget)
 {
@@ -88,7 +108,8 @@ new_map(Size budget)
 	PageMap *map = malloc(page_map_size(budget));
 
 	memset(map, 0x5A, page_map_size(budget));
-	page_map_init(map, budget);
+	page_map_init(map, budget, ROOT);
+	pg_atomic_init_u32(&regions_made, 0);
 	return map;
 }
 
@@ -107,17 +128,16 @@ track(PageMap *map, int number, uint32 *incarnation)
 	return page_map_track_file(map, DEVICE, 1000 + number, path, incarnation);
 }
 
-/* Bits set in all regions that belong to a file, by generation */
+/* Bits set in all regions, by generation */
 static uint64
-count_bits(PageMap *map, int generation)
+count_bits(int generation)
 {
 	uint64 bits = 0;
 
-	for (uint32 r = 0; r < map->max_regions; r++)
+	for (uint32 r = 0; r < pg_atomic_read_u32(&regions_made); r++)
 	{
-		for (int i = 0; i < PAGE_MAP_REGION_WORDS; i++)
-			bits +=
-				pg_popcount64(pg_atomic_read_u64(&page_map_region(map, r)->dirty[generation][i]));
+		for (uint32 i = 0; i < regions[r]->words; i++)
+			bits += pg_popcount64(pg_atomic_read_u64(page_map_word(regions[r], generation, i)));
 	}
 	return bits;
 }
@@ -127,7 +147,7 @@ count_whole(PageMap *map)
 {
 	uint64 bits = 0;
 
-	for (uint32 f = 0; f < map->max_files; f++)
+	for (uint32 f = 0; f < pg_atomic_read_u32(&map->files_high); f++)
 	{
 		for (int i = 0; i < PAGE_MAP_FILE_REGION_WORDS; i++)
 			bits += pg_popcount64(pg_atomic_read_u64(&page_map_file(map, f)->whole[i]));
@@ -138,7 +158,7 @@ count_whole(PageMap *map)
 static PageMapRegion *
 region_of(PageMap *map, int file, int number)
 {
-	uint32 slot = pg_atomic_read_u32(&page_map_file(map, file)->region[number]);
+	uint32 slot = page_map_slot(map, page_map_file(map, file), number);
 
 	return slot == 0 ? NULL : page_map_region(map, slot - 1);
 }
@@ -163,7 +183,7 @@ test_marks(void)
 	(void) page_map_mark(map, file, incarnation, 2048, 192, 400);
 	new = page_map_new_generation(map);
 	check_number(page_map_unflushed(map, new), 8 + 2 + 192, "pages are counted once");
-	check_number(count_bits(map, new), 8 + 2 + 192, "as many bits are set");
+	check_number(count_bits(new), 8 + 2 + 192, "as many bits are set");
 	check_number(page_map_unflushed(map, 1 - new), 0, "nothing is in the old generation");
 	check_number(page_map_region_count(region_of(map, file, 0)), 9, "count of the first region");
 	check_number(page_map_region_count(region_of(map, file, 1)), 1, "count of the second region");
@@ -195,7 +215,8 @@ test_marks(void)
 	check_number(pg_atomic_read_u64(&region->since), 0, "a clean region has no age");
 	check_number(page_map_unflushed(map, new), 1 + 192 + 1, "the total goes down");
 
-	check_number(page_map_reclaim(map), 1, "the clean region is reclaimed, and no other");
+	check_number(page_map_reclaim(map, UINT32_MAX), 1,
+	             "the clean region is reclaimed, and no other");
 	check(region_of(map, file, 0) == NULL && region_of(map, file, 1) != NULL,
 	      "what has marks is kept");
 	(void) page_map_mark(map, file, incarnation, 0, 1, 700);
@@ -223,6 +244,7 @@ test_full_regions(void)
 	uint32 incarnation[2];
 	int file[2];
 	uint32 marked = 0;
+	uint32 taken = 0;
 	uint32 whole;
 	PageMapBits bits;
 
@@ -238,11 +260,11 @@ test_full_regions(void)
 		}
 	}
 	check_number(marked, 200, "marking goes on when regions are used up");
-	check_number(map->regions_used, map->max_regions, "all regions are in use");
-	whole = 100 - map->max_regions;
-	check_number(count_whole(map), whole, "the others count as wholly dirty");
-	check_number(pg_atomic_read_u64(&map->full_regions), whole, "each is counted once");
-	check_number(page_map_unflushed(map, page_map_new_generation(map)), 2 * map->max_regions,
+	whole = count_whole(map);
+	check(whole > 30 && whole < 100, "memory for regions is used up");
+	check_number(map->regions_used, 100 - whole, "the others count as wholly dirty");
+	check_number(pg_atomic_read_u64(&map->full_regions.value), whole, "each is counted once");
+	check_number(page_map_unflushed(map, page_map_new_generation(map)), 2 * (100 - whole),
 	             "the total is that of the tracked pages");
 
 	for (uint32 number = 0; number < 50; number++)
@@ -250,17 +272,20 @@ test_full_regions(void)
 		PageMapRegion *region = region_of(map, file[0], number);
 
 		if (region)
-			(void) page_map_take(map, region, page_map_new_generation(map), &bits);
+			taken += page_map_take(map, region, page_map_new_generation(map), &bits) > 0;
 	}
-	check_number(page_map_reclaim(map), map->max_regions / 2, "taken regions are reclaimed");
+	check_number(page_map_reclaim(map, UINT32_MAX), taken, "taken regions are reclaimed");
+	(void) page_map_mark(map, file[1], incarnation[1], 60 * 1024, 1, 1);
+	check(region_of(map, file[1], 60) != NULL, "and used again");
 	(void) page_map_mark(map, file[1], incarnation[1], 49 * 1024, 1, 1);
-	check(region_of(map, file[1], 49) != NULL, "and used again");
+	check(region_of(map, file[1], 49) == NULL, "but not for what is wholly dirty");
 	check_number(count_whole(map), whole, "what counts as wholly dirty stays so until it is taken");
 
 	page_map_forget_file(map, file[1], incarnation[1]);
 	check(count_whole(map) < whole, "forgetting a file forgets that");
 	page_map_forget_file(map, file[0], incarnation[0]);
-	check_number(count_whole(map) + map->regions_used + map->files_used, 0, "an empty map again");
+	check_number(count_whole(map) + map->regions_used + pg_atomic_read_u32(&map->files_used), 0,
+	             "an empty map again");
 	check_number(page_map_unflushed(map, 0) + page_map_unflushed(map, 1), 0, "with empty totals");
 	free(map);
 }
@@ -274,18 +299,28 @@ test_files(void)
 	uint32 nfiles = map->max_files;
 	char path[PAGE_MAP_PATH_MAX + 10];
 	bool ok = true;
+	uint32 released;
 	int file;
+	int next;
 
 	for (uint32 f = 0; f < nfiles; f++)
 		ok = ok && track(map, f, &incarnation[f]) == (int) f;
 	check(ok, "files are tracked until the table is full");
 	check(track(map, nfiles, &other) == PAGE_MAP_NO_FILE, "then no more");
-	check_number(pg_atomic_read_u64(&map->full_files), 1, "and that is counted");
+	check_number(pg_atomic_read_u64(&map->full_files.value), 1, "and that is counted");
 	check(track(map, 3, &other) == 3 && other == incarnation[3], "a known file is found again");
-	check_number(page_map_reclaim(map), nfiles, "clean files are reclaimed when the table is full");
+	released = page_map_reclaim(map, UINT32_MAX);
+	check(released > 0 && released < nfiles, "clean files are reclaimed until there is some room");
 	ok = true;
 	for (uint32 f = 0; f < nfiles; f++)
+	{
+		if (page_map_find_file(map, DEVICE, 1000 + f, &other) != PAGE_MAP_NO_FILE)
+			page_map_forget_file(map, f, other);
+		else
+			released--;
 		ok = ok && !page_map_mark(map, f, incarnation[f], 0, 1, 1);
+	}
+	check_number(released, 0, "those that are reclaimed are not found");
 	check(ok, "marking by an old reference is refused");
 
 	for (uint32 f = 0; f < nfiles; f++)
@@ -294,7 +329,7 @@ test_files(void)
 		ok = ok && file != PAGE_MAP_NO_FILE && page_map_mark(map, file, incarnation[f], f, 1, 1);
 	}
 	check(ok, "reclaimed entries are used again");
-	check_number(page_map_reclaim(map), 0, "files with marks are not reclaimed");
+	check_number(page_map_reclaim(map, UINT32_MAX), 0, "files with marks are not reclaimed");
 
 	/* every second one goes; the others must still be found by their inode */
 	for (uint32 f = 0; f < nfiles; f += 2)
@@ -319,21 +354,317 @@ test_files(void)
 	file = page_map_find_file(map, DEVICE, 1101, &other);
 	page_map_forget_file(map, file, other);
 	page_map_forget_file(map, file, other);
-	check_number(map->files_used, nfiles / 2 - 1, "a file is forgotten once");
+	check_number(pg_atomic_read_u32(&map->files_used), nfiles / 2 - 1, "a file is forgotten once");
 
 	/* a new file with the inode number of a removed one */
 	file = page_map_find_file(map, DEVICE, 1103, &other);
-	ok = page_map_track_file(map, DEVICE, 1103, "/data/base/5/99999", &incarnation[0]) == file;
-	check(ok && incarnation[0] != other, "another path with a known inode is another file");
+	next = page_map_track_file(map, DEVICE, 1103, "/data/base/5/99999", &incarnation[0]);
+	check(next != PAGE_MAP_NO_FILE && (next != file || incarnation[0] != other),
+	      "another path with a known inode is another file");
 	check(!page_map_mark(map, file, other, 0, 1, 1), "what was known of the old one is refused");
-	check(region_of(map, file, 0) == NULL, "its marks are dropped");
-	check(strcmp(page_map_file(map, file)->path, "/data/base/5/99999") == 0,
-	      "the path is the new one");
+	check(region_of(map, file, 0) == NULL && region_of(map, next, 0) == NULL,
+	      "its marks are dropped");
+	check(page_map_find_file(map, DEVICE, 1103, &other) == next && other == incarnation[0],
+	      "the new one is found");
+	page_map_path(map, next, path);
+	check(strcmp(path, "/data/base/5/99999") == 0, "the path is the new one");
 
 	memset(path, 'x', sizeof(path) - 1);
 	path[sizeof(path) - 1] = '\0';
 	check(page_map_track_file(map, DEVICE, 5000, path, &other) == PAGE_MAP_NO_FILE,
 	      "a path that is too long is refused");
+	free(map);
+}
+
+/* Paths below the data directory, elsewhere, and long ones */
+static void
+test_paths(void)
+{
+	PageMap *map = new_map(1024 * 1024);
+	char paths[6][PAGE_MAP_PATH_MAX];
+	char path[PAGE_MAP_PATH_MAX];
+	uint32 incarnation;
+	uint32 used;
+	int file[6];
+	bool ok = true;
+
+	strcpy(paths[0], "/data/base/4294967295/4294967295_init.131071");
+	strcpy(paths[1], "/database/5/16384");
+	strcpy(paths[2], "/space/PG_15_202209061/5/16384");
+	memset(paths[3], 'l', sizeof(paths[3]));
+	memcpy(paths[3], "/", 1);
+	paths[3][PAGE_MAP_PATH_MAX - 1] = '\0';
+	snprintf(paths[4], sizeof(paths[4]), ROOT "/%.*s", PAGE_MAP_SHORT_PATH - 1, paths[3] + 1);
+	snprintf(paths[5], sizeof(paths[5]), ROOT "/%.*s", PAGE_MAP_SHORT_PATH, paths[3] + 1);
+	for (int i = 0; i < 6; i++)
+	{
+		file[i] = page_map_track_file(map, DEVICE, i, paths[i], &incarnation);
+		ok = ok && file[i] != PAGE_MAP_NO_FILE;
+	}
+	for (int i = 0; ok && i < 6; i++)
+	{
+		uint32 again;
+
+		page_map_path(map, file[i], path);
+		ok = ok && strcmp(path, paths[i]) == 0 &&
+		     page_map_track_file(map, DEVICE, i, paths[i], &again) == file[i];
+	}
+	check(ok, "paths are what they were");
+	check(page_map_file(map, file[0])->long_path == 0 &&
+	          page_map_file(map, file[4])->long_path == 0,
+	      "a relation's path takes no memory of its own");
+	check(page_map_file(map, file[3])->long_path != 0 &&
+	          page_map_file(map, file[5])->long_path != 0,
+	      "a long one does");
+	used = pg_atomic_read_u32(&map->units_used);
+	page_map_path(map, file[3], path);
+	(void) page_map_find_file(map, DEVICE, 3, &incarnation);
+	page_map_forget_file(map, file[3], incarnation);
+	check(pg_atomic_read_u32(&map->units_used) < used, "and gives it back");
+	free(map);
+}
+
+/* The first region of a file begins small, and grows with what is marked in it */
+static void
+test_growth(void)
+{
+	PageMap *map = new_map(1024 * 1024);
+	uint32 incarnation;
+	int file = track(map, 1, &incarnation);
+	int new = page_map_new_generation(map);
+	PageMapRegion *region;
+	PageMapBits bits;
+
+	(void) page_map_mark(map, file, incarnation, 3, 2, 100);
+	page_map_swap_generation(map);
+	(void) page_map_mark(map, file, incarnation, 120, 8, 200);
+	region = region_of(map, file, 0);
+	pg_atomic_fetch_or_u32(&region->flags, PAGE_MAP_REGION_WINDOW);
+	check_number(region->words, PAGE_MAP_SMALL_WORDS, "the first 128 blocks take a small region");
+	check_number(page_map_next_large(map, 0), PAGE_MAP_END, "which is not a large file");
+
+	(void) page_map_mark(map, file, incarnation, 126, 4, 300);
+	check(region_of(map, file, 0) != region, "more take a large one");
+	region = region_of(map, file, 0);
+	check_number(region->words, PAGE_MAP_REGION_WORDS, "with bits for all its blocks");
+	check_number(page_map_next_large(map, 0), file, "and its file is large");
+	check_number(page_map_region_count(region), 2 + 8 + 2, "which has the marks of the small one");
+	check_number(page_map_unflushed(map, new), 2, "in their generation");
+	check_number(page_map_unflushed(map, 1 - new), 10, "and the new one");
+	check_number(pg_atomic_read_u64(&region->since), 100, "the age");
+	check_number(pg_atomic_read_u32(&region->flags), PAGE_MAP_REGION_WINDOW, "and the flags");
+	check_number(map->regions_used, 1, "the small one is free");
+	check_number(page_map_take(map, region, new, &bits), 2, "old pages are taken");
+	check(bits.word[0] == (UINT64CONST(3) << 3) && bits.word[1] == 0, "as they were marked");
+	check_number(page_map_take(map, region, 1 - new, &bits), 10, "and new ones");
+	check(bits.word[1] == (UINT64CONST(0xFF) << 56) && bits.word[2] == 3 && bits.word[0] == 0,
+	      "on both sides of the small region's end");
+	check_number(count_bits(0) + count_bits(1), 0, "nothing is left in either");
+
+	check_number(page_map_reclaim(map, UINT32_MAX), 1, "a clean large region is reclaimed");
+	(void) page_map_mark(map, file, incarnation, 0, 1, 400);
+	check_number(region_of(map, file, 0)->words, PAGE_MAP_SMALL_WORDS, "then it is small again");
+
+	/* further regions */
+	(void) page_map_mark(map, file, incarnation, 5 * 1024, 1, 500);
+	check_number(region_of(map, file, 5)->words, PAGE_MAP_REGION_WORDS, "further ones are large");
+	check_number(page_map_file_regions(page_map_file(map, file)), PAGE_MAP_FILE_REGIONS,
+	             "all of them are looked at");
+	(void) page_map_take(map, region_of(map, file, 5), page_map_new_generation(map), &bits);
+	(void) page_map_reclaim(map, UINT32_MAX);
+	check_number(page_map_file_regions(page_map_file(map, file)), 1,
+	             "until they are clean and reclaimed");
+	page_map_forget_file(map, file, incarnation);
+	check_number(pg_atomic_read_u32(&map->units_used), 0, "a forgotten file gives all back");
+	check_number(page_map_next_large(map, 0), PAGE_MAP_END, "and is not large any more");
+	free(map);
+}
+
+/* Blocks that somebody else writes back */
+static void
+test_unmark(void)
+{
+	PageMap *map = new_map(1024 * 1024);
+	uint32 incarnation;
+	int file = track(map, 1, &incarnation);
+	int new = page_map_new_generation(map);
+
+	(void) page_map_mark(map, file, incarnation, 60, 10, 100);
+	page_map_swap_generation(map);
+	(void) page_map_mark(map, file, incarnation, 0, 62, 200);
+	pg_atomic_fetch_or_u32(&region_of(map, file, 0)->flags, PAGE_MAP_REGION_WINDOW);
+	check_number(page_map_unmark(map, file, 61, 5), 6, "marks of blocks are taken");
+	check_number(page_map_unflushed(map, new), 5, "from one generation");
+	check_number(page_map_unflushed(map, 1 - new), 61, "and the other");
+	check_number(page_map_unmark(map, file, 61, 5), 0, "once");
+	check_number(pg_atomic_read_u64(&region_of(map, file, 0)->since), 100, "the age stays");
+	check_number(page_map_unmark(map, file, 0, 131072), 66, "all that is left");
+	check_number(pg_atomic_read_u64(&region_of(map, file, 0)->since) +
+	                 pg_atomic_read_u32(&region_of(map, file, 0)->flags) + count_bits(0) +
+	                 count_bits(1),
+	             0, "and nothing else is");
+	(void) page_map_mark(map, file, incarnation, 0, 500, 300);
+	check(page_map_is_large(map, file), "a large file");
+	check_number(page_map_unmark(map, file, 0, 500), 0, "keeps its marks");
+	free(map);
+}
+
+/* Small regions don't take the memory of large ones; a small file without one is dirty as a whole */
+static void
+test_full_small(void)
+{
+	PageMap *map = new_map(1024 * 1024);
+	uint32 incarnation;
+	uint32 whole = 0;
+	int file = PAGE_MAP_NO_FILE;
+
+	for (uint32 f = 0; f < map->max_files; f++)
+	{
+		file = track(map, f, &incarnation);
+		(void) page_map_mark(map, file, incarnation, 0, 1, 1);
+		/* not all can be small ones */
+		if (f % 2 == 0)
+			(void) page_map_mark(map, file, incarnation, 1000, 1, 1);
+		whole += page_map_is_whole(page_map_file(map, file), 0);
+	}
+	check(whole > 0, "memory for regions is used up by small files");
+	check_number(page_map_file_regions(page_map_file(map, file)), 1,
+	             "one that counts as dirty has still one region");
+	check(page_map_is_low(map), "and that is seen");
+	free(map);
+}
+
+/* The set of files that may have marks */
+static void
+test_sets(void)
+{
+	static const uint32 few[] = {0, 1, 63, 64, 127, 4095, 4096, 8191, 20000, MANY_FILES - 1};
+	PageMap *map = new_map(MANY_BUDGET);
+	uint32 *incarnation = malloc(MANY_FILES * sizeof(uint32));
+	uint32 f = 0;
+	bool ok = true;
+	PageMapBits bits;
+
+	for (uint32 i = 0; i < MANY_FILES; i++)
+		ok = ok && track(map, i, &incarnation[i]) == (int) i;
+	check(ok, "the default map has room for 60000 files");
+	check_number(page_map_next_marked(map, 0), PAGE_MAP_END, "none has marks");
+	for (uint32 i = 0; i < lengthof(few); i++)
+		(void) page_map_mark(map, few[i], incarnation[few[i]], 0, 1, 1);
+	page_map_steps = 0;
+	for (uint32 i = 0; i < lengthof(few); i++, f++)
+	{
+		f = page_map_next_marked(map, f);
+		ok = ok && f == few[i];
+	}
+	check(ok && page_map_next_marked(map, f) == PAGE_MAP_END, "those that have are found in order");
+	check(page_map_steps < FEW_STEPS, "without a look at the others");
+
+	page_map_settle(map, 64);
+	check_number(page_map_next_marked(map, 64), 64, "one with marks stays in the set");
+	for (int g = 0; g < 2; g++)
+		(void) page_map_take(map, region_of(map, 64, 0), g, &bits);
+	page_map_settle(map, 64);
+	check_number(page_map_next_marked(map, 64), 127, "one without does not");
+	(void) page_map_mark(map, 64, incarnation[64], 0, 1, 1);
+	check_number(page_map_next_marked(map, 2), 63, "the one before is not touched");
+	check_number(page_map_next_marked(map, 64), 64, "it is in it again with its next mark");
+
+	page_map_steps = 0;
+	page_map_swap_generation(map);
+	page_map_swap_generation(map);
+	check(page_map_steps < FEW_STEPS, "swapping generations looks at files with marks only");
+	check_number(page_map_unflushed(map, 1 - page_map_new_generation(map)), lengthof(few),
+	             "and moves what is left");
+	free(incarnation);
+	free(map);
+}
+
+/* What it takes to forget and to reclaim one of very many files */
+static void
+test_many_files(void)
+{
+	PageMap *map = new_map(MANY_BUDGET);
+	uint32 nfiles = map->max_files;
+	uint32 *incarnation = malloc(nfiles * sizeof(uint32));
+	uint64 most = 0;
+	uint64 all = 0;
+	uint32 released = 0;
+	uint32 other;
+	bool ok = true;
+
+	for (uint32 f = 0; f < nfiles; f++)
+		ok = ok && track(map, f, &incarnation[f]) == (int) f;
+	check(ok && nfiles > 120000, "more than 120000 files fit into the default map");
+	check(page_map_is_low(map), "which is full now");
+
+	/* two in three, in an order that has nothing to do with the hash's */
+	for (uint32 i = 0; i < nfiles; i++)
+	{
+		uint32 f = (uint32) ((uint64) i * 48271 % nfiles);
+
+		if (f % 3 == 0 || page_map_find_file(map, DEVICE, 1000 + f, &other) == PAGE_MAP_NO_FILE)
+			continue;
+		page_map_steps = 0;
+		page_map_forget_file(map, f, incarnation[f]);
+		most = Max(most, page_map_steps);
+		all += page_map_steps;
+	}
+	printf("# forgetting a file: %llu steps at most, %.1f on average\n", (unsigned long long) most,
+	       (double) all / nfiles);
+	check(most < FEW_STEPS, "a file is forgotten in a few steps");
+	for (uint32 f = 0; f < nfiles; f++)
+	{
+		bool found = page_map_find_file(map, DEVICE, 1000 + f, &other) == (int) f;
+
+		ok = ok && found == ((pg_atomic_read_u32(&page_map_file(map, f)->incarnation) & 1) == 1) &&
+		     (f % 3 != 0 || found);
+	}
+	check(ok, "files that had the same bucket are still found, and no others");
+	check(!page_map_is_low(map), "there is room again");
+	for (uint32 f = 0; f < nfiles; f++)
+	{
+		int file = track(map, f, &other);
+
+		ok = ok && file != PAGE_MAP_NO_FILE && (file == (int) f || f % 3 != 0);
+	}
+	check(ok, "for as many as there were");
+	check(track(map, nfiles, &other) == PAGE_MAP_NO_FILE, "and no more");
+
+	/* reclaim goes on where it was, a few files at a time, until there is room */
+	page_map_steps = 0;
+	released = page_map_reclaim(map, 100);
+	check_number(released, 100, "a reclaim frees what it comes to");
+	check(page_map_steps < 100 * FEW_STEPS, "and does not go farther");
+	for (int i = 0; i < 1000000 && page_map_is_low(map); i++)
+	{
+		uint32 freed = page_map_reclaim(map, 100);
+
+		ok = ok && freed > 0;
+		released += freed;
+	}
+	check(ok && !page_map_is_low(map) && released < nfiles / 8,
+	      "one after the other makes room, and they stop then");
+	free(incarnation);
+	free(map);
+}
+
+/* What has been marked lately is kept for once more */
+static void
+test_recent(void)
+{
+	PageMap *map = new_map(BUDGET_MIN);
+	uint32 incarnation[MAX_FILES];
+	PageMapBits bits;
+
+	for (uint32 f = 0; f < map->max_files; f++)
+		(void) track(map, f, &incarnation[f]);
+	(void) page_map_mark(map, 5, incarnation[5], 0, 1, 1);
+	(void) page_map_take(map, region_of(map, 5, 0), page_map_new_generation(map), &bits);
+	/* a region, and all files but one until there is room; here that is one */
+	(void) page_map_reclaim(map, 6);
+	check(page_map_mark(map, 5, incarnation[5], 0, 1, 1),
+	      "a file that was marked is not reclaimed at once");
 	free(map);
 }
 
@@ -402,19 +733,19 @@ static void
 take_all(World *world)
 {
 	PageMap *map = world->map;
-	uint32 high = pg_atomic_read_u32(&map->files_high);
 
-	for (uint32 f = 0; f < high; f++)
+	for (uint32 f = 0; (f = page_map_next_marked(map, f)) != PAGE_MAP_END; f++)
 	{
 		PageMapFile *file = page_map_file(map, f);
 		uint32 incarnation = pg_atomic_read_u32(&file->incarnation);
 		int number = (int) file->inode - 1000;
 
+		page_map_settle(map, f);
 		if ((incarnation & 1) == 0)
 			continue;
-		for (int r = 0; r < PAGE_MAP_FILE_REGIONS; r++)
+		for (uint32 r = 0; r < page_map_file_regions(file); r++)
 		{
-			uint32 slot = pg_atomic_read_u32(&file->region[r]);
+			uint32 slot = page_map_slot(map, file, r);
 			uint64 whole_bit = UINT64CONST(1) << (r % 64);
 			PageMapBits bits;
 
@@ -457,7 +788,7 @@ taker_main(void *argument)
 		take_all(world);
 		/* the server has one worker: it takes, reclaims and forgets */
 		if (world->reclaim)
-			pg_atomic_fetch_add_u64(&world->released, page_map_reclaim(world->map));
+			pg_atomic_fetch_add_u64(&world->released, page_map_reclaim(world->map, UINT32_MAX));
 		sched_yield();
 	}
 	return NULL;
@@ -529,20 +860,20 @@ run_round(World *world, int milliseconds, Faults *faults)
 
 	for (int g = 0; g < 2; g++)
 	{
-		uint64 bits = count_bits(map, g);
+		uint64 bits = count_bits(g);
 		uint64 counts = 0;
 
 		world->counted += bits;
-		for (uint32 r = 0; r < map->max_regions; r++)
+		for (uint32 r = 0; r < pg_atomic_read_u32(&regions_made); r++)
 		{
-			PageMapRegion *region = page_map_region(map, r);
+			PageMapRegion *region = regions[r];
 			int32 count = (int32) pg_atomic_read_u32(&region->count[g]);
 
 			counts += count;
 			faults->negative += count < 0;
 			faults->ageless += count > 0 && pg_atomic_read_u64(&region->since) == 0;
 		}
-		faults->totals += pg_atomic_read_u64(&map->unflushed[g]) != bits;
+		faults->totals += pg_atomic_read_u64(&map->unflushed[g].value) != bits;
 		faults->counts += counts != bits;
 	}
 
@@ -551,10 +882,9 @@ run_round(World *world, int milliseconds, Faults *faults)
 	 * mark stays in a region that is free or another file's by now.
 	 */
 	take_all(world);
-	faults->left += pg_atomic_read_u64(&map->unflushed[0]) +
-	                pg_atomic_read_u64(&map->unflushed[1]) - count_bits(map, 0) -
-	                count_bits(map, 1);
-	for (uint32 f = 0; f < map->max_files; f++)
+	faults->left += pg_atomic_read_u64(&map->unflushed[0].value) +
+	                pg_atomic_read_u64(&map->unflushed[1].value) - count_bits(0) - count_bits(1);
+	for (uint32 f = 0; f < pg_atomic_read_u32(&map->files_high); f++)
 	{
 		for (int i = 0; i < PAGE_MAP_FILE_REGIONS; i++)
 		{
@@ -633,6 +963,13 @@ main(int argc, char **argv)
 	test_marks();
 	test_full_regions();
 	test_files();
+	test_paths();
+	test_growth();
+	test_unmark();
+	test_full_small();
+	test_sets();
+	test_many_files();
+	test_recent();
 	run_world("marks and takes", 1024 * 1024, 4, 3, false, rounds);
 	run_world("reclaimed regions", 1024 * 1024, 4, 1, true, rounds);
 	/* 24 files in 16 entries; 72 regions in 64 */

@@ -118,7 +118,7 @@ compile_page_map_test()
 {
 	output=$1
 	shift
-	quietly "$work/cc.log" "${CC:-cc}" -std=gnu11 -O2 -g -Wall -Wextra -Werror -D_GNU_SOURCE "$@" \
+	quietly "$work/cc.log" "${CC:-cc}" -std=gnu11 -O2 -g -Wall -Wextra -Werror -D_GNU_SOURCE -DPAGE_MAP_TEST "$@" \
 		-I"$source_dir" -I"$("$PG_CONFIG" --includedir-server)" \
 		"$source_dir/test/page_map_test.c" "$source_dir/page_map.c" \
 		-o "$work/$output" -L"$pkglibdir" -L"$("$PG_CONFIG" --libdir)" -lpgport_shlib -lpthread
