@@ -78,12 +78,18 @@ now_ns(void)
 static void
 take_all(void)
 {
-	PageMapBits bits;
-
-	for (uint32 r = 0; r < map->max_regions; r++)
+	for (uint32 f = 0; (f = page_map_next_marked(map, f)) != PAGE_MAP_END; f++)
 	{
-		for (int g = 0; g < 2; g++)
-			(void) page_map_take(map, page_map_region(map, r), g, &bits);
+		PageMapFile *file = page_map_file(map, f);
+
+		for (uint32 number = 0; number < page_map_file_regions(file); number++)
+		{
+			uint32 slot = page_map_slot(map, file, number);
+			PageMapBits bits;
+
+			for (int g = 0; slot != 0 && g < 2; g++)
+				(void) page_map_take(map, page_map_region(map, slot - 1), g, &bits);
+		}
 	}
 }
 
@@ -222,7 +228,7 @@ main(int argc, char **argv)
 		return 1;
 	}
 	map = malloc(page_map_size(1024 * 1024));
-	page_map_init(map, 1024 * 1024);
+	page_map_init(map, 1024 * 1024, "");
 	known_fds[fd].file = page_map_track_file(map, st.st_dev, st.st_ino, argv[1], &incarnation) + 1;
 	known_fds[fd].incarnation = incarnation;
 	pg_atomic_init_u32(&taking, 0);
