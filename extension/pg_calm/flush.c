@@ -329,7 +329,9 @@ map_region(int fd, off_t offset, size_t length)
 	mapping = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
 	if (mapping == MAP_FAILED)
 		return NULL;
-	bridge_leave_no_trace(mapping, length);
+	/* in a dry run nothing is touched by it */
+	if (!flush_policy.dry_run)
+		bridge_leave_no_trace(mapping, length);
 	return mapping;
 }
 

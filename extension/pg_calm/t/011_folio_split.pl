@@ -75,7 +75,6 @@ sub dirty_per_block
 }
 
 my $node = calm_node('folio', q{
-shared_buffers = 1MB
 pg_calm.flush_age = '1h'
 pg_calm.unflushed_limit = '10GB'
 pg_calm.split_large_folios = off
@@ -123,17 +122,6 @@ my ($cached) = cache_state($path);
 cmp_ok($cached, '>=', (-s $path) / 4096 * 0.9, 'and all is still in the page cache');
 is($node->safe_psql('postgres', 'SELECT count(*) FROM t WHERE length(repeat) = 1000'),
 	30000, 'with its content');
-
-# --- what is read ahead later: when its regions are flushed
-
-read_ahead($path);
-$node->safe_psql('postgres', q{ALTER SYSTEM SET pg_calm.flush_age = '1s'});
-$node->reload;
-$node->safe_psql('postgres', q{UPDATE t SET i = i + 1 WHERE i % 700 = 0});
-ok( $node->poll_query_until(
-		'postgres', q{SELECT large_folio_regions > 0 AND unflushed_pages_old + unflushed_pages_new = 0 FROM pg_calm_status}),
-	'its regions are flushed');
-cmp_ok(dirty_per_block($path), '<=', 4, 'so it does in what was read later');
 
 # --- a new WAL segment
 
