@@ -294,7 +294,7 @@ pg_calm_cleaner_main(Datum argument)
 		/* as the background writer: or files of dropped relations would be kept open */
 		if (page_map_now_ms() >= smgr_closed_ms + IDENTITY_MS)
 		{
-			smgrcloseall();
+			CALM_CLOSE_RELATIONS();
 			smgr_closed_ms = page_map_now_ms();
 		}
 

@@ -160,6 +160,13 @@
 #define CALM_HAS_LOCKS(partition) (!SHMQueueEmpty(&MyProc->myProcLocks[partition]))
 #endif
 
+/* Close the files of all relations, as the background writer does: renamed in 17 */
+#if PG_VERSION_NUM >= 170000
+#define CALM_CLOSE_RELATIONS() smgrdestroyall()
+#else
+#define CALM_CLOSE_RELATIONS() smgrcloseall()
+#endif
+
 /* Whether this process holds a lock in this mode */
 #if PG_VERSION_NUM >= 170000
 #define CALM_HOLDS_LOCK(tag, mode) LockHeldByMe(tag, mode, false)
