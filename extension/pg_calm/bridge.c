@@ -289,8 +289,8 @@ bridge_wants(const PageMapBits *dirty, const PageMapBits *absent, uint32 max_gap
 }
 
 /*
- * What is touched by this mapping shall not look used, or what others need were evicted
- * instead (mm/memory.c, zap_present_folio_ptes: vma_has_recency, Linux 6.3); nor
+ * What is touched by this mapping shall not look used, or the kernel would evict what
+ * others need instead (mm/memory.c, zap_present_folio_ptes: vma_has_recency, Linux 6.3); nor
  * shall a page that is evicted just then be read with its neighbours (mm/filemap.c,
  * do_sync_mmap_readahead).
  */
@@ -338,12 +338,13 @@ bridge_fill(void *mapping, const PageMapBits *dirty, const BridgeRun *run)
 			size_t length = (size_t) (gap_end - block) * BLCKSZ;
 
 			/* it was when the run was planned; that may be long ago where the worker is paced */
-			if (!is_resident(start, length))
-				;
-			else if (madvise(start, length, MADV_POPULATE_WRITE) == 0)
-				filled += gap_end - block;
-			else if (errno == EINVAL)
-				kernel_cannot = true;
+			if (is_resident(start, length))
+			{
+				if (madvise(start, length, MADV_POPULATE_WRITE) == 0)
+					filled += gap_end - block;
+				else if (errno == EINVAL)
+					kernel_cannot = true;
+			}
 		}
 		block = gap_end + 1;
 	}

@@ -66,7 +66,7 @@ bool calm_clean_buffers = true;
 
 static bool is_alive(void);
 static const RelationFile *identify(uint32 file, uint32 incarnation);
-static void clean(CleanerRegion *region);
+static void clean(uint32 file, uint32 incarnation, uint32 number);
 static void cleaner_exit(int code, Datum argument);
 
 void
@@ -237,14 +237,13 @@ identify(uint32 index, uint32 incarnation)
 }
 
 static void
-clean(CleanerRegion *region)
+clean(uint32 file, uint32 incarnation, uint32 number)
 {
-	const RelationFile *relation = identify(region->file, region->incarnation);
+	const RelationFile *relation = identify(file, incarnation);
 
 	if (relation)
 		pg_atomic_fetch_add_u64(&calm_shared->counters.cleaned_buffers,
-		                        buffer_cleaning_write(relation,
-		                                              region->number * PAGE_MAP_REGION_BLOCKS,
+		                        buffer_cleaning_write(relation, number * PAGE_MAP_REGION_BLOCKS,
 		                                              PAGE_MAP_REGION_BLOCKS));
 }
 
@@ -305,8 +304,11 @@ pg_calm_cleaner_main(Datum argument)
 			if (pg_atomic_read_u32(&shared->region[i].state) != REGION_ASKED)
 				continue;
 			pg_read_barrier();
-			clean(&shared->region[i]);
-			/* unless it has been fetched meanwhile */
+			clean(shared->region[i].file, shared->region[i].incarnation, shared->region[i].number);
+			/*
+			 * Unless it has been fetched meanwhile.  If the worker has already asked
+			 * for another one in its place, that is flushed as it is.
+			 */
 			(void) pg_atomic_compare_exchange_u32(&shared->region[i].state, &asked, REGION_CLEANED);
 			any = true;
 			CHECK_FOR_INTERRUPTS();

@@ -75,6 +75,7 @@ static void define_settings(void);
 static void request_shared_memory(void);
 static void start_shared_memory(void);
 static bool check_rate(int *newval, void **extra, GucSource source);
+static bool check_rate_of_all(int *newval, void **extra, GucSource source);
 static bool check_directory(char **newval, void **extra, GucSource source);
 
 const char *
@@ -95,6 +96,18 @@ check_rate(int *newval, void **extra, GucSource source)
 	if (*newval > 0 && *newval < 10)
 	{
 		GUC_check_errdetail("The value must be -1 (unlimited), 0 (detect) or at least 10.");
+		return false;
+	}
+	return true;
+}
+
+/* Likewise of limits for reads and writes together, which are not detected */
+static bool
+check_rate_of_all(int *newval, void **extra, GucSource source)
+{
+	if (*newval > 0 && *newval < 10)
+	{
+		GUC_check_errdetail("The value must be 0 (no such limit) or at least 10.");
 		return false;
 	}
 	return true;
@@ -128,12 +141,12 @@ define_settings(void)
 		"pg_calm.iops",
 		"Operations per second that the data directory's device allows, reads and writes together.",
 		"For volumes that count reads as well, as most of clouds do. 0 means none such.",
-		&calm_iops, 0, 0, INT_MAX, PGC_SIGHUP, 0, check_rate, NULL, NULL);
+		&calm_iops, 0, 0, INT_MAX, PGC_SIGHUP, 0, check_rate_of_all, NULL, NULL);
 	DefineCustomIntVariable(
 		"pg_calm.bandwidth",
 		"Kilobytes per second that may be read from and written to the data directory's device together.",
 		"For volumes that count reads as well, as most of clouds do. 0 means none such.",
-		&calm_bandwidth, 0, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_KB, check_rate, NULL, NULL);
+		&calm_bandwidth, 0, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_KB, check_rate_of_all, NULL, NULL);
 	DefineCustomIntVariable(
 		"pg_calm.write_iops",
 		"Write operations per second that the data directory's device allows.",
@@ -302,7 +315,6 @@ start_shared_memory(void)
 		pg_atomic_init_u64(&shared->counters.suppressed_hints, 0);
 		pg_atomic_init_u64(&shared->counters.large_folio_regions, 0);
 		pg_atomic_init_u64(&shared->counters.cleaned_buffers, 0);
-		pg_atomic_init_u64(&shared->counters.dropped_wal_bytes, 0);
 		pg_atomic_init_u64(&shared->in_flight_pages, 0);
 		pg_atomic_init_u64(&shared->checkpoint_start, 0);
 		pg_atomic_init_u32(&shared->worker_pid, 0);

@@ -48,14 +48,12 @@ typedef struct CalmCounters
 	pg_atomic_uint64 suppressed_hints;     /* flush hints of the server dropped */
 	pg_atomic_uint64 large_folio_regions;  /* split after they were written back */
 	pg_atomic_uint64 cleaned_buffers;      /* written by the cleaner, before backends have to */
-	pg_atomic_uint64 dropped_wal_bytes;    /* of WAL, from the page cache */
 } CalmCounters;
 
 /* CalmShared.draining: what the checkpointer waits for */
 #define CALM_DRAINING_NOTHING 0
-#define CALM_DRAINING_ALL 1 /* the old generation of all files */
-#define CALM_DRAINING_FILE                                                                         \
-	2 /* and above: that of the file with this index in the page map, less 2 */
+#define CALM_DRAINING_ALL 1  /* the old generation of all files */
+#define CALM_DRAINING_FILE 2 /* and above: that of one, whose index in the page map is added */
 
 typedef struct CalmShared
 {

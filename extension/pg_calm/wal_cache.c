@@ -92,8 +92,7 @@ drop(XLogSegNo segment, TimeLineID timeline, off_t offset, off_t length)
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOATIME);
 	if (fd < 0)
 		return; /* recycled meanwhile */
-	if (posix_fadvise(fd, offset, length, POSIX_FADV_DONTNEED) == 0)
-		pg_atomic_fetch_add_u64(&calm_shared->counters.dropped_wal_bytes, length);
+	(void) posix_fadvise(fd, offset, length, POSIX_FADV_DONTNEED);
 	close(fd);
 }
 

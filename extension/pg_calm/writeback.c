@@ -73,7 +73,7 @@
 /* How long pg_calm_status says that the map was full, after it was */
 #define FULL_SHOWN_MS 60000
 
-/* What all that waits takes to be flushed, times this and so long, before the kernel flusher comes to it */
+/* A file is flushed so long before the kernel flusher comes: what all takes, times this, and so long */
 #define VISIT_LEAD_FACTOR 1.5
 #define VISIT_LEAD_MS 1000
 
@@ -130,9 +130,8 @@ static uint64 next_settings_ms = 0;
 static uint64 next_memory_ms = 0;
 static uint64 next_state_ms = 0;
 static uint64 next_reclaim_ms = 0;
-static DeviceCaps own_caps; /* without regard to others */
-static uint64 visit_lead_ms =
-	0; /* how long before a visit of the kernel flusher a file is flushed */
+static DeviceCaps own_caps;      /* without regard to others */
+static uint64 visit_lead_ms = 0; /* how long before a visit of the flusher a file is flushed */
 
 static void read_settings(void);
 static void apply_caps(void);

@@ -19,6 +19,7 @@ ALTER ROLE CURRENT_USER SET pg_calm.mode = 'off';
 
 -- values
 ALTER SYSTEM SET pg_calm.mode = 'sometimes';
+ALTER SYSTEM SET pg_calm.iops = 9;
 ALTER SYSTEM SET pg_calm.write_iops = 9;
 ALTER SYSTEM SET pg_calm.write_iops = -2;
 ALTER SYSTEM SET pg_calm.write_iops = '10MB';

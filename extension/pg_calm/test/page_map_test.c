@@ -439,6 +439,8 @@ test_growth(void)
 	page_map_swap_generation(map);
 	(void) page_map_mark(map, file, incarnation, 120, 8, 200);
 	region = region_of(map, file, 0);
+	if (region == NULL)
+		abort(); /* for compilers that warn of it */
 	pg_atomic_fetch_or_u32(&region->flags, PAGE_MAP_REGION_WINDOW);
 	check_number(region->words, PAGE_MAP_SMALL_WORDS, "the first 128 blocks take a small region");
 	check_number(page_map_next_large(map, 0), PAGE_MAP_END, "which is not a large file");
