@@ -12,8 +12,8 @@
 
 #include "port/atomics.h"
 
-/* Regions that may be asked for at a time */
-#define CLEANER_REGIONS 8
+/* Regions that may be asked for at a time: one that is flushed next, and one that is cleaned meanwhile */
+#define CLEANER_REGIONS 2
 
 typedef struct CleanerRegion
 {

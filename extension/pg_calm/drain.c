@@ -79,7 +79,7 @@ static void drain(int file);
 static bool has_many_pages(int file);
 static int file_to_drain(int fd, struct stat *st);
 static void drain_file(int fd);
-static void drain_with_duplicate(int duplicate, bool all);
+static void drain_with_duplicate(int duplicate);
 static void hold_worker(uint64 ms);
 static void end_hold(void);
 
@@ -258,14 +258,12 @@ drain_file(int fd)
 
 /* Drain before the fsync of the file behind duplicate, which is closed if that fails */
 static void
-drain_with_duplicate(int duplicate, bool all)
+drain_with_duplicate(int duplicate)
 {
 	end_hold();
 	drain_begin();
 	PG_TRY();
 	{
-		if (all)
-			drain(PAGE_MAP_NO_FILE);
 		/* the flusher may be about to come while the file is drained: then it is left pages, too */
 		for (int i = 0; i < FILE_DRAINS; i++)
 		{
@@ -297,7 +295,6 @@ drain_before_checkpoint_fsync(int fd)
 	bool first = drain_sync_phase_began();
 	uint64 threshold = drain_threshold_pages();
 	int duplicate = -1;
-	bool all;
 	struct stat st;
 
 	if (first)
@@ -309,12 +306,11 @@ drain_before_checkpoint_fsync(int fd)
 	if (threshold == PG_UINT64_MAX || checkpoint_stats_is_immediate() || !drain_may_wait())
 		return fd;
 
-	all = first && unflushed_pages(PAGE_MAP_NO_FILE) > threshold;
 	if (drain_time_left() &&
-	    (all || file_to_drain(fd, &st) != PAGE_MAP_NO_FILE || drain_kernel_writes(fd)))
+	    (file_to_drain(fd, &st) != PAGE_MAP_NO_FILE || drain_kernel_writes(fd)))
 		duplicate = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (duplicate >= 0)
-		drain_with_duplicate(duplicate, all);
+		drain_with_duplicate(duplicate);
 	hold_worker(HOLD_FSYNC_MS);
 	/* without a duplicate we are out of file descriptors: no time to be smart */
 	return duplicate >= 0 ? duplicate : fd;

@@ -34,6 +34,7 @@
 #include "bridge.h"
 #include "compat.h"
 #include "flush.h"
+#include "flusher_visit.h"
 #include "folio_split.h"
 #include "histogram.h"
 #include "pg_calm.h"
@@ -53,6 +54,9 @@
 
 /* Read at a time: the default read-ahead of 128 kB */
 #define PREFETCH_BLOCKS 16
+
+/* Pages of a region that somebody else has written, at least, where a visit of the kernel flusher is seen in it */
+#define VISIT_PAGES 4
 
 #define MAX_IN_FLIGHT 1024
 #define MAX_OPEN_FILES 16
@@ -132,6 +136,7 @@ static int call_cachestat(int fd, off_t offset, off_t length, struct calm_caches
 static OpenFile *open_file(uint32 file, uint32 incarnation);
 static void close_file(OpenFile *open);
 CALM_NORETURN static void flush_failed(OpenFile *open, const char *what, int error);
+static uint64 region_since(PageMapFile *file, uint32 number);
 static uint32 take_region(PageMapFile *file, uint32 number, PageMapBits *bits);
 static size_t region_length(int fd, off_t offset);
 static void *map_region(int fd, off_t offset, size_t length);
@@ -277,6 +282,15 @@ flush_failed(OpenFile *open, const char *what, int error)
 	                errmsg("pg_calm: could not %s file \"%s\": %m", what, path)));
 }
 
+/* When the oldest marked page of a region was marked; 0 if that is not known */
+static uint64
+region_since(PageMapFile *file, uint32 number)
+{
+	uint32 slot = page_map_slot(calm_page_map, file, number);
+
+	return slot == 0 ? 0 : pg_atomic_read_u64(&page_map_region(calm_page_map, slot - 1)->since);
+}
+
 /* All marked pages of a region, of both generations */
 static uint32
 take_region(PageMapFile *file, uint32 number, PageMapBits *bits)
@@ -414,12 +428,14 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 	CalmCounters *counters = &calm_shared->counters;
 	OpenFile *open;
 	struct calm_cachestat state;
+	uint64 since_ms;
 	uint32 pages;
 
 	Assert(job.open == NULL);
 	open = open_file(file_index, incarnation);
 	if (open == NULL)
 		return false;
+	since_ms = region_since(file, number);
 	pages = take_region(file, number, &job.dirty);
 	job.offset = (off_t) number * PAGE_MAP_REGION_BYTES;
 	job.length = region_length(open->fd, job.offset);
@@ -446,6 +462,8 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 
 		if (dirty_blocks < pages && !flush_policy.dry_run)
 		{
+			if (dirty_blocks + VISIT_PAGES <= pages && dirty_blocks < pages / 2)
+				flusher_visit_seen(file, since_ms);
 			count(&counters->kernel_flushed_pages, pages - dirty_blocks);
 			if (state.nr_writeback == 0)
 				drop_written(open->fd, number, 0, PAGE_MAP_REGION_BLOCKS, &job.dirty);

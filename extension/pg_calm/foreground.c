@@ -11,7 +11,9 @@
  * worker is busy they may use less because of that, so the most of the last
  * seconds counts, and is forgotten slowly.  A part is always the worker's:
  * what it does not flush in time the kernel or a checkpoint's fsync writes, in
- * more operations.
+ * more operations.  That part grows with what is unflushed beyond its limit:
+ * who dirties pages then waits for reads and WAL, a little each time, and so
+ * dirties fewer, before the kernel makes all wait for long.
  *
  * What all use of a device is in /proc/diskstats.
  *
@@ -27,8 +29,9 @@
 #define RISE_HALF_LIFE_MS 500.0
 #define FALL_HALF_LIFE_MS 10000.0
 
-/* The worker's part at least */
+/* The worker's part at least; and where the kernel is about to write */
 #define LEAST_SHARE 0.3
+#define MOST_SHARE 0.6
 
 static double operations_per_second = 0;
 static double bytes_per_second = 0;
@@ -73,13 +76,15 @@ foreground_follow(const KernelFlusher *flusher, const DeviceCaps *caps, uint64 s
 }
 
 bool
-foreground_limit(DeviceCaps *caps)
+foreground_limit(DeviceCaps *caps, double excess)
 {
+	double least = LEAST_SHARE + (MOST_SHARE - LEAST_SHARE) * excess;
+
 	if (isinf(caps->all_iops) && isinf(caps->all_bytes))
 		return false;
-	caps->write_iops = Min(caps->write_iops, Max(caps->all_iops - operations_per_second,
-	                                             caps->all_iops * LEAST_SHARE));
-	caps->write_bytes = Min(caps->write_bytes,
-	                        Max(caps->all_bytes - bytes_per_second, caps->all_bytes * LEAST_SHARE));
+	caps->write_iops = Min(caps->write_iops,
+	                       Max(caps->all_iops - operations_per_second, caps->all_iops * least));
+	caps->write_bytes =
+		Min(caps->write_bytes, Max(caps->all_bytes - bytes_per_second, caps->all_bytes * least));
 	return true;
 }

@@ -15,7 +15,10 @@
 extern void foreground_follow(const KernelFlusher *flusher, const DeviceCaps *caps,
                               uint64 started_operations, uint64 started_bytes, uint64 now_ms);
 
-/* Lowers the caps to what is left to the worker; false if they don't count reads */
-extern bool foreground_limit(DeviceCaps *caps);
+/*
+ * Lowers the caps to what is left to the worker; false if they don't count reads.  excess is how
+ * far what is unflushed is beyond its limit, 0 to 1.
+ */
+extern bool foreground_limit(DeviceCaps *caps, double excess);
 
 #endif /* PG_CALM_FOREGROUND_H */

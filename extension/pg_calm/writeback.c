@@ -33,6 +33,7 @@
 #include "compat.h"
 #include "flush.h"
 #include "flusher_guard.h"
+#include "flusher_visit.h"
 #include "folio_split.h"
 #include "foreground.h"
 #include "histogram.h"
@@ -139,10 +140,10 @@ static void publish_degraded(void);
 static void worker_exit(int code, Datum argument);
 static uint64 unflushed_pages(void);
 static uint64 flush_age_ms(void);
-static bool visit_is_near(PageMapFile *file, uint64 marked_ms, uint64 now_ms);
 static bool draining(void);
 static bool draining_file(uint32 file);
 static bool too_much_unflushed(void);
+static double unflushed_excess(void);
 static void choose_gap(const BridgeGaps *gaps, uint64 now_ms);
 static uint32 next_file(FileScan *scan);
 static void collect_candidates(uint64 now_ms);
@@ -248,7 +249,7 @@ apply_caps(void)
 	DeviceCaps caps = own_caps;
 	/* what others need, of the instances on the device or of the volume's budget for reads */
 	bool arbitrated = arbiter_limit(&caps);
-	bool counts_reads = foreground_limit(&caps);
+	bool counts_reads = foreground_limit(&caps, unflushed_excess());
 	bool shared = arbitrated || counts_reads;
 	double in_flight = counts_reads ? READS_IN_FLIGHT_SECONDS : IN_FLIGHT_SECONDS;
 	double operations = caps.write_iops * in_flight;
@@ -296,24 +297,6 @@ flush_age_ms(void)
 	return age;
 }
 
-/*
- * Whether the kernel flusher comes to a file so soon that what was marked in a
- * region at marked_ms has to be flushed now, so that it finds little: what it
- * finds it writes as it is, and keeps to nobody's share.  Only what was there
- * when that began, or the worker would follow what comes meanwhile.
- */
-static bool
-visit_is_near(PageMapFile *file, uint64 marked_ms, uint64 now_ms)
-{
-	uint64 since = pg_atomic_read_u64(&file->dirtied_when);
-	uint64 begin;
-
-	if (since == 0 || flusher.expire_ms == 0 || !flush_policy.paced)
-		return false;
-	begin = since + flusher.expire_ms - Min(visit_lead_ms, flusher.expire_ms / 2);
-	return now_ms >= begin && marked_ms <= begin;
-}
-
 /* Whether the checkpointer waits for pages to be flushed */
 static bool
 draining(void)
@@ -334,9 +317,23 @@ draining_file(uint32 file)
 static bool
 too_much_unflushed(void)
 {
-	return unflushed_pages() * BLCKSZ > unflushed_limit_bytes(&flusher) ||
+	return Min(unflushed_pages() * BLCKSZ, flusher.dirty_bytes) > unflushed_limit_bytes(&flusher) ||
 	       (flusher.background_bytes != PG_UINT64_MAX &&
 	        flusher.dirty_bytes > flusher.background_bytes / 10 * 8);
+}
+
+/*
+ * How far what is unflushed is beyond its limit: 0 not at all, 1 as much as the
+ * kernel lets the device have before it writes all of it itself.  What the
+ * kernel has written meanwhile is still marked.
+ */
+static double
+unflushed_excess(void)
+{
+	double limit = (double) unflushed_limit_bytes(&flusher);
+	double bytes = (double) Min(unflushed_pages() * BLCKSZ, flusher.dirty_bytes);
+
+	return Min(Max((bytes - limit) / Max((double) flusher.device_bytes - limit, 1), 0), 1);
 }
 
 /* Choose the gaps to bridge (bridge_choice.c), and say so in the view */
@@ -366,6 +363,8 @@ compare_candidates(const void *a, const void *b)
 	const Candidate *left = a;
 	const Candidate *right = b;
 
+	if (left->visit != right->visit)
+		return left->visit ? -1 : 1;
 	if (left->window != right->window)
 		return left->window ? -1 : 1;
 	if (left->pages_per_second != right->pages_per_second)
@@ -430,13 +429,14 @@ collect_candidates(uint64 now_ms)
 		PageMapFile *file = page_map_file(calm_page_map, f);
 		uint32 incarnation = pg_atomic_read_u32(&file->incarnation);
 		uint32 regions = page_map_file_regions(file);
+		bool visit = flush_policy.paced && flusher_visit_is_near(file, &flusher, visit_lead_ms, now_ms);
 		bool marked = false;
 
 		scan_start = scan.next;
 		if ((incarnation & 1) == 0)
 			regions = 0; /* what a late marker has left */
 		else if (draining() ? !draining_file(f) :
-		                      !flush_policy.arbitrated && flusher_guard_holds(f))
+		                      !flush_policy.paced && flusher_guard_holds(f))
 			continue;
 		for (uint32 number = 0; number < regions; number++)
 		{
@@ -459,7 +459,7 @@ collect_candidates(uint64 now_ms)
 				candidate->since = 1; /* no record: treat as old */
 				candidate->window = false;
 				candidate->drain = true;
-				candidate->visit = true;
+				candidate->visit = visit;
 				candidate->pages_per_second = INFINITY;
 			}
 			else
@@ -475,7 +475,7 @@ collect_candidates(uint64 now_ms)
 					continue;
 				candidate->since = pg_atomic_read_u64(&region->since);
 				candidate->drain = (int32) pg_atomic_read_u32(&region->count[old]) > 0;
-				candidate->visit = visit_is_near(file, candidate->since, now_ms);
+				candidate->visit = visit;
 				candidate->window =
 					(pg_atomic_read_u32(&region->flags) & PAGE_MAP_REGION_WINDOW) != 0;
 				page_map_peek_region(region, &bits);
@@ -553,13 +553,15 @@ start_next_region(uint64 now_ms)
 
 		bool due = draining() ? candidate->drain && draining_file(candidate->file) :
 		                        candidate->window || candidate->visit || old || too_much;
+		/* somebody else writes the file next: what is marked has to go, and no more is to come */
+		bool clean = !flush_policy.dry_run && !candidate->visit && !draining();
 
-		if (due && !flush_policy.dry_run && cleaner_is_asked() && !cleaner_is_free())
+		if (due && clean && cleaner_is_asked() && !cleaner_is_free())
 			return false;
 		candidate_next++;
 		if (!due || page_map_being_fsynced(calm_page_map, candidate->file))
 			continue;
-		if (!flush_policy.dry_run &&
+		if (clean &&
 		    (cleaner_has(candidate->file, candidate->number) ||
 		     cleaner_ask(candidate->file, candidate->incarnation, candidate->number)))
 			continue;
@@ -606,7 +608,7 @@ work(uint64 now_ms)
 		 * of dense files, and of those of many instances at the same time, keeps
 		 * to nobody's share.
 		 */
-		if (calm_mode == CALM_MODE_OFF || flush_policy.arbitrated)
+		if (calm_mode == CALM_MODE_OFF || flush_policy.paced)
 			flusher_guard_give_up(now_ms);
 		else
 			flusher_guard_tick(&flusher, now_ms);

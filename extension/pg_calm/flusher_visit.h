@@ -1,0 +1,21 @@
+/*-------------------------------------------------------------------------
+ *
+ * flusher_visit.h
+ *	  When the kernel flusher comes to a file.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PG_CALM_FLUSHER_VISIT_H
+#define PG_CALM_FLUSHER_VISIT_H
+
+#include "kernel_flusher.h"
+#include "page_map.h"
+
+/* Whether it may come within lead_ms, or be there already */
+extern bool flusher_visit_is_near(PageMapFile *file, const KernelFlusher *flusher, uint64 lead_ms,
+                                  uint64 now_ms);
+
+/* Pages of the file that were marked at marked_ms or later are clean, and we have not written them */
+extern void flusher_visit_seen(PageMapFile *file, uint64 marked_ms);
+
+#endif /* PG_CALM_FLUSHER_VISIT_H */
