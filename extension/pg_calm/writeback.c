@@ -32,7 +32,6 @@
 #include "cleaner.h"
 #include "compat.h"
 #include "flush.h"
-#include "flusher_guard.h"
 #include "flusher_visit.h"
 #include "folio_split.h"
 #include "foreground.h"
@@ -107,7 +106,7 @@ typedef struct Candidate
 	uint32 pages;
 	uint64 since;
 	bool window;
-	bool drain;              /* the checkpointer waits for it, if for the file */
+	bool drain;              /* the checkpointer waits for it */
 	bool visit;              /* the kernel flusher is about to come to its file */
 	double pages_per_second; /* pages freed per second of device time */
 } Candidate;
@@ -363,6 +362,8 @@ compare_candidates(const void *a, const void *b)
 	const Candidate *left = a;
 	const Candidate *right = b;
 
+	if (left->drain != right->drain)
+		return left->drain ? -1 : 1;
 	if (left->visit != right->visit)
 		return left->visit ? -1 : 1;
 	if (left->window != right->window)
@@ -376,14 +377,10 @@ compare_candidates(const void *a, const void *b)
 static uint32
 next_file(FileScan *scan)
 {
-	uint32 what = pg_atomic_read_u32(&calm_shared->draining);
 	uint32 file = PAGE_MAP_END;
 
 	if (scan->files++ >= MAX_SCANNED_FILES)
 		return PAGE_MAP_END;
-	if (what >= CALM_DRAINING_FILE)
-		/* this one, and no other */
-		return scan->files > 1 ? PAGE_MAP_END : what - CALM_DRAINING_FILE;
 	if (!scan->around)
 		file = page_map_next_marked(calm_page_map, scan->next);
 	if (file == PAGE_MAP_END)
@@ -429,15 +426,13 @@ collect_candidates(uint64 now_ms)
 		PageMapFile *file = page_map_file(calm_page_map, f);
 		uint32 incarnation = pg_atomic_read_u32(&file->incarnation);
 		uint32 regions = page_map_file_regions(file);
-		bool visit = flush_policy.paced && flusher_visit_is_near(file, &flusher, visit_lead_ms, now_ms);
+		bool drained = draining_file(f);
+		bool visit = flusher_visit_is_near(file, &flusher, visit_lead_ms, now_ms);
 		bool marked = false;
 
 		scan_start = scan.next;
 		if ((incarnation & 1) == 0)
 			regions = 0; /* what a late marker has left */
-		else if (draining() ? !draining_file(f) :
-		                      !flush_policy.paced && flusher_guard_holds(f))
-			continue;
 		for (uint32 number = 0; number < regions; number++)
 		{
 			uint32 slot = page_map_slot(calm_page_map, file, number);
@@ -458,7 +453,7 @@ collect_candidates(uint64 now_ms)
 				candidate->pages = PAGE_MAP_REGION_BLOCKS;
 				candidate->since = 1; /* no record: treat as old */
 				candidate->window = false;
-				candidate->drain = true;
+				candidate->drain = drained;
 				candidate->visit = visit;
 				candidate->pages_per_second = INFINITY;
 			}
@@ -474,7 +469,7 @@ collect_candidates(uint64 now_ms)
 				if (candidate->pages == 0)
 					continue;
 				candidate->since = pg_atomic_read_u64(&region->since);
-				candidate->drain = (int32) pg_atomic_read_u32(&region->count[old]) > 0;
+				candidate->drain = drained && (int32) pg_atomic_read_u32(&region->count[old]) > 0;
 				candidate->visit = visit;
 				candidate->window =
 					(pg_atomic_read_u32(&region->flags) & PAGE_MAP_REGION_WINDOW) != 0;
@@ -511,7 +506,6 @@ collect_candidates(uint64 now_ms)
 			page_map_settle(calm_page_map, f);
 	}
 	choose_gap(&gaps, now_ms);
-	if (!draining())
 	{
 		SpinLockAcquire(&calm_shared->lock);
 		calm_shared->flush_rate = all_seconds > 0 ? pages / all_seconds : INFINITY;
@@ -551,10 +545,10 @@ start_next_region(uint64 now_ms)
 		Candidate *candidate = &candidates[candidate_next];
 		bool old = candidate->since != 0 && now_ms - candidate->since >= age;
 
-		bool due = draining() ? candidate->drain && draining_file(candidate->file) :
-		                        candidate->window || candidate->visit || old || too_much;
-		/* somebody else writes the file next: what is marked has to go, and no more is to come */
-		bool clean = !flush_policy.dry_run && !candidate->visit && !draining();
+		bool due =
+			candidate->drain || candidate->visit || candidate->window || old || too_much;
+		/* if somebody else writes the file next, what is marked has to go, and no more is to come */
+		bool clean = !flush_policy.dry_run && !candidate->visit && !candidate->drain;
 
 		if (due && clean && cleaner_is_asked() && !cleaner_is_free())
 			return false;
@@ -603,15 +597,6 @@ work(uint64 now_ms)
 	}
 	if (now_ms >= next_state_ms)
 	{
-		/*
-		 * On a shared device the flusher is not left anything: what it writes
-		 * of dense files, and of those of many instances at the same time, keeps
-		 * to nobody's share.
-		 */
-		if (calm_mode == CALM_MODE_OFF || flush_policy.paced)
-			flusher_guard_give_up(now_ms);
-		else
-			flusher_guard_tick(&flusher, now_ms);
 		/* a busy device leaves no pause for it: the order would be seconds old */
 		if (calm_mode != CALM_MODE_OFF)
 			collect_candidates(now_ms);
@@ -663,7 +648,6 @@ pg_calm_writeback_main(Datum argument)
 	BackgroundWorkerUnblockSignals();
 
 	on_shmem_exit(worker_exit, (Datum) 0);
-	flusher_guard_forget();
 	cleaner_forget();
 	worker_health_begin();
 
