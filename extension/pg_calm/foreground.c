@@ -82,8 +82,8 @@ foreground_limit(DeviceCaps *caps, double excess)
 
 	if (isinf(caps->all_iops) && isinf(caps->all_bytes))
 		return false;
-	caps->write_iops = Min(caps->write_iops,
-	                       Max(caps->all_iops - operations_per_second, caps->all_iops * least));
+	caps->write_iops =
+		Min(caps->write_iops, Max(caps->all_iops - operations_per_second, caps->all_iops * least));
 	caps->write_bytes =
 		Min(caps->write_bytes, Max(caps->all_bytes - bytes_per_second, caps->all_bytes * least));
 	return true;

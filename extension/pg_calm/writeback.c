@@ -32,6 +32,7 @@
 #include "cleaner.h"
 #include "compat.h"
 #include "flush.h"
+#include "flusher_guard.h"
 #include "flusher_visit.h"
 #include "folio_split.h"
 #include "foreground.h"
@@ -427,12 +428,15 @@ collect_candidates(uint64 now_ms)
 		uint32 incarnation = pg_atomic_read_u32(&file->incarnation);
 		uint32 regions = page_map_file_regions(file);
 		bool drained = draining_file(f);
-		bool visit = flusher_visit_is_near(file, &flusher, visit_lead_ms, now_ms);
+		bool visit =
+			flush_policy.paced && flusher_visit_is_near(file, &flusher, visit_lead_ms, now_ms);
 		bool marked = false;
 
 		scan_start = scan.next;
 		if ((incarnation & 1) == 0)
 			regions = 0; /* what a late marker has left */
+		else if (!drained && !flush_policy.paced && flusher_guard_holds(f))
+			continue;
 		for (uint32 number = 0; number < regions; number++)
 		{
 			uint32 slot = page_map_slot(calm_page_map, file, number);
@@ -545,19 +549,21 @@ start_next_region(uint64 now_ms)
 		Candidate *candidate = &candidates[candidate_next];
 		bool old = candidate->since != 0 && now_ms - candidate->since >= age;
 
-		bool due =
-			candidate->drain || candidate->visit || candidate->window || old || too_much;
-		/* if somebody else writes the file next, what is marked has to go, and no more is to come */
-		bool clean = !flush_policy.dry_run && !candidate->visit && !candidate->drain;
+		bool due = candidate->drain || candidate->visit || candidate->window || old || too_much;
+		/*
+		 * Before a visit, and a drain on a volume that others need as well, what is
+		 * marked has to go, and no more is to come.
+		 */
+		bool clean =
+			!flush_policy.dry_run && !candidate->visit && !(candidate->drain && flush_policy.paced);
 
 		if (due && clean && cleaner_is_asked() && !cleaner_is_free())
 			return false;
 		candidate_next++;
 		if (!due || page_map_being_fsynced(calm_page_map, candidate->file))
 			continue;
-		if (clean &&
-		    (cleaner_has(candidate->file, candidate->number) ||
-		     cleaner_ask(candidate->file, candidate->incarnation, candidate->number)))
+		if (clean && (cleaner_has(candidate->file, candidate->number) ||
+		              cleaner_ask(candidate->file, candidate->incarnation, candidate->number)))
 			continue;
 		if (flush_start_region(candidate->file, candidate->incarnation, candidate->number))
 			return true;
@@ -597,6 +603,14 @@ work(uint64 now_ms)
 	}
 	if (now_ms >= next_state_ms)
 	{
+		/*
+		 * Where reads, WAL or other instances draw on the same budget the flusher is
+		 * left nothing: what it writes, dense or not, keeps to nobody's share.
+		 */
+		if (calm_mode == CALM_MODE_OFF || flush_policy.paced)
+			flusher_guard_give_up(now_ms);
+		else
+			flusher_guard_tick(&flusher, now_ms);
 		/* a busy device leaves no pause for it: the order would be seconds old */
 		if (calm_mode != CALM_MODE_OFF)
 			collect_candidates(now_ms);
@@ -648,6 +662,7 @@ pg_calm_writeback_main(Datum argument)
 	BackgroundWorkerUnblockSignals();
 
 	on_shmem_exit(worker_exit, (Datum) 0);
+	flusher_guard_forget();
 	cleaner_forget();
 	worker_health_begin();
 
