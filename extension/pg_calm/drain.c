@@ -3,20 +3,15 @@
  * drain.c
  *	  What is done before PostgreSQL's fsync of data files.
  *
- * Before the first fsync of a checkpoint's sync phase, pages that are written
- * but not flushed are drained: the writeback worker flushes them, bridged and
- * merged and with little in flight, while the checkpointer waits.  That goes in
- * rounds.  A round flushes the pages of the old generation, which are those
- * written before the round began; what is written meanwhile is the new
+ * Before the fsync of a file in a checkpoint's sync phase, its pages that are
+ * written but not flushed are drained: the writeback worker flushes them first,
+ * bridged and merged and with little in flight, while the checkpointer waits.
+ * That goes in rounds.  A round flushes the pages of the old generation, which
+ * are those written before the round began; what is written meanwhile is the new
  * generation, and left to the next round.  It ends when few are left, when
  * pg_calm.drain_timeout is over, or when it is seen that the pages do not get
  * fewer fast enough to be done by then: where backends write pages as fast as
  * the device takes them, waiting gains nothing.
- *
- * The worker has the shared buffers of each region cleaned before it flushes it
- * (cleaner.c), so that evictions write little to what has just been flushed, and
- * the next round is shorter.  Of what is left after that each file with many
- * pages gets rounds of its own right before the fsync of it.
  *
  * What the kernel flusher is writing just then is waited for first: see
  * drain_kernel.c.  All of it has to be over in the time of drain_budget.c.
@@ -73,6 +68,7 @@ static uint64 held_ms = 0;       /* before that */
 
 static uint64 pages_in(int file, int generation);
 static uint64 unflushed_pages(int file);
+static bool is_written(uint64 taken);
 static bool promising(int file, uint64 start_ms, uint64 start_pages);
 static void flush_in_rounds(int file);
 static void drain(int file);
@@ -83,18 +79,14 @@ static void drain_with_duplicate(int duplicate);
 static void hold_worker(uint64 ms);
 static void end_hold(void);
 
-/* Pages marked in a generation, of a file or of all */
+/* Pages of a file that are marked in a generation */
 static uint64
 pages_in(int file_index, int generation)
 {
-	PageMapFile *file;
-	uint32 regions;
+	PageMapFile *file = page_map_file(calm_page_map, file_index);
+	uint32 regions = page_map_file_regions(file);
 	uint64 pages = 0;
 
-	if (file_index == PAGE_MAP_NO_FILE)
-		return page_map_unflushed(calm_page_map, generation);
-	file = page_map_file(calm_page_map, file_index);
-	regions = page_map_file_regions(file);
 	for (uint32 number = 0; number < regions; number++)
 	{
 		uint32 slot = page_map_slot(calm_page_map, file, number);
@@ -140,8 +132,20 @@ promising(int file, uint64 start_ms, uint64 start_pages)
 }
 
 /*
- * Rounds over a file or all, until it is enough, or seen not to help: the first
- * flushes what was written in minutes, the next what was written meanwhile.  Where
+ * Whether all that the worker had taken by the time that taken stands for is
+ * written.  It writes in the order in which it takes.  Counters may be reset
+ * meanwhile.
+ */
+static bool
+is_written(uint64 taken)
+{
+	return pg_atomic_read_u64(&calm_shared->counters.flushed_pages) >= taken ||
+	       pg_atomic_read_u64(&calm_shared->in_flight_pages) == 0;
+}
+
+/*
+ * Rounds over a file, until it is enough, or seen not to help: the first
+ * flushes what was written in seconds, the next what was written meanwhile.  Where
  * backends write as much as the device takes, a round has no fewer pages than
  * the one before, and waiting gains nothing.
  */
@@ -155,6 +159,7 @@ flush_in_rounds(int file)
 
 	while (more && drain_may_wait())
 	{
+		uint64 taken = 0;
 		uint64 pages;
 
 		/* what is marked now is what this round is about */
@@ -164,13 +169,17 @@ flush_in_rounds(int file)
 			break;
 		before = pages;
 
-		pg_atomic_write_u32(&calm_shared->draining, file == PAGE_MAP_NO_FILE ?
-		                                                CALM_DRAINING_ALL :
-		                                                CALM_DRAINING_FILE + file);
-		/* what is taken is under way; fsync would have to wait for it */
-		while (more && drain_may_wait() &&
-		       (old_pages(file) > 0 || pg_atomic_read_u64(&calm_shared->in_flight_pages) > 0))
+		pg_atomic_write_u32(&calm_shared->draining, CALM_DRAINING_FILE + file);
+		while (more && drain_may_wait())
 		{
+			/* what is taken is under way; fsync would have to wait for it */
+			if (old_pages(file) > 0)
+				taken = 0;
+			else if (taken == 0)
+				taken = pg_atomic_read_u64(&calm_shared->counters.flushed_pages) +
+				        pg_atomic_read_u64(&calm_shared->in_flight_pages);
+			else if (is_written(taken))
+				break;
 			(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, POLL_MS,
 			                 drain_wait_event());
 			ResetLatch(MyLatch);
@@ -207,7 +216,7 @@ end_hold(void)
 	hold_began_ms = 0;
 }
 
-/* Drain a file or all */
+/* Drain a file */
 static void
 drain(int file)
 {
@@ -227,7 +236,8 @@ has_many_pages(int file)
 
 	return pages > drain_threshold_pages() ||
 	       (pages > drain_goal_pages() &&
-	        unflushed_pages(PAGE_MAP_NO_FILE) > drain_threshold_pages());
+	        page_map_unflushed(calm_page_map, 0) + page_map_unflushed(calm_page_map, 1) >
+	            drain_threshold_pages());
 }
 
 /* The file behind fd in the page map, if it needs a drain of its own */

@@ -55,7 +55,7 @@
 /* Read at a time: the default read-ahead of 128 kB */
 #define PREFETCH_BLOCKS 16
 
-/* Pages of a region that somebody else has written, at least, where a visit of the kernel flusher is seen in it */
+/* Pages of a region that somebody else has written, at least, if the kernel flusher is to have come */
 #define VISIT_PAGES 4
 
 #define MAX_IN_FLIGHT 1024
@@ -462,7 +462,8 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 
 		if (dirty_blocks < pages && !flush_policy.dry_run)
 		{
-			if (dirty_blocks + VISIT_PAGES <= pages && dirty_blocks < pages / 2)
+			if (flush_policy.paced && dirty_blocks + VISIT_PAGES <= pages &&
+			    dirty_blocks < pages / 2)
 				flusher_visit_seen(file, since_ms);
 			count(&counters->kernel_flushed_pages, pages - dirty_blocks);
 			if (state.nr_writeback == 0)

@@ -52,8 +52,8 @@ typedef struct CalmCounters
 
 /* CalmShared.draining: what the checkpointer waits for */
 #define CALM_DRAINING_NOTHING 0
-#define CALM_DRAINING_ALL 1  /* the old generation of all files */
-#define CALM_DRAINING_FILE 2 /* and above: that of one, whose index in the page map is added */
+#define CALM_DRAINING_FILE                                                                         \
+	1 /* and above: the old generation of one, whose index in the page map is added */
 
 typedef struct CalmShared
 {

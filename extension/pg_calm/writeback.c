@@ -117,7 +117,8 @@ typedef struct FileScan
 {
 	uint32 start;
 	uint32 next;
-	uint32 files; /* seen */
+	uint32 drained; /* the file that the checkpointer waits for, or PAGE_MAP_END */
+	uint32 files;   /* seen */
 	bool around;
 } FileScan;
 
@@ -141,7 +142,8 @@ static void worker_exit(int code, Datum argument);
 static uint64 unflushed_pages(void);
 static uint64 flush_age_ms(void);
 static bool draining(void);
-static bool draining_file(uint32 file);
+static uint32 drained_file(void);
+static uint64 unflushed_bytes(void);
 static bool too_much_unflushed(void);
 static double unflushed_excess(void);
 static void choose_gap(const BridgeGaps *gaps, uint64 now_ms);
@@ -304,34 +306,43 @@ draining(void)
 	return pg_atomic_read_u32(&calm_shared->draining) != CALM_DRAINING_NOTHING;
 }
 
-/* Whether for this file */
-static bool
-draining_file(uint32 file)
+/* For which file, or PAGE_MAP_END */
+static uint32
+drained_file(void)
 {
 	uint32 what = pg_atomic_read_u32(&calm_shared->draining);
 
-	return what == CALM_DRAINING_ALL || what == CALM_DRAINING_FILE + file;
+	return what == CALM_DRAINING_NOTHING ? PAGE_MAP_END : what - CALM_DRAINING_FILE;
+}
+
+/* What is marked, in bytes, and may still be dirty: what the kernel has written meanwhile is still marked */
+static uint64
+unflushed_bytes(void)
+{
+	uint64 bytes = unflushed_pages() * BLCKSZ;
+
+	/* known along with the threshold */
+	return flusher.background_bytes == PG_UINT64_MAX ? bytes : Min(bytes, flusher.dirty_bytes);
 }
 
 /* Whether flushing is due by amount, ours or that of the whole host */
 static bool
 too_much_unflushed(void)
 {
-	return Min(unflushed_pages() * BLCKSZ, flusher.dirty_bytes) > unflushed_limit_bytes(&flusher) ||
+	return unflushed_bytes() > unflushed_limit_bytes(&flusher) ||
 	       (flusher.background_bytes != PG_UINT64_MAX &&
 	        flusher.dirty_bytes > flusher.background_bytes / 10 * 8);
 }
 
 /*
  * How far what is unflushed is beyond its limit: 0 not at all, 1 as much as the
- * kernel lets the device have before it writes all of it itself.  What the
- * kernel has written meanwhile is still marked.
+ * kernel lets the device have before it writes all of it itself.
  */
 static double
 unflushed_excess(void)
 {
 	double limit = (double) unflushed_limit_bytes(&flusher);
-	double bytes = (double) Min(unflushed_pages() * BLCKSZ, flusher.dirty_bytes);
+	double bytes = (double) unflushed_bytes();
 
 	return Min(Max((bytes - limit) / Max((double) flusher.device_bytes - limit, 1), 0), 1);
 }
@@ -374,7 +385,7 @@ compare_candidates(const void *a, const void *b)
 	return 0;
 }
 
-/* The next file of a pass; PAGE_MAP_END after the last one */
+/* The next file of a pass: one that is drained, then all others; PAGE_MAP_END after the last one */
 static uint32
 next_file(FileScan *scan)
 {
@@ -382,19 +393,24 @@ next_file(FileScan *scan)
 
 	if (scan->files++ >= MAX_SCANNED_FILES)
 		return PAGE_MAP_END;
-	if (!scan->around)
-		file = page_map_next_marked(calm_page_map, scan->next);
-	if (file == PAGE_MAP_END)
+	if (scan->files == 1 && scan->drained != PAGE_MAP_END)
+		return scan->drained;
+	do
 	{
 		if (!scan->around)
-			scan->next = 0;
-		scan->around = true;
-		file = page_map_next_marked(calm_page_map, scan->next);
-		if (file != PAGE_MAP_END && file >= scan->start)
-			file = PAGE_MAP_END;
-	}
-	/* PAGE_MAP_END + 1 is 0, where the next pass begins */
-	scan->next = file + 1;
+			file = page_map_next_marked(calm_page_map, scan->next);
+		if (scan->around || file == PAGE_MAP_END)
+		{
+			if (!scan->around)
+				scan->next = 0;
+			scan->around = true;
+			file = page_map_next_marked(calm_page_map, scan->next);
+			if (file != PAGE_MAP_END && file >= scan->start)
+				file = PAGE_MAP_END;
+		}
+		/* PAGE_MAP_END + 1 is 0, where the next pass begins */
+		scan->next = file + 1;
+	} while (file != PAGE_MAP_END && file == scan->drained);
 	return file;
 }
 
@@ -411,7 +427,7 @@ collect_candidates(uint64 now_ms)
 	double pages = 0;
 	double all_seconds = 0;
 	uint64 began = histogram_clock();
-	FileScan scan = {.start = scan_start, .next = scan_start};
+	FileScan scan = {.start = scan_start, .next = scan_start, .drained = drained_file()};
 	uint32 f;
 	int old = 1 - page_map_new_generation(calm_page_map);
 
@@ -427,7 +443,7 @@ collect_candidates(uint64 now_ms)
 		PageMapFile *file = page_map_file(calm_page_map, f);
 		uint32 incarnation = pg_atomic_read_u32(&file->incarnation);
 		uint32 regions = page_map_file_regions(file);
-		bool drained = draining_file(f);
+		bool drained = f == scan.drained;
 		bool visit =
 			flush_policy.paced && flusher_visit_is_near(file, &flusher, visit_lead_ms, now_ms);
 		bool marked = false;
@@ -510,11 +526,9 @@ collect_candidates(uint64 now_ms)
 			page_map_settle(calm_page_map, f);
 	}
 	choose_gap(&gaps, now_ms);
-	{
-		SpinLockAcquire(&calm_shared->lock);
-		calm_shared->flush_rate = all_seconds > 0 ? pages / all_seconds : INFINITY;
-		SpinLockRelease(&calm_shared->lock);
-	}
+	SpinLockAcquire(&calm_shared->lock);
+	calm_shared->flush_rate = all_seconds > 0 ? pages / all_seconds : INFINITY;
+	SpinLockRelease(&calm_shared->lock);
 	/* as they are now; what is cleaned, or comes meanwhile, takes some more */
 	if (!isinf(all_seconds))
 		visit_lead_ms = (uint64) (all_seconds * VISIT_LEAD_FACTOR * 1000) + VISIT_LEAD_MS;
