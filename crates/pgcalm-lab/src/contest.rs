@@ -37,6 +37,7 @@ use crate::sampler::Sampler;
 use crate::server;
 use crate::server::Server;
 use crate::server_log;
+use crate::server_sampler::ServerSampler;
 use crate::stage::Stage;
 use crate::stage::Surroundings;
 use crate::template::Template;
@@ -216,6 +217,7 @@ impl Arena<'_> {
         )?;
         let mut caps = Some(self.stage.limit(contestant)?);
         let sampler = Sampler::start(self.journal.root().clone(), data, wal, server.pid());
+        let server_sampler = ServerSampler::start(&directory)?;
         let fsync = FsyncTrace::start(server.pid());
         let started = Instant::now();
         let mut load = RunningLoad::start(
@@ -283,6 +285,7 @@ impl Arena<'_> {
             module_status = Some(self.module_status(server)?);
         }
         let (samples, blocked) = sampler.finish();
+        let server_samples = server_sampler.finish();
         let module = contestant.module.then_some(server);
         let fsync = fsync_times::finish(fsync, module, self.interrupt, self.progress);
         let backlog = if server_failure.is_none() {
@@ -301,6 +304,7 @@ impl Arena<'_> {
             transactions: load.transactions(&directory)?.after(warm_up)?,
             seconds,
             samples,
+            server: server_samples,
             blocked,
             checkpoints: server_log::checkpoints(log),
             server_failure,

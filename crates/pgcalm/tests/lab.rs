@@ -135,6 +135,28 @@ fn a_run_feels_its_caps_and_reports_what_it_measured() {
     );
     assert!(wal.write_mib_per_s > 0.0, "{wal:?}");
     assert_eq!(run.series.data_flush_ops.len(), 5);
+    // Each commit waits for a flush of WAL, and the queue of the capped device is not empty.
+    let server = &run.series.server;
+    let syncs: f64 = server.wal_syncs.iter().flatten().sum();
+    assert!(syncs > 50.0, "{server:?}");
+    assert!(
+        server
+            .wal_mib
+            .iter()
+            .all(|mib| mib.is_some_and(|mib| mib > 0.0)),
+        "{server:?}"
+    );
+    assert!(
+        server
+            .client_waits
+            .iter()
+            .flatten()
+            .any(|waits| waits.contains_key("WALSync")),
+        "{server:?}"
+    );
+    assert!(server.module.is_empty(), "{server:?}");
+    assert!(run.series.wal_in_flight_max.iter().any(|most| *most > 0.0));
+    assert_eq!(run.series.data_in_flight_mean.len(), 5);
     assert_eq!(report.settings["drain"], 60);
     assert_eq!(report.cap.kind, CapKind::ControlGroup);
 
