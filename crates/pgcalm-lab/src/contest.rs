@@ -2,7 +2,7 @@
 
 pub(crate) mod need;
 mod options;
-mod recycled_wal;
+pub(crate) mod recycled_wal;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -66,7 +66,7 @@ pub fn run(
     let lab = LabDir::open(&root, &options.dir)?;
     let progress = Progress::new();
     let journal = lab.clean_journal(&root, &progress)?;
-    need::space(&root, &options, &lab, &installation)?;
+    need::space(&root, &options, &lab, &installation, &progress)?;
     let started_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
 
     let _run_dir = RunDir::create(&lab, &journal, &installation)?;
@@ -166,6 +166,7 @@ impl Arena<'_> {
         let run_dir = RunDir::create(self.lab, self.journal, self.installation)?;
         self.progress
             .note(&format!("{label}: restoring the table on new file systems"));
+        let started = Instant::now();
         let scene = self
             .stage
             .serve(self.template, &self.options.server_settings(contestant))?;
@@ -173,12 +174,12 @@ impl Arena<'_> {
         if contestant.module {
             create_extension(server, self.interrupt)?;
         }
-        recycled_wal::prepare(
-            server,
-            self.options.warm_up.0 + self.options.seconds.0,
-            self.options.wal_size(),
-            self.interrupt,
-        )?;
+        self.progress.note(&format!(
+            "{label}: set up in {:.0} s: {:.0} copying the table and making WAL segments, {:.0} filling the page cache",
+            started.elapsed().as_secs_f64(),
+            scene.copying.as_secs_f64(),
+            scene.reading.as_secs_f64(),
+        ));
         let recording = self
             .measure(contestant, label, server)
             .map_err(|error| with_last_words(error, &server.log()))?;

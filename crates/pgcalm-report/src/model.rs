@@ -231,7 +231,7 @@ pub struct Backlog {
     /// buffers and the kernel's pages together; of the latter alone where the former are not known. Readings that are not
     /// a multiple of the checkpoints' interval apart see the checkpoint's phase, too.
     pub steady_state: bool,
-    /// A minute before the end of the load, or a third of a run of less than three minutes.
+    /// A minute before the end of the load, or half of a run of less than two minutes.
     pub minute_before_end: BacklogAt,
     /// At the end of the load.
     pub end: BacklogAt,
