@@ -95,7 +95,7 @@ torture-archive: deps build
 bench: build
 	@bench/run
 
-# The figures of docs/benchmarks-clouds.md (bench/suites/clouds.toml): parts of less than an hour each, three and a half hours in all; PART=NAME
+# The figures of docs/benchmarks-clouds.md (bench/suites/clouds.toml): parts of less than half an hour each, two hours in all; PART=NAME
 # for one of them (its names: target/release/pgcalm lab run suite bench/suites/clouds.toml --dry-run); as root, wants the machine for itself
 PART ?=
 bench-clouds: build

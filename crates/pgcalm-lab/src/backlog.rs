@@ -229,7 +229,7 @@ fn query(server: &Server, interrupt: &Interrupt) -> anyhow::Result<Result<&'stat
 
 /// How long before the end the first reading is taken.
 fn last_minute(load: Duration) -> Duration {
-    LAST_MINUTE.min(load / 3)
+    LAST_MINUTE.min(load / 2)
 }
 
 fn steady(before: &BacklogAt, after: &BacklogAt, written_mib: f64) -> bool {
@@ -366,7 +366,7 @@ mod tests {
             last_minute(Duration::from_secs(600)),
             Duration::from_secs(60)
         );
-        assert_eq!(last_minute(Duration::from_secs(6)), Duration::from_secs(2));
+        assert_eq!(last_minute(Duration::from_secs(6)), Duration::from_secs(3));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 pub(crate) mod need;
 mod options;
-mod recycled_wal;
+pub(crate) mod recycled_wal;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -37,6 +37,7 @@ use crate::sampler::Sampler;
 use crate::server;
 use crate::server::Server;
 use crate::server_log;
+use crate::server_sampler::ServerSampler;
 use crate::stage::Stage;
 use crate::stage::Surroundings;
 use crate::template::Template;
@@ -65,7 +66,7 @@ pub fn run(
     let lab = LabDir::open(&root, &options.dir)?;
     let progress = Progress::new();
     let journal = lab.clean_journal(&root, &progress)?;
-    need::space(&root, &options, &lab, &installation)?;
+    need::space(&root, &options, &lab, &installation, &progress)?;
     let started_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
 
     let _run_dir = RunDir::create(&lab, &journal, &installation)?;
@@ -165,6 +166,7 @@ impl Arena<'_> {
         let run_dir = RunDir::create(self.lab, self.journal, self.installation)?;
         self.progress
             .note(&format!("{label}: restoring the table on new file systems"));
+        let started = Instant::now();
         let scene = self
             .stage
             .serve(self.template, &self.options.server_settings(contestant))?;
@@ -172,12 +174,12 @@ impl Arena<'_> {
         if contestant.module {
             create_extension(server, self.interrupt)?;
         }
-        recycled_wal::prepare(
-            server,
-            self.options.warm_up.0 + self.options.seconds.0,
-            self.options.wal_size(),
-            self.interrupt,
-        )?;
+        self.progress.note(&format!(
+            "{label}: set up in {:.0} s: {:.0} copying the table and making WAL segments, {:.0} filling the page cache",
+            started.elapsed().as_secs_f64(),
+            scene.copying.as_secs_f64(),
+            scene.reading.as_secs_f64(),
+        ));
         let recording = self
             .measure(contestant, label, server)
             .map_err(|error| with_last_words(error, &server.log()))?;
@@ -216,6 +218,7 @@ impl Arena<'_> {
         )?;
         let mut caps = Some(self.stage.limit(contestant)?);
         let sampler = Sampler::start(self.journal.root().clone(), data, wal, server.pid());
+        let server_sampler = ServerSampler::start(&directory)?;
         let fsync = FsyncTrace::start(server.pid());
         let started = Instant::now();
         let mut load = RunningLoad::start(
@@ -283,6 +286,7 @@ impl Arena<'_> {
             module_status = Some(self.module_status(server)?);
         }
         let (samples, blocked) = sampler.finish();
+        let server_samples = server_sampler.finish();
         let module = contestant.module.then_some(server);
         let fsync = fsync_times::finish(fsync, module, self.interrupt, self.progress);
         let backlog = if server_failure.is_none() {
@@ -301,6 +305,7 @@ impl Arena<'_> {
             transactions: load.transactions(&directory)?.after(warm_up)?,
             seconds,
             samples,
+            server: server_samples,
             blocked,
             checkpoints: server_log::checkpoints(log),
             server_failure,

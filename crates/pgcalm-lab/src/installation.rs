@@ -33,6 +33,18 @@ pub struct Installation {
 }
 
 impl Installation {
+    /// One whose files this user may own.
+    #[cfg(test)]
+    pub(crate) fn for_test(uid: u32, gid: u32) -> Self {
+        Self {
+            bindir: PathBuf::new(),
+            version: String::new(),
+            major: 15,
+            uid,
+            gid,
+        }
+    }
+
     /// Takes the one in `bindir`, or the newest that is installed.
     pub fn find(
         root: &HostRoot,

@@ -161,11 +161,16 @@ impl LabDir {
         Ok(journal)
     }
 
+    /// Bytes that its file system has to spare.
+    pub fn space(&self) -> anyhow::Result<u64> {
+        let space = rustix::fs::statvfs(&self.path)?;
+        Ok(space.f_bavail * space.f_frsize)
+    }
+
     /// Fails unless the file system of the directory has `needed` bytes to spare; `less` are the options that make it need
     /// less.
     pub fn need_space(&self, needed: u64, less: &str) -> anyhow::Result<()> {
-        let space = rustix::fs::statvfs(&self.path)?;
-        let available = space.f_bavail * space.f_frsize;
+        let available = self.space()?;
         if needed <= available {
             return Ok(());
         }

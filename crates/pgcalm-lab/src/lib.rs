@@ -20,6 +20,7 @@ mod restore;
 mod run_dir;
 mod sampler;
 mod server_log;
+mod server_sampler;
 mod shell;
 mod stage;
 mod sysctl;

@@ -15,6 +15,8 @@ use pgcalm_report::model::TransactionSource;
 use crate::fsync_times::FsyncRecord;
 use crate::sampler::Sample;
 use crate::server_log::CheckpointLog;
+use crate::server_sampler::ServerSample;
+use crate::server_sampler::server_series;
 use crate::transaction_log;
 use crate::transaction_log::Source;
 use crate::transaction_log::Transactions;
@@ -30,6 +32,8 @@ pub struct Recording {
     pub seconds: u32,
     /// Samples in order of time.
     pub samples: Vec<Sample>,
+    /// What the server told, in order of time.
+    pub server: Vec<ServerSample>,
     /// Where processes were blocked.
     pub blocked: Vec<Blocked>,
     /// From the server's log.
@@ -50,6 +54,7 @@ pub fn figures(recording: Recording) -> Run {
         transactions,
         seconds,
         samples,
+        server,
         blocked,
         checkpoints,
         server_failure,
@@ -72,7 +77,8 @@ pub fn figures(recording: Recording) -> Run {
         });
     let seconds_served = (ended.floor() as i64 - first).max(1) as usize;
 
-    let series = series(&transactions, &samples, first, end);
+    let mut series = series(&transactions, &samples, first, end);
+    series.server = server_series(&server, first, end);
     let mut sorted = series.tps.clone();
     sorted.sort_by(f64::total_cmp);
     let median = quantile(&sorted, 0.5);
@@ -161,6 +167,25 @@ fn series(transactions: &Transactions, samples: &[Sample], first: i64, end: i64)
             .cpu_steal_percent
             .push(after.cpu.steal_percent_since(&before.cpu));
         series.blocked_processes.push(after.blocked);
+        let depth = after.data_in_flight;
+        series.data_in_flight_mean.push(depth.mean());
+        series.data_in_flight_max.push(depth.max as f64);
+        if after.wal.is_some() {
+            let depth = after.wal_in_flight;
+            series.wal_in_flight_mean.push(depth.mean());
+            series.wal_in_flight_max.push(depth.max as f64);
+        }
+    }
+    if !samples
+        .iter()
+        .any(|sample| sample.data_in_flight.is_known())
+    {
+        series.data_in_flight_mean.clear();
+        series.data_in_flight_max.clear();
+    }
+    if !samples.iter().any(|sample| sample.wal_in_flight.is_known()) {
+        series.wal_in_flight_mean.clear();
+        series.wal_in_flight_max.clear();
     }
     series
 }
@@ -183,6 +208,8 @@ fn push_empty(series: &mut Series, first: Option<&Sample>) {
         &mut series.data_read_mib,
         &mut series.cpu_busy_percent,
         &mut series.cpu_steal_percent,
+        &mut series.data_in_flight_mean,
+        &mut series.data_in_flight_max,
     ] {
         values.push(0.0);
     }
@@ -199,6 +226,8 @@ fn push_empty(series: &mut Series, first: Option<&Sample>) {
             &mut series.wal_write_mib,
             &mut series.wal_read_ops,
             &mut series.wal_read_mib,
+            &mut series.wal_in_flight_mean,
+            &mut series.wal_in_flight_max,
         ] {
             values.push(0.0);
         }
@@ -277,6 +306,8 @@ mod tests {
     use hdrhistogram::Histogram;
     use pgcalm_host::cpu_time::CpuTime;
     use pgcalm_host::meminfo::MemInfo;
+
+    use crate::sampler::InFlight;
 
     fn transactions(started: f64, seconds: &[(i64, u64)]) -> Transactions {
         let mut all = Histogram::new(3).unwrap();
@@ -358,6 +389,13 @@ mod tests {
                 total: write_ops * 20,
             },
             blocked: 1,
+            data_in_flight: {
+                let mut seen = InFlight::default();
+                seen.see(2);
+                seen.see(6);
+                seen
+            },
+            wal_in_flight: InFlight::default(),
         }
     }
 
@@ -366,6 +404,7 @@ mod tests {
             transactions,
             seconds,
             samples,
+            server: Vec::new(),
             blocked: Vec::new(),
             checkpoints: CheckpointLog::default(),
             server_failure: None,
@@ -398,6 +437,9 @@ mod tests {
         assert_eq!(run.series.dirty_mib, [2.0; 4]);
         assert_eq!(run.series.cpu_busy_percent, [20.0; 4]);
         assert_eq!(run.series.cpu_steal_percent, [5.0; 4]);
+        assert_eq!(run.series.data_in_flight_mean, [4.0; 4]);
+        assert_eq!(run.series.data_in_flight_max, [6.0; 4]);
+        assert_eq!(run.series.wal_in_flight_max, [0.0; 0]);
     }
 
     #[test]

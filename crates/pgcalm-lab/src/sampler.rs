@@ -39,6 +39,38 @@ pub struct Sample {
     pub cpu: CpuTime,
     /// Processes of the cluster in state D.
     pub blocked: u32,
+    /// Of the data device in the second before; not known if there are several.
+    pub data_in_flight: InFlight,
+    /// Of the WAL device; likewise.
+    pub wal_in_flight: InFlight,
+}
+
+/// Requests that a device was at work on, over some looks.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct InFlight {
+    sum: u64,
+    looks: u64,
+    /// The most that were seen.
+    pub max: u64,
+}
+
+impl InFlight {
+    /// Mean of the looks.
+    pub fn mean(&self) -> f64 {
+        self.sum as f64 / self.looks.max(1) as f64
+    }
+
+    /// Whether there was a look.
+    pub fn is_known(&self) -> bool {
+        self.looks > 0
+    }
+
+    /// Adds a look.
+    pub fn see(&mut self, requests: u64) {
+        self.sum += requests;
+        self.looks += 1;
+        self.max = self.max.max(requests);
+    }
 }
 
 /// Where the processes of the cluster were seen blocked, with the number of samples.
@@ -67,11 +99,18 @@ impl Sampler {
                 let mut samples = Vec::new();
                 let mut places = Places::new();
                 let mut next = now().as_secs() + 1;
-                while wait_for(next, &shared.stop) {
+                let mut depth = Depth::default();
+                while wait_for(next, &shared.stop, || depth.look(&root, &data, &wal)) {
                     // A reader can fail only when the device or the cluster goes away under it; that second then has
                     // no sample, and the run fails by itself.
                     let sample = sample(&root, next, &data, &wal, postmaster, &mut places);
+                    let Depth { data, wal } = std::mem::take(&mut depth);
                     if let Ok(sample) = sample {
+                        let sample = Sample {
+                            data_in_flight: data,
+                            wal_in_flight: wal,
+                            ..sample
+                        };
                         samples.push(sample);
                         *shared.latest.lock().unwrap_or_else(PoisonError::into_inner) =
                             Some(sample);
@@ -123,9 +162,31 @@ fn now() -> Duration {
         .unwrap_or_default()
 }
 
-/// Sleeps until `second` of the epoch begins; false if sampling is to end.
-fn wait_for(second: u64, stop: &AtomicBool) -> bool {
+/// Looks at the queues of both devices.
+#[derive(Debug, Default)]
+struct Depth {
+    data: InFlight,
+    wal: InFlight,
+}
+
+impl Depth {
+    /// Of single devices: looking at a hundred so often would cost what is measured.
+    fn look(&mut self, root: &HostRoot, data: &[String], wal: &[String]) {
+        for (devices, seen) in [(data, &mut self.data), (wal, &mut self.wal)] {
+            // A device that can't be read has no sample either.
+            if let [device] = devices
+                && let Ok(stat) = DeviceStat::read(root, device)
+            {
+                seen.see(stat.in_flight);
+            }
+        }
+    }
+}
+
+/// Sleeps until `second` of the epoch begins, with a look about twenty times a second; false if sampling is to end.
+fn wait_for(second: u64, stop: &AtomicBool, mut look: impl FnMut()) -> bool {
     loop {
+        look();
         if stop.load(Ordering::Relaxed) {
             return false;
         }
@@ -175,6 +236,8 @@ fn sample(
         wal,
         cpu,
         blocked,
+        data_in_flight: InFlight::default(),
+        wal_in_flight: InFlight::default(),
     })
 }
 
@@ -239,6 +302,16 @@ mod tests {
         ] {
             assert_eq!(process_name(line), name);
         }
+    }
+
+    #[test]
+    fn a_queue_is_told_by_its_mean_and_by_the_most_that_was_seen() {
+        let mut seen = InFlight::default();
+        assert_eq!(seen.mean(), 0.0);
+        for requests in [0, 128, 4] {
+            seen.see(requests);
+        }
+        assert_eq!((seen.mean(), seen.max), (44.0, 128));
     }
 
     #[test]

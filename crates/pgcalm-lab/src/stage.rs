@@ -5,6 +5,8 @@
 //! while what [`Stage::limit`] returns is there: making and restoring needs no measured device.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
+use std::time::Instant;
 
 use anyhow::Context;
 use pgcalm_report::model::Cap;
@@ -14,6 +16,7 @@ use pgcalm_volume::Volume;
 use crate::cap::Capper;
 use crate::cap::InForce;
 use crate::contest::Options;
+use crate::contest::recycled_wal;
 use crate::contestant::Contestant;
 use crate::device::Device;
 use crate::device::Kind;
@@ -208,6 +211,7 @@ impl<'a> Stage<'a> {
             progress,
             interrupt,
         } = self.host;
+        let started = Instant::now();
         let mut data = self.file_system("data", &self.data)?;
         let mut wal = match &self.wal {
             Some(device) => Some(self.file_system("wal", device)?),
@@ -216,17 +220,29 @@ impl<'a> Stage<'a> {
         let cluster = data.path().join("cluster");
         let pg_wal = wal.as_ref().map(|wal| wal.path().join("pg_wal"));
         template.copy_to(&cluster, pg_wal.as_deref(), installation, interrupt)?;
+        recycled_wal::prepare(
+            pg_wal.as_deref().unwrap_or(&cluster.join("pg_wal")),
+            recycled_wal::bytes(
+                self.options.warm_up.0 + self.options.seconds.0,
+                self.options.wal_size(),
+                settings,
+            ),
+            installation,
+            interrupt,
+        )?;
         // Drops the page cache of the copy, whose folios are as large as its writes were.
         data.remount()?;
         if let Some(wal) = &mut wal {
             wal.remount()?;
         }
+        let copied = Instant::now();
         match &self.memory {
             None => warm::warm(&cluster, self.options.warm, progress, interrupt)?,
             Some(memory) => {
                 warm::warm_in(memory, &cluster, self.options.warm, progress, interrupt)?;
             }
         }
+        let read = Instant::now();
         let server = Server::start(
             journal,
             installation,
@@ -242,7 +258,13 @@ impl<'a> Stage<'a> {
         if let Some(memory) = &self.memory {
             memory.admit(server.pid())?;
         }
-        Ok(Scene { server, data, wal })
+        Ok(Scene {
+            server,
+            data,
+            wal,
+            copying: copied - started,
+            reading: read - copied,
+        })
     }
 
     fn file_system(&self, role: &str, device: &Device) -> anyhow::Result<FileSystem> {
@@ -270,6 +292,10 @@ pub struct Scene {
     pub data: FileSystem,
     /// What its WAL lies on, where that is not the same.
     wal: Option<FileSystem>,
+    /// How long it took to make the file systems and to copy the table to them.
+    pub copying: Duration,
+    /// How long it took to fill the page cache.
+    pub reading: Duration,
 }
 
 impl Scene {

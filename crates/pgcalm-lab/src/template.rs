@@ -6,16 +6,23 @@ use std::io::BufReader;
 use std::io::Read;
 use std::io::Write;
 use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::FileExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::fs::chown;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering;
+use std::time::SystemTime;
 
 use anyhow::Context;
+use anyhow::anyhow;
 use anyhow::bail;
+use rustix::fs::OFlags;
 
+use crate::connection::connect;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
 use crate::journal::Change;
@@ -31,8 +38,17 @@ use crate::tool;
 /// Counts up when what a template holds changes, so that an old one is not taken for a new one.
 const FORMAT: u32 = 1;
 
-/// Rows are loaded in parts, so that progress is seen and an interrupt is heard.
-const PART: u64 = 500_000;
+/// What is copied at once.
+const COPY: usize = 4 << 20;
+
+/// Enough for direct I/O on any device.
+const ALIGNMENT: usize = 4096;
+
+/// Files that are copied at the same time: one reads while the other writes.
+const COPIERS: usize = 2;
+
+/// Rows that are handed to the server at once.
+const ROWS: u64 = 10_000;
 
 /// After any preparation. Frozen and with its hint bits set, a page is dirtied by the load only, not by being read.
 const FINISH: &str = "\\echo vacuuming\nvacuum (freeze, analyze);\ncheckpoint;\n";
@@ -64,6 +80,8 @@ impl Template {
     ) -> anyhow::Result<Self> {
         let path = Self::place(lab, installation, preparation);
         if path.join("PG_VERSION").exists() {
+            // Last used, for who needs room.
+            File::open(&path)?.set_modified(SystemTime::now())?;
             progress.note(&format!("using the loaded table in {}", path.display()));
             return Ok(Self { path });
         }
@@ -107,6 +125,38 @@ impl Template {
         Ok(Self { path })
     }
 
+    /// Removes templates other than that at `kept`, last used longest ago first, until `is_enough`. They are made again when needed.
+    pub fn make_room(
+        lab: &LabDir,
+        kept: &Path,
+        progress: &Progress,
+        mut is_enough: impl FnMut() -> anyhow::Result<bool>,
+    ) -> anyhow::Result<()> {
+        if !lab.templates().exists() {
+            return Ok(());
+        }
+        let mut others = Vec::new();
+        for entry in fs::read_dir(lab.templates())? {
+            let entry = entry?;
+            if entry.path() != kept {
+                others.push((entry.metadata()?.modified()?, entry.path()));
+            }
+        }
+        others.sort();
+        for (_, path) in others {
+            if is_enough()? {
+                break;
+            }
+            progress.note(&format!("making room: removing {}", path.display()));
+            // One that is half removed must not be taken for a whole one.
+            let removed = path.with_extension("old");
+            fs::rename(&path, &removed)
+                .and_then(|()| fs::remove_dir_all(&removed))
+                .with_context(|| format!("remove {}", path.display()))?;
+        }
+        Ok(())
+    }
+
     /// Bytes of its databases: tables and indexes.
     pub fn table_bytes(&self) -> anyhow::Result<u64> {
         let mut bytes = 0;
@@ -117,7 +167,7 @@ impl Template {
         Ok(bytes)
     }
 
-    /// Copies the cluster to `data`, its WAL to `wal` if that is to be elsewhere.
+    /// Copies the cluster to `data`, its WAL to `wal` if that is to be elsewhere. Little of it is in the page cache then.
     pub fn copy_to(
         &self,
         data: &Path,
@@ -125,7 +175,7 @@ impl Template {
         installation: &Installation,
         interrupt: &Interrupt,
     ) -> anyhow::Result<()> {
-        copy_tree(&self.path, data, wal, installation, interrupt)
+        copy(&self.path, data, wal, Cache::Past, installation, interrupt)
     }
 }
 
@@ -162,13 +212,25 @@ fn load(
     let server = Server::start(journal, installation, places, &settings, interrupt)?;
 
     let (script, rows) = match preparation {
-        Preparation::Standard { rows } => (standard_script(*rows), *rows),
+        Preparation::Standard { rows } => {
+            load_standard(&lab.run(), *rows, progress, interrupt)?;
+            (String::new(), *rows)
+        }
         Preparation::Script { text, rows, .. } => (text.clone(), *rows),
         Preparation::Pgbench { scale } => {
             tool::run(
                 server
                     .client("pgbench")
-                    .args(["-i", "-q", "-s", &scale.to_string(), "postgres"]),
+                    // Vacuumed with the rest.
+                    .args([
+                        "-i",
+                        "-q",
+                        "-I",
+                        "dtgp",
+                        "-s",
+                        &scale.to_string(),
+                        "postgres",
+                    ]),
                 interrupt,
             )?;
             (String::new(), scale * 100_000)
@@ -263,25 +325,60 @@ fn run_script(
     Ok(())
 }
 
-/// One transaction creates and fills the table, which so needs no WAL.
-fn standard_script(rows: u64) -> String {
-    let mut script =
-        String::from("begin;\ncreate table test (id int, info text, crt_time timestamp);\n");
+/// Creates and fills the standard table. In one transaction, so that it needs no WAL, and by COPY FREEZE, so that nothing of it
+/// has to be written again.
+fn load_standard(
+    socket: &Path,
+    rows: u64,
+    progress: &Progress,
+    interrupt: &Interrupt,
+) -> anyhow::Result<()> {
+    let mut client = connect(socket)?;
+    let mut transaction = client.transaction()?;
+    transaction.batch_execute("create table test (id int, info text, crt_time timestamp)")?;
+    let now: i64 = transaction
+        .query_one(
+            "select (extract(epoch from localtimestamp - timestamp '2000-01-01') * 1000000)::bigint",
+            &[],
+        )?
+        .get(0);
+    let mut copy = transaction.copy_in("copy test from stdin with (format binary, freeze)")?;
+    copy.write_all(COPY_HEADER)?;
+    let mut random = fastrand::Rng::new();
+    let mut part = Vec::new();
     let mut first = 1;
     while first <= rows {
-        let last = rows.min(first + PART - 1);
-        script.push_str(&format!(
-            "insert into test select i, md5(random()::text), now() from generate_series({first}, {last}) i;\n\
-             \\echo loading: {last} of {rows} rows\n"
-        ));
+        interrupt.check()?;
+        let last = rows.min(first + ROWS - 1);
+        part.clear();
+        for id in first..=last {
+            put_row(&mut part, id as i32, random.u128(..), now);
+        }
+        copy.write_all(&part)?;
+        progress.status(&format!("loading: {last} of {rows} rows"));
         first = last + 1;
     }
-    script.push_str(
-        "\\echo building the index\n\
-         alter table test add constraint test_pkey primary key (id);\n\
-         commit;\n",
-    );
-    script
+    copy.write_all(&(-1i16).to_be_bytes())?;
+    copy.finish()?;
+    progress.status("building the index");
+    transaction.batch_execute("alter table test add constraint test_pkey primary key (id)")?;
+    transaction.commit()?;
+    Ok(())
+}
+
+/// Signature, flags and length of an extension that there is not ("Binary Format" of COPY).
+const COPY_HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
+
+/// A row in COPY's binary format: an id, 32 hexadecimal digits, a time.
+fn put_row(out: &mut Vec<u8>, id: i32, info: u128, time: i64) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    out.extend(3i16.to_be_bytes());
+    out.extend(4i32.to_be_bytes());
+    out.extend(id.to_be_bytes());
+    out.extend(32i32.to_be_bytes());
+    out.extend((0..32).map(|digit| DIGITS[(info >> (digit * 4) & 15) as usize]));
+    out.extend(8i32.to_be_bytes());
+    out.extend(time.to_be_bytes());
 }
 
 /// Creates a directory that only the servers' user may enter, as a data directory must be.
@@ -301,50 +398,146 @@ pub fn copy_tree(
     installation: &Installation,
     interrupt: &Interrupt,
 ) -> anyhow::Result<()> {
+    copy(from, to, wal, Cache::Through, installation, interrupt)
+}
+
+/// Whether copies are written through the page cache, which has them then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cache {
+    /// They are.
+    Through,
+    /// Large files are not, but for their end.
+    Past,
+}
+
+fn copy(
+    from: &Path,
+    to: &Path,
+    wal: Option<&Path>,
+    cache: Cache,
+    installation: &Installation,
+    interrupt: &Interrupt,
+) -> anyhow::Result<()> {
+    let mut files = Vec::new();
+    make_tree(from, to, wal, installation, &mut files)?;
+    // The largest first, so that all copiers end at about the same time.
+    files.sort_by_key(|file| std::cmp::Reverse(file.length));
+    let next = AtomicUsize::new(0);
+    let copy_files = || -> anyhow::Result<()> {
+        let mut buffer = vec![0; COPY + ALIGNMENT];
+        while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+            copy_file(file, cache, installation, &mut buffer, interrupt).with_context(|| {
+                format!(
+                    "copy {} to {}",
+                    file.source.display(),
+                    file.target.display()
+                )
+            })?;
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let copiers: Vec<_> = (0..COPIERS).map(|_| scope.spawn(copy_files)).collect();
+        // All of them, whatever became of the first.
+        let results: Vec<_> = copiers.into_iter().map(|copier| copier.join()).collect();
+        results
+            .into_iter()
+            .try_for_each(|result| result.map_err(|_| anyhow!("copier panicked"))?)
+    })
+}
+
+/// A file to be copied.
+struct ToCopy {
+    source: PathBuf,
+    target: PathBuf,
+    length: u64,
+}
+
+/// Makes the directories, and lists the files.
+fn make_tree(
+    from: &Path,
+    to: &Path,
+    wal: Option<&Path>,
+    installation: &Installation,
+    files: &mut Vec<ToCopy>,
+) -> anyhow::Result<()> {
     create_private_dir(to, installation)?;
-    let mut buffer = vec![0; 1 << 20];
     for entry in fs::read_dir(from).with_context(|| format!("read {}", from.display()))? {
         let entry = entry?;
         let source = entry.path();
         let target = to.join(entry.file_name());
         match wal.filter(|_| entry.file_name() == "pg_wal") {
             Some(wal) => {
-                copy_tree(&source, wal, None, installation, interrupt)?;
+                make_tree(&source, wal, None, installation, files)?;
                 symlink(wal, &target)?;
             }
             None if entry.file_type()?.is_dir() => {
-                copy_tree(&source, &target, None, installation, interrupt)?;
+                make_tree(&source, &target, None, installation, files)?;
             }
-            None => copy_file(&source, &target, installation, &mut buffer, interrupt)
-                .with_context(|| format!("copy {} to {}", source.display(), target.display()))?,
+            None => files.push(ToCopy {
+                length: entry.metadata()?.len(),
+                source,
+                target,
+            }),
         }
     }
     Ok(())
 }
 
-/// Not `fs::copy`, which can't be interrupted within a segment of 1 GiB.
+/// Not `fs::copy`, which can't be interrupted within a segment of 1 GiB. What is written past the page cache need not be written at
+/// an unmount that follows, by one thread, while nothing is read.
 fn copy_file(
-    from: &Path,
-    to: &Path,
+    file: &ToCopy,
+    cache: Cache,
     installation: &Installation,
     buffer: &mut [u8],
     interrupt: &Interrupt,
 ) -> anyhow::Result<()> {
-    let mut source = File::open(from)?;
-    let mut target = fs::OpenOptions::new()
+    let to = &file.target;
+    let source = File::open(&file.source)?;
+    let target = fs::OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o600)
         .open(to)?;
     chown(to, Some(installation.uid), Some(installation.gid))?;
+    let start = buffer.as_ptr().align_offset(ALIGNMENT);
+    let buffer = &mut buffer[start..start + COPY];
+    let mut offset = 0;
+    if cache == Cache::Past
+        && file.length >= COPY as u64
+        && let Ok(direct) = fs::OpenOptions::new()
+            .write(true)
+            .custom_flags(OFlags::DIRECT.bits() as i32)
+            .open(to)
+    {
+        while fill(&source, buffer, offset)? == COPY {
+            interrupt.check()?;
+            direct.write_all_at(buffer, offset)?;
+            offset += COPY as u64;
+        }
+    }
     loop {
         interrupt.check()?;
-        let length = source.read(buffer)?;
-        if length == 0 {
+        let length = fill(&source, buffer, offset)?;
+        target.write_all_at(&buffer[..length], offset)?;
+        offset += length as u64;
+        if length < COPY {
             return Ok(());
         }
-        target.write_all(&buffer[..length])?;
     }
+}
+
+/// Reads from `offset` as much as fits or there is.
+fn fill(source: &File, buffer: &mut [u8], offset: u64) -> std::io::Result<usize> {
+    let mut length = 0;
+    while length < buffer.len() {
+        match source.read_at(&mut buffer[length..], offset + length as u64)? {
+            0 => break,
+            read => length += read,
+        }
+    }
+    Ok(length)
 }
 
 /// Calls `f` for every regular file below `directory`.
@@ -367,22 +560,85 @@ pub fn for_each_file(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::MetadataExt;
 
     #[test]
-    fn every_row_is_loaded_once() {
-        let script = standard_script(1_200_000);
-        let series: Vec<&str> = script
-            .lines()
-            .filter_map(|line| line.split_once("generate_series("))
-            .map(|(_, rest)| rest)
-            .collect();
-        assert_eq!(
-            series,
-            [
-                "1, 500000) i;",
-                "500001, 1000000) i;",
-                "1000001, 1200000) i;"
-            ]
-        );
+    fn a_row_is_as_copys_binary_format_has_it() {
+        let mut row = Vec::new();
+        put_row(&mut row, 258, 0xf1, 1);
+        assert_eq!(row.len(), 2 + 8 + 4 + 32 + 4 + 8);
+        assert_eq!(row[..10], [0, 3, 0, 0, 0, 4, 0, 0, 1, 2]);
+        assert_eq!(row[14..46], *b"1f000000000000000000000000000000");
+        assert_eq!(row[46..], [0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 1]);
+        assert_eq!(COPY_HEADER.len(), 11 + 4 + 4);
+    }
+
+    #[test]
+    fn room_is_made_by_what_was_used_longest_ago_and_never_by_what_is_needed() {
+        let dir = tempfile::tempdir().unwrap();
+        let lab = LabDir::open(&pgcalm_host::HostRoot::default(), dir.path()).unwrap();
+        let path = |name: &str| lab.templates().join(name);
+        for (name, age) in [("needed", 30), ("older", 20), ("old", 10), ("new", 0)] {
+            fs::create_dir_all(path(name).join("base")).unwrap();
+            File::open(path(name))
+                .unwrap()
+                .set_modified(SystemTime::now() - std::time::Duration::from_secs(age))
+                .unwrap();
+        }
+        let mut asked = 0;
+        Template::make_room(&lab, &path("needed"), &Progress::new(), || {
+            asked += 1;
+            Ok(asked > 2)
+        })
+        .unwrap();
+        let there = |name| path(name).exists();
+        assert!(there("needed") && there("new"));
+        assert!(!there("older") && !there("old"));
+        assert_eq!(fs::read_dir(lab.templates()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn files_of_any_length_are_copied_whole_and_wal_elsewhere() {
+        let dir = tempfile::tempdir().unwrap();
+        let user = fs::metadata(dir.path()).unwrap();
+        let installation = Installation::for_test(user.uid(), user.gid());
+        let from = dir.path().join("from");
+        fs::create_dir_all(from.join("base/1")).unwrap();
+        fs::create_dir_all(from.join("pg_wal")).unwrap();
+        let content = |length: usize| -> Vec<u8> { (0..length).map(|i| (i / 7) as u8).collect() };
+        for (name, length) in [
+            ("PG_VERSION", 3),
+            ("base/1/1", 0),
+            ("base/1/2", COPY),
+            ("base/1/3", 2 * COPY + 8192 + 5),
+            ("pg_wal/000000010000000000000001", COPY - 1),
+        ] {
+            fs::write(from.join(name), content(length)).unwrap();
+        }
+        let (to, wal) = (dir.path().join("to"), dir.path().join("wal"));
+        let interrupt = Interrupt::default();
+        copy(
+            &from,
+            &to,
+            Some(&wal),
+            Cache::Past,
+            &installation,
+            &interrupt,
+        )
+        .unwrap();
+        for (file, length) in [
+            (to.join("PG_VERSION"), 3),
+            (to.join("base/1/1"), 0),
+            (to.join("base/1/2"), COPY),
+            (to.join("base/1/3"), 2 * COPY + 8192 + 5),
+            (wal.join("000000010000000000000001"), COPY - 1),
+        ] {
+            assert!(
+                fs::read(&file).unwrap() == content(length),
+                "{}",
+                file.display()
+            );
+        }
+        assert_eq!(fs::read_link(to.join("pg_wal")).unwrap(), wal);
     }
 }

@@ -606,6 +606,7 @@ impl Arena<'_> {
                 transactions: merged,
                 seconds,
                 samples: measured.samples,
+                server: Vec::new(),
                 blocked: measured.blocked,
                 checkpoints: server_log::CheckpointLog::default(),
                 server_failure: None,

@@ -54,7 +54,7 @@ pub fn run(
     let lab = LabDir::open(&root, &options.dir)?;
     let progress = Progress::new();
     let journal = lab.clean_journal(&root, &progress)?;
-    need::space(&root, options, &lab, &installation)?;
+    need::space(&root, options, &lab, &installation, &progress)?;
 
     let _run_dir = RunDir::create(&lab, &journal, &installation)?;
     let template = Template::obtain(

@@ -17,6 +17,7 @@ pub mod number;
 pub mod predict;
 pub mod reading;
 pub mod replica;
+pub mod seconds;
 mod settings;
 pub mod suite;
 pub mod tenants;

@@ -231,7 +231,7 @@ pub struct Backlog {
     /// buffers and the kernel's pages together; of the latter alone where the former are not known. Readings that are not
     /// a multiple of the checkpoints' interval apart see the checkpoint's phase, too.
     pub steady_state: bool,
-    /// A minute before the end of the load, or a third of a run of less than three minutes.
+    /// A minute before the end of the load, or half of a run of less than two minutes.
     pub minute_before_end: BacklogAt,
     /// At the end of the load.
     pub end: BacklogAt,
@@ -442,6 +442,83 @@ pub struct Series {
     pub cpu_steal_percent: Vec<f64>,
     /// Processes of the cluster in uninterruptible sleep (state D).
     pub blocked_processes: Vec<u32>,
+    /// Requests that the data device was at work on: mean of looks in this second; empty in reports of versions that did not
+    /// record it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub data_in_flight_mean: Vec<f64>,
+    /// The most that were seen in one of these looks; likewise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub data_in_flight_max: Vec<f64>,
+    /// Likewise of the WAL device; empty where there is none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wal_in_flight_mean: Vec<f64>,
+    /// Likewise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wal_in_flight_max: Vec<f64>,
+    /// What the server told of itself.
+    #[serde(default, skip_serializing_if = "ServerSeries::is_empty")]
+    pub server: ServerSeries,
+}
+
+/// What the server told of itself, asked once a second. An entry is null where it did not answer within the second, or can't
+/// know; what it counted meanwhile is in the next one.
+///
+/// Sessions report to the statistics (`buffers_*`, `wal_writes`, `wal_syncs`, `wal_full_page_images`) at the end of a transaction and
+/// about once a second, so that these are off by some of a second. `wal_mib` is by the position in WAL, which is exact.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ServerSeries {
+    /// Buffers that the checkpointer wrote.
+    #[serde(default)]
+    pub buffers_checkpointer: Vec<Option<f64>>,
+    /// Buffers that the background writer wrote.
+    #[serde(default)]
+    pub buffers_bgwriter: Vec<Option<f64>>,
+    /// Buffers that backends wrote themselves, new pages of tables included.
+    #[serde(default)]
+    pub buffers_backend: Vec<Option<f64>>,
+    /// MiB of WAL inserted.
+    #[serde(default)]
+    pub wal_mib: Vec<Option<f64>>,
+    /// Writes of WAL.
+    #[serde(default)]
+    pub wal_writes: Vec<Option<f64>>,
+    /// Flushes of WAL.
+    #[serde(default)]
+    pub wal_syncs: Vec<Option<f64>>,
+    /// Full-page images in WAL.
+    #[serde(default)]
+    pub wal_full_page_images: Vec<Option<f64>>,
+    /// What the checkpointer waited for at the end of the second, as pg_stat_activity names it, e.g. `CheckpointWriteDelay`,
+    /// `DataFileSync`; `Extension` (from PostgreSQL 17 on `PgCalmDrain`) is pg_calm's drain. Null where it did not wait for anything,
+    /// too.
+    #[serde(default)]
+    pub checkpointer_wait: Vec<Option<String>>,
+    /// Sessions in a transaction at the end of the second, by what they waited for; `none` is at work.
+    #[serde(default)]
+    pub client_waits: Vec<Option<BTreeMap<String, u32>>>,
+    /// The numbers of `pg_calm_status` at the end of the second, by column, as it has them: limits and pages in a state at present are
+    /// levels, all others count from the start of the server. Empty without the module.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub module: BTreeMap<String, Vec<Option<f64>>>,
+}
+
+impl ServerSeries {
+    fn is_empty(&self) -> bool {
+        self.checkpointer_wait.is_empty()
+    }
+}
+
+/// Whether a number of `pg_calm_status` is a level; it counts from the start of the server otherwise.
+pub fn is_module_gauge(column: &str) -> bool {
+    const LEVELS: [&str; 2] = ["bridged_gap", "worker_pid"];
+    // Limits, and pages that are in a state at present.
+    LEVELS.contains(&column)
+        || column.starts_with("unflushed_")
+        || column.starts_with("in_flight_")
+        || column == "io_size"
+        || column.ends_with("iops")
+        || column.ends_with("bandwidth")
 }
 
 /// A process of the cluster seen in uninterruptible sleep.

@@ -574,8 +574,11 @@ pub struct ReportArgs {
     /// Write the chart of transactions per second as an SVG file instead.
     #[arg(long, value_name = "FILE", conflicts_with = "html")]
     pub svg: Option<PathBuf>,
+    /// Print each second of each run instead, as a line of values with tabs between, under a line of their names.
+    #[arg(long, conflicts_with_all = ["html", "svg"])]
+    pub seconds: bool,
     /// Write the rows of a suite as sections of a Markdown file instead; it keeps its sections of rows without a result.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["html", "svg"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["html", "svg", "seconds"])]
     pub markdown: Option<PathBuf>,
 }
 

@@ -26,7 +26,17 @@ pub fn render(args: &ReportArgs) -> anyhow::Result<()> {
         ))
         .into());
     }
+    if args.seconds && !matches!(document, Document::Contest(_)) {
+        return Err(LabError::Usage(format!(
+            "{}: only reports of scenario checkpoint have the seconds of runs; leave out --seconds",
+            args.file.display()
+        ))
+        .into());
+    }
     match document {
+        Document::Contest(report) if args.seconds => {
+            output::print(&pgcalm_report::seconds::render(&report))
+        }
         Document::Contest(report) => {
             if let Some(html) = &args.html {
                 output::write(html, &pgcalm_report::html::render(&report))

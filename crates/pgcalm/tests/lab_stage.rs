@@ -163,18 +163,39 @@ fn a_server_is_up_until_it_is_interrupted() {
     ));
     running.wait_for("the server is up");
     let bindir = postgres::bindirs(&host()).swap_remove(0);
-    let output = Command::new(bindir.join("psql"))
-        .args(["-XAt", "-U", "postgres", "-d", "postgres", "-h"])
-        .arg(dir.0.join("pgcalm-run"))
-        .args(["-c", "select count(*) from test"])
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
+    let ask = |sql: &str| {
+        let output = Command::new(bindir.join("psql"))
+            .args(["-XAt", "-U", "postgres", "-d", "postgres", "-h"])
+            .arg(dir.0.join("pgcalm-run"))
+            .args(["-c", sql])
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stdout).trim().to_string()
+    };
+    assert_eq!(ask("select count(*) from test"), "20000");
+    // The table is frozen: reading it has nothing to write.
     assert_eq!(
-        String::from_utf8_lossy(&output.stdout).trim(),
-        "20000",
-        "{output:?}"
+        ask(
+            "select relallvisible = relpages and relpages > 0 from pg_class where relname = 'test'"
+        ),
+        "t"
     );
+    assert_eq!(
+        ask("select count(distinct info), min(length(info)), min(id), max(id) from test"),
+        "20000|32|1|20000"
+    );
+    // Half of the room for WAL is in segments that are written already; the server goes on in the first of them, and a
+    // checkpoint removes none.
+    let later =
+        "select count(*) from pg_ls_waldir() where name > pg_walfile_name(pg_current_wal_lsn())";
+    assert_eq!(ask(later), "9");
+    ask("select pg_logical_emit_message(false, 'x', ''), pg_switch_wal()");
+    ask("select pg_logical_emit_message(false, 'x', '')");
+    ask("checkpoint");
+    let segments: u32 = ask(later).parse().unwrap();
+    assert!(segments >= 8, "{segments}");
     running.signal(Signal::INT);
     let (status, last) = running.end();
     assert_eq!(status.code(), Some(0), "{last}");

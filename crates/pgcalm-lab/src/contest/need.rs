@@ -11,6 +11,7 @@ use crate::interrupt::Interrupt;
 use crate::lab_dir::LabDir;
 use crate::memory;
 use crate::options::DeviceStore;
+use crate::progress::Progress;
 use crate::template::Template;
 
 /// The server module, if a contestant loads it.
@@ -35,14 +36,16 @@ pub(crate) fn module(
     .into())
 }
 
-/// Room for the devices and the loaded table, and in memory if that is where the devices are.
+/// Room for the devices and the loaded table, if need be that of tables that were loaded for other runs, and in memory if that is where the devices are.
 pub(crate) fn space(
     root: &HostRoot,
     options: &Options,
     lab: &LabDir,
     installation: &Installation,
+    progress: &Progress,
 ) -> anyhow::Result<()> {
-    let template = if Template::place(lab, installation, &options.preparation()?).exists() {
+    let place = Template::place(lab, installation, &options.preparation()?);
+    let template = if place.exists() {
         0
     } else {
         options.template_size().bytes()
@@ -63,5 +66,6 @@ pub(crate) fn space(
         memory::need(root, size)?;
     }
     let needed = devices + template;
+    Template::make_room(lab, &place, progress, || Ok(lab.space()? >= needed))?;
     lab.need_space(needed, "fewer --rows or --seconds")
 }

@@ -168,6 +168,8 @@ mod tests {
                 wal: None,
                 cpu: CpuTime::default(),
                 blocked: 0,
+                data_in_flight: Default::default(),
+                wal_in_flight: Default::default(),
             })
             .collect();
         let dir = tempfile::tempdir().unwrap();

@@ -60,7 +60,7 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<model::Re
     let lab = LabDir::open(&root, &options.dir)?;
     let progress = Progress::new();
     let journal = lab.clean_journal(&root, &progress)?;
-    need::space(&root, &largest, &lab, &installation)?;
+    need::space(&root, &largest, &lab, &installation, &progress)?;
     let started_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let _run_dir = RunDir::create(&lab, &journal, &installation)?;
     let capper = Capper::of(&journal, options.volume.as_ref())?;

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use crate::contest::Options;
 
-/// Of each run beside its load: file systems, the start and end of a server, recycled WAL, reading the logs.
-const RUN: Duration = Duration::from_secs(20);
+/// Of each run beside its load: file systems, WAL segments, the start and end of a server, reading the logs.
+const RUN: Duration = Duration::from_secs(10);
 
-/// Bytes per second at which a loaded table is copied to its device and read into the page cache; a slow disk's.
-const COPY_RATE: u64 = 200 << 20;
+/// Bytes per second at which a loaded table is copied to its device and read into the page cache: 700 MB/s on a machine of the
+/// project's kind, less on a slow disk.
+const COPY_RATE: u64 = 500 << 20;
 
 /// An estimate: the load of all runs, half of the time that draining may take, and what is around each run. Loading a table
 /// that no earlier run has loaded comes on top.
