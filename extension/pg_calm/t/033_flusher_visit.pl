@@ -1,0 +1,78 @@
+
+# Where reads and writes share a volume's limits, what is marked in a file is
+# flushed before the kernel flusher may come to it, as it is: nothing is left to
+# the flusher, and no buffer is cleaned meanwhile, which would only leave it more.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+
+use CalmTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep);
+
+# It seems to come 6 s after a file was dirtied, or up to a minute later.  Not
+# really: the host's own settings have not changed, and they are longer.
+my $root = fake_host();
+write_file("$root/proc/sys/vm/dirty_expire_centisecs", "600\n");
+write_file("$root/proc/sys/vm/dirty_writeback_centisecs", "6000\n");
+
+# Neither age nor amount nor a checkpoint is a reason to flush
+my $node = draining_node('visit');
+$node->append_conf(
+	'postgresql.conf', qq{
+pg_calm.host_root = '$root'
+pg_calm.write_iops = 0
+pg_calm.write_bandwidth = 0
+pg_calm.iops = 5000
+pg_calm.bandwidth = '100MB'
+max_wal_size = '10GB'
+bgwriter_lru_maxpages = 0
+});
+$node->start;
+scattered_table($node);
+
+# Pages through few buffers, all over the table
+sub update
+{
+	$node->safe_psql('postgres', 'UPDATE t SET n = n + 1 WHERE id % 7 = 0');
+	return;
+}
+
+# --- they are left until the time is near, and then flushed
+
+ok( wait_for(
+		sub {
+			my $status = status_of($node);
+			return $status->{unflushed_pages_old} + $status->{unflushed_pages_new} < 50;
+		},
+		60),
+	'nothing is left of the time before');
+# whatever is marked now starts a clock, or meets one that runs: a minute in which files stay clean
+my $before = status_of($node);
+update();
+ok(wait_for(sub { status_of($node)->{flushed_pages} - $before->{flushed_pages} > 1000 }, 30),
+	'pages are flushed before the flusher comes');
+my $after = status_of($node);
+is($after->{handed_pages}, 0, 'none is left to the flusher');
+is($after->{cleaned_buffers}, $before->{cleaned_buffers}, 'and no buffer is cleaned for that');
+
+# --- control: it does not come by time
+
+write_file("$root/proc/sys/vm/dirty_expire_centisecs", "0\n");
+$node->reload;
+# read every 3 s
+usleep(4_000_000);
+$before = status_of($node);
+update();
+usleep(4_000_000);
+$after = status_of($node);
+cmp_ok($after->{unflushed_pages_old} + $after->{unflushed_pages_new}, '>', 1000, 'else they stay');
+cmp_ok($after->{flushed_pages} - $before->{flushed_pages}, '<', 200, 'and are not flushed');
+
+$node->stop;
+done_testing();
