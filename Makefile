@@ -9,7 +9,7 @@ BPF := crates/pgcalm-trace/src
 BPF_SOURCES = $(BPF)/bpf/*.h $(BPF)/probes/*/*.bpf.c
 PGCALM := target/release/pgcalm
 
-.PHONY: all deps build install packages demo test test-extension test-rust test-versions test-packages test-vm test-trace-verdicts check-postgres fmt fmt-check lint bench bench-archive bench-governor bench-trace bench-clouds bench-scale bench-volume torture torture-errors torture-archive clean
+.PHONY: all deps build install packages demo docs test test-extension test-rust test-versions test-packages test-vm test-trace-verdicts check-postgres fmt fmt-check lint bench bench-archive bench-governor bench-trace bench-clouds bench-scale bench-volume torture torture-errors torture-archive clean
 
 all: build
 
@@ -25,12 +25,17 @@ build:
 install: build
 	$(MAKE) --silent --directory $(EXTENSION) PG_CONFIG=$(PG_CONFIG) install
 
-# Debian packages in target/packages (docs/packages.md); VERSIONS="15" for these servers only
+# Debian packages in target/packages (docs/start/install.md); VERSIONS="15" for these servers only
 packages: deps build
 	@bench/packages $(VERSIONS)
 
 demo:
 	@bench/demo
+
+# The documentation as a site with search, in target/docs; seconds. Tables in docs/reference are made from the code:
+# UPDATE_DOCS=1 cargo test --package pgcalm --test documentation
+docs: deps
+	@bench/docs
 
 # The module alone is built here: cargo test builds its own pgcalm
 test: deps
@@ -46,11 +51,11 @@ test-packages: deps build
 	@bench/packages 15
 	@bench/test-packages
 
-# cgroup v2, device-mapper and a power cut in a virtual machine (docs/vm.md); about ten minutes
+# cgroup v2, device-mapper and a power cut in a virtual machine (docs/research/virtual-machine.md); about ten minutes
 test-vm: deps build
 	@PG_CONFIG=$(PG_CONFIG) bench/test-vm
 
-# Causes of stalls made on purpose, which `trace why` must name (docs/trace-why.md); as root, about four minutes
+# Causes of stalls made on purpose, which `trace why` must name (docs/guides/trace-why.md); as root, about four minutes
 test-trace-verdicts: deps
 	cargo test --package pgcalm-trace --test why -- --include-ignored --test-threads=1 --nocapture
 
@@ -76,13 +81,13 @@ lint: fmt-check
 	  -D__x86_64__ '-DSEC(section)=' '-DBPF_PROG(name,...)=name(__VA_ARGS__)' -D__always_inline=inline -D__noinline= \
 	  '-D__uint(name,value)=int name' '-D__type(name,value)=int name' $(BPF)/probes/*/*.bpf.c
 
-# Real writeback errors under load (docs/errors.md); as root
+# Real writeback errors under load (docs/internals/data-safety.md); as root
 N ?= 200
 torture-errors:
 	@bench/install-deps
 	@bench/torture-errors --injections $(N)
 
-# Power cuts at every step of archiving (docs/archiving.md), and controls; as root
+# Power cuts at every step of archiving (docs/guides/archiving.md), and controls; as root
 torture-archive: deps build
 	@for filesystem in ext4 xfs; do \
 	  PG_CONFIG=$(PG_CONFIG) bench/archive-crash --filesystem $$filesystem --cycles 40 && \
@@ -102,7 +107,7 @@ bench-clouds: build
 	@target/release/pgcalm lab run suite bench/suites/clouds.toml $(if $(PART),--part $(PART)) --results bench/results/clouds \
 	  --markdown docs/benchmarks-clouds.md
 
-# What tracing costs the server, docs/trace.md; as root, ten minutes, wants the machine for itself
+# What tracing costs the server, docs/guides/trace.md; as root, ten minutes, wants the machine for itself
 bench-trace: deps build
 	@PG_CONFIG=$(PG_CONFIG) bench/trace
 
@@ -110,17 +115,17 @@ bench-trace: deps build
 bench-archive: build
 	@PG_CONFIG=$(PG_CONFIG) bench/archive
 
-# Overload with and without the governor, docs/governor.md; as root, about an hour, wants the machine for itself
+# Overload with and without the governor, docs/guides/governor.md; as root, about an hour, wants the machine for itself
 bench-governor: deps
 	@PG_CONFIG=$(PG_CONFIG) bench/governor
 
-# Very many small tables: what the module costs there, docs/scale.md; two minutes for 10,000 of them, SCALE="-n 50000 -r 2" for more and in turns;
+# Very many small tables: what the module costs there, docs/research/many-tables.md; two minutes for 10,000 of them, SCALE="-n 50000 -r 2" for more and in turns;
 # wants the machine for itself
 SCALE ?=
 bench-scale: deps
 	@PG_CONFIG=$(PG_CONFIG) bench/scale $(SCALE)
 
-# Does lab volume do what its profiles say, docs/volumes.md; as root, five minutes, wants the machine for itself
+# Does lab volume do what its profiles say, docs/guides/lab-volume.md; as root, five minutes, wants the machine for itself
 bench-volume: deps build
 	@bench/volume
 

@@ -29,7 +29,7 @@ use pgcalm_report::doctor::table::Row;
 use crate::rules::found::Answer;
 use crate::rules::table::RULES;
 
-/// One rule. Texts are for DBAs: they go into docs/doctor.md as they are.
+/// One rule. Texts are for DBAs: they go into docs/reference/doctor-rules.md as they are.
 #[derive(Debug)]
 pub struct Rule {
     /// Name, for good: scripts look for it.
@@ -123,7 +123,7 @@ pub fn changes(report: &Report, only: &[String]) -> Vec<Change> {
         .collect()
 }
 
-/// The rules as docs/doctor.md shows them.
+/// The rules as docs/reference/doctor-rules.md shows them.
 pub fn rows() -> Vec<Row> {
     RULES
         .iter()

@@ -552,7 +552,10 @@ fn a_memory_limit_above_the_memory_is_none() {
 
 #[test]
 fn the_table_in_the_documentation_is_the_table_of_rules() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/doctor.md");
+    let file = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/reference/doctor-rules.md"
+    );
     let text = std::fs::read_to_string(file).unwrap();
     let table = pgcalm_report::doctor::table::markdown(&rules::rows());
     let (before, rest) = text
@@ -566,6 +569,6 @@ fn the_table_in_the_documentation_is_the_table_of_rules() {
     }
     assert!(
         shown == table,
-        "the rules in docs/doctor.md are not those of the table: UPDATE_SCHEMA=1 cargo test -p pgcalm-doctor"
+        "the rules in docs/reference/doctor-rules.md are not those of the table: UPDATE_SCHEMA=1 cargo test -p pgcalm-doctor"
     );
 }

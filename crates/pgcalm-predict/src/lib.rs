@@ -1,7 +1,7 @@
 //! What pg_calm would gain on a server.
 //!
 //! [`observe`] looks at a running server, with the module in shadow mode or without it; [`predict`] is a pure function of
-//! what was seen. Formulas and their sources are in docs/prediction.md.
+//! what was seen. Formulas and their sources are in docs/internals/prediction.md.
 
 mod checkpoint;
 mod error;

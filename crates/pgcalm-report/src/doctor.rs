@@ -70,7 +70,7 @@ impl Severity {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Finding {
-    /// Id of the rule, e.g. `slot-inactive`; docs/doctor.md lists them.
+    /// Id of the rule, e.g. `slot-inactive`; docs/reference/doctor-rules.md lists them.
     pub rule: String,
     /// How bad it is.
     pub severity: Severity,

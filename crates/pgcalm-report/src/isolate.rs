@@ -177,7 +177,7 @@ pub struct Limit {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Hazard {
-    /// E.g. `shared-journal`; docs/isolation.md lists them.
+    /// E.g. `shared-journal`; docs/guides/isolate.md lists them.
     pub name: String,
     /// Data directories of the instances that suffer from it.
     pub instances: Vec<String>,

@@ -2,7 +2,7 @@
 //! `pgcalm lab run predict --json`, which holds predictions against measurements.
 //!
 //! Units are in the field names, as in [`model`](crate::model). A page is PostgreSQL's block of 8 KiB. How the figures
-//! are computed is told in docs/prediction.md.
+//! are computed is told in docs/internals/prediction.md.
 
 pub mod html;
 mod reading;

@@ -37,7 +37,7 @@ fn documents() -> [(&'static str, Value); 9] {
     ]
 }
 
-/// Likewise of the lines of traces and of doctor's document, which docs/json-schema/trace.md and docs/doctor.md describe
+/// Likewise of the lines of traces and of doctor's document, which docs/json-schema/trace.md and docs/guides/doctor.md describe
 /// by pointing at the schemas.
 fn traces() -> [(&'static str, Value); 6] {
     [

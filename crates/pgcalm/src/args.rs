@@ -80,7 +80,8 @@ pub enum Verb {
     Lab(LabVerb),
     /// Say what will stall a server on its host and what to change, worst first; make and take back changes.
     ///
-    /// Reads the host, the server's settings and statistics, and judges them by the rules of docs/doctor.md. Root sees most.
+    /// Reads the host, the server's settings and statistics, and judges them by the rules of
+    /// docs/reference/doctor-rules.md. Root sees most.
     /// Exit code 0 whether or not something was found: --json tells.
     #[command(after_help = EXIT_CODES)]
     Doctor(DoctorArgs),
@@ -102,7 +103,7 @@ pub enum Verb {
     /// Export what the instances are doing as OpenMetrics, for Prometheus; only reads.
     ///
     /// Needs no root: an ordinary user with a role of his name that is a member of pg_monitor sees all but where WAL and
-    /// tablespaces lie. docs/metrics.md lists the metrics. Ends with SIGTERM.
+    /// tablespaces lie. docs/reference/metrics.md lists the metrics. Ends with SIGTERM.
     #[command(after_help = EXIT_CODES)]
     Export(ExportArgs),
     /// Look at a running server and say what pg_calm would gain there, or why it would not help.
@@ -211,7 +212,7 @@ pub enum LabVerb {
     /// A block device that behaves like a cloud's volume, until Ctrl-C (needs root).
     ///
     /// Operations and bytes per second that reads and writes share or have for themselves, operations counted as the
-    /// provider counts them, a latency, a queue of limited depth: `pgcalm lab list` tells the profiles, docs/volumes.md how
+    /// provider counts them, a latency, a queue of limited depth: `pgcalm lab list` tells the profiles, docs/guides/lab-volume.md how
     /// well it does. Works beside a lab: it locks its directory only.
     #[command(after_help = EXIT_CODES)]
     Volume(Box<VolumeArgs>),

@@ -50,7 +50,7 @@ fn mistakes_are_told_in_one_line_with_exit_code_2() {
 fn the_rules_are_printed_as_the_documentation_has_them() {
     let output = doctor(&["--rules"]);
     assert!(output.status.success());
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/doctor.md");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/doctor-rules.md");
     let documentation = std::fs::read_to_string(file).unwrap();
     let table = String::from_utf8(output.stdout).unwrap();
     assert!(table.contains("`slot-inactive`") && documentation.contains(&table));

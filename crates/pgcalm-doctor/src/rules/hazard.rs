@@ -8,7 +8,7 @@ use crate::rules::found::Found;
 use crate::rules::found::Unknown;
 use crate::rules::read;
 
-/// A hazard of the instance by its name in docs/isolation.md.
+/// A hazard of the instance by its name in docs/guides/isolate.md.
 pub fn named(facts: &Facts, name: &str) -> Answer {
     let Some(hazard) = find(facts, name)? else {
         return Ok(None);

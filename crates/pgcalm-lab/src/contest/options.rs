@@ -64,7 +64,7 @@ pub struct Options {
     pub shared_buffers: Size,
     /// Volumes that behave like a cloud's, with limits for reads and writes, instead of caps by control groups:
     /// NAME[:KEY=VALUE,...], e.g. gp3, gp3:iops=6000,bandwidth=250MB, pd-balanced:size=200GB; `pgcalm lab list` tells the
-    /// names, docs/volumes.md the keys. pg_calm is told the limits by its settings, as on a cloud volume.
+    /// names, docs/guides/lab-volume.md the keys. pg_calm is told the limits by its settings, as on a cloud volume.
     #[arg(long, value_name = "PROFILE")]
     #[serde(serialize_with = "as_text")]
     pub volume: Option<Volume>,

@@ -1,6 +1,6 @@
-//! Keeps docs/metrics.md, the dashboard and the alert rules in step with the table.
+//! Keeps docs/reference/metrics.md, the dashboard and the alert rules in step with the table.
 //!
-//! `UPDATE_METRICS=1 cargo test -p pgcalm-monitor metrics` rewrites docs/metrics.md after a change of the table.
+//! `UPDATE_METRICS=1 cargo test -p pgcalm-monitor metrics` rewrites docs/reference/metrics.md after a change of the table.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::metrics::table;
 
 const HEAD: &str = "# Metrics of `pgcalm export`
 
-What [`pgcalm export`](exporter.md) gives, in OpenMetrics 1.0. A metric that can't be read has no line: `pgcalm_missing` says
+What [`pgcalm export`](../operate/monitoring.md) gives, in OpenMetrics 1.0. A metric that can't be read has no line: `pgcalm_missing` says
 what is missing. `server` names the instance: its port, with a directory appended where several have that port, or `HOST:PORT`
 of a connection string. (`instance` is Prometheus's own label for what it scrapes.) All labels are bounded: no
 metric has a query, a user, a database, or a name of a standby or slot.
@@ -67,13 +67,13 @@ fn docs_metrics_lists_the_table() {
     let text: String = std::iter::once(HEAD.to_string())
         .chain(table().map(row))
         .collect();
-    let file = docs().join("metrics.md");
+    let file = docs().join("reference/metrics.md");
     if std::env::var_os("UPDATE_METRICS").is_some() {
         std::fs::write(&file, &text).unwrap();
     }
     assert!(
         std::fs::read_to_string(&file).unwrap() == text,
-        "docs/metrics.md is not the table's: UPDATE_METRICS=1 cargo test -p pgcalm-monitor metrics"
+        "docs/reference/metrics.md is not the table's: UPDATE_METRICS=1 cargo test -p pgcalm-monitor metrics"
     );
 }
 

@@ -1,4 +1,4 @@
-//! The rules of `pgcalm doctor` as a table in Markdown, which docs/doctor.md holds.
+//! The rules of `pgcalm doctor` as a table in Markdown, which docs/reference/doctor-rules.md holds.
 
 use super::Severity;
 

@@ -52,7 +52,7 @@ pub struct DoctorArgs {
 pub struct DoctorServerArgs {
     /// A server, as a connection string of libpq's or a URI; user and database are postgres unless given.
     ///
-    /// PG* variables, ~/.pgpass and pg_service.conf count, and TLS works, as with psql: docs/connecting.md.
+    /// PG* variables, ~/.pgpass and pg_service.conf count, and TLS works, as with psql: docs/guides/connecting.md.
     #[arg(long, value_name = "CONNINFO")]
     pub connect: Option<String>,
     /// Port of a server of this host.

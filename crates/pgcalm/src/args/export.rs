@@ -12,7 +12,7 @@ pub struct ExportArgs {
     /// A server, as a connection string of libpq's, e.g. "host=db1 user=monitor", or a URI; may be repeated [default: all
     /// instances of this host, those that are started later, too].
     ///
-    /// PG* variables, ~/.pgpass and pg_service.conf count, and TLS works, as with psql: docs/connecting.md.
+    /// PG* variables, ~/.pgpass and pg_service.conf count, and TLS works, as with psql: docs/guides/connecting.md.
     #[arg(long, value_name = "STRING")]
     pub connect: Vec<String>,
     /// File that is replaced after each interval, for node_exporter's textfile collector; its name must end in .prom for

@@ -6,7 +6,7 @@ use clap::Args;
 pub struct LagArgs {
     /// The primary, as a connection string of libpq's or a URI; needs a role with pg_monitor.
     ///
-    /// PG* variables, ~/.pgpass and pg_service.conf count, and TLS works, as with psql: docs/connecting.md.
+    /// PG* variables, ~/.pgpass and pg_service.conf count, and TLS works, as with psql: docs/guides/connecting.md.
     #[arg(long, value_name = "CONNINFO")]
     pub connect: String,
     /// Time between samples, s; 0.1 to 3600.

@@ -22,7 +22,7 @@ pub struct PredictArgs {
     /// The server, as a connection string of libpq's or a URI; what is left out is the local socket, user postgres, database
     /// postgres.
     ///
-    /// PG* variables, ~/.pgpass and pg_service.conf count, and TLS works, as with psql: docs/connecting.md.
+    /// PG* variables, ~/.pgpass and pg_service.conf count, and TLS works, as with psql: docs/guides/connecting.md.
     #[arg(long, value_name = "CONNINFO", default_value = "")]
     pub connect: String,
     /// For how long it is looked at; a checkpoint interval at least, for certainty.

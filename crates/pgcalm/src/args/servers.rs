@@ -12,7 +12,7 @@ pub struct ServerArgs {
     #[arg(long, value_name = "NAME=VALUE")]
     pub set: Vec<ServerSetting>,
     /// Make the devices volumes that behave like a cloud's, with limits for reads and writes, instead of capping them:
-    /// NAME[:KEY=VALUE,...], e.g. gp3; `pgcalm lab list` tells the names, docs/volumes.md the keys. Caps of single instances
+    /// NAME[:KEY=VALUE,...], e.g. gp3; `pgcalm lab list` tells the names, docs/guides/lab-volume.md the keys. Caps of single instances
     /// stay.
     #[arg(long, value_name = "PROFILE")]
     pub volume: Option<Volume>,

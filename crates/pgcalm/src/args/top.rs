@@ -19,7 +19,7 @@ Keys:
 Environment:
   NO_COLOR          if not empty: bold and reverse video only
   COLUMNS           width of --once where standard output is not a terminal [default: 100]
-  PGHOST, ...       what --connect leaves out, as with psql: docs/connecting.md
+  PGHOST, ...       what --connect leaves out, as with psql: docs/guides/connecting.md
 
 Exit codes:
   0    quit, or the picture was printed
@@ -51,7 +51,7 @@ pub struct TopArgs {
     ///
     /// Of a server on another host there are no devices and no dirty memory. A role that is a member of pg_monitor sees
     /// everything; others see what is theirs, and the page of what is missing tells the rest. PG* variables, ~/.pgpass and
-    /// pg_service.conf count, and TLS works, as with psql: docs/connecting.md.
+    /// pg_service.conf count, and TLS works, as with psql: docs/guides/connecting.md.
     #[arg(long, value_name = "CONNINFO")]
     pub connect: Vec<String>,
 }

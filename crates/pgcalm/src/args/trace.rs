@@ -74,7 +74,7 @@ pub struct TraceCheckpointArgs {
     /// Connect to the server for the names of relations, and for numbers of transactions where eBPF can't be used.
     ///
     /// A connection string of libpq's or a URI, which may be empty: host and port are the traced server's unless given.
-    /// PG* variables, ~/.pgpass and pg_service.conf count, and TLS works, as with psql: docs/connecting.md.
+    /// PG* variables, ~/.pgpass and pg_service.conf count, and TLS works, as with psql: docs/guides/connecting.md.
     #[arg(long, value_name = "CONNINFO")]
     pub connect: Option<String>,
 }
@@ -98,7 +98,7 @@ pub struct TraceLocksArgs {
     /// Connect to the server for the names of relations, and where eBPF can't be used for samples of pg_stat_activity.
     ///
     /// A connection string of libpq's or a URI, which may be empty: host and port are the traced server's unless given.
-    /// PG* variables, ~/.pgpass and pg_service.conf count, and TLS works, as with psql: docs/connecting.md.
+    /// PG* variables, ~/.pgpass and pg_service.conf count, and TLS works, as with psql: docs/guides/connecting.md.
     #[arg(long, value_name = "CONNINFO")]
     pub connect: Option<String>,
 }
@@ -116,7 +116,7 @@ pub struct TraceWhyArgs {
     /// Where eBPF can't be used, connect to the server for its numbers of transactions and WAL.
     ///
     /// A connection string of libpq's or a URI, which may be empty: host and port are the traced server's unless given.
-    /// PG* variables, ~/.pgpass and pg_service.conf count, and TLS works, as with psql: docs/connecting.md.
+    /// PG* variables, ~/.pgpass and pg_service.conf count, and TLS works, as with psql: docs/guides/connecting.md.
     #[arg(long, value_name = "CONNINFO")]
     pub connect: Option<String>,
 }

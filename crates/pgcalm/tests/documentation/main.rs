@@ -1,0 +1,113 @@
+//! Holds README.md and docs/ against the code: links, settings, views, verbs, exit codes, figures, lengths.
+//!
+//! The tables in docs/reference are made from the code: `UPDATE_DOCS=1 cargo test -p pgcalm --test documentation` writes them.
+
+mod commands;
+mod figures;
+mod markdown;
+mod settings;
+mod site;
+mod views;
+
+use std::fs;
+use std::path::Path;
+use std::path::PathBuf;
+
+const README_LINES: usize = 90;
+const PAGE_WORDS: usize = 1500;
+/// What is there for looking up, for the record, or written by a tool.
+const MAY_BE_LONG: [&str; 7] = [
+    "docs/research/",
+    "docs/reference/",
+    "docs/json-schema/",
+    "docs/benchmarks.md",
+    "docs/benchmarks-archive.md",
+    "docs/benchmarks-clouds.md",
+    "docs/torture.md",
+];
+const UPDATE: &str = "UPDATE_DOCS=1 cargo test -p pgcalm --test documentation";
+
+fn project() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .unwrap()
+}
+
+/// Text of a file by its path in the project.
+fn text(path: &str) -> String {
+    let path = project().join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Files below a directory of the project whose names end so, as paths in the project, in order.
+fn files(directory: &str, endings: &[&str]) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut pending = vec![project().join(directory)];
+    while let Some(directory) = pending.pop() {
+        for entry in fs::read_dir(&directory).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            if path.is_dir() && name != "target" {
+                pending.push(path);
+            } else if endings.iter().any(|ending| name.ends_with(ending)) {
+                let path = path.strip_prefix(project()).unwrap();
+                found.push(path.to_str().unwrap().to_string());
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn pages() -> Vec<String> {
+    files("docs", &[".md"])
+}
+
+/// The table between the marks in a page must be `table`; with UPDATE_DOCS it is made so.
+fn hold_table(path: &str, table: &str) {
+    const BEGIN: &str = "<!-- made from the code -->\n";
+    const END: &str = "<!-- end -->\n";
+    let page = text(path);
+    let (before, rest) = page
+        .split_once(BEGIN)
+        .unwrap_or_else(|| panic!("{path} lacks {BEGIN}"));
+    let (shown, after) = rest
+        .split_once(END)
+        .unwrap_or_else(|| panic!("{path} lacks {END}"));
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        let page = format!("{before}{BEGIN}{table}{END}{after}");
+        fs::write(project().join(path), page).unwrap();
+        return;
+    }
+    let shown: Vec<&str> = shown.lines().collect();
+    for (number, line) in table.lines().enumerate() {
+        assert_eq!(
+            shown.get(number),
+            Some(&line),
+            "{path} is not as the code has it: {UPDATE}"
+        );
+    }
+    assert_eq!(shown.len(), table.lines().count(), "{path}: {UPDATE}");
+}
+
+#[test]
+fn the_readme_is_short() {
+    let lines = text("README.md").lines().count();
+    assert!(
+        lines <= README_LINES,
+        "README.md: {lines} lines, more than {README_LINES}"
+    );
+}
+
+#[test]
+fn pages_are_short() {
+    let long: Vec<String> = pages()
+        .into_iter()
+        .filter(|page| !MAY_BE_LONG.iter().any(|start| page.starts_with(start)))
+        .map(|page| (markdown::words(&text(&page)), page))
+        .filter(|(words, _)| *words > PAGE_WORDS)
+        .map(|(words, page)| format!("{page}: {words}"))
+        .collect();
+    assert!(long.is_empty(), "more than {PAGE_WORDS} words: {long:?}");
+}
