@@ -462,8 +462,7 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 
 		if (dirty_blocks < pages && !flush_policy.dry_run)
 		{
-			if (flush_policy.paced && dirty_blocks + VISIT_PAGES <= pages &&
-			    dirty_blocks < pages / 2)
+			if (flush_policy.paced && dirty_blocks + VISIT_PAGES <= pages)
 				flusher_visit_seen(file, since_ms);
 			count(&counters->kernel_flushed_pages, pages - dirty_blocks);
 			if (state.nr_writeback == 0)

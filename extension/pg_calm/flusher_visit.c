@@ -16,7 +16,7 @@
  *
  * The clock of a file is kept in its entry of the page map.  A visit is seen in
  * that pages which were marked are clean, although neither we nor an fsync have
- * written them.  A file in which nothing was dirty when it was visited has its
+ * written them; the latest of them tell when it was.  A file in which nothing was dirty when it was visited has its
  * clock started by whoever dirties it next; that can't be seen, so if no visit was
  * by the time one was due, one is taken to have been as early as possible.
  *
@@ -28,7 +28,13 @@
 #include "pg_calm.h"
 
 /* How long after the last time at which a visit is due it may still come */
-#define GRACE_MS 1000
+#define GRACE_MS 2000
+
+/*
+ * Part of the time between visits for which a file may be prepared for one at
+ * most: as long as none of its buffers are cleaned backends write them instead
+ */
+#define LEAD_SHARE 6
 
 bool
 flusher_visit_is_near(PageMapFile *file, const KernelFlusher *flusher, uint64 lead_ms,
@@ -46,7 +52,7 @@ flusher_visit_is_near(PageMapFile *file, const KernelFlusher *flusher, uint64 le
 		pg_atomic_write_u64(&file->dirtied_when, due);
 		due += flusher->expire_ms;
 	}
-	return now_ms + Min(lead_ms, flusher->expire_ms / 2) >= due;
+	return now_ms + Min(lead_ms, flusher->expire_ms / LEAD_SHARE) >= due;
 }
 
 void

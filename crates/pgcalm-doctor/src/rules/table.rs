@@ -153,8 +153,8 @@ pub const RULES: &[Rule] = &[
         reason: "the throttle queue is first in, first out, and grows once the cap is reached; 90 % as a mean of seconds has \
                  seconds at the cap in it",
         cure: "Fewer, larger writes: pg_calm, larger shared_buffers, a longer checkpoint_timeout; or a larger volume.",
-        effect: "docs/benchmarks.md, 800 IOPS with default sysctls: pg_calm had no second below 3275 TPS where stock fell to 375, \
-                 with a third of the operations.",
+        effect: "docs/benchmarks.md, 800 IOPS with default sysctls: pg_calm had no second below 3392 TPS where stock fell to 455, \
+                 with 0.59 of the operations.",
         reversible: false,
         condition: disk::at_cap,
     },
@@ -337,7 +337,7 @@ pub const RULES: &[Rule] = &[
         cure: "0: the kernel may gather and merge. pg_calm does it without that setting.",
         effect: "docs/benchmarks.md, gp3 roomy, stock-tuned (which has these at 0, and a busier bgwriter): 1918 device writes per \
                  second instead of 2711, sync 17.9 s where stock's first checkpoint had not ended after 120 s, worst second \
-                 4908 instead of 3274; mean TPS 8853 instead of 8787, in an earlier run 8491 instead of 8618. For you to \
+                 4908 instead of 3274; mean TPS 8853 instead of 8787. For you to \
                  weigh.",
         reversible: false,
         condition: disk::flush_hints,

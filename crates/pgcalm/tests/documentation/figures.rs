@@ -111,9 +111,6 @@ fn figures_are_those_of_the_results_that_they_name() {
     assert!(bad.is_empty(), "{}", bad.join("\n"));
 }
 
-/// Rules of doctor that quote rows as they were before they were measured anew.
-const STALE: [&str; 2] = ["device-at-cap", "flush-hints-scatter"];
-
 #[test]
 fn rules_quote_the_results_as_they_are() {
     let known = numbers(&text("docs/benchmarks.md"));
@@ -129,7 +126,7 @@ fn rules_quote_the_results_as_they_are() {
     for cells in quoting {
         let rule = cells[1].trim_matches('`');
         for figure in numbers(cells[7]) {
-            if !known.contains(&figure) && !STALE.contains(&rule) {
+            if !known.contains(&figure) {
                 bad.push(format!("{rule}: {figure} is not in docs/benchmarks.md"));
             }
         }
