@@ -315,14 +315,17 @@ drained_file(void)
 	return what == CALM_DRAINING_NOTHING ? PAGE_MAP_END : what - CALM_DRAINING_FILE;
 }
 
-/* What is marked, in bytes, and may still be dirty: what the kernel has written meanwhile is still marked */
+/*
+ * What is unflushed, in bytes.  What the kernel has written meanwhile is still
+ * marked; where more of it means a larger part of the volume for the worker, it
+ * must not count.
+ */
 static uint64
 unflushed_bytes(void)
 {
 	uint64 bytes = unflushed_pages() * BLCKSZ;
 
-	/* known along with the threshold */
-	return flusher.background_bytes == PG_UINT64_MAX ? bytes : Min(bytes, flusher.dirty_bytes);
+	return flush_policy.paced ? Min(bytes, flusher.dirty_bytes) : bytes;
 }
 
 /* Whether flushing is due by amount, ours or that of the whole host */
