@@ -238,6 +238,8 @@ if ($deferring)
 		'WAL can\'t be recycled or removed if it fails');
 	is(join(' ', grep { !-e } @before), '', 'all of it is still there');
 	is(view('status_sync_error'), 'Input/output error', 'the view says why');
+	like(status_of($node)->{degraded}, qr/WAL is neither recycled nor removed since an fsync/,
+		'which is named as a degraded state');
 	$node->safe_psql('postgres', 'CHECKPOINT');
 	is(join(' ', grep { !-e } @before), '', 'nor later: the kernel reports an error only once');
 	like(calls(pid_of('archiver'), sub { make_wal(3) }), qr/^(FaFD)+$/, 'nothing is deferred any more');
