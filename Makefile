@@ -59,7 +59,7 @@ test-vm: deps build
 test-trace-verdicts: deps
 	cargo test --package pgcalm-trace --test why -- --include-ignored --test-threads=1 --nocapture
 
-# PostgreSQL's own regression and isolation suites with the module at work; as root
+# PostgreSQL's own regression and isolation suites with the module at work; SUITES=tap for its TAP suites; as root
 check-postgres: deps
 	@PG_CONFIG=$(PG_CONFIG) bench/check-postgres
 

@@ -110,7 +110,7 @@ archive_define_settings(void)
 		"Whether the archiver leaves fsyncs of archive_status to the removal of WAL.",
 		"\"auto\" does so with archive_library = 'pg_calm', \"on\" with any archiver: only for those that accept a "
 		"file again which they have archived, since a power cut makes many of them ready again. In mode \"on\". "
-		"Without effect since PostgreSQL 16, whose archiver makes none.",
+		"Since PostgreSQL 16, whose archiver makes none, it only has one made before WAL is removed.",
 		&calm_archive_defer_status_sync, ARCHIVE_DEFER_AUTO, defer_options, PGC_SIGHUP, 0, NULL,
 		NULL, NULL);
 	DefineCustomIntVariable("pg_calm.archive_alert_threshold",

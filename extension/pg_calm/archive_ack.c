@@ -16,13 +16,20 @@
  * NNN.ready back when segment NNN itself has been recycled or removed
  * meanwhile.  That has to hold when the segment goes, not at each rename:
  * so the archiver's fsyncs of status files are left out, and whoever is about
- * to rename or unlink a WAL file (xlog.c, RemoveXlogFile: the checkpointer, and
- * the startup process when it follows a new timeline) makes archive_status
+ * to rename, link or unlink a WAL file (xlog.c, RemoveXlogFile: the checkpointer,
+ * and the startup process when it follows a new timeline) makes archive_status
  * durable first, once for all renames since the last time.
  *
- * Invariant: a WAL file that was seen as .done is not renamed or unlinked
- * before an fsync of archive_status that began after its status file's rename
- * had returned.  "begun" is raised before a rename and "ended" after it.  Who
+ * Before 15.11 recycling is link, of the future name, and then unlink.  Between
+ * them the segment has two names, and after a crash it may keep both: what is
+ * written under the future one changes what the old one announces.  So the link
+ * comes after that fsync as well; and a segment that has another name already,
+ * wherever from, is acknowledged as without pg_calm, since it can be written
+ * to with no name of WAL being touched.
+ *
+ * Invariant: a WAL file that was seen as .done is not renamed, linked or
+ * unlinked before an fsync of archive_status that began after its status file's
+ * rename had returned.  "begun" is raised before a rename and "ended" after it.  Who
  * sees .done sees "begun" raised; if that is more than "synced", an fsync is
  * made, and "synced" becomes what "ended" was before it: never a rename that
  * may have been under way.
@@ -37,8 +44,11 @@
  * kernel reports an error once and a second fsync proves nothing.  From then
  * on renames are not deferred.  A restart is the way out.
  *
- * Since PostgreSQL 16 pgarch_archiveDone calls plain rename: nothing is
- * deferred there, and nothing added.
+ * Since PostgreSQL 16 pgarch_archiveDone calls plain rename, and nobody makes it
+ * durable: after a crash a .ready file may be there whose segment is gone, which
+ * the archiver removes with a warning.  There is nothing to defer, but what is
+ * done before WAL goes is done there as well, for the same acknowledgements.
+ * It is more than the server asks for, so if that fsync fails WAL goes all the same.
  *
  *-------------------------------------------------------------------------
  */
@@ -96,7 +106,9 @@ static struct
 	ino_t directory;
 } acknowledged;
 
+static bool answering(void);
 static bool deferring(void);
+static bool has_other_names(const char *status_name);
 static bool has_suffix(const char *path, const char *suffix);
 static bool path_of(int fd, char *path, size_t size);
 static bool is_ready_file(int fd, const struct stat *st);
@@ -122,7 +134,7 @@ archive_ack_start(void)
 	{
 		pg_atomic_init_u64(&found_shared->begun, 1);
 		pg_atomic_init_u64(&found_shared->ended, 1);
-		pg_atomic_init_u64(&found_shared->synced, CALM_ARCHIVER_SYNCS_STATUS ? 0 : 1);
+		pg_atomic_init_u64(&found_shared->synced, 0);
 		pg_atomic_init_u64(&found_shared->directory_syncs, 0);
 		pg_atomic_init_u32(&found_shared->error, 0);
 	}
@@ -133,7 +145,7 @@ archive_ack_start(void)
 uint64
 archive_ack_deferred_renames(void)
 {
-	return pg_atomic_read_u64(&shared->ended) - 1;
+	return CALM_ARCHIVER_SYNCS_STATUS ? pg_atomic_read_u64(&shared->ended) - 1 : 0;
 }
 
 uint64
@@ -151,18 +163,39 @@ archive_ack_failure(void)
 }
 
 /*
- * Whether this process defers.  Settings are reloaded between files only
+ * Whether this process's acknowledgements are made durable when WAL goes.
+ * Settings are reloaded between files only
  * (pgarch.c, HandlePgArchInterrupts), so it is the same for all calls of one
  * durable_rename, but for an error that appears meanwhile.
  */
 static bool
-deferring(void)
+answering(void)
 {
-	if (!CALM_ARCHIVER_SYNCS_STATUS || MyBackendType != B_ARCHIVER || shared == NULL ||
-	    calm_mode != CALM_MODE_ON || pg_atomic_read_u32(&shared->error) != 0)
+	if (MyBackendType != B_ARCHIVER || shared == NULL || calm_mode != CALM_MODE_ON ||
+	    pg_atomic_read_u32(&shared->error) != 0)
 		return false;
 	return calm_archive_defer_status_sync == ARCHIVE_DEFER_ON ||
 	       (calm_archive_defer_status_sync == ARCHIVE_DEFER_AUTO && own_library);
+}
+
+/* ... and not by their own fsyncs */
+static bool
+deferring(void)
+{
+	return CALM_ARCHIVER_SYNCS_STATUS && answering();
+}
+
+/* Whether the file of pg_wal that a status file is of has another name, too; true if that can't be told */
+static bool
+has_other_names(const char *status_name)
+{
+	char path[MAXPGPATH];
+	const char *suffix = strrchr(status_name, '.');
+	int length = suffix ? (int) (suffix - status_name) : (int) strlen(status_name);
+	struct stat st;
+
+	snprintf(path, sizeof(path), XLOGDIR "/%.*s", length, status_name);
+	return stat(path, &st) != 0 || st.st_nlink != 1;
 }
 
 /* The archiver exits when archive_library is changed, so this holds for its life */
@@ -218,7 +251,7 @@ is_ready_file(int fd, const struct stat *st)
 		return false;
 	*name++ = '\0';
 	length = strlen(name) - strlen(".ready");
-	if (length == 0 || length >= sizeof(acknowledged.name))
+	if (length == 0 || length >= sizeof(acknowledged.name) || has_other_names(name))
 		return false;
 	if (strcmp(path, acknowledged.directory_path) != 0)
 	{
@@ -305,9 +338,10 @@ archive_ack_rename_begins(const char *old_path, const char *new_path)
 	static bool exit_registered = false;
 
 	expected = ACK_NOTHING;
-	if (!deferring() ||
+	if (!answering() ||
 	    strncmp(old_path, STATUS_DIRECTORY "/", strlen(STATUS_DIRECTORY) + 1) != 0 ||
-	    !has_suffix(old_path, ".ready") || !has_suffix(new_path, ".done"))
+	    !has_suffix(old_path, ".ready") || !has_suffix(new_path, ".done") ||
+	    has_other_names(old_path + strlen(STATUS_DIRECTORY) + 1))
 		return false;
 	if (!exit_registered)
 	{
@@ -323,7 +357,7 @@ void
 archive_ack_rename_ended(bool ok)
 {
 	pg_atomic_fetch_add_u64(&shared->ended, 1);
-	expected = ok ? ACK_FILE : ACK_NOTHING;
+	expected = ok && CALM_ARCHIVER_SYNCS_STATUS ? ACK_FILE : ACK_NOTHING;
 }
 
 /*
@@ -367,7 +401,7 @@ sync_status_directory(void)
 }
 
 /*
- * Before the server renames or unlinks a file: if it is one of WAL, see to it
+ * Before the server renames, links or unlinks a file: if it is one of WAL, see to it
  * that its acknowledgement is durable.  False, and errno, if it must not go.
  * In any mode and process, since what was deferred may be of when the mode was
  * another.
@@ -385,14 +419,21 @@ archive_ack_before_removal(const char *path)
 		return true;
 	if (shared == NULL || !enableFsync || !XLogArchivingActive())
 		return true;
+	/* what nobody has deferred may be left as it is */
+	if (!CALM_ARCHIVER_SYNCS_STATUS &&
+	    (calm_mode != CALM_MODE_ON || calm_archive_defer_status_sync == ARCHIVE_DEFER_OFF))
+		return true;
 	pg_memory_barrier();
 	if (pg_atomic_read_u64(&shared->begun) == pg_atomic_read_u64(&shared->synced))
 		return true;
 	save_errno = errno;
 	ok = sync_status_directory();
-	if (ok)
+	if (ok || !CALM_ARCHIVER_SYNCS_STATUS)
+	{
 		errno = save_errno;
-	return ok;
+		return true;
+	}
+	return false;
 }
 
 static void

@@ -172,5 +172,6 @@ extern void governor_writeback_look(uint64 insert, GovernorReading *reading, uin
 
 /* governor_hold.c */
 extern void governor_hold_install(void);
+extern bool governor_is_silent(void);
 
 #endif /* PG_CALM_GOVERNOR_H */

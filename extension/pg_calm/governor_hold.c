@@ -132,17 +132,22 @@ governor_hold_install(void)
 	RegisterResourceReleaseCallback(after_transaction, NULL);
 }
 
+/* Whether it would have sessions held, and is gone or stuck */
+bool
+governor_is_silent(void)
+{
+	return pg_atomic_read_u32(&calm_governor_shared->gate) != GOVERNOR_GATE_OPEN &&
+	       page_map_now_ms() >
+	           pg_atomic_read_u64(&calm_governor_shared->updated_ms) + calm_worker_timeout;
+}
+
 /* Never closed by a governor that is gone, or stuck */
 static GovernorGate
 gate_now(void)
 {
-	GovernorGate gate = (GovernorGate) pg_atomic_read_u32(&calm_governor_shared->gate);
-
-	if (gate != GOVERNOR_GATE_OPEN &&
-	    page_map_now_ms() >
-	        pg_atomic_read_u64(&calm_governor_shared->updated_ms) + calm_worker_timeout)
+	if (governor_is_silent())
 		return GOVERNOR_GATE_OPEN;
-	return gate;
+	return (GovernorGate) pg_atomic_read_u32(&calm_governor_shared->gate);
 }
 
 /*

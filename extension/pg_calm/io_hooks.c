@@ -84,6 +84,7 @@ static ssize_t (*real_pwritev)(int fd, const struct iovec *iov, int count, off_t
 static int (*real_fsync)(int fd);
 static int (*real_sync_file_range)(int fd, off_t offset, off_t length, unsigned int flags);
 static int (*real_rename)(const char *old_path, const char *new_path);
+static int (*real_link)(const char *old_path, const char *new_path);
 static int (*real_unlink)(const char *path);
 static struct dirent *(*real_readdir)(DIR *directory);
 static int (*real_close)(int fd);
@@ -468,6 +469,15 @@ calm_rename(const char *old_path, const char *new_path)
 	return result;
 }
 
+/* A WAL segment that is recycled, before 15.11; since 16 the server has no use for it */
+static int
+calm_link(const char *old_path, const char *new_path)
+{
+	if (!archive_ack_before_removal(old_path))
+		return -1;
+	return real_link(old_path, new_path);
+}
+
 static int
 calm_unlink(const char *path)
 {
@@ -503,6 +513,7 @@ io_hooks_install(const char **reason)
 		{"fsync", calm_fsync, (void **) &real_fsync, true},
 		{"sync_file_range", calm_sync_file_range, (void **) &real_sync_file_range, true},
 		{"rename", calm_rename, (void **) &real_rename, true},
+		{"link", calm_link, (void **) &real_link, false},
 		{"unlink", calm_unlink, (void **) &real_unlink, true},
 		{"readdir", calm_readdir, (void **) &real_readdir, false},
 		{"close", calm_close, (void **) &real_close, true},

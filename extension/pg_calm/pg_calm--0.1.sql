@@ -247,8 +247,8 @@ COMMENT ON COLUMN pg_calm_archive.last_error IS 'Why a file could not be archive
 COMMENT ON COLUMN pg_calm_archive.last_error_file IS 'Which file that was';
 COMMENT ON COLUMN pg_calm_archive.last_error_time IS 'When that was';
 COMMENT ON COLUMN pg_calm_archive.deferred_status_renames IS 'Acknowledgements whose fsyncs were left to the removal of WAL (pg_calm.archive_defer_status_sync), since the server started; 0 since PostgreSQL 16';
-COMMENT ON COLUMN pg_calm_archive.status_directory_syncs IS 'fsync calls for pg_wal/archive_status that were made instead';
-COMMENT ON COLUMN pg_calm_archive.status_sync_error IS 'Error of such a call, after which no WAL is recycled or removed until the server is restarted; null: none';
+COMMENT ON COLUMN pg_calm_archive.status_directory_syncs IS 'fsync calls for pg_wal/archive_status before WAL was recycled or removed, one for all acknowledgements since the last';
+COMMENT ON COLUMN pg_calm_archive.status_sync_error IS 'Error of such a call, after which no WAL is recycled or removed until the server is restarted (since PostgreSQL 16 it is, as without pg_calm); null: none';
 
 CREATE FUNCTION pg_calm_archive_histogram(
     OUT lower_bound bigint,

@@ -409,6 +409,25 @@ fn a_pg_calm_that_is_on_takes_the_place_of_advice_for_a_stock_server() {
 }
 
 #[test]
+fn each_degraded_state_has_its_way_out() {
+    let mut facts = facts("pg-calm-degraded", |f| {
+        calm(f).degraded = Some(
+            "the writeback worker does not respond: the server's flush hints are obeyed, and nothing waits for it; \
+             no cap of the data directory's device is known: pages are only watched"
+                .into(),
+        )
+    });
+    let evidence = find(&judge(&facts), "pg-calm-degraded").evidence.join("\n");
+    assert!(evidence.contains("/proc/PID/stack"), "{evidence}");
+    assert!(evidence.contains("set pg_calm.write_iops"), "{evidence}");
+    assert!(!evidence.contains("archive_status"), "{evidence}");
+    facts = self::facts("pg-calm-degraded", |f| {
+        calm(f).degraded = Some("something new".into())
+    });
+    assert_eq!(find(&judge(&facts), "pg-calm-degraded").evidence.len(), 1);
+}
+
+#[test]
 fn commands_are_exact() {
     let commands = |rule: &str| {
         let case = cases().into_iter().find(|case| case.rule == rule).unwrap();

@@ -340,6 +340,7 @@ my $governor = (
 )[0];
 kill 'STOP', $governor;
 passes("INSERT INTO other VALUES ('stale')", 'a governor that stands still holds nobody');
+like(status_of($node)->{degraded} // '', qr/the governor's worker does not respond/, 'and is named');
 kill 'KILL', $governor;
 
 $node->stop('immediate');

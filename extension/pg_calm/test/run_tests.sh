@@ -195,6 +195,10 @@ run_tap()
 	quietly "$work/cc.log" "${CC:-cc}" -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Werror \
 		-D_GNU_SOURCE -shared -fPIC -O2 -I"$source_dir" -I"$("$PG_CONFIG" --includedir-server)" \
 		"$source_dir/test/fsync_archive.c" -o "$fsync_archive"
+	recycle_by_link=$work/recycle_by_link.so
+	quietly "$work/cc.log" "${CC:-cc}" -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Werror \
+		-D_GNU_SOURCE -shared -fPIC -O2 -I"$("$PG_CONFIG" --includedir-server)" \
+		"$source_dir/test/recycle_by_link.c" -o "$recycle_by_link"
 	# shellcheck disable=SC2086
 	{ run_prove tap ${PROVE_FLAGS:---jobs 3} ${tap_files:-t/*.pl} || : >"$work/prove.failed"; } 2>&1 | tee "$work/prove.log"
 	[ -e "$work/prove.failed" ] || return 0
@@ -230,7 +234,8 @@ run_prove()
 		# shellcheck disable=SC2048,SC2086
 		TESTDIR="$test_dir" TESTDATADIR="$test_dir/tmp_check" TESTLOGDIR="$test_dir/tmp_check/log" \
 			PATH="$install$bindir:$PATH" PG_REGRESS="$pg_regress" \
-			PG_CALM_DENY_MPROTECT="$shim" PG_CALM_FSYNC_ARCHIVE="$fsync_archive" top_builddir="$work" \
+			PG_CALM_DENY_MPROTECT="$shim" PG_CALM_FSYNC_ARCHIVE="$fsync_archive" \
+			PG_CALM_RECYCLE_BY_LINK="$recycle_by_link" top_builddir="$work" \
 			prove -I "$pgxs_dir/test/perl" -I t $*
 	)
 }

@@ -15,13 +15,57 @@ pub fn degraded(facts: &Facts) -> Answer {
         return Ok(None);
     };
     Ok(calm.degraded.as_ref().map(|why| {
-        Found::new(format!(
-            "pg_calm_status: mode {}, degraded: {why}",
-            calm.mode
-        ))
-        .run("SELECT mode, degraded, caps_source FROM pg_calm_status;")
+        STATES
+            .iter()
+            .filter(|(words, _)| why.contains(words))
+            .fold(
+                Found::new(format!(
+                    "pg_calm_status: mode {}, degraded: {why}",
+                    calm.mode
+                )),
+                |found, (_, cure)| found.and(*cure),
+            )
+            .run("SELECT mode, degraded, caps_source FROM pg_calm_status;")
     }))
 }
+
+/// The module's words for a state, and the way out of it.
+const STATES: [(&str, &str); 8] = [
+    (
+        "no cap of the data directory's device is known",
+        "set pg_calm.write_iops and pg_calm.write_bandwidth to what the volume allows, or iops and bandwidth if it counts \
+         reads as well; without a cap stock flushes as well as pg_calm could",
+    ),
+    (
+        "files on other devices than the data directory's",
+        "nothing is wrong with them: only files on the data directory's device are cared for",
+    ),
+    (
+        "the writeback worker does not respond",
+        "see what it hangs in: cat /proc/PID/status /proc/PID/stack, PID from pg_calm_status.worker_pid; until it goes on the \
+         server flushes as without pg_calm",
+    ),
+    (
+        "the writeback worker is not running",
+        "the server's log says why it ended; it is started again after 5 s, if max_worker_processes has a place for it",
+    ),
+    (
+        "pg_calm.page_map_memory is too small",
+        "double pg_calm.page_map_memory (restart)",
+    ),
+    (
+        "an fsync of pg_wal/archive_status failed",
+        "before PostgreSQL 16 WAL piles up until the server is restarted: see to the WAL volume, then restart",
+    ),
+    (
+        "the governor's worker does not respond",
+        "see what it hangs in; sessions are not held until it goes on, so WAL and lag are not limited",
+    ),
+    (
+        "the device's budget is not shared",
+        "each instance takes the volume for its own until that is mended: pg_calm.arbiter_directory",
+    ),
+];
 
 pub fn map_full(facts: &Facts) -> Answer {
     let Some(calm) = with_views(facts)? else {

@@ -46,6 +46,35 @@ pub struct Module {
     pub rates: Option<ModuleRates>,
 }
 
+/// States that `degraded` can name, and the module's words for them; what fits none is `other`.
+const DEGRADED: [(&str, &str); 10] = [
+    ("not_flushed", "nothing is flushed: "),
+    ("worker_down", "the writeback worker is not running"),
+    ("worker_stuck", "the writeback worker does not respond"),
+    ("no_cap", "no cap of the data directory's device is known"),
+    (
+        "other_devices",
+        "files on other devices than the data directory's",
+    ),
+    ("map_full", "pg_calm.page_map_memory is too small"),
+    ("not_bridged", "gaps are not bridged"),
+    ("not_shared", "the device's budget is not shared"),
+    ("status_sync", "an fsync of pg_wal/archive_status failed"),
+    ("governor_stuck", "the governor's worker does not respond"),
+];
+
+impl Module {
+    /// Each state that `degraded` can name, and whether it does.
+    pub fn degraded_states(&self) -> impl Iterator<Item = (&'static str, bool)> {
+        let text = self.degraded.as_deref().unwrap_or("");
+        let other = !text.is_empty() && !DEGRADED.iter().any(|(_, words)| text.contains(words));
+        DEGRADED
+            .iter()
+            .map(move |(state, words)| (*state, text.contains(words)))
+            .chain(std::iter::once(("other", other)))
+    }
+}
+
 /// What the module does per second, between the last two samples.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct ModuleRates {
@@ -70,4 +99,54 @@ pub struct Unflushed {
     pub in_flight_pages: u64,
     /// Size of a page (setting block_size).
     pub page_bytes: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(degraded: &str) -> Vec<&'static str> {
+        let module = Module {
+            degraded: Some(degraded.to_string()),
+            ..Module::default()
+        };
+        module
+            .degraded_states()
+            .filter_map(|(state, named)| named.then_some(state))
+            .collect()
+    }
+
+    #[test]
+    fn states_are_told_by_the_modules_words() {
+        assert_eq!(
+            named(
+                "the writeback worker does not respond: the server's flush hints are obeyed, and nothing waits for it; \
+                 files on other devices than the data directory's are left as without pg_calm"
+            ),
+            ["worker_stuck", "other_devices"]
+        );
+        assert_eq!(named("something new"), ["other"]);
+        assert!(Module::default().degraded_states().all(|(_, named)| !named));
+    }
+
+    /// The module's sources have these words: who changes them there has to change them here.
+    #[test]
+    fn words_are_those_of_the_module() {
+        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../extension/pg_calm/");
+        let sources: String = ["status.c", "writeback.c"]
+            .iter()
+            .map(|name| std::fs::read_to_string(format!("{directory}{name}")).unwrap())
+            .collect();
+        // strings go on in the next line
+        let joined = sources.replace("\"\n", "\"");
+        let mut text = String::new();
+        for piece in joined.split("\"") {
+            if !piece.trim().is_empty() {
+                text.push_str(piece);
+            }
+        }
+        for (state, words) in DEGRADED {
+            assert!(text.contains(words), "{state}: {words}");
+        }
+    }
 }
