@@ -3,7 +3,7 @@
  * governor.h
  *	  Slows writers down when something downstream cannot follow.
  *
- * docs/governor.md has the control law and the reasons for it.
+ * docs/internals/governor.md has the control law and the reasons for it.
  *
  *-------------------------------------------------------------------------
  */

@@ -4,7 +4,7 @@
  *	  The control law: from what drains and what is left to a rate of WAL.
  *
  * Nothing here reads anything but its arguments and the settings.  The law and
- * its stability are explained in docs/governor.md.
+ * its stability are explained in docs/internals/governor.md.
  *
  *-------------------------------------------------------------------------
  */

@@ -16,7 +16,7 @@
  *		(archive_scan.c).
  * close: what is remembered of a file descriptor ends with it.  Asking the
  *		kernel at each write which file it goes to costs too much of the write
- *		(docs/how-it-works.md).
+ *		(docs/internals/how-it-works.md).
  *
  * All but close are timed for the histograms (histogram.c); and what the
  * checkpointer calls tells how far its checkpoint is (checkpoint_stats.c).

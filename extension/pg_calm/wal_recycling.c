@@ -8,7 +8,7 @@
  * fsync of the file before and after, and of pg_wal.  On ext4 that came to two
  * writes to the journal and three flushes for each, without a pause: a hundred
  * segments took a capped device for 0.3 s, in which commits got a third of
- * their writes (docs/how-it-works.md).  So the checkpointer waits a little
+ * their writes (docs/internals/checkpoints.md).  So the checkpointer waits a little
  * after each segment.
  *
  * It waits where it reads the next entry of the directory: there it holds no

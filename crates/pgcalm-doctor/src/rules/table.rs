@@ -1,6 +1,6 @@
 //! The rules, one after another: what each looks at, when it applies and why then, what to do and what that brings.
 //!
-//! docs/doctor.md shows this table (`pgcalm doctor --rules` prints it). Within a severity the order here is the order of
+//! docs/reference/doctor-rules.md shows this table (`pgcalm doctor --rules` prints it). Within a severity the order here is the order of
 //! findings. Kernel functions are those of Linux 6.18, server functions those of PostgreSQL 15.
 
 use pgcalm_report::doctor::Severity;
@@ -75,8 +75,8 @@ pub const RULES: &[Rule] = &[
         looks_at: "`pg_ls_archive_statusdir()`, `wal_segment_size`, `max_wal_size`",
         applies: "the queue is larger than max_wal_size",
         reason: "max_wal_size is what the disk of pg_wal was planned for; files in the queue come on top of it",
-        cure: "A faster archiver, e.g. with several files at once (docs/archiving.md), or a faster place for the archive.",
-        effect: "docs/wal-restore.md, \"Measuring archivers\", compares them under caps.",
+        cure: "A faster archiver, e.g. with several files at once (docs/guides/archiving.md), or a faster place for the archive.",
+        effect: "docs/benchmarks-archive.md compares them under caps.",
         reversible: false,
         condition: archive::backlog,
     },
@@ -126,7 +126,7 @@ pub const RULES: &[Rule] = &[
         looks_at: "`pg_replication_slots`, `max_slot_wal_keep_size`",
         applies: "a slot holds WAL, and the setting is -1",
         reason: "-1 is no limit; half of what pg_wal can grow to leaves the other half to checkpoints and the archive",
-        cure: "Set max_slot_wal_keep_size. pg_calm's governor slows writers down instead (docs/governor.md).",
+        cure: "Set max_slot_wal_keep_size. pg_calm's governor slows writers down instead (docs/guides/governor.md).",
         effect: "The server survives; a reader that is farther behind loses its slot, so it is for you to decide.",
         reversible: false,
         condition: archive::slot_unbounded,
@@ -165,7 +165,7 @@ pub const RULES: &[Rule] = &[
         looks_at: "`/sys/class/bdi/MAJ:MIN/max_ratio_fine` (`max_ratio` before Linux 6.2)",
         applies: "the disk may have no more than the host's background threshold",
         reason: "then this limit, not vm.dirty_background_*, decides when the flusher starts and writers wait \
-                 (`balance_dirty_pages`); pg_calm flushes at half of it. Seen in docs/how-it-works.md, \"A trap of the lab\"",
+                 (`balance_dirty_pages`); pg_calm flushes at half of it. Seen in docs/research/aims.md, \"A trap of the lab\"",
         cure: "Lift the limit of that disk.",
         effect: "The flusher starts at the host's threshold. In that run 711 scattered operations per second went on from second 40.",
         reversible: true,
@@ -205,9 +205,9 @@ pub const RULES: &[Rule] = &[
         problem: "A capped neighbour holds up this instance in the journal of their file system.",
         looks_at: "`pgcalm isolate check`: file systems, journals, limits of all instances",
         applies: "instances share an ext4, and one of them is limited on its disk",
-        reason: "docs/isolation.md, \"How the neighbour's limit becomes the victim's\"",
+        reason: "docs/internals/journals.md, \"How the neighbour's limit becomes the victim's\"",
         cure: "A file system for each instance, or no limit; `pgcalm lab run journal` shows which other layouts help.",
-        effect: "Measured by layout in docs/isolation.md.",
+        effect: "Measured by layout in docs/research/journal-layouts.md.",
         reversible: false,
         condition: |facts| hazard::named(facts, "shared-journal"),
     },
@@ -241,9 +241,9 @@ pub const RULES: &[Rule] = &[
         problem: "Every change of a file's metadata waits for a journal on a capped disk.",
         looks_at: "`pgcalm isolate check`: journals, limits of the root group and, on XFS, of the instance",
         applies: "a limit on writes holds for who writes the journal",
-        reason: "docs/isolation.md, \"Hazards\"",
+        reason: "docs/guides/isolate.md, \"Hazards\"",
         cure: "Put the journal on a disk without a limit (mkfs.xfs -l logdev=, mke2fs -O journal_dev), or take the limit off.",
-        effect: "Measured by layout in docs/isolation.md.",
+        effect: "Measured by layout in docs/research/journal-layouts.md.",
         reversible: false,
         condition: |facts| hazard::named(facts, "journal-device-capped"),
     },
@@ -266,7 +266,7 @@ pub const RULES: &[Rule] = &[
         looks_at: "`/proc/fs/ext4/*/options`",
         applies: "data=ordered with nodelalloc or dioread_lock",
         reason: "without delayed allocation into unwritten extents a transaction is complete only once the data of its new \
-                 blocks is written (`jbd2_journal_commit_transaction`); docs/isolation.md",
+                 blocks is written (`jbd2_journal_commit_transaction`); docs/internals/journals.md",
         cure: "Mount with delalloc and dioread_nolock, the defaults of today.",
         effect: "A commit writes the journal only.",
         reversible: false,
@@ -333,7 +333,7 @@ pub const RULES: &[Rule] = &[
         looks_at: "`checkpoint_flush_after`, `bgwriter_flush_after`, caps of the data's disk",
         applies: "not 0, on a disk whose operations are used up by single pages at less than half of its bandwidth; not with \
                   pg_calm on",
-        reason: "docs/how-it-works.md, \"What stalls a capped server\": a hint covers 256 or 512 kB with a few dirty pages in it",
+        reason: "docs/internals/how-it-works.md, \"What stalls a capped server\": a hint covers 256 or 512 kB with a few dirty pages in it",
         cure: "0: the kernel may gather and merge. pg_calm does it without that setting.",
         effect: "docs/benchmarks.md, gp3 roomy, stock-tuned (which has these at 0, and a busier bgwriter): 1918 device writes per \
                  second instead of 2711, sync 17.9 s where stock's first checkpoint had not ended after 120 s, worst second \
@@ -348,7 +348,7 @@ pub const RULES: &[Rule] = &[
         problem: "The kernel's flusher writes before pg_calm would, so pg_calm has to prepare files for its visits.",
         looks_at: "`vm.dirty_background_*`, `vm.dirty_*`, `vm.dirty_expire_centisecs`, memory",
         applies: "pg_calm is on; background below 40 %, limit below 60 %, or expiry below 300 s",
-        reason: "README, \"Kernel settings the module wants\"",
+        reason: "docs/operate/kernel.md",
         cure: "These values. They hold for the whole host.",
         effect: "194 instead of 356 device writes per second (bench/run 800-roomy and 800-default-memory, separate runs); more dirty \
                  memory means more time at shutdown or `sync`.",
@@ -474,7 +474,7 @@ pub const RULES: &[Rule] = &[
         problem: "A limit on writes does not hold for what the kernel's flusher writes.",
         looks_at: "`pgcalm isolate check`: cgroup v1",
         applies: "v1, and a limit on the instance's group",
-        reason: "v1 has no owner for dirty pages: they are written in the root group (docs/isolation.md)",
+        reason: "v1 has no owner for dirty pages: they are written in the root group (docs/internals/journals.md)",
         cure: "Boot with cgroup v2, or let the server submit its writes itself (checkpoint_, backend_ and bgwriter_flush_after).",
         effect: "The limit holds.",
         reversible: false,
@@ -486,7 +486,7 @@ pub const RULES: &[Rule] = &[
         problem: "A limit on writes does not hold for what the kernel's flusher writes.",
         looks_at: "`pgcalm isolate check`: cgroup v2",
         applies: "v2, a limit on the group, and no memory controller on the host",
-        reason: "without it dirty pages have no owner (docs/isolation.md)",
+        reason: "without it dirty pages have no owner (docs/internals/journals.md)",
         cure: "Boot without cgroup_disable=memory.",
         effect: "The limit holds.",
         reversible: false,
@@ -558,7 +558,7 @@ pub const RULES: &[Rule] = &[
         problem: "pg_calm can't see what is dirty in the page cache without waiting for it.",
         looks_at: "the system call, Linux 6.5",
         applies: "missing, or refused in this container",
-        reason: "without it the worker waits with SYNC_FILE_RANGE_WAIT_BEFORE (docs/how-it-works.md, \"fsync, and errors\")",
+        reason: "without it the worker waits with SYNC_FILE_RANGE_WAIT_BEFORE (docs/internals/data-safety.md)",
         cure: "A newer kernel, or a container runtime that lets it through.",
         effect: "The worker polls instead of waiting.",
         reversible: false,
@@ -570,7 +570,7 @@ pub const RULES: &[Rule] = &[
         problem: "pg_calm can't bridge gaps between dirty pages.",
         looks_at: "madvise with MADV_POPULATE_WRITE, Linux 5.14",
         applies: "missing",
-        reason: "it makes clean pages dirty without touching them (docs/how-it-works.md, \"The idea\")",
+        reason: "it makes clean pages dirty without touching them (docs/internals/how-it-works.md, \"The idea\")",
         cure: "A newer kernel.",
         effect: "Scattered pages go out in fewer operations.",
         reversible: false,
