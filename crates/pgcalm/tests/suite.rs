@@ -228,6 +228,6 @@ fn the_projects_own_suites_can_be_read() {
     for entry in fs::read_dir(suites).unwrap() {
         let file = entry.unwrap().path();
         let suite = pgcalm_lab::suite::Suite::read(&file).unwrap();
-        assert!(suite.rows.len() > 10, "{}", file.display());
+        assert!(suite.rows.len() > 3, "{}", file.display());
     }
 }
