@@ -25,7 +25,7 @@ pub struct Contestant {
 }
 
 /// All that there are.
-pub const CONTESTANTS: [Contestant; 6] = [
+pub const CONTESTANTS: [Contestant; 13] = [
     Contestant {
         name: "stock",
         description: "PostgreSQL as it comes.",
@@ -86,6 +86,79 @@ pub const CONTESTANTS: [Contestant; 6] = [
         settings: &[],
         module: false,
         data_capped: false,
+    },
+    Contestant {
+        name: "flush-none",
+        description: "No flush hints at all, by checkpointer, background writer or backends: the kernel's flusher decides.",
+        settings: &[
+            ("checkpoint_flush_after", "0"),
+            ("bgwriter_flush_after", "0"),
+            ("backend_flush_after", "0"),
+        ],
+        module: false,
+        data_capped: true,
+    },
+    Contestant {
+        name: "flush-checkpointer",
+        description: "Flush hints of the checkpointer alone, each 256 kB.",
+        settings: &[
+            ("checkpoint_flush_after", "256kB"),
+            ("bgwriter_flush_after", "0"),
+            ("backend_flush_after", "0"),
+        ],
+        module: false,
+        data_capped: true,
+    },
+    Contestant {
+        name: "flush-checkpointer-sync",
+        description: "Flush hints of the checkpointer alone, after each block that it writes.",
+        settings: &[
+            ("checkpoint_flush_after", "8kB"),
+            ("bgwriter_flush_after", "0"),
+            ("backend_flush_after", "0"),
+        ],
+        module: false,
+        data_capped: true,
+    },
+    Contestant {
+        name: "flush-bgwriter",
+        description: "Flush hints of the background writer alone, each 512 kB.",
+        settings: &[
+            ("checkpoint_flush_after", "0"),
+            ("bgwriter_flush_after", "512kB"),
+            ("backend_flush_after", "0"),
+        ],
+        module: false,
+        data_capped: true,
+    },
+    Contestant {
+        name: "flush-backend",
+        description: "Flush hints of backends alone, each 256 kB.",
+        settings: &[
+            ("checkpoint_flush_after", "0"),
+            ("bgwriter_flush_after", "0"),
+            ("backend_flush_after", "256kB"),
+        ],
+        module: false,
+        data_capped: true,
+    },
+    Contestant {
+        name: "flush-all",
+        description: "Flush hints of all three as seldom as they can be, each 2 MB.",
+        settings: &[
+            ("checkpoint_flush_after", "2MB"),
+            ("bgwriter_flush_after", "2MB"),
+            ("backend_flush_after", "2MB"),
+        ],
+        module: false,
+        data_capped: true,
+    },
+    Contestant {
+        name: "flush-wal-writer",
+        description: "The WAL writer flushes each time that it writes; flush hints for data as stock.",
+        settings: &[("wal_writer_flush_after", "0")],
+        module: false,
+        data_capped: true,
     },
 ];
 

@@ -19,6 +19,7 @@ use rustix::ioctl::Setter;
 use rustix::ioctl::opcode;
 use rustix::mount::MountFlags;
 
+use crate::LabError;
 use crate::device::Device;
 use crate::interrupt::Interrupt;
 use crate::journal::Change;
@@ -43,6 +44,20 @@ pub struct Layout<'a> {
     pub mount_options: &'a str,
     /// XFS: the device of its log.
     pub log: Option<&'a Device>,
+}
+
+/// What the kernel's refusal to mount a new file system means.
+pub(crate) fn refused(error: Errno, fs_type: FsType, options: &CStr) -> anyhow::Error {
+    if error == Errno::INVAL && !options.is_empty() {
+        LabError::Usage(format!(
+            "mount options {}: {} does not take them; the kernel log says which",
+            options.to_string_lossy(),
+            fs_type.name()
+        ))
+        .into()
+    } else {
+        error.into()
+    }
 }
 
 /// A mounted file system on a device of the lab.
@@ -195,6 +210,7 @@ impl FileSystem {
             MountFlags::NOATIME | MountFlags::NODEV | MountFlags::NOSUID,
             self.mount_options.as_c_str(),
         )
+        .map_err(|error| refused(error, self.fs_type, &self.mount_options))
         .with_context(|| format!("mount {} at {}", self.node, self.target.display()))?;
         self.mount = Some(undo);
         Ok(())

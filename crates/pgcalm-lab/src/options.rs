@@ -1,5 +1,6 @@
 //! Options that more than one part of the lab needs to know.
 
+use std::fmt;
 use std::str::FromStr;
 
 use clap::ValueEnum;
@@ -7,6 +8,49 @@ use serde::Serialize;
 use serde::Serializer;
 
 use crate::Size;
+
+/// Options of a file system's type, as mount takes them, e.g. `nodelalloc,data=writeback`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MountOptions(String);
+
+impl MountOptions {
+    /// As given.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for MountOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for MountOptions {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let well_formed = text.split(',').all(|option| {
+            !option.is_empty()
+                && option
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || b"_=-.:/".contains(&byte))
+        });
+        // The kernel's flags, which mount(8) makes of words, and what would change where things are.
+        let word = |name: &str| text.split(',').any(|option| option == name);
+        if !well_formed || ["ro", "remount", "bind"].iter().any(|name| word(name)) {
+            return Err("give options of the file system, separated by commas, e.g. nodelalloc,data=writeback".to_string());
+        }
+        Ok(Self(text.to_string()))
+    }
+}
+
+impl Serialize for MountOptions {
+    /// As on the command line.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
 
 /// File system to make on the devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
@@ -38,6 +82,9 @@ pub enum SysctlProfile {
     DefaultOn(Size),
     /// Room for dirty pages and time until the kernel's own flusher comes for them.
     Roomy,
+    /// Dirty pages go early: the kernel's flusher looks each second and writes above 102 MB, and writers are hardly ever held. The
+    /// kernel table of a host with many capped instances.
+    Early,
     /// What the kernel's defaults come to on a host with 4 GB of memory (400 and 800 million bytes): the limits are
     /// ratios of memory, so that on a large host a short run doesn't come near them.
     Small,
@@ -50,6 +97,7 @@ impl SysctlProfile {
             Self::Default => "default".into(),
             Self::DefaultOn(memory) => format!("default:{memory}"),
             Self::Roomy => "roomy".into(),
+            Self::Early => "early".into(),
             Self::Small => "small".into(),
         }
     }
@@ -64,17 +112,23 @@ impl SysctlProfile {
                 3000,
             ),
             Self::Roomy => (("dirty_background_ratio", 40), ("dirty_ratio", 60), 30000),
+            Self::Early => (
+                ("dirty_background_bytes", 102 << 20),
+                ("dirty_ratio", 95),
+                3000,
+            ),
             Self::Small => (
                 ("dirty_background_bytes", 400_000_000),
                 ("dirty_bytes", 800_000_000),
                 3000,
             ),
         };
+        let look = if self == Self::Early { 100 } else { 500 };
         [
             background,
             limit,
             ("dirty_expire_centisecs", expire),
-            ("dirty_writeback_centisecs", 500),
+            ("dirty_writeback_centisecs", look),
         ]
     }
 }
@@ -83,12 +137,12 @@ impl FromStr for SysctlProfile {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let expected =
-            "give default, default:SIZE, roomy or small; SIZE is a host's memory, 1GB or more";
+        let expected = "give default, default:SIZE, roomy, small or early; SIZE is a host's memory, 1GB or more";
         match text {
             "default" => Ok(Self::Default),
             "roomy" => Ok(Self::Roomy),
             "small" => Ok(Self::Small),
+            "early" => Ok(Self::Early),
             _ => text
                 .strip_prefix("default:")
                 .and_then(|size| size.parse().ok())
@@ -214,6 +268,32 @@ impl Distribution {
         match self {
             Self::Uniform => include_str!("../workloads/upsert.sql"),
             Self::Zipfian => include_str!("../workloads/upsert-zipfian.sql"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mount_options_are_those_of_the_file_system() {
+        for text in [
+            "barrier=0",
+            "nodelalloc,data=writeback",
+            "journal_dev=0x700",
+        ] {
+            assert_eq!(text.parse::<MountOptions>().unwrap().as_str(), text);
+        }
+        for text in [
+            "",
+            "a,,b",
+            "ro",
+            "nodelalloc,bind",
+            "data=write back",
+            "x\ny",
+        ] {
+            assert!(text.parse::<MountOptions>().is_err(), "{text:?}");
         }
     }
 }

@@ -22,6 +22,7 @@ use crate::device::Device;
 use crate::device::Kind;
 use crate::device_files::DeviceFiles;
 use crate::filesystem::FileSystem;
+use crate::filesystem::Layout;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
 use crate::journal::Journal;
@@ -31,6 +32,7 @@ use crate::memory::MemoryGroup;
 use crate::options::CapIn;
 use crate::options::CapWay;
 use crate::options::DeviceStore;
+use crate::options::MountOptions;
 use crate::options::VolumeLayout;
 use crate::progress::Progress;
 use crate::server::Places;
@@ -272,10 +274,15 @@ impl<'a> Stage<'a> {
             // What one contestant has written is not to be the next one's advantage.
             device.discard(self.host.interrupt)?;
         }
-        FileSystem::create(
+        let mount_options = self.options.mount_options.as_ref();
+        FileSystem::create_as(
             self.host.journal,
             device,
             self.options.fs,
+            Layout {
+                mount_options: mount_options.map_or("", MountOptions::as_str),
+                log: None,
+            },
             &self.host.lab.mountpoint(role),
             self.host.interrupt,
         )

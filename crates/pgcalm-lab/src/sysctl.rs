@@ -85,6 +85,12 @@ mod tests {
         assert_eq!(read("dirty_bytes"), "800000000");
         fs::write(root.path(vm_sysctl::path("dirty_ratio")), "0").unwrap();
         drop(applied);
+        fs::write(root.path(vm_sysctl::path("dirty_bytes")), "0").unwrap();
+        let applied = apply(&journal, "early".parse().unwrap()).unwrap();
+        assert_eq!(read("dirty_background_bytes"), "106954752");
+        assert_eq!(read("dirty_ratio"), "95");
+        assert_eq!(read("dirty_writeback_centisecs"), "100");
+        drop(applied);
         let applied = apply(&journal, "default:10GB".parse().unwrap()).unwrap();
         assert_eq!(read("dirty_background_bytes"), "1073741824");
         assert_eq!(read("dirty_bytes"), "2147483648");

@@ -125,26 +125,36 @@ impl Template {
         Ok(Self { path })
     }
 
-    /// Removes templates other than that at `kept`, last used longest ago first, until `is_enough`. They are made again when needed.
+    /// Removes templates other than that at `kept`, last used longest ago first, until there are `needed` bytes of `space`; none if
+    /// all of them are not enough. They are made again when needed.
     pub fn make_room(
         lab: &LabDir,
         kept: &Path,
+        needed: u64,
+        space: impl Fn() -> anyhow::Result<u64>,
         progress: &Progress,
-        mut is_enough: impl FnMut() -> anyhow::Result<bool>,
     ) -> anyhow::Result<()> {
-        if !lab.templates().exists() {
+        if !lab.templates().exists() || space()? >= needed {
             return Ok(());
         }
         let mut others = Vec::new();
+        let mut bytes = 0;
         for entry in fs::read_dir(lab.templates())? {
             let entry = entry?;
             if entry.path() != kept {
                 others.push((entry.metadata()?.modified()?, entry.path()));
+                for_each_file(&entry.path(), &mut |file| {
+                    bytes += file.metadata()?.len();
+                    Ok(())
+                })?;
             }
+        }
+        if space()? + bytes < needed {
+            return Ok(());
         }
         others.sort();
         for (_, path) in others {
-            if is_enough()? {
+            if space()? >= needed {
                 break;
             }
             progress.note(&format!("making room: removing {}", path.display()));
@@ -579,22 +589,30 @@ mod tests {
         let lab = LabDir::open(&pgcalm_host::HostRoot::default(), dir.path()).unwrap();
         let path = |name: &str| lab.templates().join(name);
         for (name, age) in [("needed", 30), ("older", 20), ("old", 10), ("new", 0)] {
-            fs::create_dir_all(path(name).join("base")).unwrap();
+            fs::create_dir_all(path(name)).unwrap();
+            fs::write(path(name).join("PG_VERSION"), "0123456789").unwrap();
             File::open(path(name))
                 .unwrap()
                 .set_modified(SystemTime::now() - std::time::Duration::from_secs(age))
                 .unwrap();
         }
-        let mut asked = 0;
-        Template::make_room(&lab, &path("needed"), &Progress::new(), || {
-            asked += 1;
-            Ok(asked > 2)
-        })
-        .unwrap();
+        let progress = Progress::new();
+        let room = |needed| {
+            let space = || {
+                let gone = ["older", "old", "new"]
+                    .iter()
+                    .filter(|name| !path(name).exists());
+                Ok(100 + 10 * gone.count() as u64)
+            };
+            Template::make_room(&lab, &path("needed"), needed, space, &progress).unwrap();
+            fs::read_dir(lab.templates()).unwrap().count()
+        };
+        assert_eq!(room(100), 4, "enough");
+        assert_eq!(room(140), 4, "not to be had");
+        assert_eq!(room(120), 2);
         let there = |name| path(name).exists();
         assert!(there("needed") && there("new"));
         assert!(!there("older") && !there("old"));
-        assert_eq!(fs::read_dir(lab.templates()).unwrap().count(), 2);
     }
 
     #[test]

@@ -270,6 +270,7 @@ impl Arena<'_> {
             self.pool,
             self.image,
             self.lab.mountpoint("tenants"),
+            self.options.mount_options.as_ref(),
         )?;
         let tenants = self.tenants(label, &volumes)?;
         let mut settings = self.options.server_settings(contestant);

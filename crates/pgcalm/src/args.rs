@@ -30,6 +30,7 @@ use pgcalm_lab::contestant::ContestantSetting;
 use pgcalm_lab::interference;
 use pgcalm_lab::interference::Layout;
 use pgcalm_lab::options;
+use pgcalm_lab::options::MountOptions;
 use pgcalm_lab::options::SysctlProfile;
 use pgcalm_lab::tenants;
 use pgcalm_lab::torture::Crash;
@@ -429,9 +430,13 @@ pub struct TenantsArgs {
     #[arg(long, value_name = "S")]
     pub checkpoint_timeout: Option<Seconds>,
     /// Writeback sysctls during the runs: default is the kernel's, default:SIZE what its ratios come to on a host with
-    /// SIZE of memory (small: 4 GB), roomy gives dirty pages room and time; former values come back [default: default].
+    /// SIZE of memory (small: 4 GB), roomy gives dirty pages room and time, early has the flusher look each second for more than 102
+    /// MB; former values come back [default: default].
     #[arg(long, value_name = "PROFILE")]
     pub sysctl: Option<SysctlProfile>,
+    /// Options that the volumes' file systems (ext4) are mounted with, beside noatime: e.g. nodelalloc,data=writeback or barrier=0.
+    #[arg(long, value_name = "LIST")]
+    pub mount_options: Option<MountOptions>,
     /// Who takes part, separated by commas: stock, pg_calm (each instance by itself), pg_calm-arbiter (they share the
     /// device's budget) [default: all three].
     #[arg(long, value_name = "LIST", value_parser = tenants_contestants)]

@@ -306,6 +306,7 @@ fn tenants_options(args: TenantsArgs) -> tenants::Options {
         contestants: args.contestants.map_or(preset.contestants, |list| list.0),
         set: args.servers.set,
         volume: args.servers.volume,
+        mount_options: args.mount_options,
         set_contestant: args.set_contestant,
         keep: args.keep,
     }

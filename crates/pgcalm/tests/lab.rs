@@ -177,6 +177,51 @@ fn a_run_feels_its_caps_and_reports_what_it_measured() {
 }
 
 #[test]
+fn caps_in_the_servers_own_group_hold_its_own_writes() {
+    if !can_run() {
+        return;
+    }
+    let dir = Dir::new("own");
+    let json = dir.0.join("report.json");
+    let mut running = Running::start(tiny_run(
+        &dir.0,
+        &[
+            "--seconds",
+            "6",
+            "--clients",
+            "1",
+            "--wal-iops",
+            "100",
+            "--cap-in",
+            "own",
+            "--drain",
+            "none",
+            "--json",
+            json.to_str().unwrap(),
+        ],
+    ));
+    running.wait_for("measuring");
+    thread::sleep(Duration::from_secs(2));
+    // The root group, where others' writes would be held as well, has no cap.
+    assert_eq!(caps(&device_numbers(&dir.0)), Vec::<String>::new());
+    let (status, last) = running.end();
+    assert_eq!(status.code(), Some(0), "{last}");
+    assert_clean(&dir.0, &[]);
+
+    let report = pgcalm_report::from_json(&fs::read_to_string(&json).unwrap()).unwrap();
+    assert_eq!(report.settings["cap-in"], "own");
+    assert_eq!(report.cap.kind, CapKind::ControlGroup);
+    assert!(
+        report.cap.description.contains("below the root"),
+        "{:?}",
+        report.cap
+    );
+    let operations = report.contestants[0].runs[0].series.wal_write_ops.clone();
+    let mean = operations.iter().sum::<f64>() / operations.len() as f64;
+    assert!(mean > 50.0 && mean < 120.0, "{operations:?}");
+}
+
+#[test]
 fn a_rate_is_what_clients_begin_at_most() {
     if !can_run() {
         return;

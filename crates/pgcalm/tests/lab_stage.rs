@@ -158,10 +158,20 @@ fn a_server_is_up_until_it_is_interrupted() {
             "300MB",
             "--shared-buffers",
             "32MB",
+            "--mount-options",
+            "nodelalloc,data=writeback",
         ],
         &dir.0,
     ));
     running.wait_for("the server is up");
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let mount = mounts
+        .lines()
+        .find(|line| line.contains(dir.0.join("pgcalm-data").to_str().unwrap()))
+        .unwrap();
+    for option in ["nodelalloc", "data=writeback"] {
+        assert!(mount.contains(option), "{mount}");
+    }
     let bindir = postgres::bindirs(&host()).swap_remove(0);
     let ask = |sql: &str| {
         let output = Command::new(bindir.join("psql"))
@@ -218,6 +228,21 @@ fn what_the_host_does_not_have_and_nobody_knows_is_told_in_a_line() {
         ),
         (&["--volume", "gp3", "--cap", "cgroup"], 2, "--volume"),
         (&["--volume", "gp3", "--data-iops", "100"], 2, "--volume"),
+        (&["--wal-size", "900GB"], 3, "MiB needed"),
+        (
+            &[
+                "--fs",
+                "xfs",
+                "--mount-options",
+                "data=writeback",
+                "--seconds",
+                "3",
+                "--wal-size",
+                "512MB",
+            ],
+            2,
+            "xfs does not take them",
+        ),
     ] {
         let mut arguments = vec!["run", "checkpoint", "--rows", "20000"];
         arguments.extend(["--contestants", "stock"]);

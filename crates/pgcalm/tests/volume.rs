@@ -287,6 +287,31 @@ fn a_profile_that_there_is_not_is_answered_with_those_that_there_are() {
     assert!(text.contains("azure-premium-ssd-v2"), "{text}");
 }
 
+/// In a mount namespace whose /dev/fuse is a device that no driver has.
+#[test]
+fn a_host_without_fuse_is_told_in_a_line_and_nothing_stays() {
+    if !can_run() {
+        return;
+    }
+    let dir = Dir::new("no-fuse");
+    let (node, work) = (dir.0.join("node"), dir.0.join("work"));
+    let script = "mknod \"$1\" c 10 254 && mount --bind \"$1\" /dev/fuse && shift && exec \"$@\"";
+    let output = Command::new("unshare")
+        .args(["--mount", "sh", "-c", script, "sh"])
+        .arg(&node)
+        .arg(env!("CARGO_BIN_EXE_pgcalm"))
+        .args(["lab", "volume", "--profile", "gp3", "--size", "64MB"])
+        .arg("--dir")
+        .arg(&work)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{text}");
+    let last = text.lines().last().unwrap_or_default();
+    assert!(last.contains("FUSE is not to be had here: "), "{text}");
+    assert!(!work.exists(), "{text}");
+}
+
 /// `lab volume` until it has printed its device.
 fn start_verb(dir: &Path, profile: &str) -> (Child, String) {
     let mut child = lab(&["volume", "--profile", profile, "--size", "256MB"], dir)

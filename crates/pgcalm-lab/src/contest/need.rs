@@ -66,6 +66,6 @@ pub(crate) fn space(
         memory::need(root, size)?;
     }
     let needed = devices + template;
-    Template::make_room(lab, &place, progress, || Ok(lab.space()? >= needed))?;
+    Template::make_room(lab, &place, needed, || lab.space(), progress)?;
     lab.need_space(needed, "fewer --rows or --seconds")
 }

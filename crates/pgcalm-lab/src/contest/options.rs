@@ -28,6 +28,7 @@ use crate::options::CapWay;
 use crate::options::DeviceStore;
 use crate::options::Distribution;
 use crate::options::FsType;
+use crate::options::MountOptions;
 use crate::options::SysctlProfile;
 use crate::options::VolumeLayout;
 use crate::options::Warm;
@@ -152,6 +153,10 @@ pub struct Options {
     /// File system of all devices.
     #[arg(long, value_name = "FS", default_value = "ext4")]
     pub fs: FsType,
+    /// Options that all file systems are mounted with, beside noatime: e.g. nodelalloc,data=writeback or barrier=0, which some hosts
+    /// have; a crash may cost data then.
+    #[arg(long, value_name = "LIST")]
+    pub mount_options: Option<MountOptions>,
     /// Connections of the load.
     #[arg(long, value_name = "N", default_value = "4", value_parser = count)]
     pub clients: u32,
@@ -184,7 +189,8 @@ pub struct Options {
     pub checkpoint_timeout: Seconds,
     /// Writeback sysctls during the runs: default is the kernel's (dirty_background_ratio 10, dirty_ratio 20,
     /// dirty_expire_centisecs 3000), default:SIZE what these ratios come to where SIZE of memory can be dirty (small: 4 GB,
-    /// 400 and 800 million bytes), roomy gives dirty pages room and time (40, 60, 30000); former values come back
+    /// 400 and 800 million bytes), roomy gives dirty pages room and time (40, 60, 30000), early is what some hosts with many instances
+    /// have: background 102 MB, limit 95 %, the flusher looks each second; former values come back
     /// [default: default, with --memory what that comes to there].
     #[arg(long, value_name = "PROFILE")]
     #[serde(skip)]

@@ -36,6 +36,7 @@ pub fn full() -> Options {
         contestants: CONTESTANTS.iter().collect(),
         set: Vec::new(),
         volume: None,
+        mount_options: None,
         set_contestant: Vec::new(),
         keep: false,
     }

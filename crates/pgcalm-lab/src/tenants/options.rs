@@ -12,6 +12,7 @@ use crate::contestant;
 use crate::contestant::Contestant;
 use crate::contestant::ContestantSetting;
 use crate::contestant::ServerSetting;
+use crate::options::MountOptions;
 use crate::options::SysctlProfile;
 
 /// Bytes of table and index per row, as for a contest.
@@ -62,6 +63,8 @@ pub struct Options {
     pub set: Vec<ServerSetting>,
     /// The devices are volumes that behave like this, limits included, instead of what caps on them there would be.
     pub volume: Option<Volume>,
+    /// Options that the volumes' file systems are mounted with.
+    pub mount_options: Option<MountOptions>,
     /// Server settings for one contestant.
     pub set_contestant: Vec<ContestantSetting>,
     /// Whether logs are kept.
@@ -133,6 +136,10 @@ impl Options {
             (
                 "volume",
                 self.volume.as_ref().map(ToString::to_string).into(),
+            ),
+            (
+                "mount-options",
+                self.mount_options.as_ref().map(ToString::to_string).into(),
             ),
             ("set", set.into()),
             ("set-contestant", set_contestant.into()),

@@ -1,5 +1,6 @@
 //! The device that the volumes of all tenants lie on, and the volumes.
 
+use std::ffi::CString;
 use std::fs;
 use std::fs::File;
 use std::fs::OpenOptions;
@@ -15,10 +16,13 @@ use rustix::mount::MountFlags;
 
 use crate::Size;
 use crate::device::Device;
+use crate::filesystem;
 use crate::interrupt::Interrupt;
 use crate::journal::Change;
 use crate::journal::Journal;
 use crate::journal::Undo;
+use crate::options::FsType;
+use crate::options::MountOptions;
 use crate::tool;
 
 /// What is copied at a time.
@@ -87,6 +91,7 @@ pub(super) struct Volumes<'a> {
     pool: &'a Device,
     journal: &'a Journal,
     directory: PathBuf,
+    mount_options: CString,
     _mounts: Undo,
     _directory: Undo,
     _devices: Undo,
@@ -99,6 +104,7 @@ impl<'a> Volumes<'a> {
         pool: &'a Device,
         image: &Path,
         directory: PathBuf,
+        mount_options: Option<&MountOptions>,
     ) -> anyhow::Result<Self> {
         let last = block_device::loop_numbers(journal.root())?
             .into_iter()
@@ -120,6 +126,7 @@ impl<'a> Volumes<'a> {
             pool,
             journal,
             directory,
+            mount_options: CString::new(mount_options.map_or("", MountOptions::as_str))?,
             _mounts: mounts,
             _directory: directory_undo,
             _devices: devices,
@@ -156,8 +163,9 @@ impl<'a> Volumes<'a> {
             &path,
             "ext4",
             MountFlags::NOATIME | MountFlags::NODEV | MountFlags::NOSUID,
-            None::<&std::ffi::CStr>,
+            self.mount_options.as_c_str(),
         )
+        .map_err(|error| filesystem::refused(error, FsType::Ext4, &self.mount_options))
         .with_context(|| format!("mount /dev/{device} at {}", path.display()))?;
         Ok(Volume {
             number: block_device::number(self.journal.root(), &device)?,
