@@ -39,7 +39,7 @@ pub(crate) fn bytes(seconds: u32, wal_size: Size, settings: &BTreeMap<String, St
         .min(most)
 }
 
-/// Makes segments of `bytes` together in `pg_wal` of a cluster that is shut down, to follow those that are there.
+/// Makes segments in `pg_wal` of a cluster that is shut down, to follow those that are there, until all are `bytes` together.
 pub(crate) fn prepare(
     pg_wal: &Path,
     bytes: u64,
@@ -47,17 +47,22 @@ pub(crate) fn prepare(
     interrupt: &Interrupt,
 ) -> anyhow::Result<()> {
     let mut last: Option<(String, u64)> = None;
+    let mut there = 0;
     for entry in fs::read_dir(pg_wal).with_context(|| format!("read {}", pg_wal.display()))? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        if is_segment(&name) && last.as_ref().is_none_or(|(last, _)| *last < name) {
-            last = Some((name, entry.metadata()?.len()));
+        if is_segment(&name) {
+            let length = entry.metadata()?.len();
+            there += length;
+            if last.as_ref().is_none_or(|(last, _)| *last < name) {
+                last = Some((name, length));
+            }
         }
     }
     let Some((mut name, size)) = last else {
         return Ok(());
     };
-    for _ in 0..bytes / size.max(1) {
+    for _ in 0..bytes.saturating_sub(there) / size.max(1) {
         let Some(next) = following(&name, size) else {
             break;
         };
