@@ -6,7 +6,8 @@
  * Pages are left to accumulate, since a page that is written twice before it
  * is flushed saves a write, and neighbours that get dirty save an operation.
  * A region is written back when
- * - the checkpointer waits for it before its sync phase (drain.c),
+ * - the checkpointer waits for it before its fsync of the file (drain.c),
+ * - the kernel flusher may be about to come to its file (flusher_visit.c),
  * - the checkpointer has passed it,
  * - its oldest page reaches pg_calm.flush_age,
  * - or more is unflushed than unflushed_limit.c allows, or than keeps the
