@@ -222,8 +222,9 @@ fn a_standby_whose_wal_was_recycled_comes_back_only_with_an_archive() {
     ];
     let mut more = more.to_vec();
     more.extend([
+        // What was not archived yet when the standby asks comes over the link, up to some 250 MiB: within half a minute.
         "--link-bps",
-        "2MB",
+        "8MB",
         "--module-dir",
         module.to_str().unwrap(),
     ]);
