@@ -78,7 +78,7 @@ typedef struct CalmShared
 	DeviceCaps arbiter_budget; /* caps of the shared device */
 	int arbiter_slot;          /* ours in its file; -1: none */
 	bool caps_known;
-	char degraded[160]; /* why less is done than mode says, or "" */
+	char degraded[512]; /* all that the worker does less than mode says, and why; or "" */
 } CalmShared;
 
 /* GUCs */

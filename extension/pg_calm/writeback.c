@@ -138,6 +138,9 @@ static uint64 visit_lead_ms = 0; /* how long before a visit of the flusher a fil
 
 static void read_settings(void);
 static void apply_caps(void);
+static void add_reason(char *reasons, size_t size, const char *format, ...)
+	pg_attribute_printf(3, 4);
+static bool map_was_full(void);
 static void publish_degraded(void);
 static void worker_exit(int code, Datum argument);
 static uint64 unflushed_pages(void);
@@ -180,51 +183,75 @@ worker_exit(int code, Datum argument)
 	pg_atomic_write_u64(&calm_shared->in_flight_pages, 0);
 }
 
-/* Why less is done than the settings ask for, where the view shows it */
+/* Another of the reasons why less is done than the settings ask for; what does not fit is cut */
+static void
+add_reason(char *reasons, size_t size, const char *format, ...)
+{
+	size_t length = strlen(reasons);
+	va_list arguments;
+
+	if (length > 0 && length + 2 < size)
+	{
+		strlcat(reasons, "; ", size);
+		length += 2;
+	}
+	va_start(arguments, format);
+	vsnprintf(reasons + length, size - length, format, arguments);
+	va_end(arguments);
+}
+
+/* Whether pages found no room in the page map lately */
+static bool
+map_was_full(void)
+{
+	static uint64 last_full_files = 0;
+	static uint64 last_full_regions = 0;
+	static uint64 shown_until = 0;
+	uint64 full_files = pg_atomic_read_u64(&calm_page_map->full_files.value);
+	uint64 full_regions = pg_atomic_read_u64(&calm_page_map->full_regions.value);
+	uint64 now = page_map_now_ms();
+
+	if (full_files != last_full_files || full_regions != last_full_regions)
+		shown_until = now + FULL_SHOWN_MS;
+	last_full_files = full_files;
+	last_full_regions = full_regions;
+	return now < shown_until;
+}
+
+/* All reasons why less is done than the settings ask for, where the view shows them */
 static void
 publish_degraded(void)
 {
 	static char logged[sizeof(calm_shared->degraded)] = "";
-	char reason[sizeof(calm_shared->degraded)] = "";
-	static uint64 last_full_files = 0;
-	static uint64 last_full_regions = 0;
-	static uint64 full_until = 0;
-	uint64 full_files = pg_atomic_read_u64(&calm_page_map->full_files.value);
-	uint64 full_regions = pg_atomic_read_u64(&calm_page_map->full_regions.value);
-	uint64 now = page_map_now_ms();
-	const char *refusal = bridge_refusal();
+	char reasons[sizeof(calm_shared->degraded)] = "";
 
 	if (flush_refused())
 	{
-		snprintf(reason, sizeof(reason), "nothing is flushed: %s", flush_refused());
+		add_reason(reasons, sizeof(reasons), "nothing is flushed: %s", flush_refused());
 		/* nobody else flushes, so the server's hints must be obeyed again */
 		worker_health_end();
 	}
-	else if (refusal)
-		snprintf(reason, sizeof(reason), "gaps are not bridged: %s", refusal);
-	else if (arbiter_problem())
-		snprintf(reason, sizeof(reason), "the device's budget is not shared: %s",
-		         arbiter_problem());
+	if (bridge_refusal())
+		add_reason(reasons, sizeof(reasons), "gaps are not bridged: %s", bridge_refusal());
 	else if (bridge_refused_filesystem() != 0)
-		snprintf(reason, sizeof(reason),
-		         "gaps are not bridged in files on a filesystem of type 0x%lX, see the server log",
-		         bridge_refused_filesystem());
-	else if (full_files != last_full_files || full_regions != last_full_regions)
-		full_until = now + FULL_SHOWN_MS;
-	if (reason[0] == '\0' && now < full_until)
-		snprintf(
-			reason, sizeof(reason),
+		add_reason(reasons, sizeof(reasons),
+		           "gaps are not bridged in files on a filesystem of type 0x%lX, see the server log",
+		           bridge_refused_filesystem());
+	if (arbiter_problem())
+		add_reason(reasons, sizeof(reasons), "the device's budget is not shared: %s",
+		           arbiter_problem());
+	if (map_was_full())
+		add_reason(
+			reasons, sizeof(reasons),
 			"pg_calm.page_map_memory is too small: some pages are tracked coarsely or not at all");
-	last_full_files = full_files;
-	last_full_regions = full_regions;
 
 	SpinLockAcquire(&calm_shared->lock);
-	memcpy(calm_shared->degraded, reason, sizeof(reason));
+	memcpy(calm_shared->degraded, reasons, sizeof(reasons));
 	SpinLockRelease(&calm_shared->lock);
 
-	if (reason[0] && strcmp(reason, logged) != 0)
-		ereport(LOG, (errmsg("pg_calm: %s", reason)));
-	memcpy(logged, reason, sizeof(reason));
+	if (reasons[0] && strcmp(reasons, logged) != 0)
+		ereport(LOG, (errmsg("pg_calm: %s", reasons)));
+	memcpy(logged, reasons, sizeof(reasons));
 }
 
 /* Caps and sysctls: an administrator may change them at any time */
