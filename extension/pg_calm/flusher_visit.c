@@ -30,16 +30,22 @@
 /* How long after the last time at which a visit is due it may still come */
 #define GRACE_MS 2000
 
+/* More time than the marks of now take, for what comes meanwhile */
+#define LEAD_FACTOR 1.5
+#define LEAD_MS 1000
+
 /*
  * Part of the time between visits for which a file may be prepared for one at
- * most: as long as none of its buffers are cleaned backends write them instead
+ * most: as long as none of its buffers are cleaned backends write them instead.
+ * A file that would take longer is not prepared.
  */
 #define LEAD_SHARE 6
 
 bool
-flusher_visit_is_near(PageMapFile *file, const KernelFlusher *flusher, uint64 lead_ms,
+flusher_visit_is_near(PageMapFile *file, const KernelFlusher *flusher, double seconds,
                       uint64 now_ms)
 {
+	double lead_ms = seconds * LEAD_FACTOR * 1000 + LEAD_MS;
 	uint64 since = pg_atomic_read_u64(&file->dirtied_when);
 	uint64 due = since + flusher->expire_ms;
 
@@ -52,7 +58,7 @@ flusher_visit_is_near(PageMapFile *file, const KernelFlusher *flusher, uint64 le
 		pg_atomic_write_u64(&file->dirtied_when, due);
 		due += flusher->expire_ms;
 	}
-	return now_ms + Min(lead_ms, flusher->expire_ms / LEAD_SHARE) >= due;
+	return lead_ms <= (double) flusher->expire_ms / LEAD_SHARE && now_ms + (uint64) lead_ms >= due;
 }
 
 void

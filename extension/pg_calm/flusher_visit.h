@@ -11,8 +11,11 @@
 #include "kernel_flusher.h"
 #include "page_map.h"
 
-/* Whether it may come within lead_ms, or be there already */
-extern bool flusher_visit_is_near(PageMapFile *file, const KernelFlusher *flusher, uint64 lead_ms,
+/*
+ * Whether it may come, or be there already, before what is marked in the file
+ * is flushed, which takes seconds of the worker's part of the device.
+ */
+extern bool flusher_visit_is_near(PageMapFile *file, const KernelFlusher *flusher, double seconds,
                                   uint64 now_ms);
 
 /* Pages of the file that were marked at marked_ms or later are clean, and we have not written them */

@@ -43,6 +43,7 @@
 #include "access/xlog.h"
 #include "archive_ack.h"
 #include "archive_scan.h"
+#include "checkpoint_hold.h"
 #include "checkpoint_stats.h"
 #include "common/relpath.h"
 #include "compat.h"
@@ -445,7 +446,12 @@ calm_sync_file_range(int fd, off_t offset, off_t length, unsigned int flags)
 	if (calm_shared && *my_wait_event_info == WAIT_EVENT_DATA_FILE_FLUSH && is_flushed_by_us(fd) &&
 	    !leaves_to_server(fd, offset, length))
 	{
+		int save_errno = errno;
+
 		pg_atomic_fetch_add_u64(&calm_shared->counters.suppressed_hints, 1);
+		if (MyBackendType == B_CHECKPOINTER)
+			checkpoint_hold_writes();
+		errno = save_errno;
 		return 0;
 	}
 	started = histogram_clock();

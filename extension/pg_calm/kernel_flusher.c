@@ -33,6 +33,7 @@
 #include "postgres.h"
 
 #include <math.h>
+#include <linux/major.h>
 #include <unistd.h>
 
 #include "device.h"
@@ -114,8 +115,8 @@ device_max_share(unsigned int major, unsigned int minor)
 
 /*
  * Our device's share of what is being written to all disks, from
- * /proc/diskstats.  Disks that hold the files of loop devices are counted
- * twice, which makes the share too small: we flush earlier than need be.
+ * /proc/diskstats.  What loop devices write is written again by the disks that
+ * hold their files, mostly not as writeback; so it is counted once.
  * max_share becomes the most that all our devices may have.  our_rate
  * and our_operations follow what ours write.
  */
@@ -129,7 +130,9 @@ written_share(double *max_share)
 	char path[MAXPGPATH];
 	char line[512];
 	uint64 ours = 0;
-	uint64 all = 0;
+	uint64 loops = 0;
+	uint64 disks = 0;
+	uint64 all;
 	uint64 operations = 0;
 	uint64 now = page_map_now_ms();
 	double kept;
@@ -159,7 +162,10 @@ written_share(double *max_share)
 		snprintf(path, sizeof(path), "%s/sys/block/%s", calm_host_root ? calm_host_root : "", name);
 		if (access(path, F_OK) != 0)
 			continue;
-		all += sectors;
+		if (major == LOOP_MAJOR)
+			loops += sectors;
+		else
+			disks += sectors;
 		if (device_is_ours(major, minor))
 		{
 			ours += sectors;
@@ -170,6 +176,7 @@ written_share(double *max_share)
 		}
 	}
 	fclose(file);
+	all = Max(loops, disks);
 
 	/* devices come and go, and their counters with them */
 	if (last_ms != 0 && all >= last_all && ours >= last_ours && operations >= last_operations)

@@ -30,6 +30,7 @@
 #include "arbiter.h"
 #include "bridge_choice.h"
 #include "checkpoint_stats.h"
+#include "checkpointer_wait.h"
 #include "cleaner.h"
 #include "compat.h"
 #include "flush.h"
@@ -75,10 +76,6 @@
 /* How long pg_calm_status says that the map was full, after it was */
 #define FULL_SHOWN_MS 60000
 
-/* A file is flushed so long before the kernel flusher comes: what all takes, times this, and so long */
-#define VISIT_LEAD_FACTOR 1.5
-#define VISIT_LEAD_MS 1000
-
 /* Regions looked at closely in one pass over the map, and files that it comes to for that */
 #define MAX_CANDIDATES 4096
 #define MAX_SCANNED_FILES 8192
@@ -89,6 +86,14 @@
 /* Entries of the map that one step looks at in order to make room in it */
 #define RECLAIM_STEPS 2048
 #define RECLAIM_INTERVAL_MS 10
+
+/*
+ * Seconds of device time that what is unflushed may take on a shared volume; and where
+ * it can't go on.  The latter is for how long a file is prepared for a visit at most,
+ * with the kernel's default settings (flusher_visit.c)
+ */
+#define LIMIT_SECONDS 2.0
+#define FULL_SECONDS 5.0
 
 /* Seconds of device time that may be in flight */
 #define IN_FLIGHT_SECONDS 0.02
@@ -123,6 +128,7 @@ typedef struct FileScan
 	bool around;
 } FileScan;
 
+static double flush_rate = INFINITY; /* marked pages per second of device time */
 static Candidate *candidates = NULL;
 static int candidate_count = 0;
 static int candidate_next = 0;
@@ -133,13 +139,12 @@ static uint64 next_settings_ms = 0;
 static uint64 next_memory_ms = 0;
 static uint64 next_state_ms = 0;
 static uint64 next_reclaim_ms = 0;
-static DeviceCaps own_caps;      /* without regard to others */
-static uint64 visit_lead_ms = 0; /* how long before a visit of the flusher a file is flushed */
+static DeviceCaps own_caps; /* without regard to others */
 
 static void read_settings(void);
 static void apply_caps(void);
-static void add_reason(char *reasons, size_t size, const char *format, ...)
-	pg_attribute_printf(3, 4);
+static void
+add_reason(char *reasons, size_t size, const char *format, ...) pg_attribute_printf(3, 4);
 static bool map_was_full(void);
 static void publish_degraded(void);
 static void worker_exit(int code, Datum argument);
@@ -149,7 +154,9 @@ static bool draining(void);
 static uint32 drained_file(void);
 static uint64 unflushed_bytes(void);
 static bool too_much_unflushed(void);
+static double limit_bytes(void);
 static double unflushed_excess(void);
+static double urgency(void);
 static void choose_gap(const BridgeGaps *gaps, uint64 now_ms);
 static uint32 next_file(FileScan *scan);
 static void collect_candidates(uint64 now_ms);
@@ -234,9 +241,10 @@ publish_degraded(void)
 	if (bridge_refusal())
 		add_reason(reasons, sizeof(reasons), "gaps are not bridged: %s", bridge_refusal());
 	else if (bridge_refused_filesystem() != 0)
-		add_reason(reasons, sizeof(reasons),
-		           "gaps are not bridged in files on a filesystem of type 0x%lX, see the server log",
-		           bridge_refused_filesystem());
+		add_reason(
+			reasons, sizeof(reasons),
+			"gaps are not bridged in files on a filesystem of type 0x%lX, see the server log",
+			bridge_refused_filesystem());
 	if (arbiter_problem())
 		add_reason(reasons, sizeof(reasons), "the device's budget is not shared: %s",
 		           arbiter_problem());
@@ -279,7 +287,7 @@ apply_caps(void)
 	DeviceCaps caps = own_caps;
 	/* what others need, of the instances on the device or of the volume's budget for reads */
 	bool arbitrated = arbiter_limit(&caps);
-	bool counts_reads = foreground_limit(&caps, unflushed_excess());
+	bool counts_reads = foreground_limit(&caps, urgency());
 	bool shared = arbitrated || counts_reads;
 	double in_flight = counts_reads ? READS_IN_FLIGHT_SECONDS : IN_FLIGHT_SECONDS;
 	double operations = caps.write_iops * in_flight;
@@ -356,26 +364,48 @@ unflushed_bytes(void)
 	return flush_policy.paced ? Min(bytes, flusher.dirty_bytes) : bytes;
 }
 
+/*
+ * How many bytes may be unflushed.  On a volume that others need as well no more
+ * than is flushed in time before a visit of the kernel flusher.
+ */
+static double
+limit_bytes(void)
+{
+	double limit = (double) unflushed_limit_bytes(&flusher);
+
+	return flush_policy.paced && calm_unflushed_limit == 0 ?
+	           Min(limit, flush_rate * BLCKSZ * LIMIT_SECONDS) :
+	           limit;
+}
+
 /* Whether flushing is due by amount, ours or that of the whole host */
 static bool
 too_much_unflushed(void)
 {
-	return unflushed_bytes() > unflushed_limit_bytes(&flusher) ||
+	return (double) unflushed_bytes() > limit_bytes() ||
 	       (flusher.background_bytes != PG_UINT64_MAX &&
 	        flusher.dirty_bytes > flusher.background_bytes / 10 * 8);
 }
 
 /*
- * How far what is unflushed is beyond its limit: 0 not at all, 1 as much as the
- * kernel lets the device have before it writes all of it itself.
+ * How far what is unflushed is beyond its limit: 0 not at all; 1 as much as the
+ * kernel lets the device have before it writes all of it itself, or as can't be
+ * flushed in time before a visit.
  */
 static double
 unflushed_excess(void)
 {
-	double limit = (double) unflushed_limit_bytes(&flusher);
-	double bytes = (double) unflushed_bytes();
+	double limit = limit_bytes();
+	double full = Min((double) flusher.device_bytes, flush_rate * BLCKSZ * FULL_SECONDS);
 
-	return Min(Max((bytes - limit) / Max((double) flusher.device_bytes - limit, 1), 0), 1);
+	return Min(Max(((double) unflushed_bytes() - limit) / Max(full - limit, 1), 0), 1);
+}
+
+/* What makes the worker's part of a volume larger: the same, and that WAL waits for a checkpoint */
+static double
+urgency(void)
+{
+	return checkpointer_requests() & CHECKPOINT_CAUSE_XLOG ? 1 : unflushed_excess();
 }
 
 /* Choose the gaps to bridge (bridge_choice.c), and say so in the view */
@@ -475,9 +505,8 @@ collect_candidates(uint64 now_ms)
 		uint32 incarnation = pg_atomic_read_u32(&file->incarnation);
 		uint32 regions = page_map_file_regions(file);
 		bool drained = f == scan.drained;
-		bool visit =
-			flush_policy.paced && flusher_visit_is_near(file, &flusher, visit_lead_ms, now_ms);
-		bool marked = false;
+		uint32 first = candidate_count;
+		double file_seconds = 0;
 
 		scan_start = scan.next;
 		if ((incarnation & 1) == 0)
@@ -505,7 +534,6 @@ collect_candidates(uint64 now_ms)
 				candidate->since = 1; /* no record: treat as old */
 				candidate->window = false;
 				candidate->drain = drained;
-				candidate->visit = visit;
 				candidate->pages_per_second = INFINITY;
 			}
 			else
@@ -521,7 +549,6 @@ collect_candidates(uint64 now_ms)
 					continue;
 				candidate->since = pg_atomic_read_u64(&region->since);
 				candidate->drain = drained && (int32) pg_atomic_read_u32(&region->count[old]) > 0;
-				candidate->visit = visit;
 				candidate->window =
 					(pg_atomic_read_u32(&region->flags) & PAGE_MAP_REGION_WINDOW) != 0;
 				page_map_peek_region(region, &bits);
@@ -545,24 +572,28 @@ collect_candidates(uint64 now_ms)
 				seconds = device_seconds(&flush_policy.caps, operations, bytes);
 				candidate->pages_per_second = candidate->pages / Max(seconds, 1e-9);
 				pages += candidate->pages;
-				all_seconds += seconds;
+				file_seconds += seconds;
 			}
-			marked = true;
+			candidate->visit = false;
 			candidate->file = f;
 			candidate->incarnation = incarnation;
 			candidate->number = number;
 			candidate_count++;
 		}
-		if (!marked)
+		if (candidate_count == first)
 			page_map_settle(calm_page_map, f);
+		else if (flush_policy.paced && flusher_visit_is_near(file, &flusher, file_seconds, now_ms))
+		{
+			for (uint32 i = first; i < candidate_count; i++)
+				candidates[i].visit = true;
+		}
+		all_seconds += file_seconds;
 	}
 	choose_gap(&gaps, now_ms);
+	flush_rate = all_seconds > 0 ? pages / all_seconds : INFINITY;
 	SpinLockAcquire(&calm_shared->lock);
-	calm_shared->flush_rate = all_seconds > 0 ? pages / all_seconds : INFINITY;
+	calm_shared->flush_rate = flush_rate;
 	SpinLockRelease(&calm_shared->lock);
-	/* as they are now; what is cleaned, or comes meanwhile, takes some more */
-	if (!isinf(all_seconds))
-		visit_lead_ms = (uint64) (all_seconds * VISIT_LEAD_FACTOR * 1000) + VISIT_LEAD_MS;
 	qsort(candidates, candidate_count, sizeof(Candidate), compare_candidates);
 }
 
@@ -637,6 +668,8 @@ work(uint64 now_ms)
 		foreground_follow(&flusher, &own_caps, flush_started.operations, flush_started.bytes,
 		                  now_ms);
 		unflushed_limit_follow(unflushed_pages(), now_ms);
+		pg_atomic_write_u32(&calm_shared->unflushed_excess,
+		                    flush_policy.paced ? (uint32) (unflushed_excess() * 1000) : 0);
 		/* all members see the same memory */
 		flush_policy.headroom = kernel_flusher_headroom(&flusher) / arbiter_members();
 		next_memory_ms = now_ms + STATE_INTERVAL_MS + others * MEMBER_MEMORY_MS;

@@ -19,7 +19,7 @@ use crate::interrupt::Interrupt;
 
 /// WAL that is prepared for each second of the load: what a run writes until its first checkpoint is complete, and not
 /// much more, since it is written to the device before.
-const PER_SECOND: u64 = 20 << 20;
+const PER_SECOND: u64 = 48 << 20;
 
 /// Bytes of segments to make for `seconds` of load on a server with `settings`: as much as it would keep of recycled ones, that is
 /// max_wal_size at most, and half of the WAL volume; none where it recycles none.
