@@ -68,9 +68,10 @@ PG_FUNCTION_INFO_V1(pg_calm_wal);
 /* How much longer than it is told to pg_usleep sleeps: the timer slack of prctl(2), and waking up */
 #define TIMER_SLACK_US 60
 
-/* An epoch takes so long and has so many flushes, but no longer than */
+/* An epoch takes so long and has so many flushes and commits, but no longer than */
 #define EPOCH_MS 100
 #define EPOCH_FLUSHES 25
+#define EPOCH_COMMITS 50
 #define LONGEST_EPOCH_MS 1000
 
 /* Between looks with nobody who commits, or who asks */
@@ -535,7 +536,8 @@ commit_delay_tick(uint64 now_ms)
 	new_flushes = pg_atomic_read_u64(&shared->flushes) - flushes;
 	elapsed = now_ms - epoch_ms;
 	if (epoch_ms != 0 &&
-	    (elapsed < EPOCH_MS || (new_flushes < EPOCH_FLUSHES && elapsed < LONGEST_EPOCH_MS)))
+	    (elapsed < EPOCH_MS || ((new_flushes < EPOCH_FLUSHES || new_commits < EPOCH_COMMITS) &&
+	                            elapsed < LONGEST_EPOCH_MS)))
 	{
 		/* who waits relies on us */
 		pg_atomic_write_u64(&shared->good_until_us, clock_us() + GOOD_US);

@@ -56,8 +56,8 @@
  *
  * What is proposed is tried: an epoch with the wait between two without, and
  * again, until the mean of the gains is clear of its own error.  If there is a gain,
- * the wait is held, and looked at again every CHECK_SECONDS and when the load
- * changes.  If not, the next trial comes after a pause, twice as long each time.
+ * the wait is held, and looked at again after 2 s, more seldom with time, and when the
+ * load changes.  If not, the next trial comes after a pause, twice as long each time.
  *
  * This file knows neither the server nor a clock.
  *
@@ -73,7 +73,7 @@
 #define FIRST_STEP 64e-6
 
 /* Least of an epoch to say anything */
-#define LEAST_COMMITS 20
+#define LEAST_COMMITS 50
 #define LEAST_FLUSHES 10
 
 /* Fewer in a flush are chance */
@@ -84,6 +84,9 @@
 
 /* Profiles of more than so many commits forget half of them with each epoch */
 #define PROFILE_COMMITS 1000
+
+/* And those of fewer tell too little for a trial */
+#define TRIAL_COMMITS 500
 
 /* A gain by the law worth a trial; its error is some hundredths with PROFILE_COMMITS */
 #define TRIAL_GAIN 0.05
@@ -98,8 +101,9 @@
 #define MOST_PAIRS 8
 #define LEAST_ERROR 0.02
 
-/* Seconds between two looks at a wait that is held, at least if the load changes */
-#define CHECK_SECONDS 10
+/* Seconds between two looks at a wait that is held, doubled each time; at least if the load changes */
+#define FIRST_CHECK 2
+#define LONGEST_CHECK 10
 #define CHANGE_SECONDS 1
 
 /* Commits per second that differ by so much, as a logarithm, are another load */
@@ -113,7 +117,7 @@ static void follow(WalEpoch *profile, const WalEpoch *epoch);
 static void begin_wait(CommitDelayLearning *learning);
 static void tighten(CommitDelayLearning *learning, const WalEpoch *epoch);
 static void give_up(CommitDelayLearning *learning);
-static void judge_pair(CommitDelayLearning *learning, double gain, double least);
+static void judge_pair(CommitDelayLearning *learning, double gain, double commits, double least);
 
 double
 commit_delay_step(int step)
@@ -231,17 +235,20 @@ give_up(CommitDelayLearning *learning)
 
 /* What one epoch with the wait has gained, against those around it */
 static void
-judge_pair(CommitDelayLearning *learning, double gain, double least)
+judge_pair(CommitDelayLearning *learning, double gain, double commits, double least)
 {
 	double mean;
+	double variance;
 	double error;
 
 	learning->pairs++;
 	learning->sum += gain;
 	learning->squares += gain * gain;
 	mean = learning->sum / learning->pairs;
-	error = sqrt(Max(learning->squares / learning->pairs - mean * mean, LEAST_ERROR * LEAST_ERROR) /
-	             learning->pairs);
+	variance = (learning->squares - learning->pairs * mean * mean) / Max(learning->pairs - 1, 1);
+	/* three epochs, the neighbours half each, of commits that come by chance */
+	variance = Max(variance, Max(1.5 / commits, LEAST_ERROR * LEAST_ERROR));
+	error = sqrt(variance / learning->pairs);
 	learning->measured = mean;
 	learning->wait = learning->candidate;
 	if (learning->pairs >= LEAST_PAIRS && mean - error >= least)
@@ -249,6 +256,7 @@ judge_pair(CommitDelayLearning *learning, double gain, double least)
 		learning->state = COMMIT_DELAY_HELD;
 		learning->kept++;
 		learning->held_seconds = 0;
+		learning->check_seconds = FIRST_CHECK;
 		learning->changed = false;
 		learning->next_pause = FIRST_PAUSE;
 	}
@@ -301,11 +309,13 @@ commit_delay_learn(CommitDelayLearning *learning, const WalEpoch *epoch, bool ma
 		case COMMIT_DELAY_IDLE:
 		case COMMIT_DELAY_WATCH:
 			if (learning->proposed > 0 && learning->pause <= 0 &&
+			    learning->profile.commits >= TRIAL_COMMITS &&
 			    (short_of_operations || learning->predicted >= TRIAL_GAIN))
 			{
 				learning->state = COMMIT_DELAY_TRIAL;
 				learning->trials++;
 				learning->pairs = 0;
+				learning->skipped = 0;
 				learning->sum = 0;
 				learning->squares = 0;
 				learning->rate = rate;
@@ -322,7 +332,14 @@ commit_delay_learn(CommitDelayLearning *learning, const WalEpoch *epoch, bool ma
 			}
 			else
 			{
-				judge_pair(learning, log(learning->rate_with / sqrt(learning->rate * rate)), least);
+				/* a load that changed meanwhile tells nothing of the wait */
+				if (fabs(log(rate / learning->rate)) <= CHANGE / 2)
+					judge_pair(learning, log(learning->rate_with / sqrt(learning->rate * rate)),
+					           epoch->commits, least);
+				else if (++learning->skipped > MOST_PAIRS)
+					give_up(learning);
+				else
+					learning->wait = learning->candidate;
 				learning->rate = rate;
 			}
 			break;
@@ -339,7 +356,8 @@ commit_delay_learn(CommitDelayLearning *learning, const WalEpoch *epoch, bool ma
 				else
 					learning->rate_with = (learning->rate_with + rate) / 2;
 				learning->held_seconds += epoch->seconds;
-				if (learning->held_seconds >= (learning->changed ? CHANGE_SECONDS : CHECK_SECONDS))
+				if (learning->held_seconds >=
+				    (learning->changed ? CHANGE_SECONDS : learning->check_seconds))
 					learning->wait = 0;
 			}
 			else
@@ -348,11 +366,15 @@ commit_delay_learn(CommitDelayLearning *learning, const WalEpoch *epoch, bool ma
 
 				learning->rate = rate;
 				learning->measured = learning->changed ? gain : (learning->measured + gain) / 2;
-				if (learning->measured < least - HYSTERESIS)
+				if (learning->measured < least - HYSTERESIS ||
+				    (learning->proposed <= 0 && learning->measured < TRIAL_GAIN))
 					give_up(learning);
 				else
 				{
 					learning->held_seconds = 0;
+					learning->check_seconds = learning->changed ?
+					                              FIRST_CHECK :
+					                              Min(learning->check_seconds * 2, LONGEST_CHECK);
 					learning->changed = false;
 					begin_wait(learning);
 				}

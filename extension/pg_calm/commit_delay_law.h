@@ -55,11 +55,13 @@ typedef struct CommitDelayLearning
 	double rate;      /* commits per second of the last one without; */
 	double rate_with; /* and with it */
 	int pairs;        /* in the trial */
+	int skipped;      /* likewise, that told nothing */
 	double sum;
 	double squares;
 	double held_seconds;
-	bool changed; /* the load did, since the gain was measured */
-	double pause; /* seconds until there may be a trial */
+	double check_seconds; /* after so many it is looked at again */
+	bool changed;         /* the load did, since the gain was measured */
+	double pause;         /* seconds until there may be a trial */
 	double next_pause;
 	uint64 trials;
 	uint64 kept; /* trials that brought something */
