@@ -35,6 +35,7 @@
 
 static double operations_per_second = 0;
 static double bytes_per_second = 0;
+static double all_operations_per_second = 0; /* the worker's as well, and as they are now */
 
 static void
 follow(double *value, double now, double elapsed_ms)
@@ -63,6 +64,8 @@ foreground_follow(const KernelFlusher *flusher, const DeviceCaps *caps, uint64 s
 		double operations =
 			Max((double) (flusher->operations - last_operations), bytes / caps->io_size);
 
+		all_operations_per_second += (operations * 1000 / elapsed_ms - all_operations_per_second) *
+		                             (1 - exp2(-elapsed_ms / RISE_HALF_LIFE_MS));
 		operations -= started_operations - last_started_operations;
 		bytes -= started_bytes - last_started_bytes;
 		follow(&operations_per_second, Max(operations, 0) * 1000 / elapsed_ms, elapsed_ms);
@@ -73,6 +76,12 @@ foreground_follow(const KernelFlusher *flusher, const DeviceCaps *caps, uint64 s
 	last_bytes = flusher->bytes;
 	last_started_operations = started_operations;
 	last_started_bytes = started_bytes;
+}
+
+double
+foreground_use(const DeviceCaps *caps)
+{
+	return isinf(caps->all_iops) ? 0 : all_operations_per_second / caps->all_iops;
 }
 
 bool

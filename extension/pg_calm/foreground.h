@@ -15,6 +15,9 @@
 extern void foreground_follow(const KernelFlusher *flusher, const DeviceCaps *caps,
                               uint64 started_operations, uint64 started_bytes, uint64 now_ms);
 
+/* What all use of the operations that the caps allow for reads and writes: 0 to 1, or somewhat more */
+extern double foreground_use(const DeviceCaps *caps);
+
 /*
  * Lowers the caps to what is left to the worker; false if they don't count reads.  excess is how
  * far what is unflushed is beyond its limit, 0 to 1.

@@ -6,7 +6,8 @@
  * The worker looks at the inputs four times a second and sets the rate; the
  * sessions wait by themselves (governor_hold.c).  It is a process of its own,
  * since the writeback worker may wait for the device just when the governor is
- * needed.  It has no database connection.
+ * needed.  It has no database connection.  For the same reason it is the one that
+ * learns how long commits should wait (commit_delay.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -17,6 +18,7 @@
 
 #include "access/xlog.h"
 #include "archive_watch.h"
+#include "commit_delay.h"
 #include "compat.h"
 #include "governor.h"
 #include "miscadmin.h"
@@ -235,6 +237,7 @@ void
 pg_calm_governor_main(Datum argument)
 {
 	uint32 wait_event = CALM_WAIT_EVENT("PgCalmGovernor");
+	uint64 next_look = 0;
 
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
@@ -244,7 +247,6 @@ pg_calm_governor_main(Datum argument)
 	for (;;)
 	{
 		uint64 start = page_map_now_ms();
-		bool any;
 		uint64 pause;
 
 		CHECK_FOR_INTERRUPTS();
@@ -254,12 +256,20 @@ pg_calm_governor_main(Datum argument)
 		{
 			ConfigReloadPending = false;
 			ProcessConfigFile(PGC_SIGHUP);
+			next_look = 0;
 		}
-		any = look(start);
-		pause = any ? Max(LOOK_INTERVAL_MS, LOOK_COST_FACTOR * (page_map_now_ms() - start)) :
-		              OFF_INTERVAL_MS;
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-		                 (long) Min(pause, OFF_INTERVAL_MS), wait_event);
+		pause = commit_delay_tick(start);
+		if (start >= next_look)
+		{
+			uint64 interval = look(start) ? Max(LOOK_INTERVAL_MS,
+			                                    LOOK_COST_FACTOR * (page_map_now_ms() - start)) :
+			                                OFF_INTERVAL_MS;
+
+			next_look = start + Min(interval, OFF_INTERVAL_MS);
+		}
+		pause = Max(Min(pause, next_look - start), 1);
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, (long) pause,
+		                 wait_event);
 		ResetLatch(MyLatch);
 	}
 }

@@ -7,6 +7,7 @@
  * fsync: a data file is made dense before, and an error that pg_calm saw
  *		first is reported after.  The server's fsync always happens.  A new WAL
  *		segment's large folios are split after.
+ * fdatasync: flushes of WAL are timed, for the wait before them (commit_delay.c).
  * sync_file_range: the server's own flush hints are dropped for what we flush, but for
  *		very many small files in a checkpoint that can't wait.
  * rename, unlink: where pg_calm archives, acknowledgements are made durable before
@@ -18,7 +19,7 @@
  *		kernel at each write which file it goes to costs too much of the write
  *		(docs/internals/how-it-works.md).
  *
- * All but close are timed for the histograms (histogram.c); and what the
+ * All but close and fdatasync are timed for the histograms (histogram.c); and what the
  * checkpointer calls tells how far its checkpoint is (checkpoint_stats.c).
  *
  * Which of the server's calls it is, is told by the wait event that it
@@ -45,6 +46,7 @@
 #include "archive_scan.h"
 #include "checkpoint_hold.h"
 #include "checkpoint_stats.h"
+#include "commit_delay.h"
 #include "common/relpath.h"
 #include "compat.h"
 #include "drain.h"
@@ -83,6 +85,7 @@ typedef struct FarFd
 static ssize_t (*real_pwrite)(int fd, const void *buffer, size_t length, off_t offset);
 static ssize_t (*real_pwritev)(int fd, const struct iovec *iov, int count, off_t offset);
 static int (*real_fsync)(int fd);
+static int (*real_fdatasync)(int fd);
 static int (*real_sync_file_range)(int fd, off_t offset, off_t length, unsigned int flags);
 static int (*real_rename)(const char *old_path, const char *new_path);
 static int (*real_link)(const char *old_path, const char *new_path);
@@ -99,6 +102,7 @@ static FarFd far_fds[MAX_KNOWN_FDS]; /* all bytes 0: of descriptor 0, which is n
 static ssize_t calm_pwrite(int fd, const void *buffer, size_t length, off_t offset);
 static ssize_t calm_pwritev(int fd, const struct iovec *iov, int count, off_t offset);
 static int calm_fsync(int fd);
+static int calm_fdatasync(int fd);
 static int calm_sync_file_range(int fd, off_t offset, off_t length, unsigned int flags);
 static int calm_close(int fd);
 static uint32 small_files_written = 0; /* in the checkpoint under way; the checkpointer's */
@@ -346,9 +350,13 @@ calm_fsync(int fd)
 	if (data_file && calm_page_map && fstat(target, &st) == 0)
 		file = page_map_begin_fsync(calm_page_map, st.st_dev, st.st_ino);
 	errno = 0;
+	if (event == WAIT_EVENT_WAL_SYNC)
+		commit_delay_flush_begins();
 	started = histogram_clock();
 	result = real_fsync(target);
 	save_errno = errno;
+	if (event == WAIT_EVENT_WAL_SYNC)
+		commit_delay_flush_ended();
 	if (file != PAGE_MAP_NO_FILE)
 		page_map_end_fsync(calm_page_map, file);
 	errno = save_errno;
@@ -382,6 +390,22 @@ calm_fsync(int fd)
 	if (result == 0 && event == WAIT_EVENT_WAL_INIT_SYNC && calm_split_folios && calm_shared &&
 	    calm_flushes())
 		folio_split_file(fd);
+	errno = save_errno;
+	return result;
+}
+
+static int
+calm_fdatasync(int fd)
+{
+	int result;
+	int save_errno;
+
+	if (*my_wait_event_info != WAIT_EVENT_WAL_SYNC)
+		return real_fdatasync(fd);
+	commit_delay_flush_begins();
+	result = real_fdatasync(fd);
+	save_errno = errno;
+	commit_delay_flush_ended();
 	errno = save_errno;
 	return result;
 }
@@ -517,6 +541,7 @@ io_hooks_install(const char **reason)
 		{"pwrite", calm_pwrite, (void **) &real_pwrite, true},
 		{"pwritev", calm_pwritev, (void **) &real_pwritev, true},
 		{"fsync", calm_fsync, (void **) &real_fsync, true},
+		{"fdatasync", calm_fdatasync, (void **) &real_fdatasync, false},
 		{"sync_file_range", calm_sync_file_range, (void **) &real_sync_file_range, true},
 		{"rename", calm_rename, (void **) &real_rename, true},
 		{"link", calm_link, (void **) &real_link, false},
@@ -525,5 +550,8 @@ io_hooks_install(const char **reason)
 		{"close", calm_close, (void **) &real_close, true},
 	};
 
-	return interpose_install(slots, lengthof(slots), reason);
+	bool installed = interpose_install(slots, lengthof(slots), reason);
+
+	commit_delay_sees_fdatasync = installed && real_fdatasync != NULL;
+	return installed;
 }

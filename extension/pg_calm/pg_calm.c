@@ -24,6 +24,7 @@
 #include "checkpoint_stats.h"
 #include "checkpointer_wait.h"
 #include "cleaner.h"
+#include "commit_delay.h"
 #include "fmgr.h"
 #include "governor.h"
 #include "histogram.h"
@@ -262,6 +263,7 @@ define_settings(void)
 		GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE | GUC_SUPERUSER_ONLY, NULL, NULL, NULL);
 	archive_define_settings();
 	governor_define_settings();
+	commit_delay_define_settings();
 	MarkGUCPrefixReserved("pg_calm");
 }
 
@@ -276,6 +278,7 @@ request_shared_memory(void)
 	RequestAddinShmemSpace(checkpoint_stats_size());
 	archive_request_shared_memory();
 	governor_request_shared_memory();
+	commit_delay_request_shared_memory();
 }
 
 static void
@@ -336,6 +339,7 @@ start_shared_memory(void)
 	checkpoint_stats_start();
 	archive_start_shared_memory();
 	governor_start_shared_memory();
+	commit_delay_start_shared_memory();
 	LWLockRelease(AddinShmemInitLock);
 
 	calm_shared = shared;
@@ -364,6 +368,7 @@ _PG_init(void)
 	archive_worker_register();
 	governor_register_worker();
 	governor_hold_install();
+	commit_delay_install();
 
 	if (!io_hooks_install(&calm_interpose_failure))
 	{

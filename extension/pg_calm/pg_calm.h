@@ -76,6 +76,7 @@ typedef struct CalmShared
 	DeviceCaps caps;
 	uint32 max_gap;            /* gaps bridged at present, in blocks */
 	double granted_operations; /* per second: caps.write_iops or our share of a shared device */
+	double volume_use;         /* part of caps.all_iops that all have used lately */
 	double flush_rate;         /* unflushed pages that the device takes per second, scattered as
 	                              they are; infinity: any, or not known */
 	DeviceCaps arbiter_budget; /* caps of the shared device */

@@ -667,6 +667,9 @@ work(uint64 now_ms)
 		kernel_flusher_read_state(&flusher);
 		foreground_follow(&flusher, &own_caps, flush_started.operations, flush_started.bytes,
 		                  now_ms);
+		SpinLockAcquire(&calm_shared->lock);
+		calm_shared->volume_use = foreground_use(&own_caps);
+		SpinLockRelease(&calm_shared->lock);
 		unflushed_limit_follow(unflushed_pages(), now_ms);
 		pg_atomic_write_u32(&calm_shared->unflushed_excess,
 		                    flush_policy.paced ? (uint32) (unflushed_excess() * 1000) : 0);

@@ -132,6 +132,14 @@ compile_bridge_choice_test()
 		-o "$work/unit/bridge_choice" -L"$pkglibdir" -L"$("$PG_CONFIG" --libdir)" -lpgport -lm
 }
 
+compile_commit_delay_law_test()
+{
+	quietly "$work/cc.log" "${CC:-cc}" -std=gnu11 -O2 -g -Wall -Wextra -Werror -D_GNU_SOURCE \
+		-I"$source_dir" -I"$("$PG_CONFIG" --includedir-server)" \
+		"$source_dir/test/commit_delay_law_test.c" "$source_dir/commit_delay_law.c" \
+		-o "$work/unit/commit_delay_law" -L"$pkglibdir" -L"$("$PG_CONFIG" --libdir)" -lpgport -lm
+}
+
 compile_interpose_test()
 {
 	quietly "$work/cc.log" "${CC:-cc}" -std=gnu11 -O2 -g -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Werror -D_GNU_SOURCE \
@@ -147,6 +155,8 @@ run_unit()
 	mkdir "$work/unit"
 	compile_bridge_choice_test
 	printf '%s\n' 'exec "$(dirname "$0")/bridge_choice"' >"$work/unit/0_bridge_choice.sh"
+	compile_commit_delay_law_test
+	printf '%s\n' 'exec "$(dirname "$0")/commit_delay_law"' >"$work/unit/5_commit_delay_law.sh"
 	compile_interpose_test
 	printf '%s\n' 'exec "$(dirname "$0")/interpose"' >"$work/unit/4_interpose.sh"
 	compile_page_map_test unit/page_map
@@ -177,7 +187,7 @@ run_regress()
 	(
 		cd "$work/regress"
 		PATH="$bin:$PATH" "$pg_regress" --bindir="$bin" --host="$work/regress" --user="$(id -un)" \
-			--inputdir="$source_dir" --outputdir="$work/regress" status settings checkpoints archive governor >"$work/regress.log" 2>&1
+			--inputdir="$source_dir" --outputdir="$work/regress" status settings checkpoints archive governor wal >"$work/regress.log" 2>&1
 	) || {
 		cat "$work/regress.log" "$work/regress/regression.diffs" || :
 		failed "pg_regress: $(grep -E '^[-+]' "$work/regress/regression.diffs" | head -n 8 | tr '\n' ' ')"
@@ -199,6 +209,9 @@ run_tap()
 	quietly "$work/cc.log" "${CC:-cc}" -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Werror \
 		-D_GNU_SOURCE -shared -fPIC -O2 -I"$("$PG_CONFIG" --includedir-server)" \
 		"$source_dir/test/recycle_by_link.c" -o "$recycle_by_link"
+	slow_fdatasync=$work/slow_fdatasync.so
+	quietly "$work/cc.log" "${CC:-cc}" -Wall -Wextra -Werror -shared -fPIC -O2 \
+		"$source_dir/test/slow_fdatasync.c" -o "$slow_fdatasync"
 	# shellcheck disable=SC2086
 	{ run_prove tap ${PROVE_FLAGS:---jobs 3} ${tap_files:-t/*.pl} || : >"$work/prove.failed"; } 2>&1 | tee "$work/prove.log"
 	[ -e "$work/prove.failed" ] || return 0
@@ -235,7 +248,7 @@ run_prove()
 		TESTDIR="$test_dir" TESTDATADIR="$test_dir/tmp_check" TESTLOGDIR="$test_dir/tmp_check/log" \
 			PATH="$install$bindir:$PATH" PG_REGRESS="$pg_regress" \
 			PG_CALM_DENY_MPROTECT="$shim" PG_CALM_FSYNC_ARCHIVE="$fsync_archive" \
-			PG_CALM_RECYCLE_BY_LINK="$recycle_by_link" top_builddir="$work" \
+			PG_CALM_RECYCLE_BY_LINK="$recycle_by_link" PG_CALM_SLOW_FDATASYNC="$slow_fdatasync" top_builddir="$work" \
 			prove -I "$pgxs_dir/test/perl" -I t $*
 	)
 }
