@@ -326,9 +326,12 @@ fn reads_take_from_what_the_volume_sustains() {
     let mut observation = observation();
     no_time_for_drains(&mut observation);
     observation.device.reads_per_s = 750.0;
-    close(predict(observation.clone()).pg_calm.sustainable_tps, 1000.0);
+    let free = predict(observation.clone());
+    close(free.stock.sustainable_tps, 1000.0);
+    close(free.pg_calm.sustainable_tps, 1000.0);
     observation.device.all_iops = Some(500.0);
-    let pg_calm = predict(observation).pg_calm;
+    let Prediction { stock, pg_calm, .. } = predict(observation);
+    assert!(stock.sustainable_tps < 600.0, "{stock:?}");
     assert!(
         pg_calm.sustainable_tps > 500.0 && pg_calm.sustainable_tps < 600.0,
         "{pg_calm:?}"

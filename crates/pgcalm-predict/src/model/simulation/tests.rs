@@ -381,6 +381,28 @@ fn where_reads_count_nothing_is_cleaned_for_a_drain() {
 }
 
 #[test]
+fn the_worker_takes_more_from_reads_the_more_is_unflushed() {
+    // 900 reads leave less than three tenths of 1000 operations. 100,000 pages per second pass 8 MiB, then 64 MiB in the first
+    // second.
+    let mut observation = without_checkpoint_pages();
+    observation.regions[0].pages_first_second = 1000.0;
+    observation.settings.unflushed_limit_bytes = 8 << 20;
+    observation.kernel.background_bytes = 64 << 20;
+    observation.device.mib_per_s = 100.0;
+    observation.device.all_iops = Some(1000.0);
+    observation.device.write_iops = None;
+    observation.device.reads_per_s = 900.0;
+    let caps = Caps::of(&observation);
+    let mut simulation = Simulation::new(&observation, &caps, 1.0, 0.5);
+    simulation.step(0.01);
+    close(simulation.caps.write_iops, 300.0, 1e-9);
+    for _ in 0..10 {
+        simulation.step(0.25);
+    }
+    close(simulation.caps.write_iops, 600.0, 1e-9);
+}
+
+#[test]
 fn less_may_wait_where_pages_come_fast() {
     for (pages_per_second, part) in [(1000.0, 0.5), (20_000.0, 0.125)] {
         let mut observation = without_checkpoint_pages();
