@@ -124,9 +124,9 @@ pub struct Outlook {
     /// Transactions per second that the device can keep up with, at most those that the server reached when nothing held
     /// it up.
     pub sustainable_tps: f64,
-    /// Write operations per second on the data device at that rate, as its cap counts them.
+    /// Write operations per second on the data device at that rate, as its cap counts them; without those of WAL.
     pub device_operations_per_s: f64,
-    /// MiB per second written to the data device at that rate.
+    /// MiB per second written to the data device at that rate, likewise.
     pub device_mib_per_s: f64,
     /// What sets the rate: `server` (CPU, WAL, clients), `operations` or `bandwidth` of the data device.
     pub bound_by: String,
