@@ -15,21 +15,24 @@ use pgcalm_report::predict::Prediction;
 
 use crate::model::caps::Caps;
 use crate::model::sustainable::outlook;
+use crate::model::sustainable::possible;
 
 /// Bytes of a page.
 const PAGE: f64 = 8192.0;
 
 /// What is expected of the server in the long run.
 pub fn predict(observation: Observation) -> Prediction {
-    let caps = Caps::of(&observation.device);
-    let stock = outlook(&observation, &caps, &stock::demand);
-    let pg_calm = outlook(&observation, &caps, &simulation::run);
+    let caps = Caps::of(&observation);
+    let (stock, _) = outlook(&observation, &caps, &stock::demand);
+    let (pg_calm, demand) = outlook(&observation, &caps, &simulation::run);
+    let possible = possible(&observation, &caps, &pg_calm, &demand);
     let (helps, reason) = verdict::verdict(&observation, &caps, &stock, &pg_calm);
     Prediction {
         cautions: verdict::cautions(&observation),
         observation,
         stock,
         pg_calm,
+        possible,
         helps,
         reason,
     }

@@ -104,6 +104,10 @@ pub struct Prediction {
     pub stock: Outlook,
     /// With pg_calm.
     pub pg_calm: Outlook,
+    /// What is possible at all here; absent in documents of 0.1 that are older, and where no transactions were seen or nothing is
+    /// written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub possible: Option<Possible>,
     /// Whether pg_calm is worth loading here.
     pub helps: bool,
     /// Why, in one sentence.
@@ -120,12 +124,29 @@ pub struct Outlook {
     /// Transactions per second that the device can keep up with, at most those that the server reached when nothing held
     /// it up.
     pub sustainable_tps: f64,
-    /// Write operations per second on the data device at that rate, as its cap counts them.
+    /// Write operations per second on the data device at that rate, as its cap counts them; without those of WAL.
     pub device_operations_per_s: f64,
-    /// MiB per second written to the data device at that rate.
+    /// MiB per second written to the data device at that rate, likewise.
     pub device_mib_per_s: f64,
     /// What sets the rate: `server` (CPU, WAL, clients), `operations` or `bandwidth` of the data device.
     pub bound_by: String,
+}
+
+/// What server and volume make possible at the density with which pg_calm's worker writes, if nobody else wrote.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Possible {
+    /// Transactions per second: what the volume sustains, or what the server reached when nothing held it up if that is less.
+    pub tps: f64,
+    /// Transactions per second that the volume sustains at that density, with what reads use where they count; absent if nothing caps
+    /// it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volume_tps: Option<f64>,
+    /// That density: dirty pages for each operation of the device.
+    pub pages_per_operation: f64,
+    /// Whether the server makes more than the volume sustains, so that writers have to be held: evenly, by pg_calm's governor, or in
+    /// stalls, by the kernel.
+    pub holds_writers: bool,
 }
 
 /// What was seen of a server, its host and its device.
@@ -229,6 +250,12 @@ pub struct Device {
     /// Bytes per second that it takes; absent if there is no cap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_bytes_per_s: Option<f64>,
+    /// Operations per second, reads and writes together; absent if reads don't count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub all_iops: Option<f64>,
+    /// Bytes per second, read and written together; absent if reads don't count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub all_bytes_per_s: Option<f64>,
     /// Bytes of a contiguous write that count as one operation.
     pub operation_bytes: u64,
     /// Pieces of memory that one operation may be made of: `queue/max_segments`; 0 if it is not known.
@@ -240,6 +267,15 @@ pub struct Device {
     pub operations_per_s: f64,
     /// MiB per second likewise.
     pub mib_per_s: f64,
+    /// Read operations per second likewise, or as was asked for.
+    #[serde(default)]
+    pub reads_per_s: f64,
+    /// MiB per second read, likewise.
+    #[serde(default)]
+    pub read_mib_per_s: f64,
+    /// Writes of WAL per second, without their flushes; 0 if it is on another device, or if that can't be seen.
+    #[serde(default)]
+    pub wal_writes_per_s: f64,
     /// MiB per second written to other disks of the host, not counting what this one hands on.
     pub other_mib_per_s: f64,
     /// On how many disks of the host a byte written to this device is counted: 2 if it is a loop device.

@@ -10,6 +10,7 @@ use pgcalm_report::predict::Measured;
 use pgcalm_report::predict::Observation;
 use pgcalm_report::predict::Outlook;
 use pgcalm_report::predict::Point;
+use pgcalm_report::predict::Possible;
 use pgcalm_report::predict::Prediction;
 use pgcalm_report::predict::RegionClass;
 use pgcalm_report::predict::Report;
@@ -62,11 +63,16 @@ fn prediction(helps: bool) -> Prediction {
                 name: "vdb".into(),
                 write_iops: Some(800.0),
                 write_bytes_per_s: None,
+                all_iops: Some(3000.0),
+                all_bytes_per_s: None,
                 operation_bytes: 1 << 18,
                 max_segments: 128,
                 caps_source: "SYNTHETIC".into(),
                 operations_per_s: 700.0,
                 mib_per_s: 6.0,
+                reads_per_s: 120.0,
+                read_mib_per_s: 1.0,
+                wal_writes_per_s: 900.0,
                 other_mib_per_s: 0.0,
                 counted_times: 1,
             },
@@ -82,6 +88,12 @@ fn prediction(helps: bool) -> Prediction {
         },
         stock: outlook(790.0),
         pg_calm: outlook(110.0),
+        possible: Some(Possible {
+            tps: 1000.0,
+            volume_tps: Some(800.0),
+            pages_per_operation: 14.2,
+            holds_writers: !helps,
+        }),
         helps,
         reason: "SYNTHETIC <reason>".into(),
         cautions: vec!["SYNTHETIC caution".into()],
@@ -131,6 +143,7 @@ fn report() -> Report {
 fn errors_and_their_medians_are_told_with_those_held_back_apart() {
     let text = text::render(&report());
     assert!(text.contains("tested*"), "{text}");
+    assert!(text.contains("measured 125 % of it"), "{text}");
     assert!(text.contains("+10 %"), "{text}");
     assert!(text.contains("-50 %"), "{text}");
     let flat = text.replace('\n', " ");
@@ -156,7 +169,14 @@ fn errors_and_their_medians_are_told_with_those_held_back_apart() {
 #[test]
 fn the_page_needs_nothing_from_elsewhere_and_shows_all_points() {
     let html = html::render(&report());
-    for word in ["medium", "tested", "held back", "SYNTHETIC &lt;reason&gt;"] {
+    for word in [
+        "medium",
+        "tested",
+        "held back",
+        "SYNTHETIC &lt;reason&gt;",
+        "physically possible: 1000 TPS",
+        "measured 125 % of it",
+    ] {
         assert!(html.contains(word), "{word}");
     }
     assert!(!html.contains("http://") && !html.contains("https://"));
@@ -168,11 +188,25 @@ fn a_verdict_is_told_either_way() {
     let helps = text::render_prediction(&prediction(true));
     assert!(helps.contains("pg_calm helps: SYNTHETIC"), "{helps}");
     assert!(helps.contains("uncertain: SYNTHETIC caution"), "{helps}");
+    let flat = helps.replace('\n', " ");
     assert!(
-        helps.contains("takes 800 operations and any number of MB per second"),
+        flat.contains("takes 3000 operations and any number of MB per second"),
         "{helps}"
     );
+    assert!(
+        flat.contains("per second now; reads count, 120 per second, beside 900 writes of WAL"),
+        "{helps}"
+    );
+    assert!(
+        flat.contains("physically possible: 1000 TPS; the volume sustains 800 at 14.2 dirty pages"),
+        "{helps}"
+    );
+    assert!(flat.contains("writers need not be held"), "{helps}");
     let not = text::render_prediction(&prediction(false));
+    assert!(
+        not.replace('\n', " ").contains("writers have to be held"),
+        "{not}"
+    );
     assert!(not.contains("it will not help, because SYNTHETIC"), "{not}");
 }
 

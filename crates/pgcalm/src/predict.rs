@@ -29,6 +29,7 @@ pub fn run(args: &PredictArgs) -> anyhow::Result<()> {
         write_bytes_per_s: args
             .device_bps
             .map(|limit| limit.0.map(|size| size.bytes() as f64)),
+        reads: args.device_reads,
         operation_bytes: args.device_io_size.map(Size::bytes),
     };
     let mut client = observe::connect(&args.connect)?;

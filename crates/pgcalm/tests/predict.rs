@@ -101,7 +101,7 @@ impl Server {
             fs::copy(module.join("pg_calm.so"), dir.path().join("pg_calm.so")).unwrap();
             settings.push_str(&format!(
                 "dynamic_library_path = '{}:$libdir'\nshared_preload_libraries = 'pg_calm'\n\
-                 pg_calm.mode = shadow\npg_calm.write_iops = 300\npg_calm.write_bandwidth = '50MB'\n",
+                 pg_calm.mode = shadow\npg_calm.iops = 300\npg_calm.write_bandwidth = '50MB'\n",
                 dir.path().display()
             ));
         }
@@ -229,6 +229,8 @@ fn without_the_module_the_page_cache_is_sampled() {
         "200",
         "--device-bps",
         "40MB",
+        "--device-reads",
+        "50",
         "--json",
     ]);
     if output.status.code() == Some(3) && complaint(&output).contains("cachestat(2)") {
@@ -242,6 +244,8 @@ fn without_the_module_the_page_cache_is_sampled() {
     assert!(observation.tps > 0.0, "{observation:?}");
     assert!(!observation.regions.is_empty(), "{observation:?}");
     assert_eq!(observation.device.write_iops, Some(200.0));
+    assert_eq!(observation.device.all_iops, Some(200.0));
+    assert_eq!(observation.device.reads_per_s, 50.0);
     assert_eq!(observation.shadow, None);
     assert!(
         prediction.stock.device_operations_per_s <= 201.0,
@@ -280,6 +284,15 @@ fn with_the_module_in_shadow_mode_its_map_is_read_and_with_it_on_there_is_nothin
     assert_eq!(
         observation.device.write_bytes_per_s,
         Some(50.0 * 1_048_576.0)
+    );
+    // Which counts reads.
+    assert_eq!(observation.device.all_iops, Some(300.0));
+    assert_eq!(observation.device.all_bytes_per_s, None);
+    // Data and WAL are on the same device, unless it can't be seen.
+    let device = &observation.device;
+    assert!(
+        device.name.is_empty() || device.wal_writes_per_s > 0.0,
+        "{device:?}"
     );
     assert!(observation.shadow.is_some());
     // Six regions of tables and indexes, catalogs aside; the rows of pgbench_accounts are spread evenly.

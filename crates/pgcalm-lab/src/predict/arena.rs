@@ -122,6 +122,10 @@ impl Arena<'_> {
         drop(wal);
         drop(run_dir);
         let mut settings = point.named();
+        if self.options.volume.is_some() {
+            // It has limits of its own.
+            settings.retain(|name, _| !name.starts_with("data-"));
+        }
         settings.insert("rows".to_string(), conditions.rows.into());
         Ok(Point {
             name: point.name.to_string(),

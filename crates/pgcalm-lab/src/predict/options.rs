@@ -10,6 +10,7 @@ use crate::Seconds;
 use crate::contest;
 use crate::contestant::ServerSetting;
 use crate::options::FsType;
+use crate::options::VolumeLayout;
 use crate::predict::grid::GridPoint;
 
 /// Everything that can be chosen about a grid.
@@ -84,6 +85,9 @@ impl Options {
             sysctl: Some(point.sysctl),
             distribution: Some(point.distribution),
             contestants: vec![super::shadow()],
+            // The module is told its limits, as on a cloud volume; WAL has one of its own.
+            volume: self.volume,
+            layout: Some(VolumeLayout::Two),
             set: self.settings(),
             ..contest::Options::default()
         }
@@ -134,5 +138,24 @@ impl Options {
             named.insert("rows".to_string(), rows.into());
         }
         named
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::predict::grid::POINTS;
+    use crate::scenarios;
+
+    #[test]
+    fn the_module_is_told_what_a_volume_takes() {
+        let mut options = scenarios::predict::quick();
+        let settings = |options: &super::Options| {
+            options
+                .of(&POINTS[0])
+                .server_settings(crate::predict::shadow())
+        };
+        assert!(!settings(&options).contains_key("pg_calm.iops"));
+        options.volume = Some("gp3".parse().unwrap());
+        assert_eq!(settings(&options)["pg_calm.iops"], "3000");
     }
 }

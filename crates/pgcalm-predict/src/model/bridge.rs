@@ -19,6 +19,7 @@ pub(super) fn work(dirty: f64, gap: u32, operation_bytes: f64) -> Work {
         return Work {
             operations: dirty,
             bytes: dirty * PAGE,
+            pages: dirty,
         };
     }
     let dirty = dirty.min(PAGES);
@@ -31,6 +32,7 @@ pub(super) fn work(dirty: f64, gap: u32, operation_bytes: f64) -> Work {
     Work {
         operations: runs * operations_of_run(bytes / runs, operation_bytes),
         bytes,
+        pages: dirty,
     }
 }
 

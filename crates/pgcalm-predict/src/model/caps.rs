@@ -4,15 +4,16 @@ use std::ops::Add;
 use std::ops::AddAssign;
 use std::ops::Mul;
 
-use pgcalm_report::predict::Device;
+use pgcalm_report::predict::Observation;
 
 use super::PAGE;
 
-/// Write operations, as the device counts them, and bytes.
+/// Operations, as the device counts them, bytes, and how many pages of these were dirty.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Work {
     pub operations: f64,
     pub bytes: f64,
+    pub pages: f64,
 }
 
 impl Add for Work {
@@ -21,6 +22,7 @@ impl Add for Work {
         Self {
             operations: self.operations + other.operations,
             bytes: self.bytes + other.bytes,
+            pages: self.pages + other.pages,
         }
     }
 }
@@ -37,6 +39,7 @@ impl Mul<f64> for Work {
         Self {
             operations: self.operations * times,
             bytes: self.bytes * times,
+            pages: self.pages * times,
         }
     }
 }
@@ -45,6 +48,8 @@ impl Mul<f64> for Work {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Demand {
     pub work: Work,
+    /// The part of it that pg_calm's worker does.
+    pub worker: Work,
     pub keeps_up: bool,
 }
 
@@ -57,16 +62,27 @@ pub(super) enum Effort {
     Answer,
 }
 
-/// The two budgets of a device; infinite where there is no cap.
+/// The budgets of a device; infinite where there is no cap.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Caps {
+    /// For writes of data files, no more than reads and writes have together.
     pub write_iops: f64,
     pub write_bytes: f64,
+    /// For reads and writes together.
+    pub all_iops: f64,
+    pub all_bytes: f64,
+    /// What reads, and WAL if it is on the device, take of that per second at the observed rate.
+    pub foreground: Work,
     /// Bytes of a contiguous write that count as one operation, as the module takes it.
     pub operation_bytes: f64,
     /// Bytes of one that the kernel makes of it.
     pub request_bytes: f64,
 }
+
+/// The worker's part of what reads and writes share, at least; and where the kernel is about to write (`LEAST_SHARE`, `MOST_SHARE`
+/// in extension/pg_calm/foreground.c).
+const LEAST_SHARE: f64 = 0.3;
+const MOST_SHARE: f64 = 0.6;
 
 /// Bytes that a segment of a request has in the mean.
 ///
@@ -76,17 +92,60 @@ pub(super) struct Caps {
 const SEGMENT: f64 = PAGE / 1.5;
 
 impl Caps {
-    pub fn of(device: &Device) -> Self {
+    pub fn of(observation: &Observation) -> Self {
+        let device = &observation.device;
         let operation_bytes = (device.operation_bytes as f64).max(PAGE);
+        let cap = |value: Option<f64>| value.unwrap_or(f64::INFINITY);
+        let (all_iops, all_bytes) = (cap(device.all_iops), cap(device.all_bytes_per_s));
+        let wal_bytes = if device.wal_writes_per_s > 0.0 {
+            observation.wal_bytes_per_s
+        } else {
+            0.0
+        };
         Self {
-            write_iops: device.write_iops.unwrap_or(f64::INFINITY),
-            write_bytes: device.write_bytes_per_s.unwrap_or(f64::INFINITY),
+            write_iops: cap(device.write_iops).min(all_iops),
+            write_bytes: cap(device.write_bytes_per_s).min(all_bytes),
+            all_iops,
+            all_bytes,
+            foreground: Work {
+                operations: device.reads_per_s + device.wal_writes_per_s,
+                bytes: device.read_mib_per_s * f64::from(1 << 20) + wal_bytes,
+                pages: 0.0,
+            },
             operation_bytes,
             request_bytes: match device.max_segments {
                 0 => operation_bytes,
                 segments => operation_bytes.min(f64::from(segments) * SEGMENT).max(PAGE),
             },
         }
+    }
+
+    /// Whether reads count.
+    pub fn are_shared(&self) -> bool {
+        self.all_iops.is_finite() || self.all_bytes.is_finite()
+    }
+
+    /// What is left for writes of data files at `speed` times the observed rate: what the others leave, but a part in any case, which
+    /// grows with how far what is unflushed is beyond its limit (`foreground_limit`).
+    pub fn left(&self, speed: f64, excess: f64) -> Self {
+        let least = LEAST_SHARE + (MOST_SHARE - LEAST_SHARE) * excess;
+        let others = self.foreground * speed;
+        let left = |all: f64, others: f64| (all - others).max(all * least);
+        Self {
+            write_iops: self.write_iops.min(left(self.all_iops, others.operations)),
+            write_bytes: self.write_bytes.min(left(self.all_bytes, others.bytes)),
+            ..*self
+        }
+    }
+
+    /// Parts of the budgets of operations and bytes that `work` of data files per second uses up, with what others take at `speed`
+    /// times the observed rate.
+    pub fn uses(&self, work: Work, speed: f64) -> (f64, f64) {
+        let all = work + self.foreground * speed;
+        (
+            (work.operations / self.write_iops).max(all.operations / self.all_iops),
+            (work.bytes / self.write_bytes).max(all.bytes / self.all_bytes),
+        )
     }
 
     /// Seconds that the device needs at least: its budgets run side by side (`device_seconds` in extension/pg_calm/device.h).

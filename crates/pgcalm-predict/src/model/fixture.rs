@@ -9,7 +9,7 @@ use pgcalm_report::predict::Settings;
 const MIB: f64 = 1_048_576.0;
 
 /// A server at 1000 transactions per second, each of which dirties a page; 1000 regions get dirty alike, and nothing is
-/// absorbed. The kernel keeps away, and so do checkpoints, nearly: one in 1000 s.
+/// absorbed. The kernel keeps away, and so do checkpoints, nearly: one in 1000 s. Buffers are not cleaned.
 pub(super) fn observation() -> Observation {
     Observation {
         source: "shadow".into(),
@@ -33,7 +33,7 @@ pub(super) fn observation() -> Observation {
             flush_age_s: 100.0,
             unflushed_limit_bytes: 1 << 40,
             bridge: true,
-            clean_buffers: true,
+            clean_buffers: false,
         },
         kernel: Kernel {
             background_bytes: 1 << 40,
@@ -45,11 +45,16 @@ pub(super) fn observation() -> Observation {
             name: "vdb".into(),
             write_iops: Some(500.0),
             write_bytes_per_s: Some(500.0 * MIB),
+            all_iops: None,
+            all_bytes_per_s: None,
             operation_bytes: 1 << 20,
             max_segments: 0,
             caps_source: String::new(),
             operations_per_s: 0.0,
             mib_per_s: 0.0,
+            reads_per_s: 0.0,
+            read_mib_per_s: 0.0,
+            wal_writes_per_s: 0.0,
             other_mib_per_s: 0.0,
             counted_times: 1,
         },

@@ -51,13 +51,21 @@ const STEP_OF_DRAIN: f64 = 0.02;
 /// Steps in a checkpoint interval at most: with long ones they get longer.
 const STEPS: f64 = 400.0;
 
+/// In this time the device's part of the kernel's background threshold follows what it writes; parts of it that may wait, and do
+/// however fast pages come (unflushed_limit.c); seconds.
+const SHARE_SECONDS: f64 = 3.0;
+const MOST_WAITING: f64 = 0.5;
+const LEAST_WAITING: f64 = 0.125;
+
 /// In this time the kernel halves what it remembers of past writes (`SHARE_HALF_LIFE_MS` in kernel_flusher.c); seconds.
 const SHARE_HALF_LIFE: f64 = 3.0;
 
 /// All that changes with time.
 struct Simulation<'a> {
     observation: &'a Observation,
-    caps: &'a Caps,
+    device: &'a Caps,
+    /// What is left of them for data files now.
+    caps: Caps,
     /// How much faster than observed the server writes.
     speed: f64,
     now: f64,
@@ -73,12 +81,27 @@ struct Simulation<'a> {
     gap: u32,
     /// How it is chosen when too much waits.
     balance: Balance,
-    /// Handed to the device since it is counted.
+    /// Seconds in which the clock sweep goes round once, as far as it evicts dirty buffers.
+    turn: f64,
+    /// How fast pages got dirty lately, and how many had in all when that was looked at last.
+    dirtied: Dirtied,
+    /// Written by anybody; and since it is counted, in all and by the worker.
+    pages: f64,
     work: Work,
+    worker: Work,
+}
+
+/// Bytes per second, the most of the last seconds (`unflushed_limit_follow`).
+#[derive(Debug, Clone, Copy, Default)]
+struct Dirtied {
+    bytes_per_second: f64,
+    pages: f64,
+    when: f64,
 }
 
 /// What `speed` times the observed rate asks of the device, over whole checkpoint intervals. It keeps up if what is dirty stays
-/// below what the kernel lets writers dirty without waiting: the more waits, the denser it is, and the less a page costs.
+/// below what the kernel lets writers dirty without waiting: the more waits, the denser it is, and the less a page costs. And if it
+/// leaves reads what they use, where they count.
 pub(super) fn run(observation: &Observation, caps: &Caps, speed: f64, effort: Effort) -> Demand {
     let phases = match effort {
         Effort::Search => 1,
@@ -86,38 +109,45 @@ pub(super) fn run(observation: &Observation, caps: &Caps, speed: f64, effort: Ef
     };
     let mut demand = Demand {
         work: Work::default(),
+        worker: Work::default(),
         keeps_up: true,
     };
     for phase in 0..phases {
         let part = (f64::from(phase) + 0.5) / f64::from(phases);
         let one = Simulation::new(observation, caps, speed, part).run();
         demand.work += one.work * (1.0 / f64::from(phases));
+        demand.worker += one.worker * (1.0 / f64::from(phases));
         demand.keeps_up &= one.keeps_up;
     }
     demand
 }
 
 impl<'a> Simulation<'a> {
-    fn new(observation: &'a Observation, caps: &'a Caps, speed: f64, phase: f64) -> Self {
+    fn new(observation: &'a Observation, device: &'a Caps, speed: f64, phase: f64) -> Self {
         let interval =
             checkpoint::interval(&observation.settings, observation.wal_bytes_per_s * speed);
         let (regions, files) = growth::regions(observation, speed, interval);
         let evicted = growth::evicted(observation, speed);
         Self {
             observation,
-            caps,
+            device,
+            caps: device.left(speed, 0.0),
             speed,
             now: 0.0,
             regions,
             files,
             queue: Queue::default(),
-            checkpointer: Checkpointer::new(&observation.settings, interval, evicted),
+            checkpointer: Checkpointer::new(&observation.settings, interval),
             flusher: Flusher::new(&observation.kernel, files, phase),
             ours: observation.device.mib_per_s * f64::from(1 << 20),
             others: observation.device.other_mib_per_s * f64::from(1 << 20) * speed,
-            gap: longest_gap(observation, caps),
+            gap: longest_gap(observation, device),
             balance: Balance::default(),
+            turn: 1.0 / checkpoint::turnovers(&observation.settings, evicted, 1.0),
+            dirtied: Dirtied::default(),
+            pages: 0.0,
             work: Work::default(),
+            worker: Work::default(),
         }
     }
 
@@ -133,15 +163,18 @@ impl<'a> Simulation<'a> {
         }
         self.pass_checkpoint();
         self.work = Work::default();
+        self.worker = Work::default();
         let began = self.now;
         for _ in 0..COUNTED {
             most = most.max(self.pass_checkpoint());
         }
-        let kernel = &self.observation.kernel;
+        let work = self.work * (1.0 / (self.now - began));
+        let (operations, bytes) = self.device.uses(work, self.speed);
         Demand {
-            work: self.work * (1.0 / (self.now - began)),
-            // Above it the kernel makes writers wait (`dirty_freerun_ceiling` in its mm/page-writeback.c).
-            keeps_up: most <= (kernel.background_bytes + kernel.limit_bytes) as f64 / 2.0,
+            work,
+            worker: self.worker * (1.0 / (self.now - began)),
+            keeps_up: most <= self.freerun_bytes()
+                && (!self.device.are_shared() || operations.max(bytes) <= 1.0),
         }
     }
 
@@ -164,7 +197,7 @@ impl<'a> Simulation<'a> {
         let step = (self.checkpointer.interval / STEPS).max(STEP);
         let mut most = 0.0_f64;
         while !over(self) {
-            self.step(if self.checkpointer.is_draining() {
+            self.step(if self.checkpointer.draining().is_some() {
                 step * STEP_OF_DRAIN / STEP
             } else {
                 step
@@ -176,9 +209,11 @@ impl<'a> Simulation<'a> {
 
     fn step(&mut self, step: f64) {
         self.now += step;
+        self.caps = self.device.left(self.speed, self.excess());
         for region in &mut self.regions {
             region.grow(self.observation, self.speed, self.now, step);
         }
+        self.follow_dirtied();
         self.ours *= (-step / SHARE_HALF_LIFE).exp2();
         self.checkpoint();
         self.visit();
@@ -188,17 +223,19 @@ impl<'a> Simulation<'a> {
     /// Hands work to the device.
     fn write(&mut self, work: Work) {
         self.work += work;
+        self.pages += work.pages;
         self.queue.add(work);
         // As a rate: what decays by half in that time has this mean.
         self.ours += work.bytes * std::f64::consts::LN_2 / SHARE_HALF_LIFE;
     }
 
-    /// Writes what is dirty of a region, bridging gaps of up to `gap` pages.
-    fn write_region(&mut self, index: usize, gap: u32) {
+    /// Writes what is dirty of a region, bridging gaps of up to `gap` pages. Returns what that takes.
+    fn write_region(&mut self, index: usize, gap: u32) -> Work {
         let region = &mut self.regions[index];
         let work = bridge::work(region.dirty, gap, self.caps.request_bytes) * region.weight;
         region.flushed();
         self.write(work);
+        work
     }
 
     /// Bytes that are dirty in the page cache.
@@ -240,11 +277,47 @@ impl<'a> Simulation<'a> {
         (background * share).max(left / 8.0)
     }
 
+    /// Bytes above which the kernel makes writers wait (`dirty_freerun_ceiling` in its mm/page-writeback.c).
+    fn freerun_bytes(&self) -> f64 {
+        let kernel = &self.observation.kernel;
+        (kernel.background_bytes + kernel.limit_bytes) as f64 / 2.0
+    }
+
     /// Bytes that may still be dirtied by making regions dense: `kernel_flusher_headroom`.
     fn headroom(&self) -> f64 {
-        let kernel = &self.observation.kernel;
-        let freerun = (kernel.background_bytes + kernel.limit_bytes) as f64 / 2.0;
-        (freerun * 0.75 - self.dirty_bytes() - self.queue.bytes()).max(0.0)
+        (self.freerun_bytes() * 0.75 - self.dirty_bytes() - self.queue.bytes()).max(0.0)
+    }
+
+    fn follow_dirtied(&mut self) {
+        let before = self.dirtied;
+        let seconds = self.now - before.when;
+        if seconds >= STEP {
+            let pages = self.dirty_bytes() / PAGE + self.pages;
+            let rate = (pages - before.pages) * PAGE / seconds;
+            let fading = before.bytes_per_second * (-seconds / SHARE_SECONDS).exp();
+            self.dirtied = Dirtied {
+                bytes_per_second: rate.max(fading),
+                pages,
+                when: self.now,
+            };
+        }
+    }
+
+    /// Bytes that may wait: `unflushed_limit_bytes` in unflushed_limit.c.
+    fn unflushed_limit(&self) -> f64 {
+        let part = self.device_bytes();
+        match self.observation.settings.unflushed_limit_bytes {
+            0 => (part - self.dirtied.bytes_per_second * SHARE_SECONDS)
+                .clamp(part * LEAST_WAITING, part * MOST_WAITING),
+            set => set as f64,
+        }
+    }
+
+    /// How far what is unflushed is beyond that: `unflushed_excess` in writeback.c.
+    fn excess(&self) -> f64 {
+        let limit = self.unflushed_limit();
+        let bytes = self.unflushed_pages(None) * PAGE;
+        ((bytes - limit) / (self.device_bytes() - limit).max(1.0)).clamp(0.0, 1.0)
     }
 
     /// Writes all of a file, made dense before as far as there is room for it: what fsync finds, or the kernel's visit.
@@ -288,14 +361,6 @@ fn flush_age(observation: &Observation) -> f64 {
         half.min(observation.kernel.expire_s)
     } else {
         half
-    }
-}
-
-/// Bytes that may wait: `unflushed_limit_bytes` in writeback.c.
-fn unflushed_limit(observation: &Observation, device_bytes: f64) -> f64 {
-    match observation.settings.unflushed_limit_bytes {
-        0 => device_bytes / 2.0,
-        set => set as f64,
     }
 }
 

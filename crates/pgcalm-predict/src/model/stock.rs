@@ -83,6 +83,7 @@ pub(super) fn demand(
     let mut all = Work {
         operations: at_once,
         bytes: at_once * PAGE,
+        pages: at_once,
     };
     for class in &classes {
         let mut work = Work::default();
@@ -98,9 +99,11 @@ pub(super) fn demand(
         });
         all += work * (class.regions / seconds);
     }
+    let (operations, bytes) = caps.uses(all, speed);
     Demand {
         work: all,
-        keeps_up: caps.seconds(all) <= 1.0,
+        worker: Work::default(),
+        keeps_up: operations.max(bytes) <= 1.0,
     }
 }
 

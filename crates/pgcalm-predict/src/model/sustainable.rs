@@ -2,6 +2,7 @@
 
 use pgcalm_report::predict::Observation;
 use pgcalm_report::predict::Outlook;
+use pgcalm_report::predict::Possible;
 
 use super::caps::Caps;
 use super::caps::Demand;
@@ -21,7 +22,7 @@ pub(super) fn outlook(
     observation: &Observation,
     caps: &Caps,
     demand: &dyn Fn(&Observation, &Caps, f64, Effort) -> Demand,
-) -> Outlook {
+) -> (Outlook, Demand) {
     // Where nothing is committed, what is written stands for it.
     let (observed, highest) = if observation.tps > 0.0 {
         (observation.tps, observation.unhindered_tps)
@@ -35,11 +36,12 @@ pub(super) fn outlook(
         }
         demand
     };
-    let Demand { mut work, keeps_up } = needs(highest, Effort::Answer);
+    let mut demand = needs(highest, Effort::Answer);
     let mut tps = highest;
     let mut bound_by = "server";
-    if !keeps_up {
-        bound_by = if work.operations / caps.write_iops >= work.bytes / caps.write_bytes {
+    if !demand.keeps_up {
+        let (operations, bytes) = caps.uses(demand.work, highest / observed);
+        bound_by = if operations >= bytes {
             "operations"
         } else {
             "bandwidth"
@@ -54,12 +56,42 @@ pub(super) fn outlook(
             }
         }
         tps = low;
-        work = needs(tps, Effort::Answer).work;
+        demand = needs(tps, Effort::Answer);
     }
-    Outlook {
+    let outlook = Outlook {
         sustainable_tps: if observation.tps > 0.0 { tps } else { 0.0 },
-        device_operations_per_s: work.operations,
-        device_mib_per_s: work.bytes / f64::from(1 << 20),
+        device_operations_per_s: demand.work.operations,
+        device_mib_per_s: demand.work.bytes / f64::from(1 << 20),
         bound_by: bound_by.to_string(),
+    };
+    (outlook, demand)
+}
+
+/// What the volume sustains if all pages are written as densely as the worker writes those that it flushes itself, by what it takes
+/// at the rate of `outlook`. None where there are no transactions, or nothing is written.
+pub(super) fn possible(
+    observation: &Observation,
+    caps: &Caps,
+    outlook: &Outlook,
+    demand: &Demand,
+) -> Option<Possible> {
+    let (all, worker) = (demand.work, demand.worker);
+    let tps = outlook.sustainable_tps;
+    if tps <= 0.0 || all.pages <= 0.0 {
+        return None;
     }
+    let dense = if worker.pages > 0.0 {
+        worker * (all.pages / worker.pages)
+    } else {
+        all
+    };
+    let (operations, bytes) = caps.uses(dense, tps / observation.tps);
+    // What is sustained is possible.
+    let volume = (tps / operations.max(bytes)).max(tps);
+    Some(Possible {
+        tps: volume.min(observation.unhindered_tps),
+        volume_tps: volume.is_finite().then_some(volume),
+        pages_per_operation: dense.pages / dense.operations,
+        holds_writers: volume < observation.unhindered_tps,
+    })
 }

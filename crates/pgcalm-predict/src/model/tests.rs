@@ -1,8 +1,10 @@
 //! Cases that can be computed by hand.
 
+use pgcalm_report::predict::Outlook;
 use pgcalm_report::predict::RegionClass;
 
 use super::bridge;
+use super::caps::Demand;
 use super::caps::Effort;
 use super::caps::Work;
 use super::fixture::no_time_for_drains;
@@ -25,6 +27,9 @@ fn caps(write_iops: f64, write_bytes: f64, operation_bytes: f64) -> Caps {
     Caps {
         write_iops,
         write_bytes,
+        all_iops: f64::INFINITY,
+        all_bytes: f64::INFINITY,
+        foreground: Work::default(),
         operation_bytes,
         request_bytes: operation_bytes,
     }
@@ -56,6 +61,7 @@ fn a_half_dirty_region_has_as_many_runs_as_coins_say() {
     let one = Work {
         operations: 1.0,
         bytes: PAGE,
+        pages: 1.0,
     };
     assert_eq!(bridge::work(1.0, 19, MIB), one);
     close(bridge::work(0.5, 19, MIB).operations, 0.5);
@@ -180,7 +186,7 @@ fn stock_writes_what_is_scattered_page_by_page() {
     let mut observation = observation();
     observation.kernel.expire_s = 0.5;
     observation.kernel.interval_s = 1.0;
-    let caps = Caps::of(&observation.device);
+    let caps = Caps::of(&observation);
     let demand = stock::demand(&observation, &caps, 1.0, Effort::Answer).work;
     assert!((demand.operations - 1000.0).abs() < 10.0, "{demand:?}");
     // The device takes half of that, less what the file system needs, so half of the transactions.
@@ -198,7 +204,7 @@ fn pg_calm_writes_regions_whole_when_they_are_dense_enough() {
     // run of nearly 8 MiB each 101 s.
     let mut observation = observation();
     no_time_for_drains(&mut observation);
-    let caps = Caps::of(&observation.device);
+    let caps = Caps::of(&observation);
     let demand = simulation::run(&observation, &caps, 1.0, Effort::Answer).work;
     let mib = demand.bytes / MIB;
     let whole = 1000.0 * 8.0 / 101.0;
@@ -219,7 +225,7 @@ fn what_may_wait_sets_the_density() {
     // Gaps of two pages at most are worth it.
     observation.device.write_iops = Some(2000.0);
     observation.device.write_bytes_per_s = Some(40.0 * MIB);
-    let caps = Caps::of(&observation.device);
+    let caps = Caps::of(&observation);
     let demand = simulation::run(&observation, &caps, 1.0, Effort::Answer).work;
     // Nothing is near enough to be merged: as many operations as pages.
     assert!(
@@ -234,7 +240,7 @@ fn without_full_page_writes_nothing_is_bridged() {
     observation.settings.full_page_writes = false;
     no_time_for_drains(&mut observation);
     observation.device.write_iops = Some(2000.0);
-    let caps = Caps::of(&observation.device);
+    let caps = Caps::of(&observation);
     let demand = simulation::run(&observation, &caps, 1.0, Effort::Answer).work;
     // 96 pages of 1024, of which a tenth have a neighbour, each 101 s.
     assert!(
@@ -291,4 +297,90 @@ fn a_short_look_and_a_guess_are_cautioned_about() {
     let cautions = verdict::cautions(&observation).join("\n");
     assert!(cautions.contains("--seconds 1000"), "{cautions}");
     assert!(cautions.contains("shadow"), "{cautions}");
+}
+
+#[test]
+fn the_worker_gets_what_reads_and_wal_leave_but_a_part_in_any_case() {
+    let mut observation = observation();
+    observation.device.all_iops = Some(3000.0);
+    observation.device.write_iops = None;
+    observation.device.reads_per_s = 600.0;
+    observation.device.wal_writes_per_s = 400.0;
+    let caps = Caps::of(&observation);
+    assert_eq!(caps.write_iops, 3000.0);
+    close(caps.left(1.0, 0.0).write_iops, 2000.0);
+    close(caps.left(2.0, 0.0).write_iops, 1000.0);
+    // Three tenths, and up to six where too much waits.
+    close(caps.left(3.0, 0.0).write_iops, 900.0);
+    close(caps.left(3.0, 0.5).write_iops, 1350.0);
+    close(caps.left(3.0, 1.0).write_iops, 1800.0);
+    // Under caps on writes alone reads take nothing.
+    observation.device.all_iops = None;
+    observation.device.write_iops = Some(3000.0);
+    close(Caps::of(&observation).left(3.0, 1.0).write_iops, 3000.0);
+}
+
+#[test]
+fn reads_take_from_what_the_volume_sustains() {
+    // 1000 pages per second, of which pg_calm makes some 85 operations; reads take 750 of 500 operations.
+    let mut observation = observation();
+    no_time_for_drains(&mut observation);
+    observation.device.reads_per_s = 750.0;
+    let free = predict(observation.clone());
+    close(free.stock.sustainable_tps, 1000.0);
+    close(free.pg_calm.sustainable_tps, 1000.0);
+    observation.device.all_iops = Some(500.0);
+    let Prediction { stock, pg_calm, .. } = predict(observation);
+    assert!(stock.sustainable_tps < 600.0, "{stock:?}");
+    assert!(
+        pg_calm.sustainable_tps > 500.0 && pg_calm.sustainable_tps < 600.0,
+        "{pg_calm:?}"
+    );
+    assert_eq!(pg_calm.bound_by, "operations");
+}
+
+#[test]
+fn what_is_possible_is_told_by_the_density_of_the_worker() {
+    // 1000 pages, half of which the worker writes, five with each operation; the others write one or two. All like the worker's
+    // would take 200 of 500 operations and 100 of 500 MiB.
+    let mut observation = observation();
+    let work = |operations, mib, pages| Work {
+        operations,
+        bytes: mib * MIB,
+        pages,
+    };
+    let demand = Demand {
+        work: work(400.0, 60.0, 1000.0),
+        worker: work(100.0, 50.0, 500.0),
+        keeps_up: true,
+    };
+    let outlook = Outlook {
+        sustainable_tps: 1000.0,
+        device_operations_per_s: 400.0,
+        device_mib_per_s: 60.0,
+        bound_by: "server".into(),
+    };
+    let possible = |observation: &Observation| {
+        let caps = Caps::of(observation);
+        sustainable::possible(observation, &caps, &outlook, &demand).unwrap()
+    };
+    let easily = possible(&observation);
+    close(easily.volume_tps.unwrap(), 2500.0);
+    close(easily.tps, 1000.0);
+    close(easily.pages_per_operation, 5.0);
+    assert!(!easily.holds_writers);
+    observation.unhindered_tps = 4000.0;
+    let held = possible(&observation);
+    close(held.tps, 2500.0);
+    assert!(held.holds_writers);
+    // With 300 reads: as many operations again as there are, at twice the rate.
+    observation.device.reads_per_s = 300.0;
+    observation.device.all_iops = Some(1000.0);
+    observation.device.write_iops = None;
+    close(possible(&observation).tps, 2000.0);
+    observation.device.write_bytes_per_s = None;
+    observation.device.all_iops = None;
+    let free = possible(&observation);
+    assert_eq!(free.volume_tps, None);
+    close(free.tps, 4000.0);
 }

@@ -4,6 +4,7 @@ use pgcalm_report::predict::Observation;
 use pgcalm_report::predict::Outlook;
 
 use super::caps::Caps;
+use super::caps::Work;
 use crate::checkpoint;
 
 /// Use of a budget below which nothing waits for the device.
@@ -19,8 +20,13 @@ pub(super) fn verdict(
     stock: &Outlook,
     pg_calm: &Outlook,
 ) -> (bool, String) {
-    let use_of_operations = stock.device_operations_per_s / caps.write_iops;
-    let use_of_bytes = stock.device_mib_per_s * f64::from(1 << 20) / caps.write_bytes;
+    let work = Work {
+        operations: stock.device_operations_per_s,
+        bytes: stock.device_mib_per_s * f64::from(1 << 20),
+        pages: 0.0,
+    };
+    let (use_of_operations, use_of_bytes) =
+        caps.uses(work, stock.sustainable_tps / observation.tps.max(1.0));
     if caps.write_iops.is_infinite() && caps.write_bytes.is_infinite() {
         return (
             false,
@@ -106,7 +112,7 @@ pub(super) fn cautions(observation: &Observation) -> Vec<String> {
     }
     if observation.device.name.is_empty() {
         cautions.push(
-            "the device of the data directory can't be seen from here, so what else is written to it is not known"
+            "the device of the data directory can't be seen from here, so what else is read from it and written to it is not known"
                 .to_string(),
         );
     }

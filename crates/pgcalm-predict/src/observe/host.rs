@@ -22,26 +22,34 @@ use crate::observe::shadow::ModuleCaps;
 /// What counts as one operation where the device does not tell.
 const OPERATION_BYTES: u64 = 1 << 20;
 
-/// The device of the data directory with the caps that the module has found, or else those of the server's control groups.
+/// The device of the data directory with the caps that the module has found, or else those of the server's control groups; and whether
+/// WAL is on it, too.
 pub(super) fn device(
     root: &HostRoot,
     data_directory: Option<&Path>,
     module: Option<&ModuleCaps>,
-) -> anyhow::Result<Device> {
+) -> anyhow::Result<(Device, bool)> {
+    let mut has_wal = false;
     let mut device = Device {
         name: String::new(),
         write_iops: None,
         write_bytes_per_s: None,
+        all_iops: None,
+        all_bytes_per_s: None,
         operation_bytes: OPERATION_BYTES,
         max_segments: 0,
         caps_source: "no cap found".to_string(),
         operations_per_s: 0.0,
         mib_per_s: 0.0,
+        reads_per_s: 0.0,
+        read_mib_per_s: 0.0,
+        wal_writes_per_s: 0.0,
         other_mib_per_s: 0.0,
         counted_times: 1,
     };
     if let Some((instance, disk)) = found(root, data_directory)? {
         device.name = disk.name.clone();
+        has_wal = on_disk(&instance, Role::Wal).is_some_and(|wal| wal.name == disk.name);
         device.counted_times = counted_times(root, &disk.name);
         if let Some(bytes) = largest_operation(root, &disk.name) {
             device.operation_bytes = bytes;
@@ -65,10 +73,12 @@ pub(super) fn device(
     if let Some(module) = module {
         device.write_iops = module.write_iops;
         device.write_bytes_per_s = module.write_bytes_per_s;
+        device.all_iops = module.all_iops;
+        device.all_bytes_per_s = module.all_bytes_per_s;
         device.operation_bytes = module.operation_bytes.unwrap_or(device.operation_bytes);
         device.caps_source = module.source.clone();
     }
-    Ok(device)
+    Ok((device, has_wal))
 }
 
 /// The instance with that data directory, and the disk that it lies on.
@@ -87,13 +97,14 @@ fn found(
             || Some(&instance.data_directory) == resolved.as_ref()
     });
     Ok(instance.and_then(|instance| {
-        let place = instance
-            .places
-            .iter()
-            .find(|place| place.role == Role::Data)?;
-        let disk = place.device.as_ref()?.disk.clone();
+        let disk = on_disk(&instance, Role::Data)?.clone();
         Some((instance, disk))
     }))
+}
+
+fn on_disk(instance: &Instance, role: Role) -> Option<&Disk> {
+    let place = instance.places.iter().find(|place| place.role == role)?;
+    Some(&place.device.as_ref()?.disk)
 }
 
 /// A loop device's bytes are written to the disk that holds its file, too, and those of a device made of others to these.
@@ -149,15 +160,9 @@ pub(super) fn kernel(root: &HostRoot) -> anyhow::Result<Kernel> {
 pub(super) struct Counters {
     operations: u64,
     bytes: u64,
+    reads: u64,
+    read_bytes: u64,
     bytes_of_all: u64,
-}
-
-/// What came of it per second.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Written {
-    pub operations_per_s: f64,
-    pub mib_per_s: f64,
-    pub other_mib_per_s: f64,
 }
 
 impl Counters {
@@ -172,22 +177,26 @@ impl Counters {
             if name == device {
                 counters.operations = stat.write_ops;
                 counters.bytes = stat.write_bytes;
+                counters.reads = stat.read_ops;
+                counters.read_bytes = stat.read_bytes;
             }
         }
         Ok(counters)
     }
 
-    pub fn since(&self, earlier: &Self, seconds: f64, device: &Device) -> Written {
-        let bytes = self.bytes.saturating_sub(earlier.bytes);
-        let others = self
-            .bytes_of_all
-            .saturating_sub(earlier.bytes_of_all)
-            .saturating_sub(bytes * u64::from(device.counted_times));
+    /// Tells `device` what came since `earlier`, per second.
+    pub fn tell(&self, earlier: &Self, seconds: f64, device: &mut Device) {
+        let rate = |counter: fn(&Self) -> u64| {
+            counter(self).saturating_sub(counter(earlier)) as f64 / seconds
+        };
         let mib = f64::from(1 << 20);
-        Written {
-            operations_per_s: self.operations.saturating_sub(earlier.operations) as f64 / seconds,
-            mib_per_s: bytes as f64 / mib / seconds,
-            other_mib_per_s: others as f64 / mib / seconds,
-        }
+        let written = rate(|counters| counters.bytes);
+        let others =
+            rate(|counters| counters.bytes_of_all) - written * f64::from(device.counted_times);
+        device.operations_per_s = rate(|counters| counters.operations);
+        device.mib_per_s = written / mib;
+        device.reads_per_s = rate(|counters| counters.reads);
+        device.read_mib_per_s = rate(|counters| counters.read_bytes) / mib;
+        device.other_mib_per_s = others.max(0.0) / mib;
     }
 }

@@ -43,8 +43,19 @@ pub struct Options {
     pub write_iops: Option<Option<f64>>,
     /// Bytes per second instead of those found, likewise.
     pub write_bytes_per_s: Option<Option<f64>>,
+    /// Those limits are for reads and writes together, and others use what [`Reads`] says.
+    pub reads: Option<Reads>,
     /// Bytes of a contiguous write that count as one operation, instead of what the device takes at most.
     pub operation_bytes: Option<u64>,
+}
+
+/// Reads of a volume on which they count.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Reads {
+    /// As many as are seen.
+    Seen,
+    /// So many per second, of a page each.
+    PerSecond(f64),
 }
 
 /// Looks at the server behind `client` for so long. `go_on` is called before each look and ends it with its error.
@@ -57,7 +68,7 @@ pub fn observe(
     let settings = server::settings(client)?;
     let in_shadow = shadow::is_there(client)?;
     let data_directory = server::data_directory(client)?;
-    let mut device = host::device(root, data_directory.as_deref(), in_shadow.as_ref())?;
+    let (mut device, has_wal) = host::device(root, data_directory.as_deref(), in_shadow.as_ref())?;
     if let Some(write_iops) = options.write_iops {
         device.write_iops = write_iops;
         device.caps_source = "options".to_string();
@@ -65,6 +76,10 @@ pub fn observe(
     if let Some(bytes) = options.write_bytes_per_s {
         device.write_bytes_per_s = bytes;
         device.caps_source = "options".to_string();
+    }
+    if options.reads.is_some() {
+        device.all_iops = device.write_iops;
+        device.all_bytes_per_s = device.write_bytes_per_s;
     }
     device.operation_bytes = options.operation_bytes.unwrap_or(device.operation_bytes);
     let mut page_cache = match &in_shadow {
@@ -103,10 +118,14 @@ pub fn observe(
     let seconds = started.elapsed().as_secs_f64();
     let last = Statistics::read(client)?;
     let written = last.since(&first);
-    let counters = Counters::read(root, &device.name)?.since(&counters, seconds, &device);
-    device.operations_per_s = counters.operations_per_s;
-    device.mib_per_s = counters.mib_per_s;
-    device.other_mib_per_s = counters.other_mib_per_s;
+    Counters::read(root, &device.name)?.tell(&counters, seconds, &mut device);
+    if let Some(Reads::PerSecond(reads)) = options.reads {
+        device.reads_per_s = reads;
+        device.read_mib_per_s = reads * 8192.0 / f64::from(1 << 20);
+    }
+    if has_wal {
+        device.wal_writes_per_s = written.wal_writes / seconds;
+    }
     let shadow = match &first_shadow {
         Some(first) => Some(ModuleCounters::read(client)?.since(first, seconds)),
         None => None,

@@ -123,6 +123,8 @@ pub struct Statistics {
     pub background_writer_pages: f64,
     /// Pages that other processes wrote, extensions of files included.
     pub backend_pages: f64,
+    /// Writes of WAL.
+    pub wal_writes: f64,
     /// Position of WAL; 0 in recovery.
     pub wal_bytes: f64,
     /// Checkpoints that were begun, whoever asked for them.
@@ -133,12 +135,16 @@ impl Statistics {
     /// Reads `pg_stat_database`, `pg_stat_bgwriter` and their successors, and the WAL position.
     pub fn read(client: &mut Client) -> anyhow::Result<Self> {
         // Since 17 the checkpointer has a view of its own, and what backends write is only in pg_stat_io (since 16).
-        let apart = client
-            .query_one(
-                "select current_setting('server_version_num')::int >= 170000",
-                &[],
-            )?
-            .get::<_, bool>(0);
+        let version: i32 = client
+            .query_one("select current_setting('server_version_num')::int", &[])?
+            .get(0);
+        let apart = version >= 170_000;
+        // Since 18 of WAL, too.
+        let wal_writes = if version >= 180_000 {
+            "(select coalesce(sum(writes), 0) from pg_stat_io where object = 'wal')::float8"
+        } else {
+            "(select wal_write from pg_stat_wal)::float8"
+        };
         let written = if apart {
             "(select buffers_written from pg_stat_checkpointer)::float8,
              (select buffers_clean from pg_stat_bgwriter)::float8,
@@ -157,6 +163,7 @@ impl Statistics {
                 &format!(
                     "select (select sum(xact_commit + xact_rollback) from pg_stat_database)::float8,
                             {written},
+                            {wal_writes},
                             case when pg_is_in_recovery() then 0
                                  else pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0') end::float8"
                 ),
@@ -169,7 +176,8 @@ impl Statistics {
             background_writer_pages: row.get(2),
             backend_pages: row.get(3),
             checkpoints: row.get(4),
-            wal_bytes: row.get(5),
+            wal_writes: row.get(5),
+            wal_bytes: row.get(6),
         })
     }
 
@@ -184,6 +192,7 @@ impl Statistics {
                 earlier.background_writer_pages,
             ),
             backend_pages: added(self.backend_pages, earlier.backend_pages),
+            wal_writes: added(self.wal_writes, earlier.wal_writes),
             wal_bytes: added(self.wal_bytes, earlier.wal_bytes),
             checkpoints: added(self.checkpoints, earlier.checkpoints),
         }

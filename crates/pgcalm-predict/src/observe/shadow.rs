@@ -16,6 +16,8 @@ const REGION_BLOCKS: i32 = 1024;
 pub(super) struct ModuleCaps {
     pub write_iops: Option<f64>,
     pub write_bytes_per_s: Option<f64>,
+    pub all_iops: Option<f64>,
+    pub all_bytes_per_s: Option<f64>,
     pub operation_bytes: Option<u64>,
     pub source: String,
 }
@@ -49,7 +51,9 @@ pub(super) fn is_there(client: &mut Client) -> anyhow::Result<Option<ModuleCaps>
     let row = client
         .query_one(
             &format!(
-                "select write_iops::float8, write_bandwidth::float8, io_size::int8, caps_source, worker_pid is null
+                "select write_iops::float8, write_bandwidth::float8, io_size::int8, caps_source, worker_pid is null,
+                        nullif(current_setting('pg_calm.iops')::float8, 0),
+                        nullif(pg_size_bytes(current_setting('pg_calm.bandwidth'))::float8, 0)
                  from {schema}.pg_calm_status"
             ),
             &[],
@@ -65,6 +69,8 @@ pub(super) fn is_there(client: &mut Client) -> anyhow::Result<Option<ModuleCaps>
     Ok(Some(ModuleCaps {
         write_iops: row.get(0),
         write_bytes_per_s: row.get(1),
+        all_iops: row.get(5),
+        all_bytes_per_s: row.get(6),
         operation_bytes: row
             .get::<_, Option<i64>>(2)
             .and_then(|bytes| u64::try_from(bytes).ok()),

@@ -9,6 +9,7 @@ use super::Point;
 use super::Report;
 use super::reading;
 use super::text::GROUPS;
+use super::text::against_possible;
 use super::text::conditions;
 use super::text::figures;
 use super::text::point_settings;
@@ -93,5 +94,6 @@ fn point_section(point: &Point) -> Markup {
             (stock.bound_by) ". For pg_calm: bound by " (point.prediction.pg_calm.bound_by) ". "
             (verdict(&point.prediction))
         }
+        @if let Some(text) = against_possible(point) { p.note { (text) } }
     }
 }

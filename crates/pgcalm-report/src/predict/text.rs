@@ -7,6 +7,7 @@ use comfy_table::TableComponent;
 use comfy_table::presets::NOTHING;
 
 use super::Point;
+use super::Possible;
 use super::Prediction;
 use super::Report;
 use super::reading;
@@ -43,6 +44,9 @@ pub fn render(report: &Report) -> String {
             &mut out,
             &format!("{}: {}", point.name, point_settings(point)),
         );
+        if let Some(text) = against_possible(point) {
+            paragraph(&mut out, &format!("{}: {text}", point.name));
+        }
     }
     out
 }
@@ -52,9 +56,19 @@ pub fn render_prediction(prediction: &Prediction) -> String {
     let mut out = String::new();
     let observation = &prediction.observation;
     let device = &observation.device;
-    let cap = |value: Option<f64>, unit: f64| match value {
+    // Where reads count, limits for all are the tighter ones, or there would be no need to name them.
+    let cap = |writes: Option<f64>, all: Option<f64>, unit: f64| match all.or(writes) {
         Some(value) => short(value / unit),
         None => "any number of".to_string(),
+    };
+    let reads = if device.all_iops.or(device.all_bytes_per_s).is_some() {
+        format!(
+            "; reads count, {} per second, beside {} writes of WAL",
+            short(device.reads_per_s),
+            short(device.wal_writes_per_s)
+        )
+    } else {
+        String::new()
     };
     paragraph(
         &mut out,
@@ -72,14 +86,14 @@ pub fn render_prediction(prediction: &Prediction) -> String {
     paragraph(
         &mut out,
         &format!(
-            "device {}: takes {} operations and {} MB per second ({}); {} operations and {} MiB per second now",
+            "device {}: takes {} operations and {} MB per second ({}); {} operations and {} MiB per second now{reads}",
             if device.name.is_empty() {
                 "unknown"
             } else {
                 &device.name
             },
-            cap(device.write_iops, 1.0),
-            cap(device.write_bytes_per_s, 1e6),
+            cap(device.write_iops, device.all_iops, 1.0),
+            cap(device.write_bytes_per_s, device.all_bytes_per_s, 1e6),
             device.caps_source,
             short(device.operations_per_s),
             short(device.mib_per_s),
@@ -120,6 +134,9 @@ pub fn render_prediction(prediction: &Prediction) -> String {
     push_table(&mut out, &table);
     out.push('\n');
     paragraph(&mut out, &verdict(prediction));
+    if let Some(possible) = &prediction.possible {
+        paragraph(&mut out, &limit(possible));
+    }
     for caution in &prediction.cautions {
         paragraph(&mut out, &format!("uncertain: {caution}"));
     }
@@ -133,6 +150,37 @@ pub(super) fn verdict(prediction: &Prediction) -> String {
     } else {
         format!("it will not help, because {}", prediction.reason)
     }
+}
+
+/// What is possible, and whether writers have to be held for that.
+pub(super) fn limit(possible: &Possible) -> String {
+    let volume = match possible.volume_tps {
+        Some(tps) => format!(
+            "the volume sustains {} at {} dirty pages per operation",
+            short(tps),
+            short(possible.pages_per_operation)
+        ),
+        None => "nothing limits the volume".to_string(),
+    };
+    let writers = if possible.holds_writers {
+        "the server makes more, so writers have to be held"
+    } else {
+        "writers need not be held"
+    };
+    format!(
+        "physically possible: {} TPS; {volume}; {writers}",
+        short(possible.tps)
+    )
+}
+
+/// The same, and how much of it was measured.
+pub(super) fn against_possible(point: &Point) -> Option<String> {
+    let possible = point.prediction.possible.as_ref()?;
+    Some(format!(
+        "{}; measured {} of it",
+        limit(possible),
+        reading::percent(point.measured.tps / possible.tps)
+    ))
 }
 
 pub(super) fn conditions(report: &Report) -> Vec<String> {

@@ -9,6 +9,7 @@ use pgcalm_lab::Seconds;
 use pgcalm_lab::Size;
 use pgcalm_lab::predict::grid;
 use pgcalm_lab::predict::grid::GridPoint;
+use pgcalm_predict::observe::Reads;
 
 use super::FsArg;
 use super::count;
@@ -35,6 +36,10 @@ pub struct PredictArgs {
     /// Bytes per second that it takes, or none [default: likewise].
     #[arg(long, value_name = "SIZE|none")]
     pub device_bps: Option<Limit<Size>>,
+    /// Reads count against these limits, as on most cloud volumes, and so many come per second; seen: as many as come while it is looked
+    /// at [default: as pg_calm.iops and pg_calm.bandwidth say].
+    #[arg(long, value_name = "N|seen", value_parser = reads)]
+    pub device_reads: Option<Reads>,
     /// Bytes of a contiguous write that count as one operation, e.g. 256kB on EBS [default: the largest operation that the
     /// device is sent, or pg_calm.io_size].
     #[arg(long, value_name = "SIZE")]
@@ -42,6 +47,16 @@ pub struct PredictArgs {
     /// Write JSON to standard output.
     #[arg(long)]
     pub json: bool,
+}
+
+fn reads(text: &str) -> Result<Reads, String> {
+    if text == "seen" {
+        return Ok(Reads::Seen);
+    }
+    let number: u32 = text
+        .parse()
+        .map_err(|_| "use a number of reads per second, or seen".to_string())?;
+    Ok(Reads::PerSecond(number.into()))
 }
 
 /// Options that have a default are absent here unless given.

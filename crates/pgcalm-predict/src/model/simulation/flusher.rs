@@ -1,4 +1,5 @@
-//! The kernel's flusher, and what the module does before it comes (flusher_guard.c).
+//! The kernel's flusher, and what the module does before it comes: where writes alone are capped files are made dense for it
+//! (flusher_guard.c), where reads count they are flushed (flusher_visit.c).
 
 use pgcalm_report::predict::Kernel;
 
@@ -8,6 +9,14 @@ use super::longest_gap;
 
 /// How long before its time a file is made dense, and for how much longer than its time it is at most; seconds.
 const LEAD: f64 = 1.0;
+
+/// Where reads count: how long after the last time at which a visit is due it may still come, and the part of the time between visits for
+/// which a file may be prepared at most (`GRACE_MS`, `LEAD_SHARE`); pages that have to be gone for a visit to be seen
+/// (`VISIT_PAGES` in flush.c); how long before it what takes a second is flushed (`VISIT_LEAD_FACTOR` in writeback.c).
+const GRACE: f64 = 2.0;
+const LEAD_SHARE: f64 = 1.0 / 6.0;
+const VISIT_PAGES: f64 = 4.0;
+const LEAD_FACTOR: f64 = 1.5;
 
 /// A look takes its time, too: so much longer than `vm.dirty_writeback_centisecs` is it until the next. As many of them as fit
 /// into `vm.dirty_expire_centisecs` therefore take a little longer than that, and the next need not be waited for: visits in the
@@ -27,12 +36,17 @@ pub(super) struct Flusher {
     guards: Vec<Guard>,
     /// The file that is written next when there is too much.
     cursor: usize,
+    /// How long it takes to flush all that is marked.
+    pub all_seconds: f64,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Guard {
     since: f64,
+    /// The file is made dense for the visit, and left to it.
     holds: bool,
+    /// What is marked in it is flushed at once.
+    near: bool,
 }
 
 impl Flusher {
@@ -59,17 +73,24 @@ impl Flusher {
             guards: vec![
                 Guard {
                     since: visited,
-                    holds: false
+                    holds: false,
+                    near: false,
                 };
                 files
             ],
             cursor: 0,
+            all_seconds: 0.0,
         }
     }
 
     /// Whether nobody else should flush the file (`flusher_guard_holds`).
     pub fn guards(&self, file: usize) -> bool {
         self.guards[file].holds
+    }
+
+    /// Whether a visit of the file may come soon (`flusher_visit_is_near`).
+    pub fn is_near(&self, file: usize) -> bool {
+        self.guards[file].near
     }
 
     /// The file's dirty pages vanished at once, as they do when it is visited.
@@ -80,17 +101,33 @@ impl Flusher {
             guard.since = now;
         }
     }
+
+    /// Looks whether a visit of the file is near.
+    fn expect(&mut self, file: usize, now: f64) {
+        let lead = (self.all_seconds * LEAD_FACTOR + LEAD).min(self.expire * LEAD_SHARE);
+        let guard = &mut self.guards[file];
+        // If none was seen, one is taken to have been as early as possible.
+        if now > guard.since + self.expire + self.interval + GRACE {
+            guard.since += self.expire;
+        }
+        guard.near = now + lead >= guard.since + self.expire;
+    }
 }
 
 impl Simulation<'_> {
     /// The kernel's flusher comes by time or by amount, and the module prepares for either.
     pub(super) fn visit(&mut self) {
+        let shared = self.device.are_shared();
         for file in 0..self.files {
             let flusher = &mut self.flusher;
-            let guard = &mut flusher.guards[file];
             if flusher.expire <= 0.0 || flusher.interval <= 0.0 {
                 break;
             }
+            if shared {
+                flusher.expect(file, self.now);
+                continue;
+            }
+            let guard = &mut flusher.guards[file];
             if guard.holds
                 && self.now >= guard.since + flusher.expire + flusher.interval + 2.0 * LEAD
             {
@@ -119,7 +156,7 @@ impl Simulation<'_> {
         }
         // `too_much_for_device`.
         let dirty = self.dirty_bytes();
-        let prepared = dirty > self.device_bytes() && dirty < self.headroom();
+        let prepared = !shared && dirty > self.device_bytes() && dirty < self.headroom();
         for _ in 0..self.files {
             if self.dirty_bytes() <= self.kernel_threshold() {
                 break;
@@ -138,8 +175,8 @@ impl Simulation<'_> {
             .filter(|region| region.file == file && region.dirty > 0.0)
             .map(|region| (region.dirty, region.weight))
             .collect();
-        let longest = longest_gap(self.observation, self.caps);
-        bridge::quickest_gap(&dirty, self.caps, longest)
+        let longest = longest_gap(self.observation, &self.caps);
+        bridge::quickest_gap(&dirty, &self.caps, longest)
     }
 
     fn write_visited(&mut self, file: usize, prepared: bool) {
@@ -148,6 +185,9 @@ impl Simulation<'_> {
         } else {
             0
         };
+        if self.device.are_shared() && self.unflushed_pages(Some(file)) >= VISIT_PAGES {
+            self.flusher.guards[file].since = self.now;
+        }
         self.write_file(file, gap);
         self.flusher.seems_visited(file, self.now);
     }

@@ -20,6 +20,10 @@ const DIRTY_BUFFERS: f64 = 0.8;
 /// Part of the written pages that is taken to be in shared buffers at most.
 const MOST_BUFFERED: f64 = 0.9;
 
+/// The cleaner leaves out what was changed in so many last seconds: it is in use, or its WAL is not flushed yet
+/// (`write_buffer` in buffer_cleaning.c). As long as a commit takes, about.
+const IN_USE: f64 = 0.01;
+
 /// One region, or several that are always alike.
 #[derive(Debug, Clone)]
 pub(super) struct Region {
@@ -38,9 +42,9 @@ pub(super) struct Region {
     changes_per_second: f64,
     /// Seconds of writes since it was flushed.
     seconds: f64,
-    /// When its dirty shared buffers were last written by the checkpointer, in its turn or in a sweep.
+    /// When its dirty shared buffers were last written by checkpointer or cleaner.
     cleaned: f64,
-    /// Until when the buffers of it that are evicted are those that a sweep has cleaned.
+    /// Until when the buffers of it that are evicted are those that the cleaner has written.
     quiet_until: f64,
     /// Part of its pages that checkpoints have written since it was flushed.
     checkpointed: f64,
@@ -63,35 +67,47 @@ impl Region {
         let dirty = if now > self.quiet_until {
             1.0
         } else {
-            1.0 - (-self.changes_per_second * speed * (now - self.cleaned)).exp()
+            1.0 - (-self.changes_per_second * (now - self.cleaned)).exp()
         };
         self.seconds += step * dirty;
         self.update(&observation.regions[self.class], speed, now);
     }
 
-    /// The checkpointer writes its pages, which lie as scattered as the others. `refill` is how long it takes from when they
-    /// are clean until as many are dirty.
-    pub fn checkpoint(&mut self, class: &RegionClass, speed: f64, now: f64, refill: f64) {
-        let pages = self.checkpoint_pages * self.refilled(now, refill);
+    /// The checkpointer writes its pages, which lie as scattered as the others: those that were dirty when it started, less what
+    /// the cleaner has written since the last time.
+    pub fn checkpoint(&mut self, class: &RegionClass, now: f64, beat: &Beat) {
+        let pages = if self.cleaned > beat.started {
+            0.0
+        } else {
+            let full = self.dirty_again(beat.turn.min(beat.interval), beat.turn);
+            self.checkpoint_pages
+                * (self.dirty_again(now - self.cleaned, beat.turn) / full).min(1.0)
+        };
         self.add(pages);
         self.cleaned = now;
         self.window |= pages >= 0.5;
-        self.update(class, speed, now);
+        self.update(class, beat.speed, now);
     }
 
-    /// A sweep writes what is dirty of it in shared buffers. Until a turn of the clock sweep is over, only what is changed again
-    /// after that is evicted dirty.
-    pub fn clean(&mut self, class: &RegionClass, speed: f64, now: f64, refill: f64, turn: f64) {
-        let pages = self.buffered_pages * self.refilled(now, refill);
-        self.add(pages);
-        self.cleaned = now;
-        self.quiet_until = now + turn;
-        self.update(class, speed, now);
+    /// The cleaner writes what is dirty of it in shared buffers and not in use. Until a turn of the clock sweep is over, only what is
+    /// changed again after that is evicted dirty.
+    pub fn clean(&mut self, class: &RegionClass, now: f64, beat: &Beat) {
+        let clean = now - IN_USE;
+        if self.cleaned < clean {
+            let part = self.dirty_again(now - self.cleaned, beat.turn)
+                - self.dirty_again(IN_USE, beat.turn);
+            self.add(self.buffered_pages * part);
+            self.cleaned = clean;
+            self.update(class, beat.speed, now);
+        }
+        self.quiet_until = now + beat.turn;
     }
 
-    /// Part of the buffers that are dirty again since they were cleaned.
-    fn refilled(&self, now: f64, refill: f64) -> f64 {
-        ((now - self.cleaned) / refill).clamp(0.0, 1.0)
+    /// Part of its buffers that are dirty again so many seconds after all were clean: what has come into them since, which a change
+    /// brought, and what has been changed of the rest.
+    fn dirty_again(&self, seconds: f64, turn: f64) -> f64 {
+        let stayed = (1.0 - seconds / turn).max(0.0);
+        1.0 - stayed * (-self.changes_per_second * seconds).exp()
     }
 
     fn add(&mut self, pages: f64) {
@@ -135,6 +151,17 @@ impl Region {
     }
 }
 
+/// The rhythms that all regions share.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Beat {
+    pub speed: f64,
+    /// Of the clock sweep; seconds.
+    pub turn: f64,
+    /// Of checkpoints, and when the last one started.
+    pub interval: f64,
+    pub started: f64,
+}
+
 /// Pages per second that others than checkpoints write. Where the checkpointer is held up in an fsync, what backends have written
 /// is missing in the server's statistics, which it reports; what got dirty meanwhile is not.
 pub(super) fn evicted(observation: &Observation, speed: f64) -> f64 {
@@ -156,16 +183,30 @@ pub(super) fn regions(
     let total: f64 = observation.regions.iter().map(|class| class.regions).sum();
     let shrink = (MOST / total.max(1.0)).min(1.0);
     let evicted = evicted(observation, speed);
-    // What a sweep finds is more than a checkpoint writes: not only what was dirty when it began. For each page that gets dirty
-    // per second.
     let buffers = observation.settings.shared_buffers_bytes as f64 / PAGE;
-    let turned = checkpoint::turnovers(&observation.settings, evicted, interval) >= 1.0;
-    let filled = DIRTY_BUFFERS * buffers / (evicted / speed);
-    // Of the changes that are made, those to pages that are not in shared buffers lead to an eviction. Where a turn of the clock
-    // sweep is longer than the interval there are none to speak of.
     let buffered = (buffers / (total * region::PAGES).max(1.0)).min(MOST_BUFFERED);
+    // In an interval of the time when it was looked at.
+    let seen = checkpoint::interval(&observation.settings, observation.wal_bytes_per_s);
+    let turned = checkpoint::turnovers(&observation.settings, evicted / speed, seen) >= 1.0;
+    // Dirty pages in buffers and changes per second of each page, of a class.
+    let in_buffers = |class: &RegionClass| {
+        // Of the changes those to pages that are not in shared buffers lead to an eviction.
+        let changes = class.pages_first_second / (1.0 - buffered) / region::PAGES;
+        if turned {
+            let per_eviction = DIRTY_BUFFERS * buffers / (evicted / speed);
+            (per_eviction * class.pages_first_second, changes)
+        } else if class.checkpoint_pages > 0.0 {
+            // What is not evicted a checkpoint finds, so many in an interval.
+            let pages = (buffered * region::PAGES).max(class.checkpoint_pages);
+            let part = (class.checkpoint_pages / pages).min(0.99);
+            (pages, changes.max(-(1.0 - part).ln() / seen))
+        } else {
+            (0.0, changes)
+        }
+    };
     let mut regions = Vec::new();
     for (index, class) in observation.regions.iter().enumerate() {
+        let (buffered_pages, changes) = in_buffers(class);
         let samples = (class.regions * shrink).round().max(1.0);
         for sample in 0..samples as u32 {
             // Each class is spread over all the order, shifted so that they interleave.
@@ -176,18 +217,10 @@ pub(super) fn regions(
                 place: (f64::from(sample) + shift) / samples,
                 file: 0,
                 checkpoint_pages: class.checkpoint_pages,
-                buffered_pages: if turned {
-                    filled * class.pages_first_second
-                } else {
-                    class.checkpoint_pages
-                },
-                changes_per_second: if turned {
-                    class.pages_first_second / (1.0 - buffered) / region::PAGES
-                } else {
-                    0.0
-                },
+                buffered_pages,
+                changes_per_second: changes * speed,
                 seconds: 0.0,
-                cleaned: f64::NEG_INFINITY,
+                cleaned: -interval,
                 quiet_until: f64::NEG_INFINITY,
                 checkpointed: 0.0,
                 dirty: 0.0,
