@@ -126,7 +126,7 @@ fn absent(root: &HostRoot, name: &str, known: &[Known], hidden: usize) -> Choice
                 if source.kind() == std::io::ErrorKind::PermissionDenied =>
             {
                 return ChoiceError::Hidden(format!(
-                    "--instance {name}: another user's process: run it as root"
+                    "--instance {name}: this user may not look at that process: run it as root, with CAP_SYS_PTRACE"
                 ));
             }
             Ok(Candidate::Postmaster(_)) | Err(_) => {}

@@ -149,14 +149,18 @@ pub(super) fn kernel(root: &HostRoot) -> anyhow::Result<Kernel> {
 pub(super) struct Counters {
     operations: u64,
     bytes: u64,
+    reads: u64,
+    read_bytes: u64,
     bytes_of_all: u64,
 }
 
 /// What came of it per second.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Written {
+pub(super) struct Counted {
     pub operations_per_s: f64,
     pub mib_per_s: f64,
+    pub reads_per_s: f64,
+    pub read_mib_per_s: f64,
     pub other_mib_per_s: f64,
 }
 
@@ -172,21 +176,26 @@ impl Counters {
             if name == device {
                 counters.operations = stat.write_ops;
                 counters.bytes = stat.write_bytes;
+                counters.reads = stat.read_ops;
+                counters.read_bytes = stat.read_bytes;
             }
         }
         Ok(counters)
     }
 
-    pub fn since(&self, earlier: &Self, seconds: f64, device: &Device) -> Written {
+    pub fn since(&self, earlier: &Self, seconds: f64, device: &Device) -> Counted {
         let bytes = self.bytes.saturating_sub(earlier.bytes);
         let others = self
             .bytes_of_all
             .saturating_sub(earlier.bytes_of_all)
             .saturating_sub(bytes * u64::from(device.counted_times));
         let mib = f64::from(1 << 20);
-        Written {
+        let read_bytes = self.read_bytes.saturating_sub(earlier.read_bytes);
+        Counted {
             operations_per_s: self.operations.saturating_sub(earlier.operations) as f64 / seconds,
             mib_per_s: bytes as f64 / mib / seconds,
+            reads_per_s: self.reads.saturating_sub(earlier.reads) as f64 / seconds,
+            read_mib_per_s: read_bytes as f64 / mib / seconds,
             other_mib_per_s: others as f64 / mib / seconds,
         }
     }

@@ -15,12 +15,14 @@ use std::time::Instant;
 
 use anyhow::Context;
 use pgcalm_host::HostRoot;
+use pgcalm_report::predict::Device;
 use pgcalm_report::predict::Observation;
 use postgres::Client;
 
 use crate::PredictError;
 use crate::checkpoint;
 use crate::observe::growth::Growth;
+use crate::observe::host::Counted;
 use crate::observe::host::Counters;
 use crate::observe::page_cache::PageCache;
 use crate::observe::rates::Rates;
@@ -29,6 +31,7 @@ pub use cachestat::Range;
 pub use cachestat::cachestat;
 pub use server::Statistics;
 pub use server::connect;
+pub use server::connect_to;
 pub use shadow::ModuleCounters;
 
 /// Between two looks.
@@ -43,8 +46,32 @@ pub struct Options {
     pub write_iops: Option<Option<f64>>,
     /// Bytes per second instead of those found, likewise.
     pub write_bytes_per_s: Option<Option<f64>>,
+    /// Operations per second that reads and writes share: what is read meanwhile is taken off.
+    pub iops: Option<f64>,
+    /// Bytes per second, likewise.
+    pub bytes_per_s: Option<f64>,
     /// Bytes of a contiguous write that count as one operation, instead of what the device takes at most.
     pub operation_bytes: Option<u64>,
+}
+
+/// What caps that reads and writes share leave to writes, if that is less than their own.
+fn share(device: &mut Device, options: &Options, counted: &Counted) {
+    let mib = f64::from(1 << 20);
+    for (shared, read, own) in [
+        (options.iops, counted.reads_per_s, &mut device.write_iops),
+        (
+            options.bytes_per_s,
+            counted.read_mib_per_s * mib,
+            &mut device.write_bytes_per_s,
+        ),
+    ] {
+        if let Some(shared) = shared {
+            // Whatever is read, the device takes some writes.
+            let left = (shared - read).max(shared / 100.0);
+            *own = Some(own.map_or(left, |own| own.min(left)));
+            device.caps_source = "options".to_string();
+        }
+    }
 }
 
 /// Looks at the server behind `client` for so long. `go_on` is called before each look and ends it with its error.
@@ -107,6 +134,7 @@ pub fn observe(
     device.operations_per_s = counters.operations_per_s;
     device.mib_per_s = counters.mib_per_s;
     device.other_mib_per_s = counters.other_mib_per_s;
+    share(&mut device, options, &counters);
     let shadow = match &first_shadow {
         Some(first) => Some(ModuleCounters::read(client)?.since(first, seconds)),
         None => None,
