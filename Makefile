@@ -101,7 +101,7 @@ bench: build
 	@bench/run
 
 # The figures of docs/benchmarks-clouds.md (bench/suites/clouds.toml): parts of less than half an hour each, two hours in all; PART=NAME
-# for one of them (its names: target/release/pgcalm lab run suite bench/suites/clouds.toml --dry-run); as root, wants the machine for itself
+# for one of them (its names: target/release/pgcalm lab run suite bench/suites/clouds.toml --plan); as root, wants the machine for itself
 PART ?=
 bench-clouds: build
 	@target/release/pgcalm lab run suite bench/suites/clouds.toml $(if $(PART),--part $(PART)) --results bench/results/clouds \

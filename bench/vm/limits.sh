@@ -59,7 +59,7 @@ check "show names hierarchy, group and disk" has "$shown" "group  *\/pg$"
 check "and v2" has "$shown" "by cgroup v2"
 pgcalm isolate set --instance /data/pg --device /dev/vda --write-iops $limit --plan >/tmp/plan || bail "isolate set --plan"
 check "a plan changes nothing" all_in /pg
-pgcalm isolate set --instance /data/pg --device /dev/vda --write-iops $limit >/tmp/set || bail "isolate set"
+pgcalm isolate set --apply --yes --instance /data/pg --device /dev/vda --write-iops $limit >/tmp/set || bail "isolate set"
 group=/pg/pgcalm-isolate-$postmaster
 check "all processes are in the new group" all_in "$group"
 check "and so are those that come later" in_group "$group"
@@ -79,7 +79,7 @@ check "with its value" has_iops $limit
 check "check names what shares the capped disk" has "$(pgcalm isolate check)" "^wal-on-capped-device"
 check "and no lack of the memory controller" has_not "$(pgcalm isolate check)" "^no-memory-controller"
 
-pgcalm isolate set --instance /data/pg --device /dev/vda --write-iops none --write-bps 2MB >/dev/null || bail "isolate set"
+pgcalm isolate set --apply --yes --instance /data/pg --device /dev/vda --write-iops none --write-bandwidth 2MB >/dev/null || bail "isolate set"
 flush
 buffered /data/pg.new
 took flush
@@ -116,7 +116,7 @@ note "$count direct writes, limit 25 per second on the group above: $elapsed hun
 check "and both are felt" at_least "$elapsed" "$((2 * limited))"
 echo "$vda wiops=max" >$cg/pg/io.max
 
-pgcalm isolate clear --instance /data/pg >/tmp/clear || bail "isolate clear"
+pgcalm isolate clear --apply --yes --instance /data/pg >/tmp/clear || bail "isolate clear"
 check "clear brings the processes back" all_in /pg
 check "removes the group" [ ! -e "$cg$group" ]
 check "and switches the controllers off again" [ -z "$(cat $cg/pg/cgroup.subtree_control)" ]
@@ -124,7 +124,7 @@ took direct /data/pg
 check "no limit is left" at_most "$elapsed" "$((limited / 2))"
 
 ### limits that end with the command
-pgcalm isolate set --instance /data/pg --device /dev/vda --write-iops $limit --hold >/dev/null &
+pgcalm isolate set --apply --yes --instance /data/pg --device /dev/vda --write-iops $limit --hold >/dev/null &
 held=$!
 tries=0
 until grep -q "pgcalm-isolate" "/proc/$postmaster/cgroup" || [ $tries -gt 300 ]; do
@@ -139,7 +139,7 @@ check "and leave nothing" all_in /pg
 
 ### where groups don't list the memory controller, the io controller brings it
 echo "-memory" >$cg/cgroup.subtree_control
-pgcalm isolate set --instance /data/pg --device /dev/vda --write-bps 2MB >/dev/null || bail "isolate set"
+pgcalm isolate set --apply --yes --instance /data/pg --device /dev/vda --write-bandwidth 2MB >/dev/null || bail "isolate set"
 check "no memory controller is listed" has_not "$(cat "$cg/pg/cgroup.controllers")" memory
 check "which is no hazard" has_not "$(pgcalm isolate check)" "^no-memory-controller"
 flush
@@ -147,7 +147,7 @@ buffered /data/pg.unlisted
 took flush
 note "8 MiB of a new file written back, limit 2 MiB/s, memory not listed: $elapsed hundredths of a second"
 check "since writeback is limited all the same" at_least "$elapsed" 240
-pgcalm isolate clear --instance /data/pg >/dev/null || bail "isolate clear"
+pgcalm isolate clear --apply --yes --instance /data/pg >/dev/null || bail "isolate clear"
 echo "+memory" >$cg/cgroup.subtree_control
 
 ### partitions
@@ -171,7 +171,7 @@ sql /mapped/pg "create extension pg_calm"
 group=/mapped/pgcalm-isolate-$postmaster
 check "show names the devices down to the disk" has "$(pgcalm isolate show)" "dm-0 ([0-9:]*) made of vdb ($vdb)"
 for device in /dev/mapper/pg /dev/vdb; do
-	pgcalm isolate set --instance /mapped/pg --device $device --write-iops $limit >/tmp/set || bail "isolate set $device"
+	pgcalm isolate set --apply --yes --instance /mapped/pg --device $device --write-iops $limit >/tmp/set || bail "isolate set $device"
 	took direct /mapped/pg
 	note "dm-linear, limit $limit per second on $device: $elapsed hundredths of a second"
 	check "a limit on $device is in force" at_least "$elapsed" "$limited"
@@ -182,7 +182,7 @@ for device in /dev/mapper/pg /dev/vdb; do
 	done
 	check "and the module finds it" has "$(sql /mapped/pg "select write_iops, caps_source from pg_calm_status")" "^$limit|operations: cgroup v2 $group"
 	check "as does check" has "$(pgcalm isolate check)" "^wal-on-capped-device"
-	pgcalm isolate clear --instance /mapped/pg >/dev/null || bail "isolate clear"
+	pgcalm isolate clear --apply --yes --instance /mapped/pg >/dev/null || bail "isolate clear"
 done
 took direct /mapped/pg
 check "none is left" at_most "$elapsed" "$((limited / 2))"

@@ -11,10 +11,10 @@ echo "+io" >$cg/cgroup.subtree_control || bail "cgroup v2 without io"
 start pg /data/pg
 direct() { by_backend /data/pg "gnu-dd if=/dev/zero of=/data/pg.dd bs=64k count=128 oflag=direct status=none"; }
 buffered() { by_backend /data/pg "gnu-dd if=/dev/zero of=/data/pg.new bs=64k count=128 status=none"; }
-set=$(pgcalm isolate set --instance /data/pg --device /dev/vda --write-bps 2MB) || bail "isolate set"
+set=$(pgcalm isolate set --apply --yes --instance /data/pg --device /dev/vda --write-bandwidth 2MB) || bail "isolate set"
 check "set says that writeback will not be limited" has "$set" "has no memory controller"
 check "check names it" has "$(pgcalm isolate check)" "^no-memory-controller"
-check "as does doctor" has "$(pgcalm doctor --datadir /data/pg --sample 0 2>&1)" "no-memory-controller"
+check "as does doctor" has "$(pgcalm doctor --instance /data/pg --duration 0 2>&1)" "no-memory-controller"
 took direct
 note "8 MiB of direct writes, limit 2 MiB/s: $elapsed hundredths of a second"
 check "the server's own writes are limited" at_least "$elapsed" 240
@@ -23,6 +23,6 @@ buffered
 took sync
 note "8 MiB written back by the kernel, limit 2 MiB/s, no memory controller: $elapsed hundredths of a second"
 check "what the kernel writes for it is not" at_most "$elapsed" 120
-pgcalm isolate clear --instance /data/pg >/dev/null || bail "isolate clear"
+pgcalm isolate clear --apply --yes --instance /data/pg >/dev/null || bail "isolate clear"
 stop /data/pg
 plan

@@ -230,6 +230,17 @@ fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn 
     std::iter::successors(Some(error), |error| (*error).source())
 }
 
+/// Whether an error of the library means that the connection is gone: the server has ended it, or it broke.
+pub fn is_lost(error: &postgres::Error) -> bool {
+    // admin_shutdown, crash_shutdown
+    let ended = ["57P01", "57P02"];
+    error.is_closed()
+        || error
+            .code()
+            .is_some_and(|code| ended.contains(&code.code()))
+        || chain(error).any(|error| error.is::<io::Error>())
+}
+
 /// An error of the library and what it rests on, in one line: alone it says "error connecting to server" only.
 pub fn with_cause(error: &postgres::Error) -> String {
     if let Some(reported) = error.as_db_error() {

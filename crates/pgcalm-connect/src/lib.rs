@@ -33,12 +33,16 @@ mod process_title;
 mod service_file;
 mod session;
 mod tls;
+mod wanted;
 
 pub use address::Address;
 pub use address::Caller;
 pub use address::DefaultUser;
 pub use error::ConnectError;
+pub use failure::is_lost;
 pub use failure::with_cause;
 pub use found::Found;
 pub use process_title::hide_passwords;
 pub use session::Session;
+pub use wanted::Wanted;
+pub use wanted::is_in_environment;

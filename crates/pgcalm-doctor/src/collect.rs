@@ -6,10 +6,15 @@ mod sample;
 mod server;
 
 use std::path::Path;
-use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::Context;
+use pgcalm_connect::Wanted;
+use pgcalm_connect::is_in_environment;
 use pgcalm_host::HostRoot;
+use pgcalm_host::choice;
+use pgcalm_host::choice::ChoiceError;
+use pgcalm_host::choice::Known;
 use pgcalm_host::instance;
 use pgcalm_host::process;
 use pgcalm_host::process::Process;
@@ -17,7 +22,6 @@ use pgcalm_report::doctor::facts::Cap;
 use pgcalm_report::doctor::facts::Facts;
 use pgcalm_report::isolate;
 
-use crate::DoctorError;
 use crate::connection;
 use crate::connection::Connection;
 
@@ -26,15 +30,14 @@ use crate::connection::Connection;
 pub struct Options {
     /// `--connect`: a connection string of libpq's.
     pub connect: Option<String>,
-    /// `--port`: the instance of this host with that port.
-    pub port: Option<u16>,
-    /// `--datadir`: the instance of this host with that data directory.
-    pub datadir: Option<PathBuf>,
-    /// `--write-iops`: write operations per second that the disk of the data takes, as of a cloud volume.
-    pub write_iops: Option<u64>,
-    /// `--write-bandwidth`: bytes per second, likewise.
-    pub write_bandwidth: Option<u64>,
-    /// `--sample`: how long rates are measured; zero: not at all.
+    /// `--instance`: a server of this host.
+    pub instance: Option<String>,
+    /// `--write-iops`, or what writes have of `--iops`: operations per second that the disk of the data takes, as of a
+    /// cloud volume; `Some(None)`: it has no cap.
+    pub write_iops: Option<Option<u64>>,
+    /// `--write-bandwidth`, or what writes have of `--bandwidth`: bytes per second, likewise.
+    pub write_bandwidth: Option<Option<u64>>,
+    /// `--duration`: how long rates are measured; zero: not at all.
     pub sample: Duration,
 }
 
@@ -44,11 +47,13 @@ pub struct Collected {
     pub facts: Facts,
     /// For changes.
     pub connection: Option<Connection>,
+    /// Why no server was asked; the host is judged all the same.
+    pub unasked: Option<anyhow::Error>,
 }
 
 /// Reads all that can be read; what can't is named in [`Facts::missing`].
 ///
-/// Errors are [`DoctorError::Usage`] if an option names a server that isn't there or can't be reached.
+/// Errors are about a server that was named and is not there, or does not let this session in.
 pub fn collect(root: &HostRoot, options: &Options) -> anyhow::Result<Collected> {
     let mut facts = Facts::default();
     let isolate = match pgcalm_isolate::check::check(root) {
@@ -64,7 +69,13 @@ pub fn collect(root: &HostRoot, options: &Options) -> anyhow::Result<Collected> 
         instance,
         mut connection,
         elsewhere,
-    } = which(root, options, isolate.as_ref(), &mut facts.missing)?;
+        unasked,
+    } = which(root, options, isolate.as_ref())?;
+    if let Some(error) = &unasked {
+        facts
+            .missing
+            .push(format!("the server's settings and views: {error:#}"));
+    }
     if let Some(connection) = &mut connection {
         match server::read(&mut connection.client, &mut facts.missing) {
             Ok(server) => facts.server = Some(server),
@@ -93,126 +104,100 @@ pub fn collect(root: &HostRoot, options: &Options) -> anyhow::Result<Collected> 
             options.sample,
         );
     }
-    Ok(Collected { facts, connection })
+    Ok(Collected {
+        facts,
+        connection,
+        unasked,
+    })
 }
 
 /// Which server is meant.
+#[derive(Default)]
 struct Which {
     instance: Option<isolate::Instance>,
     connection: Option<Connection>,
     /// Whether it does not run on this host.
     elsewhere: bool,
+    unasked: Option<anyhow::Error>,
 }
 
+/// As [`Wanted`] has it, except that the host is worth a look without a server, too.
 fn which(
     root: &HostRoot,
     options: &Options,
     isolate: Option<&isolate::Report>,
-    missing: &mut Vec<String>,
 ) -> anyhow::Result<Which> {
     let instances = isolate.map_or(&[][..], |report| &report.instances);
-    if let Some(connect) = &options.connect {
-        let address = connection::parse(connect)?;
-        let connection = connection::open(&address)
-            .map_err(|error| DoctorError::Usage(format!("--connect: {error:#}")))?;
-        let instance = instances
-            .iter()
-            .find(|instance| is_same(root, instance, &connection))
-            .cloned();
-        return Ok(Which {
-            elsewhere: instance.is_none() && !address.is_socket(),
-            instance,
-            connection: Some(connection),
-        });
+    let wanted = Wanted {
+        connect: options.connect.as_deref(),
+        instance: options.instance.as_deref(),
+    };
+    if wanted.connect.is_some() || (wanted.instance.is_none() && is_in_environment()) {
+        return by_connection(root, wanted, instances);
     }
-    let hidden = isolate.map_or(0, |report| report.hidden_processes);
-    let Some(instance) = choose(options, instances, hidden, missing)? else {
-        return Ok(Which {
-            instance: None,
-            connection: None,
-            elsewhere: false,
-        });
+    let known: Vec<Known> = instances
+        .iter()
+        .map(|instance| Known {
+            pid: instance.pid,
+            port: instance.port,
+            data_directory: (&instance.data_directory).into(),
+        })
+        .collect();
+    let hidden = isolate.map_or(0, |report| report.hidden_processes as usize);
+    let instance = match choice::choose(root, wanted.instance, &known, hidden) {
+        Ok(index) => &instances[index],
+        Err(error) if wanted.instance.is_some() => return Err(error.into()),
+        Err(error @ ChoiceError::Unclear(_)) => {
+            return Ok(Which {
+                unasked: Some(error.into()),
+                ..Which::default()
+            });
+        }
+        // Where libpq's tools look; a server of another user's may be there.
+        Err(_) => {
+            return by_connection(root, wanted, instances).or_else(|error| {
+                Ok(Which {
+                    unasked: Some(error),
+                    ..Which::default()
+                })
+            });
+        }
     };
     let connection =
         connection::to_instance(root, instance.pid).and_then(|address| connection::open(&address));
-    let connection = match connection {
-        Ok(connection) => Some(connection),
-        Err(error) => {
-            missing.push(format!(
-                "the server's settings and views: {error:#}; or give --connect"
-            ));
-            None
-        }
+    let (connection, unasked) = match connection {
+        Ok(connection) => (Some(connection), None),
+        Err(error) => (None, Some(error)),
     };
     Ok(Which {
         instance: Some(instance.clone()),
         connection,
         elsewhere: false,
+        unasked,
     })
 }
 
-/// The instance that the options name, or the only one.
-fn choose<'a>(
-    options: &Options,
-    instances: &'a [isolate::Instance],
-    hidden: u32,
-    missing: &mut Vec<String>,
-) -> anyhow::Result<Option<&'a isolate::Instance>> {
-    let list = || {
-        let names: Vec<String> = instances
-            .iter()
-            .map(|instance| {
-                let port = instance
-                    .port
-                    .map_or("?".to_string(), |port| port.to_string());
-                format!("{} (port {port})", instance.data_directory)
-            })
-            .collect();
-        match (names.is_empty(), hidden) {
-            (true, 0) => "no server was found on this host".to_string(),
-            (true, _) => "servers run here that only root may look at".to_string(),
-            _ => format!("these run: {}", names.join(", ")),
-        }
+fn by_connection(
+    root: &HostRoot,
+    wanted: Wanted,
+    instances: &[isolate::Instance],
+) -> anyhow::Result<Which> {
+    let address = connection::address(root, wanted)?;
+    let source = match wanted.connect {
+        Some(_) => "--connect",
+        None => "without --connect",
     };
-    let (option, matching): (String, Vec<_>) = match (&options.port, &options.datadir) {
-        (Some(port), _) => (
-            format!("--port {port}"),
-            instances
-                .iter()
-                .filter(|instance| instance.port == Some(*port))
-                .collect(),
-        ),
-        (_, Some(datadir)) => (
-            format!("--datadir {}", datadir.display()),
-            instances
-                .iter()
-                .filter(|instance| is_directory(datadir, &instance.data_directory))
-                .collect(),
-        ),
-        _ => match instances {
-            [instance] => return Ok(Some(instance)),
-            [] => {
-                missing.push(format!("a server: {}; or give --connect", list()));
-                return Ok(None);
-            }
-            _ => {
-                missing.push(format!(
-                    "a server: {}; choose with --port, --datadir or --connect",
-                    list()
-                ));
-                return Ok(None);
-            }
-        },
-    };
-    match matching[..] {
-        [instance] => Ok(Some(instance)),
-        [] => Err(DoctorError::Usage(format!("{option}: no such server; {}", list())).into()),
-        _ => Err(DoctorError::Usage(format!(
-            "{option}: more than one server; {}; choose with --datadir",
-            list()
-        ))
-        .into()),
-    }
+    let connection = connection::open(&address).context(source)?;
+    let instance = instances
+        .iter()
+        .find(|instance| is_same(root, instance, &connection))
+        .cloned();
+    Ok(Which {
+        elsewhere: instance.is_none() && !address.is_socket(),
+        instance,
+        connection: Some(connection),
+        unasked: None,
+    })
 }
 
 fn is_directory(given: &Path, instance: &str) -> bool {
@@ -246,27 +231,23 @@ fn add_caps(facts: &mut Facts, options: &Options) {
     });
     if let Some(disk) = disk {
         let (known, option) = (&mut disk.write_iops, options.write_iops);
-        *known = tightest(known.take(), iops, "--write-iops", option);
+        *known = tightest(known.take(), iops, option);
         let (known, option) = (&mut disk.write_bandwidth, options.write_bandwidth);
-        *known = tightest(known.take(), bandwidth, "--write-bandwidth", option);
+        *known = tightest(known.take(), bandwidth, option);
     }
 }
 
-fn tightest(
-    known: Option<Cap>,
-    module: Option<u64>,
-    name: &str,
-    option: Option<u64>,
-) -> Option<Cap> {
+fn tightest(known: Option<Cap>, module: Option<u64>, option: Option<Option<u64>>) -> Option<Cap> {
     let cap = |value: Option<u64>, source: &str| {
         value.map(|value| Cap {
             value,
             source: source.to_string(),
         })
     };
-    cap(option, name).or_else(|| {
-        let all = known.into_iter().chain(cap(module, "pg_calm_status"));
-        // The first of equals: a file says more than the module, which has read it there.
-        all.min_by_key(|cap| cap.value)
-    })
+    if let Some(option) = option {
+        return cap(option, "options");
+    }
+    let all = known.into_iter().chain(cap(module, "pg_calm_status"));
+    // The first of equals: a file says more than the module, which has read it there.
+    all.min_by_key(|cap| cap.value)
 }

@@ -8,12 +8,11 @@ use pgcalm_connect::Caller;
 use pgcalm_connect::DefaultUser;
 use pgcalm_connect::Found;
 use pgcalm_connect::Session;
+use pgcalm_connect::Wanted;
 use pgcalm_host::HostRoot;
 use pgcalm_host::postmaster;
 use pgcalm_host::postmaster::Candidate;
 use postgres::Client;
-
-use crate::DoctorError;
 
 /// A connection, and which server it leads to.
 pub struct Connection {
@@ -31,17 +30,16 @@ pub struct Connection {
 
 const CALLER: Caller = Caller {
     application_name: "pgcalm doctor",
-    user: DefaultUser::Superuser,
+    user: DefaultUser::OperatingSystem,
     connect_timeout: Duration::from_secs(10),
     gives_up: true,
     // ALTER SYSTEM and pg_reload_conf count as reading (ClassifyUtilityCommandAsReadOnly of utility.c).
     session: Some(Session::LOOK),
 };
 
-/// Reads a connection string of libpq's.
-pub fn parse(connect: &str) -> anyhow::Result<Address> {
-    Address::new(connect, None, &CALLER)
-        .map_err(|error| DoctorError::Usage(format!("--connect: {error}")).into())
+/// Where the server is that was named, or is to be had without a name.
+pub fn address(root: &HostRoot, wanted: Wanted) -> anyhow::Result<Address> {
+    wanted.address(root, &CALLER)
 }
 
 /// How to reach the instance whose postmaster is `pid`: by its Unix socket, or by TCP if it has none.

@@ -24,11 +24,13 @@ pub struct Undone {
 
 /// Takes back what [`apply`](crate::apply::apply) has changed: of the kernel all, of servers those of the connection.
 ///
-/// A value that somebody has changed since is left as it is, and said to be. What a boot has ended is forgotten.
+/// A value that somebody has changed since is left as it is, and said to be. What a boot has ended is forgotten. With
+/// `plan` nothing is changed or forgotten.
 pub fn undo(
     root: &HostRoot,
     directory: &Path,
     mut connection: Option<&mut Connection>,
+    plan: bool,
 ) -> anyhow::Result<Undone> {
     let mut state = State::open(directory)?;
     let boot_id = kernel_release::boot_id(root)?;
@@ -52,7 +54,9 @@ pub fn undo(
                 if *of_boot == boot_id {
                     let now = kernel_file::read(root, file)?;
                     if now == *set {
-                        root.write(former_file, former)?;
+                        if !plan {
+                            root.write(former_file, former)?;
+                        }
                         undone.changes.push(Change {
                             target: Target::Kernel,
                             name: former_file.clone(),
@@ -77,7 +81,7 @@ pub fn undo(
                 });
                 let Some(server) = server else {
                     undone.notes.push(format!(
-                        "{name} of the server in {data_directory} stays {set}: not connected to it; give --connect or --datadir"
+                        "{name} of the server in {data_directory} stays {set}: not connected to it; give --connect or --instance"
                     ));
                     continue;
                 };
@@ -89,8 +93,10 @@ pub fn undo(
                 }
                 let now = alter_system::former(&mut server.client, name)?;
                 if now.as_ref() == Some(set) {
-                    alter_system::set(&mut server.client, name, former.as_deref())?;
-                    reload = true;
+                    if !plan {
+                        alter_system::set(&mut server.client, name, former.as_deref())?;
+                        reload = true;
+                    }
                     undone.changes.push(Change {
                         target: Target::Setting,
                         name: name.clone(),
@@ -108,7 +114,9 @@ pub fn undo(
                 }
             }
         }
-        state.forget(&entry)?;
+        if !plan {
+            state.forget(&entry)?;
+        }
     }
     if let (true, Some(connection)) = (reload, connection) {
         alter_system::reload(&mut connection.client, &[])?;

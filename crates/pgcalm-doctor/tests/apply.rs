@@ -10,13 +10,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use fake::Host;
-use pgcalm_doctor::DoctorError;
+use pgcalm_connect::ConnectError;
 use pgcalm_doctor::apply;
 use pgcalm_doctor::collect;
 use pgcalm_doctor::collect::Options;
 use pgcalm_doctor::rules;
 use pgcalm_doctor::undo;
 use pgcalm_host::HostRoot;
+use pgcalm_host::choice::ChoiceError;
 use pgcalm_host::postgres;
 use pgcalm_lab::installation::Installation;
 use pgcalm_lab::interrupt::Interrupt;
@@ -58,13 +59,13 @@ fn files_of_the_kernel_come_back_as_they_were() {
     apply::apply(&host.root, &state, &plan.changes, None).unwrap();
     assert_eq!(host.read("proc/sys/vm/dirty_writeback_centisecs"), "500");
     assert_eq!(host.read("sys/class/bdi/8:0/max_ratio_fine"), "1000000");
-    let undone = undo::undo(&host.root, &state, None).unwrap();
+    let undone = undo::undo(&host.root, &state, None, false).unwrap();
     assert_eq!(undone.changes.len(), 2);
     assert_eq!(undone.notes, [""; 0]);
     assert_eq!(host.read("proc/sys/vm/dirty_writeback_centisecs"), "0");
     assert_eq!(host.read("sys/class/bdi/8:0/max_ratio_fine"), "937");
     // Nothing is left to be taken back a second time.
-    let again = undo::undo(&host.root, &state, None).unwrap();
+    let again = undo::undo(&host.root, &state, None, false).unwrap();
     assert_eq!(again, undo::Undone::default());
 }
 
@@ -78,7 +79,7 @@ fn a_ratio_that_replaced_bytes_is_taken_back_by_writing_the_bytes() {
     apply::apply(&host.root, &state, &changes, None).unwrap();
     // The kernel does this when the ratio is written.
     host.sysctl("dirty_bytes", 0);
-    let undone = undo::undo(&host.root, &state, None).unwrap();
+    let undone = undo::undo(&host.root, &state, None, false).unwrap();
     assert_eq!(host.read("proc/sys/vm/dirty_bytes"), "4096");
     assert_eq!(undone.changes[0].name, "/proc/sys/vm/dirty_bytes");
 }
@@ -90,7 +91,7 @@ fn a_value_that_somebody_has_changed_since_is_left_and_one_of_an_earlier_boot_fo
     let file = "/proc/sys/vm/dirty_expire_centisecs";
     apply::apply(&host.root, &state, &[kernel(file, "30000")], None).unwrap();
     host.sysctl("dirty_expire_centisecs", 1234);
-    let undone = undo::undo(&host.root, &state, None).unwrap();
+    let undone = undo::undo(&host.root, &state, None, false).unwrap();
     assert_eq!(undone.changes, []);
     assert!(undone.notes[0].contains("1234"), "{:?}", undone.notes);
     assert!(undone.notes[0].contains("3000"), "{:?}", undone.notes);
@@ -98,7 +99,7 @@ fn a_value_that_somebody_has_changed_since_is_left_and_one_of_an_earlier_boot_fo
 
     apply::apply(&host.root, &state, &[kernel(file, "30000")], None).unwrap();
     host.write("proc/sys/kernel/random/boot_id", "boot-2\n");
-    let undone = undo::undo(&host.root, &state, None).unwrap();
+    let undone = undo::undo(&host.root, &state, None, false).unwrap();
     assert_eq!(undone, undo::Undone::default());
     assert_eq!(host.read(file), "30000");
 }
@@ -111,7 +112,7 @@ fn a_second_apply_keeps_the_first_former_value() {
     for value in ["30000", "20000"] {
         apply::apply(&host.root, &state, &[kernel(file, value)], None).unwrap();
     }
-    undo::undo(&host.root, &state, None).unwrap();
+    undo::undo(&host.root, &state, None, false).unwrap();
     assert_eq!(host.read(file), "3000");
 }
 
@@ -127,7 +128,7 @@ fn no_other_file_is_written_whatever_the_state_says() {
         "state/state.json",
         r#"[{"target":"kernel","boot_id":"boot-1","file":"/etc/passwd","set":"x","former_file":"/etc/passwd","former":"y"}]"#,
     );
-    let error = undo::undo(&host.root, &state, None).unwrap_err();
+    let error = undo::undo(&host.root, &state, None, false).unwrap_err();
     assert!(error.to_string().contains("/etc/passwd"), "{error}");
     assert_eq!(host.read("etc/passwd"), "x");
 }
@@ -148,15 +149,15 @@ fn what_cannot_be_changed_here_is_left_out_and_said() {
 }
 
 #[test]
-fn options_that_name_no_server_are_usage_errors() {
+fn a_server_that_was_named_and_is_not_there_is_an_error_of_its_own() {
     let host = Host::new();
     for options in [
         Options {
-            port: Some(1),
+            instance: Some("1".into()),
             ..Options::default()
         },
         Options {
-            datadir: Some("/nowhere".into()),
+            instance: Some("/nowhere".into()),
             ..Options::default()
         },
         Options {
@@ -169,8 +170,10 @@ fn options_that_name_no_server_are_usage_errors() {
         },
     ] {
         let error = collect::collect(&host.root, &options).err().unwrap();
-        let error = error.downcast_ref::<DoctorError>();
-        assert!(matches!(error, Some(DoctorError::Usage(_))), "{error:?}");
+        assert!(
+            error.is::<ChoiceError>() || error.is::<ConnectError>(),
+            "{error:?}"
+        );
     }
 }
 
@@ -269,7 +272,7 @@ impl Cluster {
 
     fn options(&self) -> Options {
         Options {
-            datadir: Some(self.data.clone()),
+            instance: Some(self.data.display().to_string()),
             sample: Duration::from_millis(100),
             ..Options::default()
         }
@@ -381,14 +384,14 @@ fn a_real_server_is_read_judged_changed_and_changed_back() {
     )
     .unwrap();
     assert_eq!((plan.changes.len(), plan.notes.len()), (0, 1));
-    let undone = undo::undo(&root, &cluster.state, Some(&mut connection)).unwrap();
+    let undone = undo::undo(&root, &cluster.state, Some(&mut connection), false).unwrap();
     assert_eq!((undone.changes.len(), undone.notes.len()), (0, 4));
     connection.client.batch_execute("RESET ROLE").unwrap();
 
     // Without a connection nothing is forgotten.
-    let undone = undo::undo(&root, &cluster.state, None).unwrap();
+    let undone = undo::undo(&root, &cluster.state, None, false).unwrap();
     assert_eq!((undone.changes.len(), undone.notes.len()), (0, 4));
-    let undone = undo::undo(&root, &cluster.state, Some(&mut connection)).unwrap();
+    let undone = undo::undo(&root, &cluster.state, Some(&mut connection), false).unwrap();
     assert_eq!(undone.notes, [""; 0]);
     assert_eq!(undone.changes.len(), 4);
     assert_eq!(cluster.auto_conf(), before);
@@ -398,7 +401,7 @@ fn a_real_server_is_read_judged_changed_and_changed_back() {
     let change = [setting("log_checkpoints", "on")];
     apply::apply(&root, &cluster.state, &change, Some(&mut connection)).unwrap();
     cluster.sql("ALTER SYSTEM SET log_checkpoints = 'off'");
-    let undone = undo::undo(&root, &cluster.state, Some(&mut connection)).unwrap();
+    let undone = undo::undo(&root, &cluster.state, Some(&mut connection), false).unwrap();
     assert_eq!((undone.changes.len(), undone.notes.len()), (0, 1));
     assert!(
         cluster
@@ -427,7 +430,7 @@ fn a_value_that_the_server_refuses_is_an_error_and_what_was_done_can_be_taken_ba
     let error = apply::apply(&root, &cluster.state, &changes, Some(&mut connection)).unwrap_err();
     assert!(format!("{error:#}").contains("max_wal_size"), "{error:#}");
     assert_eq!(cluster.auto_conf().len(), before.len() + 1);
-    let undone = undo::undo(&root, &cluster.state, Some(&mut connection)).unwrap();
+    let undone = undo::undo(&root, &cluster.state, Some(&mut connection), false).unwrap();
     assert_eq!(undone.notes, [""; 0]);
     assert_eq!(cluster.auto_conf(), before);
     drop(connection);

@@ -116,6 +116,17 @@ pub fn find(root: &HostRoot, table: &[Process]) -> Result<Found> {
     Ok(found)
 }
 
+/// How many processes look like servers by their command line and may not be looked at by this user.
+pub fn hidden(root: &HostRoot, table: &[Process]) -> usize {
+    table
+        .iter()
+        .filter(|process| {
+            process_file::working_directory(root, process.pid).is_none()
+                && looks_like_server(root, process.pid)
+        })
+        .count()
+}
+
 fn places(
     root: &HostRoot,
     table: &[Process],

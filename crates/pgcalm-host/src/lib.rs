@@ -9,6 +9,7 @@ mod root;
 pub mod backing_device;
 pub mod block_device;
 pub mod cgroup;
+pub mod choice;
 pub mod cpu_time;
 pub mod dirty_threshold;
 pub mod file_system_journal;

@@ -34,9 +34,9 @@ impl Kind {
     pub fn name(self) -> &'static str {
         match self {
             Self::ReadIops => "read-iops",
-            Self::ReadBps => "read-bps",
+            Self::ReadBps => "read-bandwidth",
             Self::WriteIops => "write-iops",
-            Self::WriteBps => "write-bps",
+            Self::WriteBps => "write-bandwidth",
         }
     }
 

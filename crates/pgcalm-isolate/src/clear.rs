@@ -85,7 +85,7 @@ fn choose<'a>(inventory: &Inventory, states: &'a [State], name: &str) -> anyhow:
     };
     match (found, running) {
         (Some(state), _) => Ok(state),
-        (None, Err(error)) => Err(error),
+        (None, Err(error)) => Err(error.into()),
         (None, Ok(instance)) => Err(IsolateError::Usage(format!(
             "--instance {name}: {} has no limits that pgcalm isolate set; see pgcalm isolate show",
             instance.data_directory.display()

@@ -60,7 +60,8 @@ pub fn set(
 ) -> anyhow::Result<Report> {
     if options.settings.is_empty() {
         return Err(IsolateError::Usage(
-            "no limit given: give --write-iops, --write-bps, --read-iops or --read-bps".to_string(),
+            "no limit given: give --write-iops, --write-bandwidth, --read-iops or --read-bandwidth"
+                .to_string(),
         )
         .into());
     }
@@ -163,12 +164,12 @@ fn reach(instance: &Instance, disk: &Disk) -> Option<String> {
 }
 
 /// Fails without root.
-pub(crate) fn need_root() -> Result<(), IsolateError> {
+pub fn need_root() -> Result<(), IsolateError> {
     if rustix::process::geteuid().is_root() {
         return Ok(());
     }
     Err(IsolateError::Host(
-        "needs root to change control groups: run it with sudo, or look with --plan first"
+        "needs root to change control groups: run it with sudo, or look at the plan first, without --apply"
             .to_string(),
     ))
 }

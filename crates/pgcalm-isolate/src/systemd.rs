@@ -39,13 +39,13 @@ pub fn permanent(
                 .filter_map(|setting| Some(format!("--{} {}", setting.kind.name(), setting.value?)))
                 .collect();
             lines.push(format!(
-                "ExecStartPost=+/usr/local/bin/pgcalm isolate set --instance {} --device {} {}",
+                "ExecStartPost=+/usr/local/bin/pgcalm isolate set --apply --yes --instance {} --device {} {}",
                 quoted(&data_directory.display().to_string()),
                 quoted(&node.display().to_string()),
                 options.join(" ")
             ));
             lines.push(format!(
-                "ExecStopPost=+/usr/local/bin/pgcalm isolate clear --instance {}",
+                "ExecStopPost=+/usr/local/bin/pgcalm isolate clear --apply --yes --instance {}",
                 quoted(&data_directory.display().to_string()),
             ));
         }
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(lines[0], "# systemctl edit UNIT.service");
         assert!(
             lines[2].ends_with(
-                "isolate set --instance \"/srv/1%%\" --device \"/dev/sda\" --write-iops 100"
+                "isolate set --apply --yes --instance \"/srv/1%%\" --device \"/dev/sda\" --write-iops 100"
             ),
             "{lines:?}"
         );

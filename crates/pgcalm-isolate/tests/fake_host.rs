@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use pgcalm_host::HostRoot;
+use pgcalm_host::choice::ChoiceError;
 use pgcalm_host::throttle::Kind;
 use pgcalm_isolate::IsolateError;
 use pgcalm_isolate::check;
@@ -238,7 +239,7 @@ fn show_describes_places_group_and_limits() {
     // v1 does not pass limits down.
     assert_eq!(
         limits,
-        [("write-bps", 5000, true), ("write-iops", 9000, false)]
+        [("write-bandwidth", 5000, true), ("write-iops", 9000, false)]
     );
 }
 
@@ -423,7 +424,10 @@ fn a_mapped_device_is_limited_itself_and_feels_the_limits_below() {
         .collect();
     assert_eq!(
         limits,
-        [("dm-0", "write-bps", 9000), ("sda", "write-iops", 700)]
+        [
+            ("dm-0", "write-bandwidth", 9000),
+            ("sda", "write-iops", 700)
+        ]
     );
     let text = pgcalm_report::isolate::text::render(&report);
     assert!(
@@ -554,8 +558,13 @@ fn a_second_set_changes_the_group_that_is_there() {
 #[test]
 fn wrong_names_are_refused_with_the_way_out() {
     let host = Host::v1();
-    let error = usage(host.set("/srv/other", "/dev/sda", true));
-    assert!(error.contains("/srv/pg (pid 70)"), "{error}");
+    let error = host.set("/srv/other", "/dev/sda", true).unwrap_err();
+    assert!(
+        matches!(error.downcast_ref(), Some(ChoiceError::Absent(_))),
+        "{error:#}"
+    );
+    let error = error.to_string();
+    assert!(error.contains("/srv/pg (port 5432, pid 70)"), "{error}");
     for device in ["/dev/sdz", "/srv/pg", "sda"] {
         let error = usage(host.set("70", device, true));
         assert!(error.contains("not a block device"), "{device}: {error}");
@@ -564,8 +573,15 @@ fn wrong_names_are_refused_with_the_way_out() {
     // The same port on another address.
     host.process(80, 1, "7:blkio:/\n", "/srv/two");
     host.server("srv/two", 80, 5432);
-    let error = usage(host.set("5432", "/dev/sda", true));
-    assert!(error.contains("2 instances"), "{error}");
+    let error = host.set("5432", "/dev/sda", true).unwrap_err();
+    assert!(
+        matches!(error.downcast_ref(), Some(ChoiceError::Unclear(_))),
+        "{error:#}"
+    );
+    assert!(
+        error.to_string().contains("more than one server"),
+        "{error}"
+    );
     assert!(host.set("/srv/two", "/dev/sda", true).is_ok());
 }
 

@@ -2,20 +2,15 @@
 
 use std::time::Duration;
 
-use pgcalm_connect::Address;
 use pgcalm_connect::Caller;
 use pgcalm_connect::DefaultUser;
 use pgcalm_connect::Session;
+use pgcalm_connect::Wanted;
+use pgcalm_host::HostRoot;
 use postgres::Client;
 
-use crate::error::LagError;
-
-/// Connects by a connection string of libpq's, or a URI. `application_name` is what the server sees.
-///
-/// # Errors
-///
-/// [`LagError::Connect`].
-pub fn connect(conninfo: &str, application_name: &str) -> Result<Client, LagError> {
+/// Connects to the server that is meant. `application_name` is what it sees.
+pub fn connect(root: &HostRoot, wanted: Wanted, application_name: &str) -> anyhow::Result<Client> {
     let caller = Caller {
         application_name,
         user: DefaultUser::OperatingSystem,
@@ -23,7 +18,7 @@ pub fn connect(conninfo: &str, application_name: &str) -> Result<Client, LagErro
         gives_up: true,
         session: Some(Session::LOOK),
     };
-    Ok(Address::new(conninfo, None, &caller)?.connect()?)
+    wanted.connect(root, &caller)
 }
 
 #[cfg(test)]
@@ -32,13 +27,21 @@ mod tests {
 
     #[test]
     fn a_server_that_is_not_there_is_named_and_a_password_is_not() {
-        let refused = |conninfo| match connect(conninfo, "test") {
-            Err(error @ LagError::Connect(_)) => error.to_string(),
-            Err(error) => panic!("{error}"),
-            Ok(_) => panic!("there is no server"),
+        let refused = |conninfo| {
+            let wanted = Wanted {
+                connect: Some(conninfo),
+                instance: None,
+            };
+            match connect(&HostRoot::default(), wanted, "test") {
+                Err(error) => format!("{error:#}"),
+                Ok(_) => panic!("there is no server"),
+            }
         };
         let text = refused("host=127.0.0.1 port=1 user=x password=secret");
-        assert!(text.contains("127.0.0.1 port 1"), "{text}");
+        assert!(
+            text.starts_with("--connect: no connection to 127.0.0.1 port 1"),
+            "{text}"
+        );
         assert!(!text.contains("secret"), "{text}");
         assert!(!text.contains('\n'), "{text}");
         assert!(refused("host=x nonsense").contains("give e.g."));

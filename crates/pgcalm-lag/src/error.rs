@@ -1,13 +1,8 @@
 //! What can go wrong when a primary is asked.
 
-use pgcalm_connect::ConnectError;
-
 /// Why there is no sample. Complete in itself: what failed, and the way out.
 #[derive(Debug, thiserror::Error)]
 pub enum LagError {
-    /// The connection string can't be read, or nobody answers there.
-    #[error("--connect: {0}")]
-    Connect(#[from] ConnectError),
     /// The server is a standby: only a primary knows how far standbys are.
     #[error(
         "the server is a standby, and only a primary knows the lag of its standbys: connect to the primary{}",
@@ -40,8 +35,5 @@ pub enum LagError {
 
 /// What the server said, in one line; details and hints of it are of no use to who did not write the statement.
 fn reason(error: &postgres::Error) -> String {
-    match error.as_db_error() {
-        Some(error) => error.message().to_string(),
-        None => error.to_string(),
-    }
+    pgcalm_connect::with_cause(error)
 }

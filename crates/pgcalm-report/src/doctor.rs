@@ -23,7 +23,7 @@ pub struct Report {
     pub clear: Vec<String>,
     /// Rules that could not be judged.
     pub unanswered: Vec<Unanswered>,
-    /// With `apply` and `undo`: every change, in order.
+    /// With `apply`, made or only planned, and `undo`: every change, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<Change>,
     /// Whether those changes were made.

@@ -23,7 +23,7 @@ pub struct Report {
     /// With `set` and `clear`: every change, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Step>,
-    /// Whether the steps were made; false with `--plan`, and where there are none.
+    /// Whether the steps were made; false without `--apply`, and where there are none.
     pub applied: bool,
     /// With `set`: lines for the unit of the service that make the limits last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -163,7 +163,7 @@ pub struct Journal {
 pub struct Limit {
     /// The disk.
     pub disk: Disk,
-    /// `read-iops`, `read-bps`, `write-iops` or `write-bps`.
+    /// `read-iops`, `read-bandwidth`, `write-iops` or `write-bandwidth`.
     pub kind: String,
     /// Operations or bytes per second.
     pub value: u64,

@@ -104,7 +104,7 @@ fn a_diff_shows_what_goes_and_what_comes() {
     );
     assert!(text.ends_with("Done, 2 changes.\n"));
     report.applied = false;
-    assert!(text::render(&report).ends_with("Nothing was changed.\n"));
+    assert!(text::render(&report).ends_with("Nothing was changed: --apply makes these changes.\n"));
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn a_plan_is_not_mistaken_for_what_was_done() {
         text.contains("move process 70 to /cg/a/cgroup.procs"),
         "{text}"
     );
-    assert!(text.contains("Nothing was changed"), "{text}");
+    assert!(text.contains("Nothing was changed: --apply"), "{text}");
     plan.applied = true;
     let text = text::render(&plan);
     assert!(text.contains("moved process 70"), "{text}");

@@ -9,6 +9,7 @@ use std::time::UNIX_EPOCH;
 use anyhow::Context;
 use chrono::Local;
 use chrono::Offset;
+use pgcalm_host::choice::ChoiceError;
 use pgcalm_monitor::Monitor;
 use pgcalm_monitor::model::Host;
 use pgcalm_monitor::model::Instance;
@@ -53,7 +54,7 @@ pub struct Options {
 ///
 /// # Errors
 ///
-/// [`TopError::Usage`] if there is no terminal or not that instance, [`TopError::Interrupted`] when `stop` says that a
+/// [`TopError::Usage`] if there is no terminal, [`ChoiceError`] if not that instance, [`TopError::Interrupted`] when `stop` says that a
 /// signal has come.
 pub fn live(options: Options, stop: &dyn Fn() -> bool) -> anyhow::Result<()> {
     if !terminal::is_there() {
@@ -105,12 +106,21 @@ pub fn live(options: Options, stop: &dyn Fn() -> bool) -> anyhow::Result<()> {
     }
 }
 
+/// One picture as text.
+pub struct Once {
+    /// The picture.
+    pub text: String,
+    /// Why there is less in it than was asked for: no server, or one that was named and does not answer.
+    pub unanswered: Option<TopError>,
+}
+
 /// One picture as text, `width` columns wide, of the first moment at which there are rates, or why there can't be any.
 ///
 /// # Errors
 ///
 /// As [`live`], except that no terminal is needed.
-pub fn once(options: Options, width: usize, stop: &dyn Fn() -> bool) -> anyhow::Result<String> {
+pub fn once(options: Options, width: usize, stop: &dyn Fn() -> bool) -> anyhow::Result<Once> {
+    let is_named = !options.monitor.connect.is_empty();
     let end = Instant::now() + PATIENCE + 2 * options.monitor.interval;
     let mut session = Session::start(options)?;
     session.look();
@@ -124,7 +134,30 @@ pub fn once(options: Options, width: usize, stop: &dyn Fn() -> bool) -> anyhow::
     }
     let mut text = String::new();
     session.show(|scene| text = once::text(scene, width));
-    Ok(text)
+    Ok(Once {
+        text,
+        unanswered: unanswered(&session.latest, is_named),
+    })
+}
+
+fn unanswered(host: &Host, is_named: bool) -> Option<TopError> {
+    if host.instances.is_empty() {
+        return Some(TopError::Unreachable(
+            "no server was found on this host; --connect names one elsewhere".to_string(),
+        ));
+    }
+    let silent: Vec<&str> = host
+        .instances
+        .iter()
+        .filter(|instance| is_named && instance.reachability != Reachability::Reachable)
+        .map(|instance| instance.identity.name.as_str())
+        .collect();
+    (!silent.is_empty()).then(|| {
+        TopError::Unreachable(format!(
+            "--connect: no answer from {}; the picture says why",
+            silent.join(", ")
+        ))
+    })
 }
 
 /// Whether each server has answered twice, so that there are rates, or is known not to answer.
@@ -231,7 +264,7 @@ impl Session {
 }
 
 /// The name of the instance that is meant.
-fn find(host: &Host, wanted: &str) -> Result<String, TopError> {
+fn find(host: &Host, wanted: &str) -> Result<String, ChoiceError> {
     let is_meant = |instance: &&Instance| {
         let identity = &instance.identity;
         identity.name == wanted
@@ -244,8 +277,11 @@ fn find(host: &Host, wanted: &str) -> Result<String, TopError> {
     };
     match host.instances.iter().find(is_meant) {
         Some(instance) => Ok(instance.identity.name.clone()),
-        None => Err(TopError::Usage(format!(
-            "--instance {wanted}: there is none; there is {}",
+        None if host.hidden_processes > 0 => Err(ChoiceError::Hidden(format!(
+            "--instance {wanted}: no such server among those that this user may look at: run it as root"
+        ))),
+        None => Err(ChoiceError::Absent(format!(
+            "--instance {wanted}: no such server; there is {}",
             match names(host) {
                 names if names.is_empty() => "no instance on this host".to_string(),
                 names => names.join(", "),

@@ -9,6 +9,9 @@ pub enum TraceError {
     /// The host lacks a privilege or a kernel feature; the text names it and the way out.
     #[error("{0}")]
     Host(String),
+    /// The server does not answer; the text says why, and the way out.
+    #[error("{0}")]
+    Unreachable(String),
     /// A signal ended the trace before it had what it was asked for.
     #[error("interrupted; all probes have been detached")]
     Interrupted,

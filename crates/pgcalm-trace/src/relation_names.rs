@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
+use anyhow::Context;
 use anyhow::bail;
 use pgcalm_connect::Address;
 use pgcalm_report::trace::checkpoint::Checkpoint;
@@ -49,9 +50,7 @@ impl Names {
             clients: HashMap::new(),
             by_oid: HashMap::new(),
         };
-        names
-            .read_databases()
-            .map_err(|error| connection::refused(&error))?;
+        names.read_databases().context(connection::OPTION)?;
         Ok(names)
     }
 

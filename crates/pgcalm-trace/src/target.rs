@@ -9,6 +9,9 @@ use object::Object;
 use object::ObjectSection;
 use object::ReadCache;
 use pgcalm_host::HostRoot;
+use pgcalm_host::choice;
+use pgcalm_host::choice::Known;
+use pgcalm_host::instance;
 use pgcalm_host::postmaster;
 use pgcalm_host::postmaster::Candidate;
 use pgcalm_host::postmaster::Postmaster;
@@ -17,16 +20,17 @@ use pgcalm_host::server_process;
 use pgcalm_host::server_process::Title;
 
 use crate::TraceError;
+use crate::connection;
 
-/// How a user names a server; at most one is given.
+/// How a server is named.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
-    /// `--pid`: process id of the postmaster.
+    /// Process id of the postmaster, of a caller that knows it.
     pub pid: Option<i32>,
-    /// `--port`: port of its sockets.
-    pub port: Option<u16>,
-    /// `--datadir`: its data directory, as the host or the server itself names it.
-    pub datadir: Option<PathBuf>,
+    /// `--instance`: a server of this host, see [`choice`].
+    pub instance: Option<String>,
+    /// `--connect`: of several servers, and without a name, the one with the port of this connection string is meant.
+    pub connect: Option<String>,
 }
 
 /// Oldest and newest major versions that the probes and their arguments are known of.
@@ -50,12 +54,12 @@ pub struct Target {
 impl Target {
     /// Finds the server; the only one if nothing is selected.
     ///
-    /// Errors are [`TraceError::Usage`] if there is none or it is not clear which, [`TraceError::Host`] if it may not be
-    /// looked at.
+    /// Errors are a [`ChoiceError`](choice::ChoiceError) if there is none or it is not clear which, [`TraceError::Host`] if
+    /// it may not be looked at.
     pub fn find(root: &HostRoot, selection: &Selection) -> anyhow::Result<Self> {
         let postmaster = match selection {
             Selection { pid: Some(pid), .. } => by_pid(root, *pid)?,
-            selection => by_attribute(root, selection)?,
+            selection => by_name(root, selection)?,
         };
         let pid = postmaster.process.pid;
         let usage = |text: String| anyhow::Error::from(TraceError::Usage(text));
@@ -149,87 +153,23 @@ impl Target {
 }
 
 fn by_pid(root: &HostRoot, pid: i32) -> anyhow::Result<Postmaster> {
-    let problem = match postmaster::examine(root, pid) {
-        Ok(Candidate::Postmaster(postmaster)) => return Ok(postmaster),
-        Ok(Candidate::ChildOf(parent)) => {
-            format!("is a child of the postmaster; give --pid {parent}")
-        }
-        Ok(Candidate::Other) => format!("is no PostgreSQL server; {}", servers(root)),
-        Ok(Candidate::NotReady) => {
-            "is a postgres program, but not a server that is up (no postmaster.pid)".to_string()
-        }
-        Err(error) if error.is_not_found() => {
-            format!("there is no such process; {}", servers(root))
-        }
-        Err(error) => return Err(look_error(error)),
-    };
-    Err(TraceError::Usage(format!("--pid {pid}: {problem}")).into())
+    match postmaster::examine(root, pid) {
+        Ok(Candidate::Postmaster(postmaster)) => Ok(postmaster),
+        Ok(_) => Err(TraceError::Usage(format!("pid {pid} is no server that is up")).into()),
+        Err(error) => Err(look_error(error)),
+    }
 }
 
-fn by_attribute(root: &HostRoot, selection: &Selection) -> anyhow::Result<Postmaster> {
+fn by_name(root: &HostRoot, selection: &Selection) -> anyhow::Result<Postmaster> {
     let mut running = postmaster::running(root)?;
-    let option = match selection {
-        Selection {
-            port: Some(port), ..
-        } => {
-            running.retain(|server| server.port == Some(*port));
-            format!("--port {port}: ")
-        }
-        Selection {
-            datadir: Some(datadir),
-            ..
-        } => {
-            running.retain(|server| is_data_directory(root, server, datadir));
-            format!("--datadir {}: ", datadir.display())
-        }
-        _ => String::new(),
-    };
-    match running.len() {
-        1 => Ok(running.remove(0)),
-        0 => Err(TraceError::Usage(format!(
-            "{option}no such server runs, or it may not be looked at; {}",
-            servers(root)
-        ))
-        .into()),
-        _ => Err(TraceError::Usage(format!(
-            "{option}more than one server runs; choose with --pid: {}",
-            list(&running)
-        ))
-        .into()),
+    if let (None, Some(connect), 2..) = (&selection.instance, &selection.connect, running.len()) {
+        let port = connection::port(connect)?;
+        running.retain(|server| server.port == Some(port));
     }
-}
-
-fn is_data_directory(root: &HostRoot, server: &Postmaster, datadir: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let same_file = || {
-        let ours = std::fs::metadata(datadir).ok()?;
-        let theirs =
-            std::fs::metadata(root.path(format!("proc/{}/cwd", server.process.pid))).ok()?;
-        Some(ours.dev() == theirs.dev() && ours.ino() == theirs.ino())
-    };
-    same_file().unwrap_or(false) || server.data_directory == datadir
-}
-
-fn servers(root: &HostRoot) -> String {
-    match postmaster::running(root) {
-        Ok(running) if !running.is_empty() => format!("these run: {}", list(&running)),
-        _ => "no server was found on this host".to_string(),
-    }
-}
-
-fn list(servers: &[Postmaster]) -> String {
-    servers
-        .iter()
-        .map(|server| {
-            format!(
-                "{} (port {}, {})",
-                server.process.pid,
-                server.port.map_or("?".to_string(), |port| port.to_string()),
-                server.data_directory.display()
-            )
-        })
-        .collect::<Vec<_>>()
-        .join(", ")
+    let known: Vec<Known> = running.iter().map(Known::from).collect();
+    let hidden = instance::hidden(root, &process::table(root)?);
+    let index = choice::choose(root, selection.instance.as_deref(), &known, hidden)?;
+    Ok(running.swap_remove(index))
 }
 
 fn look_error(error: pgcalm_host::Error) -> anyhow::Error {

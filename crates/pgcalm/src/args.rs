@@ -1,12 +1,18 @@
+pub mod caps;
+pub mod change;
 pub mod doctor;
 pub mod export;
+pub mod fail_on;
 pub mod generate;
+pub mod json;
 pub mod lag;
 pub mod predict;
 pub mod replica;
 pub mod report_files;
+pub mod server;
 pub mod servers;
 pub mod suite;
+pub mod time;
 pub mod top;
 pub mod trace;
 pub mod volume;
@@ -14,6 +20,9 @@ pub mod volume;
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::Command;
+use clap::CommandFactory;
+use clap::FromArgMatches;
 use clap::Parser;
 use clap::Subcommand;
 use clap::ValueEnum;
@@ -35,96 +44,123 @@ use pgcalm_lab::options::SysctlProfile;
 use pgcalm_lab::tenants;
 use pgcalm_lab::torture::Crash;
 
+use crate::args::caps::ReadCaps;
+use crate::args::caps::WriteCaps;
+use crate::args::change::ChangeArgs;
 use crate::args::doctor::DoctorArgs;
 use crate::args::export::ExportArgs;
+use crate::args::fail_on::FailOnArg;
 use crate::args::generate::GenerateArgs;
+use crate::args::json::JsonArg;
 use crate::args::lag::LagArgs;
 use crate::args::predict::PredictArgs;
 use crate::args::predict::PredictGridArgs;
 use crate::args::replica::ReplicaArgs;
 use crate::args::report_files::ReportFiles;
-use crate::args::servers::ServerArgs;
+use crate::args::server::InstanceArg;
+use crate::args::servers::LabServerArgs;
 use crate::args::suite::SuiteArgs;
 use crate::args::top::TopArgs;
 use crate::args::trace::TraceVerb;
 use crate::args::volume::VolumeArgs;
+use crate::exit;
 
-const EXIT_CODES: &str = "\
-Exit codes:
-  0    all went well
-  1    a run or a file operation failed
-  2    bad option or value
-  3    the host lacks a privilege, a program or a kernel feature
-  130  interrupted; everything has been taken down";
-
-const RESTORE_EXIT_CODES: &str = "\
+const IN_POSTGRESQL_CONF: &str = "\
 In postgresql.conf:
-  restore_command = 'pgcalm wal-restore --archive /mnt/archive/wal %f %p'
-
-Exit codes:
-  0    restored
-  1    not in the archive: recovery takes this for the end of the archived WAL
-  200  anything else (damaged, another cluster's, unreadable, no archive, bad option): the server stops recovery";
+  restore_command = 'pgcalm wal-restore --archive /mnt/archive/wal %f %p'";
 
 /// Reproduces, measures and traces I/O stalls of PostgreSQL on capped volumes, and keeps instances on one host apart.
 #[derive(Debug, Parser)]
-#[command(name = "pgcalm", version, after_help = EXIT_CODES)]
+#[command(name = "pgcalm", version, before_help = "Example: pgcalm doctor")]
 pub struct Cli {
     #[command(subcommand)]
     pub verb: Verb,
 }
 
+impl Cli {
+    /// Reads the command line of this process.
+    pub fn of_process() -> Result<Self, clap::Error> {
+        Self::from_arg_matches(&command().try_get_matches()?)
+    }
+}
+
+/// The verbs, each with its exit codes in its help.
+pub fn command() -> Command {
+    with_exit_codes(Cli::command())
+}
+
+fn with_exit_codes(command: Command) -> Command {
+    let codes = match command.get_name() {
+        crate::wal_restore::VERB => exit::restore_help(),
+        _ => exit::help(),
+    };
+    let text = match command.get_after_help() {
+        Some(own) => format!("{own}\n\n{codes}"),
+        None => codes,
+    };
+    command.after_help(text).mut_subcommands(with_exit_codes)
+}
+
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Run PostgreSQL under load on devices with caps, and measure.
-    #[command(subcommand, after_help = EXIT_CODES)]
+    #[command(
+        subcommand,
+        before_help = "Example: sudo pgcalm lab run checkpoint --quick"
+    )]
     Lab(LabVerb),
     /// Say what will stall a server on its host and what to change, worst first; make and take back changes.
     ///
     /// Reads the host, the server's settings and statistics, and judges them by the rules of
-    /// docs/reference/doctor-rules.md. Root sees most.
-    /// Exit code 0 whether or not something was found: --json tells.
-    #[command(after_help = EXIT_CODES)]
+    /// docs/reference/doctor-rules.md. Root sees most. Without a server to ask, it judges the host alone, and ends with exit
+    /// code 4. Nothing is changed without --apply.
+    #[command(before_help = "Example: sudo pgcalm doctor --iops 3000 --bandwidth 125MB")]
     Doctor(DoctorArgs),
     /// Show, limit and check the I/O of PostgreSQL instances that share this host.
-    #[command(subcommand, after_help = EXIT_CODES)]
+    #[command(subcommand, before_help = "Example: sudo pgcalm isolate check")]
     Isolate(IsolateVerb),
     /// Watch the instances of this host: checkpoints, unflushed pages, disks against caps, waits, archive, lag, governor.
     ///
     /// A live picture in the terminal that looks back up to an hour. Works with any server: without pg_calm, and without
     /// root, it says what is missing and why. Nothing is written, on the host or in a server.
-    #[command(after_help = top::AFTER_HELP)]
+    #[command(after_help = top::AFTER_HELP, before_help = "Example: pgcalm top")]
     Top(TopArgs),
     /// Trace a running PostgreSQL with eBPF: no module, no restart, no debug symbols (needs root).
-    #[command(subcommand, after_help = EXIT_CODES)]
+    #[command(
+        subcommand,
+        before_help = "Example: sudo pgcalm trace why --duration 60"
+    )]
     Trace(TraceVerb),
     /// How far each standby of a primary lags, where it is held up, and when WAL that it needs is removed.
-    #[command(after_help = EXIT_CODES)]
+    #[command(before_help = "Example: pgcalm lag --once")]
     Lag(LagArgs),
     /// Export what the instances are doing as OpenMetrics, for Prometheus; only reads.
     ///
     /// Needs no root: an ordinary user with a role of his name that is a member of pg_monitor sees all but where WAL and
     /// tablespaces lie. docs/reference/metrics.md lists the metrics. Ends with SIGTERM.
-    #[command(after_help = EXIT_CODES)]
+    #[command(before_help = "Example: pgcalm export --listen 127.0.0.1:9187")]
     Export(ExportArgs),
     /// Look at a running server and say what pg_calm would gain there, or why it would not help.
     ///
     /// Best with the module loaded in shadow mode; without it, the data files' part of the page cache is sampled, for which
     /// it has to run on the server's host as root or as the server's user. Changes nothing.
-    #[command(after_help = EXIT_CODES)]
+    #[command(
+        before_help = "Example: sudo pgcalm predict --iops 3000 --bandwidth 125MB --io-size 256kB"
+    )]
     Predict(PredictArgs),
-    /// Show a report that `lab run --json` wrote.
-    #[command(after_help = EXIT_CODES)]
-    Report(ReportArgs),
     /// Restore a WAL file from an archive, checked: for restore_command.
     ///
     /// Takes the file as it is, .lz4 or .zst, whatever the archive has. It must decompress, match its checksum, have the
     /// length of its segment, and hold on every page the WAL that its name tells, of the cluster that asks for it (by
     /// global/pg_control beside pg_wal). It is written beside PATH, synced, and renamed.
-    #[command(name = crate::wal_restore::VERB, after_help = RESTORE_EXIT_CODES)]
+    #[command(
+        name = crate::wal_restore::VERB,
+        before_help = "Example: pgcalm wal-restore --archive /mnt/archive/wal %f %p",
+        after_help = IN_POSTGRESQL_CONF,
+    )]
     WalRestore(WalRestoreArgs),
     /// Write man pages and shell completions, for packages.
-    #[command(hide = true, after_help = EXIT_CODES)]
+    #[command(hide = true)]
     Generate(GenerateArgs),
 }
 
@@ -133,104 +169,107 @@ pub enum IsolateVerb {
     /// List the instances: where their files lie, on which devices, in which control groups, under which limits.
     ///
     /// Instances are found by the postmaster.pid in the working directory of a process. Only root sees those of others.
-    #[command(after_help = EXIT_CODES)]
+    #[command(before_help = "Example: sudo pgcalm isolate show")]
     Show(IsolateShowArgs),
     /// Limit what an instance reads and writes on a disk, until clear or the next boot (needs root).
     ///
-    /// Makes a control group inside the one that the instance is in, sets the limits and moves all its processes; what
-    /// they fork is in it, too. Prints what makes the limits permanent. Set again to change them. Interrupted half-way, it
-    /// puts everything back; killed, it leaves a note by which clear does.
-    #[command(after_help = EXIT_CODES)]
+    /// Nothing is changed without --apply. Makes a control group inside the one that the instance is in, sets the limits and
+    /// moves all its processes; what they fork is in it, too. Prints what makes the limits permanent. Set again to change
+    /// them. Interrupted half-way, it puts everything back; killed, it leaves a note by which clear does.
+    #[command(
+        before_help = "Example: sudo pgcalm isolate set --instance 5433 --device /dev/sda --write-iops 500 --apply",
+        mut_arg("instance", |arg| arg.required(true)),
+    )]
     Set(IsolateSetArgs),
     /// Lift the limits: processes go back to the groups that they were in, the group is removed (needs root).
-    #[command(after_help = EXIT_CODES)]
+    ///
+    /// Of all instances that isolate set has limited, unless one is named. Nothing is changed without --apply.
+    #[command(before_help = "Example: sudo pgcalm isolate clear --instance 5433 --apply")]
     Clear(IsolateClearArgs),
     /// Name what is dangerous about how the instances share the host, with evidence and cure.
-    ///
-    /// Exit code 0 whether or not something was found: --json tells.
-    #[command(after_help = EXIT_CODES)]
-    Check(IsolateShowArgs),
+    #[command(before_help = "Example: sudo pgcalm isolate check --fail-on stall")]
+    Check(IsolateCheckArgs),
 }
 
 #[derive(Debug, Args)]
 pub struct IsolateShowArgs {
-    /// Write JSON to standard output.
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub json: JsonArg,
+}
+
+#[derive(Debug, Args)]
+pub struct IsolateCheckArgs {
+    #[command(flatten)]
+    pub json: JsonArg,
+    #[command(flatten)]
+    pub fail_on: FailOnArg,
 }
 
 #[derive(Debug, Args)]
 pub struct IsolateSetArgs {
-    /// The instance: data directory, port, or process id of its postmaster.
-    #[arg(long, value_name = "INSTANCE")]
-    pub instance: String,
+    #[command(flatten)]
+    pub instance: InstanceArg,
     /// The disk, e.g. /dev/sda or /dev/mapper/vg-pg; the kernel takes no limits on partitions, so one stands for its disk.
     #[arg(long, value_name = "NODE")]
     pub device: PathBuf,
-    /// Write operations per second, or none to lift the limit.
-    #[arg(long, value_name = "N|none")]
-    pub write_iops: Option<Limit<u32>>,
-    /// Bytes written per second, or none.
-    #[arg(long, value_name = "SIZE|none")]
-    pub write_bps: Option<Limit<Size>>,
-    /// Read operations per second, or none.
-    #[arg(long, value_name = "N|none")]
-    pub read_iops: Option<Limit<u32>>,
-    /// Bytes read per second, or none.
-    #[arg(long, value_name = "SIZE|none")]
-    pub read_bps: Option<Limit<Size>>,
-    /// Print every write that would be made, and make none.
-    #[arg(long)]
-    pub plan: bool,
+    #[command(flatten)]
+    pub writes: WriteCaps,
+    #[command(flatten)]
+    pub reads: ReadCaps,
+    #[command(flatten)]
+    pub change: ChangeArgs,
     /// Hold the limits until this command is interrupted (Ctrl-C, SIGTERM, SIGHUP) or the instance ends, then lift them.
-    #[arg(long, conflicts_with = "plan")]
+    #[arg(long, requires = "apply")]
     pub hold: bool,
-    /// Write JSON to standard output.
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub json: JsonArg,
 }
 
 #[derive(Debug, Args)]
 pub struct IsolateClearArgs {
-    /// The instance: data directory, port, or process id of its postmaster [default: all that isolate set has limited].
-    #[arg(long, value_name = "INSTANCE")]
-    pub instance: Option<String>,
-    /// Print every write that would be made, and make none.
-    #[arg(long)]
-    pub plan: bool,
-    /// Write JSON to standard output.
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub instance: InstanceArg,
+    #[command(flatten)]
+    pub change: ChangeArgs,
+    #[command(flatten)]
+    pub json: JsonArg,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum LabVerb {
     /// List scenarios, contestants and profiles of volumes.
+    #[command(before_help = "Example: pgcalm lab list")]
     List,
     /// Run a scenario (needs root).
-    #[command(subcommand, after_help = EXIT_CODES)]
+    #[command(
+        subcommand,
+        before_help = "Example: sudo pgcalm lab run checkpoint --quick"
+    )]
     Run(ScenarioArgs),
     /// A block device that behaves like a cloud's volume, until Ctrl-C (needs root).
     ///
     /// Operations and bytes per second that reads and writes share or have for themselves, operations counted as the
     /// provider counts them, a latency, a queue of limited depth: `pgcalm lab list` tells the profiles, docs/guides/lab-volume.md how
     /// well it does. Works beside a lab: it locks its directory only.
-    #[command(after_help = EXIT_CODES)]
+    #[command(before_help = "Example: sudo pgcalm lab volume --profile gp3 --size 20GB")]
     Volume(Box<VolumeArgs>),
     /// Start a server on capped devices to connect to with whatever one has, until Ctrl-C (needs root).
     ///
     /// The same devices, limits, memory and table as a run of scenario checkpoint has, stock or with the module. Prints how
     /// to connect, and shows what the devices do. `lab clean` takes down what a killed one has left.
     #[command(
-        after_help = EXIT_CODES,
+        before_help = "Example: sudo pgcalm lab up --rows 4000000",
         mut_arg("contestants", |arg| arg.default_value("stock").value_name("NAME")),
     )]
     Up(Box<UpArgs>),
+    /// Show the report of a run that --json wrote, or make HTML, a chart or Markdown of it.
+    #[command(before_help = "Example: pgcalm lab report report.json --html report.html")]
+    Report(ReportArgs),
     /// Read a cluster into the page cache, charged to a control group: a process of lab run.
     #[command(name = pgcalm_lab::warm::VERB, hide = true)]
     Warm(WarmArgs),
     /// Remove what a killed run has left: servers, caps, mounts, loop devices, sysctls, files (needs root).
-    #[command(after_help = EXIT_CODES)]
+    #[command(before_help = "Example: sudo pgcalm lab clean")]
     Clean(CleanArgs),
 }
 
@@ -263,28 +302,30 @@ pub enum ScenarioArgs {
     /// Each contestant gets new file systems on the same two loop devices (direct I/O), a copy of the same loaded
     /// table, and the same load under the same caps. Caps hold from the start of the load to its end only. Sizes have
     /// PostgreSQL's units: kB, MB and GB are powers of 1024.
-    #[command(after_help = EXIT_CODES)]
+    #[command(
+        before_help = "Example: sudo pgcalm lab run checkpoint --contestants stock,pg_calm --json report.json"
+    )]
     Checkpoint(Box<CheckpointArgs>),
     /// Two instances, one capped and making databases: does the other hang in the journal, and which layout helps?
     ///
     /// For each layout: two new clusters; pgbench, connects and a process that makes and syncs files on the one, first
     /// with the other idle, then with sessions of the other making databases under its cap; and a look, ten times a
     /// second, at where processes are stuck in the kernel.
-    #[command(after_help = EXIT_CODES)]
+    #[command(before_help = "Example: sudo pgcalm lab run journal --quick")]
     Journal(Box<JournalArgs>),
     /// Many instances on one capped device, all checkpoints in lockstep: does any of them stand still?
     ///
     /// Each instance has a volume for data and one for WAL, both with caps; all volumes are parts of one loop device, with
     /// a cap that binds them together. Each contestant gets new copies of the same loaded cluster; a CHECKPOINT in all
     /// instances right before the load starts their clocks together.
-    #[command(after_help = EXIT_CODES)]
+    #[command(before_help = "Example: sudo pgcalm lab run tenants --instances 20")]
     Tenants(Box<TenantsArgs>),
     /// Crashes under load with pg_calm: is anything lost that was acknowledged, is anything corrupt?
     ///
     /// Each cycle: clients upsert rows and note what is acknowledged, checkpoints are asked for at random moments, the
     /// server is crashed after 1 to 8 s, recovers, and every row is compared with the notes; then pg_amcheck and
     /// pg_checksums. Works beside other labs: it changes no sysctls, and locks its directory only.
-    #[command(after_help = EXIT_CODES)]
+    #[command(before_help = "Example: sudo pgcalm lab run torture --cycles 20")]
     Torture(Box<TortureArgs>),
     /// A backlog of WAL is drained beside pgbench: how fast, at what cost, and does it survive a power cut?
     ///
@@ -292,26 +333,28 @@ pub enum ScenarioArgs {
     /// of the same cluster with WAL that was never archived. It drains one part alone, one beside pgbench, both under the
     /// same caps, and a last one under strace; right after the last acknowledgement of that the archive's file system is
     /// shut down without flushing its log, mounted again, and compared. Only archivers that lost nothing are ranked.
-    #[command(after_help = EXIT_CODES)]
+    #[command(before_help = "Example: sudo pgcalm lab run archive --archivers cp-sync,pg_calm-2")]
     Archive(Box<ArchiveArgs>),
     /// A primary floods its standby with WAL over a slow link: how far does it fall behind, and does it come back?
     ///
     /// Each server has its own loop devices (direct I/O) and network namespace; between them is a link with a rate. In each
     /// case both begin as copies of a new cluster, a table of 201 columns is made, filled and dropped in a loop, and the
     /// standby is watched until it has replayed all WAL. `pgcalm lab list` tells the cases.
-    #[command(after_help = EXIT_CODES)]
+    #[command(before_help = "Example: sudo pgcalm lab run replica")]
     Replica(Box<ReplicaArgs>),
     /// Over a grid of tables, loads, caps and buffers: is what is predicted for pg_calm what it then does?
     ///
     /// At each point a new server is observed under load in shadow mode, as `pgcalm predict` does; then pg_calm is switched
     /// on, and what the device and the server do is measured. Points marked as held back have not shaped the model.
-    #[command(after_help = EXIT_CODES)]
+    #[command(before_help = "Example: sudo pgcalm lab run predict --quick")]
     Predict(Box<PredictGridArgs>),
     /// Many runs, described in a file, and one matrix of their results: who wins where, losses first.
     ///
     /// Each result is written when its row has ended; called again after an interruption, the suite goes on where it was. A
     /// row that fails is told, and the others are run.
-    #[command(after_help = EXIT_CODES)]
+    #[command(
+        before_help = "Example: sudo pgcalm lab run suite bench/suites/clouds.toml --part 8GB-gp3"
+    )]
     Suite(Box<SuiteArgs>),
 }
 
@@ -356,7 +399,7 @@ pub struct ArchiveArgs {
     #[arg(long, value_name = "N", value_parser = count)]
     pub repeat: Option<u32>,
     #[command(flatten)]
-    pub servers: ServerArgs,
+    pub servers: LabServerArgs,
     /// Directory where pg_calm was built [default: the installed one].
     #[arg(long, value_name = "DIR")]
     pub module_dir: Option<PathBuf>,
@@ -442,7 +485,7 @@ pub struct TenantsArgs {
     #[arg(long, value_name = "LIST", value_parser = tenants_contestants)]
     pub contestants: Option<Contestants>,
     #[command(flatten)]
-    pub servers: ServerArgs,
+    pub servers: LabServerArgs,
     /// A server setting for one contestant; may be repeated.
     #[arg(long, value_name = "CONTESTANT:NAME=VALUE")]
     pub set_contestant: Vec<ContestantSetting>,
@@ -486,7 +529,7 @@ pub struct TortureArgs {
     #[arg(long, value_name = "SIZE")]
     pub size: Option<Size>,
     #[command(flatten)]
-    pub servers: ServerArgs,
+    pub servers: LabServerArgs,
     /// Seed of all random choices; the report tells which it was [default: a random one].
     #[arg(long, value_name = "N", value_parser = seed)]
     pub seed: Option<u64>,
@@ -500,9 +543,8 @@ pub struct TortureArgs {
     /// Directory for devices and logs; needs room for them, on ext4 or XFS.
     #[arg(long, value_name = "DIR", default_value = DEFAULT_TORTURE_DIR)]
     pub dir: PathBuf,
-    /// Write the report as JSON.
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
+    #[command(flatten)]
+    pub json: JsonArg,
     /// Keep server logs, and the cluster of a cycle that failed, in pgcalm-torture-kept of --dir; `lab clean` removes
     /// them.
     #[arg(long)]
@@ -551,7 +593,7 @@ pub struct JournalArgs {
     #[arg(long, value_name = "SIZE")]
     pub size: Option<Size>,
     #[command(flatten)]
-    pub servers: ServerArgs,
+    pub servers: LabServerArgs,
     /// Directory for devices and logs; needs room for them, on ext4 or XFS.
     #[arg(long, value_name = "DIR", default_value = DEFAULT_DIR)]
     pub dir: PathBuf,

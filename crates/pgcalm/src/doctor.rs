@@ -1,7 +1,3 @@
-use std::io;
-use std::io::BufRead;
-use std::io::IsTerminal;
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -18,7 +14,6 @@ use pgcalm_report::doctor::table;
 use pgcalm_report::doctor::text;
 
 use crate::args::doctor::DoctorArgs;
-use crate::args::doctor::STANDARD_OUTPUT;
 use crate::output;
 
 /// Looks, and changes something if it was told to.
@@ -36,45 +31,65 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
         ))
         .into());
     }
-    if let Some(file) = json_file(args) {
-        output::check_writable("--json", Some(file))?;
-    }
+    args.change.check()?;
+    output::check_writable("--json", args.json.file())?;
     let root = HostRoot::default();
+    let (write_iops, write_bandwidth) = args.caps.of_writes();
+    let wanted = args.server.wanted();
     let collected = collect::collect(
         &root,
         &collect::Options {
-            connect: args.server.connect.clone(),
-            port: args.server.port,
-            datadir: args.server.datadir.clone(),
-            write_iops: args.write_iops,
-            write_bandwidth: args.write_bandwidth.map(|size| size.bytes()),
+            connect: wanted.connect.map(str::to_string),
+            instance: wanted.instance.map(str::to_string),
+            write_iops,
+            write_bandwidth,
             // Nothing is judged then.
-            sample: Duration::from_secs(if args.undo { 0 } else { args.sample }),
+            sample: match args.undo {
+                true => Duration::ZERO,
+                false => args.duration,
+            },
         },
     )?;
     let mut connection = collected.connection;
     let mut report = rules::judge(collected.facts);
     if args.undo {
         take_back(&root, args, &mut report, connection.as_mut())?;
-    } else if args.apply {
+    } else if args.change.plan || args.change.apply {
         make(&root, args, &mut report, connection.as_mut())?;
     }
-    present(args, &report)
+    output::present(&args.json, &report, &text::render(&report))?;
+    args.fail_on
+        .judge(report.findings.iter().map(|finding| finding.severity))?;
+    match collected.unasked {
+        // What is taken back may be the kernel's alone; what stays is noted.
+        Some(error) if !args.undo || !report.notes.is_empty() => {
+            Err(error.context("the server was not asked"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn take_back(
     root: &HostRoot,
     args: &DoctorArgs,
     report: &mut Report,
-    connection: Option<&mut Connection>,
+    mut connection: Option<&mut Connection>,
 ) -> anyhow::Result<()> {
-    let undone = undo::undo(root, &args.state_dir, connection)?;
     report.action = "undo".to_string();
     report.findings.clear();
     report.clear.clear();
     report.unanswered.clear();
     report.facts.missing.clear();
-    report.applied = !undone.changes.is_empty();
+    let mut undone = undo::undo(root, &args.state_dir, connection.as_deref_mut(), true)?;
+    // Without a change there still is what somebody else has changed since, and a boot has ended, to be forgotten.
+    let agreed = match undone.changes.is_empty() {
+        true => args.change.apply,
+        false => args.change.agreed(&text::diff(&undone.changes))?,
+    };
+    if agreed {
+        undone = undo::undo(root, &args.state_dir, connection, false)?;
+        report.applied = !undone.changes.is_empty();
+    }
     report.changes = undone.changes;
     report.notes = undone.notes;
     Ok(())
@@ -96,12 +111,13 @@ fn make(
     if plan.changes.is_empty() {
         return Ok(());
     }
-    if !args.yes && !agreed(report, &plan.changes)? {
+    let shown = format!("{}\n{}", text::render(report), text::diff(&plan.changes));
+    if !args.change.agreed(&shown)? {
         report.changes = plan.changes;
         return Ok(());
     }
     apply::apply(root, &args.state_dir, &plan.changes, connection).with_context(
-        || "changes made before this one stay; pgcalm doctor --undo takes them back",
+        || "changes made before this one stay; pgcalm doctor --undo --apply takes them back",
     )?;
     report.applied = true;
     report.permanent = plan
@@ -115,43 +131,4 @@ fn make(
         .collect();
     report.changes = plan.changes;
     Ok(())
-}
-
-/// Shows what would be changed and asks, on standard error: standard output may be a file.
-fn agreed(report: &Report, changes: &[pgcalm_report::doctor::Change]) -> anyhow::Result<bool> {
-    if !io::stdin().is_terminal() {
-        return Err(DoctorError::Usage(
-            "--apply asks before it changes anything, and standard input is no terminal; give --yes"
-                .to_string(),
-        )
-        .into());
-    }
-    output::say(text::render(report).trim_end());
-    output::say("");
-    output::say(text::diff(changes).trim_end());
-    output::say("Make these changes? Type yes:");
-    let mut answer = String::new();
-    io::stdin()
-        .lock()
-        .read_line(&mut answer)
-        .context("read the answer")?;
-    Ok(answer.trim() == "yes")
-}
-
-fn json_file(args: &DoctorArgs) -> Option<&Path> {
-    args.json
-        .as_deref()
-        .filter(|file| *file != Path::new(STANDARD_OUTPUT))
-}
-
-fn present(args: &DoctorArgs, report: &Report) -> anyhow::Result<()> {
-    match (&args.json, json_file(args)) {
-        (Some(_), None) => output::print(&pgcalm_report::to_json_pretty(report)?),
-        (_, file) => {
-            if let Some(file) = file {
-                output::write(file, &pgcalm_report::to_json_pretty(report)?)?;
-            }
-            output::print(&text::render(report))
-        }
-    }
 }

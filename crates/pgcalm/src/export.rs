@@ -1,7 +1,5 @@
 use std::net::SocketAddr;
-use std::time::Duration;
 
-use pgcalm_monitor::MonitorError;
 use pgcalm_monitor::export::ExportOptions;
 use pgcalm_monitor::export::Exporter;
 use pgcalm_trace::stop::Stop;
@@ -16,9 +14,6 @@ const LISTEN: SocketAddr =
 /// Exports until a signal ends it, which is no error.
 pub fn run(args: ExportArgs) -> anyhow::Result<()> {
     let stop = Stop::install()?;
-    if args.interval.0 == 0 {
-        return Err(MonitorError::Usage("--interval 0: give at least 1".to_string()).into());
-    }
     let listen = match (args.listen, &args.textfile) {
         (None, None) => Some(LISTEN),
         (listen, _) => listen,
@@ -27,8 +22,8 @@ pub fn run(args: ExportArgs) -> anyhow::Result<()> {
     let exporter = Exporter::start(ExportOptions {
         listen,
         textfile: args.textfile,
-        connect: args.connect,
-        interval: Duration::from_secs(u64::from(args.interval.0)),
+        connect: args.servers.connect,
+        interval: args.interval,
     })?;
     if let Some(address) = exporter.address() {
         output::say(&format!("pgcalm export: http://{address}/metrics"));

@@ -1,5 +1,7 @@
+use pgcalm_doctor::rules::table::RULES;
 use pgcalm_host::HostRoot;
 use pgcalm_host::throttle::Kind;
+use pgcalm_isolate::IsolateError;
 use pgcalm_isolate::check;
 use pgcalm_isolate::clear;
 use pgcalm_isolate::hold;
@@ -9,32 +11,64 @@ use pgcalm_isolate::set::Setting;
 use pgcalm_lab::Size;
 use pgcalm_lab::interrupt::Interrupt;
 use pgcalm_report::isolate::Report;
+use pgcalm_report::isolate::text;
 
+use crate::args::IsolateCheckArgs;
 use crate::args::IsolateClearArgs;
 use crate::args::IsolateSetArgs;
 use crate::args::IsolateShowArgs;
+use crate::args::change::ChangeArgs;
+use crate::args::json::JsonArg;
 use crate::output;
 
 /// Lists the instances.
 pub fn show(args: &IsolateShowArgs) -> anyhow::Result<()> {
+    output::check_writable("--json", args.json.file())?;
     present(
+        &args.json,
         &pgcalm_isolate::show::show(&HostRoot::default())?,
-        args.json,
     )
 }
 
 /// Names the hazards.
-pub fn check(args: &IsolateShowArgs) -> anyhow::Result<()> {
-    present(&check::check(&HostRoot::default())?, args.json)
+pub fn check(args: &IsolateCheckArgs) -> anyhow::Result<()> {
+    output::check_writable("--json", args.json.file())?;
+    let report = check::check(&HostRoot::default())?;
+    present(&args.json, &report)?;
+    // Each is a rule of doctor's, too, which says how bad it is.
+    let severities = report.hazards.iter().filter_map(|hazard| {
+        let rule = RULES.iter().find(|rule| rule.id == hazard.name)?;
+        Some(rule.severity)
+    });
+    args.fail_on.judge(severities)?;
+    if args.fail_on.fail_on.is_some() && report.hidden_processes > 0 {
+        return Err(IsolateError::Host(
+            "--fail-on: servers run here that this user may not look at: run it as root"
+                .to_string(),
+        )
+        .into());
+    }
+    Ok(())
 }
 
 /// Limits an instance, and with `--hold` waits and lifts the limits again.
 pub fn set(args: IsolateSetArgs) -> anyhow::Result<()> {
+    check_change(args.change)?;
+    output::check_writable("--json", args.json.file())?;
     let root = HostRoot::default();
-    let (json, hold) = (args.json, args.hold);
+    let (json, change, hold) = (args.json.clone(), args.change, args.hold);
+    let mut options = options(args);
+    if !change.yes {
+        let plan = set::set(&root, &options, &|| false)?;
+        if !change.agreed(&text::render(&plan))? {
+            return present(&json, &plan);
+        }
+    }
+    // Not before: whoever is asked may answer with Ctrl-C.
     let interrupt = Interrupt::install()?;
     let interrupted = || interrupt.check().is_err();
-    let presented = present(&set::set(&root, &options(args), &interrupted)?, json);
+    options.plan = false;
+    let presented = present(&json, &set::set(&root, &options, &interrupted)?);
     if hold {
         // Whoever reads the report may have gone: no reason to leave limits behind.
         let (end, _) = hold::until(&root, &interrupted)?;
@@ -49,47 +83,62 @@ pub fn set(args: IsolateSetArgs) -> anyhow::Result<()> {
 
 /// Lifts the limits.
 pub fn clear(args: IsolateClearArgs) -> anyhow::Result<()> {
-    let interrupt = Interrupt::install()?;
-    let options = clear::Options {
-        instance: args.instance,
-        plan: args.plan,
+    check_change(args.change)?;
+    output::check_writable("--json", args.json.file())?;
+    let root = HostRoot::default();
+    let mut options = clear::Options {
+        instance: args.instance.instance,
+        plan: true,
     };
-    let report = clear::clear(&HostRoot::default(), &options, &|| {
-        interrupt.check().is_err()
-    })?;
-    present(&report, args.json)
+    if !args.change.yes {
+        let plan = clear::clear(&root, &options, &|| false)?;
+        if !args.change.agreed(&text::render(&plan))? {
+            return present(&args.json, &plan);
+        }
+    }
+    let interrupt = Interrupt::install()?;
+    options.plan = false;
+    let report = clear::clear(&root, &options, &|| interrupt.check().is_err())?;
+    present(&args.json, &report)
 }
 
-fn present(report: &Report, json: bool) -> anyhow::Result<()> {
-    let text = if json {
-        pgcalm_report::to_json_pretty(report)?
-    } else {
-        pgcalm_report::isolate::text::render(report)
-    };
-    output::print(&text)
+/// Nobody is asked about what can't be done.
+fn check_change(change: ChangeArgs) -> anyhow::Result<()> {
+    if change.apply {
+        set::need_root()?;
+    }
+    change.check()
+}
+
+fn present(json: &JsonArg, report: &Report) -> anyhow::Result<()> {
+    output::present(json, report, &text::render(report))
 }
 
 fn options(args: IsolateSetArgs) -> set::Options {
     let settings = [
         (
             Kind::ReadIops,
-            args.read_iops.map(|limit| limit.0.map(u64::from)),
+            args.reads.read_iops.map(|limit| limit.0.map(u64::from)),
         ),
         (
             Kind::ReadBps,
-            args.read_bps.map(|limit| limit.0.map(Size::bytes)),
+            args.reads
+                .read_bandwidth
+                .map(|limit| limit.0.map(Size::bytes)),
         ),
         (
             Kind::WriteIops,
-            args.write_iops.map(|limit| limit.0.map(u64::from)),
+            args.writes.write_iops.map(|limit| limit.0.map(u64::from)),
         ),
         (
             Kind::WriteBps,
-            args.write_bps.map(|limit| limit.0.map(Size::bytes)),
+            args.writes
+                .write_bandwidth
+                .map(|limit| limit.0.map(Size::bytes)),
         ),
     ];
     set::Options {
-        instance: args.instance,
+        instance: args.instance.instance.unwrap_or_default(),
         device: args.device,
         settings: settings
             .into_iter()
@@ -100,7 +149,7 @@ fn options(args: IsolateSetArgs) -> set::Options {
                 })
             })
             .collect(),
-        plan: args.plan,
+        plan: true,
         hold: args.hold,
     }
 }

@@ -179,7 +179,7 @@ fn run_predict(args: PredictGridArgs) -> anyhow::Result<()> {
 impl ReportFiles {
     /// Fails at once, not after a long run, if a file can't be written.
     fn checked(self) -> anyhow::Result<Self> {
-        output::check_writable("--json", self.json.as_deref())?;
+        output::check_writable("--json", self.json.file())?;
         output::check_writable("--html", self.html.as_deref())?;
         Ok(self)
     }
@@ -191,11 +191,7 @@ impl ReportFiles {
         text: String,
         html: impl FnOnce(&R) -> String,
     ) -> anyhow::Result<()> {
-        output::print(&text)?;
-        if let Some(file) = self.json {
-            output::write(&file, &pgcalm_report::to_json_pretty(report)?)?;
-            output::say(&format!("JSON: {}", file.display()));
-        }
+        output::present(&self.json, report, &text)?;
         if let Some(file) = self.html {
             output::write(&file, &html(report))?;
             output::say(&format!("HTML: {}", file.display()));
@@ -206,14 +202,14 @@ impl ReportFiles {
 
 fn run_torture(args: TortureArgs) -> anyhow::Result<()> {
     let interrupt = Interrupt::install()?;
-    output::check_writable("--json", args.json.as_deref())?;
+    output::check_writable("--json", args.json.file())?;
     let json = args.json.clone();
     let report = torture::run(&torture_options(args), &interrupt)?;
-    output::print(&pgcalm_report::torture::text::render(&report))?;
-    if let Some(file) = json {
-        output::write(&file, &pgcalm_report::to_json_pretty(&report)?)?;
-        output::say(&format!("JSON: {}", file.display()));
-    }
+    output::present(
+        &json,
+        &report,
+        &pgcalm_report::torture::text::render(&report),
+    )?;
     match report.failure() {
         Some(failure) => bail!("torture: {failure}"),
         None => Ok(()),

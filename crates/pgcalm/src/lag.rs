@@ -16,7 +16,10 @@ use pgcalm_lag::model::Start;
 use pgcalm_lag::text;
 use pgcalm_trace::stop::Stop;
 
+use crate::args::json::JsonArg;
 use crate::args::lag::LagArgs;
+use crate::output;
+use crate::output::JsonLines;
 
 /// How often a signal is looked for while nothing is to be done.
 const LOOK: Duration = Duration::from_millis(50);
@@ -25,58 +28,67 @@ const LOOK: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub struct Interrupted {
     samples: u64,
-    wanted: u64,
+    /// `--count`; else there was a `--duration`.
+    wanted: Option<u64>,
 }
 
 impl std::error::Error for Interrupted {}
 
 impl fmt::Display for Interrupted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { samples, wanted } = self;
-        write!(f, "interrupted after {samples} of {wanted} samples")
+        let samples = self.samples;
+        match self.wanted {
+            Some(wanted) => write!(f, "interrupted after {samples} of {wanted} samples"),
+            None => write!(
+                f,
+                "interrupted after {samples} samples, before --duration was over"
+            ),
+        }
     }
 }
 
 /// Shows samples of a primary until something ends it.
 pub fn run(args: &LagArgs) -> anyhow::Result<()> {
+    output::check_writable("--json", args.json.file())?;
     let stop = Stop::install()?;
-    let mut client = pgcalm_lag::connect::connect(&args.connect, "pgcalm lag")?;
+    let root = HostRoot::default();
+    let mut client = pgcalm_lag::connect::connect(&root, args.server.wanted(), "pgcalm lag")?;
     let server = pgcalm_lag::collect::server(&mut client)?;
-    let host = Host::new(HostRoot::default());
+    let host = Host::new(root);
     let mut history = History::default();
     let mut samples = 0;
-    let is_open = print(
-        args,
-        &Line::Start(Start {
-            pgcalm: env!("CARGO_PKG_VERSION").to_string(),
-            time: server.time,
-            server_version: server.server_version,
-            cluster_name: server.cluster_name,
-            port: server.port,
-            interval_s: args.interval,
-        }),
-    )?;
+    let mut lines = Lines::open(&args.json)?;
+    let is_open = lines.take(&Line::Start(Start {
+        pgcalm: env!("CARGO_PKG_VERSION").to_string(),
+        time: server.time,
+        server_version: server.server_version,
+        cluster_name: server.cluster_name,
+        port: server.port,
+        interval_s: args.interval.as_secs_f64(),
+    }))?;
     if !is_open {
         return Ok(());
     }
 
-    let interval = Duration::from_secs_f64(args.interval);
+    let interval = args.interval;
     let mut next = Instant::now();
+    let end = args.time.duration.map(|time| next + time);
     if args.once {
         pgcalm_lag::sample(&mut client, &mut history, Some(&host))?;
         next += interval;
     }
     let wanted = if args.once { Some(1) } else { args.count };
     loop {
-        while Instant::now() < next && !stop.is_set() {
-            std::thread::sleep(LOOK.min(next.saturating_duration_since(Instant::now())));
+        let until = end.map_or(next, |end| next.min(end));
+        while Instant::now() < until && !stop.is_set() {
+            std::thread::sleep(LOOK.min(until.saturating_duration_since(Instant::now())));
         }
-        if stop.is_set() {
+        if stop.is_set() || end.is_some_and(|end| Instant::now() >= end) {
             break;
         }
         let sample = pgcalm_lag::sample(&mut client, &mut history, Some(&host))?;
         samples += 1;
-        if !print(args, &Line::Sample(Box::new(sample)))? {
+        if !lines.take(&Line::Sample(Box::new(sample)))? {
             return Ok(());
         }
         if wanted == Some(samples) {
@@ -89,30 +101,47 @@ pub fn run(args: &LagArgs) -> anyhow::Result<()> {
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default()
         .as_secs_f64();
-    print(args, &Line::End(End { time, samples }))?;
-    match wanted {
-        // A signal is the usual end of one without a limit.
-        Some(wanted) if samples < wanted => Err(Interrupted { samples, wanted }.into()),
-        _ => Ok(()),
+    lines.take(&Line::End(End { time, samples }))?;
+    // A signal is the usual end of one without a limit.
+    let is_short = wanted.map_or(end.is_some(), |wanted| samples < wanted);
+    match stop.is_set() && is_short {
+        true => Err(Interrupted { samples, wanted }.into()),
+        false => Ok(()),
     }
 }
 
-/// Writes a line to standard output; false if whoever read it has closed it.
-fn print(args: &LagArgs, line: &Line) -> anyhow::Result<bool> {
-    let text = if args.json {
-        let mut text = serde_json::to_string(line).context("write a sample as JSON")?;
-        text.push('\n');
-        text
-    } else {
-        text::render(line)
-    };
-    let mut output = io::stdout().lock();
-    match output
-        .write_all(text.as_bytes())
-        .and_then(|()| output.flush())
-    {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(error).context("write to standard output"),
+/// Where lines go.
+struct Lines {
+    json_only: bool,
+    file: Option<JsonLines>,
+}
+
+impl Lines {
+    fn open(json: &JsonArg) -> anyhow::Result<Self> {
+        Ok(Self {
+            json_only: json.replaces_text(),
+            file: json.file().map(JsonLines::create).transpose()?,
+        })
+    }
+
+    /// Writes a line; false if whoever reads standard output has closed it.
+    fn take(&mut self, line: &Line) -> anyhow::Result<bool> {
+        if let Some(file) = &mut self.file {
+            file.take(line)?;
+        }
+        let text = if self.json_only {
+            output::json_line(line)?
+        } else {
+            text::render(line)
+        };
+        let mut output = io::stdout().lock();
+        match output
+            .write_all(text.as_bytes())
+            .and_then(|()| output.flush())
+        {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+            Err(error) => Err(error).context("write to standard output"),
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 mod args;
 mod doctor;
+mod exit;
 mod export;
 mod generate;
 mod isolate;
@@ -19,32 +20,20 @@ mod wal_restore;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-use pgcalm_doctor::DoctorError;
-use pgcalm_isolate::IsolateError;
 use pgcalm_lab::LabError;
 use pgcalm_lag::LagError;
-use pgcalm_monitor::MonitorError;
 use pgcalm_predict::PredictError;
-use pgcalm_top::TopError;
 use pgcalm_trace::TraceError;
 
 use crate::args::Cli;
 use crate::args::IsolateVerb;
 use crate::args::LabVerb;
 use crate::args::Verb;
-
-/// A run or a file operation failed.
-const FAILED: u8 = 1;
-/// Bad options or values.
-const USAGE: u8 = 2;
-/// The host lacks a privilege, a program or a feature.
-const HOST: u8 = 3;
-/// SIGINT, SIGTERM or SIGHUP; as a shell reports SIGINT.
-const INTERRUPTED: u8 = 130;
+use crate::exit::Exit;
+use crate::exit::RestoreExit;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::of_process() {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() => {
             output::say(&format!("pgcalm: {}", usage::one_line(&error)));
@@ -52,13 +41,17 @@ fn main() -> ExitCode {
             let restores = std::env::args_os()
                 .nth(1)
                 .is_some_and(|verb| verb == wal_restore::VERB);
-            return ExitCode::from(if restores { wal_restore::STOP } else { USAGE });
+            return ExitCode::from(if restores {
+                RestoreExit::Stop as u8
+            } else {
+                Exit::Usage as u8
+            });
         }
         // --help and --version.
         Err(error) => {
             return match error.print() {
                 Ok(()) => ExitCode::SUCCESS,
-                Err(_) => ExitCode::from(FAILED),
+                Err(_) => ExitCode::from(Exit::Failed as u8),
             };
         }
     };
@@ -72,6 +65,7 @@ fn main() -> ExitCode {
         Verb::Lab(LabVerb::List) => lab::list(),
         Verb::Lab(LabVerb::Run(scenario)) => lab::run(scenario),
         Verb::Lab(LabVerb::Volume(args)) => volume::run(*args),
+        Verb::Lab(LabVerb::Report(args)) => report::render(&args),
         Verb::Lab(LabVerb::Up(args)) => lab::up(&args),
         Verb::Lab(LabVerb::Warm(args)) => {
             pgcalm_lab::warm::join_and_warm(&args.members, &args.data, args.how)
@@ -82,84 +76,29 @@ fn main() -> ExitCode {
         Verb::Trace(verb) => trace::run(verb),
         Verb::Export(args) => export::run(args),
         Verb::Predict(args) => predict::run(&args),
-        Verb::Report(args) => report::render(&args),
         Verb::Generate(args) => generate::run(&args),
-        Verb::WalRestore(args) => return ExitCode::from(wal_restore::run(args)),
+        Verb::WalRestore(args) => return ExitCode::from(wal_restore::run(args) as u8),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Complete in themselves: what was going on at that moment doesn't matter.
-            let complete = error
-                .downcast_ref::<LabError>()
-                .map(ToString::to_string)
-                .or_else(|| error.downcast_ref::<TraceError>().map(ToString::to_string))
-                .or_else(|| error.downcast_ref::<LagError>().map(ToString::to_string))
-                .or_else(|| {
-                    error
-                        .downcast_ref::<PredictError>()
-                        .map(ToString::to_string)
-                });
-            output::say(&match complete {
-                Some(text) => format!("pgcalm: {text}"),
-                None => format!("pgcalm: {error:#}"),
-            });
-            ExitCode::from(exit_code(&error))
+            output::say(&format!("pgcalm: {}", message(&error)));
+            ExitCode::from(exit::of(&error) as u8)
         }
     }
 }
 
-fn exit_code(error: &anyhow::Error) -> u8 {
-    match error.downcast_ref::<DoctorError>() {
-        Some(DoctorError::Usage(_)) => return USAGE,
-        Some(DoctorError::Host(_)) => return HOST,
-        None => {}
-    }
-    match error.downcast_ref::<IsolateError>() {
-        Some(IsolateError::Usage(_)) => return USAGE,
-        Some(IsolateError::Host(_)) => return HOST,
-        Some(IsolateError::Interrupted) => return INTERRUPTED,
-        None => {}
-    }
-    match error.downcast_ref::<MonitorError>() {
-        Some(MonitorError::Usage(_)) => return USAGE,
-        Some(MonitorError::Host(_)) => return HOST,
-        None => {}
-    }
-    if let Some(error) = error.downcast_ref::<PredictError>() {
-        return match error {
-            PredictError::Usage(_) => USAGE,
-            PredictError::Host(_) => HOST,
-            PredictError::Interrupted => INTERRUPTED,
-        };
-    }
-    if let Some(error) = error.downcast_ref::<TraceError>() {
-        return match error {
-            TraceError::Usage(_) => USAGE,
-            TraceError::Host(_) => HOST,
-            TraceError::Interrupted => INTERRUPTED,
-            TraceError::ServerEnded { .. } => FAILED,
-        };
-    }
-    if error.is::<lag::Interrupted>() {
-        return INTERRUPTED;
-    }
-    if let Some(error) = error.downcast_ref::<LagError>() {
-        return match error {
-            LagError::Connect(_) | LagError::Standby { .. } => USAGE,
-            LagError::Rights { .. } | LagError::Version(_) => HOST,
-            LagError::Query { .. } => FAILED,
-        };
-    }
-    match error.downcast_ref::<TopError>() {
-        Some(TopError::Usage(_)) => return USAGE,
-        Some(TopError::Interrupted) => return INTERRUPTED,
-        None => {}
-    }
-    match error.downcast_ref::<LabError>() {
-        Some(LabError::Usage(_)) => USAGE,
-        Some(LabError::Host(_)) => HOST,
-        Some(LabError::Interrupted) => INTERRUPTED,
-        None => FAILED,
-    }
+/// In one line. Some errors are complete in themselves: what was going on at that moment doesn't matter.
+fn message(error: &anyhow::Error) -> String {
+    let complete = error
+        .downcast_ref::<LabError>()
+        .map(ToString::to_string)
+        .or_else(|| error.downcast_ref::<TraceError>().map(ToString::to_string))
+        .or_else(|| error.downcast_ref::<LagError>().map(ToString::to_string))
+        .or_else(|| {
+            error
+                .downcast_ref::<PredictError>()
+                .map(ToString::to_string)
+        });
+    complete.unwrap_or_else(|| format!("{error:#}"))
 }

@@ -1,10 +1,16 @@
+use std::fs::File;
 use std::fs::OpenOptions;
 use std::io;
 use std::io::Write;
 use std::path::Path;
+use std::path::PathBuf;
 
 use anyhow::Context;
 use pgcalm_lab::LabError;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::args::json::JsonArg;
 
 /// Prints to standard output. Whoever has closed it, as `head` does, wants no more and no complaint.
 pub fn print(text: &str) -> anyhow::Result<()> {
@@ -40,6 +46,58 @@ pub fn check_writable(option: &str, file: Option<&Path>) -> anyhow::Result<()> {
         std::fs::remove_file(file)?;
     }
     Ok(())
+}
+
+/// Shows a report as text, and as JSON where that was asked for.
+pub fn present<T: Serialize + DeserializeOwned + PartialEq>(
+    json: &JsonArg,
+    document: &T,
+    text: &str,
+) -> anyhow::Result<()> {
+    if json.replaces_text() {
+        return print(&pgcalm_report::to_json_pretty(document)?);
+    }
+    print(text)?;
+    if let Some(file) = json.file() {
+        write(file, &pgcalm_report::to_json_pretty(document)?)?;
+        say(&format!("JSON: {}", file.display()));
+    }
+    Ok(())
+}
+
+/// A value as one line of JSON.
+pub fn json_line<T: Serialize>(value: &T) -> anyhow::Result<String> {
+    let mut text = serde_json::to_string(value).context("write JSON")?;
+    text.push('\n');
+    Ok(text)
+}
+
+/// A file that gets a line of JSON at a time.
+pub struct JsonLines {
+    path: PathBuf,
+    file: File,
+}
+
+impl JsonLines {
+    /// Makes it empty.
+    pub fn create(path: &Path) -> anyhow::Result<Self> {
+        Ok(Self {
+            path: path.to_path_buf(),
+            file: File::create(path).with_context(|| format!("create {}", path.display()))?,
+        })
+    }
+
+    /// Adds a line.
+    pub fn take<T: Serialize>(&mut self, value: &T) -> anyhow::Result<()> {
+        self.file
+            .write_all(json_line(value)?.as_bytes())
+            .with_context(|| format!("write {}", self.path.display()))
+    }
+
+    /// Says where it is.
+    pub fn close(self) {
+        say(&format!("JSON: {}", self.path.display()));
+    }
 }
 
 /// Writes a file whole.

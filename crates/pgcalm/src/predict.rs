@@ -1,3 +1,4 @@
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use pgcalm_host::HostRoot;
@@ -5,43 +6,47 @@ use pgcalm_lab::Size;
 use pgcalm_lab::interrupt::Interrupt;
 use pgcalm_predict::PredictError;
 use pgcalm_predict::observe;
+use pgcalm_predict::observe::Reads;
 use pgcalm_report::predict::text;
 
 use crate::args::predict::PredictArgs;
 use crate::output;
 
 /// The shortest look that says anything, and the longest.
-const SECONDS: (u32, u32) = (5, 86_400);
+const SECONDS: RangeInclusive<u64> = 5..=86_400;
 
 /// Looks at a server and says what pg_calm would gain there.
 pub fn run(args: &PredictArgs) -> anyhow::Result<()> {
-    if args.seconds.0 < SECONDS.0 || args.seconds.0 > SECONDS.1 {
+    if !SECONDS.contains(&args.duration.as_secs()) {
         return Err(PredictError::Usage(format!(
-            "--seconds {}: use a value from {} to {}",
-            args.seconds, SECONDS.0, SECONDS.1
+            "--duration {}s: use a time from {} s to 1 d",
+            args.duration.as_secs_f64(),
+            SECONDS.start()
         ))
         .into());
     }
+    output::check_writable("--json", args.json.file())?;
     let interrupt = Interrupt::install()?;
+    let (iops, bytes) = args.caps.of_writes();
+    let shares = args.caps.iops.is_some() || args.caps.bandwidth.is_some();
     let options = observe::Options {
-        seconds: args.seconds.0,
-        write_iops: args.device_iops.map(|limit| limit.0.map(f64::from)),
-        write_bytes_per_s: args
-            .device_bps
-            .map(|limit| limit.0.map(|size| size.bytes() as f64)),
-        reads: args.device_reads,
-        operation_bytes: args.device_io_size.map(Size::bytes),
+        seconds: args.duration.as_secs_f64().ceil() as u32,
+        write_iops: iops.map(|limit| limit.map(|limit| limit as f64)),
+        write_bytes_per_s: bytes.map(|limit| limit.map(|limit| limit as f64)),
+        reads: args.reads.or_else(|| shares.then_some(Reads::Seen)),
+        operation_bytes: args.io_size.map(Size::bytes),
     };
-    let mut client = observe::connect(&args.connect)?;
-    let observation = observe::observe(&HostRoot::default(), &mut client, &options, &mut || {
+    let root = HostRoot::default();
+    let mut client = observe::connect_to(&root, args.server.wanted())?;
+    let observation = observe::observe(&root, &mut client, &options, &mut || {
         interrupt
             .sleep(Duration::ZERO)
             .map_err(|_| PredictError::Interrupted.into())
     })?;
     let prediction = pgcalm_predict::predict(observation);
-    output::print(&if args.json {
-        pgcalm_report::to_json_pretty(&prediction)?
-    } else {
-        text::render_prediction(&prediction)
-    })
+    output::present(
+        &args.json,
+        &prediction,
+        &text::render_prediction(&prediction),
+    )
 }

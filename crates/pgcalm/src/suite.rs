@@ -66,7 +66,7 @@ pub fn run(args: &SuiteArgs) -> anyhow::Result<()> {
             failure: None,
         });
     }
-    output::check_writable("--json", args.report.json.as_deref())?;
+    output::check_writable("--json", args.report.json.file())?;
     output::check_writable("--html", args.report.html.as_deref())?;
     output::check_writable("--markdown", args.markdown.as_deref())?;
     let results = Results::new(&directory(args));
@@ -74,7 +74,7 @@ pub fn run(args: &SuiteArgs) -> anyhow::Result<()> {
         let of_options = |found: &Found| found.stamp.options == row.options.named();
         row.found = results.find(&row.row.name)?.filter(of_options);
     }
-    if args.dry_run {
+    if args.plan {
         return list(&rows, args, &interrupt);
     }
     if !args.show {
@@ -143,7 +143,7 @@ fn parse(row: &Row, args: &SuiteArgs) -> Result<(Options, String), String> {
     let Verb::Lab(LabVerb::Run(ScenarioArgs::Checkpoint(parsed))) = parsed.verb else {
         return Err("no such scenario".to_string());
     };
-    if parsed.report.json.is_some() || parsed.report.html.is_some() {
+    if parsed.report.json.json.is_some() || parsed.report.html.is_some() {
         return Err(
             "json and html: the suite writes its results itself; leave them out".to_string(),
         );

@@ -15,15 +15,19 @@ pub fn run(args: TopArgs) -> anyhow::Result<()> {
     let stop = Stop::install()?;
     let options = Options {
         monitor: pgcalm_monitor::Options {
-            connect: args.connect,
+            connect: args.servers.connect,
             interval: args.interval,
             ..pgcalm_monitor::Options::default()
         },
-        instance: args.instance,
+        instance: args.instance.instance,
     };
     if args.once {
-        let text = run::once(options, width().into(), &|| stop.is_set())?;
-        return output::print(&text);
+        let once = run::once(options, width().into(), &|| stop.is_set())?;
+        output::print(&once.text)?;
+        return match once.unanswered {
+            Some(error) => Err(error.into()),
+            None => Ok(()),
+        };
     }
     run::live(options, &|| stop.is_set())
 }

@@ -1,10 +1,7 @@
-use std::fs::File;
-use std::io::Write;
 use std::path::PathBuf;
-use std::time::Duration;
 
-use anyhow::Context;
 use pgcalm_host::HostRoot;
+use pgcalm_report::doctor::Severity;
 use pgcalm_report::trace::EndReason;
 use pgcalm_report::trace::checkpoint;
 use pgcalm_report::trace::connect;
@@ -18,8 +15,8 @@ use pgcalm_trace::target::Selection;
 use pgcalm_trace::target::Target;
 use serde::Serialize;
 
+use crate::args::trace::AskArg;
 use crate::args::trace::RunArgs;
-use crate::args::trace::ServerArgs;
 use crate::args::trace::TraceCheckpointArgs;
 use crate::args::trace::TraceConnectArgs;
 use crate::args::trace::TraceIoArgs;
@@ -27,6 +24,7 @@ use crate::args::trace::TraceLocksArgs;
 use crate::args::trace::TraceVerb;
 use crate::args::trace::TraceWhyArgs;
 use crate::output;
+use crate::output::JsonLines;
 
 /// Traces a server until something ends it.
 pub fn run(verb: TraceVerb) -> anyhow::Result<()> {
@@ -42,15 +40,15 @@ pub fn run(verb: TraceVerb) -> anyhow::Result<()> {
 
 fn run_checkpoint(args: &TraceCheckpointArgs, stop: &Stop) -> anyhow::Result<()> {
     let options = pgcalm_trace::checkpoint::Options {
-        duration: duration(&args.run),
+        duration: args.run.time.duration,
         count: args.count,
         per_buffer: args.per_buffer,
         transactions: true,
         under_way: false,
-        around: args.around,
-        connect: args.connect.clone(),
+        around: args.around.as_secs(),
+        connect: args.ask.connect.clone(),
     };
-    let target = find(&args.run.server)?;
+    let target = find(&args.run, Some(&args.ask))?;
     let mut sink = Sink::open(&args.run, checkpoint::text::render)?;
     let reason =
         pgcalm_trace::checkpoint::run(&target, &options, stop, &mut |line| sink.take(line))?;
@@ -60,17 +58,17 @@ fn run_checkpoint(args: &TraceCheckpointArgs, stop: &Stop) -> anyhow::Result<()>
 
 fn run_locks(args: &TraceLocksArgs, stop: &Stop) -> anyhow::Result<()> {
     let options = pgcalm_trace::locks::Options {
-        duration: duration(&args.run),
+        duration: args.run.time.duration,
         count: args.count,
         acquisitions: match (args.acquisitions, args.all_acquisitions) {
             (_, true) => Acquisitions::All,
             (true, false) => Acquisitions::Estimated,
             (false, false) => Acquisitions::No,
         },
-        around: Duration::from_secs(args.around),
-        connect: args.connect.clone(),
+        around: args.around,
+        connect: args.ask.connect.clone(),
     };
-    let target = find(&args.run.server)?;
+    let target = find(&args.run, Some(&args.ask))?;
     let mut sink = Sink::open(&args.run, locks::text::render)?;
     let reason = pgcalm_trace::locks::run(&target, &options, stop, &mut |line| sink.take(line))?;
     sink.close(locks::html::render)?;
@@ -79,26 +77,31 @@ fn run_locks(args: &TraceLocksArgs, stop: &Stop) -> anyhow::Result<()> {
 
 fn run_why(args: &TraceWhyArgs, stop: &Stop) -> anyhow::Result<()> {
     let options = pgcalm_trace::why::Options {
-        duration: duration(&args.run),
-        threshold: Duration::from_secs_f64(args.threshold),
+        duration: args.run.time.duration,
+        threshold: args.threshold,
         wal_calls: args.wal_calls,
-        connect: args.connect.clone(),
+        connect: args.ask.connect.clone(),
     };
-    let target = find(&args.run.server)?;
+    let target = find(&args.run, Some(&args.ask))?;
     let mut sink = Sink::open(&args.run, why::text::render)?;
-    let reason = pgcalm_trace::why::run(&target, &options, stop, &mut |line| sink.take(line))?;
+    let mut stalls = 0;
+    let reason = pgcalm_trace::why::run(&target, &options, stop, &mut |line| {
+        stalls += usize::from(matches!(line, why::Line::Verdict(_)));
+        sink.take(line)
+    })?;
     sink.close(why::html::render)?;
-    outcome(reason, &args.run, false, &target)
+    outcome(reason, &args.run, false, &target)?;
+    Ok(args
+        .fail_on
+        .judge(std::iter::repeat_n(Severity::Stall, stalls))?)
 }
 
 fn run_io(args: &TraceIoArgs, stop: &Stop) -> anyhow::Result<()> {
     let options = pgcalm_trace::io::Options {
-        duration: duration(&args.run),
-        interval: args
-            .interval
-            .map(|seconds| Duration::from_secs(u64::from(seconds.0))),
+        duration: args.run.time.duration,
+        interval: args.interval,
     };
-    let target = find(&args.run.server)?;
+    let target = find(&args.run, None)?;
     let mut sink = Sink::open(&args.run, io::text::render)?;
     let reason = pgcalm_trace::io::run(&target, &options, stop, &mut |line| sink.take(line))?;
     sink.close(io::html::render)?;
@@ -107,31 +110,29 @@ fn run_io(args: &TraceIoArgs, stop: &Stop) -> anyhow::Result<()> {
 
 fn run_connect(args: &TraceConnectArgs, stop: &Stop) -> anyhow::Result<()> {
     let options = pgcalm_trace::connect::Options {
-        duration: duration(&args.run),
+        duration: args.run.time.duration,
         count: args.count,
-        threshold: Duration::from_secs_f64(args.threshold),
+        threshold: args.threshold,
     };
-    let target = find(&args.run.server)?;
+    let target = find(&args.run, None)?;
     let mut sink = Sink::open(&args.run, connect::text::render)?;
     let reason = pgcalm_trace::connect::run(&target, &options, stop, &mut |line| sink.take(line))?;
     sink.close(connect::html::render)?;
     outcome(reason, &args.run, args.count.is_some(), &target)
 }
 
-fn find(server: &ServerArgs) -> anyhow::Result<Target> {
+/// The server, once it is known that what is seen there can be written.
+fn find(args: &RunArgs, ask: Option<&AskArg>) -> anyhow::Result<Target> {
+    output::check_writable("--json", args.json.file())?;
+    output::check_writable("--html", args.html.as_deref())?;
     Target::find(
         &HostRoot::default(),
         &Selection {
-            pid: server.pid,
-            port: server.port,
-            datadir: server.datadir.clone(),
+            pid: None,
+            instance: args.instance.instance.clone(),
+            connect: ask.and_then(|ask| ask.connect.clone()),
         },
     )
-}
-
-fn duration(args: &RunArgs) -> Option<Duration> {
-    args.duration
-        .map(|seconds| Duration::from_secs(u64::from(seconds.0)))
 }
 
 /// How the command ends: a signal is the usual end of a trace without a limit.
@@ -143,49 +144,43 @@ fn outcome(
 ) -> anyhow::Result<()> {
     match reason {
         EndReason::ServerEnded => Err(TraceError::ServerEnded { pid: target.pid() }.into()),
-        EndReason::Interrupted if has_count || args.duration.is_some() => {
+        EndReason::Interrupted if has_count || args.time.duration.is_some() => {
             Err(TraceError::Interrupted.into())
         }
         _ => Ok(()),
     }
 }
 
-/// Where the lines of a trace go: text at once, JSON at once, HTML at the end.
+/// Where the lines of a trace go: text or JSON at once, HTML at the end.
 struct Sink<T> {
     text: fn(&T) -> String,
-    json: Option<(PathBuf, File)>,
+    json_only: bool,
+    json: Option<JsonLines>,
     html: Option<PathBuf>,
     lines: Vec<T>,
 }
 
 impl<T: Serialize> Sink<T> {
     fn open(args: &RunArgs, text: fn(&T) -> String) -> anyhow::Result<Self> {
-        output::check_writable("--html", args.html.as_deref())?;
-        output::check_writable("--json", args.json.as_deref())?;
-        let json = match &args.json {
-            Some(file) => Some((
-                file.clone(),
-                File::create(file).with_context(|| format!("create {}", file.display()))?,
-            )),
-            None => None,
-        };
         Ok(Self {
             text,
-            json,
+            json_only: args.json.replaces_text(),
+            json: args.json.file().map(JsonLines::create).transpose()?,
             html: args.html.clone(),
             lines: Vec::new(),
         })
     }
 
     fn take(&mut self, line: T) -> anyhow::Result<()> {
-        // Names of databases and processes are other users'; they must not be able to steer the terminal.
-        let text = (self.text)(&line).replace(|c: char| c.is_control() && c != '\n', " ");
+        let text = if self.json_only {
+            output::json_line(&line)?
+        } else {
+            // Names of databases and processes are other users'; they must not be able to steer the terminal.
+            (self.text)(&line).replace(|c: char| c.is_control() && c != '\n', " ")
+        };
         output::print(&text)?;
-        if let Some((path, file)) = &mut self.json {
-            let mut text = serde_json::to_string(&line)?;
-            text.push('\n');
-            file.write_all(text.as_bytes())
-                .with_context(|| format!("write {}", path.display()))?;
+        if let Some(file) = &mut self.json {
+            file.take(&line)?;
         }
         // A trace may run for days; only HTML needs all of it.
         if self.html.is_some() {
@@ -195,8 +190,8 @@ impl<T: Serialize> Sink<T> {
     }
 
     fn close(self, html: fn(&[T]) -> String) -> anyhow::Result<()> {
-        if let Some((path, _)) = &self.json {
-            output::say(&format!("JSON: {}", path.display()));
+        if let Some(file) = self.json {
+            file.close();
         }
         if let Some(path) = &self.html {
             output::write(path, &html(&self.lines))?;

@@ -30,6 +30,13 @@ pub fn one_line(error: &clap::Error) -> String {
                 | ContextKind::Suggested
         ) && !matches!(value, ContextValue::None)
     });
+    // Where it was looked for at first.
+    if error.kind() == ErrorKind::InvalidSubcommand
+        && error.get(ContextKind::InvalidSubcommand)
+            == Some(&ContextValue::String("report".to_string()))
+    {
+        return "pgcalm lab report shows the reports of lab runs".to_string();
+    }
     let unknown = matches!(
         error.kind(),
         ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand

@@ -19,19 +19,14 @@ use pgcalm_archive::RestoreError;
 use pgcalm_archive::restore;
 
 use crate::args::WalRestoreArgs;
+use crate::exit::RestoreExit;
 use crate::output;
 
 /// Name of the verb.
 pub const VERB: &str = "wal-restore";
 
-/// The file is not in the archive.
-const NOT_FOUND: u8 = 1;
-
-/// Recovery must stop.
-pub const STOP: u8 = 200;
-
 /// Restores a file and returns the exit code. What it prints goes to the server's log.
-pub fn run(args: WalRestoreArgs) -> u8 {
+pub fn run(args: WalRestoreArgs) -> RestoreExit {
     let request = Request {
         archive: args.archive,
         file: args.file,
@@ -52,17 +47,17 @@ pub fn run(args: WalRestoreArgs) -> u8 {
                     restored.source.display()
                 ));
             }
-            0
+            RestoreExit::Restored
         }
         Ok(Err(error @ RestoreError::NotFound { .. })) => {
             say(&error.to_string());
-            NOT_FOUND
+            RestoreExit::NotFound
         }
         Ok(Err(error)) => {
             say(&error.to_string());
-            STOP
+            RestoreExit::Stop
         }
-        Err(_) => STOP,
+        Err(_) => RestoreExit::Stop,
     }
 }
 

@@ -95,7 +95,7 @@ fn a_power_cut_tells_an_archiver_that_syncs_from_one_that_does_not() {
     assert!(fs::read_to_string(&html).unwrap().contains("cp-sync"));
 
     let text = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
-        .arg("report")
+        .args(["lab", "report"])
         .arg(&json)
         .output()
         .unwrap();

@@ -21,18 +21,17 @@ fn complaint(output: &Output) -> String {
 #[test]
 fn mistakes_are_told_in_one_line_with_exit_code_2() {
     for (arguments, word) in [
-        (&["--port", "1"][..], "no such server"),
-        (&["--datadir", "/nowhere"], "no such server"),
-        (&["--connect", "what"], "--connect"),
-        (&["--connect", "host=/nowhere"], "/nowhere"),
+        (&["--connect", "what"][..], "--connect"),
         (
-            &["--connect", "host=a", "--port", "1"],
+            &["--connect", "host=a", "--instance", "1"],
             "cannot be used with",
         ),
-        (&["--apply", "--undo"], "cannot be used with"),
+        (&["--apply", "--plan"], "cannot be used with"),
+        (&["--undo", "--apply"], "give --yes"),
+        (&["--only", "fsync-off"], "--apply"),
         (&["--yes"], "--apply"),
         (&["--apply", "--only", "no-such-rule"], "no-such-rule"),
-        (&["--sample", "601"], "--sample"),
+        (&["--duration", "soon"], "--duration"),
         (&["--json", "/nowhere/x.json"], "/nowhere/x.json"),
     ] {
         let output = doctor(arguments);
@@ -58,8 +57,10 @@ fn the_rules_are_printed_as_the_documentation_has_them() {
 
 #[test]
 fn a_host_is_judged_whatever_runs_on_it_and_whoever_asks() {
-    let output = doctor(&["--sample", "0", "--json"]);
-    assert!(output.status.success(), "{}", complaint(&output));
+    let output = doctor(&["--duration", "0", "--json"]);
+    // Whether there is a server to be asked, and which, is this host's affair.
+    let code = output.status.code();
+    assert!(matches!(code, Some(0 | 2 | 4)), "{}", complaint(&output));
     let report: Report = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report.action, "check");
     let host = report.facts.host.as_ref().unwrap();
@@ -69,8 +70,8 @@ fn a_host_is_judged_whatever_runs_on_it_and_whoever_asks() {
 
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("report.json");
-    let output = doctor(&["--sample", "0", "--json", file.to_str().unwrap()]);
-    assert!(output.status.success());
+    let output = doctor(&["--duration", "0", "--json", file.to_str().unwrap()]);
+    assert_eq!(output.status.code(), code);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("not judged."), "{text}");
     let written = std::fs::read(&file).unwrap();
@@ -81,7 +82,13 @@ fn a_host_is_judged_whatever_runs_on_it_and_whoever_asks() {
 fn with_nothing_to_take_back_nothing_is_done() {
     let directory = tempfile::tempdir().unwrap();
     let state = directory.path().join("state");
-    let output = doctor(&["--undo", "--state-dir", state.to_str().unwrap()]);
+    let output = doctor(&[
+        "--undo",
+        "--apply",
+        "--yes",
+        "--state-dir",
+        state.to_str().unwrap(),
+    ]);
     assert!(output.status.success(), "{}", complaint(&output));
     assert_eq!(String::from_utf8_lossy(&output.stdout), "Nothing to do.\n");
     // The directory of state can't be made.

@@ -92,7 +92,7 @@ fn lift_limits_below(directory: &Path) {
             .and_then(|note| Some(PathBuf::from(note["data_directory"].as_str()?)));
         if let Some(data) = data.filter(|data| data.starts_with(directory)) {
             let _ = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
-                .args(["isolate", "clear", "--instance"])
+                .args(["isolate", "clear", "--apply", "--yes", "--instance"])
                 .arg(data)
                 .status();
         }
@@ -318,10 +318,18 @@ fn program(name: &str) -> Command {
     command
 }
 
+/// What changes something is to do so, unless it is only to plan.
 fn isolate(arguments: &[&str]) -> Report {
+    let changes = matches!(arguments[0], "set" | "clear") && !arguments.contains(&"--plan");
     let output = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
         .arg("isolate")
         .args(arguments)
+        .args(
+            changes
+                .then_some(["--apply", "--yes"])
+                .into_iter()
+                .flatten(),
+        )
         .arg("--json")
         .output()
         .unwrap();
@@ -333,7 +341,8 @@ fn isolate(arguments: &[&str]) -> Report {
 /// `pgcalm isolate set` with a limit on writes, started.
 fn start_set(data: &str, node: &str, more: &[&str]) -> Child {
     Command::new(env!("CARGO_BIN_EXE_pgcalm"))
-        .args(["isolate", "set", "--instance", data, "--device", node])
+        .args(["isolate", "set", "--apply", "--yes"])
+        .args(["--instance", data, "--device", node])
         .args(["--write-iops", "1000"])
         .args(more)
         .stdout(Stdio::null())
@@ -499,7 +508,7 @@ fn a_group_whose_instance_has_ended_is_cleared() {
         &data,
         "--device",
         &node,
-        "--read-bps",
+        "--read-bandwidth",
         "100MB",
     ]);
     let group = hierarchy.directory(Path::new(set.instances[0].group.as_ref().unwrap()));

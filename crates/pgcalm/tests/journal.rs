@@ -190,7 +190,7 @@ fn both_phases_of_each_layout_are_measured_and_the_host_is_as_before() {
     assert!(fs::read_to_string(&html).unwrap().contains("<svg"));
 
     let shown = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
-        .arg("report")
+        .args(["lab", "report"])
         .arg(&json)
         .output()
         .unwrap();

@@ -442,7 +442,7 @@ fn command_line(primary: &Server, standby: &Server) {
     assert_eq!(sample.kept.oldest_segment, None);
     assert_eq!(sample.missing[0].what, "oldest WAL segment");
     assert!(sample.standbys[0].replay.lsn.is_some());
-    let error = refused(&["--connect", "host=127.0.0.1 port=1 user=x"], 2);
+    let error = refused(&["--connect", "host=127.0.0.1 port=1 user=x"], 4);
     assert!(error.contains("127.0.0.1 port 1"), "{error}");
     let mut client = standby.client();
     let error = pgcalm_lag::sample(&mut client, &mut History::default(), None).unwrap_err();

@@ -140,6 +140,11 @@ fn every_verb_has_a_man_page_and_completions() {
         .map(|file| file.strip_suffix(".1").unwrap().to_string())
         .collect();
     assert_eq!(pages, expected);
+    for page in &pages {
+        let text = fs::read_to_string(man.join(format!("{page}.1"))).unwrap();
+        assert!(text.contains("Example: "), "{page}");
+        assert!(text.contains("Exit codes:"), "{page}");
+    }
     for file in ["pgcalm.bash", "_pgcalm", "pgcalm.fish"] {
         let text = fs::read_to_string(completions.join(file)).unwrap();
         for page in &expected {
@@ -147,7 +152,7 @@ fn every_verb_has_a_man_page_and_completions() {
             assert!(text.contains(verb), "{file} lacks {verb}");
         }
         assert!(
-            text.contains("--datadir") || text.contains("-l datadir"),
+            text.contains("--instance") || text.contains("-l instance"),
             "{file}"
         );
     }

@@ -223,13 +223,13 @@ fn without_the_module_the_page_cache_is_sampled() {
     let Some(bindir) = can_run() else { return };
     let server = Server::start(&bindir, None);
     let output = server.predict(&[
-        "--seconds",
+        "--duration",
         "6",
-        "--device-iops",
+        "--iops",
         "200",
-        "--device-bps",
+        "--bandwidth",
         "40MB",
-        "--device-reads",
+        "--reads",
         "50",
         "--json",
     ]);
@@ -257,11 +257,11 @@ fn without_the_module_the_page_cache_is_sampled() {
     );
 
     let output = server.predict(&[
-        "--seconds",
+        "--duration",
         "5",
-        "--device-iops",
+        "--write-iops",
         "none",
-        "--device-bps",
+        "--write-bandwidth",
         "none",
     ]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -274,7 +274,7 @@ fn with_the_module_in_shadow_mode_its_map_is_read_and_with_it_on_there_is_nothin
     let Some(bindir) = can_run() else { return };
     let Some(module) = module() else { return };
     let server = Server::start(&bindir, Some(&module));
-    let output = server.predict(&["--seconds", "8", "--json"]);
+    let output = server.predict(&["--duration", "8", "--json"]);
     assert!(output.status.success(), "{output:?}");
     let prediction: Prediction = serde_json::from_slice(&output.stdout).unwrap();
     let observation = &prediction.observation;
@@ -323,7 +323,7 @@ fn with_the_module_in_shadow_mode_its_map_is_read_and_with_it_on_there_is_nothin
     assert!(output.status.success(), "{output:?}");
     let end = Instant::now() + PATIENCE;
     loop {
-        let output = pgcalm(&server.conninfo(), &["--seconds", "5"]);
+        let output = pgcalm(&server.conninfo(), &["--duration", "5"]);
         // Until a new session has the new setting.
         if output.status.code() == Some(3) {
             let text = complaint(&output);
@@ -336,13 +336,13 @@ fn with_the_module_in_shadow_mode_its_map_is_read_and_with_it_on_there_is_nothin
 
 #[test]
 fn what_can_not_work_is_said_in_a_line() {
-    let output = pgcalm("host=/nonexistent", &["--seconds", "5"]);
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let output = pgcalm("host=/nonexistent", &["--duration", "5"]);
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
     assert!(complaint(&output).contains("/nonexistent"), "{output:?}");
     let output = pgcalm("port=many", &[]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(complaint(&output).contains("--connect"), "{output:?}");
-    let output = pgcalm("", &["--seconds", "2"]);
+    let output = pgcalm("", &["--duration", "2"]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
-    assert!(complaint(&output).contains("--seconds 2s"), "{output:?}");
+    assert!(complaint(&output).contains("--duration 2s"), "{output:?}");
 }

@@ -72,7 +72,7 @@ fn run(dir: &Path, more: &[&str]) -> Report {
     assert_eq!(output.status.code(), Some(0), "{stderr}");
     assert_eq!(leftovers(dir), Vec::<String>::new());
     let shown = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
-        .arg("report")
+        .args(["lab", "report"])
         .arg(&json)
         .output()
         .unwrap();

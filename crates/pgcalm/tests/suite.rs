@@ -155,7 +155,7 @@ fn results_stay_and_only_what_is_missing_is_run() {
         .map(|row| row.report.is_some())
         .collect();
     assert_eq!(shown, [false, false, true]);
-    let output = suite(&dir.0, &["--dry-run"]).output().unwrap();
+    let output = suite(&dir.0, &["--plan"]).output().unwrap();
     let listed = String::from_utf8(output.stdout).unwrap();
     assert!(listed.contains("4: its result is there\n"), "{listed}");
     assert!(listed.contains("2 rows to run, about "), "{listed}");
@@ -231,7 +231,7 @@ fn the_projects_own_suites_can_be_read() {
         assert!(suite.rows.len() > 3, "{}", file.display());
         // Their options, too.
         let output = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
-            .args(["lab", "run", "suite", "--dry-run"])
+            .args(["lab", "run", "suite", "--plan"])
             .arg(&file)
             .output()
             .unwrap();

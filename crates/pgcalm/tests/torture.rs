@@ -165,7 +165,7 @@ fn nothing_is_lost_in_crashes_but_by_the_control() {
     assert!(report.controls.iter().all(|control| control.detected()));
 
     let shown = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
-        .arg("report")
+        .args(["lab", "report"])
         .arg(&json)
         .output()
         .unwrap();

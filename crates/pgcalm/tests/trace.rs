@@ -296,7 +296,7 @@ fn a_server_that_ends_ends_the_trace() {
     let trace = Trace::start(&server, "checkpoint", &["--count", "9"]);
     server.stop();
     let (lines, code, stderr) = trace.end::<checkpoint::Line>();
-    assert_eq!(code, Some(1), "{stderr}");
+    assert_eq!(code, Some(4), "{stderr}");
     assert!(stderr.contains("ended while it was traced"), "{stderr}");
     let found = checkpoints(&lines);
     assert_eq!(found.len(), 1);
@@ -331,18 +331,26 @@ fn the_wrong_process_is_refused_with_the_way_out() {
     let checkpointer =
         server.sql("SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'");
     let own = std::process::id().to_string();
-    assert!(refused(&["--pid", &checkpointer], 2, None).contains(&format!("--pid {pid}")));
-    assert!(refused(&["--pid", &own], 2, None).contains("no PostgreSQL server"));
+    assert!(
+        refused(&["--instance", &checkpointer], 2, None).contains(&format!("--instance {pid}"))
+    );
+    assert!(refused(&["--instance", &own], 2, None).contains("no PostgreSQL server"));
     let data = server.dir.path().join("data");
     let missing = data.join("missing");
-    assert!(refused(&["--datadir", missing.to_str().unwrap()], 2, None).contains("--datadir"));
-    assert!(refused(&["--port", "1"], 2, None).contains("--port 1"));
+    let missing = missing.to_str().unwrap();
+    for name in [missing, "65535"] {
+        let message = refused(&["--instance", name], 4, None);
+        assert!(
+            message.contains(&format!("--instance {name}: no such server")),
+            "{message}"
+        );
+    }
     let user = User::from_name("postgres").unwrap().unwrap();
-    let message = refused(&["--pid", &pid], 3, Some(user.uid.as_raw()));
+    let message = refused(&["--instance", &pid], 3, Some(user.uid.as_raw()));
     assert!(message.contains("root"), "{message}");
     server.stop();
-    let message = refused(&["--pid", &pid], 2, None);
-    assert!(message.contains("no such process"), "{message}");
+    let message = refused(&["--instance", &pid], 4, None);
+    assert!(message.contains("no such server"), "{message}");
 }
 
 #[test]

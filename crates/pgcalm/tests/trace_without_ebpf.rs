@@ -201,7 +201,7 @@ fn where_the_kernel_refuses_ebpf_the_log_is_left() {
     let mut trace = Command::new("setpriv")
         .args(["--bounding-set", "-sys_admin,-bpf,-perfmon", "--"])
         .arg(env!("CARGO_BIN_EXE_pgcalm"))
-        .args(["trace", "checkpoint", "--count", "1", "--pid"])
+        .args(["trace", "checkpoint", "--count", "1", "--instance"])
         .arg(server.pid().to_string())
         .arg("--json")
         .arg(&output)
@@ -236,7 +236,7 @@ fn without_root_log_or_connection_nothing_is_left() {
     std::fs::set_permissions(&log, std::fs::Permissions::from_mode(0o600)).unwrap();
     let user = server_user();
     let output = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
-        .args(["trace", "checkpoint", "--duration", "1", "--pid"])
+        .args(["trace", "checkpoint", "--duration", "1", "--instance"])
         .arg(server.pid().to_string())
         .uid(user.uid.as_raw())
         .gid(user.gid.as_raw())
@@ -322,13 +322,13 @@ fn a_connection_to_a_stopped_server_is_refused_with_the_way_out() {
     signal(&server, Signal::STOP);
     let stopped = Stopped(&server);
     let output = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
-        .args(["trace", "checkpoint", "--connect", "", "--pid"])
+        .args(["trace", "checkpoint", "--connect", "", "--instance"])
         .arg(server.pid().to_string())
         .output()
         .unwrap();
     drop(stopped);
     let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(3), "{stderr}");
+    assert_eq!(output.status.code(), Some(4), "{stderr}");
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
     assert!(stderr.contains("kill -CONT"), "{stderr}");
 }

@@ -149,7 +149,7 @@ fn disks(
                         roles: Vec::new(),
                         rotational: rotational(root, &disk.name),
                         write_iops: cap(instance, disk, "write-iops", root_group),
-                        write_bandwidth: cap(instance, disk, "write-bps", root_group),
+                        write_bandwidth: cap(instance, disk, "write-bandwidth", root_group),
                         dirty_limit: mounted
                             .contains(&disk)
                             .then(|| BackingDevice::read(root, &disk.number))

@@ -71,7 +71,7 @@ fn in_unit_of(file: &str, share: u64) -> u64 {
 pub fn at_cap(facts: &Facts) -> Answer {
     read::instance(facts)?;
     let Some(sample) = &facts.sample else {
-        return Err("rates were not measured: give --sample".into());
+        return Err("rates were not measured: give --duration".into());
     };
     let mut found: Option<Found> = None;
     let mut known = false;

@@ -119,7 +119,7 @@ pub fn wal_rate(facts: &Facts, least: f64) -> Result<f64, Unknown> {
         (Some(average), Some(sample)) => Ok(average.max(sample)),
         (average, sample) => average
             .or(sample)
-            .ok_or_else(|| "the rate of WAL is not known: give --sample".into()),
+            .ok_or_else(|| "the rate of WAL is not known: give --duration".into()),
     }
 }
 
@@ -130,6 +130,6 @@ pub fn write_iops(disk: &Disk) -> Result<&Cap, Unknown> {
 
 /// A cloud volume's cap is nowhere on the host.
 pub fn no_cap() -> Unknown {
-    "no cap on writes can be seen; a cloud volume's is nowhere on the host: give --write-iops and --write-bandwidth"
+    "no cap on writes can be seen; a cloud volume's is nowhere on the host: give --iops and --bandwidth"
         .into()
 }

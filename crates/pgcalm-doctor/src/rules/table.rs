@@ -148,7 +148,7 @@ pub const RULES: &[Rule] = &[
         id: "device-at-cap",
         severity: Severity::Stall,
         problem: "A disk works at its cap: whatever else is asked of it waits in its queue.",
-        looks_at: "`/sys/block/*/stat` during `--sample`; caps of control groups, of `pg_calm_status`, of `--write-iops`",
+        looks_at: "`/sys/block/*/stat` during `--duration`; caps of control groups, of `pg_calm_status`, of `--iops`",
         applies: "90 % of a cap or more",
         reason: "the throttle queue is first in, first out, and grows once the cap is reached; 90 % as a mean of seconds has \
                  seconds at the cap in it",
@@ -227,7 +227,7 @@ pub const RULES: &[Rule] = &[
         id: "wal-with-data",
         severity: Severity::Stall,
         problem: "Commits queue behind data pages: WAL and data are on one disk with few operations.",
-        looks_at: "disks of pg_wal and data; `--write-iops`, `pg_calm_status`, `queue/rotational`",
+        looks_at: "disks of pg_wal and data; `--iops`, `pg_calm_status`, `queue/rotational`",
         applies: "same disk, with a cap that no control group shows, or rotating",
         reason: "a cloud volume queues as the cgroup throttle does; a rotating disk seeks between both",
         cure: "Move pg_wal to a disk of its own, while the server is down (a symbolic link, or initdb --waldir).",
@@ -277,7 +277,7 @@ pub const RULES: &[Rule] = &[
         severity: Severity::Stall,
         problem: "WAL starts checkpoints before their time, each with a new round of full-page images.",
         looks_at: "`max_wal_size`, `checkpoint_timeout`, `pg_stat_wal`, `pg_stat_checkpointer` (`pg_stat_bgwriter` before 17), WAL \
-                   during `--sample`, room for pg_wal, `pg_calm_checkpoints`",
+                   during `--duration`, room for pg_wal, `pg_calm_checkpoints`",
         applies: "WAL of one checkpoint_timeout is more than max_wal_size / (1 + checkpoint_completion_target), or more than \
                   half of at least 10 checkpoints were requested (with pg_calm's reports: were started by WAL)",
         reason: "that is where the server starts one (`CalculateCheckpointSegments`). The rate is the higher of the sample and \

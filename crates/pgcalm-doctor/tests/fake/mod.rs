@@ -192,9 +192,9 @@ impl Host {
     /// Facts of the host, with those of a server that nothing is wrong with, and a cap that an option names.
     pub fn facts(&self) -> Facts {
         let options = Options {
-            port: Some(5432),
-            write_iops: Some(3000),
-            write_bandwidth: Some(125 * MIB),
+            instance: Some("5432".to_string()),
+            write_iops: Some(Some(3000)),
+            write_bandwidth: Some(Some(125 * MIB)),
             sample: Duration::ZERO,
             ..Options::default()
         };

@@ -104,7 +104,7 @@ fn an_instance_that_uses_a_file_system_twice_does_not_share_it() {
         "one",
         vec![place("data", "sda", true), place("log", "sda", true)],
     );
-    one.limits = vec![limit("sda", "write-bps")];
+    one.limits = vec![limit("sda", "write-bandwidth")];
     assert_eq!(names(&[one], "v2"), ["log-on-capped-device"]);
 }
 
@@ -169,7 +169,7 @@ fn devices_that_are_made_of_one_disk_share_it() {
 
     // The limit below a shared file system is one on its journal.
     let two = instance("two", vec![mapped("data", "dm-0", &["sda"])]);
-    one.limits = vec![limit("sda", "write-bps")];
+    one.limits = vec![limit("sda", "write-bandwidth")];
     let found = hazards(&[one.clone(), two.clone()], Some("v2"), Some("/cg"));
     assert_eq!(found[0].name, "shared-journal");
     assert_eq!(found[0].instances, ["one", "two"]);

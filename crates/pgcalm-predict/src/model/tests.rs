@@ -295,7 +295,7 @@ fn a_short_look_and_a_guess_are_cautioned_about() {
     observation.seconds = 60.0;
     observation.source = "cachestat".into();
     let cautions = verdict::cautions(&observation).join("\n");
-    assert!(cautions.contains("--seconds 1000"), "{cautions}");
+    assert!(cautions.contains("--duration 1000"), "{cautions}");
     assert!(cautions.contains("shadow"), "{cautions}");
 }
 

@@ -30,7 +30,7 @@ pub(super) fn verdict(
     if caps.write_iops.is_infinite() && caps.write_bytes.is_infinite() {
         return (
             false,
-            "nothing caps the device, as far as can be seen; if it is a cloud volume, give --device-iops and --device-bps"
+            "nothing caps the device, as far as can be seen; if it is a cloud volume, give --iops and --bandwidth"
                 .to_string(),
         );
     }
@@ -105,7 +105,7 @@ pub(super) fn cautions(observation: &Observation) -> Vec<String> {
     let interval = checkpoint::interval(&observation.settings, observation.wal_bytes_per_s);
     if observation.seconds < interval {
         cautions.push(format!(
-            "the server was looked at for {:.0} s, less than the {interval:.0} s between its checkpoints; use --seconds {:.0}",
+            "the server was looked at for {:.0} s, less than the {interval:.0} s between its checkpoints; use --duration {:.0}",
             observation.seconds,
             interval.ceil()
         ));

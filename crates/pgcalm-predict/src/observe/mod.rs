@@ -15,6 +15,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 use pgcalm_host::HostRoot;
+use pgcalm_report::predict::Device;
 use pgcalm_report::predict::Observation;
 use postgres::Client;
 
@@ -29,6 +30,7 @@ pub use cachestat::Range;
 pub use cachestat::cachestat;
 pub use server::Statistics;
 pub use server::connect;
+pub use server::connect_to;
 pub use shadow::ModuleCounters;
 
 /// Between two looks.

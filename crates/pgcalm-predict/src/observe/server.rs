@@ -4,37 +4,35 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
-use pgcalm_connect::Address;
 use pgcalm_connect::Caller;
-use pgcalm_connect::ConnectError;
 use pgcalm_connect::DefaultUser;
 use pgcalm_connect::Session;
+use pgcalm_connect::Wanted;
+use pgcalm_host::HostRoot;
 use pgcalm_report::predict::Settings;
 use postgres::Client;
 
-use crate::PredictError;
-
 /// Connects as libpq's connection string says; it may be empty.
 pub fn connect(conninfo: &str) -> anyhow::Result<Client> {
+    connect_to(
+        &HostRoot::default(),
+        Wanted {
+            connect: Some(conninfo),
+            instance: None,
+        },
+    )
+}
+
+/// Connects to the server that is meant.
+pub fn connect_to(root: &HostRoot, wanted: Wanted) -> anyhow::Result<Client> {
     let caller = Caller {
         application_name: "pgcalm predict",
-        user: DefaultUser::Superuser,
+        user: DefaultUser::OperatingSystem,
         connect_timeout: Duration::from_secs(10),
         gives_up: true,
         session: Some(Session::LOOK),
     };
-    let client = Address::new(conninfo, None, &caller).and_then(|address| address.connect());
-    client.map_err(|error| {
-        let text = match conninfo {
-            "" => format!("{error}; --connect \"host=… port=… user=…\" names another"),
-            _ => format!("--connect: {error}"),
-        };
-        match error {
-            ConnectError::Parameters(_) => PredictError::Usage(text),
-            ConnectError::Refused { .. } => PredictError::Host(text),
-        }
-        .into()
-    })
+    wanted.connect(root, &caller)
 }
 
 /// Reads the settings that decide what is flushed when.

@@ -15,7 +15,7 @@ pub struct Facts {
     pub host: Option<Host>,
     /// The server; null if there is none, or no connection to it.
     pub server: Option<Server>,
-    /// Rates over a few seconds; null with `--sample 0`, and if neither host nor server could be read twice.
+    /// Rates over a few seconds; null with `--duration 0`, and if neither host nor server could be read twice.
     pub sample: Option<Sample>,
     /// What could not be looked at, why, and the way out, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

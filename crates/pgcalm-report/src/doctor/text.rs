@@ -74,7 +74,7 @@ fn finding_lines(out: &mut String, number: usize, finding: &Finding) {
         line(out, &format!("   {command}"));
     }
     if finding.reversible {
-        out.push_str("   --apply does this, --undo takes it back\n");
+        out.push_str("   --apply does this, --undo --apply takes it back\n");
     }
 }
 
@@ -129,7 +129,7 @@ fn summary(report: &Report) -> String {
         }
         _ if report.changes.is_empty() => "Nothing to do.".to_string(),
         _ if report.applied => format!("Done, {}.", plural(report.changes.len() as f64, "change")),
-        _ => "Nothing was changed.".to_string(),
+        _ => "Nothing was changed: --apply makes these changes.".to_string(),
     }
 }
 

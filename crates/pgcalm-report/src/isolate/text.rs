@@ -59,7 +59,7 @@ fn summary(report: &Report) -> String {
         "show" => format!("Instances: {}; {group}.", report.instances.len()),
         _ if report.steps.is_empty() => "Nothing to do.".to_string(),
         _ if report.applied => format!("Done, {}.", plural(report.steps.len() as f64, "change")),
-        _ => "Nothing was changed: this is the plan.".to_string(),
+        _ => "Nothing was changed: --apply makes these changes.".to_string(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Arguments of `pgcalm predict` and `pgcalm lab run predict`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use pgcalm_lab::DEFAULT_DIR;
@@ -12,41 +13,38 @@ use pgcalm_lab::predict::grid::GridPoint;
 use pgcalm_predict::observe::Reads;
 
 use super::FsArg;
+use super::caps::DiskCaps;
 use super::count;
+use super::json::JsonArg;
 use super::report_files::ReportFiles;
 use super::rows;
-use super::servers::ServerArgs;
+use super::server::ServerArgs;
+use super::servers::LabServerArgs;
+use super::time;
 
-/// As libpq's tools default it, but for user and database.
 #[derive(Debug, Args)]
 pub struct PredictArgs {
-    /// The server, as a connection string of libpq's or a URI; what is left out is the local socket, user postgres, database
-    /// postgres.
-    ///
-    /// PG* variables, ~/.pgpass and pg_service.conf count, and TLS works, as with psql: docs/guides/connecting.md.
-    #[arg(long, value_name = "CONNINFO", default_value = "")]
-    pub connect: String,
-    /// For how long it is looked at; a checkpoint interval at least, for certainty.
-    #[arg(long, value_name = "S", default_value = "60")]
-    pub seconds: Seconds,
-    /// Write operations per second that the device of the data directory takes, or none [default: the caps of the control
-    /// groups, or what pg_calm.write_iops says].
-    #[arg(long, value_name = "N|none")]
-    pub device_iops: Option<Limit<u32>>,
-    /// Bytes per second that it takes, or none [default: likewise].
-    #[arg(long, value_name = "SIZE|none")]
-    pub device_bps: Option<Limit<Size>>,
-    /// Reads count against these limits, as on most cloud volumes, and so many come per second; seen: as many as come while it is looked
-    /// at [default: as pg_calm.iops and pg_calm.bandwidth say].
-    #[arg(long, value_name = "N|seen", value_parser = reads)]
-    pub device_reads: Option<Reads>,
+    #[command(flatten)]
+    pub server: ServerArgs,
+    /// For how long it is looked at, 5 s to 1 d; a checkpoint interval at least, for certainty.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time::some)]
+    pub duration: Duration,
+    #[command(flatten)]
+    pub json: JsonArg,
+    #[command(flatten)]
+    pub caps: DiskCaps,
+    /// Reads count against --iops and --bandwidth, and so many come per second; seen: as many as come while it is looked at [default: seen with
+    /// one of these, else as pg_calm.iops and pg_calm.bandwidth say].
+    #[arg(long, value_name = "N|seen", value_parser = reads, help_heading = "Caps of the disk of the data")]
+    pub reads: Option<Reads>,
     /// Bytes of a contiguous write that count as one operation, e.g. 256kB on EBS [default: the largest operation that the
     /// device is sent, or pg_calm.io_size].
-    #[arg(long, value_name = "SIZE")]
-    pub device_io_size: Option<Size>,
-    /// Write JSON to standard output.
-    #[arg(long)]
-    pub json: bool,
+    #[arg(
+        long,
+        value_name = "SIZE",
+        help_heading = "Caps of the disk of the data"
+    )]
+    pub io_size: Option<Size>,
 }
 
 fn reads(text: &str) -> Result<Reads, String> {
@@ -96,7 +94,7 @@ pub struct PredictGridArgs {
     #[arg(long, value_name = "FS")]
     pub fs: Option<FsArg>,
     #[command(flatten)]
-    pub servers: ServerArgs,
+    pub servers: LabServerArgs,
     /// Directory for devices, the loaded tables and logs; needs room for all of them, on ext4 or XFS.
     #[arg(long, value_name = "DIR", default_value = DEFAULT_DIR)]
     pub dir: PathBuf,

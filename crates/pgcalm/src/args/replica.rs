@@ -11,7 +11,7 @@ use pgcalm_lab::replica::Case;
 use pgcalm_lab::scenarios;
 
 use super::report_files::ReportFiles;
-use super::servers::ServerArgs;
+use super::servers::LabServerArgs;
 
 /// Options that have a default are absent here unless given.
 #[derive(Debug, Args)]
@@ -48,7 +48,7 @@ pub struct ReplicaArgs {
     #[arg(long, value_name = "SIZE")]
     pub wal_size: Option<Size>,
     #[command(flatten)]
-    pub servers: ServerArgs,
+    pub servers: LabServerArgs,
     /// Directory where pg_calm was built [default: the installed one].
     #[arg(long, value_name = "DIR")]
     pub module_dir: Option<PathBuf>,

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::json::JsonArg;
+
 #[derive(Debug, Clone, Args)]
 pub struct ReportFiles {
-    /// Write the report as JSON.
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
+    #[command(flatten)]
+    pub json: JsonArg,
     /// Write the report as one HTML file.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,

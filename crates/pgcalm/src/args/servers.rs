@@ -7,7 +7,7 @@ use pgcalm_lab::contestant::ServerSetting;
 use pgcalm_volume::Volume;
 
 #[derive(Debug, Args)]
-pub struct ServerArgs {
+pub struct LabServerArgs {
     /// A server setting for all servers; may be repeated.
     #[arg(long, value_name = "NAME=VALUE")]
     pub set: Vec<ServerSetting>,

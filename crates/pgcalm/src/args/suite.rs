@@ -26,7 +26,7 @@ pub struct SuiteArgs {
     pub again: bool,
     /// List the rows, whether each has to be run, and about how long that takes; run nothing.
     #[arg(long, conflicts_with = "show")]
-    pub dry_run: bool,
+    pub plan: bool,
     /// Run nothing: the matrix of the results that are there. Needs no root.
     #[arg(long)]
     pub show: bool,

@@ -4,6 +4,10 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::server::ConnectList;
+use super::server::InstanceArg;
+use super::time;
+
 /// How the manual and `--help` go on after the options.
 pub const AFTER_HELP: &str = "\
 Keys:
@@ -19,13 +23,7 @@ Keys:
 Environment:
   NO_COLOR          if not empty: bold and reverse video only
   COLUMNS           width of --once where standard output is not a terminal [default: 100]
-  PGHOST, ...       what --connect leaves out, as with psql: docs/guides/connecting.md
-
-Exit codes:
-  0    quit, or the picture was printed
-  1    the terminal or /proc failed
-  2    bad option or value, no such instance, or no terminal without --once
-  130  ended by SIGINT, SIGTERM or SIGHUP; the terminal is as it was";
+  PGHOST, ...       what --connect leaves out, as with psql: docs/guides/connecting.md";
 
 #[derive(Debug, Args)]
 pub struct TopArgs {
@@ -36,30 +34,14 @@ pub struct TopArgs {
     /// ten seconds longer. Plain text: no colours, no control characters.
     #[arg(long)]
     pub once: bool,
-    /// Seconds from one sample to the next, 0.2 to 60.
+    /// Time between samples, 0.1 s to 1 h.
     ///
     /// Each sample asks each server a few queries on a connection of its own that stays open. Time travel reaches back
     /// an hour with any interval.
-    #[arg(long, value_name = "S", default_value = "1", value_parser = interval)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time::interval)]
     pub interval: Duration,
-    /// The instance that is chosen first: its name in the list, port, process id of its postmaster, or data directory
-    /// [default: the first of the list].
-    #[arg(long, value_name = "INSTANCE")]
-    pub instance: Option<String>,
-    /// A connection string of libpq's, e.g. "host=db1 user=monitor dbname=postgres"; may be repeated [default: all
-    /// instances of this host, those that are started later, too].
-    ///
-    /// Of a server on another host there are no devices and no dirty memory. A role that is a member of pg_monitor sees
-    /// everything; others see what is theirs, and the page of what is missing tells the rest. PG* variables, ~/.pgpass and
-    /// pg_service.conf count, and TLS works, as with psql: docs/guides/connecting.md.
-    #[arg(long, value_name = "CONNINFO")]
-    pub connect: Vec<String>,
-}
-
-/// Seconds with a fraction, so many that a server has time for other things, and so few that the picture is live.
-fn interval(text: &str) -> Result<Duration, String> {
-    match text.trim_end_matches('s').parse::<f64>() {
-        Ok(seconds) if (0.2..=60.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
-        _ => Err("give seconds from 0.2 to 60, e.g. 0.5".to_string()),
-    }
+    #[command(flatten)]
+    pub instance: InstanceArg,
+    #[command(flatten)]
+    pub servers: ConnectList,
 }

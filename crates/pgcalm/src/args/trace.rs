@@ -1,61 +1,60 @@
 //! Arguments of `pgcalm trace`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use clap::Subcommand;
-use pgcalm_lab::Seconds;
 
-use crate::args::EXIT_CODES;
+use super::fail_on::FailOnArg;
+use super::json::JsonArg;
+use super::server::InstanceArg;
+use super::time;
+use super::time::DurationArg;
 
 #[derive(Debug, Subcommand)]
 pub enum TraceVerb {
     /// Each checkpoint, phase by phase and file by file, with the transactions around it.
-    #[command(after_help = EXIT_CODES)]
+    #[command(before_help = "Example: sudo pgcalm trace checkpoint --count 1")]
     Checkpoint(TraceCheckpointArgs),
     /// Waits for locks, before, during and after each checkpoint, and in all.
-    #[command(after_help = EXIT_CODES)]
+    #[command(before_help = "Example: sudo pgcalm trace locks --duration 5min")]
     Locks(TraceLocksArgs),
     /// Why transactions stall: for each such second what the backends' time was lost to, with kernel stacks.
-    #[command(after_help = EXIT_CODES)]
+    #[command(before_help = "Example: sudo pgcalm trace why --duration 60")]
     Why(TraceWhyArgs),
     /// What each process reads, writes, syncs, sends and receives, by kind of file.
-    #[command(after_help = EXIT_CODES)]
+    #[command(before_help = "Example: sudo pgcalm trace io --interval 10 --duration 60")]
     Io(TraceIoArgs),
     /// Where new connections spend their time until they are ready for a query.
-    #[command(after_help = EXIT_CODES)]
+    #[command(before_help = "Example: sudo pgcalm trace connect --threshold 200ms")]
     Connect(TraceConnectArgs),
-}
-
-/// Which server; the only one that runs if nothing is given.
-#[derive(Debug, Args)]
-#[group(multiple = false)]
-pub struct ServerArgs {
-    /// Process id of the postmaster.
-    #[arg(long, value_name = "POSTMASTER")]
-    pub pid: Option<i32>,
-    /// Port of the server.
-    #[arg(long, value_name = "N")]
-    pub port: Option<u16>,
-    /// Data directory of the server.
-    #[arg(long, value_name = "DIR")]
-    pub datadir: Option<PathBuf>,
 }
 
 /// What every trace takes.
 #[derive(Debug, Args)]
 pub struct RunArgs {
     #[command(flatten)]
-    pub server: ServerArgs,
-    /// Stop after this time [default: Ctrl-C, or when the server ends].
-    #[arg(long, value_name = "S")]
-    pub duration: Option<Seconds>,
-    /// Write JSON lines.
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
+    pub instance: InstanceArg,
+    #[command(flatten)]
+    pub time: DurationArg,
+    #[command(flatten)]
+    pub json: JsonArg,
     /// Write one HTML file at the end.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+}
+
+/// Of traces that also ask the server. Unlike with other verbs, without it nothing is asked.
+#[derive(Debug, Args)]
+pub struct AskArg {
+    /// The server, as a connection string of libpq's or a URI, which may be empty; it is asked, too, for names of relations,
+    /// and for what eBPF can't tell where that can't be used [default: the server is not asked].
+    ///
+    /// Host and port are the traced server's unless given; the port tells which of several servers is traced. PG* variables,
+    /// ~/.pgpass and pg_service.conf count, and TLS works, as with psql: docs/guides/connecting.md.
+    #[arg(long, value_name = "CONNINFO")]
+    pub connect: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -68,15 +67,11 @@ pub struct TraceCheckpointArgs {
     /// Time the flush and the write of every single buffer, too; costs more.
     #[arg(long)]
     pub per_buffer: bool,
-    /// Seconds before and after each checkpoint whose transactions are shown.
-    #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u64).range(0..=300))]
-    pub around: u64,
-    /// Connect to the server for the names of relations, and for numbers of transactions where eBPF can't be used.
-    ///
-    /// A connection string of libpq's or a URI, which may be empty: host and port are the traced server's unless given.
-    /// PG* variables, ~/.pgpass and pg_service.conf count, and TLS works, as with psql: docs/guides/connecting.md.
-    #[arg(long, value_name = "CONNINFO")]
-    pub connect: Option<String>,
+    /// Time before and after each checkpoint whose transactions are shown, whole seconds up to 5min.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = |text: &str| around(text, 0))]
+    pub around: Duration,
+    #[command(flatten)]
+    pub ask: AskArg,
 }
 
 #[derive(Debug, Args)]
@@ -92,42 +87,36 @@ pub struct TraceLocksArgs {
     /// Count each acquisition of a lightweight lock; slows the server down: a busy one makes hundreds of thousands per second.
     #[arg(long, conflicts_with = "acquisitions")]
     pub all_acquisitions: bool,
-    /// Seconds before and after each checkpoint whose waits are shown apart.
-    #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=300))]
-    pub around: u64,
-    /// Connect to the server for the names of relations, and where eBPF can't be used for samples of pg_stat_activity.
-    ///
-    /// A connection string of libpq's or a URI, which may be empty: host and port are the traced server's unless given.
-    /// PG* variables, ~/.pgpass and pg_service.conf count, and TLS works, as with psql: docs/guides/connecting.md.
-    #[arg(long, value_name = "CONNINFO")]
-    pub connect: Option<String>,
+    /// Time before and after each checkpoint whose waits are shown apart, whole seconds up to 5min.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = |text: &str| around(text, 1))]
+    pub around: Duration,
+    #[command(flatten)]
+    pub ask: AskArg,
 }
 
 #[derive(Debug, Args)]
 pub struct TraceWhyArgs {
     #[command(flatten)]
     pub run: RunArgs,
-    /// Give a verdict, too, when a backend stays longer than this in one system call, s.
-    #[arg(long, value_name = "S", default_value = "0.5", value_parser = threshold)]
-    pub threshold: f64,
+    /// Give a verdict, too, when a backend stays longer than this in one system call.
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = time::some)]
+    pub threshold: Duration,
     /// Count writes and fsyncs of WAL files, too; costs every system call of the host some time.
     #[arg(long)]
     pub wal_calls: bool,
-    /// Where eBPF can't be used, connect to the server for its numbers of transactions and WAL.
-    ///
-    /// A connection string of libpq's or a URI, which may be empty: host and port are the traced server's unless given.
-    /// PG* variables, ~/.pgpass and pg_service.conf count, and TLS works, as with psql: docs/guides/connecting.md.
-    #[arg(long, value_name = "CONNINFO")]
-    pub connect: Option<String>,
+    #[command(flatten)]
+    pub ask: AskArg,
+    #[command(flatten)]
+    pub fail_on: FailOnArg,
 }
 
 #[derive(Debug, Args)]
 pub struct TraceIoArgs {
     #[command(flatten)]
     pub run: RunArgs,
-    /// Report each time of this length, too [default: only the total].
-    #[arg(long, value_name = "S")]
-    pub interval: Option<Seconds>,
+    /// Report each time of this length, too, 0.1 s to 1 h [default: only the total].
+    #[arg(long, value_name = "TIME", value_parser = time::interval)]
+    pub interval: Option<Duration>,
 }
 
 #[derive(Debug, Args)]
@@ -137,15 +126,15 @@ pub struct TraceConnectArgs {
     /// Stop after this many connections [default: no limit].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
-    /// Report a connection that takes longer than this before it is ready, s.
-    #[arg(long, value_name = "S", default_value = "1", value_parser = threshold)]
-    pub threshold: f64,
+    /// Report a connection that takes longer than this before it is ready.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time::some)]
+    pub threshold: Duration,
 }
 
-/// Seconds with a fraction, more than none and at most a day.
-fn threshold(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if seconds > 0.0 && seconds <= 86_400.0 => Ok(seconds),
-        _ => Err("give seconds, e.g. 0.5, up to 86400".to_string()),
-    }
+/// Around a checkpoint: whole seconds, as transactions are counted by.
+fn around(text: &str, least: u64) -> Result<Duration, String> {
+    time::any(text)
+        .ok()
+        .filter(|time| time.subsec_nanos() == 0 && (least..=300).contains(&time.as_secs()))
+        .ok_or_else(|| "give whole seconds up to 5min, e.g. 30s".to_string())
 }

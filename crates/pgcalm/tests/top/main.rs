@@ -30,11 +30,16 @@ fn once(arguments: &[&str]) -> Command {
 
 /// The picture, of which nothing may steer a terminal or be on standard error.
 fn picture(output: Output) -> String {
+    picture_with(output, 0, "")
+}
+
+/// The same with another end.
+fn picture_with(output: Output, code: i32, complaint: &str) -> String {
     let text = String::from_utf8(output.stdout).unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(
         (output.status.code(), stderr.as_str()),
-        (Some(0), ""),
+        (Some(code), complaint),
         "{text}"
     );
     assert!(
@@ -156,12 +161,15 @@ fn one_picture_has_what_the_module_tells(server: &Server) {
     assert!(!text.contains("missing: module: "), "{text}");
 }
 
+const NO_ANSWER: &str =
+    "pgcalm: --connect: no answer from /nonexistent:5999; the picture says why\n";
+
 #[test]
 fn a_server_that_is_not_there_is_a_picture_too() {
     let output = once(&["--connect", "host=/nonexistent port=5999 user=x"])
         .output()
         .unwrap();
-    let text = picture(output);
+    let text = picture_with(output, 4, NO_ANSWER);
     assert!(
         section(&text, "Server").starts_with("unreachable: "),
         "{text}"
@@ -178,8 +186,8 @@ fn whoever_closes_the_pipe_wants_no_more() {
         .unwrap();
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0));
-    assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+    assert_eq!(output.status.code(), Some(4));
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), NO_ANSWER);
 }
 
 fn keys_change_the_picture_and_q_leaves_the_terminal_as_it_was(server: &Server) {

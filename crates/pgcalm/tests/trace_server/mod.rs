@@ -196,7 +196,13 @@ impl Trace {
         let _ = fs::remove_file(&json);
         let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));
         command
-            .args(["trace", verb, "--pid", &server.pid().to_string(), "--json"])
+            .args([
+                "trace",
+                verb,
+                "--instance",
+                &server.pid().to_string(),
+                "--json",
+            ])
             .arg(&json)
             .arg("--html")
             .arg(json.with_extension("html"))

@@ -1,0 +1,215 @@
+//! Which server of this host a user means: what `--instance` takes, for every command that has it.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::path::PathBuf;
+
+use crate::Error;
+use crate::HostRoot;
+use crate::instance::Instance;
+use crate::postmaster;
+use crate::postmaster::Candidate;
+use crate::postmaster::Postmaster;
+
+/// By what a server that runs here is chosen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    /// Process id of its postmaster.
+    pub pid: i32,
+    /// Its port, if it has one.
+    pub port: Option<u16>,
+    /// As the server sees it.
+    pub data_directory: PathBuf,
+}
+
+impl From<&Instance> for Known {
+    fn from(instance: &Instance) -> Self {
+        Self {
+            pid: instance.postmaster.pid,
+            port: instance.port,
+            data_directory: instance.data_directory.clone(),
+        }
+    }
+}
+
+impl From<&Postmaster> for Known {
+    fn from(server: &Postmaster) -> Self {
+        Self {
+            pid: server.process.pid,
+            port: server.port,
+            data_directory: server.data_directory.clone(),
+        }
+    }
+}
+
+/// Why no server is chosen; each text names the way out.
+#[derive(Debug, thiserror::Error)]
+pub enum ChoiceError {
+    /// None runs here that could be meant.
+    #[error("{0}")]
+    Absent(String),
+    /// More than one could be meant, or something that is no server.
+    #[error("{0}")]
+    Unclear(String),
+    /// None that may be looked at, but there are others.
+    #[error("{0}")]
+    Hidden(String),
+}
+
+/// The server that `name` means, as an index into `known`: its data directory, its port, or the process id of its
+/// postmaster. Without a name, the only one. `hidden` is how many there are besides that this user may not look at.
+pub fn choose(
+    root: &HostRoot,
+    name: Option<&str>,
+    known: &[Known],
+    hidden: usize,
+) -> Result<usize, ChoiceError> {
+    let matching: Vec<usize> = known
+        .iter()
+        .enumerate()
+        .filter(|(_, server)| name.is_none_or(|name| is_named(root, server, name)))
+        .map(|(index, _)| index)
+        .collect();
+    match (&matching[..], name) {
+        ([index], _) => Ok(*index),
+        ([], Some(name)) => Err(absent(root, name, known, hidden)),
+        ([], None) if hidden > 0 => Err(ChoiceError::Hidden(
+            "the servers of this host are other users': run it as root, or as one of them"
+                .to_string(),
+        )),
+        ([], None) => Err(ChoiceError::Absent(list(known))),
+        (_, Some(name)) => Err(ChoiceError::Unclear(format!(
+            "--instance {name}: more than one server; give the data directory: {}",
+            list(known)
+        ))),
+        (_, None) => Err(ChoiceError::Unclear(format!(
+            "more than one server; choose with --instance: {}",
+            list(known)
+        ))),
+    }
+}
+
+fn is_named(root: &HostRoot, server: &Known, name: &str) -> bool {
+    if let Ok(number) = name.parse::<i32>() {
+        return server.pid == number || server.port.map(i32::from) == Some(number);
+    }
+    let given = Path::new(name);
+    let same_file = || {
+        let ours = std::fs::metadata(given).ok()?;
+        let theirs = std::fs::metadata(root.path(format!("proc/{}/cwd", server.pid))).ok()?;
+        Some(ours.dev() == theirs.dev() && ours.ino() == theirs.ino())
+    };
+    // Components, so that a slash at the end doesn't matter.
+    given.components().eq(server.data_directory.components()) || same_file().unwrap_or(false)
+}
+
+fn absent(root: &HostRoot, name: &str, known: &[Known], hidden: usize) -> ChoiceError {
+    if let Ok(pid) = name.parse::<i32>() {
+        match postmaster::examine(root, pid) {
+            Ok(Candidate::ChildOf(parent)) => {
+                return ChoiceError::Unclear(format!(
+                    "--instance {name}: a process of the server with pid {parent}; give --instance {parent}"
+                ));
+            }
+            Ok(Candidate::Other) => {
+                return ChoiceError::Unclear(format!(
+                    "--instance {name}: that process is no PostgreSQL server; {}",
+                    list(known)
+                ));
+            }
+            Ok(Candidate::NotReady) => {
+                return ChoiceError::Absent(format!(
+                    "--instance {name}: a postgres program, but no server that is up (no postmaster.pid)"
+                ));
+            }
+            Err(Error::Read { source, .. })
+                if source.kind() == std::io::ErrorKind::PermissionDenied =>
+            {
+                return ChoiceError::Hidden(format!(
+                    "--instance {name}: this user may not look at that process: run it as root, with CAP_SYS_PTRACE"
+                ));
+            }
+            Ok(Candidate::Postmaster(_)) | Err(_) => {}
+        }
+    }
+    if hidden > 0 {
+        return ChoiceError::Hidden(format!(
+            "--instance {name}: no such server among those that this user may look at: run it as root"
+        ));
+    }
+    ChoiceError::Absent(format!(
+        "--instance {name}: no such server; {}",
+        list(known)
+    ))
+}
+
+fn list(known: &[Known]) -> String {
+    if known.is_empty() {
+        return "no server was found on this host".to_string();
+    }
+    let servers: Vec<String> = known
+        .iter()
+        .map(|server| {
+            let port = server
+                .port
+                .map_or("no port".to_string(), |port| format!("port {port}"));
+            format!(
+                "{} ({port}, pid {})",
+                server.data_directory.display(),
+                server.pid
+            )
+        })
+        .collect();
+    format!("there is {}", servers.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known() -> Vec<Known> {
+        [
+            (70, 5432, "/srv/a"),
+            (80, 5433, "/srv/b"),
+            (90, 5433, "/srv/c"),
+        ]
+        .map(|(pid, port, directory)| Known {
+            pid,
+            port: Some(port),
+            data_directory: directory.into(),
+        })
+        .to_vec()
+    }
+
+    fn refused(name: Option<&str>, known: &[Known], hidden: usize) -> ChoiceError {
+        let dir = tempfile::tempdir().unwrap();
+        choose(&HostRoot::new(dir.path()), name, known, hidden).unwrap_err()
+    }
+
+    #[test]
+    fn a_server_has_three_names_and_the_only_one_needs_none() {
+        let root = HostRoot::new("/nonexistent");
+        let index = |name| choose(&root, name, &known(), 0).unwrap();
+        assert_eq!(index(Some("5432")), 0);
+        assert_eq!(index(Some("80")), 1);
+        assert_eq!(index(Some("/srv/c/")), 2);
+        assert_eq!(choose(&root, None, &known()[..1], 0).unwrap(), 0);
+    }
+
+    #[test]
+    fn what_is_not_clear_is_told_apart_from_what_is_not_there() {
+        let ports = refused(Some("5433"), &known(), 0);
+        assert!(matches!(ports, ChoiceError::Unclear(_)), "{ports}");
+        let several = refused(None, &known(), 0).to_string();
+        assert!(several.contains("--instance: there is /srv/a (port 5432, pid 70), "));
+        let none = refused(None, &[], 0);
+        assert!(matches!(none, ChoiceError::Absent(_)), "{none}");
+        let absent = refused(Some("1"), &known(), 0);
+        assert!(matches!(absent, ChoiceError::Absent(_)), "{absent}");
+        for name in [None, Some("1")] {
+            let hidden = refused(name, &[], 2);
+            assert!(matches!(hidden, ChoiceError::Hidden(_)), "{hidden}");
+            assert!(hidden.to_string().contains("root"), "{hidden}");
+        }
+    }
+}

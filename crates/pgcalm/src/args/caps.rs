@@ -1,0 +1,60 @@
+//! What a disk takes or is to take, in the words of pg_calm's settings and of `lab volume`.
+
+use clap::Args;
+use pgcalm_host::quantity::Limit;
+use pgcalm_host::quantity::Size;
+
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub struct WriteCaps {
+    /// Write operations per second, or none for no limit.
+    #[arg(long, value_name = "N|none")]
+    pub write_iops: Option<Limit<u32>>,
+    /// Bytes written per second, or none.
+    #[arg(long, value_name = "SIZE|none")]
+    pub write_bandwidth: Option<Limit<Size>>,
+}
+
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub struct ReadCaps {
+    /// Read operations per second, or none for no limit.
+    #[arg(long, value_name = "N|none")]
+    pub read_iops: Option<Limit<u32>>,
+    /// Bytes read per second, or none.
+    #[arg(long, value_name = "SIZE|none")]
+    pub read_bandwidth: Option<Limit<Size>>,
+}
+
+/// Of the disk of the data, as its user knows them: a cloud volume's are nowhere on the host.
+#[derive(Debug, Clone, Copy, Default, Args)]
+#[command(next_help_heading = "Caps of the disk of the data")]
+pub struct DiskCaps {
+    /// Operations per second that reads and writes share, e.g. 3000 on gp3 [default: what is found].
+    ///
+    /// Found are the limits of control groups, and what pg_calm is set to. A cloud volume's are nowhere on the host.
+    #[arg(long, value_name = "N")]
+    pub iops: Option<u32>,
+    /// Bytes per second that reads and writes share, e.g. 125MB on gp3 [default: what is found].
+    #[arg(long, value_name = "SIZE")]
+    pub bandwidth: Option<Size>,
+    #[command(flatten)]
+    pub writes: WriteCaps,
+}
+
+impl DiskCaps {
+    /// What writes may have at most, if anything was said: their own cap or the shared one, whichever is less.
+    pub fn of_writes(self) -> (Option<Option<u64>>, Option<Option<u64>>) {
+        let least = |own: Option<Option<u64>>, shared: Option<u64>| match shared {
+            Some(shared) => Some(Some(own.flatten().map_or(shared, |own| own.min(shared)))),
+            None => own,
+        };
+        let own_iops = self.writes.write_iops.map(|limit| limit.0.map(u64::from));
+        let own_bytes = self.writes.write_bandwidth;
+        (
+            least(own_iops, self.iops.map(u64::from)),
+            least(
+                own_bytes.map(|limit| limit.0.map(Size::bytes)),
+                self.bandwidth.map(Size::bytes),
+            ),
+        )
+    }
+}

@@ -1,0 +1,229 @@
+//! Exit codes: what they mean, and which one an error has. `--help`, man pages and docs/reference/exit-codes.md list them
+//! from here.
+
+use pgcalm_connect::ConnectError;
+use pgcalm_doctor::DoctorError;
+use pgcalm_host::choice::ChoiceError;
+use pgcalm_isolate::IsolateError;
+use pgcalm_lab::LabError;
+use pgcalm_lag::LagError;
+use pgcalm_monitor::MonitorError;
+use pgcalm_predict::PredictError;
+use pgcalm_top::TopError;
+use pgcalm_trace::TraceError;
+
+use crate::args::fail_on::Found;
+use crate::lag::Interrupted;
+
+/// How a command ends; the same in every verb but `wal-restore`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    Done = 0,
+    Failed = 1,
+    Usage = 2,
+    Host = 3,
+    Unreachable = 4,
+    Found = 5,
+    Interrupted = 130,
+}
+
+impl Exit {
+    const ALL: [Self; 7] = [
+        Self::Done,
+        Self::Failed,
+        Self::Usage,
+        Self::Host,
+        Self::Unreachable,
+        Self::Found,
+        Self::Interrupted,
+    ];
+
+    fn meaning(self) -> &'static str {
+        match self {
+            Self::Done => "all went well",
+            Self::Failed => "a run, a query or a file operation failed",
+            Self::Usage => "bad option or value, or it is not clear which server is meant",
+            Self::Host => "the host or the role lacks a privilege, a program or a feature",
+            Self::Unreachable => {
+                "no server: none is there, it does not answer, refuses, or ended meanwhile"
+            }
+            Self::Found => "--fail-on: something that bad was found",
+            Self::Interrupted => "interrupted; what is not to last has been taken down",
+        }
+    }
+}
+
+/// How `wal-restore` ends, which the server reads: see `wal_restore.rs`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum RestoreExit {
+    Restored = 0,
+    /// The file is not in the archive.
+    NotFound = 1,
+    /// Recovery must stop.
+    Stop = 200,
+}
+
+impl RestoreExit {
+    const ALL: [Self; 3] = [Self::Restored, Self::NotFound, Self::Stop];
+
+    fn meaning(self) -> &'static str {
+        match self {
+            Self::Restored => "restored",
+            Self::NotFound => {
+                "not in the archive: recovery takes this for the end of the archived WAL"
+            }
+            Self::Stop => {
+                "anything else (damaged, another cluster's, unreadable, no archive, bad option): the server stops recovery"
+            }
+        }
+    }
+}
+
+/// The part of a help about them.
+pub fn help() -> String {
+    list(Exit::ALL.map(|exit| (exit as u8, exit.meaning())))
+}
+
+/// That of `wal-restore`.
+pub fn restore_help() -> String {
+    list(RestoreExit::ALL.map(|exit| (exit as u8, exit.meaning())))
+}
+
+fn list<const N: usize>(codes: [(u8, &str); N]) -> String {
+    let mut text = String::from("Exit codes:");
+    for (code, meaning) in codes {
+        text.push_str(&format!("\n  {code:<4} {meaning}"));
+    }
+    text
+}
+
+/// The code of an error: that of the first cause that has one.
+pub fn of(error: &anyhow::Error) -> Exit {
+    error
+        .chain()
+        .find_map(|cause| {
+            of_server(cause)
+                .or_else(|| of_verb(cause))
+                .or_else(|| of_lab(cause))
+        })
+        .unwrap_or(Exit::Failed)
+}
+
+type Cause<'a> = &'a (dyn std::error::Error + 'static);
+
+/// Which server, and whether it is there.
+fn of_server(cause: Cause) -> Option<Exit> {
+    if let Some(error) = cause.downcast_ref() {
+        return Some(match error {
+            ConnectError::Parameters(_) => Exit::Usage,
+            ConnectError::Refused { .. } => Exit::Unreachable,
+        });
+    }
+    if let Some(error) = cause.downcast_ref() {
+        return Some(match error {
+            ChoiceError::Absent(_) => Exit::Unreachable,
+            ChoiceError::Unclear(_) => Exit::Usage,
+            ChoiceError::Hidden(_) => Exit::Host,
+        });
+    }
+    if let Some(error) = cause.downcast_ref() {
+        return Some(match error {
+            LagError::Standby { .. } => Exit::Usage,
+            LagError::Rights { .. } | LagError::Version(_) => Exit::Host,
+            LagError::Query { source, .. } if pgcalm_connect::is_lost(source) => Exit::Unreachable,
+            LagError::Query { .. } => Exit::Failed,
+        });
+    }
+    cause
+        .downcast_ref()
+        .is_some_and(pgcalm_connect::is_lost)
+        .then_some(Exit::Unreachable)
+}
+
+fn of_verb(cause: Cause) -> Option<Exit> {
+    if let Some(error) = cause.downcast_ref() {
+        return Some(match error {
+            DoctorError::Usage(_) => Exit::Usage,
+            DoctorError::Host(_) => Exit::Host,
+        });
+    }
+    if let Some(error) = cause.downcast_ref() {
+        return Some(match error {
+            IsolateError::Usage(_) => Exit::Usage,
+            IsolateError::Host(_) => Exit::Host,
+            IsolateError::Interrupted => Exit::Interrupted,
+        });
+    }
+    if let Some(error) = cause.downcast_ref() {
+        return Some(match error {
+            MonitorError::Usage(_) => Exit::Usage,
+            MonitorError::Host(_) => Exit::Host,
+        });
+    }
+    if let Some(error) = cause.downcast_ref() {
+        return Some(match error {
+            PredictError::Usage(_) => Exit::Usage,
+            PredictError::Host(_) => Exit::Host,
+            PredictError::Interrupted => Exit::Interrupted,
+        });
+    }
+    if let Some(error) = cause.downcast_ref() {
+        return Some(match error {
+            TraceError::Usage(_) => Exit::Usage,
+            TraceError::Host(_) => Exit::Host,
+            TraceError::Unreachable(_) | TraceError::ServerEnded { .. } => Exit::Unreachable,
+            TraceError::Interrupted => Exit::Interrupted,
+        });
+    }
+    if let Some(error) = cause.downcast_ref() {
+        return Some(match error {
+            TopError::Usage(_) => Exit::Usage,
+            TopError::Unreachable(_) => Exit::Unreachable,
+            TopError::Interrupted => Exit::Interrupted,
+        });
+    }
+    if cause.is::<Found>() {
+        return Some(Exit::Found);
+    }
+    cause.is::<Interrupted>().then_some(Exit::Interrupted)
+}
+
+fn of_lab(cause: Cause) -> Option<Exit> {
+    Some(match cause.downcast_ref()? {
+        LabError::Usage(_) => Exit::Usage,
+        LabError::Host(_) => Exit::Host,
+        LabError::Interrupted => Exit::Interrupted,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_ending_has_the_same_code_whatever_the_verb() {
+        let refused = || ConnectError::Refused {
+            text: String::new(),
+            reason: String::new(),
+        };
+        let connecting = anyhow::Error::from(refused()).context("--connect");
+        assert_eq!(of(&connecting), Exit::Unreachable);
+        for error in [
+            anyhow::Error::from(ChoiceError::Absent(String::new())),
+            TraceError::ServerEnded { pid: 1 }.into(),
+        ] {
+            assert_eq!(of(&error), Exit::Unreachable, "{error:?}");
+        }
+        for error in [
+            anyhow::Error::from(DoctorError::Usage(String::new())),
+            LabError::Usage(String::new()).into(),
+            ConnectError::Parameters(String::new()).into(),
+            ChoiceError::Unclear(String::new()).into(),
+        ] {
+            assert_eq!(of(&error), Exit::Usage, "{error:?}");
+        }
+        assert_eq!(of(&anyhow::anyhow!("x")), Exit::Failed);
+    }
+}
