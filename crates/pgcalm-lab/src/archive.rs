@@ -33,11 +33,11 @@ use crate::installation::Installation;
 use crate::interrupt::Interrupt;
 use crate::journal::Journal;
 use crate::lab_dir::LabDir;
+use crate::module::Module;
 use crate::mount_namespace;
 use crate::need_root::need_root;
 use crate::progress::Progress;
 use crate::run_dir::RunDir;
-use crate::torture::module::Module;
 
 pub use options::Options;
 

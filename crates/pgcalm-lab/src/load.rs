@@ -1,6 +1,7 @@
 pub(crate) mod choice;
 mod command;
 pub(crate) mod command_line;
+pub(crate) mod overtime;
 pub(crate) mod preparation;
 pub(crate) mod running;
 mod server_counts;

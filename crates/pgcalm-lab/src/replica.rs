@@ -32,6 +32,7 @@ use crate::journal::Change;
 use crate::journal::Journal;
 use crate::journal::Undo;
 use crate::lab_dir::LabDir;
+use crate::module::Module;
 use crate::need_root::need_root;
 use crate::network::End;
 use crate::progress::Progress;
@@ -40,7 +41,6 @@ use crate::replica::side::Base;
 use crate::replica::side::Devices;
 use crate::run_dir::RunDir;
 use crate::shell;
-use crate::torture::module::Module;
 
 pub use case::CASES;
 pub use case::Case;

@@ -3,7 +3,6 @@
 mod arena;
 mod ledger;
 mod load;
-pub(crate) mod module;
 mod options;
 mod sabotage;
 mod verify;
@@ -24,6 +23,7 @@ use crate::host_facts;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
 use crate::lab_dir::LabDir;
+use crate::module::Module;
 use crate::mount_namespace;
 use crate::need_root::need_root;
 use crate::options::FsType;
@@ -31,7 +31,6 @@ use crate::progress::Progress;
 use crate::run_dir::RunDir;
 use crate::torture::arena::Arena;
 use crate::torture::arena::Surroundings;
-use crate::torture::module::Module;
 use crate::torture::sabotage::Sabotage;
 
 pub use options::Crash;

@@ -25,13 +25,10 @@ use pgcalm_lab::Size;
 use pgcalm_lab::archive::archiver;
 use pgcalm_lab::archive::archiver::Archiver;
 use pgcalm_lab::contest;
-use pgcalm_lab::contestant::Contestant;
-use pgcalm_lab::contestant::ContestantSetting;
 use pgcalm_lab::interference;
 use pgcalm_lab::interference::Layout;
 use pgcalm_lab::options;
-use pgcalm_lab::options::MountOptions;
-use pgcalm_lab::options::SysctlProfile;
+use pgcalm_lab::predict as predict_grid;
 use pgcalm_lab::tenants;
 use pgcalm_lab::torture::Crash;
 
@@ -40,7 +37,6 @@ use crate::args::export::ExportArgs;
 use crate::args::generate::GenerateArgs;
 use crate::args::lag::LagArgs;
 use crate::args::predict::PredictArgs;
-use crate::args::predict::PredictGridArgs;
 use crate::args::replica::ReplicaArgs;
 use crate::args::report_files::ReportFiles;
 use crate::args::servers::ServerArgs;
@@ -256,6 +252,15 @@ pub struct WarmArgs {
     pub data: PathBuf,
 }
 
+/// A scenario's own options, and where its report goes.
+#[derive(Debug, Args)]
+pub struct RunArgs<O: Args> {
+    #[command(flatten)]
+    pub options: O,
+    #[command(flatten)]
+    pub report: ReportFiles,
+}
+
 #[derive(Debug, Subcommand)]
 pub enum ScenarioArgs {
     /// Upserts of random rows on an IOPS-capped data volume: do checkpoints and writeback stall them?
@@ -264,7 +269,7 @@ pub enum ScenarioArgs {
     /// table, and the same load under the same caps. Caps hold from the start of the load to its end only. Sizes have
     /// PostgreSQL's units: kB, MB and GB are powers of 1024.
     #[command(after_help = EXIT_CODES)]
-    Checkpoint(Box<CheckpointArgs>),
+    Checkpoint(Box<RunArgs<contest::Options>>),
     /// Two instances, one capped and making databases: does the other hang in the journal, and which layout helps?
     ///
     /// For each layout: two new clusters; pgbench, connects and a process that makes and syncs files on the one, first
@@ -278,7 +283,7 @@ pub enum ScenarioArgs {
     /// a cap that binds them together. Each contestant gets new copies of the same loaded cluster; a CHECKPOINT in all
     /// instances right before the load starts their clocks together.
     #[command(after_help = EXIT_CODES)]
-    Tenants(Box<TenantsArgs>),
+    Tenants(Box<RunArgs<tenants::Options>>),
     /// Crashes under load with pg_calm: is anything lost that was acknowledged, is anything corrupt?
     ///
     /// Each cycle: clients upsert rows and note what is acknowledged, checkpoints are asked for at random moments, the
@@ -306,7 +311,7 @@ pub enum ScenarioArgs {
     /// At each point a new server is observed under load in shadow mode, as `pgcalm predict` does; then pg_calm is switched
     /// on, and what the device and the server do is measured. Points marked as held back have not shaped the model.
     #[command(after_help = EXIT_CODES)]
-    Predict(Box<PredictGridArgs>),
+    Predict(Box<RunArgs<predict_grid::Options>>),
     /// Many runs, described in a file, and one matrix of their results: who wins where, losses first.
     ///
     /// Each result is written when its row has ended; called again after an interruption, the suite goes on where it was. A
@@ -392,72 +397,6 @@ pub struct WalRestoreArgs {
 
 /// Options that have a default are absent here unless given.
 #[derive(Debug, Args)]
-pub struct TenantsArgs {
-    /// Servers [default: 20].
-    #[arg(long, value_name = "N", value_parser = count)]
-    pub instances: Option<u32>,
-    /// Rows of the table of each, about 125 bytes each with its index [default: 300000].
-    #[arg(long, value_name = "N", value_parser = rows)]
-    pub rows: Option<u64>,
-    /// shared_buffers of each [default: 8MB].
-    #[arg(long, value_name = "SIZE")]
-    pub shared_buffers: Option<Size>,
-    /// Connections to each [default: 4].
-    #[arg(long, value_name = "N", value_parser = count)]
-    pub clients: Option<u32>,
-    /// Transactions per second that are begun on each, at random intervals [default: 15].
-    #[arg(long, value_name = "N", value_parser = count)]
-    pub rate: Option<u32>,
-    /// Write operations per second that a data volume takes, or none [default: 800].
-    #[arg(long, value_name = "N|none")]
-    pub data_iops: Option<Limit<u32>>,
-    /// Bytes per second that a data volume takes, or none [default: 125MB].
-    #[arg(long, value_name = "SIZE|none")]
-    pub data_bps: Option<Limit<Size>>,
-    /// Write operations per second that a WAL volume takes, or none [default: 4000].
-    #[arg(long, value_name = "N|none")]
-    pub wal_iops: Option<Limit<u32>>,
-    /// Write operations per second that the device below all volumes takes, or none [default: 1000].
-    #[arg(long, value_name = "N|none")]
-    pub device_iops: Option<Limit<u32>>,
-    /// Bytes per second that it takes, or none [default: 125MB].
-    #[arg(long, value_name = "SIZE|none")]
-    pub device_bps: Option<Limit<Size>>,
-    /// Duration of each run [default: 120].
-    #[arg(long, value_name = "S")]
-    pub seconds: Option<Seconds>,
-    /// checkpoint_timeout, at least 30 [default: 60].
-    #[arg(long, value_name = "S")]
-    pub checkpoint_timeout: Option<Seconds>,
-    /// Writeback sysctls during the runs: default is the kernel's, default:SIZE what its ratios come to on a host with
-    /// SIZE of memory (small: 4 GB), roomy gives dirty pages room and time, early has the flusher look each second for more than 102
-    /// MB; former values come back [default: default].
-    #[arg(long, value_name = "PROFILE")]
-    pub sysctl: Option<SysctlProfile>,
-    /// Options that the volumes' file systems (ext4) are mounted with, beside noatime: e.g. nodelalloc,data=writeback or barrier=0.
-    #[arg(long, value_name = "LIST")]
-    pub mount_options: Option<MountOptions>,
-    /// Who takes part, separated by commas: stock, pg_calm (each instance by itself), pg_calm-arbiter (they share the
-    /// device's budget) [default: all three].
-    #[arg(long, value_name = "LIST", value_parser = tenants_contestants)]
-    pub contestants: Option<Contestants>,
-    #[command(flatten)]
-    pub servers: ServerArgs,
-    /// A server setting for one contestant; may be repeated.
-    #[arg(long, value_name = "CONTESTANT:NAME=VALUE")]
-    pub set_contestant: Vec<ContestantSetting>,
-    /// Directory for devices, the loaded table and logs; needs room for all of them, on ext4 or XFS.
-    #[arg(long, value_name = "DIR", default_value = DEFAULT_DIR)]
-    pub dir: PathBuf,
-    #[command(flatten)]
-    pub report: ReportFiles,
-    /// Keep server logs and pgbench's transaction logs, in pgcalm-kept of --dir; `lab clean` removes them.
-    #[arg(long)]
-    pub keep: bool,
-}
-
-/// Options that have a default are absent here unless given.
-#[derive(Debug, Args)]
 pub struct TortureArgs {
     /// Crashes [default: 20].
     #[arg(long, value_name = "N", value_parser = count)]
@@ -507,14 +446,6 @@ pub struct TortureArgs {
     /// them.
     #[arg(long)]
     pub keep: bool,
-}
-
-#[derive(Debug, Args)]
-pub struct CheckpointArgs {
-    #[command(flatten)]
-    pub options: contest::Options,
-    #[command(flatten)]
-    pub report: ReportFiles,
 }
 
 /// Options that have a default in both forms are absent here unless given.
@@ -590,10 +521,6 @@ pub struct ReportArgs {
 
 /// clap takes a `Vec` for an option that may be repeated.
 #[derive(Debug, Clone)]
-pub struct Contestants(pub Vec<&'static Contestant>);
-
-/// Likewise.
-#[derive(Debug, Clone)]
 pub struct Layouts(pub Vec<&'static Layout>);
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -645,11 +572,6 @@ impl CrashArg {
     }
 }
 
-fn rows(text: &str) -> Result<u64, String> {
-    text.parse()
-        .map_err(|_| "give a whole number of rows such as 4000000".to_string())
-}
-
 fn count(text: &str) -> Result<u32, String> {
     text.parse()
         .map_err(|_| "give a whole number such as 4".to_string())
@@ -662,10 +584,6 @@ fn seed(text: &str) -> Result<u64, String> {
 
 fn layouts(text: &str) -> Result<Layouts, String> {
     interference::parse_list(text).map(Layouts)
-}
-
-fn tenants_contestants(text: &str) -> Result<Contestants, String> {
-    tenants::parse_list(text).map(Contestants)
 }
 
 fn archivers(text: &str) -> Result<Archivers, String> {

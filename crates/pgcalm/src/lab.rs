@@ -1,4 +1,5 @@
 use anyhow::bail;
+use clap::Args;
 use pgcalm_lab::archive;
 use pgcalm_lab::archive::archiver::ARCHIVERS;
 use pgcalm_lab::clean;
@@ -13,7 +14,6 @@ use pgcalm_lab::replica;
 use pgcalm_lab::replica::CASES;
 use pgcalm_lab::scenarios;
 use pgcalm_lab::scenarios::SCENARIOS;
-use pgcalm_lab::scenarios::checkpoint;
 use pgcalm_lab::scenarios::journal;
 use pgcalm_lab::tenants;
 use pgcalm_lab::torture;
@@ -22,16 +22,14 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::args::ArchiveArgs;
-use crate::args::CheckpointArgs;
 use crate::args::CleanArgs;
 use crate::args::CrashArg;
 use crate::args::JournalArgs;
+use crate::args::RunArgs;
 use crate::args::ScenarioArgs;
-use crate::args::TenantsArgs;
 use crate::args::TortureArgs;
 use crate::args::TortureFsArg;
 use crate::args::UpArgs;
-use crate::args::predict::PredictGridArgs;
 use crate::args::replica::ReplicaArgs;
 use crate::args::report_files::ReportFiles;
 use crate::output;
@@ -90,29 +88,46 @@ pub fn list() -> anyhow::Result<()> {
     output::print(&text)
 }
 
-/// Runs a scenario, shows the table and writes the files asked for.
+/// Runs a scenario.
 pub fn run(scenario: ScenarioArgs) -> anyhow::Result<()> {
     match scenario {
-        ScenarioArgs::Checkpoint(args) => run_checkpoint(*args),
+        ScenarioArgs::Checkpoint(args) => run_one(
+            *args,
+            |options, interrupt| contest::run("checkpoint", options, interrupt),
+            pgcalm_report::text::render,
+            pgcalm_report::html::render,
+        ),
         ScenarioArgs::Journal(args) => run_journal(*args),
-        ScenarioArgs::Tenants(args) => run_tenants(*args),
+        ScenarioArgs::Tenants(args) => run_one(
+            *args,
+            tenants::run,
+            pgcalm_report::tenants::text::render,
+            pgcalm_report::tenants::html::render,
+        ),
         ScenarioArgs::Torture(args) => run_torture(*args),
         ScenarioArgs::Archive(args) => run_archive(*args),
         ScenarioArgs::Replica(args) => run_replica(*args),
-        ScenarioArgs::Predict(args) => run_predict(*args),
+        ScenarioArgs::Predict(args) => run_one(
+            *args,
+            predict::run,
+            pgcalm_report::predict::text::render,
+            pgcalm_report::predict::html::render,
+        ),
         ScenarioArgs::Suite(args) => suite::run(&args),
     }
 }
 
-fn run_checkpoint(args: CheckpointArgs) -> anyhow::Result<()> {
+/// Runs a scenario by `run`, shows its report and writes the files asked for.
+fn run_one<O: Args, R: Serialize + DeserializeOwned + PartialEq>(
+    args: RunArgs<O>,
+    run: impl FnOnce(&O, &Interrupt) -> anyhow::Result<R>,
+    text: fn(&R) -> String,
+    html: fn(&R) -> String,
+) -> anyhow::Result<()> {
     let interrupt = Interrupt::install()?;
-    let files = args.report.clone().checked()?;
-    let report = contest::run(checkpoint::SCENARIO.name, &args.options, &interrupt)?;
-    files.write(
-        &report,
-        pgcalm_report::text::render(&report),
-        pgcalm_report::html::render,
-    )
+    let files = args.report.checked()?;
+    let report = run(&args.options, &interrupt)?;
+    files.write(&report, text(&report), html)
 }
 
 /// A server to connect to.
@@ -129,17 +144,6 @@ fn run_journal(args: JournalArgs) -> anyhow::Result<()> {
         &report,
         pgcalm_report::journal::text::render(&report),
         pgcalm_report::journal::html::render,
-    )
-}
-
-fn run_tenants(args: TenantsArgs) -> anyhow::Result<()> {
-    let interrupt = Interrupt::install()?;
-    let files = args.report.clone().checked()?;
-    let report = tenants::run(&tenants_options(args), &interrupt)?;
-    files.write(
-        &report,
-        pgcalm_report::tenants::text::render(&report),
-        pgcalm_report::tenants::html::render,
     )
 }
 
@@ -162,17 +166,6 @@ fn run_replica(args: ReplicaArgs) -> anyhow::Result<()> {
         &report,
         pgcalm_report::replica::text::render(&report),
         pgcalm_report::replica::html::render,
-    )
-}
-
-fn run_predict(args: PredictGridArgs) -> anyhow::Result<()> {
-    let interrupt = Interrupt::install()?;
-    let files = args.report.clone().checked()?;
-    let report = predict::run(&predict_options(args), &interrupt)?;
-    files.write(
-        &report,
-        pgcalm_report::predict::text::render(&report),
-        pgcalm_report::predict::html::render,
     )
 }
 
@@ -280,57 +273,6 @@ fn journal_options(args: JournalArgs) -> interference::Options {
         clients: args.clients.unwrap_or(preset.clients),
         scale: args.scale.unwrap_or(preset.scale),
         size: args.size.unwrap_or(preset.size),
-        set: args.servers.set,
-        volume: args.servers.volume,
-    }
-}
-
-fn tenants_options(args: TenantsArgs) -> tenants::Options {
-    let preset = scenarios::tenants::full();
-    tenants::Options {
-        dir: args.dir,
-        pg_bindir: args.servers.pg_bindir,
-        instances: args.instances.unwrap_or(preset.instances),
-        rows: args.rows.unwrap_or(preset.rows),
-        shared_buffers: args.shared_buffers.unwrap_or(preset.shared_buffers),
-        clients: args.clients.unwrap_or(preset.clients),
-        rate: args.rate.unwrap_or(preset.rate),
-        data_iops: args.data_iops.unwrap_or(preset.data_iops),
-        data_bps: args.data_bps.unwrap_or(preset.data_bps),
-        wal_iops: args.wal_iops.unwrap_or(preset.wal_iops),
-        device_iops: args.device_iops.unwrap_or(preset.device_iops),
-        device_bps: args.device_bps.unwrap_or(preset.device_bps),
-        seconds: args.seconds.unwrap_or(preset.seconds),
-        checkpoint_timeout: args.checkpoint_timeout.unwrap_or(preset.checkpoint_timeout),
-        sysctl: args.sysctl.unwrap_or(preset.sysctl),
-        contestants: args.contestants.map_or(preset.contestants, |list| list.0),
-        set: args.servers.set,
-        volume: args.servers.volume,
-        mount_options: args.mount_options,
-        set_contestant: args.set_contestant,
-        keep: args.keep,
-    }
-}
-
-fn predict_options(args: PredictGridArgs) -> predict::Options {
-    let preset = if args.quick {
-        scenarios::predict::quick()
-    } else {
-        scenarios::predict::full()
-    };
-    predict::Options {
-        dir: args.dir,
-        pg_bindir: args.servers.pg_bindir,
-        points: args.points.map_or(preset.points, |list| list.0),
-        rows: args.rows,
-        lead: args.lead.unwrap_or(preset.lead),
-        observe: args.observe.unwrap_or(preset.observe),
-        settle: args.settle.unwrap_or(preset.settle),
-        seconds: args.seconds.unwrap_or(preset.seconds),
-        checkpoint_timeout: args.checkpoint_timeout.unwrap_or(preset.checkpoint_timeout),
-        clients: args.clients.unwrap_or(preset.clients),
-        wal_iops: args.wal_iops.unwrap_or(preset.wal_iops),
-        fs: args.fs.map_or(preset.fs, Into::into),
         set: args.servers.set,
         volume: args.servers.volume,
     }

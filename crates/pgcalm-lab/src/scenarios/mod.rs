@@ -1,11 +1,8 @@
 //! What the lab can reproduce.
 
 pub mod archive;
-pub mod checkpoint;
 pub mod journal;
-pub mod predict;
 pub mod replica;
-pub mod tenants;
 pub mod torture;
 
 /// A scenario as `lab list` shows it.
@@ -19,11 +16,20 @@ pub struct Scenario {
 
 /// All scenarios.
 pub const SCENARIOS: [Scenario; 7] = [
-    checkpoint::SCENARIO,
+    Scenario {
+        name: "checkpoint",
+        summary: "upserts of random rows on an IOPS-capped data volume: do checkpoints and writeback stall them?",
+    },
     archive::SCENARIO,
     journal::SCENARIO,
     replica::SCENARIO,
-    tenants::SCENARIO,
+    Scenario {
+        name: pgcalm_report::tenants::SCENARIO,
+        summary: "many instances on one capped device, checkpoints in lockstep: does any of them stand still?",
+    },
     torture::SCENARIO,
-    predict::SCENARIO,
+    Scenario {
+        name: pgcalm_report::predict::SCENARIO,
+        summary: "a grid of tables, loads, caps and buffers: is what is predicted for pg_calm what it then does?",
+    },
 ];
