@@ -138,6 +138,13 @@ impl<'a> Stage<'a> {
         Ok(run_dir)
     }
 
+    /// Where a file appears in place of `source`, which servers may not be able to reach, and stays the same until the end.
+    pub fn library(&self, source: &Path, name: &str) -> std::io::Result<PathBuf> {
+        let target = self.dir.libraries().join(name);
+        fs::copy(source, &target)?;
+        Ok(target)
+    }
+
     /// Makes a device for `role`: a volume if one was asked for.
     pub fn device(&self, role: &str, size: Size) -> anyhow::Result<Device> {
         let directory = self.dir.volume(role);

@@ -22,8 +22,7 @@ use pgcalm_lab::DEFAULT_TORTURE_DIR;
 use pgcalm_lab::Limit;
 use pgcalm_lab::Seconds;
 use pgcalm_lab::Size;
-use pgcalm_lab::archive::archiver;
-use pgcalm_lab::archive::archiver::Archiver;
+use pgcalm_lab::archive;
 use pgcalm_lab::contest;
 use pgcalm_lab::interference;
 use pgcalm_lab::interference::Layout;
@@ -298,7 +297,7 @@ pub enum ScenarioArgs {
     /// same caps, and a last one under strace; right after the last acknowledgement of that the archive's file system is
     /// shut down without flushing its log, mounted again, and compared. Only archivers that lost nothing are ranked.
     #[command(after_help = EXIT_CODES)]
-    Archive(Box<ArchiveArgs>),
+    Archive(Box<RunArgs<archive::Options>>),
     /// A primary floods its standby with WAL over a slow link: how far does it fall behind, and does it come back?
     ///
     /// Each server has its own loop devices (direct I/O) and network namespace; between them is a link with a rate. In each
@@ -319,68 +318,6 @@ pub enum ScenarioArgs {
     #[command(after_help = EXIT_CODES)]
     Suite(Box<SuiteArgs>),
 }
-
-/// Options that have a default are absent here unless given.
-#[derive(Debug, Args)]
-pub struct ArchiveArgs {
-    /// Who takes part, separated by commas; `pgcalm lab list` tells who there is [default:
-    /// cp-sync,basic_archive,pg_calm-2].
-    #[arg(long, value_name = "LIST", value_parser = archivers)]
-    pub archivers: Option<Archivers>,
-    /// WAL files of a drain [default: 64].
-    #[arg(long, value_name = "N", value_parser = count)]
-    pub files: Option<u32>,
-    /// Empty WAL files, so that there is only acknowledging to do; for archivers that copy nothing.
-    #[arg(long)]
-    pub empty: bool,
-    /// Size of a WAL file, 1MB to 1GB [default: 16MB].
-    #[arg(long, value_name = "SIZE")]
-    pub segment_size: Option<Size>,
-    /// Write operations per second that the device of pg_wal takes, or none [default: 800].
-    #[arg(long, value_name = "N|none")]
-    pub wal_iops: Option<Limit<u32>>,
-    /// Bytes per second that the device of pg_wal takes, or none [default: 125MB].
-    #[arg(long, value_name = "SIZE|none")]
-    pub wal_bps: Option<Limit<Size>>,
-    /// Write operations per second that the device of the archive takes, or none [default: 800].
-    #[arg(long, value_name = "N|none")]
-    pub archive_iops: Option<Limit<u32>>,
-    /// Bytes per second that the device of the archive takes, or none [default: 125MB].
-    #[arg(long, value_name = "SIZE|none")]
-    pub archive_bps: Option<Limit<Size>>,
-    /// File system of all devices [default: ext4].
-    #[arg(long, value_name = "FS")]
-    pub fs: Option<FsArg>,
-    /// Connections of pgbench [default: 4].
-    #[arg(long, value_name = "N", value_parser = count)]
-    pub clients: Option<u32>,
-    /// Seconds of pgbench from the start of the drain beside it, or none for no such drain [default: 20].
-    #[arg(long, value_name = "S|none")]
-    pub seconds: Option<Limit<Seconds>>,
-    /// Runs of each archiver, in turn; figures are medians [default: 1].
-    #[arg(long, value_name = "N", value_parser = count)]
-    pub repeat: Option<u32>,
-    #[command(flatten)]
-    pub servers: ServerArgs,
-    /// Directory where pg_calm was built [default: the installed one].
-    #[arg(long, value_name = "DIR")]
-    pub module_dir: Option<PathBuf>,
-    /// The shared library of the archive module that copies nothing, for noop and noop-pg_calm; bench/noop_archive.
-    #[arg(long, value_name = "FILE")]
-    pub noop_module: Option<PathBuf>,
-    /// Directory for devices, backlogs and logs; needs room for them, on ext4 or XFS.
-    #[arg(long, value_name = "DIR", default_value = DEFAULT_DIR)]
-    pub dir: PathBuf,
-    #[command(flatten)]
-    pub report: ReportFiles,
-    /// Keep server logs in pgcalm-kept of --dir; `lab clean` removes them.
-    #[arg(long)]
-    pub keep: bool,
-}
-
-/// Archivers, of whom clap needs a type of their own.
-#[derive(Debug, Clone)]
-pub struct Archivers(pub Vec<&'static Archiver>);
 
 #[derive(Debug, Args)]
 pub struct WalRestoreArgs {
@@ -584,8 +521,4 @@ fn seed(text: &str) -> Result<u64, String> {
 
 fn layouts(text: &str) -> Result<Layouts, String> {
     interference::parse_list(text).map(Layouts)
-}
-
-fn archivers(text: &str) -> Result<Archivers, String> {
-    archiver::parse_list(text).map(Archivers)
 }

@@ -21,7 +21,6 @@ use pgcalm_volume::profiles::PROFILES;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::args::ArchiveArgs;
 use crate::args::CleanArgs;
 use crate::args::CrashArg;
 use crate::args::JournalArgs;
@@ -105,7 +104,12 @@ pub fn run(scenario: ScenarioArgs) -> anyhow::Result<()> {
             pgcalm_report::tenants::html::render,
         ),
         ScenarioArgs::Torture(args) => run_torture(*args),
-        ScenarioArgs::Archive(args) => run_archive(*args),
+        ScenarioArgs::Archive(args) => run_one(
+            *args,
+            archive::run,
+            pgcalm_report::archive::text::render,
+            pgcalm_report::archive::html::render,
+        ),
         ScenarioArgs::Replica(args) => run_replica(*args),
         ScenarioArgs::Predict(args) => run_one(
             *args,
@@ -144,17 +148,6 @@ fn run_journal(args: JournalArgs) -> anyhow::Result<()> {
         &report,
         pgcalm_report::journal::text::render(&report),
         pgcalm_report::journal::html::render,
-    )
-}
-
-fn run_archive(args: ArchiveArgs) -> anyhow::Result<()> {
-    let interrupt = Interrupt::install()?;
-    let files = args.report.clone().checked()?;
-    let report = archive::run(&archive_options(args), &interrupt)?;
-    files.write(
-        &report,
-        pgcalm_report::archive::text::render(&report),
-        pgcalm_report::archive::html::render,
     )
 }
 
@@ -229,31 +222,6 @@ pub fn clean(args: &CleanArgs) -> anyhow::Result<()> {
     }
     text.push('\n');
     output::print(&text)
-}
-
-fn archive_options(args: ArchiveArgs) -> archive::Options {
-    let preset = scenarios::archive::full();
-    archive::Options {
-        dir: args.dir,
-        pg_bindir: args.servers.pg_bindir,
-        module_dir: args.module_dir,
-        noop_module: args.noop_module,
-        archivers: args.archivers.map_or(preset.archivers, |list| list.0),
-        files: args.files.unwrap_or(preset.files),
-        empty: args.empty,
-        segment_size: args.segment_size.unwrap_or(preset.segment_size),
-        wal_iops: args.wal_iops.unwrap_or(preset.wal_iops),
-        wal_bps: args.wal_bps.unwrap_or(preset.wal_bps),
-        archive_iops: args.archive_iops.unwrap_or(preset.archive_iops),
-        archive_bps: args.archive_bps.unwrap_or(preset.archive_bps),
-        fs: args.fs.map_or(preset.fs, Into::into),
-        clients: args.clients.unwrap_or(preset.clients),
-        seconds: args.seconds.unwrap_or(preset.seconds),
-        repeat: args.repeat.unwrap_or(preset.repeat),
-        set: args.servers.set,
-        volume: args.servers.volume,
-        keep: args.keep,
-    }
 }
 
 fn journal_options(args: JournalArgs) -> interference::Options {

@@ -1,6 +1,5 @@
 //! What the lab can reproduce.
 
-pub mod archive;
 pub mod journal;
 pub mod replica;
 pub mod torture;
@@ -20,7 +19,10 @@ pub const SCENARIOS: [Scenario; 7] = [
         name: "checkpoint",
         summary: "upserts of random rows on an IOPS-capped data volume: do checkpoints and writeback stall them?",
     },
-    archive::SCENARIO,
+    Scenario {
+        name: pgcalm_report::archive::SCENARIO,
+        summary: "a backlog of WAL is drained beside pgbench: how fast, at what cost, and does it survive a power cut?",
+    },
     journal::SCENARIO,
     replica::SCENARIO,
     Scenario {
