@@ -16,9 +16,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::Parser;
 use clap::Subcommand;
-use clap::ValueEnum;
 use pgcalm_lab::DEFAULT_DIR;
-use pgcalm_lab::DEFAULT_TORTURE_DIR;
 use pgcalm_lab::Limit;
 use pgcalm_lab::Seconds;
 use pgcalm_lab::Size;
@@ -29,7 +27,7 @@ use pgcalm_lab::interference::Layout;
 use pgcalm_lab::options;
 use pgcalm_lab::predict as predict_grid;
 use pgcalm_lab::tenants;
-use pgcalm_lab::torture::Crash;
+use pgcalm_lab::torture;
 
 use crate::args::doctor::DoctorArgs;
 use crate::args::export::ExportArgs;
@@ -332,57 +330,13 @@ pub struct WalRestoreArgs {
     pub target: PathBuf,
 }
 
-/// Options that have a default are absent here unless given.
 #[derive(Debug, Args)]
 pub struct TortureArgs {
-    /// Crashes [default: 20].
-    #[arg(long, value_name = "N", value_parser = count)]
-    pub cycles: Option<u32>,
-    /// File system of the cluster, or both in turn [default: both].
-    #[arg(long, value_name = "FS")]
-    pub fs: Option<TortureFsArg>,
-    /// kill: SIGKILL to all processes of the server, the page cache survives; shutdown: the file system is shut down
-    /// without flushing its log, then the same, and the page cache is lost; or both in turn [default: both].
-    #[arg(long, value_name = "HOW")]
-    pub crash: Option<CrashArg>,
-    /// Rows of the table; half of them are there at the start [default: 300000].
-    #[arg(long, value_name = "N", value_parser = count)]
-    pub rows: Option<u32>,
-    /// Connections that write [default: 4].
-    #[arg(long, value_name = "N", value_parser = count)]
-    pub clients: Option<u32>,
-    /// Longest time under load before a crash; the shortest is 1 s [default: 8].
-    #[arg(long, value_name = "S")]
-    pub seconds: Option<Seconds>,
-    /// Write operations per second that the device takes until the crash, or none; so that much is unflushed then. Where
-    /// caps are not in the root group of cgroup v1, there is none [default: 1000].
-    #[arg(long, value_name = "N|none")]
-    pub iops: Option<Limit<u32>>,
-    /// Size of the device of each file system [default: 2GB].
-    #[arg(long, value_name = "SIZE")]
-    pub size: Option<Size>,
     #[command(flatten)]
-    pub servers: ServerArgs,
-    /// Seed of all random choices; the report tells which it was [default: a random one].
-    #[arg(long, value_name = "N", value_parser = seed)]
-    pub seed: Option<u64>,
-    /// Crash two servers as well that don't sync as they should, one with fsync=off, one whose checkpointer's fsync of the
-    /// table does nothing (by strace); it fails unless the losses are detected.
-    #[arg(long)]
-    pub control: bool,
-    /// Directory where pg_calm was built [default: the installed one].
-    #[arg(long, value_name = "DIR")]
-    pub module_dir: Option<PathBuf>,
-    /// Directory for devices and logs; needs room for them, on ext4 or XFS.
-    #[arg(long, value_name = "DIR", default_value = DEFAULT_TORTURE_DIR)]
-    pub dir: PathBuf,
+    pub options: torture::Options,
     /// Write the report as JSON.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Keep server logs, and the cluster of a cycle that failed, in pgcalm-torture-kept of --dir; `lab clean` removes
-    /// them.
-    #[arg(long)]
-    pub keep: bool,
 }
 
 /// Options that have a default in both forms are absent here unless given.
@@ -460,63 +414,9 @@ pub struct ReportArgs {
 #[derive(Debug, Clone)]
 pub struct Layouts(pub Vec<&'static Layout>);
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum FsArg {
-    Ext4,
-    Xfs,
-}
-
-impl From<FsArg> for options::FsType {
-    fn from(arg: FsArg) -> Self {
-        match arg {
-            FsArg::Ext4 => Self::Ext4,
-            FsArg::Xfs => Self::Xfs,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum TortureFsArg {
-    Ext4,
-    Xfs,
-    Both,
-}
-
-impl TortureFsArg {
-    pub fn list(self) -> Vec<options::FsType> {
-        match self {
-            Self::Ext4 => vec![options::FsType::Ext4],
-            Self::Xfs => vec![options::FsType::Xfs],
-            Self::Both => vec![options::FsType::Ext4, options::FsType::Xfs],
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum CrashArg {
-    Kill,
-    Shutdown,
-    Both,
-}
-
-impl CrashArg {
-    pub fn list(self) -> Vec<Crash> {
-        match self {
-            Self::Kill => vec![Crash::Kill],
-            Self::Shutdown => vec![Crash::Shutdown],
-            Self::Both => vec![Crash::Shutdown, Crash::Kill],
-        }
-    }
-}
-
 fn count(text: &str) -> Result<u32, String> {
     text.parse()
         .map_err(|_| "give a whole number such as 4".to_string())
-}
-
-fn seed(text: &str) -> Result<u64, String> {
-    text.parse()
-        .map_err(|_| "give a whole number such as 42".to_string())
 }
 
 fn layouts(text: &str) -> Result<Layouts, String> {

@@ -12,7 +12,6 @@ use pgcalm_lab::predict;
 use pgcalm_lab::predict::grid::POINTS;
 use pgcalm_lab::replica;
 use pgcalm_lab::replica::CASES;
-use pgcalm_lab::scenarios;
 use pgcalm_lab::scenarios::SCENARIOS;
 use pgcalm_lab::scenarios::journal;
 use pgcalm_lab::tenants;
@@ -22,12 +21,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::args::CleanArgs;
-use crate::args::CrashArg;
 use crate::args::JournalArgs;
 use crate::args::RunArgs;
 use crate::args::ScenarioArgs;
 use crate::args::TortureArgs;
-use crate::args::TortureFsArg;
 use crate::args::UpArgs;
 use crate::args::replica::ReplicaArgs;
 use crate::args::report_files::ReportFiles;
@@ -193,10 +190,9 @@ impl ReportFiles {
 fn run_torture(args: TortureArgs) -> anyhow::Result<()> {
     let interrupt = Interrupt::install()?;
     output::check_writable("--json", args.json.as_deref())?;
-    let json = args.json.clone();
-    let report = torture::run(&torture_options(args), &interrupt)?;
+    let report = torture::run(&args.options, &interrupt)?;
     output::print(&pgcalm_report::torture::text::render(&report))?;
-    if let Some(file) = json {
+    if let Some(file) = args.json {
         output::write(&file, &pgcalm_report::to_json_pretty(&report)?)?;
         output::say(&format!("JSON: {}", file.display()));
     }
@@ -243,27 +239,5 @@ fn journal_options(args: JournalArgs) -> interference::Options {
         size: args.size.unwrap_or(preset.size),
         set: args.servers.set,
         volume: args.servers.volume,
-    }
-}
-
-fn torture_options(args: TortureArgs) -> torture::Options {
-    let preset = scenarios::torture::full();
-    torture::Options {
-        dir: args.dir,
-        pg_bindir: args.servers.pg_bindir,
-        module_dir: args.module_dir,
-        cycles: args.cycles.unwrap_or(preset.cycles),
-        fs: args.fs.map_or(preset.fs, TortureFsArg::list),
-        crash: args.crash.map_or(preset.crash, CrashArg::list),
-        rows: args.rows.unwrap_or(preset.rows),
-        clients: args.clients.unwrap_or(preset.clients),
-        seconds: args.seconds.unwrap_or(preset.seconds),
-        iops: args.iops.unwrap_or(preset.iops),
-        size: args.size.unwrap_or(preset.size),
-        set: args.servers.set,
-        volume: args.servers.volume,
-        seed: args.seed.unwrap_or(preset.seed),
-        control: args.control,
-        keep: args.keep,
     }
 }

@@ -2,7 +2,6 @@
 
 pub mod journal;
 pub mod replica;
-pub mod torture;
 
 /// A scenario as `lab list` shows it.
 #[derive(Debug)]
@@ -29,7 +28,10 @@ pub const SCENARIOS: [Scenario; 7] = [
         name: pgcalm_report::tenants::SCENARIO,
         summary: "many instances on one capped device, checkpoints in lockstep: does any of them stand still?",
     },
-    torture::SCENARIO,
+    Scenario {
+        name: pgcalm_report::torture::SCENARIO,
+        summary: "crashes under load with pg_calm: is anything lost that was acknowledged, is anything corrupt?",
+    },
     Scenario {
         name: pgcalm_report::predict::SCENARIO,
         summary: "a grid of tables, loads, caps and buffers: is what is predicted for pg_calm what it then does?",
