@@ -3,7 +3,6 @@ pub mod export;
 pub mod generate;
 pub mod lag;
 pub mod predict;
-pub mod replica;
 pub mod report_files;
 pub mod servers;
 pub mod suite;
@@ -26,6 +25,7 @@ use pgcalm_lab::interference;
 use pgcalm_lab::interference::Layout;
 use pgcalm_lab::options;
 use pgcalm_lab::predict as predict_grid;
+use pgcalm_lab::replica;
 use pgcalm_lab::tenants;
 use pgcalm_lab::torture;
 
@@ -34,7 +34,6 @@ use crate::args::export::ExportArgs;
 use crate::args::generate::GenerateArgs;
 use crate::args::lag::LagArgs;
 use crate::args::predict::PredictArgs;
-use crate::args::replica::ReplicaArgs;
 use crate::args::report_files::ReportFiles;
 use crate::args::servers::ServerArgs;
 use crate::args::suite::SuiteArgs;
@@ -302,7 +301,7 @@ pub enum ScenarioArgs {
     /// case both begin as copies of a new cluster, a table of 201 columns is made, filled and dropped in a loop, and the
     /// standby is watched until it has replayed all WAL. `pgcalm lab list` tells the cases.
     #[command(after_help = EXIT_CODES)]
-    Replica(Box<ReplicaArgs>),
+    Replica(Box<RunArgs<replica::Options>>),
     /// Over a grid of tables, loads, caps and buffers: is what is predicted for pg_calm what it then does?
     ///
     /// At each point a new server is observed under load in shadow mode, as `pgcalm predict` does; then pg_calm is switched

@@ -26,7 +26,6 @@ use crate::args::RunArgs;
 use crate::args::ScenarioArgs;
 use crate::args::TortureArgs;
 use crate::args::UpArgs;
-use crate::args::replica::ReplicaArgs;
 use crate::args::report_files::ReportFiles;
 use crate::output;
 use crate::suite;
@@ -107,7 +106,12 @@ pub fn run(scenario: ScenarioArgs) -> anyhow::Result<()> {
             pgcalm_report::archive::text::render,
             pgcalm_report::archive::html::render,
         ),
-        ScenarioArgs::Replica(args) => run_replica(*args),
+        ScenarioArgs::Replica(args) => run_one(
+            *args,
+            replica::run,
+            pgcalm_report::replica::text::render,
+            pgcalm_report::replica::html::render,
+        ),
         ScenarioArgs::Predict(args) => run_one(
             *args,
             predict::run,
@@ -145,17 +149,6 @@ fn run_journal(args: JournalArgs) -> anyhow::Result<()> {
         &report,
         pgcalm_report::journal::text::render(&report),
         pgcalm_report::journal::html::render,
-    )
-}
-
-fn run_replica(args: ReplicaArgs) -> anyhow::Result<()> {
-    let interrupt = Interrupt::install()?;
-    let files = args.report.clone().checked()?;
-    let report = replica::run(&args.options(), &interrupt)?;
-    files.write(
-        &report,
-        pgcalm_report::replica::text::render(&report),
-        pgcalm_report::replica::html::render,
     )
 }
 

@@ -1,7 +1,6 @@
 //! What the lab can reproduce.
 
 pub mod journal;
-pub mod replica;
 
 /// A scenario as `lab list` shows it.
 #[derive(Debug)]
@@ -23,7 +22,10 @@ pub const SCENARIOS: [Scenario; 7] = [
         summary: "a backlog of WAL is drained beside pgbench: how fast, at what cost, and does it survive a power cut?",
     },
     journal::SCENARIO,
-    replica::SCENARIO,
+    Scenario {
+        name: pgcalm_report::replica::SCENARIO,
+        summary: "a primary floods its standby with WAL over a slow link: how far does it fall behind, and does it come back?",
+    },
     Scenario {
         name: pgcalm_report::tenants::SCENARIO,
         summary: "many instances on one capped device, checkpoints in lockstep: does any of them stand still?",
