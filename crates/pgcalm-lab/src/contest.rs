@@ -44,19 +44,15 @@ pub fn run(
     interrupt: &Interrupt,
 ) -> anyhow::Result<model::Report> {
     options.check()?;
-    let mut options = options.clone();
-    let common = options.common.clone();
-    let stage = &Stage::open(
-        &common,
-        Needs {
-            module: options.contestants.iter().any(|c| c.module),
-            ..Needs::default()
-        },
-        interrupt,
-    )?;
-    need::space(stage, &options)?;
+    let needs = Needs {
+        module: options.contestants.iter().any(|c| c.module),
+        ..Needs::default()
+    };
+    let stage = &Stage::open(&options.common, needs, interrupt)?;
+    need::space(stage, options)?;
     let _run_dir = stage.run_dir(None)?;
     let template = Template::obtain(stage, &options.preparation()?)?;
+    let mut options = options.clone();
     options.load.settle(template.table_bytes()?);
     let options = &options;
     let devices = Devices::create(stage, options)?;
@@ -186,8 +182,7 @@ impl Arena<'_> {
         let fsync = FsyncTrace::start(server.pid());
         let started = Instant::now();
         let mut load = RunningLoad::start(
-            &self.stage.journal,
-            &self.stage.installation,
+            self.stage,
             server,
             &directory,
             &self.options.load.choice,

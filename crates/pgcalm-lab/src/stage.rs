@@ -14,7 +14,6 @@ use pgcalm_host::HostRoot;
 use pgcalm_report::model;
 
 use crate::Size;
-use crate::connection::connect;
 use crate::device::Device;
 use crate::device::Kind;
 use crate::filesystem::FileSystem;
@@ -97,7 +96,7 @@ impl<'a> Stage<'a> {
         let started_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         let path = dir.libraries();
         let libraries = journal.note(Change::Directory { path: path.clone() })?;
-        fs::create_dir(&path).with_context(|| format!("create {}", path.display()))?;
+        fs::create_dir_all(&path).with_context(|| format!("create {}", path.display()))?;
         if let Some(module) = &mut module {
             module.settle(&path)?;
         }
@@ -182,8 +181,11 @@ impl<'a> Stage<'a> {
         create_private_dir(path, &self.installation)
     }
 
-    /// Makes a cluster in `data`, which must not exist yet.
+    /// Makes a cluster in `data`, in the place of whatever is there.
     pub fn new_cluster(&self, data: &Path, arguments: &[&str]) -> anyhow::Result<()> {
+        if data.exists() {
+            fs::remove_dir_all(data)?;
+        }
         self.private_dir(data)?;
         let processes = self.journal.note(self.installation.processes_in(data))?;
         tool::run(
@@ -222,12 +224,11 @@ impl<'a> Stage<'a> {
 
     /// Creates the module's functions and views.
     pub fn create_functions(&self, server: &Server) -> anyhow::Result<()> {
-        let (socket, _port) = server.address();
-        match &self.module {
-            Some(module) => module
-                .create(&mut connect(socket)?)
-                .context("create the functions of pg_calm"),
-            None => Ok(()),
+        if let Some(module) = &self.module {
+            server
+                .sql(module.create(), self.interrupt)
+                .context("create the functions of pg_calm")?;
         }
+        Ok(())
     }
 }

@@ -170,9 +170,6 @@ pub fn make<T>(
     let undo = stage.journal.note(Change::Directory {
         path: unfinished.clone(),
     })?;
-    if unfinished.exists() {
-        fs::remove_dir_all(&unfinished)?;
-    }
     stage.new_cluster(&unfinished, arguments)?;
     let configuration = unfinished.join("postgresql.conf");
     let original = fs::read_to_string(&configuration)?;

@@ -344,8 +344,7 @@ impl Arena<'_> {
         for (tenant, server) in tenants.iter().zip(servers) {
             self.stage.interrupt.check()?;
             loads.push(Load::start(
-                &self.stage.journal,
-                &self.stage.installation,
+                self.stage,
                 server,
                 &tenant.directory,
                 Work {

@@ -4,7 +4,6 @@ pub mod generate;
 pub mod lag;
 pub mod predict;
 pub mod report_files;
-pub mod servers;
 pub mod suite;
 pub mod top;
 pub mod trace;
@@ -15,14 +14,11 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::Parser;
 use clap::Subcommand;
-use pgcalm_lab::DEFAULT_DIR;
 use pgcalm_lab::Limit;
-use pgcalm_lab::Seconds;
 use pgcalm_lab::Size;
 use pgcalm_lab::archive;
 use pgcalm_lab::contest;
 use pgcalm_lab::interference;
-use pgcalm_lab::interference::Layout;
 use pgcalm_lab::options;
 use pgcalm_lab::predict as predict_grid;
 use pgcalm_lab::replica;
@@ -35,7 +31,6 @@ use crate::args::generate::GenerateArgs;
 use crate::args::lag::LagArgs;
 use crate::args::predict::PredictArgs;
 use crate::args::report_files::ReportFiles;
-use crate::args::servers::ServerArgs;
 use crate::args::suite::SuiteArgs;
 use crate::args::top::TopArgs;
 use crate::args::trace::TraceVerb;
@@ -272,7 +267,7 @@ pub enum ScenarioArgs {
     /// with the other idle, then with sessions of the other making databases under its cap; and a look, ten times a
     /// second, at where processes are stuck in the kernel.
     #[command(after_help = EXIT_CODES)]
-    Journal(Box<JournalArgs>),
+    Journal(Box<RunArgs<interference::Options>>),
     /// Many instances on one capped device, all checkpoints in lockstep: does any of them stand still?
     ///
     /// Each instance has a volume for data and one for WAL, both with caps; all volumes are parts of one loop device, with
@@ -338,48 +333,6 @@ pub struct TortureArgs {
     pub json: Option<PathBuf>,
 }
 
-/// Options that have a default in both forms are absent here unless given.
-#[derive(Debug, Args)]
-pub struct JournalArgs {
-    /// The quick form: measures 8 s of each phase after 6 s, scale 10; other options still hold.
-    #[arg(long)]
-    pub quick: bool,
-    /// What is run, separated by commas [default: ext4-nodelalloc,ext4-ordered,ext4-writeback,ext4-separate,xfs,
-    /// xfs-logdev].
-    #[arg(long, value_name = "LIST", value_parser = layouts)]
-    pub layouts: Option<Layouts>,
-    /// Time that is measured of each of the two phases [default: 12].
-    #[arg(long, value_name = "S")]
-    pub seconds: Option<Seconds>,
-    /// Time under load, and noise, before that [default: 8].
-    #[arg(long, value_name = "S")]
-    pub lead: Option<Seconds>,
-    /// Write operations per second of the neighbour [default: 100].
-    #[arg(long, value_name = "N", value_parser = count)]
-    pub write_iops: Option<u32>,
-    /// Sessions of the neighbour, each of which makes one database after another [default: 16].
-    #[arg(long, value_name = "N", value_parser = count)]
-    pub sessions: Option<u32>,
-    /// Connections of the victim's pgbench [default: 4].
-    #[arg(long, value_name = "N", value_parser = count)]
-    pub clients: Option<u32>,
-    /// Scale of its tables. Each page costs its full size of WAL when first written, so that the victim needs new WAL
-    /// segments [default: 20].
-    #[arg(long, value_name = "N", value_parser = count)]
-    pub scale: Option<u32>,
-    /// Size of the device that both are on, and of the neighbour's own; the size of the journal follows it
-    /// [default: 2GB].
-    #[arg(long, value_name = "SIZE")]
-    pub size: Option<Size>,
-    #[command(flatten)]
-    pub servers: ServerArgs,
-    /// Directory for devices and logs; needs room for them, on ext4 or XFS.
-    #[arg(long, value_name = "DIR", default_value = DEFAULT_DIR)]
-    pub dir: PathBuf,
-    #[command(flatten)]
-    pub report: ReportFiles,
-}
-
 #[derive(Debug, Args)]
 pub struct CleanArgs {
     /// Directory of the lab [default: those of all scenarios].
@@ -407,17 +360,4 @@ pub struct ReportArgs {
     /// Write the rows of a suite as sections of a Markdown file instead; it keeps its sections of rows without a result.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["html", "svg", "seconds"])]
     pub markdown: Option<PathBuf>,
-}
-
-/// clap takes a `Vec` for an option that may be repeated.
-#[derive(Debug, Clone)]
-pub struct Layouts(pub Vec<&'static Layout>);
-
-fn count(text: &str) -> Result<u32, String> {
-    text.parse()
-        .map_err(|_| "give a whole number such as 4".to_string())
-}
-
-fn layouts(text: &str) -> Result<Layouts, String> {
-    interference::parse_list(text).map(Layouts)
 }

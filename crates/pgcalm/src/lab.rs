@@ -13,7 +13,6 @@ use pgcalm_lab::predict::grid::POINTS;
 use pgcalm_lab::replica;
 use pgcalm_lab::replica::CASES;
 use pgcalm_lab::scenarios::SCENARIOS;
-use pgcalm_lab::scenarios::journal;
 use pgcalm_lab::tenants;
 use pgcalm_lab::torture;
 use pgcalm_volume::profiles::PROFILES;
@@ -21,7 +20,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::args::CleanArgs;
-use crate::args::JournalArgs;
 use crate::args::RunArgs;
 use crate::args::ScenarioArgs;
 use crate::args::TortureArgs;
@@ -92,7 +90,12 @@ pub fn run(scenario: ScenarioArgs) -> anyhow::Result<()> {
             pgcalm_report::text::render,
             pgcalm_report::html::render,
         ),
-        ScenarioArgs::Journal(args) => run_journal(*args),
+        ScenarioArgs::Journal(args) => run_one(
+            *args,
+            interference::run,
+            pgcalm_report::journal::text::render,
+            pgcalm_report::journal::html::render,
+        ),
         ScenarioArgs::Tenants(args) => run_one(
             *args,
             tenants::run,
@@ -139,17 +142,6 @@ fn run_one<O: Args, R: Serialize + DeserializeOwned + PartialEq>(
 pub fn up(args: &UpArgs) -> anyhow::Result<()> {
     let interrupt = Interrupt::install()?;
     pgcalm_lab::up::run(&args.options, args.port, &interrupt, output::print)
-}
-
-fn run_journal(args: JournalArgs) -> anyhow::Result<()> {
-    let interrupt = Interrupt::install()?;
-    let files = args.report.clone().checked()?;
-    let report = interference::run(&journal_options(args), &interrupt)?;
-    files.write(
-        &report,
-        pgcalm_report::journal::text::render(&report),
-        pgcalm_report::journal::html::render,
-    )
 }
 
 impl ReportFiles {
@@ -211,26 +203,4 @@ pub fn clean(args: &CleanArgs) -> anyhow::Result<()> {
     }
     text.push('\n');
     output::print(&text)
-}
-
-fn journal_options(args: JournalArgs) -> interference::Options {
-    let preset = if args.quick {
-        journal::quick()
-    } else {
-        journal::full()
-    };
-    interference::Options {
-        dir: args.dir,
-        pg_bindir: args.servers.pg_bindir,
-        layouts: args.layouts.map_or(preset.layouts, |list| list.0),
-        seconds: args.seconds.unwrap_or(preset.seconds),
-        lead: args.lead.unwrap_or(preset.lead),
-        write_iops: args.write_iops.unwrap_or(preset.write_iops),
-        sessions: args.sessions.unwrap_or(preset.sessions),
-        clients: args.clients.unwrap_or(preset.clients),
-        scale: args.scale.unwrap_or(preset.scale),
-        size: args.size.unwrap_or(preset.size),
-        set: args.servers.set,
-        volume: args.servers.volume,
-    }
 }

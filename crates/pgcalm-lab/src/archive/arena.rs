@@ -393,8 +393,7 @@ impl<'a> Arena<'a> {
         let directory = self.context.stage.dir.run();
         let caps = self.context.cap()?;
         let mut load = Load::start(
-            &self.context.stage.journal,
-            &self.context.stage.installation,
+            self.context.stage,
             &self.server,
             &directory,
             Work {

@@ -4,8 +4,6 @@ use std::path::Path;
 
 use anyhow::Context;
 
-use crate::installation::Installation;
-use crate::journal::Journal;
 use crate::load::LOG_PREFIX;
 use crate::load::Load;
 use crate::load::Work;
@@ -14,6 +12,7 @@ use crate::load::command::CommandLoad;
 use crate::load::command_line::Told;
 use crate::load::workload;
 use crate::server::Server;
+use crate::stage::Stage;
 use crate::transaction_log::Transactions;
 
 /// A running load of whatever choice.
@@ -28,8 +27,7 @@ pub enum RunningLoad {
 impl RunningLoad {
     /// Starts `choice`; what it logs goes to `directory`, where the server's socket is.
     pub fn start(
-        journal: &Journal,
-        installation: &Installation,
+        stage: &Stage<'_>,
         server: &Server,
         directory: &Path,
         choice: &LoadChoice,
@@ -37,8 +35,7 @@ impl RunningLoad {
     ) -> anyhow::Result<Self> {
         let script = match choice {
             LoadChoice::Upsert => {
-                return Load::start(journal, installation, server, directory, work)
-                    .map(Self::Pgbench);
+                return Load::start(stage, server, directory, work).map(Self::Pgbench);
             }
             LoadChoice::Command(line) => {
                 let told = Told {
@@ -47,7 +44,7 @@ impl RunningLoad {
                     seconds: work.seconds,
                     directory,
                 };
-                return CommandLoad::start(journal, installation, line, &told)
+                return CommandLoad::start(stage, line, &told)
                     .map(|load| Self::Command(Box::new(load)));
             }
             LoadChoice::Tpcb => None,
@@ -68,8 +65,7 @@ impl RunningLoad {
         }
         arguments.extend(work.rate.map(|rate| format!("--rate={rate}").into()));
         Load::start_with(
-            journal,
-            installation,
+            stage,
             server,
             directory,
             &arguments,

@@ -169,8 +169,7 @@ impl Arena<'_> {
         seconds: u32,
     ) -> anyhow::Result<Load> {
         Load::start(
-            &self.stage.journal,
-            &self.stage.installation,
+            self.stage,
             server,
             &self.stage.dir.run(),
             Work {

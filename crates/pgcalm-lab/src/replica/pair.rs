@@ -154,8 +154,6 @@ impl<'a> Pair<'a> {
             options, capper, ..
         } = self.context;
         let Stage {
-            journal,
-            installation,
             interrupt,
             progress,
             dir,
@@ -188,8 +186,7 @@ impl<'a> Pair<'a> {
         let started = Instant::now();
         let watch = Watch::start(self.watched());
         let mut load = flood::start(
-            journal,
-            installation,
+            self.context.stage,
             &self.primary,
             &directory,
             options.rows,

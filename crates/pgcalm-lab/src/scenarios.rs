@@ -1,7 +1,5 @@
 //! What the lab can reproduce.
 
-pub mod journal;
-
 /// A scenario as `lab list` shows it.
 #[derive(Debug)]
 pub struct Scenario {
@@ -21,7 +19,10 @@ pub const SCENARIOS: [Scenario; 7] = [
         name: pgcalm_report::archive::SCENARIO,
         summary: "a backlog of WAL is drained beside pgbench: how fast, at what cost, and does it survive a power cut?",
     },
-    journal::SCENARIO,
+    Scenario {
+        name: pgcalm_report::journal::SCENARIO,
+        summary: "two instances, one capped and making databases: does the other hang in the journal, and which layout helps?",
+    },
     Scenario {
         name: pgcalm_report::replica::SCENARIO,
         summary: "a primary floods its standby with WAL over a slow link: how far does it fall behind, and does it come back?",
