@@ -1,54 +1,41 @@
 //! Contestants under the same load on the same capped devices, in turn.
 
+pub(crate) mod devices;
 pub(crate) mod need;
 mod options;
 pub(crate) mod recycled_wal;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::time::Duration;
 use std::time::Instant;
-use std::time::SystemTime;
 
 use anyhow::Context;
-use anyhow::bail;
-use pgcalm_host::HostRoot;
 use pgcalm_report::model;
 use serde_json::Value;
 
 use crate::LabError;
 use crate::backlog::BacklogWatch;
+use crate::contest::devices::Devices;
 use crate::contestant::Contestant;
 use crate::fsync_times;
 use crate::fsync_times::FsyncTrace;
-use crate::host_facts;
-use crate::installation::Installation;
 use crate::interrupt::Interrupt;
-use crate::journal::Journal;
-use crate::lab_dir::LabDir;
 use crate::load::Work;
+use crate::load::overtime::Overtime;
 use crate::load::running::RunningLoad;
 use crate::measure;
 use crate::measure::Recording;
-use crate::need_root::need_root;
-use crate::progress::Progress;
-use crate::run_dir::RunDir;
 use crate::sampler::Sampler;
 use crate::server;
 use crate::server::Server;
 use crate::server_log;
 use crate::server_sampler::ServerSampler;
+use crate::stage::Needs;
 use crate::stage::Stage;
-use crate::stage::Surroundings;
+use crate::sysctl;
 use crate::template::Template;
 
 pub use options::Options;
-
-/// How long pgbench may take to notice that its time is up before the caps are lifted for it.
-const OVERTIME: Duration = Duration::from_secs(2);
-
-/// How long it may take after that.
-const OVERTIME_UNCAPPED: Duration = Duration::from_secs(120);
 
 /// Runs the contest and returns its report. Whatever way it ends, the host is as before.
 pub fn run(
@@ -57,44 +44,24 @@ pub fn run(
     interrupt: &Interrupt,
 ) -> anyhow::Result<model::Report> {
     options.check()?;
-    let root = HostRoot::default();
-    need_root("loop devices, mounts, cgroup limits and vm sysctls")?;
-    let installation = Installation::find(&root, options.pg_bindir.as_deref(), interrupt)?;
-    need::module(options, &installation, interrupt)?;
+    let needs = Needs {
+        module: options.contestants.iter().any(|c| c.module),
+        ..Needs::default()
+    };
+    let stage = &Stage::open(&options.common, needs, interrupt)?;
+    need::space(stage, options)?;
+    let _run_dir = stage.run_dir(None)?;
+    let template = Template::obtain(stage, &options.preparation()?)?;
     let mut options = options.clone();
-
-    let lab = LabDir::open(&root, &options.dir)?;
-    let progress = Progress::new();
-    let journal = lab.clean_journal(&root, &progress)?;
-    need::space(&root, &options, &lab, &installation, &progress)?;
-    let started_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-
-    let _run_dir = RunDir::create(&lab, &journal, &installation)?;
-    let template = Template::obtain(
-        &lab,
-        &journal,
-        &installation,
-        &options.preparation()?,
-        &progress,
-        interrupt,
-    )?;
     options.load.settle(template.table_bytes()?);
     let options = &options;
-    let stage = Stage::build(
-        options,
-        Surroundings {
-            lab: &lab,
-            journal: &journal,
-            installation: &installation,
-            progress: &progress,
-            interrupt,
-        },
-    )?;
+    let devices = Devices::create(stage, options)?;
+    let _sysctls = sysctl::apply(&stage.journal, options.sysctl())?;
     let mut report = model::Report {
         scenario: scenario.to_string(),
-        host: host_facts::collect(&root, &installation, started_at, stage.cap_mechanism())?,
+        host: stage.host(devices.cap_mechanism(options))?,
         settings: options.named(),
-        cap: stage.cap(),
+        cap: devices.cap(options),
         contestants: options
             .contestants
             .iter()
@@ -108,13 +75,9 @@ pub fn run(
     };
     let arena = Arena {
         options,
-        lab: &lab,
-        journal: &journal,
-        installation: &installation,
+        stage,
+        devices: &devices,
         template: &template,
-        stage: &stage,
-        progress: &progress,
-        interrupt,
     };
     for repetition in 1..=options.repeat {
         for (contestant, entry) in options.contestants.iter().zip(&mut report.contestants) {
@@ -129,7 +92,7 @@ pub fn run(
             let run = arena
                 .run(contestant, &label, repetition)
                 .with_context(|| label.clone())?;
-            progress.note(&format!(
+            stage.progress.note(&format!(
                 "{label}: {:.0} TPS, worst second {:.0}, {} s at zero, {}, {:.0} device writes/s",
                 run.tps_mean,
                 run.tps_min,
@@ -146,13 +109,9 @@ pub fn run(
 /// What the runs of a contest share.
 struct Arena<'a> {
     options: &'a Options,
-    lab: &'a LabDir,
-    journal: &'a Journal,
-    installation: &'a Installation,
-    template: &'a Template,
     stage: &'a Stage<'a>,
-    progress: &'a Progress,
-    interrupt: &'a Interrupt,
+    devices: &'a Devices<'a>,
+    template: &'a Template,
 }
 
 impl Arena<'_> {
@@ -163,18 +122,23 @@ impl Arena<'_> {
         repetition: u32,
     ) -> anyhow::Result<model::Run> {
         // Server and client files of this run only.
-        let run_dir = RunDir::create(self.lab, self.journal, self.installation)?;
-        self.progress
+        let _run_dir = self
+            .stage
+            .run_dir(Some(&format!("{}-{repetition}", contestant.name)))?;
+        self.stage
+            .progress
             .note(&format!("{label}: restoring the table on new file systems"));
         let started = Instant::now();
-        let scene = self
-            .stage
-            .serve(self.template, &self.options.server_settings(contestant))?;
+        let scene = self.devices.serve(
+            self.options,
+            self.template,
+            &self.options.server_settings(contestant),
+        )?;
         let server = &scene.server;
         if contestant.module {
-            create_extension(server, self.interrupt)?;
+            self.stage.create_functions(server)?;
         }
-        self.progress.note(&format!(
+        self.stage.progress.note(&format!(
             "{label}: set up in {:.0} s: {:.0} copying the table and making WAL segments, {:.0} filling the page cache",
             started.elapsed().as_secs_f64(),
             scene.copying.as_secs_f64(),
@@ -184,10 +148,6 @@ impl Arena<'_> {
             .measure(contestant, label, server)
             .map_err(|error| with_last_words(error, &server.log()))?;
         scene.discard()?;
-        if self.options.keep {
-            self.keep_logs(contestant, repetition)?;
-        }
-        drop(run_dir);
         Ok(measure::figures(recording))
     }
 
@@ -198,32 +158,31 @@ impl Arena<'_> {
         label: &str,
         server: &Server,
     ) -> anyhow::Result<Recording> {
-        let directory = self.lab.run();
+        let directory = self.stage.dir.run();
         let warm_up = self.options.warm_up.0;
         let seconds = self.options.seconds.0;
-        self.progress.note(&if warm_up == 0 {
+        self.stage.progress.note(&if warm_up == 0 {
             format!("{label}: measuring {seconds} s")
         } else {
             format!("{label}: measuring {seconds} s after {warm_up} s of load")
         });
-        let (data, wal) = self.stage.device_names();
+        let (data, wal) = self.devices.names();
         let lead = Duration::from_secs(warm_up.into());
         let window = Duration::from_secs(seconds.into());
         let mut backlog = BacklogWatch::prepare(
             server,
-            self.journal.root(),
-            self.stage.data_device_name(),
+            self.stage.root(),
+            &self.devices.data.name,
             window,
-            self.interrupt,
+            self.stage.interrupt,
         )?;
-        let mut caps = Some(self.stage.limit(contestant)?);
-        let sampler = Sampler::start(self.journal.root().clone(), data, wal, server.pid());
+        let mut caps = Some(self.devices.limit(self.options, contestant)?);
+        let sampler = Sampler::start(self.stage.root().clone(), data, wal, server.pid());
         let server_sampler = ServerSampler::start(&directory)?;
         let fsync = FsyncTrace::start(server.pid());
         let started = Instant::now();
         let mut load = RunningLoad::start(
-            self.journal,
-            self.installation,
+            self.stage,
             server,
             &directory,
             &self.options.load.choice,
@@ -242,7 +201,7 @@ impl Arena<'_> {
             .0
             .map(|bound| Duration::from_secs(bound.0.into()));
         // Clients that are held by what is drained wait for it under the caps.
-        let time_up = load_end + OVERTIME + drain.unwrap_or_default();
+        let overtime = Overtime::after(load_end + drain.unwrap_or_default());
         let mut module_status = None;
         let mut server_failure = None;
         loop {
@@ -255,32 +214,22 @@ impl Arena<'_> {
                     let Some((time, words, _)) = server_log::wal_disk_full(&log) else {
                         return Err(error);
                     };
-                    self.progress
+                    self.stage
+                        .progress
                         .note(&format!("{label}: the server gave up: {words}"));
                     server_failure = Some((time, words.to_string()));
                     break;
                 }
             }
-            if load.is_late(time_up) {
-                if caps.is_some() {
-                    if contestant.module {
-                        module_status = self.module_status(server).ok();
-                    }
-                    self.progress.note(&format!(
-                        "{label}: time is up, but a stall holds the clients: lifting the caps"
-                    ));
-                    caps = None;
+            if overtime.has_come() && load.can_be_late() {
+                if contestant.module && caps.is_some() {
+                    module_status = self.module_status(server).ok();
                 }
-                if Instant::now() > time_up + OVERTIME_UNCAPPED {
-                    bail!(
-                        "clients do not end {} s after the caps were lifted",
-                        OVERTIME_UNCAPPED.as_secs()
-                    );
-                }
+                overtime.check(label, &mut caps, &self.stage.progress)?;
             }
             backlog.poll(started.elapsed().saturating_sub(lead))?;
             self.show(label, started, &load, &sampler, server);
-            self.interrupt.sleep(Duration::from_millis(250))?;
+            self.stage.interrupt.sleep(Duration::from_millis(250))?;
         }
         if contestant.module && module_status.is_none() && server_failure.is_none() {
             module_status = Some(self.module_status(server)?);
@@ -288,15 +237,15 @@ impl Arena<'_> {
         let (samples, blocked) = sampler.finish();
         let server_samples = server_sampler.finish();
         let module = contestant.module.then_some(server);
-        let fsync = fsync_times::finish(fsync, module, self.interrupt, self.progress);
+        let fsync = fsync_times::finish(fsync, module, self.stage.interrupt, &self.stage.progress);
         let backlog = if server_failure.is_none() {
-            self.progress.status(&format!("{label}: draining"));
+            self.stage.progress.status(&format!("{label}: draining"));
             backlog.finish(load_end.min(Instant::now()), drain, caps.is_some())?
         } else {
             None
         };
         drop(caps);
-        self.progress.status("reading the logs");
+        self.stage.progress.status("reading the logs");
         let log = server.log();
         let log = server_log::wal_disk_full(&log)
             .filter(|_| server_failure.is_some())
@@ -347,51 +296,12 @@ impl Arena<'_> {
                 last.total_s, last.sync_s
             ));
         }
-        self.progress.status(&text);
+        self.stage.progress.status(&text);
     }
 
     fn module_status(&self, server: &Server) -> anyhow::Result<BTreeMap<String, Value>> {
-        let present = server.sql(
-            "select to_regclass('pg_calm_status') is not null",
-            self.interrupt,
-        )?;
-        if present.trim() != "t" {
-            return Ok(BTreeMap::new());
-        }
-        let row = server.sql(
-            "select row_to_json(s) from pg_calm_status s",
-            self.interrupt,
-        )?;
-        serde_json::from_str(row.trim()).context("read pg_calm_status")
+        server.row("pg_calm_status", self.stage.interrupt)
     }
-
-    fn keep_logs(&self, contestant: &Contestant, repetition: u32) -> anyhow::Result<()> {
-        let target = self
-            .lab
-            .kept()
-            .join(format!("{}-{repetition}", contestant.name));
-        if target.exists() {
-            fs::remove_dir_all(&target)?;
-        }
-        fs::create_dir_all(self.lab.kept())?;
-        fs::rename(self.lab.run(), &target)
-            .with_context(|| format!("keep logs in {}", target.display()))?;
-        self.progress
-            .note(&format!("logs are kept in {}", target.display()));
-        Ok(())
-    }
-}
-
-/// The SQL side of the module; without it there is only no status.
-pub(crate) fn create_extension(server: &Server, interrupt: &Interrupt) -> anyhow::Result<()> {
-    let available = server.sql(
-        "select count(*) from pg_available_extensions where name = 'pg_calm'",
-        interrupt,
-    )?;
-    if available.trim() == "1" {
-        server.sql("create extension pg_calm", interrupt)?;
-    }
-    Ok(())
 }
 
 fn latency(run: &model::Run) -> String {

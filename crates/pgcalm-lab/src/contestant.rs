@@ -8,6 +8,9 @@ use serde::Serialize;
 use serde::Serializer;
 
 use crate::LabError;
+use crate::options::Named;
+use crate::options::each_once;
+use crate::options::one_of;
 
 /// One way of running PostgreSQL.
 #[derive(Debug, PartialEq, Eq)]
@@ -162,23 +165,15 @@ pub const CONTESTANTS: [Contestant; 13] = [
     },
 ];
 
-/// Reads one name.
-pub fn parse(name: &str) -> Result<&'static Contestant, String> {
-    CONTESTANTS
-        .iter()
-        .find(|contestant| contestant.name == name.trim())
-        .ok_or_else(|| {
-            let names: Vec<_> = CONTESTANTS.iter().map(|c| c.name).collect();
-            format!("no contestant {name:?}; choose from {}", names.join(", "))
-        })
+impl Named for Contestant {
+    fn name(&self) -> &'static str {
+        self.name
+    }
 }
 
-/// As a list of their names.
-pub fn serialize_names<S: Serializer>(
-    contestants: &[&'static Contestant],
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(contestants.iter().map(|contestant| contestant.name))
+/// Reads one name.
+pub fn parse(name: &str) -> Result<&'static Contestant, String> {
+    one_of(&CONTESTANTS, "contestant", name)
 }
 
 /// A server setting given on the command line as `name=value`.
@@ -299,17 +294,10 @@ pub fn settings_of(
 
 /// Fails if a contestant takes part twice, or a setting is for one that doesn't take part.
 pub fn check_settings(
-    contestants: &[&Contestant],
+    contestants: &[&'static Contestant],
     given: &[ContestantSetting],
 ) -> Result<(), LabError> {
-    for (index, contestant) in contestants.iter().enumerate() {
-        if contestants[..index].contains(contestant) {
-            return Err(LabError::Usage(format!(
-                "--contestants: {} is named twice; use --repeat for more runs",
-                contestant.name
-            )));
-        }
-    }
+    each_once("contestants", contestants)?;
     for setting in given {
         if !contestants.iter().any(|c| c.name == setting.contestant) {
             return Err(LabError::Usage(format!(
@@ -324,16 +312,6 @@ pub fn check_settings(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn unknown_contestants_are_refused_with_those_there_are_and_double_ones_too() {
-        assert_eq!(parse(" stock").unwrap().name, "stock");
-        assert!(parse("fast").unwrap_err().contains("stock-tuned"));
-        assert!(parse("").is_err());
-        let stock = parse("stock").unwrap();
-        let error = check_settings(&[stock, stock], &[]).unwrap_err();
-        assert!(error.to_string().contains("--repeat"), "{error}");
-    }
 
     #[test]
     fn settings_are_refused_if_malformed_or_the_labs_own() {

@@ -101,38 +101,29 @@ impl Device {
         let file = volume
             .as_ref()
             .map_or_else(|| image.to_path_buf(), VolumeProcess::file);
-        let (name, loop_undo) = attach(journal, &file, interrupt)?;
+        let loop_undo = journal.note(Change::LoopDevice {
+            backing_file: file.clone(),
+        })?;
+        let name = attach(&file, &[], interrupt)?;
 
         let root = journal.root();
-        let mut queue = Vec::new();
-        match kind {
+        let queue = match kind {
+            Kind::Loop { max_io: None } => Vec::new(),
             Kind::Loop {
                 max_io: Some(max_io),
             } => {
                 let file = block_device::max_sectors_path(&name);
-                queue.push(former(journal, Path::new(&file))?);
+                let undo = former(journal, Path::new(&file))?;
                 let kib = (max_io.bytes() >> 10).to_string();
                 root.write(&file, &kib).map_err(|error| {
                     LabError::Usage(format!(
                         "{name} refuses operations of {max_io} ({error}): give --data-max-io and --wal-max-io 4kB to 1280kB"
                     ))
                 })?;
+                vec![undo]
             }
-            Kind::Loop { max_io: None } => {}
-            Kind::Volume { volume, .. } => {
-                // As cloud volumes say: what they have acknowledged is durable, so that the kernel sends no flushes.
-                let file = Path::new("sys/block").join(&name).join("queue/write_cache");
-                queue.push(former(journal, &file)?);
-                root.write(&file, "write through")?;
-                // Else more would wait in the queue of the loop device than in that of the volume.
-                let depth = volume.limits().depth.max(LEAST_REQUESTS);
-                if depth < LOOP_DEPTH {
-                    let file = Path::new("sys/block").join(&name).join("queue/nr_requests");
-                    queue.push(former(journal, &file)?);
-                    root.write(&file, &depth.to_string())?;
-                }
-            }
-        }
+            Kind::Volume { volume, .. } => queue_of_volume(journal, &name, volume.limits().depth)?,
+        };
         let number = block_device::number(root, &name)?;
         Ok(Self {
             _max_ratio: lift_dirty_limit(journal, &number)?,
@@ -170,23 +161,47 @@ impl Device {
     }
 }
 
-/// Puts a loop device on `file`; returns its name.
-fn attach(journal: &Journal, file: &Path, interrupt: &Interrupt) -> anyhow::Result<(String, Undo)> {
-    let undo = journal.note(Change::LoopDevice {
-        backing_file: file.to_path_buf(),
-    })?;
+/// Puts a loop device on `file`, past the page cache; returns its name.
+pub(crate) fn attach(
+    file: &Path,
+    arguments: &[&str],
+    interrupt: &Interrupt,
+) -> anyhow::Result<String> {
     let output = tool::run(
         tool::command("losetup")
             .args(["--find", "--show", "--direct-io=on"])
+            .args(arguments)
             .arg(file),
         interrupt,
     )?;
-    let name = output
+    Ok(output
         .trim()
         .strip_prefix("/dev/")
         .with_context(|| format!("losetup printed {output:?} for a device"))?
-        .to_string();
-    Ok((name, undo))
+        .to_string())
+}
+
+/// Lets the queue of a loop device behave like that of the volume below it, which has so many requests at work at most.
+pub(crate) fn queue_of_volume(
+    journal: &Journal,
+    name: &str,
+    depth: u32,
+) -> anyhow::Result<Vec<Undo>> {
+    let directory = Path::new("sys/block").join(name).join("queue");
+    let set = |file: &str, value: &str| {
+        let file = directory.join(file);
+        let undo = former(journal, &file)?;
+        journal.root().write(&file, value)?;
+        anyhow::Ok(undo)
+    };
+    // As cloud volumes say: what they have acknowledged is durable, so that the kernel sends no flushes.
+    let mut queue = vec![set("write_cache", "write through")?];
+    // Else more would wait in the queue of the loop device than in that of the volume.
+    let depth = depth.max(LEAST_REQUESTS);
+    if depth < LOOP_DEPTH {
+        queue.push(set("nr_requests", &depth.to_string())?);
+    }
+    Ok(queue)
 }
 
 /// Notes what a file of the kernel says now, to be written back.

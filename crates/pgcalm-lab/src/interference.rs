@@ -9,95 +9,80 @@ mod probe;
 
 use std::path::Path;
 use std::path::PathBuf;
-use std::time::SystemTime;
 
 use anyhow::Context;
-use pgcalm_host::HostRoot;
 use pgcalm_report::journal as model;
 
 use crate::Size;
 use crate::cap::Capper;
 use crate::cap::Caps;
 use crate::device::Device;
-use crate::device::Kind;
 use crate::filesystem;
 use crate::filesystem::FileSystem;
-use crate::host_facts;
-use crate::installation::Installation;
 use crate::interference::phase::Pair;
 use crate::interrupt::Interrupt;
-use crate::journal::Journal;
-use crate::lab_dir::LabDir;
-use crate::mount_namespace;
-use crate::need_root::need_root;
-use crate::progress::Progress;
-use crate::run_dir::RunDir;
+use crate::options::named;
 use crate::server::Places;
 use crate::server::Server;
-use crate::template;
+use crate::stage::Needs;
+use crate::stage::Stage;
 use crate::tool;
 
 pub use layout::LAYOUTS;
 pub use layout::Layout;
-pub use layout::parse_list;
 pub use options::Options;
 
 /// Room for the log of XFS.
 const LOG_SIZE: Size = Size(128 << 20);
 
-/// What all layouts of a run share.
+/// What all layouts of a run share; the devices are used in turn.
 struct Surroundings<'a> {
     options: &'a Options,
-    lab: &'a LabDir,
-    journal: &'a Journal,
-    installation: &'a Installation,
-    progress: &'a Progress,
-    interrupt: &'a Interrupt,
-}
-
-/// The devices, which all layouts use in turn.
-struct Devices {
+    stage: &'a Stage<'a>,
     shared: Device,
     /// The neighbour's, where it has one.
     own: Option<Device>,
     log: Option<Device>,
+    capper: Capper,
 }
 
 /// Runs the layouts and returns the report. Whatever way it ends, the host is as before.
 pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<model::Report> {
     options.check()?;
-    let root = HostRoot::default();
-    need_root("loop devices, mounts and control groups")?;
-    mount_namespace::enter_own()?;
-    let installation = Installation::find(&root, options.pg_bindir.as_deref(), interrupt)?;
-    let lab = LabDir::open(&root, &options.dir)?;
-    let progress = Progress::new();
-    let journal = lab.clean_journal(&root, &progress)?;
-    need_space(options, &lab)?;
-    let started_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let needs = Needs {
+        own_mounts: true,
+        ..Needs::default()
+    };
+    let stage = &Stage::open(&options.common, needs, interrupt)?;
+    let needed = options.size.bytes() * 2 + LOG_SIZE.bytes();
+    stage.dir.need_space(needed, "a smaller --size")?;
+    let capper = Capper::of_own_group(&stage.journal)?;
+    stage.progress.note("making devices");
+    let any = |wanted: fn(&Layout) -> bool| options.layouts.iter().any(|layout| wanted(layout));
     let surroundings = Surroundings {
         options,
-        lab: &lab,
-        journal: &journal,
-        installation: &installation,
-        progress: &progress,
-        interrupt,
+        stage,
+        shared: stage.device("victim", options.size)?,
+        own: any(|layout| layout.separate)
+            .then(|| stage.device("neighbour", options.size))
+            .transpose()?,
+        log: any(|layout| layout.external_log)
+            .then(|| stage.device("log", LOG_SIZE))
+            .transpose()?,
+        capper,
     };
-    let capper = Capper::of_own_group(&journal)?;
     let mut report = model::Report {
         scenario: model::SCENARIO.to_string(),
-        host: host_facts::collect(&root, &installation, started_at, capper.mechanism())?,
-        settings: options.named(),
+        host: stage.host(surroundings.capper.mechanism())?,
+        settings: named(options),
         server_settings: options.server_settings(),
         layouts: Vec::new(),
     };
-    progress.note("making devices");
-    let devices = devices(&surroundings)?;
     for layout in &options.layouts {
         let result = surroundings
-            .run(layout, &devices, &capper)
+            .run(layout)
             .with_context(|| layout.name.to_string())?;
-        progress.note(&format!(
+        stage.progress.note(&format!(
             "{}: {:.0} TPS alone, {:.1} with the neighbour; files {:.0} and {:.1} per second; longest connect {:.0} and \
              {:.0} ms",
             layout.name,
@@ -113,51 +98,20 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<model::Re
     Ok(report)
 }
 
-fn devices(context: &Surroundings<'_>) -> anyhow::Result<Devices> {
-    let Surroundings {
-        options,
-        lab,
-        journal,
-        interrupt,
-        ..
-    } = *context;
-    let make = |role: &str, size| {
-        let directory = lab.volume(role);
-        let kind = Kind::of(options.volume.as_ref(), &directory);
-        Device::create(journal, &lab.image(role), size, kind, interrupt)
-    };
-    let any = |wanted: fn(&Layout) -> bool| options.layouts.iter().any(|layout| wanted(layout));
-    Ok(Devices {
-        shared: make("victim", options.size)?,
-        own: any(|layout| layout.separate)
-            .then(|| make("neighbour", options.size))
-            .transpose()?,
-        log: any(|layout| layout.external_log)
-            .then(|| make("log", LOG_SIZE))
-            .transpose()?,
-    })
-}
-
 impl Surroundings<'_> {
-    fn run(
-        &self,
-        layout: &Layout,
-        devices: &Devices,
-        capper: &Capper,
-    ) -> anyhow::Result<model::Layout> {
-        self.progress
+    fn run(&self, layout: &Layout) -> anyhow::Result<model::Layout> {
+        let stage = self.stage;
+        stage
+            .progress
             .note(&format!("{}: making two clusters", layout.name));
         // Files of this layout only.
-        let _run_dir = RunDir::create(self.lab, self.journal, self.installation)?;
-        let shared = self.file_system("victim", layout, &devices.shared, devices)?;
-        let own = match devices.own.as_ref().filter(|_| layout.separate) {
-            Some(device) => Some(self.file_system("neighbour", layout, device, devices)?),
-            None => None,
-        };
-        let capped = match devices.own.as_ref().filter(|_| layout.separate) {
-            Some(device) => device,
-            None => &devices.shared,
-        };
+        let _run_dir = stage.run_dir(Some(&format!("journal-{}", layout.name)))?;
+        let shared = self.file_system("victim", layout, &self.shared)?;
+        let device = self.own.as_ref().filter(|_| layout.separate);
+        let own = device
+            .map(|device| self.file_system("neighbour", layout, device))
+            .transpose()?;
+        let capped = device.unwrap_or(&self.shared);
         let victim = self.server(shared.path(), "victim", "v")?;
         let neighbour = self.server(own.as_ref().unwrap_or(&shared).path(), "neighbour", "n")?;
         tool::run(
@@ -168,14 +122,14 @@ impl Surroundings<'_> {
                 &self.options.scale.to_string(),
                 "postgres",
             ]),
-            self.interrupt,
+            stage.interrupt,
         )?;
         for server in [&victim, &neighbour] {
-            server.sql("checkpoint", self.interrupt)?;
+            server.sql("checkpoint", stage.interrupt)?;
         }
         // Twice: what was forked by one that had not been moved yet is seen by then.
         for _ in 0..2 {
-            capper.admit(neighbour.pid())?;
+            self.capper.admit(neighbour.pid())?;
         }
         let pair = Pair {
             context: self,
@@ -185,9 +139,7 @@ impl Surroundings<'_> {
             neighbour: &neighbour,
             neighbour_socket: self.socket("n"),
             directory: shared.path().to_path_buf(),
-            device: &devices.shared,
             capped,
-            capper,
             caps: Caps {
                 write_iops: Some(self.options.write_iops),
                 ..Caps::default()
@@ -216,50 +168,27 @@ impl Surroundings<'_> {
         role: &str,
         layout: &Layout,
         device: &Device,
-        devices: &Devices,
     ) -> anyhow::Result<FileSystem> {
-        FileSystem::create_as(
-            self.journal,
-            device,
-            layout.fs_type,
-            filesystem::Layout {
-                mount_options: layout.mount_options,
-                log: devices.log.as_ref().filter(|_| layout.external_log),
-            },
-            &self.lab.mountpoint(role),
-            self.interrupt,
-        )
+        let how = filesystem::Layout {
+            mount_options: layout.mount_options,
+            log: self.log.as_ref().filter(|_| layout.external_log),
+        };
+        self.stage.file_system(role, device, layout.fs_type, how)
     }
 
     /// The name is short: a socket's path has little room.
     fn socket(&self, name: &str) -> PathBuf {
-        self.lab.run().join(name)
+        self.stage.dir.run().join(name)
     }
 
     fn server(&self, file_system: &Path, name: &str, socket: &str) -> anyhow::Result<Server> {
         let places = Places {
             data: file_system.join(name),
             socket: self.socket(socket),
-            log: self.lab.run().join(format!("{name}.log")),
+            log: self.stage.dir.run().join(format!("{name}.log")),
         };
-        template::create_private_dir(&places.socket, self.installation)?;
-        template::create_private_dir(&places.data, self.installation)?;
-        let processes = self
-            .journal
-            .note(self.installation.processes_in(&places.data))?;
-        tool::run(&mut self.installation.initdb(&places.data), self.interrupt)?;
-        processes.now()?;
-        Server::start(
-            self.journal,
-            self.installation,
-            places,
-            &self.options.server_settings(),
-            self.interrupt,
-        )
+        self.stage.private_dir(&places.socket)?;
+        self.stage.new_cluster(&places.data, &[])?;
+        self.stage.start(places, &self.options.server_settings())
     }
-}
-
-fn need_space(options: &Options, lab: &LabDir) -> anyhow::Result<()> {
-    let needed = options.size.bytes() * 2 + LOG_SIZE.bytes();
-    lab.need_space(needed, "a smaller --size")
 }

@@ -12,6 +12,7 @@ mod lab_dir;
 mod load;
 mod measure;
 mod memory;
+mod module;
 mod mount_namespace;
 mod need_root;
 mod network;

@@ -1,6 +1,7 @@
 pub(crate) mod choice;
 mod command;
 pub(crate) mod command_line;
+pub(crate) mod overtime;
 pub(crate) mod preparation;
 pub(crate) mod running;
 mod server_counts;
@@ -22,11 +23,10 @@ use std::thread::JoinHandle;
 use anyhow::Context;
 use anyhow::bail;
 
-use crate::installation::Installation;
-use crate::journal::Journal;
 use crate::journal::Undo;
 use crate::options::Distribution;
 use crate::server::Server;
+use crate::stage::Stage;
 use crate::tool;
 
 /// Name before the first dot of pgbench's per-transaction logs.
@@ -67,8 +67,7 @@ struct Seen {
 impl Load {
     /// Starts pgbench; its logs go to `directory`.
     pub fn start(
-        journal: &Journal,
-        installation: &Installation,
+        stage: &Stage<'_>,
         server: &Server,
         directory: &Path,
         work: Work,
@@ -83,28 +82,21 @@ impl Load {
         let Work {
             clients, seconds, ..
         } = work;
-        Self::start_with(
-            journal,
-            installation,
-            server,
-            directory,
-            &arguments,
-            clients,
-            seconds,
-        )
+        Self::start_with(stage, server, directory, &arguments, clients, seconds)
     }
 
     /// The same with transactions that `arguments` of pgbench name.
     pub fn start_with(
-        journal: &Journal,
-        installation: &Installation,
+        stage: &Stage<'_>,
         server: &Server,
         directory: &Path,
         arguments: &[OsString],
         clients: u32,
         seconds: u32,
     ) -> anyhow::Result<Self> {
-        let undo = journal.note(installation.processes_in(directory))?;
+        let undo = stage
+            .journal
+            .note(stage.installation.processes_in(directory))?;
         // More threads than CPUs of a small host take from the server what they are to measure.
         let threads = clients.min(2);
         let mut child = tool::spawn(

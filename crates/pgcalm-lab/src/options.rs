@@ -1,5 +1,8 @@
 //! Options that more than one part of the lab needs to know.
 
+mod common;
+mod named;
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -8,6 +11,20 @@ use serde::Serialize;
 use serde::Serializer;
 
 use crate::Size;
+
+pub use common::Common;
+pub(crate) use common::as_text;
+pub(crate) use common::count;
+pub(crate) use common::defaults;
+pub(crate) use common::named;
+#[cfg(test)]
+pub(crate) use common::parsed;
+pub(crate) use common::range;
+pub(crate) use common::rows;
+pub use named::Named;
+pub(crate) use named::each_once;
+pub(crate) use named::one_of;
+pub(crate) use named::serialize_names;
 
 /// Options of a file system's type, as mount takes them, e.g. `nodelalloc,data=writeback`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -14,37 +14,26 @@ mod side;
 mod watch;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::PathBuf;
-use std::time::SystemTime;
 
 use anyhow::Context;
-use pgcalm_host::HostRoot;
 use pgcalm_report::replica as model;
 
 use crate::cap::Capper;
 use crate::device::Device;
 use crate::device::Kind;
-use crate::host_facts;
-use crate::installation::Installation;
 use crate::interrupt::Interrupt;
-use crate::journal::Change;
-use crate::journal::Journal;
-use crate::journal::Undo;
-use crate::lab_dir::LabDir;
-use crate::need_root::need_root;
 use crate::network::End;
-use crate::progress::Progress;
 use crate::replica::pair::Pair;
 use crate::replica::side::Base;
 use crate::replica::side::Devices;
-use crate::run_dir::RunDir;
+use crate::server::settings;
 use crate::shell;
-use crate::torture::module::Module;
+use crate::stage::Needs;
+use crate::stage::Stage;
 
 pub use case::CASES;
 pub use case::Case;
-pub use case::parse_list;
 pub use options::Options;
 
 /// The standby's application_name, and its slot's name.
@@ -67,81 +56,51 @@ const GENERATION: Case = Case {
 /// What all cases of a run share.
 struct Surroundings<'a> {
     options: &'a Options,
-    lab: &'a LabDir,
-    journal: &'a Journal,
-    installation: &'a Installation,
-    module: Option<&'a Module>,
+    stage: &'a Stage<'a>,
     /// Where the program lies that restores from the archive.
     wal_restore: PathBuf,
-    base: &'a Base,
-    capper: &'a Capper,
-    primary: &'a Devices,
-    standby: &'a Devices,
-    archive: Option<&'a Device>,
-    progress: &'a Progress,
-    interrupt: &'a Interrupt,
+    base: Base,
+    capper: Capper,
+    primary: Devices,
+    standby: Devices,
+    archive: Option<Device>,
 }
 
 /// Runs the cases and returns the report. Whatever way it ends, the host is as before.
 pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<model::Report> {
     options.check()?;
-    let root = HostRoot::default();
-    need_root("loop devices, mounts, cgroup limits and network namespaces")?;
-    let installation = Installation::find(&root, options.pg_bindir.as_deref(), interrupt)?;
-    let mut module = options
-        .cases
-        .iter()
-        .any(|case| case.needs_module())
-        .then(|| Module::find(options.module_dir.as_deref(), &installation, interrupt))
-        .transpose()?;
-    let lab = LabDir::open(&root, &options.dir)?;
-    let progress = Progress::new();
-    let journal = lab.clean_journal(&root, &progress)?;
-    need_space(options, &lab)?;
-    let started_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let programs = Programs::create(&lab, &journal, options, module.as_mut())?;
-    let capper = Capper::of(&journal, options.volume.as_ref())?;
-    progress.note("making devices");
-    let side = |end| {
-        Devices::create(
-            &journal,
-            &lab,
-            end,
-            options::DATA_SIZE,
-            options.wal_size,
-            options.volume.as_ref(),
-            interrupt,
-        )
+    let needs = Needs {
+        module: options.cases.iter().any(|case| case.needs_module()),
+        ..Needs::default()
     };
-    let primary = side(End::Primary)?;
-    let standby = side(End::Standby)?;
-    let archive = options
-        .needs_archive()
-        .then(|| {
-            let image = lab.image("archive");
-            Device::create(&journal, &image, options.wal_size, Kind::LOOP, interrupt)
-        })
-        .transpose()?;
-    let base = Base::create(&journal, &lab, &installation, interrupt)?;
+    let stage = &Stage::open(&options.common, needs, interrupt)?;
+    let wal_devices = if options.needs_archive() { 3 } else { 2 };
+    let needed = 2 * options::DATA_SIZE.bytes() + wal_devices * options.wal_size.bytes();
+    stage.dir.need_space(needed, "a smaller --wal-size")?;
+    // This very program, which lies where the servers' user may have no access.
+    let own = std::env::current_exe().context("find this program")?;
+    let wal_restore = stage
+        .library(&own, "pgcalm")
+        .with_context(|| format!("copy {}", own.display()))?;
+    let capper = Capper::of(&stage.journal, options.common.volume.as_ref())?;
+    stage.progress.note("making devices");
     let surroundings = Surroundings {
         options,
-        lab: &lab,
-        journal: &journal,
-        installation: &installation,
-        module: module.as_ref(),
-        wal_restore: programs.wal_restore.clone(),
-        base: &base,
-        capper: &capper,
-        primary: &primary,
-        standby: &standby,
-        archive: archive.as_ref(),
-        progress: &progress,
-        interrupt,
+        stage,
+        wal_restore,
+        primary: Devices::create(stage, End::Primary, options.wal_size)?,
+        standby: Devices::create(stage, End::Standby, options.wal_size)?,
+        archive: options
+            .needs_archive()
+            .then(|| stage.device_of(Kind::LOOP, "archive", options.wal_size))
+            .transpose()?,
+        base: Base::create(stage)?,
+        capper,
     };
     let link = surroundings.link()?;
     let mut report = model::Report {
         scenario: model::SCENARIO.to_string(),
-        host: host_facts::collect(&root, &installation, started_at, capper.mechanism())?,
+        host: stage.host(surroundings.capper.mechanism())?,
         settings: options.named(),
         link,
         cases: Vec::new(),
@@ -151,7 +110,7 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<model::Re
         let outcome = surroundings
             .run(case, options.seconds.0, limit)
             .with_context(|| case.name.to_string())?;
-        progress.note(&outcome.summary());
+        stage.progress.note(&outcome.summary());
         report.cases.push(outcome);
     }
     Ok(report)
@@ -179,7 +138,7 @@ impl Surroundings<'_> {
             .context(GENERATION.name)?;
         let generation = outcome.wal_bytes_per_s();
         let rate = (options::LINK as f64).min(generation / 2.0).round();
-        self.progress.note(&format!(
+        self.stage.progress.note(&format!(
             "the load makes {:.0} MB of WAL per second: the link gets {:.0} Mbit/s",
             generation / 1e6,
             rate * 8.0 / 1e6
@@ -196,41 +155,26 @@ impl Surroundings<'_> {
         seconds: u32,
         link: Option<u64>,
     ) -> anyhow::Result<model::Case> {
-        self.progress
+        self.stage
+            .progress
             .note(&format!("{}: making two clusters", case.name));
-        let run_dir = RunDir::create(self.lab, self.journal, self.installation)?;
+        let _run_dir = self
+            .stage
+            .run_dir(Some(&format!("replica-{}", case.name)))?;
         let mut pair = Pair::start(self, case)?;
-        let outcome = pair.measure(seconds, link);
-        if self.options.keep {
-            self.keep_logs(case, &pair)?;
-        }
-        let outcome = outcome?;
+        let outcome = pair.measure(seconds, link)?;
         pair.discard()?;
-        drop(run_dir);
         Ok(outcome)
     }
 
-    fn keep_logs(&self, case: &Case, pair: &Pair<'_>) -> anyhow::Result<()> {
-        let kept = self.lab.kept();
-        fs::create_dir_all(&kept)?;
-        for (side, log) in pair.logs() {
-            fs::write(kept.join(format!("{}-{side}.log", case.name)), log)?;
-        }
-        Ok(())
-    }
-
     fn primary_settings(&self, case: &Case) -> BTreeMap<String, String> {
-        let mut settings: BTreeMap<String, String> = [
-            ("listen_addresses", End::Primary.address().to_string()),
+        let mut settings = settings([
+            ("listen_addresses", End::Primary.address()),
             // So that cases differ in nothing else, and the oldest segment is gone as soon as it can be.
-            ("wal_keep_size", "0".to_string()),
-        ]
-        .into_iter()
-        .map(|(name, value)| (name.to_string(), value))
-        .collect();
-        if let Some(module) = self.module.filter(|_| case.needs_module()) {
+            ("wal_keep_size", "0"),
+        ]);
+        if case.needs_module() {
             settings.insert("shared_preload_libraries".into(), "pg_calm".into());
-            settings.extend(module.settings());
         }
         if case.archive {
             settings.insert("archive_mode".into(), "on".into());
@@ -277,48 +221,6 @@ impl Surroundings<'_> {
 
     /// Below the mount point: an archive that is not mounted must not look empty.
     fn archive_directory(&self) -> PathBuf {
-        self.lab.mountpoint("archive").join("wal")
+        self.stage.dir.mountpoint("archive").join("wal")
     }
-}
-
-/// Module and restoring program, where servers can reach them, and where they stay the same until the end.
-struct Programs {
-    wal_restore: PathBuf,
-    _directory: Undo,
-}
-
-impl Programs {
-    fn create(
-        lab: &LabDir,
-        journal: &Journal,
-        options: &Options,
-        module: Option<&mut Module>,
-    ) -> anyhow::Result<Self> {
-        let path = lab.libraries();
-        let directory = journal.note(Change::Directory { path: path.clone() })?;
-        if path.exists() {
-            fs::remove_dir_all(&path)?;
-        }
-        fs::create_dir(&path).with_context(|| format!("create {}", path.display()))?;
-        if let Some(module) = module {
-            module.settle(&path)?;
-        }
-        let wal_restore = path.join("pgcalm");
-        if options.needs_archive() {
-            // This very program, which lies where the servers' user may have no access.
-            let own = std::env::current_exe().context("find this program")?;
-            fs::copy(&own, &wal_restore)
-                .with_context(|| format!("copy {} to {}", own.display(), wal_restore.display()))?;
-        }
-        Ok(Self {
-            wal_restore,
-            _directory: directory,
-        })
-    }
-}
-
-fn need_space(options: &Options, lab: &LabDir) -> anyhow::Result<()> {
-    let wal_devices = if options.needs_archive() { 3 } else { 2 };
-    let needed = 2 * options::DATA_SIZE.bytes() + wal_devices * options.wal_size.bytes();
-    lab.need_space(needed, "a smaller --wal-size")
 }

@@ -119,6 +119,16 @@ impl Server {
         tool::run(self.psql().args(["-c", sql]), interrupt)
     }
 
+    /// The only row of a view.
+    pub fn row(
+        &self,
+        view: &str,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<BTreeMap<String, serde_json::Value>> {
+        let row = self.sql(&format!("select row_to_json(v) from {view} v"), interrupt)?;
+        serde_json::from_str(row.trim()).with_context(|| format!("read {view}"))
+    }
+
     /// psql, connected to this server.
     pub fn psql(&self) -> std::process::Command {
         let mut command = self.client("psql");
@@ -221,6 +231,15 @@ impl Drop for Server {
         drop(self.undo.take());
         self.reap();
     }
+}
+
+/// Settings from what a scenario has of them.
+pub(crate) fn settings<N: ToString, V: ToString>(
+    own: impl IntoIterator<Item = (N, V)>,
+) -> BTreeMap<String, String> {
+    own.into_iter()
+        .map(|(name, value)| (name.to_string(), value.to_string()))
+        .collect()
 }
 
 /// The line of a server log that tells best what went wrong.

@@ -1,4 +1,3 @@
-use std::collections::BTreeMap;
 use std::fs;
 use std::fs::File;
 use std::io::BufRead;
@@ -26,13 +25,13 @@ use crate::connection::connect;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
 use crate::journal::Change;
-use crate::journal::Journal;
 use crate::lab_dir::LabDir;
 use crate::load::command_line::Told;
 use crate::load::preparation::Preparation;
 use crate::progress::Progress;
-use crate::server::Places;
 use crate::server::Server;
+use crate::server::settings;
+use crate::stage::Stage;
 use crate::tool;
 
 /// Counts up when what a template holds changes, so that an old one is not taken for a new one.
@@ -70,58 +69,22 @@ impl Template {
     }
 
     /// Takes the template that an earlier run left, or makes it.
-    pub fn obtain(
-        lab: &LabDir,
-        journal: &Journal,
-        installation: &Installation,
-        preparation: &Preparation,
-        progress: &Progress,
-        interrupt: &Interrupt,
-    ) -> anyhow::Result<Self> {
-        let path = Self::place(lab, installation, preparation);
+    pub fn obtain(stage: &Stage<'_>, preparation: &Preparation) -> anyhow::Result<Self> {
+        let path = Self::place(&stage.dir, &stage.installation, preparation);
         if path.join("PG_VERSION").exists() {
             // Last used, for who needs room.
             File::open(&path)?.set_modified(SystemTime::now())?;
-            progress.note(&format!("using the loaded table in {}", path.display()));
+            stage
+                .progress
+                .note(&format!("using the loaded table in {}", path.display()));
             return Ok(Self { path });
         }
-        fs::create_dir_all(lab.templates())
-            .with_context(|| format!("create {}", lab.templates().display()))?;
-        let unfinished = path.with_extension("new");
-        let undo = journal.note(Change::Directory {
-            path: unfinished.clone(),
+        stage.progress.note(&preparation.announcement());
+        make(stage, &path, &["--data-checksums"], |data| {
+            load(stage, data, preparation)?;
+            stage.progress.note("syncing the loaded table");
+            Ok(())
         })?;
-        if unfinished.exists() {
-            fs::remove_dir_all(&unfinished)?;
-        }
-        create_private_dir(&unfinished, installation)?;
-        let _processes = journal.note(installation.processes_in(&unfinished))?;
-        progress.note(&preparation.announcement());
-        tool::run(
-            installation.initdb(&unfinished).arg("--data-checksums"),
-            interrupt,
-        )?;
-        let configuration = fs::read_to_string(unfinished.join("postgresql.conf"))?;
-        load(
-            lab,
-            journal,
-            installation,
-            &unfinished,
-            preparation,
-            progress,
-            interrupt,
-        )?;
-        // Without the settings of the load.
-        fs::write(unfinished.join("postgresql.conf"), configuration)?;
-        progress.note("syncing the loaded table");
-        for_each_file(&unfinished, &mut |file| {
-            interrupt.check()?;
-            Ok(File::open(file)?.sync_all()?)
-        })?;
-        fs::rename(&unfinished, &path)
-            .with_context(|| format!("rename {}", unfinished.display()))?;
-        // Nothing is at the old name any more.
-        undo.now()?;
         Ok(Self { path })
     }
 
@@ -182,24 +145,57 @@ impl Template {
         &self,
         data: &Path,
         wal: Option<&Path>,
-        installation: &Installation,
-        interrupt: &Interrupt,
+        stage: &Stage<'_>,
     ) -> anyhow::Result<()> {
+        let Stage {
+            installation,
+            interrupt,
+            ..
+        } = stage;
         copy(&self.path, data, wal, Cache::Past, installation, interrupt)
     }
 }
 
-fn load(
-    lab: &LabDir,
-    journal: &Journal,
-    installation: &Installation,
-    data: &Path,
-    preparation: &Preparation,
-    progress: &Progress,
-    interrupt: &Interrupt,
-) -> anyhow::Result<()> {
+/// Makes a cluster at `path` for others to be copied from. `fill` starts a server on it and shuts it down; what it sets for
+/// that is not left in it. Nothing is there until all of it is, on disk.
+pub fn make<T>(
+    stage: &Stage<'_>,
+    path: &Path,
+    arguments: &[&str],
+    fill: impl FnOnce(&Path) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let directory = stage.dir.templates();
+    fs::create_dir_all(&directory).with_context(|| format!("create {}", directory.display()))?;
+    let unfinished = path.with_extension("new");
+    let undo = stage.journal.note(Change::Directory {
+        path: unfinished.clone(),
+    })?;
+    stage.new_cluster(&unfinished, arguments)?;
+    let configuration = unfinished.join("postgresql.conf");
+    let original = fs::read_to_string(&configuration)?;
+    let filled = fill(&unfinished)?;
+    fs::write(&configuration, original)?;
+    for_each_file(&unfinished, &mut |file| {
+        stage.interrupt.check()?;
+        Ok(File::open(file)?.sync_all()?)
+    })?;
+    fs::rename(&unfinished, path).with_context(|| format!("rename {}", unfinished.display()))?;
+    // Nothing is at the old name any more.
+    undo.now()?;
+    Ok(filled)
+}
+
+fn load(stage: &Stage<'_>, data: &Path, preparation: &Preparation) -> anyhow::Result<()> {
+    let Stage {
+        dir: lab,
+        journal,
+        installation,
+        progress,
+        interrupt,
+        ..
+    } = stage;
     // Nothing of this needs to survive a crash: a template counts only once it is renamed, and it is synced before.
-    let settings: BTreeMap<String, String> = [
+    let settings = settings([
         ("fsync", "off"),
         ("synchronous_commit", "off"),
         ("full_page_writes", "off"),
@@ -210,16 +206,8 @@ fn load(
         ("shared_buffers", "256MB"),
         ("maintenance_work_mem", "512MB"),
         ("autovacuum", "off"),
-    ]
-    .into_iter()
-    .map(|(name, value)| (name.to_string(), value.to_string()))
-    .collect();
-    let places = Places {
-        data: data.to_path_buf(),
-        socket: lab.run(),
-        log: lab.run().join("template.log"),
-    };
-    let server = Server::start(journal, installation, places, &settings, interrupt)?;
+    ]);
+    let server = stage.start(stage.places(data.to_path_buf()), &settings)?;
 
     let (script, rows) = match preparation {
         Preparation::Standard { rows } => {

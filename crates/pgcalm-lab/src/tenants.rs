@@ -11,9 +11,7 @@ mod options;
 mod pool;
 
 use std::fs;
-use std::os::unix::fs::chown;
 use std::os::unix::fs::symlink;
-use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -22,11 +20,9 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 use std::time::Instant;
-use std::time::SystemTime;
 
 use anyhow::Context;
 use anyhow::bail;
-use pgcalm_host::HostRoot;
 use pgcalm_report::model::Latency;
 use pgcalm_report::tenants::Contestant as ContestantReport;
 use pgcalm_report::tenants::Instance as InstanceReport;
@@ -40,46 +36,39 @@ use crate::cap::InForce;
 use crate::contestant::Contestant;
 use crate::device::Device;
 use crate::device::Kind;
-use crate::filesystem::FileSystem;
-use crate::host_facts;
-use crate::installation::Installation;
+use crate::filesystem::Layout;
 use crate::interrupt::Interrupt;
-use crate::journal::Journal;
 use crate::lab_dir::LabDir;
 use crate::load::LOG_PREFIX;
 use crate::load::Load;
 use crate::load::Work;
+use crate::load::overtime::Overtime;
 use crate::load::preparation::Preparation;
 use crate::measure;
 use crate::measure::Recording;
-use crate::need_root::need_root;
 use crate::options::Distribution;
 use crate::options::FsType;
 use crate::options::Warm;
-use crate::progress::Progress;
-use crate::run_dir::RunDir;
+use crate::options::named;
 use crate::sampler::Sampler;
 use crate::server::Places;
 use crate::server::Server;
 use crate::server_log;
+use crate::stage::Needs;
+use crate::stage::Stage;
 use crate::sysctl;
 use crate::template::Template;
 use crate::transaction_log;
 use crate::transaction_log::Transactions;
 use crate::warm;
 
-pub use contestant::CONTESTANTS;
-pub use contestant::parse_list;
 pub use options::Options;
 
 use pool::Volume;
 use pool::Volumes;
 
-/// How long the clients may take to notice that their time is up before the caps are lifted for them.
-const OVERTIME: Duration = Duration::from_secs(2);
-
-/// How long it may take after that.
-const OVERTIME_UNCAPPED: Duration = Duration::from_secs(180);
+/// For names of the device that all volumes are on, and of where these are mounted.
+const POOL: &str = "tenants";
 
 /// What is done to many instances is done to so many at a time.
 const WORKERS: usize = 4;
@@ -87,92 +76,50 @@ const WORKERS: usize = 4;
 /// Runs the contestants and returns their report. Whatever way it ends, the host is as before.
 pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
     options.check()?;
-    let root = HostRoot::default();
-    need_root("loop devices, mounts, cgroup limits and vm sysctls")?;
-    let installation = Installation::find(&root, options.pg_bindir.as_deref(), interrupt)?;
-    need_module(options, &installation, interrupt)?;
-    let lab = LabDir::open(&root, &options.dir)?;
-    let progress = Progress::new();
-    let journal = lab.clean_journal(&root, &progress)?;
-    need_space(options, &lab)?;
-    let Some(capper) = Capper::of_root_group(&journal)? else {
+    let needs = Needs {
+        module: options.contestants.iter().any(|c| c.module),
+        ..Needs::default()
+    };
+    let stage = &Stage::open(&options.common, needs, interrupt)?;
+    need_space(options, &stage.dir)?;
+    let Some(capper) = Capper::of_root_group(&stage.journal)? else {
         return Err(LabError::Host(
             "needs the blkio controller of cgroup v1, in its root group, for caps on each volume and the device below"
                 .to_string(),
         )
         .into());
     };
-    let started_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let run_dir = RunDir::create(&lab, &journal, &installation)?;
-    let template = Template::obtain(
-        &lab,
-        &journal,
-        &installation,
-        &Preparation::Standard { rows: options.rows },
-        &progress,
-        interrupt,
-    )?;
-    let _sysctls = sysctl::apply(&journal, options.sysctl)?;
-    let host = host_facts::collect(&root, &installation, started_at, capper.mechanism())?;
-    progress.note(&format!(
+    let run_dir = stage.run_dir(None)?;
+    let template = Template::obtain(stage, &Preparation::Standard { rows: options.rows })?;
+    let _sysctls = sysctl::apply(&stage.journal, options.sysctl)?;
+    let host = stage.host(capper.mechanism())?;
+    stage.progress.note(&format!(
         "making a device of {} for {} instances",
         options.device_size(),
         options.instances
     ));
-    let image = lab.image("tenants");
-    let pool = Device::create(
-        &journal,
-        &image,
-        options.device_size(),
-        Kind::of(options.volume.as_ref(), &lab.volume("tenants")),
-        interrupt,
-    )?;
-    let models = Models::create(options, &lab, &journal, &installation, &template, interrupt)?;
+    let pool = stage.device(POOL, options.device_size())?;
+    let models = Models::create(options, stage, &template)?;
     drop(run_dir);
     let arena = Arena {
         options,
-        lab: &lab,
-        journal: &journal,
-        installation: &installation,
+        stage,
         capper: &capper,
         pool: &pool,
-        image: &image,
         models: &models,
-        progress: &progress,
-        interrupt,
     };
     let mut report = Report {
         scenario: SCENARIO.to_string(),
         host,
-        settings: options.named(),
+        settings: named(options),
         contestants: Vec::new(),
     };
     for contestant in &options.contestants {
         let result = arena.run(contestant).with_context(|| contestant.name)?;
-        progress.note(&result.summary());
+        stage.progress.note(&result.summary());
         report.contestants.push(result);
     }
     Ok(report)
-}
-
-fn need_module(
-    options: &Options,
-    installation: &Installation,
-    interrupt: &Interrupt,
-) -> anyhow::Result<()> {
-    let Some(contestant) = options.contestants.iter().find(|c| c.module) else {
-        return Ok(());
-    };
-    let module = installation.module_dir(interrupt)?.join("pg_calm.so");
-    if module.exists() {
-        return Ok(());
-    }
-    Err(LabError::Host(format!(
-        "contestant {}: {} not found: run make install in extension/pg_calm, or --contestants stock",
-        contestant.name,
-        module.display()
-    ))
-    .into())
 }
 
 fn need_space(options: &Options, lab: &LabDir) -> anyhow::Result<()> {
@@ -188,23 +135,10 @@ struct Models {
 }
 
 impl Models {
-    fn create(
-        options: &Options,
-        lab: &LabDir,
-        journal: &Journal,
-        installation: &Installation,
-        template: &Template,
-        interrupt: &Interrupt,
-    ) -> anyhow::Result<Self> {
+    fn create(options: &Options, stage: &Stage<'_>, template: &Template) -> anyhow::Result<Self> {
         let device = |role: &str, size| -> anyhow::Result<Device> {
-            let device = Device::create(
-                journal,
-                &lab.image(&format!("model-{role}")),
-                size,
-                Kind::LOOP,
-                interrupt,
-            )?;
-            pool::mark_untouched(&device, size, interrupt)?;
+            let device = stage.device_of(Kind::LOOP, &format!("model-{role}"), size)?;
+            pool::mark_untouched(&device, size, stage.interrupt)?;
             Ok(device)
         };
         let models = Self {
@@ -212,22 +146,13 @@ impl Models {
             wal: device("wal", options.wal_size())?,
         };
         let mount = |role: &str, device: &Device| {
-            FileSystem::create(
-                journal,
-                device,
-                FsType::Ext4,
-                &lab.mountpoint(&format!("model-{role}")),
-                interrupt,
-            )
+            let role = format!("model-{role}");
+            stage.file_system(&role, device, FsType::Ext4, Layout::default())
         };
         let data = mount("data", &models.data)?;
         let wal = mount("wal", &models.wal)?;
-        template.copy_to(
-            &data.path().join("cluster"),
-            Some(&wal.path().join("pg_wal")),
-            installation,
-            interrupt,
-        )?;
+        let pg_wal = wal.path().join("pg_wal");
+        template.copy_to(&data.path().join("cluster"), Some(&pg_wal), stage)?;
         Ok(models)
     }
 }
@@ -235,15 +160,10 @@ impl Models {
 /// What the runs share.
 struct Arena<'a> {
     options: &'a Options,
-    lab: &'a LabDir,
-    journal: &'a Journal,
-    installation: &'a Installation,
+    stage: &'a Stage<'a>,
     capper: &'a Capper,
     pool: &'a Device,
-    image: &'a Path,
     models: &'a Models,
-    progress: &'a Progress,
-    interrupt: &'a Interrupt,
 }
 
 /// One instance's places.
@@ -264,57 +184,48 @@ impl Tenant {
 impl Arena<'_> {
     fn run(&self, contestant: &Contestant) -> anyhow::Result<ContestantReport> {
         let label = contestant.name;
-        let run_dir = RunDir::create(self.lab, self.journal, self.installation)?;
+        let _run_dir = self.stage.run_dir(Some(&format!("tenants-{label}")))?;
         let volumes = Volumes::new(
-            self.journal,
+            &self.stage.journal,
             self.pool,
-            self.image,
-            self.lab.mountpoint("tenants"),
+            &self.stage.dir.image(POOL),
+            self.stage.dir.mountpoint(POOL),
             self.options.mount_options.as_ref(),
         )?;
         let tenants = self.tenants(label, &volumes)?;
         let mut settings = self.options.server_settings(contestant);
-        let shared = self.lab.run().join("arbiter");
-        self.private_dir(&shared)?;
+        let shared = self.stage.dir.run().join("arbiter");
+        self.stage.private_dir(&shared)?;
         contestant::add_directory(contestant, &shared, &mut settings);
 
         let servers = self.each(label, "starting servers", &tenants, |tenant| {
-            Server::start(
-                self.journal,
-                self.installation,
-                Places {
-                    data: tenant.cluster(),
-                    socket: tenant.directory.clone(),
-                    log: tenant.directory.join("server.log"),
-                },
-                &settings,
-                self.interrupt,
-            )
+            let places = Places {
+                data: tenant.cluster(),
+                socket: tenant.directory.clone(),
+                log: tenant.directory.join("server.log"),
+            };
+            self.stage.start(places, &settings)
         })?;
         if contestant.module {
             self.each(label, "creating the extension", &servers, |server| {
-                server.sql("create extension pg_calm", self.interrupt)
+                self.stage.create_functions(server)
             })?;
         }
         let measured = self.measure(contestant, &tenants, &servers);
-        self.progress.status(&format!("{label}: stopping servers"));
+        self.stage
+            .progress
+            .status(&format!("{label}: stopping servers"));
         for server in servers {
             server.discard()?;
         }
         let measured = measured?;
-        let report = self.report(contestant, &tenants, measured)?;
-        if self.options.keep {
-            self.keep_logs(contestant)?;
-        }
-        drop(volumes);
-        drop(run_dir);
-        Ok(report)
+        self.report(contestant, &tenants, measured)
     }
 
     /// Copies, mounts and warms the volumes of all.
     fn tenants(&self, label: &str, volumes: &Volumes<'_>) -> anyhow::Result<Vec<Tenant>> {
         let (data_size, wal_size) = (self.options.data_size(), self.options.wal_size());
-        self.progress.note(&format!(
+        self.stage.progress.note(&format!(
             "{label}: restoring {} instances on new file systems",
             self.options.instances
         ));
@@ -327,20 +238,20 @@ impl Arena<'_> {
                 &self.models.data,
                 offset,
                 data_size,
-                self.interrupt,
+                self.stage.interrupt,
             )?;
             let wal = volumes.add(
                 &format!("wal-{number}"),
                 &self.models.wal,
                 offset + data_size.bytes(),
                 wal_size,
-                self.interrupt,
+                self.stage.interrupt,
             )?;
             let link = data.path.join("cluster/pg_wal");
             fs::remove_file(&link).with_context(|| format!("remove {}", link.display()))?;
             symlink(wal.path.join("pg_wal"), &link)?;
-            let directory = self.lab.run().join(number.to_string());
-            self.private_dir(&directory)?;
+            let directory = self.stage.dir.run().join(number.to_string());
+            self.stage.private_dir(&directory)?;
             Ok(Tenant {
                 number,
                 data,
@@ -352,24 +263,11 @@ impl Arena<'_> {
             warm::warm(
                 &tenant.cluster(),
                 Warm::Random,
-                self.progress,
-                self.interrupt,
+                &self.stage.progress,
+                self.stage.interrupt,
             )
         })?;
         Ok(tenants)
-    }
-
-    /// A new directory of the servers' user.
-    fn private_dir(&self, path: &Path) -> anyhow::Result<()> {
-        fs::create_dir(path)
-            .and_then(|()| {
-                chown(
-                    path,
-                    Some(self.installation.uid),
-                    Some(self.installation.gid),
-                )
-            })
-            .with_context(|| format!("create {}", path.display()))
     }
 
     /// Calls `f` for each item in a few threads; results are in the items' order.
@@ -384,12 +282,12 @@ impl Arena<'_> {
         let results = Mutex::new(Vec::new());
         let work = || -> anyhow::Result<()> {
             loop {
-                self.interrupt.check()?;
+                self.stage.interrupt.check()?;
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 let Some(item) = items.get(index) else {
                     return Ok(());
                 };
-                self.progress.status(&format!(
+                self.stage.progress.status(&format!(
                     "{label}: {doing}: {} of {}",
                     index + 1,
                     items.len()
@@ -427,14 +325,15 @@ impl Arena<'_> {
         let label = contestant.name;
         // The checkpointer's clock starts anew with any checkpoint.
         self.each(label, "checkpoint", servers, |server| {
-            server.sql("checkpoint", self.interrupt)
+            server.sql("checkpoint", self.stage.interrupt)
         })?;
         let seconds = self.options.seconds.0;
-        self.progress
+        self.stage
+            .progress
             .note(&format!("{label}: measuring {seconds} s"));
         let mut caps = Some(self.caps(tenants)?);
         let sampler = Sampler::start(
-            self.journal.root().clone(),
+            self.stage.root().clone(),
             vec![self.pool.name.clone()],
             tenants.iter().map(|t| t.wal.name.clone()).collect(),
             // Servers and clients are our children.
@@ -443,10 +342,9 @@ impl Arena<'_> {
         let started = Instant::now();
         let mut loads = Vec::new();
         for (tenant, server) in tenants.iter().zip(servers) {
-            self.interrupt.check()?;
+            self.stage.interrupt.check()?;
             loads.push(Load::start(
-                self.journal,
-                self.installation,
+                self.stage,
                 server,
                 &tenant.directory,
                 Work {
@@ -458,21 +356,10 @@ impl Arena<'_> {
                 },
             )?);
         }
-        let time_up = Instant::now() + Duration::from_secs(seconds.into()) + OVERTIME;
+        let overtime = Overtime::after(Instant::now() + Duration::from_secs(seconds.into()));
         let mut statuses = None;
         while !all_ended(&mut loads)? {
-            if Instant::now() > time_up && caps.is_some() {
-                self.progress.note(&format!(
-                    "{label}: time is up, but a stall holds clients: lifting the caps"
-                ));
-                caps = None;
-            }
-            if Instant::now() > time_up + OVERTIME_UNCAPPED {
-                bail!(
-                    "clients do not end {} s after the caps were lifted",
-                    OVERTIME_UNCAPPED.as_secs()
-                );
-            }
+            overtime.check(label, &mut caps, &self.stage.progress)?;
             let tps: f64 = loads.iter().filter_map(Load::tps).sum();
             let mut text = format!(
                 "{label}: {:>3} of {seconds} s, {tps:.0} TPS",
@@ -485,21 +372,17 @@ impl Arena<'_> {
                     sample.memory.writeback_kib >> 10
                 ));
             }
-            self.progress.status(&text);
-            self.interrupt.sleep(Duration::from_millis(250))?;
+            self.stage.progress.status(&text);
+            self.stage.interrupt.sleep(Duration::from_millis(250))?;
         }
         drop(caps);
         let (samples, blocked) = sampler.finish();
         if contestant.module {
             statuses = Some(self.each(label, "reading the status", servers, |server| {
-                let row = server.sql(
-                    "select row_to_json(s) from pg_calm_status s",
-                    self.interrupt,
-                )?;
-                serde_json::from_str(row.trim()).context("read pg_calm_status")
+                server.row("pg_calm_status", self.stage.interrupt)
             })?);
         }
-        self.progress.status("reading the logs");
+        self.stage.progress.status("reading the logs");
         let mut transactions = Vec::new();
         for tenant in tenants {
             transactions.push(
@@ -594,7 +477,11 @@ impl Arena<'_> {
             .iter()
             .map(|(name, value)| (name.to_string(), value.to_string()))
             .collect();
-        contestant::add_directory(contestant, &self.lab.run().join("arbiter"), &mut settings);
+        contestant::add_directory(
+            contestant,
+            &self.stage.dir.run().join("arbiter"),
+            &mut settings,
+        );
         settings.extend(crate::contestant::settings_of(
             contestant,
             &self.options.set_contestant,
@@ -617,19 +504,6 @@ impl Arena<'_> {
             }),
             instances,
         })
-    }
-
-    fn keep_logs(&self, contestant: &Contestant) -> anyhow::Result<()> {
-        let target = self.lab.kept().join(format!("tenants-{}", contestant.name));
-        if target.exists() {
-            fs::remove_dir_all(&target)?;
-        }
-        fs::create_dir_all(self.lab.kept())?;
-        fs::rename(self.lab.run(), &target)
-            .with_context(|| format!("keep logs in {}", target.display()))?;
-        self.progress
-            .note(&format!("logs are kept in {}", target.display()));
-        Ok(())
     }
 }
 

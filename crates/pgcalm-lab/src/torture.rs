@@ -3,35 +3,27 @@
 mod arena;
 mod ledger;
 mod load;
-pub(crate) mod module;
 mod options;
 mod sabotage;
 mod verify;
 
 use std::collections::BTreeMap;
-use std::time::SystemTime;
 
 use anyhow::Context;
 use fastrand::Rng;
-use pgcalm_host::HostRoot;
 use pgcalm_report::torture::Control;
 use pgcalm_report::torture::Cycle;
 use pgcalm_report::torture::Report;
 use pgcalm_report::torture::SCENARIO;
 
 use crate::cap::Capper;
-use crate::host_facts;
-use crate::installation::Installation;
 use crate::interrupt::Interrupt;
-use crate::lab_dir::LabDir;
-use crate::mount_namespace;
-use crate::need_root::need_root;
 use crate::options::FsType;
-use crate::progress::Progress;
-use crate::run_dir::RunDir;
+use crate::options::named;
+use crate::stage::Needs;
+use crate::stage::Stage;
 use crate::torture::arena::Arena;
 use crate::torture::arena::Surroundings;
-use crate::torture::module::Module;
 use crate::torture::sabotage::Sabotage;
 
 pub use options::Crash;
@@ -44,49 +36,39 @@ const CONTROL_CYCLES: u32 = 12;
 /// as before.
 pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
     options.check()?;
-    let root = HostRoot::default();
-    need_root("loop devices, mounts and cgroup limits")?;
-    mount_namespace::enter_own()?;
-    let installation = Installation::find(&root, options.pg_bindir.as_deref(), interrupt)?;
-    let mut module = Module::find(options.module_dir.as_deref(), &installation, interrupt)?;
-
-    let lab = LabDir::open_torture(&options.dir)?;
-    let progress = Progress::new();
-    let journal = lab.clean_journal(&root, &progress)?;
-    need_space(options, &lab)?;
-    let started_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let _run_dir = RunDir::create(&lab, &journal, &installation)?;
-    module.settle(&lab.run())?;
-    let capper = match (&options.volume, options.iops.0) {
-        (None, Some(_)) => Capper::of_root_group(&journal)?,
-        // A volume has limits of its own.
-        (Some(_), _) | (None, None) => None,
+    let needs = Needs {
+        own_mounts: true,
+        module: true,
+        directory_only: true,
     };
-    let mut server_settings = options.server_settings();
-    server_settings.extend(module.settings());
+    let stage = &Stage::open(&options.common, needs, interrupt)?;
+    // The control's device comes when those of the cycles are gone.
+    let needed = options.size.bytes() * options.file_systems().len() as u64;
+    stage.dir.need_space(needed, "a smaller --size")?;
+    let _run_dir = stage.run_dir(None)?;
+    let capper = match (&options.common.volume, options.iops.0) {
+        (Some(_), _) => Some(Capper::of_volumes(&stage.journal)),
+        (None, Some(_)) => Capper::of_root_group(&stage.journal)?,
+        (None, None) => None,
+    };
     let context = Surroundings {
         options,
-        lab: &lab,
-        journal: &journal,
-        installation: &installation,
-        module: &module,
+        stage,
         capper: capper.as_ref(),
-        progress: &progress,
-        interrupt,
     };
     let mechanism = capper.as_ref().map_or("none", Capper::mechanism);
     let mut report = Report {
         scenario: SCENARIO.to_string(),
-        host: host_facts::collect(&root, &installation, started_at, mechanism)?,
-        settings: options.named(),
-        server_settings,
+        host: stage.host(mechanism)?,
+        settings: named(options),
+        server_settings: options.server_settings(),
         cycles: Vec::new(),
         controls: Vec::new(),
     };
     let mut random = Rng::with_seed(options.seed);
     report.cycles = cycles(&context, &report.server_settings, &mut random)?;
     if options.control {
-        for &fs_type in &options.fs {
+        for &fs_type in options.file_systems() {
             for sabotage in [Sabotage::FsyncOff, Sabotage::UnsyncedFiles] {
                 let control = control(
                     &context,
@@ -109,13 +91,12 @@ fn cycles(
     settings: &BTreeMap<String, String>,
     random: &mut Rng,
 ) -> anyhow::Result<Vec<Cycle>> {
-    let Options {
-        cycles, fs, crash, ..
-    } = context.options;
+    let options = context.options;
+    let (cycles, fs, crash) = (options.cycles, options.file_systems(), options.crashes());
     let mut arenas: Vec<Option<Arena<'_>>> = fs.iter().map(|_| None).collect();
     let mut done = Vec::new();
-    for number in 1..=*cycles {
-        context.interrupt.check()?;
+    for number in 1..=cycles {
+        context.stage.interrupt.check()?;
         let turn = number as usize - 1;
         let fs_type = fs[turn % fs.len()];
         let crash = crash[turn / fs.len() % crash.len()];
@@ -188,14 +169,8 @@ fn note(context: &Surroundings<'_>, label: &str, cycle: &Cycle) {
     } else {
         cycle.findings()
     };
-    context.progress.note(&format!(
+    context.stage.progress.note(&format!(
         "{label}: {} commits in {:.1} s, crashed{during}, {} pages bridged, {} flushed; {outcome}",
         cycle.commits, cycle.load_s, cycle.bridged_pages, cycle.flushed_pages
     ));
-}
-
-fn need_space(options: &Options, lab: &LabDir) -> anyhow::Result<()> {
-    // The control's device comes when those of the cycles are gone.
-    let needed = options.size.bytes() * options.fs.len() as u64;
-    lab.need_space(needed, "a smaller --size")
 }

@@ -4,26 +4,21 @@ use std::time::Duration;
 use std::time::Instant;
 
 use anyhow::bail;
-use pgcalm_host::HostRoot;
 use pgcalm_host::block_device::DeviceStat;
 use pgcalm_host::meminfo::MemInfo;
 use pgcalm_report::model::Cap;
 
 use crate::LabError;
 use crate::contest::Options;
-use crate::contest::create_extension;
+use crate::contest::devices::Devices;
 use crate::contest::need;
 use crate::contest::with_last_words;
-use crate::installation::Installation;
 use crate::interrupt::Interrupt;
-use crate::lab_dir::LabDir;
-use crate::need_root::need_root;
-use crate::progress::Progress;
-use crate::run_dir::RunDir;
 use crate::server;
 use crate::server::Server;
+use crate::stage::Needs;
 use crate::stage::Stage;
-use crate::stage::Surroundings;
+use crate::sysctl;
 use crate::template::Template;
 
 /// How often the live line is renewed.
@@ -47,56 +42,40 @@ pub fn run(
         .into());
     };
     options.check()?;
-    let root = HostRoot::default();
-    need_root("loop devices, mounts, control groups and vm sysctls")?;
-    let installation = Installation::find(&root, options.pg_bindir.as_deref(), interrupt)?;
-    need::module(options, &installation, interrupt)?;
-    let lab = LabDir::open(&root, &options.dir)?;
-    let progress = Progress::new();
-    let journal = lab.clean_journal(&root, &progress)?;
-    need::space(&root, options, &lab, &installation, &progress)?;
+    let needs = Needs {
+        module: contestant.module,
+        ..Needs::default()
+    };
+    let stage = Stage::open(&options.common, needs, interrupt)?;
+    need::space(&stage, options)?;
 
-    let _run_dir = RunDir::create(&lab, &journal, &installation)?;
-    let template = Template::obtain(
-        &lab,
-        &journal,
-        &installation,
-        &options.preparation()?,
-        &progress,
-        interrupt,
-    )?;
+    let _run_dir = stage.run_dir(Some("up"))?;
+    let template = Template::obtain(&stage, &options.preparation()?)?;
     let mut options = options.clone();
     options.load.settle(template.table_bytes()?);
     let options = &options;
-    let stage = Stage::build(
-        options,
-        Surroundings {
-            lab: &lab,
-            journal: &journal,
-            installation: &installation,
-            progress: &progress,
-            interrupt,
-        },
-    )?;
+    let devices = Devices::create(&stage, options)?;
+    let _sysctls = sysctl::apply(&stage.journal, options.sysctl())?;
+    let progress = &stage.progress;
     progress.note("restoring the table on new file systems");
     let mut settings = options.server_settings(contestant);
     if let Some(port) = port {
         settings.insert("listen_addresses".to_string(), ADDRESS.to_string());
         settings.insert("port".to_string(), port.to_string());
     }
-    let mut scene = stage.serve(&template, &settings)?;
+    let mut scene = devices.serve(options, &template, &settings)?;
     if contestant.module {
-        create_extension(&scene.server, interrupt)?;
+        stage.create_functions(&scene.server)?;
     }
-    let limits = stage.limit(contestant)?;
+    let limits = devices.limit(options, contestant)?;
     ready(&how_to_connect(
         &scene.server,
         port.is_some(),
         contestant.name,
-        &stage.cap(),
+        &devices.cap(options),
     ))?;
     progress.note("the server is up");
-    let watched = watch(&root, &stage, &mut scene.server, &progress, interrupt);
+    let watched = watch(&stage, &devices, &mut scene.server);
     drop(limits);
     match watched {
         Err(error) if matches!(error.downcast_ref(), Some(LabError::Interrupted)) => {
@@ -134,14 +113,9 @@ fn how_to_connect(server: &Server, listens: bool, contestant: &str, cap: &Cap) -
 }
 
 /// Shows a live line until the server ends, or is to end (an error).
-fn watch(
-    root: &HostRoot,
-    stage: &Stage<'_>,
-    server: &mut Server,
-    progress: &Progress,
-    interrupt: &Interrupt,
-) -> anyhow::Result<()> {
-    let (data, wal) = stage.device_names();
+fn watch(stage: &Stage<'_>, devices: &Devices<'_>, server: &mut Server) -> anyhow::Result<()> {
+    let root = stage.root();
+    let (data, wal) = devices.names();
     let read = || -> anyhow::Result<Vec<DeviceStat>> {
         data.iter()
             .chain(&wal)
@@ -151,7 +125,7 @@ fn watch(
     let mut before = read()?;
     let mut since = Instant::now();
     while !server.has_ended()? {
-        interrupt.sleep(INTERVAL)?;
+        stage.interrupt.sleep(INTERVAL)?;
         let now = read()?;
         let seconds = since.elapsed().as_secs_f64();
         since = Instant::now();
@@ -161,7 +135,7 @@ fn watch(
         };
         let mib = f64::from(1 << 20);
         let memory = MemInfo::read(root)?;
-        progress.status(&format!(
+        stage.progress.status(&format!(
             "{:.0} reads/s {:.1} MiB/s, {:.0} writes/s {:.1} MiB/s, Dirty {} MiB, Writeback {} MiB",
             rate(|stat| stat.read_ops),
             rate(|stat| stat.read_bytes) / mib,

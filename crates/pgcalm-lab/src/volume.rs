@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::fs;
-use std::path::Path;
 use std::path::PathBuf;
 use std::time::Duration;
 use std::time::Instant;
@@ -20,12 +19,9 @@ use crate::Size;
 use crate::device;
 use crate::interrupt::Interrupt;
 use crate::journal::Change;
-use crate::journal::Journal;
-use crate::journal::Undo;
 use crate::lab_dir::LabDir;
 use crate::need_root::need_root;
 use crate::progress::Progress;
-use crate::tool;
 
 /// How often the live line changes.
 const TICK: Duration = Duration::from_secs(1);
@@ -158,74 +154,22 @@ fn serve(
     let server =
         Server::mount(&image, &mountpoint, limits, options.honour_flushes).map_err(lab_error)?;
     let handle = server.handle();
-    let device = attach(&journal, &server.file(), limits.depth, interrupt)?;
+    let loop_undo = journal.note(Change::LoopDevice {
+        backing_file: server.file(),
+    })?;
+    let name = device::attach(&server.file(), &[], interrupt)?;
+    let queue = device::queue_of_volume(&journal, &name, limits.depth)?;
     handle.set_limited(true);
     announce(&Ready {
-        node: device.node.clone(),
+        node: format!("/dev/{name}"),
         description: options.volume.description(),
     })?;
     let outcome = watch(progress, interrupt, || handle.counters(), || server.ended());
-    drop(device);
+    drop(queue);
+    drop(loop_undo);
     mount_undo.now()?;
     server.wait().map_err(lab_error)?;
     outcome
-}
-
-/// A loop device on the volume's file. Fields are dropped in this order.
-struct LoopDevice {
-    node: String,
-    _settings: Vec<Undo>,
-    _loop: Undo,
-}
-
-fn attach(
-    journal: &Journal,
-    file: &Path,
-    depth: u32,
-    interrupt: &Interrupt,
-) -> anyhow::Result<LoopDevice> {
-    let undo = journal.note(Change::LoopDevice {
-        backing_file: file.to_path_buf(),
-    })?;
-    let output = tool::run(
-        tool::command("losetup")
-            .args(["--find", "--show", "--direct-io=on"])
-            .arg(file),
-        interrupt,
-    )?;
-    let node = output.trim().to_string();
-    let name = node
-        .strip_prefix("/dev/")
-        .with_context(|| format!("losetup printed {output:?} for a device"))?;
-    let queue = Path::new("sys/block").join(name).join("queue");
-    let mut settings = Vec::new();
-    // As a cloud's volume tells it: what is acknowledged is safe, so no flushes are sent.
-    settings.push(set(journal, &queue.join("write_cache"), "write through")?);
-    if depth < pgcalm_volume::profiles::DEPTH {
-        settings.push(set(
-            journal,
-            &queue.join("nr_requests"),
-            &depth.max(FEWEST_REQUESTS).to_string(),
-        )?);
-    }
-    Ok(LoopDevice {
-        node,
-        _settings: settings,
-        _loop: undo,
-    })
-}
-
-/// A block device's queue has room for so many at least (`BLKDEV_MIN_RQ`, include/linux/blkdev.h).
-const FEWEST_REQUESTS: u32 = 4;
-
-fn set(journal: &Journal, file: &Path, value: &str) -> anyhow::Result<Undo> {
-    let root = journal.root();
-    let undo = journal.note(Change::Setting {
-        file: Path::new("/").join(file),
-        former: root.read(file)?.trim().to_string(),
-    })?;
-    root.write(file, value)?;
-    Ok(undo)
 }
 
 fn watch(

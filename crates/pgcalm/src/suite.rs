@@ -360,7 +360,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!(options.seconds.0, 30);
-        assert_eq!(options.set.len(), 2);
+        assert_eq!(options.common.set.len(), 2);
         assert_eq!(
             command,
             "pgcalm lab run checkpoint --seconds 30 --set a=1 --set 'b=x y' --contestants stock,pg_calm"
@@ -369,7 +369,7 @@ mod tests {
         args.option = vec!["seconds=40".parse().unwrap()];
         let (options, command) = parsed("seconds = 30", &args).unwrap();
         assert_eq!(options.seconds.0, 40);
-        assert_eq!(options.dir, PathBuf::from("/var/tmp/x"));
+        assert_eq!(options.common.dir, PathBuf::from("/var/tmp/x"));
         assert_eq!(command, "pgcalm lab run checkpoint --seconds 40");
     }
 

@@ -164,7 +164,7 @@ fn crash_cycles_refuse_bad_values_likewise() {
         (["--crash", "reboot"], "--crash", "kill, shutdown, both"),
         (["--fs", "zfs"], "--fs", "ext4, xfs, both"),
         (["--size", "1MB"], "--size", "300000 rows need"),
-        (["--seed", "x"], "--seed", "42"),
+        (["--seed", "x"], "--seed", "whole number"),
         (["--set", "port=1"], "--set", "leave it out"),
     ] {
         let line = refused_by("torture", &arguments);

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::path::PathBuf;
 
+use crate::options::Named;
+use crate::options::one_of;
 use crate::shell;
 
 /// How pg_calm compresses.
@@ -104,23 +106,15 @@ pub const ARCHIVERS: [Archiver; 23] = [
     pg_calm("pg_calm-4-zstd", 4, Compression::Zstd),
 ];
 
-/// The archivers named in a comma-separated list.
-pub fn parse_list(text: &str) -> Result<Vec<&'static Archiver>, String> {
-    let mut chosen: Vec<&'static Archiver> = Vec::new();
-    for name in text.split(',').map(str::trim) {
-        let Some(archiver) = ARCHIVERS.iter().find(|archiver| archiver.name == name) else {
-            let names: Vec<_> = ARCHIVERS.iter().map(|archiver| archiver.name).collect();
-            return Err(format!(
-                "no archiver {name:?}; choose from {}",
-                names.join(", ")
-            ));
-        };
-        if chosen.contains(&archiver) {
-            return Err(format!("{name} is named twice; use --repeat for more runs"));
-        }
-        chosen.push(archiver);
+impl Named for Archiver {
+    fn name(&self) -> &'static str {
+        self.name
     }
-    Ok(chosen)
+}
+
+/// Reads one name.
+pub fn parse(name: &str) -> Result<&'static Archiver, String> {
+    one_of(&ARCHIVERS, "archiver", name)
 }
 
 /// Where an archiver finds what it needs.
@@ -281,18 +275,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_unique_and_lists_keep_their_order() {
+    fn names_are_unique() {
         for archiver in &ARCHIVERS {
-            assert_eq!(parse_list(archiver.name), Ok(vec![archiver]));
+            assert_eq!(parse(archiver.name), Ok(archiver));
         }
-        let names: Vec<_> = parse_list("pg_calm-2, cp")
-            .unwrap()
-            .iter()
-            .map(|archiver| archiver.name)
-            .collect();
-        assert_eq!(names, ["pg_calm-2", "cp"]);
-        assert!(parse_list("rsync").unwrap_err().contains("basic_archive"));
-        assert!(parse_list("cp,cp").unwrap_err().contains("--repeat"));
     }
 
     #[test]
@@ -302,7 +288,7 @@ mod tests {
             pgbackrest_configuration: Path::new("/c"),
             noop_module: None,
         };
-        let settings = parse_list("cp").unwrap()[0].settings(&places);
+        let settings = parse("cp").unwrap().settings(&places);
         assert_eq!(
             settings["archive_command"],
             "test ! -f '/a b/it'\\''s 100%%'/%f && cp %p '/a b/it'\\''s 100%%'/%f"

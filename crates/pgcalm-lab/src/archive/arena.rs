@@ -39,25 +39,17 @@ use crate::archive::tracer;
 use crate::archive::tracer::Tracer;
 use crate::cap::Capper;
 use crate::cap::InForce;
-use crate::connection::connect;
 use crate::device::Device;
 use crate::filesystem::FileSystem;
-use crate::installation::Installation;
-use crate::interrupt::Interrupt;
-use crate::journal::Journal;
-use crate::lab_dir::LabDir;
+use crate::filesystem::Layout;
 use crate::load::LOG_PREFIX;
 use crate::load::Load;
 use crate::load::Work;
 use crate::options::Distribution;
-use crate::progress::Progress;
-use crate::run_dir::RunDir;
 use crate::server;
-use crate::server::Places;
 use crate::server::Server;
-use crate::template;
+use crate::stage::Stage;
 use crate::tool;
-use crate::torture::module::Module;
 use crate::transaction_log::Micros;
 use crate::transaction_log::Transactions;
 use crate::transaction_log::latency;
@@ -81,43 +73,33 @@ const END_TIMEOUT: Duration = Duration::from_secs(60);
 /// What all arenas of a run share.
 pub struct Surroundings<'a> {
     pub options: &'a Options,
-    pub lab: &'a LabDir,
-    pub journal: &'a Journal,
-    pub installation: &'a Installation,
-    pub module: Option<&'a Module>,
+    pub stage: &'a Stage<'a>,
     pub noop_module: Option<&'a PathBuf>,
     pub backlog: &'a Backlog,
-    pub capper: &'a Capper,
-    pub data: &'a Device,
-    pub wal: &'a Device,
-    pub archive: &'a Device,
-    pub progress: &'a Progress,
-    pub interrupt: &'a Interrupt,
+    pub data: Device,
+    pub wal: Device,
+    pub archive: Device,
+    pub capper: Capper,
 }
 
 impl Surroundings<'_> {
     fn file_system(&self, role: &str, device: &Device) -> anyhow::Result<FileSystem> {
-        FileSystem::create(
-            self.journal,
-            device,
-            self.options.fs,
-            &self.lab.mountpoint(role),
-            self.interrupt,
-        )
+        self.stage
+            .file_system(role, device, self.options.fs, Layout::default())
     }
 
     fn cap(&self) -> anyhow::Result<Vec<InForce>> {
-        let mut caps = self.capper.apply(self.wal, self.options.wal_caps())?;
+        let mut caps = self.capper.apply(&self.wal, self.options.wal_caps())?;
         caps.extend(
             self.capper
-                .apply(self.archive, self.options.archive_caps())?,
+                .apply(&self.archive, self.options.archive_caps())?,
         );
         Ok(caps)
     }
 
     /// What `dd conv=fsync` writes to the archive's device under its caps, in MiB per second.
     pub fn dd_mib_per_s(&self) -> anyhow::Result<f64> {
-        let file_system = self.file_system("archive", self.archive)?;
+        let file_system = self.file_system("archive", &self.archive)?;
         let mib = (u64::from(self.options.files) * self.options.segment_size.bytes()) >> 20;
         let file = file_system.path().join("dd");
         let caps = self.cap()?;
@@ -127,7 +109,7 @@ impl Surroundings<'_> {
                 .args(["if=/dev/zero", "bs=1M", "conv=fsync"])
                 .arg(format!("count={mib}"))
                 .arg(format!("of={}", file.display())),
-            self.interrupt,
+            self.stage.interrupt,
         )?;
         let speed = mib as f64 / started.elapsed().as_secs_f64();
         drop(caps);
@@ -136,33 +118,36 @@ impl Surroundings<'_> {
     }
 
     /// Runs one archiver.
-    pub fn run(&self, archiver: &Archiver, label: &str) -> anyhow::Result<Run> {
-        let run_dir = RunDir::create(self.lab, self.journal, self.installation)?;
-        self.progress
+    pub fn run(&self, archiver: &Archiver, label: &str, repetition: u32) -> anyhow::Result<Run> {
+        let stage = self.stage;
+        let run = stage.dir.run();
+        let _run_dir = stage.run_dir(Some(&format!("archive-{}-{repetition}", archiver.name)))?;
+        stage
+            .progress
             .note(&format!("{label}: new file systems with the backlog"));
-        let mut data = self.file_system("data", self.data)?;
-        let wal = self.file_system("wal", self.wal)?;
-        let archive = self.file_system("archive", self.archive)?;
+        let mut data = self.file_system("data", &self.data)?;
+        let wal = self.file_system("wal", &self.wal)?;
+        let archive = self.file_system("archive", &self.archive)?;
         let cluster = data.path().join("cluster");
         let pg_wal = wal.path().join("pg_wal");
         self.backlog
-            .copy_to(&cluster, &pg_wal, self.installation, self.interrupt)?;
+            .copy_to(&cluster, &pg_wal, &stage.installation, stage.interrupt)?;
         let directory = archive.path().join("wal");
-        template::create_private_dir(&directory, self.installation)?;
+        stage.private_dir(&directory)?;
         // All on disk, and the backlog in the page cache, as WAL is that was written not long ago.
         data.remount()?;
         for path in [wal.path(), archive.path()] {
             rustix::fs::syncfs(fs::File::open(path)?)?;
         }
-        let configuration = self.lab.run().join("pgbackrest.conf");
+        let configuration = run.join("pgbackrest.conf");
         pgbackrest::prepare(
             archiver.way,
             &configuration,
             &directory,
             &cluster,
-            &self.lab.run(),
-            self.installation,
-            self.interrupt,
+            &run,
+            &stage.installation,
+            stage.interrupt,
         )?;
         let places = archiver::Places {
             archive: &directory,
@@ -171,21 +156,7 @@ impl Surroundings<'_> {
         };
         let mut settings = self.options.server_settings();
         settings.extend(archiver.settings(&places));
-        if let Some(module) = self.module {
-            settings.extend(module.settings());
-        }
-        let log = self.lab.run().join("server.log");
-        let server = Server::start(
-            self.journal,
-            self.installation,
-            Places {
-                data: cluster,
-                socket: self.lab.run(),
-                log: log.clone(),
-            },
-            &settings,
-            self.interrupt,
-        )?;
+        let server = stage.start(stage.places(cluster), &settings)?;
         self.capper.admit(server.pid())?;
         let arena = Arena {
             context: self,
@@ -196,36 +167,19 @@ impl Surroundings<'_> {
             mark: configuration.clone(),
             server,
             _detached: EndDetached {
-                root: self.journal.root().clone(),
+                root: stage.root().clone(),
                 mark: configuration,
             },
             archive,
             detached: Detached::default(),
         };
-        let run = arena.drain_all().map_err(|error| {
-            let words = server::read_log(&log);
+        let done = arena.drain_all().map_err(|error| {
+            let words = server::read_log(&run.join("server.log"));
             error.context(server::complaint(&words).to_string())
-        });
-        if self.options.keep {
-            self.keep_logs(archiver)?;
-        }
-        let run = run?;
+        })?;
         data.discard_contents()?;
         wal.discard_contents()?;
-        drop(run_dir);
-        Ok(run)
-    }
-
-    fn keep_logs(&self, archiver: &Archiver) -> anyhow::Result<()> {
-        let kept = self.lab.kept();
-        fs::create_dir_all(&kept)?;
-        for name in ["server.log", "syncs"] {
-            let from = self.lab.run().join(name);
-            if from.exists() {
-                fs::copy(&from, kept.join(format!("{}-{name}", archiver.name)))?;
-            }
-        }
-        Ok(())
+        Ok(done)
     }
 }
 
@@ -263,10 +217,8 @@ impl<'a> Arena<'a> {
         let (alone, rest) = backlog.files.split_at(options.files as usize);
         let (loaded, rest) = rest.split_at(options.loaded_files() as usize);
         let crash = &rest[..options.crash_files() as usize];
-        if self.archiver.needs_module()
-            && let Some(module) = self.context.module
-        {
-            module.create(&mut connect(&self.context.lab.run())?)?;
+        if self.archiver.needs_module() {
+            self.context.stage.create_functions(&self.server)?;
         }
         let mut feed = self.feed()?;
 
@@ -312,11 +264,11 @@ impl<'a> Arena<'a> {
 
     fn feed(&self) -> anyhow::Result<Feed<'a>> {
         let slot = backlog::SLOT;
-        let interrupt = self.context.interrupt;
+        let interrupt = self.context.stage.interrupt;
         if self.archiver.way == Way::PgReceivewal {
             return Ok(Feed::Receiver {
                 archive: self.directory.clone(),
-                log: self.context.lab.run().join("pg_receivewal.log"),
+                log: self.context.stage.dir.run().join("pg_receivewal.log"),
                 segment_size: self.context.options.segment_size.bytes(),
                 child: None,
             });
@@ -334,7 +286,7 @@ impl<'a> Arena<'a> {
         Ok(Feed::Archiver {
             pid: pid.trim().parse().context("the server has no archiver")?,
             status: self.pg_wal.join("archive_status"),
-            installation: self.context.installation,
+            installation: &self.context.stage.installation,
         })
     }
 
@@ -344,7 +296,7 @@ impl<'a> Arena<'a> {
         part: &[String],
         tracer: Option<std::process::Command>,
     ) -> anyhow::Result<Window> {
-        let root = self.context.journal.root().clone();
+        let root = self.context.stage.root().clone();
         let devices = Devices {
             wal: &self.context.wal.name,
             archive: &self.context.archive.name,
@@ -363,7 +315,7 @@ impl<'a> Arena<'a> {
         feed.start(part, &self.server, tracer)?;
         let mut looked = started;
         while !feed.is_done(part)? {
-            self.context.interrupt.check()?;
+            self.context.stage.interrupt.check()?;
             if self.server.has_ended()? {
                 bail!("the server has ended");
             }
@@ -380,7 +332,7 @@ impl<'a> Arena<'a> {
             {
                 let left = part.len() - feed.acknowledged(part);
                 second.insert(left as f64);
-                self.context.progress.status(&format!(
+                self.context.stage.progress.status(&format!(
                     "{}: {left} of {} files left",
                     self.label,
                     part.len()
@@ -413,14 +365,15 @@ impl<'a> Arena<'a> {
 
     /// What acknowledging has left to do.
     fn checkpoint(&self, files: u64) -> anyhow::Result<Checkpoint> {
-        let root = self.context.journal.root();
+        let root = self.context.stage.root();
         let devices = Devices {
             wal: &self.context.wal.name,
             archive: &self.context.archive.name,
         };
         let before = Counters::read(root, devices, self.server.pid(), &self.detached)?;
         let started = Instant::now();
-        self.server.sql("checkpoint", self.context.interrupt)?;
+        self.server
+            .sql("checkpoint", self.context.stage.interrupt)?;
         let duration_s = started.elapsed().as_secs_f64();
         let after = Counters::read(root, devices, self.server.pid(), &self.detached)?;
         Ok(Checkpoint {
@@ -437,11 +390,10 @@ impl<'a> Arena<'a> {
     ) -> anyhow::Result<Loaded> {
         self.note(&format!("draining {} files beside pgbench", part.len()));
         feed.prepare(part)?;
-        let directory = self.context.lab.run();
+        let directory = self.context.stage.dir.run();
         let caps = self.context.cap()?;
         let mut load = Load::start(
-            self.context.journal,
-            self.context.installation,
+            self.context.stage,
             &self.server,
             &directory,
             Work {
@@ -452,13 +404,17 @@ impl<'a> Arena<'a> {
                 rate: None,
             },
         )?;
-        self.context.interrupt.sleep(BEFORE)?;
+        self.context.stage.interrupt.sleep(BEFORE)?;
         let window = self.drain(feed, part, None)?;
         while !load.has_ended()? {
             self.context
+                .stage
                 .progress
                 .status(&format!("{}: waiting for pgbench to end", self.label));
-            self.context.interrupt.sleep(Duration::from_millis(100))?;
+            self.context
+                .stage
+                .interrupt
+                .sleep(Duration::from_millis(100))?;
         }
         drop(caps);
         let transactions = Transactions::read(&directory, LOG_PREFIX)?;
@@ -466,18 +422,11 @@ impl<'a> Arena<'a> {
     }
 
     fn module_status(&self) -> anyhow::Result<BTreeMap<String, Value>> {
-        let present = self.server.sql(
-            "select to_regclass('pg_calm_archive') is not null",
-            self.context.interrupt,
-        )?;
-        if present.trim() != "t" {
+        if !self.archiver.needs_module() {
             return Ok(BTreeMap::new());
         }
-        let row = self.server.sql(
-            "select row_to_json(a) from pg_calm_archive a",
-            self.context.interrupt,
-        )?;
-        serde_json::from_str(row.trim()).context("read pg_calm_archive")
+        self.server
+            .row("pg_calm_archive", self.context.stage.interrupt)
     }
 
     /// The last drain, under strace, and the power cut at its end.
@@ -488,9 +437,9 @@ impl<'a> Arena<'a> {
         acknowledged: &[String],
     ) -> anyhow::Result<Crash> {
         self.note(&format!("draining {} files up to a power cut", part.len()));
-        let output = self.context.lab.run().join("syncs");
+        let output = self.context.stage.dir.run().join("syncs");
         feed.prepare(part)?;
-        let root = self.context.journal.root().clone();
+        let root = self.context.stage.root().clone();
         let running = feed.traced(&root, &self.server)?;
         let tracer = if running.is_empty() {
             None
@@ -515,7 +464,7 @@ impl<'a> Arena<'a> {
             &self.directory,
             self.context.backlog,
             acknowledged,
-            self.context.interrupt,
+            self.context.stage.interrupt,
         )?;
         self.archive.discard_contents()?;
         Ok(Crash {
@@ -529,6 +478,7 @@ impl<'a> Arena<'a> {
 
     fn note(&self, text: &str) {
         self.context
+            .stage
             .progress
             .note(&format!("{}: {text}", self.label));
     }

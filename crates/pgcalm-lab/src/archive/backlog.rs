@@ -1,6 +1,5 @@
 //! A cluster with WAL that was never archived.
 
-use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::fs;
 use std::fs::File;
@@ -14,12 +13,9 @@ use anyhow::bail;
 use crate::archive::options::Options;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
-use crate::journal::Change;
-use crate::journal::Journal;
-use crate::lab_dir::LabDir;
-use crate::progress::Progress;
-use crate::server::Places;
 use crate::server::Server;
+use crate::server::settings;
+use crate::stage::Stage;
 use crate::template;
 use crate::tool;
 
@@ -51,59 +47,35 @@ pub struct Backlog {
 
 impl Backlog {
     /// Takes the template that an earlier run left, or makes it.
-    pub fn obtain(
-        options: &Options,
-        lab: &LabDir,
-        journal: &Journal,
-        installation: &Installation,
-        progress: &Progress,
-        interrupt: &Interrupt,
-    ) -> anyhow::Result<Self> {
-        let path = lab.templates().join(format!(
+    pub fn obtain(options: &Options, stage: &Stage<'_>) -> anyhow::Result<Self> {
+        let path = stage.dir.templates().join(format!(
             "pg{}-backlog{}x{}{}-v{FORMAT}",
-            installation.major,
+            stage.installation.major,
             options.backlog_files(),
             options.segment_size,
             if options.empty { "-empty" } else { "" }
         ));
         if path.join(LIST).exists() {
-            progress.note(&format!("using the backlog in {}", path.display()));
+            stage
+                .progress
+                .note(&format!("using the backlog in {}", path.display()));
             return Self::open(path, options);
         }
-        fs::create_dir_all(lab.templates())
-            .with_context(|| format!("create {}", lab.templates().display()))?;
-        let unfinished = path.with_extension("new");
-        let undo = journal.note(Change::Directory {
-            path: unfinished.clone(),
-        })?;
-        if unfinished.exists() {
-            fs::remove_dir_all(&unfinished)?;
-        }
-        template::create_private_dir(&unfinished, installation)?;
-        let processes = journal.note(installation.processes_in(&unfinished))?;
-        progress.note(&format!(
+        stage.progress.note(&format!(
             "making a backlog of {} WAL files",
             options.backlog_files()
         ));
-        let maker = Maker {
-            options,
-            lab,
-            journal,
-            installation,
-            progress,
-            interrupt,
-            data: &unfinished,
-        };
-        let files = maker.make()?;
-        processes.now()?;
-        fs::write(unfinished.join(LIST), files.join("\n"))?;
-        template::for_each_file(&unfinished, &mut |file| {
-            interrupt.check()?;
-            Ok(File::open(file)?.sync_all()?)
+        let segment_size = format!("--wal-segsize={}", options.segment_size.bytes() >> 20);
+        let arguments = ["--data-checksums", &segment_size];
+        template::make(stage, &path, &arguments, |data| {
+            let files = Maker {
+                options,
+                stage,
+                data,
+            }
+            .make()?;
+            Ok(fs::write(data.join(LIST), files.join("\n"))?)
         })?;
-        fs::rename(&unfinished, &path)
-            .with_context(|| format!("rename {}", unfinished.display()))?;
-        undo.now()?;
         Self::open(path, options)
     }
 
@@ -145,28 +117,13 @@ impl Backlog {
 /// What it takes to make a template.
 struct Maker<'a> {
     options: &'a Options,
-    lab: &'a LabDir,
-    journal: &'a Journal,
-    installation: &'a Installation,
-    progress: &'a Progress,
-    interrupt: &'a Interrupt,
+    stage: &'a Stage<'a>,
     data: &'a Path,
 }
 
 impl Maker<'_> {
     fn make(&self) -> anyhow::Result<Vec<String>> {
-        tool::run(
-            self.installation
-                .initdb(self.data)
-                .arg("--data-checksums")
-                .arg(format!(
-                    "--wal-segsize={}",
-                    self.options.segment_size.bytes() >> 20
-                )),
-            self.interrupt,
-        )?;
-        let configuration = self.data.join("postgresql.conf");
-        let original = fs::read_to_string(&configuration)?;
+        let interrupt = self.stage.interrupt;
         let files = if self.options.empty {
             self.move_ahead()?
         } else {
@@ -179,17 +136,16 @@ impl Maker<'_> {
                  insert into test select i, md5(random()::text), now() from generate_series(1, {ROWS}) i; \
                  create table filler (id int, info text, crt_time timestamp)"
             ),
-            self.interrupt,
+            interrupt,
         )?;
-        server.sql("vacuum (freeze, analyze) test", self.interrupt)?;
+        server.sql("vacuum (freeze, analyze) test", interrupt)?;
         let files = if self.options.empty {
             files
         } else {
             self.fill(&server)?
         };
-        server.shut_down(self.interrupt)?;
-        // Without the settings that it was made with, and with nothing ready: runs say when.
-        fs::write(&configuration, original)?;
+        server.shut_down(interrupt)?;
+        // Nothing is ready: runs say when.
         let status = self.status_directory();
         for entry in fs::read_dir(&status)? {
             fs::remove_file(entry?.path())?;
@@ -207,18 +163,19 @@ impl Maker<'_> {
         let (files, ahead) = names.split_at(self.options.files as usize);
         let next = ahead.last().context("no name for the first WAL file")?;
         tool::run(
-            self.installation
+            self.stage
+                .installation
                 .command("pg_resetwal", self.data)
                 .args(["-l", next, "-D"])
                 .arg(self.data),
-            self.interrupt,
+            self.stage.interrupt,
         )?;
         Ok(files.to_vec())
     }
 
     fn start(&self) -> anyhow::Result<Server> {
         // Nothing of this needs to survive a crash.
-        let settings: BTreeMap<String, String> = [
+        let settings = settings([
             ("fsync", "off"),
             ("max_wal_size", "100GB"),
             ("checkpoint_timeout", "1h"),
@@ -227,45 +184,33 @@ impl Maker<'_> {
             // Files become ready, and nothing takes them.
             ("archive_mode", "on"),
             ("archive_command", ""),
-        ]
-        .into_iter()
-        .map(|(name, value)| (name.to_string(), value.to_string()))
-        .collect();
-        Server::start(
-            self.journal,
-            self.installation,
-            Places {
-                data: self.data.to_path_buf(),
-                socket: self.lab.run(),
-                log: self.lab.run().join("template.log"),
-            },
-            &settings,
-            self.interrupt,
-        )
+        ]);
+        self.stage
+            .start(self.stage.places(self.data.to_path_buf()), &settings)
     }
 
     fn fill(&self, server: &Server) -> anyhow::Result<Vec<String>> {
-        server.sql("select pg_switch_wal()", self.interrupt)?;
-        server.sql("checkpoint", self.interrupt)?;
+        server.sql("select pg_switch_wal()", self.stage.interrupt)?;
+        server.sql("checkpoint", self.stage.interrupt)?;
         server.sql(
             &format!("select pg_create_physical_replication_slot('{SLOT}', true)"),
-            self.interrupt,
+            self.stage.interrupt,
         )?;
         let before = self.ready()?;
         let wanted = self.options.backlog_files() as usize;
         loop {
             let mut files: Vec<String> = self.ready()?.difference(&before).cloned().collect();
-            self.progress.status(&format!(
+            self.stage.progress.status(&format!(
                 "making a backlog: {} of {wanted} WAL files",
                 files.len()
             ));
             if files.len() >= wanted {
                 files.truncate(wanted);
-                server.sql("drop table filler", self.interrupt)?;
+                server.sql("drop table filler", self.stage.interrupt)?;
                 return Ok(files);
             }
-            server.sql(FILL, self.interrupt)?;
-            server.sql("truncate filler", self.interrupt)?;
+            server.sql(FILL, self.stage.interrupt)?;
+            server.sql("truncate filler", self.stage.interrupt)?;
         }
     }
 

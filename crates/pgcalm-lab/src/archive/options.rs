@@ -1,18 +1,25 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use pgcalm_volume::Volume;
+use clap::Args;
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::LabError;
 use crate::Limit;
 use crate::Seconds;
 use crate::Size;
+use crate::archive::archiver;
 use crate::archive::archiver::Archiver;
 use crate::archive::archiver::Way;
 use crate::cap::Caps;
-use crate::contestant::ServerSetting;
+use crate::options::Common;
 use crate::options::FsType;
+use crate::options::count;
+use crate::options::each_once;
+use crate::options::named;
+use crate::options::range;
+use crate::options::serialize_names;
 
 /// Most files of a drain that is traced and ended by a crash: tracing is slow, and these are enough to count.
 const MOST_CRASH_FILES: u32 = 16;
@@ -25,63 +32,64 @@ const REMOVED_FILES: u64 = 64;
 const DATA_SIZE: Size = Size(1 << 30);
 
 /// Everything that can be chosen about archivers.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Args, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct Options {
-    /// Directory of the lab.
-    pub dir: PathBuf,
-    /// Directory of the server programs; the newest installed if not given.
-    pub pg_bindir: Option<PathBuf>,
-    /// Directory where pg_calm was built; the installed one if not given.
-    pub module_dir: Option<PathBuf>,
-    /// The archive module that copies nothing, a shared library.
-    pub noop_module: Option<PathBuf>,
-    /// Who takes part.
+    /// Who takes part, separated by commas; `pgcalm lab list` tells who there is.
+    #[arg(long, value_name = "LIST", default_value = "cp-sync,basic_archive,pg_calm-2", value_delimiter = ',',
+          value_parser = archiver::parse)]
+    #[serde(serialize_with = "serialize_names")]
     pub archivers: Vec<&'static Archiver>,
     /// WAL files of a drain.
+    #[arg(long, value_name = "N", default_value = "64", value_parser = count::<u32>)]
     pub files: u32,
-    /// Whether the files are empty and there is only acknowledging to do.
+    /// Empty WAL files, so that there is only acknowledging to do; for archivers that copy nothing.
+    #[arg(long)]
     pub empty: bool,
-    /// Size of a WAL file.
+    /// Size of a WAL file, 1MB to 1GB.
+    #[arg(long, value_name = "SIZE", default_value = "16MB")]
     pub segment_size: Size,
-    /// Write operations per second of pg_wal's device.
+    /// Write operations per second that the device of pg_wal takes, or none.
+    #[arg(long, value_name = "N|none", default_value = "800")]
     pub wal_iops: Limit<u32>,
-    /// Bytes written per second to pg_wal's device.
+    /// Bytes per second that the device of pg_wal takes, or none.
+    #[arg(long, value_name = "SIZE|none", default_value = "125MB")]
     pub wal_bps: Limit<Size>,
-    /// Write operations per second of the archive's device.
+    /// Write operations per second that the device of the archive takes, or none.
+    #[arg(long, value_name = "N|none", default_value = "800")]
     pub archive_iops: Limit<u32>,
-    /// Bytes written per second to the archive's device.
+    /// Bytes per second that the device of the archive takes, or none.
+    #[arg(long, value_name = "SIZE|none", default_value = "125MB")]
     pub archive_bps: Limit<Size>,
     /// File system of all devices.
+    #[arg(long, value_name = "FS", default_value = "ext4")]
     pub fs: FsType,
     /// Connections of pgbench.
+    #[arg(long, value_name = "N", default_value = "4", value_parser = count::<u32>)]
     pub clients: u32,
-    /// Duration of pgbench; `None`: there is none.
+    /// Seconds of pgbench from the start of the drain beside it, or none for no such drain.
+    #[arg(long, value_name = "S|none", default_value = "20")]
     pub seconds: Limit<Seconds>,
-    /// Runs of each archiver.
+    /// Runs of each archiver, in turn; figures are medians.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = count::<u32>)]
     pub repeat: u32,
-    /// Server settings for all.
-    pub set: Vec<ServerSetting>,
-    /// The devices are volumes that behave like this, limits included, instead of what caps on them there would be.
-    pub volume: Option<Volume>,
-    /// Whether logs are kept.
-    pub keep: bool,
+    /// The shared library of the archive module that copies nothing, for noop and noop-pg_calm; bench/noop_archive.
+    #[arg(long, value_name = "FILE")]
+    #[serde(skip)]
+    pub noop_module: Option<PathBuf>,
+    /// What every scenario has.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub common: Common,
 }
 
 impl Options {
     /// Fails on values that can't work, naming the option.
     pub fn check(&self) -> Result<(), LabError> {
-        let ranges = [
-            ("files", u64::from(self.files), 1, 100_000),
-            ("clients", u64::from(self.clients), 1, 1000),
-            ("repeat", u64::from(self.repeat), 1, 100),
-        ];
-        for (option, value, low, high) in ranges {
-            if value < low || value > high {
-                return Err(LabError::Usage(format!(
-                    "--{option} {value}: use a value from {low} to {high}"
-                )));
-            }
-        }
+        each_once("archivers", &self.archivers)?;
+        range("files", self.files, 1, 100_000)?;
+        range("clients", self.clients, 1, 1000)?;
+        range("repeat", self.repeat, 1, 100)?;
         let size = self.segment_size.bytes();
         if !size.is_power_of_two() || !(1 << 20..=1 << 30).contains(&size) {
             return Err(LabError::Usage(format!(
@@ -168,40 +176,11 @@ impl Options {
 
     /// By name on the command line, as the report shows them.
     pub(super) fn named(&self) -> BTreeMap<String, Value> {
-        let names: Vec<&str> = self.archivers.iter().map(|a| a.name).collect();
-        let set: Vec<String> = self
-            .set
-            .iter()
-            .map(|s| format!("{}={}", s.name, s.value))
-            .collect();
-        [
-            ("archivers", Value::from(names.join(","))),
-            ("files", self.files.into()),
-            ("empty", self.empty.into()),
-            ("segment-size", self.segment_size.to_string().into()),
-            ("wal-iops", self.wal_iops.to_string().into()),
-            ("wal-bps", self.wal_bps.to_string().into()),
-            ("archive-iops", self.archive_iops.to_string().into()),
-            ("archive-bps", self.archive_bps.to_string().into()),
-            ("fs", self.fs.name().into()),
-            ("clients", self.clients.into()),
-            (
-                "seconds",
-                match self.loaded_files() {
-                    0 => "none".into(),
-                    _ => self.seconds.to_string().into(),
-                },
-            ),
-            ("repeat", self.repeat.into()),
-            (
-                "volume",
-                self.volume.as_ref().map(ToString::to_string).into(),
-            ),
-            ("set", set.into()),
-        ]
-        .into_iter()
-        .map(|(name, value)| (name.to_string(), value))
-        .collect()
+        let mut named = named(self);
+        if self.loaded_files() == 0 {
+            named.insert("seconds".to_string(), "none".into());
+        }
+        named
     }
 
     /// Settings of all servers.
@@ -218,69 +197,50 @@ impl Options {
         let kept = u64::from(self.files).saturating_sub(REMOVED_FILES) * self.segment_size.bytes();
         let keep = self
             .empty
-            .then(|| ("wal_keep_size".to_string(), format!("{}MB", kept >> 20)));
-        own.into_iter()
-            .map(|(name, value)| (name.to_string(), value.to_string()))
-            .chain(keep)
-            .chain(self.set.iter().map(|s| (s.name.clone(), s.value.clone())))
-            .collect()
+            .then(|| ("wal_keep_size", format!("{}MB", kept >> 20)));
+        let own = own.map(|(name, value)| (name, value.to_string()));
+        self.common.over(own.into_iter().chain(keep))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::archive::archiver;
-    use crate::scenarios::archive::full;
+    use crate::options::parsed;
 
-    fn refusal(options: &Options) -> String {
-        options.check().unwrap_err().to_string()
+    fn options(words: &[&str]) -> Options {
+        parsed(words).unwrap()
     }
 
     #[test]
-    fn the_preset_is_accepted_and_what_cannot_work_is_named() {
-        assert!(full().check().is_ok());
-        let noop = archiver::parse_list("noop").unwrap();
-        let without = Options {
-            archivers: noop.clone(),
-            ..full()
-        };
-        assert!(refusal(&without).contains("--noop-module"));
-        let copies = Options {
-            empty: true,
-            ..full()
-        };
-        assert!(refusal(&copies).contains("cp-sync has nothing to copy"));
-        let odd = Options {
-            segment_size: Size(3 << 20),
-            ..full()
-        };
-        assert!(refusal(&odd).contains("--segment-size 3MB"));
-        let short = Options {
-            seconds: Limit(Some(Seconds(1))),
-            ..full()
-        };
-        assert!(refusal(&short).contains("--seconds"));
+    fn the_defaults_are_accepted_and_what_cannot_work_is_named() {
+        let all = options(&[]);
+        all.check().unwrap();
+        assert_eq!(all.named()["archivers"][0], "cp-sync");
+        assert_eq!(all.named()["wal-iops"], 800);
+        for (words, part) in [
+            (["--archivers", "noop"], "--noop-module"),
+            (["--archivers", "cp,cp"], "named twice"),
+            (["--empty", "--fs=xfs"], "cp-sync has nothing to copy"),
+            (["--segment-size", "3MB"], "--segment-size 3MB"),
+            (["--seconds", "1"], "--seconds"),
+        ] {
+            let refusal = options(&words).check().unwrap_err().to_string();
+            assert!(refusal.contains(part), "{refusal}");
+        }
     }
 
     #[test]
     fn the_backlog_has_a_part_for_each_drain() {
-        let all = full();
+        let all = options(&[]);
         assert_eq!(
             all.backlog_files(),
             all.files + all.files + MOST_CRASH_FILES
         );
-        let alone = Options {
-            seconds: Limit(None),
-            files: 3,
-            ..full()
-        };
+        let alone = options(&["--seconds", "none", "--files", "3"]);
         assert_eq!(alone.backlog_files(), 6);
-        let empty = Options {
-            empty: true,
-            files: 12_000,
-            ..full()
-        };
+        let empty = options(&["--empty", "--files", "12000"]);
         assert_eq!((empty.backlog_files(), empty.backlog_size()), (12_000, 0));
+        assert_eq!(empty.named()["seconds"], "none");
     }
 }

@@ -1,16 +1,11 @@
 use std::collections::BTreeMap;
-use std::fmt;
-use std::path::PathBuf;
 
 use clap::Args;
-use clap::Parser;
 use pgcalm_volume::Volume;
 use pgcalm_volume::limits::Allowance;
 use serde::Serialize;
-use serde::Serializer;
 use serde_json::Value;
 
-use crate::DEFAULT_DIR;
 use crate::LabError;
 use crate::Limit;
 use crate::Seconds;
@@ -19,12 +14,12 @@ use crate::cap::Caps;
 use crate::contestant;
 use crate::contestant::Contestant;
 use crate::contestant::ContestantSetting;
-use crate::contestant::ServerSetting;
 use crate::load::choice::LoadChoice;
 use crate::load::preparation::Preparation;
 use crate::load::workload::Workload;
 use crate::options::CapIn;
 use crate::options::CapWay;
+use crate::options::Common;
 use crate::options::DeviceStore;
 use crate::options::Distribution;
 use crate::options::FsType;
@@ -32,6 +27,13 @@ use crate::options::MountOptions;
 use crate::options::SysctlProfile;
 use crate::options::VolumeLayout;
 use crate::options::Warm;
+use crate::options::as_text;
+use crate::options::count;
+use crate::options::defaults;
+use crate::options::named;
+use crate::options::range;
+use crate::options::rows;
+use crate::options::serialize_names;
 
 /// What the kernel, the system's other programs and what servers have besides shared buffers take of a host with little
 /// memory. It can't be dirty.
@@ -53,7 +55,7 @@ pub struct Options {
     /// Rows of the table, about 125 bytes each with its index; of tpcb: accounts, 157 bytes, rounded up to 100000; of tpcc:
     /// stock, 510 bytes with all other tables.
     #[arg(long, value_name = "N", default_value = "20000000", default_value_if("quick", "true", "10000000"),
-          value_parser = rows, hide_possible_values = true)]
+          value_parser = rows::<u64>, hide_possible_values = true)]
     pub rows: u64,
     /// shared_buffers of all contestants.
     #[arg(
@@ -63,12 +65,6 @@ pub struct Options {
         default_value_if("quick", "true", "128MB")
     )]
     pub shared_buffers: Size,
-    /// Volumes that behave like a cloud's, with limits for reads and writes, instead of caps by control groups:
-    /// NAME[:KEY=VALUE,...], e.g. gp3, gp3:iops=6000,bandwidth=250MB, pd-balanced:size=200GB; `pgcalm lab list` tells the
-    /// names, docs/guides/lab-volume.md the keys. pg_calm is told the limits by its settings, as on a cloud volume.
-    #[arg(long, value_name = "PROFILE")]
-    #[serde(serialize_with = "as_text")]
-    pub volume: Option<Volume>,
     /// The volume of WAL, where there are two and they differ.
     #[arg(long, value_name = "PROFILE", requires = "volume")]
     #[serde(serialize_with = "as_text")]
@@ -158,7 +154,7 @@ pub struct Options {
     #[arg(long, value_name = "LIST")]
     pub mount_options: Option<MountOptions>,
     /// Connections of the load.
-    #[arg(long, value_name = "N", default_value = "4", value_parser = count)]
+    #[arg(long, value_name = "N", default_value = "4", value_parser = count::<u32>)]
     pub clients: u32,
     /// Transactions per second that clients begin, at random intervals, or none for as fast as they go; latency counts
     /// from when one should have begun.
@@ -198,7 +194,7 @@ pub struct Options {
     /// Who takes part, separated by commas; `pgcalm lab list` tells who there is.
     #[arg(long, value_name = "LIST", default_value = "stock,stock-tuned,pg_calm", value_delimiter = ',',
           value_parser = contestant::parse)]
-    #[serde(serialize_with = "contestant::serialize_names")]
+    #[serde(serialize_with = "serialize_names")]
     pub contestants: Vec<&'static Contestant>,
     /// Which rows upsert touches: uniform is all alike, zipfian (1.05) is few often and most rarely, with the frequent
     /// ones scattered over the table [default: uniform].
@@ -211,68 +207,26 @@ pub struct Options {
     #[arg(long, value_name = "HOW", default_value = "random")]
     pub warm: Warm,
     /// Runs of each contestant, interleaved.
-    #[arg(long, value_name = "N", default_value = "1", value_parser = count)]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = count::<u32>)]
     pub repeat: u32,
-    /// A server setting for all servers; may be repeated.
-    #[arg(long, value_name = "NAME=VALUE")]
-    pub set: Vec<ServerSetting>,
     /// A server setting for one contestant; may be repeated.
     #[arg(long, value_name = "CONTESTANT:NAME=VALUE")]
     pub set_contestant: Vec<ContestantSetting>,
-    /// Directory with the server programs [default: of the newest PostgreSQL installed].
-    #[arg(long, value_name = "DIR")]
-    #[serde(skip)]
-    pub pg_bindir: Option<PathBuf>,
-    /// Directory for devices, the loaded table and logs; needs room for all of them, on ext4 or XFS.
-    #[arg(long, value_name = "DIR", default_value = DEFAULT_DIR)]
-    #[serde(skip)]
-    pub dir: PathBuf,
-    /// Keep server logs and pgbench's transaction logs, in pgcalm-kept of --dir; `lab clean` removes them.
-    #[arg(long)]
-    #[serde(skip)]
-    pub keep: bool,
-}
-
-fn rows(text: &str) -> Result<u64, String> {
-    text.parse()
-        .map_err(|_| "give a whole number of rows such as 4000000".to_string())
-}
-
-fn count(text: &str) -> Result<u32, String> {
-    text.parse()
-        .map_err(|_| "give a whole number such as 4".to_string())
-}
-
-/// What has no options: the options of a scenario as they are if none is given.
-#[derive(Debug, Parser)]
-#[command(no_binary_name = true)]
-struct Alone {
+    /// What every scenario has.
     #[command(flatten)]
-    options: Options,
+    #[serde(flatten)]
+    pub common: Common,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Alone::parse_from(std::iter::empty::<&str>()).options
+        defaults()
     }
 }
 
 impl Options {
     /// Fails on values that can't work, naming the option.
     pub fn check(&self) -> Result<(), LabError> {
-        fn range<T: PartialOrd + std::fmt::Display>(
-            option: &str,
-            value: T,
-            low: T,
-            high: T,
-        ) -> Result<(), LabError> {
-            if value < low || value > high {
-                return Err(LabError::Usage(format!(
-                    "--{option} {value}: use a value from {low} to {high}"
-                )));
-            }
-            Ok(())
-        }
         // The id of the table is an int.
         range("rows", self.table_rows(), 1000, 2_000_000_000)?;
         if let Some(size) = self.load.table_size {
@@ -349,14 +303,7 @@ impl Options {
 
     /// By name on the command line, as the report shows them: what is in force.
     pub fn named(&self) -> BTreeMap<String, Value> {
-        // Fails on maps whose keys are no text; there are none.
-        let options: BTreeMap<String, Value> = serde_json::to_value(self)
-            .and_then(serde_json::from_value)
-            .unwrap_or_default();
-        let mut named: BTreeMap<String, Value> = options
-            .into_iter()
-            .filter(|(_, value)| !value.is_null())
-            .collect();
+        let mut named = named(self);
         named.insert("rows".into(), self.table_rows().into());
         if self.load.choice == LoadChoice::Upsert {
             let distribution = self.distribution().name();
@@ -365,7 +312,7 @@ impl Options {
         named.insert("layout".into(), self.layout().name().into());
         named.insert("sysctl".into(), self.sysctl().name().into());
         named.insert("wal-size".into(), self.wal_size().to_string().into());
-        if self.volume.is_some() || self.cap == Some(CapWay::None) {
+        if self.common.volume.is_some() || self.cap == Some(CapWay::None) {
             for without in CAPS {
                 named.remove(without);
             }
@@ -394,7 +341,7 @@ impl Options {
 
     /// Where data and WAL lie.
     pub(crate) fn layout(&self) -> VolumeLayout {
-        self.layout.unwrap_or(if self.volume.is_some() {
+        self.layout.unwrap_or(if self.common.volume.is_some() {
             VolumeLayout::One
         } else {
             VolumeLayout::Two
@@ -454,7 +401,7 @@ impl Options {
 
     pub(crate) fn server_settings(&self, contestant: &Contestant) -> BTreeMap<String, String> {
         let max_wal_size = (self.wal_size().bytes() / 2).min(8 << 30) >> 20;
-        let mut settings: BTreeMap<String, String> = [
+        let mut settings = self.common.over([
             (
                 "shared_buffers",
                 format!("{}kB", self.shared_buffers.0 >> 10),
@@ -465,22 +412,14 @@ impl Options {
             ("fsync", "on".to_string()),
             ("full_page_writes", "on".to_string()),
             ("synchronous_commit", "on".to_string()),
-        ]
-        .into_iter()
-        .map(|(name, value)| (name.to_string(), value))
-        .collect();
-        settings.extend(
-            self.set
-                .iter()
-                .map(|setting| (setting.name.clone(), setting.value.clone())),
-        );
+        ]);
         settings.extend(self.settings_of(contestant));
         settings
     }
 
     /// Where a contestant differs from `stock`.
     pub(crate) fn settings_of(&self, contestant: &Contestant) -> BTreeMap<String, String> {
-        let mut settings = match &self.volume {
+        let mut settings = match &self.common.volume {
             Some(volume) if contestant.module => module_caps(volume),
             _ => BTreeMap::new(),
         };
@@ -542,17 +481,6 @@ fn module_caps(volume: &Volume) -> BTreeMap<String, String> {
     .collect()
 }
 
-/// As it is printed.
-fn as_text<T: fmt::Display, S: Serializer>(
-    value: &Option<T>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    match value {
-        Some(value) => serializer.collect_str(value),
-        None => serializer.serialize_none(),
-    }
-}
-
 /// To whole MiB.
 fn round(bytes: u64) -> Size {
     Size(bytes.next_multiple_of(1 << 20))
@@ -561,9 +489,10 @@ fn round(bytes: u64) -> Size {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::parsed;
 
     fn options(arguments: &[&str]) -> Options {
-        Alone::try_parse_from(arguments).unwrap().options
+        parsed(arguments).unwrap()
     }
 
     #[test]
@@ -614,7 +543,7 @@ mod tests {
         assert!(!of("pg_calm").contains_key("pg_calm.write_iops"));
         assert_eq!(of("pg_calm")["pg_calm.io_size"], "256kB");
         assert!(!of("stock").contains_key("pg_calm.iops"));
-        assert!(Alone::try_parse_from(["--volume", "gp3", "--data-iops", "500"]).is_err());
+        assert!(parsed::<Options>(&["--volume", "gp3", "--data-iops", "500"]).is_err());
     }
 
     #[test]

@@ -1,4 +1,6 @@
 use crate::options::FsType;
+use crate::options::Named;
+use crate::options::one_of;
 
 /// A way to lay the victim and its neighbour out.
 #[derive(Debug, PartialEq, Eq)]
@@ -71,35 +73,13 @@ pub const LAYOUTS: [Layout; 6] = [
     },
 ];
 
-/// The layouts named in a comma-separated list.
-pub fn parse_list(text: &str) -> Result<Vec<&'static Layout>, String> {
-    let mut chosen: Vec<&'static Layout> = Vec::new();
-    for name in text.split(',').map(str::trim) {
-        let layout = LAYOUTS
-            .iter()
-            .find(|layout| layout.name == name)
-            .ok_or_else(|| {
-                let names: Vec<_> = LAYOUTS.iter().map(|layout| layout.name).collect();
-                format!("no layout {name:?}; choose from {}", names.join(", "))
-            })?;
-        if chosen.contains(&layout) {
-            return Err(format!("{name} is named twice"));
-        }
-        chosen.push(layout);
+impl Named for Layout {
+    fn name(&self) -> &'static str {
+        self.name
     }
-    Ok(chosen)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_list_of_layouts_keeps_its_order_and_refuses_unknown_and_double_names() {
-        let names =
-            |text| parse_list(text).map(|list| list.iter().map(|l| l.name).collect::<Vec<_>>());
-        assert_eq!(names("xfs, ext4-ordered"), Ok(vec!["xfs", "ext4-ordered"]));
-        assert!(names("zfs").unwrap_err().contains("xfs-logdev"));
-        assert!(names("xfs,xfs").is_err());
-    }
+/// Reads one name.
+pub fn parse(name: &str) -> Result<&'static Layout, String> {
+    one_of(&LAYOUTS, "layout", name)
 }

@@ -1,64 +1,84 @@
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
-use pgcalm_volume::Volume;
-use serde_json::Value;
+use clap::Args;
+use serde::Serialize;
 
 use crate::LabError;
 use crate::Seconds;
 use crate::Size;
-use crate::contestant::ServerSetting;
+use crate::interference::layout;
 use crate::interference::layout::Layout;
+use crate::options::Common;
+use crate::options::count;
+use crate::options::each_once;
+use crate::options::range;
+use crate::options::serialize_names;
 
 /// Bytes that pgbench's tables take per unit of scale, with their indexes.
 const SCALE_BYTES: u64 = 16 << 20;
 
 /// Everything that can be chosen.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Args, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct Options {
-    /// Directory of the lab.
-    pub dir: PathBuf,
-    /// Directory of the server programs; the newest installed if not given.
-    pub pg_bindir: Option<PathBuf>,
-    /// What is run.
+    /// The quick form: measures 8 s of each phase after 6 s, scale 10; other options still hold.
+    #[arg(long)]
+    #[serde(skip)]
+    pub quick: bool,
+    /// What is run, separated by commas.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = layout::parse,
+          default_value = "ext4-nodelalloc,ext4-ordered,ext4-writeback,ext4-separate,xfs,xfs-logdev")]
+    #[serde(serialize_with = "serialize_names")]
     pub layouts: Vec<&'static Layout>,
     /// Time that is measured of each of the two phases.
+    #[arg(
+        long,
+        value_name = "S",
+        default_value = "12",
+        default_value_if("quick", "true", "8")
+    )]
     pub seconds: Seconds,
-    /// Time under load before that.
+    /// Time under load, and noise, before that.
+    #[arg(
+        long,
+        value_name = "S",
+        default_value = "8",
+        default_value_if("quick", "true", "6")
+    )]
     pub lead: Seconds,
     /// Write operations per second of the neighbour.
+    #[arg(long, value_name = "N", default_value = "100", value_parser = count::<u32>)]
     pub write_iops: u32,
     /// Sessions of the neighbour, each of which makes one database after another.
+    #[arg(long, value_name = "N", default_value = "16", value_parser = count::<u32>)]
     pub sessions: u32,
     /// Connections of the victim's pgbench.
+    #[arg(long, value_name = "N", default_value = "4", value_parser = count::<u32>)]
     pub clients: u32,
-    /// Scale of pgbench's tables.
+    /// Scale of its tables. Each page costs its full size of WAL when first written, so that the victim needs new WAL
+    /// segments.
+    #[arg(long, value_name = "N", default_value = "20", default_value_if("quick", "true", "10"),
+          value_parser = count::<u32>)]
     pub scale: u32,
-    /// Size of the device with the data of both, and of the neighbour's own.
+    /// Size of the device that both are on, and of the neighbour's own; the size of the journal follows it.
+    #[arg(long, value_name = "SIZE", default_value = "2GB")]
     pub size: Size,
-    /// Server settings of both.
-    pub set: Vec<ServerSetting>,
-    /// The devices are volumes that behave like this, limits included, instead of what caps on them there would be.
-    pub volume: Option<Volume>,
+    /// What every scenario has.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub common: Common,
 }
 
 impl Options {
     /// Fails on values that can't work, naming the option.
     pub fn check(&self) -> Result<(), LabError> {
-        for (option, value, low, high) in [
-            ("seconds", self.seconds.0, 3, 3600),
-            ("lead", self.lead.0, 0, 600),
-            ("write-iops", self.write_iops, 1, 1_000_000),
-            ("sessions", self.sessions, 1, 64),
-            ("clients", self.clients, 1, 100),
-            ("scale", self.scale, 1, 1000),
-        ] {
-            if value < low || value > high {
-                return Err(LabError::Usage(format!(
-                    "--{option} {value}: use a value from {low} to {high}"
-                )));
-            }
-        }
+        each_once("layouts", &self.layouts)?;
+        range("seconds", self.seconds.0, 3, 3600)?;
+        range("lead", self.lead.0, 0, 600)?;
+        range("write-iops", self.write_iops, 1, 1_000_000)?;
+        range("sessions", self.sessions, 1, 64)?;
+        range("clients", self.clients, 1, 100)?;
+        range("scale", self.scale, 1, 1000)?;
         // Two clusters with their WAL, and databases of which each session has one at a time at least.
         let needed = (400 << 20)
             + u64::from(self.scale) * SCALE_BYTES * 3 / 2
@@ -73,48 +93,38 @@ impl Options {
         Ok(())
     }
 
-    /// By name on the command line, as the report shows them.
-    pub(super) fn named(&self) -> BTreeMap<String, Value> {
-        let names: Vec<&str> = self.layouts.iter().map(|layout| layout.name).collect();
-        let set: Vec<String> = self
-            .set
-            .iter()
-            .map(|s| format!("{}={}", s.name, s.value))
-            .collect();
-        [
-            ("layouts", Value::from(names.join(","))),
-            ("seconds", self.seconds.0.into()),
-            ("lead", self.lead.0.into()),
-            ("write-iops", self.write_iops.into()),
-            ("sessions", self.sessions.into()),
-            ("clients", self.clients.into()),
-            ("scale", self.scale.into()),
-            ("size", self.size.to_string().into()),
-            (
-                "volume",
-                self.volume.as_ref().map(ToString::to_string).into(),
-            ),
-            ("set", set.into()),
-        ]
-        .into_iter()
-        .map(|(name, value)| (name.to_string(), value))
-        .collect()
-    }
-
     /// Settings of both servers where they differ from PostgreSQL's.
     pub(super) fn server_settings(&self) -> BTreeMap<String, String> {
         // A quarter of the device for the WAL of each.
         let wal = (self.size.bytes() >> 22).clamp(96, 1024);
-        let own = [
+        self.common.over([
             ("max_wal_size", format!("{wal}MB")),
             (
                 "max_connections",
                 (self.clients.max(self.sessions) + 20).to_string(),
             ),
-        ];
-        own.into_iter()
-            .map(|(name, value)| (name.to_string(), value))
-            .chain(self.set.iter().map(|s| (s.name.clone(), s.value.clone())))
-            .collect()
+        ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::parsed;
+
+    #[test]
+    fn the_quick_form_is_a_default_that_other_options_override() {
+        let all: Options = parsed(&[]).unwrap();
+        all.check().unwrap();
+        assert_eq!(all.layouts.len(), layout::LAYOUTS.len());
+        assert_eq!(
+            (all.seconds, all.lead, all.scale),
+            (Seconds(12), Seconds(8), 20)
+        );
+        let quick: Options = parsed(&["--quick", "--scale", "3"]).unwrap();
+        assert_eq!(
+            (quick.seconds, quick.lead, quick.scale),
+            (Seconds(8), Seconds(6), 3)
+        );
     }
 }

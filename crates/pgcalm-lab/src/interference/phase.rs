@@ -15,7 +15,6 @@ use anyhow::bail;
 use pgcalm_report::journal::Hang;
 use pgcalm_report::journal::Phase;
 
-use crate::cap::Capper;
 use crate::cap::Caps;
 use crate::cap::InForce;
 use crate::connection::connect;
@@ -27,16 +26,11 @@ use crate::interference::neighbour::Noise;
 use crate::interference::probe::Probe;
 use crate::load::LOG_PREFIX;
 use crate::load::Load;
+use crate::load::overtime::Overtime;
 use crate::server::Server;
-use crate::template;
+use crate::stage::Stage;
 use crate::transaction_log;
 use crate::transaction_log::Transactions;
-
-/// How long clients may take to notice that their time is up before the cap is lifted for them.
-const OVERTIME: Duration = Duration::from_secs(2);
-
-/// How long they may take after that.
-const OVERTIME_UNCAPPED: Duration = Duration::from_secs(120);
 
 /// Time between two connects, so that they don't take the CPUs from what they are to measure.
 const CONNECT_PAUSE: Duration = Duration::from_millis(20);
@@ -54,11 +48,8 @@ pub struct Pair<'a> {
     pub neighbour_socket: PathBuf,
     /// Where the victim's file system is mounted.
     pub directory: PathBuf,
-    /// Its device.
-    pub device: &'a Device,
     /// The device on which the neighbour is capped.
     pub capped: &'a Device,
-    pub capper: &'a Capper,
     pub caps: Caps,
 }
 
@@ -77,9 +68,10 @@ impl Pair<'_> {
     pub fn measure(&self, noisy: bool) -> anyhow::Result<(Phase, Vec<Hang>)> {
         let Surroundings {
             options,
-            installation,
+            stage,
+            capper,
             ..
-        } = *self.context;
+        } = self.context;
         let name = if noisy { "noisy" } else { "alone" };
         // Made now: later it might wait for the journal itself.
         let files = self.directory.join(format!("pgcalm-{name}"));
@@ -89,10 +81,16 @@ impl Pair<'_> {
             .with_context(|| format!("create {}", files.display()))?;
         // In this order: the noise needs its connections before it is capped.
         let noise = noisy
-            .then(|| Noise::start(&self.neighbour_socket, options.sessions, installation.major))
+            .then(|| {
+                Noise::start(
+                    &self.neighbour_socket,
+                    options.sessions,
+                    stage.installation.major,
+                )
+            })
             .transpose()?;
         // The neighbour's quota; the limits of a volume are everybody's.
-        let mut caps = self.capper.apply_to(&self.capped.number, self.caps)?;
+        let mut caps = capper.apply_to(&self.capped.number, self.caps)?;
         caps.extend(self.capped.limit()?.map(InForce::Volume));
         self.under_load(Around { caps, noise }, name, &files)
     }
@@ -103,26 +101,25 @@ impl Pair<'_> {
         name: &str,
         files_directory: &Path,
     ) -> anyhow::Result<(Phase, Vec<Hang>)> {
-        let Surroundings {
-            options,
+        let Surroundings { options, stage, .. } = self.context;
+        let Stage {
             journal,
             progress,
             interrupt,
-            installation,
-            lab,
-        } = *self.context;
+            dir,
+            ..
+        } = stage;
         let window = Duration::from_secs(options.seconds.0.into());
         let seconds = options.lead.0 + options.seconds.0;
         progress.note(&format!(
             "{}: {name}, measuring the last {} of {seconds} s",
             self.label, options.seconds.0
         ));
-        let directory = lab.run().join(name);
-        template::create_private_dir(&directory, installation)?;
+        let directory = dir.run().join(name);
+        stage.private_dir(&directory)?;
         let started = Instant::now();
         let load = Load::start_with(
-            journal,
-            installation,
+            stage,
             self.victim,
             &directory,
             &[],
@@ -137,7 +134,7 @@ impl Pair<'_> {
             Watched {
                 victim: self.victim.pid(),
                 neighbour: self.neighbour.pid(),
-                device: self.device.name.clone(),
+                device: self.context.shared.name.clone(),
             },
         );
         let mut running = Running {
@@ -149,23 +146,9 @@ impl Pair<'_> {
             noise: leading.around.noise,
         };
         let mut cap_lifted = false;
-        let time_up = started + Duration::from_secs(seconds.into()) + OVERTIME;
+        let overtime = Overtime::after(started + Duration::from_secs(seconds.into()));
         while !running.load.has_ended()? {
-            if Instant::now() > time_up {
-                if running.caps.take().is_some() {
-                    cap_lifted = true;
-                    progress.note(&format!(
-                        "{}: time is up, but clients are held up: lifting the cap",
-                        self.label
-                    ));
-                }
-                if Instant::now() > time_up + OVERTIME_UNCAPPED {
-                    bail!(
-                        "clients do not end {} s after the cap was lifted",
-                        OVERTIME_UNCAPPED.as_secs()
-                    );
-                }
-            }
+            cap_lifted |= overtime.check(self.label, &mut running.caps, progress)?;
             if let Some(tps) = running.load.tps() {
                 progress.status(&format!(
                     "{}: {name}, {:>3} of {seconds} s, {tps:.0} TPS",

@@ -12,13 +12,12 @@ use anyhow::Context;
 use anyhow::bail;
 
 use crate::LabError;
-use crate::installation::Installation;
 use crate::journal::Change;
-use crate::journal::Journal;
 use crate::journal::Undo;
 use crate::load::command_line::CommandLine;
 use crate::load::command_line::Told;
 use crate::load::server_counts::ServerCounts;
+use crate::stage::Stage;
 use crate::tool;
 use crate::transaction_log::Transactions;
 
@@ -48,13 +47,8 @@ pub struct CommandLoad {
 
 impl CommandLoad {
     /// Starts it, and the counting of transactions in the server.
-    pub fn start(
-        journal: &Journal,
-        installation: &Installation,
-        line: &CommandLine,
-        told: &Told,
-    ) -> anyhow::Result<Self> {
-        let undo = journal.note(Change::Command {
+    pub fn start(stage: &Stage<'_>, line: &CommandLine, told: &Told) -> anyhow::Result<Self> {
+        let undo = stage.journal.note(Change::Command {
             run: told.directory.to_path_buf(),
         })?;
         let file = |name: &str| {
@@ -63,7 +57,7 @@ impl CommandLoad {
         };
         let counts = ServerCounts::start(told.directory)?;
         let child = line
-            .command(installation, told)
+            .command(&stage.installation, told)
             .stdout(file(OUTPUT)?)
             .stderr(file(ERRORS)?)
             .stdin(Stdio::null())

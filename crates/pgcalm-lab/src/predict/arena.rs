@@ -7,47 +7,32 @@ use std::time::SystemTime;
 use std::time::UNIX_EPOCH;
 
 use anyhow::Context;
-use anyhow::bail;
 use pgcalm_report::predict::Measured;
 use pgcalm_report::predict::Point;
 use pgcalm_report::predict::Prediction;
 
-use crate::cap::Capper;
-use crate::cap::Caps;
 use crate::cap::InForce;
 use crate::contest;
+use crate::contest::devices::Devices;
+use crate::contest::devices::Scene;
 use crate::contest::with_last_words;
-use crate::device::Device;
-use crate::filesystem::FileSystem;
-use crate::installation::Installation;
-use crate::interrupt::Interrupt;
-use crate::journal::Journal;
-use crate::lab_dir::LabDir;
 use crate::load::LOG_PREFIX;
 use crate::load::Load;
 use crate::load::Work;
-use crate::load::preparation::Preparation;
+use crate::load::overtime::Overtime;
+use crate::options;
 use crate::predict::Options;
 use crate::predict::grid::GridPoint;
 use crate::predict::measured;
 use crate::predict::measured::Counters;
 use crate::predict::shadow;
-use crate::progress::Progress;
-use crate::run_dir::RunDir;
 use crate::sampler::Sampler;
-use crate::server::Places;
 use crate::server::Server;
 use crate::server_log;
+use crate::stage::Stage;
 use crate::sysctl;
 use crate::template::Template;
 use crate::transaction_log::Transactions;
-use crate::warm;
-
-/// How long pgbench may take to notice that its time is up before the caps are lifted for it.
-const OVERTIME: Duration = Duration::from_secs(2);
-
-/// How long it may take after that.
-const OVERTIME_UNCAPPED: Duration = Duration::from_secs(120);
 
 /// Between looks at a load.
 const POLL: Duration = Duration::from_millis(100);
@@ -55,74 +40,31 @@ const POLL: Duration = Duration::from_millis(100);
 /// What the points of a run share.
 pub(super) struct Arena<'a> {
     pub options: &'a Options,
-    pub lab: &'a LabDir,
-    pub journal: &'a Journal,
-    pub installation: &'a Installation,
-    pub capper: &'a Capper,
-    pub data: &'a Device,
-    pub wal: &'a Device,
-    pub progress: &'a Progress,
-    pub interrupt: &'a Interrupt,
+    pub stage: &'a Stage<'a>,
+    pub devices: &'a Devices<'a>,
 }
 
 impl Arena<'_> {
     pub fn run(&self, point: &GridPoint) -> anyhow::Result<Point> {
         let conditions = self.options.of(point);
+        let stage = self.stage;
         // Server and client files of this point only.
-        let run_dir = RunDir::create(self.lab, self.journal, self.installation)?;
-        let template = Template::obtain(
-            self.lab,
-            self.journal,
-            self.installation,
-            &Preparation::Standard {
-                rows: conditions.rows,
-            },
-            self.progress,
-            self.interrupt,
-        )?;
-        let _sysctls = sysctl::apply(self.journal, conditions.sysctl())?;
-        self.progress.note(&format!(
+        let _run_dir = stage.run_dir(Some(point.name))?;
+        let template = Template::obtain(stage, &conditions.preparation()?)?;
+        let _sysctls = sysctl::apply(&stage.journal, conditions.sysctl())?;
+        stage.progress.note(&format!(
             "{}: restoring the table on new file systems",
             point.name
         ));
-        let mut data = self.file_system("data", self.data)?;
-        let mut wal = self.file_system("wal", self.wal)?;
-        let cluster = data.path().join("cluster");
-        template.copy_to(
-            &cluster,
-            Some(&wal.path().join("pg_wal")),
-            self.installation,
-            self.interrupt,
-        )?;
-        // Drops the page cache of the copy, whose folios are as large as its writes were.
-        data.remount()?;
-        wal.remount()?;
-        warm::warm(&cluster, conditions.warm, self.progress, self.interrupt)?;
-
-        let server = Server::start(
-            self.journal,
-            self.installation,
-            Places {
-                data: cluster,
-                socket: self.lab.run(),
-                log: self.lab.run().join("server.log"),
-            },
-            &conditions.server_settings(shadow()),
-            self.interrupt,
-        )?;
-        self.capper.admit(server.pid())?;
-        server.sql("create extension pg_calm", self.interrupt)?;
+        let settings = conditions.server_settings(shadow());
+        let scene = self.devices.serve(&conditions, &template, &settings)?;
+        stage.create_functions(&scene.server)?;
         let (prediction, measured) = self
-            .predict_and_measure(point, &conditions, &server, &data)
-            .map_err(|error| with_last_words(error, &server.log()))?;
-        server.discard()?;
-        data.discard_contents()?;
-        wal.discard_contents()?;
-        drop(data);
-        drop(wal);
-        drop(run_dir);
-        let mut settings = point.named();
-        if self.options.volume.is_some() {
+            .predict_and_measure(point, &conditions, &scene)
+            .map_err(|error| with_last_words(error, &scene.server.log()))?;
+        scene.discard()?;
+        let mut settings = options::named(point);
+        if self.options.common.volume.is_some() {
             // It has limits of its own.
             settings.retain(|name, _| !name.starts_with("data-"));
         }
@@ -136,79 +78,64 @@ impl Arena<'_> {
         })
     }
 
-    fn file_system(&self, role: &str, device: &Device) -> anyhow::Result<FileSystem> {
-        FileSystem::create(
-            self.journal,
-            device,
-            self.options.fs,
-            &self.lab.mountpoint(role),
-            self.interrupt,
-        )
-    }
-
-    fn cap(&self, conditions: &contest::Options) -> anyhow::Result<Vec<InForce>> {
-        let mut caps = self
-            .capper
-            .apply(self.data, conditions.data_caps(shadow()))?;
-        caps.extend(self.capper.apply(
-            self.wal,
-            Caps::on_writes(conditions.wal_iops, conditions.wal_bps),
-        )?);
-        Ok(caps)
-    }
-
     fn predict_and_measure(
         &self,
         point: &GridPoint,
         conditions: &contest::Options,
-        server: &Server,
-        data: &FileSystem,
+        scene: &Scene,
     ) -> anyhow::Result<(Prediction, Measured)> {
         let options = self.options;
-        let mut caps = Some(self.cap(conditions)?);
-        self.progress.note(&format!(
+        let Scene { server, data, .. } = scene;
+        let Stage {
+            progress,
+            interrupt,
+            dir,
+            ..
+        } = self.stage;
+        let mut caps = Some(self.devices.limit(conditions, shadow())?);
+        progress.note(&format!(
             "{}: observing {} s in shadow mode",
             point.name, options.observe.0
         ));
         // Before the load: where stock stalls, a new connection may take longer than anybody waits for it.
         let mut client = pgcalm_predict::observe::connect(&format!(
             "host='{}' user=postgres dbname=postgres",
-            self.lab.run().display()
+            dir.run().display()
         ))?;
         let mut load = self.load(conditions, server, options.lead.0 + options.observe.0 + 2)?;
-        self.interrupt
-            .sleep(Duration::from_secs(options.lead.0.into()))?;
+        interrupt.sleep(Duration::from_secs(options.lead.0.into()))?;
         let observation = pgcalm_predict::observe::observe(
-            self.journal.root(),
+            self.stage.root(),
             &mut client,
             &pgcalm_predict::observe::Options {
                 seconds: options.observe.0,
                 ..Default::default()
             },
-            &mut || Ok(self.interrupt.check()?),
+            &mut || Ok(interrupt.check()?),
         )?;
         let prediction = pgcalm_predict::predict(observation);
-        self.wait_for(&mut load, &mut caps)?;
+        self.wait_for(point, &mut load, &mut caps)?;
         drop(load);
 
         // What stock has left in the kernel would be in the way of the measurement for minutes.
         drop(caps.take());
-        server.sql("alter system set pg_calm.mode = 'on'", self.interrupt)?;
-        server.sql("select pg_reload_conf()", self.interrupt)?;
+        server.sql("alter system set pg_calm.mode = 'on'", interrupt)?;
+        server.sql("select pg_reload_conf()", interrupt)?;
         let file_system = File::open(data.path())?;
         rustix::fs::syncfs(&file_system)
             .with_context(|| format!("sync {}", data.path().display()))?;
         drop(file_system);
 
-        let mut caps = Some(self.cap(conditions)?);
-        self.progress.note(&format!(
+        let mut caps = Some(self.devices.limit(conditions, shadow())?);
+        progress.note(&format!(
             "{}: measuring {} s with pg_calm on",
             point.name, options.seconds.0
         ));
+        let (data_devices, wal_devices) = self.devices.names();
         let sampler = Sampler::start(
-            self.journal.root().clone(),
-            vec![self.data.name.clone()],
-            vec![self.wal.name.clone()],
+            self.stage.root().clone(),
+            data_devices,
+            wal_devices,
             server.pid(),
         );
         let started = SystemTime::now().duration_since(UNIX_EPOCH)?;
@@ -220,11 +147,11 @@ impl Arena<'_> {
         self.wait_until(end)?;
         let after = Counters::read(&mut client)?;
         drop(client);
-        self.wait_for(&mut load, &mut caps)?;
+        self.wait_for(point, &mut load, &mut caps)?;
         drop(caps);
         let (samples, _blocked) = sampler.finish();
         // Of both loads: the seconds tell them apart.
-        let transactions = Transactions::read(&self.lab.run(), LOG_PREFIX)?;
+        let transactions = Transactions::read(&dir.run(), LOG_PREFIX)?;
         let (first, end) =
             measured::whole_checkpoints(&server_log::checkpoints(&server.log()), first, end);
         let mut measured = measured::measured(&samples, &transactions, first, end)?;
@@ -236,7 +163,7 @@ impl Arena<'_> {
     fn wait_until(&self, second: i64) -> anyhow::Result<()> {
         let second = Duration::from_secs(second.unsigned_abs());
         let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
-        Ok(self.interrupt.sleep(second.saturating_sub(now))?)
+        Ok(self.stage.interrupt.sleep(second.saturating_sub(now))?)
     }
 
     fn load(
@@ -246,10 +173,9 @@ impl Arena<'_> {
         seconds: u32,
     ) -> anyhow::Result<Load> {
         Load::start(
-            self.journal,
-            self.installation,
+            self.stage,
             server,
-            &self.lab.run(),
+            &self.stage.dir.run(),
             Work {
                 rows: conditions.rows,
                 clients: conditions.clients,
@@ -261,25 +187,18 @@ impl Arena<'_> {
     }
 
     /// Until the load has ended; a stall that holds its clients beyond their time ends with the caps.
-    fn wait_for(&self, load: &mut Load, caps: &mut Option<Vec<InForce>>) -> anyhow::Result<()> {
-        let longest = u64::from(
-            self.options.lead.0
-                + self.options.observe.0
-                + self.options.settle.0
-                + self.options.seconds.0,
-        );
-        let time_up = Instant::now() + Duration::from_secs(longest) + OVERTIME;
+    fn wait_for(
+        &self,
+        point: &GridPoint,
+        load: &mut Load,
+        caps: &mut Option<Vec<InForce>>,
+    ) -> anyhow::Result<()> {
+        let options = self.options;
+        let longest = options.lead.0 + options.observe.0 + options.settle.0 + options.seconds.0;
+        let overtime = Overtime::after(Instant::now() + Duration::from_secs(longest.into()));
         while !load.has_ended()? {
-            if Instant::now() > time_up {
-                drop(caps.take());
-            }
-            if Instant::now() > time_up + OVERTIME_UNCAPPED {
-                bail!(
-                    "clients do not end {} s after the caps were lifted",
-                    OVERTIME_UNCAPPED.as_secs()
-                );
-            }
-            self.interrupt.sleep(POLL)?;
+            overtime.check(point.name, caps, &self.stage.progress)?;
+            self.stage.interrupt.sleep(POLL)?;
         }
         Ok(())
     }

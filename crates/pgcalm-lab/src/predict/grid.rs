@@ -1,20 +1,23 @@
 //! The points at which predictions are held against measurements.
 
-use std::collections::BTreeMap;
+use serde::Serialize;
 
-use serde_json::Value;
-
-use crate::Limit;
 use crate::Size;
 use crate::options::Distribution;
+use crate::options::Named;
 use crate::options::SysctlProfile;
+use crate::options::one_of;
 
-/// One point: a table, a load, caps, buffers, and what the kernel allows to be dirty.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// One point: a table, a load, caps, buffers, and what the kernel allows to be dirty. Serialized by the options of scenario
+/// checkpoint, for reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct GridPoint {
     /// As on the command line.
+    #[serde(skip)]
     pub name: &'static str,
     /// Whether the model was left as it was when this point had been seen.
+    #[serde(skip)]
     pub held_back: bool,
     /// Rows of the table: with the same rate of writes, fewer are denser.
     pub rows: u64,
@@ -123,40 +126,15 @@ pub const POINTS: [GridPoint; 12] = [
     },
 ];
 
-/// The points named in a comma-separated list.
-pub fn parse_list(text: &str) -> Result<Vec<&'static GridPoint>, String> {
-    let mut chosen: Vec<&'static GridPoint> = Vec::new();
-    for name in text.split(',').map(str::trim) {
-        let point = POINTS
-            .iter()
-            .find(|point| point.name == name)
-            .ok_or_else(|| {
-                let names: Vec<_> = POINTS.iter().map(|point| point.name).collect();
-                format!("no point {name:?}; choose from {}", names.join(", "))
-            })?;
-        if chosen.contains(&point) {
-            return Err(format!("{name} is named twice; name each point once"));
-        }
-        chosen.push(point);
+impl Named for GridPoint {
+    fn name(&self) -> &'static str {
+        self.name
     }
-    Ok(chosen)
 }
 
-impl GridPoint {
-    /// By name on the command line of scenario checkpoint, as the report shows them.
-    pub(super) fn named(&self) -> BTreeMap<String, Value> {
-        [
-            ("rows", Value::from(self.rows)),
-            ("distribution", self.distribution.name().into()),
-            ("data-iops", Limit(Some(self.data_iops)).0.into()),
-            ("data-bps", self.data_bps.to_string().into()),
-            ("shared-buffers", self.shared_buffers.to_string().into()),
-            ("sysctl", self.sysctl.name().into()),
-        ]
-        .into_iter()
-        .map(|(name, value)| (name.to_string(), value))
-        .collect()
-    }
+/// Reads one name.
+pub fn parse(name: &str) -> Result<&'static GridPoint, String> {
+    one_of(&POINTS, "point", name)
 }
 
 #[cfg(test)]
@@ -169,13 +147,5 @@ mod tests {
         assert_eq!(names.len(), POINTS.len());
         let held_back = POINTS.iter().filter(|p| p.held_back).count();
         assert!(held_back >= 3 && held_back < POINTS.len());
-    }
-
-    #[test]
-    fn a_list_refuses_unknown_and_double_points() {
-        let list = parse_list("zipfian, medium").unwrap();
-        assert_eq!(list[0].name, "zipfian");
-        assert!(parse_list("medium,dense").unwrap_err().contains("sparse"));
-        assert!(parse_list("medium,medium").is_err());
     }
 }

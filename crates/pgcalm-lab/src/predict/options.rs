@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
-use pgcalm_volume::Volume;
+use clap::Args;
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::LabError;
@@ -9,41 +9,69 @@ use crate::Limit;
 use crate::Seconds;
 use crate::contest;
 use crate::contestant::ServerSetting;
+use crate::options::Common;
 use crate::options::FsType;
 use crate::options::VolumeLayout;
+use crate::options::count;
+use crate::options::each_once;
+use crate::options::named;
+use crate::options::range;
+use crate::options::rows;
+use crate::predict::grid;
 use crate::predict::grid::GridPoint;
+use crate::predict::grid::POINTS;
 
-/// Everything that can be chosen about a grid.
-#[derive(Debug, Clone)]
+/// Everything that can be chosen about a grid. How a checkpoint's drain and the kernel's visits, each 31 s, fall together
+/// shifts by some seconds from one to the next, and in the first ones it is always the same, since both start when pg_calm is
+/// switched on: so several intervals are measured after a first one has passed.
+#[derive(Debug, Clone, Args, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct Options {
-    /// Directory of the lab.
-    pub dir: PathBuf,
-    /// Directory of the server programs; the newest installed if not given.
-    pub pg_bindir: Option<PathBuf>,
-    /// Which points.
+    /// Three points with small tables, measured for 90 s; other options still hold.
+    #[arg(long)]
+    #[serde(skip)]
+    pub quick: bool,
+    /// Which points, separated by commas; `pgcalm lab list` tells them [default: all].
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = grid::parse,
+          default_value_if("quick", "true", "medium,few-operations,large-buffers"))]
+    #[serde(skip)]
     pub points: Vec<&'static GridPoint>,
-    /// Rows of all points' tables, instead of their own.
+    /// Rows of the table at all points, instead of their own.
+    #[arg(long, value_name = "N", value_parser = rows::<u64>)]
     pub rows: Option<u64>,
     /// Time under load before the server is looked at.
+    #[arg(long, value_name = "S", default_value = "45")]
     pub lead: Seconds,
     /// For how long it is looked at in shadow mode.
+    #[arg(long, value_name = "S", default_value = "30")]
     pub observe: Seconds,
-    /// Time that pg_calm has to get going.
+    /// Time that pg_calm has to get going, then; more than checkpoint_timeout.
+    #[arg(long, value_name = "S", default_value = "35")]
     pub settle: Seconds,
-    /// For how long it is measured then.
+    /// For how long it is measured, from the end of a checkpoint in it to that of the last.
+    #[arg(
+        long,
+        value_name = "S",
+        default_value = "180",
+        default_value_if("quick", "true", "90")
+    )]
     pub seconds: Seconds,
-    /// checkpoint_timeout.
+    /// checkpoint_timeout, at least 30.
+    #[arg(long, value_name = "S", default_value = "30")]
     pub checkpoint_timeout: Seconds,
     /// Connections of the load.
+    #[arg(long, value_name = "N", default_value = "4", value_parser = count::<u32>)]
     pub clients: u32,
-    /// Write operations per second of the WAL device.
+    /// Write operations per second that the WAL device takes, or none.
+    #[arg(long, value_name = "N|none", default_value = "4000")]
     pub wal_iops: Limit<u32>,
     /// File system of both devices.
+    #[arg(long, value_name = "FS", default_value = "ext4")]
     pub fs: FsType,
-    /// Server settings for all points.
-    pub set: Vec<ServerSetting>,
-    /// The devices are volumes that behave like this, limits included, instead of what caps on them there would be.
-    pub volume: Option<Volume>,
+    /// What every scenario has.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub common: Common,
 }
 
 impl Options {
@@ -55,25 +83,33 @@ impl Options {
             ("settle", self.settle, 0),
             ("seconds", self.seconds, 5),
         ] {
-            if value.0 < low || value.0 > 3600 {
-                return Err(LabError::Usage(format!(
-                    "--{option} {value}: use a value from {low} to 3600"
-                )));
-            }
+            range(option, value.0, low, 3600)?;
         }
-        for point in &self.points {
+        each_once("points", &self.points)?;
+        for point in self.points() {
             self.of(point).check()?;
         }
         Ok(())
     }
 
+    /// The points that are run.
+    pub(super) fn points(&self) -> Vec<&'static GridPoint> {
+        if self.points.is_empty() {
+            POINTS.iter().collect()
+        } else {
+            self.points.clone()
+        }
+    }
+
     /// The options of a contest with the conditions of `point`.
     pub(super) fn of(&self, point: &GridPoint) -> contest::Options {
+        let mut common = self.common.clone();
+        common.set = self.settings();
         contest::Options {
-            dir: self.dir.clone(),
-            pg_bindir: self.pg_bindir.clone(),
+            common,
             rows: self.rows.unwrap_or(point.rows),
             shared_buffers: point.shared_buffers,
+            layout: Some(VolumeLayout::Two),
             data_iops: Limit(Some(point.data_iops)),
             data_bps: Limit(Some(point.data_bps)),
             wal_iops: self.wal_iops,
@@ -85,10 +121,6 @@ impl Options {
             sysctl: Some(point.sysctl),
             distribution: Some(point.distribution),
             contestants: vec![super::shadow()],
-            // The module is told its limits, as on a cloud volume; WAL has one of its own.
-            volume: self.volume,
-            layout: Some(VolumeLayout::Two),
-            set: self.settings(),
             ..contest::Options::default()
         }
     }
@@ -96,7 +128,7 @@ impl Options {
     /// For the server. No autovacuum if not asked for: it would come while a point is measured and not while it is observed,
     /// or the other way round.
     fn settings(&self) -> Vec<ServerSetting> {
-        let mut settings = self.set.clone();
+        let mut settings = self.common.set.clone();
         if !settings.iter().any(|set| set.name == "autovacuum") {
             settings.push(ServerSetting {
                 name: "autovacuum".to_string(),
@@ -108,54 +140,40 @@ impl Options {
 
     /// By name on the command line, as the report shows them.
     pub(super) fn named(&self) -> BTreeMap<String, Value> {
-        let set: Vec<String> = self
-            .settings()
-            .iter()
-            .map(|setting| format!("{}={}", setting.name, setting.value))
-            .collect();
-        let mut named: BTreeMap<String, Value> = [
-            ("lead", Value::from(self.lead.0)),
-            ("observe", self.observe.0.into()),
-            ("settle", self.settle.0.into()),
-            ("seconds", self.seconds.0.into()),
-            ("checkpoint-timeout", self.checkpoint_timeout.0.into()),
-            ("clients", self.clients.into()),
-            (
-                "wal-iops",
-                self.wal_iops.0.map_or("none".into(), Value::from),
-            ),
-            ("fs", self.fs.name().into()),
-            (
-                "volume",
-                self.volume.as_ref().map(ToString::to_string).into(),
-            ),
-            ("set", set.into()),
-        ]
-        .into_iter()
-        .map(|(name, value)| (name.to_string(), value))
-        .collect();
-        if let Some(rows) = self.rows {
-            named.insert("rows".to_string(), rows.into());
-        }
-        named
+        let mut all = self.clone();
+        all.common.set = self.settings();
+        named(&all)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::predict::grid::POINTS;
-    use crate::scenarios;
+    use super::*;
+    use crate::options::parsed;
 
     #[test]
+    fn the_quick_form_has_fewer_points_and_seconds() {
+        let all: Options = parsed(&[]).unwrap();
+        assert_eq!((all.points().len(), all.seconds), (12, Seconds(180)));
+        let quick: Options = parsed(&["--quick", "--set", "a=1"]).unwrap();
+        assert_eq!((quick.points().len(), quick.seconds), (3, Seconds(90)));
+        quick.check().unwrap();
+        let named = quick.named();
+        assert_eq!(named["set"], serde_json::json!(["a=1", "autovacuum=off"]));
+        assert_eq!(
+            (&named["wal-iops"], &named["fs"]),
+            (&4000.into(), &"ext4".into())
+        );
+    }
+
+    /// As on a cloud volume; WAL has one of its own.
+    #[test]
     fn the_module_is_told_what_a_volume_takes() {
-        let mut options = scenarios::predict::quick();
-        let settings = |options: &super::Options| {
-            options
-                .of(&POINTS[0])
-                .server_settings(crate::predict::shadow())
+        let settings = |more: &[&str]| {
+            let options: Options = parsed(more).unwrap();
+            options.of(&POINTS[0]).server_settings(crate::predict::shadow())
         };
-        assert!(!settings(&options).contains_key("pg_calm.iops"));
-        options.volume = Some("gp3".parse().unwrap());
-        assert_eq!(settings(&options)["pg_calm.iops"], "3000");
+        assert!(!settings(&[]).contains_key("pg_calm.iops"));
+        assert_eq!(settings(&["--volume", "gp3"])["pg_calm.iops"], "3000");
     }
 }

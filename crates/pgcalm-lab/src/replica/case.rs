@@ -1,5 +1,8 @@
 //! What is done to the same pair under the same load.
 
+use crate::options::Named;
+use crate::options::one_of;
+
 /// One case.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Case {
@@ -76,32 +79,13 @@ pub const CASES: [Case; 5] = [
     },
 ];
 
-/// The cases named in a comma-separated list.
-pub fn parse_list(text: &str) -> Result<Vec<&'static Case>, String> {
-    let mut chosen: Vec<&'static Case> = Vec::new();
-    for name in text.split(',').map(str::trim) {
-        let case = CASES.iter().find(|case| case.name == name).ok_or_else(|| {
-            let names: Vec<_> = CASES.iter().map(|case| case.name).collect();
-            format!("no case {name:?}; choose from {}", names.join(", "))
-        })?;
-        if chosen.contains(&case) {
-            return Err(format!("{name} is named twice"));
-        }
-        chosen.push(case);
+impl Named for Case {
+    fn name(&self) -> &'static str {
+        self.name
     }
-    Ok(chosen)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_list_of_cases_keeps_its_order_and_refuses_unknown_and_double_names() {
-        let names =
-            |text| parse_list(text).map(|list| list.iter().map(|c| c.name).collect::<Vec<_>>());
-        assert_eq!(names("restore, capped"), Ok(vec!["restore", "capped"]));
-        assert!(names("slow").unwrap_err().contains("slow-link"));
-        assert!(names("capped,capped").is_err());
-    }
+/// Reads one name.
+pub fn parse(name: &str) -> Result<&'static Case, String> {
+    one_of(&CASES, "case", name)
 }

@@ -9,11 +9,10 @@ use std::path::Path;
 
 use anyhow::Context;
 
-use crate::installation::Installation;
 use crate::interrupt::Interrupt;
-use crate::journal::Journal;
 use crate::load::Load;
 use crate::server::Server;
+use crate::stage::Stage;
 
 /// The role and its schema: no superuser, which the governor would exempt.
 const ROLE: &str = "flood";
@@ -32,8 +31,7 @@ pub fn prepare(server: &Server, interrupt: &Interrupt) -> anyhow::Result<()> {
 
 /// Starts the load in `directory`, where its logs go.
 pub fn start(
-    journal: &Journal,
-    installation: &Installation,
+    stage: &Stage<'_>,
     server: &Server,
     directory: &Path,
     rows: u32,
@@ -51,15 +49,7 @@ pub fn start(
         "-f".into(),
         file.into(),
     ];
-    Load::start_with(
-        journal,
-        installation,
-        server,
-        directory,
-        &arguments,
-        clients,
-        seconds,
-    )
+    Load::start_with(stage, server, directory, &arguments, clients, seconds)
 }
 
 /// Three transactions, of which the second makes nearly all of the WAL.

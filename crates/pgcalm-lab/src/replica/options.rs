@@ -1,14 +1,21 @@
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
-use pgcalm_volume::Volume;
+use clap::Args;
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::LabError;
 use crate::Seconds;
 use crate::Size;
 use crate::cap::Caps;
-use crate::contestant::ServerSetting;
+use crate::options::Common;
+use crate::options::count;
+use crate::options::each_once;
+use crate::options::named;
+use crate::options::range;
+use crate::options::rows;
+use crate::options::serialize_names;
+use crate::replica::case;
 use crate::replica::case::Case;
 
 /// Size of the device with a cluster but for its WAL.
@@ -31,58 +38,57 @@ const MOST_CLIENTS: u32 = 80;
 const SLOWEST_LINK: u64 = 100_000;
 
 /// Everything that can be chosen.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Args, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct Options {
-    /// Directory of the lab.
-    pub dir: PathBuf,
-    /// Directory of the server programs; the newest installed if not given.
-    pub pg_bindir: Option<PathBuf>,
-    /// Directory where pg_calm was built; the installed one if not given.
-    pub module_dir: Option<PathBuf>,
-    /// What is run.
+    /// What is run, separated by commas; `pgcalm lab list` tells what there is.
+    #[arg(long, value_name = "LIST", default_value = "capped,slow-link,recycled,restore,governed", value_delimiter = ',',
+          value_parser = case::parse)]
+    #[serde(serialize_with = "serialize_names")]
     pub cases: Vec<&'static Case>,
     /// Duration of the load.
+    #[arg(long, value_name = "S", default_value = "40")]
     pub seconds: Seconds,
-    /// How long the standby is watched after it, at most.
+    /// How long the standby is watched after the load, at most.
+    #[arg(long, value_name = "S", default_value = "120")]
     pub catch_up: Seconds,
     /// Connections of the load.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = count::<u32>)]
     pub clients: u32,
-    /// Rows of each filling of the table.
+    /// Rows of each filling of the table, about 1.7 kB of WAL each.
+    #[arg(long, value_name = "N", default_value = "5000", value_parser = rows::<u32>)]
     pub rows: u32,
-    /// Write operations per second of either WAL device, where it is capped.
+    /// Write operations per second that either WAL device takes in the case capped.
+    #[arg(long, value_name = "N", default_value = "200", value_parser = count::<u32>)]
     pub wal_iops: u32,
-    /// Bytes per second of the link in either direction; `None`: 1 Gbit/s, or half of what the load makes if that is less.
+    /// Bytes per second that the link carries in either direction, headers counted [default: 125000000, 1 Gbit/s, or half of
+    /// the WAL that the load makes here if that is less].
+    #[arg(long, value_name = "SIZE")]
     pub link_bps: Option<Size>,
-    /// Limit of the governor.
+    /// pg_calm.governor_max_lag in the case governed.
+    #[arg(long, value_name = "SIZE", default_value = "128MB")]
     pub max_lag: Size,
     /// max_wal_size of both.
+    #[arg(long, value_name = "SIZE", default_value = "512MB")]
     pub max_wal_size: Size,
-    /// Size of either WAL device, and of the archive's.
+    /// Size of either WAL device and of the archive's. The load ends early before one is full.
+    #[arg(long, value_name = "SIZE", default_value = "4GB")]
     pub wal_size: Size,
-    /// Server settings of both.
-    pub set: Vec<ServerSetting>,
-    /// The devices are volumes that behave like this, limits included, instead of what caps on them there would be.
-    pub volume: Option<Volume>,
-    /// Whether logs are kept.
-    pub keep: bool,
+    /// What every scenario has.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub common: Common,
 }
 
 impl Options {
     /// Fails on values that can't work, naming the option.
     pub fn check(&self) -> Result<(), LabError> {
-        for (option, value, low, high) in [
-            ("seconds", self.seconds.0, 3, 3600),
-            ("catch-up", self.catch_up.0, 1, 3600),
-            ("clients", self.clients, 1, MOST_CLIENTS),
-            ("rows", self.rows, 100, 1_000_000),
-            ("wal-iops", self.wal_iops, 1, 1_000_000),
-        ] {
-            if value < low || value > high {
-                return Err(LabError::Usage(format!(
-                    "--{option} {value}: use a value from {low} to {high}"
-                )));
-            }
-        }
+        each_once("cases", &self.cases)?;
+        range("seconds", self.seconds.0, 3, 3600)?;
+        range("catch-up", self.catch_up.0, 1, 3600)?;
+        range("clients", self.clients, 1, MOST_CLIENTS)?;
+        range("rows", self.rows, 100, 1_000_000)?;
+        range("wal-iops", self.wal_iops, 1, 1_000_000)?;
         let flood = u64::from(self.rows) * u64::from(self.clients) * ROW_BYTES;
         if flood > FLOOD_BYTES {
             return Err(LabError::Usage(format!(
@@ -134,42 +140,14 @@ impl Options {
 
     /// By name on the command line, as the report shows them; what the link came to is in a place of its own.
     pub(super) fn named(&self) -> BTreeMap<String, Value> {
-        let names: Vec<&str> = self.cases.iter().map(|case| case.name).collect();
-        let set: Vec<String> = self
-            .set
-            .iter()
-            .map(|s| format!("{}={}", s.name, s.value))
-            .collect();
-        [
-            ("cases", Value::from(names.join(","))),
-            ("seconds", self.seconds.0.into()),
-            ("catch-up", self.catch_up.0.into()),
-            ("clients", self.clients.into()),
-            ("rows", self.rows.into()),
-            ("wal-iops", self.wal_iops.into()),
-            (
-                "link-bps",
-                self.link_bps
-                    .map_or("auto".to_string(), |rate| rate.to_string())
-                    .into(),
-            ),
-            ("max-lag", self.max_lag.to_string().into()),
-            ("max-wal-size", self.max_wal_size.to_string().into()),
-            ("wal-size", self.wal_size.to_string().into()),
-            (
-                "volume",
-                self.volume.as_ref().map(ToString::to_string).into(),
-            ),
-            ("set", set.into()),
-        ]
-        .into_iter()
-        .map(|(name, value)| (name.to_string(), value))
-        .collect()
+        let mut named = named(self);
+        named.entry("link-bps".to_string()).or_insert("auto".into());
+        named
     }
 
     /// Settings of both servers where they differ from PostgreSQL's.
     pub(super) fn server_settings(&self) -> BTreeMap<String, String> {
-        let own = [
+        self.common.over([
             ("shared_buffers", "256MB".to_string()),
             ("synchronous_commit", "off".to_string()),
             (
@@ -180,43 +158,30 @@ impl Options {
             ("min_wal_size", "32MB".to_string()),
             // A table that lives for a tenth of a second needs none, and it would come at different times in each case.
             ("autovacuum", "off".to_string()),
-        ];
-        own.into_iter()
-            .map(|(name, value)| (name.to_string(), value))
-            .chain(self.set.iter().map(|s| (s.name.clone(), s.value.clone())))
-            .collect()
+        ])
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenarios::replica::full;
+    use crate::options::parsed;
 
     #[test]
-    fn the_preset_is_accepted_and_what_cannot_work_is_named() {
-        assert!(full().check().is_ok());
-        let refusal = |options: Options| options.check().unwrap_err().to_string();
-        assert!(
-            refusal(Options {
-                rows: 1_000_000,
-                ..full()
-            })
-            .contains("--rows 1000000: use at most")
-        );
-        assert!(
-            refusal(Options {
-                link_bps: Some(Size(8)),
-                ..full()
-            })
-            .contains("--link-bps 8")
-        );
-        assert!(
-            refusal(Options {
-                wal_size: Size(512 << 20),
-                ..full()
-            })
-            .contains("--wal-size 512MB")
-        );
+    fn the_defaults_are_accepted_and_what_cannot_work_is_named() {
+        let all: Options = parsed(&[]).unwrap();
+        all.check().unwrap();
+        assert_eq!(all.cases.len(), case::CASES.len());
+        assert_eq!(all.named()["link-bps"], "auto");
+        for (words, part) in [
+            (["--cases", "capped,capped"], "--cases: capped"),
+            (["--rows", "1000000"], "--rows 1000000: use at most"),
+            (["--link-bps", "8"], "--link-bps 8"),
+            (["--wal-size", "512MB"], "--wal-size 512MB"),
+        ] {
+            let options: Options = parsed(&words).unwrap();
+            let refusal = options.check().unwrap_err().to_string();
+            assert!(refusal.contains(part), "{refusal}");
+        }
     }
 }

@@ -19,6 +19,7 @@ use postgres::types::PgLsn;
 use crate::cap::InForce;
 use crate::connection::connect;
 use crate::filesystem::FileSystem;
+use crate::filesystem::Layout;
 use crate::network::End;
 use crate::network::Network;
 use crate::options::FsType;
@@ -33,7 +34,7 @@ use crate::replica::watch::Watch;
 use crate::replica::watch::Watched;
 use crate::server;
 use crate::server::Server;
-use crate::template;
+use crate::stage::Stage;
 
 /// How long the standby may take to connect and to be where the primary is, before the load.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -64,56 +65,45 @@ pub struct Pair<'a> {
 impl<'a> Pair<'a> {
     /// Makes two clusters, starts them and waits until the standby is where the primary is.
     pub fn start(context: &'a Surroundings<'a>, case: &'static Case) -> anyhow::Result<Self> {
-        let Surroundings {
-            lab,
-            journal,
-            installation,
-            interrupt,
-            ..
-        } = *context;
-        let mount = |devices: &crate::replica::side::Devices| {
-            devices.mount(journal, lab, context.base, installation, interrupt)
-        };
-        let primary_side = mount(context.primary)?;
-        let standby_side = mount(context.standby)?;
-        let archive = match context.archive.filter(|_| case.archive) {
+        let stage = context.stage;
+        let interrupt = stage.interrupt;
+        let primary_side = context.primary.mount(stage, &context.base)?;
+        let standby_side = context.standby.mount(stage, &context.base)?;
+        let archive = match context.archive.as_ref().filter(|_| case.archive) {
             Some(device) => {
-                let target = lab.mountpoint("archive");
                 let file_system =
-                    FileSystem::create(journal, device, FsType::Ext4, &target, interrupt)?;
-                template::create_private_dir(&file_system.path().join("wal"), installation)?;
+                    stage.file_system("archive", device, FsType::Ext4, Layout::default())?;
+                stage.private_dir(&file_system.path().join("wal"))?;
                 Some(file_system)
             }
             None => None,
         };
-        let network = Network::create(journal, interrupt)?;
+        let network = Network::create(&stage.journal, interrupt)?;
         let settings = [
             context.primary_settings(case),
             context.standby_settings(case),
         ];
         let start = |end: End, side: &Side, settings: &BTreeMap<String, String>| {
-            network.within(end, || {
-                Server::start(
-                    journal,
-                    installation,
-                    side.places.clone(),
-                    settings,
-                    interrupt,
-                )
-            })
+            network.within(end, || stage.start(side.places.clone(), settings))
         };
         let primary = start(End::Primary, &primary_side, &settings[0])?;
         if case.slot {
             let slot = format!("select pg_create_physical_replication_slot('{STANDBY}', true)");
             primary.sql(&slot, interrupt)?;
         }
-        if let Some(module) = context.module.filter(|_| case.needs_module()) {
-            module.create(&mut connect(&primary_side.places.socket)?)?;
+        if case.needs_module() {
+            stage.create_functions(&primary)?;
         }
         flood::prepare(&primary, interrupt)?;
         let signal = standby_side.places.data.join("standby.signal");
         fs::write(&signal, "")
-            .and_then(|()| chown(&signal, Some(installation.uid), Some(installation.gid)))
+            .and_then(|()| {
+                chown(
+                    &signal,
+                    Some(stage.installation.uid),
+                    Some(stage.installation.gid),
+                )
+            })
             .with_context(|| format!("write {}", signal.display()))?;
         let standby = start(End::Standby, &standby_side, &settings[1])?;
         let pair = Self {
@@ -154,22 +144,21 @@ impl<'a> Pair<'a> {
                     server::complaint(&self.standby.log())
                 );
             }
-            self.context.interrupt.sleep(POLL)?;
+            self.context.stage.interrupt.sleep(POLL)?;
         }
     }
 
     /// The load for `seconds`, under the caps and with the link's limit, and the time until the standby has caught up.
     pub fn measure(&mut self, seconds: u32, link: Option<u64>) -> anyhow::Result<Outcome> {
         let Surroundings {
-            options,
-            capper,
-            journal,
-            installation,
+            options, capper, ..
+        } = self.context;
+        let Stage {
             interrupt,
             progress,
-            lab,
+            dir,
             ..
-        } = *self.context;
+        } = self.context.stage;
         let name = self.case.name;
         for server in [&self.primary, &self.standby] {
             capper.admit(server.pid())?;
@@ -189,16 +178,15 @@ impl<'a> Pair<'a> {
 
         let mut primary = connect(&self.primary_side.places.socket)?;
         let mut standby = connect(&self.standby_side.places.socket)?;
-        let directory = lab.run().join("load");
-        template::create_private_dir(&directory, installation)?;
+        let directory = dir.run().join("load");
+        self.context.stage.private_dir(&directory)?;
         progress.note(&format!("{name}: {seconds} s of load"));
         let before = insert_position(&mut primary)?;
         let epoch = epoch_s();
         let started = Instant::now();
         let watch = Watch::start(self.watched());
         let mut load = flood::start(
-            journal,
-            installation,
+            self.context.stage,
             &self.primary,
             &directory,
             options.rows,
@@ -249,7 +237,7 @@ impl<'a> Pair<'a> {
 
     fn watched(&self) -> Watched {
         Watched {
-            root: self.context.journal.root().clone(),
+            root: self.context.stage.root().clone(),
             namespace: self.network.path(End::Primary),
             primary_pid: self.primary.pid(),
             primary_socket: self.primary_side.places.socket.clone(),
@@ -275,7 +263,7 @@ impl<'a> Pair<'a> {
                     )));
                 }
             }
-            self.context.interrupt.sleep(POLL)?;
+            self.context.stage.interrupt.sleep(POLL)?;
         }
         Ok(None)
     }
@@ -306,13 +294,13 @@ impl<'a> Pair<'a> {
             if hopeless || started.elapsed() > patience {
                 return Ok((None, elapsed));
             }
-            self.context.progress.status(&format!(
+            self.context.stage.progress.status(&format!(
                 "{}: {} MiB behind",
                 self.case.name,
                 end.bytes_since(replayed) >> 20
             ));
             self.check_servers()?;
-            self.context.interrupt.sleep(POLL)?;
+            self.context.stage.interrupt.sleep(POLL)?;
         }
     }
 
@@ -327,14 +315,6 @@ impl<'a> Pair<'a> {
             }
         }
         Ok(())
-    }
-
-    /// The servers' logs so far, by the name of the side.
-    pub fn logs(&self) -> [(&'static str, String); 2] {
-        [
-            (End::Primary.name(), self.primary.log()),
-            (End::Standby.name(), self.standby.log()),
-        ]
     }
 
     /// Ends both servers and removes what they wrote.

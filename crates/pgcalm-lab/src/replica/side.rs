@@ -1,29 +1,24 @@
 //! The devices of one server, and its cluster on them.
 
-use std::fs;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use pgcalm_volume::Volume;
 
 use crate::Size;
 use crate::device::Device;
-use crate::device::Kind;
 use crate::filesystem::FileSystem;
-use crate::installation::Installation;
-use crate::interrupt::Interrupt;
+use crate::filesystem::Layout;
 use crate::journal::Change;
-use crate::journal::Journal;
 use crate::journal::Undo;
-use crate::lab_dir::LabDir;
 use crate::network;
 use crate::network::End;
 use crate::options::FsType;
+use crate::replica::options::DATA_SIZE;
 use crate::server::Places;
+use crate::stage::Stage;
 use crate::template;
-use crate::tool;
 
 /// One server's devices, which its clusters of all cases use in turn.
 #[derive(Debug)]
@@ -37,58 +32,37 @@ pub struct Devices {
 
 impl Devices {
     /// Makes them.
-    pub fn create(
-        journal: &Journal,
-        lab: &LabDir,
-        end: End,
-        data_size: Size,
-        wal_size: Size,
-        volume: Option<&Volume>,
-        interrupt: &Interrupt,
-    ) -> anyhow::Result<Self> {
-        let make = |role: &str, size| {
-            let role = format!("{}-{role}", end.name());
-            let directory = lab.volume(&role);
-            let kind = Kind::of(volume, &directory);
-            Device::create(journal, &lab.image(&role), size, kind, interrupt)
-        };
+    pub fn create(stage: &Stage<'_>, end: End, wal_size: Size) -> anyhow::Result<Self> {
         Ok(Self {
             end,
-            data: make("data", data_size)?,
-            wal: make("wal", wal_size)?,
+            data: stage.device(&format!("{}-data", end.name()), DATA_SIZE)?,
+            wal: stage.device(&format!("{}-wal", end.name()), wal_size)?,
         })
     }
 
     /// Mounts new file systems with a copy of `base`.
-    pub fn mount(
-        &self,
-        journal: &Journal,
-        lab: &LabDir,
-        base: &Base,
-        installation: &Installation,
-        interrupt: &Interrupt,
-    ) -> anyhow::Result<Side> {
+    pub fn mount(&self, stage: &Stage<'_>, base: &Base) -> anyhow::Result<Side> {
+        let name = self.end.name();
         let mount = |role: &str, device| {
-            let target = lab.mountpoint(&format!("{}-{role}", self.end.name()));
-            FileSystem::create(journal, device, FsType::Ext4, &target, interrupt)
+            let role = format!("{name}-{role}");
+            stage.file_system(&role, device, FsType::Ext4, Layout::default())
         };
         let data = mount("data", &self.data)?;
         let wal = mount("wal", &self.wal)?;
-        let name = self.end.name();
-        // One letter: a socket's path has little room.
-        let socket = lab.run().join(&name[..1]);
-        template::create_private_dir(&socket, installation)?;
+        let run = stage.dir.run();
         let places = Places {
             data: data.path().join("cluster"),
-            socket,
-            log: lab.run().join(format!("{name}.log")),
+            // One letter: a socket's path has little room.
+            socket: run.join(&name[..1]),
+            log: run.join(format!("{name}.log")),
         };
+        stage.private_dir(&places.socket)?;
         template::copy_tree(
             &base.path,
             &places.data,
             Some(&wal.path().join("pg_wal")),
-            installation,
-            interrupt,
+            &stage.installation,
+            stage.interrupt,
         )?;
         Ok(Side { places, data, wal })
     }
@@ -126,21 +100,12 @@ pub struct Base {
 
 impl Base {
     /// Makes it.
-    pub fn create(
-        journal: &Journal,
-        lab: &LabDir,
-        installation: &Installation,
-        interrupt: &Interrupt,
-    ) -> anyhow::Result<Self> {
-        let path = lab.base();
-        let directory = journal.note(Change::Directory { path: path.clone() })?;
-        if path.exists() {
-            fs::remove_dir_all(&path)?;
-        }
-        template::create_private_dir(&path, installation)?;
-        let processes = journal.note(installation.processes_in(&path))?;
-        tool::run(&mut installation.initdb(&path), interrupt)?;
-        processes.now()?;
+    pub fn create(stage: &Stage<'_>) -> anyhow::Result<Self> {
+        let path = stage.dir.base();
+        let directory = stage
+            .journal
+            .note(Change::Directory { path: path.clone() })?;
+        stage.new_cluster(&path, &[])?;
         // Nobody else is in that network.
         let access = path.join("pg_hba.conf");
         OpenOptions::new()

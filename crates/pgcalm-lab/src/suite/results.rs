@@ -41,11 +41,15 @@ impl Stamp {
     pub fn of(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Self> {
         let installation = Installation::find(
             &HostRoot::default(),
-            options.pg_bindir.as_deref(),
+            options.common.pg_bindir.as_deref(),
             interrupt,
         )?;
         let module = if options.contestants.iter().any(|c| c.module) {
-            let file = installation.module_dir(interrupt)?.join("pg_calm.so");
+            let directory = match &options.common.module_dir {
+                Some(directory) => directory.clone(),
+                None => installation.module_dir(interrupt)?,
+            };
+            let file = directory.join("pg_calm.so");
             match fs::read(&file) {
                 Ok(bytes) => Some(hexadecimal(&Sha256::digest(&bytes))),
                 // The run says so, with the way out.

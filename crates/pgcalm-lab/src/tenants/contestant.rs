@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::contestant::Contestant;
+use crate::options::one_of;
 
 /// The setting that tells instances to share, added when the directory is known.
 const DIRECTORY: &str = "pg_calm.arbiter_directory";
@@ -35,23 +36,9 @@ pub const CONTESTANTS: [Contestant; 3] = [
     },
 ];
 
-/// The contestants named in a comma-separated list.
-pub fn parse_list(text: &str) -> Result<Vec<&'static Contestant>, String> {
-    let mut chosen: Vec<&'static Contestant> = Vec::new();
-    for name in text.split(',').map(str::trim) {
-        let contestant = CONTESTANTS
-            .iter()
-            .find(|contestant| contestant.name == name)
-            .ok_or_else(|| {
-                let names: Vec<_> = CONTESTANTS.iter().map(|c| c.name).collect();
-                format!("no contestant {name:?}; choose from {}", names.join(", "))
-            })?;
-        if chosen.contains(&contestant) {
-            return Err(format!("{name} is named twice"));
-        }
-        chosen.push(contestant);
-    }
-    Ok(chosen)
+/// Reads one name.
+pub fn parse(name: &str) -> Result<&'static Contestant, String> {
+    one_of(&CONTESTANTS, "contestant", name)
 }
 
 /// Adds the directory of the shared segments for the contestant that has one.

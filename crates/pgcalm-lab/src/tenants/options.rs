@@ -1,8 +1,7 @@
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
-use pgcalm_volume::Volume;
-use serde_json::Value;
+use clap::Args;
+use serde::Serialize;
 
 use crate::LabError;
 use crate::Limit;
@@ -11,9 +10,14 @@ use crate::Size;
 use crate::contestant;
 use crate::contestant::Contestant;
 use crate::contestant::ContestantSetting;
-use crate::contestant::ServerSetting;
+use crate::options::Common;
 use crate::options::MountOptions;
 use crate::options::SysctlProfile;
+use crate::options::count;
+use crate::options::range;
+use crate::options::rows;
+use crate::options::serialize_names;
+use crate::tenants::contestant::parse;
 
 /// Bytes of table and index per row, as for a contest.
 const ROW_BYTES: u64 = 125;
@@ -25,76 +29,78 @@ const DATA_OVERHEAD: u64 = 112 << 20;
 const WAL_SIZE: u64 = 192 << 20;
 
 /// Everything that can be chosen about tenants of one device.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Args, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct Options {
-    /// Directory of the lab.
-    pub dir: PathBuf,
-    /// Directory of the server programs; the newest installed if not given.
-    pub pg_bindir: Option<PathBuf>,
     /// Servers.
+    #[arg(long, value_name = "N", default_value = "20", value_parser = count::<u32>)]
     pub instances: u32,
-    /// Rows of each one's table.
+    /// Rows of the table of each, about 125 bytes each with its index.
+    #[arg(long, value_name = "N", default_value = "300000", value_parser = rows::<u64>)]
     pub rows: u64,
     /// shared_buffers of each.
+    #[arg(long, value_name = "SIZE", default_value = "8MB")]
     pub shared_buffers: Size,
     /// Connections to each.
+    #[arg(long, value_name = "N", default_value = "4", value_parser = count::<u32>)]
     pub clients: u32,
-    /// Transactions per second that the clients of each are paced at.
+    /// Transactions per second that are begun on each, at random intervals.
+    #[arg(long, value_name = "N", default_value = "15", value_parser = count::<u32>)]
     pub rate: u32,
-    /// Write operations per second of each one's data volume.
+    /// Write operations per second that a data volume takes, or none.
+    #[arg(long, value_name = "N|none", default_value = "800")]
     pub data_iops: Limit<u32>,
-    /// Bytes written per second to each one's data volume.
+    /// Bytes per second that a data volume takes, or none.
+    #[arg(long, value_name = "SIZE|none", default_value = "125MB")]
     pub data_bps: Limit<Size>,
-    /// Write operations per second of each one's WAL volume.
+    /// Write operations per second that a WAL volume takes, or none.
+    #[arg(long, value_name = "N|none", default_value = "4000")]
     pub wal_iops: Limit<u32>,
-    /// Write operations per second of the device below all volumes.
+    /// Write operations per second that the device below all volumes takes, or none.
+    #[arg(long, value_name = "N|none", default_value = "1000")]
     pub device_iops: Limit<u32>,
-    /// Bytes written per second to that device.
+    /// Bytes per second that it takes, or none.
+    #[arg(long, value_name = "SIZE|none", default_value = "125MB")]
     pub device_bps: Limit<Size>,
-    /// Duration of a run.
+    /// Duration of each run.
+    #[arg(long, value_name = "S", default_value = "120")]
     pub seconds: Seconds,
-    /// checkpoint_timeout.
+    /// checkpoint_timeout, at least 30.
+    #[arg(long, value_name = "S", default_value = "60")]
     pub checkpoint_timeout: Seconds,
-    /// Writeback sysctls.
+    /// Writeback sysctls during the runs: default is the kernel's, default:SIZE what its ratios come to on a host with
+    /// SIZE of memory (small: 4 GB), roomy gives dirty pages room and time, early has the flusher look each second for more than 102
+    /// MB; former values come back.
+    #[arg(long, value_name = "PROFILE", default_value = "default")]
     pub sysctl: SysctlProfile,
-    /// Who takes part.
-    pub contestants: Vec<&'static Contestant>,
-    /// Server settings for all.
-    pub set: Vec<ServerSetting>,
-    /// The devices are volumes that behave like this, limits included, instead of what caps on them there would be.
-    pub volume: Option<Volume>,
-    /// Options that the volumes' file systems are mounted with.
+    /// Options that the volumes' file systems (ext4) are mounted with, beside noatime: e.g. nodelalloc,data=writeback or barrier=0.
+    #[arg(long, value_name = "LIST")]
     pub mount_options: Option<MountOptions>,
-    /// Server settings for one contestant.
+    /// Who takes part, separated by commas: stock, pg_calm (each instance by itself), pg_calm-arbiter (they share the
+    /// device's budget).
+    #[arg(long, value_name = "LIST", default_value = "stock,pg_calm,pg_calm-arbiter", value_delimiter = ',',
+          value_parser = parse)]
+    #[serde(serialize_with = "serialize_names")]
+    pub contestants: Vec<&'static Contestant>,
+    /// A server setting for one contestant; may be repeated.
+    #[arg(long, value_name = "CONTESTANT:NAME=VALUE")]
     pub set_contestant: Vec<ContestantSetting>,
-    /// Whether logs are kept.
-    pub keep: bool,
+    /// What every scenario has.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub common: Common,
 }
 
 impl Options {
     /// Fails on values that can't work, naming the option.
     pub fn check(&self) -> Result<(), LabError> {
-        let ranges = [
-            ("instances", u64::from(self.instances), 1, 500),
-            ("rows", self.rows, 1000, 100_000_000),
-            ("clients", u64::from(self.clients), 1, 100),
-            ("rate", u64::from(self.rate), 1, 100_000),
-            ("seconds", u64::from(self.seconds.0), 3, 86_400),
-            // PostgreSQL's own range.
-            (
-                "checkpoint-timeout",
-                u64::from(self.checkpoint_timeout.0),
-                30,
-                86_400,
-            ),
-        ];
-        for (option, value, low, high) in ranges {
-            if value < low || value > high {
-                return Err(LabError::Usage(format!(
-                    "--{option} {value}: use a value from {low} to {high}"
-                )));
-            }
-        }
+        range("instances", self.instances, 1, 500)?;
+        range("rows", self.rows, 1000, 100_000_000)?;
+        range("clients", self.clients, 1, 100)?;
+        range("rate", self.rate, 1, 100_000)?;
+        range("seconds", self.seconds.0, 3, 86_400)?;
+        // PostgreSQL's own range.
+        range("checkpoint-timeout", self.checkpoint_timeout.0, 30, 86_400)?;
         if self.shared_buffers < Size(1 << 20) {
             return Err(LabError::Usage(format!(
                 "--shared-buffers {}: use 1MB or more",
@@ -104,54 +110,9 @@ impl Options {
         contestant::check_settings(&self.contestants, &self.set_contestant)
     }
 
-    /// By name on the command line, as the report shows them.
-    pub(super) fn named(&self) -> BTreeMap<String, Value> {
-        let names: Vec<&str> = self.contestants.iter().map(|c| c.name).collect();
-        let set: Vec<String> = self
-            .set
-            .iter()
-            .map(|s| format!("{}={}", s.name, s.value))
-            .collect();
-        let set_contestant: Vec<String> = self
-            .set_contestant
-            .iter()
-            .map(|s| format!("{}:{}={}", s.contestant, s.setting.name, s.setting.value))
-            .collect();
-        let limit = |limit: Limit<u32>| limit.0.map_or(Value::from("none"), Value::from);
-        [
-            ("instances", Value::from(self.instances)),
-            ("rows", self.rows.into()),
-            ("shared-buffers", self.shared_buffers.to_string().into()),
-            ("clients", self.clients.into()),
-            ("rate", self.rate.into()),
-            ("data-iops", limit(self.data_iops)),
-            ("data-bps", self.data_bps.to_string().into()),
-            ("wal-iops", limit(self.wal_iops)),
-            ("device-iops", limit(self.device_iops)),
-            ("device-bps", self.device_bps.to_string().into()),
-            ("seconds", self.seconds.0.into()),
-            ("checkpoint-timeout", self.checkpoint_timeout.0.into()),
-            ("sysctl", self.sysctl.name().into()),
-            ("contestants", names.into()),
-            (
-                "volume",
-                self.volume.as_ref().map(ToString::to_string).into(),
-            ),
-            (
-                "mount-options",
-                self.mount_options.as_ref().map(ToString::to_string).into(),
-            ),
-            ("set", set.into()),
-            ("set-contestant", set_contestant.into()),
-        ]
-        .into_iter()
-        .map(|(name, value)| (name.to_string(), value))
-        .collect()
-    }
-
     /// Settings of each server of a contestant.
     pub(super) fn server_settings(&self, contestant: &Contestant) -> BTreeMap<String, String> {
-        let mut settings: BTreeMap<String, String> = [
+        let own = [
             (
                 "shared_buffers",
                 format!("{}kB", self.shared_buffers.0 >> 10),
@@ -165,19 +126,13 @@ impl Options {
             // The host's memory is for a hundred of them.
             ("work_mem", "1MB".to_string()),
             ("maintenance_work_mem", "16MB".to_string()),
-        ]
-        .into_iter()
-        .map(|(name, value)| (name.to_string(), value))
-        .collect();
-        if contestant.module {
-            settings.insert("pg_calm.page_map_memory".to_string(), "2MB".to_string());
-            settings.insert("pg_calm.checkpoint_history".to_string(), "10".to_string());
-        }
-        settings.extend(
-            self.set
-                .iter()
-                .map(|setting| (setting.name.clone(), setting.value.clone())),
-        );
+        ];
+        let module = [
+            ("pg_calm.page_map_memory", "2MB".to_string()),
+            ("pg_calm.checkpoint_history", "10".to_string()),
+        ];
+        let module = module.into_iter().filter(|_| contestant.module);
+        let mut settings = self.common.over(own.into_iter().chain(module));
         settings.extend(contestant::settings_of(contestant, &self.set_contestant));
         settings
     }

@@ -15,6 +15,7 @@ use rustix::fs::OFlags;
 use rustix::mount::MountFlags;
 
 use crate::Size;
+use crate::device;
 use crate::device::Device;
 use crate::filesystem;
 use crate::interrupt::Interrupt;
@@ -23,7 +24,6 @@ use crate::journal::Journal;
 use crate::journal::Undo;
 use crate::options::FsType;
 use crate::options::MountOptions;
-use crate::tool;
 
 /// What is copied at a time.
 const PART: usize = 1 << 20;
@@ -143,19 +143,14 @@ impl<'a> Volumes<'a> {
         interrupt: &Interrupt,
     ) -> anyhow::Result<Volume> {
         copy(model, self.pool, offset, size, interrupt)?;
-        let output = tool::run(
-            tool::command("losetup")
-                .args(["--find", "--show", "--direct-io=on"])
-                .arg(format!("--offset={offset}"))
-                .arg(format!("--sizelimit={}", size.bytes()))
-                .arg(self.pool.node()),
+        let device = device::attach(
+            Path::new(&self.pool.node()),
+            &[
+                &format!("--offset={offset}"),
+                &format!("--sizelimit={}", size.bytes()),
+            ],
             interrupt,
         )?;
-        let device = output
-            .trim()
-            .strip_prefix("/dev/")
-            .with_context(|| format!("losetup printed {output:?} for a device"))?
-            .to_string();
         let path = self.directory.join(name);
         fs::create_dir(&path).with_context(|| format!("create {}", path.display()))?;
         rustix::mount::mount(

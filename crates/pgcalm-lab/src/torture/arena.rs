@@ -14,27 +14,21 @@ use pgcalm_report::torture::Cycle;
 
 use crate::cap::Capper;
 use crate::cap::Caps;
-use crate::cap::InForce;
 use crate::connection::connect;
 use crate::crash::SharedMemory;
 use crate::device::Device;
-use crate::device::Kind;
 use crate::filesystem::FileSystem;
-use crate::installation::Installation;
-use crate::interrupt::Interrupt;
-use crate::journal::Journal;
-use crate::lab_dir::LabDir;
+use crate::filesystem::Layout;
+use crate::module::Module;
 use crate::options::FsType;
-use crate::progress::Progress;
 use crate::server;
 use crate::server::Places;
 use crate::server::Server;
 use crate::server_log;
+use crate::stage::Stage;
 use crate::template;
-use crate::tool;
 use crate::torture::ledger::Ledger;
 use crate::torture::load::Load;
-use crate::torture::module::Module;
 use crate::torture::options::Crash;
 use crate::torture::options::Options;
 use crate::torture::sabotage::Sabotage;
@@ -54,14 +48,9 @@ const AIM_MS: std::ops::Range<u64> = 0..200;
 #[derive(Debug)]
 pub struct Surroundings<'a> {
     pub options: &'a Options,
-    pub lab: &'a LabDir,
-    pub journal: &'a Journal,
-    pub installation: &'a Installation,
-    pub module: &'a Module,
+    pub stage: &'a Stage<'a>,
     /// Where devices can be capped without changing anything else of the host.
     pub capper: Option<&'a Capper>,
-    pub progress: &'a Progress,
-    pub interrupt: &'a Interrupt,
 }
 
 /// A cluster between two crashes: shut down, and whole on the device.
@@ -84,30 +73,12 @@ impl<'a> Arena<'a> {
         fs_type: FsType,
         settings: &BTreeMap<String, String>,
     ) -> anyhow::Result<Self> {
-        let Surroundings {
-            options,
-            lab,
-            journal,
-            interrupt,
-            ..
-        } = *context;
-        context
+        let Surroundings { options, stage, .. } = *context;
+        stage
             .progress
             .note(&format!("making a cluster on {}", fs_type.name()));
-        let device = Device::create(
-            journal,
-            &lab.image(fs_type.name()),
-            options.size,
-            Kind::of(options.volume.as_ref(), &lab.volume(fs_type.name())),
-            interrupt,
-        )?;
-        let file_system = FileSystem::create(
-            journal,
-            &device,
-            fs_type,
-            &lab.mountpoint(fs_type.name()),
-            interrupt,
-        )?;
+        let device = stage.device(fs_type.name(), options.size)?;
+        let file_system = stage.file_system(fs_type.name(), &device, fs_type, Layout::default())?;
         let mut arena = Self {
             context,
             fs_type,
@@ -123,29 +94,15 @@ impl<'a> Arena<'a> {
     }
 
     fn init(&mut self, settings: &BTreeMap<String, String>) -> anyhow::Result<()> {
-        let Surroundings {
-            journal,
-            installation,
-            module,
-            interrupt,
-            ..
-        } = *self.context;
+        let stage = self.context.stage;
         let places = self.places();
-        template::create_private_dir(&places.data, installation)?;
-        let processes = journal.note(installation.processes_in(&places.data))?;
-        tool::run(
-            installation.initdb(&places.data).arg("--data-checksums"),
-            interrupt,
-        )?;
-        processes.now()?;
-        let server = Server::start(journal, installation, places, settings, interrupt)?;
-        let mut client = connect(&self.context.lab.run())?;
+        stage.new_cluster(&places.data, &["--data-checksums"])?;
+        let server = stage.start(places.clone(), settings)?;
+        stage.create_functions(&server)?;
+        let mut client = connect(&places.socket)?;
         client.batch_execute(
             "create table ledger (id int primary key, version bigint not null, info text not null)",
         )?;
-        module
-            .create(&mut client)
-            .context("create the functions of pg_calm")?;
         client
             .batch_execute("create extension amcheck")
             .context("create extension amcheck (it comes with the server's contrib modules)")?;
@@ -155,7 +112,7 @@ impl<'a> Arena<'a> {
         }
         copy.finish()?;
         drop(client);
-        server.shut_down(interrupt)
+        server.shut_down(stage.interrupt)
     }
 
     /// Load, crash, recovery, comparison, clean stop. What is found is in the result; a cluster in which something was
@@ -190,14 +147,14 @@ impl<'a> Arena<'a> {
         random: &mut Rng,
         cycle: &mut Cycle,
     ) -> anyhow::Result<[SharedMemory; 2]> {
-        let Surroundings {
-            options,
+        let Surroundings { options, stage, .. } = *self.context;
+        let Stage {
             journal,
             installation,
             progress,
             interrupt,
             ..
-        } = *self.context;
+        } = stage;
         let places = self.places();
         let mut server = Server::restart(journal, installation, places.clone(), interrupt)?;
         // Lifted before the server is ended, if it comes to that.
@@ -209,12 +166,7 @@ impl<'a> Arena<'a> {
                 };
                 capper.apply(&self.device, caps)?
             }
-            None => self
-                .device
-                .limit()?
-                .map(InForce::Volume)
-                .into_iter()
-                .collect(),
+            None => Vec::new(),
         };
         let mut monitor = connect(&places.socket)?;
         let tracer = match self.sabotage {
@@ -342,13 +294,13 @@ impl<'a> Arena<'a> {
     }
 
     fn recover(&mut self, cycle: &mut Cycle) -> anyhow::Result<()> {
-        let Surroundings {
+        let Stage {
             journal,
             installation,
             progress,
             interrupt,
             ..
-        } = *self.context;
+        } = self.context.stage;
         progress.status(&format!("cycle {}: recovery", cycle.number));
         let places = self.places();
         let started = Instant::now();
@@ -403,7 +355,7 @@ impl<'a> Arena<'a> {
 
     /// Where the evidence of a cycle goes with `--keep`.
     fn kept(&self, cycle: &Cycle) -> anyhow::Result<Option<PathBuf>> {
-        if !self.context.options.keep {
+        if !self.context.options.common.keep {
             return Ok(None);
         }
         let control = match self.sabotage {
@@ -413,7 +365,8 @@ impl<'a> Arena<'a> {
         };
         let directory = self
             .context
-            .lab
+            .stage
+            .dir
             .kept()
             .join(format!("{control}{}-{}", cycle.fs, cycle.number));
         fs::create_dir_all(&directory)
@@ -442,23 +395,21 @@ impl<'a> Arena<'a> {
             &self.places().data,
             &target,
             None,
-            self.context.installation,
-            self.context.interrupt,
+            &self.context.stage.installation,
+            self.context.stage.interrupt,
         )
         .with_context(|| format!("keep the cluster in {}", target.display()))?;
         self.context
+            .stage
             .progress
             .note(&format!("the cluster is kept in {}", target.display()));
         Ok(())
     }
 
     fn places(&self) -> Places {
-        let run = self.context.lab.run();
-        Places {
-            data: self.file_system.path().join("cluster"),
-            log: run.join("server.log"),
-            socket: run,
-        }
+        self.context
+            .stage
+            .places(self.file_system.path().join("cluster"))
     }
 }
 

@@ -1,15 +1,18 @@
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
-use pgcalm_volume::Volume;
-use serde_json::Value;
+use clap::Args;
+use clap::ValueEnum;
+use serde::Serialize;
 
+use crate::DEFAULT_TORTURE_DIR;
 use crate::LabError;
 use crate::Limit;
 use crate::Seconds;
 use crate::Size;
-use crate::contestant::ServerSetting;
+use crate::options::Common;
 use crate::options::FsType;
+use crate::options::count;
+use crate::options::range;
 
 /// How a cycle ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,59 +33,96 @@ impl Crash {
     }
 }
 
+/// File systems of the clusters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FileSystems {
+    /// ext4.
+    Ext4,
+    /// XFS.
+    Xfs,
+    /// Both in turn.
+    Both,
+}
+
+/// Kinds of crashes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Crashes {
+    /// Of the server.
+    Kill,
+    /// Of its file system, too.
+    Shutdown,
+    /// Both in turn.
+    Both,
+}
+
 /// Everything that can be chosen about crash cycles.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Args, Serialize)]
+#[command(mut_arg("dir", |arg| arg.default_value(DEFAULT_TORTURE_DIR)))]
+#[command(mut_arg("keep", |arg| arg.help(KEEP)))]
+#[serde(rename_all = "kebab-case")]
 pub struct Options {
-    /// Working directory.
-    pub dir: PathBuf,
-    /// Directory of the server programs; the newest installed if not given.
-    pub pg_bindir: Option<PathBuf>,
-    /// Directory of the module, with its SQL script; the installed one if not given.
-    pub module_dir: Option<PathBuf>,
     /// Crashes.
+    #[arg(long, value_name = "N", default_value = "20", value_parser = count::<u32>)]
     pub cycles: u32,
-    /// File systems, taken in turn.
-    pub fs: Vec<FsType>,
-    /// Kinds of crashes, taken in turn on each file system.
-    pub crash: Vec<Crash>,
-    /// Keys; half of them are there at the start.
+    /// File system of the cluster, or both in turn.
+    #[arg(
+        long,
+        value_name = "FS",
+        default_value = "both",
+        hide_possible_values = true
+    )]
+    pub fs: FileSystems,
+    /// kill: SIGKILL to all processes of the server, the page cache survives; shutdown: the file system is shut down
+    /// without flushing its log, then the same, and the page cache is lost; or both in turn.
+    #[arg(
+        long,
+        value_name = "HOW",
+        default_value = "both",
+        hide_possible_values = true
+    )]
+    pub crash: Crashes,
+    /// Rows of the table; half of them are there at the start.
+    #[arg(long, value_name = "N", default_value = "300000", value_parser = count::<u32>)]
     pub rows: u32,
     /// Connections that write.
+    #[arg(long, value_name = "N", default_value = "4", value_parser = count::<u32>)]
     pub clients: u32,
-    /// Longest time under load before a crash.
+    /// Longest time under load before a crash; the shortest is 1 s.
+    #[arg(long, value_name = "S", default_value = "8")]
     pub seconds: Seconds,
-    /// Write operations per second of the device under load.
+    /// Write operations per second that the device takes until the crash, or none; so that much is unflushed then. Where
+    /// caps are not in the root group of cgroup v1, there is none.
+    #[arg(long, value_name = "N|none", default_value = "1000")]
     pub iops: Limit<u32>,
-    /// Size of each device.
+    /// Size of the device of each file system.
+    #[arg(long, value_name = "SIZE", default_value = "2GB")]
     pub size: Size,
-    /// Server settings on top of the scenario's.
-    pub set: Vec<ServerSetting>,
-    /// The devices are volumes that behave like this, limits included, instead of what caps on them there would be.
-    pub volume: Option<Volume>,
-    /// Of all random choices.
+    /// Seed of all random choices; the report tells which it was [default: a random one].
+    #[arg(long, value_name = "N", value_parser = count::<u64>,
+          default_value_t = fastrand::u64(..1 << 32), hide_default_value = true)]
     pub seed: u64,
-    /// Whether a control run with fsync=off follows.
+    /// Crash two servers as well that don't sync as they should, one with fsync=off, one whose checkpointer's fsync of the
+    /// table does nothing (by strace); it fails unless the losses are detected.
+    #[arg(long)]
     pub control: bool,
-    /// Whether server logs are kept, and the cluster of a cycle that failed.
-    pub keep: bool,
+    /// What every scenario has.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub common: Common,
 }
+
+const KEEP: &str = "Keep server logs, and the cluster of a cycle that failed, in pgcalm-torture-kept of --dir; `lab clean` \
+                    removes them";
 
 impl Options {
     /// Fails on values that can't work, naming the option.
     pub fn check(&self) -> Result<(), LabError> {
-        let ranges = [
-            ("cycles", u64::from(self.cycles), 0, 100_000),
-            ("rows", u64::from(self.rows), 1000, 10_000_000),
-            ("clients", u64::from(self.clients), 1, 50),
-            ("seconds", u64::from(self.seconds.0), 2, 3600),
-        ];
-        for (option, value, low, high) in ranges {
-            if value < low || value > high {
-                return Err(LabError::Usage(format!(
-                    "--{option} {value}: use a value from {low} to {high}"
-                )));
-            }
-        }
+        range("cycles", self.cycles, 0, 100_000)?;
+        range("rows", self.rows, 1000, 10_000_000)?;
+        range("clients", self.clients, 1, 50)?;
+        range("seconds", self.seconds.0, 2, 3600)?;
         // Rows have about 150 bytes with their index entry, are there several times, and WAL needs room, too.
         let needed = Size((512 << 20) + u64::from(self.rows) * 1000);
         if self.size < needed {
@@ -101,42 +141,27 @@ impl Options {
         Ok(())
     }
 
-    /// By name on the command line, as the report shows them.
-    pub(super) fn named(&self) -> BTreeMap<String, Value> {
-        let list = |names: Vec<&str>| Value::from(names.join(","));
-        let set: Vec<String> = self
-            .set
-            .iter()
-            .map(|s| format!("{}={}", s.name, s.value))
-            .collect();
-        [
-            ("cycles", Value::from(self.cycles)),
-            ("fs", list(self.fs.iter().map(|fs| fs.name()).collect())),
-            (
-                "crash",
-                list(self.crash.iter().map(|crash| crash.name()).collect()),
-            ),
-            ("rows", self.rows.into()),
-            ("clients", self.clients.into()),
-            ("seconds", self.seconds.0.into()),
-            ("iops", self.iops.0.map_or("none".into(), Value::from)),
-            ("size", self.size.to_string().into()),
-            (
-                "volume",
-                self.volume.as_ref().map(ToString::to_string).into(),
-            ),
-            ("set", set.into()),
-            ("seed", self.seed.into()),
-            ("control", self.control.into()),
-        ]
-        .into_iter()
-        .map(|(name, value)| (name.to_string(), value))
-        .collect()
+    /// File systems, taken in turn.
+    pub(super) fn file_systems(&self) -> &'static [FsType] {
+        match self.fs {
+            FileSystems::Ext4 => &[FsType::Ext4],
+            FileSystems::Xfs => &[FsType::Xfs],
+            FileSystems::Both => &[FsType::Ext4, FsType::Xfs],
+        }
     }
 
-    /// Settings of the server where they differ from PostgreSQL's, without the module's place.
+    /// Kinds of crashes, taken in turn on each file system.
+    pub(super) fn crashes(&self) -> &'static [Crash] {
+        match self.crash {
+            Crashes::Kill => &[Crash::Kill],
+            Crashes::Shutdown => &[Crash::Shutdown],
+            Crashes::Both => &[Crash::Shutdown, Crash::Kill],
+        }
+    }
+
+    /// Settings of the server where they differ from PostgreSQL's.
     pub(super) fn server_settings(&self) -> BTreeMap<String, String> {
-        let own = [
+        self.common.over([
             // Small, so that backends write pages and read them again all the time.
             ("shared_buffers", "16MB"),
             ("checkpoint_timeout", "30s"),
@@ -148,10 +173,27 @@ impl Options {
             // Gaps of up to 12 blocks, whatever the caps of the device are.
             ("pg_calm.write_iops", "1000"),
             ("pg_calm.write_bandwidth", "100MB"),
-        ];
-        own.into_iter()
-            .map(|(name, value)| (name.to_string(), value.to_string()))
-            .chain(self.set.iter().map(|s| (s.name.clone(), s.value.clone())))
-            .collect()
+        ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::named;
+    use crate::options::parsed;
+
+    #[test]
+    fn a_run_has_a_directory_of_its_own_and_tells_its_seed() {
+        let options: Options = parsed(&["--seed", "42", "--fs", "xfs"]).unwrap();
+        assert_eq!(options.common.dir.to_str(), Some(DEFAULT_TORTURE_DIR));
+        let named = named(&options);
+        assert_eq!(named["seed"], 42);
+        assert_eq!(
+            (&named["fs"], &named["crash"]),
+            (&"xfs".into(), &"both".into())
+        );
+        assert_eq!(options.file_systems(), [FsType::Xfs]);
+        assert_eq!(options.crashes(), [Crash::Shutdown, Crash::Kill]);
     }
 }

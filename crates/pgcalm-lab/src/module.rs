@@ -91,9 +91,9 @@ impl Module {
         ))
     }
 
-    /// Creates its functions and views.
-    pub fn create(&self, client: &mut postgres::Client) -> Result<(), postgres::Error> {
-        client.batch_execute(&self.create)
+    /// SQL that creates its functions and views.
+    pub fn create(&self) -> &str {
+        &self.create
     }
 
     /// `pg_calm_status`.

@@ -1,0 +1,275 @@
+//! The devices of a contest: one for the data and one for the WAL, or one for both, with their limits; and a server with a
+//! loaded table and a warm page cache on them.
+//!
+//! Limits hold only while what [`Devices::limit`] returns is there: making and restoring needs no measured device.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+use std::time::Instant;
+
+use pgcalm_report::model::Cap;
+use pgcalm_report::model::CapKind;
+use pgcalm_volume::Volume;
+
+use crate::cap::Capper;
+use crate::cap::InForce;
+use crate::contest::Options;
+use crate::contest::recycled_wal;
+use crate::contestant::Contestant;
+use crate::device::Device;
+use crate::device::Kind;
+use crate::device_files::DeviceFiles;
+use crate::filesystem::FileSystem;
+use crate::filesystem::Layout;
+use crate::memory::MemoryGroup;
+use crate::options::CapIn;
+use crate::options::CapWay;
+use crate::options::DeviceStore;
+use crate::options::MountOptions;
+use crate::options::VolumeLayout;
+use crate::server::Server;
+use crate::stage::Stage;
+use crate::template::Template;
+use crate::warm;
+
+/// The devices and what holds for everything on them.
+#[derive(Debug)]
+pub struct Devices<'a> {
+    stage: &'a Stage<'a>,
+    // Undone in this order.
+    /// With the data.
+    pub data: Device,
+    /// Absent where WAL lies on the device of the data.
+    wal: Option<Device>,
+    memory: Option<MemoryGroup>,
+    capper: Capper,
+    _files: DeviceFiles<'a>,
+}
+
+impl<'a> Devices<'a> {
+    /// Makes the devices, empty, and the group that plays the host's memory.
+    pub fn create(stage: &'a Stage<'a>, options: &Options) -> anyhow::Result<Self> {
+        let journal = &stage.journal;
+        let volume = options.common.volume.as_ref();
+        let capper = if volume.is_some() || options.cap == Some(CapWay::None) {
+            Capper::of_volumes(journal)
+        } else if options.cap_in == CapIn::Own {
+            Capper::of_own_group(journal)?
+        } else {
+            Capper::new(journal)?
+        };
+        let memory = match options.memory {
+            Some(size) => Some(MemoryGroup::create(journal, size, capper.group_of_v2())?),
+            None => None,
+        };
+        let layout = options.layout();
+        stage.progress.note(&match layout {
+            VolumeLayout::One => format!("making a device of {}", options.data_device_size()),
+            VolumeLayout::Two => format!(
+                "making devices of {} (data) and {} (WAL)",
+                options.data_device_size(),
+                options.wal_size()
+            ),
+        });
+        let files =
+            DeviceFiles::create(&stage.dir, journal, options.devices, options.device_sizes())?;
+        let device = |role: &str, size, volume: Option<&Volume>, max_io| {
+            let directory = stage.dir.volume(role);
+            let kind = match volume {
+                Some(volume) => Kind::Volume {
+                    volume,
+                    directory: &directory,
+                },
+                None => Kind::Loop { max_io },
+            };
+            Device::create(journal, &files.image(role), size, kind, stage.interrupt)
+        };
+        let data = device(
+            "data",
+            options.data_device_size(),
+            volume,
+            options.data_max_io,
+        )?;
+        let wal = match layout {
+            VolumeLayout::One => None,
+            VolumeLayout::Two => Some(device(
+                "wal",
+                options.wal_size(),
+                options.wal_volume.as_ref().or(volume),
+                options.wal_max_io,
+            )?),
+        };
+        Ok(Self {
+            stage,
+            data,
+            wal,
+            memory,
+            capper,
+            _files: files,
+        })
+    }
+
+    /// How devices are capped, as reports name it.
+    pub fn cap_mechanism(&self, options: &Options) -> &'static str {
+        if options.cap == Some(CapWay::None) {
+            "none"
+        } else {
+            self.capper.mechanism()
+        }
+    }
+
+    /// What keeps the devices from being as fast as they are, for the headline of a report.
+    pub fn cap(&self, options: &Options) -> Cap {
+        let memory = options
+            .memory
+            .map(|size| format!("a control group of {size}"));
+        let Some(volume) = &options.common.volume else {
+            return Cap {
+                memory,
+                ..Cap::of_mechanism(self.cap_mechanism(options))
+            };
+        };
+        let wal = options.wal_volume.as_ref().filter(|wal| *wal != volume);
+        let description = match (&self.wal, wal) {
+            (None, _) => format!("one volume like {}", volume.description()),
+            (Some(_), None) => format!("two volumes, each like {}", volume.description()),
+            (Some(_), Some(wal)) => format!(
+                "a data volume like {}; a WAL volume like {}",
+                volume.description(),
+                wal.description()
+            ),
+        };
+        Cap {
+            kind: CapKind::CloudVolume,
+            description,
+            memory,
+        }
+    }
+
+    /// Names of the devices that hold data, and WAL alone.
+    pub fn names(&self) -> (Vec<String>, Vec<String>) {
+        (
+            vec![self.data.name.clone()],
+            self.wal.iter().map(|device| device.name.clone()).collect(),
+        )
+    }
+
+    /// Puts the limits of the devices in force, until the result is dropped.
+    pub fn limit(
+        &self,
+        options: &Options,
+        contestant: &Contestant,
+    ) -> anyhow::Result<Vec<InForce>> {
+        let mut limits = Vec::new();
+        if contestant.data_capped {
+            let caps = options.data_caps(contestant);
+            limits.extend(self.capper.apply(&self.data, caps)?);
+        }
+        if let Some(wal) = &self.wal {
+            limits.extend(self.capper.apply(wal, options.wal_caps())?);
+        }
+        Ok(limits)
+    }
+
+    /// Restores the table of `template` on new file systems, warms the page cache and starts a server with `settings`.
+    pub fn serve(
+        &self,
+        options: &Options,
+        template: &Template,
+        settings: &BTreeMap<String, String>,
+    ) -> anyhow::Result<Scene> {
+        let Stage {
+            installation,
+            progress,
+            interrupt,
+            ..
+        } = self.stage;
+        let started = Instant::now();
+        let mut data = self.file_system(options, "data", &self.data)?;
+        let mut wal = match &self.wal {
+            Some(device) => Some(self.file_system(options, "wal", device)?),
+            None => None,
+        };
+        let cluster = data.path().join("cluster");
+        let pg_wal = wal.as_ref().map(|wal| wal.path().join("pg_wal"));
+        template.copy_to(&cluster, pg_wal.as_deref(), self.stage)?;
+        recycled_wal::prepare(
+            pg_wal.as_deref().unwrap_or(&cluster.join("pg_wal")),
+            recycled_wal::bytes(
+                options.warm_up.0 + options.seconds.0,
+                options.wal_size(),
+                settings,
+            ),
+            installation,
+            interrupt,
+        )?;
+        // Drops the page cache of the copy, whose folios are as large as its writes were.
+        data.remount()?;
+        if let Some(wal) = &mut wal {
+            wal.remount()?;
+        }
+        let copied = Instant::now();
+        match &self.memory {
+            None => warm::warm(&cluster, options.warm, progress, interrupt)?,
+            Some(memory) => warm::warm_in(memory, &cluster, options.warm, progress, interrupt)?,
+        }
+        let read = Instant::now();
+        let server = self.stage.start(self.stage.places(cluster), settings)?;
+        self.capper.admit(server.pid())?;
+        if let Some(memory) = &self.memory {
+            memory.admit(server.pid())?;
+        }
+        Ok(Scene {
+            server,
+            data,
+            wal,
+            copying: copied - started,
+            reading: read - copied,
+        })
+    }
+
+    fn file_system(
+        &self,
+        options: &Options,
+        role: &str,
+        device: &Device,
+    ) -> anyhow::Result<FileSystem> {
+        if options.devices == DeviceStore::Memory {
+            // What one contestant has written is not to be the next one's advantage.
+            device.discard(self.stage.interrupt)?;
+        }
+        let mount_options = options.mount_options.as_ref();
+        let layout = Layout {
+            mount_options: mount_options.map_or("", MountOptions::as_str),
+            log: None,
+        };
+        self.stage.file_system(role, device, options.fs, layout)
+    }
+}
+
+/// A server on the devices.
+#[derive(Debug)]
+pub struct Scene {
+    /// The server.
+    pub server: Server,
+    /// What its data lie on.
+    pub data: FileSystem,
+    /// What its WAL lies on, where that is not the same.
+    wal: Option<FileSystem>,
+    /// How long it took to make the file systems and to copy the table to them.
+    pub copying: Duration,
+    /// How long it took to fill the page cache.
+    pub reading: Duration,
+}
+
+impl Scene {
+    /// Ends the server at once and throws its data away, so that unmounting has nothing to write.
+    pub fn discard(self) -> anyhow::Result<()> {
+        self.server.discard()?;
+        self.data.discard_contents()?;
+        if let Some(wal) = &self.wal {
+            wal.discard_contents()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,127 @@
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::Args;
+use clap::Parser;
+use pgcalm_volume::Volume;
+use serde::Serialize;
+use serde::Serializer;
+use serde_json::Value;
+
+use crate::DEFAULT_DIR;
+use crate::LabError;
+use crate::contestant::ServerSetting;
+use crate::server::settings;
+
+/// What every scenario lets one choose.
+#[derive(Debug, Clone, Args, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Common {
+    /// Make the devices volumes that behave like a cloud's, with limits for reads and writes, instead of capping them by control
+    /// groups: NAME[:KEY=VALUE,...], e.g. gp3, gp3:iops=6000,bandwidth=250MB, pd-balanced:size=200GB; `pgcalm lab list`
+    /// tells the names, docs/guides/lab-volume.md the keys. checkpoint and predict tell pg_calm the limits by its settings; caps
+    /// of single instances (tenants, journal) stay.
+    #[arg(long, value_name = "PROFILE")]
+    #[serde(serialize_with = "as_text")]
+    pub volume: Option<Volume>,
+    /// A server setting for all servers; may be repeated.
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub set: Vec<ServerSetting>,
+    /// Directory with the server programs [default: of the newest PostgreSQL installed].
+    #[arg(long, value_name = "DIR")]
+    #[serde(skip)]
+    pub pg_bindir: Option<PathBuf>,
+    /// Directory where pg_calm was built [default: the installed one].
+    #[arg(long, value_name = "DIR")]
+    #[serde(skip)]
+    pub module_dir: Option<PathBuf>,
+    /// Directory for devices, what is loaded and logs; needs room for all of them, on ext4 or XFS.
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_DIR)]
+    #[serde(skip)]
+    pub dir: PathBuf,
+    /// Keep the logs of servers and clients, in pgcalm-kept of --dir; `lab clean` removes them.
+    #[arg(long)]
+    #[serde(skip)]
+    pub keep: bool,
+}
+
+impl Common {
+    /// Settings of a server: those of the scenario, over which go those that were asked for.
+    pub(crate) fn over<N: ToString, V: ToString>(
+        &self,
+        own: impl IntoIterator<Item = (N, V)>,
+    ) -> BTreeMap<String, String> {
+        let mut all = settings(own);
+        all.extend(self.set.iter().map(|s| (s.name.clone(), s.value.clone())));
+        all
+    }
+}
+
+/// What has no options: those of a scenario as they are if none is given.
+#[derive(Debug, Parser)]
+#[command(no_binary_name = true)]
+struct Alone<T: Args> {
+    #[command(flatten)]
+    options: T,
+}
+
+/// The options of a scenario if none is given.
+pub(crate) fn defaults<T: Args>() -> T {
+    Alone::parse_from(std::iter::empty::<&str>()).options
+}
+
+/// The options that words of a command line come to.
+#[cfg(test)]
+pub(crate) fn parsed<T: Args>(words: &[&str]) -> Result<T, clap::Error> {
+    Alone::try_parse_from(words).map(|alone| alone.options)
+}
+
+/// By name on the command line, as reports show them; without those that are not given and have no default.
+pub(crate) fn named<T: Serialize>(options: &T) -> BTreeMap<String, Value> {
+    // Fails on maps whose keys are no text; there are none.
+    let mut named: BTreeMap<String, Value> = serde_json::to_value(options)
+        .and_then(serde_json::from_value)
+        .unwrap_or_default();
+    named.retain(|_, value| !value.is_null());
+    named
+}
+
+/// Fails unless `value` is one from `low` to `high`, naming the option.
+pub(crate) fn range<T: PartialOrd + fmt::Display>(
+    option: &str,
+    value: T,
+    low: T,
+    high: T,
+) -> Result<(), LabError> {
+    if value < low || value > high {
+        return Err(LabError::Usage(format!(
+            "--{option} {value}: use a value from {low} to {high}"
+        )));
+    }
+    Ok(())
+}
+
+/// Reads a number of rows.
+pub(crate) fn rows<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse()
+        .map_err(|_| "give a whole number of rows such as 4000000".to_string())
+}
+
+/// Reads any other number.
+pub(crate) fn count<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse()
+        .map_err(|_| "give a whole number such as 4".to_string())
+}
+
+/// As it is printed.
+pub(crate) fn as_text<T: fmt::Display, S: Serializer>(
+    value: &Option<T>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match value {
+        Some(value) => serializer.collect_str(value),
+        None => serializer.serialize_none(),
+    }
+}

@@ -1,0 +1,42 @@
+//! What the lab can reproduce.
+
+/// A scenario as `lab list` shows it.
+#[derive(Debug)]
+pub struct Scenario {
+    /// As on the command line.
+    pub name: &'static str,
+    /// What it shows, in one line.
+    pub summary: &'static str,
+}
+
+/// All scenarios.
+pub const SCENARIOS: [Scenario; 7] = [
+    Scenario {
+        name: "checkpoint",
+        summary: "upserts of random rows on an IOPS-capped data volume: do checkpoints and writeback stall them?",
+    },
+    Scenario {
+        name: pgcalm_report::archive::SCENARIO,
+        summary: "a backlog of WAL is drained beside pgbench: how fast, at what cost, and does it survive a power cut?",
+    },
+    Scenario {
+        name: pgcalm_report::journal::SCENARIO,
+        summary: "two instances, one capped and making databases: does the other hang in the journal, and which layout helps?",
+    },
+    Scenario {
+        name: pgcalm_report::replica::SCENARIO,
+        summary: "a primary floods its standby with WAL over a slow link: how far does it fall behind, and does it come back?",
+    },
+    Scenario {
+        name: pgcalm_report::tenants::SCENARIO,
+        summary: "many instances on one capped device, checkpoints in lockstep: does any of them stand still?",
+    },
+    Scenario {
+        name: pgcalm_report::torture::SCENARIO,
+        summary: "crashes under load with pg_calm: is anything lost that was acknowledged, is anything corrupt?",
+    },
+    Scenario {
+        name: pgcalm_report::predict::SCENARIO,
+        summary: "a grid of tables, loads, caps and buffers: is what is predicted for pg_calm what it then does?",
+    },
+];
