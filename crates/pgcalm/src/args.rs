@@ -23,8 +23,6 @@ use clap::CommandFactory;
 use clap::FromArgMatches;
 use clap::Parser;
 use clap::Subcommand;
-use pgcalm_lab::Limit;
-use pgcalm_lab::Size;
 use pgcalm_lab::archive;
 use pgcalm_lab::contest;
 use pgcalm_lab::interference;

@@ -171,7 +171,9 @@ mod tests {
     fn the_module_is_told_what_a_volume_takes() {
         let settings = |more: &[&str]| {
             let options: Options = parsed(more).unwrap();
-            options.of(&POINTS[0]).server_settings(crate::predict::shadow())
+            options
+                .of(&POINTS[0])
+                .server_settings(crate::predict::shadow())
         };
         assert!(!settings(&[]).contains_key("pg_calm.iops"));
         assert_eq!(settings(&["--volume", "gp3"])["pg_calm.iops"], "3000");

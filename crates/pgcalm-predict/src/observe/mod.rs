@@ -15,7 +15,6 @@ use std::time::Instant;
 
 use anyhow::Context;
 use pgcalm_host::HostRoot;
-use pgcalm_report::predict::Device;
 use pgcalm_report::predict::Observation;
 use postgres::Client;
 

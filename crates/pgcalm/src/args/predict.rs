@@ -3,8 +3,6 @@
 use std::time::Duration;
 
 use clap::Args;
-use pgcalm_lab::Limit;
-use pgcalm_lab::Seconds;
 use pgcalm_lab::Size;
 use pgcalm_predict::observe::Reads;
 
