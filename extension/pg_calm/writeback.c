@@ -361,7 +361,9 @@ unflushed_bytes(void)
 {
 	uint64 bytes = unflushed_pages() * BLCKSZ;
 
-	return flush_policy.paced ? Min(bytes, flusher.dirty_bytes) : bytes;
+	return flush_policy.paced && flusher.background_bytes != PG_UINT64_MAX ?
+	           Min(bytes, flusher.dirty_bytes) :
+	           bytes;
 }
 
 /*
