@@ -188,16 +188,6 @@ pub enum DeviceStore {
     Memory,
 }
 
-impl DeviceStore {
-    /// As on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Disk => "disk",
-            Self::Memory => "memory",
-        }
-    }
-}
-
 /// Whether data and WAL have volumes of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]

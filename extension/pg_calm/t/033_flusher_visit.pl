@@ -15,10 +15,10 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(usleep);
 
-# It seems to come 12 s after a file was dirtied, or up to a minute later.  Not
+# It seems to come 8 s after a file was dirtied, or up to a minute later.  Not
 # really: the host's own settings have not changed, and they are longer.
 my $root = fake_host();
-write_file("$root/proc/sys/vm/dirty_expire_centisecs", "1200\n");
+write_file("$root/proc/sys/vm/dirty_expire_centisecs", "800\n");
 write_file("$root/proc/sys/vm/dirty_writeback_centisecs", "6000\n");
 
 # Neither age nor amount nor a checkpoint is a reason to flush
@@ -28,8 +28,8 @@ $node->append_conf(
 pg_calm.host_root = '$root'
 pg_calm.write_iops = 0
 pg_calm.write_bandwidth = 0
-pg_calm.iops = 50000
-pg_calm.bandwidth = '1GB'
+pg_calm.iops = 500000
+pg_calm.bandwidth = '10GB'
 max_wal_size = '10GB'
 bgwriter_lru_maxpages = 0
 });

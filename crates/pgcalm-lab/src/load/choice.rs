@@ -26,11 +26,6 @@ pub enum LoadChoice {
 }
 
 impl LoadChoice {
-    /// As on the command line.
-    pub fn name(&self) -> String {
-        self.to_string()
-    }
-
     /// Whether it is pgbench, which logs each transaction.
     pub fn is_pgbench(&self) -> bool {
         !matches!(self, Self::Command(_))
@@ -92,7 +87,7 @@ mod tests {
         for command in ["sysbench oltp_write_only run", "psql -f /tmp/mix.sql"] {
             let choice: LoadChoice = command.parse().unwrap();
             assert!(!choice.is_pgbench(), "{choice:?}");
-            assert_eq!(choice.name(), command);
+            assert_eq!(choice.to_string(), command);
         }
         assert!("".parse::<LoadChoice>().is_err());
     }

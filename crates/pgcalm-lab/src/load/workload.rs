@@ -53,16 +53,6 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// What runs if nothing is chosen.
-    pub fn upsert() -> Self {
-        Self {
-            choice: LoadChoice::Upsert,
-            prepare: None,
-            table_size: None,
-            loaded: None,
-        }
-    }
-
     /// Fails on what can't work, naming the option.
     pub fn check(&self) -> Result<(), LabError> {
         if let Some(prepare) = &self.prepare {
@@ -191,7 +181,9 @@ mod tests {
     fn workload(load: &str) -> Workload {
         Workload {
             choice: load.parse().unwrap(),
-            ..Workload::upsert()
+            prepare: None,
+            table_size: None,
+            loaded: None,
         }
     }
 

@@ -86,6 +86,12 @@ impl Options {
             range(option, value.0, low, 3600)?;
         }
         each_once("points", &self.points)?;
+        if self.common.module_dir.is_some() {
+            return Err(LabError::Usage(
+                "--module-dir: what is looked at is the extension: run make install in extension/pg_calm, and leave it out"
+                    .to_string(),
+            ));
+        }
         for point in self.points() {
             self.of(point).check()?;
         }
@@ -158,6 +164,14 @@ mod tests {
         let quick: Options = parsed(&["--quick", "--set", "a=1"]).unwrap();
         assert_eq!((quick.points().len(), quick.seconds), (3, Seconds(90)));
         quick.check().unwrap();
+        let built: Options = parsed(&["--module-dir", "/x"]).unwrap();
+        assert!(
+            built
+                .check()
+                .unwrap_err()
+                .to_string()
+                .contains("make install")
+        );
         let named = quick.named();
         assert_eq!(named["set"], serde_json::json!(["a=1", "autovacuum=off"]));
         assert_eq!(

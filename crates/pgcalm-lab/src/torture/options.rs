@@ -49,9 +49,9 @@ pub enum FileSystems {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Crashes {
-    /// Of the server.
+    /// SIGKILL to all processes of the server; the page cache survives.
     Kill,
-    /// Of its file system, too.
+    /// The file system is shut down without flushing its log, then the same; the page cache is lost.
     Shutdown,
     /// Both in turn.
     Both,
@@ -66,22 +66,11 @@ pub struct Options {
     /// Crashes.
     #[arg(long, value_name = "N", default_value = "20", value_parser = count::<u32>)]
     pub cycles: u32,
-    /// File system of the cluster, or both in turn.
-    #[arg(
-        long,
-        value_name = "FS",
-        default_value = "both",
-        hide_possible_values = true
-    )]
+    /// File system of the cluster.
+    #[arg(long, value_name = "FS", default_value = "both")]
     pub fs: FileSystems,
-    /// kill: SIGKILL to all processes of the server, the page cache survives; shutdown: the file system is shut down
-    /// without flushing its log, then the same, and the page cache is lost; or both in turn.
-    #[arg(
-        long,
-        value_name = "HOW",
-        default_value = "both",
-        hide_possible_values = true
-    )]
+    /// How a cycle ends.
+    #[arg(long, value_name = "HOW", default_value = "both")]
     pub crash: Crashes,
     /// Rows of the table; half of them are there at the start.
     #[arg(long, value_name = "N", default_value = "300000", value_parser = count::<u32>)]

@@ -1,0 +1,99 @@
+
+# Where reads and writes share a volume's limits, a checkpoint writes no faster
+# than that is flushed: the server's flush hints, which would wait for the device,
+# wait for the worker instead.  One that is to be fast does not.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+
+use CalmTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep);
+
+# A volume that takes 50 operations of a page per second, as far as the worker knows, and
+# checkpoints that would write all at once
+my $node = draining_node('hold');
+$node->append_conf(
+	'postgresql.conf', q{
+pg_calm.write_iops = 0
+pg_calm.write_bandwidth = 0
+pg_calm.iops = 50
+pg_calm.io_size = '8kB'
+pg_calm.bandwidth = '100MB'
+pg_calm.unflushed_limit = 0
+pg_calm.clean_buffers = off
+pg_calm.drain_threshold = -1
+pg_calm.drain_timeout = 0
+bgwriter_lru_maxpages = 0
+});
+$node->start;
+scattered_table($node);
+
+# More is unflushed than is flushed in seconds, and buffers are dirty
+sub update
+{
+	$node->safe_psql('postgres', 'UPDATE t SET n = n + 1 WHERE id % 7 = 0');
+	return;
+}
+
+# What the checkpointer waits for
+sub waits_for
+{
+	return $node->safe_psql('postgres',
+		q{SELECT wait_event FROM pg_stat_activity WHERE backend_type = 'checkpointer'});
+}
+
+# Whether a checkpoint that WAL begins is seen to wait in a flush hint
+sub is_held
+{
+	my $ended = checkpoints_completed($node);
+	my $held = 0;
+
+	update();
+	# as the worker has seen by now, which looks four times a second
+	usleep(2_000_000);
+	fill_wal($node, begun_by_wal($node)) or die 'WAL caused no checkpoint';
+	wait_for(
+		sub {
+			$held ||= waits_for() eq 'DataFileFlush';
+			return $held || checkpoints_completed($node) > $ended;
+		},
+		60);
+	wait_for(sub { checkpoints_completed($node) > $ended }, 120)
+	  or die 'a checkpoint did not end';
+	return $held;
+}
+
+ok(is_held(), 'a checkpoint waits while too much is unflushed');
+
+# --- controls
+
+$node->safe_psql('postgres', q{ALTER SYSTEM SET pg_calm.unflushed_limit = '10GB'});
+$node->reload;
+usleep(4_000_000);    # read every 3 s
+ok(!is_held(), 'not where all that may be unflushed');
+
+$node->safe_psql('postgres', 'ALTER SYSTEM RESET pg_calm.unflushed_limit');
+$node->reload;
+usleep(4_000_000);
+update();
+my $fast = $node->background_psql('postgres');
+my $held = 0;
+my $ended = checkpoints_completed($node);
+$fast->query_until(qr/begun/, "\\echo begun\nCHECKPOINT;\n");
+wait_for(
+	sub {
+		$held ||= waits_for() eq 'DataFileFlush';
+		return checkpoints_completed($node) > $ended;
+	},
+	60);
+ok(!$held, 'nor a checkpoint that is asked for');
+$fast->quit;
+
+$node->stop;
+done_testing();
