@@ -14,7 +14,8 @@
  * (blk_mq_get_tag).  The module does not pass the hint on, so the wait is made
  * here, by what is unflushed instead: none at the limit from which the worker
  * flushes without regard to age, and the longer the nearer it is to what
- * wakes the flusher.  No lock of the server's is held then (bufmgr.c,
+ * wakes the flusher; and the longest for a file that the flusher may be about to visit, since a
+ * visit goes on for as long as pages come.  No lock of the server's is held then (bufmgr.c,
  * IssuePendingWritebacks).
  *
  * A checkpoint that is held ends later, and WAL may grow past max_wal_size until
@@ -39,18 +40,27 @@
 #include "storage/latch.h"
 #include "worker_health.h"
 
-/* Milliseconds for each hint at most; with checkpoint_flush_after = 256kB that is 5 MB/s */
-#define MOST_MS 50
+/* Milliseconds that a byte takes at most: 5 MB/s */
+#define MOST_MS (50.0 / (256 * 1024))
 
 void
-checkpoint_hold_writes(void)
+checkpoint_hold_writes(off_t bytes, bool visit_near)
 {
-	double excess = pg_atomic_read_u32(&calm_shared->unflushed_excess) / 1000.0;
-	long ms = (long) (MOST_MS * excess * excess);
+	static double owed_ms = 0; /* hints can be for a page */
+	double hold = visit_near ? 1 : pg_atomic_read_u32(&calm_shared->checkpoint_hold) / 1000.0;
+	long ms;
 
-	if (ms == 0 || checkpoint_stats_is_immediate() ||
+	if (hold == 0 || checkpoint_stats_is_immediate() ||
 	    (checkpointer_requests() & CHECKPOINT_IMMEDIATE) || !worker_is_flushing())
+	{
+		owed_ms = 0;
 		return;
+	}
+	owed_ms += (double) bytes * MOST_MS * hold * hold;
+	ms = (long) owed_ms;
+	if (ms == 0)
+		return;
+	owed_ms -= (double) ms;
 
 	/* as the server's hint waits */
 	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ms,

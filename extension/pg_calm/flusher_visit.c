@@ -43,12 +43,14 @@
 
 bool
 flusher_visit_is_near(PageMapFile *file, const KernelFlusher *flusher, double seconds,
-                      uint64 now_ms)
+                      uint64 now_ms, bool *in_time)
 {
 	double lead_ms = seconds * LEAD_FACTOR * 1000 + LEAD_MS;
+	double most_ms = (double) flusher->expire_ms / LEAD_SHARE;
 	uint64 since = pg_atomic_read_u64(&file->dirtied_when);
 	uint64 due = since + flusher->expire_ms;
 
+	*in_time = false;
 	/* without these the flusher does not come by time */
 	if (since == 0 || flusher->expire_ms == 0 || flusher->interval_ms == 0)
 		return false;
@@ -58,7 +60,8 @@ flusher_visit_is_near(PageMapFile *file, const KernelFlusher *flusher, double se
 		pg_atomic_write_u64(&file->dirtied_when, due);
 		due += flusher->expire_ms;
 	}
-	return lead_ms <= (double) flusher->expire_ms / LEAD_SHARE && now_ms + (uint64) lead_ms >= due;
+	*in_time = lead_ms <= most_ms;
+	return now_ms + (uint64) Min(lead_ms, most_ms) >= due;
 }
 
 void

@@ -461,6 +461,15 @@ leaves_to_server(int fd, off_t offset, off_t length)
 	return true;
 }
 
+/* Whether the kernel flusher may be about to come to the file of a hint */
+static bool
+visit_is_near(int fd)
+{
+	int file = known_fd(fd)->file;
+
+	return file > 0 && pg_atomic_read_u32(&page_map_file(calm_page_map, file - 1)->visit_near) != 0;
+}
+
 static int
 calm_sync_file_range(int fd, off_t offset, off_t length, unsigned int flags)
 {
@@ -474,7 +483,7 @@ calm_sync_file_range(int fd, off_t offset, off_t length, unsigned int flags)
 
 		pg_atomic_fetch_add_u64(&calm_shared->counters.suppressed_hints, 1);
 		if (MyBackendType == B_CHECKPOINTER)
-			checkpoint_hold_writes();
+			checkpoint_hold_writes(length, visit_is_near(fd));
 		errno = save_errno;
 		return 0;
 	}

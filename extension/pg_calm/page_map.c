@@ -661,6 +661,7 @@ new_file(PageMap *map, uint64 device, uint64 inode, const char *path)
 		pg_atomic_init_u32(&file->handed, 0);
 		pg_atomic_init_u32(&file->wanted, 0);
 		pg_atomic_init_u32(&file->fsyncing, 0);
+		pg_atomic_init_u32(&file->visit_near, 0);
 		pg_atomic_init_u32(&file->recent, 0);
 		pg_atomic_init_u64(&file->fsynced_when, 0);
 		pg_atomic_init_u32(&file->region, 0);
@@ -688,6 +689,7 @@ new_file(PageMap *map, uint64 device, uint64 inode, const char *path)
 	memcpy(long_path != 0 ? piece_at(map, long_path - 1) : file->path, stored, length + 1);
 	file->long_path = long_path;
 	pg_atomic_write_u64(&file->dirtied_when, 0);
+	pg_atomic_write_u32(&file->visit_near, 0);
 	pg_atomic_write_u32(&file->recent, 0);
 	return result;
 }

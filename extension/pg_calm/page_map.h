@@ -111,6 +111,9 @@ typedef struct PageMapFile
 	 */
 	pg_atomic_uint32 wanted;
 
+	/* Whether the kernel flusher may be about to come, or be there (flusher_visit.c) */
+	pg_atomic_uint32 visit_near;
+
 	/* Fsyncs of it that are under way, and when the last one ended */
 	pg_atomic_uint32 fsyncing;
 	pg_atomic_uint32 recent; /* marked since the reclaim came by */

@@ -323,7 +323,7 @@ start_shared_memory(void)
 		pg_atomic_init_u32(&shared->worker_pid, 0);
 		pg_atomic_init_u64(&shared->worker_beat_ms, 0);
 		pg_atomic_init_u32(&shared->capped, 0);
-		pg_atomic_init_u32(&shared->unflushed_excess, 0);
+		pg_atomic_init_u32(&shared->checkpoint_hold, 0);
 		pg_atomic_init_u32(&shared->other_devices, 0);
 		cleaner_init_shared(&shared->cleaner);
 		shared->device = device_of_data_files();

@@ -64,9 +64,8 @@ typedef struct CalmShared
 	pg_atomic_uint32 worker_pid;       /* 0: no worker, or it flushes nothing */
 	pg_atomic_uint64 worker_beat_ms;   /* when it was heard of last: worker_health.h */
 	pg_atomic_uint32 capped;           /* a cap of the data directory's device is known */
-	pg_atomic_uint32
-		unflushed_excess;           /* how far more is unflushed than its limit, in thousandths of
-	                                      what is left to what wakes the kernel flusher */
+	/* how much the checkpoint's own writes are to be held, in thousandths (writeback.c) */
+	pg_atomic_uint32 checkpoint_hold;
 	pg_atomic_uint32 other_devices; /* files on others were written to */
 	pg_atomic_uint32 draining;      /* what the checkpointer waits for, as above */
 	pg_atomic_uint64 hold_until_ms; /* until then nothing is started but for a drain */

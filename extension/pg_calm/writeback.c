@@ -509,6 +509,8 @@ collect_candidates(uint64 now_ms)
 		bool drained = f == scan.drained;
 		uint32 first = candidate_count;
 		double file_seconds = 0;
+		bool in_time = false;
+		bool near;
 
 		scan_start = scan.next;
 		if ((incarnation & 1) == 0)
@@ -582,13 +584,13 @@ collect_candidates(uint64 now_ms)
 			candidate->number = number;
 			candidate_count++;
 		}
+		near = flush_policy.paced && candidate_count > first &&
+		       flusher_visit_is_near(file, &flusher, file_seconds, now_ms, &in_time);
+		pg_atomic_write_u32(&file->visit_near, near);
 		if (candidate_count == first)
 			page_map_settle(calm_page_map, f);
-		else if (flush_policy.paced && flusher_visit_is_near(file, &flusher, file_seconds, now_ms))
-		{
-			for (uint32 i = first; i < candidate_count; i++)
-				candidates[i].visit = true;
-		}
+		for (uint32 i = first; near && in_time && i < candidate_count; i++)
+			candidates[i].visit = true;
 		all_seconds += file_seconds;
 	}
 	choose_gap(&gaps, now_ms);
@@ -673,7 +675,7 @@ work(uint64 now_ms)
 		calm_shared->volume_use = foreground_use(&own_caps);
 		SpinLockRelease(&calm_shared->lock);
 		unflushed_limit_follow(unflushed_pages(), now_ms);
-		pg_atomic_write_u32(&calm_shared->unflushed_excess,
+		pg_atomic_write_u32(&calm_shared->checkpoint_hold,
 		                    flush_policy.paced ? (uint32) (unflushed_excess() * 1000) : 0);
 		/* all members see the same memory */
 		flush_policy.headroom = kernel_flusher_headroom(&flusher) / arbiter_members();
