@@ -87,7 +87,8 @@ sub stop_clients
 {
 	my ($load) = @_;
 
-	$load->{handle}->signal('INT');
+	# INT is ignored where the test was started in the background of a shell
+	$load->{handle}->signal('TERM');
 	$load->{handle}->finish;
 	return;
 }
