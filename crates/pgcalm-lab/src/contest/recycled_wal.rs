@@ -120,7 +120,7 @@ mod tests {
     fn as_much_is_made_as_the_server_would_keep() {
         let settings = |name: &str, value: &str| [(name.to_string(), value.to_string())].into();
         let of = |seconds, settings| bytes(seconds, Size(8 << 30), &settings);
-        assert_eq!(of(10, BTreeMap::new()), 200 << 20);
+        assert_eq!(of(10, BTreeMap::new()), 480 << 20);
         assert_eq!(of(1000, BTreeMap::new()), 4 << 30);
         assert_eq!(of(1000, settings("max_wal_size", "1GB")), 1 << 30);
         assert_eq!(of(10, settings("wal_recycle", "off")), 0);
