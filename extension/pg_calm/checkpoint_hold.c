@@ -14,9 +14,9 @@
  * (blk_mq_get_tag).  The module does not pass the hint on, so the wait is made
  * here, by what is unflushed instead: none at the limit from which the worker
  * flushes without regard to age, and the longer the nearer it is to what
- * wakes the flusher; and the longest for a file that the flusher may be about to visit, since a
- * visit goes on for as long as pages come.  No lock of the server's is held then (bufmgr.c,
- * IssuePendingWritebacks).
+ * wakes the flusher; and the longest for a file that the flusher may be about
+ * to visit, since a visit goes on for as long as pages come.  No lock of the
+ * server's is held then (bufmgr.c, IssuePendingWritebacks).
  *
  * A checkpoint that is held ends later, and WAL may grow past max_wal_size until
  * then, as it does where stock's hints wait.  Once WAL asks for the next checkpoint

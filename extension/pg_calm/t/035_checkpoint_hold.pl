@@ -15,11 +15,16 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(usleep);
 
+# Its flusher comes once an hour, at first
+my $root = fake_host();
+my $expire = "$root/proc/sys/vm/dirty_expire_centisecs";
+
 # A volume that takes 50 operations of a page per second, as far as the worker knows, and
 # checkpoints that would write all at once
 my $node = draining_node('hold');
 $node->append_conf(
-	'postgresql.conf', q{
+	'postgresql.conf', qq{
+pg_calm.host_root = '$root'
 pg_calm.write_iops = 0
 pg_calm.write_bandwidth = 0
 pg_calm.iops = 50
@@ -38,6 +43,8 @@ scattered_table($node);
 sub update
 {
 	$node->safe_psql('postgres', 'UPDATE t SET n = n + 1 WHERE id % 7 = 0');
+	# as the worker has seen then, which looks four times a second
+	usleep(2_000_000);
 	return;
 }
 
@@ -55,8 +62,6 @@ sub is_held
 	my $held = 0;
 
 	update();
-	# as the worker has seen by now, which looks four times a second
-	usleep(2_000_000);
 	fill_wal($node, begun_by_wal($node)) or die 'WAL caused no checkpoint';
 	wait_for(
 		sub {
@@ -77,6 +82,12 @@ $node->safe_psql('postgres', q{ALTER SYSTEM SET pg_calm.unflushed_limit = '10GB'
 $node->reload;
 usleep(4_000_000);    # read every 3 s
 ok(!is_held(), 'not where all that may be unflushed');
+
+# it may come to a file a second after that was dirtied, and for as long as it has not been seen
+write_file($expire, "100\n");
+usleep(4_000_000);
+ok(is_held(), 'but for a file that the kernel flusher may be about to visit');
+write_file($expire, "0\n");
 
 $node->safe_psql('postgres', 'ALTER SYSTEM RESET pg_calm.unflushed_limit');
 $node->reload;
