@@ -75,8 +75,8 @@
 #define BACKEND_NUM_TYPES (B_LOGGER + 1)
 #endif
 
-/* Variables of commit_delay and commit_siblings: declared by a header since 16 */
-#if PG_VERSION_NUM < 160000
+/* Variables of commit_delay and commit_siblings: declared by a header (xlog.h) since 18 */
+#if PG_VERSION_NUM < 180000
 extern PGDLLIMPORT int CommitDelay;
 extern PGDLLIMPORT int CommitSiblings;
 #endif
