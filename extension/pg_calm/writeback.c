@@ -12,8 +12,7 @@
  * - its oldest page reaches pg_calm.flush_age,
  * - or more is unflushed than unflushed_limit.c allows, or than keeps the
  *	 kernel's own count of dirty memory clear of its background threshold;
- * those that free most pages per second of device time first, or those that wait
- * longest (compare_candidates).
+ * those that free most pages per second of device time first.
  *
  * Which gaps are bridged: see bridge_choice.c.
  *
@@ -432,12 +431,6 @@ choose_gap(const BridgeGaps *gaps, uint64 now_ms)
 	SpinLockRelease(&calm_shared->lock);
 }
 
-/*
- * On a volume that others need as well the longest marked regions come first: the
- * cleaner writes their buffers along, and so comes to all regions in turn.  By
- * density those with few marked pages would be left until backends have evicted their
- * dirty buffers one by one.  Elsewhere, what flushing frees for its time.
- */
 static int
 compare_candidates(const void *a, const void *b)
 {
@@ -450,8 +443,6 @@ compare_candidates(const void *a, const void *b)
 		return left->visit ? -1 : 1;
 	if (left->window != right->window)
 		return left->window ? -1 : 1;
-	if (flush_policy.paced && left->since != right->since)
-		return left->since < right->since ? -1 : 1;
 	if (left->pages_per_second != right->pages_per_second)
 		return left->pages_per_second > right->pages_per_second ? -1 : 1;
 	return 0;
@@ -488,8 +479,8 @@ next_file(FileScan *scan)
 
 /*
  * Look at the regions with marked pages: count their gaps, choose the
- * threshold, and order them.  A map with more of them than one pass is to see is
- * looked at in turns.
+ * threshold, and order them by what flushing them frees.  A map with more of
+ * them than one pass is to see is looked at in turns.
  */
 static void
 collect_candidates(uint64 now_ms)
