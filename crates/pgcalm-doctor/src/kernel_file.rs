@@ -1,4 +1,4 @@
-//! Files of the kernel that are changed: sysctls of writeback and limits of devices' dirty pages.
+//! Files of the kernel that are changed: sysctls of writeback, limits of devices' dirty pages and their writeback throttling.
 
 use std::fs::OpenOptions;
 
@@ -8,9 +8,18 @@ use pgcalm_host::Result;
 /// The directories of files that may be written. A state file that somebody has changed leads nowhere else.
 const DIRECTORIES: [&str; 2] = ["/proc/sys/vm/dirty_", "/sys/class/bdi/"];
 
+/// The only file of a block device that may be.
+const OF_BLOCK_DEVICES: (&str, &str) = ("/sys/block/", "/queue/wbt_lat_usec");
+
 /// Whether it is one of the files that are written here.
 pub fn is_known(file: &str) -> bool {
-    !file.contains("..") && DIRECTORIES.iter().any(|start| file.starts_with(start))
+    let (start, end) = OF_BLOCK_DEVICES;
+    let device = file
+        .strip_prefix(start)
+        .and_then(|rest| rest.strip_suffix(end));
+    !file.contains("..")
+        && (DIRECTORIES.iter().any(|start| file.starts_with(start))
+            || device.is_some_and(|device| !device.contains('/')))
 }
 
 /// The value.

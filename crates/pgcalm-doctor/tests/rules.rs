@@ -112,6 +112,9 @@ fn cases() -> Vec<Case> {
         host("dirty-writeback-interval", |h| {
             h.sysctl("dirty_writeback_centisecs", 0)
         }),
+        host("writeback-throttling", |h| {
+            h.write("sys/devices/sda/queue/wbt_lat_usec", "1001\n")
+        }),
         host("dirty-expire-short", |h| {
             h.sysctl("dirty_expire_centisecs", 2999)
         }),
@@ -435,6 +438,10 @@ fn commands_are_exact() {
     assert_eq!(
         commands("device-dirty-limit"),
         ["echo 1000000 > /sys/class/bdi/8:0/max_ratio_fine"]
+    );
+    assert_eq!(
+        commands("writeback-throttling"),
+        ["echo 1000 > /sys/block/sda/queue/wbt_lat_usec"]
     );
     assert_eq!(
         commands("max-wal-size"),

@@ -16,11 +16,13 @@ use pgcalm_report::doctor::facts::Disk;
 use pgcalm_report::doctor::facts::FileSystem;
 use pgcalm_report::doctor::facts::Host;
 use pgcalm_report::doctor::facts::MemoryLimit;
+use pgcalm_report::doctor::facts::WritebackThrottling;
 use pgcalm_report::isolate;
 use pgcalm_trace::usdt::PROVIDER;
 use pgcalm_trace::usdt::notes::Notes;
 
 use crate::collect::kernel_features;
+use crate::kernel_file;
 
 /// Reads the host, and of it what concerns `instance`.
 pub fn read(
@@ -162,6 +164,7 @@ fn disks(
                                 no_limit: device.no_limit().to_string(),
                                 file: device.file,
                             }),
+                        writeback_throttling: writeback_throttling(root, &disk.name),
                     });
                     &mut disks.last_mut().expect("just pushed").roles
                 }
@@ -192,6 +195,16 @@ fn cap(
             value: limit.value,
             source: limit.file.clone(),
         })
+}
+
+/// A partition has no queue of its own, and a disk with a scheduler that does this itself no such file.
+fn writeback_throttling(root: &HostRoot, name: &str) -> Option<WritebackThrottling> {
+    let file = format!("/sys/block/{}/queue/wbt_lat_usec", name.replace('/', "!"));
+    let text = kernel_file::read(root, &file).ok()?;
+    Some(WritebackThrottling {
+        latency_us: text.parse().ok()?,
+        file,
+    })
 }
 
 fn rotational(root: &HostRoot, name: &str) -> Option<bool> {

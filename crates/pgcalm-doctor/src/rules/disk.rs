@@ -1,5 +1,7 @@
 //! Disks, their caps and what shares them.
 
+use std::path::Path;
+
 use pgcalm_report::doctor::facts::Cap;
 use pgcalm_report::doctor::facts::Facts;
 use pgcalm_report::isolate::Journal;
@@ -17,6 +19,9 @@ use crate::words;
 const WHOLE: u64 = 1_000_000;
 /// A mean over a few seconds that comes this near to a cap has seconds at the cap in it.
 const AT_CAP: f64 = 0.9;
+
+/// Twice what a read of a cloud's volume takes that has nothing else to do.
+const READ_LATENCY_US: u64 = 1000;
 
 /// The kernel keeps a disk's dirty pages below a limit of its own.
 pub fn dirty_limit(facts: &Facts) -> Answer {
@@ -114,6 +119,34 @@ pub fn at_cap(facts: &Facts) -> Answer {
     } else {
         Err(read::no_cap())
     }
+}
+
+/// The block layer lets the kernel's flusher have more writes in flight than a commit can wait for.
+pub fn writeback_throttling(facts: &Facts) -> Answer {
+    let disk = read::data_disk(facts)?;
+    let cap = read::write_iops(disk)?;
+    // A control group holds writes before they come to the disk's queue.
+    if Path::new(&cap.source).is_absolute() {
+        return Ok(None);
+    }
+    let Some(throttling) = &disk.writeback_throttling else {
+        return Err(Unknown(format!(
+            "{} has no wbt_lat_usec: a kernel without it, a partition, or an I/O scheduler that does the same",
+            disk.disk.name
+        )));
+    };
+    let now = throttling.latency_us;
+    when(now == 0 || now > READ_LATENCY_US, || {
+        Found::new(format!(
+            "{}: {} = {now}; it takes {} operations per second ({})",
+            disk.disk.name, throttling.file, cap.value, cap.source
+        ))
+        .write(
+            &throttling.file,
+            Some(now.to_string()),
+            READ_LATENCY_US.to_string(),
+        )
+    })
 }
 
 /// WAL and data on one disk with a cap that no control group shows, or one that rotates.

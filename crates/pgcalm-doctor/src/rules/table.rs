@@ -356,6 +356,19 @@ pub const RULES: &[Rule] = &[
         condition: dirty::not_for_pg_calm,
     },
     Rule {
+        id: "writeback-throttling",
+        severity: Severity::Slow,
+        problem: "When the kernel's flusher writes, commits and reads wait behind it in the volume's queue.",
+        looks_at: "`/sys/block/*/queue/wbt_lat_usec` of the data's disk, its operations",
+        applies: "0, or more than 1000, on a disk with a cap on operations that no control group sets",
+        reason: "the block layer lets the page cache have fewer writes in flight while reads take longer than that (block/blk-wbt.c), and at \
+                 its cap a volume takes as much longer for each operation as there are in flight",
+        cure: "1000, twice what a read takes on such a volume. It is gone after a reboot; a udev rule keeps it.",
+        effect: "docs/operate/kernel.md, on a volume like gp3: worst second 1076 instead of 893 TPS (stock), 1356 instead of 1069 and 1139 (pg_calm); single runs.",
+        reversible: true,
+        condition: disk::writeback_throttling,
+    },
+    Rule {
         id: "dirty-expire-short",
         severity: Severity::Slow,
         problem: "The kernel writes pages that will be written again soon.",

@@ -91,6 +91,19 @@ pub struct Disk {
     pub write_bandwidth: Option<Cap>,
     /// The kernel's limit on its dirty pages; null if it could not be read.
     pub dirty_limit: Option<DeviceDirtyLimit>,
+    /// The block layer's writeback throttling; null if the kernel has none for this disk.
+    pub writeback_throttling: Option<WritebackThrottling>,
+}
+
+/// How the block layer holds what the page cache writes (block/blk-wbt.c): with fewer writes in flight as long as reads take
+/// longer than this.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct WritebackThrottling {
+    /// Microseconds that a read may take; 0: nothing is held.
+    pub latency_us: u64,
+    /// Where that stands.
+    pub file: String,
 }
 
 /// A cap and where it is known from.
