@@ -119,8 +119,8 @@ bench-archive: build
 bench-governor: deps
 	@PG_CONFIG=$(PG_CONFIG) bench/governor
 
-# Very many small tables: what the module costs there, docs/research/many-tables.md; two minutes for 10,000 of them, SCALE="-n 50000 -r 2" for more and in turns;
-# wants the machine for itself
+# What the module costs where it can't help, docs/research/many-tables.md; two minutes for 10,000 tables, SCALE="-n 50000 -r 2" for more and in turns (12
+# minutes), SCALE="files", "marks" or "uncapped" for other parts (bench/scale tells of them); wants the machine for itself
 SCALE ?=
 bench-scale: deps
 	@PG_CONFIG=$(PG_CONFIG) bench/scale $(SCALE)

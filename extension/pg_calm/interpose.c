@@ -144,10 +144,13 @@ find_slot(const Executable *exe, const char *symbol)
 	return NULL;
 }
 
-/*
- * The protection that a page has now.  Where /proc can't be read, what glibc has
- * given it: RELRO ends at the last whole page (elf/dl-reloc.c, _dl_protect_relro).
- */
+bool
+interpose_relro_covers(uintptr_t low, uintptr_t high, uintptr_t page, uintptr_t page_size)
+{
+	return page >= (low & ~(page_size - 1)) && page < (high & ~(page_size - 1));
+}
+
+/* The protection that a page has now.  Where /proc can't be read, what glibc has given it. */
 static int
 protection_of(const Executable *exe, uintptr_t page, uintptr_t page_size)
 {
@@ -170,8 +173,7 @@ protection_of(const Executable *exe, uintptr_t page, uintptr_t page_size)
 		fclose(maps);
 	if (result >= 0)
 		return result;
-	return page >= (exe->relro_low & ~(page_size - 1)) &&
-	               page < (exe->relro_high & ~(page_size - 1)) ?
+	return interpose_relro_covers(exe->relro_low, exe->relro_high, page, page_size) ?
 	           PROT_READ :
 	           PROT_READ | PROT_WRITE;
 }

@@ -23,4 +23,12 @@ typedef struct InterposeSlot
  */
 extern bool interpose_install(const InterposeSlot *slots, int nslots, const char **reason);
 
+/*
+ * Whether the dynamic linker has made a page read-only, for data from low to high
+ * that is read-only after relocation.  The first page is so as a whole, and one in which
+ * that data ends is not at all (glibc's elf/dl-reloc.c, _dl_protect_relro).
+ */
+extern bool
+interpose_relro_covers(uintptr_t low, uintptr_t high, uintptr_t page, uintptr_t page_size);
+
 #endif /* PG_CALM_INTERPOSE_H */

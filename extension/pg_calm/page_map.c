@@ -1361,7 +1361,11 @@ page_map_unmark(PageMap *map, uint32 file, BlockNumber block, uint32 nblocks)
 	return all;
 }
 
-/* Move what a region has marked in one generation to the other */
+/*
+ * Move what a region has marked in one generation to the other.  The caller holds
+ * the file's lock: what is in neither for a moment would be left behind if a larger region took
+ * this one's place just then.
+ */
 static void
 move_generation(PageMap *map, PageMapRegion *region, int from)
 {
@@ -1413,8 +1417,13 @@ page_map_swap_generation(PageMap *map)
 			uint32 slot = page_map_slot(map, file, number);
 
 			COUNT_STEP();
-			if (slot != 0 && pg_atomic_read_u32(&page_map_region(map, slot - 1)->count[old]) != 0)
+			if (slot == 0 || pg_atomic_read_u32(&page_map_region(map, slot - 1)->count[old]) == 0)
+				continue;
+			SpinLockAcquire(file_lock(map, f));
+			slot = page_map_slot(map, file, number);
+			if (slot != 0)
 				move_generation(map, page_map_region(map, slot - 1), old);
+			SpinLockRelease(file_lock(map, f));
 		}
 		/* none of both: it has been flushed since somebody looked */
 		page_map_settle(map, f);

@@ -750,6 +750,13 @@ pg_calm_writeback_main(Datum argument)
 	flusher_guard_forget();
 	cleaner_forget();
 	worker_health_begin();
+	if (!flush_kernel_has_cachestat())
+		ereport(
+			LOG,
+			(errmsg("pg_calm: cachestat() is not to be had"),
+		     errdetail(
+				 "Linux has it since 6.5; a container may refuse it. The worker waits for what it has "
+				 "begun to write, and sees neither the kernel's queue nor its flusher's visits.")));
 
 	for (;;)
 	{

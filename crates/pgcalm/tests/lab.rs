@@ -24,6 +24,7 @@ use lab_run::can_run;
 use lab_run::host;
 use lab_run::lab;
 use lab_run::leftovers;
+use lab_run::sysctls;
 
 /// A run of stock PostgreSQL on a tiny table.
 fn tiny_run(dir: &Path, more: &[&str]) -> Command {
@@ -262,7 +263,7 @@ fn sigint_in_any_phase_takes_everything_down() {
     }
     let dir = Dir::new("sigint");
     for phase in ["loading", "making devices", "restoring", "measuring"] {
-        let sysctls = vm_sysctl::read_all(&host()).unwrap();
+        let before = sysctls();
         let mut running =
             Running::start(tiny_run(&dir.0, &["--seconds", "600", "--sysctl", "roomy"]));
         running.wait_for(phase);
@@ -278,7 +279,7 @@ fn sigint_in_any_phase_takes_everything_down() {
         assert_eq!(status.code(), Some(130), "{phase}: {last}");
         assert!(last.contains("interrupted"), "{phase}: {last}");
         assert_clean(&dir.0, &numbers);
-        assert_eq!(vm_sysctl::read_all(&host()).unwrap(), sysctls, "{phase}");
+        assert_eq!(sysctls(), before, "{phase}");
     }
 }
 
@@ -288,7 +289,7 @@ fn clean_removes_what_kill_9_left() {
         return;
     }
     let dir = Dir::new("kill9");
-    let sysctls = vm_sysctl::read_all(&host()).unwrap();
+    let before = sysctls();
     let mut running = Running::start(tiny_run(
         &dir.0,
         &[
@@ -321,7 +322,7 @@ fn clean_removes_what_kill_9_left() {
     let (status, last) = Running::start(lab(&["clean", "--templates"], &dir.0)).end();
     assert_eq!(status.code(), Some(0), "{last}");
     assert_clean(&dir.0, &numbers);
-    assert_eq!(vm_sysctl::read_all(&host()).unwrap(), sysctls);
+    assert_eq!(sysctls(), before);
     assert!(!dir.0.exists());
 }
 

@@ -13,7 +13,7 @@ use IPC::Run qw(start);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(time usleep);
+use Time::HiRes qw(usleep);
 
 my @phases = qw(slots_time clog_time subtrans_time multixact_time other_slru_time
   buffer_scan_time write_time sync_time end_time);
@@ -23,6 +23,7 @@ max_wal_size = 4GB
 wal_level = logical
 max_wal_senders = 4
 track_commit_timestamp = on
+bgwriter_lru_maxpages = 0
 pg_calm.checkpoint_history = 5
 pg_calm.flush_age = '1h'
 });
@@ -136,15 +137,50 @@ COMMIT;
 
 # --- one checkpoint, and what the server logs of it
 
-# the worker would flush some of the pages before they are counted
-wait_for(sub { status_of($node)->{in_flight_pages} == 0 }) or die 'timed out';
-my $worker = status_of($node)->{worker_pid};
-my $log = -s $node->logfile;
-kill 'STOP', $worker;
-$node->safe_psql('postgres', $dirty . 'CHECKPOINT');
-kill 'CONT', $worker;
-my $report = last_report();
-my $text = slurp_file($node->logfile, $log);
+my ($report, $text, $wrote, $write, $sync, $total, $files, $longest);
+
+# The sum of some phases, in milliseconds
+sub sum_of
+{
+	my $sum = 0;
+
+	$sum += $report->{$_} // 0 foreach @_;
+	return $sum;
+}
+
+# Pairs of times that are the same one, ours in milliseconds and as the server logs it
+sub same_times
+{
+	my @written = grep { !/^(slots|sync|end)_time$/ } @phases;
+
+	return (
+		[ 'total_time', $report->{total_time}, $total ],
+		[ 'sync_time', $report->{sync_time}, $sync ],
+		[ 'the sum of what is written', sum_of(@written), $write ],
+		[ 'the sum of all', sum_of(@phases), $total ]);
+}
+
+# How far apart they are, in milliseconds
+sub apart { return abs($_[0]->[1] - $_[0]->[2] * 1000); }
+
+# Two clocks are read one after the other: a process that loses its processor in
+# between tells another time.  Times that are wrong are so each time.
+foreach (1 .. 10)
+{
+	# the worker would flush some of the pages before they are counted
+	wait_for(sub { status_of($node)->{in_flight_pages} == 0 }) or die 'timed out';
+	my $worker = status_of($node)->{worker_pid};
+	my $log = -s $node->logfile;
+	kill 'STOP', $worker;
+	$node->safe_psql('postgres', $dirty . 'CHECKPOINT');
+	kill 'CONT', $worker;
+	$report = last_report();
+	$text = slurp_file($node->logfile, $log);
+	($wrote, $write, $sync, $total, $files, $longest) = $text =~
+	  /checkpoint complete: wrote (\d+) buffers.*?write=([\d.]+) s, sync=([\d.]+) s, total=([\d.]+) s; sync files=(\d+), longest=([\d.]+)/
+	  or last;
+	last unless grep { apart($_) > 2 } same_times();
+}
 
 is($report->{kind}, 'checkpoint', 'kind');
 is($report->{reason}, 'requested', 'reason of a CHECKPOINT command');
@@ -161,10 +197,7 @@ like(
 	'there is a log line');
 is(scalar(() = $text =~ /pg_calm: checkpoint/g), 1, 'there is one');
 
-ok( $text =~
-	  /checkpoint complete: wrote (\d+) buffers.*?write=([\d.]+) s, sync=([\d.]+) s, total=([\d.]+) s; sync files=(\d+), longest=([\d.]+)/,
-	'the server logs the checkpoint');
-my ($wrote, $write, $sync, $total, $files, $longest) = ($1, $2, $3, $4, $5, $6);
+ok(defined $longest, 'the server logs the checkpoint');
 is($report->{files_synced}, $files, 'files synced are as logged');
 cmp_ok($report->{buffers_written}, '>=', 200, 'buffers of tables are written');
 # until 17 the server counts pages of SLRUs too
@@ -173,23 +206,10 @@ cmp_ok($report->{buffers_written}, '>=', $wrote - 20, 'and no fewer, but for SLR
 is($report->{buffers_dirty}, $report->{buffers_written},
 	'nobody else writes here: buffers found dirty are those written');
 
-sub about
-{
-	my ($milliseconds, $seconds, $what) = @_;
-	cmp_ok(abs($milliseconds - $seconds * 1000), '<=', 2, "$what is as it should be");
-	return;
-}
-about($report->{total_time}, $total, 'total_time');
-about($report->{sync_time}, $sync, 'sync_time');
+cmp_ok(apart($_), '<=', 2, "$_->[0] is as it should be") foreach same_times();
 is($report->{drain_time}, undef, 'a CHECKPOINT command does not drain');
 cmp_ok($report->{fsync_time}, '<=', $report->{sync_time}, 'fsync_time is a part of sync_time');
 cmp_ok($report->{fsync_time}, '>=', $report->{slowest_file_time}, 'with the slowest in it');
-my $sum = 0;
-$sum += $report->{$_}
-  foreach (qw(clog_time subtrans_time multixact_time other_slru_time buffer_scan_time write_time));
-about($sum, $write, 'the sum of what is written');
-$sum += $report->{$_} foreach (qw(slots_time sync_time end_time));
-about($sum, $total, 'the sum of all');
 cmp_ok($report->{slowest_file_time}, '<=', $longest * 1000 + 1, 'slowest_file_time is as logged');
 cmp_ok($report->{device_operations}, '>', 0, 'device operations');
 cmp_ok($report->{unflushed_pages_at_sync}, '>=', $report->{buffers_written}, 'unflushed pages');
@@ -201,31 +221,66 @@ is(last_report()->{buffers_dirty}, last_report()->{buffers_written}, 'and it is 
 
 # --- WAL before and after; the later spans are looked at later
 
-my $started = time;
-usleep(6_500_000);
-$node->safe_psql('postgres',
-	q{SELECT pg_logical_emit_message(false, 'calm', repeat('x', 3000000)); CHECKPOINT});
-my $wal_id = last_report()->{id};
-my $wal_time = time;
-$node->safe_psql('postgres',
-	q{SELECT pg_logical_emit_message(false, 'calm', repeat('x', 9000000)); UPDATE first SET n = n + 1});
+my $wal_id;
 
 sub wal_report
 {
 	return row_of($node, "SELECT * FROM pg_calm_checkpoints WHERE id = $wal_id");
 }
-is(wal_report()->{wal_bytes_after_5s},  undef, 'what is not over is not known');
-is(wal_report()->{wal_bytes_after_30s}, undef, 'what is not over is not known: 30 s');
-ok(wait_for(sub { defined wal_report()->{wal_bytes_after_5s} }), 'it is when 5 s are over');
-cmp_ok(time - $wal_time, '>', 4, 'and not before');
+
+# Whether something holds of that report, and the server's clock
+sub wal_holds
+{
+	my ($condition) = @_;
+
+	return $node->safe_psql('postgres', "SELECT $condition FROM pg_calm_checkpoints WHERE id = $wal_id") eq 't';
+}
+
+sub full_page_images
+{
+	return $node->safe_psql('postgres', 'SELECT wal_fpi FROM pg_stat_wal');
+}
+
+# The worker looks at WAL once a second, and divides what is between two looks by
+# time.  So what is written before is of the last 5 s, and what is written after
+# comes when the worker has seen the start, and is counted 3 s, the longest
+# time between two looks, before the 5 s are over.  On a busy machine that takes
+# several tries.
+my $in_time = 0;
+foreach (1 .. 10)
+{
+	usleep(6_500_000);
+	$node->safe_psql('postgres',
+		q{SELECT pg_logical_emit_message(false, 'calm', repeat('x', 3000000)); CHECKPOINT});
+	$wal_id = last_report()->{id};
+	wait_for(sub { defined wal_report()->{wal_bytes_before_5s} }) or die 'timed out';
+	my $images = full_page_images();
+	$node->safe_psql('postgres',
+		q{SELECT pg_logical_emit_message(false, 'calm', repeat('x', 9000000)); UPDATE first SET n = n + 1});
+	wait_for(sub { full_page_images() >= $images + 100 }) or die 'timed out';
+	$in_time = wal_holds(q{clock_timestamp() < started + interval '2 s'});
+	last if $in_time;
+}
+ok($in_time, 'WAL is written right after the start');
+ok( wal_holds(qq{(wal_bytes_after_${_}s IS NULL OR clock_timestamp() >= started + interval '$_ s')}),
+	"what is not over is not known: $_ s")
+  foreach (5, 30);
+my $early = 0;
+ok( wait_for(
+		sub {
+			$early += !wal_holds(q{(wal_bytes_after_5s IS NULL OR clock_timestamp() >= started + interval '5 s')});
+			return defined wal_report()->{wal_bytes_after_5s};
+		}),
+	'it is when 5 s are over');
+is($early, 0, 'and not before');
 $report = wal_report();
 cmp_ok($report->{wal_bytes_before_5s}, '>=', 3_000_000,  'WAL before the start');
 cmp_ok($report->{wal_bytes_before_5s}, '<',  9_000_000,  'and not that after it');
 cmp_ok($report->{wal_bytes_after_5s},  '>=', 9_000_000,  'WAL after the start');
 cmp_ok($report->{wal_bytes_after_5s},  '<',  15_000_000, 'and not twice');
 cmp_ok($report->{wal_fpi_after_5s}, '>=', 100, 'full-page images after the start');
-is($report->{wal_bytes_before_30s}, undef, 'the server has not run for 30 s before')
-  if $wal_time - $started < 25;
+ok(wal_holds(q{(wal_bytes_before_30s IS NULL OR started > pg_postmaster_start_time() + interval '30 s')}),
+	'of what was before the start of the server nothing is known');
 
 # --- what strace sees
 
@@ -295,12 +350,17 @@ SKIP:
 	{
 		my ($column, $call, $path) = @$place;
 
-		$node->safe_psql('postgres', $dirty);
-		my ($handle) = trace(process_id($node, 'checkpointer'), '-P', "$data/$path",
-			'-e', "inject=$call:delay_enter=1000000:when=1");
-		$node->safe_psql('postgres', 'CHECKPOINT');
-		finish_trace($handle);
-		$report = last_report();
+		# a busy device may take a second by itself: once more then
+		foreach (1 .. 5)
+		{
+			$node->safe_psql('postgres', $dirty);
+			my ($handle) = trace(process_id($node, 'checkpointer'), '-P', "$data/$path",
+				'-e', "inject=$call:delay_enter=1000000:when=1");
+			$node->safe_psql('postgres', 'CHECKPOINT');
+			finish_trace($handle);
+			$report = last_report();
+			last if sum_of(@phases) - $report->{$column} < 1000;
+		}
 		my ($longest_phase) = sort { $report->{$b} <=> $report->{$a} } @phases;
 		is($longest_phase, $column, "$column has the delay of $call($path)");
 		cmp_ok($report->{$column}, '>=', 1000, 'all of it');
@@ -363,9 +423,9 @@ set('pg_calm.drain_threshold',      '0');
 set('pg_calm.drain_timeout',        '8s');
 set('max_wal_size',                 '64MB');
 wait_for(sub { status_of($node)->{in_flight_pages} == 0 }) or die 'timed out';
-$worker = status_of($node)->{worker_pid};
+my $worker = status_of($node)->{worker_pid};
 $before = last_report()->{id};
-$log = -s $node->logfile;
+my $log = -s $node->logfile;
 my $sync_time = server_sync_time();
 kill 'STOP', $worker;
 my $seen = begun_by_wal($node);
@@ -380,9 +440,7 @@ cmp_ok($report->{drain_time},      '>=', 700, 'the wait is drain_time');
 cmp_ok($report->{undrained_pages}, '>',  0,    'pages are left');
 # what was fsynced before the last drain is none of them
 cmp_ok($report->{undrained_pages}, '<=', $report->{unflushed_pages_at_sync}, 'no more than there were');
-$sum = 0;
-$sum += $report->{$_} foreach (@phases);
-about($report->{total_time}, $sum / 1000, 'the sum of all, sync_time with the drain,');
+cmp_ok(abs($report->{total_time} - sum_of(@phases)), '<=', 1, 'total_time is the sum of all, sync_time with the drain');
 cmp_ok($report->{drain_time} + $report->{fsync_time}, '<=', $report->{sync_time} + 1,
 	'drain_time and fsync_time are parts of sync_time');
 
@@ -396,10 +454,12 @@ my ($our_sync, $drain, $fsync);
 cmp_ok($sync + 0.002,  '>=', $longest,       'the sync phase is no shorter than its longest file');
 cmp_ok($sync + 0.002,  '>=', $drain + $fsync, 'and has the drain and the fsync calls in it');
 cmp_ok($total + 0.003, '>=', $write + $sync, 'the phases are no longer than the checkpoint');
-about($sync * 1000,          $our_sync, 'sync in our line');
-about($report->{sync_time},  $sync,  'sync_time');
-about($report->{drain_time}, $drain, 'drain in our line');
-about($report->{fsync_time}, $fsync, 'fsync in our line');
+# the same by two clocks, far less apart than the drain is long
+cmp_ok(abs($sync * 1000 - $report->{sync_time}), '<=', 300, 'sync_time is the server\'s');
+foreach ([ 'sync_time', $our_sync ], [ 'drain_time', $drain ], [ 'fsync_time', $fsync ])
+{
+	cmp_ok(abs($report->{ $_->[0] } - $_->[1] * 1000), '<=', 1, "$_->[0] is in our line");
+}
 ok(wait_for(sub { server_sync_time() - $sync_time >= $report->{drain_time} }),
 	'the drain is in the time of sync in the statistics');
 set('max_wal_size', '4GB');

@@ -203,10 +203,10 @@ ALTER SYSTEM SET pg_calm.flush_age = '10ms'});
 	return join ' ', $text =~ /(SYNC_FILE_RANGE_\w+)\)/g;
 }
 
+my $flags = flags();
+
 SKIP:
 {
-	my $flags = flags();
-
 	skip 'the kernel has no cachestat', 1 if $flags =~ /WAIT/;
 	like($flags, qr/^(SYNC_FILE_RANGE_WRITE ?)+$/, 'with cachestat no call takes an error away');
 	races('cachestat', 1);
@@ -217,7 +217,10 @@ SKIP:
 	$node->stop;
 	$why = deny_cachestat();
 	skip "cachestat can't be refused: $why", 1 if $why;
+	unlike(slurp_file($node->logfile), qr/cachestat\(\) is not/, 'nothing is said of cachestat where it is had')
+	  unless $flags =~ /WAIT/;
 	$node->start;
+	like(slurp_file($node->logfile), qr/LOG:  pg_calm: cachestat\(\) is not to be had/, 'the log says that it is not had');
 	like(
 		flags(),
 		qr/^SYNC_FILE_RANGE_WRITE.* SYNC_FILE_RANGE_WAIT_BEFORE$/,

@@ -17,11 +17,18 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-# It seems to come 4 s after a file was dirtied, or up to a minute later.  Not
-# really: the host's own settings have not changed, and they are longer.
+# When the flusher seems to come, in hundredths of a second.  Not really: the host's own settings have not
+# changed, and they are longer.
 my $root = fake_host();
-write_file("$root/proc/sys/vm/dirty_expire_centisecs", "400\n");
-write_file("$root/proc/sys/vm/dirty_writeback_centisecs", "6000\n");
+
+sub flusher_comes
+{
+	my ($expire_centisecs, $writeback_centisecs) = @_;
+
+	write_file("$root/proc/sys/vm/dirty_expire_centisecs", "$expire_centisecs\n");
+	write_file("$root/proc/sys/vm/dirty_writeback_centisecs", "$writeback_centisecs\n");
+	return;
+}
 
 sub guarded_node
 {
@@ -65,118 +72,152 @@ sub update_until
 	return \%risen;
 }
 
+# What is tested is when a file is guarded, so a scenario says something only if
+# all of it has happened by a certain time after the file was first dirtied: the
+# host's own flusher comes after 30 s.  On a busy machine it is begun anew, with a
+# server of its own.  The scenario returns what it has found, and false after a
+# delay that spoils it.
+sub scenario
+{
+	my ($name, $seconds, $expire, $writeback, $code) = @_;
+	my @found;
+
+	foreach my $try (1 .. 5)
+	{
+		my $begun = time;
+		flusher_comes($expire, $writeback);
+		my $node = guarded_node("$name$try");
+		@found = $code->($node, $begun);
+		my $took = time - $begun;
+		$node->stop;
+		return @found if @found && $took < $seconds;
+		note(sprintf('%s: the machine is too busy, %.1f s', $name, $took));
+	}
+	BAIL_OUT("$name: the machine is too busy for this test") unless @found;
+	return @found;
+}
+
 # --- an fsync
 
-my $node = guarded_node('guard');
-cmp_ok(update_until($node, 'handed_pages')->{handed_pages}, '>', 500, 'pages are left to the flusher');
-# nobody waits for it here, and the file is clean after
-$node->safe_psql('postgres', 'CHECKPOINT');
-# the worker looks at it meanwhile
-sleep(1);
+my ($taken, $after_fsync, $dense, $switched_off) = scenario('guard', 25, 400, 6000, sub {
+	my ($node) = @_;
+	my @found;
 
-# a file that is not guarded is flushed at this age, long before it is guarded again
-$node->append_conf('postgresql.conf', "pg_calm.flush_age = '500ms'\n");
-$node->reload;
-my $taken = update_until($node, 'handed_pages');
-cmp_ok($taken->{flushed_pages}, '<', $taken->{handed_pages}, 'and those written after an fsync, too');
-
-# all of it was dirty; after an fsync gaps are clean again
-$node->safe_psql('postgres', 'VACUUM t');
-$node->safe_psql('postgres', 'CHECKPOINT');
-$taken = update_until($node, 'handed_pages', 70);
-cmp_ok($taken->{bridged_pages}, '>', $taken->{handed_pages}, 'and are made dense again');
-
-# mode off ends that, and in mode on it is 19 s until the file is guarded again
-write_file("$root/proc/sys/vm/dirty_expire_centisecs", "2000\n");
-foreach my $mode (qw(off on))
-{
-	$node->append_conf('postgresql.conf', "pg_calm.mode = $mode\n");
-	$node->reload;
-	wait_for(sub { status_of($node)->{mode} eq $mode });
-	# the worker looks at it
+	push @found, update_until($node, 'handed_pages');
+	# nobody waits for it here, and the file is clean after
+	$node->safe_psql('postgres', 'CHECKPOINT');
+	# the worker looks at it meanwhile
 	sleep(1);
-}
-$taken = update_until($node, 'flushed_pages');
-cmp_ok($taken->{handed_pages}, '<', $taken->{flushed_pages}, 'in mode off no visit is waited for');
 
-$node->stop;
+	# a file that is not guarded is flushed at this age, long before it is guarded again
+	$node->append_conf('postgresql.conf', "pg_calm.flush_age = '500ms'\n");
+	$node->reload;
+	push @found, update_until($node, 'handed_pages');
+
+	# all of it was dirty; after an fsync gaps are clean again
+	$node->safe_psql('postgres', 'VACUUM t');
+	$node->safe_psql('postgres', 'CHECKPOINT');
+	push @found, update_until($node, 'handed_pages', 70);
+
+	# mode off ends that, and in mode on it is 19 s until the file is guarded again
+	flusher_comes(2000, 6000);
+	foreach my $mode (qw(off on))
+	{
+		$node->append_conf('postgresql.conf', "pg_calm.mode = $mode\n");
+		$node->reload;
+		wait_for(sub { status_of($node)->{mode} eq $mode });
+		# the worker looks at it
+		sleep(1);
+	}
+	push @found, update_until($node, 'flushed_pages');
+	return @found;
+});
+cmp_ok($taken->{handed_pages}, '>', 500, 'pages are left to the flusher');
+cmp_ok($after_fsync->{flushed_pages}, '<', $after_fsync->{handed_pages}, 'and those written after an fsync, too');
+cmp_ok($dense->{bridged_pages}, '>', $dense->{handed_pages}, 'and are made dense again');
+cmp_ok($switched_off->{handed_pages}, '<', $switched_off->{flushed_pages}, 'in mode off no visit is waited for');
 
 # --- a visit that was not expected
 
-write_file("$root/proc/sys/vm/dirty_expire_centisecs", "2000\n");
 my $limits = "nr_dirty_background_threshold 2000000\nnr_dirty_threshold 4000000\n";
 write_file("$root/proc/vmstat", "nr_dirty 200000\n$limits");
-my $begun = time;
-$node = guarded_node('surprise');
-update($node);
+($taken) = scenario('surprise', 35, 2000, 6000, sub {
+	my ($node, $begun) = @_;
 
-# 7 s before the file would be guarded all of its pages are written
-sleep(11 - (time - $begun)) if time - $begun < 11;
-# other files are fsynced all the time meanwhile
-my $other = start([
-		'psql', '--no-psqlrc', '--dbname', $node->connstr('postgres'), '--command',
-		q{DO $$BEGIN FOR i IN 1..1000 LOOP EXECUTE 'CREATE UNLOGGED TABLE u' || i || '()'; PERFORM pg_sleep(0.01); END LOOP; END$$}
-	], '>', '/dev/null', '2>', '/dev/null');
-sleep(1);
-system_or_bail('sync', $node->data_dir . '/' . $node->safe_psql('postgres', q{SELECT pg_relation_filepath('t')}));
-write_file("$root/proc/vmstat", "nr_dirty 1000\n$limits");
-sleep(1);
-$other->kill_kill;
-# of what was written before, nothing is marked any more
-$node->safe_psql('postgres', 'CHECKPOINT');
+	update($node);
+	# 7 s before the file would be guarded all of its pages are written
+	sleep(11 - (time - $begun)) if time - $begun < 11;
+	# other files are fsynced all the time meanwhile
+	my $other = start([
+			'psql', '--no-psqlrc', '--dbname', $node->connstr('postgres'), '--command',
+			q{DO $$BEGIN FOR i IN 1..1000 LOOP EXECUTE 'CREATE UNLOGGED TABLE u' || i || '()'; PERFORM pg_sleep(0.01); END LOOP; END$$}
+		], '>', '/dev/null', '2>', '/dev/null');
+	sleep(1);
+	system_or_bail('sync', $node->data_dir . '/' . $node->safe_psql('postgres', q{SELECT pg_relation_filepath('t')}));
+	write_file("$root/proc/vmstat", "nr_dirty 1000\n$limits");
+	my $synced = time;
+	sleep(1);
+	$other->kill_kill;
+	# of what was written before, nothing is marked any more
+	$node->safe_psql('postgres', 'CHECKPOINT');
 
-# Those written now are of this age 9 s later: too late if the file is guarded
-# by the old clock, soon enough by that which begins with the visit.
-$node->append_conf('postgresql.conf', "pg_calm.flush_age = '9s'\n");
-$node->reload;
-$taken = update_until($node, 'flushed_pages');
+	# Those written now are of this age 9 s later: too late if the file is guarded
+	# by the old clock, soon enough by that which begins with the visit.
+	$node->append_conf('postgresql.conf', "pg_calm.flush_age = '9s'\n");
+	$node->reload;
+	my $risen = update_until($node, 'flushed_pages');
+	write_file("$root/proc/vmstat", "nr_dirty 200000\n$limits");
+	# guarded 19 s after the file was dirtied, or again after the visit
+	return $synced - $begun < 18 && time - $synced < 18 ? $risen : ();
+});
 cmp_ok($taken->{handed_pages}, '<', $taken->{flushed_pages}, 'a visit that was not expected is seen');
-
-$node->stop;
+write_file("$root/proc/vmstat", "nr_dirty 1000\n$limits");
 
 # --- a visit that is overdue
 
 # guarded from 3 to 12 s after it was dirtied, and 10 s more: none comes here
-write_file("$root/proc/sys/vm/dirty_expire_centisecs", "400\n");
-write_file("$root/proc/sys/vm/dirty_writeback_centisecs", "600\n");
-$node = guarded_node('overdue');
-update_until($node, 'handed_pages');
-$node->append_conf('postgresql.conf', "pg_calm.flush_age = '500ms'\n");
-$node->reload;
-# were it given up, it would be flushed for 3 s from now on
-sleep(10);
-$taken = update_until($node, 'handed_pages');
-cmp_ok($taken->{flushed_pages}, '<', $taken->{handed_pages}, 'a visit that is overdue is waited for');
+($taken) = scenario('overdue', 22, 400, 600, sub {
+	my ($node) = @_;
 
-$node->stop;
+	update_until($node, 'handed_pages');
+	$node->append_conf('postgresql.conf', "pg_calm.flush_age = '500ms'\n");
+	$node->reload;
+	# were it given up, it would be flushed for 3 s from now on
+	sleep(10);
+	return update_until($node, 'handed_pages');
+});
+cmp_ok($taken->{flushed_pages}, '<', $taken->{handed_pages}, 'a visit that is overdue is waited for');
 
 # --- a visit that does not come
 
 # guarded from 3 to 7 s after it was dirtied, and 5 s more
-write_file("$root/proc/sys/vm/dirty_writeback_centisecs", "100\n");
-$node = guarded_node('missed');
-update_until($node, 'handed_pages');
-$node->append_conf('postgresql.conf', "pg_calm.flush_age = '500ms'\n");
-$node->reload;
-my $before = status_of($node);
-# nothing is written any more
-ok(wait_for(sub { status_of($node)->{flushed_pages} - $before->{flushed_pages} > 500 }, 60),
-	'what was left to a visit that does not come is flushed');
+my ($flushed) = scenario('missed', 25, 400, 100, sub {
+	my ($node) = @_;
 
-$node->stop;
-write_file("$root/proc/sys/vm/dirty_writeback_centisecs", "600\n");
+	update_until($node, 'handed_pages');
+	$node->append_conf('postgresql.conf', "pg_calm.flush_age = '500ms'\n");
+	$node->reload;
+	my $before = status_of($node)->{flushed_pages};
+	# nothing is written any more
+	my $flushed;
+	wait_for(sub { $flushed = status_of($node)->{flushed_pages} - $before; return $flushed > 500 }, 60);
+	return $flushed;
+});
+cmp_ok($flushed, '>', 500, 'what was left to a visit that does not come is flushed');
 
 # --- more is dirty than the device's part of the background threshold
 
 # an eighth of 62 MB; 8 GB may be dirty before writers wait
 write_file("$root/proc/vmstat",
 	"nr_dirty 1000\nnr_dirty_background_threshold 16000\nnr_dirty_threshold 4000000\n");
-$node = guarded_node('amount');
-# the worker takes no notice of amounts, and flushes long before the file's time
-$node->append_conf('postgresql.conf', "pg_calm.unflushed_limit = '10GB'\npg_calm.flush_age = '5s'\n");
-$node->reload;
-$taken = update_until($node, 'handed_pages');
+($taken) = scenario('amount', 25, 400, 600, sub {
+	my ($node) = @_;
+
+	# the worker takes no notice of amounts, and flushes long before the file's time
+	$node->append_conf('postgresql.conf', "pg_calm.unflushed_limit = '10GB'\npg_calm.flush_age = '5s'\n");
+	$node->reload;
+	return update_until($node, 'handed_pages');
+});
 cmp_ok($taken->{flushed_pages}, '<', $taken->{handed_pages}, 'a visit is expected when too much is dirty');
 
-$node->stop;
 done_testing();

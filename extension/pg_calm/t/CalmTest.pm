@@ -221,11 +221,12 @@ SELECT coalesce(string_agg(first_block || ':' || unflushed_pages_old + unflushed
  WHERE path ~ ('/' || pg_relation_filepath('$table') || '(\\.[0-9]+)?\$')});
 }
 
-# Wait until a condition holds; returns whether it did in time
+# Wait until a condition holds; returns whether it did in time.  Who waits for
+# what has to come names no time: a busy machine takes its own.
 sub wait_for
 {
 	my ($condition, $seconds) = @_;
-	my $end = time + ($seconds // 20);
+	my $end = time + ($seconds // $PostgreSQL::Test::Utils::timeout_default);
 
 	while (1)
 	{

@@ -114,60 +114,58 @@ make_installation()
 	quietly "$work/make.log" make -C "$work/build" install PG_CONFIG="$PG_CONFIG" with_llvm=no DESTDIR="$install"
 }
 
-compile_page_map_test()
+# NAME FILE OR OPTION...: a test program of these.  libpgport_shlib is for programs
+# at any address, as compilers make them; libpgport need not be.
+compile_unit_test()
 {
 	output=$1
 	shift
-	quietly "$work/cc.log" "${CC:-cc}" -std=gnu11 -O2 -g -Wall -Wextra -Werror -D_GNU_SOURCE -DPAGE_MAP_TEST "$@" \
-		-I"$source_dir" -I"$("$PG_CONFIG" --includedir-server)" \
-		"$source_dir/test/page_map_test.c" "$source_dir/page_map.c" \
-		-o "$work/$output" -L"$pkglibdir" -L"$("$PG_CONFIG" --libdir)" -lpgport_shlib -lpthread
+	quietly "$work/cc.log" "${CC:-cc}" -std=gnu11 -O2 -g -Wall -Wextra -Werror -D_GNU_SOURCE \
+		-I"$source_dir" -I"$("$PG_CONFIG" --includedir-server)" "$@" \
+		-o "$work/unit/$output" -L"$pkglibdir" -L"$("$PG_CONFIG" --libdir)" -lpgport_shlib -lpthread -lm -ldl
 }
 
-compile_bridge_choice_test()
+compile_page_map_test()
 {
-	quietly "$work/cc.log" "${CC:-cc}" -std=gnu11 -O2 -g -Wall -Wextra -Werror -D_GNU_SOURCE \
-		-I"$source_dir" -I"$("$PG_CONFIG" --includedir-server)" \
-		"$source_dir/test/bridge_choice_test.c" "$source_dir/bridge_choice.c" \
-		-o "$work/unit/bridge_choice" -L"$pkglibdir" -L"$("$PG_CONFIG" --libdir)" -lpgport -lm
-}
-
-compile_commit_delay_law_test()
-{
-	quietly "$work/cc.log" "${CC:-cc}" -std=gnu11 -O2 -g -Wall -Wextra -Werror -D_GNU_SOURCE \
-		-I"$source_dir" -I"$("$PG_CONFIG" --includedir-server)" \
-		"$source_dir/test/commit_delay_law_test.c" "$source_dir/commit_delay_law.c" \
-		-o "$work/unit/commit_delay_law" -L"$pkglibdir" -L"$("$PG_CONFIG" --libdir)" -lpgport -lm
+	compile_unit_test "$@" -DPAGE_MAP_TEST "$source_dir/test/page_map_test.c" "$source_dir/page_map.c"
 }
 
 compile_interpose_test()
 {
-	quietly "$work/cc.log" "${CC:-cc}" -std=gnu11 -O2 -g -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Werror -D_GNU_SOURCE \
-		-D_FILE_OFFSET_BITS=64 -U_FORTIFY_SOURCE -fPIE -pie -Wl,-z,relro,-z,now \
-		-I"$source_dir" -I"$("$PG_CONFIG" --includedir-server)" \
-		"$source_dir/test/interpose_test.c" "$source_dir/interpose.c" \
-		-o "$work/unit/interpose" -L"$pkglibdir" -L"$("$PG_CONFIG" --libdir)" -lpgport -ldl
+	compile_unit_test "$@" -Wno-unused-parameter -Wno-sign-compare -D_FILE_OFFSET_BITS=64 -U_FORTIFY_SOURCE \
+		-fPIE -pie -Wl,-z,relro,-z,now "$source_dir/test/interpose_test.c" "$source_dir/interpose.c"
+}
+
+# program NUMBER_NAME COMMAND...: in this order
+program()
+{
+	name=$1
+	shift
+	echo "exec \"\$(dirname \"\$0\")\"/$*" >"$work/unit/$name.sh"
 }
 
 # The page map's are three builds of one program: see test_atomics.h
 run_unit()
 {
 	mkdir "$work/unit"
-	compile_bridge_choice_test
-	printf '%s\n' 'exec "$(dirname "$0")/bridge_choice"' >"$work/unit/0_bridge_choice.sh"
-	compile_commit_delay_law_test
-	printf '%s\n' 'exec "$(dirname "$0")/commit_delay_law"' >"$work/unit/5_commit_delay_law.sh"
-	compile_interpose_test
-	printf '%s\n' 'exec "$(dirname "$0")/interpose"' >"$work/unit/4_interpose.sh"
-	compile_page_map_test unit/page_map
-	compile_page_map_test unit/page_map_yield -DYIELD=64 -include "$source_dir/test/test_atomics.h"
-	printf '%s\n' 'exec "$(dirname "$0")/page_map" 100' >"$work/unit/1_page_map.sh"
-	printf '%s\n' 'exec "$(dirname "$0")/page_map_yield" 100' >"$work/unit/2_page_map_yield.sh"
+	compile_unit_test bridge_choice "$source_dir/test/bridge_choice_test.c" "$source_dir/bridge_choice.c"
+	program 0_bridge_choice bridge_choice
+	compile_unit_test commit_delay_law "$source_dir/test/commit_delay_law_test.c" "$source_dir/commit_delay_law.c"
+	program 5_commit_delay_law commit_delay_law
+	compile_interpose_test interpose
+	program 4_interpose interpose
+	# the segments of a program for machines with pages of 64 kB, where RELRO ends within a page
+	compile_interpose_test interpose_64k -Wl,-z,max-page-size=65536 -Wl,-z,common-page-size=4096
+	program 6_interpose_64k interpose_64k
+	compile_page_map_test page_map
+	compile_page_map_test page_map_yield -DYIELD=64 -include "$source_dir/test/test_atomics.h"
+	program 1_page_map page_map 100
+	program 2_page_map_yield page_map_yield 100
 	if echo 'int main(void) { return 0; }' |
 		"${CC:-cc}" -fsanitize=thread -x c - -o "$work/unit/can_sanitize" 2>/dev/null &&
 		"$work/unit/can_sanitize" 2>/dev/null; then
-		compile_page_map_test unit/page_map_tsan -fsanitize=thread -include "$source_dir/test/test_atomics.h"
-		printf '%s\n' 'exec "$(dirname "$0")/page_map_tsan" 20' >"$work/unit/3_page_map_tsan.sh"
+		compile_page_map_test page_map_tsan -fsanitize=thread -include "$source_dir/test/test_atomics.h"
+		program 3_page_map_tsan page_map_tsan 20
 	else
 		echo 'echo "1..0 # SKIP the compiler has no -fsanitize=thread"' >"$work/unit/3_page_map_tsan.sh"
 	fi

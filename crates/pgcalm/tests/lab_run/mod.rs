@@ -2,6 +2,7 @@
 // Each test program has its own copy, and none needs all of it.
 #![allow(dead_code)]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::BufRead;
 use std::io::BufReader;
@@ -20,6 +21,10 @@ use pgcalm_host::block_device;
 use pgcalm_host::mounts;
 use pgcalm_host::postgres;
 use pgcalm_host::process;
+use pgcalm_host::vm_sysctl;
+use rustix::fs::FlockOperation;
+use rustix::fs::flock;
+use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::process::Signal;
 
@@ -74,6 +79,18 @@ pub fn can_run() -> bool {
         return false;
     }
     true
+}
+
+/// The host's writeback sysctls as they are while no lab is at work: another one, of another test run, changes them too.
+pub fn sysctls() -> BTreeMap<String, String> {
+    let lock = fs::File::create("/run/pgcalm-lab.lock").unwrap();
+    let end = Instant::now() + BUSY_TIMEOUT;
+    while let Err(error) = flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        assert_eq!(error, Errno::WOULDBLOCK, "/run/pgcalm-lab.lock");
+        assert!(Instant::now() < end, "another lab does not end");
+        thread::sleep(Duration::from_millis(50));
+    }
+    vm_sysctl::read_all(&host()).unwrap()
 }
 
 /// A started lab command, read line by line.
