@@ -9,7 +9,7 @@ BPF := crates/pgcalm-trace/src
 BPF_SOURCES = $(BPF)/bpf/*.h $(BPF)/probes/*/*.bpf.c
 PGCALM := target/release/pgcalm
 
-.PHONY: all deps build install packages demo docs test test-extension test-rust test-versions test-packages test-vm test-trace-verdicts check-postgres fmt fmt-check lint bench bench-archive bench-governor bench-trace bench-clouds bench-scale bench-volume torture torture-errors torture-archive clean
+.PHONY: all deps build install packages demo docs test test-extension test-rust test-versions test-packages release test-release test-reproducible test-vm test-trace-verdicts check-postgres fmt fmt-check lint bench bench-archive bench-governor bench-trace bench-clouds bench-scale bench-volume torture torture-errors torture-archive clean
 
 all: build
 
@@ -50,6 +50,20 @@ test-versions: deps build
 test-packages: deps build
 	@bench/packages 15
 	@bench/test-packages
+
+# All that is installed without a compiler, of the last commit, in target/dist (docs/start/install.md): a repository for apt, a
+# static tarball, an rpm, what they are made of, and sums. RELEASE_KEY=KEY signs with a key of gpg's. On Debian 12, as root, ten minutes
+RELEASE_KEY ?=
+release: deps
+	@RELEASE_KEY='$(RELEASE_KEY)' bench/release
+
+# What make release has made, in clean Debians 12 and 13, an empty folder and a server for arm64; as root, about five minutes
+test-release: deps
+	@bench/test-release
+
+# make release once more, from nothing and in another folder: every file is to be the same, but for signatures. As root, ten minutes
+test-reproducible: deps
+	@bench/test-reproducible
 
 # cgroup v2, device-mapper and a power cut in a virtual machine (docs/research/virtual-machine.md); about ten minutes
 test-vm: deps build

@@ -20,7 +20,8 @@ debian_mirror() {
 }
 
 # private_apt DIRECTORY "deb|deb-src MIRROR SUITE"...: lists of these, and the
-# configuration DIRECTORY/apt.conf that uses them, for APT_CONFIG
+# configuration DIRECTORY/apt.conf that uses them, for APT_CONFIG; of the
+# architectures that PRIVATE_APT_ARCHITECTURES names, or of the host's
 private_apt() {
 	local directory=$1 source
 	shift
@@ -36,6 +37,7 @@ private_apt() {
 		#clear APT::Update::Post-Invoke-Success;
 		APT::Sandbox::User "root";
 	EOF
+	printf 'APT::Architectures:: "%s";\n' ${PRIVATE_APT_ARCHITECTURES:-"$(dpkg --print-architecture)"} >>"$directory/apt.conf"
 	APT_CONFIG=$directory/apt.conf apt-get update --quiet=2
 }
 
