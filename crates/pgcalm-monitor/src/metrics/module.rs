@@ -340,7 +340,13 @@ pub const TABLE: &[Metric] = &[
         help: "How long it would wait, in mode shadow too; absent if that would bring nothing, or nothing is measured",
         labels: &[],
         read: Read::Instance(|instance, points| {
-            points.maybe(&[], instance.wal.as_ref().and_then(|wal| wal.proposed_delay_seconds));
+            points.maybe(
+                &[],
+                instance
+                    .wal
+                    .as_ref()
+                    .and_then(|wal| wal.proposed_delay_seconds),
+            );
         }),
     },
     Metric {
@@ -349,7 +355,10 @@ pub const TABLE: &[Metric] = &[
         help: "Commits in each flush of WAL lately; absent if they are not counted",
         labels: &[],
         read: Read::Instance(|instance, points| {
-            points.maybe(&[], instance.wal.as_ref().and_then(|wal| wal.commits_per_flush));
+            points.maybe(
+                &[],
+                instance.wal.as_ref().and_then(|wal| wal.commits_per_flush),
+            );
         }),
     },
 ];
