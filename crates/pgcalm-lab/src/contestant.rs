@@ -171,9 +171,38 @@ impl Named for Contestant {
     }
 }
 
-/// Reads one name.
-pub fn parse(name: &str) -> Result<&'static Contestant, String> {
-    one_of(&CONTESTANTS, "contestant", name)
+/// Reads one name, or `NAME+setting=value`: that contestant with settings on top, as one of its own.
+///
+/// What is made here lives as long as the process, as those do that are declared above.
+pub fn parse(text: &str) -> Result<&'static Contestant, String> {
+    let Some((base, given)) = text.split_once('+') else {
+        return one_of(&CONTESTANTS, "contestant", text);
+    };
+    let base = one_of(&CONTESTANTS, "contestant", base)?;
+    let mut settings = base.settings.to_vec();
+    for setting in given.split('+') {
+        let ServerSetting { name, value } = setting.parse()?;
+        // The name is that of directories, too.
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        if value.is_empty() || !value.chars().all(plain) {
+            return Err(format!(
+                "{setting}: use letters, digits, '.', '_' and '-' here, and --set-contestant for other values"
+            ));
+        }
+        if name == "shared_preload_libraries" {
+            return Err(format!(
+                "{setting}: name a contestant that has the module, or none of it"
+            ));
+        }
+        settings.retain(|(own, _)| *own != name);
+        settings.push((name.leak(), value.leak()));
+    }
+    Ok(Box::leak(Box::new(Contestant {
+        name: text.to_string().leak(),
+        description: format!("{} With {}.", base.description, given.replace('+', ", ")).leak(),
+        settings: settings.leak(),
+        ..*base
+    })))
 }
 
 /// A server setting given on the command line as `name=value`.
@@ -328,6 +357,35 @@ mod tests {
         assert!("a=1\nb=2".parse::<ServerSetting>().is_err());
         let error = "port=5433".parse::<ServerSetting>().unwrap_err();
         assert!(error.contains("port"), "{error}");
+    }
+
+    #[test]
+    fn a_contestant_can_have_settings_in_its_name() {
+        let contestant = parse("pg_calm-shadow+pg_calm.mode=on+commit_delay=400").unwrap();
+        assert_eq!(
+            contestant.name,
+            "pg_calm-shadow+pg_calm.mode=on+commit_delay=400"
+        );
+        assert!(contestant.module && contestant.data_capped);
+        let settings = settings_of(contestant, &[]);
+        assert_eq!(settings.len(), 3);
+        assert_eq!(settings["shared_preload_libraries"], "pg_calm");
+        assert_eq!(settings["pg_calm.mode"], "on");
+        assert_eq!(settings["commit_delay"], "400");
+        let stock = parse("stock").unwrap();
+        assert!(check_settings(&[stock, parse("stock+commit_delay=400").unwrap()], &[]).is_ok());
+        for (name, expected) in [
+            ("stick+commit_delay=400", "no contestant \"stick\""),
+            ("stock+", "name=value"),
+            ("stock+commit_delay", "name=value"),
+            ("stock+commit_delay=", "letters"),
+            ("stock+archive_command=../x", "--set-contestant"),
+            ("stock+port=5433", "leave it out"),
+            ("stock+shared_preload_libraries=pg_calm", "has the module"),
+        ] {
+            let error = parse(name).unwrap_err();
+            assert!(error.contains(expected), "{name}: {error}");
+        }
     }
 
     #[test]

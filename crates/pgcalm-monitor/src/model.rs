@@ -17,6 +17,7 @@ pub mod io;
 pub mod missing;
 pub mod module;
 pub mod replication;
+pub mod wal;
 
 pub use activity::Activity;
 pub use activity::Connections;
@@ -57,3 +58,4 @@ pub use replication::Replication;
 pub use replication::Slot;
 pub use replication::Standby;
 pub use replication::WalReceiver;
+pub use wal::WalFlushes;

@@ -170,6 +170,11 @@ impl Server {
                         module::ask_arbiter(session, schema)
                     })?
                     .unwrap_or_default();
+                instance.wal = session
+                    .part("pg_calm_wal", Subject::Module, |session| {
+                        module::ask_wal(session, schema)
+                    })?
+                    .flatten();
                 instance.io = session
                     .part("pg_calm_io_histogram", Subject::Module, |session| {
                         module::ask_io(session, schema)

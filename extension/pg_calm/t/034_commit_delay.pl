@@ -170,6 +170,21 @@ INSERT INTO t SELECT 5;
 SELECT current_setting('commit_delay') || ' ' || current_setting('commit_siblings')});
 is($shown, "\n0 5\n70\n50 5", 'commit_delay and commit_siblings are the user\'s');
 
+# PREPARE TRANSACTION refuses temporary tables after it was decided how long it would wait
+my (undef, $after, $refused) = $node->psql(
+	'postgres', q{
+SET pg_calm.commit_delay = 3000;
+INSERT INTO t SELECT 1;
+SELECT pg_sleep(0.1);
+BEGIN;
+CREATE TEMP TABLE gone (i int);
+INSERT INTO t SELECT 2;
+PREPARE TRANSACTION 'gone';
+SELECT current_setting('commit_delay') || ' ' || current_setting('commit_siblings')},
+	on_error_stop => 0);
+like($refused, qr/temporary objects/, 'a transaction fails on its way to its flush');
+is($after, "\n0 5", 'and leaves the variables as they were');
+
 # --- those who never wait
 
 set("pg_calm.mode = 'shadow'");

@@ -191,7 +191,8 @@ pub struct Options {
     #[arg(long, value_name = "PROFILE")]
     #[serde(skip)]
     pub sysctl: Option<SysctlProfile>,
-    /// Who takes part, separated by commas; `pgcalm lab list` tells who there is.
+    /// Who takes part, separated by commas; `pgcalm lab list` tells who there is. NAME+SETTING=VALUE is NAME with that server setting,
+    /// e.g. stock+commit_delay=400.
     #[arg(long, value_name = "LIST", default_value = "stock,stock-tuned,pg_calm", value_delimiter = ',',
           value_parser = contestant::parse)]
     #[serde(serialize_with = "serialize_names")]

@@ -1,4 +1,4 @@
-//! pg_calm: page map, writes, latencies, governor, arbiter.
+//! pg_calm: page map, writes, latencies, governor, arbiter, flushes of WAL.
 
 use std::collections::BTreeMap;
 
@@ -286,6 +286,78 @@ pub const TABLE: &[Metric] = &[
             points.maybe(
                 &[],
                 own.and_then(|member| member.write_operations_per_second),
+            );
+        }),
+    },
+    Metric {
+        name: "pgcalm_wal_flushes",
+        kind: Kind::Counter,
+        help: "Flushes of WAL since the server started, with pg_calm",
+        labels: &[],
+        read: Read::Instance(|instance, points| {
+            points.maybe(&[], instance.wal.as_ref().map(|wal| wal.flushes));
+        }),
+    },
+    Metric {
+        name: "pgcalm_wal_flush_waits",
+        kind: Kind::Counter,
+        help: "Flushes of WAL that a commit waited before (pg_calm.commit_delay)",
+        labels: &[],
+        read: Read::Instance(|instance, points| {
+            points.maybe(&[], instance.wal.as_ref().map(|wal| wal.waits));
+        }),
+    },
+    Metric {
+        name: "pgcalm_wal_flush_wait_seconds",
+        kind: Kind::Counter,
+        help: "Time of these waits",
+        labels: &[],
+        read: Read::Instance(|instance, points| {
+            points.maybe(&[], instance.wal.as_ref().map(|wal| wal.wait_seconds));
+        }),
+    },
+    Metric {
+        name: "pgcalm_wal_flushes_saved",
+        kind: Kind::Counter,
+        help: "Flushes that as many commits would have needed without waiting, less those that there were",
+        labels: &[],
+        read: Read::Instance(|instance, points| {
+            points.maybe(&[], instance.wal.as_ref().map(|wal| wal.saved));
+        }),
+    },
+    Metric {
+        name: "pgcalm_wal_commit_delay_seconds",
+        kind: Kind::Gauge,
+        help: "How long a commit waits now before it flushes WAL, where pg_calm.commit_delay is auto; 0: it does not",
+        labels: &[],
+        read: Read::Instance(|instance, points| {
+            points.maybe(&[], instance.wal.as_ref().map(|wal| wal.delay_seconds));
+        }),
+    },
+    Metric {
+        name: "pgcalm_wal_proposed_delay_seconds",
+        kind: Kind::Gauge,
+        help: "How long it would wait, in mode shadow too; absent if that would bring nothing, or nothing is measured",
+        labels: &[],
+        read: Read::Instance(|instance, points| {
+            points.maybe(
+                &[],
+                instance
+                    .wal
+                    .as_ref()
+                    .and_then(|wal| wal.proposed_delay_seconds),
+            );
+        }),
+    },
+    Metric {
+        name: "pgcalm_wal_commits_per_flush",
+        kind: Kind::Gauge,
+        help: "Commits in each flush of WAL lately; absent if they are not counted",
+        labels: &[],
+        read: Read::Instance(|instance, points| {
+            points.maybe(
+                &[],
+                instance.wal.as_ref().and_then(|wal| wal.commits_per_flush),
             );
         }),
     },

@@ -16,6 +16,7 @@ use crate::model::Rates;
 use crate::model::Replication;
 use crate::model::Unflushed;
 use crate::model::Volume;
+use crate::model::WalFlushes;
 
 /// An instance at one moment. All that comes from the server is `None` or empty unless it is reachable.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -49,6 +50,8 @@ pub struct Instance {
     pub governor: Option<Governor>,
     /// Instances with which the module shares the device; empty where nothing is shared.
     pub arbiter: Vec<ArbiterMember>,
+    /// Flushes of WAL and what commits wait before them, of the module.
+    pub wal: Option<WalFlushes>,
     /// How long calls for I/O took, of the module; empty without it.
     pub io: Vec<IoHistogram>,
     /// How long the sample took: from asking the first question to the last answer.

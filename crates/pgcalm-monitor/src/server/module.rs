@@ -1,4 +1,4 @@
-//! What pg_calm reports of itself: status, histograms, arbiter.
+//! What pg_calm reports of itself: status, histograms, arbiter, flushes of WAL.
 
 use postgres::Error;
 
@@ -7,6 +7,7 @@ use crate::model::IoBucket;
 use crate::model::IoHistogram;
 use crate::model::Module;
 use crate::model::Unflushed;
+use crate::model::WalFlushes;
 use crate::server::facts::Facts;
 use crate::server::session::Columns;
 use crate::server::session::Session;
@@ -117,4 +118,27 @@ pub fn ask_arbiter(session: &mut Session, schema: &str) -> Result<Vec<ArbiterMem
             })
         })
         .collect()
+}
+
+/// pg_calm_wal.
+pub fn ask_wal(session: &mut Session, schema: &str) -> Result<Option<WalFlushes>, Error> {
+    let sql = format!(
+        "SELECT *, delay::float8 / 1e6 AS delay_seconds, proposed_delay::float8 / 1e6 AS proposed_seconds, \
+         wait_time / 1e3 AS wait_seconds FROM {schema}.pg_calm_wal"
+    );
+    let Some(row) = session.row(&sql)? else {
+        return Ok(None);
+    };
+    let count = |name| row.count(name).map(Option::unwrap_or_default);
+    Ok(Some(WalFlushes {
+        state: row.text("state")?.unwrap_or_default(),
+        delay_seconds: row.number("delay_seconds")?.unwrap_or_default(),
+        proposed_delay_seconds: row.number("proposed_seconds")?,
+        commits_per_flush: row.number("commits_per_flush")?,
+        flushes_per_second: row.number("flushes_per_second")?,
+        flushes: count("flushes")?,
+        waits: count("waits")?,
+        wait_seconds: row.number("wait_seconds")?.unwrap_or_default(),
+        saved: count("operations_saved")?,
+    }))
 }
