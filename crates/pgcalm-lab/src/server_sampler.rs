@@ -19,6 +19,7 @@ use std::time::UNIX_EPOCH;
 
 use anyhow::Context;
 use pgcalm_report::model::ServerSeries;
+use pgcalm_server::Version;
 use postgres::Client;
 use postgres::Statement;
 use serde_json::Value;
@@ -182,56 +183,27 @@ fn numbers(row: &BTreeMap<String, Value>) -> BTreeMap<String, f64> {
 
 /// What to ask a server of version `version`, with the module or without.
 fn question(version: i32, module: bool) -> String {
-    let checkpointer = if version >= 170_000 {
-        "select buffers_written from pg_stat_checkpointer"
-    } else {
-        "select buffers_checkpoint from pg_stat_bgwriter"
-    };
-    let backend = if version >= 180_000 {
-        "select sum(coalesce(write_bytes, 0) + coalesce(extend_bytes, 0)) / current_setting('block_size')::int from pg_stat_io \
-         where object = 'relation' and backend_type not in ('checkpointer', 'background writer')"
-    } else if version >= 170_000 {
-        "select sum(coalesce(writes, 0) + coalesce(extends, 0)) from pg_stat_io \
-         where object = 'relation' and backend_type not in ('checkpointer', 'background writer')"
-    } else {
-        "select buffers_backend from pg_stat_bgwriter"
-    };
-    let of_wal = "from pg_stat_io where object = 'wal'";
-    let (writes, syncs, images) = if version >= 180_000 {
-        (
-            format!("select sum(writes) {of_wal}"),
-            format!("select sum(fsyncs) {of_wal}"),
-            "select wal_fpi from pg_stat_wal",
-        )
-    } else if version >= 140_000 {
-        (
-            "select wal_write from pg_stat_wal".to_string(),
-            "select wal_sync from pg_stat_wal".to_string(),
-            "select wal_fpi from pg_stat_wal",
-        )
-    } else {
-        let none = "null".to_string();
-        (none.clone(), none, "null")
-    };
+    let version = Version(version);
+    let (writes, wal) = (version.writes(), version.wal());
     let status = if module {
         "select row_to_json(s)::text from pg_calm_status s"
     } else {
         "null"
     };
     format!(
-        "select ({checkpointer})::float8 as buffers_checkpointer, \
-                (select buffers_clean from pg_stat_bgwriter)::float8 as buffers_bgwriter, \
-                ({backend})::float8 as buffers_backend, \
+        "select b.buffers_checkpoint::float8 as buffers_checkpointer, \
+                b.buffers_clean::float8 as buffers_bgwriter, \
+                b.buffers_backend::float8 as buffers_backend, \
                 pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::float8 as wal_bytes, \
-                ({writes})::float8 as wal_writes, \
-                ({syncs})::float8 as wal_syncs, \
-                ({images})::float8 as wal_full_page_images, \
+                w.wal_writes::float8 as wal_writes, \
+                w.wal_syncs::float8 as wal_syncs, \
+                w.wal_fpi::float8 as wal_full_page_images, \
                 (select wait_event from pg_stat_activity where backend_type = 'checkpointer') as checkpointer_wait, \
                 (select coalesce(json_object_agg(event, number), '{{}}')::text \
                    from (select coalesce(wait_event, 'none') as event, count(*) as number from pg_stat_activity \
                           where backend_type = 'client backend' and xact_start is not null and pid <> pg_backend_pid() \
                           group by 1) waits) as client_waits, \
-                ({status})::text as module"
+                ({status})::text as module from {writes} b, {wal} w"
     )
 }
 

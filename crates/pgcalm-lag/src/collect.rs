@@ -1,5 +1,6 @@
 //! Asking the primary.
 
+use pgcalm_server::Version;
 use postgres::Client;
 use postgres::Row;
 use postgres::error::SqlState;
@@ -144,18 +145,19 @@ fn state(client: &mut Client, server: &Server) -> Result<Reading, LagError> {
     } else {
         "null::text"
     };
-    let duration = versions::checkpoint_duration(server.version);
+    let writes = Version(server.version).writes();
     let waits = versions::WAL_WAITS;
     let statement = format!(
         "SELECT s.system_identifier, c.timeline_id, c.redo_lsn, \
-         extract(epoch FROM clock_timestamp() - c.checkpoint_time)::float8, ({duration})::float8, \
+         extract(epoch FROM clock_timestamp() - c.checkpoint_time)::float8, \
+         (w.checkpoint_write_ms + w.checkpoint_sync_ms) / 1000 / nullif(w.checkpoints_done, 0), \
          (SELECT wal_buffers_full FROM pg_stat_wal), {oldest_segment}, \
          (SELECT count(*) FROM pg_stat_activity WHERE lower(wait_event) IN ({waits}))::int8, \
          (SELECT jsonb_object_agg(name, setting)::text FROM pg_settings WHERE name IN ('wal_segment_size', \
          'max_wal_size', 'wal_keep_size', 'max_slot_wal_keep_size', 'checkpoint_timeout', \
          'checkpoint_completion_target')), \
          (SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter') \
-         FROM pg_control_system() s, pg_control_checkpoint() c"
+         FROM pg_control_system() s, pg_control_checkpoint() c, {writes} w"
     );
     let row = client
         .query_one(&statement, &[])

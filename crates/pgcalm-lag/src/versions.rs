@@ -3,19 +3,6 @@
 /// Oldest version whose views are understood, as `server_version_num`.
 pub const OLDEST: i32 = 150_000;
 
-/// Mean duration of a checkpoint in s, as an expression; null before the first.
-///
-/// The times moved from `pg_stat_bgwriter` to `pg_stat_checkpointer` in PostgreSQL 17, and are in ms in both. Up to 17 the
-/// number of checkpoints is that of those begun; 18 counts those done, too, but the difference is one at most.
-pub fn checkpoint_duration(version: i32) -> &'static str {
-    if version >= 170_000 {
-        "(SELECT (write_time + sync_time) / 1000 / nullif(num_timed + num_requested, 0) FROM pg_stat_checkpointer)"
-    } else {
-        "(SELECT (checkpoint_write_time + checkpoint_sync_time) / 1000 \
-         / nullif(checkpoints_timed + checkpoints_req, 0) FROM pg_stat_bgwriter)"
-    }
-}
-
 /// Why a slot was given up, as an expression of type text.
 pub fn invalidation_reason(version: i32) -> &'static str {
     if version >= 170_000 {

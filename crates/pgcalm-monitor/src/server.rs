@@ -9,7 +9,6 @@ mod governor;
 mod module;
 mod replication;
 mod session;
-mod version;
 
 use std::time::Duration;
 use std::time::Instant;
@@ -71,7 +70,7 @@ pub enum ServerError {
     #[error("{}", with_cause(.0))]
     Connection(#[from] Error),
     /// Too old.
-    #[error("PostgreSQL {0}: versions from {oldest} on are known", oldest = version::OLDEST)]
+    #[error("PostgreSQL {0}: versions from {oldest} on are known", oldest = pgcalm_server::OLDEST)]
     Version(String),
 }
 
@@ -80,7 +79,7 @@ impl Server {
     pub fn open(address: &Address) -> Result<Self, ServerError> {
         let mut session = Session::open(address)?;
         let facts = facts::ask(&mut session)?;
-        if facts.version.major() < version::OLDEST {
+        if facts.version.major() < pgcalm_server::OLDEST {
             return Err(ServerError::Version(facts.version_name));
         }
         Ok(Self {

@@ -8,6 +8,8 @@ use pgcalm_report::doctor::facts::Server;
 use pgcalm_report::doctor::facts::Setting;
 use pgcalm_report::doctor::facts::Slot;
 use pgcalm_report::doctor::facts::Wal;
+use pgcalm_server::Version;
+use pgcalm_server::Writes;
 use postgres::Client;
 use postgres::Row;
 
@@ -49,9 +51,8 @@ const COMMANDS: [&str; 1] = ["archive_command"];
 
 /// Reads the server's views.
 pub fn read(client: &mut Client, missing: &mut Vec<String>) -> anyhow::Result<Server> {
-    let version: i32 = client
-        .query_one("SELECT current_setting('server_version_num')::int", &[])?
-        .get(0);
+    let known = Version::read(client)?;
+    let version = known.0;
     anyhow::ensure!(
         version >= OLDEST,
         "PostgreSQL {} is older than what is known here: 14 to 18",
@@ -63,14 +64,15 @@ pub fn read(client: &mut Client, missing: &mut Vec<String>) -> anyhow::Result<Se
         &[],
     )?;
     let settings = settings(client)?;
+    let writes = Writes::read(client, known)?;
     let mut server = Server {
         version_num: version as u32,
         in_recovery: row.get(0),
         system_identifier: row.get(1),
         data_directory: row.get(2),
         port: row.get::<_, i32>(3) as u16,
-        checkpoints: checkpoints(client, version)?,
-        buffers: buffers(client, version)?,
+        checkpoints: checkpoints(&writes),
+        buffers: buffers(&writes),
         wal: wal(client)?,
         archiver: archiver(client)?,
         slots: slots(client)?,
@@ -134,52 +136,21 @@ fn settings(client: &mut Client) -> anyhow::Result<BTreeMap<String, Setting>> {
         .collect())
 }
 
-fn checkpoints(client: &mut Client, version: i32) -> anyhow::Result<Checkpoints> {
-    // Since 17 the checkpointer has a view of its own.
-    let row = client.query_one(
-        if version >= 170_000 {
-            "SELECT num_timed, num_requested, sync_time, extract(epoch FROM now() - stats_reset)::float8 \
-             FROM pg_stat_checkpointer"
-        } else {
-            "SELECT checkpoints_timed, checkpoints_req, checkpoint_sync_time, \
-                    extract(epoch FROM now() - stats_reset)::float8 FROM pg_stat_bgwriter"
-        },
-        &[],
-    )?;
-    Ok(Checkpoints {
-        timed: unsigned(&row, 0),
-        requested: unsigned(&row, 1),
-        sync_time_ms: row.get(2),
-        seconds: row.get(3),
-    })
+fn checkpoints(writes: &Writes) -> Checkpoints {
+    Checkpoints {
+        timed: writes.checkpoints_timed.max(0) as u64,
+        requested: writes.checkpoints_requested.max(0) as u64,
+        sync_time_ms: writes.checkpoint_sync_ms,
+        seconds: writes.counted_seconds,
+    }
 }
 
-fn buffers(client: &mut Client, version: i32) -> anyhow::Result<BufferWrites> {
-    // pg_stat_io tells evictions from bulk writes, which have rings of their own; before, buffers_backend has both, and
-    // extensions of relations, too.
-    let row = client.query_one(
-        match version {
-            170_000.. => {
-                "SELECT (SELECT buffers_written FROM pg_stat_checkpointer), buffers_clean, \
-                    (SELECT coalesce(sum(writes), 0)::bigint FROM pg_stat_io WHERE object = 'relation' \
-                     AND context = 'normal' AND backend_type NOT IN ('checkpointer', 'background writer')) \
-                 FROM pg_stat_bgwriter"
-            }
-            160_000.. => {
-                "SELECT buffers_checkpoint, buffers_clean, \
-                    (SELECT coalesce(sum(writes), 0)::bigint FROM pg_stat_io WHERE object = 'relation' \
-                     AND context = 'normal' AND backend_type NOT IN ('checkpointer', 'background writer')) \
-                 FROM pg_stat_bgwriter"
-            }
-            _ => "SELECT buffers_checkpoint, buffers_clean, buffers_backend FROM pg_stat_bgwriter",
-        },
-        &[],
-    )?;
-    Ok(BufferWrites {
-        checkpointer: unsigned(&row, 0),
-        background_writer: unsigned(&row, 1),
-        backends: unsigned(&row, 2),
-    })
+fn buffers(writes: &Writes) -> BufferWrites {
+    BufferWrites {
+        checkpointer: writes.buffers_checkpoint.max(0) as u64,
+        background_writer: writes.buffers_clean.max(0) as u64,
+        backends: writes.buffers_evicted.max(0) as u64,
+    }
 }
 
 fn wal(client: &mut Client) -> anyhow::Result<Wal> {

@@ -1,12 +1,13 @@
 //! Counters, role and WAL position: one statement.
 
+use pgcalm_server::Version;
+use pgcalm_server::Writes;
 use postgres::Error;
 
 use crate::model::Counters;
 use crate::model::ServerRole;
 use crate::server::session::Columns;
 use crate::server::session::Session;
-use crate::server::version::Version;
 
 /// What one statement tells.
 #[derive(Debug, Clone, Copy)]
@@ -29,15 +30,16 @@ pub fn ask(session: &mut Session, version: Version) -> Result<Core, Error> {
          extract(epoch FROM clock_timestamp() - c.checkpoint_time)::float8 AS checkpoint_age \
          FROM (SELECT sum(xact_commit)::int8 AS commits, sum(xact_rollback)::int8 AS rollbacks, \
          sum(deadlocks)::int8 AS deadlocks, sum(temp_bytes)::int8 AS temp_bytes FROM pg_stat_database) d, \
-         pg_stat_wal w, ({}) b, pg_control_checkpoint() c, \
+         pg_stat_wal w, {} b, pg_control_checkpoint() c, \
          (SELECT pg_is_in_recovery() AS standby, CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() \
          ELSE pg_current_wal_insert_lsn() END AS position) l",
-        version.writes_query()
+        version.writes()
     );
     let rows = session.rows(&sql)?;
     let row = &rows[0];
     let count = |name| row.count(name).map(Option::unwrap_or_default);
-    let seconds = |name| row.number(name).map(Option::unwrap_or_default);
+    let writes = Writes::of(row)?;
+    let unsigned = |count: i64| count.max(0) as u64;
     Ok(Core {
         role: match row.flag("standby")? {
             true => ServerRole::Standby,
@@ -48,13 +50,13 @@ pub fn ask(session: &mut Session, version: Version) -> Result<Core, Error> {
             rollbacks: count("rollbacks")?,
             wal_position_bytes: count("position")?,
             wal_full_page_images: count("wal_fpi")?,
-            buffers_written_by_checkpoints: count("buffers_checkpoint")?,
-            buffers_written_by_background_writer: count("buffers_clean")?,
-            buffers_written_by_backends: count("buffers_backend")?,
-            checkpoints_timed: count("checkpoints_timed")?,
-            checkpoints_requested: count("checkpoints_requested")?,
-            checkpoint_write_seconds: seconds("checkpoint_write_seconds")?,
-            checkpoint_sync_seconds: seconds("checkpoint_sync_seconds")?,
+            buffers_written_by_checkpoints: unsigned(writes.buffers_checkpoint),
+            buffers_written_by_background_writer: unsigned(writes.buffers_clean),
+            buffers_written_by_backends: unsigned(writes.buffers_backend),
+            checkpoints_timed: unsigned(writes.checkpoints_timed),
+            checkpoints_requested: unsigned(writes.checkpoints_requested),
+            checkpoint_write_seconds: writes.checkpoint_write_ms / 1000.0,
+            checkpoint_sync_seconds: writes.checkpoint_sync_ms / 1000.0,
             deadlocks: count("deadlocks")?,
             temporary_bytes: count("temp_bytes")?,
         },

@@ -1,10 +1,10 @@
 //! What changes rarely: version, settings, rights, whether the module is there.
 
+use pgcalm_server::Version;
 use postgres::Error;
 
 use crate::server::session::Columns;
 use crate::server::session::Session;
-use crate::server::version::Version;
 
 /// Settings that are used here, as numbers in base units where they are numbers.
 #[derive(Debug, Clone, PartialEq)]

@@ -10,6 +10,8 @@ use pgcalm_connect::Session;
 use pgcalm_connect::Wanted;
 use pgcalm_host::HostRoot;
 use pgcalm_report::predict::Settings;
+use pgcalm_server::Version;
+use pgcalm_server::Writes;
 use postgres::Client;
 
 /// Connects as libpq's connection string says; it may be empty.
@@ -125,57 +127,37 @@ pub struct Statistics {
     pub wal_writes: f64,
     /// Position of WAL; 0 in recovery.
     pub wal_bytes: f64,
-    /// Checkpoints that were begun, whoever asked for them.
+    /// Checkpoints and restartpoints that were begun, whoever asked for them.
     pub checkpoints: f64,
 }
 
 impl Statistics {
     /// Reads `pg_stat_database`, `pg_stat_bgwriter` and their successors, and the WAL position.
     pub fn read(client: &mut Client) -> anyhow::Result<Self> {
-        // Since 17 the checkpointer has a view of its own, and what backends write is only in pg_stat_io (since 16).
-        let version: i32 = client
-            .query_one("select current_setting('server_version_num')::int", &[])?
-            .get(0);
-        let apart = version >= 170_000;
-        // Since 18 of WAL, too.
-        let wal_writes = if version >= 180_000 {
-            "(select coalesce(sum(writes), 0) from pg_stat_io where object = 'wal')::float8"
-        } else {
-            "(select wal_write from pg_stat_wal)::float8"
-        };
-        let written = if apart {
-            "(select buffers_written from pg_stat_checkpointer)::float8,
-             (select buffers_clean from pg_stat_bgwriter)::float8,
-             (select coalesce(sum(writes + extends), 0) from pg_stat_io
-              where object = 'relation'
-                and backend_type not in ('checkpointer', 'background writer'))::float8,
-             (select num_timed + num_requested from pg_stat_checkpointer)::float8"
-        } else {
-            "(select buffers_checkpoint from pg_stat_bgwriter)::float8,
-             (select buffers_clean from pg_stat_bgwriter)::float8,
-             (select buffers_backend from pg_stat_bgwriter)::float8,
-             (select checkpoints_timed + checkpoints_req from pg_stat_bgwriter)::float8"
-        };
+        let version = Version::read(client)?;
         let row = client
             .query_one(
                 &format!(
-                    "select (select sum(xact_commit + xact_rollback) from pg_stat_database)::float8,
-                            {written},
-                            {wal_writes},
+                    "select (select sum(xact_commit + xact_rollback) from pg_stat_database)::float8 as transactions,
+                            b.*, w.wal_writes::float8,
                             case when pg_is_in_recovery() then 0
-                                 else pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0') end::float8"
+                                 else pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0') end::float8 as position
+                     from {} b, {} w",
+                    version.writes(),
+                    version.wal()
                 ),
                 &[],
             )
             .context("read pg_stat_database, pg_stat_bgwriter and the WAL position")?;
+        let writes = Writes::of(&row)?;
         Ok(Self {
-            transactions: row.get(0),
-            checkpointer_pages: row.get(1),
-            background_writer_pages: row.get(2),
-            backend_pages: row.get(3),
-            checkpoints: row.get(4),
-            wal_writes: row.get(5),
-            wal_bytes: row.get(6),
+            transactions: row.get("transactions"),
+            checkpointer_pages: writes.buffers_checkpoint as f64,
+            background_writer_pages: writes.buffers_clean as f64,
+            backend_pages: writes.buffers_backend as f64,
+            checkpoints: (writes.checkpoints_timed + writes.checkpoints_requested) as f64,
+            wal_writes: row.get("wal_writes"),
+            wal_bytes: row.get("position"),
         })
     }
 

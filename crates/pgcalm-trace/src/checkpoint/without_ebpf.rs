@@ -11,6 +11,8 @@ use pgcalm_report::trace::EndReason;
 use pgcalm_report::trace::Missing;
 use pgcalm_report::trace::checkpoint::Checkpoint;
 use pgcalm_report::trace::checkpoint::Line;
+use pgcalm_server::Version;
+use pgcalm_server::Writes;
 use postgres::Client;
 
 use crate::TraceError;
@@ -33,10 +35,6 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// How often the log is read.
 const LOG_INTERVAL: Duration = Duration::from_millis(200);
 
-/// PostgreSQL 17 moved the checkpointer's counters.
-const COUNTERS_17: &str = "SELECT num_timed, num_requested, write_time, sync_time, buffers_written FROM pg_stat_checkpointer";
-const COUNTERS_16: &str = "SELECT checkpoints_timed, checkpoints_req, checkpoint_write_time, checkpoint_sync_time, \
-     buffers_checkpoint FROM pg_stat_bgwriter";
 const TRANSACTIONS: &str =
     "SELECT sum(xact_commit)::int8, sum(xact_rollback)::int8 FROM pg_stat_database";
 /// The control file: changes when a checkpoint is complete.
@@ -270,7 +268,7 @@ struct Counters {
 }
 
 struct Views {
-    counters_query: &'static str,
+    version: Version,
     around: u64,
     number: u64,
     last_checkpoint: String,
@@ -288,11 +286,7 @@ struct Views {
 impl Views {
     fn new(target: &Target, options: &Options, client: &mut Client) -> anyhow::Result<Self> {
         let mut views = Self {
-            counters_query: if target.major >= 17 {
-                COUNTERS_17
-            } else {
-                COUNTERS_16
-            },
+            version: Version::of_major(target.major as i32),
             around: options.around,
             number: 0,
             last_checkpoint: String::new(),
@@ -408,14 +402,13 @@ impl Views {
     }
 
     fn read_counters(&self, client: &mut Client) -> anyhow::Result<Counters> {
-        let row = client
-            .query_one(self.counters_query, &[])
-            .context("read the checkpointer's counters")?;
+        let writes =
+            Writes::read(client, self.version).context("read the checkpointer's counters")?;
         Ok(Counters {
-            timed: row.get(0),
-            write_ms: row.get(2),
-            sync_ms: row.get(3),
-            buffers: row.get(4),
+            timed: writes.checkpoints_timed,
+            write_ms: writes.checkpoint_write_ms,
+            sync_ms: writes.checkpoint_sync_ms,
+            buffers: writes.buffers_checkpoint,
         })
     }
 }

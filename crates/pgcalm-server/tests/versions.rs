@@ -1,0 +1,186 @@
+//! The views of a real server. `bench/test-versions` runs this in the chroot of each version, with PG_BINDIR.
+
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+use std::time::Instant;
+
+use pgcalm_server::Version;
+use pgcalm_server::Writes;
+use postgres::Client;
+use postgres::NoTls;
+
+fn can_run() -> bool {
+    let is_root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
+    if !is_root {
+        eprintln!("skipped: needs root, to run servers as another user");
+    }
+    is_root
+}
+
+/// A program of the server, as a user that may run one.
+fn program(bindir: &Path, name: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups"]);
+    command.arg(bindir.join(name)).args(arguments);
+    command.current_dir("/");
+    command
+}
+
+/// Runs one that has to succeed.
+fn run(bindir: &Path, name: &str, arguments: &[&str]) {
+    let status = program(bindir, name, arguments).status().unwrap();
+    assert!(status.success(), "{name}: {status}");
+}
+
+/// A server that ends with the test.
+struct Server {
+    bindir: PathBuf,
+    directory: tempfile::TempDir,
+}
+
+impl Server {
+    fn start() -> Self {
+        let server = Self::new();
+        let data = server.path("data");
+        let flags = ["--auth=trust", "--username=postgres", "--no-sync", "-D"];
+        run(
+            &server.bindir,
+            "initdb",
+            &[&flags[..], &[data.as_str()]].concat(),
+        );
+        server.launch()
+    }
+
+    /// A standby of this one.
+    fn standby(&self) -> Self {
+        let server = Self::new();
+        let (socket, data) = (self.path(""), server.path("data"));
+        let flags = ["-h", &socket, "-U", "postgres", "-c", "fast", "-R", "-D"];
+        run(
+            &server.bindir,
+            "pg_basebackup",
+            &[&flags[..], &[data.as_str()]].concat(),
+        );
+        server.launch()
+    }
+
+    fn new() -> Self {
+        let bindir = std::env::var_os("PG_BINDIR")
+            .map_or_else(|| "/usr/lib/postgresql/15/bin".into(), PathBuf::from);
+        let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+        std::fs::set_permissions(directory.path(), PermissionsExt::from_mode(0o777)).unwrap();
+        Self { bindir, directory }
+    }
+
+    fn launch(self) -> Self {
+        let options = format!(
+            "-k {} -c listen_addresses= -c fsync=off -c shared_buffers=16MB -c autovacuum=off \
+             -c bgwriter_lru_maxpages=0 -c max_parallel_workers_per_gather=0",
+            self.path("")
+        );
+        let (data, log) = (self.path("data"), self.path("log"));
+        let start = ["start", "-w", "-D", &data, "-l", &log, "-o", &options];
+        run(&self.bindir, "pg_ctl", &start);
+        self
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.directory.path().join(name).display().to_string()
+    }
+
+    fn connect(&self) -> Client {
+        let conninfo = format!("host={} user=postgres", self.path(""));
+        Client::connect(&conninfo, NoTls).unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let stop = ["stop", "-m", "immediate", "-D", &self.path("data")];
+        let _ = program(&self.bindir, "pg_ctl", &stop).status();
+    }
+}
+
+/// COPY extends a table far larger than shared buffers, by many blocks at a time, and writes it out of its ring; the first scan
+/// sets hint bits and writes it again, out of a ring with which nothing is ever extended.
+#[test]
+fn blocks_and_checkpoints_are_counted_alike() {
+    if !can_run() {
+        return;
+    }
+    let server = Server::start();
+    let mut client = server.connect();
+    let version = Version::read(&mut client).unwrap();
+    let before = Writes::read(&mut client, version).unwrap();
+    client
+        .batch_execute("CREATE TABLE t (i int, filler text)")
+        .unwrap();
+    client
+        .batch_execute(
+            "COPY t FROM PROGRAM 'seq 400000 | sed ''s/$/\t0123456789012345678901234567890123456789012345678901234567890123456789/'''",
+        )
+        .unwrap();
+    let blocks: i64 = client
+        .query_one(
+            "SELECT pg_relation_size('t') / current_setting('block_size')::int",
+            &[],
+        )
+        .unwrap()
+        .get(0);
+    client.batch_execute("SELECT count(*) FROM t").unwrap();
+    client.batch_execute("CHECKPOINT").unwrap();
+    // A session reports what it counted when it ends, the checkpointer after it has answered.
+    drop(client);
+    let mut client = server.connect();
+    let mut after = Writes::read(&mut client, version).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while 2 * (after.buffers_backend - before.buffers_backend) < 5 * blocks
+        || after.checkpoints_done == before.checkpoints_done
+    {
+        assert!(Instant::now() < deadline, "{after:?}, {blocks} blocks");
+        std::thread::sleep(Duration::from_millis(50));
+        after = Writes::read(&mut client, version).unwrap();
+    }
+    assert!(
+        2 * (after.buffers_backend - before.buffers_backend) < 7 * blocks,
+        "{after:?}, {blocks} blocks"
+    );
+    assert!(after.buffers_evicted <= after.buffers_backend);
+    assert_eq!(
+        after.checkpoints_requested - before.checkpoints_requested,
+        1
+    );
+    assert!(after.buffers_checkpoint > before.buffers_checkpoint);
+    let wal = client
+        .query_one(&format!("SELECT * FROM {} w", version.wal()), &[])
+        .unwrap();
+    assert!(wal.get::<_, i64>("wal_writes") > 0);
+    assert!(wal.get::<_, i64>("wal_bytes") > blocks);
+}
+
+/// A standby's checkpoints are restartpoints.
+#[test]
+fn restartpoints_are_counted() {
+    if !can_run() {
+        return;
+    }
+    let primary = Server::start();
+    let standby = primary.standby();
+    let mut client = standby.connect();
+    let version = Version::read(&mut client).unwrap();
+    let before = Writes::read(&mut client, version).unwrap();
+    client.batch_execute("CHECKPOINT").unwrap();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while Writes::read(&mut client, version)
+        .unwrap()
+        .checkpoints_requested
+        == before.checkpoints_requested
+    {
+        assert!(Instant::now() < deadline, "still {before:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
