@@ -1362,9 +1362,9 @@ page_map_unmark(PageMap *map, uint32 file, BlockNumber block, uint32 nblocks)
 }
 
 /*
- * Move what a region has marked in one generation to the other.  The caller holds
- * the file's lock: what is in neither for a moment would be left behind if a larger region took
- * this one's place just then.
+ * Move what a region has marked in one generation to the other.  The caller
+ * holds the file's lock: what is in neither for a moment would be left behind if a
+ * larger region took this one's place just then.
  */
 static void
 move_generation(PageMap *map, PageMapRegion *region, int from)

@@ -364,7 +364,7 @@ pub const RULES: &[Rule] = &[
         reason: "the block layer lets the page cache have fewer writes in flight while reads take longer than that (block/blk-wbt.c), and at \
                  its cap a volume takes as much longer for each operation as there are in flight",
         cure: "1000, twice what a read takes on such a volume. It is gone after a reboot; a udev rule keeps it.",
-        effect: "docs/operate/kernel.md, on a volume like gp3: worst second 1076 instead of 893 TPS (stock), 1356 instead of 1069 and 1139 (pg_calm); single runs.",
+        effect: "docs/operate/kernel.md, on a volume like gp3: worst second 1076 instead of 825 to 893 TPS (stock), 1356 instead of 970 to 1139 (pg_calm); single runs of the new value.",
         reversible: true,
         condition: disk::writeback_throttling,
     },
