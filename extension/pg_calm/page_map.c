@@ -54,8 +54,10 @@
 #define UNIT 32
 
 /* Part of the memory that is for files, and of the rest that is left to large regions */
-#define FILES_SHARE 3 / 8
-#define LARGE_SHARE 1 / 4
+#define FILES_SHARE 3
+#define FILES_PARTS 8
+#define LARGE_SHARE 1
+#define LARGE_PARTS 4
 
 /* What is left when a reclaim begins: parts of files, and of units */
 #define LOW_FILES 16
@@ -150,9 +152,9 @@ set_words(uint32 bits)
 static void
 size_for(Size budget, MapSizes *sizes)
 {
-	Size files = Max(budget * FILES_SHARE / (sizeof(PageMapFile) + sizeof(uint32)), 16);
-	Size units =
-		Max((budget - budget * FILES_SHARE) / UNIT, 64 * piece_units(PAGE_MAP_LARGE_REGION));
+	Size for_files = budget * FILES_SHARE / FILES_PARTS;
+	Size files = Max(for_files / (sizeof(PageMapFile) + sizeof(uint32)), 16);
+	Size units = Max((budget - for_files) / UNIT, 64 * piece_units(PAGE_MAP_LARGE_REGION));
 	Size buckets = 64;
 
 	/* chains have one or two on average */
@@ -163,6 +165,26 @@ size_for(Size budget, MapSizes *sizes)
 	sizes->words[0] = set_words(sizes->files);
 	sizes->words[1] = set_words(sizes->words[0]);
 	sizes->units = (uint32) Min(units, PG_UINT32_MAX - 1);
+}
+
+/*
+ * The budget of a map that has room for so many files, and for unflushed pages
+ * in so many regions of large files at a time
+ */
+Size
+page_map_budget(uint64 files, uint64 regions)
+{
+	Size for_files = files * (sizeof(PageMapFile) + sizeof(uint32));
+	Size for_units = regions * piece_units(PAGE_MAP_LARGE_REGION) * UNIT +
+	                 regions / PAGE_MAP_FILE_REGIONS * piece_units(PAGE_MAP_FURTHER_SLOTS) * UNIT;
+
+	/* further slots are not had from what is left to large regions, whichever come first */
+	for_units = for_units * LARGE_PARTS / (LARGE_PARTS - LARGE_SHARE);
+
+	/* the inverse of size_for, which rounds down */
+	for_files = (for_files + 1) * FILES_PARTS / FILES_SHARE + 1;
+	for_units = (for_units + UNIT) * FILES_PARTS / (FILES_PARTS - FILES_SHARE) + 1;
+	return Max(for_files, for_units);
 }
 
 static Size
@@ -347,7 +369,7 @@ static uint32
 take_piece(PageMap *map, PageMapPiece kind)
 {
 	uint32 units = piece_units(kind);
-	uint32 keep = kind == PAGE_MAP_LARGE_REGION ? 0 : map->units * LARGE_SHARE;
+	uint32 keep = kind == PAGE_MAP_LARGE_REGION ? 0 : map->units / LARGE_PARTS * LARGE_SHARE;
 	uint32 result;
 	bool fresh = false;
 

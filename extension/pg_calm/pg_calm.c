@@ -30,6 +30,7 @@
 #include "histogram.h"
 #include "io_hooks.h"
 #include "miscadmin.h"
+#include "page_map_memory.h"
 #include "pg_calm.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
@@ -44,7 +45,7 @@ PG_MODULE_MAGIC;
 PGDLLEXPORT void _PG_init(void);
 
 int calm_mode = CALM_MODE_ON;
-int calm_page_map_memory = 48 * 1024;
+int calm_page_map_memory = -1;
 int calm_flush_age = 0;
 int calm_unflushed_limit = 0;
 int calm_max_in_flight = 2 * 1024;
@@ -135,9 +136,10 @@ define_settings(void)
 		&calm_mode, CALM_MODE_ON, mode_options, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable(
 		"pg_calm.page_map_memory", "Shared memory for the map of written but unflushed pages.",
+		"-1 takes what the data directory's files at the start of the server need, twice as many of them, and at least 48MB. "
 		"A file takes 132 bytes, and one that has such pages 64 more, or 288 for each 8 MB of it. When it is full, tracking gets coarser. What is not needed is not touched.",
-		&calm_page_map_memory, 48 * 1024, 1024, 16 * 1024 * 1024, PGC_POSTMASTER, GUC_UNIT_KB, NULL,
-		NULL, NULL);
+		&calm_page_map_memory, -1, -1, 16 * 1024 * 1024, PGC_POSTMASTER, GUC_UNIT_KB,
+		page_map_memory_check, NULL, NULL);
 	DefineCustomIntVariable(
 		"pg_calm.iops",
 		"Operations per second that the data directory's device allows, reads and writes together.",
@@ -272,6 +274,7 @@ request_shared_memory(void)
 {
 	if (previous_shmem_request)
 		previous_shmem_request();
+	page_map_memory_choose();
 	RequestAddinShmemSpace(MAXALIGN(sizeof(CalmShared)));
 	RequestAddinShmemSpace(page_map_size((Size) calm_page_map_memory * 1024));
 	RequestAddinShmemSpace(histogram_size());

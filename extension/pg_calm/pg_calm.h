@@ -86,7 +86,7 @@ typedef struct CalmShared
 
 /* GUCs */
 extern int calm_mode;
-extern int calm_page_map_memory;   /* kB */
+extern int calm_page_map_memory;   /* kB; -1 until page_map_memory_choose() */
 extern int calm_flush_age;         /* ms; 0: chosen from the kernel's settings */
 extern int calm_unflushed_limit;   /* kB; 0: chosen likewise */
 extern int calm_max_in_flight;     /* kB */
