@@ -32,7 +32,7 @@ whole() { echo "0 $size linear /dev/vdb 0" | disk; }
 broken() {
 	filefrag -v -b512 "$1" |
 		sed -n 's/^ *[0-9]*: *[0-9]*\.\. *[0-9]*: *\([0-9]*\)\.\. *\([0-9]*\):.*/\1 \2/p' | sort -n |
-		awk -v size="$size" '
+		awk -v size="$size" -v at=0 '
 			$1 == 0 { next } # has no place yet
 			$1 > at { print at, $1 - at, "linear /dev/vdb", at }
 			{ print $1, $2 - $1 + 1, "error"; at = $2 + 1 }
