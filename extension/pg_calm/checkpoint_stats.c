@@ -42,6 +42,7 @@
 #include "access/xlogrecovery.h"
 #include "archive_stats.h"
 #include "checkpoint_stats.h"
+#include "commit_delay.h"
 #include "compat.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -126,8 +127,11 @@ typedef struct CheckpointReport
 	int64 dirty_buffers;   /* -1: not known */
 	int64 written_buffers; /* -1: not known */
 	int64 slru_pages;      /* counted among the buffers by the server, before 18 */
-	uint64 bridged_pages;  /* in the report under way: counter at its start */
+	uint64 bridged_pages;  /* in the report under way: counter at its start; so the next three */
 	uint64 device_operations;
+	uint64 wal_flushes;
+	uint64 wal_flush_us;
+	bool wal_flushes_known;
 	int64 unflushed_at_sync; /* -1: not known */
 	int64 undrained;         /* -1: no drain */
 	uint64 files_synced;
@@ -176,6 +180,7 @@ static uint64 sample_count = 0; /* ever taken */
 
 static inline bool active(void);
 static ReportSlot *slot_of(uint64 id);
+static void count_since_start(CheckpointReport *report);
 static void publish(void);
 static void begin(bool restartpoint, const char *flags);
 static void finish(void);
@@ -242,6 +247,23 @@ active(void)
 	return current.status == REPORT_RUNNING;
 }
 
+/* In a report that has counters' values at its start: what they counted since */
+static void
+count_since_start(CheckpointReport *report)
+{
+	uint64 flushes;
+	uint64 flush_us;
+
+	report->bridged_pages =
+		pg_atomic_read_u64(&calm_shared->counters.bridged_pages) - report->bridged_pages;
+	report->device_operations =
+		pg_atomic_read_u64(&calm_shared->counters.device_operations) - report->device_operations;
+	report->wal_flushes_known = commit_delay_flush_counters(&flushes, &flush_us) &&
+	                            report->wal_flushes_known && flushes >= report->wal_flushes;
+	report->wal_flushes = flushes - report->wal_flushes;
+	report->wal_flush_us = flush_us - report->wal_flush_us;
+}
+
 /* Show the report under way to others */
 static void
 publish(void)
@@ -252,12 +274,7 @@ publish(void)
 	memcpy(report, &current, sizeof(CheckpointReport));
 	/* while it runs, the counters' values at its start stand for the figures */
 	if (active())
-	{
-		report->bridged_pages =
-			pg_atomic_read_u64(&calm_shared->counters.bridged_pages) - current.bridged_pages;
-		report->device_operations = pg_atomic_read_u64(&calm_shared->counters.device_operations) -
-		                            current.device_operations;
-	}
+		count_since_start(report);
 	SpinLockRelease(&shared->lock);
 }
 
@@ -284,6 +301,8 @@ begin(bool restartpoint, const char *flags)
 	current.undrained = -1;
 	current.bridged_pages = pg_atomic_read_u64(&calm_shared->counters.bridged_pages);
 	current.device_operations = pg_atomic_read_u64(&calm_shared->counters.device_operations);
+	current.wal_flushes_known =
+		commit_delay_flush_counters(&current.wal_flushes, &current.wal_flush_us);
 	if (flags)
 		reason_from_flags(&current, flags);
 	else
@@ -300,6 +319,8 @@ begin(bool restartpoint, const char *flags)
 	memcpy(&slot->report, &current, sizeof(CheckpointReport));
 	slot->report.bridged_pages = 0;
 	slot->report.device_operations = 0;
+	slot->report.wal_flushes = 0;
+	slot->report.wal_flush_us = 0;
 	shared->last_id = current.id;
 	shared->checkpointer_waits_on = my_wait_event_info;
 	pg_atomic_write_u64(&shared->buffers_written, 0);
@@ -310,10 +331,7 @@ begin(bool restartpoint, const char *flags)
 static void
 finish(void)
 {
-	current.bridged_pages =
-		pg_atomic_read_u64(&calm_shared->counters.bridged_pages) - current.bridged_pages;
-	current.device_operations =
-		pg_atomic_read_u64(&calm_shared->counters.device_operations) - current.device_operations;
+	count_since_start(&current);
 	current.status = REPORT_COMPLETE;
 	histogram_checkpoint_ends();
 	publish();
@@ -805,6 +823,11 @@ log_report(void)
 	used += snprintf(
 		text + used, sizeof(text) - used, "bridged=%llu pages, device operations=%llu, ",
 		(unsigned long long) current.bridged_pages, (unsigned long long) current.device_operations);
+	if (current.wal_flushes_known)
+		used += snprintf(
+			text + used, sizeof(text) - used, "WAL flushes=%llu, average=%.2f ms, ",
+			(unsigned long long) current.wal_flushes,
+			current.wal_flushes > 0 ? current.wal_flush_us / 1000.0 / current.wal_flushes : 0);
 	if (current.unflushed_at_sync >= 0)
 		used += snprintf(text + used, sizeof(text) - used, "unflushed at sync=%lld pages, ",
 		                 (long long) current.unflushed_at_sync);
@@ -1093,8 +1116,8 @@ pg_calm_checkpoints(PG_FUNCTION_ARGS)
 
 	for (uint64 id = first; id <= last; id++)
 	{
-		Datum values[37];
-		bool nulls[37] = {false};
+		Datum values[39];
+		bool nulls[39] = {false};
 		int c = 0;
 
 		SpinLockAcquire(&shared->lock);
@@ -1144,6 +1167,12 @@ pg_calm_checkpoints(PG_FUNCTION_ARGS)
 		put_wal_span(&copy->wal[2], &copy->wal[3], &values[c], &nulls[c]), c += 2;
 		put_wal_span(&copy->wal[0], &copy->wal[2], &values[c], &nulls[c]), c += 2;
 		put_wal_span(&copy->wal[2], &copy->wal[4], &values[c], &nulls[c]), c += 2;
+		put_count(report->wal_flushes_known ? (int64) report->wal_flushes : -1, &values[c],
+		          &nulls[c]),
+			c++;
+		put_ms(report->wal_flushes_known ? report->wal_flush_us / 1000.0 : -1, &values[c],
+		       &nulls[c]),
+			c++;
 		Assert(c == lengthof(values));
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}

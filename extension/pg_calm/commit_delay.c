@@ -156,7 +156,7 @@ static uint64 clock_us(void);
 static void before_flush(bool prepares);
 static void after_flush(void);
 static void at_transaction(XactEvent event, void *argument);
-static const char *why_unavailable(void);
+static const char *why_unseen(void);
 static void count_follower(WalEpoch *epoch, int32 after_us);
 static void see_epoch(WalEpoch *epoch, bool waited, uint64 commits, uint64 flushes, uint64 flush_us,
                       double seconds);
@@ -313,7 +313,9 @@ after_flush(void)
 {
 	if (own_delay == 0)
 		return;
-	CommitDelay = 0;
+	/* but for what another module has made of it meanwhile */
+	if (CommitDelay == own_delay)
+		CommitDelay = 0;
 	CommitSiblings = user_siblings;
 	own_delay = 0;
 }
@@ -387,16 +389,14 @@ commit_delay_flush_ended(void)
 	pg_atomic_write_u64(&shared->flushes, number + 1);
 }
 
-/* Why there can be no wait, or NULL */
+/* Why flushes are not seen, or NULL */
 static const char *
-why_unavailable(void)
+why_unseen(void)
 {
 	if (calm_interpose_failure)
 		return "the server's calls could not be replaced";
 	if (!enableFsync)
 		return "fsync is off";
-	if (CommitDelay != 0)
-		return "commit_delay is set";
 	switch (CALM_WAL_SYNC_METHOD)
 	{
 		case CALM_WAL_SYNC_FSYNC:
@@ -406,6 +406,14 @@ why_unavailable(void)
 		default:
 			return "wal_sync_method is neither fdatasync nor fsync";
 	}
+}
+
+bool
+commit_delay_flush_counters(uint64 *flushes, uint64 *flush_us)
+{
+	*flushes = pg_atomic_read_u64(&shared->flushes);
+	*flush_us = pg_atomic_read_u64(&shared->flush_us);
+	return calm_mode != CALM_MODE_OFF && why_unseen() == NULL;
 }
 
 /* A commit came so long after a flush, or its wait, had begun */
@@ -510,7 +518,9 @@ commit_delay_tick(uint64 now_ms)
 	uint64 new_flushes;
 	uint64 elapsed;
 
-	report.unavailable = why_unavailable();
+	report.unavailable = why_unseen();
+	if (report.unavailable == NULL && CommitDelay != 0)
+		report.unavailable = "commit_delay is set";
 	if (calm_mode == CALM_MODE_OFF || report.unavailable ||
 	    (setting != DELAY_AUTO && (asked == 0 || clock_us() > asked + ASKED_US)))
 	{

@@ -22,6 +22,12 @@ extern void commit_delay_install(void);
 extern void commit_delay_flush_begins(void);
 extern void commit_delay_flush_ended(void);
 
+/*
+ * Flushes of WAL since the server started, and the microseconds that they took;
+ * false where they are not seen
+ */
+extern bool commit_delay_flush_counters(uint64 *flushes, uint64 *flush_us);
+
 /* For the governor's worker, which waits for nothing: milliseconds until it is to be called again */
 extern uint64 commit_delay_tick(uint64 now_ms);
 

@@ -116,7 +116,9 @@ CREATE FUNCTION pg_calm_checkpoints(
     OUT wal_bytes_before_30s bigint,
     OUT wal_fpi_before_30s bigint,
     OUT wal_bytes_after_30s bigint,
-    OUT wal_fpi_after_30s bigint)
+    OUT wal_fpi_after_30s bigint,
+    OUT wal_flushes bigint,
+    OUT wal_flush_time double precision)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'pg_calm_checkpoints'
 LANGUAGE C STRICT VOLATILE PARALLEL SAFE;
@@ -161,6 +163,8 @@ COMMENT ON COLUMN pg_calm_checkpoints.wal_bytes_before_30s IS 'Bytes of WAL in t
 COMMENT ON COLUMN pg_calm_checkpoints.wal_fpi_before_30s IS 'Full-page images in the same span';
 COMMENT ON COLUMN pg_calm_checkpoints.wal_bytes_after_30s IS 'Bytes of WAL in the 30 s after the start';
 COMMENT ON COLUMN pg_calm_checkpoints.wal_fpi_after_30s IS 'Full-page images in the same span';
+COMMENT ON COLUMN pg_calm_checkpoints.wal_flushes IS 'Flushes of WAL during the checkpoint, by all processes; null where they are not seen: mode off, fsync off, or a wal_sync_method other than fdatasync and fsync';
+COMMENT ON COLUMN pg_calm_checkpoints.wal_flush_time IS 'How long these took, all together; divided by wal_flushes it is what a commit waits for one';
 
 CREATE FUNCTION pg_calm_io_histogram(
     OUT scope text,

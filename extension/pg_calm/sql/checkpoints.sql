@@ -25,7 +25,8 @@ SELECT ended >= started AS order,
        bridged_pages >= 0 AND device_operations > 0 AS device,
        unflushed_pages_at_sync >= 0 AS unflushed, undrained_pages IS NULL = (drain_time IS NULL) AS drain,
        files_synced > 0 AS files, slowest_file ~ '^(base/\d+|global|pg_\w+)/' AS slowest,
-       slowest_file_time <= fsync_time AND fsync_time <= sync_time AS slowest_time
+       slowest_file_time <= fsync_time AND fsync_time <= sync_time AS slowest_time,
+       wal_flushes > 0 AND wal_flush_time > 0 AS wal_flushed
   FROM pg_calm_checkpoints;
 SELECT scope, backend_type, operation, sampled_every, sum(count) > 0 AS counted
   FROM pg_calm_io_histogram
