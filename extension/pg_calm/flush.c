@@ -38,6 +38,7 @@
 #include "folio_split.h"
 #include "histogram.h"
 #include "pg_calm.h"
+#include "port/pg_bitutils.h"
 
 #ifndef __NR_cachestat
 #define __NR_cachestat 451
@@ -143,6 +144,7 @@ static void *map_region(int fd, off_t offset, size_t length);
 static void
 make_dense(int fd, off_t offset, bool bridge, const PageMapBits *taken, PageMapBits *filled);
 static uint32 dirty_blocks(int fd, uint32 first, uint32 blocks);
+static uint32 bits_span(const PageMapBits *bits, uint32 *first);
 static void drop_written(int fd, uint32 number, uint32 first, uint32 blocks, PageMapBits *bits);
 static void count_written(const PageMapBits *before, const PageMapBits *now);
 static void prefetch(int fd, off_t offset, const PageMapBits *absent);
@@ -931,6 +933,23 @@ flush_take_back_region(uint32 file, uint32 incarnation, uint32 number, const Pag
 	}
 }
 
+/* How many blocks there are from the first of a set to the last one; the set has one */
+static uint32
+bits_span(const PageMapBits *bits, uint32 *first)
+{
+	uint32 low = 0;
+	uint32 high = PAGE_MAP_REGION_WORDS - 1;
+	uint32 last;
+
+	while (low < high && bits->word[low] == 0)
+		low++;
+	while (high > low && bits->word[high] == 0)
+		high--;
+	*first = low * 64 + pg_rightmost_one_pos64(bits->word[low]);
+	last = high * 64 + pg_leftmost_one_pos64(bits->word[high]);
+	return last - *first + 1;
+}
+
 /*
  * Bridge a region of a file that the caller fsyncs next.  Returns the number
  * of marked pages that the fsync will find.
@@ -942,21 +961,30 @@ flush_region_before_fsync(int fd, uint32 file_index, uint32 number)
 	PageMapBits taken;
 	PageMapBits filled = {{0}};
 	uint32 marked = take_region(file, number, &taken);
+	uint32 first;
+	uint32 blocks;
 	uint32 pages;
 	char path[PAGE_MAP_PATH_MAX];
 
 	if (marked == 0)
 		return 0;
-	drop_written(fd, number, 0, PAGE_MAP_REGION_BLOCKS, &taken);
+	blocks = bits_span(&taken, &first);
+	drop_written(fd, number, first, blocks, &taken);
 	pages = bits_count(&taken);
 	count(&calm_shared->counters.kernel_flushed_pages, marked - pages);
-	if (pages > 0)
+	if (pages == 0)
+		return 0;
+
+	/* a checkpoint can have very many files of a few blocks, with nothing between them */
+	if (pages == blocks)
+		filled = taken;
+	else
 	{
 		page_map_path(calm_page_map, file_index, path);
 		make_dense(fd, (off_t) number * PAGE_MAP_REGION_BYTES,
 		           flush_policy.max_gap > 0 && bridge_possible(fd, path), &taken, &filled);
-		flush_count_foreign(&filled);
-		count(&calm_shared->counters.fsynced_pages, pages);
 	}
+	flush_count_foreign(&filled);
+	count(&calm_shared->counters.fsynced_pages, pages);
 	return pages;
 }
