@@ -548,14 +548,17 @@ collect_candidates(uint64 now_ms)
 				double seconds;
 				int nruns;
 
-				candidate->pages = page_map_region_count(region);
-				if (candidate->pages == 0)
+				if (page_map_region_count(region) == 0)
 					continue;
 				candidate->since = pg_atomic_read_u64(&region->since);
 				candidate->drain = drained && (int32) pg_atomic_read_u32(&region->count[old]) > 0;
 				candidate->window =
 					(pg_atomic_read_u32(&region->flags) & PAGE_MAP_REGION_WINDOW) != 0;
 				page_map_peek_region(region, &bits);
+				/* not the region's count: a page that both generations have is flushed once */
+				candidate->pages = bits_count(&bits);
+				if (candidate->pages == 0)
+					continue;
 				bridge_count_gaps(&bits, &gaps);
 				/* the real plan knows what may be bridged; this one assumes all */
 				{
