@@ -77,7 +77,7 @@ pub fn collect(root: &HostRoot, options: &Options) -> anyhow::Result<Collected> 
             .push(format!("the server's settings and views: {error:#}"));
     }
     if let Some(connection) = &mut connection {
-        match server::read(&mut connection.client, &mut facts.missing) {
+        match server::read(connection, &mut facts.missing) {
             Ok(server) => facts.server = Some(server),
             Err(error) => facts.missing.push(format!("the server's views: {error:#}")),
         }

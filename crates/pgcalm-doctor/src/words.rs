@@ -1,5 +1,7 @@
 //! Amounts as evidence words them.
 
+use pgcalm_server::unit_bytes;
+
 /// Bytes in the units of PostgreSQL's settings, powers of 1024.
 pub fn size(bytes: u64) -> String {
     let mut value = bytes as f64;
@@ -37,26 +39,6 @@ pub fn setting_size(bytes: u64) -> String {
     }
 }
 
-/// What a unit of memory of pg_settings stands for, e.g. `8kB`, in bytes.
-pub fn unit_factor(unit: &str) -> Option<f64> {
-    let at = unit.find(|c: char| !c.is_ascii_digit())?;
-    let (count, unit) = unit.split_at(at);
-    let count: f64 = if count.is_empty() {
-        1.0
-    } else {
-        count.parse().ok()?
-    };
-    let size = match unit {
-        "B" => 1_u64,
-        "kB" => 1 << 10,
-        "MB" => 1 << 20,
-        "GB" => 1 << 30,
-        "TB" => 1 << 40,
-        _ => return None,
-    };
-    Some(count * size as f64)
-}
-
 /// A value with a unit, as ALTER SYSTEM takes it, in the setting's own unit as pg_settings shows it; as it is where it has
 /// none.
 pub fn in_unit(value: &str, unit: Option<&str>) -> String {
@@ -64,7 +46,7 @@ pub fn in_unit(value: &str, unit: Option<&str>) -> String {
     let (count, own) = value.split_at(at);
     let converted = || {
         let count: f64 = count.parse().ok()?;
-        Some(count * unit_factor(own)? / unit_factor(unit?)?)
+        Some(count * unit_bytes(own)? / unit_bytes(unit?)?)
     };
     converted().map_or_else(|| value.to_string(), |number| number.to_string())
 }

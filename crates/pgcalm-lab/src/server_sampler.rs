@@ -71,9 +71,7 @@ impl ServerSampler {
     /// Connects to the server with its socket in `directory` and begins. A server that ends, ends this, too.
     pub fn start(directory: &Path) -> anyhow::Result<Self> {
         let mut client = connect(directory)?;
-        let version: i32 = client
-            .query_one("select current_setting('server_version_num')::int", &[])?
-            .get(0);
+        let version = Version::read(&mut client)?;
         let module: bool = client
             .query_one("select to_regclass('pg_calm_status') is not null", &[])?
             .get(0);
@@ -182,8 +180,7 @@ fn numbers(row: &BTreeMap<String, Value>) -> BTreeMap<String, f64> {
 }
 
 /// What to ask a server of version `version`, with the module or without.
-fn question(version: i32, module: bool) -> String {
-    let version = Version(version);
+fn question(version: Version, module: bool) -> String {
     let (writes, wal) = (version.writes(), version.wal());
     let status = if module {
         "select row_to_json(s)::text from pg_calm_status s"

@@ -41,6 +41,16 @@ const POSITIONS: &str = "SELECT r.pid, r.application_name, host(r.client_addr), 
 const OLDEST_SEGMENT: &str = "(SELECT name FROM pg_ls_waldir() WHERE name ~ '^[0-9A-F]{24}$' \
      ORDER BY substr(name, 9), name LIMIT 1)";
 
+/// Those that say how much WAL is kept.
+const SETTINGS: [&str; 6] = [
+    "wal_segment_size",
+    "max_wal_size",
+    "wal_keep_size",
+    "max_slot_wal_keep_size",
+    "checkpoint_timeout",
+    "checkpoint_completion_target",
+];
+
 /// Which server it is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Server {
@@ -145,24 +155,22 @@ fn state(client: &mut Client, server: &Server) -> Result<Reading, LagError> {
     } else {
         "null::text"
     };
-    let writes = Version(server.version).writes();
+    let version = Version(server.version);
+    let (writes, wal) = (version.writes(), version.wal());
     let waits = versions::WAL_WAITS;
     let statement = format!(
         "SELECT s.system_identifier, c.timeline_id, c.redo_lsn, \
          extract(epoch FROM clock_timestamp() - c.checkpoint_time)::float8, \
          (w.checkpoint_write_ms + w.checkpoint_sync_ms) / 1000 / nullif(w.checkpoints_done, 0), \
-         (SELECT wal_buffers_full FROM pg_stat_wal), {oldest_segment}, \
+         l.wal_buffers_full, {oldest_segment}, \
          (SELECT count(*) FROM pg_stat_activity WHERE lower(wait_event) IN ({waits}))::int8, \
-         (SELECT jsonb_object_agg(name, setting)::text FROM pg_settings WHERE name IN ('wal_segment_size', \
-         'max_wal_size', 'wal_keep_size', 'max_slot_wal_keep_size', 'checkpoint_timeout', \
-         'checkpoint_completion_target')), \
          (SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter') \
-         FROM pg_control_system() s, pg_control_checkpoint() c, {writes} w"
+         FROM pg_control_system() s, pg_control_checkpoint() c, {writes} w, {wal} l"
     );
     let row = client
         .query_one(&statement, &[])
-        .map_err(query("settings and the last checkpoint"))?;
-    let settings: String = row.get(8);
+        .map_err(query("the last checkpoint"))?;
+    let settings = pgcalm_server::Settings::read(client, &SETTINGS).map_err(query("settings"))?;
     Ok(Reading {
         cluster: (row.get(0), row.get(1)),
         redo_lsn: row.get::<_, PgLsn>(2).into(),
@@ -173,29 +181,21 @@ fn state(client: &mut Client, server: &Server) -> Result<Reading, LagError> {
         waiting_processes: u32::try_from(row.get::<_, i64>(7)).ok(),
         settings: settings_of(&settings),
         port: server.port,
-        walwriter_pid: row.get(9),
+        walwriter_pid: row.get(8),
         ..Reading::default()
     })
 }
 
-/// Settings by name, in the units that `pg_settings` has them in.
-fn settings_of(json: &str) -> Settings {
-    let values: serde_json::Map<String, serde_json::Value> =
-        serde_json::from_str(json).unwrap_or_default();
-    let number = |name: &str| -> f64 {
-        values
-            .get(name)
-            .and_then(serde_json::Value::as_str)
-            .and_then(|text| text.parse().ok())
-            .unwrap_or_default()
-    };
-    let megabytes = |name: &str| (number(name) as u64) << 20;
+/// What those say that [`SETTINGS`] names.
+fn settings_of(settings: &pgcalm_server::Settings) -> Settings {
+    let number = |name: &str| settings.number(name).unwrap_or_default();
+    let bytes = |name: &str| number(name) as u64;
     Settings {
-        segment_bytes: number("wal_segment_size") as u64,
-        max_wal_size_bytes: megabytes("max_wal_size"),
-        wal_keep_size_bytes: megabytes("wal_keep_size"),
+        segment_bytes: bytes("wal_segment_size"),
+        max_wal_size_bytes: bytes("max_wal_size"),
+        wal_keep_size_bytes: bytes("wal_keep_size"),
         max_slot_wal_keep_size_bytes: (number("max_slot_wal_keep_size") >= 0.0)
-            .then(|| megabytes("max_slot_wal_keep_size")),
+            .then(|| bytes("max_slot_wal_keep_size")),
         checkpoint_timeout_s: number("checkpoint_timeout"),
         checkpoint_completion_target: number("checkpoint_completion_target"),
     }
@@ -281,13 +281,31 @@ fn query(what: &'static str) -> impl FnOnce(postgres::Error) -> LagError {
 
 #[cfg(test)]
 mod tests {
+    use pgcalm_server::Setting;
+
     use super::*;
 
     #[test]
     fn settings_have_the_units_of_pg_settings() {
         let settings = settings_of(
-            r#"{"wal_segment_size": "16777216", "max_wal_size": "1024", "wal_keep_size": "0",
-                "max_slot_wal_keep_size": "-1", "checkpoint_timeout": "300", "checkpoint_completion_target": "0.9"}"#,
+            &[
+                ("wal_segment_size", "16777216", Some("B")),
+                ("max_wal_size", "1024", Some("MB")),
+                ("wal_keep_size", "0", Some("MB")),
+                ("max_slot_wal_keep_size", "-1", Some("MB")),
+                ("checkpoint_timeout", "300", Some("s")),
+                ("checkpoint_completion_target", "0.9", None),
+            ]
+            .into_iter()
+            .map(|(name, value, unit)| {
+                let setting = Setting {
+                    value: value.to_string(),
+                    unit: unit.map(str::to_string),
+                    ..Setting::default()
+                };
+                (name.to_string(), setting)
+            })
+            .collect(),
         );
         assert_eq!(settings.max_wal_size_bytes, 1 << 30);
         assert_eq!(settings.max_slot_wal_keep_size_bytes, None);

@@ -41,7 +41,7 @@ pub use crate::model::Sample;
 /// Asks the primary and remembers the answer in `history`.
 ///
 /// With `host`, what the kernel of this host knows of the server's walwriter, walsenders and their connections is added, as
-/// far as they are found here; without, only the server is asked. Takes four statements, none of which waits for a lock;
+/// far as they are found here; without, only the server is asked. Takes five statements, none of which waits for a lock;
 /// `pg_ls_waldir()` looks at each file in `pg_wal`.
 ///
 /// # Errors

@@ -1,11 +1,28 @@
-//! PostgreSQL's statistics views in one shape, whatever the version.
+//! PostgreSQL's statistics views and settings in one shape, whatever the version.
 //!
-//! [`Version::writes`] and [`Version::wal`] are subqueries of one row with the same columns for all versions, so that a caller
-//! can join them with what else it asks for; [`Writes`] is a row of the first.
+//! [`Version::writes`], [`Version::wal`] and [`ARCHIVER`] are subqueries of one row with the same columns for all versions, so that a
+//! caller can join them with what else it asks for; [`Writes`], [`Wal`] and [`Archiver`] are what such a row says. [`Settings`] are
+//! rows of `pg_settings`, and know their units.
+
+mod archiver;
+mod module;
+mod settings;
+mod wal;
+mod writes;
 
 use postgres::Client;
 use postgres::Error;
-use postgres::Row;
+
+pub use crate::archiver::ARCHIVER;
+pub use crate::archiver::Archiver;
+pub use crate::module::MODULE_SCHEMA;
+pub use crate::module::module_schema;
+pub use crate::settings::Setting;
+pub use crate::settings::Settings;
+pub use crate::settings::unit_bytes;
+pub use crate::settings::unit_seconds;
+pub use crate::wal::Wal;
+pub use crate::writes::Writes;
 
 /// A version as `server_version_num` has it, e.g. 150020. One newer than is known is read as the newest known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,10 +30,6 @@ pub struct Version(pub i32);
 
 /// Oldest major version whose views are known.
 pub const OLDEST: i32 = 15;
-
-/// Writes of relations by all but the checkpointer and the background writer.
-const BY_OTHERS: &str =
-    "object = 'relation' AND backend_type NOT IN ('checkpointer', 'background writer')";
 
 impl Version {
     /// That of the server.
@@ -33,120 +46,5 @@ impl Version {
     /// E.g. 15.
     pub fn major(self) -> i32 {
         self.0 / 10_000
-    }
-
-    /// Subquery for [`Writes`].
-    ///
-    /// PostgreSQL 17 moved the checkpointer's figures to `pg_stat_checkpointer`, where restartpoints are counted apart, and left
-    /// writes of backends to `pg_stat_io`. There `extends` is null for what never extends, such as scans; up to 17 both
-    /// count blocks, in 18 calls, which may write many blocks.
-    pub fn writes(self) -> String {
-        let evicted = match self.major() {
-            ..=15 => "buffers_backend".to_string(),
-            16 | 17 => format!(
-                "(SELECT coalesce(sum(writes), 0)::int8 FROM pg_stat_io WHERE context = 'normal' AND {BY_OTHERS})"
-            ),
-            18.. => format!(
-                "(SELECT (coalesce(sum(write_bytes), 0) / current_setting('block_size')::int8)::int8 \
-                 FROM pg_stat_io WHERE context = 'normal' AND {BY_OTHERS})"
-            ),
-        };
-        let (done, written) = match self.major() {
-            ..=16 => {
-                return format!(
-                    "(SELECT checkpoints_timed, checkpoints_req AS checkpoints_requested, \
-                     checkpoints_timed + checkpoints_req AS checkpoints_done, checkpoint_write_time AS checkpoint_write_ms, \
-                     checkpoint_sync_time AS checkpoint_sync_ms, buffers_checkpoint, buffers_clean, buffers_backend, \
-                     {evicted} AS buffers_evicted, \
-                     extract(epoch FROM clock_timestamp() - stats_reset)::float8 AS counted_seconds FROM pg_stat_bgwriter)"
-                );
-            }
-            17 => (
-                "num_timed + num_requested",
-                "coalesce(sum((coalesce(writes, 0) + coalesce(extends, 0)) * op_bytes), 0)",
-            ),
-            18.. => (
-                "num_done",
-                "coalesce(sum(coalesce(write_bytes, 0) + coalesce(extend_bytes, 0)), 0)",
-            ),
-        };
-        format!(
-            "(SELECT num_timed + restartpoints_timed AS checkpoints_timed, \
-             num_requested + restartpoints_req AS checkpoints_requested, {done} + restartpoints_done AS checkpoints_done, \
-             write_time AS checkpoint_write_ms, sync_time AS checkpoint_sync_ms, buffers_written AS buffers_checkpoint, \
-             (SELECT buffers_clean FROM pg_stat_bgwriter), \
-             (SELECT ({written} / current_setting('block_size')::int8)::int8 FROM pg_stat_io WHERE {BY_OTHERS}) \
-             AS buffers_backend, {evicted} AS buffers_evicted, \
-             extract(epoch FROM clock_timestamp() - stats_reset)::float8 AS counted_seconds FROM pg_stat_checkpointer)"
-        )
-    }
-
-    /// Subquery with `wal_writes`, `wal_syncs`, `wal_fpi`, `wal_bytes` and `wal_buffers_full`. PostgreSQL 18 moved writes and syncs to `pg_stat_io`; before 14 nothing of it was counted, and all
-    /// is null.
-    pub fn wal(self) -> &'static str {
-        match self.major() {
-            ..=13 => {
-                "(SELECT null::int8 AS wal_writes, null::int8 AS wal_syncs, null::int8 AS wal_fpi, \
-                 null::int8 AS wal_bytes, null::int8 AS wal_buffers_full)"
-            }
-            14..=17 => {
-                "(SELECT wal_write AS wal_writes, wal_sync AS wal_syncs, wal_fpi, wal_bytes::int8, wal_buffers_full \
-                 FROM pg_stat_wal)"
-            }
-            18.. => {
-                "(SELECT (SELECT coalesce(sum(writes), 0)::int8 FROM pg_stat_io WHERE object = 'wal') AS wal_writes, \
-                 (SELECT coalesce(sum(fsyncs), 0)::int8 FROM pg_stat_io WHERE object = 'wal') AS wal_syncs, \
-                 wal_fpi, wal_bytes::int8, wal_buffers_full FROM pg_stat_wal)"
-            }
-        }
-    }
-}
-
-/// Who wrote buffers, and checkpoints: a row of [`Version::writes`], whose columns have the fields' names.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Writes {
-    /// Checkpoints and restartpoints begun by time.
-    pub checkpoints_timed: i64,
-    /// Those begun on demand.
-    pub checkpoints_requested: i64,
-    /// Those done. Before 18 checkpoints, before 17 restartpoints, too, are counted when they begin.
-    pub checkpoints_done: i64,
-    /// Time of their writing.
-    pub checkpoint_write_ms: f64,
-    /// Time of their syncing.
-    pub checkpoint_sync_ms: f64,
-    /// Blocks that the checkpointer wrote.
-    pub buffers_checkpoint: i64,
-    /// Blocks that the background writer wrote.
-    pub buffers_clean: i64,
-    /// Blocks that all others wrote, extensions of files included.
-    pub buffers_backend: i64,
-    /// Those of them that were evicted from shared buffers, without extensions and bulk writes, which have rings of their own.
-    /// Before 16 they are not told apart.
-    pub buffers_evicted: i64,
-    /// Since the checkpointer's figures were reset; none if never.
-    pub counted_seconds: Option<f64>,
-}
-
-impl Writes {
-    /// Asks the server for this alone.
-    pub fn read(client: &mut Client, version: Version) -> Result<Self, Error> {
-        Self::of(&client.query_one(&format!("SELECT * FROM {} w", version.writes()), &[])?)
-    }
-
-    /// Out of a row that has these columns among others.
-    pub fn of(row: &Row) -> Result<Self, Error> {
-        Ok(Self {
-            checkpoints_timed: row.try_get("checkpoints_timed")?,
-            checkpoints_requested: row.try_get("checkpoints_requested")?,
-            checkpoints_done: row.try_get("checkpoints_done")?,
-            checkpoint_write_ms: row.try_get("checkpoint_write_ms")?,
-            checkpoint_sync_ms: row.try_get("checkpoint_sync_ms")?,
-            buffers_checkpoint: row.try_get("buffers_checkpoint")?,
-            buffers_clean: row.try_get("buffers_clean")?,
-            buffers_backend: row.try_get("buffers_backend")?,
-            buffers_evicted: row.try_get("buffers_evicted")?,
-            counted_seconds: row.try_get("counted_seconds")?,
-        })
     }
 }

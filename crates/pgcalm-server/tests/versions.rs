@@ -8,8 +8,12 @@ use std::process::Command;
 use std::time::Duration;
 use std::time::Instant;
 
+use pgcalm_server::Archiver;
+use pgcalm_server::Settings;
 use pgcalm_server::Version;
+use pgcalm_server::Wal;
 use pgcalm_server::Writes;
+use pgcalm_server::module_schema;
 use postgres::Client;
 use postgres::NoTls;
 
@@ -92,6 +96,24 @@ impl Server {
         self.directory.path().join(name).display().to_string()
     }
 
+    /// Starts it anew, with archiving, and connects.
+    fn archive_by(&self, command: &str) -> Client {
+        let mut client = self.connect();
+        for (name, value) in [("archive_mode", "on"), ("archive_command", command)] {
+            client
+                .batch_execute(&format!("ALTER SYSTEM SET {name} = '{value}'"))
+                .unwrap();
+        }
+        drop(client);
+        let (data, log) = (self.path("data"), self.path("log"));
+        run(
+            &self.bindir,
+            "pg_ctl",
+            &["restart", "-w", "-D", &data, "-l", &log],
+        );
+        self.connect()
+    }
+
     fn connect(&self) -> Client {
         let conninfo = format!("host={} user=postgres", self.path(""));
         Client::connect(&conninfo, NoTls).unwrap()
@@ -155,11 +177,84 @@ fn blocks_and_checkpoints_are_counted_alike() {
         1
     );
     assert!(after.buffers_checkpoint > before.buffers_checkpoint);
-    let wal = client
+    let row = client
         .query_one(&format!("SELECT * FROM {} w", version.wal()), &[])
         .unwrap();
-    assert!(wal.get::<_, i64>("wal_writes") > 0);
-    assert!(wal.get::<_, i64>("wal_bytes") > blocks);
+    assert!(row.get::<_, i64>("wal_writes") > 0);
+    let wal = Wal::of(&row).unwrap();
+    assert!(wal.bytes > blocks && wal.records > 0, "{wal:?}");
+    assert!(wal.page_images < wal.records, "{wal:?}");
+    assert!(wal.counted_seconds.unwrap() > 0.0, "{wal:?}");
+}
+
+/// No command leaves the server, and a module's setting that nobody has defined is not there.
+#[test]
+fn settings_have_their_units_and_hide_commands() {
+    if !can_run() {
+        return;
+    }
+    let server = Server::start();
+    let mut client = server.archive_by("copy --password=x %p");
+    client.batch_execute("SET pg_calm.mode = 'on'").unwrap();
+    let names = [
+        "archive_command",
+        "pg_calm.mode",
+        "shared_buffers",
+        "checkpoint_timeout",
+        "wal_segment_size",
+        "wal_level",
+    ];
+    let settings = Settings::read(&mut client, &names).unwrap();
+    assert_eq!(settings.text("archive_command"), Some("set"));
+    assert_eq!(settings.text("pg_calm.mode"), None);
+    assert_eq!(settings.number("shared_buffers"), Some(16_777_216.0));
+    assert_eq!(settings.number("checkpoint_timeout"), Some(300.0));
+    assert_eq!(settings.number("wal_segment_size"), Some(16_777_216.0));
+    let (_, level) = settings
+        .into_iter()
+        .find(|(name, _)| name == "wal_level")
+        .unwrap();
+    assert!(level.values.contains(&"logical".to_string()), "{level:?}");
+    assert_eq!(level.context, "postmaster");
+    assert_eq!(module_schema(&mut client).unwrap(), None);
+}
+
+/// Waits until the archiver has done what is meant.
+fn archiver_that(client: &mut Client, is_meant: fn(&Archiver) -> bool) -> Archiver {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let archiver = Archiver::read(client).unwrap();
+        if is_meant(&archiver) {
+            return archiver;
+        }
+        assert!(Instant::now() < deadline, "{archiver:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn the_archiver_fails_and_then_succeeds() {
+    if !can_run() {
+        return;
+    }
+    let server = Server::start();
+    assert_eq!(
+        Archiver::read(&mut server.connect()).unwrap(),
+        Archiver::default()
+    );
+    let mut client = server.archive_by("false");
+    client
+        .batch_execute("SELECT txid_current(), pg_switch_wal()")
+        .unwrap();
+    let failed = archiver_that(&mut client, |archiver| archiver.failed > 0);
+    assert!(failed.is_failing() && failed.archived == 0, "{failed:?}");
+    assert!(failed.last_failed_file.is_some());
+    client
+        .batch_execute("ALTER SYSTEM SET archive_command = 'true'")
+        .unwrap();
+    client.batch_execute("SELECT pg_reload_conf()").unwrap();
+    let archived = archiver_that(&mut client, |archiver| archiver.archived > 0);
+    assert!(!archived.is_failing(), "{archived:?}");
 }
 
 /// A standby's checkpoints are restartpoints.

@@ -10,14 +10,17 @@ use pgcalm_report::doctor::facts::Slot;
 use pgcalm_report::doctor::facts::Wal;
 use pgcalm_server::Version;
 use pgcalm_server::Writes;
+use pgcalm_server::module_schema;
 use postgres::Client;
 use postgres::Row;
 
-/// The oldest version whose views are known: pg_stat_wal came with it.
-const OLDEST: i32 = 140_000;
+use crate::connection::Connection;
 
-/// The settings that rules look at. Their values go into reports, so no setting that may hold a secret is here but those
-/// of [`COMMANDS`].
+/// The oldest version whose views are known: pg_stat_wal came with it.
+const OLDEST: i32 = 14;
+
+/// The settings that rules look at. Their values go into reports, so no setting that may hold a secret is here but
+/// archive_command, whose value is not read.
 const SETTINGS: [&str; 25] = [
     "archive_command",
     "archive_library",
@@ -46,35 +49,28 @@ const SETTINGS: [&str; 25] = [
     "wal_writer_flush_after",
 ];
 
-/// Settings that hold a command line, which may hold passwords: only whether they are set is read.
-const COMMANDS: [&str; 1] = ["archive_command"];
-
 /// Reads the server's views.
-pub fn read(client: &mut Client, missing: &mut Vec<String>) -> anyhow::Result<Server> {
-    let known = Version::read(client)?;
-    let version = known.0;
+pub fn read(connection: &mut Connection, missing: &mut Vec<String>) -> anyhow::Result<Server> {
+    let client = &mut connection.client;
+    let version = Version::read(client)?;
     anyhow::ensure!(
-        version >= OLDEST,
-        "PostgreSQL {} is older than what is known here: 14 to 18",
-        version / 10_000
+        version.major() >= OLDEST,
+        "PostgreSQL {} is older than what is known here: {OLDEST} to 18",
+        version.major()
     );
-    let row = client.query_one(
-        "SELECT pg_is_in_recovery(), (SELECT system_identifier::text FROM pg_control_system()), \
-                (SELECT setting FROM pg_settings WHERE name = 'data_directory'), current_setting('port')::int",
-        &[],
-    )?;
+    let row = client.query_one("SELECT pg_is_in_recovery()", &[])?;
     let settings = settings(client)?;
-    let writes = Writes::read(client, known)?;
+    let writes = Writes::read(client, version)?;
     let mut server = Server {
-        version_num: version as u32,
+        version_num: version.0 as u32,
         in_recovery: row.get(0),
-        system_identifier: row.get(1),
-        data_directory: row.get(2),
-        port: row.get::<_, i32>(3) as u16,
+        system_identifier: connection.system_identifier.clone(),
+        data_directory: connection.data_directory.clone(),
+        port: connection.port,
         checkpoints: checkpoints(&writes),
         buffers: buffers(&writes),
-        wal: wal(client)?,
-        archiver: archiver(client)?,
+        wal: wal(&pgcalm_server::Wal::read(client, version)?),
+        archiver: archiver(pgcalm_server::Archiver::read(client)?),
         slots: slots(client)?,
         pg_calm: pg_calm(client, &settings)?,
         settings,
@@ -112,26 +108,19 @@ pub fn read(client: &mut Client, missing: &mut Vec<String>) -> anyhow::Result<Se
     Ok(server)
 }
 
-fn settings(client: &mut Client) -> anyhow::Result<BTreeMap<String, Setting>> {
-    let rows = client.query(
-        "SELECT name, \
-                CASE WHEN name <> ALL ($2) THEN setting \
-                     WHEN setting IN ('', '(disabled)') THEN '' ELSE 'set' END, \
-                unit, context, source, enumvals \
-         FROM pg_settings WHERE name = ANY ($1)",
-        &[&SETTINGS.as_slice(), &COMMANDS.as_slice()],
-    )?;
-    Ok(rows
-        .iter()
-        .map(|row| {
+fn settings(client: &mut Client) -> Result<BTreeMap<String, Setting>, postgres::Error> {
+    let read = pgcalm_server::Settings::read(client, &SETTINGS)?;
+    Ok(read
+        .into_iter()
+        .map(|(name, setting)| {
             let setting = Setting {
-                value: row.get(1),
-                unit: row.get(2),
-                context: row.get(3),
-                source: row.get(4),
-                values: row.get::<_, Option<Vec<String>>>(5).unwrap_or_default(),
+                value: setting.value,
+                unit: setting.unit,
+                context: setting.context,
+                source: setting.source,
+                values: setting.values,
             };
-            (row.get(0), setting)
+            (name, setting)
         })
         .collect())
 }
@@ -153,35 +142,24 @@ fn buffers(writes: &Writes) -> BufferWrites {
     }
 }
 
-fn wal(client: &mut Client) -> anyhow::Result<Wal> {
-    let row = client.query_one(
-        "SELECT wal_bytes::bigint, wal_fpi, wal_buffers_full, extract(epoch FROM now() - stats_reset)::float8 \
-         FROM pg_stat_wal",
-        &[],
-    )?;
-    Ok(Wal {
-        bytes: unsigned(&row, 0),
-        full_page_images: unsigned(&row, 1),
-        buffers_full: unsigned(&row, 2),
-        seconds: row.get(3),
+fn wal(wal: &pgcalm_server::Wal) -> Wal {
+    Wal {
+        bytes: wal.bytes.max(0) as u64,
+        full_page_images: wal.page_images.max(0) as u64,
+        buffers_full: wal.buffers_full.max(0) as u64,
+        seconds: wal.counted_seconds,
         directory_bytes: None,
-    })
+    }
 }
 
-fn archiver(client: &mut Client) -> anyhow::Result<Archiver> {
-    let row = client.query_one(
-        "SELECT archived_count, failed_count, \
-                coalesce(last_failed_time > coalesce(last_archived_time, '-infinity'), false), last_failed_wal \
-         FROM pg_stat_archiver",
-        &[],
-    )?;
-    Ok(Archiver {
-        archived: unsigned(&row, 0),
-        failed: unsigned(&row, 1),
-        last_failed: row.get(2),
-        last_failed_file: row.get(3),
+fn archiver(archiver: pgcalm_server::Archiver) -> Archiver {
+    Archiver {
+        archived: archiver.archived.max(0) as u64,
+        failed: archiver.failed.max(0) as u64,
+        last_failed: archiver.is_failing(),
+        last_failed_file: archiver.last_failed_file,
         ready_files: None,
-    })
+    }
 }
 
 fn slots(client: &mut Client) -> anyhow::Result<Vec<Slot>> {
@@ -217,13 +195,7 @@ fn pg_calm(
         mode: mode.value.clone(),
         ..PgCalm::default()
     };
-    let schema = client.query_opt(
-        "SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace n ON n.oid = extnamespace \
-         WHERE extname = 'pg_calm'",
-        &[],
-    )?;
-    if let Some(schema) = schema {
-        let schema: String = schema.get(0);
+    if let Some(schema) = module_schema(client)? {
         let row = client.query_one(
             &format!(
                 "SELECT degraded, write_iops, write_bandwidth, full_regions + full_files FROM {schema}.pg_calm_status"

@@ -7,6 +7,8 @@ use pgcalm_report::doctor::facts::Facts;
 use pgcalm_report::doctor::facts::Host;
 use pgcalm_report::doctor::facts::Server;
 use pgcalm_report::isolate::Instance;
+use pgcalm_server::unit_bytes;
+use pgcalm_server::unit_seconds;
 
 use crate::rules::found::Unknown;
 
@@ -75,20 +77,17 @@ pub fn number(server: &Server, name: &str) -> Result<f64, Unknown> {
 pub fn bytes(server: &Server, name: &str) -> Result<Option<u64>, Unknown> {
     let value = number(server, name)?;
     let unit = unit(server, name)?;
-    let factor = crate::words::unit_factor(unit)
-        .ok_or_else(|| Unknown(format!("{name} has the unknown unit {unit}")))?;
+    let factor =
+        unit_bytes(unit).ok_or_else(|| Unknown(format!("{name} has the unknown unit {unit}")))?;
     Ok((value >= 0.0).then_some((value * factor) as u64))
 }
 
 /// The value of a setting that is a time.
 pub fn seconds(server: &Server, name: &str) -> Result<f64, Unknown> {
     let value = number(server, name)?;
-    let factor = match unit(server, name)? {
-        "ms" => 0.001,
-        "s" => 1.0,
-        "min" => 60.0,
-        unit => return Err(Unknown(format!("{name} has the unknown unit {unit}"))),
-    };
+    let unit = unit(server, name)?;
+    let factor =
+        unit_seconds(unit).ok_or_else(|| Unknown(format!("{name} has the unknown unit {unit}")))?;
     Ok(value * factor)
 }
 

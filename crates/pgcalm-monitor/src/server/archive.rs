@@ -3,6 +3,8 @@
 use std::time::Duration;
 use std::time::Instant;
 
+use pgcalm_server::ARCHIVER;
+use pgcalm_server::Archiver;
 use postgres::Error;
 
 use crate::model::Archive;
@@ -16,10 +18,6 @@ use crate::server::session::Session;
 
 /// Without the module the queue is counted at this interval: the server looks at every file of archive_status for it.
 const QUEUE_INTERVAL: Duration = Duration::from_secs(10);
-
-const ARCHIVER: &str = "SELECT archived_count, failed_count, \
-    extract(epoch FROM clock_timestamp() - last_archived_time)::float8 AS archived_age, \
-    extract(epoch FROM clock_timestamp() - last_failed_time)::float8 AS failed_age FROM pg_stat_archiver";
 
 const QUEUE: &str = "SELECT count(*) AS files, min(name COLLATE \"C\") AS oldest, \
     extract(epoch FROM clock_timestamp() - min(modification))::float8 AS age \
@@ -128,19 +126,13 @@ pub fn ask_module(session: &mut Session, schema: &str) -> Result<Archive, Error>
 
 fn ask_archiver(session: &mut Session) -> Result<Archive, Error> {
     let rows = session.rows(ARCHIVER)?;
-    let row = &rows[0];
-    let archived = row.number("archived_age")?;
-    let failed = row.number("failed_age")?;
+    let archiver = Archiver::of(&rows[0])?;
     Ok(Archive {
-        archived_files: row.count("archived_count")?.unwrap_or_default(),
-        failures: row.count("failed_count")?.unwrap_or_default(),
-        last_archived_seconds: archived,
-        last_failed_seconds: failed,
-        failing: match (archived, failed) {
-            (Some(archived), Some(failed)) => failed < archived,
-            (None, Some(_)) => true,
-            _ => false,
-        },
+        archived_files: archiver.archived.max(0) as u64,
+        failures: archiver.failed.max(0) as u64,
+        last_archived_seconds: archiver.last_archived_seconds,
+        last_failed_seconds: archiver.last_failed_seconds,
+        failing: archiver.is_failing(),
         ..Archive::default()
     })
 }

@@ -30,9 +30,10 @@ pub fn ask(session: &mut Session, version: Version) -> Result<Core, Error> {
          extract(epoch FROM clock_timestamp() - c.checkpoint_time)::float8 AS checkpoint_age \
          FROM (SELECT sum(xact_commit)::int8 AS commits, sum(xact_rollback)::int8 AS rollbacks, \
          sum(deadlocks)::int8 AS deadlocks, sum(temp_bytes)::int8 AS temp_bytes FROM pg_stat_database) d, \
-         pg_stat_wal w, {} b, pg_control_checkpoint() c, \
+         {} w, {} b, pg_control_checkpoint() c, \
          (SELECT pg_is_in_recovery() AS standby, CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() \
          ELSE pg_current_wal_insert_lsn() END AS position) l",
+        version.wal(),
         version.writes()
     );
     let rows = session.rows(&sql)?;

@@ -1,5 +1,7 @@
 //! What changes rarely: version, settings, rights, whether the module is there.
 
+use pgcalm_server::MODULE_SCHEMA;
+use pgcalm_server::Settings;
 use pgcalm_server::Version;
 use postgres::Error;
 
@@ -43,51 +45,52 @@ pub struct Facts {
     pub module_schema: Option<String>,
 }
 
-/// A module's setting that nobody has defined is a placeholder: text.
-const QUERY: &str = "SELECT \
-    current_setting('server_version_num')::int AS version, \
-    current_setting('server_version') AS version_name, \
-    current_setting('cluster_name') AS cluster_name, \
-    current_setting('port')::int8 AS port, \
-    current_setting('block_size')::int8 AS block_bytes, \
-    current_setting('max_connections')::int8 AS max_connections, \
-    current_setting('archive_mode') AS archive_mode, \
-    pg_size_bytes(current_setting('wal_segment_size')) AS wal_segment_bytes, \
-    pg_size_bytes(current_setting('max_wal_size')) AS max_wal_size_bytes, \
-    extract(epoch FROM current_setting('checkpoint_timeout')::interval)::float8 AS checkpoint_timeout, \
-    (SELECT setting FROM pg_settings WHERE name = 'data_directory') AS data_directory, \
-    coalesce((SELECT vartype = 'enum' FROM pg_settings WHERE name = 'pg_calm.mode'), false) AS module_loaded, \
-    (SELECT quote_ident(n.nspname) FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace \
-     WHERE e.extname = 'pg_calm') AS module_schema, \
-    pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') AS sees_all_sessions, \
-    extract(epoch FROM pg_postmaster_start_time())::float8 AS started, \
-    pg_backend_pid() AS backend_pid";
+/// The settings that are used.
+const SETTINGS: [&str; 11] = [
+    "archive_mode",
+    "block_size",
+    "checkpoint_timeout",
+    "cluster_name",
+    "data_directory",
+    "max_connections",
+    "max_wal_size",
+    "pg_calm.mode",
+    "port",
+    "server_version",
+    "wal_segment_size",
+];
 
 /// Asks for all.
 pub fn ask(session: &mut Session) -> Result<Facts, Error> {
-    let rows = session.rows(QUERY)?;
+    let settings = Settings::of(&session.rows(&Settings::query(&SETTINGS))?)?;
+    let rows = session.rows(&format!(
+        "SELECT current_setting('server_version_num')::int AS version, {MODULE_SCHEMA} AS module_schema, \
+         pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') AS sees_all_sessions, \
+         extract(epoch FROM pg_postmaster_start_time())::float8 AS started, pg_backend_pid() AS backend_pid"
+    ))?;
     let row = &rows[0];
-    let version_name = row.text("version_name")?.unwrap_or_default();
+    let text = |name| settings.text(name).map(str::to_string);
+    let count = |name| settings.number(name).map(|number| number as u64);
     Ok(Facts {
         version: Version(row.try_get("version")?),
-        version_name: version_name
-            .split(' ')
-            .next()
+        version_name: settings
+            .text("server_version")
+            .and_then(|name| name.split(' ').next())
             .unwrap_or_default()
             .to_string(),
-        cluster_name: row.text("cluster_name")?.filter(|name| !name.is_empty()),
-        data_directory: row.text("data_directory")?,
-        port: row.count("port")?.and_then(|port| u16::try_from(port).ok()),
-        block_bytes: row.count("block_bytes")?.unwrap_or(8192),
-        wal_segment_bytes: row.count("wal_segment_bytes")?.unwrap_or(16 << 20),
-        max_connections: row.count("max_connections")?.unwrap_or(0),
-        max_wal_size_bytes: row.count("max_wal_size_bytes")?,
-        checkpoint_timeout_seconds: row.number("checkpoint_timeout")?,
-        archive_mode: row.text("archive_mode")?.unwrap_or_default(),
+        cluster_name: text("cluster_name").filter(|name| !name.is_empty()),
+        data_directory: text("data_directory"),
+        port: count("port").and_then(|port| u16::try_from(port).ok()),
+        block_bytes: count("block_size").unwrap_or(8192),
+        wal_segment_bytes: count("wal_segment_size").unwrap_or(16 << 20),
+        max_connections: count("max_connections").unwrap_or(0),
+        max_wal_size_bytes: count("max_wal_size"),
+        checkpoint_timeout_seconds: settings.number("checkpoint_timeout"),
+        archive_mode: text("archive_mode").unwrap_or_default(),
         sees_all_sessions: row.flag("sees_all_sessions")?,
         started: row.number("started")?.unwrap_or(0.0),
         backend_pid: row.try_get("backend_pid")?,
-        module_loaded: row.flag("module_loaded")?,
+        module_loaded: settings.text("pg_calm.mode").is_some(),
         module_schema: row.text("module_schema")?,
     })
 }

@@ -66,9 +66,10 @@ pub fn observe(
     options: &Options,
     go_on: &mut dyn FnMut() -> anyhow::Result<()>,
 ) -> anyhow::Result<Observation> {
-    let settings = server::settings(client)?;
-    let in_shadow = shadow::is_there(client)?;
-    let data_directory = server::data_directory(client)?;
+    let read = server::settings(client)?;
+    let settings = server::flush_settings(&read);
+    let in_shadow = shadow::is_there(client, &read)?;
+    let data_directory = read.text("data_directory").map(PathBuf::from);
     let (mut device, has_wal) = host::device(root, data_directory.as_deref(), in_shadow.as_ref())?;
     if let Some(write_iops) = options.write_iops {
         device.write_iops = write_iops;

@@ -1,6 +1,5 @@
 //! What the server tells: settings, and cumulative statistics.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -37,42 +36,37 @@ pub fn connect_to(root: &HostRoot, wanted: Wanted) -> anyhow::Result<Client> {
     wanted.connect(root, &caller)
 }
 
-/// Reads the settings that decide what is flushed when.
-pub(super) fn settings(client: &mut Client) -> anyhow::Result<Settings> {
-    let rows = client
-        .query(
-            "select name, setting, unit from pg_settings where name = any($1)",
-            &[&[
-                "server_version_num",
-                "checkpoint_timeout",
-                "checkpoint_completion_target",
-                "max_wal_size",
-                "shared_buffers",
-                "checkpoint_flush_after",
-                "bgwriter_flush_after",
-                "backend_flush_after",
-                "full_page_writes",
-                "pg_calm.flush_age",
-                "pg_calm.unflushed_limit",
-                "pg_calm.bridge",
-                "pg_calm.clean_buffers",
-            ]
-            .as_slice()],
-        )
-        .context("read the server's settings")?;
-    let text = |name: &str| {
-        rows.iter()
-            .find(|row| row.get::<_, &str>(0) == name)
-            .map(|row| (row.get::<_, String>(1), row.get::<_, Option<String>>(2)))
-    };
-    // In the unit of a row of pg_settings.
-    let number = |name: &str| -> f64 {
-        text(name).map_or(0.0, |(setting, unit)| {
-            setting.parse::<f64>().unwrap_or(0.0) * factor(unit.as_deref())
-        })
-    };
-    let on = |name: &str, absent: bool| text(name).map_or(absent, |(setting, _)| setting == "on");
-    Ok(Settings {
+/// What is looked at of the server's settings.
+const SETTINGS: [&str; 17] = [
+    "server_version_num",
+    "data_directory",
+    "checkpoint_timeout",
+    "checkpoint_completion_target",
+    "max_wal_size",
+    "shared_buffers",
+    "checkpoint_flush_after",
+    "bgwriter_flush_after",
+    "backend_flush_after",
+    "full_page_writes",
+    "pg_calm.mode",
+    "pg_calm.iops",
+    "pg_calm.bandwidth",
+    "pg_calm.flush_age",
+    "pg_calm.unflushed_limit",
+    "pg_calm.bridge",
+    "pg_calm.clean_buffers",
+];
+
+/// Reads them.
+pub(super) fn settings(client: &mut Client) -> anyhow::Result<pgcalm_server::Settings> {
+    pgcalm_server::Settings::read(client, &SETTINGS).context("read the server's settings")
+}
+
+/// Those that decide what is flushed when.
+pub(super) fn flush_settings(settings: &pgcalm_server::Settings) -> Settings {
+    let number = |name: &str| settings.number(name).unwrap_or(0.0);
+    let on = |name: &str| settings.is_on(name).unwrap_or(true);
+    Settings {
         server_version: number("server_version_num") as u32,
         checkpoint_timeout_s: number("checkpoint_timeout"),
         checkpoint_completion_target: number("checkpoint_completion_target"),
@@ -81,35 +75,12 @@ pub(super) fn settings(client: &mut Client) -> anyhow::Result<Settings> {
         checkpoint_flush_after_bytes: number("checkpoint_flush_after") as u64,
         bgwriter_flush_after_bytes: number("bgwriter_flush_after") as u64,
         backend_flush_after_bytes: number("backend_flush_after") as u64,
-        full_page_writes: on("full_page_writes", true),
+        full_page_writes: on("full_page_writes"),
         flush_age_s: number("pg_calm.flush_age"),
         unflushed_limit_bytes: number("pg_calm.unflushed_limit") as u64,
-        bridge: on("pg_calm.bridge", true),
-        clean_buffers: on("pg_calm.clean_buffers", true),
-    })
-}
-
-/// Seconds or bytes of a unit of pg_settings.
-fn factor(unit: Option<&str>) -> f64 {
-    match unit {
-        Some("ms") => 1e-3,
-        Some("min") => 60.0,
-        Some("kB") => 1024.0,
-        Some("MB") => 1024.0 * 1024.0,
-        Some("8kB") => 8192.0,
-        _ => 1.0,
+        bridge: on("pg_calm.bridge"),
+        clean_buffers: on("pg_calm.clean_buffers"),
     }
-}
-
-/// The data directory, as the server sees it, if this user may know.
-pub(super) fn data_directory(client: &mut Client) -> anyhow::Result<Option<PathBuf>> {
-    let row = client
-        .query_opt(
-            "select setting from pg_settings where name = 'data_directory'",
-            &[],
-        )
-        .context("read data_directory")?;
-    Ok(row.and_then(|row| row.get::<_, Option<String>>(0).map(PathBuf::from)))
 }
 
 /// Cumulative statistics that tell what is written; since they were reset.

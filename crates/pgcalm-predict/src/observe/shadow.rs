@@ -2,6 +2,8 @@
 
 use anyhow::Context;
 use pgcalm_report::predict::Counted;
+use pgcalm_server::Settings;
+use pgcalm_server::module_schema;
 use postgres::Client;
 
 use crate::PredictError;
@@ -23,20 +25,12 @@ pub(super) struct ModuleCaps {
 }
 
 /// The module's caps, if it is loaded and tracks pages; an error if it is at work already.
-pub(super) fn is_there(client: &mut Client) -> anyhow::Result<Option<ModuleCaps>> {
-    let mode: Option<String> = client
-        .query_one("select current_setting('pg_calm.mode', true)", &[])
-        .context("read pg_calm.mode")?
-        .get(0);
-    // A setting of that name can be made up in a session; what it stands for here is that of the server's start.
-    let loaded: bool = client
-        .query_one(
-            "select exists (select from pg_settings where name = 'pg_calm.mode')",
-            &[],
-        )?
-        .get(0);
-    match mode.as_deref().filter(|_| loaded) {
-        None | Some("off" | "") => return Ok(None),
+pub(super) fn is_there(
+    client: &mut Client,
+    settings: &Settings,
+) -> anyhow::Result<Option<ModuleCaps>> {
+    match settings.text("pg_calm.mode") {
+        None | Some("off") => return Ok(None),
         Some("on") => {
             return Err(PredictError::Host(
                 "pg_calm.mode is on, so there is nothing to predict: pg_calm_status tells what it does; set it to shadow to \
@@ -51,9 +45,7 @@ pub(super) fn is_there(client: &mut Client) -> anyhow::Result<Option<ModuleCaps>
     let row = client
         .query_one(
             &format!(
-                "select write_iops::float8, write_bandwidth::float8, io_size::int8, caps_source, worker_pid is null,
-                        nullif(current_setting('pg_calm.iops')::float8, 0),
-                        nullif(pg_size_bytes(current_setting('pg_calm.bandwidth'))::float8, 0)
+                "select write_iops::float8, write_bandwidth::float8, io_size::int8, caps_source, worker_pid is null
                  from {schema}.pg_calm_status"
             ),
             &[],
@@ -66,11 +58,12 @@ pub(super) fn is_there(client: &mut Client) -> anyhow::Result<Option<ModuleCaps>
         )
         .into());
     }
+    let given = |name| settings.number(name).filter(|cap| *cap > 0.0);
     Ok(Some(ModuleCaps {
         write_iops: row.get(0),
         write_bytes_per_s: row.get(1),
-        all_iops: row.get(5),
-        all_bytes_per_s: row.get(6),
+        all_iops: given("pg_calm.iops"),
+        all_bytes_per_s: given("pg_calm.bandwidth"),
         operation_bytes: row
             .get::<_, Option<i64>>(2)
             .and_then(|bytes| u64::try_from(bytes).ok()),
@@ -78,16 +71,10 @@ pub(super) fn is_there(client: &mut Client) -> anyhow::Result<Option<ModuleCaps>
     }))
 }
 
-/// Where the module's views are, ready for SQL: the sessions look for names in pg_catalog only.
+/// Where the module's views are.
 fn schema(client: &mut Client) -> anyhow::Result<String> {
-    let row = client
-        .query_opt(
-            "select quote_ident(nspname) from pg_extension join pg_namespace n on n.oid = extnamespace
-             where extname = 'pg_calm'",
-            &[],
-        )
-        .context("look for the extension pg_calm")?;
-    row.map(|row| row.get(0)).ok_or_else(|| {
+    let schema = module_schema(client).context("look for the extension pg_calm")?;
+    schema.ok_or_else(|| {
         PredictError::Host(
             "pg_calm is loaded, but its views are not in this database: run CREATE EXTENSION pg_calm, or name the database \
              where it is in --connect"

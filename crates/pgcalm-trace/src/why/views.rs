@@ -3,6 +3,7 @@
 use anyhow::Context;
 use pgcalm_report::trace::why::Wal;
 use pgcalm_report::trace::why::WalSource;
+use pgcalm_server::Version;
 use postgres::Client;
 
 use crate::connection;
@@ -10,8 +11,6 @@ use crate::target::Target;
 
 const TRANSACTIONS: &str =
     "SELECT sum(xact_commit)::int8, sum(xact_rollback)::int8 FROM pg_stat_database";
-/// PostgreSQL 14 and later.
-const WAL: &str = "SELECT wal_bytes::int8, wal_records, wal_fpi FROM pg_stat_wal";
 
 /// Counters of the server since its statistics were reset.
 #[derive(Debug, Clone, Copy, Default)]
@@ -20,13 +19,13 @@ pub struct Counters {
     pub commits: i64,
     /// Transactions aborted.
     pub aborts: i64,
-    wal: [i64; 3],
+    wal: pgcalm_server::Wal,
 }
 
 /// A connection that reads them.
 pub struct Views {
     client: Client,
-    has_wal: bool,
+    version: Version,
 }
 
 impl Views {
@@ -34,7 +33,7 @@ impl Views {
     pub fn connect(target: &Target, connect: &str) -> anyhow::Result<Self> {
         Ok(Self {
             client: connection::connect(target, connect)?,
-            has_wal: target.major >= 14,
+            version: Version::of_major(target.major as i32),
         })
     }
 
@@ -49,19 +48,12 @@ impl Views {
             .client
             .query_one(TRANSACTIONS, &[])
             .context("read the numbers of transactions")?;
-        let mut counters = Counters {
+        Ok(Counters {
             commits: row.get(0),
             aborts: row.get(1),
-            ..Counters::default()
-        };
-        if self.has_wal {
-            let row = self
-                .client
-                .query_one(WAL, &[])
-                .context("read pg_stat_wal")?;
-            counters.wal = [row.get(0), row.get(1), row.get(2)];
-        }
-        Ok(counters)
+            wal: pgcalm_server::Wal::read(&mut self.client, self.version)
+                .context("read pg_stat_wal")?,
+        })
     }
 }
 
@@ -69,16 +61,14 @@ impl Counters {
     /// What was added since `before`; nothing after a reset of the statistics.
     pub fn since(&self, before: &Self) -> Difference {
         let difference = |now: i64, before: i64| u64::try_from(now - before).unwrap_or(0);
-        let [bytes, records, page_images] =
-            [0, 1, 2].map(|i: usize| difference(self.wal[i], before.wal[i]));
         Difference {
             commits: difference(self.commits, before.commits),
             aborts: difference(self.aborts, before.aborts),
             wal: Wal {
                 source: WalSource::Views,
-                bytes,
-                records,
-                page_images,
+                bytes: difference(self.wal.bytes, before.wal.bytes),
+                records: difference(self.wal.records, before.wal.records),
+                page_images: difference(self.wal.page_images, before.wal.page_images),
                 page_image_bytes: 0,
                 writes: None,
                 written_bytes: None,
@@ -106,15 +96,21 @@ mod tests {
 
     #[test]
     fn a_reset_of_the_statistics_gives_no_wild_figures() {
+        let wal = |bytes, records, page_images| pgcalm_server::Wal {
+            bytes,
+            records,
+            page_images,
+            ..Default::default()
+        };
         let before = Counters {
             commits: 1000,
             aborts: 10,
-            wal: [5_000_000, 100, 7],
+            wal: wal(5_000_000, 100, 7),
         };
         let after = Counters {
             commits: 1010,
             aborts: 0,
-            wal: [5_008_192, 101, 0],
+            wal: wal(5_008_192, 101, 0),
         };
         let difference = after.since(&before);
         assert_eq!((difference.commits, difference.aborts), (10, 0));
