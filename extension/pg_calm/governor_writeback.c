@@ -180,7 +180,7 @@ governor_writeback_look(uint64 insert, GovernorReading *reading, uint64 now_ms)
 	static KernelFlusher flusher;
 	static DeviceCaps caps;
 	static double unflushed = 0;
-	static double flush_rate = 0;
+	static double drain_rate = 0; /* pages per second: flush_rate, smoothed */
 	static bool pacing = false;
 	static uint64 devices_ms = 0;
 	static uint64 last_ms = 0;
@@ -196,7 +196,7 @@ governor_writeback_look(uint64 insert, GovernorReading *reading, uint64 now_ms)
 	if (!worker_is_flushing())
 	{
 		/* then nobody flushes, and nothing is known of what the device can do */
-		unflushed = flush_rate = 0;
+		unflushed = drain_rate = 0;
 		pacing = false;
 		return;
 	}
@@ -210,8 +210,8 @@ governor_writeback_look(uint64 insert, GovernorReading *reading, uint64 now_ms)
 	rate = calm_shared->flush_rate;
 	SpinLockRelease(&calm_shared->lock);
 	if (!isinf(rate))
-		flush_rate = flush_rate > 0 ?
-		                 follow(flush_rate, rate, seconds, RATE_RISE_SECONDS, RATE_FALL_SECONDS) :
+		drain_rate = drain_rate > 0 ?
+		                 follow(drain_rate, rate, seconds, RATE_RISE_SECONDS, RATE_FALL_SECONDS) :
 		                 rate;
 
 	reading->limit = limit_bytes(&flusher, seconds);
@@ -225,7 +225,7 @@ governor_writeback_look(uint64 insert, GovernorReading *reading, uint64 now_ms)
 		follow(unflushed, Max((double) waiting * BLCKSZ, kernel > 1 ? reading->limit * kernel : 0),
 	           seconds, RISE_SECONDS, FALL_SECONDS);
 	reading->value = unflushed;
-	reading->drain_rate = flush_rate * BLCKSZ;
+	reading->drain_rate = drain_rate * BLCKSZ;
 	strlcpy(reading->object, "writeback", sizeof(reading->object));
 
 	ratio = wal_per_page(insert, flush_taken_pages() + waiting,
@@ -234,10 +234,10 @@ governor_writeback_look(uint64 insert, GovernorReading *reading, uint64 now_ms)
 		return;
 	allowed = room_behind_queue(&flusher, &caps);
 	pacing = reading->value > reading->limit * (pacing ? PACED_DOWN_TO : PACED_FROM);
-	if (pacing && flush_rate > 0)
-		allowed = Min(allowed, Max(flush_rate * RATE_SHARE +
+	if (pacing && drain_rate > 0)
+		allowed = Min(allowed, Max(drain_rate * RATE_SHARE +
 		                               GAIN * (reading->limit - reading->value) / BLCKSZ,
-		                           flush_rate * RATE_LEAST));
+		                           drain_rate * RATE_LEAST));
 	if (!isinf(allowed))
 		reading->allowed_rate = ratio * allowed;
 }

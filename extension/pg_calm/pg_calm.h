@@ -77,7 +77,8 @@ typedef struct CalmShared
 	double granted_operations; /* per second: caps.write_iops or our share of a shared device */
 	double volume_use;         /* part of caps.all_iops that all have used lately */
 	double flush_rate;         /* unflushed pages that the device takes per second, scattered as
-	                              they are; infinity: any, or not known */
+	                              they are; infinity: any, or not known; only the worker sets it,
+	                              and reads it without the lock */
 	DeviceCaps arbiter_budget; /* caps of the shared device */
 	int arbiter_slot;          /* ours in its file; -1: none */
 	bool caps_known;

@@ -128,7 +128,6 @@ typedef struct FileScan
 	bool around;
 } FileScan;
 
-static double flush_rate = INFINITY; /* marked pages per second of device time */
 static Candidate *candidates = NULL;
 static int candidate_count = 0;
 static int candidate_next = 0;
@@ -188,6 +187,10 @@ worker_exit(int code, Datum argument)
 	worker_health_end();
 	/* what was in flight is PostgreSQL's to fsync, as ever */
 	pg_atomic_write_u64(&calm_shared->in_flight_pages, 0);
+	/* not known until the next worker has looked */
+	SpinLockAcquire(&calm_shared->lock);
+	calm_shared->flush_rate = INFINITY;
+	SpinLockRelease(&calm_shared->lock);
 }
 
 /* Another of the reasons why less is done than the settings ask for; what does not fit is cut */
@@ -376,7 +379,7 @@ limit_bytes(void)
 	double limit = (double) unflushed_limit_bytes(&flusher);
 
 	return flush_policy.paced && calm_unflushed_limit == 0 ?
-	           Min(limit, flush_rate * BLCKSZ * LIMIT_SECONDS) :
+	           Min(limit, calm_shared->flush_rate * BLCKSZ * LIMIT_SECONDS) :
 	           limit;
 }
 
@@ -398,7 +401,8 @@ static double
 unflushed_excess(void)
 {
 	double limit = limit_bytes();
-	double full = Min((double) flusher.device_bytes, flush_rate * BLCKSZ * FULL_SECONDS);
+	double full =
+		Min((double) flusher.device_bytes, calm_shared->flush_rate * BLCKSZ * FULL_SECONDS);
 
 	return Min(Max(((double) unflushed_bytes() - limit) / Max(full - limit, 1), 0), 1);
 }
@@ -597,9 +601,8 @@ collect_candidates(uint64 now_ms)
 		all_seconds += file_seconds;
 	}
 	choose_gap(&gaps, now_ms);
-	flush_rate = all_seconds > 0 ? pages / all_seconds : INFINITY;
 	SpinLockAcquire(&calm_shared->lock);
-	calm_shared->flush_rate = flush_rate;
+	calm_shared->flush_rate = all_seconds > 0 ? pages / all_seconds : INFINITY;
 	SpinLockRelease(&calm_shared->lock);
 	qsort(candidates, candidate_count, sizeof(Candidate), compare_candidates);
 }
