@@ -7,7 +7,6 @@
 mod glossary;
 pub(crate) mod tables;
 
-use maud::DOCTYPE;
 use maud::Markup;
 use maud::PreEscaped;
 use maud::html;
@@ -21,52 +20,37 @@ use crate::chart::Runs;
 use crate::chart::Scale;
 use crate::chart::style;
 use crate::model::Report;
+use crate::page;
+use crate::page::Heading;
 use crate::reading;
 use crate::settings;
-
-/// Nothing may be loaded, whatever the report's strings say.
-pub(crate) const POLICY: &str =
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
 
 /// The whole report as an HTML document.
 pub fn render(report: &Report) -> String {
     let readings = reading::lines(report);
-    let headline = readings.first().map_or("", String::as_str);
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                title { "pgcalm: " (report.scenario) ", " (report.host.started_at) }
-                style { (PreEscaped(include_str!("html/report.css"))) }
-            }
-            body {
-                main {
-                    header {
-                        p.kicker { "pgcalm lab · " (report.scenario) " · " (report.host.started_at) }
-                        h1 { (headline) }
-                        @for line in readings.iter().skip(1) { p.reading { (line) } }
-                        p.conditions { (settings::conditions(report).join(" · ")) }
-                    }
-                    section {
-                        h2 { "Comparison" }
-                        (tables::comparison(report))
-                    }
-                    (charts(report))
-                    (sections(report))
-                    section {
-                        h2 { "Terms" }
-                        (glossary::render())
-                    }
-                }
-                (scripts(report))
-            }
+    let sections = html! {
+        section {
+            h2 { "Comparison" }
+            (tables::comparison(report))
         }
-    }
-    .into_string()
+        (charts(report))
+        (sections(report))
+        section {
+            h2 { "Terms" }
+            (glossary::render())
+        }
+    };
+    page::scenario(
+        &Heading {
+            scenario: &report.scenario,
+            host: &report.host,
+            headline: readings.first().map_or("", String::as_str),
+            readings: readings.get(1..).unwrap_or_default(),
+            conditions: &[settings::conditions(report)],
+        },
+        &sections,
+        Some(&scripts(report)),
+    )
 }
 
 /// What is in tables beside the comparison.

@@ -14,6 +14,7 @@ pub mod json;
 pub mod metric;
 pub mod model;
 pub mod number;
+mod page;
 pub mod predict;
 pub mod reading;
 pub mod replica;

@@ -3,6 +3,8 @@
 //! `Report::settings` holds JSON values because each scenario has its own options. A cap may be a number, a
 //! string with a unit (`125MB`), or absent, null, `none` or 0 where there is none.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use crate::model::CapKind;
@@ -92,6 +94,17 @@ pub(crate) fn conditions(report: &Report) -> Vec<String> {
     phrases.extend(text("set"));
     phrases.extend(text("set-contestant"));
     phrases
+}
+
+/// The options of a run, one phrase each, but those that are told elsewhere.
+pub(crate) fn options(settings: &BTreeMap<String, Value>, but: &[&str]) -> Vec<String> {
+    settings
+        .iter()
+        .filter(|(name, _)| !but.contains(&name.as_str()))
+        .map(|(name, value)| (name, shown(value)))
+        .filter(|(_, value)| !value.is_empty())
+        .map(|(name, value)| format!("{name} {value}"))
+        .collect()
 }
 
 /// The machine, one phrase each.

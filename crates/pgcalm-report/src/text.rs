@@ -14,6 +14,7 @@ use crate::metric::Group;
 use crate::metric::Metric;
 use crate::metric::TPS_MEAN;
 use crate::model::Contestant;
+use crate::model::Host;
 use crate::model::Report;
 use crate::number::MISSING;
 use crate::number::printable;
@@ -44,15 +45,9 @@ pub fn render(report: &Report) -> String {
                     Group::Throughput | Group::Stalls | Group::Latency
                 )
             });
-        for line in table(report, &seen).lines() {
-            out.push_str(line.trim_end());
-            out.push('\n');
-        }
+        push_lines(&mut out, &table(report, &seen));
         out.push('\n');
-        for line in table(report, &done).lines() {
-            out.push_str(line.trim_end());
-            out.push('\n');
-        }
+        push_lines(&mut out, &table(report, &done));
         let runs = report
             .contestants
             .iter()
@@ -73,22 +68,20 @@ pub fn render(report: &Report) -> String {
 }
 
 fn table(report: &Report, metrics: &[&Metric]) -> String {
-    let mut table = Table::new();
+    let headings = metrics
+        .iter()
+        .map(|metric| right(metric.heading.join("\n")));
+    let mut table = new_table(std::iter::once(Cell::new("\ncontestant")).chain(headings));
     table
-        .load_preset(NOTHING)
-        .set_style(TableComponent::HeaderLines, '─')
         .set_content_arrangement(ContentArrangement::Dynamic)
         .set_width(WIDTH);
-    table.set_header(
-        std::iter::once(Cell::new("\ncontestant")).chain(metrics.iter().map(|metric| {
-            Cell::new(metric.heading.join("\n")).set_alignment(CellAlignment::Right)
-        })),
-    );
     for contestant in &report.contestants {
         table.add_row(
-            std::iter::once(Cell::new(printable(&contestant.name))).chain(metrics.iter().map(
-                |metric| Cell::new(figure(metric, contestant)).set_alignment(CellAlignment::Right),
-            )),
+            std::iter::once(Cell::new(printable(&contestant.name))).chain(
+                metrics
+                    .iter()
+                    .map(|metric| right(figure(metric, contestant))),
+            ),
         );
     }
     for (index, column) in table.column_iter_mut().enumerate() {
@@ -117,6 +110,44 @@ fn figure(metric: &Metric, contestant: &Contestant) -> String {
             )
         }
         _ => short(figure.median),
+    }
+}
+
+/// Appends the heading of a scenario: its name, its conditions, its host.
+pub(crate) fn heading(out: &mut String, scenario: &str, host: &Host, conditions: &[String]) {
+    paragraph(out, &format!("{scenario}, {}", host.started_at));
+    paragraph(out, &conditions.join("; "));
+    paragraph(out, &settings::host(host).join("; "));
+}
+
+/// A table with a line below its header only.
+pub(crate) fn new_table(header: impl IntoIterator<Item = Cell>) -> Table {
+    let mut table = Table::new();
+    table
+        .load_preset(NOTHING)
+        .set_style(TableComponent::HeaderLines, '─')
+        .set_header(header.into_iter().collect::<Vec<_>>());
+    table
+}
+
+/// A cell of figures.
+pub(crate) fn right(text: impl ToString) -> Cell {
+    Cell::new(text).set_alignment(CellAlignment::Right)
+}
+
+/// Appends a table, with `gap` before each column but the first.
+pub(crate) fn push_table(out: &mut String, mut table: Table, gap: u16) {
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((if index == 0 { 0 } else { gap }, 0));
+    }
+    push_lines(out, &table.to_string());
+}
+
+/// Appends lines, without the blanks at their ends.
+pub(crate) fn push_lines(out: &mut String, text: &str) {
+    for line in text.lines() {
+        out.push_str(line.trim_end());
+        out.push('\n');
     }
 }
 

@@ -1,8 +1,6 @@
 //! Archivers as one self-contained HTML file, in the manner of the contest's report.
 
-use maud::DOCTYPE;
 use maud::Markup;
-use maud::PreEscaped;
 use maud::html;
 
 use super::Archiver;
@@ -18,10 +16,9 @@ use crate::chart::style;
 use crate::number::MISSING;
 use crate::number::printable;
 use crate::number::short;
+use crate::page;
+use crate::page::Heading;
 use crate::settings;
-
-/// Nothing may be loaded, whatever the report's strings say; there is no script.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 /// More lines than this can't be told apart.
 const MOST_LINES: usize = 8;
@@ -29,53 +26,41 @@ const MOST_LINES: usize = 8;
 /// The whole report as an HTML document.
 pub fn render(report: &Report) -> String {
     let lines = text::lines(report);
-    let headline = lines.first().map_or("", String::as_str);
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                title { "pgcalm: " (report.scenario) ", " (report.host.started_at) }
-                style { (PreEscaped(include_str!("../html/report.css"))) }
-            }
-            body {
-                main {
-                    header {
-                        p.kicker { "pgcalm lab · " (report.scenario) " · " (report.host.started_at) }
-                        h1 { (headline) }
-                        @for line in lines.iter().skip(1) { p.reading { (line) } }
-                        p.conditions { (text::conditions(report).join(" · ")) }
-                    }
-                    section {
-                        h2 { "Comparison" }
-                        (comparison(report))
-                    }
-                    (charts(report))
-                    section {
-                        h2 { "Archivers" }
-                        @for archiver in &report.archivers { (describe(archiver)) }
-                    }
-                    section {
-                        h2 { "Host" }
-                        p { (settings::host(&report.host).join("; ")) }
-                    }
-                    section {
-                        h2 { "Terms" }
-                        dl {
-                            @for metric in text::shown(report) {
-                                dt { (metric.heading.join(" ")) }
-                                dd { (metric.meaning) }
-                            }
-                        }
-                    }
+    let sections = html! {
+        section {
+            h2 { "Comparison" }
+            (comparison(report))
+        }
+        (charts(report))
+        section {
+            h2 { "Archivers" }
+            @for archiver in &report.archivers { (describe(archiver)) }
+        }
+        section {
+            h2 { "Host" }
+            p { (settings::host(&report.host).join("; ")) }
+        }
+        section {
+            h2 { "Terms" }
+            dl {
+                @for metric in text::shown(report) {
+                    dt { (metric.heading.join(" ")) }
+                    dd { (metric.meaning) }
                 }
             }
         }
-    }
-    .into_string()
+    };
+    page::scenario(
+        &Heading {
+            scenario: &report.scenario,
+            host: &report.host,
+            headline: lines.first().map_or("", String::as_str),
+            readings: lines.get(1..).unwrap_or_default(),
+            conditions: &[text::conditions(report)],
+        },
+        &sections,
+        None,
+    )
 }
 
 fn comparison(report: &Report) -> Markup {

@@ -1,10 +1,6 @@
 //! Archivers for a terminal.
 
 use comfy_table::Cell;
-use comfy_table::CellAlignment;
-use comfy_table::Table;
-use comfy_table::TableComponent;
-use comfy_table::presets::NOTHING;
 
 use super::Archiver;
 use super::Report;
@@ -18,17 +14,21 @@ use crate::number::factor;
 use crate::number::printable;
 use crate::number::short;
 use crate::settings;
+use crate::text::heading;
+use crate::text::new_table;
 use crate::text::paragraph;
+use crate::text::push_table;
+use crate::text::right;
 
 /// The archivers under a heading with the conditions, and what the table says in words; every line ends in a newline.
 pub fn render(report: &Report) -> String {
     let mut out = String::new();
-    paragraph(
+    heading(
         &mut out,
-        &format!("{}, {}", report.scenario, report.host.started_at),
+        &report.scenario,
+        &report.host,
+        &conditions(report),
     );
-    paragraph(&mut out, &conditions(report).join("; "));
-    paragraph(&mut out, &settings::host(&report.host).join("; "));
     out.push('\n');
     if !report.archivers.is_empty() {
         table(&mut out, report);
@@ -42,14 +42,7 @@ pub fn render(report: &Report) -> String {
 
 /// The options of the run, one phrase each; who took part is in the table.
 pub(super) fn conditions(report: &Report) -> Vec<String> {
-    report
-        .settings
-        .iter()
-        .filter(|(name, _)| *name != "archivers")
-        .map(|(name, value)| (name, settings::shown(value)))
-        .filter(|(_, value)| !value.is_empty())
-        .map(|(name, value)| format!("{name} {value}"))
-        .collect()
+    settings::options(&report.settings, &["archivers"])
 }
 
 /// The figures that any archiver has.
@@ -67,20 +60,15 @@ pub(super) fn shown(report: &Report) -> Vec<&'static Metric> {
 fn table(out: &mut String, report: &Report) {
     let metrics = shown(report);
     let ranked = metric::ranked(report);
-    let mut table = Table::new();
-    let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
-    table
-        .load_preset(NOTHING)
-        .set_style(TableComponent::HeaderLines, '─')
-        .set_header(
-            [Cell::new("\narchiver"), right("\nrank".to_string())]
-                .into_iter()
-                .chain(
-                    metrics
-                        .iter()
-                        .map(|metric| right(metric.heading.join("\n"))),
-                ),
-        );
+    let mut table = new_table(
+        [Cell::new("\narchiver"), right("\nrank")]
+            .into_iter()
+            .chain(
+                metrics
+                    .iter()
+                    .map(|metric| right(metric.heading.join("\n"))),
+            ),
+    );
     for archiver in &report.archivers {
         let figures = metrics
             .iter()
@@ -94,13 +82,7 @@ fn table(out: &mut String, report: &Report) {
             .chain(figures),
         );
     }
-    for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((u16::from(index > 0), 0));
-    }
-    for line in table.to_string().lines() {
-        out.push_str(line.trim_end());
-        out.push('\n');
-    }
+    push_table(out, table, 1);
 }
 
 /// What the table says, in sentences.

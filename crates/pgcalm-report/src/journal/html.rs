@@ -1,8 +1,6 @@
 //! Layouts as one self-contained HTML file, in the style of the other reports: no network, no script.
 
-use maud::DOCTYPE;
 use maud::Markup;
-use maud::PreEscaped;
 use maud::html;
 
 use super::Layout;
@@ -12,10 +10,9 @@ use super::reading;
 use super::text::FIGURES;
 use super::text::conditions;
 use crate::number::short;
+use crate::page;
+use crate::page::Heading;
 use crate::settings;
-
-/// Nothing may be loaded or run, whatever the report's strings say.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 /// Size of a drawing of transactions per second, in its own units.
 const WIDTH: f64 = 600.0;
@@ -23,36 +20,24 @@ const HEIGHT: f64 = 80.0;
 
 /// The whole report as an HTML document.
 pub fn render(report: &Report) -> String {
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                title { "pgcalm: " (report.scenario) ", " (report.host.started_at) }
-                style { (PreEscaped(include_str!("../html/report.css"))) }
-            }
-            body {
-                main {
-                    header {
-                        p.kicker { "pgcalm lab · " (report.scenario) " · " (report.host.started_at) }
-                        h1 { "What a capped neighbour does to an instance beside it" }
-                        @for line in reading::lines(report) { p.reading { (line) } }
-                        p.conditions { (conditions(report).join(" · ")) }
-                        p.conditions { (settings::host(&report.host).join(" · ")) }
-                    }
-                    section { h2 { "Layouts" } (table(report)) }
-                    section {
-                        h2 { "Transactions per second, and where processes hung" }
-                        @for layout in &report.layouts { (layout_section(layout)) }
-                    }
-                }
-            }
+    let sections = html! {
+        section { h2 { "Layouts" } (table(report)) }
+        section {
+            h2 { "Transactions per second, and where processes hung" }
+            @for layout in &report.layouts { (layout_section(layout)) }
         }
-    }
-    .into_string()
+    };
+    page::scenario(
+        &Heading {
+            scenario: &report.scenario,
+            host: &report.host,
+            headline: "What a capped neighbour does to an instance beside it",
+            readings: &reading::lines(report),
+            conditions: &[conditions(report), settings::host(&report.host)],
+        },
+        &sections,
+        None,
+    )
 }
 
 fn table(report: &Report) -> Markup {

@@ -1,10 +1,7 @@
 //! Layouts for a terminal.
 
 use comfy_table::Cell;
-use comfy_table::CellAlignment;
 use comfy_table::Table;
-use comfy_table::TableComponent;
-use comfy_table::presets::NOTHING;
 
 use super::Hang;
 use super::Layout;
@@ -14,7 +11,11 @@ use super::reading;
 use crate::number::printable;
 use crate::number::short;
 use crate::settings;
+use crate::text::heading;
+use crate::text::new_table;
 use crate::text::paragraph;
+use crate::text::push_table;
+use crate::text::right;
 
 /// Places shown for each layout.
 const HANGS: usize = 4;
@@ -37,18 +38,15 @@ pub(super) const FIGURES: [Figure; 8] = [
 /// The table under a heading with the conditions, then what it says in words and where the victim hung.
 pub fn render(report: &Report) -> String {
     let mut out = String::new();
-    paragraph(
+    heading(
         &mut out,
-        &format!("{}, {}", report.scenario, report.host.started_at),
+        &report.scenario,
+        &report.host,
+        &conditions(report),
     );
-    paragraph(&mut out, &conditions(report).join("; "));
-    paragraph(&mut out, &settings::host(&report.host).join("; "));
     out.push('\n');
     if !report.layouts.is_empty() {
-        for line in table(report).to_string().lines() {
-            out.push_str(line.trim_end());
-            out.push('\n');
-        }
+        push_table(&mut out, table(report), 2);
         out.push('\n');
     }
     for line in reading::lines(report) {
@@ -61,26 +59,15 @@ pub fn render(report: &Report) -> String {
 }
 
 pub(super) fn conditions(report: &Report) -> Vec<String> {
-    report
-        .settings
-        .iter()
-        .map(|(name, value)| (name, settings::shown(value)))
-        .filter(|(_, value)| !value.is_empty())
-        .map(|(name, value)| format!("{name} {value}"))
-        .collect()
+    settings::options(&report.settings, &[])
 }
 
 fn table(report: &Report) -> Table {
-    let mut table = Table::new();
-    let right = |text: &str| Cell::new(text).set_alignment(CellAlignment::Right);
-    table
-        .load_preset(NOTHING)
-        .set_style(TableComponent::HeaderLines, '─')
-        .set_header(
-            [Cell::new("layout"), Cell::new("neighbour")]
-                .into_iter()
-                .chain(FIGURES.iter().map(|(heading, _)| right(heading))),
-        );
+    let mut table = new_table(
+        [Cell::new("layout"), Cell::new("neighbour")]
+            .into_iter()
+            .chain(FIGURES.iter().map(|(heading, _)| right(heading))),
+    );
     for layout in &report.layouts {
         for (name, neighbour, phase) in [
             (layout.name.as_str(), "idle", &layout.alone),
@@ -92,20 +79,17 @@ fn table(report: &Report) -> Table {
                     .chain(
                         FIGURES
                             .iter()
-                            .map(|(_, figure)| right(&short(figure(phase)))),
+                            .map(|(_, figure)| right(short(figure(phase)))),
                     ),
             );
         }
         table.add_row([Cell::new(""), Cell::new("factor")].into_iter().chain(
             FIGURES.iter().enumerate().map(|(index, _)| match index {
-                0 => right(&reading::factor(layout.tps_factor())),
-                6 => right(&reading::factor(layout.files_factor())),
+                0 => right(reading::factor(layout.tps_factor())),
+                6 => right(reading::factor(layout.files_factor())),
                 _ => right(""),
             }),
         ));
-    }
-    for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((if index == 0 { 0 } else { 2 }, 0));
     }
     table
 }

@@ -1,8 +1,6 @@
 //! The grid as one self-contained HTML file, in the style of the other reports: no network, no script.
 
-use maud::DOCTYPE;
 use maud::Markup;
-use maud::PreEscaped;
 use maud::html;
 
 use super::Point;
@@ -15,43 +13,30 @@ use super::text::figures;
 use super::text::point_settings;
 use super::text::verdict;
 use crate::number::short;
+use crate::page;
+use crate::page::Heading;
 use crate::settings;
-
-/// Nothing may be loaded or run, whatever the report's strings say.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 /// The whole report as an HTML document.
 pub fn render(report: &Report) -> String {
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                title { "pgcalm: " (report.scenario) ", " (report.host.started_at) }
-                style { (PreEscaped(include_str!("../html/report.css"))) }
-            }
-            body {
-                main {
-                    header {
-                        p.kicker { "pgcalm lab · " (report.scenario) " · " (report.host.started_at) }
-                        h1 { "What was predicted from shadow mode, and what came with pg_calm on" }
-                        @for line in reading::lines(report) { p.reading { (line) } }
-                        p.conditions { (conditions(report).join(" · ")) }
-                        p.conditions { (settings::host(&report.host).join(" · ")) }
-                    }
-                    section { h2 { "Points" } (table(report)) }
-                    section {
-                        h2 { "What each point is" }
-                        @for point in &report.points { (point_section(point)) }
-                    }
-                }
-            }
+    let sections = html! {
+        section { h2 { "Points" } (table(report)) }
+        section {
+            h2 { "What each point is" }
+            @for point in &report.points { (point_section(point)) }
         }
-    }
-    .into_string()
+    };
+    page::scenario(
+        &Heading {
+            scenario: &report.scenario,
+            host: &report.host,
+            headline: "What was predicted from shadow mode, and what came with pg_calm on",
+            readings: &reading::lines(report),
+            conditions: &[conditions(report), settings::host(&report.host)],
+        },
+        &sections,
+        None,
+    )
 }
 
 fn table(report: &Report) -> Markup {

@@ -1,10 +1,7 @@
 //! Predictions for a terminal.
 
 use comfy_table::Cell;
-use comfy_table::CellAlignment;
 use comfy_table::Table;
-use comfy_table::TableComponent;
-use comfy_table::presets::NOTHING;
 
 use super::Point;
 use super::Possible;
@@ -14,7 +11,11 @@ use super::reading;
 use crate::number::printable;
 use crate::number::short;
 use crate::settings;
+use crate::text::heading;
+use crate::text::new_table;
 use crate::text::paragraph;
+use crate::text::push_table;
+use crate::text::right;
 
 /// Headings above predicted, measured and error of each figure.
 pub(super) const GROUPS: [&str; 3] = ["operations/s", "MiB/s", "TPS"];
@@ -22,15 +23,15 @@ pub(super) const GROUPS: [&str; 3] = ["operations/s", "MiB/s", "TPS"];
 /// The grid: a row for each point under a heading with the conditions, then what it says in words.
 pub fn render(report: &Report) -> String {
     let mut out = String::new();
-    paragraph(
+    heading(
         &mut out,
-        &format!("{}, {}", report.scenario, report.host.started_at),
+        &report.scenario,
+        &report.host,
+        &conditions(report),
     );
-    paragraph(&mut out, &conditions(report).join("; "));
-    paragraph(&mut out, &settings::host(&report.host).join("; "));
     out.push('\n');
     if !report.points.is_empty() {
-        push_table(&mut out, &grid(report));
+        push_table(&mut out, grid(report), 2);
         out.push('\n');
     }
     for line in reading::lines(report) {
@@ -110,8 +111,7 @@ pub fn render_prediction(prediction: &Prediction) -> String {
         );
     }
     out.push('\n');
-    let mut table = new_table();
-    table.set_header([
+    let mut table = new_table([
         Cell::new("predicted"),
         right("operations/s"),
         right("MiB/s"),
@@ -124,14 +124,13 @@ pub fn render_prediction(prediction: &Prediction) -> String {
     ] {
         table.add_row([
             Cell::new(name),
-            right(&short(outlook.device_operations_per_s)),
-            right(&short(outlook.device_mib_per_s)),
-            right(&short(outlook.sustainable_tps)),
+            right(short(outlook.device_operations_per_s)),
+            right(short(outlook.device_mib_per_s)),
+            right(short(outlook.sustainable_tps)),
             Cell::new(printable(&outlook.bound_by)),
         ]);
     }
-    pad(&mut table);
-    push_table(&mut out, &table);
+    push_table(&mut out, table, 2);
     out.push('\n');
     paragraph(&mut out, &verdict(prediction));
     if let Some(possible) = &prediction.possible {
@@ -184,21 +183,12 @@ pub(super) fn against_possible(point: &Point) -> Option<String> {
 }
 
 pub(super) fn conditions(report: &Report) -> Vec<String> {
-    named(&report.settings)
+    settings::options(&report.settings, &[])
 }
 
 /// In which options a point differs.
 pub(super) fn point_settings(point: &Point) -> String {
-    named(&point.settings).join(", ")
-}
-
-fn named(settings: &std::collections::BTreeMap<String, serde_json::Value>) -> Vec<String> {
-    settings
-        .iter()
-        .map(|(name, value)| (name, settings::shown(value)))
-        .filter(|(_, value)| !value.is_empty())
-        .map(|(name, value)| format!("{name} {value}"))
-        .collect()
+    settings::options(&point.settings, &[]).join(", ")
 }
 
 /// Predicted and measured of each of [`GROUPS`].
@@ -216,11 +206,10 @@ pub(super) fn figures(point: &Point) -> [(f64, f64); 3] {
 }
 
 fn grid(report: &Report) -> Table {
-    let mut table = new_table();
-    table.set_header(
+    let mut table = new_table(
         std::iter::once(Cell::new("\npoint")).chain(GROUPS.iter().flat_map(|group| {
             [
-                right(&format!("{group}\npredicted")),
+                right(format!("{group}\npredicted")),
                 right("\nmeasured"),
                 right("\nerror"),
             ]
@@ -233,40 +222,14 @@ fn grid(report: &Report) -> Table {
                 figures(point).into_iter().zip(point.errors()).flat_map(
                     |((predicted, measured), error)| {
                         [
-                            right(&short(predicted)),
-                            right(&short(measured)),
-                            right(&reading::signed_percent(error)),
+                            right(short(predicted)),
+                            right(short(measured)),
+                            right(reading::signed_percent(error)),
                         ]
                     },
                 ),
             ),
         );
     }
-    pad(&mut table);
     table
-}
-
-fn new_table() -> Table {
-    let mut table = Table::new();
-    table
-        .load_preset(NOTHING)
-        .set_style(TableComponent::HeaderLines, '─');
-    table
-}
-
-fn pad(table: &mut Table) {
-    for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((if index == 0 { 0 } else { 2 }, 0));
-    }
-}
-
-fn right(text: &str) -> Cell {
-    Cell::new(text).set_alignment(CellAlignment::Right)
-}
-
-fn push_table(out: &mut String, table: &Table) {
-    for line in table.to_string().lines() {
-        out.push_str(line.trim_end());
-        out.push('\n');
-    }
 }

@@ -1,8 +1,6 @@
 //! Cases as one self-contained HTML file, in the manner of the other reports: no network, no script.
 
-use maud::DOCTYPE;
 use maud::Markup;
-use maud::PreEscaped;
 use maud::html;
 
 use super::Case;
@@ -22,10 +20,9 @@ use crate::chart::style::Style;
 use crate::number::MISSING;
 use crate::number::printable;
 use crate::number::short;
+use crate::page;
+use crate::page::Heading;
 use crate::settings;
-
-/// Nothing may be loaded or run, whatever the report's strings say.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 const MIB: f64 = 1048576.0;
 
@@ -34,46 +31,34 @@ type Read = fn(&Sample) -> Option<f64>;
 
 /// The whole report as an HTML document.
 pub fn render(report: &Report) -> String {
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                title { "pgcalm: " (report.scenario) ", " (report.host.started_at) }
-                style { (PreEscaped(include_str!("../html/report.css"))) }
-            }
-            body {
-                main {
-                    header {
-                        p.kicker { "pgcalm lab · " (report.scenario) " · " (report.host.started_at) }
-                        h1 { "How far a standby falls behind, and whether it comes back" }
-                        @for line in reading::lines(report) { p.reading { (line) } }
-                        p.conditions { (text::conditions(report).join(" · ")) }
-                        p.conditions { (settings::host(&report.host).join(" · ")) }
-                    }
-                    section { h2 { "Comparison" } (comparison(report)) }
-                    section { h2 { "Second by second" } (charts(report)) }
-                    section {
-                        h2 { "Cases" }
-                        @for case in &report.cases { (describe(case)) }
-                    }
-                    section {
-                        h2 { "Terms" }
-                        dl {
-                            @for metric in &ALL {
-                                dt { (metric.heading.join(" ")) }
-                                dd { (metric.meaning) }
-                            }
-                        }
-                    }
+    let sections = html! {
+        section { h2 { "Comparison" } (comparison(report)) }
+        section { h2 { "Second by second" } (charts(report)) }
+        section {
+            h2 { "Cases" }
+            @for case in &report.cases { (describe(case)) }
+        }
+        section {
+            h2 { "Terms" }
+            dl {
+                @for metric in &ALL {
+                    dt { (metric.heading.join(" ")) }
+                    dd { (metric.meaning) }
                 }
             }
         }
-    }
-    .into_string()
+    };
+    page::scenario(
+        &Heading {
+            scenario: &report.scenario,
+            host: &report.host,
+            headline: "How far a standby falls behind, and whether it comes back",
+            readings: &reading::lines(report),
+            conditions: &[text::conditions(report), settings::host(&report.host)],
+        },
+        &sections,
+        None,
+    )
 }
 
 fn comparison(report: &Report) -> Markup {

@@ -1,8 +1,6 @@
 //! The matrix and all its runs as one self-contained HTML file.
 
-use maud::DOCTYPE;
 use maud::Markup;
-use maud::PreEscaped;
 use maud::html;
 
 use super::Report;
@@ -14,51 +12,38 @@ use super::reading;
 use super::reading::SHOWN;
 use crate::chart::style;
 use crate::html as run_html;
-use crate::html::POLICY;
 use crate::html::tables;
 use crate::model;
 use crate::number::MISSING;
 use crate::number::short;
+use crate::page::page;
 use crate::settings;
 
 /// The whole suite as an HTML document.
 pub fn render(report: &Report) -> String {
     let groups = order::groups(report);
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                title { "pgcalm: " (report.title) }
-                style {
-                    (PreEscaped(include_str!("../html/report.css")))
-                    (PreEscaped(include_str!("suite.css")))
-                }
-            }
-            body {
-                main {
-                    header {
-                        p.kicker { "pgcalm lab · suite" }
-                        h1 { (report.title) }
-                        @for line in reading::lines(report) { p.reading { (line) } }
-                        @if !report.about.is_empty() { p.conditions { (report.about) } }
-                    }
-                    (failures(report))
-                    @if !groups.is_empty() { (matrix(&groups)) }
-                    @for group in &groups {
-                        @for row in &group.rows {
-                            @if let Some(result) = &row.report { (run(row, result)) }
-                        }
-                    }
-                }
-                (run_html::tooltip())
+    let main = html! {
+        header {
+            p.kicker { "pgcalm lab · suite" }
+            h1 { (report.title) }
+            @for line in reading::lines(report) { p.reading { (line) } }
+            @if !report.about.is_empty() { p.conditions { (report.about) } }
+        }
+        (failures(report))
+        @if !groups.is_empty() { (matrix(&groups)) }
+        @for group in &groups {
+            @for row in &group.rows {
+                @if let Some(result) = &row.report { (run(row, result)) }
             }
         }
-    }
-    .into_string()
+    };
+    let title = format!("pgcalm: {}", report.title);
+    page(
+        &title,
+        include_str!("suite.css"),
+        &main,
+        Some(&run_html::tooltip()),
+    )
 }
 
 fn failures(report: &Report) -> Markup {

@@ -1,10 +1,6 @@
 //! The matrix for a terminal.
 
 use comfy_table::Cell;
-use comfy_table::CellAlignment;
-use comfy_table::Table;
-use comfy_table::TableComponent;
-use comfy_table::presets::NOTHING;
 
 use super::Report;
 use super::Row;
@@ -14,7 +10,9 @@ use super::reading::SHOWN;
 use crate::number::MISSING;
 use crate::number::printable;
 use crate::number::short;
+use crate::text::new_table;
 use crate::text::paragraph;
+use crate::text::right;
 
 /// What is printed between the lines of the table, before the line with this index.
 struct Heading {
@@ -55,19 +53,14 @@ pub fn render(report: &Report) -> String {
 /// One table, so that all columns stand below each other, with the rows' names printed between its lines.
 fn matrix(out: &mut String, groups: &[order::Group<'_>]) {
     const HEADER_LINES: usize = 3;
-    let mut table = Table::new();
-    table
-        .load_preset(NOTHING)
-        .set_style(TableComponent::HeaderLines, '─');
-    let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
     let mut header = vec![Cell::new("\n  contestant")];
     for shown in &SHOWN {
         header.push(right(shown.heading.join("\n")));
         if shown.compared.is_some() {
-            header.push(right("\nx".to_string()));
+            header.push(right("\nx"));
         }
     }
-    table.set_header(header);
+    let mut table = new_table(header);
     let mut headings = Vec::new();
     let mut lines = HEADER_LINES;
     for group in groups {

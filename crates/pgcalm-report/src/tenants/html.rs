@@ -1,70 +1,58 @@
 //! Instances on one device as one self-contained HTML file.
 
-use maud::DOCTYPE;
 use maud::Markup;
-use maud::PreEscaped;
 use maud::html;
 
 use super::Report;
 use super::text::FIGURES;
 use super::text::conditions;
 use crate::chart::style;
-use crate::html::POLICY;
 use crate::html::charts;
 use crate::html::scripts;
 use crate::html::tables;
 use crate::number::short;
+use crate::page;
+use crate::page::Heading;
 
 /// The whole report as an HTML document.
 pub fn render(report: &Report) -> String {
     let contest = report.as_contest();
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                title { "pgcalm: " (report.scenario) ", " (report.host.started_at) }
-                style { (PreEscaped(include_str!("../html/report.css"))) }
-            }
-            body {
-                main {
-                    header {
-                        p.kicker { "pgcalm lab · " (report.scenario) " · " (report.host.started_at) }
-                        h1 { (headline(report)) }
-                        p.conditions { (conditions(report).join(" · ")) }
-                    }
-                    section {
-                        h2 { "Comparison" }
-                        (comparison(report))
-                    }
-                    (charts(&contest))
-                    section {
-                        h2 { "Instances" }
-                        (instances(report))
-                    }
-                    section {
-                        h2 { "Contestants" }
-                        (tables::contestants(&contest))
-                    }
-                    section {
-                        h2 { "Blocked processes" }
-                        (tables::blocked(&contest))
-                    }
-                    section.columns {
-                        div {
-                            h2 { "Host" }
-                            (tables::host(&contest))
-                        }
-                    }
-                }
-                (scripts(&contest))
+    let sections = html! {
+        section {
+            h2 { "Comparison" }
+            (comparison(report))
+        }
+        (charts(&contest))
+        section {
+            h2 { "Instances" }
+            (instances(report))
+        }
+        section {
+            h2 { "Contestants" }
+            (tables::contestants(&contest))
+        }
+        section {
+            h2 { "Blocked processes" }
+            (tables::blocked(&contest))
+        }
+        section.columns {
+            div {
+                h2 { "Host" }
+                (tables::host(&contest))
             }
         }
-    }
-    .into_string()
+    };
+    page::scenario(
+        &Heading {
+            scenario: &report.scenario,
+            host: &report.host,
+            headline: &headline(report),
+            readings: &[],
+            conditions: &[conditions(report)],
+        },
+        &sections,
+        Some(&scripts(&contest)),
+    )
 }
 
 fn headline(report: &Report) -> String {

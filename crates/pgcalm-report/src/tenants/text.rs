@@ -1,17 +1,17 @@
 //! Instances on one device, for a terminal.
 
 use comfy_table::Cell;
-use comfy_table::CellAlignment;
-use comfy_table::Table;
-use comfy_table::TableComponent;
-use comfy_table::presets::NOTHING;
 
 use super::Contestant;
 use super::Report;
 use crate::number::printable;
 use crate::number::short;
 use crate::settings;
+use crate::text::heading;
+use crate::text::new_table;
 use crate::text::paragraph;
+use crate::text::push_table;
+use crate::text::right;
 
 /// A row of the comparison: what is told, and the figure.
 type Figure = (&'static str, fn(&Contestant) -> String);
@@ -60,36 +60,23 @@ fn most(values: &[f64]) -> f64 {
 /// The comparison under a heading with the conditions; every line ends in a newline.
 pub fn render(report: &Report) -> String {
     let mut out = String::new();
-    paragraph(
+    heading(
         &mut out,
-        &format!("{}, {}", report.scenario, report.host.started_at),
+        &report.scenario,
+        &report.host,
+        &conditions(report),
     );
-    paragraph(&mut out, &conditions(report).join("; "));
-    paragraph(&mut out, &settings::host(&report.host).join("; "));
     out.push('\n');
-    let mut table = Table::new();
-    table
-        .load_preset(NOTHING)
-        .set_style(TableComponent::HeaderLines, '─')
-        .set_header(
-            std::iter::once(Cell::new("")).chain(report.contestants.iter().map(|contestant| {
-                Cell::new(printable(&contestant.name)).set_alignment(CellAlignment::Right)
-            })),
-        );
+    let contestants = || report.contestants.iter();
+    let mut table = new_table(
+        std::iter::once(Cell::new("")).chain(contestants().map(|c| right(printable(&c.name)))),
+    );
     for (name, figure) in FIGURES {
-        table.add_row(std::iter::once(Cell::new(name)).chain(
-            report.contestants.iter().map(|contestant| {
-                Cell::new(figure(contestant)).set_alignment(CellAlignment::Right)
-            }),
-        ));
+        table.add_row(
+            std::iter::once(Cell::new(name)).chain(contestants().map(|c| right(figure(c)))),
+        );
     }
-    for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((if index == 0 { 0 } else { 2 }, 0));
-    }
-    for line in table.to_string().lines() {
-        out.push_str(line.trim_end());
-        out.push('\n');
-    }
+    push_table(&mut out, table, 2);
     out.push('\n');
     for contestant in &report.contestants {
         paragraph(&mut out, &worst(contestant));
@@ -124,12 +111,5 @@ fn worst(contestant: &Contestant) -> String {
 }
 
 pub(super) fn conditions(report: &Report) -> Vec<String> {
-    report
-        .settings
-        .iter()
-        .filter(|(name, _)| *name != "contestants")
-        .map(|(name, value)| (name, settings::shown(value)))
-        .filter(|(_, value)| !value.is_empty())
-        .map(|(name, value)| format!("{name} {value}"))
-        .collect()
+    settings::options(&report.settings, &["contestants"])
 }

@@ -1,17 +1,17 @@
 //! Crash cycles for a terminal.
 
 use comfy_table::Cell;
-use comfy_table::CellAlignment;
-use comfy_table::Table;
-use comfy_table::TableComponent;
-use comfy_table::presets::NOTHING;
 
 use super::Cycle;
 use super::Report;
 use crate::number::MISSING;
 use crate::number::printable;
 use crate::settings;
+use crate::text::heading;
+use crate::text::new_table;
 use crate::text::paragraph;
+use crate::text::push_table;
+use crate::text::right;
 
 /// Tables of more cycles than this show only sums and what failed.
 const LISTED: usize = 16;
@@ -35,12 +35,12 @@ const HEADINGS: [&str; 13] = [
 /// The cycles under a heading with the conditions, and the verdict; every line ends in a newline.
 pub fn render(report: &Report) -> String {
     let mut out = String::new();
-    paragraph(
+    heading(
         &mut out,
-        &format!("{}, {}", report.scenario, report.host.started_at),
+        &report.scenario,
+        &report.host,
+        &conditions(report),
     );
-    paragraph(&mut out, &conditions(report).join("; "));
-    paragraph(&mut out, &settings::host(&report.host).join("; "));
     let settings: Vec<String> = report
         .server_settings
         .iter()
@@ -59,13 +59,7 @@ pub fn render(report: &Report) -> String {
 }
 
 fn conditions(report: &Report) -> Vec<String> {
-    report
-        .settings
-        .iter()
-        .map(|(name, value)| (name, settings::shown(value)))
-        .filter(|(_, value)| !value.is_empty())
-        .map(|(name, value)| format!("{name} {value}"))
-        .collect()
+    settings::options(&report.settings, &[])
 }
 
 /// Cycles that a row of the table stands for.
@@ -76,18 +70,13 @@ struct Row<'a> {
 }
 
 fn table(out: &mut String, report: &Report) {
-    let mut table = Table::new();
-    table
-        .load_preset(NOTHING)
-        .set_style(TableComponent::HeaderLines, '─')
-        .set_header(HEADINGS.iter().enumerate().map(|(index, heading)| {
-            let alignment = if index < 2 {
-                CellAlignment::Left
-            } else {
-                CellAlignment::Right
-            };
-            Cell::new(heading).set_alignment(alignment)
-        }));
+    let mut table = new_table(HEADINGS.iter().enumerate().map(|(index, heading)| {
+        if index < 2 {
+            Cell::new(heading)
+        } else {
+            right(heading)
+        }
+    }));
     let mut rows = Vec::new();
     for cycle in &report.cycles {
         if report.cycles.len() <= LISTED || !cycle.is_sound() {
@@ -123,13 +112,7 @@ fn table(out: &mut String, report: &Report) {
     for row in rows {
         table.add_row(cells(&row));
     }
-    for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((if index == 0 { 0 } else { 2 }, 0));
-    }
-    for line in table.to_string().lines() {
-        out.push_str(line.trim_end());
-        out.push('\n');
-    }
+    push_table(out, table, 2);
 }
 
 fn kind(cycle: &Cycle) -> String {
@@ -170,11 +153,7 @@ fn cells(row: &Row) -> Vec<Cell> {
     [row.label.clone(), row.crash.clone()]
         .into_iter()
         .map(Cell::new)
-        .chain(
-            figures
-                .into_iter()
-                .map(|figure| Cell::new(figure).set_alignment(CellAlignment::Right)),
-        )
+        .chain(figures.into_iter().map(right))
         .collect()
 }
 

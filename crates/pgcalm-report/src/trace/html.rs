@@ -1,11 +1,9 @@
 //! What all verbs' pages have alike.
 
-use maud::DOCTYPE;
 use maud::Markup;
-use maud::PreEscaped;
 use maud::html;
 
-use crate::html::POLICY;
+use crate::page;
 use crate::trace::End;
 use crate::trace::Missing;
 use crate::trace::Start;
@@ -16,25 +14,10 @@ use crate::trace::text::histogram_sentence;
 
 /// A whole page of a verb, with what its lines are shown as.
 pub fn page(verb: &str, sections: impl Iterator<Item = Markup>) -> String {
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                title { "pgcalm trace " (verb) }
-                style { (PreEscaped(include_str!("../html/report.css"))) }
-            }
-            body {
-                main {
-                    @for section in sections { (section) }
-                }
-            }
-        }
-    }
-    .into_string()
+    let main = html! {
+        @for section in sections { (section) }
+    };
+    page::page(&format!("pgcalm trace {verb}"), "", &main, None)
 }
 
 /// The heading of a page.
