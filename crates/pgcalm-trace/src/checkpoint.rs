@@ -9,12 +9,12 @@ use std::time::Duration;
 use pgcalm_report::trace::EndReason;
 use pgcalm_report::trace::checkpoint::Line;
 
-use crate::TraceError;
 use crate::checkpoint::assemble::Assembler;
 use crate::checkpoint::assemble::Building;
 use crate::clock::NS_PER_S;
 use crate::probes::checkpoint::CheckpointProbes;
 use crate::probes::checkpoint::SecondCount;
+use crate::relation_names::NAMES;
 use crate::relation_names::Names;
 use crate::session::Session;
 use crate::session::Status;
@@ -47,32 +47,14 @@ pub fn run(
     stop: &Stop,
     take: &mut dyn FnMut(Line) -> anyhow::Result<()>,
 ) -> anyhow::Result<EndReason> {
-    let mut session = match Session::start(target, stop, options.duration) {
-        Ok(session) if session.has_probes() => session,
-        Ok(_) => {
-            let reason = "the server was built without --enable-dtrace and has no probes";
-            return without_ebpf::run(target, options, stop, reason, take);
-        }
-        Err(error) => match error.downcast_ref::<TraceError>() {
-            Some(TraceError::Host(reason)) => {
-                return without_ebpf::run(target, options, stop, reason, take);
-            }
-            _ => return Err(error),
-        },
+    let mut session = match Session::with_probes(target, stop, options.duration)? {
+        Ok(session) => session,
+        Err(reason) => return without_ebpf::run(target, options, stop, &reason, take),
     };
     let probes = CheckpointProbes::attach(&mut session, options.per_buffer, options.transactions)?;
     // Dropped before the group from here on: libbpf's links to USDT probes point into their object.
     let mut session = session;
-    let names = match &options.connect {
-        Some(connect) => Some(Names::connect(target, connect)?),
-        None => {
-            session.miss(
-                "names of relations",
-                "without --connect the database can't be asked",
-            );
-            None
-        }
-    };
+    let names = Names::of(&mut session, options.connect.as_deref())?;
     let mut shown = Vec::new();
     if options.per_buffer {
         shown.push("per-buffer".to_string());
@@ -191,8 +173,7 @@ impl Trace<'_> {
             if let Some(names) = &mut self.names
                 && let Err(error) = names.resolve(&mut checkpoint)
             {
-                self.session
-                    .miss("names of relations", &format!("{error:#}"));
+                self.session.miss(NAMES, &format!("{error:#}"));
             }
             self.told += 1;
             take(Line::Checkpoint(Box::new(checkpoint)))?;

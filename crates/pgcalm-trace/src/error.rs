@@ -22,3 +22,13 @@ pub enum TraceError {
         pid: i32,
     },
 }
+
+/// Sets apart what the host lacks, and why: without eBPF a verb goes another way.
+pub fn host_apart<T>(result: anyhow::Result<T>) -> anyhow::Result<Result<T, String>> {
+    match result.map_err(anyhow::Error::downcast::<TraceError>) {
+        Ok(value) => Ok(Ok(value)),
+        Err(Ok(TraceError::Host(reason))) => Ok(Err(reason)),
+        Err(Ok(error)) => Err(error.into()),
+        Err(Err(error)) => Err(error),
+    }
+}

@@ -13,7 +13,6 @@ use pgcalm_report::trace::locks::AroundCheckpoint;
 use pgcalm_report::trace::locks::Line;
 use pgcalm_report::trace::locks::Period;
 
-use crate::TraceError;
 use crate::checkpoint_flags;
 use crate::clock;
 use crate::clock::NS_PER_S;
@@ -22,6 +21,7 @@ pub use crate::probes::locks::Acquisitions;
 use crate::probes::locks::CheckpointChange;
 use crate::probes::locks::Counts;
 use crate::probes::locks::LockProbes;
+use crate::relation_names::NAMES;
 use crate::relation_names::Names;
 use crate::session::Session;
 use crate::session::Status;
@@ -50,32 +50,14 @@ pub fn run(
     stop: &Stop,
     take: &mut dyn FnMut(Line) -> anyhow::Result<()>,
 ) -> anyhow::Result<EndReason> {
-    let mut session = match Session::start(target, stop, options.duration) {
-        Ok(session) if session.has_probes() => session,
-        Ok(_) => {
-            let reason = "the server was built without --enable-dtrace and has no probes";
-            return without_ebpf::run(target, options, stop, reason, take);
-        }
-        Err(error) => match error.downcast_ref::<TraceError>() {
-            Some(TraceError::Host(reason)) => {
-                return without_ebpf::run(target, options, stop, reason, take);
-            }
-            _ => return Err(error),
-        },
+    let mut session = match Session::with_probes(target, stop, options.duration)? {
+        Ok(session) => session,
+        Err(reason) => return without_ebpf::run(target, options, stop, &reason, take),
     };
     let probes = LockProbes::attach(&mut session, options.acquisitions)?;
     // Dropped before the group from here on: libbpf's links to USDT probes point into their object.
     let mut session = session;
-    let names = match &options.connect {
-        Some(connect) => Some(Names::connect(target, connect)?),
-        None => {
-            session.miss(
-                "names of relations",
-                "without --connect the database can't be asked",
-            );
-            None
-        }
-    };
+    let names = Names::of(&mut session, options.connect.as_deref())?;
     let mut shown = Vec::new();
     match options.acquisitions {
         Acquisitions::No => {}
@@ -264,8 +246,7 @@ impl Trace<'_> {
         let Some(names) = &mut self.names else { return };
         for period in periods {
             if let Err(error) = names.resolve_locks(&mut period.locks) {
-                self.session
-                    .miss("names of relations", &format!("{error:#}"));
+                self.session.miss(NAMES, &format!("{error:#}"));
             }
         }
     }

@@ -12,6 +12,7 @@ use postgres::Client;
 
 use crate::connection;
 use crate::polling;
+use crate::session::Session;
 use crate::target::Target;
 
 /// Asks the databases for names. A session of its own per database is opened when one is asked for the first time.
@@ -39,7 +40,19 @@ struct RelationFile {
     in_tablespace: bool,
 }
 
+/// The answer that is missing where names are.
+pub const NAMES: &str = "names of relations";
+
 impl Names {
+    /// Connects if `connect` says where to; else names are missing from the session.
+    pub fn of(session: &mut Session, connect: Option<&str>) -> anyhow::Result<Option<Self>> {
+        let Some(connect) = connect else {
+            session.miss(NAMES, "without --connect the database can't be asked");
+            return Ok(None);
+        };
+        Self::connect(&session.target, connect).map(Some)
+    }
+
     /// Connects; see [`connection::address`].
     pub fn connect(target: &Target, connect: &str) -> anyhow::Result<Self> {
         let address = connection::address(target, connect)?;

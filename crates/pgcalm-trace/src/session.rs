@@ -34,6 +34,7 @@ use rustix::process::PidfdFlags;
 
 use crate::TraceError;
 use crate::clock;
+use crate::error::host_apart;
 use crate::polling;
 use crate::probes::server_processes::ProcessChange;
 use crate::probes::server_processes::ServerProcesses;
@@ -143,6 +144,22 @@ impl Session {
         polling::note_if_stopped(target, &mut session.missing);
         session.end = duration.map(|duration| Instant::now() + duration);
         Ok(session)
+    }
+
+    /// Likewise, for what only the server's own probes tell; or why there can be no such session.
+    pub fn with_probes(
+        target: &Target,
+        stop: &Stop,
+        duration: Option<Duration>,
+    ) -> anyhow::Result<Result<Self, String>> {
+        let session = host_apart(Self::start(target, stop, duration))?;
+        Ok(session.and_then(|session| {
+            if session.has_probes() {
+                Ok(session)
+            } else {
+                Err("the server was built without --enable-dtrace and has no probes".to_string())
+            }
+        }))
     }
 
     /// Makes another group's server_processes map that of this session; call it before the group is loaded.

@@ -18,9 +18,9 @@ use pgcalm_report::trace::EndReason;
 use pgcalm_report::trace::why::Line;
 use pgcalm_report::trace::why::Summary;
 
-use crate::TraceError;
 use crate::clock::NS_PER_S;
 use crate::clock::monotonic_ns;
+use crate::error::host_apart;
 use crate::kernel_symbols::KernelSymbols;
 use crate::probes::why::Why;
 use crate::random::Random;
@@ -56,27 +56,20 @@ pub fn run(
     stop: &Stop,
     take: &mut dyn FnMut(Line) -> anyhow::Result<()>,
 ) -> anyhow::Result<EndReason> {
-    let mut session = match Session::start(target, stop, options.duration) {
+    let mut session = match host_apart(Session::start(target, stop, options.duration))? {
         Ok(session) => session,
-        Err(error) => match error.downcast_ref::<TraceError>() {
-            Some(TraceError::Host(reason)) => {
-                return without_ebpf::run(target, options, stop, reason, take);
-            }
-            _ => return Err(error),
-        },
+        Err(reason) => return without_ebpf::run(target, options, stop, &reason, take),
     };
     let symbols = KernelSymbols::read(&target.root)?;
     let threshold_ns = u64::try_from(options.threshold.as_nanos()).unwrap_or(u64::MAX);
-    let mut why = match Why::load(&mut session, threshold_ns, options.wal_calls) {
+    let why = Why::load(&mut session, threshold_ns, options.wal_calls);
+    let mut why = match host_apart(why)? {
         Ok(why) => why,
-        Err(error) => match error.downcast_ref::<TraceError>() {
-            // An older kernel.
-            Some(TraceError::Host(reason)) => {
-                drop(session);
-                return without_ebpf::run(target, options, stop, reason, take);
-            }
-            _ => return Err(error),
-        },
+        // An older kernel.
+        Err(reason) => {
+            drop(session);
+            return without_ebpf::run(target, options, stop, &reason, take);
+        }
     };
     // Dropped before the group from here on: libbpf's links to USDT probes point into their object.
     let mut session = session;

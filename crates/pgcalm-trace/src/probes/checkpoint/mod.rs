@@ -390,14 +390,7 @@ impl CheckpointProbes {
 
     /// What found no room.
     pub fn drops(&self) -> Drops {
-        self.skeleton
-            .maps
-            .bss_data
-            .as_deref()
-            .map_or_else(Drops::default, |bss| Drops {
-                events: bss.dropped_events,
-                entries: bss.dropped_entries,
-            })
+        drops!(self.skeleton)
     }
 }
 

@@ -264,14 +264,7 @@ impl LockProbes {
 
     /// What found no room.
     pub fn drops(&self) -> Drops {
-        self.skeleton
-            .maps
-            .bss_data
-            .as_deref()
-            .map_or_else(Drops::default, |bss| Drops {
-                events: bss.dropped_events,
-                entries: bss.dropped_entries,
-            })
+        drops!(self.skeleton)
     }
 }
 
