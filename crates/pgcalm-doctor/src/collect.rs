@@ -24,6 +24,7 @@ use pgcalm_report::isolate;
 
 use crate::connection;
 use crate::connection::Connection;
+use crate::rules::read;
 
 /// What to look at, and what can't be seen but is known to the caller.
 #[derive(Debug, Clone, Default)]
@@ -37,6 +38,10 @@ pub struct Options {
     pub write_iops: Option<Option<u64>>,
     /// `--write-bandwidth`, or what writes have of `--bandwidth`: bytes per second, likewise.
     pub write_bandwidth: Option<Option<u64>>,
+    /// `--iops`: operations per second that reads and writes share.
+    pub iops: Option<u64>,
+    /// `--bandwidth`: bytes per second, likewise.
+    pub bandwidth: Option<u64>,
     /// `--duration`: how long rates are measured; zero: not at all.
     pub sample: Duration,
 }
@@ -222,9 +227,12 @@ fn is_same(root: &HostRoot, instance: &isolate::Instance, connection: &Connectio
 
 /// Adds what the options and pg_calm know of the data's disk; an option wins, then the tighter of the others.
 fn add_caps(facts: &mut Facts, options: &Options) {
-    let calm = facts.server.as_ref().and_then(|s| s.pg_calm.as_ref());
+    let server = facts.server.as_ref();
+    let calm = server.and_then(|server| server.pg_calm.as_ref());
     let (iops, bandwidth) =
         calm.map_or((None, None), |calm| (calm.write_iops, calm.write_bandwidth));
+    let all_iops = server.and_then(|server| read::number(server, "pg_calm.iops").ok());
+    let all_bandwidth = server.and_then(|server| read::bytes(server, "pg_calm.bandwidth").ok()?);
     let disk = facts.host.as_mut().and_then(|host| {
         let mut disks = host.disks.iter_mut();
         disks.find(|disk| disk.roles.iter().any(|role| role == "data"))
@@ -234,7 +242,22 @@ fn add_caps(facts: &mut Facts, options: &Options) {
         *known = tightest(known.take(), iops, option);
         let (known, option) = (&mut disk.write_bandwidth, options.write_bandwidth);
         *known = tightest(known.take(), bandwidth, option);
+        let all_iops = all_iops.map(|iops| iops as u64);
+        disk.all_iops = shared(options.iops, "pg_calm.iops", all_iops);
+        disk.all_bandwidth = shared(options.bandwidth, "pg_calm.bandwidth", all_bandwidth);
     }
+}
+
+/// A cap that reads and writes share: by an option, else by a setting of the module, in which 0 is none.
+fn shared(option: Option<u64>, name: &str, setting: Option<u64>) -> Option<Cap> {
+    let setting = setting.filter(|value| *value > 0);
+    option
+        .map(|value| (value, "options"))
+        .or(setting.map(|value| (value, name)))
+        .map(|(value, source)| Cap {
+            value,
+            source: source.to_string(),
+        })
 }
 
 fn tightest(known: Option<Cap>, module: Option<u64>, option: Option<Option<u64>>) -> Option<Cap> {
@@ -250,4 +273,21 @@ fn tightest(known: Option<Cap>, module: Option<u64>, option: Option<Option<u64>>
     let all = known.into_iter().chain(cap(module, "pg_calm_status"));
     // The first of equals: a file says more than the module, which has read it there.
     all.min_by_key(|cap| cap.value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shared_cap_is_the_options_or_the_modules() {
+        let of = |option, setting| {
+            let cap = shared(option, "pg_calm.iops", setting)?;
+            Some((cap.value, cap.source))
+        };
+        assert_eq!(of(None, None), None);
+        assert_eq!(of(None, Some(0)), None);
+        assert_eq!(of(None, Some(3000)), Some((3000, "pg_calm.iops".into())));
+        assert_eq!(of(Some(5000), Some(3000)), Some((5000, "options".into())));
+    }
 }

@@ -9,7 +9,7 @@ mod found;
 mod hazard;
 mod memory;
 mod module;
-mod read;
+pub(crate) mod read;
 mod wal;
 
 pub mod table;

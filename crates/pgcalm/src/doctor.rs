@@ -8,6 +8,7 @@ use pgcalm_doctor::connection::Connection;
 use pgcalm_doctor::rules;
 use pgcalm_doctor::undo;
 use pgcalm_host::HostRoot;
+use pgcalm_host::quantity::Size;
 use pgcalm_report::doctor::Report;
 use pgcalm_report::doctor::Target;
 use pgcalm_report::doctor::table;
@@ -43,6 +44,8 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
             instance: wanted.instance.map(str::to_string),
             write_iops,
             write_bandwidth,
+            iops: args.caps.iops.map(u64::from),
+            bandwidth: args.caps.bandwidth.map(Size::bytes),
             // Nothing is judged then.
             sample: match args.undo {
                 true => Duration::ZERO,

@@ -152,6 +152,8 @@ fn disks(
                         rotational: rotational(root, &disk.name),
                         write_iops: cap(instance, disk, "write-iops", root_group),
                         write_bandwidth: cap(instance, disk, "write-bandwidth", root_group),
+                        all_iops: None,
+                        all_bandwidth: None,
                         dirty_limit: mounted
                             .contains(&disk)
                             .then(|| BackingDevice::read(root, &disk.number))

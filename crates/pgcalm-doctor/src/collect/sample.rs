@@ -54,6 +54,8 @@ pub fn take(
                 name: name.clone(),
                 write_operations_per_second: rate(before.write_ops, after.write_ops),
                 write_bytes_per_second: rate(before.write_bytes, after.write_bytes),
+                read_operations_per_second: rate(before.read_ops, after.read_ops),
+                read_bytes_per_second: rate(before.read_bytes, after.read_bytes),
             })
         })
         .collect();

@@ -21,7 +21,7 @@ const OLDEST: i32 = 14;
 
 /// The settings that rules look at. Their values go into reports, so no setting that may hold a secret is here but
 /// archive_command, whose value is not read.
-const SETTINGS: [&str; 25] = [
+const SETTINGS: [&str; 27] = [
     "archive_command",
     "archive_library",
     "archive_mode",
@@ -38,6 +38,8 @@ const SETTINGS: [&str; 25] = [
     "maintenance_work_mem",
     "max_slot_wal_keep_size",
     "max_wal_size",
+    "pg_calm.bandwidth",
+    "pg_calm.iops",
     "pg_calm.mode",
     "pg_calm.page_map_memory",
     "shared_buffers",

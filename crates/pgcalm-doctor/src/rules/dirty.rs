@@ -27,14 +27,14 @@ pub fn limit_beyond_checkpoint(facts: &Facts) -> Answer {
         return Ok(None);
     }
     let disk = read::data_disk(facts)?;
-    let iops = read::write_iops(disk)?;
+    let iops = read::write_iops(facts, disk)?;
     let server = read::server(facts)?;
     let timeout = read::seconds(server, "checkpoint_timeout")?;
     let slack = (1.0 - read::number(server, "checkpoint_completion_target")?) * timeout;
     let page = read::number(server, "block_size")?;
     let limit = read::dirty_thresholds(facts)?.limit_bytes;
     let mut rate = iops.value as f64 * page;
-    if let Some(bandwidth) = &disk.write_bandwidth {
+    if let Some(bandwidth) = read::write_bandwidth(facts, disk) {
         rate = rate.min(bandwidth.value as f64);
     }
     let time = limit as f64 / rate;

@@ -78,35 +78,46 @@ pub fn at_cap(facts: &Facts) -> Answer {
     let Some(sample) = &facts.sample else {
         return Err("rates were not measured: give --duration".into());
     };
+    let of = |used: Option<f64>| {
+        used.map_or("no known cap".to_string(), |used| {
+            format!("{} of its cap", words::percent(used, 1.0))
+        })
+    };
     let mut found: Option<Found> = None;
     let mut known = false;
     for disk in &read::host(facts)?.disks {
-        let Some(rates) = sample.disks.iter().find(|r| r.name == disk.disk.name) else {
+        let Some(rates) = read::rates(facts, disk) else {
             continue;
         };
-        let operations = rates.write_operations_per_second;
-        let bytes = rates.write_bytes_per_second;
-        let used = |rate: f64, cap: &Option<Cap>| cap.as_ref().map(|cap| rate / cap.value as f64);
-        let (of_iops, of_bandwidth) = (
-            used(operations, &disk.write_iops),
-            used(bytes, &disk.write_bandwidth),
+        let operations = Use::of(
+            rates.write_operations_per_second,
+            rates.read_operations_per_second,
+            (&disk.write_iops, &disk.all_iops),
         );
-        known |= of_iops.is_some() || of_bandwidth.is_some();
-        if of_iops.unwrap_or(0.0).max(of_bandwidth.unwrap_or(0.0)) < AT_CAP {
+        let bytes = Use::of(
+            rates.write_bytes_per_second,
+            rates.read_bytes_per_second,
+            (&disk.write_bandwidth, &disk.all_bandwidth),
+        );
+        known |= operations.part.is_some() || bytes.part.is_some();
+        if operations
+            .part
+            .unwrap_or(0.0)
+            .max(bytes.part.unwrap_or(0.0))
+            < AT_CAP
+        {
             continue;
         }
-        let of = |used: Option<f64>| {
-            used.map_or("no known cap".to_string(), |used| {
-                format!("{} of its cap", words::percent(used, 1.0))
-            })
-        };
         let evidence = format!(
-            "{} ({}): {operations:.0} write operations per second, {}; {} per second, {}; {:.0} s sampled",
+            "{} ({}): {:.0} {}write operations per second, {}; {} {}written per second, {}; {:.0} s sampled",
             disk.disk.name,
             disk.roles.join(", "),
-            of(of_iops),
-            words::size(bytes as u64),
-            of(of_bandwidth),
+            operations.rate,
+            operations.kinds,
+            of(operations.part),
+            words::size(bytes.rate as u64),
+            bytes.kinds,
+            of(bytes.part),
             sample.seconds
         );
         found = Some(match found {
@@ -121,10 +132,42 @@ pub fn at_cap(facts: &Facts) -> Answer {
     }
 }
 
+/// What is used of the cap that is nearest.
+struct Use {
+    /// Per second.
+    rate: f64,
+    /// What counts beside writes.
+    kinds: &'static str,
+    /// Of the cap, if one is known.
+    part: Option<f64>,
+}
+
+impl Use {
+    /// Of writes' own cap, or of the one that they share with reads.
+    fn of(writes: f64, reads: f64, (own, all): (&Option<Cap>, &Option<Cap>)) -> Self {
+        let part = |rate: f64, cap: &Option<Cap>| cap.as_ref().map(|cap| rate / cap.value as f64);
+        let (alone, both) = (part(writes, own), part(writes + reads, all));
+        // None is less than any part.
+        if both > alone {
+            Self {
+                rate: writes + reads,
+                kinds: "read and ",
+                part: both,
+            }
+        } else {
+            Self {
+                rate: writes,
+                kinds: "",
+                part: alone,
+            }
+        }
+    }
+}
+
 /// The block layer lets the kernel's flusher have more writes in flight than a commit can wait for.
 pub fn writeback_throttling(facts: &Facts) -> Answer {
     let disk = read::data_disk(facts)?;
-    let cap = read::write_iops(disk)?;
+    let cap = read::write_iops(facts, disk)?;
     // A control group holds writes before they come to the disk's queue.
     if Path::new(&cap.source).is_absolute() {
         return Ok(None);
@@ -208,10 +251,11 @@ fn journal(facts: &Facts, is_bad: fn(&Journal) -> bool) -> Answer {
 }
 
 /// The cap on operations of the disk of pg_wal.
-pub fn wal_iops(facts: &Facts) -> Result<&Cap, Unknown> {
+pub fn wal_iops(facts: &Facts) -> Result<Cap, Unknown> {
     read::instance(facts)?;
     let disk = read::disk_of(read::host(facts)?, "wal");
-    read::write_iops(disk.ok_or_else(|| Unknown::from("pg_wal is on no block device"))?)
+    let disk = disk.ok_or_else(|| Unknown::from("pg_wal is on no block device"))?;
+    read::write_iops(facts, disk)
 }
 
 /// backend_flush_after makes backends wait for the disk.
@@ -222,7 +266,7 @@ pub fn backend_flush_after(facts: &Facts) -> Answer {
         return Ok(None);
     }
     let disk = read::data_disk(facts)?;
-    let cap = read::write_iops(disk)?;
+    let cap = read::write_iops(facts, disk)?;
     Ok(Some(
         Found::new(format!(
             "backend_flush_after = {value} pages; {} takes {} write operations per second ({})",
@@ -241,13 +285,11 @@ pub fn flush_hints(facts: &Facts) -> Answer {
         return Ok(None);
     }
     let disk = read::data_disk(facts)?;
-    let cap = read::write_iops(disk)?;
+    let cap = read::write_iops(facts, disk)?;
     let page = read::number(server, "block_size")?;
     // Scattered pages at this rate use the bandwidth up as well: then there is no operation to be saved.
     let scattered = cap.value as f64 * page;
-    let spare = disk
-        .write_bandwidth
-        .as_ref()
+    let spare = read::write_bandwidth(facts, disk)
         .is_none_or(|bandwidth| scattered < bandwidth.value as f64 / 2.0);
     when(spare, || {
         let mut found = Found::new(format!(

@@ -3,6 +3,7 @@
 use pgcalm_report::doctor::facts::Cap;
 use pgcalm_report::doctor::facts::DirtyThresholds;
 use pgcalm_report::doctor::facts::Disk;
+use pgcalm_report::doctor::facts::DiskRates;
 use pgcalm_report::doctor::facts::Facts;
 use pgcalm_report::doctor::facts::Host;
 use pgcalm_report::doctor::facts::Server;
@@ -11,6 +12,7 @@ use pgcalm_server::unit_bytes;
 use pgcalm_server::unit_seconds;
 
 use crate::rules::found::Unknown;
+use crate::words;
 
 const NO_HOST: &str = "the server's host was not looked at";
 const NO_SERVER: &str = "no connection to the server: give --connect";
@@ -122,9 +124,49 @@ pub fn wal_rate(facts: &Facts, least: f64) -> Result<f64, Unknown> {
     }
 }
 
-/// The cap on write operations of a disk.
-pub fn write_iops(disk: &Disk) -> Result<&Cap, Unknown> {
-    disk.write_iops.as_ref().ok_or_else(no_cap)
+/// The part of a cap that reads and writes share that writes come to, even where reads would take all: both wait in one queue. As
+/// pg_calm's worker takes it (`LEAST_SHARE` in extension/pg_calm/foreground.c).
+const LEAST_SHARE: f64 = 0.3;
+
+/// Write operations per second that a disk takes.
+pub fn write_iops(facts: &Facts, disk: &Disk) -> Result<Cap, Unknown> {
+    let reads = rates(facts, disk).map(|rates| rates.read_operations_per_second);
+    let (own, all) = (disk.write_iops.as_ref(), disk.all_iops.as_ref());
+    of_writes(own, all, reads, |reads| format!("{reads} reads")).ok_or_else(no_cap)
+}
+
+/// Bytes per second that may be written to a disk, if a cap is known.
+pub fn write_bandwidth(facts: &Facts, disk: &Disk) -> Option<Cap> {
+    let reads = rates(facts, disk).map(|rates| rates.read_bytes_per_second);
+    let (own, all) = (disk.write_bandwidth.as_ref(), disk.all_bandwidth.as_ref());
+    of_writes(own, all, reads, |reads| {
+        format!("{} read", words::size(reads))
+    })
+}
+
+/// The rates of the sample.
+pub fn rates<'a>(facts: &'a Facts, disk: &Disk) -> Option<&'a DiskRates> {
+    let disks = &facts.sample.as_ref()?.disks;
+    disks.iter().find(|rates| rates.name == disk.disk.name)
+}
+
+/// Writes' own cap, or what reads leave of the one that they share, whichever is less.
+fn of_writes(
+    own: Option<&Cap>,
+    all: Option<&Cap>,
+    reads: Option<f64>,
+    worded: impl Fn(u64) -> String,
+) -> Option<Cap> {
+    let reads = reads.unwrap_or(0.0);
+    let left = all.map(|all| Cap {
+        value: (all.value as f64 - reads).max(all.value as f64 * LEAST_SHARE) as u64,
+        source: format!("{}, less {} per second", all.source, worded(reads as u64)),
+    });
+    // The first of equals: where nothing is read, nothing has to be said of it.
+    own.cloned()
+        .into_iter()
+        .chain(left)
+        .min_by_key(|cap| cap.value)
 }
 
 /// A cloud volume's cap is nowhere on the host.

@@ -208,6 +208,8 @@ impl Host {
                 name: "sda".into(),
                 write_operations_per_second: 100.0,
                 write_bytes_per_second: 1e6,
+                read_operations_per_second: 0.0,
+                read_bytes_per_second: 0.0,
             }],
         });
         // What can't be faked by files: the room of this machine's disk, and a program.

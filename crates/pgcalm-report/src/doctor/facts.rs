@@ -85,10 +85,16 @@ pub struct Disk {
     pub roles: Vec<String>,
     /// Whether it says of itself that it rotates; virtual disks say anything.
     pub rotational: Option<bool>,
-    /// Write operations per second that it takes, where a cap is known.
+    /// Write operations per second that it takes at most, where a cap is known; reads take theirs off a shared one.
     pub write_iops: Option<Cap>,
-    /// Bytes written per second that it takes, where a cap is known.
+    /// Bytes written per second that it takes at most, likewise.
     pub write_bandwidth: Option<Cap>,
+    /// Operations per second that reads and writes share, where such a cap is known.
+    #[serde(default)]
+    pub all_iops: Option<Cap>,
+    /// Bytes per second that reads and writes share, likewise.
+    #[serde(default)]
+    pub all_bandwidth: Option<Cap>,
     /// The kernel's limit on its dirty pages; null if it could not be read.
     pub dirty_limit: Option<DeviceDirtyLimit>,
     /// The block layer's writeback throttling; null if the kernel has none for this disk.
@@ -317,4 +323,10 @@ pub struct DiskRates {
     pub write_operations_per_second: f64,
     /// Bytes written per second.
     pub write_bytes_per_second: f64,
+    /// Read operations completed per second; 0 in documents of 0.1 that are older.
+    #[serde(default)]
+    pub read_operations_per_second: f64,
+    /// Bytes read per second, likewise.
+    #[serde(default)]
+    pub read_bytes_per_second: f64,
 }
