@@ -24,7 +24,6 @@ use pgcalm_report::doctor::Target;
 use pgcalm_report::doctor::Unanswered;
 use pgcalm_report::doctor::facts::Facts;
 use pgcalm_report::doctor::facts::Server;
-use pgcalm_report::doctor::table::Row;
 
 use crate::rules::found::Answer;
 use crate::rules::table::RULES;
@@ -123,22 +122,36 @@ pub fn changes(report: &Report, only: &[String]) -> Vec<Change> {
         .collect()
 }
 
-/// The rules as docs/reference/doctor-rules.md shows them.
-pub fn rows() -> Vec<Row> {
-    RULES
-        .iter()
-        .map(|rule| Row {
-            id: rule.id,
-            severity: rule.severity,
-            problem: rule.problem,
-            looks_at: rule.looks_at,
-            applies: rule.applies,
-            reason: rule.reason,
-            cure: rule.cure,
-            effect: rule.effect,
-            reversible: rule.reversible,
-        })
-        .collect()
+/// The table of rules in Markdown, which docs/reference/doctor-rules.md holds: a section per severity, worst first; ends in a newline.
+pub fn markdown(rules: &[Rule]) -> String {
+    let mut out = String::new();
+    for severity in Severity::ALL {
+        out.push_str(&format!(
+            "### {}\n\n| rule | problem | looks at | applies when | because | cure | effect | `--apply` |\n|---|---|---|---|---|---|---|---|\n",
+            severity.name()
+        ));
+        for rule in rules.iter().filter(|rule| rule.severity == severity) {
+            let cells = [
+                rule.problem,
+                rule.looks_at,
+                rule.applies,
+                rule.reason,
+                rule.cure,
+                rule.effect,
+            ]
+            .map(|cell| cell.replace('|', "\\|"));
+            out.push_str(&format!(
+                "| `{}` | {} | {} |\n",
+                rule.id,
+                cells.join(" | "),
+                if rule.reversible { "yes" } else { "no" }
+            ));
+        }
+        out.push('\n');
+    }
+    out.truncate(out.trim_end().len());
+    out.push('\n');
+    out
 }
 
 /// A ratio and its bytes are one thing: the kernel zeroes the one when the other is written.

@@ -10,6 +10,7 @@ use fake::MIB;
 use pgcalm_doctor::collect::Options;
 use pgcalm_doctor::collect::collect;
 use pgcalm_doctor::rules;
+use pgcalm_doctor::rules::Rule;
 use pgcalm_doctor::rules::table::RULES;
 use pgcalm_report::doctor::Finding;
 use pgcalm_report::doctor::Report;
@@ -658,7 +659,7 @@ fn the_table_in_the_documentation_is_the_table_of_rules() {
         "/../../docs/reference/doctor-rules.md"
     );
     let text = std::fs::read_to_string(file).unwrap();
-    let table = pgcalm_report::doctor::table::markdown(&rules::rows());
+    let table = rules::markdown(RULES);
     let (before, rest) = text
         .split_once("<!-- rules -->\n")
         .expect("a place for the table");
@@ -671,5 +672,26 @@ fn the_table_in_the_documentation_is_the_table_of_rules() {
     assert!(
         shown == table,
         "the rules in docs/reference/doctor-rules.md are not those of the table: UPDATE_SCHEMA=1 cargo test -p pgcalm-doctor"
+    );
+}
+
+#[test]
+fn a_pipe_in_a_cell_does_not_end_it() {
+    let rule = Rule {
+        id: "x",
+        severity: Severity::Slow,
+        problem: "p",
+        looks_at: "a|b",
+        applies: "always",
+        reason: "r",
+        cure: "c",
+        effect: "e",
+        reversible: true,
+        condition: |_| Ok(None),
+    };
+    let table = rules::markdown(&[rule]);
+    assert!(
+        table.contains("| `x` | p | a\\|b | always | r | c | e | yes |"),
+        "{table}"
     );
 }

@@ -281,32 +281,18 @@ fn query(what: &'static str) -> impl FnOnce(postgres::Error) -> LagError {
 
 #[cfg(test)]
 mod tests {
-    use pgcalm_server::Setting;
-
     use super::*;
 
     #[test]
     fn settings_have_the_units_of_pg_settings() {
-        let settings = settings_of(
-            &[
-                ("wal_segment_size", "16777216", Some("B")),
-                ("max_wal_size", "1024", Some("MB")),
-                ("wal_keep_size", "0", Some("MB")),
-                ("max_slot_wal_keep_size", "-1", Some("MB")),
-                ("checkpoint_timeout", "300", Some("s")),
-                ("checkpoint_completion_target", "0.9", None),
-            ]
-            .into_iter()
-            .map(|(name, value, unit)| {
-                let setting = Setting {
-                    value: value.to_string(),
-                    unit: unit.map(str::to_string),
-                    ..Setting::default()
-                };
-                (name.to_string(), setting)
-            })
-            .collect(),
-        );
+        let settings = settings_of(&pgcalm_server::Settings::from_iter([
+            ("wal_segment_size", "16777216", Some("B")),
+            ("max_wal_size", "1024", Some("MB")),
+            ("wal_keep_size", "0", Some("MB")),
+            ("max_slot_wal_keep_size", "-1", Some("MB")),
+            ("checkpoint_timeout", "300", Some("s")),
+            ("checkpoint_completion_target", "0.9", None),
+        ]));
         assert_eq!(settings.max_wal_size_bytes, 1 << 30);
         assert_eq!(settings.max_slot_wal_keep_size_bytes, None);
         assert_eq!(settings.checkpoint_timeout_s, 300.0);

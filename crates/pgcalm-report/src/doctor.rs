@@ -1,7 +1,6 @@
 //! What `pgcalm doctor` has seen, found and done, as data: the document that it writes with `--json`.
 
 pub mod facts;
-pub mod table;
 pub mod text;
 
 use serde::Deserialize;

@@ -7,8 +7,6 @@ use pgcalm_report::doctor::Severity;
 use pgcalm_report::doctor::Target;
 use pgcalm_report::doctor::Unanswered;
 use pgcalm_report::doctor::facts::Facts;
-use pgcalm_report::doctor::table;
-use pgcalm_report::doctor::table::Row;
 use pgcalm_report::doctor::text;
 
 fn report(action: &str) -> Report {
@@ -105,24 +103,4 @@ fn a_diff_shows_what_goes_and_what_comes() {
     assert!(text.ends_with("Done, 2 changes.\n"));
     report.applied = false;
     assert!(text::render(&report).ends_with("Nothing was changed: --apply makes these changes.\n"));
-}
-
-#[test]
-fn a_pipe_in_a_cell_does_not_end_it() {
-    let row = Row {
-        id: "x",
-        severity: Severity::Slow,
-        problem: "p",
-        looks_at: "a|b",
-        applies: "always",
-        reason: "r",
-        cure: "c",
-        effect: "e",
-        reversible: true,
-    };
-    let table = table::markdown(&[row]);
-    assert!(
-        table.contains("| `x` | p | a\\|b | always | r | c | e | yes |"),
-        "{table}"
-    );
 }

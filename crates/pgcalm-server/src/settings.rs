@@ -92,9 +92,21 @@ impl IntoIterator for Settings {
     }
 }
 
-impl FromIterator<(String, Setting)> for Settings {
-    fn from_iter<T: IntoIterator<Item = (String, Setting)>>(settings: T) -> Self {
-        Self(settings.into_iter().collect())
+/// Names, values and units, as a server would tell them.
+impl<'a> FromIterator<(&'a str, &'a str, Option<&'a str>)> for Settings {
+    fn from_iter<T>(settings: T) -> Self
+    where
+        T: IntoIterator<Item = (&'a str, &'a str, Option<&'a str>)>,
+    {
+        let setting = |(name, value, unit): (&str, &str, Option<&str>)| {
+            let setting = Setting {
+                value: value.to_string(),
+                unit: unit.map(str::to_string),
+                ..Setting::default()
+            };
+            (name.to_string(), setting)
+        };
+        Self(settings.into_iter().map(setting).collect())
     }
 }
 
@@ -134,7 +146,7 @@ mod tests {
 
     #[test]
     fn numbers_are_bytes_and_seconds() {
-        let settings: Settings = [
+        let settings = Settings::from_iter([
             ("shared_buffers", "16384", Some("8kB")),
             ("max_wal_size", "1024", Some("MB")),
             ("wal_segment_size", "16777216", Some("B")),
@@ -144,17 +156,7 @@ mod tests {
             ("checkpoint_completion_target", "0.9", None),
             ("wal_compression", "lz4", None),
             ("fsync", "on", None),
-        ]
-        .into_iter()
-        .map(|(name, value, unit)| {
-            let setting = Setting {
-                value: value.to_string(),
-                unit: unit.map(str::to_string),
-                ..Setting::default()
-            };
-            (name.to_string(), setting)
-        })
-        .collect();
+        ]);
         assert_eq!(settings.number("shared_buffers"), Some(134_217_728.0));
         assert_eq!(settings.number("max_wal_size"), Some(1_073_741_824.0));
         assert_eq!(settings.number("wal_segment_size"), Some(16_777_216.0));

@@ -1,4 +1,4 @@
-//! Signals that end a trace.
+//! Signals that end what runs until it is told to.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

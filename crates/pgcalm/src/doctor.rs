@@ -11,7 +11,6 @@ use pgcalm_host::HostRoot;
 use pgcalm_host::quantity::Size;
 use pgcalm_report::doctor::Report;
 use pgcalm_report::doctor::Target;
-use pgcalm_report::doctor::table;
 use pgcalm_report::doctor::text;
 
 use crate::args::doctor::DoctorArgs;
@@ -20,7 +19,7 @@ use crate::output;
 /// Looks, and changes something if it was told to.
 pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
     if args.rules {
-        return output::print(&table::markdown(&rules::rows()));
+        return output::print(&rules::markdown(rules::table::RULES));
     }
     let unknown = args
         .only
