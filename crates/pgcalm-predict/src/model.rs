@@ -39,6 +39,6 @@ pub fn predict(observation: Observation) -> Prediction {
 }
 
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 #[cfg(test)]
 mod tests;

@@ -33,6 +33,8 @@ pub fn run(args: &PredictArgs) -> anyhow::Result<()> {
         seconds: args.duration.as_secs_f64().ceil() as u32,
         write_iops: iops.map(|limit| limit.map(|limit| limit as f64)),
         write_bytes_per_s: bytes.map(|limit| limit.map(|limit| limit as f64)),
+        all_iops: args.caps.iops.map(f64::from),
+        all_bytes_per_s: args.caps.bandwidth.map(|size| size.bytes() as f64),
         reads: args.reads.or_else(|| shares.then_some(Reads::Seen)),
         operation_bytes: args.io_size.map(Size::bytes),
     };

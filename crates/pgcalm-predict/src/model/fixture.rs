@@ -10,7 +10,7 @@ const MIB: f64 = 1_048_576.0;
 
 /// A server at 1000 transactions per second, each of which dirties a page; 1000 regions get dirty alike, and nothing is
 /// absorbed. The kernel keeps away, and so do checkpoints, nearly: one in 1000 s. Buffers are not cleaned.
-pub(super) fn observation() -> Observation {
+pub(crate) fn observation() -> Observation {
     Observation {
         source: "shadow".into(),
         seconds: 2000.0,

@@ -15,6 +15,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 use pgcalm_host::HostRoot;
+use pgcalm_report::predict::Device;
 use pgcalm_report::predict::Observation;
 use postgres::Client;
 
@@ -44,10 +45,33 @@ pub struct Options {
     pub write_iops: Option<Option<f64>>,
     /// Bytes per second instead of those found, likewise.
     pub write_bytes_per_s: Option<Option<f64>>,
-    /// Those limits are for reads and writes together, and others use what [`Reads`] says.
+    /// Operations per second that reads and writes share.
+    pub all_iops: Option<f64>,
+    /// Bytes per second, likewise.
+    pub all_bytes_per_s: Option<f64>,
+    /// Reads count, and come as [`Reads`] says; a limit for all that is not given is that of writes.
     pub reads: Option<Reads>,
     /// Bytes of a contiguous write that count as one operation, instead of what the device takes at most.
     pub operation_bytes: Option<u64>,
+}
+
+impl Options {
+    /// Puts what is given in the place of what was found.
+    fn limit(&self, device: &mut Device) {
+        if let Some(write_iops) = self.write_iops {
+            device.write_iops = write_iops;
+            device.caps_source = "options".to_string();
+        }
+        if let Some(bytes) = self.write_bytes_per_s {
+            device.write_bytes_per_s = bytes;
+            device.caps_source = "options".to_string();
+        }
+        if self.reads.is_some() {
+            device.all_iops = self.all_iops.or(device.write_iops);
+            device.all_bytes_per_s = self.all_bytes_per_s.or(device.write_bytes_per_s);
+        }
+        device.operation_bytes = self.operation_bytes.unwrap_or(device.operation_bytes);
+    }
 }
 
 /// Reads of a volume on which they count.
@@ -71,19 +95,7 @@ pub fn observe(
     let in_shadow = shadow::is_there(client, &read)?;
     let data_directory = read.text("data_directory").map(PathBuf::from);
     let (mut device, has_wal) = host::device(root, data_directory.as_deref(), in_shadow.as_ref())?;
-    if let Some(write_iops) = options.write_iops {
-        device.write_iops = write_iops;
-        device.caps_source = "options".to_string();
-    }
-    if let Some(bytes) = options.write_bytes_per_s {
-        device.write_bytes_per_s = bytes;
-        device.caps_source = "options".to_string();
-    }
-    if options.reads.is_some() {
-        device.all_iops = device.write_iops;
-        device.all_bytes_per_s = device.write_bytes_per_s;
-    }
-    device.operation_bytes = options.operation_bytes.unwrap_or(device.operation_bytes);
+    options.limit(&mut device);
     let mut page_cache = match &in_shadow {
         Some(_) => None,
         None => Some(page_cache(data_directory)?),
@@ -192,4 +204,29 @@ fn page_cache(data_directory: Option<PathBuf>) -> anyhow::Result<PageCache> {
         ))
     })?;
     PageCache::of(directory).context("sample the page cache")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `--iops 3000 --write-iops 1000`, and `--iops 3000` alone: what reads and writes share is 3000 all the same.
+    #[test]
+    fn a_tighter_limit_of_writes_is_not_that_of_all() {
+        for write_iops in [1000.0, 3000.0] {
+            let options = Options {
+                write_iops: Some(Some(write_iops)),
+                all_iops: Some(3000.0),
+                reads: Some(Reads::Seen),
+                ..Options::default()
+            };
+            let mut device = crate::model::fixture::observation().device;
+            options.limit(&mut device);
+            assert_eq!(
+                (device.write_iops, device.all_iops),
+                (Some(write_iops), Some(3000.0))
+            );
+            assert_eq!(device.all_bytes_per_s, device.write_bytes_per_s);
+        }
+    }
 }
