@@ -28,19 +28,23 @@
  * one free list.  A file that goes is taken out of its chain first; its regions,
  * which nobody finds any more, are given back one by one.
  *
- * Reclaiming a region while a process marks a page in it: the marker reads
- * the file's region slot again after setting the bit and marks once more if
- * it changed.  A late marker can leave a spurious bit in a region that was
- * given to another file; that costs one needless flush of a clean page.  The
- * same holds for a small region that is replaced by a large one: the slot
- * changes first, then what is marked moves.  A piece of memory stays of the kind that
- * it was first cut for, so a late marker never writes to what is not a bitmap.
+ * Reclaiming a region while a process marks a page in it: the marker looks after it has set
+ * the bit whether the file's slot still has the region, and whether it was given back
+ * meanwhile, and marks once more if so.  The latter is for a region that
+ * went to another file and came back, without the mark.  A late marker can leave a spurious
+ * bit in a region that was given to another file; that costs one needless flush of
+ * a clean page.  The same holds for a small region that is replaced by a
+ * large one: the slot changes first, then what is marked moves.  A piece of memory
+ * stays of the kind that it was first cut for, so a late marker never
+ * writes to what is not a bitmap.
  *
  * Who looks for marks walks the set of files that may have any (PAGE_MAP_MARKED).
  * A marker adds its file after it has counted its marks, if it isn't there;
  * page_map_settle removes a file, then looks at the counts, and adds it
  * again if there are any.  Both are full barriers, so one of the two sees the
- * other.
+ * other.  A late marker adds the file that has its spurious bit: the next marker of
+ * that page finds it set, and adds nothing.  A region that has such bits when it
+ * is taken is seen by who takes it.
  *
  *-------------------------------------------------------------------------
  */
@@ -93,6 +97,7 @@ static void init_piece(PageMap *map, PageMapPiece kind, uint32 index);
 static uint32 take_piece(PageMap *map, PageMapPiece kind);
 static void give_piece(PageMap *map, PageMapPiece kind, uint32 index_plus_1);
 static void give_region(PageMap *map, uint32 slot);
+static uint32 times_given(PageMapRegion *region);
 static bool files_are_low(PageMap *map);
 static void set_add(PageMap *map, PageMapSet set, uint32 file);
 static void set_remove(PageMap *map, PageMapSet set, uint32 file);
@@ -351,6 +356,7 @@ init_piece(PageMap *map, PageMapPiece kind, uint32 index)
 				pg_atomic_init_u64(page_map_word(region, g, i), 0);
 		}
 		pg_atomic_init_u32(&region->flags, 0);
+		pg_atomic_init_u32(&region->file, 0);
 		pg_atomic_init_u64(&region->since, 0);
 	}
 	else if (kind == PAGE_MAP_FURTHER_SLOTS)
@@ -412,11 +418,21 @@ give_piece(PageMap *map, PageMapPiece kind, uint32 piece)
 static void
 give_region(PageMap *map, uint32 slot)
 {
+	PageMapRegion *region = page_map_region(map, slot - 1);
+
+	/* a barrier: a marker that finds it in a slot again sees that it was given back */
+	pg_atomic_fetch_add_u32(&region->flags, PAGE_MAP_REGION_FLAGS + 1);
 	give_piece(map,
-	           page_map_region(map, slot - 1)->words == PAGE_MAP_SMALL_WORDS ?
-	               PAGE_MAP_SMALL_REGION :
-	               PAGE_MAP_LARGE_REGION,
+	           region->words == PAGE_MAP_SMALL_WORDS ? PAGE_MAP_SMALL_REGION :
+	                                                   PAGE_MAP_LARGE_REGION,
 	           slot);
+}
+
+/* How often it was */
+static uint32
+times_given(PageMapRegion *region)
+{
+	return pg_atomic_read_u32(&region->flags) & ~PAGE_MAP_REGION_FLAGS;
 }
 
 static bool
@@ -921,7 +937,7 @@ discard_region(PageMap *map, PageMapRegion *region)
 
 	for (int g = 0; g < 2; g++)
 		(void) page_map_take(map, region, g, &bits);
-	pg_atomic_write_u32(&region->flags, 0);
+	pg_atomic_fetch_and_u32(&region->flags, ~PAGE_MAP_REGION_FLAGS);
 	clear_age(region);
 }
 
@@ -978,7 +994,7 @@ release_region(PageMap *map, PageMapFile *file, uint32 file_index, uint32 number
 
 	if (only_clean)
 	{
-		pg_atomic_write_u32(&region->flags, 0);
+		pg_atomic_fetch_and_u32(&region->flags, ~PAGE_MAP_REGION_FLAGS);
 		clear_age(region);
 	}
 	else
@@ -1121,7 +1137,8 @@ grow_region(PageMap *map, pg_atomic_uint32 *where, PageMapRegion *small, uint32 
 	uint32 small_slot = pg_atomic_read_u32(where);
 	uint64 since = pg_atomic_read_u64(&small->since);
 
-	pg_atomic_write_u32(&large->flags, pg_atomic_read_u32(&small->flags));
+	pg_atomic_fetch_or_u32(&large->flags,
+	                       pg_atomic_read_u32(&small->flags) & PAGE_MAP_REGION_FLAGS);
 	if (since != 0)
 		pg_atomic_write_u64(&large->since, since);
 	pg_write_barrier();
@@ -1150,7 +1167,7 @@ grow_region(PageMap *map, pg_atomic_uint32 *where, PageMapRegion *small, uint32 
 		pg_atomic_write_u64(&large->since, page_map_now_ms());
 	else if (page_map_region_count(large) == 0)
 		clear_age(large);
-	pg_atomic_write_u32(&small->flags, 0);
+	pg_atomic_fetch_and_u32(&small->flags, ~PAGE_MAP_REGION_FLAGS);
 	clear_age(small);
 	give_region(map, small_slot);
 }
@@ -1165,7 +1182,7 @@ region_for_mark(PageMap *map, PageMapFile *file, uint32 file_index, uint32 incar
 {
 	uint32 slot = page_map_slot(map, file, number);
 	bool may_be_small = number == 0 && end <= PAGE_MAP_SMALL_WORDS * 64;
-	bool grown = false;
+	bool taken = false;
 	bool large = false;
 
 	if (slot == 0 || (!may_be_small && page_map_region(map, slot - 1)->words * 64 < end))
@@ -1185,12 +1202,12 @@ region_for_mark(PageMap *map, PageMapFile *file, uint32 file_index, uint32 incar
 				take_piece(map, may_be_small ? PAGE_MAP_SMALL_REGION : PAGE_MAP_LARGE_REGION);
 
 			large = !may_be_small;
-			if (added != 0 && slot != 0)
-			{
+			taken = added != 0;
+			if (taken)
+				pg_atomic_write_u32(&page_map_region(map, added - 1)->file, file_index);
+			if (taken && slot != 0)
 				grow_region(map, where, page_map_region(map, slot - 1), added);
-				grown = true;
-			}
-			else if (added != 0)
+			else if (taken)
 			{
 				pg_write_barrier();
 				pg_atomic_write_u32(where, added);
@@ -1200,8 +1217,8 @@ region_for_mark(PageMap *map, PageMapFile *file, uint32 file_index, uint32 incar
 		SpinLockRelease(file_lock(map, file_index));
 		if (large)
 			set_add(map, PAGE_MAP_LARGE, file_index);
-		/* what moved was in neither for a moment */
-		if (grown)
+		/* it can have a late marker's bits; and what moved was in neither for a moment */
+		if (taken)
 			set_add(map, PAGE_MAP_MARKED, file_index);
 		if (slot == 0)
 			return NULL;
@@ -1273,13 +1290,15 @@ page_map_mark(PageMap *map, uint32 file_index, uint32 incarnation, BlockNumber b
 		uint32 first = block % PAGE_MAP_REGION_BLOCKS;
 		uint32 n = Min(nblocks, PAGE_MAP_REGION_BLOCKS - first);
 		uint32 slot = 0;
+		bool marked = false;
 
 		if (number >= PAGE_MAP_FILE_REGIONS)
 			break; /* not a segment of this server's making */
-		do
+		while (!marked)
 		{
 			PageMapRegion *region =
 				region_for_mark(map, file, file_index, incarnation, number, first + n, &slot);
+			uint32 given;
 
 			if (region == NULL)
 			{
@@ -1296,9 +1315,16 @@ page_map_mark(PageMap *map, uint32 file_index, uint32 incarnation, BlockNumber b
 				}
 				break;
 			}
+			given = times_given(region);
+			pg_read_barrier();
 			mark_in_region(map, file_index, region, first, n, now_ms);
 			/* the atomic OR is a barrier: a reclaim that missed our bit is seen */
-		} while (page_map_slot(map, file, number) != slot);
+			marked = page_map_slot(map, file, number) == slot;
+			pg_read_barrier();
+			marked = marked && times_given(region) == given;
+			if (!marked)
+				set_add(map, PAGE_MAP_MARKED, pg_atomic_read_u32(&region->file));
+		}
 		block += n;
 		nblocks -= n;
 	}
@@ -1414,6 +1440,10 @@ move_generation(PageMap *map, PageMapRegion *region, int from)
 	{
 		pg_atomic_fetch_sub_u32(&region->count[from], moved);
 		pg_atomic_fetch_sub_u64(&map->unflushed[from].value, moved);
+
+		/* clear_age can have read one count before they moved, and the other one after */
+		if (page_map_region_count(region) > 0 && pg_atomic_read_u64(&region->since) == 0)
+			pg_atomic_write_u64(&region->since, page_map_now_ms());
 	}
 }
 

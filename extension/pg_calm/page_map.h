@@ -53,8 +53,9 @@
 /* Path below the data directory that a file's entry has room for: "base/N/N_init.N" */
 #define PAGE_MAP_SHORT_PATH 44
 
-/* PageMapRegion.flags */
+/* PageMapRegion.flags; what is above them counts how often it was given back */
 #define PAGE_MAP_REGION_WINDOW 0x01 /* the checkpointer has passed it */
+#define PAGE_MAP_REGION_FLAGS 0xff
 
 /*
  * Words of a bitmap in a small region: what a file's first region has until a block
@@ -69,7 +70,7 @@ typedef struct PageMapRegion
 	pg_atomic_uint32 count[2]; /* bits set in dirty[], by generation */
 	pg_atomic_uint64 since;    /* when the oldest marked page was marked */
 	pg_atomic_uint32 flags;
-	uint32 unused;
+	pg_atomic_uint32 file;     /* whose it is, or was last */
 	pg_atomic_uint64 dirty[FLEXIBLE_ARRAY_MEMBER]; /* words for one generation, and for the other */
 } PageMapRegion;
 
