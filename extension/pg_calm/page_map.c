@@ -422,10 +422,9 @@ give_region(PageMap *map, uint32 slot)
 
 	/* a barrier: a marker that finds it in a slot again sees that it was given back */
 	pg_atomic_fetch_add_u32(&region->flags, PAGE_MAP_REGION_FLAGS + 1);
-	give_piece(map,
-	           region->words == PAGE_MAP_SMALL_WORDS ? PAGE_MAP_SMALL_REGION :
-	                                                   PAGE_MAP_LARGE_REGION,
-	           slot);
+	give_piece(
+		map, region->words == PAGE_MAP_SMALL_WORDS ? PAGE_MAP_SMALL_REGION : PAGE_MAP_LARGE_REGION,
+		slot);
 }
 
 /* How often it was */

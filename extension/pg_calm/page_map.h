@@ -70,7 +70,7 @@ typedef struct PageMapRegion
 	pg_atomic_uint32 count[2]; /* bits set in dirty[], by generation */
 	pg_atomic_uint64 since;    /* when the oldest marked page was marked */
 	pg_atomic_uint32 flags;
-	pg_atomic_uint32 file;     /* whose it is, or was last */
+	pg_atomic_uint32 file;                         /* whose it is, or was last */
 	pg_atomic_uint64 dirty[FLEXIBLE_ARRAY_MEMBER]; /* words for one generation, and for the other */
 } PageMapRegion;
 

@@ -454,8 +454,8 @@ test_growth(void)
 	check_number(page_map_unflushed(map, new), 2, "in their generation");
 	check_number(page_map_unflushed(map, 1 - new), 10, "and the new one");
 	check_number(pg_atomic_read_u64(&region->since), 100, "the age");
-	check_number(pg_atomic_read_u32(&region->flags) & PAGE_MAP_REGION_FLAGS,
-	             PAGE_MAP_REGION_WINDOW, "and the flags");
+	check_number(pg_atomic_read_u32(&region->flags) & PAGE_MAP_REGION_FLAGS, PAGE_MAP_REGION_WINDOW,
+	             "and the flags");
 	check_number(map->regions_used, 1, "the small one is free");
 	check_number(page_map_take(map, region, new, &bits), 2, "old pages are taken");
 	check(bits.word[0] == (UINT64CONST(3) << 3) && bits.word[1] == 0, "as they were marked");
@@ -504,8 +504,7 @@ test_unmark(void)
 	check_number(page_map_unmark(map, file, 0, 131072), 66, "all that is left");
 	check_number(pg_atomic_read_u64(&region_of(map, file, 0)->since) +
 	                 (pg_atomic_read_u32(&region_of(map, file, 0)->flags) & PAGE_MAP_REGION_FLAGS) +
-	                     count_bits(0) +
-	                 count_bits(1),
+	                 count_bits(0) + count_bits(1),
 	             0, "and nothing else is");
 	(void) page_map_mark(map, file, incarnation, 0, 500, 300);
 	check(page_map_is_large(map, file), "a large file");
