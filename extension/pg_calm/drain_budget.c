@@ -40,7 +40,10 @@ static TimestampTz sync_phase = 0; /* ckpt_sync_t of the one that is under way *
 static uint64 spent_ms = 0;        /* in it, that under way left out */
 static int depth = 0;              /* how many are under way, one within another */
 static uint64 start_ms = 0;        /* of the outermost */
+static uint64 wal_until_ms = 0;    /* how long what WAL asks for waits; 0: it has not asked */
 static uint32 wait_event = 0;
+
+static bool wal_may_wait(void);
 
 uint64
 drain_threshold_pages(void)
@@ -63,16 +66,39 @@ drain_goal_pages(void)
 }
 
 /*
- * Not once WAL asks for the next checkpoint: it grows past max_wal_size for as
- * long as this one waits, and where its disk runs full the server ends.
- *
+ * WAL grows past max_wal_size from when it asks for the next checkpoint until this one
+ * ends, and where its disk runs full the server ends.  But fsync writes what is left,
+ * too, and everybody else waits meanwhile.  So it is drained for as long as the
+ * device needs for it: that at most doubles what fsync would take.
+ */
+static bool
+wal_may_wait(void)
+{
+	if (wal_until_ms == 0)
+	{
+		double rate;
+		uint64 pages = page_map_unflushed(calm_page_map, 0) + page_map_unflushed(calm_page_map, 1);
+
+		SpinLockAcquire(&calm_shared->lock);
+		rate = calm_shared->flush_rate;
+		SpinLockRelease(&calm_shared->lock);
+		wal_until_ms = page_map_now_ms() + (rate > 0 ? (uint64) (pages / rate * 1000) : 0);
+	}
+	return page_map_now_ms() < wal_until_ms;
+}
+
+/*
  * A shutdown needs no look: the checkpointer is told of it when all others
  * have ended (postmaster.c, PostmasterStateMachine), and so the worker first.
  */
 bool
 drain_may_wait(void)
 {
-	if (checkpointer_requests() & (CHECKPOINT_IMMEDIATE | CHECKPOINT_CAUSE_XLOG))
+	int requests = checkpointer_requests();
+
+	if (requests & CHECKPOINT_IMMEDIATE)
+		return false;
+	if ((requests & CHECKPOINT_CAUSE_XLOG) && !wal_may_wait())
 		return false;
 	return worker_is_flushing();
 }
@@ -111,6 +137,7 @@ drain_sync_phase_began(void)
 	sync_phase = CheckpointStats.ckpt_sync_t;
 	spent_ms = 0;
 	depth = 0;
+	wal_until_ms = 0;
 	return true;
 }
 

@@ -23,7 +23,8 @@ extern uint64 drain_goal_pages(void);
 
 /*
  * Whether there is somebody to wait for, and nobody who waits for the
- * checkpointer, nor WAL for the next checkpoint.  Changes with settings and requests.
+ * checkpointer, nor WAL for longer than the device needs for what is unflushed.
+ * Changes with settings and requests.
  */
 extern bool drain_may_wait(void);
 
