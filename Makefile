@@ -5,6 +5,8 @@ SHELL := /bin/bash
 
 PG_CONFIG ?= /usr/lib/postgresql/15/bin/pg_config
 EXTENSION := extension/pg_calm
+# Its C; test/includes.sh says who of it may include whom
+MODULE_SOURCES := $(wildcard $(EXTENSION)/src/*.[ch] $(EXTENSION)/src/*/*.[ch])
 BPF := crates/pgcalm-trace/src
 BPF_SOURCES = $(BPF)/bpf/*.h $(BPF)/probes/*/*.bpf.c
 PGCALM := target/release/pgcalm
@@ -79,17 +81,18 @@ check-postgres: deps
 
 fmt:
 	cargo fmt
-	clang-format -i $(EXTENSION)/*.c $(EXTENSION)/*.h $(EXTENSION)/test/*.c $(EXTENSION)/test/*.h bench/errors/*.c bench/noop_archive/*.c $(BPF_SOURCES)
+	clang-format -i $(MODULE_SOURCES) $(EXTENSION)/test/*.c $(EXTENSION)/test/*.h bench/errors/*.c bench/noop_archive/*.c $(BPF_SOURCES)
 
 fmt-check:
 	cargo fmt --check
-	clang-format --dry-run --Werror $(EXTENSION)/*.c $(EXTENSION)/*.h $(EXTENSION)/test/*.c $(EXTENSION)/test/*.h bench/errors/*.c bench/noop_archive/*.c $(BPF_SOURCES)
+	clang-format --dry-run --Werror $(MODULE_SOURCES) $(EXTENSION)/test/*.c $(EXTENSION)/test/*.h bench/errors/*.c bench/noop_archive/*.c $(BPF_SOURCES)
 
 lint: fmt-check
+	sh $(EXTENSION)/test/includes.sh
 	cargo clippy --quiet --workspace --all-targets -- --deny warnings
 	cppcheck --quiet --enable=warning,performance,portability --inline-suppr \
 	  --suppress=missingIncludeSystem --error-exitcode=1 \
-	  -DPG_VERSION_NUM=150000 -D__linux__ -D__LP64__ -D__x86_64__ $(EXTENSION)/*.c bench/errors/*.c bench/noop_archive/*.c
+	  -DPG_VERSION_NUM=150000 -D__linux__ -D__LP64__ -D__x86_64__ -I$(EXTENSION)/src $(filter %.c,$(MODULE_SOURCES)) bench/errors/*.c bench/noop_archive/*.c
 	cppcheck --quiet --enable=warning,performance,portability --inline-suppr \
 	  --suppress=missingIncludeSystem --error-exitcode=1 -I$(BPF)/bpf \
 	  -D__x86_64__ '-DSEC(section)=' '-DBPF_PROG(name,...)=name(__VA_ARGS__)' -D__always_inline=inline -D__noinline= \

@@ -13,7 +13,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "page_map.h"
+#include "map/page_map.h"
 
 #include <pthread.h>
 #include <time.h>

@@ -13,8 +13,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "histogram.h"
-#include "page_map.h"
+#include "base/histogram.h"
+#include "map/page_map.h"
 
 #include <fcntl.h>
 #include <pthread.h>

@@ -19,8 +19,8 @@ trap 'exit 130' INT TERM HUP
 
 for program in write_cost swap_cost mark_cost; do
 	"${CC:-cc}" -std=gnu11 -O2 -Wall -Wextra -Werror -D_GNU_SOURCE \
-		-I"$source_dir" -I"$("$PG_CONFIG" --includedir-server)" \
-		"$source_dir/bench/$program.c" "$source_dir/page_map.c" -o "$work/$program" \
+		-I"$source_dir/src" -I"$source_dir" -I"$("$PG_CONFIG" --includedir-server)" \
+		"$source_dir/bench/$program.c" "$source_dir/src/map/page_map.c" -o "$work/$program" \
 		-L"$("$PG_CONFIG" --pkglibdir)" -L"$("$PG_CONFIG" --libdir)" -lpgport_shlib -lpthread
 done
 "$work/swap_cost" 48 1024

@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-#include "bridge_choice.h"
+#include "writeback/bridge_choice.h"
 
 static int tests = 0;
 static int failures = 0;

@@ -14,7 +14,7 @@
 
 #include <math.h>
 
-#include "commit_delay_law.h"
+#include "wal/commit_delay_law.h"
 
 #define MAX_CLIENTS 256
 #define MAX_CPUS 64

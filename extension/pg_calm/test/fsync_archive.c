@@ -12,7 +12,7 @@
 
 #include <unistd.h>
 
-#include "compat.h"
+#include "base/compat.h"
 #include "fmgr.h"
 
 PG_MODULE_MAGIC;

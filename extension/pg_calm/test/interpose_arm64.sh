@@ -29,8 +29,8 @@ for layout in 65536 4096; do
 	aarch64-linux-gnu-gcc -std=gnu11 -O2 -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Werror \
 		-D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -U_FORTIFY_SOURCE -fPIE -pie \
 		-Wl,-z,relro,-z,now -Wl,-z,max-page-size=65536 -Wl,-z,common-page-size=$layout \
-		-I"$source_dir" -I"$("$PG_CONFIG" --includedir-server)" \
-		"$source_dir/test/interpose_test.c" "$source_dir/test/libc_port.c" "$source_dir/interpose.c" -o "$work/interpose" -ldl
+		-I"$source_dir/src" -I"$source_dir" -I"$("$PG_CONFIG" --includedir-server)" \
+		"$source_dir/test/interpose_test.c" "$source_dir/test/libc_port.c" "$source_dir/src/interpose/interpose.c" -o "$work/interpose" -ldl
 	for page in 4096 65536; do
 		printf '%s\n' "exec qemu-aarch64 -p $page -L /usr/aarch64-linux-gnu $work/interpose" >"$work/relro_${layout}_pages_$page.sh"
 	done

@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "interpose.h"
+#include "interpose/interpose.h"
 
 static ssize_t (*real_pwrite)(int fd, const void *buffer, size_t length, off_t offset);
 static int (*real_nothing)(void);

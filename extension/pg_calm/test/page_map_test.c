@@ -14,7 +14,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "page_map.h"
+#include "map/page_map.h"
 
 #include <pthread.h>
 #include <sched.h>

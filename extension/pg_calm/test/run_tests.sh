@@ -109,7 +109,7 @@ make_installation()
 		esac
 	done
 	mkdir "$work/build"
-	cp "$source_dir"/*.[ch] "$source_dir"/*.sql "$source_dir"/*.control "$source_dir/Makefile" "$work/build/"
+	(cd "$source_dir" && cp --parents src/*.[ch] src/*/*.[ch] ./*.sql ./*.control Makefile "$work/build/")
 	quietly "$work/make.log" make -C "$work/build" -j2 PG_CONFIG="$PG_CONFIG" with_llvm=no
 	quietly "$work/make.log" make -C "$work/build" install PG_CONFIG="$PG_CONFIG" with_llvm=no DESTDIR="$install"
 }
@@ -121,19 +121,19 @@ compile_unit_test()
 	output=$1
 	shift
 	quietly "$work/cc.log" "${CC:-cc}" -std=gnu11 -O2 -g -Wall -Wextra -Werror -D_GNU_SOURCE \
-		-I"$source_dir" -I"$("$PG_CONFIG" --includedir-server)" "$@" \
+		-I"$source_dir/src" -I"$source_dir" -I"$("$PG_CONFIG" --includedir-server)" "$@" \
 		-o "$work/unit/$output" -L"$pkglibdir" -L"$("$PG_CONFIG" --libdir)" -lpgport_shlib -lpthread -lm -ldl
 }
 
 compile_page_map_test()
 {
-	compile_unit_test "$@" -DPAGE_MAP_TEST "$source_dir/test/page_map_test.c" "$source_dir/page_map.c"
+	compile_unit_test "$@" -DPAGE_MAP_TEST "$source_dir/test/page_map_test.c" "$source_dir/src/map/page_map.c"
 }
 
 compile_interpose_test()
 {
 	compile_unit_test "$@" -Wno-unused-parameter -Wno-sign-compare -D_FILE_OFFSET_BITS=64 -U_FORTIFY_SOURCE \
-		-fPIE -pie -Wl,-z,relro,-z,now "$source_dir/test/interpose_test.c" "$source_dir/interpose.c"
+		-fPIE -pie -Wl,-z,relro,-z,now "$source_dir/test/interpose_test.c" "$source_dir/src/interpose/interpose.c"
 }
 
 # program NUMBER_NAME COMMAND...: in this order
@@ -148,9 +148,9 @@ program()
 run_unit()
 {
 	mkdir "$work/unit"
-	compile_unit_test bridge_choice "$source_dir/test/bridge_choice_test.c" "$source_dir/bridge_choice.c"
+	compile_unit_test bridge_choice "$source_dir/test/bridge_choice_test.c" "$source_dir/src/writeback/bridge_choice.c"
 	program 0_bridge_choice bridge_choice
-	compile_unit_test commit_delay_law "$source_dir/test/commit_delay_law_test.c" "$source_dir/commit_delay_law.c"
+	compile_unit_test commit_delay_law "$source_dir/test/commit_delay_law_test.c" "$source_dir/src/wal/commit_delay_law.c"
 	program 5_commit_delay_law commit_delay_law
 	compile_interpose_test interpose
 	program 4_interpose interpose
@@ -201,7 +201,7 @@ run_tap()
 		"$source_dir/test/deny_mprotect.c" -o "$shim"
 	fsync_archive=$work/fsync_archive.so
 	quietly "$work/cc.log" "${CC:-cc}" -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Werror \
-		-D_GNU_SOURCE -shared -fPIC -O2 -I"$source_dir" -I"$("$PG_CONFIG" --includedir-server)" \
+		-D_GNU_SOURCE -shared -fPIC -O2 -I"$source_dir/src" -I"$source_dir" -I"$("$PG_CONFIG" --includedir-server)" \
 		"$source_dir/test/fsync_archive.c" -o "$fsync_archive"
 	recycle_by_link=$work/recycle_by_link.so
 	quietly "$work/cc.log" "${CC:-cc}" -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Werror \

@@ -46,7 +46,7 @@ fn operations_of_run(mean_bytes: f64, operation_bytes: f64) -> f64 {
 }
 
 /// The gap of up to `limit` pages that costs the device least time if regions are as dirty as `densities` says (dirty pages of
-/// a region, and how many such regions): `choose_gap` in extension/pg_calm/writeback.c when it is behind.
+/// a region, and how many such regions): `choose_gap` in extension/pg_calm/src/worker/worker.c when it is behind.
 pub(super) fn quickest_gap(densities: &[(f64, f64)], caps: &Caps, limit: u32) -> u32 {
     let mut work = Work::default();
     // Of each: the part that is clean, and how many gaps there are of the length that is looked at.

@@ -80,7 +80,7 @@ pub(super) struct Caps {
 }
 
 /// The worker's part of what reads and writes share, at least; and where the kernel is about to write (`LEAST_SHARE`, `MOST_SHARE`
-/// in extension/pg_calm/foreground.c).
+/// in extension/pg_calm/src/writeback/foreground.c).
 const LEAST_SHARE: f64 = 0.3;
 const MOST_SHARE: f64 = 0.6;
 
@@ -148,13 +148,13 @@ impl Caps {
         )
     }
 
-    /// Seconds that the device needs at least: its budgets run side by side (`device_seconds` in extension/pg_calm/device.h).
+    /// Seconds that the device needs at least: its budgets run side by side (`device_seconds` in extension/pg_calm/src/device/device.h).
     pub fn seconds(&self, work: Work) -> f64 {
         (work.operations / self.write_iops).max(work.bytes / self.write_bytes)
     }
 
     /// The longest gap, in pages, that is cheaper to write along than to leave out: `bridge_longest_gap` in
-    /// extension/pg_calm/bridge_choice.c. Bridging *g* pages saves 1/IOPS of the one budget and costs *g* pages of the other.
+    /// extension/pg_calm/src/writeback/bridge_choice.c. Bridging *g* pages saves 1/IOPS of the one budget and costs *g* pages of the other.
     pub fn longest_gap(&self) -> u32 {
         let whole = (self.operation_bytes / PAGE).floor();
         if self.write_iops.is_infinite() {

@@ -6,7 +6,7 @@ use pgcalm_report::predict::Observation;
 ///
 /// The device's share of the background threshold is its share of all that is written lately, or an eighth of what is left
 /// of it if that is more (`__wb_calc_thresh` and `wb_over_bg_thresh` in the kernel's mm/page-writeback.c, as
-/// extension/pg_calm/kernel_flusher.c estimates it). What a loop device hands on is counted a second time there.
+/// extension/pg_calm/src/device/kernel_flusher.c estimates it). What a loop device hands on is counted a second time there.
 pub(super) fn device_threshold(
     observation: &Observation,
     device_bytes_per_s: f64,

@@ -2,7 +2,7 @@
 
 use pgcalm_report::predict::RegionClass;
 
-/// Pages of a region (`PAGE_MAP_REGION_BLOCKS` in extension/pg_calm/page_map.h).
+/// Pages of a region (`PAGE_MAP_REGION_BLOCKS` in extension/pg_calm/src/map/page_map.h).
 pub(super) const PAGES: f64 = 1024.0;
 
 /// Different pages that are dirty `seconds` after a flush, when the server writes `speed` times as fast as it did when it

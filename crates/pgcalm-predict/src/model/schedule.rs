@@ -6,7 +6,7 @@ const CHECKPOINTS: u32 = 6;
 /// Places of the region in the checkpoint's order, and moments of the flusher's visits, that are averaged over.
 const PHASES: u32 = 12;
 
-/// Nobody looks more often (`STATE_INTERVAL_MS` in extension/pg_calm/writeback.c); seconds.
+/// Nobody looks more often (`STATE_INTERVAL_MS` in extension/pg_calm/src/worker/worker.c); seconds.
 const SHORTEST: f64 = 0.25;
 
 /// Pages of a checkpoint in the mean with which a region has one at least, mostly.

@@ -12,7 +12,7 @@ const LEAD: f64 = 1.0;
 
 /// Where reads count: how long after the last time at which a visit is due it may still come, and the part of the time between visits for
 /// which a file may be prepared at most (`GRACE_MS`, `LEAD_SHARE`); pages that have to be gone for a visit to be seen
-/// (`VISIT_PAGES` in flush.c); how long before it what takes a second is flushed (`VISIT_LEAD_FACTOR` in writeback.c).
+/// (`VISIT_PAGES` in flush.c); how long before it what takes a second is flushed (`VISIT_LEAD_FACTOR` in worker.c).
 const GRACE: f64 = 2.0;
 const LEAD_SHARE: f64 = 1.0 / 6.0;
 const VISIT_PAGES: f64 = 4.0;

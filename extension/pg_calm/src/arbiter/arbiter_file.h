@@ -1,0 +1,67 @@
+/*-------------------------------------------------------------------------
+ *
+ * arbiter_file.h
+ *	  The file by which instances that share a device know of each other.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PG_CALM_ARBITER_FILE_H
+#define PG_CALM_ARBITER_FILE_H
+
+#include "postgres.h"
+
+#include "device/device.h"
+#include "port/pg_crc32c.h"
+
+/* Instances that can share a device; the file is never longer than so many slots */
+#define ARBITER_SLOTS 512
+
+#define ARBITER_NAME_SIZE 40
+
+/* pg_calm.arbiter_weight */
+#define ARBITER_WEIGHT_MIN 1
+#define ARBITER_WEIGHT_MAX 1000
+
+/*
+ * One slot of the file, 128 bytes: what a member says of itself.  Fields are
+ * in the host's byte order, since the file never leaves the host.  Nothing in
+ * it is trusted: arbiter_file_read returns only records whose fields are
+ * within their ranges.
+ */
+typedef struct ArbiterRecord
+{
+	uint32 magic;                 /* also the version of this struct */
+	uint32 weight;                /* ARBITER_WEIGHT_MIN to _MAX */
+	uint8 boot_id[16];            /* /proc/sys/kernel/random/boot_id */
+	uint64 identity;              /* random, of the process */
+	uint64 heartbeat_ms;          /* page_map_now_ms when it was written */
+	uint64 started_ms;            /* the same when the member joined */
+	uint64 bytes_per_second;      /* own cap; 0: none */
+	uint64 device_operations;     /* as in pg_calm_status, for people */
+	uint64 written_bytes;         /* likewise */
+	uint32 operations_per_second; /* own cap; 0: none */
+	int32 pid;                    /* of the worker, in its own namespace; for people */
+	uint32 wants;                 /* 1: has something to flush now */
+	char name[ARBITER_NAME_SIZE]; /* cluster_name or directory, printable ASCII; for people */
+	pg_crc32c crc;                /* of all before */
+} ArbiterRecord;
+
+StaticAssertDecl(sizeof(ArbiterRecord) == 128, "the size of a slot is the file's format");
+
+/* An open file; -1: none */
+typedef struct ArbiterFile
+{
+	int fd;
+	char problem[160]; /* why it could not be opened, read or written; "" */
+} ArbiterFile;
+
+extern bool
+arbiter_file_open(ArbiterFile *file, const char *directory, DeviceNumber device, bool create);
+extern void arbiter_file_close(ArbiterFile *file);
+extern int
+arbiter_file_read(ArbiterFile *file, uint64 now_ms, ArbiterRecord *records, bool *members);
+extern bool arbiter_file_write(ArbiterFile *file, int slot, ArbiterRecord *record);
+extern void arbiter_file_clear(ArbiterFile *file, int slot, uint64 identity);
+extern bool arbiter_boot_id(uint8 *boot_id);
+
+#endif /* PG_CALM_ARBITER_FILE_H */

@@ -1,0 +1,321 @@
+/*-------------------------------------------------------------------------
+ *
+ * archive.c
+ *	  The archive module: archive_library = 'pg_calm'.
+ *
+ * The server's archiver asks for one file at a time, in order, and waits for
+ * the answer.  Here that file and those that will be asked for next are copied
+ * at the same time, by the archiver itself and by background workers
+ * (archive_jobs.c, archive_worker.c).  The answer for a file is given when it
+ * is durable in the archive: its content was fsynced before it got its name,
+ * and the directory after.  One fsync of the directory serves all files that
+ * were renamed before it; there is one for every 2 * pg_calm.archive_workers
+ * files as long as there is a backlog.
+ *
+ * If no worker is there, as after a shutdown has stopped them, the archiver
+ * copies everything.
+ *
+ * No errors are raised: before 17 the archiver would exit.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "archive.h"
+#include "archive_ack.h"
+#include "archive_codec.h"
+#include "archive_jobs.h"
+#include "archive_stats.h"
+#include "archive_throttle.h"
+#include "archive_watch.h"
+#include "base/base.h"
+#include "miscadmin.h"
+#include "postmaster/interrupt.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/lwlock.h"
+#include "storage/pmsignal.h"
+#include "storage/procsignal.h"
+#include "storage/shmem.h"
+#include "utils/guc.h"
+
+/* Files that are planned for each worker */
+#define FILES_AHEAD 4
+
+/* ... and that share an fsync of the directory */
+#define FILES_SYNCED 2
+
+char *calm_archive_directory = "";
+int calm_archive_workers = 2;
+int calm_archive_compression = ARCHIVE_COMPRESSION_NONE;
+int calm_archive_compression_level = 0;
+
+static const struct config_enum_entry compression_options[] = {
+	{"none", ARCHIVE_COMPRESSION_NONE, false},
+	{"lz4", ARCHIVE_COMPRESSION_LZ4, false},
+	{"zstd", ARCHIVE_COMPRESSION_ZSTD, false},
+	{NULL, 0, false}};
+
+static const struct config_enum_entry alert_options[] = {
+	{"alert", ARCHIVE_ALERT_ONLY, false}, {"pace", ARCHIVE_ALERT_PACE, false}, {NULL, 0, false}};
+
+/* as a bool, which it once was, besides */
+static const struct config_enum_entry defer_options[] = {
+	{"auto", ARCHIVE_DEFER_AUTO, false}, {"on", ARCHIVE_DEFER_ON, false},
+	{"off", ARCHIVE_DEFER_OFF, false},   {"true", ARCHIVE_DEFER_ON, true},
+	{"false", ARCHIVE_DEFER_OFF, true},  {"yes", ARCHIVE_DEFER_ON, true},
+	{"no", ARCHIVE_DEFER_OFF, true},     {"1", ARCHIVE_DEFER_ON, true},
+	{"0", ARCHIVE_DEFER_OFF, true},      {NULL, 0, false}};
+
+static bool check_directory(char **newval, void **extra, GucSource source);
+static bool check_compression(int *newval, void **extra, GucSource source);
+static bool archive_check_configured(CALM_ARCHIVE_STATE);
+static bool archive_file(CALM_ARCHIVE_STATE_AND const char *file, const char *path);
+static void archive_shutdown(CALM_ARCHIVE_STATE);
+static void sync_directory(const ArchiveTarget *target);
+static bool stopping(void);
+
+CALM_DEFINE_ARCHIVE_MODULE(archive_check_configured, archive_file, archive_shutdown);
+
+void
+archive_define_settings(void)
+{
+	DefineCustomStringVariable(
+		"pg_calm.archive_directory", "Directory to which WAL files are archived.",
+		"Used with archive_library = 'pg_calm'. An absolute path; empty: archiving is not configured.",
+		&calm_archive_directory, "", PGC_SIGHUP, 0, check_directory, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.archive_workers", "Number of WAL files that are archived at the same time.",
+		"The archiver itself is one of the workers; the others take a place in max_worker_processes each.",
+		&calm_archive_workers, 2, 1, ARCHIVE_WORKERS_MAX, PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("pg_calm.archive_compression", "Compression of archived WAL segments.",
+	                         "Timeline and backup history files are never compressed.",
+	                         &calm_archive_compression, ARCHIVE_COMPRESSION_NONE,
+	                         compression_options, PGC_SIGHUP, 0, check_compression, NULL, NULL);
+	DefineCustomIntVariable("pg_calm.archive_compression_level",
+	                        "Level of compression of archived WAL segments.",
+	                        "0 takes the library's default.", &calm_archive_compression_level, 0, 0,
+	                        19, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("pg_calm.archive_bandwidth",
+	                        "Kilobytes per second that may be written to the archive.",
+	                        "All workers together; 0 means unlimited.", &calm_archive_bandwidth, 0,
+	                        0, INT_MAX, PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomEnumVariable(
+		"pg_calm.archive_defer_status_sync",
+		"Whether the archiver leaves fsyncs of archive_status to the removal of WAL.",
+		"\"auto\" does so with archive_library = 'pg_calm', \"on\" with any archiver: only for those that accept a "
+		"file again which they have archived, since a power cut makes many of them ready again. In mode \"on\". "
+		"Since PostgreSQL 16, whose archiver makes none, it only has one made before WAL is removed.",
+		&calm_archive_defer_status_sync, ARCHIVE_DEFER_AUTO, defer_options, PGC_SIGHUP, 0, NULL,
+		NULL, NULL);
+	DefineCustomIntVariable("pg_calm.archive_alert_threshold",
+	                        "Amount of WAL waiting to be archived above which there is an alert.",
+	                        "-1 takes what is free in the filesystem of pg_wal, 0 never alerts.",
+	                        &calm_archive_alert_threshold, -1, -1, INT_MAX, PGC_SIGHUP, GUC_UNIT_MB,
+	                        NULL, NULL, NULL);
+	DefineCustomEnumVariable(
+		"pg_calm.archive_alert_action",
+		"What is done when more WAL waits to be archived than the threshold allows.",
+		"\"alert\" writes a warning into the server's log, again every minute; \"pace\" slows writers down as well.",
+		&calm_archive_alert_action, ARCHIVE_ALERT_ONLY, alert_options, PGC_SIGHUP, 0, NULL, NULL,
+		NULL);
+}
+
+static bool
+check_directory(char **newval, void **extra, GucSource source)
+{
+	if ((*newval)[0] == '\0')
+		return true;
+	if ((*newval)[0] != '/')
+	{
+		GUC_check_errdetail("The directory must be an absolute path.");
+		return false;
+	}
+	/* whether it exists may change while the server runs: checked when it is used */
+	if (strlen(*newval) + 64 >= MAXPGPATH)
+	{
+		GUC_check_errdetail("The directory is too long.");
+		return false;
+	}
+	return true;
+}
+
+static bool
+check_compression(int *newval, void **extra, GucSource source)
+{
+	if (archive_codec_available((ArchiveCompression) *newval))
+		return true;
+	GUC_check_errdetail("pg_calm was built without %s.",
+	                    archive_codec_name((ArchiveCompression) *newval));
+	GUC_check_errhint("Install the library's development files and build pg_calm again.");
+	return false;
+}
+
+void
+archive_request_shared_memory(void)
+{
+	RequestAddinShmemSpace(archive_ack_size());
+	RequestAddinShmemSpace(archive_jobs_size());
+	RequestAddinShmemSpace(archive_stats_size());
+	RequestAddinShmemSpace(archive_throttle_size());
+	RequestAddinShmemSpace(archive_watch_size());
+	RequestNamedLWLockTranche("pg_calm archive jobs", 1);
+}
+
+/* AddinShmemInitLock is held */
+void
+archive_start_shared_memory(void)
+{
+	archive_ack_start();
+	archive_jobs_start();
+	archive_stats_start();
+	archive_throttle_start();
+	archive_watch_start();
+}
+
+static bool
+archive_check_configured(CALM_ARCHIVE_STATE)
+{
+	/* nobody else calls this; the name in archive_library may be a path */
+	archive_ack_own_library();
+	if (calm_archive_directory[0] != '\0')
+		return true;
+	CALM_ARCHIVE_NOT_CONFIGURED("\"%s\" is not set.", "pg_calm.archive_directory");
+	return false;
+}
+
+/* What the archiver has to stop for in the middle of a file (pgarch.c) */
+static bool
+stopping(void)
+{
+	if (ProcSignalBarrierPending)
+		ProcessProcSignalBarrier();
+	return ShutdownRequestPending || !PostmasterIsAlive();
+}
+
+/* Make all files durable that were renamed so far */
+static void
+sync_directory(const ArchiveTarget *target)
+{
+	char error[MAXPGPATH + 128] = "";
+	int fd = open(target->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) != 0)
+		snprintf(error, sizeof(error), "could not open archive directory \"%s\": %m",
+		         target->directory);
+	if (archive_jobs_sync_begins(fd >= 0 ? &st : NULL) > 0)
+	{
+		if (error[0] == '\0')
+		{
+			/* as in fd.c, a filesystem that can't sync directories is no error */
+			if (fsync(fd) != 0 && errno != EBADF && errno != EINVAL)
+				snprintf(error, sizeof(error), "could not fsync archive directory \"%s\": %m",
+				         target->directory);
+			archive_stats_directory_synced();
+		}
+		archive_jobs_sync_ended(error);
+	}
+	if (fd >= 0)
+		(void) close(fd);
+}
+
+/*
+ * Archive a file: true when it is durable in the archive.
+ */
+static bool
+archive_file(CALM_ARCHIVE_STATE_AND const char *file, const char *path)
+{
+	static bool started = false;
+	static ArchiveTarget target;
+	static ArchiveFileName names[ARCHIVE_JOBS_PLANNED];
+	static ArchiveCopyResult result;
+	int ahead = Min(calm_archive_workers * FILES_AHEAD, ARCHIVE_JOBS_PLANNED);
+	bool tried = false;
+	bool waited = false;
+	bool ok = false;
+	int count = 1;
+
+	if (!started)
+	{
+		started = true;
+		archive_jobs_forget();
+	}
+	if (strcmp(target.directory, calm_archive_directory) != 0)
+	{
+		strlcpy(target.directory, calm_archive_directory, sizeof(target.directory));
+		archive_copy_remove_leftovers(target.directory);
+	}
+	target.compression = (ArchiveCompression) calm_archive_compression;
+	target.level = calm_archive_compression_level;
+
+	strlcpy(names[0], file, sizeof(names[0]));
+	if (calm_archive_workers > 1)
+		count += archive_ready_after(file, names + 1, ahead - 1);
+	archive_jobs_plan(names, count, &target);
+
+	for (;;)
+	{
+		ArchiveJobState state = archive_jobs_state(file);
+
+		if (state == ARCHIVE_JOB_DURABLE)
+		{
+			(void) archive_jobs_finish(file, &result);
+			archive_stats_acknowledged(file, &result);
+			ok = true;
+			break;
+		}
+		if (stopping())
+			break;
+		if (state == ARCHIVE_JOB_FAILED)
+		{
+			/* what failed ahead of time may work now */
+			if (!tried)
+			{
+				archive_jobs_requeue(file);
+				tried = true;
+				continue;
+			}
+			(void) archive_jobs_finish(file, &result);
+			archive_stats_failed(file, result.error);
+			ereport(WARNING,
+			        (errmsg("pg_calm: could not archive WAL file \"%s\": %s", file, result.error),
+			         errhint("The server tries again. WAL is kept until it is archived.")));
+			break;
+		}
+		if (state == ARCHIVE_JOB_RENAMED &&
+		    (archive_jobs_unfinished() == 0 ||
+		     archive_jobs_renamed() >= FILES_SYNCED * calm_archive_workers))
+		{
+			sync_directory(&target);
+			tried = true;
+			continue;
+		}
+		if (state == ARCHIVE_JOB_QUEUED)
+			tried = true;
+		if (archive_jobs_copy_one(ARCHIVE_OWNER_ARCHIVER))
+			continue;
+		/* a worker sets the latch when it is done */
+		if (archive_jobs_state(file) == state)
+			(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 1000,
+			                 PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		waited = true;
+	}
+
+	/* the archiver may have been woken for something else meanwhile */
+	if (waited)
+		SetLatch(MyLatch);
+	return ok;
+}
+
+static void
+archive_shutdown(CALM_ARCHIVE_STATE)
+{
+	/* workers finish what they are copying; the next archiver finds it */
+}

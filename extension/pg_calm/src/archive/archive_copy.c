@@ -1,0 +1,672 @@
+/*-------------------------------------------------------------------------
+ *
+ * archive_copy.c
+ *	  Copies one WAL file to the archive, durably, and never over another.
+ *
+ * The copy is written under a temporary name, fsynced, and renamed with
+ * RENAME_NOREPLACE (or linked, where a filesystem knows only that), which
+ * fails if the name is taken, by whomever and whenever.  The directory's fsync
+ * is the caller's: one for several files.  Then the file may be acknowledged.
+ *
+ * If the archive has the file already, in any compression, its content has to
+ * be the same: it is synced, read back from the device, and accepted.
+ * Otherwise it is refused.  What is in the archive under a final name is never
+ * written to, and never removed.
+ *
+ * A temporary name has the system identifier and a number for the data
+ * directory in it, and its file is locked (flock(2)) while it is written.
+ * Leftovers of a crash are removed when the archiver starts: those of this
+ * data directory, if nobody holds the lock.  Two servers that share an archive
+ * don't touch each other's; and a copy whose temporary file was taken away
+ * fails at its rename and is made again.
+ *
+ * Nothing here raises errors: before 17 the archiver would exit.  No server
+ * function that does is called, and descriptors are the process's own.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "access/xlog.h"
+#include "access/xlog_internal.h"
+#include "archive_copy.h"
+#include "archive_throttle.h"
+#include "common/file_perm.h"
+#include "common/hashfn.h"
+#include "base/base.h"
+#include "miscadmin.h"
+
+#define TEMPORARY_PREFIX ".pgcalm-tmp."
+#define NAME_LENGTH 160
+
+/* Written so much, start writeback, so that fsync finds little left */
+#define WRITEBACK_BYTES (1024 * 1024)
+
+#ifndef RENAME_NOREPLACE
+#define RENAME_NOREPLACE 1
+#endif
+#ifndef XFS_SUPER_MAGIC
+#define XFS_SUPER_MAGIC 0x58465342
+#endif
+
+/* One copy under way */
+typedef struct Copy
+{
+	const char *name;
+	const ArchiveTarget *target;
+	ArchiveInterrupted interrupted;
+	ArchiveCopyResult *result;
+	int directory; /* descriptors, -1 if not open */
+	int source;
+	int temporary;
+	uint64 source_size;
+	char temporary_name[NAME_LENGTH];
+	char final_name[NAME_LENGTH];
+} Copy;
+
+typedef enum Comparison
+{
+	COMPARISON_ABSENT,
+	COMPARISON_SAME,
+	COMPARISON_REFUSED, /* different, or can't be told: the result says why */
+} Comparison;
+
+static char *piece(int number);
+static void owner_prefix(char *prefix, size_t size);
+static bool failed(Copy *copy, const char *format, ...) pg_attribute_printf(2, 3);
+static bool is_segment(const char *name);
+static ssize_t read_fully(int fd, char *buffer, size_t length);
+static bool write_fully(int fd, const char *buffer, size_t length);
+static Comparison compare_existing(Copy *copy, ArchiveCompression compression);
+static Comparison find_existing(Copy *copy);
+static bool may_offload(Copy *copy);
+static bool after_write(Copy *copy, uint64 *started, size_t length, bool last);
+static bool offload(Copy *copy, bool *unsupported);
+static bool copy_plain(Copy *copy);
+static bool copy_compressed(Copy *copy);
+static bool open_temporary(Copy *copy);
+static bool rename_temporary(Copy *copy, bool *taken);
+static bool copy_file(Copy *copy);
+
+/* Two buffers of a process, made when they are first needed; NULL: no memory */
+static char *
+piece(int number)
+{
+	static char *pieces[2];
+
+	if (pieces[number] == NULL &&
+	    posix_memalign((void **) &pieces[number], 4096, ARCHIVE_PIECE) != 0)
+		pieces[number] = NULL;
+	return pieces[number];
+}
+
+/* How the names of temporary files of this data directory begin */
+static void
+owner_prefix(char *prefix, size_t size)
+{
+	struct stat st;
+	uint64 identity[2] = {0, 0};
+
+	if (stat(DataDir, &st) == 0)
+	{
+		identity[0] = (uint64) st.st_dev;
+		identity[1] = (uint64) st.st_ino;
+	}
+	snprintf(prefix, size, TEMPORARY_PREFIX "%016llX-%08X.",
+	         (unsigned long long) GetSystemIdentifier(),
+	         hash_bytes((const unsigned char *) identity, sizeof(identity)));
+}
+
+/* Remember what failed; a %m in the format is the errno of now */
+static bool
+failed(Copy *copy, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(copy->result->error, sizeof(copy->result->error), format, arguments);
+	va_end(arguments);
+	return false;
+}
+
+/* Whether a name stands for a whole segment, which has to have its length */
+static bool
+is_segment(const char *name)
+{
+	return IsXLogFileName(name) || IsPartialXLogFileName(name);
+}
+
+/* Like read(2), but less than asked for only at the end of the file */
+static ssize_t
+read_fully(int fd, char *buffer, size_t length)
+{
+	size_t done = 0;
+
+	while (done < length)
+	{
+		ssize_t got = read(fd, buffer + done, length - done);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return -1;
+		if (got == 0)
+			break;
+		done += (size_t) got;
+	}
+	return (ssize_t) done;
+}
+
+static bool
+write_fully(int fd, const char *buffer, size_t length)
+{
+	while (length > 0)
+	{
+		ssize_t put = write(fd, buffer, length);
+
+		if (put < 0 && errno == EINTR)
+			continue;
+		if (put == 0)
+			errno = ENOSPC;
+		if (put <= 0)
+			return false;
+		buffer += put;
+		length -= (size_t) put;
+	}
+	return true;
+}
+
+/*
+ * Compare a file of the archive with the WAL file.  It is synced first and its
+ * pages are dropped, so that what is compared is what the device has.
+ */
+static Comparison
+compare_existing(Copy *copy, ArchiveCompression compression)
+{
+	char name[NAME_LENGTH];
+	Comparison comparison = COMPARISON_REFUSED;
+	ArchiveDecoder *decoder = NULL;
+	char *ours = piece(0);
+	char *theirs = piece(1);
+	uint64 compared = 0;
+	struct stat st;
+	int fd;
+
+	snprintf(name, sizeof(name), "%s%s", copy->name, archive_codec_suffix(compression));
+	fd = openat(copy->directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd < 0 && errno == ENOENT)
+		return COMPARISON_ABSENT;
+	if (fd < 0)
+	{
+		failed(copy, "could not open existing archive file \"%s/%s\": %m", copy->target->directory,
+		       name);
+		return COMPARISON_REFUSED;
+	}
+	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+	{
+		failed(copy, "existing archive file \"%s/%s\" is not a regular file",
+		       copy->target->directory, name);
+		goto done;
+	}
+	if (fsync(fd) != 0)
+	{
+		failed(copy, "could not fsync existing archive file \"%s/%s\": %m", copy->target->directory,
+		       name);
+		goto done;
+	}
+	copy->result->file_syncs++;
+	(void) posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+
+	if (compression != ARCHIVE_COMPRESSION_NONE)
+	{
+		decoder = archive_decoder_begin(compression, fd);
+		if (decoder == NULL)
+		{
+			failed(copy, "could not read existing archive file \"%s/%s\": %s",
+			       copy->target->directory, name, archive_codec_error());
+			goto done;
+		}
+	}
+	else if ((uint64) st.st_size != copy->source_size)
+	{
+		failed(copy,
+		       "archive file \"%s/%s\" exists with different content: %lld bytes instead of %llu",
+		       copy->target->directory, name, (long long) st.st_size,
+		       (unsigned long long) copy->source_size);
+		goto done;
+	}
+	if (lseek(copy->source, 0, SEEK_SET) != 0 || ours == NULL || theirs == NULL)
+	{
+		failed(copy, "could not compare existing archive file \"%s/%s\": %s",
+		       copy->target->directory, name, ours && theirs ? strerror(errno) : "out of memory");
+		goto done;
+	}
+	for (;;)
+	{
+		ssize_t own = read_fully(copy->source, ours, ARCHIVE_PIECE);
+		size_t theirs_length;
+
+		if (own < 0)
+		{
+			failed(copy, "could not read file \"" XLOGDIR "/%s\": %m", copy->name);
+			goto done;
+		}
+		if (decoder != NULL)
+		{
+			if (!archive_decoder_read(decoder, theirs, ARCHIVE_PIECE, &theirs_length))
+			{
+				failed(copy, "existing archive file \"%s/%s\" is damaged: %s",
+				       copy->target->directory, name, archive_codec_error());
+				goto done;
+			}
+		}
+		else
+		{
+			ssize_t got = read_fully(fd, theirs, ARCHIVE_PIECE);
+
+			if (got < 0)
+			{
+				failed(copy, "could not read existing archive file \"%s/%s\": %m",
+				       copy->target->directory, name);
+				goto done;
+			}
+			theirs_length = (size_t) got;
+		}
+		if (theirs_length != (size_t) own || memcmp(ours, theirs, theirs_length) != 0)
+		{
+			failed(copy,
+			       "archive file \"%s/%s\" exists with different content, from byte %llu or later",
+			       copy->target->directory, name, (unsigned long long) compared);
+			goto done;
+		}
+		compared += theirs_length;
+		if (theirs_length < ARCHIVE_PIECE)
+			break;
+		if (copy->interrupted())
+		{
+			failed(copy, "interrupted by a shutdown");
+			goto done;
+		}
+	}
+	comparison = COMPARISON_SAME;
+
+done:
+	if (decoder != NULL)
+		archive_decoder_end(decoder);
+	(void) posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+	(void) close(fd);
+	return comparison;
+}
+
+/* In whatever compression; if there are several, all have to be right */
+static Comparison
+find_existing(Copy *copy)
+{
+	Comparison found = COMPARISON_ABSENT;
+
+	for (int compression = 0; compression < ARCHIVE_COMPRESSIONS; compression++)
+	{
+		Comparison comparison = compare_existing(copy, (ArchiveCompression) compression);
+
+		if (comparison == COMPARISON_REFUSED)
+			return comparison;
+		if (comparison == COMPARISON_SAME)
+			found = comparison;
+	}
+	return found;
+}
+
+/*
+ * Whether copy_file_range(2) is wanted.  Within one filesystem that can share
+ * extents it would: the archive's copy and the segment would be the same
+ * blocks, and when the segment is recycled each write to it would have to
+ * allocate new ones.
+ */
+static bool
+may_offload(Copy *copy)
+{
+	struct stat source;
+	struct stat temporary;
+	struct statfs fs;
+
+	if (fstat(copy->source, &source) != 0 || fstat(copy->temporary, &temporary) != 0 ||
+	    fstatfs(copy->temporary, &fs) != 0)
+		return false;
+	if (source.st_dev != temporary.st_dev)
+		return true;
+	return fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == NFS_SUPER_MAGIC;
+}
+
+/* Bytes were written to the temporary file; false if the copy is to end */
+static bool
+after_write(Copy *copy, uint64 *started, size_t length, bool last)
+{
+	copy->result->written_bytes += length;
+	/* without a flag to wait it reports no error that fsync should report */
+	if (last || copy->result->written_bytes - *started >= WRITEBACK_BYTES)
+	{
+		(void) sync_file_range(copy->temporary, (off_t) *started,
+		                       (off_t) (copy->result->written_bytes - *started),
+		                       SYNC_FILE_RANGE_WRITE);
+		*started = copy->result->written_bytes;
+	}
+	if (copy->interrupted() || !archive_throttle(length, copy->interrupted))
+		return failed(copy, "interrupted by a shutdown");
+	return true;
+}
+
+/* The kernel copies, or says that it can't before it has copied anything */
+static bool
+offload(Copy *copy, bool *unsupported)
+{
+	uint64 started = 0;
+
+	*unsupported = false;
+	while (copy->result->written_bytes < copy->source_size)
+	{
+		uint64 left = copy->source_size - copy->result->written_bytes;
+		ssize_t copied = copy_file_range(copy->source, NULL, copy->temporary, NULL,
+		                                 (size_t) Min(left, ARCHIVE_PIECE), 0);
+
+		if (copied < 0 && errno == EINTR)
+			continue;
+		if (copied <= 0 && copy->result->written_bytes == 0)
+		{
+			*unsupported = true;
+			return false;
+		}
+		if (copied == 0)
+			return failed(copy, "file \"" XLOGDIR "/%s\" has become shorter", copy->name);
+		if (copied < 0)
+			return failed(copy, "could not copy \"" XLOGDIR "/%s\" to \"%s/%s\": %m", copy->name,
+			              copy->target->directory, copy->temporary_name);
+		if (!after_write(copy, &started, (size_t) copied, (uint64) copied == left))
+			return false;
+	}
+	return true;
+}
+
+static bool
+copy_plain(Copy *copy)
+{
+	char *buffer = piece(0);
+	uint64 started = 0;
+
+	if (may_offload(copy))
+	{
+		bool unsupported;
+
+		if (offload(copy, &unsupported))
+			return true;
+		if (!unsupported)
+			return false;
+	}
+	if (buffer == NULL)
+		return failed(copy, "out of memory");
+	while (copy->result->written_bytes < copy->source_size)
+	{
+		uint64 left = copy->source_size - copy->result->written_bytes;
+		ssize_t got = read_fully(copy->source, buffer, (size_t) Min(left, ARCHIVE_PIECE));
+
+		if (got < 0)
+			return failed(copy, "could not read file \"" XLOGDIR "/%s\": %m", copy->name);
+		if (got == 0)
+			return failed(copy, "file \"" XLOGDIR "/%s\" has become shorter", copy->name);
+		if (!write_fully(copy->temporary, buffer, (size_t) got))
+			return failed(copy, "could not write file \"%s/%s\": %m", copy->target->directory,
+			              copy->temporary_name);
+		if (!after_write(copy, &started, (size_t) got, (uint64) got == left))
+			return false;
+	}
+	return true;
+}
+
+static bool
+copy_compressed(Copy *copy)
+{
+	char *buffer = piece(0);
+	uint64 done = 0;
+	uint64 started = 0;
+	bool ok = true;
+	ArchiveEncoder *encoder =
+		archive_encoder_begin(copy->target->compression, copy->target->level, copy->source_size);
+
+	if (encoder == NULL)
+		return failed(copy, "could not compress file \"" XLOGDIR "/%s\": %s", copy->name,
+		              archive_codec_error());
+	while (ok && done < copy->source_size)
+	{
+		size_t wanted = (size_t) Min(copy->source_size - done, ARCHIVE_PIECE);
+		ssize_t got = buffer ? read_fully(copy->source, buffer, wanted) : -1;
+		bool last = done + wanted == copy->source_size;
+		const void *output;
+		size_t length;
+
+		if (buffer == NULL)
+			ok = failed(copy, "out of memory");
+		else if (got < 0)
+			ok = failed(copy, "could not read file \"" XLOGDIR "/%s\": %m", copy->name);
+		else if ((size_t) got < wanted)
+			ok = failed(copy, "file \"" XLOGDIR "/%s\" has become shorter", copy->name);
+		else if (!archive_encoder_step(encoder, buffer, (size_t) got, last, &output, &length))
+			ok = failed(copy, "could not compress file \"" XLOGDIR "/%s\": %s", copy->name,
+			            archive_codec_error());
+		else if (!write_fully(copy->temporary, output, length))
+			ok = failed(copy, "could not write file \"%s/%s\": %m", copy->target->directory,
+			            copy->temporary_name);
+		else
+			ok = after_write(copy, &started, length, last);
+		done += wanted;
+	}
+	archive_encoder_end(encoder);
+	return ok;
+}
+
+static bool
+open_temporary(Copy *copy)
+{
+	char prefix[80];
+
+	owner_prefix(prefix, sizeof(prefix));
+	snprintf(copy->temporary_name, sizeof(copy->temporary_name), "%s%s.%d", prefix, copy->name,
+	         MyProcPid);
+	copy->temporary =
+		openat(copy->directory, copy->temporary_name,
+	           O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, pg_file_create_mode);
+	if (copy->temporary < 0 && errno == EEXIST)
+	{
+		/* of an earlier process with our number: see the lock's meaning above */
+		int old = openat(copy->directory, copy->temporary_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+		if (old >= 0 && flock(old, LOCK_EX | LOCK_NB) == 0)
+			(void) unlinkat(copy->directory, copy->temporary_name, 0);
+		if (old >= 0)
+			(void) close(old);
+		copy->temporary =
+			openat(copy->directory, copy->temporary_name,
+		           O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, pg_file_create_mode);
+	}
+	if (copy->temporary < 0)
+		return failed(copy, "could not create file \"%s/%s\": %m", copy->target->directory,
+		              copy->temporary_name);
+	/* advice to whoever cleans up; not every filesystem has locks */
+	(void) flock(copy->temporary, LOCK_EX | LOCK_NB);
+	return true;
+}
+
+/*
+ * Give the temporary file its final name if nobody has it.  If the name is
+ * taken, false and *taken.
+ */
+static bool
+rename_temporary(Copy *copy, bool *taken)
+{
+	*taken = false;
+	if (syscall(SYS_renameat2, copy->directory, copy->temporary_name, copy->directory,
+	            copy->final_name, RENAME_NOREPLACE) == 0)
+		return true;
+	if (errno == EINVAL || errno == ENOSYS)
+	{
+		if (linkat(copy->directory, copy->temporary_name, copy->directory, copy->final_name, 0) ==
+		    0)
+		{
+			/* if it stays it is a leftover like others */
+			(void) unlinkat(copy->directory, copy->temporary_name, 0);
+			return true;
+		}
+	}
+	*taken = errno == EEXIST;
+	return failed(copy, "could not rename file \"%s/%s\" to \"%s\": %m", copy->target->directory,
+	              copy->temporary_name, copy->final_name);
+}
+
+/* From an open source and directory to a synced file under its final name */
+static bool
+copy_file(Copy *copy)
+{
+	bool compress = copy->target->compression != ARCHIVE_COMPRESSION_NONE && is_segment(copy->name);
+	bool taken = false;
+	bool ok;
+
+	switch (find_existing(copy))
+	{
+		case COMPARISON_SAME:
+			copy->result->existing = true;
+			return true;
+		case COMPARISON_REFUSED:
+			return false;
+		case COMPARISON_ABSENT:
+			break;
+	}
+
+	snprintf(copy->final_name, sizeof(copy->final_name), "%s%s", copy->name,
+	         compress ? archive_codec_suffix(copy->target->compression) : "");
+	if (!open_temporary(copy))
+		return false;
+	ok = compress ? copy_compressed(copy) : copy_plain(copy);
+	if (ok)
+	{
+		copy->result->file_syncs++;
+		if (fsync(copy->temporary) != 0)
+			ok = failed(copy, "could not fsync file \"%s/%s\": %m", copy->target->directory,
+			            copy->temporary_name);
+	}
+	/* nobody will read it soon; the segment's own pages are for walsenders */
+	(void) posix_fadvise(copy->temporary, 0, 0, POSIX_FADV_DONTNEED);
+	if (ok)
+		ok = rename_temporary(copy, &taken);
+	if (!ok)
+		(void) unlinkat(copy->directory, copy->temporary_name, 0);
+	if (close(copy->temporary) != 0 && ok)
+		ok = failed(copy, "could not close file \"%s/%s\": %m", copy->target->directory,
+		            copy->final_name);
+	copy->temporary = -1;
+
+	/* somebody else was faster: with the same, as a standby would, or not */
+	if (taken)
+	{
+		copy->result->written_bytes = 0;
+		copy->result->existing = find_existing(copy) == COMPARISON_SAME;
+		ok = copy->result->existing;
+		if (ok)
+			copy->result->error[0] = '\0';
+	}
+	return ok;
+}
+
+/*
+ * Archive a file of pg_wal: afterwards it is in the archive under its name,
+ * complete and synced, but for the directory.  False, and result->error, if
+ * not; then nothing of it is left there.
+ */
+bool
+archive_copy(const char *name, const ArchiveTarget *target, ArchiveInterrupted interrupted,
+             ArchiveCopyResult *result)
+{
+	Copy copy = {.name = name,
+	             .target = target,
+	             .interrupted = interrupted,
+	             .result = result,
+	             .directory = -1,
+	             .source = -1,
+	             .temporary = -1};
+	uint64 started = histogram_clock();
+	char path[MAXPGPATH];
+	struct stat st;
+	bool ok = false;
+
+	memset(result, 0, sizeof(*result));
+	snprintf(path, sizeof(path), XLOGDIR "/%s", name);
+	copy.directory = open(target->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (copy.directory < 0 || fstat(copy.directory, &st) != 0)
+	{
+		failed(&copy, "could not open archive directory \"%s\": %m", target->directory);
+		goto done;
+	}
+	result->directory_device = st.st_dev;
+	result->directory_inode = st.st_ino;
+	copy.source = open(path, O_RDONLY | O_CLOEXEC);
+	if (copy.source < 0 || fstat(copy.source, &st) != 0)
+	{
+		failed(&copy, "could not open file \"%s\": %m", path);
+		goto done;
+	}
+	copy.source_size = result->source_bytes = (uint64) st.st_size;
+	if (is_segment(name) && st.st_size != wal_segment_size)
+	{
+		failed(&copy, "file \"%s\" has %lld bytes, but a WAL segment has %d", path,
+		       (long long) st.st_size, wal_segment_size);
+		goto done;
+	}
+	ok = copy_file(&copy);
+
+done:
+	if (copy.source >= 0)
+		(void) close(copy.source);
+	if (copy.directory >= 0)
+		(void) close(copy.directory);
+	result->microseconds = (histogram_clock() - started) / 1000;
+	return ok;
+}
+
+/* Remove temporary files that processes of this data directory have left */
+void
+archive_copy_remove_leftovers(const char *directory)
+{
+	char prefix[80];
+	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *entries = fd >= 0 ? fdopendir(fd) : NULL;
+	struct dirent *entry;
+
+	if (entries == NULL)
+	{
+		if (fd >= 0)
+			(void) close(fd);
+		return; /* the first copy will say why */
+	}
+	owner_prefix(prefix, sizeof(prefix));
+	while ((entry = readdir(entries)) != NULL)
+	{
+		int leftover;
+
+		if (strncmp(entry->d_name, prefix, strlen(prefix)) != 0)
+			continue;
+		leftover = openat(fd, entry->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+		if (leftover < 0)
+			continue;
+		if (flock(leftover, LOCK_EX | LOCK_NB) == 0 && unlinkat(fd, entry->d_name, 0) == 0)
+			ereport(LOG, (errmsg("pg_calm: removed leftover \"%s/%s\" of an interrupted copy",
+			                     directory, entry->d_name)));
+		(void) close(leftover);
+	}
+	(void) closedir(entries);
+}

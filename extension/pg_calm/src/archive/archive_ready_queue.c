@@ -1,0 +1,146 @@
+/*-------------------------------------------------------------------------
+ *
+ * archive_ready_queue.c
+ *	  Which files the server will ask to archive next.
+ *
+ * The archiver asks for one file at a time, in the order of pgarch.c,
+ * ready_file_comparator: timeline histories first, then by name.  What is in
+ * archive_status/NNN.ready after the file at hand will be asked for next.  It
+ * is a forecast: if the server asks for another file, that one is archived.
+ *
+ * The directory is read as a whole, sorted, and read again when the list is
+ * nearly used up; with a backlog of many files that is rarely, and never so
+ * often that it takes more than a hundredth of the time.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <dirent.h>
+#include <unistd.h>
+
+#include "access/xlog_internal.h"
+#include "archive_ready_queue.h"
+#include "map/map.h"
+#include "utils/memutils.h"
+
+#define STATUS_DIRECTORY XLOGDIR "/archive_status"
+
+/* Names kept of one reading, the first ones */
+#define QUEUE_MAX 65536
+
+static ArchiveFileName *queue = NULL;
+static int queue_capacity = 0;
+static int queue_length = 0;
+static uint64 next_reading_ms = 0;
+
+static bool read_queue(void);
+static int position_after(const char *file);
+
+/*
+ * If a directory entry announces a file to archive, its name.  The conditions
+ * are those of pgarch.c, pgarch_readyXlog.
+ */
+bool
+archive_ready_name(const char *entry, ArchiveFileName name)
+{
+	int length = (int) strlen(entry) - (int) strlen(".ready");
+
+	if (length < MIN_XFN_CHARS || length > MAX_XFN_CHARS ||
+	    strspn(entry, VALID_XFN_CHARS) < (size_t) length || strcmp(entry + length, ".ready") != 0)
+		return false;
+	memcpy(name, entry, length);
+	name[length] = '\0';
+	return true;
+}
+
+/* For qsort: names in the order of pgarch.c, ready_file_comparator */
+int
+archive_ready_compare(const void *a, const void *b)
+{
+	const char *left = a;
+	const char *right = b;
+	bool left_history = IsTLHistoryFileName(left);
+	bool right_history = IsTLHistoryFileName(right);
+
+	if (left_history != right_history)
+		return left_history ? -1 : 1;
+	return strcmp(left, right);
+}
+
+/* False if the directory can't be read: then there is no forecast */
+static bool
+read_queue(void)
+{
+	uint64 start = page_map_now_ms();
+	DIR *directory = opendir(STATUS_DIRECTORY);
+	struct dirent *entry;
+
+	queue_length = 0;
+	if (directory == NULL)
+		return false;
+	while ((entry = readdir(directory)) != NULL)
+	{
+		if (queue_length == queue_capacity)
+		{
+			int capacity = queue_capacity == 0 ? 256 : queue_capacity * 2;
+			ArchiveFileName *larger = NULL;
+
+			if (queue_capacity < QUEUE_MAX)
+				larger = realloc(queue, capacity * sizeof(ArchiveFileName));
+			if (larger == NULL)
+				break; /* the rest is found when these are done */
+			queue = larger;
+			queue_capacity = capacity;
+		}
+		if (archive_ready_name(entry->d_name, queue[queue_length]))
+			queue_length++;
+	}
+	(void) closedir(directory);
+	qsort(queue, queue_length, sizeof(ArchiveFileName), archive_ready_compare);
+	next_reading_ms = page_map_now_ms();
+	next_reading_ms += Max(10, 100 * (next_reading_ms - start));
+	return true;
+}
+
+/* Index of the first name after a file */
+static int
+position_after(const char *file)
+{
+	int low = 0;
+	int high = queue_length;
+
+	while (low < high)
+	{
+		int middle = (low + high) / 2;
+
+		if (archive_ready_compare(queue[middle], file) <= 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/*
+ * Names of the files that come after the one at hand, up to max.  Returns how
+ * many; each was announced when it was looked at last.
+ */
+int
+archive_ready_after(const char *file, ArchiveFileName *names, int max)
+{
+	int count = 0;
+	int position = position_after(file);
+
+	if (queue_length - position < max && page_map_now_ms() >= next_reading_ms && read_queue())
+		position = position_after(file);
+	for (; position < queue_length && count < max; position++)
+	{
+		char path[MAXPGPATH];
+
+		snprintf(path, sizeof(path), STATUS_DIRECTORY "/%s.ready", queue[position]);
+		if (access(path, F_OK) == 0)
+			strlcpy(names[count++], queue[position], sizeof(ArchiveFileName));
+	}
+	return count;
+}

@@ -1,0 +1,19 @@
+/*-------------------------------------------------------------------------
+ *
+ * base.h
+ *	  What every part may use: the server's versions, histograms.
+ *
+ * Knows nothing of the module.  Differences between server versions are in
+ * compat.h and nowhere else.  A histogram is added to without a lock, by
+ * any process, and read while that goes on: its figures need not be of one
+ * moment.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PG_CALM_BASE_H
+#define PG_CALM_BASE_H
+
+#include "compat.h"
+#include "histogram.h"
+
+#endif /* PG_CALM_BASE_H */

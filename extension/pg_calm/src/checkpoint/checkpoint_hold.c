@@ -1,0 +1,70 @@
+/*-------------------------------------------------------------------------
+ *
+ * checkpoint_hold.c
+ *	  Holds the checkpoint's own writes while too much is unflushed.
+ *
+ * The checkpointer writes buffers by its schedule, as fast as WAL comes, and on a
+ * volume that is at its limits that can be twice what the worker can flush.
+ * What is left over wakes the kernel flusher in some ten seconds, which fills the
+ * volume's queue with scattered writes, and then all that the volume does is
+ * done behind them.
+ *
+ * Stock has something against it: its flush hint, each checkpoint_flush_after
+ * pages, is a sync_file_range that waits for room in the device's queue
+ * (blk_mq_get_tag).  The module does not pass the hint on, so the wait is made
+ * here, by what is unflushed instead: none at the limit from which the worker
+ * flushes without regard to age, and the longer the nearer it is to what
+ * wakes the flusher; and the longest for a file that the flusher may be about
+ * to visit, since a visit goes on for as long as pages come.  No lock of the
+ * server's is held then (bufmgr.c, IssuePendingWritebacks).
+ *
+ * A checkpoint that is held ends later, and WAL may grow past max_wal_size until
+ * then, as it does where stock's hints wait.  Once WAL asks for the next checkpoint
+ * the worker takes its largest part of the volume (worker.c): that slows those who
+ * make WAL, and lets this one end.  It is never let go: behind its schedule the server
+ * does not pause between buffers at all, and would write in a second what it was held
+ * for.  None is held that is to be fast.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xlog.h"
+#include "checkpoint_hold.h"
+#include "checkpoint_stats.h"
+#include "shared/shared.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/bgwriter.h"
+#include "storage/latch.h"
+
+/* Milliseconds that a byte takes at most: 5 MB/s */
+#define MOST_MS (50.0 / (256 * 1024))
+
+void
+checkpoint_hold_writes(off_t bytes, bool visit_near)
+{
+	static double owed_ms = 0; /* hints can be for a page */
+	double hold = visit_near ? 1 : pg_atomic_read_u32(&calm_shared->checkpoint_hold) / 1000.0;
+	long ms;
+
+	if (hold == 0 || checkpoint_stats_is_immediate() ||
+	    (checkpointer_requests() & CHECKPOINT_IMMEDIATE) || !worker_is_flushing())
+	{
+		owed_ms = 0;
+		return;
+	}
+	owed_ms += (double) bytes * MOST_MS * hold * hold;
+	ms = (long) owed_ms;
+	if (ms == 0)
+		return;
+	owed_ms -= (double) ms;
+
+	/* as the server's hint waits */
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ms,
+	                 WAIT_EVENT_DATA_FILE_FLUSH);
+	ResetLatch(MyLatch);
+	/* behind its schedule the server does so after a thousand buffers only */
+	AbsorbSyncRequests();
+	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_FLUSH);
+}

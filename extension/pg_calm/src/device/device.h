@@ -1,0 +1,85 @@
+/*-------------------------------------------------------------------------
+ *
+ * device.h
+ *	  What the device under the data directory can do, and what a write costs.
+ *
+ * - A cap is what is known, not what is hoped: infinity where nothing is, and the
+ *   caller is then as the server without the module.
+ * - What the kernel flusher will do is estimated from the kernel's own counts
+ *   (kernel_flusher.h), never assumed from a setting of ours.
+ * - Nothing here writes to a device, and nothing knows of pages.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PG_CALM_DEVICE_H
+#define PG_CALM_DEVICE_H
+
+#include "postgres.h"
+
+#include <math.h>
+
+#include "kernel_flusher.h"
+
+/*
+ * Caps of the device that holds the data directory.  Rates are per second;
+ * infinity where nothing caps.
+ */
+typedef struct DeviceCaps
+{
+	double write_iops;   /* write operations */
+	double write_bytes;  /* bytes written */
+	double all_iops;     /* operations, reads counted as well; no less than write_iops */
+	double all_bytes;    /* bytes read and written; likewise */
+	uint32 io_size;      /* bytes that count as one operation at most */
+	bool reads_are_free; /* no cap counts reads, as far as we can know */
+	char source[256];    /* where each figure came from, for people */
+} DeviceCaps;
+
+/* A block device as the kernel numbers it */
+typedef struct DeviceNumber
+{
+	unsigned int major;
+	unsigned int minor;
+} DeviceNumber;
+
+/* GUCs: 0 stands for "detect", -1 for "unlimited" */
+extern int calm_iops;
+extern int calm_bandwidth; /* kB per second */
+extern int calm_write_iops;
+extern int calm_write_bandwidth; /* kB per second */
+extern int calm_io_size;         /* kB */
+extern int calm_arbiter_write_iops;
+extern int calm_arbiter_write_bandwidth; /* kB per second */
+
+/* GUC: root of the tree that /proc and /sys are read under, for tests */
+extern char *calm_host_root;
+
+extern void device_read_caps(DeviceCaps *caps);
+extern bool device_read_shared_caps(DeviceNumber *device, DeviceCaps *caps);
+
+/* How many operations the device counts for one contiguous write */
+static inline uint32
+device_operations(const DeviceCaps *caps, uint64 bytes)
+{
+	return (uint32) ((bytes + caps->io_size - 1) / caps->io_size);
+}
+
+/* Seconds that the device needs at least: its two budgets run side by side */
+static inline double
+device_seconds(const DeviceCaps *caps, double operations, double bytes)
+{
+	return Max(operations / caps->write_iops, bytes / caps->write_bytes);
+}
+
+static inline bool
+device_is_capped(const DeviceCaps *caps)
+{
+	return !isinf(caps->write_iops) || !isinf(caps->write_bytes);
+}
+
+/* st_dev of the data directory's files; for the postmaster, at start */
+extern uint64 device_of_data_files(void);
+
+extern bool device_is_ours(unsigned int major, unsigned int minor);
+
+#endif /* PG_CALM_DEVICE_H */

@@ -1,0 +1,274 @@
+/*-------------------------------------------------------------------------
+ *
+ * governor.c
+ *	  The governor's settings, shared memory and worker.
+ *
+ * The worker looks at the inputs four times a second and sets the rate; the
+ * sessions wait by themselves (governor_hold.c).  It is a process of its own,
+ * since the writeback worker may wait for the device just when the governor is
+ * needed.  It has no database connection.  For the same reason it is the one that
+ * learns how long commits should wait (commit_delay.c).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <limits.h>
+#include <math.h>
+
+#include "access/xlog.h"
+#include "archive/archive.h"
+#include "wal/wal.h"
+#include "base/base.h"
+#include "governor.h"
+#include "miscadmin.h"
+#include "map/map.h"
+#include "shared/shared.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/shmem.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+
+/* Between looks; with nothing to look at; and after a look that took long, so often its time */
+#define LOOK_INTERVAL_MS 250
+#define OFF_INTERVAL_MS 10000
+#define LOOK_COST_FACTOR 50
+
+PGDLLEXPORT void pg_calm_governor_main(Datum argument);
+
+bool calm_governor = true;
+int calm_governor_wal_space = 0;
+int calm_governor_max_wal = 0;
+char *calm_governor_max_lag = "";
+int calm_governor_lag_position = GOVERNOR_LAG_FLUSH;
+int calm_governor_patience = 60 * 1000;
+bool calm_governor_writeback = false;
+bool calm_governor_exempt_superusers = true;
+
+GovernorShared *calm_governor_shared = NULL;
+
+static const struct config_enum_entry lag_position_options[] = {
+	{"flush", GOVERNOR_LAG_FLUSH, false}, {"replay", GOVERNOR_LAG_REPLAY, false}, {NULL, 0, false}};
+
+static Size shared_size(void);
+static bool paces_archive(void);
+static bool look(uint64 now_ms);
+static void worker_exit(int code, Datum argument);
+
+const char *
+governor_input_name(GovernorInput input)
+{
+	static const char *const names[GOVERNOR_INPUTS] = {"wal_space", "max_wal", "lag", "archive",
+	                                                   "writeback"};
+
+	return names[input];
+}
+
+void
+governor_define_settings(void)
+{
+	DefineCustomBoolVariable(
+		"pg_calm.governor", "Whether the governor may hold the session.",
+		"To exempt a role or a database: ALTER ROLE ... SET pg_calm.governor = off.",
+		&calm_governor, true, PGC_SUSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.governor_wal_space",
+		"Space that writers have to leave free in the filesystem of pg_wal.",
+		"They are slowed down before it is used up, and refused when it is. 0 switches that off, -1 takes 2% of the filesystem, but at least four WAL segments.",
+		&calm_governor_wal_space, 0, -1, INT_MAX, PGC_SIGHUP, GUC_UNIT_MB, NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.governor_max_wal",
+		"Amount of WAL since the last checkpoint's redo point that writers may make.",
+		"They are slowed down so that checkpoints can keep WAL within it, which max_wal_size alone does not; it should be larger than that. 0 means unlimited.",
+		&calm_governor_max_wal, 0, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_MB, NULL, NULL, NULL);
+	DefineCustomStringVariable(
+		"pg_calm.governor_max_lag", "Lag of standbys at which writers are slowed down.",
+		"A list like 'near = 64MB, far* = 30s': patterns of application_name, the first one that fits counts, and an amount or a time. A single limit is for all.",
+		&calm_governor_max_lag, "", PGC_SIGHUP, 0, governor_check_max_lag, governor_assign_max_lag,
+		NULL);
+	DefineCustomEnumVariable("pg_calm.governor_lag_position",
+	                         "Position of a standby from which its lag is taken.",
+	                         "\"flush\" is what it has on disk, \"replay\" what its queries see.",
+	                         &calm_governor_lag_position, GOVERNOR_LAG_FLUSH, lag_position_options,
+	                         PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.governor_patience",
+		"Time after which something that does not drain no longer holds writers.",
+		"They are released then; for want of WAL space their statements fail instead, since the server would.",
+		&calm_governor_patience, 60 * 1000, 1000, 24 * 3600 * 1000, PGC_SIGHUP, GUC_UNIT_MS, NULL,
+		NULL, NULL);
+	DefineCustomBoolVariable(
+		"pg_calm.governor_writeback",
+		"Whether writers are held to what the device of the data directory takes.",
+		"Otherwise what it does not take stays in the kernel, until the kernel holds them and checkpoints wait for minutes.",
+		&calm_governor_writeback, false, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable(
+		"pg_calm.governor_exempt_superusers", "Whether superusers are never held by the governor.",
+		NULL, &calm_governor_exempt_superusers, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
+}
+
+/* A place for each PGPROC that a client's session can have; MaxBackends is set by now */
+static Size
+shared_size(void)
+{
+	return offsetof(GovernorShared, holds) + (Size) MaxBackends * sizeof(GovernorHold);
+}
+
+void
+governor_request_shared_memory(void)
+{
+	RequestAddinShmemSpace(MAXALIGN(shared_size()));
+}
+
+/* AddinShmemInitLock is held */
+void
+governor_start_shared_memory(void)
+{
+	bool found;
+	GovernorShared *shared = ShmemInitStruct("pg_calm governor", shared_size(), &found);
+
+	if (!found)
+	{
+		memset(shared, 0, shared_size());
+		pg_atomic_init_u32(&shared->gate, GOVERNOR_GATE_OPEN);
+		pg_atomic_init_u64(&shared->updated_ms, 0);
+		pg_atomic_init_u64(&shared->charged, 0);
+		pg_atomic_init_u64(&shared->charged_cost, 0);
+		SpinLockInit(&shared->lock);
+		shared->allowed_rate = INFINITY;
+		for (int i = 0; i < GOVERNOR_INPUTS; i++)
+			shared->readings[i].allowed_rate = INFINITY;
+	}
+	calm_governor_shared = shared;
+}
+
+void
+governor_register_worker(void)
+{
+	/* in recovery nobody writes */
+	BackgroundWorker worker = {.bgw_flags = BGWORKER_SHMEM_ACCESS,
+	                           .bgw_start_time = BgWorkerStart_RecoveryFinished,
+	                           .bgw_restart_time = 5};
+
+	strlcpy(worker.bgw_library_name, "pg_calm", sizeof(worker.bgw_library_name));
+	strlcpy(worker.bgw_function_name, "pg_calm_governor_main", sizeof(worker.bgw_function_name));
+	strlcpy(worker.bgw_name, "pg_calm governor", sizeof(worker.bgw_name));
+	strlcpy(worker.bgw_type, "pg_calm governor", sizeof(worker.bgw_type));
+	RegisterBackgroundWorker(&worker);
+}
+
+static bool
+paces_archive(void)
+{
+	return calm_archive_alert_action == ARCHIVE_ALERT_PACE && XLogArchivingActive();
+}
+
+/* Look at all inputs and set the rate; false if the settings ask for none */
+static bool
+look(uint64 now_ms)
+{
+	static GovernorDrain wal;
+	static GovernorDrain archived;
+	GovernorReading readings[GOVERNOR_INPUTS];
+	GovernorReading *archive = &readings[GOVERNOR_ARCHIVE];
+	bool off = calm_mode == CALM_MODE_OFF;
+	bool any = false;
+	uint64 insert = GetXLogInsertRecPtr();
+
+	memset(readings, 0, sizeof(readings));
+	for (int i = 0; i < GOVERNOR_INPUTS; i++)
+		readings[i].allowed_rate = INFINITY;
+	readings[GOVERNOR_WAL_SPACE].state =
+		!off && calm_governor_wal_space != 0 ? GOVERNOR_UNKNOWN : GOVERNOR_OFF;
+	readings[GOVERNOR_MAX_WAL].state =
+		!off && calm_governor_max_wal != 0 ? GOVERNOR_UNKNOWN : GOVERNOR_OFF;
+	readings[GOVERNOR_LAG].state =
+		!off && governor_lag_is_limited() ? GOVERNOR_UNKNOWN : GOVERNOR_OFF;
+	readings[GOVERNOR_WRITEBACK].state =
+		!off && calm_governor_writeback ? GOVERNOR_UNKNOWN : GOVERNOR_OFF;
+	archive->state = !off && paces_archive() ? GOVERNOR_UNKNOWN : GOVERNOR_OFF;
+
+	governor_track(&wal, insert, now_ms);
+	governor_wal_look(insert, &readings[GOVERNOR_WAL_SPACE], &readings[GOVERNOR_MAX_WAL], now_ms);
+	if (readings[GOVERNOR_LAG].state != GOVERNOR_OFF)
+		governor_lag_look(insert, &readings[GOVERNOR_LAG], now_ms);
+	if (readings[GOVERNOR_WRITEBACK].state != GOVERNOR_OFF)
+		governor_writeback_look(insert, &readings[GOVERNOR_WRITEBACK], now_ms);
+	if (archive->state != GOVERNOR_OFF)
+	{
+		uint64 queue;
+		uint64 threshold;
+
+		/* it is the writeback worker that looks */
+		if (worker_is_alive() && archive_watch_backlog(&queue, &threshold) && threshold > 0)
+		{
+			/* in whole segments, as it goes */
+			uint64 end = insert - insert % wal_segment_size;
+
+			governor_track(&archived, end - Min(queue, end - 1), now_ms);
+			archive->state = GOVERNOR_WATCHED;
+			archive->value = (double) queue;
+			archive->limit = (double) threshold;
+			archive->drain_rate = archived.rate;
+			archive->allowed_rate =
+				governor_lag_rate(archive->value, archive->limit, archived.rate);
+			strlcpy(archive->object, "archive", sizeof(archive->object));
+		}
+	}
+	for (int i = 0; i < GOVERNOR_INPUTS; i++)
+		any = any || readings[i].state != GOVERNOR_OFF;
+
+	governor_decide(readings, wal.rate, now_ms);
+	return any;
+}
+
+/* Without us nobody is to wait */
+static void
+worker_exit(int code, Datum argument)
+{
+	pg_atomic_write_u32(&calm_governor_shared->gate, GOVERNOR_GATE_OPEN);
+}
+
+void
+pg_calm_governor_main(Datum argument)
+{
+	uint32 wait_event = CALM_WAIT_EVENT("PgCalmGovernor");
+	uint64 next_look = 0;
+
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
+	BackgroundWorkerUnblockSignals();
+	before_shmem_exit(worker_exit, (Datum) 0);
+
+	for (;;)
+	{
+		uint64 start = page_map_now_ms();
+		uint64 pause;
+
+		CHECK_FOR_INTERRUPTS();
+		if (ShutdownRequestPending)
+			proc_exit(1); /* 1: start us again, unless the server is going down */
+		if (ConfigReloadPending)
+		{
+			ConfigReloadPending = false;
+			ProcessConfigFile(PGC_SIGHUP);
+			next_look = 0;
+		}
+		pause = commit_delay_tick(start);
+		if (start >= next_look)
+		{
+			uint64 interval = look(start) ? Max(LOOK_INTERVAL_MS,
+			                                    LOOK_COST_FACTOR * (page_map_now_ms() - start)) :
+			                                OFF_INTERVAL_MS;
+
+			next_look = start + Min(interval, OFF_INTERVAL_MS);
+		}
+		pause = Max(Min(pause, next_look - start), 1);
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, (long) pause,
+		                 wait_event);
+		ResetLatch(MyLatch);
+	}
+}

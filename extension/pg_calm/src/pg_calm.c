@@ -1,0 +1,380 @@
+/*-------------------------------------------------------------------------
+ *
+ * pg_calm.c
+ *	  Preloading, settings and shared memory of the module.
+ *
+ * pg_calm makes PostgreSQL's page writeback cheap in device operations and
+ * smooth in time.  Durability stays with PostgreSQL's own fsync calls, which
+ * all happen, in their places, and report every error; but for those of
+ * status files where pg_calm archives (archive_ack.c).  Everything else about pages is
+ * advice to the kernel: with an empty or wrong page map the server is as slow
+ * as stock, and as safe.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <limits.h>
+#include <math.h>
+#include <unistd.h>
+
+#include "archive/archive.h"
+#include "arbiter/arbiter.h"
+#include "checkpoint/checkpoint.h"
+#include "shared/shared.h"
+#include "writeback/writeback.h"
+#include "wal/wal.h"
+#include "fmgr.h"
+#include "governor/governor.h"
+#include "base/base.h"
+#include "interpose/interpose.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+#include "utils/guc.h"
+#include "worker/worker.h"
+
+PG_MODULE_MAGIC;
+
+PGDLLEXPORT void _PG_init(void);
+
+int calm_mode = CALM_MODE_ON;
+int calm_page_map_memory = -1;
+int calm_flush_age = 0;
+int calm_unflushed_limit = 0;
+int calm_max_in_flight = 2 * 1024;
+int calm_drain_threshold = -1;
+int calm_drain_timeout = -1;
+int calm_wal_recycle_delay = 20;
+bool calm_bridge = true;
+bool calm_split_folios = true;
+int calm_prefetch = CALM_PREFETCH_AUTO;
+
+CalmShared *calm_shared = NULL;
+PageMap *calm_page_map = NULL;
+const char *calm_interpose_failure = NULL;
+
+static shmem_request_hook_type previous_shmem_request = NULL;
+static shmem_startup_hook_type previous_shmem_startup = NULL;
+
+static const struct config_enum_entry mode_options[] = {{"off", CALM_MODE_OFF, false},
+                                                        {"shadow", CALM_MODE_SHADOW, false},
+                                                        {"on", CALM_MODE_ON, false},
+                                                        {NULL, 0, false}};
+
+static const struct config_enum_entry prefetch_options[] = {{"off", CALM_PREFETCH_OFF, false},
+                                                            {"auto", CALM_PREFETCH_AUTO, false},
+                                                            {"on", CALM_PREFETCH_ON, false},
+                                                            {NULL, 0, false}};
+
+static void define_settings(void);
+static void request_shared_memory(void);
+static void start_shared_memory(void);
+static bool check_rate(int *newval, void **extra, GucSource source);
+static bool check_rate_of_all(int *newval, void **extra, GucSource source);
+static bool check_directory(char **newval, void **extra, GucSource source);
+
+const char *
+calm_mode_name(int mode)
+{
+	for (const struct config_enum_entry *option = mode_options; option->name; option++)
+	{
+		if (option->val == mode)
+			return option->name;
+	}
+	return "unknown";
+}
+
+/* Rates: -1 is "unlimited", 0 "detect" */
+static bool
+check_rate(int *newval, void **extra, GucSource source)
+{
+	if (*newval > 0 && *newval < 10)
+	{
+		GUC_check_errdetail("The value must be -1 (unlimited), 0 (detect) or at least 10.");
+		return false;
+	}
+	return true;
+}
+
+/* Likewise of limits for reads and writes together, which are not detected */
+static bool
+check_rate_of_all(int *newval, void **extra, GucSource source)
+{
+	if (*newval > 0 && *newval < 10)
+	{
+		GUC_check_errdetail("The value must be 0 (no such limit) or at least 10.");
+		return false;
+	}
+	return true;
+}
+
+/* A relative path would mean another directory to each instance */
+static bool
+check_directory(char **newval, void **extra, GucSource source)
+{
+	if ((*newval)[0] != '\0' && !is_absolute_path(*newval))
+	{
+		GUC_check_errdetail("The path must be absolute, or empty for no sharing.");
+		return false;
+	}
+	return true;
+}
+
+static void
+define_settings(void)
+{
+	DefineCustomEnumVariable(
+		"pg_calm.mode", "Whether written pages are flushed by pg_calm.",
+		"\"off\" leaves the server as without the module, \"shadow\" tracks pages and counts what would be flushed, \"on\" flushes where a cap of the device is known.",
+		&calm_mode, CALM_MODE_ON, mode_options, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.page_map_memory", "Shared memory for the map of written but unflushed pages.",
+		"-1 takes what the data directory's files at the start of the server need, twice as many of them, and at least 48MB. "
+		"A file takes 132 bytes, and one that has such pages 64 more, or 288 for each 8 MB of it. When it is full, tracking gets coarser. What is not needed is not touched.",
+		&calm_page_map_memory, -1, -1, 16 * 1024 * 1024, PGC_POSTMASTER, GUC_UNIT_KB,
+		page_map_memory_check, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.iops",
+		"Operations per second that the data directory's device allows, reads and writes together.",
+		"For volumes that count reads as well, as most of clouds do. 0 means none such.",
+		&calm_iops, 0, 0, INT_MAX, PGC_SIGHUP, 0, check_rate_of_all, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.bandwidth",
+		"Kilobytes per second that may be read from and written to the data directory's device together.",
+		"For volumes that count reads as well, as most of clouds do. 0 means none such.",
+		&calm_bandwidth, 0, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_KB, check_rate_of_all, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.write_iops",
+		"Write operations per second that the data directory's device allows.",
+		"0 reads the limits of the block cgroup controller, -1 means unlimited.", &calm_write_iops,
+		0, -1, INT_MAX, PGC_SIGHUP, 0, check_rate, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.write_bandwidth",
+		"Kilobytes per second that may be written to the data directory's device.",
+		"0 reads the limits of the block cgroup controller, -1 means unlimited.",
+		&calm_write_bandwidth, 0, -1, INT_MAX, PGC_SIGHUP, GUC_UNIT_KB, check_rate, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.io_size",
+		"Size up to which the device counts a contiguous write as one operation.",
+		"0 takes the largest request of the block device. Volumes like Amazon EBS count 256kB.",
+		&calm_io_size, 0, 0, 64 * 1024, PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.flush_age", "Time after which a written page is flushed.",
+		"0 takes half of checkpoint_timeout, and no more than the kernel's vm.dirty_expire_centisecs.",
+		&calm_flush_age, 0, 0, 3600 * 1000, PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.unflushed_limit",
+		"Amount of unflushed pages above which the cheapest are flushed.",
+		"0 takes half of what makes the kernel flush the device in the background, less where pages come fast.",
+		&calm_unflushed_limit, 0, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.max_in_flight", "Most that the writeback worker has under writeback at a time.",
+		"It has less where the device's caps make that 20 ms of work.", &calm_max_in_flight,
+		2 * 1024, 256, 1024 * 1024, PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.drain_threshold",
+		"Number of unflushed pages at which a checkpoint goes on to its fsync calls.",
+		"-1 takes what the device writes in a tenth of a second.", &calm_drain_threshold, -1, -1,
+		INT_MAX, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.drain_timeout",
+		"Longest time that a checkpoint waits for pages to be flushed before its fsync calls.",
+		"-1 takes what checkpoint_completion_target leaves of checkpoint_timeout, or 30s if that is more; 0 does not wait. Immediate, shutdown and end-of-recovery checkpoints never do. Once WAL asks for the next checkpoint it lasts no longer than the device needs for what is unflushed then. It ends if a tenth of the time shows that it will not be enough, or brings nothing.",
+		&calm_drain_timeout, -1, -1, 3600 * 1000, PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomBoolVariable(
+		"pg_calm.clean_buffers",
+		"Whether dirty shared buffers of a region are written right before it is flushed.",
+		"They cost little more then, and backends that need a buffer find clean ones.",
+		&calm_clean_buffers, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.wal_recycle_delay",
+		"Time that a checkpoint waits after each WAL segment that it recycles.",
+		"Recycling costs fsyncs on the device of pg_wal, which commits would have to wait for if all came at once. "
+		"0 does not wait. In all no more than a tenth of checkpoint_timeout, and never where another "
+		"checkpoint is asked for, nor in immediate, shutdown and end-of-recovery checkpoints.",
+		&calm_wal_recycle_delay, 20, 0, 1000, PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomBoolVariable(
+		"pg_calm.drop_wal_cache",
+		"Whether WAL that has been flushed is dropped from the page cache.",
+		"Not while there is a walsender or a replication slot; with archiving, when its segment has been archived. "
+		"Recovery from a crash then reads WAL from its volume.",
+		&calm_drop_wal_cache, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.worker_timeout",
+		"Time after which a background worker that has not been heard of counts as stuck.",
+		"As long as the writeback worker does, flush hints of the server are obeyed, and no checkpoint or session waits. "
+		"Nor does a session wait for the governor's.",
+		&calm_worker_timeout, 5000, 1000, 3600 * 1000, PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomBoolVariable(
+		"pg_calm.bridge",
+		"Whether clean pages between dirty ones are written along to save operations.", NULL,
+		&calm_bridge, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable(
+		"pg_calm.bridge_prefetch",
+		"Whether clean pages that are not in the page cache are read in order to be written along.",
+		"\"auto\" reads them if a cgroup caps the device's writes and none its reads; volumes whose "
+		"cap counts both gain nothing.",
+		&calm_prefetch, CALM_PREFETCH_AUTO, prefetch_options, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable(
+		"pg_calm.split_large_folios",
+		"Whether large folios of data files in the page cache are split.",
+		"The kernel counts a large folio as dirty as a whole when one block of it is written.",
+		&calm_split_folios, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.checkpoint_history", "Number of checkpoints whose reports are kept.",
+		"The view pg_calm_checkpoints has one row for each; a report takes about 800 bytes of shared memory.",
+		&calm_checkpoint_history, 100, 1, 100000, PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomStringVariable("pg_calm.arbiter_directory",
+	                           "Directory by which instances that share a device share its budget.",
+	                           "All of them name the same one. Empty for no sharing.",
+	                           &calm_arbiter_directory, "", PGC_SIGHUP, 0, check_directory, NULL,
+	                           NULL);
+	DefineCustomIntVariable("pg_calm.arbiter_weight",
+	                        "Part of a shared device's budget, relative to the others'.", NULL,
+	                        &calm_arbiter_weight, 100, ARBITER_WEIGHT_MIN, ARBITER_WEIGHT_MAX,
+	                        PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.arbiter_write_iops",
+		"Write operations per second that the shared device allows all instances together.",
+		"0 reads the limits of control groups that others are in as well, or takes "
+		"pg_calm.write_iops; -1 means unlimited.",
+		&calm_arbiter_write_iops, 0, -1, INT_MAX, PGC_SIGHUP, 0, check_rate, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.arbiter_write_bandwidth",
+		"Kilobytes per second that all instances together may write to the shared device.",
+		"0 reads the limits of control groups that others are in as well, or takes "
+		"pg_calm.write_bandwidth; -1 means unlimited.",
+		&calm_arbiter_write_bandwidth, 0, -1, INT_MAX, PGC_SIGHUP, GUC_UNIT_KB, check_rate, NULL,
+		NULL);
+	DefineCustomBoolVariable(
+		"pg_calm.arbiter_checkpoints",
+		"Whether checkpoints started by time are moved apart from those of other instances.",
+		"A checkpoint is requested at this instance's own moment of checkpoint_timeout if the "
+		"timed ones start at another.",
+		&calm_arbiter_checkpoints, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomStringVariable(
+		"pg_calm.host_root", "Directory below which /proc and /sys are read.",
+		"For tests of the module.", &calm_host_root, "", PGC_SIGHUP,
+		GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE | GUC_SUPERUSER_ONLY, NULL, NULL, NULL);
+	archive_define_settings();
+	governor_define_settings();
+	commit_delay_define_settings();
+	MarkGUCPrefixReserved("pg_calm");
+}
+
+static void
+request_shared_memory(void)
+{
+	if (previous_shmem_request)
+		previous_shmem_request();
+	page_map_memory_choose();
+	RequestAddinShmemSpace(MAXALIGN(sizeof(CalmShared)));
+	RequestAddinShmemSpace(page_map_size((Size) calm_page_map_memory * 1024));
+	RequestAddinShmemSpace(histogram_size());
+	RequestAddinShmemSpace(checkpoint_stats_size());
+	archive_request_shared_memory();
+	governor_request_shared_memory();
+	commit_delay_request_shared_memory();
+}
+
+static void
+start_shared_memory(void)
+{
+	Size budget = (Size) calm_page_map_memory * 1024;
+	CalmShared *shared;
+	PageMap *map;
+	char root[MAXPGPATH];
+	bool found;
+
+	if (previous_shmem_startup)
+		previous_shmem_startup();
+
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	shared = ShmemInitStruct("pg_calm", sizeof(CalmShared), &found);
+	if (!found)
+	{
+		memset(shared, 0, sizeof(CalmShared));
+		error_latch_init(&shared->error_latch);
+		/* until the worker knows better; a checkpoint can come first */
+		shared->caps.write_iops = INFINITY;
+		shared->caps.write_bytes = INFINITY;
+		shared->caps.all_iops = INFINITY;
+		shared->caps.all_bytes = INFINITY;
+		shared->caps.io_size = 1024 * 1024;
+		shared->granted_operations = INFINITY;
+		shared->flush_rate = INFINITY;
+		shared->arbiter_slot = -1;
+		pg_atomic_init_u64(&shared->counters.flushed_pages, 0);
+		pg_atomic_init_u64(&shared->counters.fsynced_pages, 0);
+		pg_atomic_init_u64(&shared->counters.kernel_flushed_pages, 0);
+		pg_atomic_init_u64(&shared->counters.handed_pages, 0);
+		pg_atomic_init_u64(&shared->counters.bridged_pages, 0);
+		pg_atomic_init_u64(&shared->counters.device_operations, 0);
+		pg_atomic_init_u64(&shared->counters.written_bytes, 0);
+		pg_atomic_init_u64(&shared->counters.suppressed_hints, 0);
+		pg_atomic_init_u64(&shared->counters.large_folio_regions, 0);
+		pg_atomic_init_u64(&shared->counters.cleaned_buffers, 0);
+		pg_atomic_init_u64(&shared->in_flight_pages, 0);
+		pg_atomic_init_u64(&shared->checkpoint_start, 0);
+		pg_atomic_init_u32(&shared->worker_pid, 0);
+		pg_atomic_init_u64(&shared->worker_beat_ms, 0);
+		pg_atomic_init_u32(&shared->capped, 0);
+		pg_atomic_init_u32(&shared->checkpoint_hold, 0);
+		pg_atomic_init_u32(&shared->other_devices, 0);
+		cleaner_init_shared(&shared->cleaner);
+		shared->device = device_of_data_files();
+		pg_atomic_init_u32(&shared->draining, 0);
+		pg_atomic_init_u64(&shared->hold_until_ms, 0);
+		SpinLockInit(&shared->lock);
+	}
+	map = ShmemInitStruct("pg_calm page map", page_map_size(budget), &found);
+	if (!found)
+		page_map_init(map, budget, getcwd(root, sizeof(root)) ? root : "");
+	checkpointer_wait_shmem_startup();
+	histogram_start();
+	checkpoint_stats_start();
+	archive_start_shared_memory();
+	governor_start_shared_memory();
+	commit_delay_start_shared_memory();
+	LWLockRelease(AddinShmemInitLock);
+
+	calm_shared = shared;
+	calm_page_map = map;
+}
+
+void
+_PG_init(void)
+{
+	if (!process_shared_preload_libraries_in_progress)
+	{
+		/* CREATE EXTENSION and its functions load us; they need the rest */
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+		     errmsg("pg_calm must be loaded via \"shared_preload_libraries\""),
+		     errhint(
+				 "Add pg_calm to \"shared_preload_libraries\" in postgresql.conf and restart the server.")));
+	}
+
+	define_settings();
+	previous_shmem_request = shmem_request_hook;
+	shmem_request_hook = request_shared_memory;
+	previous_shmem_startup = shmem_startup_hook;
+	shmem_startup_hook = start_shared_memory;
+	archive_worker_register();
+	governor_register_worker();
+	governor_hold_install();
+	commit_delay_install();
+
+	if (!io_hooks_install(&calm_interpose_failure))
+	{
+		ereport(WARNING, (errmsg("pg_calm is loaded but has no effect: %s", calm_interpose_failure),
+		                  errdetail("The server runs as without the module.")));
+		return;
+	}
+	checkpoint_stats_watch_log();
+	writeback_register_worker();
+	cleaner_register();
+}

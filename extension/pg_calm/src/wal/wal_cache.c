@@ -1,0 +1,134 @@
+/*-------------------------------------------------------------------------
+ *
+ * wal_cache.c
+ *	  Keeps WAL that nobody will read from taking the page cache.
+ *
+ * What is written to WAL stays in the page cache until the kernel needs the
+ * memory: up to max_wal_size of it, and segments are recycled, so that each
+ * page of them is written again and again and looks as if it was in use.  On a
+ * host with little memory that evicts pages of tables, which then have to be
+ * read from the volume again.
+ *
+ * The server itself drops a segment from the cache when it closes it, but only
+ * with wal_level = minimal, since archiver and walsenders could read it from
+ * there (xlog.c, XLogFileClose).  Whether there are any can be seen: so WAL is
+ * dropped
+ * - not while there is a walsender or a replication slot,
+ * - with archiving, when its segment has been archived.
+ *
+ * What is dropped has been flushed, so it is clean and nothing is written.
+ * Pages are written whole, so nothing has to be read when a segment is used
+ * again.  Crash recovery reads WAL from the volume then, as after a power loss.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "access/xlog.h"
+#include "access/xlog_internal.h"
+#include "miscadmin.h"
+#include "shared/shared.h"
+#include "replication/slot.h"
+#include "replication/walsender_private.h"
+#include "wal_cache.h"
+
+/* Dropped by one call at most, and least: a call takes a millisecond for some 16 MB */
+#define MOST_BYTES (64 * 1024 * 1024)
+#define LEAST_BYTES (1024 * 1024)
+
+/* The GUC */
+bool calm_drop_wal_cache = true;
+
+static bool has_readers(void);
+static bool is_archived(XLogSegNo segment, TimeLineID timeline);
+static void drop(XLogSegNo segment, TimeLineID timeline, off_t offset, off_t length);
+
+/* Whether there is a standby, a base backup, or whoever has a slot; without locks: a look */
+static bool
+has_readers(void)
+{
+	for (int i = 0; i < max_wal_senders; i++)
+	{
+		if (WalSndCtl->walsnds[i].pid != 0)
+			return true;
+	}
+	for (int i = 0; i < max_replication_slots; i++)
+	{
+		if (ReplicationSlotCtl->replication_slots[i].in_use)
+			return true;
+	}
+	return false;
+}
+
+/* Whether the archiver has done with a segment */
+static bool
+is_archived(XLogSegNo segment, TimeLineID timeline)
+{
+	char name[MAXFNAMELEN];
+	char path[MAXPGPATH];
+	struct stat st;
+
+	XLogFileName(name, timeline, segment, wal_segment_size);
+	StatusFilePath(path, name, ".done");
+	if (stat(path, &st) == 0)
+		return true;
+	/* recycled meanwhile */
+	XLogFilePath(path, timeline, segment, wal_segment_size);
+	return stat(path, &st) != 0;
+}
+
+static void
+drop(XLogSegNo segment, TimeLineID timeline, off_t offset, off_t length)
+{
+	char path[MAXPGPATH];
+	int fd;
+
+	XLogFilePath(path, timeline, segment, wal_segment_size);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOATIME);
+	if (fd < 0)
+		return; /* recycled meanwhile */
+	(void) posix_fadvise(fd, offset, length, POSIX_FADV_DONTNEED);
+	close(fd);
+}
+
+void
+wal_cache_tick(void)
+{
+	static XLogRecPtr dropped = InvalidXLogRecPtr; /* all before it is */
+	XLogRecPtr flushed;
+	TimeLineID timeline;
+	uint64 budget = MOST_BYTES;
+
+	if (!calm_drop_wal_cache || !enableFsync || !calm_flushes() || RecoveryInProgress() ||
+	    has_readers())
+	{
+		dropped = InvalidXLogRecPtr;
+		return;
+	}
+	flushed = GetFlushRecPtr(&timeline);
+	if (dropped == InvalidXLogRecPtr)
+		dropped = flushed - flushed % LEAST_BYTES;
+	while (budget > 0)
+	{
+		XLogSegNo segment;
+		uint64 offset = XLogSegmentOffset(dropped, wal_segment_size);
+		uint64 length = Min(budget, wal_segment_size - offset);
+
+		if (flushed < dropped + LEAST_BYTES)
+			break;
+		XLByteToSeg(dropped, segment, wal_segment_size);
+		if (XLogArchivingActive())
+		{
+			if (flushed < dropped + length || !is_archived(segment, timeline))
+				break;
+		}
+		length = Min(length, (flushed - dropped) / LEAST_BYTES * LEAST_BYTES);
+		drop(segment, timeline, offset, length);
+		dropped += length;
+		budget -= length;
+	}
+}

@@ -1,0 +1,352 @@
+/*-------------------------------------------------------------------------
+ *
+ * bridge.c
+ *	  Re-dirties clean pages between dirty ones, so that they are written as one.
+ *
+ * Two dirty blocks with a clean one between them are two operations for the
+ * device.  If the clean block is dirty too, they are one.  A clean page that
+ * is in the page cache is made dirty by mapping the file shared and
+ * madvise(MADV_POPULATE_WRITE) (Linux 5.14; mm/gup.c, faultin_page_range):
+ * a write fault without a write.  No byte is read or written by us, so a
+ * concurrent pwrite can't be lost, as it could if we read a page and wrote it
+ * back.
+ *
+ * What must not be bridged:
+ * - pages that are not resident: the fault would read them from the device
+ * - holes and unwritten extents: the fault allocates blocks
+ * - shared (reflinked) extents, copy-on-write filesystems: likewise
+ * - with debug_io_direct on data: the cached copy may be older than the file
+ * - with full_page_writes off: nothing then repairs a page that is torn by a
+ *	 crash while a backend writes to it during our writeback
+ * Past the end of a file that is truncated meanwhile, madvise fails with
+ * EFAULT; there is no signal.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <linux/fiemap.h>
+#include <linux/fs.h>
+#include <linux/magic.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "access/xlog.h"
+#include "bridge.h"
+#include "base/base.h"
+#include "port/pg_bitutils.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef XFS_SUPER_MAGIC
+#define XFS_SUPER_MAGIC 0x58465342
+#endif
+
+/* Extents whose blocks a write in place would not simply overwrite */
+#define UNFIT_EXTENTS                                                                              \
+	(FIEMAP_EXTENT_UNKNOWN | FIEMAP_EXTENT_DELALLOC | FIEMAP_EXTENT_ENCODED |                      \
+	 FIEMAP_EXTENT_DATA_ENCRYPTED | FIEMAP_EXTENT_NOT_ALIGNED | FIEMAP_EXTENT_DATA_INLINE |        \
+	 FIEMAP_EXTENT_DATA_TAIL | FIEMAP_EXTENT_UNWRITTEN | FIEMAP_EXTENT_SHARED)
+
+#define EXTENTS_PER_CALL 128
+
+static bool kernel_cannot = false;
+static long refused_type = 0;   /* of the filesystem that was refused last */
+static uint64 refused_when = 0; /* and when */
+
+static uint32 next_block(const PageMapBits *bits, uint32 from);
+static bool written_blocks(int fd, off_t offset, size_t length, PageMapBits *written);
+
+/*
+ * Why nothing at all may be bridged now, or NULL.  Depends on settings that
+ * can change with a reload.
+ */
+const char *
+bridge_refusal(void)
+{
+	if (kernel_cannot)
+		return "the kernel lacks MADV_POPULATE_WRITE (Linux 5.14)";
+	if (!fullPageWrites)
+		return "full_page_writes is off";
+	if (CALM_IO_DIRECT_DATA())
+		return "debug_io_direct keeps data files out of the page cache";
+	return NULL;
+}
+
+/*
+ * Whether gaps of this file may be bridged: only on filesystems known to
+ * overwrite in place.  Says so once for each process and kind of filesystem.
+ */
+bool
+bridge_possible(int fd, const char *path)
+{
+	struct statfs fs;
+
+	if (fstatfs(fd, &fs) != 0)
+		return false;
+	if (fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == XFS_SUPER_MAGIC)
+		return true;
+	refused_when = page_map_now_ms();
+	if (refused_type != (long) fs.f_type)
+	{
+		refused_type = (long) fs.f_type;
+		ereport(
+			LOG,
+			(errmsg(
+				 "pg_calm: bridging is refused for file \"%s\": its filesystem (type 0x%lX) is not known to overwrite in place",
+				 path, (unsigned long) fs.f_type),
+		     errdetail("Dirty pages are still tracked and flushed, but not merged across gaps.")));
+	}
+	return false;
+}
+
+/*
+ * Type (statfs(2)) of a filesystem on which this process refused to bridge a
+ * file in the last minute, or 0.
+ */
+unsigned long
+bridge_refused_filesystem(void)
+{
+	if (refused_when == 0 || page_map_now_ms() - refused_when > 60000)
+		return 0;
+	return (unsigned long) refused_type;
+}
+
+/* First set bit at or after a block; PAGE_MAP_REGION_BLOCKS if there is none */
+static uint32
+next_block(const PageMapBits *bits, uint32 from)
+{
+	while (from < PAGE_MAP_REGION_BLOCKS)
+	{
+		uint64 word = bits->word[from / 64] >> (from % 64);
+
+		if (word != 0)
+			return from + pg_rightmost_one_pos64(word);
+		from = (from / 64 + 1) * 64;
+	}
+	return PAGE_MAP_REGION_BLOCKS;
+}
+
+/* Add a region's gaps to a histogram */
+void
+bridge_count_gaps(const PageMapBits *dirty, BridgeGaps *gaps)
+{
+	uint32 block = next_block(dirty, 0);
+	uint32 previous = PAGE_MAP_REGION_BLOCKS;
+
+	while (block < PAGE_MAP_REGION_BLOCKS)
+	{
+		if (previous == PAGE_MAP_REGION_BLOCKS)
+			gaps->runs++;
+		else if (block > previous + 1)
+		{
+			gaps->runs++;
+			if (block - previous - 1 <= BRIDGE_MAX_GAP)
+				gaps->gaps[block - previous - 1]++;
+		}
+		gaps->dirty_blocks++;
+		previous = block;
+		block = next_block(dirty, block + 1);
+	}
+}
+
+/*
+ * Join dirty blocks into runs, across gaps of up to max_gap blocks all of
+ * which are allowed.  Returns the number of runs.
+ */
+int
+bridge_plan(const PageMapBits *dirty, const PageMapBits *allowed, uint32 max_gap, BridgeRun *runs)
+{
+	int count = 0;
+	uint32 block = next_block(dirty, 0);
+
+	while (block < PAGE_MAP_REGION_BLOCKS)
+	{
+		BridgeRun *run = count > 0 ? &runs[count - 1] : NULL;
+		bool join = false;
+
+		if (run)
+		{
+			uint32 end = run->first + run->blocks;
+
+			join = block - end <= max_gap;
+			for (uint32 b = end; join && b < block; b++)
+				join = bits_test(allowed, b);
+			if (join)
+			{
+				run->blocks = block + 1 - run->first;
+				run->dirty++;
+			}
+		}
+		if (!join)
+		{
+			run = &runs[count++];
+			run->first = block;
+			run->blocks = 1;
+			run->dirty = 1;
+		}
+		block = next_block(dirty, block + 1);
+	}
+	return count;
+}
+
+/* Blocks whose extents are plainly overwritten by a write */
+static bool
+written_blocks(int fd, off_t offset, size_t length, PageMapBits *written)
+{
+	union
+	{
+		struct fiemap map;
+		char space[sizeof(struct fiemap) + EXTENTS_PER_CALL * sizeof(struct fiemap_extent)];
+	} u;
+	uint64 start = offset;
+	uint64 end = offset + length;
+
+	memset(written, 0, sizeof(*written));
+	while (start < end)
+	{
+		memset(&u.map, 0, sizeof(u.map));
+		u.map.fm_start = start;
+		u.map.fm_length = end - start;
+		u.map.fm_extent_count = EXTENTS_PER_CALL;
+		if (ioctl(fd, FS_IOC_FIEMAP, &u.map) != 0)
+			return false;
+		if (u.map.fm_mapped_extents == 0)
+			break;
+		for (uint32 i = 0; i < u.map.fm_mapped_extents; i++)
+		{
+			struct fiemap_extent *extent = &u.map.fm_extents[i];
+			uint64 extent_end = extent->fe_logical + extent->fe_length;
+
+			start = extent_end;
+			if (extent->fe_flags & UNFIT_EXTENTS)
+				continue;
+			/* only blocks that lie in the extent as a whole */
+			for (uint64 b =
+			         (Max(extent->fe_logical, (uint64) offset) - offset + BLCKSZ - 1) / BLCKSZ;
+			     b < PAGE_MAP_REGION_BLOCKS && offset + (b + 1) * BLCKSZ <= Min(extent_end, end);
+			     b++)
+				bits_set(written, (uint32) b);
+		}
+		if (u.map.fm_extents[u.map.fm_mapped_extents - 1].fe_flags & FIEMAP_EXTENT_LAST)
+			break;
+	}
+	return true;
+}
+
+/*
+ * Which blocks of a region may be re-dirtied: resident, and in an extent
+ * that is overwritten in place.  Dirty blocks are always allowed.  absent gets
+ * the blocks that lack only residence.
+ */
+void
+bridge_allowed(int fd, off_t offset, void *mapping, size_t length, const PageMapBits *dirty,
+               PageMapBits *allowed, PageMapBits *absent)
+{
+	static unsigned char resident[PAGE_MAP_REGION_BLOCKS * (BLCKSZ / 1024)];
+	size_t page_size = sysconf(_SC_PAGESIZE);
+	size_t pages_per_block = Max(BLCKSZ / page_size, 1);
+	PageMapBits written;
+
+	*allowed = *dirty;
+	memset(absent, 0, sizeof(*absent));
+	if (page_size > BLCKSZ || length / page_size > sizeof(resident))
+		return;
+	if (mincore(mapping, length, resident) != 0)
+		return;
+	if (!written_blocks(fd, offset, length, &written))
+		return;
+	for (uint32 b = 0; b < length / BLCKSZ; b++)
+	{
+		bool here = true;
+
+		if (!bits_test(&written, b) || bits_test(dirty, b))
+			continue;
+		for (size_t p = 0; here && p < pages_per_block; p++)
+			here = (resident[b * pages_per_block + p] & 1) != 0;
+		bits_set(here ? allowed : absent, b);
+	}
+}
+
+/* Whether a gap that is short enough can't be bridged for absent blocks */
+bool
+bridge_wants(const PageMapBits *dirty, const PageMapBits *absent, uint32 max_gap)
+{
+	uint32 previous = next_block(dirty, 0);
+	uint32 block = next_block(dirty, previous + 1);
+
+	while (block < PAGE_MAP_REGION_BLOCKS)
+	{
+		if (block - previous - 1 <= max_gap && next_block(absent, previous) < block)
+			return true;
+		previous = block;
+		block = next_block(dirty, block + 1);
+	}
+	return false;
+}
+
+/*
+ * What is touched by this mapping shall not look used, or the kernel would evict what
+ * others need instead (mm/memory.c, zap_present_folio_ptes: vma_has_recency, Linux 6.3); nor
+ * shall a page that is evicted just then be read with its neighbours (mm/filemap.c,
+ * do_sync_mmap_readahead).
+ */
+void
+bridge_leave_no_trace(void *mapping, size_t length)
+{
+	(void) madvise(mapping, length, MADV_RANDOM);
+}
+
+/* Whether a stretch is in the page cache now: populating would read what is not */
+static bool
+is_resident(void *start, size_t length)
+{
+	unsigned char resident[BRIDGE_MAX_GAP * (BLCKSZ / 1024)];
+	size_t pages = length / sysconf(_SC_PAGESIZE);
+
+	if (pages > sizeof(resident) || mincore(start, length, resident) != 0)
+		return false;
+	for (size_t page = 0; page < pages; page++)
+	{
+		if (!(resident[page] & 1))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Make the clean blocks of a run dirty.  Returns how many; fewer than there
+ * are if the kernel refuses, which only makes the write less dense.
+ */
+uint32
+bridge_fill(void *mapping, const PageMapBits *dirty, const BridgeRun *run)
+{
+	uint32 filled = 0;
+	uint32 end = run->first + run->blocks;
+	uint32 block = run->first;
+
+	while (block < end)
+	{
+		uint32 gap_end = Min(next_block(dirty, block), end);
+
+		if (gap_end > block)
+		{
+			char *start = (char *) mapping + (size_t) block * BLCKSZ;
+			size_t length = (size_t) (gap_end - block) * BLCKSZ;
+
+			/* it was when the run was planned; that may be long ago where the worker is paced */
+			if (is_resident(start, length))
+			{
+				if (madvise(start, length, MADV_POPULATE_WRITE) == 0)
+					filled += gap_end - block;
+				else if (errno == EINVAL)
+					kernel_cannot = true;
+			}
+		}
+		block = gap_end + 1;
+	}
+	return filled;
+}

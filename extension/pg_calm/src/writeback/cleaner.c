@@ -1,0 +1,320 @@
+/*-------------------------------------------------------------------------
+ *
+ * cleaner.c
+ *	  Writes dirty shared buffers of regions that are about to be flushed.
+ *
+ * What flushing a region costs depends on its density, and most of its dirty
+ * pages are still in shared buffers when its turn comes.  Written along they
+ * cost the device next to nothing, and when the clock hand comes to them they
+ * are clean: so a backend that needs a buffer writes none, and no page gets
+ * dirty in a region that was just flushed.
+ *
+ * The writeback worker chooses regions and asks for them a few at a time;
+ * this process writes what is dirty of each (buffer_cleaning.c), and the worker
+ * flushes it right after.  It is a process of its own because writing buffers
+ * takes what the worker, which begins with the postmaster, does not have: a place
+ * in the signalling of process barriers, so that files of dropped databases are
+ * closed, a resource owner, and a consistent database.
+ *
+ * Where there is no cleaner, as in crash recovery, or it does not answer in
+ * time, regions are flushed as they are.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <sys/stat.h>
+
+#include "buffer_cleaning.h"
+#include "cleaner.h"
+#include "base/base.h"
+#include "miscadmin.h"
+#include "map/map.h"
+#include "shared/shared.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/proc.h"
+#include "storage/procarray.h"
+#include "storage/sinval.h"
+#include "storage/smgr.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
+
+/* States of a region */
+#define REGION_FREE 0
+#define REGION_ASKED 1   /* the cleaner's turn */
+#define REGION_CLEANED 2 /* the worker's */
+
+/* Between looks while nobody wakes us */
+#define IDLE_MS 1000
+
+/* After which a region is flushed as it is */
+#define PATIENCE_MS 100
+
+/* Which blocks of which relation a file holds is looked up again after this */
+#define IDENTITY_MS 1000
+
+PGDLLEXPORT void pg_calm_cleaner_main(Datum argument);
+
+bool calm_clean_buffers = true;
+
+static bool is_alive(void);
+static const RelationFile *identify(uint32 file, uint32 incarnation);
+static void clean(uint32 file, uint32 incarnation, uint32 number);
+static void cleaner_exit(int code, Datum argument);
+
+void
+cleaner_register(void)
+{
+	BackgroundWorker worker = {.bgw_flags =
+	                               BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION,
+	                           .bgw_start_time = BgWorkerStart_ConsistentState,
+	                           .bgw_restart_time = 5};
+
+	strlcpy(worker.bgw_library_name, "pg_calm", sizeof(worker.bgw_library_name));
+	strlcpy(worker.bgw_function_name, "pg_calm_cleaner_main", sizeof(worker.bgw_function_name));
+	strlcpy(worker.bgw_name, "pg_calm cleaner", sizeof(worker.bgw_name));
+	strlcpy(worker.bgw_type, "pg_calm cleaner", sizeof(worker.bgw_type));
+	RegisterBackgroundWorker(&worker);
+}
+
+void
+cleaner_init_shared(CleanerShared *shared)
+{
+	pg_atomic_init_u32(&shared->pid, 0);
+	pg_atomic_init_u64(&shared->beat_ms, 0);
+	for (int i = 0; i < CLEANER_REGIONS; i++)
+		pg_atomic_init_u32(&shared->region[i].state, REGION_FREE);
+}
+
+static bool
+is_alive(void)
+{
+	CleanerShared *shared = &calm_shared->cleaner;
+
+	return calm_clean_buffers && pg_atomic_read_u32(&shared->pid) != 0 &&
+	       page_map_now_ms() < pg_atomic_read_u64(&shared->beat_ms) + calm_worker_timeout;
+}
+
+bool
+cleaner_is_free(void)
+{
+	if (!is_alive())
+		return false;
+	for (int i = 0; i < CLEANER_REGIONS; i++)
+	{
+		if (pg_atomic_read_u32(&calm_shared->cleaner.region[i].state) == REGION_FREE)
+			return true;
+	}
+	return false;
+}
+
+bool
+cleaner_is_asked(void)
+{
+	for (int i = 0; i < CLEANER_REGIONS; i++)
+	{
+		if (pg_atomic_read_u32(&calm_shared->cleaner.region[i].state) != REGION_FREE)
+			return true;
+	}
+	return false;
+}
+
+bool
+cleaner_has(uint32 file, uint32 number)
+{
+	for (int i = 0; i < CLEANER_REGIONS; i++)
+	{
+		CleanerRegion *region = &calm_shared->cleaner.region[i];
+
+		if (pg_atomic_read_u32(&region->state) != REGION_FREE && region->file == file &&
+		    region->number == number)
+			return true;
+	}
+	return false;
+}
+
+bool
+cleaner_ask(uint32 file, uint32 incarnation, uint32 number)
+{
+	CleanerShared *shared = &calm_shared->cleaner;
+	PGPROC *process;
+
+	if (!is_alive())
+		return false;
+	for (int i = 0; i < CLEANER_REGIONS; i++)
+	{
+		CleanerRegion *region = &shared->region[i];
+
+		if (pg_atomic_read_u32(&region->state) != REGION_FREE)
+			continue;
+		region->file = file;
+		region->incarnation = incarnation;
+		region->number = number;
+		region->since_ms = page_map_now_ms();
+		pg_write_barrier();
+		pg_atomic_write_u32(&region->state, REGION_ASKED);
+		process = BackendPidGetProc((int) pg_atomic_read_u32(&shared->pid));
+		if (process)
+			SetLatch(&process->procLatch);
+		return true;
+	}
+	return false;
+}
+
+/*
+ * Of those that have waited too long the cleaner may still write buffers; that
+ * costs a few pages marked anew.
+ */
+bool
+cleaner_fetch(uint32 *file, uint32 *incarnation, uint32 *number)
+{
+	CleanerRegion *oldest = NULL;
+
+	for (int i = 0; i < CLEANER_REGIONS; i++)
+	{
+		CleanerRegion *region = &calm_shared->cleaner.region[i];
+		uint32 state = pg_atomic_read_u32(&region->state);
+
+		if (state == REGION_FREE ||
+		    (state == REGION_ASKED && page_map_now_ms() < region->since_ms + PATIENCE_MS))
+			continue;
+		if (oldest == NULL || region->since_ms < oldest->since_ms)
+			oldest = region;
+	}
+	if (oldest == NULL)
+		return false;
+	pg_read_barrier();
+	*file = oldest->file;
+	*incarnation = oldest->incarnation;
+	*number = oldest->number;
+	pg_atomic_write_u32(&oldest->state, REGION_FREE);
+	return true;
+}
+
+void
+cleaner_forget(void)
+{
+	for (int i = 0; i < CLEANER_REGIONS; i++)
+		pg_atomic_write_u32(&calm_shared->cleaner.region[i].state, REGION_FREE);
+}
+
+/*
+ * Which blocks a file in the page map holds, or NULL.  A file's name can become
+ * another's only after a checkpoint, or with a barrier (sync.c, SyncPostCheckpoint;
+ * dbcommands.c); whatever is written is a buffer of the relation that is named.
+ */
+static const RelationFile *
+identify(uint32 index, uint32 incarnation)
+{
+	static RelationFile relation;
+	static uint32 known_file = PG_UINT32_MAX;
+	static uint32 known_incarnation = 0;
+	static uint64 known_ms = 0;
+	static bool known = false;
+	PageMapFile *file = page_map_file(calm_page_map, index);
+	uint64 now = page_map_now_ms();
+	char path[PAGE_MAP_PATH_MAX];
+	struct stat st;
+
+	if (index != known_file || incarnation != known_incarnation || now >= known_ms + IDENTITY_MS)
+	{
+		page_map_path(calm_page_map, index, path);
+		known = stat(path, &st) == 0 && st.st_dev == file->device && st.st_ino == file->inode &&
+		        pg_atomic_read_u32(&file->incarnation) == incarnation &&
+		        relation_file_identify(path, &st, &relation);
+		known_file = index;
+		known_incarnation = incarnation;
+		known_ms = now;
+	}
+	return known ? &relation : NULL;
+}
+
+static void
+clean(uint32 file, uint32 incarnation, uint32 number)
+{
+	const RelationFile *relation = identify(file, incarnation);
+
+	if (relation)
+		pg_atomic_fetch_add_u64(&calm_shared->counters.cleaned_buffers,
+		                        buffer_cleaning_write(relation, number * PAGE_MAP_REGION_BLOCKS,
+		                                              PAGE_MAP_REGION_BLOCKS));
+}
+
+static void
+cleaner_exit(int code, Datum argument)
+{
+	pg_atomic_write_u32(&calm_shared->cleaner.pid, 0);
+}
+
+void
+pg_calm_cleaner_main(Datum argument)
+{
+	CleanerShared *shared = &calm_shared->cleaner;
+	uint32 wait_event = CALM_WAIT_EVENT("PgCalmCleaner");
+	uint64 smgr_closed_ms = page_map_now_ms();
+
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
+	BackgroundWorkerUnblockSignals();
+
+	/* to no database: for process barriers and invalidations */
+	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
+	CreateAuxProcessResourceOwner();
+	before_shmem_exit(cleaner_exit, (Datum) 0);
+	pg_atomic_write_u64(&shared->beat_ms, page_map_now_ms());
+	pg_atomic_write_u32(&shared->pid, (uint32) MyProcPid);
+
+	for (;;)
+	{
+		bool any = false;
+
+		pg_atomic_write_u64(&shared->beat_ms, page_map_now_ms());
+		CHECK_FOR_INTERRUPTS();
+		if (ShutdownRequestPending)
+			proc_exit(1); /* 1: start us again, unless the server is going down */
+		if (ConfigReloadPending)
+		{
+			ConfigReloadPending = false;
+			ProcessConfigFile(PGC_SIGHUP);
+		}
+		/* others must not wait for us to hear of their invalidations */
+		if (catchupInterruptPending)
+		{
+			ProcessCatchupInterrupt();
+			CurrentResourceOwner = AuxProcessResourceOwner;
+		}
+		/* as the background writer: or files of dropped relations would be kept open */
+		if (page_map_now_ms() >= smgr_closed_ms + IDENTITY_MS)
+		{
+			CALM_CLOSE_RELATIONS();
+			smgr_closed_ms = page_map_now_ms();
+		}
+
+		for (int i = 0; i < CLEANER_REGIONS; i++)
+		{
+			uint32 asked = REGION_ASKED;
+
+			if (pg_atomic_read_u32(&shared->region[i].state) != REGION_ASKED)
+				continue;
+			pg_read_barrier();
+			clean(shared->region[i].file, shared->region[i].incarnation, shared->region[i].number);
+			/*
+			 * Unless it has been fetched meanwhile.  If the worker has already asked
+			 * for another one in its place, that is flushed as it is.
+			 */
+			(void) pg_atomic_compare_exchange_u32(&shared->region[i].state, &asked, REGION_CLEANED);
+			any = true;
+			CHECK_FOR_INTERRUPTS();
+		}
+		if (any)
+			continue;
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, IDLE_MS,
+		                 wait_event);
+		ResetLatch(MyLatch);
+	}
+}
