@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * checkpoint_stats.c
- *	  A report of every checkpoint: the view pg_calm_checkpoints.
+ *	  Recording what a checkpoint does, in the checkpointer, for its report.
  *
  * The server has no hook for checkpoints.  What it has is
  *
@@ -26,12 +26,6 @@
  * here allocates, waits or raises errors, but for the log line, which is
  * written from within the server's own.
  *
- * Before and after figures of WAL come from the writeback worker, which notes
- * the position of WAL and the count of full-page images once a second.  It
- * also closes a report whose end the checkpointer made no call after.
- *
- * Reports live as long as the server's shared memory does.
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -39,152 +33,27 @@
 #include <unistd.h>
 
 #include "access/xlog.h"
-#include "access/xlogrecovery.h"
-#include "archive/archive.h"
-#include "checkpoint_stats.h"
-#include "wal/wal.h"
 #include "base/base.h"
-#include "fmgr.h"
-#include "funcapi.h"
+#include "checkpoint_report.h"
+#include "checkpoint_stats.h"
 #include "map/map.h"
-#include "shared/shared.h"
 #include "pgstat.h"
 #include "port/pg_bitutils.h"
+#include "shared/shared.h"
 #include "storage/buf_internals.h"
 #include "storage/bufmgr.h"
-#include "storage/shmem.h"
-#include "utils/builtins.h"
 #include "utils/ps_status.h"
 #include "utils/timestamp.h"
-#include "utils/tuplestore.h"
-
-PG_FUNCTION_INFO_V1(pg_calm_checkpoints);
-PG_FUNCTION_INFO_V1(pg_calm_reset);
-
-/* Milliseconds between looks of the worker at reports, and between samples */
-#define LOOK_INTERVAL_MS 50
-#define SAMPLE_INTERVAL_MS 1000
-
-/* Enough for the span before a checkpoint, with one for each look */
-#define SAMPLES 1024
-
-/* With more between two samples, nothing is said about what lies between */
-#define SAMPLE_GAP_US (3 * USECS_PER_SEC)
-
-/* Boundaries of phases, in order; 0 in CheckpointReport.at: not seen */
-typedef enum Boundary
-{
-	STARTED,
-	SLOTS_DONE, /* relation map, slots, logical decoding, origins */
-	CLOG_DONE,
-	COMMIT_TS_DONE,
-	SUBTRANS_DONE,
-	MULTIXACT_DONE,
-	SERIAL_DONE, /* only if pg_serial was written */
-	SCAN_DONE,   /* buffers: found and sorted */
-	WRITE_DONE,
-	SYNC_DONE,
-	ENDED,
-	BOUNDARIES
-} Boundary;
-
-typedef enum ReportStatus
-{
-	REPORT_RUNNING,
-	REPORT_COMPLETE,
-	REPORT_FAILED,
-	REPORT_UNKNOWN, /* over, and no telling how */
-} ReportStatus;
-
-/* Moments about which WAL figures are kept, in seconds from the start */
-static const int wal_moments[] = {-30, -5, 0, 5, 30};
-
-#define WAL_MOMENTS 5
-
-typedef struct WalMoment
-{
-	bool known;
-	XLogRecPtr position;
-	int64 full_page_images; /* -1: not known */
-} WalMoment;
-
-/* What the checkpointer knows */
-typedef struct CheckpointReport
-{
-	uint64 id; /* from 1 */
-	ReportStatus status;
-	bool restartpoint;
-	int mode; /* CalmMode */
-	char reason[20];
-	char flags[100]; /* "": not known */
-	TimestampTz at[BOUNDARIES];
-	XLogRecPtr redo; /* 0: a restartpoint */
-	uint64 drain_us;
-	bool drained;
-	bool sync_began;
-	bool durable;          /* the control file names it */
-	int64 dirty_buffers;   /* -1: not known */
-	int64 written_buffers; /* -1: not known */
-	int64 slru_pages;      /* counted among the buffers by the server, before 18 */
-	uint64 bridged_pages;  /* in the report under way: counter at its start; so the next three */
-	uint64 device_operations;
-	uint64 wal_flushes;
-	uint64 wal_flush_us;
-	bool wal_flushes_known;
-	int64 unflushed_at_sync; /* -1: not known */
-	int64 undrained;         /* -1: no drain */
-	uint64 files_synced;
-	uint64 fsync_us; /* of all of them together */
-	uint64 slowest_us;
-	char slowest_file[PAGE_MAP_PATH_MAX];
-} CheckpointReport;
-
-typedef struct ReportSlot
-{
-	CheckpointReport report;
-	/* by the worker */
-	WalMoment wal[WAL_MOMENTS];
-} ReportSlot;
-
-typedef struct ReportShared
-{
-	slock_t lock;
-	uint64 last_id;                         /* newest report; 0: none yet */
-	uint64 first_id;                        /* older ones have been forgotten */
-	volatile uint32 *checkpointer_waits_on; /* its wait event; NULL: none yet */
-	pg_atomic_uint64 buffers_written;       /* by the newest one, while it writes */
-	ReportSlot slots[FLEXIBLE_ARRAY_MEMBER];
-} ReportShared;
-
-/* One look at WAL */
-typedef struct WalSample
-{
-	TimestampTz time;
-	XLogRecPtr position;
-	int64 full_page_images;
-} WalSample;
-
-int calm_checkpoint_history = 100;
-
-static ReportShared *shared = NULL;
-static emit_log_hook_type previous_emit_log = NULL;
+#include "wal/wal.h"
 
 /* The checkpointer's: the report under way, if status is REPORT_RUNNING */
 static CheckpointReport current = {.status = REPORT_UNKNOWN};
 static bool buffer_ids_cleared = false;
 
-/* The worker's */
-static WalSample samples[SAMPLES];
-static uint64 sample_count = 0; /* ever taken */
-
 static inline bool active(void);
-static ReportSlot *slot_of(uint64 id);
 static void count_since_start(CheckpointReport *report);
 static void publish(void);
-static void begin(bool restartpoint, const char *flags);
 static void finish(void);
-static void close_unseen(uint64 id);
-static void observe(void);
 static void reached(Boundary boundary, TimestampTz when);
 static void scan_done(TimestampTz when);
 static void forget_dirty_buffers(void);
@@ -192,53 +61,7 @@ static int64 count_dirty_buffers(void);
 static bool path_of(int fd, char *path, size_t size);
 static void reason_from_flags(CheckpointReport *report, const char *flags);
 static void reason_from_traces(CheckpointReport *report);
-static double phase_ms(const CheckpointReport *report, Boundary from, Boundary to);
-static double other_slru_ms(const CheckpointReport *report);
-static double scan_ms(const CheckpointReport *report);
-static double drain_ms(const CheckpointReport *report);
-static double fsync_ms(const CheckpointReport *report);
 static int64 unflushed_pages(void);
-static void log_report(void);
-static void watch_log(ErrorData *edata);
-static void take_sample(void);
-static bool wal_at(TimestampTz when, WalMoment *moment);
-static bool fill_wal(uint64 id, TimestampTz now);
-static void close_abandoned(uint64 id);
-
-Size
-checkpoint_stats_size(void)
-{
-	return MAXALIGN(add_size(offsetof(ReportShared, slots),
-	                         mul_size(calm_checkpoint_history, sizeof(ReportSlot))));
-}
-
-/* Called with AddinShmemInitLock held */
-void
-checkpoint_stats_start(void)
-{
-	bool found;
-	ReportShared *memory =
-		ShmemInitStruct("pg_calm checkpoint reports", checkpoint_stats_size(), &found);
-
-	if (!found)
-	{
-		memset(memory, 0, checkpoint_stats_size());
-		memory->first_id = 1;
-		pg_atomic_init_u64(&memory->buffers_written, 0);
-		SpinLockInit(&memory->lock);
-	}
-	shared = memory;
-}
-
-static ReportSlot *
-slot_of(uint64 id)
-{
-	return &shared->slots[id % calm_checkpoint_history];
-}
-
-/*
- * Recording, in the checkpointer
- */
 
 static inline bool
 active(void)
@@ -267,27 +90,27 @@ count_since_start(CheckpointReport *report)
 static void
 publish(void)
 {
-	CheckpointReport *report = &slot_of(current.id)->report;
+	CheckpointReport *report = &checkpoint_report_slot(current.id)->report;
 
-	SpinLockAcquire(&shared->lock);
+	SpinLockAcquire(&checkpoint_reports->lock);
 	memcpy(report, &current, sizeof(CheckpointReport));
 	/* while it runs, the counters' values at its start stand for the figures */
 	if (active())
 		count_since_start(report);
-	SpinLockRelease(&shared->lock);
+	SpinLockRelease(&checkpoint_reports->lock);
 }
 
 /*
  * A checkpoint has started: flags are those of the server's log message, or
  * NULL if that isn't written.
  */
-static void
-begin(bool restartpoint, const char *flags)
+void
+checkpoint_report_begin(bool restartpoint, const char *flags)
 {
 	ReportSlot *slot;
 
 	if (active())
-		close_unseen(current.id);
+		checkpoint_report_close(current.id);
 
 	memset(&current, 0, sizeof(current));
 	current.status = REPORT_RUNNING;
@@ -311,19 +134,22 @@ begin(bool restartpoint, const char *flags)
 	buffer_ids_cleared = false;
 	histogram_checkpoint_begins();
 
-	SpinLockAcquire(&shared->lock);
-	current.id = shared->last_id + 1;
-	slot = slot_of(current.id);
+	SpinLockAcquire(&checkpoint_reports->lock);
+	current.id = checkpoint_reports->last_id + 1;
+	slot = checkpoint_report_slot(current.id);
 	memset(slot, 0, sizeof(ReportSlot));
 	memcpy(&slot->report, &current, sizeof(CheckpointReport));
 	slot->report.bridged_pages = 0;
 	slot->report.device_operations = 0;
 	slot->report.wal_flushes = 0;
 	slot->report.wal_flush_us = 0;
-	shared->last_id = current.id;
-	shared->checkpointer_waits_on = my_wait_event_info;
-	pg_atomic_write_u64(&shared->buffers_written, 0);
-	SpinLockRelease(&shared->lock);
+	checkpoint_reports->last_id = current.id;
+	checkpoint_reports->checkpointer_waits_on = my_wait_event_info;
+	pg_atomic_write_u64(&checkpoint_reports->buffers_written, 0);
+	SpinLockRelease(&checkpoint_reports->lock);
+	/* from the log line, before the buffers to write are listed */
+	if (flags)
+		forget_dirty_buffers();
 }
 
 /* The end was seen */
@@ -343,19 +169,19 @@ finish(void)
  * its figures stay as they were last published.  By the worker, or by the
  * next checkpoint if that comes first.
  */
-static void
-close_unseen(uint64 id)
+void
+checkpoint_report_close(uint64 id)
 {
-	CheckpointReport *report = &slot_of(id)->report;
+	CheckpointReport *report = &checkpoint_report_slot(id)->report;
 	bool complete = false;
 
-	SpinLockAcquire(&shared->lock);
+	SpinLockAcquire(&checkpoint_reports->lock);
 	if (report->id == id && report->status == REPORT_RUNNING)
 	{
 		complete = report->durable;
 		report->status = complete ? REPORT_COMPLETE : enableFsync ? REPORT_FAILED : REPORT_UNKNOWN;
 	}
-	SpinLockRelease(&shared->lock);
+	SpinLockRelease(&checkpoint_reports->lock);
 	if (complete)
 		histogram_checkpoint_ends();
 }
@@ -390,17 +216,19 @@ scan_done(TimestampTz when)
  * of its start and nothing else; it has none of the calls that we see, but
  * what the checkpointer does later, such as switching WAL, has.
  */
-static void
-observe(void)
+bool
+checkpoint_report_observe(void)
 {
+	bool was_active = active();
+
 	if (CheckpointStats.ckpt_start_t != current.at[STARTED])
 	{
 		if (CheckpointStats.ckpt_write_t == 0)
-			return;
-		begin(RecoveryInProgress(), NULL);
+			return false;
+		checkpoint_report_begin(RecoveryInProgress(), NULL);
 	}
 	if (!active())
-		return;
+		return false;
 	reached(SLOTS_DONE, CheckpointStats.ckpt_write_t);
 	if (CheckpointStats.ckpt_sync_t != 0 && current.at[WRITE_DONE] == 0)
 	{
@@ -415,6 +243,13 @@ observe(void)
 		reached(ENDED, CheckpointStats.ckpt_end_t);
 		finish();
 	}
+	return was_active && current.status == REPORT_COMPLETE;
+}
+
+const CheckpointReport *
+checkpoint_report_current(void)
+{
+	return &current;
 }
 
 /*
@@ -535,9 +370,9 @@ checkpoint_stats_write_begins(int fd, uint32 wait_event)
 {
 	int save_errno = errno;
 
-	if (MyBackendType != B_CHECKPOINTER || shared == NULL)
+	if (MyBackendType != B_CHECKPOINTER || checkpoint_reports == NULL)
 		return;
-	observe();
+	(void) checkpoint_report_observe();
 	if (!active())
 		return;
 	if (wait_event == WAIT_EVENT_DATA_FILE_WRITE)
@@ -563,7 +398,7 @@ checkpoint_stats_write_ended(uint32 wait_event)
 		return;
 	/* BufferSync writes one by one (FlushBuffer) */
 	if (wait_event == WAIT_EVENT_DATA_FILE_WRITE)
-		pg_atomic_fetch_add_u64(&shared->buffers_written, 1);
+		pg_atomic_fetch_add_u64(&checkpoint_reports->buffers_written, 1);
 	/* of the SLRUs, only pg_serial is left by then */
 	else if (wait_event == WAIT_EVENT_SLRU_WRITE && current.at[MULTIXACT_DONE] != 0 &&
 	         current.at[SCAN_DONE] == 0)
@@ -581,9 +416,9 @@ checkpoint_stats_fsync_begins(uint32 wait_event)
 {
 	int save_errno = errno;
 
-	if (MyBackendType != B_CHECKPOINTER || shared == NULL)
+	if (MyBackendType != B_CHECKPOINTER || checkpoint_reports == NULL)
 		return;
-	observe();
+	(void) checkpoint_report_observe();
 	if (wait_event == WAIT_EVENT_DATA_FILE_SYNC && active() && current.at[WRITE_DONE] != 0)
 		checkpoint_stats_sync_begins();
 	errno = save_errno;
@@ -595,7 +430,7 @@ checkpoint_stats_fsync_ended(int fd, uint32 wait_event, bool ok, uint64 microsec
 	int save_errno = errno;
 	char path[MAXPGPATH];
 
-	if (MyBackendType != B_CHECKPOINTER || shared == NULL || !active())
+	if (MyBackendType != B_CHECKPOINTER || checkpoint_reports == NULL || !active())
 		return;
 	if (wait_event == WAIT_EVENT_DATA_FILE_SYNC || wait_event == WAIT_EVENT_SLRU_FLUSH_SYNC)
 	{
@@ -637,9 +472,9 @@ checkpoint_stats_closing(void)
 {
 	int save_errno = errno;
 
-	if (MyBackendType != B_CHECKPOINTER || shared == NULL || !active())
+	if (MyBackendType != B_CHECKPOINTER || checkpoint_reports == NULL || !active())
 		return;
-	observe();
+	(void) checkpoint_report_observe();
 	errno = save_errno;
 }
 
@@ -736,458 +571,4 @@ checkpoint_stats_drain_end(uint64 pages_left)
 	current.undrained = (int64) pages_left;
 	drain_began = 0;
 	publish();
-}
-
-/*
- * Log messages
- */
-
-/* Milliseconds, or negative if not known */
-static double
-phase_ms(const CheckpointReport *report, Boundary from, Boundary to)
-{
-	if (report->at[from] == 0 || report->at[to] == 0 || report->at[to] < report->at[from])
-		return -1;
-	return (report->at[to] - report->at[from]) / 1000.0;
-}
-
-static double
-other_slru_ms(const CheckpointReport *report)
-{
-	double commit_ts = phase_ms(report, CLOG_DONE, COMMIT_TS_DONE);
-
-	if (commit_ts < 0 || report->at[SERIAL_DONE] == 0)
-		return commit_ts;
-	return commit_ts + Max(phase_ms(report, MULTIXACT_DONE, SERIAL_DONE), 0);
-}
-
-static double
-scan_ms(const CheckpointReport *report)
-{
-	return phase_ms(report, report->at[SERIAL_DONE] != 0 ? SERIAL_DONE : MULTIXACT_DONE, SCAN_DONE);
-}
-
-static double
-drain_ms(const CheckpointReport *report)
-{
-	return report->drained ? report->drain_us / 1000.0 : -1;
-}
-
-static double
-fsync_ms(const CheckpointReport *report)
-{
-	return report->at[WRITE_DONE] != 0 ? report->fsync_us / 1000.0 : -1;
-}
-
-/*
- * One line for the report that has just ended; what is not known is left out.
- * Sync is as the server logs it; what is in it follows.
- */
-static void
-log_report(void)
-{
-	struct
-	{
-		const char *name;
-		double ms;
-	} phases[] = {
-		{"slots", phase_ms(&current, STARTED, SLOTS_DONE)},
-		{"clog", phase_ms(&current, SLOTS_DONE, CLOG_DONE)},
-		{"subtrans", phase_ms(&current, COMMIT_TS_DONE, SUBTRANS_DONE)},
-		{"multixact", phase_ms(&current, SUBTRANS_DONE, MULTIXACT_DONE)},
-		{"other SLRU", other_slru_ms(&current)},
-		{"buffer scan", scan_ms(&current)},
-		{"write", phase_ms(&current, SCAN_DONE, WRITE_DONE)},
-		{"sync", phase_ms(&current, WRITE_DONE, SYNC_DONE)},
-		{"drain in sync", drain_ms(&current)},
-		{"fsync in sync", fsync_ms(&current)},
-		{"end", phase_ms(&current, SYNC_DONE, ENDED)},
-	};
-	char text[1024];
-	size_t used = 0;
-
-	text[0] = '\0';
-	for (size_t i = 0; i < lengthof(phases); i++)
-	{
-		if (phases[i].ms >= 0)
-			used += snprintf(text + used, sizeof(text) - used, "%s=%.3f s, ", phases[i].name,
-			                 phases[i].ms / 1000);
-	}
-	if (current.dirty_buffers >= 0)
-		used += snprintf(text + used, sizeof(text) - used, "dirty=%lld buffers, ",
-		                 (long long) current.dirty_buffers);
-	if (current.written_buffers >= 0)
-		used += snprintf(text + used, sizeof(text) - used, "written=%lld buffers, ",
-		                 (long long) current.written_buffers);
-	used += snprintf(
-		text + used, sizeof(text) - used, "bridged=%llu pages, device operations=%llu, ",
-		(unsigned long long) current.bridged_pages, (unsigned long long) current.device_operations);
-	if (current.wal_flushes_known)
-		used += snprintf(
-			text + used, sizeof(text) - used, "WAL flushes=%llu, average=%.2f ms, ",
-			(unsigned long long) current.wal_flushes,
-			current.wal_flushes > 0 ? current.wal_flush_us / 1000.0 / current.wal_flushes : 0);
-	if (current.unflushed_at_sync >= 0)
-		used += snprintf(text + used, sizeof(text) - used, "unflushed at sync=%lld pages, ",
-		                 (long long) current.unflushed_at_sync);
-	used += snprintf(text + used, sizeof(text) - used, "sync files=%llu",
-	                 (unsigned long long) current.files_synced);
-	if (current.slowest_file[0])
-		snprintf(text + used, sizeof(text) - used, ", slowest=%.3f s (%s)",
-		         current.slowest_us / 1e6, current.slowest_file);
-
-	ereport(LOG, (errmsg("pg_calm: %s %llu (%s): %s",
-	                     current.restartpoint ? "restartpoint" : "checkpoint",
-	                     (unsigned long long) current.id, current.reason, text),
-	              errhidestmt(true)));
-}
-
-/*
- * The server logs a checkpoint's start and end, if log_checkpoints is on:
- * LogCheckpointStart and LogCheckpointEnd.  Messages are told by their
- * untranslated format; the flags are words that are not translated.
- */
-static void
-watch_log(ErrorData *edata)
-{
-	if (previous_emit_log)
-		previous_emit_log(edata);
-	if (MyBackendType != B_CHECKPOINTER || shared == NULL || edata->elevel != LOG ||
-	    edata->message_id == NULL || edata->message == NULL)
-		return;
-
-	if (strncmp(edata->message_id, "checkpoint starting:", strlen("checkpoint starting:")) == 0 ||
-	    strncmp(edata->message_id, "restartpoint starting:", strlen("restartpoint starting:")) == 0)
-	{
-		const char *flags = edata->message + strlen(edata->message);
-
-		while (flags > edata->message &&
-		       ((flags[-1] >= 'a' && flags[-1] <= 'z') || flags[-1] == '-' || flags[-1] == ' '))
-			flags--;
-		while (*flags == ' ')
-			flags++;
-		begin(edata->message_id[0] == 'r', flags);
-		forget_dirty_buffers();
-	}
-	else if (strncmp(edata->message_id, "checkpoint complete:", strlen("checkpoint complete:")) ==
-	             0 ||
-	         strncmp(edata->message_id,
-	                 "restartpoint complete:", strlen("restartpoint complete:")) == 0)
-	{
-		bool was_active;
-
-		was_active = active();
-		observe();
-		if (was_active && current.status == REPORT_COMPLETE)
-			log_report();
-	}
-}
-
-void
-checkpoint_stats_watch_log(void)
-{
-	previous_emit_log = emit_log_hook;
-	emit_log_hook = watch_log;
-}
-
-/*
- * In the worker
- */
-
-static void
-take_sample(void)
-{
-	WalSample *sample = &samples[sample_count++ % SAMPLES];
-	bool recovery = RecoveryInProgress();
-
-	sample->time = GetCurrentTimestamp();
-	sample->position = recovery ? GetXLogReplayRecPtr(NULL) : GetXLogInsertRecPtr();
-
-	/*
-	 * During recovery no full-page images are generated, and the counter is
-	 * read back from its file at some moment of it.
-	 */
-	sample->full_page_images = -1;
-	if (!recovery)
-	{
-		pgstat_clear_snapshot();
-		sample->full_page_images = CALM_WAL_FULL_PAGE_IMAGES();
-	}
-}
-
-/*
- * WAL at a moment between two samples, in proportion.  False if there are
- * none close enough.
- */
-static bool
-wal_at(TimestampTz when, WalMoment *moment)
-{
-	uint64 low = sample_count > SAMPLES ? sample_count - SAMPLES : 0;
-	uint64 high = sample_count;
-	const WalSample *before;
-	const WalSample *after;
-	double part;
-
-	/* the first sample that is not before the moment */
-	if (low == high || samples[low % SAMPLES].time > when)
-		return false;
-	while (low < high)
-	{
-		uint64 middle = low + (high - low) / 2;
-
-		if (samples[middle % SAMPLES].time < when)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == sample_count)
-		return false;
-	after = &samples[low % SAMPLES];
-	before = after->time == when ? after : &samples[(low - 1) % SAMPLES];
-	if (after->time - before->time > SAMPLE_GAP_US || after->position < before->position)
-		return false;
-
-	part = after == before ? 0 : (double) (when - before->time) / (after->time - before->time);
-	moment->known = true;
-	moment->position =
-		before->position + (XLogRecPtr) (part * (after->position - before->position));
-	moment->full_page_images = -1;
-	if (before->full_page_images >= 0 && after->full_page_images >= before->full_page_images)
-		moment->full_page_images =
-			before->full_page_images +
-			(int64) (part * (after->full_page_images - before->full_page_images));
-	return true;
-}
-
-/* Fill in what can be told of WAL about a checkpoint by now; true if all is */
-static bool
-fill_wal(uint64 id, TimestampTz now)
-{
-	ReportSlot *slot = slot_of(id);
-	TimestampTz started;
-	XLogRecPtr redo;
-	bool known[WAL_MOMENTS];
-	bool mine;
-
-	SpinLockAcquire(&shared->lock);
-	mine = slot->report.id == id;
-	started = slot->report.at[STARTED];
-	redo = slot->report.redo;
-	for (int i = 0; i < WAL_MOMENTS; i++)
-		known[i] = slot->wal[i].known;
-	SpinLockRelease(&shared->lock);
-	if (!mine)
-		return true;
-
-	for (int i = 0; i < WAL_MOMENTS; i++)
-	{
-		TimestampTz when = started + wal_moments[i] * USECS_PER_SEC;
-		WalMoment moment = {0};
-
-		if (known[i] || when > now)
-			continue;
-		/* one that is behind the moment, and close to it */
-		if (sample_count == 0 || samples[(sample_count - 1) % SAMPLES].time < when)
-			take_sample();
-		if (!wal_at(when, &moment))
-			continue;
-		/* that position is known exactly */
-		if (wal_moments[i] == 0 && redo != 0)
-			moment.position = redo;
-		SpinLockAcquire(&shared->lock);
-		if (slot->report.id == id)
-			slot->wal[i] = moment;
-		SpinLockRelease(&shared->lock);
-	}
-	return now > started + 30 * USECS_PER_SEC;
-}
-
-/*
- * The checkpointer idles, so no checkpoint is under way.  If one seems to be,
- * it ended and made no call after that from which we could have learnt when:
- * log_checkpoints is off, and it had no data file open.  Or it failed.
- */
-static void
-close_abandoned(uint64 id)
-{
-	ReportSlot *slot = slot_of(id);
-	volatile uint32 *event;
-	bool running;
-
-	SpinLockAcquire(&shared->lock);
-	running = slot->report.id == id && slot->report.status == REPORT_RUNNING;
-	event = shared->checkpointer_waits_on;
-	SpinLockRelease(&shared->lock);
-
-	/* it ran when we looked there, so what we see now comes after its end */
-	if (running && event != NULL && *event == WAIT_EVENT_CHECKPOINTER_MAIN)
-		close_unseen(id);
-}
-
-void
-checkpoint_stats_tick(uint64 now_ms)
-{
-	static uint64 next_look_ms = 0;
-	static uint64 next_sample_ms = 0;
-	static uint64 seen_id = 0;   /* newest report that we have seen */
-	static uint64 filled_id = 0; /* up to this, there is nothing left to fill */
-	TimestampTz now;
-	uint64 last_id;
-
-	if (now_ms < next_look_ms)
-		return;
-	next_look_ms = now_ms + LOOK_INTERVAL_MS;
-
-	SpinLockAcquire(&shared->lock);
-	last_id = shared->last_id;
-	SpinLockRelease(&shared->lock);
-
-	/* right after a start the rate changes most */
-	if (now_ms >= next_sample_ms || last_id != seen_id)
-	{
-		take_sample();
-		next_sample_ms = now_ms + SAMPLE_INTERVAL_MS;
-		seen_id = last_id;
-	}
-
-	if (last_id - filled_id > (uint64) calm_checkpoint_history)
-		filled_id = last_id - calm_checkpoint_history;
-	now = GetCurrentTimestamp();
-	for (uint64 id = filled_id + 1; id <= last_id; id++)
-	{
-		if (fill_wal(id, now) && id == filled_id + 1)
-			filled_id = id;
-	}
-	if (last_id > 0)
-		close_abandoned(last_id);
-}
-
-/*
- * SQL
- */
-
-/* Difference of two moments in values[column], values[column + 1] */
-static void
-put_wal_span(const WalMoment *from, const WalMoment *to, Datum *values, bool *nulls)
-{
-	bool known = from->known && to->known && to->position >= from->position;
-	bool images =
-		known && from->full_page_images >= 0 && to->full_page_images >= from->full_page_images;
-
-	nulls[0] = !known;
-	values[0] = Int64GetDatum(known ? (int64) (to->position - from->position) : 0);
-	nulls[1] = !images;
-	values[1] = Int64GetDatum(images ? to->full_page_images - from->full_page_images : 0);
-}
-
-static void
-put_ms(double ms, Datum *value, bool *null)
-{
-	*null = ms < 0;
-	*value = Float8GetDatum(ms);
-}
-
-static void
-put_count(int64 count, Datum *value, bool *null)
-{
-	*null = count < 0;
-	*value = Int64GetDatum(count);
-}
-
-Datum
-pg_calm_checkpoints(PG_FUNCTION_ARGS)
-{
-	static const char *const statuses[] = {"running", "complete", "failed", "unknown"};
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	ReportSlot *copy = palloc(sizeof(ReportSlot));
-	const CheckpointReport *report = &copy->report;
-	uint64 first;
-	uint64 last;
-
-	InitMaterializedSRF(fcinfo, 0);
-
-	SpinLockAcquire(&shared->lock);
-	first = shared->first_id;
-	last = shared->last_id;
-	SpinLockRelease(&shared->lock);
-	if (last >= (uint64) calm_checkpoint_history)
-		first = Max(first, last - calm_checkpoint_history + 1);
-
-	for (uint64 id = first; id <= last; id++)
-	{
-		Datum values[39];
-		bool nulls[39] = {false};
-		int c = 0;
-
-		SpinLockAcquire(&shared->lock);
-		memcpy(copy, slot_of(id), sizeof(ReportSlot));
-		/* the server's count comes at the end of the phase */
-		if (id == shared->last_id && report->status == REPORT_RUNNING &&
-		    report->at[SCAN_DONE] != 0 && report->at[WRITE_DONE] == 0)
-			copy->report.written_buffers = (int64) pg_atomic_read_u64(&shared->buffers_written);
-		SpinLockRelease(&shared->lock);
-		if (report->id != id)
-			continue; /* overwritten meanwhile */
-
-		values[c++] = Int64GetDatum((int64) report->id);
-		values[c++] = CStringGetTextDatum(report->restartpoint ? "restartpoint" : "checkpoint");
-		values[c++] = CStringGetTextDatum(report->reason);
-		nulls[c] = report->flags[0] == '\0';
-		values[c++] = CStringGetTextDatum(report->flags);
-		values[c++] = CStringGetTextDatum(statuses[report->status]);
-		values[c++] = CStringGetTextDatum(calm_mode_name(report->mode));
-		values[c++] = TimestampTzGetDatum(report->at[STARTED]);
-		nulls[c] = report->at[ENDED] == 0;
-		values[c++] = TimestampTzGetDatum(report->at[ENDED]);
-		put_ms(phase_ms(report, STARTED, ENDED), &values[c], &nulls[c]), c++;
-		put_ms(phase_ms(report, STARTED, SLOTS_DONE), &values[c], &nulls[c]), c++;
-		put_ms(phase_ms(report, SLOTS_DONE, CLOG_DONE), &values[c], &nulls[c]), c++;
-		put_ms(phase_ms(report, COMMIT_TS_DONE, SUBTRANS_DONE), &values[c], &nulls[c]), c++;
-		put_ms(phase_ms(report, SUBTRANS_DONE, MULTIXACT_DONE), &values[c], &nulls[c]), c++;
-		put_ms(other_slru_ms(report), &values[c], &nulls[c]), c++;
-		put_ms(scan_ms(report), &values[c], &nulls[c]), c++;
-		put_ms(phase_ms(report, SCAN_DONE, WRITE_DONE), &values[c], &nulls[c]), c++;
-		put_ms(phase_ms(report, WRITE_DONE, SYNC_DONE), &values[c], &nulls[c]), c++;
-		put_ms(drain_ms(report), &values[c], &nulls[c]), c++;
-		put_ms(fsync_ms(report), &values[c], &nulls[c]), c++;
-		put_ms(phase_ms(report, SYNC_DONE, ENDED), &values[c], &nulls[c]), c++;
-		put_count(report->dirty_buffers, &values[c], &nulls[c]), c++;
-		put_count(report->written_buffers, &values[c], &nulls[c]), c++;
-		put_count((int64) report->bridged_pages, &values[c], &nulls[c]), c++;
-		put_count((int64) report->device_operations, &values[c], &nulls[c]), c++;
-		put_count(report->unflushed_at_sync, &values[c], &nulls[c]), c++;
-		put_count(report->undrained, &values[c], &nulls[c]), c++;
-		put_count((int64) report->files_synced, &values[c], &nulls[c]), c++;
-		nulls[c] = report->slowest_file[0] == '\0';
-		values[c++] = CStringGetTextDatum(report->slowest_file);
-		put_ms(report->files_synced > 0 ? report->slowest_us / 1000.0 : -1, &values[c], &nulls[c]),
-			c++;
-		put_wal_span(&copy->wal[1], &copy->wal[2], &values[c], &nulls[c]), c += 2;
-		put_wal_span(&copy->wal[2], &copy->wal[3], &values[c], &nulls[c]), c += 2;
-		put_wal_span(&copy->wal[0], &copy->wal[2], &values[c], &nulls[c]), c += 2;
-		put_wal_span(&copy->wal[2], &copy->wal[4], &values[c], &nulls[c]), c += 2;
-		put_count(report->wal_flushes_known ? (int64) report->wal_flushes : -1, &values[c],
-		          &nulls[c]),
-			c++;
-		put_ms(report->wal_flushes_known ? report->wal_flush_us / 1000.0 : -1, &values[c],
-		       &nulls[c]),
-			c++;
-		Assert(c == lengthof(values));
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
-	}
-	return (Datum) 0;
-}
-
-/* Forget the reports of checkpoints that are over, and all that was counted */
-Datum
-pg_calm_reset(PG_FUNCTION_ARGS)
-{
-	SpinLockAcquire(&shared->lock);
-	shared->first_id = shared->last_id + 1;
-	if (shared->last_id > 0 && slot_of(shared->last_id)->report.status == REPORT_RUNNING)
-		shared->first_id = shared->last_id;
-	SpinLockRelease(&shared->lock);
-	histogram_reset();
-	archive_stats_reset();
-	PG_RETURN_VOID();
 }

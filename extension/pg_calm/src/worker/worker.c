@@ -695,7 +695,7 @@ work(uint64 now_ms)
 		/* a busy device leaves no pause for it: the order would be seconds old */
 		if (calm_mode != CALM_MODE_OFF)
 			collect_candidates(now_ms);
-		flush_close_idle();
+		open_files_close_idle();
 		wal_cache_tick();
 		next_state_ms = now_ms + STATE_INTERVAL_MS + others * MEMBER_STATE_MS;
 	}
@@ -746,7 +746,7 @@ pg_calm_writeback_main(Datum argument)
 	flusher_guard_forget();
 	cleaner_forget();
 	worker_health_begin();
-	if (!flush_kernel_has_cachestat())
+	if (!cachestat_works())
 		ereport(
 			LOG,
 			(errmsg("pg_calm: cachestat() is not to be had"),

@@ -42,11 +42,7 @@ extern FlushStarted flush_started;
 /* Marked again by flush_take_back_region() since the worker began; nobody has written to them */
 extern uint64 flush_taken_back_pages;
 
-extern bool flush_kernel_has_cachestat(void);
 extern const char *flush_refused(void);
-extern bool flush_descriptor_state(int fd, uint64 *dirty_bytes, uint64 *writeback_bytes);
-extern bool
-flush_file_state(uint32 file, uint32 incarnation, uint64 *dirty_bytes, uint64 *writeback_bytes);
 extern bool flush_start_region(uint32 file, uint32 incarnation, uint32 number);
 extern bool flush_busy(void);
 extern bool flush_advance(void);
@@ -60,6 +56,5 @@ flush_take_back_region(uint32 file, uint32 incarnation, uint32 number, const Pag
 extern uint64 flush_taken_pages(void);
 extern void flush_count_foreign(const PageMapBits *filled);
 extern uint32 flush_region_before_fsync(int fd, uint32 file, uint32 number);
-extern void flush_close_idle(void);
 
 #endif /* PG_CALM_FLUSH_H */

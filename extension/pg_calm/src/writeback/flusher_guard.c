@@ -46,6 +46,7 @@
 #include "bridge_choice.h"
 #include "flush.h"
 #include "flusher_guard.h"
+#include "open_files.h"
 #include "shared/shared.h"
 #include "utils/memutils.h"
 
@@ -241,7 +242,7 @@ being_visited(uint32 file, uint32 incarnation)
 	uint64 dirty;
 	uint64 writeback;
 
-	return flush_file_state(file, incarnation, &dirty, &writeback) &&
+	return open_files_state(file, incarnation, &dirty, &writeback) &&
 	       writeback > dirty + flush_in_flight_bytes() + VISIT_BYTES &&
 	       !page_map_fsynced_since(calm_page_map, file, last_tick_ms);
 }
@@ -270,7 +271,7 @@ look_for_visits(const KernelFlusher *flusher, uint64 now_ms)
 		    flusher_guard_holds(f))
 			continue;
 		marked = marked_bytes(file);
-		if (marked >= VISIT_FILE_BYTES && flush_file_state(f, incarnation, &dirty, &writeback) &&
+		if (marked >= VISIT_FILE_BYTES && open_files_state(f, incarnation, &dirty, &writeback) &&
 		    dirty < marked / 2 && !page_map_fsynced_since(calm_page_map, f, last_tick_ms))
 			pg_atomic_write_u64(&file->dirtied_when, now_ms);
 	}
@@ -330,7 +331,7 @@ flusher_guard_tick(const KernelFlusher *flusher, uint64 now_ms)
 
 		if (!guard->used)
 			continue;
-		if (!flush_file_state(guard->file, guard->incarnation, &dirty, &writeback))
+		if (!open_files_state(guard->file, guard->incarnation, &dirty, &writeback))
 		{
 			end_visited(guard, now_ms);
 			continue;
@@ -400,7 +401,7 @@ flusher_guard_tick(const KernelFlusher *flusher, uint64 now_ms)
 		pg_atomic_write_u32(&file->handed, incarnation);
 		make_dense(guard);
 		guard->next = now_ms + REPEAT_MS;
-		if (!flush_file_state(f, incarnation, &guard->dirty_bytes, &writeback) ||
+		if (!open_files_state(f, incarnation, &guard->dirty_bytes, &writeback) ||
 		    guard->dirty_bytes == 0)
 		{
 			/* clean: whoever dirties it next starts the clock */

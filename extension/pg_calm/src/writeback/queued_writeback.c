@@ -24,7 +24,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "flush.h"
+#include "cachestat.h"
 #include "map/map.h"
 #include "shared/shared.h"
 #include "portability/instr_time.h"
@@ -79,7 +79,7 @@ file_bytes(uint32 file_index, uint32 incarnation, uint64 *device)
 		return 0;
 	if (fstat(fd, &st) != 0 || st.st_dev != file->device || st.st_ino != file->inode ||
 	    pg_atomic_read_u32(&file->incarnation) != incarnation ||
-	    !flush_descriptor_state(fd, &dirty, &writeback))
+	    !cachestat_of_file(fd, &dirty, &writeback))
 		writeback = 0;
 	else
 		*device = st.st_dev; /* the entry's may be another file's by now */
@@ -156,7 +156,7 @@ queued_writeback_bytes(uint64 device)
 {
 	uint64 now = page_map_now_ms();
 
-	if (!flush_kernel_has_cachestat())
+	if (!cachestat_works())
 		return 0;
 	if (now >= next_look_ms)
 	{

@@ -19,12 +19,14 @@
 #define PG_CALM_WRITEBACK_H
 
 #include "bridge_choice.h"
+#include "cachestat.h"
 #include "cleaner.h"
 #include "flush.h"
 #include "flusher_guard.h"
 #include "flusher_visit.h"
 #include "folio_split.h"
 #include "foreground.h"
+#include "open_files.h"
 #include "queued_writeback.h"
 #include "unflushed_limit.h"
 

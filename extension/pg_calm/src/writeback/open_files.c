@@ -1,0 +1,101 @@
+/*-------------------------------------------------------------------------
+ *
+ * open_files.c
+ *	  Tracked files that are open to be flushed.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "bridge.h"
+#include "cachestat.h"
+#include "open_files.h"
+#include "shared/shared.h"
+
+#define MAX_OPEN_FILES 16
+
+static OpenFile open_files[MAX_OPEN_FILES];
+static bool open_files_ready = false;
+
+/*
+ * close(2) of a file of a local filesystem reports no writeback error and
+ * marks none as seen (fs/open.c, filp_close: ->flush, which they lack).
+ */
+static void
+close_file(OpenFile *open)
+{
+	close(open->fd);
+	open->fd = -1;
+}
+
+OpenFile *
+open_files_get(uint32 file_index, uint32 incarnation)
+{
+	PageMapFile *file = page_map_file(calm_page_map, file_index);
+	OpenFile *slot = NULL;
+	struct stat st;
+	char path[PAGE_MAP_PATH_MAX];
+
+	if (!open_files_ready)
+	{
+		for (int i = 0; i < MAX_OPEN_FILES; i++)
+			open_files[i].fd = -1;
+		open_files_ready = true;
+	}
+	for (int i = 0; i < MAX_OPEN_FILES; i++)
+	{
+		OpenFile *open = &open_files[i];
+
+		if (open->fd >= 0 && open->file == file_index && open->incarnation == incarnation)
+			return open;
+		if (open->fd < 0 || (open->references == 0 && (slot == NULL || slot->fd >= 0)))
+			slot = open;
+	}
+	if (slot == NULL)
+		return NULL; /* all in flight: try again later */
+	if (slot->fd >= 0)
+		close_file(slot);
+
+	/* the path may change under us; the check of device and inode decides */
+	page_map_path(calm_page_map, file_index, path);
+	slot->fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (slot->fd >= 0 &&
+	    (fstat(slot->fd, &st) != 0 || st.st_dev != file->device || st.st_ino != file->inode))
+		close_file(slot);
+	if (slot->fd < 0)
+	{
+		page_map_forget_file(calm_page_map, file_index, incarnation);
+		return NULL;
+	}
+	slot->file = file_index;
+	slot->incarnation = incarnation;
+	slot->references = 0;
+	slot->opened_ms = page_map_now_ms();
+	slot->bridge = bridge_possible(slot->fd, path);
+	return slot;
+}
+
+void
+open_files_close_idle(void)
+{
+	uint64 now = page_map_now_ms();
+
+	for (int i = 0; open_files_ready && i < MAX_OPEN_FILES; i++)
+	{
+		if (open_files[i].fd >= 0 && open_files[i].references == 0 &&
+		    now - open_files[i].opened_ms > 1000)
+			close_file(&open_files[i]);
+	}
+}
+
+bool
+open_files_state(uint32 file, uint32 incarnation, uint64 *dirty_bytes, uint64 *writeback_bytes)
+{
+	OpenFile *open = cachestat_works() ? open_files_get(file, incarnation) : NULL;
+
+	return open && cachestat_of_file(open->fd, dirty_bytes, writeback_bytes);
+}

@@ -1,0 +1,39 @@
+/*-------------------------------------------------------------------------
+ *
+ * open_files.h
+ *	  Tracked files that are open to be flushed.
+ *
+ * For the writeback worker.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PG_CALM_OPEN_FILES_H
+#define PG_CALM_OPEN_FILES_H
+
+#include "postgres.h"
+
+typedef struct OpenFile
+{
+	int fd; /* -1: unused */
+	uint32 file;
+	uint32 incarnation;
+	int references; /* runs in flight, region worked on */
+	uint64 opened_ms;
+	bool bridge; /* its filesystem allows it */
+} OpenFile;
+
+/*
+ * A file descriptor of a tracked file, shared by all that is done with the
+ * file within a second.  NULL if the file is gone, which also drops it from
+ * the map, or if too many are in use.  Who works with it longer counts in references.
+ */
+extern OpenFile *open_files_get(uint32 file, uint32 incarnation);
+
+/* Close what has not been used for a second: a dropped table would keep its space */
+extern void open_files_close_idle(void);
+
+/* Bytes of a file in the page map that are dirty and under writeback; false if it is gone, or the kernel can't tell */
+extern bool
+open_files_state(uint32 file, uint32 incarnation, uint64 *dirty_bytes, uint64 *writeback_bytes);
+
+#endif /* PG_CALM_OPEN_FILES_H */
