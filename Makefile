@@ -11,7 +11,7 @@ BPF := crates/pgcalm-trace/src
 BPF_SOURCES = $(BPF)/bpf/*.h $(BPF)/probes/*/*.bpf.c
 PGCALM := target/release/pgcalm
 
-.PHONY: all deps build install packages demo docs test test-extension test-rust test-versions test-packages release test-release test-reproducible test-vm test-trace-verdicts check-postgres fmt fmt-check lint bench bench-archive bench-governor bench-trace bench-clouds bench-scale bench-volume torture torture-errors torture-archive clean
+.PHONY: all deps build install packages demo docs test test-extension test-rust test-versions test-packages release test-release test-reproducible test-vm test-trace-verdicts check-postgres fmt fmt-check lint deny bench bench-archive bench-governor bench-trace bench-clouds bench-scale bench-volume torture torture-errors torture-archive clean
 
 all: build
 
@@ -97,6 +97,10 @@ lint: fmt-check
 	  --suppress=missingIncludeSystem --error-exitcode=1 -I$(BPF)/bpf \
 	  -D__x86_64__ '-DSEC(section)=' '-DBPF_PROG(name,...)=name(__VA_ARGS__)' -D__always_inline=inline -D__noinline= \
 	  '-D__uint(name,value)=int name' '-D__type(name,value)=int name' $(BPF)/probes/*/*.bpf.c
+
+# Licences and sources of the libraries, and known vulnerabilities (deny.toml); cargo-deny has to be installed, and reads a database from the network
+deny:
+	cargo deny check
 
 # Real writeback errors under load (docs/internals/data-safety.md); as root
 N ?= 200
