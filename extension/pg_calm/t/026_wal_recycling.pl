@@ -50,13 +50,26 @@ sub checkpoints
 	} split /\n/, slurp_file($node->logfile);
 }
 
+# How many that WAL has asked for have begun
+sub starts
+{
+	return scalar(() = slurp_file($node->logfile) =~ /checkpoint starting: wal/g);
+}
+
 # One that is not immediate, whose checkpointer is seen to wait
 sub recycle
 {
 	my ($name) = @_;
 	my $done = scalar checkpoints();
+	my $begun = starts();
 
-	write_wal(150);
+	# In small steps, and no more: a segment that is full before the redo point has moved
+	# asks for another checkpoint, which ends the waits of this one.
+	for (1 .. 100)
+	{
+		write_wal(4);
+		last if starts() > $begun;
+	}
 	ok(wait_for(sub { drains($node) }), "$name: the checkpointer waits");
 	ok(wait_for(sub { checkpoints() > $done }), "$name: and completes");
 	return (checkpoints())[$done];
