@@ -90,7 +90,7 @@ impl Report {
 }
 
 impl Run {
-    /// Likewise of a run.
+    /// Fills what older files lack of a run.
     pub(crate) fn complete(&mut self) {
         if self.data_device == DeviceRates::default() {
             let seconds = match &self.server_failure {
@@ -449,10 +449,10 @@ pub struct Series {
     /// The most that were seen in one of these looks; likewise.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub data_in_flight_max: Vec<f64>,
-    /// Likewise of the WAL device; empty where there is none.
+    /// Mean of requests in flight on the WAL device; empty where there is none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wal_in_flight_mean: Vec<f64>,
-    /// Likewise.
+    /// The most that were seen in flight on the WAL device; empty where there is none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wal_in_flight_max: Vec<f64>,
     /// What the server told of itself.

@@ -159,7 +159,7 @@ pub struct Observation {
     pub seconds: f64,
     /// Transactions per second, mean; of all databases, rolled back ones included.
     pub tps: f64,
-    /// Likewise in the seconds in which nothing held them up.
+    /// Transactions per second, mean of the seconds in which nothing held them up.
     pub unhindered_tps: f64,
     /// Pages per second that the checkpointer wrote to data files.
     pub checkpointer_pages_per_s: f64,

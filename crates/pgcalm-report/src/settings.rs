@@ -114,7 +114,7 @@ pub(crate) fn host(host: &Host) -> Vec<String> {
     phrases
 }
 
-/// Likewise, without the caps.
+/// Server, kernel and machine, without the caps.
 pub(crate) fn machine(host: &Host) -> Vec<String> {
     let mut phrases = vec![
         host.postgres.clone(),

@@ -92,7 +92,7 @@ type Snapshot = (u64, Counts);
 struct Trace<'a> {
     /// First, so that its links are dropped before the probes' object.
     session: Session,
-    /// Likewise.
+    /// Before the probes' object, as well.
     slices: AcquisitionSlices,
     probes: LockProbes,
     names: Option<Names>,

@@ -146,7 +146,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Likewise, for what only the server's own probes tell; or why there can be no such session.
+    /// Begins a session for what only the server's own probes tell; or says why there can be none.
     pub fn with_probes(
         target: &Target,
         stop: &Stop,

@@ -32,11 +32,11 @@ pub enum Preparation {
     Command {
         /// The program.
         line: CommandLine,
-        /// The variables that it is told.
+        /// PGCALM_ROWS.
         rows: u64,
-        /// Likewise.
+        /// PGCALM_CLIENTS.
         clients: u32,
-        /// Likewise.
+        /// PGCALM_SECONDS.
         seconds: u32,
         /// All of them in place.
         described: String,

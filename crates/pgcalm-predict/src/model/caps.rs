@@ -73,6 +73,8 @@ pub(super) struct Caps {
     pub all_bytes: f64,
     /// What reads, and WAL if it is on the device, take of that per second at the observed rate.
     pub foreground: Work,
+    /// The writes of it.
+    pub wal: Work,
     /// Bytes of a contiguous write that count as one operation, as the module takes it.
     pub operation_bytes: f64,
     /// Bytes of one that the kernel makes of it.
@@ -102,16 +104,23 @@ impl Caps {
         } else {
             0.0
         };
+        let wal = Work {
+            operations: device.wal_writes_per_s,
+            bytes: wal_bytes,
+            pages: 0.0,
+        };
+        let reads = Work {
+            operations: device.reads_per_s,
+            bytes: device.read_mib_per_s * f64::from(1 << 20),
+            pages: 0.0,
+        };
         Self {
             write_iops: cap(device.write_iops).min(all_iops),
             write_bytes: cap(device.write_bytes_per_s).min(all_bytes),
             all_iops,
             all_bytes,
-            foreground: Work {
-                operations: device.reads_per_s + device.wal_writes_per_s,
-                bytes: device.read_mib_per_s * f64::from(1 << 20) + wal_bytes,
-                pages: 0.0,
-            },
+            foreground: reads + wal,
+            wal,
             operation_bytes,
             request_bytes: match device.max_segments {
                 0 => operation_bytes,
@@ -128,12 +137,16 @@ impl Caps {
     /// What is left for writes of data files at `speed` times the observed rate: what the others leave, but a part in any case, which
     /// grows with how far what is unflushed is beyond its limit (`foreground_limit`).
     pub fn left(&self, speed: f64, excess: f64) -> Self {
+        if !self.are_shared() {
+            return *self;
+        }
         let least = LEAST_SHARE + (MOST_SHARE - LEAST_SHARE) * excess;
-        let others = self.foreground * speed;
+        let (others, wal) = (self.foreground * speed, self.wal * speed);
         let left = |all: f64, others: f64| (all - others).max(all * least);
         Self {
-            write_iops: self.write_iops.min(left(self.all_iops, others.operations)),
-            write_bytes: self.write_bytes.min(left(self.all_bytes, others.bytes)),
+            write_iops: left(self.write_iops, wal.operations)
+                .min(left(self.all_iops, others.operations)),
+            write_bytes: left(self.write_bytes, wal.bytes).min(left(self.all_bytes, others.bytes)),
             ..*self
         }
     }
@@ -142,9 +155,10 @@ impl Caps {
     /// times the observed rate.
     pub fn uses(&self, work: Work, speed: f64) -> (f64, f64) {
         let all = work + self.foreground * speed;
+        let writes = work + self.wal * speed;
         (
-            (work.operations / self.write_iops).max(all.operations / self.all_iops),
-            (work.bytes / self.write_bytes).max(all.bytes / self.all_bytes),
+            (writes.operations / self.write_iops).max(all.operations / self.all_iops),
+            (writes.bytes / self.write_bytes).max(all.bytes / self.all_bytes),
         )
     }
 

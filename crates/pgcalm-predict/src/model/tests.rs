@@ -30,6 +30,7 @@ fn caps(write_iops: f64, write_bytes: f64, operation_bytes: f64) -> Caps {
         all_iops: f64::INFINITY,
         all_bytes: f64::INFINITY,
         foreground: Work::default(),
+        wal: Work::default(),
         operation_bytes,
         request_bytes: operation_bytes,
     }
@@ -314,6 +315,13 @@ fn the_worker_gets_what_reads_and_wal_leave_but_a_part_in_any_case() {
     close(caps.left(3.0, 0.0).write_iops, 900.0);
     close(caps.left(3.0, 0.5).write_iops, 1350.0);
     close(caps.left(3.0, 1.0).write_iops, 1800.0);
+    // Where writes have bytes of their own, WAL alone takes of them.
+    observation.device.write_bytes_per_s = Some(200.0 * MIB);
+    observation.device.read_mib_per_s = 90.0;
+    observation.wal_bytes_per_s = 50.0 * MIB;
+    let caps = Caps::of(&observation);
+    close(caps.left(1.0, 0.0).write_bytes, 150.0 * MIB);
+    close(caps.left(4.0, 1.0).write_bytes, 120.0 * MIB);
     // Under caps on writes alone reads take nothing.
     observation.device.all_iops = None;
     observation.device.write_iops = Some(3000.0);

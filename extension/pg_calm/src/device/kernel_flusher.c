@@ -52,6 +52,8 @@ static double our_rate = 0;       /* bytes per second */
 static double our_operations = 0; /* per second */
 static uint64 moved_operations = 0;
 static uint64 moved_sectors = 0;
+static uint64 written_operations = 0;
+static uint64 written_sectors = 0;
 
 static bool read_number(const char *path, uint64 *value);
 static double written_share(double *max_share);
@@ -141,6 +143,8 @@ written_share(double *max_share)
 	*max_share = 1;
 	moved_operations = 0;
 	moved_sectors = 0;
+	written_operations = 0;
+	written_sectors = 0;
 	snprintf(path, sizeof(path), "%s/proc/diskstats", calm_host_root ? calm_host_root : "");
 	file = fopen(path, "re");
 	if (file == NULL)
@@ -172,6 +176,8 @@ written_share(double *max_share)
 			operations += writes;
 			moved_operations += reads + writes;
 			moved_sectors += read_sectors + sectors;
+			written_operations += writes;
+			written_sectors += sectors;
 			*max_share = Min(*max_share, device_max_share(major, minor));
 		}
 	}
@@ -276,6 +282,8 @@ kernel_flusher_read_state(KernelFlusher *flusher)
 
 		flusher->operations = moved_operations;
 		flusher->bytes = moved_sectors * 512;
+		flusher->write_operations = written_operations;
+		flusher->write_bytes = written_sectors * 512;
 		flusher->written_per_second = our_rate;
 		flusher->writes_per_second = our_operations;
 		flusher->device_bytes = Max((uint64) (flusher->background_bytes * share), left / 8);

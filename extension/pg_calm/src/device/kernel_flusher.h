@@ -22,6 +22,8 @@ typedef struct KernelFlusher
 	uint64 writeback_bytes;    /* being written now */
 	uint64 operations;         /* that our devices have made, reads and writes, since ever */
 	uint64 bytes;              /* in them */
+	uint64 write_operations;   /* of them, writes */
+	uint64 write_bytes;        /* in these */
 	double written_per_second; /* bytes that our devices have written per second lately */
 	double writes_per_second;  /* in so many operations */
 } KernelFlusher;

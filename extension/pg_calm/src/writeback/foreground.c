@@ -33,8 +33,15 @@
 #define LEAST_SHARE 0.3
 #define MOST_SHARE 0.6
 
-static double operations_per_second = 0;
-static double bytes_per_second = 0;
+/* What others than the worker use per second */
+typedef struct Use
+{
+	double operations;
+	double bytes;
+} Use;
+
+static Use all = {0};
+static Use writes = {0};                     /* of all */
 static double all_operations_per_second = 0; /* the worker's as well, and as they are now */
 
 static void
@@ -45,35 +52,44 @@ follow(double *value, double now, double elapsed_ms)
 	*value += (now - *value) * (1 - exp2(-elapsed_ms / half_life));
 }
 
+static void
+follow_use(Use *use, double operations, double bytes, double elapsed_ms)
+{
+	follow(&use->operations, Max(operations, 0) * 1000 / elapsed_ms, elapsed_ms);
+	follow(&use->bytes, Max(bytes, 0) * 1000 / elapsed_ms, elapsed_ms);
+}
+
 void
 foreground_follow(const KernelFlusher *flusher, const DeviceCaps *caps, uint64 started_operations,
                   uint64 started_bytes, uint64 now_ms)
 {
 	static uint64 last_ms = 0;
-	static uint64 last_operations = 0;
-	static uint64 last_bytes = 0;
+	static KernelFlusher last = {0};
 	static uint64 last_started_operations = 0;
 	static uint64 last_started_bytes = 0;
 
-	if (last_ms != 0 && now_ms > last_ms && flusher->operations >= last_operations &&
-	    flusher->bytes >= last_bytes)
+	if (last_ms != 0 && now_ms > last_ms && flusher->operations >= last.operations &&
+	    flusher->bytes >= last.bytes && flusher->write_operations >= last.write_operations &&
+	    flusher->write_bytes >= last.write_bytes)
 	{
 		double elapsed_ms = now_ms - last_ms;
-		double bytes = flusher->bytes - last_bytes;
+		double bytes = flusher->bytes - last.bytes;
+		double write_bytes = flusher->write_bytes - last.write_bytes;
 		/* a request larger than io_size is several operations of the volume's */
 		double operations =
-			Max((double) (flusher->operations - last_operations), bytes / caps->io_size);
+			Max((double) (flusher->operations - last.operations), bytes / caps->io_size);
+		double write_operations = Max((double) (flusher->write_operations - last.write_operations),
+		                              write_bytes / caps->io_size);
+		uint64 own_operations = started_operations - last_started_operations;
+		uint64 own_bytes = started_bytes - last_started_bytes;
 
 		all_operations_per_second += (operations * 1000 / elapsed_ms - all_operations_per_second) *
 		                             (1 - exp2(-elapsed_ms / RISE_HALF_LIFE_MS));
-		operations -= started_operations - last_started_operations;
-		bytes -= started_bytes - last_started_bytes;
-		follow(&operations_per_second, Max(operations, 0) * 1000 / elapsed_ms, elapsed_ms);
-		follow(&bytes_per_second, Max(bytes, 0) * 1000 / elapsed_ms, elapsed_ms);
+		follow_use(&all, operations - own_operations, bytes - own_bytes, elapsed_ms);
+		follow_use(&writes, write_operations - own_operations, write_bytes - own_bytes, elapsed_ms);
 	}
 	last_ms = now_ms;
-	last_operations = flusher->operations;
-	last_bytes = flusher->bytes;
+	last = *flusher;
 	last_started_operations = started_operations;
 	last_started_bytes = started_bytes;
 }
@@ -84,6 +100,13 @@ foreground_use(const DeviceCaps *caps)
 	return isinf(caps->all_iops) ? 0 : all_operations_per_second / caps->all_iops;
 }
 
+/* What is left of a cap, which may be none */
+static double
+left(double cap, double used, double least)
+{
+	return isinf(cap) ? cap : Max(cap - used, cap * least);
+}
+
 bool
 foreground_limit(DeviceCaps *caps, double excess)
 {
@@ -91,9 +114,10 @@ foreground_limit(DeviceCaps *caps, double excess)
 
 	if (isinf(caps->all_iops) && isinf(caps->all_bytes))
 		return false;
-	caps->write_iops =
-		Min(caps->write_iops, Max(caps->all_iops - operations_per_second, caps->all_iops * least));
+	/* WAL draws on limits for writes as well */
+	caps->write_iops = Min(left(caps->write_iops, writes.operations, least),
+	                       left(caps->all_iops, all.operations, least));
 	caps->write_bytes =
-		Min(caps->write_bytes, Max(caps->all_bytes - bytes_per_second, caps->all_bytes * least));
+		Min(left(caps->write_bytes, writes.bytes, least), left(caps->all_bytes, all.bytes, least));
 	return true;
 }
