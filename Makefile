@@ -121,12 +121,13 @@ torture-archive: deps build
 bench: build
 	@bench/run
 
-# The figures of docs/benchmarks-clouds.md (bench/suites/clouds.toml): parts of less than half an hour each, two hours in all; PART=NAME
+# The figures of docs/benchmarks-clouds.md and docs/clouds.svg (bench/suites/clouds.toml): parts of less than half an hour each, two hours in all; PART=NAME
 # for one of them (its names: target/release/pgcalm lab run suite bench/suites/clouds.toml --plan); as root, wants the machine for itself
 PART ?=
 bench-clouds: build
 	@target/release/pgcalm lab run suite bench/suites/clouds.toml $(if $(PART),--part $(PART)) --results bench/results/clouds \
-	  --markdown docs/benchmarks-clouds.md
+	  --markdown docs/benchmarks-clouds.md --json target/clouds.json
+	@target/release/pgcalm lab report target/clouds.json --svg docs/clouds.svg
 
 # What tracing costs the server, docs/guides/trace.md; as root, ten minutes, wants the machine for itself
 bench-trace: deps build

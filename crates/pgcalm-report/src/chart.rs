@@ -6,6 +6,7 @@
 //! `Chart` says what to draw; `figure` draws it for the HTML report, `standalone` as a file of its own.
 
 pub(crate) mod axis;
+pub(crate) mod card;
 pub(crate) mod figure;
 pub(crate) mod path;
 mod standalone;

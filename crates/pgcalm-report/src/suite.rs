@@ -5,6 +5,7 @@ pub mod html;
 pub mod markdown;
 mod order;
 mod reading;
+pub mod svg;
 pub mod text;
 
 use serde::Deserialize;

@@ -11,6 +11,7 @@ use pgcalm_report::suite::Row;
 use pgcalm_report::suite::Verdict;
 use pgcalm_report::suite::html;
 use pgcalm_report::suite::markdown;
+use pgcalm_report::suite::svg;
 use pgcalm_report::suite::text;
 
 /// Stock and pg_calm alone, with these mean TPS, worst seconds and p99.
@@ -170,6 +171,45 @@ fn losses_come_first_in_text() {
         assert!(line.chars().count() <= 110, "{line}");
         assert_eq!(line.trim_end(), line);
     }
+}
+
+#[test]
+fn the_picture_has_each_row_with_both_losses_first() {
+    let picture = svg::render(&suite());
+    let document =
+        roxmltree::Document::parse(&picture).unwrap_or_else(|error| panic!("{error}: {picture}"));
+    assert_in_order(
+        &picture,
+        &[
+            "pg_calm is worse",
+            ">lost-most<",
+            ">lost<",
+            ">Others<",
+            ">won<",
+            ">even<",
+        ],
+    );
+    assert!(!picture.contains("never-run"), "{picture}");
+    let widths: Vec<f64> = document
+        .descendants()
+        .filter(|node| node.attribute("fill-opacity") == Some("0.35"))
+        .map(|node| node.attribute("width").unwrap().parse().unwrap())
+        .collect();
+    // Means of 100 and 120, 100 and 99, 100 and 150, 1000 and 1001.
+    assert_eq!(widths.len(), 8);
+    assert!((widths[1] / widths[0] - 1.2).abs() < 0.01, "{widths:?}");
+    assert!((widths[6] / widths[4] - 10.0).abs() < 0.1, "{widths:?}");
+    // A row of which only one ran is left out.
+    let mut alone = suite();
+    for row in &mut alone.rows {
+        let Some(report) = &mut row.report else {
+            continue;
+        };
+        report
+            .contestants
+            .retain(|contestant| contestant.name == "stock");
+    }
+    assert!(!svg::render(&alone).contains(">won<"));
 }
 
 #[test]

@@ -391,7 +391,7 @@ pub struct ReportArgs {
     /// Write it as one HTML file instead of showing the table.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Write the chart of transactions per second as an SVG file instead.
+    /// Write the chart of transactions per second as an SVG file instead; of a suite, means and worst seconds of all rows.
     #[arg(long, value_name = "FILE", conflicts_with = "html")]
     pub svg: Option<PathBuf>,
     /// Print each second of each run instead, as a line of values with tabs between, under a line of their names.

@@ -117,12 +117,8 @@ pub fn render(args: &ReportArgs) -> anyhow::Result<()> {
         Document::Suite(report) => {
             if let Some(html) = &args.html {
                 output::write(html, &pgcalm_report::suite::html::render(&report))
-            } else if args.svg.is_some() {
-                Err(LabError::Usage(format!(
-                    "{}: a suite has no chart of its own; use --html",
-                    args.file.display()
-                ))
-                .into())
+            } else if let Some(svg) = &args.svg {
+                output::write(svg, &pgcalm_report::suite::svg::render(&report))
             } else if let Some(markdown) = &args.markdown {
                 suite::write_markdown(&report, markdown, |_| true)
             } else {

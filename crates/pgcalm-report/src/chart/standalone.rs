@@ -1,23 +1,18 @@
-//! Charts as SVG files, for a README.
-//!
-//! A README is shown on white and on dark, and its SVGs cannot know which; so the file brings its own white card and a
-//! fixed palette. Text is larger than on a page because the picture is scaled down with it.
+//! The chart of a run as an SVG file, for a README.
 
 use maud::Markup;
-use maud::PreEscaped;
 use maud::html;
 
 use super::Chart;
 use super::Entry;
+use super::card;
 use super::path;
 use super::path::Area;
 use super::path::coordinate;
 use crate::model::Report;
 use crate::number::ellipsis;
-use crate::number::printable;
 use crate::settings;
 
-const WIDTH: f64 = 960.0;
 const PLOT: Area = Area {
     left: 190.0,
     top: 114.0,
@@ -30,37 +25,26 @@ const LANE_PITCH: f64 = 28.0;
 const LANE_HEIGHT: f64 = 12.0;
 /// What fits left of the plot.
 const NAME_CHARS: usize = 14;
-/// What fits across the picture in the title's font, and in the small one, with the widest of the fonts.
-const TITLE_CHARS: usize = 70;
-const CAPTION_CHARS: usize = 100;
-const CAPTION_LINES: usize = 2;
-
 /// Transactions per second of all contestants as an SVG document.
 pub fn svg_tps(report: &Report) -> String {
     let chart = Chart::tps(report);
     let lanes = PLOT.top + PLOT.height + LANES_BELOW;
     let height = lanes + LANE_PITCH * chart.entries.len() as f64 + 14.0;
-    let title = printable(&format!("Transactions per second · {}", report.scenario));
-    let conditions = printable(&settings::conditions(report).join(", "));
-    let caption = textwrap::wrap(&conditions, CAPTION_CHARS);
-    html! {
-        (PreEscaped("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"))
-        svg xmlns="http://www.w3.org/2000/svg" viewBox={ "0 0 " (WIDTH) " " (height) } role="img"
-            aria-label=(chart.summary(report)) font-family="system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif" fill="#1f2328" {
-            rect x="0.5" y="0.5" width=(WIDTH - 1.0) height=(height - 1.0) rx="10" fill="#ffffff" stroke="#d0d7de" {}
-            text x="24" y="40" font-size="20" font-weight="600" { (ellipsis(&title, TITLE_CHARS)) }
-            @for (index, line) in caption.iter().take(CAPTION_LINES).enumerate() {
-                text x="24" y=(64 + 21 * index) font-size="15" fill="#57606a" { (line) }
-            }
-            (axes(&chart))
-            @for entry in chart.entries.iter().filter(|entry| !entry.style.is_subject()) { (lines(&chart, entry)) }
-            @for entry in chart.entries.iter().filter(|entry| entry.style.is_subject()) { (lines(&chart, entry)) }
-            @for (index, entry) in chart.entries.iter().enumerate() {
-                (lane(&chart, entry, lanes + LANE_PITCH * index as f64))
-            }
+    let content = html! {
+        (axes(&chart))
+        @for entry in chart.entries.iter().filter(|entry| !entry.style.is_subject()) { (lines(&chart, entry)) }
+        @for entry in chart.entries.iter().filter(|entry| entry.style.is_subject()) { (lines(&chart, entry)) }
+        @for (index, entry) in chart.entries.iter().enumerate() {
+            (lane(&chart, entry, lanes + LANE_PITCH * index as f64))
         }
-    }
-    .into_string()
+    };
+    card::svg(
+        &format!("Transactions per second · {}", report.scenario),
+        &settings::conditions(report).join(", "),
+        &chart.summary(report),
+        height,
+        &content,
+    )
 }
 
 fn axes(chart: &Chart) -> Markup {
