@@ -181,7 +181,7 @@ define_settings(void)
 	DefineCustomIntVariable(
 		"pg_calm.drain_timeout",
 		"Longest time that a checkpoint waits for pages to be flushed before its fsync calls.",
-		"-1 takes what checkpoint_completion_target leaves of checkpoint_timeout, or 30s if that is more; 0 does not wait. Immediate, shutdown and end-of-recovery checkpoints never do. Once WAL asks for the next checkpoint it lasts no longer than the device needs for what is unflushed then. It ends if a tenth of the time shows that it will not be enough, or brings nothing.",
+		"-1 takes what checkpoint_completion_target leaves of checkpoint_timeout, or 30s if that is more; 0 does not wait. Immediate, shutdown and end-of-recovery checkpoints never do. Once WAL asks for the next checkpoint it lasts no longer than the device needs for what is unflushed then, and 30s at most. It ends if a tenth of the time shows that it will not be enough, or brings nothing.",
 		&calm_drain_timeout, -1, -1, 3600 * 1000, PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomBoolVariable(
 		"pg_calm.clean_buffers",
@@ -321,7 +321,8 @@ start_shared_memory(void)
 		pg_atomic_init_u32(&shared->worker_pid, 0);
 		pg_atomic_init_u64(&shared->worker_beat_ms, 0);
 		pg_atomic_init_u32(&shared->capped, 0);
-		pg_atomic_init_u32(&shared->checkpoint_hold, 0);
+		pg_atomic_init_u64(&shared->hold_from_pages, 0);
+		pg_atomic_init_u64(&shared->hold_most_pages, 0);
 		pg_atomic_init_u32(&shared->other_devices, 0);
 		cleaner_init_shared(&shared->cleaner);
 		shared->device = device_of_data_files();

@@ -12,9 +12,9 @@
  * Stock has something against it: its flush hint, each checkpoint_flush_after
  * pages, is a sync_file_range that waits for room in the device's queue
  * (blk_mq_get_tag).  The module does not pass the hint on, so the wait is made
- * here, by what is unflushed instead: none at the limit from which the worker
- * flushes without regard to age, and the longer the nearer it is to what
- * wakes the flusher; and the longest for a file that the flusher may be about
+ * here, by what is unflushed at that moment instead: none at the limit from which
+ * the worker flushes without regard to age, and the longer the nearer it is to
+ * what wakes the flusher; and the longest for a file that the flusher may be about
  * to visit, since a visit goes on for as long as pages come.  No lock of the
  * server's is held then (bufmgr.c, IssuePendingWritebacks).
  *
@@ -32,6 +32,7 @@
 #include "access/xlog.h"
 #include "checkpoint_hold.h"
 #include "checkpoint_stats.h"
+#include "map/map.h"
 #include "shared/shared.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -41,11 +42,27 @@
 /* Milliseconds that a byte takes at most: 5 MB/s */
 #define MOST_MS (50.0 / (256 * 1024))
 
+static double hold_now(void);
+
+/* How much to hold: 0 not at all, 1 most.  The worker's figures are of a quarter of a second ago. */
+static double
+hold_now(void)
+{
+	double from = (double) pg_atomic_read_u64(&calm_shared->hold_from_pages);
+	double most = (double) pg_atomic_read_u64(&calm_shared->hold_most_pages);
+	double unflushed =
+		(double) (page_map_unflushed(calm_page_map, 0) + page_map_unflushed(calm_page_map, 1));
+
+	if (most <= from)
+		return 0;
+	return Min(Max((unflushed - from) / (most - from), 0), 1);
+}
+
 void
 checkpoint_hold_writes(off_t bytes, bool visit_near)
 {
 	static double owed_ms = 0; /* hints can be for a page */
-	double hold = visit_near ? 1 : pg_atomic_read_u32(&calm_shared->checkpoint_hold) / 1000.0;
+	double hold = visit_near ? 1 : hold_now();
 	long ms;
 
 	if (hold == 0 || checkpoint_stats_is_immediate() ||

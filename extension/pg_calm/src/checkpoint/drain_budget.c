@@ -24,7 +24,7 @@
 #include "postmaster/bgwriter.h"
 #include "utils/timestamp.h"
 
-/* Least time by default, ms */
+/* Least time by default, and most once WAL asks for the next checkpoint, ms */
 #define LEAST_TIMEOUT_MS 30000
 
 /*
@@ -67,7 +67,8 @@ drain_goal_pages(void)
  * WAL grows past max_wal_size from when it asks for the next checkpoint until this one
  * ends, and where its disk runs full the server ends.  But fsync writes what is left,
  * too, and everybody else waits meanwhile.  So it is drained for as long as the
- * device needs for it: that at most doubles what fsync would take.
+ * device needs for it, which at most doubles what fsync would take, and no longer than
+ * a drain may last by default.
  */
 static bool
 wal_may_wait(void)
@@ -80,7 +81,9 @@ wal_may_wait(void)
 		SpinLockAcquire(&calm_shared->lock);
 		rate = calm_shared->flush_rate;
 		SpinLockRelease(&calm_shared->lock);
-		wal_until_ms = page_map_now_ms() + (rate > 0 ? (uint64) (pages / rate * 1000) : 0);
+		wal_until_ms = page_map_now_ms();
+		if (rate > 0)
+			wal_until_ms += (uint64) Min(pages / rate * 1000, LEAST_TIMEOUT_MS);
 	}
 	return page_map_now_ms() < wal_until_ms;
 }

@@ -23,7 +23,7 @@ extern uint64 drain_goal_pages(void);
 
 /*
  * Whether there is somebody to wait for, and nobody who waits for the
- * checkpointer, nor WAL for longer than the device needs for what is unflushed.
+ * checkpointer, nor WAL for longer than the device needs for what is unflushed, or 30 s.
  * Changes with settings and requests.
  */
 extern bool drain_may_wait(void);

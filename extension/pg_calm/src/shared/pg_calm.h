@@ -82,8 +82,12 @@ typedef struct CalmShared
 	pg_atomic_uint32 worker_pid;       /* 0: no worker, or it flushes nothing */
 	pg_atomic_uint64 worker_beat_ms;   /* when it was heard of last: worker_health.h */
 	pg_atomic_uint32 capped;           /* a cap of the data directory's device is known */
-	/* how much the checkpoint's own writes are to be held, in thousandths (worker.c) */
-	pg_atomic_uint32 checkpoint_hold;
+	/*
+	 * From how many unflushed pages a checkpoint's own writes are held, and with how many
+	 * most (worker.c); the latter is 0 where they are not held
+	 */
+	pg_atomic_uint64 hold_from_pages;
+	pg_atomic_uint64 hold_most_pages;
 	pg_atomic_uint32 other_devices; /* files on others were written to */
 	pg_atomic_uint32 draining;      /* what the checkpointer waits for, as above */
 	pg_atomic_uint64 hold_until_ms; /* until then nothing is started but for a drain */
@@ -95,8 +99,8 @@ typedef struct CalmShared
 	double granted_operations; /* per second: caps.write_iops or our share of a shared device */
 	double volume_use;         /* part of caps.all_iops that all have used lately */
 	double flush_rate;         /* unflushed pages that the device takes per second, scattered as
-	                              they are; infinity: any, or not known; only the worker sets it,
-	                              and reads it without the lock */
+	                              they are; infinity: not known; only the worker sets it, and
+	                              reads it without the lock */
 	DeviceCaps arbiter_budget; /* caps of the shared device */
 	int arbiter_slot;          /* ours in its file; -1: none */
 	bool caps_known;

@@ -144,7 +144,9 @@ static uint32 drained_file(void);
 static uint64 unflushed_bytes(void);
 static bool too_much_unflushed(void);
 static double limit_bytes(void);
+static double full_bytes(void);
 static double unflushed_excess(void);
+static void publish_hold(void);
 static double urgency(void);
 static void choose_gap(const BridgeGaps *gaps, uint64 now_ms);
 static uint32 next_file(FileScan *scan);
@@ -383,18 +385,40 @@ too_much_unflushed(void)
 }
 
 /*
- * How far what is unflushed is beyond its limit: 0 not at all; 1 as much as the
- * kernel lets the device have before it writes all of it itself, or as can't be
- * flushed in time before a visit.
+ * With how many bytes unflushed it can't go on: as much as the kernel lets the device
+ * have before it writes all of it itself, or as can't be flushed in time before a visit.
  */
+static double
+full_bytes(void)
+{
+	return Min((double) flusher.device_bytes, calm_shared->flush_rate * BLCKSZ * FULL_SECONDS);
+}
+
+/* How far what is unflushed is beyond its limit: 0 not at all, 1 so far that it can't go on */
 static double
 unflushed_excess(void)
 {
 	double limit = limit_bytes();
-	double full =
-		Min((double) flusher.device_bytes, calm_shared->flush_rate * BLCKSZ * FULL_SECONDS);
 
-	return Min(Max(((double) unflushed_bytes() - limit) / Max(full - limit, 1), 0), 1);
+	return Min(Max(((double) unflushed_bytes() - limit) / Max(full_bytes() - limit, 1), 0), 1);
+}
+
+/*
+ * Tell the checkpointer from where on its own writes are held.  It writes what takes
+ * the device a second in less time than lies between two looks of ours, so it
+ * compares what is marked at that moment; what the kernel has written already does
+ * not count.
+ */
+static void
+publish_hold(void)
+{
+	double written = (double) unflushed_pages() - (double) unflushed_bytes() / BLCKSZ;
+	double from = limit_bytes() / BLCKSZ;
+	double most = Max(full_bytes() / BLCKSZ, from + 1);
+	bool held = flush_policy.paced && !isinf(most);
+
+	pg_atomic_write_u64(&calm_shared->hold_from_pages, held ? (uint64) (from + written) : 0);
+	pg_atomic_write_u64(&calm_shared->hold_most_pages, held ? (uint64) (most + written) : 0);
 }
 
 /* What makes the worker's part of a volume larger: the same, and that WAL waits for a checkpoint */
@@ -591,9 +615,13 @@ collect_candidates(uint64 now_ms)
 		all_seconds += file_seconds;
 	}
 	choose_gap(&gaps, now_ms);
-	SpinLockAcquire(&calm_shared->lock);
-	calm_shared->flush_rate = all_seconds > 0 ? pages / all_seconds : INFINITY;
-	SpinLockRelease(&calm_shared->lock);
+	/* with nothing marked nothing is learnt, and what comes next will not be much unlike what was */
+	if (all_seconds > 0)
+	{
+		SpinLockAcquire(&calm_shared->lock);
+		calm_shared->flush_rate = pages / all_seconds;
+		SpinLockRelease(&calm_shared->lock);
+	}
 	qsort(candidates, candidate_count, sizeof(Candidate), compare_candidates);
 }
 
@@ -671,8 +699,7 @@ work(uint64 now_ms)
 		calm_shared->volume_use = foreground_use(&own_caps);
 		SpinLockRelease(&calm_shared->lock);
 		unflushed_limit_follow(unflushed_pages(), now_ms);
-		pg_atomic_write_u32(&calm_shared->checkpoint_hold,
-		                    flush_policy.paced ? (uint32) (unflushed_excess() * 1000) : 0);
+		publish_hold();
 		/* all members see the same memory */
 		flush_policy.headroom = kernel_flusher_headroom(&flusher) / arbiter_members();
 		next_memory_ms = now_ms + STATE_INTERVAL_MS + others * MEMBER_MEMORY_MS;
