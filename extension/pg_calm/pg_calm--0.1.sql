@@ -166,6 +166,48 @@ COMMENT ON COLUMN pg_calm_checkpoints.wal_fpi_after_30s IS 'Full-page images in 
 COMMENT ON COLUMN pg_calm_checkpoints.wal_flushes IS 'Flushes of WAL during the checkpoint, by all processes; null where they are not seen: mode off, fsync off, or a wal_sync_method other than fdatasync and fsync';
 COMMENT ON COLUMN pg_calm_checkpoints.wal_flush_time IS 'How long these took, all together; divided by wal_flushes it is what a commit waits for one';
 
+CREATE FUNCTION pg_calm_checkpoint_file_calls(
+    OUT checkpoint bigint,
+    OUT file text,
+    OUT is_fsync boolean,
+    OUT calls bigint,
+    OUT milliseconds double precision)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'pg_calm_checkpoint_file_calls'
+LANGUAGE C STRICT VOLATILE PARALLEL SAFE;
+
+COMMENT ON FUNCTION pg_calm_checkpoint_file_calls() IS 'What pg_calm_checkpoint_files adds up: a row for each fsync of a file, and one for its flush hints that follow each other';
+
+CREATE FUNCTION pg_calm_checkpoint_files(
+    OUT checkpoint bigint,
+    OUT file text,
+    OUT flush_hints bigint,
+    OUT flush_hint_time double precision,
+    OUT fsyncs bigint,
+    OUT fsync_time double precision)
+RETURNS SETOF record
+LANGUAGE SQL VOLATILE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT c.checkpoint, c.file,
+           coalesce(sum(c.calls) FILTER (WHERE NOT c.is_fsync), 0)::bigint,
+           coalesce(sum(c.milliseconds) FILTER (WHERE NOT c.is_fsync), 0),
+           coalesce(sum(c.calls) FILTER (WHERE c.is_fsync), 0)::bigint,
+           coalesce(sum(c.milliseconds) FILTER (WHERE c.is_fsync), 0)
+      FROM pg_calm_checkpoint_file_calls() c
+     GROUP BY c.checkpoint, c.file
+     ORDER BY c.checkpoint, c.file;
+END;
+
+CREATE VIEW pg_calm_checkpoint_files AS SELECT * FROM pg_calm_checkpoint_files();
+
+COMMENT ON VIEW pg_calm_checkpoint_files IS 'Each file that a checkpoint hinted or fsynced, of the last checkpoints as far as pg_calm.checkpoint_files reaches; times in milliseconds';
+COMMENT ON COLUMN pg_calm_checkpoint_files.checkpoint IS 'Number of the checkpoint, as in pg_calm_checkpoints';
+COMMENT ON COLUMN pg_calm_checkpoint_files.file IS 'Data or SLRU file, relative to the data directory if it is below it';
+COMMENT ON COLUMN pg_calm_checkpoint_files.flush_hints IS 'Flush hints of the checkpointer for it (checkpoint_flush_after): calls of sync_file_range, or those that pg_calm does not pass on; those for the file under way come with the next file';
+COMMENT ON COLUMN pg_calm_checkpoint_files.flush_hint_time IS 'How long these took, or how long the checkpointer was held in their place';
+COMMENT ON COLUMN pg_calm_checkpoint_files.fsyncs IS 'fsync calls of it in the sync phase';
+COMMENT ON COLUMN pg_calm_checkpoint_files.fsync_time IS 'How long these took, without the drain before them';
+
 CREATE FUNCTION pg_calm_io_histogram(
     OUT scope text,
     OUT backend_type text,
@@ -415,6 +457,8 @@ COMMENT ON FUNCTION pg_calm_reset() IS 'Forget the reports of checkpoints that a
 REVOKE ALL ON FUNCTION pg_calm_status() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pg_calm_regions() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pg_calm_checkpoints() FROM PUBLIC;
+REVOKE ALL ON FUNCTION pg_calm_checkpoint_files() FROM PUBLIC;
+REVOKE ALL ON FUNCTION pg_calm_checkpoint_file_calls() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pg_calm_io_histogram() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pg_calm_archive() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pg_calm_archive_histogram() FROM PUBLIC;
@@ -426,6 +470,7 @@ REVOKE ALL ON FUNCTION pg_calm_reset() FROM PUBLIC;
 REVOKE ALL ON pg_calm_status FROM PUBLIC;
 REVOKE ALL ON pg_calm_regions FROM PUBLIC;
 REVOKE ALL ON pg_calm_checkpoints FROM PUBLIC;
+REVOKE ALL ON pg_calm_checkpoint_files FROM PUBLIC;
 REVOKE ALL ON pg_calm_io_histogram FROM PUBLIC;
 REVOKE ALL ON pg_calm_archive FROM PUBLIC;
 REVOKE ALL ON pg_calm_archive_histogram FROM PUBLIC;
@@ -436,6 +481,8 @@ REVOKE ALL ON pg_calm_wal FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION pg_calm_status() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION pg_calm_regions() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION pg_calm_checkpoints() TO pg_monitor;
+GRANT EXECUTE ON FUNCTION pg_calm_checkpoint_files() TO pg_monitor;
+GRANT EXECUTE ON FUNCTION pg_calm_checkpoint_file_calls() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION pg_calm_io_histogram() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION pg_calm_archive() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION pg_calm_archive_histogram() TO pg_monitor;
@@ -446,6 +493,7 @@ GRANT EXECUTE ON FUNCTION pg_calm_wal() TO pg_monitor;
 GRANT SELECT ON pg_calm_status TO pg_monitor;
 GRANT SELECT ON pg_calm_regions TO pg_monitor;
 GRANT SELECT ON pg_calm_checkpoints TO pg_monitor;
+GRANT SELECT ON pg_calm_checkpoint_files TO pg_monitor;
 GRANT SELECT ON pg_calm_io_histogram TO pg_monitor;
 GRANT SELECT ON pg_calm_archive TO pg_monitor;
 GRANT SELECT ON pg_calm_archive_histogram TO pg_monitor;

@@ -1,5 +1,6 @@
 --
--- The views pg_calm_checkpoints and pg_calm_io_histogram, and pg_calm_reset
+-- The views pg_calm_checkpoints, pg_calm_checkpoint_files and pg_calm_io_histogram, and
+-- pg_calm_reset
 --
 CREATE EXTENSION pg_calm;
 
@@ -7,10 +8,10 @@ CREATE EXTENSION pg_calm;
 SELECT c.relname AS view, a.attname AS column, format_type(a.atttypid, a.atttypmod) AS type,
        col_description(c.oid, a.attnum) IS NOT NULL AS commented
   FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
- WHERE c.relname IN ('pg_calm_checkpoints', 'pg_calm_io_histogram') AND a.attnum > 0
+ WHERE c.relname IN ('pg_calm_checkpoints', 'pg_calm_checkpoint_files', 'pg_calm_io_histogram') AND a.attnum > 0
  ORDER BY c.relname, a.attnum;
 SELECT obj_description(c.oid, 'pg_class') FROM pg_class c
- WHERE relname IN ('pg_calm_checkpoints', 'pg_calm_io_histogram') ORDER BY relname;
+ WHERE relname IN ('pg_calm_checkpoints', 'pg_calm_checkpoint_files', 'pg_calm_io_histogram') ORDER BY relname;
 SELECT obj_description('pg_calm_reset()'::regprocedure, 'pg_proc');
 
 -- one row for each checkpoint
@@ -28,6 +29,12 @@ SELECT ended >= started AS order,
        slowest_file_time <= fsync_time AND fsync_time <= sync_time AS slowest_time,
        wal_flushes > 0 AND wal_flush_time > 0 AS wal_flushed
   FROM pg_calm_checkpoints;
+-- and one for each of its files
+SELECT count(DISTINCT f.checkpoint) = 1 AS checkpoint, sum(f.fsyncs) = min(c.files_synced) AS fsyncs,
+       abs(sum(f.fsync_time) - min(c.fsync_time)) < 0.1 AS fsync_time,
+       max(f.fsync_time) FILTER (WHERE f.file = c.slowest_file) >= min(c.slowest_file_time) AS slowest,
+       sum(f.flush_hints) > 0 AS hints, sum(f.flush_hint_time) > 0 AS hint_time
+  FROM pg_calm_checkpoint_files f JOIN pg_calm_checkpoints c ON c.id = f.checkpoint;
 SELECT scope, backend_type, operation, sampled_every, sum(count) > 0 AS counted
   FROM pg_calm_io_histogram
  WHERE (backend_type, operation) IN (('checkpointer', 'fsync'), ('checkpointer', 'write'))
@@ -43,12 +50,16 @@ CREATE ROLE regress_calm_nobody;
 CREATE ROLE regress_calm_monitor IN ROLE pg_monitor;
 SET ROLE regress_calm_nobody;
 SELECT count(*) FROM pg_calm_checkpoints;
+SELECT count(*) FROM pg_calm_checkpoint_files;
 SELECT count(*) FROM pg_calm_io_histogram;
 SELECT count(*) FROM pg_calm_checkpoints();
+SELECT count(*) FROM pg_calm_checkpoint_files();
+SELECT count(*) FROM pg_calm_checkpoint_file_calls();
 SELECT count(*) FROM pg_calm_io_histogram();
 SELECT pg_calm_reset();
 SET ROLE regress_calm_monitor;
 SELECT count(*) FROM pg_calm_checkpoints;
+SELECT count(*) > 0 AS files FROM pg_calm_checkpoint_files;
 SELECT count(*) > 0 AS buckets FROM pg_calm_io_histogram;
 SELECT pg_calm_reset();
 RESET ROLE;
@@ -59,6 +70,7 @@ RESET ROLE;
 
 -- reset
 SELECT count(*) FROM pg_calm_checkpoints;
+SELECT count(*) FROM pg_calm_checkpoint_files;
 SELECT count(*) FROM pg_calm_io_histogram WHERE scope = 'checkpoint';
 SELECT count(*) FROM pg_calm_io_histogram WHERE backend_type = 'checkpointer';
 CHECKPOINT;

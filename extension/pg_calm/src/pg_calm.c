@@ -226,6 +226,11 @@ define_settings(void)
 		"pg_calm.checkpoint_history", "Number of checkpoints whose reports are kept.",
 		"The view pg_calm_checkpoints has one row for each; a report takes about 800 bytes of shared memory.",
 		&calm_checkpoint_history, 100, 1, 100000, PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.checkpoint_files",
+		"Number of files of checkpoints whose flush hints and fsync are kept.",
+		"The view pg_calm_checkpoint_files shows them; each takes up to two entries of about 300 bytes of shared memory, and a checkpoint of many files pushes out those before it. 0 keeps none.",
+		&calm_checkpoint_files, 1000, 0, 1000000, PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomStringVariable("pg_calm.arbiter_directory",
 	                           "Directory by which instances that share a device share its budget.",
 	                           "All of them name the same one. Empty for no sharing.",
@@ -274,6 +279,7 @@ request_shared_memory(void)
 	RequestAddinShmemSpace(page_map_size((Size) calm_page_map_memory * 1024));
 	RequestAddinShmemSpace(histogram_size());
 	RequestAddinShmemSpace(checkpoint_stats_size());
+	RequestAddinShmemSpace(checkpoint_files_size());
 	archive_request_shared_memory();
 	governor_request_shared_memory();
 	commit_delay_request_shared_memory();
@@ -336,6 +342,7 @@ start_shared_memory(void)
 	checkpointer_wait_shmem_startup();
 	histogram_start();
 	checkpoint_stats_start();
+	checkpoint_files_start();
 	archive_start_shared_memory();
 	governor_start_shared_memory();
 	commit_delay_start_shared_memory();

@@ -59,6 +59,14 @@ sub last_report
 	return row_of($on // $node, 'SELECT * FROM pg_calm_checkpoints ORDER BY id DESC LIMIT 1');
 }
 
+# Files of a checkpoint in pg_calm_checkpoint_files, as far as they meet a condition
+sub files_of
+{
+	my ($id, $where) = @_;
+	return $node->safe_psql('postgres',
+		"SELECT file FROM pg_calm_checkpoint_files WHERE checkpoint = $id AND $where ORDER BY file");
+}
+
 sub calls
 {
 	my ($scope, $where) = @_;
@@ -289,7 +297,7 @@ SKIP:
 	my $why = cannot_trace();
 	my $data = $node->data_dir;
 	my $first = $node->safe_psql('postgres', q{SELECT pg_relation_filepath('first')});
-	skip $why, 61 if $why;
+	skip $why, 66 if $why;
 
 	foreach my $mode ('on', 'shadow', 'off')
 	{
@@ -297,18 +305,24 @@ SKIP:
 		$node->safe_psql('postgres', $dirty);
 		my $before = calls('server', q{backend_type = 'checkpointer' AND operation = 'fsync'});
 		my $writes = calls('server', q{backend_type = 'checkpointer' AND operation = 'write'});
-		my ($handle, $file) = trace(process_id($node, 'checkpointer'), '-y', '-e', 'trace=fsync,pwrite64');
+		my ($handle, $file) = trace(process_id($node, 'checkpointer'), '-y', '-e', 'trace=fsync,pwrite64,sync_file_range');
 		$node->safe_psql('postgres', 'CHECKPOINT');
 		finish_trace($handle);
 		my @fsyncs = grep { /^fsync/ } split /\n/, slurp_file($file);
 		my @pages = grep { m{^pwrite64\(\d+<[^>]*/(base|global)/} } split /\n/, slurp_file($file);
 		my $data_files = grep { m{/(base|global)/(?!pg_control)[\w/]+>} } @fsyncs;
+		my $hints = grep { /^sync_file_range/ } split /\n/, slurp_file($file);
 		my $slru_files = grep { m{/pg_(xact|commit_ts|multixact/\w+)/\w+>} } @fsyncs;
 
 		$report = last_report();
 		is($report->{mode}, $mode, "mode $mode");
 		is($report->{files_synced}, $data_files + $slru_files, 'files synced are those that strace sees');
 		is($report->{buffers_written}, scalar(@pages), 'buffers written too');
+		# in mode on they are held in their place
+		my $hinted = $node->safe_psql('postgres',
+			"SELECT sum(flush_hints) FROM pg_calm_checkpoint_files WHERE checkpoint = $report->{id}");
+		ok($mode eq 'on' ? $hinted > 0 && $hints == 0 : $hinted == $hints, 'flush hints are counted by file')
+		  or note("$hinted hints, $hints calls");
 		is( calls('checkpoint', q{backend_type = 'checkpointer' AND operation = 'fsync'}),
 			$data_files, 'each fsync of a data file is in the histogram of the checkpoint');
 		is(calls('server', q{backend_type = 'checkpointer' AND operation = 'fsync'}) - $before,
@@ -369,6 +383,7 @@ SKIP:
 			is($report->{slowest_file}, $path, 'it is the slowest file');
 			cmp_ok($report->{slowest_file_time}, '>=', 1000, 'whose time is known');
 			cmp_ok($report->{fsync_time},        '>=', 1000, 'and is a part of fsync_time');
+			is(files_of($report->{id}, q{fsync_time >= 1000}), $path, 'and the only file with a long fsync');
 		}
 	}
 	cmp_ok(

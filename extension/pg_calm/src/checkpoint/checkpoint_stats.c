@@ -34,6 +34,7 @@
 
 #include "access/xlog.h"
 #include "base/base.h"
+#include "checkpoint_files.h"
 #include "checkpoint_report.h"
 #include "checkpoint_stats.h"
 #include "map/map.h"
@@ -236,6 +237,7 @@ checkpoint_report_observe(void)
 			scan_done(CheckpointStats.ckpt_sync_t); /* nothing had to be written */
 		current.written_buffers = CheckpointStats.ckpt_bufs_written - current.slru_pages;
 		reached(WRITE_DONE, CheckpointStats.ckpt_sync_t);
+		checkpoint_files_note_hints();
 	}
 	reached(SYNC_DONE, CheckpointStats.ckpt_sync_end_t);
 	if (CheckpointStats.ckpt_end_t != 0)
@@ -482,17 +484,34 @@ checkpoint_stats_closing(void)
 void
 checkpoint_stats_file_synced(int fd, uint64 microseconds)
 {
+	char path[PAGE_MAP_PATH_MAX];
+
 	if (!active())
 		return;
+	if (!path_of(fd, path, sizeof(path)))
+		path[0] = '\0';
 	current.files_synced++;
 	current.fsync_us += microseconds;
 	if (microseconds >= current.slowest_us || current.slowest_file[0] == '\0')
 	{
 		current.slowest_us = microseconds;
-		if (!path_of(fd, current.slowest_file, sizeof(current.slowest_file)))
-			current.slowest_file[0] = '\0';
+		strlcpy(current.slowest_file, path, sizeof(current.slowest_file));
 	}
+	if (path[0] != '\0')
+		checkpoint_files_synced(current.id, path, microseconds);
 	publish();
+}
+
+void
+checkpoint_stats_hinted(int fd, uint64 microseconds)
+{
+	int save_errno = errno;
+	char path[PAGE_MAP_PATH_MAX];
+
+	if (MyBackendType == B_CHECKPOINTER && checkpoint_reports != NULL && active() &&
+	    calm_checkpoint_files > 0 && path_of(fd, path, sizeof(path)))
+		checkpoint_files_hinted(current.id, path, microseconds);
+	errno = save_errno;
 }
 
 /*

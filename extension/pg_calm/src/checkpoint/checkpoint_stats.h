@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 extern int calm_checkpoint_history; /* GUC: reports that are kept */
+extern int calm_checkpoint_files;   /* GUC: entries for files' calls that are kept */
 
 extern Size checkpoint_stats_size(void);
 extern void checkpoint_stats_start(void);
@@ -25,6 +26,8 @@ extern void checkpoint_stats_write_ended(uint32 wait_event);
 extern void checkpoint_stats_fsync_begins(uint32 wait_event);
 extern void checkpoint_stats_fsync_ended(int fd, uint32 wait_event, bool ok, uint64 microseconds);
 extern void checkpoint_stats_closing(void);
+/* After a flush hint for a data file, obeyed or not, or the wait in its place */
+extern void checkpoint_stats_hinted(int fd, uint64 microseconds);
 extern void checkpoint_stats_file_synced(int fd, uint64 microseconds);
 
 /* For drain.c and drain_budget.c, in the checkpointer */

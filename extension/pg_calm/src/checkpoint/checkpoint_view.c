@@ -9,6 +9,7 @@
 
 #include "archive/archive.h"
 #include "base/base.h"
+#include "checkpoint_files.h"
 #include "checkpoint_report.h"
 #include "checkpoint_stats.h"
 #include "fmgr.h"
@@ -146,6 +147,7 @@ pg_calm_reset(PG_FUNCTION_ARGS)
 	    checkpoint_report_slot(checkpoint_reports->last_id)->report.status == REPORT_RUNNING)
 		checkpoint_reports->first_id = checkpoint_reports->last_id;
 	SpinLockRelease(&checkpoint_reports->lock);
+	checkpoint_files_reset();
 	histogram_reset();
 	archive_stats_reset();
 	PG_RETURN_VOID();

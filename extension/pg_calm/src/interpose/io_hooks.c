@@ -467,23 +467,28 @@ visit_is_near(int fd)
 static int
 calm_sync_file_range(int fd, off_t offset, off_t length, unsigned int flags)
 {
-	uint64 started;
+	uint64 started = histogram_clock();
+	bool hint = *my_wait_event_info == WAIT_EVENT_DATA_FILE_FLUSH;
 	int result;
+	uint64 microseconds;
 
-	if (calm_shared && *my_wait_event_info == WAIT_EVENT_DATA_FILE_FLUSH && is_flushed_by_us(fd) &&
-	    !leaves_to_server(fd, offset, length))
+	if (calm_shared && hint && is_flushed_by_us(fd) && !leaves_to_server(fd, offset, length))
 	{
 		int save_errno = errno;
 
 		pg_atomic_fetch_add_u64(&calm_shared->counters.suppressed_hints, 1);
 		if (MyBackendType == B_CHECKPOINTER)
+		{
 			checkpoint_hold_writes(length, visit_is_near(fd));
+			checkpoint_stats_hinted(fd, (histogram_clock() - started) / 1000);
+		}
 		errno = save_errno;
 		return 0;
 	}
-	started = histogram_clock();
 	result = real_sync_file_range(fd, offset, length, flags);
-	(void) histogram_count(HISTOGRAM_WRITEBACK, started);
+	microseconds = histogram_count(HISTOGRAM_WRITEBACK, started);
+	if (hint)
+		checkpoint_stats_hinted(fd, microseconds);
 	return result;
 }
 
