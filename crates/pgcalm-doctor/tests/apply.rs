@@ -18,7 +18,6 @@ use pgcalm_doctor::rules;
 use pgcalm_doctor::undo;
 use pgcalm_host::HostRoot;
 use pgcalm_host::choice::ChoiceError;
-use pgcalm_host::postgres;
 use pgcalm_lab::installation::Installation;
 use pgcalm_lab::interrupt::Interrupt;
 use pgcalm_lab::journal::Journal;
@@ -26,6 +25,8 @@ use pgcalm_lab::server::Places;
 use pgcalm_lab::server::Server;
 use pgcalm_report::doctor::Change;
 use pgcalm_report::doctor::Target;
+use pgcalm_testkit::need;
+use pgcalm_testkit::programs::initdb;
 
 fn kernel(file: &str, to: &str) -> Change {
     Change {
@@ -190,12 +191,7 @@ impl Cluster {
     /// `None`, and says why, if there can be none here.
     fn start(settings: &[(&str, &str)]) -> Option<Self> {
         let root = HostRoot::default();
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("skipped: doctor on a real server: needs root to run it as another user");
-            return None;
-        }
-        if postgres::bindirs(&root).is_empty() {
-            eprintln!("skipped: doctor on a real server: needs an installed PostgreSQL server");
+        if !need::met("doctor on a real server", &[need::ROOT, need::ANY_SERVER]) {
             return None;
         }
         let interrupt = Interrupt::default();
@@ -217,13 +213,11 @@ impl Cluster {
         };
         let (data, socket) = (own("data"), own("socket"));
         // As packages have it: the operating system's user is the role.
-        let output = installation
-            .command("initdb", &data)
-            .args(["--no-sync", "--auth=peer", "--username=postgres", "-D"])
-            .arg(&data)
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{output:?}");
+        initdb(
+            installation.command("initdb", &data),
+            &data,
+            &["--auth=peer"],
+        );
         let settings: BTreeMap<String, String> = settings
             .iter()
             .map(|(name, value)| (name.to_string(), value.to_string()))

@@ -18,16 +18,13 @@ use pgcalm_lab::device::Device;
 use pgcalm_lab::device::Kind;
 use pgcalm_lab::interrupt::Interrupt;
 use pgcalm_lab::journal::Journal;
+use pgcalm_testkit::need;
 use rustix::fs::OFlags;
 
 const DEVICE_SIZE: u64 = 64 << 20;
 
 fn is_root() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        eprintln!("skipped: needs root for loop devices");
-    }
-    root
+    need::met("capped devices", &[need::ROOT])
 }
 
 /// A directory on a disk: the images need direct I/O.

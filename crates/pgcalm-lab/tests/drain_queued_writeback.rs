@@ -9,17 +9,14 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::fs::chown;
 use std::os::unix::fs::symlink;
-use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
-use std::process::Stdio;
 use std::thread;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use std::time::Instant;
 
 use pgcalm_host::HostRoot;
-use pgcalm_host::postgres;
 use pgcalm_lab::Size;
 use pgcalm_lab::cap::Capper;
 use pgcalm_lab::cap::Caps;
@@ -33,6 +30,10 @@ use pgcalm_lab::journal::Journal;
 use pgcalm_lab::options::FsType;
 use pgcalm_lab::server::Places;
 use pgcalm_lab::server::Server;
+use pgcalm_testkit::module_directory;
+use pgcalm_testkit::need;
+use pgcalm_testkit::programs::bindir;
+use pgcalm_testkit::programs::initdb;
 
 /// How long anything may take that has to come: less than the drain's timeouts here.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -46,41 +47,15 @@ const SLOW: u64 = 1 << 20;
 /// What lets nothing through that the kernel has made one request of, for minutes.
 const STANDING: u64 = 4096;
 
-fn module() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../extension/pg_calm/pg_calm.so")
-}
-
-/// Programs of the server that the module was built for, as the Makefile finds them.
-fn bindir(root: &HostRoot) -> Option<PathBuf> {
-    let pg_config = std::env::var_os("PG_CONFIG")
-        .unwrap_or_else(|| "/usr/lib/postgresql/15/bin/pg_config".into());
-    let output = Command::new(pg_config).arg("--bindir").output().ok()?;
-    let bindir = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());
-    postgres::missing(root, &bindir)
-        .is_empty()
-        .then_some(bindir)
-}
-
 /// Whether the test can run here; says why not.
-fn can_run(root: &HostRoot) -> bool {
-    let has_capper = || {
-        let journal =
-            Journal::open(root.clone(), Path::new("/nonexistent/pgcalm-journal.json")).unwrap();
-        matches!(Capper::of_root_group(&journal), Ok(Some(_)))
-    };
-    let lack = if !rustix::process::geteuid().is_root() {
-        "needs root for loop devices and mounts"
-    } else if bindir(root).is_none() {
-        "needs PostgreSQL 15, or PG_CONFIG that names another"
-    } else if !module().exists() {
-        "needs pg_calm, make build"
-    } else if !has_capper() {
-        "needs a block cgroup of version 1 whose root group caps devices"
-    } else {
-        return true;
-    };
-    eprintln!("skipped: drain and the kernel's queue: {lack}");
-    false
+fn can_run() -> bool {
+    let needs = [
+        need::ROOT,
+        need::SERVER,
+        need::MODULE,
+        need::ROOT_GROUP_CAPS,
+    ];
+    need::met("drain and the kernel's queue", &needs)
 }
 
 /// Bytes under writeback on the host.
@@ -123,7 +98,7 @@ impl Arena {
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let path = directory.path().canonicalize().unwrap();
         let journal = Journal::open(root.clone(), &path.join("journal.json")).unwrap();
-        let bindir = bindir(root);
+        let bindir = bindir();
         let installation = Installation::find(root, bindir.as_deref(), &interrupt).unwrap();
         let image = path.join("data.img");
         let device =
@@ -140,14 +115,7 @@ impl Arena {
         let tablespace = own(path.join("tablespace"));
         let cluster = own(path.join("cluster"));
         let socket = own(path.join("socket"));
-        let status = installation
-            .command("initdb", &cluster)
-            .args(["--auth=trust", "--username=postgres", "--no-sync", "-D"])
-            .arg(&cluster)
-            .stdout(Stdio::null())
-            .status()
-            .unwrap();
-        assert!(status.success());
+        initdb(installation.command("initdb", &cluster), &cluster, &[]);
         // The module's caps are those of the device of base.
         let base = file_system.path().join("base");
         let status = Command::new("cp")
@@ -160,7 +128,11 @@ impl Arena {
         fs::remove_dir_all(cluster.join("base")).unwrap();
         symlink(&base, cluster.join("base")).unwrap();
         // As the server's user can read it, and as it stays until the end.
-        fs::copy(module(), path.join("pg_calm.so")).unwrap();
+        fs::copy(
+            module_directory().join("pg_calm.so"),
+            path.join("pg_calm.so"),
+        )
+        .unwrap();
         // The host, but for the flusher, which seems to come once an hour: what waits here does not wait for that.
         let vm = path.join("host/proc/sys/vm");
         fs::create_dir_all(&vm).unwrap();
@@ -303,7 +275,7 @@ fn dirty_as_it_is(file: &File) {
 #[test]
 fn a_checkpoint_lets_the_kernel_write_what_it_has_queued_of_other_files() {
     let root = HostRoot::default();
-    if !can_run(&root) {
+    if !can_run() {
         return;
     }
     let arena = Arena::new(&root);

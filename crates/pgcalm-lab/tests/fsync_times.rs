@@ -7,14 +7,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::fs::chown;
 use std::path::Path;
 use std::path::PathBuf;
-use std::process::Command;
 use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 
 use pgcalm_host::HostRoot;
-use pgcalm_host::postgres;
 use pgcalm_lab::fsync_times::FsyncRecord;
 use pgcalm_lab::fsync_times::FsyncTrace;
 use pgcalm_lab::installation::Installation;
@@ -23,46 +21,23 @@ use pgcalm_lab::journal::Journal;
 use pgcalm_lab::server::Places;
 use pgcalm_lab::server::Server;
 use pgcalm_report::model::FsyncSource;
-use pgcalm_trace::usdt::notes::Notes;
+use pgcalm_testkit::module_directory;
+use pgcalm_testkit::need;
+use pgcalm_testkit::programs::bindir;
+use pgcalm_testkit::programs::initdb;
 
 /// How long anything may take that has to come.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn extension() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../extension/pg_calm")
-}
-
-/// Programs of the server that the module was built for, as the Makefile finds them.
-fn bindir(root: &HostRoot) -> Option<PathBuf> {
-    let pg_config = std::env::var_os("PG_CONFIG")
-        .unwrap_or_else(|| "/usr/lib/postgresql/15/bin/pg_config".into());
-    let output = Command::new(pg_config).arg("--bindir").output().ok()?;
-    let bindir = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());
-    postgres::missing(root, &bindir)
-        .is_empty()
-        .then_some(bindir)
-}
-
 /// The server's programs, if the tests can run here; says why not.
-fn can_run(root: &HostRoot) -> Option<PathBuf> {
-    let bindir = bindir(root);
-    let has_probes = || {
-        let program = bindir.as_ref()?.join("postgres");
-        Some(!Notes::read(&program).ok()?.sites.is_empty())
-    };
-    let lack = if !rustix::process::geteuid().is_root() {
-        "needs root for eBPF"
-    } else if bindir.is_none() {
-        "needs PostgreSQL 15, or PG_CONFIG that names another"
-    } else if has_probes() != Some(true) {
-        "needs a PostgreSQL built with --enable-dtrace"
-    } else if !Path::new("/sys/kernel/btf/vmlinux").exists() {
-        "needs a kernel with BTF"
-    } else {
-        return bindir;
-    };
-    eprintln!("skipped: fsync times: {lack}");
-    None
+fn can_run() -> Option<PathBuf> {
+    let needs = [
+        need::ROOT,
+        need::SERVER,
+        need::SERVER_PROBES,
+        need::KERNEL_TYPES,
+    ];
+    need::met("fsync times", &needs).then(bindir).flatten()
 }
 
 fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
@@ -102,14 +77,11 @@ impl Arena {
             socket: own(path.join("socket")),
             log: path.join("server.log"),
         };
-        let status = installation
-            .command("initdb", &places.data)
-            .args(["--auth=trust", "--username=postgres", "--no-sync", "-D"])
-            .arg(&places.data)
-            .stdout(Stdio::null())
-            .status()
-            .unwrap();
-        assert!(status.success());
+        initdb(
+            installation.command("initdb", &places.data),
+            &places.data,
+            &[],
+        );
         let mut all: BTreeMap<String, String> = [
             ("checkpoint_timeout", "1h"),
             ("checkpoint_completion_target", "0.9"),
@@ -158,7 +130,7 @@ impl Arena {
 #[test]
 fn a_trace_counts_the_files_of_each_sync_phase() {
     let root = HostRoot::default();
-    let Some(bindir) = can_run(&root) else { return };
+    let Some(bindir) = can_run() else { return };
     let arena = Arena::new(&root, &bindir, &[]);
     // None of it is in the trace.
     arena.sql("create table before_the_trace as select generate_series(1, 1000) n");
@@ -213,12 +185,11 @@ fn a_trace_counts_the_files_of_each_sync_phase() {
 #[test]
 fn the_module_times_the_calls_that_are_traced() {
     let root = HostRoot::default();
-    let Some(bindir) = can_run(&root) else { return };
-    let module = extension().join("pg_calm.so");
-    if !module.exists() {
-        eprintln!("skipped: fsync times: needs pg_calm, make build");
+    let Some(bindir) = can_run() else { return };
+    if !need::met("fsync times by the module", &[need::MODULE]) {
         return;
     }
+    let module = module_directory().join("pg_calm.so");
     // As the server's user can read it, and as it stays until the end.
     let library = tempfile::Builder::new()
         .prefix("pgcalm-fsync-test-")
@@ -238,7 +209,7 @@ fn the_module_times_the_calls_that_are_traced() {
             ),
         ],
     );
-    let script = fs::read_to_string(extension().join("pg_calm--0.1.sql"))
+    let script = fs::read_to_string(module_directory().join("pg_calm--0.1.sql"))
         .unwrap()
         .lines()
         .filter(|line| !line.starts_with('\\'))

@@ -1,10 +1,6 @@
 //! The views of a real server. `bench/test-versions` runs this in the chroot of each version, with PG_BINDIR.
 
-use std::os::unix::fs::MetadataExt;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -14,48 +10,29 @@ use pgcalm_server::Version;
 use pgcalm_server::Wal;
 use pgcalm_server::Writes;
 use pgcalm_server::module_schema;
+use pgcalm_testkit::need;
+use pgcalm_testkit::programs;
+use pgcalm_testkit::programs::Programs;
 use postgres::Client;
 use postgres::NoTls;
 
+/// Whether servers can be run as another user; if not, says so.
 fn can_run() -> bool {
-    let is_root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
-    if !is_root {
-        eprintln!("skipped: needs root, to run servers as another user");
-    }
-    is_root
-}
-
-/// A program of the server, as a user that may run one.
-fn program(bindir: &Path, name: &str, arguments: &[&str]) -> Command {
-    let mut command = Command::new("setpriv");
-    command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups"]);
-    command.arg(bindir.join(name)).args(arguments);
-    command.current_dir("/");
-    command
-}
-
-/// Runs one that has to succeed.
-fn run(bindir: &Path, name: &str, arguments: &[&str]) {
-    let status = program(bindir, name, arguments).status().unwrap();
-    assert!(status.success(), "{name}: {status}");
+    need::met("versions", &[need::ROOT])
 }
 
 /// A server that ends with the test.
 struct Server {
-    bindir: PathBuf,
+    programs: Programs,
     directory: tempfile::TempDir,
 }
 
 impl Server {
     fn start() -> Self {
         let server = Self::new();
-        let data = server.path("data");
-        let flags = ["--auth=trust", "--username=postgres", "--no-sync", "-D"];
-        run(
-            &server.bindir,
-            "initdb",
-            &[&flags[..], &[data.as_str()]].concat(),
-        );
+        server
+            .programs
+            .initdb(&server.directory.path().join("data"), &[]);
         server.launch()
     }
 
@@ -64,20 +41,19 @@ impl Server {
         let server = Self::new();
         let (socket, data) = (self.path(""), server.path("data"));
         let flags = ["-h", &socket, "-U", "postgres", "-c", "fast", "-R", "-D"];
-        run(
-            &server.bindir,
-            "pg_basebackup",
-            &[&flags[..], &[data.as_str()]].concat(),
-        );
+        let arguments = [&flags[..], &[data.as_str()]].concat();
+        server.programs.run("pg_basebackup", &arguments);
         server.launch()
     }
 
     fn new() -> Self {
         let bindir = std::env::var_os("PG_BINDIR")
             .map_or_else(|| "/usr/lib/postgresql/15/bin".into(), PathBuf::from);
-        let directory = tempfile::tempdir_in("/var/tmp").unwrap();
-        std::fs::set_permissions(directory.path(), PermissionsExt::from_mode(0o777)).unwrap();
-        Self { bindir, directory }
+        let directory = programs::directory("pgcalm-versions");
+        Self {
+            programs: Programs::new(&bindir, directory.path()),
+            directory,
+        }
     }
 
     fn launch(self) -> Self {
@@ -88,7 +64,7 @@ impl Server {
         );
         let (data, log) = (self.path("data"), self.path("log"));
         let start = ["start", "-w", "-D", &data, "-l", &log, "-o", &options];
-        run(&self.bindir, "pg_ctl", &start);
+        self.programs.run("pg_ctl", &start);
         self
     }
 
@@ -106,11 +82,8 @@ impl Server {
         }
         drop(client);
         let (data, log) = (self.path("data"), self.path("log"));
-        run(
-            &self.bindir,
-            "pg_ctl",
-            &["restart", "-w", "-D", &data, "-l", &log],
-        );
+        let restart = ["restart", "-w", "-D", &data, "-l", &log];
+        self.programs.run("pg_ctl", &restart);
         self.connect()
     }
 
@@ -123,7 +96,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         let stop = ["stop", "-m", "immediate", "-D", &self.path("data")];
-        let _ = program(&self.bindir, "pg_ctl", &stop).status();
+        let _ = self.programs.command("pg_ctl").args(stop).status();
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use pgcalm_host::HostRoot;
 use pgcalm_host::block_device;
-use pgcalm_host::postgres;
+use pgcalm_testkit::need;
 use serde_json::Value;
 
 use lab_run::BUSY_TIMEOUT;
@@ -35,12 +35,7 @@ fn patiently(command: &mut Command) -> Output {
 
 #[test]
 fn a_power_cut_tells_an_archiver_that_syncs_from_one_that_does_not() {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: needs root for loop devices");
-        return;
-    }
-    if postgres::bindirs(&HostRoot::default()).is_empty() {
-        eprintln!("skipped: needs an installed PostgreSQL server");
+    if !need::met("archiving", &[need::ROOT, need::ANY_SERVER]) {
         return;
     }
     let dir = Dir(PathBuf::from(format!(

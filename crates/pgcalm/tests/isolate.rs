@@ -1,7 +1,6 @@
 //! Limits on a real server, with cgroup v1, on a real device. Needs root; says so and passes otherwise.
 
 use std::fs;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::Child;
@@ -14,7 +13,6 @@ use std::time::Instant;
 use pgcalm_host::HostRoot;
 use pgcalm_host::block_device::DeviceStat;
 use pgcalm_host::cgroup::Hierarchy;
-use pgcalm_host::cgroup::Version;
 use pgcalm_host::postgres;
 use pgcalm_host::process;
 use pgcalm_lab::Size;
@@ -23,6 +21,11 @@ use pgcalm_lab::device::Kind;
 use pgcalm_lab::interrupt::Interrupt;
 use pgcalm_lab::journal::Journal;
 use pgcalm_report::isolate::Report;
+use pgcalm_testkit::module_directory;
+use pgcalm_testkit::need;
+use pgcalm_testkit::programs::Programs;
+use pgcalm_testkit::programs::give_to_server;
+use pgcalm_testkit::programs::initdb;
 use rustix::mount::MountFlags;
 use rustix::mount::UnmountFlags;
 use rustix::process::Pid;
@@ -30,9 +33,6 @@ use rustix::process::Signal;
 
 /// Write operations per second of the limited instance.
 const LIMIT: u32 = 60;
-
-/// Where the module is built.
-const EXTENSION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../extension/pg_calm");
 
 /// Bytes of a device.
 const SIZE: u64 = 400 << 20;
@@ -43,18 +43,10 @@ fn host() -> HostRoot {
 
 /// The hierarchy, if the tests can run here; if not, says why not.
 fn hierarchy() -> Option<Hierarchy> {
-    let lack = if !rustix::process::geteuid().is_root() {
-        "needs root for loop devices and control groups"
-    } else if postgres::bindirs(&host()).is_empty() {
-        "needs an installed PostgreSQL server"
-    } else {
-        match Hierarchy::of_block_io(&host()).unwrap() {
-            Some(hierarchy) if hierarchy.version == Version::V1 => return Some(hierarchy),
-            _ => "needs cgroup v1 blkio",
-        }
-    };
-    eprintln!("skipped: isolate on a real server: {lack}");
-    None
+    let needs = [need::ROOT, need::ANY_SERVER, need::BLOCK_CGROUP];
+    need::met("isolate on a real server", &needs)
+        .then(|| Hierarchy::of_block_io(&host()).unwrap())
+        .flatten()
 }
 
 /// A directory on a disk (direct I/O), open to the servers' user.
@@ -218,14 +210,8 @@ impl Server {
     fn start_with(place: &Place, name: &str, options: &[&str]) -> Self {
         let data = place.directory.join("mnt").join(name);
         fs::create_dir(&data).unwrap();
-        let uid = owner();
-        std::os::unix::fs::chown(&data, Some(uid.0), Some(uid.1)).unwrap();
-        let output = program("initdb")
-            .args(["--no-sync", "--auth=trust", "--username=postgres", "-D"])
-            .arg(&data)
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{output:?}");
+        give_to_server(&data);
+        initdb(program("initdb"), &data, &[]);
         let log = fs::File::create(place.directory.join(format!("{name}.log"))).unwrap();
         let child = program("postgres")
             .arg("-D")
@@ -291,30 +277,10 @@ fn script(data: &Path) -> fs::File {
     fs::File::open(file).unwrap()
 }
 
-fn owner() -> (u32, u32) {
-    let ids = |option: &str| -> u32 {
-        let output = Command::new("id")
-            .args([option, "postgres"])
-            .output()
-            .unwrap();
-        String::from_utf8(output.stdout)
-            .unwrap()
-            .trim()
-            .parse()
-            .unwrap()
-    };
-    (ids("-u"), ids("-g"))
-}
-
 fn program(name: &str) -> Command {
     let bindir = postgres::bindirs(&host()).swap_remove(0);
-    let (uid, gid) = owner();
-    let mut command = Command::new(bindir.join(name));
-    command
-        .uid(uid)
-        .gid(gid)
-        .current_dir("/")
-        .stdin(Stdio::null());
+    let mut command = Programs::new(&bindir, Path::new("/")).command(name);
+    command.stdin(Stdio::null());
     command
 }
 
@@ -525,12 +491,12 @@ fn a_group_whose_instance_has_ended_is_cleared() {
 
 /// Copies the module to where the server's user may read it; false if it was not built.
 fn has_module(place: &Place) -> bool {
-    let module = EXTENSION.to_owned() + "/pg_calm.so";
-    let copied = fs::copy(module, place.directory.join("mnt/pg_calm.so")).is_ok();
-    if !copied {
-        eprintln!("skipped: pg_calm on a partition: needs the built module (make build)");
+    let is_built = need::met("pg_calm on a partition", &[need::MODULE]);
+    if is_built {
+        let module = module_directory().join("pg_calm.so");
+        fs::copy(module, place.directory.join("mnt/pg_calm.so")).unwrap();
     }
-    copied
+    is_built
 }
 
 #[test]
@@ -574,7 +540,7 @@ fn on_a_partition_the_limit_is_on_its_disk() {
     let limited = server.commits();
     assert!(limited < f64::from(LIMIT) * 1.15, "{limited}");
     if module {
-        let script = fs::read_to_string(EXTENSION.to_owned() + "/pg_calm--0.1.sql").unwrap();
+        let script = fs::read_to_string(module_directory().join("pg_calm--0.1.sql")).unwrap();
         let script: String = script
             .replace("MODULE_PATHNAME", "pg_calm")
             .lines()

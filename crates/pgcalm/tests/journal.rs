@@ -15,10 +15,10 @@ use std::time::Instant;
 
 use pgcalm_host::block_device;
 use pgcalm_host::cgroup::Hierarchy;
-use pgcalm_host::postgres;
 use pgcalm_host::process;
 use pgcalm_report::Document;
 use pgcalm_report::journal::Report;
+use pgcalm_testkit::need;
 use rustix::process::Signal;
 
 use lab_run::BUSY_TIMEOUT;
@@ -27,17 +27,9 @@ use lab_run::host;
 use lab_run::lab;
 use lab_run::signal;
 
-/// Whether the scenario can run here; if not, says why not.
+/// Whether they can run here; if not, says why not.
 fn can_run() -> bool {
-    let lack = if !rustix::process::geteuid().is_root() {
-        "needs root for loop devices and mounts"
-    } else if postgres::bindirs(&host()).is_empty() {
-        "needs an installed PostgreSQL server"
-    } else {
-        return true;
-    };
-    eprintln!("skipped: layouts of two instances: {lack}");
-    false
+    need::met("layouts of two instances", &[need::ROOT, need::ANY_SERVER])
 }
 
 fn tiny_run(dir: &Path, more: &[&str]) -> Command {

@@ -14,6 +14,7 @@ use pgcalm_host::postgres;
 use pgcalm_host::process;
 use pgcalm_report::model::Report;
 use pgcalm_report::model::TransactionSource;
+use pgcalm_testkit::need;
 use rustix::process::Signal;
 
 use lab_run::BUSY_TIMEOUT;
@@ -22,13 +23,9 @@ use lab_run::host;
 use lab_run::lab;
 use lab_run::signal;
 
+/// Whether they can run here; if not, says why not.
 fn can_run() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    let server = !postgres::bindirs(&host()).is_empty();
-    if !root || !server {
-        eprintln!("skipped: needs root for loop devices, and an installed PostgreSQL server");
-    }
-    root && server
+    need::met("loads of the lab", &[need::ROOT, need::ANY_SERVER])
 }
 
 /// A run of stock PostgreSQL for five seconds, again and again while another lab is at work on this host.

@@ -14,6 +14,7 @@ use std::time::Instant;
 use pgcalm_host::cgroup::Hierarchy;
 use pgcalm_host::postgres;
 use pgcalm_report::model::CapKind;
+use pgcalm_testkit::need;
 use rustix::process::Signal;
 
 use lab_run::BUSY_TIMEOUT;
@@ -26,12 +27,12 @@ use lab_run::leftovers;
 /// 300 operations per second for reads and writes together.
 const VOLUME: &str = "custom:iops=300,bandwidth=20MB,io_size=256kB";
 
+/// Whether they can run here; if not, says why not.
 fn can_run() -> bool {
-    if !Path::new("/dev/fuse").exists() {
-        eprintln!("skipped: needs /dev/fuse");
-        return false;
-    }
-    lab_run::can_run()
+    need::met(
+        "stages of the lab",
+        &[need::FUSE, need::ROOT, need::ANY_SERVER],
+    )
 }
 
 /// A run of stock PostgreSQL on a tiny table, in the memory of a small host.

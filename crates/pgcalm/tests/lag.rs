@@ -1,13 +1,9 @@
 //! `pgcalm lag` on a real primary with a real standby, over TCP on the loopback. Says so and passes where there is no
 //! PostgreSQL.
 
-use std::fs;
-use std::fs::File;
 use std::net::TcpListener;
-use std::os::unix::process::CommandExt;
+use std::ops::Deref;
 use std::path::Path;
-use std::path::PathBuf;
-use std::process::Child;
 use std::process::Command;
 use std::process::Output;
 use std::sync::Arc;
@@ -18,7 +14,6 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use std::time::Instant;
 
-use nix::unistd::User;
 use pgcalm_host::HostRoot;
 use pgcalm_lag::History;
 use pgcalm_lag::Host;
@@ -31,6 +26,11 @@ use pgcalm_lag::model::Standby;
 use pgcalm_lag::model::StandbyState;
 use pgcalm_lag::model::WalStatus;
 use pgcalm_lag::text;
+use pgcalm_testkit::need;
+use pgcalm_testkit::programs;
+use pgcalm_testkit::programs::Programs;
+use pgcalm_testkit::server;
+use pgcalm_testkit::server::Launch;
 use postgres::Client;
 use postgres::NoTls;
 use rustix::process::Pid;
@@ -42,125 +42,37 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// Between samples.
 const INTERVAL: Duration = Duration::from_millis(250);
 
-fn bindir() -> Option<PathBuf> {
-    let pg_config = std::env::var_os("PG_CONFIG")
-        .unwrap_or_else(|| "/usr/lib/postgresql/15/bin/pg_config".into());
-    let output = Command::new(pg_config).arg("--bindir").output().ok()?;
-    let bindir = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());
-    pgcalm_host::postgres::missing(&HostRoot::default(), &bindir)
-        .is_empty()
-        .then_some(bindir)
-}
+/// A server on the loopback.
+struct Server(server::Server);
 
-/// Runs programs of PostgreSQL's as a user that is not root, in a directory of its own.
-struct Programs {
-    bindir: PathBuf,
-    directory: tempfile::TempDir,
-}
+impl Deref for Server {
+    type Target = server::Server;
 
-impl Programs {
-    fn new(bindir: PathBuf) -> Self {
-        let directory = tempfile::Builder::new()
-            .prefix("pgcalm-lag")
-            .tempdir()
-            .unwrap();
-        if let Some(user) = Self::user() {
-            std::os::unix::fs::chown(
-                directory.path(),
-                Some(user.uid.as_raw()),
-                Some(user.gid.as_raw()),
-            )
-            .unwrap();
-        }
-        Self { bindir, directory }
+    fn deref(&self) -> &server::Server {
+        &self.0
     }
-
-    /// Who the server runs as, if this is root.
-    fn user() -> Option<User> {
-        rustix::process::geteuid()
-            .is_root()
-            .then(|| User::from_name("postgres").unwrap().unwrap())
-    }
-
-    fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(self.bindir.join(program));
-        if let Some(user) = Self::user() {
-            command.uid(user.uid.as_raw()).gid(user.gid.as_raw());
-        }
-        command.current_dir(self.directory.path());
-        command
-    }
-
-    fn run(&self, program: &str, arguments: &[&str]) {
-        let output = self.command(program).args(arguments).output().unwrap();
-        assert!(output.status.success(), "{program}: {output:?}");
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
-    }
-}
-
-/// A running server; ended without mercy when dropped.
-struct Server {
-    child: Child,
-    port: u16,
-    log: PathBuf,
 }
 
 impl Server {
     fn start(programs: &Programs, data: &Path, port: u16, settings: &str) -> Self {
-        let mut text = fs::read_to_string(data.join("postgresql.conf")).unwrap();
-        text.push_str(&format!(
-            "\nport = {port}\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = ''\n{settings}"
-        ));
-        fs::write(data.join("postgresql.conf"), text).unwrap();
-        let log = data.with_extension("log");
-        let file = File::create(&log).unwrap();
-        let child = programs
-            .command("postgres")
-            .arg("-D")
-            .arg(data)
-            .stdout(file.try_clone().unwrap())
-            .stderr(file)
-            .spawn()
-            .unwrap();
-        let server = Self { child, port, log };
-        let started = Instant::now();
-        while Client::connect(&server.conninfo(), NoTls).is_err() {
-            assert!(started.elapsed() < PATIENCE, "{}", server.log());
-            thread::sleep(Duration::from_millis(50));
-        }
-        server
+        let mut launch = Launch::new(programs, data);
+        launch.port = port;
+        launch.host = "127.0.0.1".to_string();
+        launch.settings =
+            format!("listen_addresses = '127.0.0.1'\nunix_socket_directories = ''\n{settings}");
+        Self(launch.start())
     }
 
     fn conninfo(&self) -> String {
-        format!("host=127.0.0.1 port={} user=postgres", self.port)
+        format!("host=127.0.0.1 port={} user=postgres", self.port())
     }
 
     fn client(&self) -> Client {
         Client::connect(&self.conninfo(), NoTls).unwrap()
     }
 
-    fn log(&self) -> String {
-        fs::read_to_string(&self.log).unwrap_or_default()
-    }
-
-    fn signal(&self, signal: Signal) {
-        let pid = Pid::from_raw(self.child.id() as i32).unwrap();
-        let _ = rustix::process::kill_process(pid, signal);
-    }
-
     fn stop(mut self) {
-        self.signal(Signal::INT);
-        self.child.wait().unwrap();
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.signal(Signal::QUIT);
-        let _ = self.child.wait();
+        self.0.stop();
     }
 }
 
@@ -300,25 +212,16 @@ fn refused(arguments: &[&str], code: i32) -> String {
 
 #[test]
 fn a_standby_and_all_that_can_befall_it() {
-    let Some(bindir) = bindir() else {
-        eprintln!("skipped: lag: needs PostgreSQL 15, or PG_CONFIG that names another");
+    if !need::met("lag", &[need::SERVER]) {
         return;
-    };
-    let programs = Programs::new(bindir);
-    let (data, copy) = (programs.path("primary"), programs.path("standby"));
-    programs.run(
-        "initdb",
-        &[
-            "-A",
-            "trust",
-            "-U",
-            "postgres",
-            "--no-sync",
-            "--wal-segsize=1",
-            "-D",
-            data.to_str().unwrap(),
-        ],
+    }
+    let directory = programs::directory("pgcalm-lag");
+    let programs = Programs::new(&programs::bindir().unwrap(), directory.path());
+    let (data, copy) = (
+        directory.path().join("primary"),
+        directory.path().join("standby"),
     );
+    programs.initdb(&data, &["--wal-segsize=1"]);
     // A receiver that is stopped must not be thrown out for it.
     let primary = Server::start(
         &programs,
@@ -409,7 +312,7 @@ fn command_line(primary: &Server, standby: &Server) {
         panic!("{lines:?}");
     };
     assert_eq!(start.cluster_name, "first");
-    assert_eq!(start.port, primary.port);
+    assert_eq!(start.port, primary.port());
     assert_eq!(first.interval_s, None);
     assert!(last.interval_s.is_some());
     assert_eq!(end.samples, 3);
@@ -424,7 +327,7 @@ fn command_line(primary: &Server, standby: &Server) {
     );
 
     let error = refused(&["--connect", &standby.conninfo()], 2);
-    let upstream = format!("127.0.0.1 port {}", primary.port);
+    let upstream = format!("127.0.0.1 port {}", primary.port());
     assert!(
         error.contains("is a standby") && error.contains(&upstream),
         "{error}"

@@ -2,101 +2,47 @@
 //! PostgreSQL, and a built module for the half with it; says so and passes otherwise.
 
 use std::fs;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::path::PathBuf;
-use std::process::Child;
 use std::process::Command;
 use std::process::Output;
 use std::process::Stdio;
-use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 
-use nix::unistd::User;
-use pgcalm_host::HostRoot;
-use pgcalm_host::postgres;
 use pgcalm_report::predict::Prediction;
-use rustix::process::Pid;
-use rustix::process::Signal;
+use pgcalm_testkit::module_directory;
+use pgcalm_testkit::need;
+use pgcalm_testkit::programs;
+use pgcalm_testkit::programs::Programs;
+use pgcalm_testkit::programs::bindir;
+use pgcalm_testkit::server;
 
 /// As long as a slow machine may need.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-fn bindir() -> Option<PathBuf> {
-    let pg_config = std::env::var_os("PG_CONFIG")
-        .unwrap_or_else(|| "/usr/lib/postgresql/15/bin/pg_config".into());
-    let output = Command::new(pg_config).arg("--bindir").output().ok()?;
-    let bindir = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());
-    postgres::missing(&HostRoot::default(), &bindir)
-        .is_empty()
-        .then_some(bindir)
-}
-
 /// The server programs, if the tests can run here; if not, says why not.
 fn can_run() -> Option<PathBuf> {
-    let bindir = bindir();
-    let lack = if !rustix::process::geteuid().is_root() {
-        "needs root to run a server as user postgres"
-    } else if bindir.is_none() {
-        "needs PostgreSQL 15, or PG_CONFIG that names another"
-    } else {
-        return bindir;
-    };
-    eprintln!("skipped: predict: {lack}");
-    None
+    need::met("predict", &[need::ROOT, need::SERVER])
+        .then(bindir)
+        .flatten()
 }
 
-fn module() -> Option<PathBuf> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../extension/pg_calm");
-    if directory.join("pg_calm.so").exists() {
-        return Some(directory);
-    }
-    eprintln!(
-        "skipped: predict: needs a built module in {}",
-        directory.display()
-    );
-    None
+fn module() -> Option<&'static Path> {
+    need::met("predict with the module", &[need::MODULE]).then(module_directory)
 }
 
 /// A server of a test's own, on a Unix socket only, with buffers so small that backends write.
 struct Server {
-    bindir: PathBuf,
+    server: server::Server,
     dir: tempfile::TempDir,
-    child: Child,
 }
 
 impl Server {
     fn start(bindir: &Path, module: Option<&Path>) -> Self {
-        // On a disk: memory file systems have no dirty pages.
-        let dir = tempfile::Builder::new()
-            .prefix("pgcalm-predict")
-            .tempdir_in("/var/tmp")
-            .unwrap();
-        let user = User::from_name("postgres").unwrap().unwrap();
-        std::os::unix::fs::chown(dir.path(), Some(user.uid.as_raw()), Some(user.gid.as_raw()))
-            .unwrap();
-        let command = |program: &str| {
-            let mut command = Command::new(bindir.join(program));
-            command
-                .uid(user.uid.as_raw())
-                .gid(user.gid.as_raw())
-                .current_dir(dir.path());
-            command
-        };
-        let data = dir.path().join("data");
-        let output = command("initdb")
-            .args(["-A", "trust", "-U", "postgres", "--no-sync", "-D"])
-            .arg(&data)
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{output:?}");
-        let mut settings = fs::read_to_string(data.join("postgresql.conf")).unwrap();
-        settings.push_str(&format!(
-            "listen_addresses = ''\nunix_socket_directories = '{}'\nshared_buffers = 1MB\n\
-             bgwriter_lru_maxpages = 0\nautovacuum = off\n",
-            dir.path().display()
-        ));
+        let dir = programs::directory("pgcalm-predict");
+        let mut settings =
+            "shared_buffers = 1MB\nbgwriter_lru_maxpages = 0\nautovacuum = off\n".to_string();
         if let Some(module) = module {
             fs::copy(module.join("pg_calm.so"), dir.path().join("pg_calm.so")).unwrap();
             settings.push_str(&format!(
@@ -105,36 +51,16 @@ impl Server {
                 dir.path().display()
             ));
         }
-        fs::write(data.join("postgresql.conf"), settings).unwrap();
-        let log = fs::File::create(dir.path().join("log")).unwrap();
-        let child = command("postgres")
-            .arg("-D")
-            .arg(&data)
-            .stdout(log.try_clone().unwrap())
-            .stderr(log)
-            .spawn()
-            .unwrap();
+        let programs = Programs::new(bindir, dir.path());
         let server = Self {
-            bindir: bindir.to_path_buf(),
+            server: server::Server::create(&programs, &settings),
             dir,
-            child,
         };
-        let end = Instant::now() + PATIENCE;
-        while !server
-            .client("psql")
-            .args(["-c", "select"])
-            .output()
-            .unwrap()
-            .status
-            .success()
-        {
-            assert!(Instant::now() < end, "the server does not start");
-            thread::sleep(Duration::from_millis(100));
-        }
         if let Some(module) = module {
             server.create_functions(module);
         }
         let made = server
+            .server
             .client("pgbench")
             .args(["-i", "-q", "-s", "3"])
             .output()
@@ -158,6 +84,7 @@ impl Server {
         let file = self.dir.path().join("functions.sql");
         fs::write(&file, script).unwrap();
         let output = self
+            .server
             .client("psql")
             .env("PGOPTIONS", "-c allow_system_table_mods=on")
             .args(["-v", "ON_ERROR_STOP=1", "-q", "-f"])
@@ -167,40 +94,20 @@ impl Server {
         assert!(output.status.success(), "{output:?}");
     }
 
-    fn client(&self, program: &str) -> Command {
-        let mut command = Command::new(self.bindir.join(program));
-        command
-            .env("PGHOST", self.dir.path())
-            .env("PGUSER", "postgres")
-            .env("PGDATABASE", "postgres");
-        command
-    }
-
     /// Runs `pgcalm predict` while pgbench writes.
     fn predict(&self, more: &[&str]) -> Output {
         let mut load = self
+            .server
             .client("pgbench")
             .args(["-n", "-c", "2", "-T", "600"])
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let output = pgcalm(&self.conninfo(), more);
+        let output = pgcalm(&self.server.conninfo(), more);
         load.kill().unwrap();
         load.wait().unwrap();
         output
-    }
-
-    fn conninfo(&self) -> String {
-        format!("host='{}'", self.dir.path().display())
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let pid = Pid::from_raw(self.child.id() as i32).unwrap();
-        let _ = rustix::process::kill_process(pid, Signal::QUIT);
-        let _ = self.child.wait();
     }
 }
 
@@ -273,7 +180,7 @@ fn without_the_module_the_page_cache_is_sampled() {
 fn with_the_module_in_shadow_mode_its_map_is_read_and_with_it_on_there_is_nothing_to_predict() {
     let Some(bindir) = can_run() else { return };
     let Some(module) = module() else { return };
-    let server = Server::start(&bindir, Some(&module));
+    let server = Server::start(&bindir, Some(module));
     let output = server.predict(&["--duration", "8", "--json"]);
     assert!(output.status.success(), "{output:?}");
     let prediction: Prediction = serde_json::from_slice(&output.stdout).unwrap();
@@ -311,6 +218,7 @@ fn with_the_module_in_shadow_mode_its_map_is_read_and_with_it_on_there_is_nothin
     );
 
     let output = server
+        .server
         .client("psql")
         .args([
             "-c",
@@ -323,7 +231,7 @@ fn with_the_module_in_shadow_mode_its_map_is_read_and_with_it_on_there_is_nothin
     assert!(output.status.success(), "{output:?}");
     let end = Instant::now() + PATIENCE;
     loop {
-        let output = pgcalm(&server.conninfo(), &["--duration", "5"]);
+        let output = pgcalm(&server.server.conninfo(), &["--duration", "5"]);
         // Until a new session has the new setting.
         if output.status.code() == Some(3) {
             let text = complaint(&output);

@@ -14,10 +14,11 @@ use std::time::Instant;
 
 use pgcalm_host::block_device;
 use pgcalm_host::mounts;
-use pgcalm_host::postgres;
 use pgcalm_host::process;
 use pgcalm_report::Document;
 use pgcalm_report::replica::Report;
+use pgcalm_testkit::module_directory;
+use pgcalm_testkit::need;
 use rustix::process::Signal;
 
 use lab_run::BUSY_TIMEOUT;
@@ -26,17 +27,9 @@ use lab_run::host;
 use lab_run::lab;
 use lab_run::signal;
 
-/// Whether the scenario can run here; if not, says why not.
+/// Whether they can run here; if not, says why not.
 fn can_run() -> bool {
-    let lack = if !rustix::process::geteuid().is_root() {
-        "needs root for loop devices and network namespaces"
-    } else if postgres::bindirs(&host()).is_empty() {
-        "needs an installed PostgreSQL server"
-    } else {
-        return true;
-    };
-    eprintln!("skipped: a primary and its standby: {lack}");
-    false
+    need::met("a primary and its standby", &[need::ROOT, need::ANY_SERVER])
 }
 
 fn tiny_run(dir: &Path, more: &[&str]) -> Command {
@@ -206,11 +199,10 @@ fn a_standby_whose_wal_was_recycled_comes_back_only_with_an_archive() {
     if !can_run() {
         return;
     }
-    let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../extension/pg_calm");
-    if !module.join("pg_calm.so").exists() {
-        eprintln!("skipped: a standby with an archive: needs the built module (make build)");
+    if !need::met("a standby with an archive", &[need::MODULE]) {
         return;
     }
+    let module = module_directory();
     let dir = Dir::new("replica-removed");
     let more = [
         "--cases",

@@ -11,14 +11,13 @@ use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 
-use pgcalm_host::postgres;
 use pgcalm_report::Document;
 use pgcalm_report::suite::Report;
+use pgcalm_testkit::need;
 use rustix::process::Signal;
 
 use lab_run::BUSY_TIMEOUT;
 use lab_run::Dir;
-use lab_run::host;
 use lab_run::signal;
 
 const SUITE: &str = r#"
@@ -35,17 +34,9 @@ seconds = 3
 set = ["max_wal_size=nonsense"]
 "#;
 
-/// Whether the lab can run here; if not, says why not.
+/// Whether they can run here; if not, says why not.
 fn can_run() -> bool {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: needs root for loop devices");
-        return false;
-    }
-    if postgres::bindirs(&host()).is_empty() {
-        eprintln!("skipped: needs an installed PostgreSQL server");
-        return false;
-    }
-    true
+    need::met("suites", &[need::ROOT, need::ANY_SERVER])
 }
 
 fn suite(dir: &Path, more: &[&str]) -> Command {

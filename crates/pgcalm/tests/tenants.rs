@@ -15,10 +15,10 @@ use pgcalm_host::block_device;
 use pgcalm_host::cgroup::Hierarchy;
 use pgcalm_host::cgroup::Version;
 use pgcalm_host::mounts;
-use pgcalm_host::postgres;
 use pgcalm_host::process;
 use pgcalm_host::throttle::Kind;
 use pgcalm_report::Document;
+use pgcalm_testkit::need;
 use rustix::process::Pid;
 use rustix::process::Signal;
 
@@ -33,19 +33,12 @@ fn blkio() -> Option<Hierarchy> {
         .filter(|hierarchy| hierarchy.version == Version::V1)
 }
 
-/// Whether the scenario can run here; if not, says why not.
+/// Whether they can run here; if not, says why not.
 fn can_run() -> bool {
-    let lack = if !rustix::process::geteuid().is_root() {
-        "needs root for loop devices"
-    } else if postgres::bindirs(&host()).is_empty() {
-        "needs an installed PostgreSQL server"
-    } else if blkio().is_none() {
-        "needs the blkio controller of cgroup v1"
-    } else {
-        return true;
-    };
-    eprintln!("skipped: tenants: {lack}");
-    false
+    need::met(
+        "tenants",
+        &[need::ROOT, need::ANY_SERVER, need::BLOCK_CGROUP],
+    )
 }
 
 fn tenants(dir: &Path, more: &[&str]) -> Command {

@@ -4,7 +4,6 @@ mod lab_run;
 
 use std::fs;
 use std::path::Path;
-use std::path::PathBuf;
 use std::process::Child;
 use std::process::Command;
 use std::process::Stdio;
@@ -13,11 +12,13 @@ use std::time::Duration;
 use std::time::Instant;
 
 use pgcalm_host::block_device;
-use pgcalm_host::postgres;
 use pgcalm_host::process;
 use pgcalm_report::Document;
 use pgcalm_report::torture::Cycle;
 use pgcalm_report::torture::Report;
+use pgcalm_testkit::module_directory;
+use pgcalm_testkit::need;
+use pgcalm_testkit::programs::bindir;
 use rustix::process::Signal;
 
 use lab_run::Dir;
@@ -25,34 +26,9 @@ use lab_run::host;
 use lab_run::lab;
 use lab_run::signal;
 
-fn module_dir() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../extension/pg_calm")
-}
-
-/// Programs of the server that the module was built for, as the Makefile finds them.
-fn bindir() -> Option<PathBuf> {
-    let pg_config = std::env::var_os("PG_CONFIG")
-        .unwrap_or_else(|| "/usr/lib/postgresql/15/bin/pg_config".into());
-    let output = Command::new(pg_config).arg("--bindir").output().ok()?;
-    let bindir = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());
-    postgres::missing(&host(), &bindir)
-        .is_empty()
-        .then_some(bindir)
-}
-
-/// Whether crash cycles can run here; if not, says why not.
+/// Whether they can run here; if not, says why not.
 fn can_run() -> bool {
-    let lack = if !rustix::process::geteuid().is_root() {
-        "needs root for loop devices and mounts"
-    } else if bindir().is_none() {
-        "needs PostgreSQL 15, or PG_CONFIG that names another"
-    } else if !module_dir().join("pg_calm.so").exists() {
-        "needs pg_calm, make build"
-    } else {
-        return true;
-    };
-    eprintln!("skipped: crash cycles: {lack}");
-    false
+    need::met("crash cycles", &[need::ROOT, need::SERVER, need::MODULE])
 }
 
 fn torture(dir: &Path, more: &[&str]) -> Command {
@@ -63,7 +39,10 @@ fn torture(dir: &Path, more: &[&str]) -> Command {
     // The table is small, so there must be fewer buffers yet for pages to be written.
     command.args(["--set", "shared_buffers=2MB", "--seconds", "3"]);
     command.arg("--pg-bindir").arg(bindir().unwrap());
-    command.arg("--module-dir").arg(module_dir()).args(more);
+    command
+        .arg("--module-dir")
+        .arg(module_directory())
+        .args(more);
     command
 }
 

@@ -16,6 +16,7 @@ use pgcalm_report::trace::EndReason;
 use pgcalm_report::trace::checkpoint;
 use pgcalm_report::trace::locks;
 use pgcalm_report::trace::locks::LockClass;
+use pgcalm_testkit::wait_for;
 use pgcalm_trace::usdt::notes::Notes;
 use rustix::process::Pid;
 use rustix::process::Signal;
@@ -24,7 +25,6 @@ use trace_server::Server;
 use trace_server::Trace;
 use trace_server::can_run;
 use trace_server::host;
-use trace_server::wait_for;
 
 fn checkpoints(lines: &[checkpoint::Line]) -> Vec<&checkpoint::Checkpoint> {
     lines
@@ -166,7 +166,7 @@ fn transactions_are_counted_exactly() {
         .output()
         .unwrap();
     assert!(output.status.success(), "{output:?}");
-    server.psql("SELECT 1/0");
+    server.query("SELECT 1/0");
     // Seconds are told of once they are over.
     thread::sleep(Duration::from_millis(2500));
     trace.signal(Signal::INT);
@@ -189,7 +189,7 @@ fn a_wait_for_a_lock_is_told_with_lock_mode_and_process_type() {
     server.sql("CREATE TABLE locked (n int)");
     let trace = Trace::start(&server, "locks", &["--all-acquisitions", "--connect", ""]);
     let mut holder = server
-        .psql_command("BEGIN; LOCK TABLE locked; SELECT pg_sleep(2); COMMIT")
+        .psql("BEGIN; LOCK TABLE locked; SELECT pg_sleep(2); COMMIT")
         .stdout(Stdio::null())
         .spawn()
         .unwrap();

@@ -8,12 +8,12 @@ use std::process::Stdio;
 
 use pgcalm_report::trace::locks;
 use pgcalm_report::trace::why;
+use pgcalm_testkit::wait_for;
 use rustix::process::Signal;
 
 use trace_server::Server;
 use trace_server::Trace;
 use trace_server::can_run;
-use trace_server::wait_for;
 
 /// The whole lines of a trace under way.
 fn seconds(trace: &Trace) -> Vec<why::Second> {
@@ -79,11 +79,7 @@ fn acquisitions_are_estimated_from_slices() {
     // Long enough for it to be drawn.
     let load = "DO $$ BEGIN FOR i IN 1..2147483647 LOOP INSERT INTO rows VALUES (i); \
         IF clock_timestamp() > transaction_timestamp() + interval '8 s' THEN EXIT; END IF; END LOOP; END $$";
-    let status = server
-        .psql_command(load)
-        .stdout(Stdio::null())
-        .status()
-        .unwrap();
+    let status = server.psql(load).stdout(Stdio::null()).status().unwrap();
     assert!(status.success());
     trace.signal(Signal::INT);
     let (lines, code, stderr) = trace.end::<locks::Line>();

@@ -13,13 +13,13 @@ use nix::unistd::User;
 use pgcalm_report::trace::Missing;
 use pgcalm_report::trace::checkpoint;
 use pgcalm_report::trace::why;
+use pgcalm_testkit::wait_for;
 use rustix::process::Pid;
 use rustix::process::Signal;
 
 use trace_server::Server;
 use trace_server::Trace;
 use trace_server::can_run;
-use trace_server::wait_for;
 
 fn server_user() -> User {
     User::from_name("postgres").unwrap().unwrap()
@@ -74,7 +74,7 @@ fn without_root_log_and_views_tell_less_and_it_says_so() {
     let written = "SELECT buffers_checkpoint FROM pg_stat_bgwriter";
     // PostgreSQL 17 moved the counter.
     let before: Option<u64> = server
-        .psql(written)
+        .query(written)
         .status
         .success()
         .then(|| server.sql(written).parse().unwrap());
@@ -232,7 +232,7 @@ fn where_the_kernel_refuses_ebpf_the_log_is_left() {
 fn without_root_log_or_connection_nothing_is_left() {
     let Some(bindir) = can_run() else { return };
     let server = Server::start(&bindir);
-    let log = server.dir.path().join("log");
+    let log = server.log_file().to_path_buf();
     std::fs::set_permissions(&log, std::fs::Permissions::from_mode(0o600)).unwrap();
     let user = server_user();
     let output = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
@@ -252,7 +252,8 @@ fn without_root_log_or_connection_nothing_is_left() {
 }
 
 fn signal(server: &Server, signal: Signal) {
-    rustix::process::kill_process(Pid::from_child(&server.child), signal).unwrap();
+    let pid = Pid::from_raw(server.pid()).unwrap();
+    rustix::process::kill_process(pid, signal).unwrap();
 }
 
 /// Lets a stopped server go on, whatever way a test ends: its children wait for it.
@@ -279,7 +280,7 @@ fn a_stopped_server_is_said_to_be_stopped_and_holds_up_nothing() {
         server.sql("CREATE TABLE stopped AS SELECT 1 AS n; DROP TABLE stopped");
         // The checkpoint ends, and its files are named, while nobody answers.
         let mut psql = server
-            .psql_command("SELECT pg_sleep(1); CHECKPOINT")
+            .psql("SELECT pg_sleep(1); CHECKPOINT")
             .spawn()
             .unwrap();
         wait_for("the connection", || {

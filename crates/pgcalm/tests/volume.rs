@@ -22,6 +22,7 @@ use std::time::Instant;
 
 use pgcalm_host::block_device;
 use pgcalm_host::mounts;
+use pgcalm_testkit::need;
 use rustix::mount::UnmountFlags;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -33,17 +34,9 @@ use lab_run::signal;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Whether a volume can be had here; if not, says why not.
+/// Whether they can run here; if not, says why not.
 fn can_run() -> bool {
-    let lack = if !rustix::process::geteuid().is_root() {
-        "needs root for mounts and loop devices"
-    } else if !Path::new("/dev/fuse").exists() {
-        "needs /dev/fuse"
-    } else {
-        return true;
-    };
-    eprintln!("skipped: volumes: {lack}");
-    false
+    need::met("volumes", &[need::ROOT, need::FUSE])
 }
 
 fn run(program: &str, arguments: &[&str]) -> String {

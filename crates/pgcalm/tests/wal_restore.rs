@@ -4,16 +4,17 @@
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::fs::chown;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
 use std::process::Output;
 
-use nix::unistd::User;
 use pgcalm_host::HostRoot;
 use pgcalm_host::postgres;
+use pgcalm_testkit::need;
+use pgcalm_testkit::programs::Programs;
+use pgcalm_testkit::programs::give_to_server;
+use pgcalm_testkit::programs::initdb;
 
 /// Rows committed before the restore point; afterwards there are more.
 const ROWS: usize = 40_000;
@@ -21,9 +22,7 @@ const ROWS: usize = 40_000;
 /// A base backup of a cluster with segments of 1 MB, and its archive.
 struct Site {
     dir: PathBuf,
-    bindir: PathBuf,
-    /// Whom servers run as, if not as us.
-    user: Option<User>,
+    programs: Programs,
 }
 
 impl Drop for Site {
@@ -44,25 +43,20 @@ impl Drop for Site {
 
 impl Site {
     fn new(test: &str) -> Option<Self> {
-        let Some(bindir) = postgres::bindirs(&HostRoot::default()).into_iter().next() else {
-            eprintln!("skipped: needs an installed PostgreSQL server");
+        if !need::met("wal-restore", &[need::ANY_SERVER]) {
             return None;
-        };
-        let mut user = None;
-        if rustix::process::geteuid().is_root() {
-            user = User::from_name("postgres").unwrap();
-            if user.is_none() {
-                eprintln!("skipped: needs the OS user postgres");
-                return None;
-            }
         }
+        let bindir = postgres::bindirs(&HostRoot::default()).swap_remove(0);
         let dir = PathBuf::from(format!(
             "/var/tmp/pgcalm-test-{}-{test}",
             std::process::id()
         ));
         fs::create_dir(&dir).unwrap();
-        let site = Self { dir, bindir, user };
-        site.give(&site.dir);
+        give_to_server(&dir);
+        let site = Self {
+            programs: Programs::new(&bindir, &dir),
+            dir,
+        };
         // Where the tests are built, the server's user may not come.
         fs::copy(env!("CARGO_BIN_EXE_pgcalm"), site.program()).unwrap();
         site.create();
@@ -77,18 +71,9 @@ impl Site {
         self.dir.join("archive")
     }
 
-    fn give(&self, path: &Path) {
-        if let Some(user) = &self.user {
-            chown(path, Some(user.uid.as_raw()), Some(user.gid.as_raw())).unwrap();
-        }
-    }
-
     fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(self.bindir.join(program));
-        command.current_dir(&self.dir).env("LC_ALL", "C");
-        if let Some(user) = &self.user {
-            command.uid(user.uid.as_raw()).gid(user.gid.as_raw());
-        }
+        let mut command = self.programs.command(program);
+        command.env("LC_ALL", "C");
         command
     }
 
@@ -139,20 +124,9 @@ impl Site {
 
     fn create(&self) {
         fs::create_dir(self.archive()).unwrap();
-        self.give(&self.archive());
+        give_to_server(&self.archive());
         let primary = self.dir.join("primary");
-        self.done(
-            self.command("initdb")
-                .args([
-                    "--wal-segsize=1",
-                    "--no-sync",
-                    "--auth=trust",
-                    "-U",
-                    "postgres",
-                    "-D",
-                ])
-                .arg(&primary),
-        );
+        initdb(self.command("initdb"), &primary, &["--wal-segsize=1"]);
         let mut configuration = fs::OpenOptions::new()
             .append(true)
             .open(primary.join("postgresql.conf"))
@@ -224,7 +198,7 @@ impl Site {
                 .arg(&restored),
         );
         fs::write(restored.join("recovery.signal"), "").unwrap();
-        self.give(&restored.join("recovery.signal"));
+        give_to_server(&restored.join("recovery.signal"));
         let mut configuration = fs::OpenOptions::new()
             .append(true)
             .open(restored.join("postgresql.conf"))

@@ -8,7 +8,6 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::path::PathBuf;
-use std::process::Stdio;
 
 use pgcalm_host::HostRoot;
 use pgcalm_host::process;
@@ -17,14 +16,12 @@ use pgcalm_lab::interrupt::Interrupt;
 use pgcalm_lab::journal::Journal;
 use pgcalm_lab::server::Places;
 use pgcalm_lab::server::Server;
+use pgcalm_testkit::need;
+use pgcalm_testkit::programs::initdb;
 
-/// Whether the tests can run here; says why if not.
+/// Whether servers can be run as another user; if not, says so.
 pub fn can_run() -> bool {
-    if rustix::process::geteuid().is_root() {
-        return true;
-    }
-    eprintln!("skipped: needs root, to run servers as another user");
-    false
+    need::met("monitor", &[need::ROOT, need::ANY_SERVER])
 }
 
 /// Servers in a directory, which goes with them. Dropped in this order.
@@ -59,15 +56,7 @@ impl Servers {
         fs::create_dir(&place).unwrap();
         let data = self.own(&place.join("data"), 0o700);
         let socket = self.own(&place.join("socket"), 0o755);
-        let status = self
-            .installation
-            .command("initdb", &data)
-            .args(["--auth=trust", "--username=postgres", "--no-sync", "-D"])
-            .arg(&data)
-            .stdout(Stdio::null())
-            .status()
-            .unwrap();
-        assert!(status.success());
+        initdb(self.installation.command("initdb", &data), &data, &[]);
         let all: BTreeMap<String, String> = [("shared_buffers", "16MB"), ("fsync", "off")]
             .into_iter()
             .chain(settings.iter().copied())

@@ -35,34 +35,17 @@ use pgcalm_lab::server::Places;
 use pgcalm_lab::server::Server;
 use pgcalm_report::trace::EndReason;
 use pgcalm_report::trace::why::Line;
+use pgcalm_testkit::need;
+use pgcalm_testkit::programs::initdb;
 use pgcalm_trace::stop::Stop;
 use pgcalm_trace::target::Selection;
 use pgcalm_trace::target::Target;
 use rustix::fs::Advice;
 
-/// Whether the tests can run here; says why if not.
+/// Whether stalls can be made and traced here; if not, says why not.
 pub fn can_run() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        eprintln!("skipped: needs root for eBPF and loop devices");
-        return false;
-    }
-    if !Path::new("/sys/kernel/btf/vmlinux").exists() {
-        eprintln!("skipped: the kernel has no BTF");
-        return false;
-    }
-    let journal = Journal::open(
-        HostRoot::default(),
-        Path::new("/nonexistent/pgcalm-journal.json"),
-    )
-    .unwrap();
-    match Capper::of_root_group(&journal) {
-        Ok(Some(_)) => true,
-        _ => {
-            eprintln!("skipped: no block cgroup of version 1 whose root group caps devices");
-            false
-        }
-    }
+    let needs = [need::ROOT, need::KERNEL_TYPES, need::ROOT_GROUP_CAPS];
+    need::met("stalls made on purpose", &needs)
 }
 
 /// What a server runs with.
@@ -137,14 +120,7 @@ impl Arena {
         let cluster = own(&data.path().join("cluster"));
         let socket = own(&path.join("socket"));
         let pg_wal = wal.path().join("pg_wal");
-        let status = installation
-            .command("initdb", &cluster)
-            .args(["--auth=trust", "--username=postgres", "--no-sync", "-D"])
-            .arg(&cluster)
-            .stdout(Stdio::null())
-            .status()
-            .unwrap();
-        assert!(status.success());
+        initdb(installation.command("initdb", &cluster), &cluster, &[]);
         own(&pg_wal);
         for entry in fs::read_dir(cluster.join("pg_wal")).unwrap() {
             let entry = entry.unwrap();

@@ -100,7 +100,7 @@ fn a_server_is_reached_as_by_psql() {
     let Some(bindir) = server::bindir() else {
         return;
     };
-    let server = Server::start(bindir);
+    let server = Server::start(&bindir);
     for role in ["monitor", "plain", "secured", "holder"] {
         server.sql(&format!("CREATE ROLE {role} LOGIN IN ROLE pg_monitor"));
     }

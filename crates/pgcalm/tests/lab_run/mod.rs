@@ -19,9 +19,9 @@ use std::time::Instant;
 use pgcalm_host::HostRoot;
 use pgcalm_host::block_device;
 use pgcalm_host::mounts;
-use pgcalm_host::postgres;
 use pgcalm_host::process;
 use pgcalm_host::vm_sysctl;
+use pgcalm_testkit::need;
 use rustix::fs::FlockOperation;
 use rustix::fs::flock;
 use rustix::io::Errno;
@@ -68,17 +68,9 @@ pub fn signal(child: &Child, signal: Signal) {
     rustix::process::kill_process(Pid::from_raw(child.id() as i32).unwrap(), signal).unwrap();
 }
 
-/// Whether the lab can run here; if not, says why not.
+/// Whether they can run here; if not, says why not.
 pub fn can_run() -> bool {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: needs root for loop devices");
-        return false;
-    }
-    if postgres::bindirs(&host()).is_empty() {
-        eprintln!("skipped: needs an installed PostgreSQL server");
-        return false;
-    }
-    true
+    need::met("runs of the lab", &[need::ROOT, need::ANY_SERVER])
 }
 
 /// The host's writeback sysctls as they are while no lab is at work: another one, of another test run, changes them too.

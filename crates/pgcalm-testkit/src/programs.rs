@@ -1,0 +1,107 @@
+//! PostgreSQL's programs.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Command;
+
+use nix::unistd::User;
+use pgcalm_host::HostRoot;
+use pgcalm_host::postgres;
+
+/// Directory of the programs that tests run: PostgreSQL 15's, or those of `PG_CONFIG`.
+pub fn bindir() -> Option<PathBuf> {
+    let pg_config = std::env::var_os("PG_CONFIG")
+        .unwrap_or_else(|| "/usr/lib/postgresql/15/bin/pg_config".into());
+    let output = Command::new(pg_config).arg("--bindir").output().ok()?;
+    let bindir = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());
+    postgres::missing(&HostRoot::default(), &bindir)
+        .is_empty()
+        .then_some(bindir)
+}
+
+/// User and group that servers run as, if this is root, as whom they refuse to.
+pub fn server_user() -> Option<(u32, u32)> {
+    rustix::process::geteuid().is_root().then(|| {
+        let user = User::from_name("postgres").unwrap().unwrap();
+        (user.uid.as_raw(), user.gid.as_raw())
+    })
+}
+
+/// Gives a file or directory to that user.
+pub fn give_to_server(path: &Path) {
+    if let Some((uid, gid)) = server_user() {
+        std::os::unix::fs::chown(path, Some(uid), Some(gid)).unwrap();
+    }
+}
+
+/// A directory that is removed with what is in it, on a disk: memory file systems have no dirty pages. It is that user's, and
+/// all can read it.
+pub fn directory(prefix: &str) -> tempfile::TempDir {
+    let directory = tempfile::Builder::new()
+        .prefix(prefix)
+        .tempdir_in("/var/tmp")
+        .unwrap();
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    give_to_server(directory.path());
+    directory
+}
+
+/// Makes a data directory by `command`, which is initdb as it is to be run. Whoever reaches it is trusted; `more` comes later, and
+/// so may say otherwise.
+pub fn initdb(mut command: Command, data: &Path, more: &[&str]) {
+    let output = command
+        .args(["--no-sync", "--auth=trust", "--username=postgres"])
+        .args(more)
+        .arg("-D")
+        .arg(data)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+/// Programs of one installation, run as the server's user in one directory.
+#[derive(Debug, Clone)]
+pub struct Programs {
+    bindir: PathBuf,
+    directory: PathBuf,
+}
+
+impl Programs {
+    /// Those in `bindir`, run in `directory`, which has to be there.
+    pub fn new(bindir: &Path, directory: &Path) -> Self {
+        Self {
+            bindir: bindir.to_path_buf(),
+            directory: directory.to_path_buf(),
+        }
+    }
+
+    /// In which they run.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// One of them, or another program by its whole path.
+    pub fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(self.bindir.join(program));
+        if let Some((uid, gid)) = server_user() {
+            command.uid(uid).gid(gid);
+        }
+        command.current_dir(&self.directory);
+        command
+    }
+
+    /// Runs one that has to succeed; what it printed.
+    pub fn run(&self, program: &str, arguments: &[&str]) -> String {
+        let output = self.command(program).args(arguments).output().unwrap();
+        assert!(output.status.success(), "{program}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Makes a data directory: [`initdb`].
+    pub fn initdb(&self, data: &Path, more: &[&str]) {
+        initdb(self.command("initdb"), data, more);
+    }
+}
