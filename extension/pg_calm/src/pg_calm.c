@@ -222,6 +222,11 @@ define_settings(void)
 		"Whether large folios of data files in the page cache are split.",
 		"The kernel counts a large folio as dirty as a whole when one block of it is written.",
 		&calm_split_folios, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable(
+		"pg_calm.latency_probe",
+		"Whether a block is read 20 times a second while the volume is full and nobody else reads.",
+		"The block layer lets fewer writes wait in the device's queue while reads take long, but sees that only if there are reads. It is done where reads and writes share the volume's limits (pg_calm.iops, pg_calm.bandwidth).",
+		&calm_latency_probe, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable(
 		"pg_calm.checkpoint_history", "Number of checkpoints whose reports are kept.",
 		"The view pg_calm_checkpoints has one row for each; a report takes about 800 bytes of shared memory.",
@@ -322,6 +327,7 @@ start_shared_memory(void)
 		pg_atomic_init_u64(&shared->counters.suppressed_hints, 0);
 		pg_atomic_init_u64(&shared->counters.large_folio_regions, 0);
 		pg_atomic_init_u64(&shared->counters.cleaned_buffers, 0);
+		pg_atomic_init_u64(&shared->counters.latency_probes, 0);
 		pg_atomic_init_u64(&shared->in_flight_pages, 0);
 		pg_atomic_init_u64(&shared->checkpoint_start, 0);
 		pg_atomic_init_u32(&shared->worker_pid, 0);

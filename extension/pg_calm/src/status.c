@@ -89,8 +89,8 @@ pg_calm_status(PG_FUNCTION_ARGS)
 	CalmCounters *counters = &calm_shared->counters;
 	CalmShared *copy = palloc0(sizeof(CalmShared));
 	TupleDesc tupdesc;
-	Datum values[24];
-	bool nulls[24] = {false};
+	Datum values[25];
+	bool nulls[25] = {false};
 	int column = 0;
 	int generation = page_map_new_generation(calm_page_map);
 	const char *degraded;
@@ -136,6 +136,7 @@ pg_calm_status(PG_FUNCTION_ARGS)
 	values[column++] = counter_datum(&counters->suppressed_hints);
 	values[column++] = counter_datum(&counters->large_folio_regions);
 	values[column++] = counter_datum(&counters->cleaned_buffers);
+	values[column++] = counter_datum(&counters->latency_probes);
 	values[column++] = counter_datum(&calm_page_map->full_regions.value);
 	values[column++] = counter_datum(&calm_page_map->full_files.value);
 	values[column++] = counter_datum(&calm_shared->error_latch.errors);

@@ -46,7 +46,8 @@ typedef struct CalmCounters
 	pg_atomic_uint64 written_bytes;        /* bridged pages included */
 	pg_atomic_uint64 suppressed_hints;     /* flush hints of the server dropped */
 	pg_atomic_uint64 large_folio_regions;  /* split after they were written back */
-	pg_atomic_uint64 cleaned_buffers;      /* written by the cleaner, before backends have to */
+	pg_atomic_uint64 latency_probes;  /* blocks read for the block layer to see how long it takes */
+	pg_atomic_uint64 cleaned_buffers; /* written by the cleaner, before backends have to */
 } CalmCounters;
 
 /* CalmShared.draining: what the checkpointer waits for */

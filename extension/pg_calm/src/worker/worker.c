@@ -727,6 +727,8 @@ work(uint64 now_ms)
 		next_state_ms = now_ms + STATE_INTERVAL_MS + others * MEMBER_STATE_MS;
 	}
 
+	latency_probe_tick(flush_policy.paced && calm_flushes() && foreground_needs_probe(&own_caps),
+	                   now_ms);
 	if (calm_split_folios && calm_flushes())
 		folio_split_patrol(now_ms);
 	else

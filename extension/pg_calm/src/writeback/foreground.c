@@ -40,9 +40,15 @@ typedef struct Use
 	double bytes;
 } Use;
 
+/* Part of a cap that makes a volume full; and reads per second that say enough of their latency */
+#define FULL_SHARE 0.7
+#define READS_ENOUGH 40.0
+
 static Use all = {0};
 static Use writes = {0};                     /* of all */
 static double all_operations_per_second = 0; /* the worker's as well, and as they are now */
+static Use last_look = {0};                  /* likewise, of the last look alone */
+static double last_reads_per_second = 0;
 
 static void
 follow(double *value, double now, double elapsed_ms)
@@ -83,6 +89,11 @@ foreground_follow(const KernelFlusher *flusher, const DeviceCaps *caps, uint64 s
 		uint64 own_operations = started_operations - last_started_operations;
 		uint64 own_bytes = started_bytes - last_started_bytes;
 
+		last_look.operations = operations * 1000 / elapsed_ms;
+		last_look.bytes = bytes * 1000 / elapsed_ms;
+		last_reads_per_second = ((double) (flusher->operations - last.operations) -
+		                         (double) (flusher->write_operations - last.write_operations)) *
+		                        1000 / elapsed_ms;
 		all_operations_per_second += (operations * 1000 / elapsed_ms - all_operations_per_second) *
 		                             (1 - exp2(-elapsed_ms / RISE_HALF_LIFE_MS));
 		follow_use(&all, operations - own_operations, bytes - own_bytes, elapsed_ms);
@@ -98,6 +109,14 @@ double
 foreground_use(const DeviceCaps *caps)
 {
 	return isinf(caps->all_iops) ? 0 : all_operations_per_second / caps->all_iops;
+}
+
+bool
+foreground_needs_probe(const DeviceCaps *caps)
+{
+	return last_reads_per_second < READS_ENOUGH &&
+	       (last_look.operations >= caps->all_iops * FULL_SHARE ||
+	        last_look.bytes >= caps->all_bytes * FULL_SHARE);
 }
 
 /* What is left of a cap, which may be none */

@@ -17,6 +17,9 @@ extern void foreground_follow(const KernelFlusher *flusher, const DeviceCaps *ca
 /* What all use of the operations that the caps allow for reads and writes: 0 to 1, or somewhat more */
 extern double foreground_use(const DeviceCaps *caps);
 
+/* Whether the volume is full just now, and nobody reads from it: latency_probe.h */
+extern bool foreground_needs_probe(const DeviceCaps *caps);
+
 /*
  * Lowers the caps to what is left to the worker; false if they don't count reads.  excess is how
  * far what is unflushed is beyond its limit, 0 to 1.

@@ -24,6 +24,7 @@
 #include "flush.h"
 #include "flusher_guard.h"
 #include "flusher_visit.h"
+#include "latency_probe.h"
 #include "folio_split.h"
 #include "foreground.h"
 #include "open_files.h"
