@@ -70,6 +70,8 @@ impl Server {
         let programs = Programs::new(bindir, dir.path());
         let data = dir.path().join("data");
         programs.initdb(&data, &[]);
+        // Else a checkpoint's fsyncs write what initdb has written, and take their time for that.
+        programs.run("initdb", &["--sync-only", "-D", data.to_str().unwrap()]);
         let mut launch = Launch::new(&programs, &data);
         launch.settings = format!(
             "log_checkpoints = on\ncheckpoint_timeout = 1h\nautovacuum = off\nshared_buffers = 16MB\n\
