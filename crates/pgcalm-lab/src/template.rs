@@ -525,8 +525,8 @@ fn copy_file(
             break;
         }
     }
-    // What is read here belongs to no contestant's memory. Left there, the host runs out of it, and its kswapd takes as much from
-    // the contestants' control group, from the second more than from the first.
+    // What is read here belongs to no contestant's memory. Left there, the host runs out of it, and its kswapd takes some from the
+    // contestants' control group as well.
     if cache == Cache::Past {
         rustix::fs::fadvise(&source, 0, None, Advice::DontNeed)?;
     }
