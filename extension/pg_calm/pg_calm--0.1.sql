@@ -453,7 +453,7 @@ RETURNS void
 AS 'MODULE_PATHNAME', 'pg_calm_reset'
 LANGUAGE C STRICT VOLATILE PARALLEL SAFE;
 
-COMMENT ON FUNCTION pg_calm_reset() IS 'Forget the reports of checkpoints that are over, the histograms and what pg_calm_archive counts of files; the counters of pg_calm_status stay';
+COMMENT ON FUNCTION pg_calm_reset() IS 'Forget the reports of checkpoints that are over, their files, the histograms and what pg_calm_archive counts of files; the counters of pg_calm_status stay';
 
 -- paths and activity of all databases: as for pg_stat_activity's details
 REVOKE ALL ON FUNCTION pg_calm_status() FROM PUBLIC;

@@ -28,8 +28,6 @@ pub struct Launch {
     pub role: String,
     /// Lines of postgresql.conf, after those that let it be reached by a socket in the programs' directory only.
     pub settings: String,
-    /// Arguments of `postgres`.
-    pub options: Vec<String>,
 }
 
 impl Launch {
@@ -43,7 +41,6 @@ impl Launch {
             port: 5432,
             role: "postgres".to_string(),
             settings: String::new(),
-            options: Vec::new(),
         }
     }
 
@@ -65,7 +62,7 @@ impl Launch {
         fs::write(&file, settings).unwrap();
         let log = fs::File::create(&self.log).unwrap();
         let mut command = self.programs.command("postgres");
-        command.arg("-D").arg(&self.data).args(&self.options);
+        command.arg("-D").arg(&self.data);
         let child = wrap(command)
             .stdout(log.try_clone().unwrap())
             .stderr(log)

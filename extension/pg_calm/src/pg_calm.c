@@ -233,8 +233,8 @@ define_settings(void)
 		&calm_checkpoint_history, 100, 1, 100000, PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable(
 		"pg_calm.checkpoint_files",
-		"Number of files of checkpoints whose flush hints and fsync are kept.",
-		"The view pg_calm_checkpoint_files shows them; each takes up to two entries of about 300 bytes of shared memory, and a checkpoint of many files pushes out those before it. 0 keeps none.",
+		"Number of entries that are kept for flush hints and fsyncs of files in checkpoints.",
+		"The view pg_calm_checkpoint_files adds them up. An entry takes about 300 bytes of shared memory. A file has one for its fsync and one for hints that follow each other, and a checkpoint of many files pushes out those before it. 0 keeps none.",
 		&calm_checkpoint_files, 1000, 0, 1000000, PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomStringVariable("pg_calm.arbiter_directory",
 	                           "Directory by which instances that share a device share its budget.",

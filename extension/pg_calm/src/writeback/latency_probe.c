@@ -11,9 +11,10 @@
  * some forty writes instead of ten.
  *
  * So on a volume that others need as well and that is at its limits a block is read
- * twice in that time, past the page cache, if nobody else reads: 20 operations a second.  Nothing is done
- * with what is read; what counts is how long it takes.  The read is asynchronous
- * (io_submit), so that the worker does not wait in the queue that it measures.
+ * twice in that time, past the page cache, if hardly anybody else reads: 20 operations
+ * a second.  Nothing is done with what is read; what counts is how long it takes.  The
+ * read is asynchronous (io_submit), so that the worker does not wait in the queue that
+ * it measures.
  *
  * The block is that of a file that is there in every cluster, on the device of the data
  * files, and that nobody ever writes: a direct read writes back what is dirty first.
