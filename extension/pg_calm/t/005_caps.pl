@@ -279,6 +279,19 @@ sleep 3;
 cmp_ok(unflushed(), '>', 100, 'a device that may have all of the dirty limit is left alone');
 write_file("$root/sys/class/bdi/$device/max_ratio_fine", "1\n");
 ok(wait_for(sub { unflushed() == 0 }), 'with next to none of it, pages are flushed ahead of the kernel');
+
+# others' dirty pages leave nothing but what is set aside for the device
+write_file("$root/proc/vmstat",
+	"nr_dirty 7500\nnr_writeback 0\nnr_dirty_background_threshold 10000\nnr_dirty_threshold 20000\n");
+write_file("$root/sys/class/bdi/$device/max_ratio_fine", "1000000\n");
+write_file("$root/sys/class/bdi/$device/min_ratio_fine", "990000\n");
+sleep 3;
+$node->safe_psql('postgres',
+	q{INSERT INTO filled SELECT repeat('x', 1000) FROM generate_series(1, 2000)});
+sleep 3;
+cmp_ok(unflushed(), '>', 100, 'a device that nearly all of the dirty limit is set aside for is left alone');
+write_file("$root/sys/class/bdi/$device/min_ratio_fine", "0\n");
+ok(wait_for(sub { unflushed() < 100 }), 'without that, pages are flushed ahead of the kernel');
 $node->stop;
 
 done_testing();

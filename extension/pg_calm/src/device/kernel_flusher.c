@@ -14,9 +14,11 @@
  * that is its share of what all devices wrote lately, or an eighth of what is
  * left of it if that is more (mm/page-writeback.c, __wb_calc_thresh and
  * wb_over_bg_thresh).  Whoever writes little is woken early; so what is
- * written back in time raises the amount that may be left dirty.  It is never
- * more than the device's max_ratio (/sys/class/bdi), which outlives the file
- * system, and on a loop device whoever used it before.
+ * written back in time raises the amount that may be left dirty.  An
+ * administrator may bound it from both sides, by the device's min_ratio and
+ * max_ratio (/sys/class/bdi), which outlive the file system, and on a loop
+ * device whoever used it before.  What is set aside for other devices is not
+ * looked for: our share of the rest is overestimated by so much.
  *
  * Half way between the background threshold and the dirty limit, writers are
  * made to wait (balance_dirty_pages, dirty_freerun_ceiling).  What is under
@@ -56,8 +58,9 @@ static uint64 written_operations = 0;
 static uint64 written_sectors = 0;
 
 static bool read_number(const char *path, uint64 *value);
-static double written_share(double *max_share);
-static double device_max_share(unsigned int major, unsigned int minor);
+static double written_share(double *min_share, double *max_share);
+static double
+device_bound(unsigned int major, unsigned int minor, const char *name, double otherwise);
 static uint64 memory_limit(void);
 
 /* First number of a file; false if there is none ("max", no such file) */
@@ -98,32 +101,32 @@ memory_limit(void)
 	return limit;
 }
 
-/* What the administrator lets a device have of the dirty limits, 0 to 1 */
+/* A bound that the administrator has set to what a device has of the dirty limits, 0 to 1 */
 static double
-device_max_share(unsigned int major, unsigned int minor)
+device_bound(unsigned int major, unsigned int minor, const char *name, double otherwise)
 {
-	char path[64];
+	char path[80];
 	uint64 value;
 
-	snprintf(path, sizeof(path), "/sys/class/bdi/%u:%u/max_ratio_fine", major, minor);
+	snprintf(path, sizeof(path), "/sys/class/bdi/%u:%u/%s_fine", major, minor, name);
 	if (read_number(path, &value))
 		return Min(value, 1000000) / 1e6;
 	/* before Linux 6.2 */
-	snprintf(path, sizeof(path), "/sys/class/bdi/%u:%u/max_ratio", major, minor);
+	snprintf(path, sizeof(path), "/sys/class/bdi/%u:%u/%s", major, minor, name);
 	if (read_number(path, &value))
 		return Min(value, 100) / 100.0;
-	return 1;
+	return otherwise;
 }
 
 /*
  * Our device's share of what is being written to all disks, from
  * /proc/diskstats.  What loop devices write is written again by the disks that
  * hold their files, mostly not as writeback; so it is counted once.
- * max_share becomes the most that all our devices may have.  our_rate
- * and our_operations follow what ours write.
+ * min_share and max_share become the least that each of our devices has, and the
+ * most that each may have.  our_rate and our_operations follow what ours write.
  */
 static double
-written_share(double *max_share)
+written_share(double *min_share, double *max_share)
 {
 	static uint64 last_ours = 0;
 	static uint64 last_all = 0;
@@ -138,8 +141,11 @@ written_share(double *max_share)
 	uint64 operations = 0;
 	uint64 now = page_map_now_ms();
 	double kept;
+	double least = 1;
+	bool any = false;
 	FILE *file;
 
+	*min_share = 0;
 	*max_share = 1;
 	moved_operations = 0;
 	moved_sectors = 0;
@@ -178,10 +184,14 @@ written_share(double *max_share)
 			moved_sectors += read_sectors + sectors;
 			written_operations += writes;
 			written_sectors += sectors;
-			*max_share = Min(*max_share, device_max_share(major, minor));
+			least = Min(least, device_bound(major, minor, "min_ratio", 0));
+			*max_share = Min(*max_share, device_bound(major, minor, "max_ratio", 1));
+			any = true;
 		}
 	}
 	fclose(file);
+	if (any)
+		*min_share = least;
 	all = Max(loops, disks);
 
 	/* devices come and go, and their counters with them */
@@ -277,8 +287,9 @@ kernel_flusher_read_state(KernelFlusher *flusher)
 	{
 		uint64 left =
 			flusher->background_bytes - Min(flusher->dirty_bytes, flusher->background_bytes);
+		double min_share;
 		double max_share;
-		double share = written_share(&max_share);
+		double share = written_share(&min_share, &max_share);
 
 		flusher->operations = moved_operations;
 		flusher->bytes = moved_sectors * 512;
@@ -286,6 +297,7 @@ kernel_flusher_read_state(KernelFlusher *flusher)
 		flusher->write_bytes = written_sectors * 512;
 		flusher->written_per_second = our_rate;
 		flusher->writes_per_second = our_operations;
+		share = share * (1 - min_share) + min_share;
 		flusher->device_bytes = Max((uint64) (flusher->background_bytes * share), left / 8);
 		/* the last word, also over that eighth */
 		flusher->device_bytes =

@@ -154,7 +154,7 @@ static void collect_candidates(uint64 now_ms);
 static int compare_candidates(const void *a, const void *b);
 static bool start_next_region(uint64 now_ms);
 static bool work(uint64 now_ms);
-static long pause_ms(bool busy);
+static long pause_ms(bool busy, uint64 now_ms);
 
 void
 writeback_register_worker(void)
@@ -750,16 +750,22 @@ work(uint64 now_ms)
 
 /* How long to wait before the next step */
 static long
-pause_ms(bool busy)
+pause_ms(bool busy, uint64 now_ms)
 {
 	uint32 others = Min(arbiter_members() - 1, MEMBERS_COUNTED);
+	long pause = IDLE_INTERVAL_MS;
+	uint64 patrol_ms;
 
 	if (busy)
 		return Max(BUSY_INTERVAL_MS + (long) (others * MEMBER_BUSY_MS),
 		           Min((long) flush_pause_ms(), IDLE_INTERVAL_MS));
+	/* a load may begin right after the start: it shall not meet large folios */
+	patrol_ms = folio_split_next_ms();
+	if (patrol_ms <= now_ms + BUSY_INTERVAL_MS)
+		return BUSY_INTERVAL_MS;
 	if (unflushed_pages() > 0)
-		return Min(IDLE_INTERVAL_MS / 10 + (long) others * MEMBER_IDLE_MS, IDLE_INTERVAL_MS);
-	return IDLE_INTERVAL_MS;
+		pause = Min(IDLE_INTERVAL_MS / 10 + (long) others * MEMBER_IDLE_MS, IDLE_INTERVAL_MS);
+	return (long) Min((uint64) pause, patrol_ms - now_ms);
 }
 
 void
@@ -803,7 +809,8 @@ pg_calm_writeback_main(Datum argument)
 		if (busy && !flush_in_flight() && flush_pause_ms() == 0)
 			continue; /* nothing to wait for */
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-		                 pause_ms(busy || flush_in_flight() || cleaner_is_asked()), wait_event);
+		                 pause_ms(busy || flush_in_flight() || cleaner_is_asked(), now_ms),
+		                 wait_event);
 		ResetLatch(MyLatch);
 	}
 }

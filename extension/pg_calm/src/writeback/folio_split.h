@@ -13,6 +13,7 @@
 extern void folio_split(int fd, off_t offset, size_t length);
 extern void folio_split_file(int fd);
 extern void folio_split_patrol(uint64 now_ms);
+extern uint64 folio_split_next_ms(void);
 extern void folio_split_pause(void);
 
 #endif /* PG_CALM_FOLIO_SPLIT_H */
