@@ -352,7 +352,7 @@ impl Arena<'_> {
                     clients: self.options.clients,
                     seconds,
                     distribution: Distribution::Uniform,
-                    rate: Some(self.options.rate),
+                    rate: self.options.rate.0,
                 },
             )?);
         }

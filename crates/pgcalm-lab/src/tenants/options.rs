@@ -44,9 +44,9 @@ pub struct Options {
     /// Connections to each.
     #[arg(long, value_name = "N", default_value = "4", value_parser = count::<u32>)]
     pub clients: u32,
-    /// Transactions per second that are begun on each, at random intervals.
-    #[arg(long, value_name = "N", default_value = "15", value_parser = count::<u32>)]
-    pub rate: u32,
+    /// Transactions per second that are begun on each, at random intervals; none: as many as its clients can get.
+    #[arg(long, value_name = "N|none", default_value = "15")]
+    pub rate: Limit<u32>,
     /// Write operations per second that a data volume takes, or none.
     #[arg(long, value_name = "N|none", default_value = "800")]
     pub data_iops: Limit<u32>,
@@ -97,7 +97,9 @@ impl Options {
         range("instances", self.instances, 1, 500)?;
         range("rows", self.rows, 1000, 100_000_000)?;
         range("clients", self.clients, 1, 100)?;
-        range("rate", self.rate, 1, 100_000)?;
+        if let Some(rate) = self.rate.0 {
+            range("rate", rate, 1, 100_000)?;
+        }
         range("seconds", self.seconds.0, 3, 86_400)?;
         // PostgreSQL's own range.
         range("checkpoint-timeout", self.checkpoint_timeout.0, 30, 86_400)?;
