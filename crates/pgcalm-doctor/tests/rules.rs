@@ -135,6 +135,18 @@ fn cases() -> Vec<Case> {
                 calm(f);
             },
         },
+        Case {
+            rule: "device-dirty-share",
+            host: |h| {
+                h.sysctl("dirty_background_ratio", 40);
+                h.sysctl("dirty_ratio", 60);
+                h.sysctl("dirty_expire_centisecs", 30_000);
+                h.write("sys/class/bdi/8:0/min_ratio_fine", "249999\n");
+            },
+            facts: |f| {
+                calm(f);
+            },
+        },
         host("shared-journal", |h| {
             h.server(80, "srv/two", 5433);
             h.limit_data();

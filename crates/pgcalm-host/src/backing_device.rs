@@ -16,18 +16,26 @@ pub struct BackingDevice {
     /// before 6.2. `max_bytes` is no such file: the kernel keeps it as a share of a threshold that moves
     /// (`bdi_set_max_bytes`), so what is read there can't be given back exactly.
     pub file: String,
+    /// What is set aside for it of the dirty thresholds, in millionths, however little it has written lately
+    /// (`__wb_calc_thresh` in mm/page-writeback.c).
+    pub min_share: u32,
+    /// The file that this is written to, in the unit of that file: `min_ratio_fine`, or `min_ratio` before 6.2.
+    pub min_file: String,
 }
 
 impl BackingDevice {
     /// Of disk `number` (`MAJ:MIN`); `None` if the kernel has none by that name. Partitions have that of their disk.
     pub fn read(root: &HostRoot, number: &str) -> Result<Option<Self>> {
         let directory = format!("sys/class/bdi/{number}");
-        for (name, unit) in [("max_ratio_fine", 1), ("max_ratio", WHOLE / 100)] {
-            let file = format!("{directory}/{name}");
+        for (suffix, unit) in [("_fine", 1), ("", WHOLE / 100)] {
+            let file = format!("{directory}/max_ratio{suffix}");
+            let min_file = format!("{directory}/min_ratio{suffix}");
             if let Some(share) = value(root, &file)? {
                 return Ok(Some(Self {
                     max_share: share.saturating_mul(unit),
                     file: format!("/{file}"),
+                    min_share: value(root, &min_file)?.unwrap_or(0).saturating_mul(unit),
+                    min_file: format!("/{min_file}"),
                 }));
             }
         }
@@ -75,6 +83,11 @@ mod tests {
         let old = BackingDevice::read(&root, "8:0").unwrap().unwrap();
         assert_eq!(old.max_share, WHOLE / 4);
         assert_eq!(old.no_limit(), "100");
+        assert_eq!(old.min_share, 0);
+        fs::write(device.join("min_ratio"), "5\n").unwrap();
+        let old = BackingDevice::read(&root, "8:0").unwrap().unwrap();
+        assert_eq!(old.min_share, WHOLE / 20);
+        assert_eq!(old.min_file, "/sys/class/bdi/8:0/min_ratio");
         fs::write(device.join("max_ratio_fine"), "938\n").unwrap();
         let fine = BackingDevice::read(&root, "8:0").unwrap().unwrap();
         assert_eq!(fine.max_share, 938);

@@ -165,6 +165,8 @@ fn disks(
                                 max_share: device.max_share,
                                 no_limit: device.no_limit().to_string(),
                                 file: device.file,
+                                min_share: device.min_share,
+                                min_file: device.min_file,
                             }),
                         writeback_throttling: writeback_throttling(root, &disk.name),
                     });

@@ -17,6 +17,8 @@ use crate::words;
 
 /// `max_share` without a limit.
 const WHOLE: u64 = 1_000_000;
+/// What is worth setting aside for a disk with a database that writes in bursts: half.
+const SET_ASIDE: u64 = WHOLE / 2;
 /// A mean over a few seconds that comes this near to a cap has seconds at the cap in it.
 const AT_CAP: f64 = 0.9;
 
@@ -62,6 +64,35 @@ pub fn dirty_limit(facts: &Facts) -> Answer {
     } else {
         Err("/sys/class/bdi has no limits for the server's disks".into())
     }
+}
+
+/// pg_calm is on, and little of the kernel's dirty limits is set aside for its disk.
+pub fn little_set_aside(facts: &Facts) -> Answer {
+    read::server(facts)?;
+    if !read::pg_calm_is_on(facts) {
+        return Ok(None);
+    }
+    let disk = read::data_disk(facts)?;
+    let Some(limit) = disk.dirty_limit.as_ref().filter(|l| !l.min_file.is_empty()) else {
+        return Err("/sys/class/bdi has no limits for the server's data disk".into());
+    };
+    let thresholds = read::dirty_thresholds(facts)?;
+    let (share, most) = (u64::from(limit.min_share), u64::from(limit.max_share));
+    when(share < SET_ASIDE / 2 && most > SET_ASIDE, || {
+        Found::new(format!(
+            "{} ({}): {} = {}; as long as it has written nothing, the kernel's flusher comes at an eighth of {} of dirty pages",
+            disk.disk.name,
+            disk.roles.join(", "),
+            limit.min_file,
+            in_unit_of(&limit.min_file, share),
+            words::size(thresholds.background_bytes)
+        ))
+        .write(
+            &limit.min_file,
+            Some(in_unit_of(&limit.min_file, share).to_string()),
+            in_unit_of(&limit.min_file, SET_ASIDE).to_string(),
+        )
+    })
 }
 
 fn in_unit_of(file: &str, share: u64) -> u64 {

@@ -67,6 +67,10 @@ impl Host {
                 &format!("sys/class/bdi/{major_minor}/max_ratio_fine"),
                 "1000000\n",
             );
+            host.write(
+                &format!("sys/class/bdi/{major_minor}/min_ratio_fine"),
+                "250000\n",
+            );
             host.ext4(disk, "rw\ndelalloc\ndioread_nolock\ndata=ordered\n");
         }
         host.write(

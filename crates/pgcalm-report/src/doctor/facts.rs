@@ -132,6 +132,12 @@ pub struct DeviceDirtyLimit {
     pub file: String,
     /// What stands for no limit in that file.
     pub no_limit: String,
+    /// What is set aside for it of the host's limit, in millionths.
+    #[serde(default)]
+    pub min_share: u32,
+    /// Where that stands; empty in documents of a doctor that did not look.
+    #[serde(default)]
+    pub min_file: String,
 }
 
 /// A memory limit of a control group.
