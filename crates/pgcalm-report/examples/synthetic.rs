@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         )?;
         fs::write(
             folder.join(format!("{name}.json")),
-            pgcalm_report::to_json_pretty(&report)?,
+            pgcalm_render::json::to_json_pretty(&report)?,
         )?;
     }
     Ok(())

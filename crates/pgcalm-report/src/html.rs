@@ -1,29 +1,27 @@
-//! The report as one self-contained HTML file: no network, no script needed to read it.
-//!
-//! Templates are maud's rather than askama's: most of the page is computed (charts, tables of varying width), and with
-//! maud that stays Rust that the compiler checks, SVG comes from the same macro, and everything not marked
-//! `PreEscaped` is escaped. Only our own style sheet, script and the escaped JSON of `series` are so marked.
+//! A contest as one self-contained HTML file: no network, no script needed to read it.
 
 mod glossary;
 pub(crate) mod tables;
 
 use maud::Markup;
-use maud::PreEscaped;
 use maud::html;
+use pgcalm_render::chart::Chart;
+use pgcalm_render::chart::Limit;
+use pgcalm_render::chart::Scale;
+use pgcalm_render::chart::figure;
+use pgcalm_render::page::series_data;
+use pgcalm_render::page::tooltip;
 use serde_json::Value;
 use serde_json::json;
 
 use crate::chart;
-use crate::chart::Chart;
-use crate::chart::Limit;
 use crate::chart::Runs;
-use crate::chart::Scale;
-use crate::chart::style;
+use crate::conditions;
 use crate::model::Report;
 use crate::page;
 use crate::page::Heading;
 use crate::reading;
-use crate::settings;
+use crate::style;
 
 /// The whole report as an HTML document.
 pub fn render(report: &Report) -> String {
@@ -46,7 +44,7 @@ pub fn render(report: &Report) -> String {
             host: &report.host,
             headline: readings.first().map_or("", String::as_str),
             readings: readings.get(1..).unwrap_or_default(),
-            conditions: &[settings::conditions(report)],
+            conditions: &[conditions::conditions(report)],
         },
         &sections,
         Some(&scripts(report)),
@@ -84,22 +82,8 @@ pub(crate) fn sections(report: &Report) -> Markup {
 /// What shows the values under the pointer.
 pub(crate) fn scripts(report: &Report) -> Markup {
     html! {
-        (series_data(report))
+        (series_data(&series(report)))
         (tooltip())
-    }
-}
-
-/// The values; those of the charts in the element that it is put into.
-pub(crate) fn series_data(report: &Report) -> Markup {
-    html! {
-        script.series type="application/json" { (PreEscaped(in_script(&series(report)))) }
-    }
-}
-
-/// What shows them, once in a page.
-pub(crate) fn tooltip() -> Markup {
-    html! {
-        script { (PreEscaped(include_str!("html/tooltip.js"))) }
     }
 }
 
@@ -128,13 +112,13 @@ fn noted(chart: Chart, note: &str) -> Chart {
 }
 
 fn figure(report: &Report, chart: &Chart) -> Markup {
-    chart::figure::render(chart, &chart.summary(report))
+    figure::render(chart, &chart::summary(chart, report))
 }
 
 /// The chart that a report is opened for.
 pub(crate) fn tps_chart(report: &Report) -> Markup {
     let repeated = is_repeated(report);
-    let tps = Chart::tps(report);
+    let tps = chart::tps(report);
     let mut note = String::new();
     if repeated {
         note.push_str("A thin line for each run. ");
@@ -155,7 +139,7 @@ pub(crate) fn other_charts(report: &Report) -> Markup {
         ""
     };
     let first = |title, field, scale, limit, note: &str| {
-        let chart = Chart::new(report, title, field, Runs::First, scale, limit);
+        let chart = chart::of(report, title, field, Runs::First, scale, limit);
         noted(chart, &format!("{first_run}{note}"))
     };
     let uncapped = report
@@ -200,7 +184,7 @@ pub(crate) fn other_charts(report: &Report) -> Markup {
 }
 
 /// What the tooltip shows: the first run of each contestant.
-fn series(report: &Report) -> Value {
+pub(crate) fn series(report: &Report) -> Value {
     let styles = style::assign(
         report
             .contestants
@@ -227,9 +211,4 @@ fn series(report: &Report) -> Value {
         })
         .collect();
     Value::Array(contestants)
-}
-
-/// JSON that cannot end the script element it stands in.
-fn in_script(value: &Value) -> String {
-    value.to_string().replace('<', "\\u003c")
 }

@@ -5,21 +5,23 @@
 
 pub mod archive;
 pub mod chart;
+mod conditions;
 mod device_rates;
 pub mod doctor;
+mod heading;
 pub mod html;
 pub mod isolate;
 pub mod journal;
 pub mod json;
 pub mod metric;
 pub mod model;
-pub mod number;
 mod page;
 pub mod predict;
 pub mod reading;
 pub mod replica;
 pub mod seconds;
 mod settings;
+mod style;
 pub mod suite;
 pub mod tenants;
 pub mod text;
@@ -30,7 +32,5 @@ pub mod trace;
 mod schema;
 
 pub use json::Document;
-pub use json::JsonError;
 pub use json::from_json;
 pub use json::read;
-pub use json::to_json_pretty;

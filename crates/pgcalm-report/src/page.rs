@@ -1,39 +1,10 @@
-//! The page that every report is, as one self-contained HTML file: no network.
+//! The page that every scenario's report is.
 
-use maud::DOCTYPE;
 use maud::Markup;
-use maud::PreEscaped;
 use maud::html;
+use pgcalm_render::page;
 
 use crate::model::Host;
-
-/// Nothing may be loaded or run, whatever a report's strings say.
-const STILL: &str = "default-src 'none'; style-src 'unsafe-inline'";
-/// Nothing may be loaded; the page's own scripts run.
-const SCRIPTED: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
-
-/// The document; `style` comes after the reports' own style sheet.
-pub(crate) fn page(title: &str, style: &str, main: &Markup, scripts: Option<&Markup>) -> String {
-    let policy = if scripts.is_some() { SCRIPTED } else { STILL };
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                meta http-equiv="Content-Security-Policy" content=(policy);
-                title { (title) }
-                style { (PreEscaped(include_str!("html/report.css"))) (PreEscaped(style)) }
-            }
-            body {
-                main { (main) }
-                @if let Some(scripts) = scripts { (scripts) }
-            }
-        }
-    }
-    .into_string()
-}
 
 /// The heading of a scenario's page: what it says in words, then under which conditions.
 pub(crate) struct Heading<'a> {
@@ -58,5 +29,5 @@ pub(crate) fn scenario(heading: &Heading, sections: &Markup, scripts: Option<&Ma
         (sections)
     };
     let title = format!("pgcalm: {scenario}, {}", host.started_at);
-    page(&title, "", &main, scripts)
+    page::page(&title, "", &main, scripts)
 }

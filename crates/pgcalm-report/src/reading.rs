@@ -2,6 +2,11 @@
 
 use std::cmp::Ordering;
 
+use pgcalm_render::number::factor;
+use pgcalm_render::number::plural;
+use pgcalm_render::number::printable;
+use pgcalm_render::number::short;
+
 use crate::metric::DEVICE_WRITE_OPS;
 use crate::metric::SECONDS_ZERO;
 use crate::metric::TPS_MEAN;
@@ -9,10 +14,6 @@ use crate::metric::TPS_MIN;
 use crate::model::Backlog;
 use crate::model::Contestant;
 use crate::model::Report;
-use crate::number::factor;
-use crate::number::plural;
-use crate::number::printable;
-use crate::number::short;
 
 /// The contestant that the others are there to be compared with.
 const SUBJECT: &str = "pg_calm";

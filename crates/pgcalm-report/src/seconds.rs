@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
+use pgcalm_render::number::printable;
+
 use crate::model::Report;
 use crate::model::Run;
 use crate::model::is_module_gauge;
-use crate::number::printable;
 
 /// Names of the columns, and a line for each second; empty where there is no value.
 pub fn render(report: &Report) -> String {

@@ -7,6 +7,7 @@ pub mod text;
 
 use std::collections::BTreeMap;
 
+use pgcalm_render::number::short;
 use serde::Deserialize;
 use serde::Serialize;
 
@@ -14,7 +15,6 @@ use crate::model;
 use crate::model::Host;
 use crate::model::Latency;
 use crate::model::Run;
-use crate::number::short;
 
 /// Name of the scenario, by which its documents are told from others.
 pub const SCENARIO: &str = "tenants";

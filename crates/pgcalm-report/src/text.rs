@@ -1,29 +1,28 @@
 //! The comparison for a terminal.
 
 use comfy_table::Cell;
-use comfy_table::CellAlignment;
 use comfy_table::ColumnConstraint;
 use comfy_table::ContentArrangement;
-use comfy_table::Table;
-use comfy_table::TableComponent;
 use comfy_table::Width;
-use comfy_table::presets::NOTHING;
+use pgcalm_render::number::MISSING;
+use pgcalm_render::number::printable;
+use pgcalm_render::number::short;
+use pgcalm_render::text::WIDTH;
+use pgcalm_render::text::new_table;
+use pgcalm_render::text::paragraph;
+use pgcalm_render::text::push_lines;
+use pgcalm_render::text::right;
 
+use crate::conditions;
 use crate::metric;
 use crate::metric::Group;
 use crate::metric::Metric;
 use crate::metric::TPS_MEAN;
 use crate::model::Contestant;
-use crate::model::Host;
 use crate::model::Report;
-use crate::number::MISSING;
-use crate::number::printable;
-use crate::number::short;
 use crate::reading;
 use crate::settings;
 
-/// No line is wider than this.
-pub(crate) const WIDTH: u16 = 110;
 /// Longer names are wrapped, so that the figures stay on one line.
 const NAME_WIDTH: u16 = 16;
 
@@ -32,7 +31,7 @@ pub fn render(report: &Report) -> String {
     let mut out = String::new();
     let heading = format!("{}, {}", report.scenario, report.host.started_at);
     paragraph(&mut out, &heading);
-    paragraph(&mut out, &settings::conditions(report).join("; "));
+    paragraph(&mut out, &conditions::conditions(report).join("; "));
     paragraph(&mut out, &settings::machine(&report.host).join("; "));
     out.push('\n');
     if !report.contestants.is_empty() {
@@ -110,51 +109,5 @@ fn figure(metric: &Metric, contestant: &Contestant) -> String {
             )
         }
         _ => short(figure.median),
-    }
-}
-
-/// Appends the heading of a scenario: its name, its conditions, its host.
-pub(crate) fn heading(out: &mut String, scenario: &str, host: &Host, conditions: &[String]) {
-    paragraph(out, &format!("{scenario}, {}", host.started_at));
-    paragraph(out, &conditions.join("; "));
-    paragraph(out, &settings::host(host).join("; "));
-}
-
-/// A table with a line below its header only.
-pub(crate) fn new_table(header: impl IntoIterator<Item = Cell>) -> Table {
-    let mut table = Table::new();
-    table
-        .load_preset(NOTHING)
-        .set_style(TableComponent::HeaderLines, '─')
-        .set_header(header.into_iter().collect::<Vec<_>>());
-    table
-}
-
-/// A cell of figures.
-pub(crate) fn right(text: impl ToString) -> Cell {
-    Cell::new(text).set_alignment(CellAlignment::Right)
-}
-
-/// Appends a table, with `gap` before each column but the first.
-pub(crate) fn push_table(out: &mut String, mut table: Table, gap: u16) {
-    for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((if index == 0 { 0 } else { gap }, 0));
-    }
-    push_lines(out, &table.to_string());
-}
-
-/// Appends lines, without the blanks at their ends.
-pub(crate) fn push_lines(out: &mut String, text: &str) {
-    for line in text.lines() {
-        out.push_str(line.trim_end());
-        out.push('\n');
-    }
-}
-
-/// Appends wrapped text.
-pub(crate) fn paragraph(out: &mut String, text: &str) {
-    for line in textwrap::wrap(&printable(text), usize::from(WIDTH)) {
-        out.push_str(line.trim_end());
-        out.push('\n');
     }
 }

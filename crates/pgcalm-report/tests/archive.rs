@@ -124,7 +124,7 @@ fn one_run_that_lost_something_is_enough() {
 #[test]
 fn a_document_reads_back_as_what_was_written() {
     let report = report();
-    let json = pgcalm_report::to_json_pretty(&report).unwrap();
+    let json = pgcalm_render::json::to_json_pretty(&report).unwrap();
     match pgcalm_report::read(&json).unwrap() {
         Document::Archive(read) => assert_eq!(*read, report),
         other => panic!("{other:?}"),

@@ -106,7 +106,7 @@ fn html_shows_every_layout_and_escapes_what_it_is_given() {
 
 #[test]
 fn a_document_reads_back_as_what_was_written() {
-    let document = pgcalm_report::to_json_pretty(&report()).unwrap();
+    let document = pgcalm_render::json::to_json_pretty(&report()).unwrap();
     assert_eq!(
         pgcalm_report::read(&document).unwrap(),
         Document::Journal(Box::new(report()))

@@ -2,9 +2,9 @@
 
 mod support;
 
-use pgcalm_report::JsonError;
+use pgcalm_render::json::JsonError;
+use pgcalm_render::json::to_json_pretty;
 use pgcalm_report::from_json;
-use pgcalm_report::to_json_pretty;
 
 #[test]
 fn reads_back_as_written() {

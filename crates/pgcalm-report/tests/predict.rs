@@ -212,7 +212,7 @@ fn a_verdict_is_told_either_way() {
 
 #[test]
 fn a_document_reads_back() {
-    let json = pgcalm_report::to_json_pretty(&report()).unwrap();
+    let json = pgcalm_render::json::to_json_pretty(&report()).unwrap();
     assert_eq!(
         pgcalm_report::read(&json).unwrap(),
         Document::Predict(Box::new(report()))

@@ -170,7 +170,7 @@ fn the_table_has_a_row_for_each_case() {
 #[test]
 fn a_document_reads_back_as_it_was() {
     let report = report();
-    let document = pgcalm_report::to_json_pretty(&report).unwrap();
+    let document = pgcalm_render::json::to_json_pretty(&report).unwrap();
     assert_eq!(
         pgcalm_report::read(&document).unwrap(),
         Document::Replica(Box::new(report))

@@ -304,7 +304,7 @@ fn strings_of_a_suite_are_escaped() {
 #[test]
 fn a_document_reads_back() {
     let suite = suite();
-    let json = pgcalm_report::to_json_pretty(&suite).unwrap();
+    let json = pgcalm_render::json::to_json_pretty(&suite).unwrap();
     match pgcalm_report::read(&json).unwrap() {
         Document::Suite(read) => assert_eq!(*read, suite),
         other => panic!("{other:?}"),

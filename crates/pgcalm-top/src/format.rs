@@ -2,8 +2,8 @@
 
 use chrono::DateTime;
 use chrono::FixedOffset;
-use pgcalm_report::number::MISSING;
-use pgcalm_report::number::short;
+use pgcalm_render::number::MISSING;
+use pgcalm_render::number::short;
 
 /// Bytes in PostgreSQL's units, powers of 1024, with three significant digits at most: `98 MB`, `1.2 GB`.
 pub fn bytes(value: f64) -> String {

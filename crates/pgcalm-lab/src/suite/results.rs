@@ -175,7 +175,7 @@ impl Results {
 
     /// Puts a result there: whole or, if it fails or the machine does, not at all.
     pub fn put(&self, row: &str, stamp: &Stamp, report: &model::Report) -> anyhow::Result<()> {
-        let text = pgcalm_report::to_json_pretty(&Document {
+        let text = pgcalm_render::json::to_json_pretty(&Document {
             suite_row: stamp.clone(),
             report: report.clone(),
         })?;
@@ -241,7 +241,7 @@ mod tests {
     fn what_is_no_result_of_a_suite_is_none() {
         let directory = tempfile::tempdir().unwrap();
         let results = Results::new(directory.path());
-        let text = pgcalm_report::to_json_pretty(&report()).unwrap();
+        let text = pgcalm_render::json::to_json_pretty(&report()).unwrap();
         for text in ["", "{", &text] {
             fs::write(results.file("a"), text).unwrap();
             assert_eq!(results.find("a").unwrap(), None);

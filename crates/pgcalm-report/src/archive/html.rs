@@ -2,23 +2,23 @@
 
 use maud::Markup;
 use maud::html;
+use pgcalm_render::chart;
+use pgcalm_render::chart::Chart;
+use pgcalm_render::chart::Entry;
+use pgcalm_render::chart::Scale;
+use pgcalm_render::number::MISSING;
+use pgcalm_render::number::printable;
+use pgcalm_render::number::short;
 
 use super::Archiver;
 use super::Report;
 use super::Series;
 use super::metric;
 use super::text;
-use crate::chart;
-use crate::chart::Chart;
-use crate::chart::Entry;
-use crate::chart::Scale;
-use crate::chart::style;
-use crate::number::MISSING;
-use crate::number::printable;
-use crate::number::short;
 use crate::page;
 use crate::page::Heading;
 use crate::settings;
+use crate::style;
 
 /// More lines than this can't be told apart.
 const MOST_LINES: usize = 8;

@@ -1,6 +1,14 @@
 //! Archivers for a terminal.
 
 use comfy_table::Cell;
+use pgcalm_render::number::MISSING;
+use pgcalm_render::number::factor;
+use pgcalm_render::number::printable;
+use pgcalm_render::number::short;
+use pgcalm_render::text::new_table;
+use pgcalm_render::text::paragraph;
+use pgcalm_render::text::push_table;
+use pgcalm_render::text::right;
 
 use super::Archiver;
 use super::Report;
@@ -9,16 +17,8 @@ use super::metric::ALL;
 use super::metric::FILES_PER_S;
 use super::metric::MIB_PER_S;
 use super::metric::Metric;
-use crate::number::MISSING;
-use crate::number::factor;
-use crate::number::printable;
-use crate::number::short;
+use crate::heading::heading;
 use crate::settings;
-use crate::text::heading;
-use crate::text::new_table;
-use crate::text::paragraph;
-use crate::text::push_table;
-use crate::text::right;
 
 /// The archivers under a heading with the conditions, and what the table says in words; every line ends in a newline.
 pub fn render(report: &Report) -> String {

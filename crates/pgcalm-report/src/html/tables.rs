@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use maud::Markup;
 use maud::html;
+use pgcalm_render::number::MISSING;
+use pgcalm_render::number::short;
 
-use crate::chart::style;
 use crate::metric;
 use crate::metric::Metric;
 use crate::model::Checkpoint;
 use crate::model::Contestant;
 use crate::model::Report;
-use crate::number::MISSING;
-use crate::number::short;
 use crate::settings::shown;
+use crate::style;
 
 /// Figures as rows and contestants as columns: four columns fit on a phone, fourteen do not.
 pub(crate) fn comparison(report: &Report) -> Markup {

@@ -1,5 +1,9 @@
 //! What `pgcalm isolate` has to say, for a terminal.
 
+use pgcalm_render::number::plural;
+use pgcalm_render::number::printable;
+use pgcalm_render::text::paragraph;
+
 use super::Disk;
 use super::Hazard;
 use super::Instance;
@@ -8,9 +12,6 @@ use super::Place;
 use super::Report;
 use super::Slave;
 use super::Step;
-use crate::number::plural;
-use crate::number::printable;
-use crate::text::paragraph;
 
 /// The whole report; every line ends in a newline.
 pub fn render(report: &Report) -> String {

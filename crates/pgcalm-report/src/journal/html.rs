@@ -2,6 +2,7 @@
 
 use maud::Markup;
 use maud::html;
+use pgcalm_render::number::short;
 
 use super::Layout;
 use super::Phase;
@@ -9,7 +10,6 @@ use super::Report;
 use super::reading;
 use super::text::FIGURES;
 use super::text::conditions;
-use crate::number::short;
 use crate::page;
 use crate::page::Heading;
 use crate::settings;

@@ -1,9 +1,10 @@
 //! What the figures say in words, the same in text and HTML.
 
+use pgcalm_render::number::short;
+
 use super::Hang;
 use super::Layout;
 use super::Report;
-use crate::number::short;
 
 /// A fall by this factor is called a collapse.
 const COLLAPSE: f64 = 100.0;

@@ -2,6 +2,7 @@
 
 use maud::Markup;
 use maud::html;
+use pgcalm_render::number::short;
 
 use super::Point;
 use super::Report;
@@ -12,7 +13,6 @@ use super::text::conditions;
 use super::text::figures;
 use super::text::point_settings;
 use super::text::verdict;
-use crate::number::short;
 use crate::page;
 use crate::page::Heading;
 use crate::settings;

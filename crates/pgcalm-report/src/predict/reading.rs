@@ -45,7 +45,7 @@ pub(super) fn percent(part: f64) -> String {
     if part.is_finite() {
         format!("{:.0} %", part.abs() * 100.0)
     } else {
-        crate::number::MISSING.to_string()
+        pgcalm_render::number::MISSING.to_string()
     }
 }
 
@@ -54,6 +54,6 @@ pub(super) fn signed_percent(part: f64) -> String {
     if part.is_finite() {
         format!("{:+.0} %", part * 100.0)
     } else {
-        crate::number::MISSING.to_string()
+        pgcalm_render::number::MISSING.to_string()
     }
 }

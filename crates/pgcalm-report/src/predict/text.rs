@@ -2,20 +2,20 @@
 
 use comfy_table::Cell;
 use comfy_table::Table;
+use pgcalm_render::number::printable;
+use pgcalm_render::number::short;
+use pgcalm_render::text::new_table;
+use pgcalm_render::text::paragraph;
+use pgcalm_render::text::push_table;
+use pgcalm_render::text::right;
 
 use super::Point;
 use super::Possible;
 use super::Prediction;
 use super::Report;
 use super::reading;
-use crate::number::printable;
-use crate::number::short;
+use crate::heading::heading;
 use crate::settings;
-use crate::text::heading;
-use crate::text::new_table;
-use crate::text::paragraph;
-use crate::text::push_table;
-use crate::text::right;
 
 /// Headings above predicted, measured and error of each figure.
 pub(super) const GROUPS: [&str; 3] = ["operations/s", "MiB/s", "TPS"];

@@ -2,6 +2,15 @@
 
 use maud::Markup;
 use maud::html;
+use pgcalm_render::chart;
+use pgcalm_render::chart::Chart;
+use pgcalm_render::chart::Entry;
+use pgcalm_render::chart::Limit;
+use pgcalm_render::chart::Scale;
+use pgcalm_render::chart::style::Style;
+use pgcalm_render::number::MISSING;
+use pgcalm_render::number::printable;
+use pgcalm_render::number::short;
 
 use super::Case;
 use super::Lag;
@@ -10,19 +19,10 @@ use super::Sample;
 use super::metric::ALL;
 use super::reading;
 use super::text;
-use crate::chart;
-use crate::chart::Chart;
-use crate::chart::Entry;
-use crate::chart::Limit;
-use crate::chart::Scale;
-use crate::chart::style;
-use crate::chart::style::Style;
-use crate::number::MISSING;
-use crate::number::printable;
-use crate::number::short;
 use crate::page;
 use crate::page::Heading;
 use crate::settings;
+use crate::style;
 
 const MIB: f64 = 1048576.0;
 

@@ -1,11 +1,12 @@
 //! What the figures say in words, the same in text and HTML.
 
+use pgcalm_render::number::printable;
+use pgcalm_render::number::short;
+
 use super::Case;
 use super::Governor;
 use super::Report;
 use super::TOLERANCE;
-use crate::number::printable;
-use crate::number::short;
 
 const MIB: f64 = 1048576.0;
 

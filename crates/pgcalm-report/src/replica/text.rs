@@ -2,19 +2,19 @@
 
 use comfy_table::Cell;
 use comfy_table::Table;
+use pgcalm_render::number::MISSING;
+use pgcalm_render::number::printable;
+use pgcalm_render::number::short;
+use pgcalm_render::text::new_table;
+use pgcalm_render::text::paragraph;
+use pgcalm_render::text::push_table;
+use pgcalm_render::text::right;
 
 use super::Report;
 use super::metric::ALL;
 use super::reading;
-use crate::number::MISSING;
-use crate::number::printable;
-use crate::number::short;
+use crate::heading::heading;
 use crate::settings;
-use crate::text::heading;
-use crate::text::new_table;
-use crate::text::paragraph;
-use crate::text::push_table;
-use crate::text::right;
 
 /// The cases under a heading with the conditions, and what the table says in words; every line ends in a newline.
 pub fn render(report: &Report) -> String {

@@ -2,6 +2,11 @@
 
 use maud::Markup;
 use maud::html;
+use pgcalm_render::number::MISSING;
+use pgcalm_render::number::short;
+use pgcalm_render::page::page;
+use pgcalm_render::page::series_data;
+use pgcalm_render::page::tooltip;
 
 use super::Report;
 use super::Row;
@@ -10,14 +15,11 @@ use super::order;
 use super::order::Group;
 use super::reading;
 use super::reading::SHOWN;
-use crate::chart::style;
-use crate::html as run_html;
+use crate::conditions;
 use crate::html::tables;
+use crate::html as run_html;
 use crate::model;
-use crate::number::MISSING;
-use crate::number::short;
-use crate::page::page;
-use crate::settings;
+use crate::style;
 
 /// The whole suite as an HTML document.
 pub fn render(report: &Report) -> String {
@@ -42,7 +44,7 @@ pub fn render(report: &Report) -> String {
         &title,
         include_str!("suite.css"),
         &main,
-        Some(&run_html::tooltip()),
+        Some(&tooltip()),
     )
 }
 
@@ -145,7 +147,7 @@ fn run(row: &Row, result: &model::Report) -> Markup {
         section.run id=(anchor(row)) {
             h2 { (row.title) }
             p.note { code { (row.command) } }
-            p.conditions { (settings::conditions(result).join(" · ")) }
+            p.conditions { (conditions::conditions(result).join(" · ")) }
             @for remark in reading::remarks(row) { p.mark { (remark) } }
             @for line in crate::reading::lines(result) { p.reading { (line) } }
             (run_html::tps_chart(result))
@@ -155,7 +157,7 @@ fn run(row: &Row, result: &model::Report) -> Markup {
                 (run_html::other_charts(result))
                 (run_html::sections(result))
             }
-            (run_html::series_data(result))
+            (series_data(&run_html::series(result)))
         }
     }
 }

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use pgcalm_render::number::factor;
+use pgcalm_render::number::printable;
+
 use super::Report;
 use super::Row;
 use super::SUBJECT;
@@ -10,8 +13,6 @@ use super::compare::COMPARED;
 use super::order;
 use crate::metric::TPS_MEAN;
 use crate::model::Contestant;
-use crate::number::factor;
-use crate::number::printable;
 
 /// Something shown of each contestant.
 pub(super) struct Shown {

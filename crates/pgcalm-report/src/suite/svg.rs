@@ -2,20 +2,20 @@
 
 use maud::Markup;
 use maud::html;
+use pgcalm_render::chart::axis::ValueAxis;
+use pgcalm_render::chart::card;
+use pgcalm_render::chart::path::coordinate;
+use pgcalm_render::number::ellipsis;
+use pgcalm_render::number::short;
 
 use super::BASELINE;
 use super::Report;
 use super::Row;
 use super::SUBJECT;
 use super::order;
-use crate::chart::axis::ValueAxis;
-use crate::chart::card;
-use crate::chart::path::coordinate;
-use crate::chart::style;
 use crate::metric::TPS_MEAN;
 use crate::metric::TPS_MIN;
-use crate::number::ellipsis;
-use crate::number::short;
+use crate::style;
 
 const LEFT: f64 = 230.0;
 const RIGHT: f64 = 836.0;

@@ -2,17 +2,17 @@
 
 use maud::Markup;
 use maud::html;
+use pgcalm_render::number::short;
 
 use super::Report;
 use super::text::FIGURES;
 use super::text::conditions;
-use crate::chart::style;
 use crate::html::charts;
 use crate::html::scripts;
 use crate::html::tables;
-use crate::number::short;
 use crate::page;
 use crate::page::Heading;
+use crate::style;
 
 /// The whole report as an HTML document.
 pub fn render(report: &Report) -> String {

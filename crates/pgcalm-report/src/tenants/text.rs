@@ -1,17 +1,17 @@
 //! Instances on one device, for a terminal.
 
 use comfy_table::Cell;
+use pgcalm_render::number::printable;
+use pgcalm_render::number::short;
+use pgcalm_render::text::new_table;
+use pgcalm_render::text::paragraph;
+use pgcalm_render::text::push_table;
+use pgcalm_render::text::right;
 
 use super::Contestant;
 use super::Report;
-use crate::number::printable;
-use crate::number::short;
+use crate::heading::heading;
 use crate::settings;
-use crate::text::heading;
-use crate::text::new_table;
-use crate::text::paragraph;
-use crate::text::push_table;
-use crate::text::right;
 
 /// A row of the comparison: what is told, and the figure.
 type Figure = (&'static str, fn(&Contestant) -> String);

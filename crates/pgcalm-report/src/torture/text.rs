@@ -1,17 +1,17 @@
 //! Crash cycles for a terminal.
 
 use comfy_table::Cell;
+use pgcalm_render::number::MISSING;
+use pgcalm_render::number::printable;
+use pgcalm_render::text::new_table;
+use pgcalm_render::text::paragraph;
+use pgcalm_render::text::push_table;
+use pgcalm_render::text::right;
 
 use super::Cycle;
 use super::Report;
-use crate::number::MISSING;
-use crate::number::printable;
+use crate::heading::heading;
 use crate::settings;
-use crate::text::heading;
-use crate::text::new_table;
-use crate::text::paragraph;
-use crate::text::push_table;
-use crate::text::right;
 
 /// Tables of more cycles than this show only sums and what failed.
 const LISTED: usize = 16;

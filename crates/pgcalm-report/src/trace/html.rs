@@ -2,8 +2,8 @@
 
 use maud::Markup;
 use maud::html;
+use pgcalm_render::page;
 
-use crate::page;
 use crate::trace::End;
 use crate::trace::Missing;
 use crate::trace::Start;

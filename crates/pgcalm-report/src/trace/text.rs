@@ -1,6 +1,7 @@
 //! What all verbs show alike in a terminal.
 
-use crate::text::paragraph;
+use pgcalm_render::text::paragraph;
+
 use crate::trace::End;
 use crate::trace::EndReason;
 use crate::trace::Missing;

@@ -16,7 +16,7 @@ use crate::row::right;
 use crate::section::disks;
 use crate::track::Figures;
 
-const MISSING: &str = pgcalm_report::number::MISSING;
+const MISSING: &str = pgcalm_render::number::MISSING;
 
 /// Columns of all but the name.
 const FIGURES_WIDTH: usize = 57;

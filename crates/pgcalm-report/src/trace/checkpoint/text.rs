@@ -1,6 +1,7 @@
 //! Checkpoints for a terminal.
 
-use crate::text::paragraph;
+use pgcalm_render::text::paragraph;
+
 use crate::trace::checkpoint::Checkpoint;
 use crate::trace::checkpoint::Line;
 use crate::trace::checkpoint::Syncs;
@@ -124,7 +125,7 @@ fn slowest(syncs: &Syncs) -> String {
             "  {:>12.3} ms at {:>8.3} s  {:<24} {relation}{error}",
             file.time_ms, file.at_s, file.path
         );
-        out.push_str(&crate::number::printable(line.trim_end()));
+        out.push_str(&pgcalm_render::number::printable(line.trim_end()));
         out.push('\n');
     }
     out

@@ -2,8 +2,8 @@
 
 use maud::Markup;
 use maud::html;
+use pgcalm_render::number::short;
 
-use crate::number::short;
 use crate::trace::connect::Connection;
 use crate::trace::connect::Line;
 use crate::trace::connect::text;

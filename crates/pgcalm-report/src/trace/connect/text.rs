@@ -1,7 +1,8 @@
 //! `pgcalm trace connect` for a terminal.
 
-use crate::number::short;
-use crate::text::paragraph;
+use pgcalm_render::number::short;
+use pgcalm_render::text::paragraph;
+
 use crate::trace::connect::Connection;
 use crate::trace::connect::Hanging;
 use crate::trace::connect::Line;

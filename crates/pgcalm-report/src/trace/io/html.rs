@@ -2,8 +2,8 @@
 
 use maud::Markup;
 use maud::html;
+use pgcalm_render::number::short;
 
-use crate::number::short;
 use crate::trace::html as common;
 use crate::trace::io::Interval;
 use crate::trace::io::Line;

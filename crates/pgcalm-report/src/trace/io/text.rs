@@ -1,7 +1,8 @@
 //! `pgcalm trace io` for a terminal.
 
-use crate::number::short;
-use crate::text::paragraph;
+use pgcalm_render::number::short;
+use pgcalm_render::text::paragraph;
+
 use crate::trace::file_kind::FileKind;
 use crate::trace::histogram::Histogram;
 use crate::trace::io::Calls;

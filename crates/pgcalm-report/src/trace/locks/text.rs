@@ -1,7 +1,8 @@
 //! Lock waits for a terminal.
 
-use crate::number::printable;
-use crate::text::paragraph;
+use pgcalm_render::number::printable;
+use pgcalm_render::text::paragraph;
+
 use crate::trace::locks::AroundCheckpoint;
 use crate::trace::locks::Line;
 use crate::trace::locks::LockWaits;

@@ -3,8 +3,8 @@
 use maud::Markup;
 use maud::PreEscaped;
 use maud::html;
+use pgcalm_render::number::short;
 
-use crate::number::short;
 use crate::trace::html as common;
 use crate::trace::why::Cause;
 use crate::trace::why::Line;

@@ -1,7 +1,8 @@
 //! `pgcalm trace why` for a terminal: a block for each second with a verdict, and the sums at the end.
 
-use crate::number::short;
-use crate::text::paragraph;
+use pgcalm_render::number::short;
+use pgcalm_render::text::paragraph;
+
 use crate::trace::file_kind::FileKind;
 use crate::trace::text;
 use crate::trace::why::Line;

@@ -1,13 +1,12 @@
-//! How contestants are told apart: by colour and, for those who cannot tell colours apart and for print, by dash.
+//! How the entries of a chart are told apart: by colour and, for those who cannot tell colours apart and for print, by dash.
 //!
 //! Colours are after Okabe and Ito's colour-blind-safe set, darkened or lightened until each stands out by at least
 //! 3:1 against its background (tested below). Under simulated protanopia, deuteranopia and tritanopia (Machado et al.,
-//! 2009) those of the four known contestants lie at least 14 CIELAB units apart; of the rest some come closer, and
-//! the dash must tell.
+//! 2009) the first four lie at least 14 CIELAB units apart; of the rest some come closer, and the dash must tell.
 
-/// A contestant's look. Its colours for the HTML report are in report.css, by [`Style::class`].
+/// An entry's look. Its colours for the HTML report are in report.css, by [`Style::class`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Style {
+pub struct Style {
     index: usize,
 }
 
@@ -23,42 +22,40 @@ const LOOKS: [(&str, &str); 8] = [
     ("4 4", "#808080"),
 ];
 
-/// Contestants that look the same in every report.
-const KNOWN: [&str; 4] = ["pg_calm", "stock", "stock-tuned", "stock-uncapped"];
-
 impl Style {
     /// Class that sets the CSS colour.
-    pub(crate) fn class(self) -> String {
+    pub fn class(self) -> String {
         format!("k{}", self.index)
     }
 
     /// `stroke-dasharray`; `None` for a solid line.
-    pub(crate) fn dash(self) -> Option<&'static str> {
+    pub fn dash(self) -> Option<&'static str> {
         Some(LOOKS[self.index].0).filter(|dash| !dash.is_empty())
     }
 
     /// For a white background, where there is no CSS.
-    pub(crate) fn light_colour(self) -> &'static str {
+    pub fn light_colour(self) -> &'static str {
         LOOKS[self.index].1
     }
 
-    /// The contestant that the report is about is drawn last, on top, and thicker.
-    pub(crate) fn is_subject(self) -> bool {
+    /// What the report is about has the first look; it is drawn last, on top, and thicker.
+    pub fn is_subject(self) -> bool {
         self.index == 0
     }
 }
 
-/// A look for each name, different ones as long as there are enough.
-pub(crate) fn assign<'a>(names: impl Iterator<Item = &'a str>) -> Vec<Style> {
+/// A look for each name, different ones as long as there are enough. Names of `known` look the same in every report: each
+/// has the look of its place there, the first being what reports are about.
+pub fn assign<'a>(known: &[&str], names: impl Iterator<Item = &'a str>) -> Vec<Style> {
     let names: Vec<&str> = names.collect();
-    let known = |name: &str| KNOWN.iter().position(|known| *known == name);
-    let mut free = (KNOWN.len()..LOOKS.len())
-        .chain((1..KNOWN.len()).filter(|index| !names.contains(&KNOWN[*index])))
+    let place = |name: &str| known.iter().position(|known| *known == name);
+    let mut free = (known.len()..LOOKS.len())
+        .chain((1..known.len()).filter(|index| !names.contains(&known[*index])))
         .cycle();
     names
         .iter()
         .map(|name| Style {
-            index: known(name).unwrap_or_else(|| free.next().unwrap_or(1)),
+            index: place(name).unwrap_or_else(|| free.next().unwrap_or(1)),
         })
         .collect()
 }
@@ -67,20 +64,22 @@ pub(crate) fn assign<'a>(names: impl Iterator<Item = &'a str>) -> Vec<Style> {
 mod tests {
     use super::*;
 
+    const KNOWN: [&str; 4] = ["pg_calm", "stock", "stock-tuned", "stock-uncapped"];
+
     #[test]
     fn looks_differ() {
         let names = ["a", "stock", "b", "pg_calm", "c", "d", "e"];
-        let styles = assign(names.into_iter());
+        let styles = assign(&KNOWN, names.into_iter());
         for (index, style) in styles.iter().enumerate() {
             assert!(!styles[..index].contains(style), "{}", names[index]);
         }
-        assert_eq!(assign(["pg_calm"].into_iter())[0].dash(), None);
-        assert_eq!(assign(std::iter::repeat_n("x", 100)).len(), 100);
+        assert_eq!(assign(&KNOWN, ["pg_calm"].into_iter())[0].dash(), None);
+        assert_eq!(assign(&KNOWN, std::iter::repeat_n("x", 100)).len(), 100);
     }
 
     #[test]
     fn css_has_every_look() {
-        let css = include_str!("../html/report.css");
+        let css = include_str!("../page/report.css");
         for (index, (_, colour)) in LOOKS.iter().enumerate() {
             let class = Style { index }.class();
             // Once for light, once for dark.
@@ -104,7 +103,7 @@ mod tests {
 
     #[test]
     fn every_look_stands_out() {
-        let css = include_str!("../html/report.css");
+        let css = include_str!("../page/report.css");
         let (light, dark) = css
             .split_once("@media (prefers-color-scheme: dark)")
             .unwrap();

@@ -10,9 +10,10 @@ use maud::html;
 use crate::number::ellipsis;
 use crate::number::printable;
 
-pub(crate) const WIDTH: f64 = 960.0;
+/// Width of every picture, in SVG units.
+pub const WIDTH: f64 = 960.0;
 /// Colour of what explains.
-pub(crate) const MUTED: &str = "#57606a";
+pub const MUTED: &str = "#57606a";
 
 /// What fits across the picture in the title's font, and in the small one, with the widest of the fonts.
 const TITLE_CHARS: usize = 70;
@@ -20,13 +21,7 @@ const CAPTION_CHARS: usize = 100;
 const CAPTION_LINES: usize = 2;
 
 /// A document with `content`, which begins below 100 units; `label` is for those who cannot see it.
-pub(crate) fn svg(
-    title: &str,
-    caption: &str,
-    label: &str,
-    height: f64,
-    content: &Markup,
-) -> String {
+pub fn svg(title: &str, caption: &str, label: &str, height: f64, content: &Markup) -> String {
     let title = printable(title);
     let caption = printable(caption);
     let caption = textwrap::wrap(&caption, CAPTION_CHARS);

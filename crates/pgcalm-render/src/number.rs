@@ -38,7 +38,7 @@ pub fn short(value: f64) -> String {
 }
 
 /// A number without digits that say nothing: `20`, `2.5`, `0.05`. For axes and for options.
-pub(crate) fn trimmed(value: f64) -> String {
+pub fn trimmed(value: f64) -> String {
     if !value.is_finite() {
         return MISSING.to_string();
     }
@@ -61,7 +61,7 @@ pub(crate) fn trimmed(value: f64) -> String {
 }
 
 /// `part / whole` as a factor, e.g. `3.1x`; more digits where they decide, near and below one.
-pub(crate) fn factor(part: f64, whole: f64) -> Option<String> {
+pub fn factor(part: f64, whole: f64) -> Option<String> {
     let ratio = part / whole;
     if !ratio.is_finite() || whole <= 0.0 || part < 0.0 {
         return None;
@@ -78,7 +78,7 @@ pub(crate) fn factor(part: f64, whole: f64) -> Option<String> {
 }
 
 /// `noun` with its number, and an `s` unless it is one.
-pub(crate) fn plural(count: f64, noun: &str) -> String {
+pub fn plural(count: f64, noun: &str) -> String {
     let ending = if count == 1.0 { "" } else { "s" };
     format!("{} {noun}{ending}", short(count))
 }

@@ -24,7 +24,8 @@ const PLOT: Area = Area {
 /// Height of a checkpoint lane in its own units.
 const LANE_HEIGHT: f64 = 10.0;
 
-pub(crate) fn render(chart: &Chart, description: &str) -> Markup {
+/// `chart` as a figure; `description` is for those who can't see it.
+pub fn render(chart: &Chart, description: &str) -> Markup {
     html! {
         figure.chart data-field=(chart.field) {
             figcaption {

@@ -4,20 +4,22 @@ use crate::number::trimmed;
 
 /// A labelled place on an axis.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Tick {
+pub struct Tick {
     /// 0 is the origin, 1 the far end.
-    pub(crate) at: f64,
-    pub(crate) label: String,
+    pub at: f64,
+    /// Short enough for the narrow gutter.
+    pub label: String,
 }
 
 /// Seconds of the window, left to right.
 #[derive(Debug)]
-pub(crate) struct TimeAxis {
+pub struct TimeAxis {
     /// Length of the window; at least 1.
-    pub(crate) seconds: f64,
-    pub(crate) ticks: Vec<Tick>,
+    pub seconds: f64,
+    /// Left to right.
+    pub ticks: Vec<Tick>,
     /// Unit of the labels.
-    pub(crate) unit: &'static str,
+    pub unit: &'static str,
 }
 
 impl TimeAxis {
@@ -31,7 +33,8 @@ impl TimeAxis {
     /// From here on the labels are in minutes.
     const MINUTES_FROM: f64 = 900.0;
 
-    pub(crate) fn new(seconds: usize) -> TimeAxis {
+    /// An axis for `seconds`, with labels at round numbers.
+    pub fn new(seconds: usize) -> TimeAxis {
         let seconds = (seconds as f64).max(1.0);
         let step = Self::STEPS
             .into_iter()
@@ -59,23 +62,24 @@ impl TimeAxis {
     }
 
     /// Fraction of the width at which `second` lies.
-    pub(crate) fn place(&self, second: f64) -> f64 {
+    pub fn place(&self, second: f64) -> f64 {
         second / self.seconds
     }
 }
 
 /// Values, bottom to top.
 #[derive(Debug)]
-pub(crate) struct ValueAxis {
+pub struct ValueAxis {
     low: f64,
     high: f64,
     log: bool,
-    pub(crate) ticks: Vec<Tick>,
+    /// Bottom to top.
+    pub ticks: Vec<Tick>,
 }
 
 impl ValueAxis {
     /// From zero to a round number above the highest value.
-    pub(crate) fn linear(values: impl Iterator<Item = f64>) -> ValueAxis {
+    pub fn linear(values: impl Iterator<Item = f64>) -> ValueAxis {
         // Below the square root of the largest float nothing here can overflow.
         let highest = values
             .filter(|value| value.is_finite())
@@ -100,7 +104,7 @@ impl ValueAxis {
     }
 
     /// Decades around the positive values.
-    pub(crate) fn log(values: impl Iterator<Item = f64>) -> ValueAxis {
+    pub fn log(values: impl Iterator<Item = f64>) -> ValueAxis {
         const MAX_DECADES: f64 = 9.0;
         let (low, high) = values
             .filter(|value| value.is_finite() && *value > 0.0)
@@ -135,7 +139,7 @@ impl ValueAxis {
     }
 
     /// Fraction of the height at which `value` lies, within 0..=1.
-    pub(crate) fn place(&self, value: f64) -> f64 {
+    pub fn place(&self, value: f64) -> f64 {
         let value = if self.log {
             value.max(f64::MIN_POSITIVE).log10()
         } else {

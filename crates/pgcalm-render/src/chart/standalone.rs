@@ -1,4 +1,4 @@
-//! The chart of a run as an SVG file, for a README.
+//! A chart as an SVG file, for a README.
 
 use maud::Markup;
 use maud::html;
@@ -9,9 +9,7 @@ use super::card;
 use super::path;
 use super::path::Area;
 use super::path::coordinate;
-use crate::model::Report;
 use crate::number::ellipsis;
-use crate::settings;
 
 const PLOT: Area = Area {
     left: 190.0,
@@ -25,26 +23,20 @@ const LANE_PITCH: f64 = 28.0;
 const LANE_HEIGHT: f64 = 12.0;
 /// What fits left of the plot.
 const NAME_CHARS: usize = 14;
-/// Transactions per second of all contestants as an SVG document.
-pub fn svg_tps(report: &Report) -> String {
-    let chart = Chart::tps(report);
+
+/// `chart` as an SVG document with a `title` and a `caption` above it; `description` is for those who can't see it.
+pub fn svg(chart: &Chart, title: &str, caption: &str, description: &str) -> String {
     let lanes = PLOT.top + PLOT.height + LANES_BELOW;
     let height = lanes + LANE_PITCH * chart.entries.len() as f64 + 14.0;
     let content = html! {
-        (axes(&chart))
-        @for entry in chart.entries.iter().filter(|entry| !entry.style.is_subject()) { (lines(&chart, entry)) }
-        @for entry in chart.entries.iter().filter(|entry| entry.style.is_subject()) { (lines(&chart, entry)) }
+        (axes(chart))
+        @for entry in chart.entries.iter().filter(|entry| !entry.style.is_subject()) { (lines(chart, entry)) }
+        @for entry in chart.entries.iter().filter(|entry| entry.style.is_subject()) { (lines(chart, entry)) }
         @for (index, entry) in chart.entries.iter().enumerate() {
-            (lane(&chart, entry, lanes + LANE_PITCH * index as f64))
+            (lane(chart, entry, lanes + LANE_PITCH * index as f64))
         }
     };
-    card::svg(
-        &format!("Transactions per second · {}", report.scenario),
-        &settings::conditions(report).join(", "),
-        &chart.summary(report),
-        height,
-        &content,
-    )
+    card::svg(title, caption, description, height, &content)
 }
 
 fn axes(chart: &Chart) -> Markup {
@@ -84,7 +76,7 @@ fn lines(chart: &Chart, entry: &Entry) -> Markup {
     }
 }
 
-/// Name, look and checkpoints of a contestant: legend and lane in one.
+/// Name, look and checkpoints of an entry: legend and lane in one.
 fn lane(chart: &Chart, entry: &Entry, top: f64) -> Markup {
     let colour = entry.style.light_colour();
     let x = |second: f64| PLOT.x(chart.time.place(second));

@@ -6,27 +6,31 @@ use super::Chart;
 
 /// A rectangle in SVG units that a chart is drawn into.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Area {
-    pub(crate) left: f64,
-    pub(crate) top: f64,
-    pub(crate) width: f64,
-    pub(crate) height: f64,
+pub struct Area {
+    /// Where it begins.
+    pub left: f64,
+    /// Likewise, from above.
+    pub top: f64,
+    /// To the right of `left`.
+    pub width: f64,
+    /// Below `top`.
+    pub height: f64,
 }
 
 impl Area {
     /// Left to right, as a fraction.
-    pub(crate) fn x(&self, fraction: f64) -> f64 {
+    pub fn x(&self, fraction: f64) -> f64 {
         self.left + fraction * self.width
     }
 
     /// Bottom to top, as a fraction.
-    pub(crate) fn y(&self, fraction: f64) -> f64 {
+    pub fn y(&self, fraction: f64) -> f64 {
         self.top + (1.0 - fraction) * self.height
     }
 }
 
 /// The line through `values`, one per second and each in the middle of its second; broken where there is none.
-pub(crate) fn line(chart: &Chart, values: &[Option<f64>], area: Area) -> String {
+pub fn line(chart: &Chart, values: &[Option<f64>], area: Area) -> String {
     let mut path = String::new();
     let mut pen_down = false;
     for (second, value) in values.iter().enumerate() {
@@ -50,7 +54,7 @@ pub(crate) fn line(chart: &Chart, values: &[Option<f64>], area: Area) -> String 
 }
 
 /// One decimal: a fraction of a pixel at any size a report is looked at.
-pub(crate) fn coordinate(value: f64) -> String {
+pub fn coordinate(value: f64) -> String {
     let rounded = (value * 10.0).round() / 10.0;
     // No "-0".
     format!("{}", rounded + 0.0)
