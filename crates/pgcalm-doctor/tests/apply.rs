@@ -13,6 +13,8 @@ use pgcalm_connect::ConnectError;
 use pgcalm_doctor::apply;
 use pgcalm_doctor::collect;
 use pgcalm_doctor::collect::Options;
+use pgcalm_doctor::report::Change;
+use pgcalm_doctor::report::Target;
 use pgcalm_doctor::rules;
 use pgcalm_doctor::undo;
 use pgcalm_host::HostRoot;
@@ -22,8 +24,6 @@ use pgcalm_lab::interrupt::Interrupt;
 use pgcalm_lab::journal::Journal;
 use pgcalm_lab::server::Places;
 use pgcalm_lab::server::Server;
-use pgcalm_report::doctor::Change;
-use pgcalm_report::doctor::Target;
 use pgcalm_testkit::need;
 use pgcalm_testkit::programs::initdb;
 

@@ -6,11 +6,11 @@ use anyhow::Context;
 use pgcalm_host::HostRoot;
 use pgcalm_host::cgroup;
 use pgcalm_host::process::Process;
-use pgcalm_report::isolate::Report;
 
 use crate::IsolateError;
 use crate::inventory::Inventory;
 use crate::plan::Step;
+use crate::report::Report;
 use crate::select;
 use crate::set::need_root;
 use crate::state;

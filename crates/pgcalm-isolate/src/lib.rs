@@ -13,6 +13,9 @@ mod systemd;
 pub mod check;
 pub mod clear;
 pub mod hold;
+pub mod report;
+#[cfg(test)]
+mod schema;
 pub mod set;
 pub mod show;
 

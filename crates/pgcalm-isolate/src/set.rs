@@ -12,12 +12,12 @@ use pgcalm_host::cgroup::Hierarchy;
 use pgcalm_host::cgroup::Version;
 use pgcalm_host::instance::Instance;
 use pgcalm_host::throttle::Kind;
-use pgcalm_report::isolate::Report;
 
 use crate::IsolateError;
 use crate::inventory;
 use crate::inventory::Inventory;
 use crate::plan::Step;
+use crate::report::Report;
 use crate::select;
 use crate::select::Target;
 use crate::state;

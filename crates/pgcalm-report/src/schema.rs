@@ -1,8 +1,6 @@
 use pgcalm_schema::Document;
 
 use crate::archive;
-use crate::doctor;
-use crate::isolate;
 use crate::journal;
 use crate::model;
 use crate::predict;
@@ -12,7 +10,7 @@ use crate::tenants;
 use crate::torture;
 use crate::trace;
 
-fn documents() -> [Document; 9] {
+fn documents() -> [Document; 8] {
     [
         ("report", schemars::schema_for!(model::Report).to_value()),
         ("tenants", schemars::schema_for!(tenants::Report).to_value()),
@@ -22,14 +20,12 @@ fn documents() -> [Document; 9] {
         ("replica", schemars::schema_for!(replica::Report).to_value()),
         ("predict", schemars::schema_for!(predict::Report).to_value()),
         ("suite", schemars::schema_for!(suite::Report).to_value()),
-        ("isolate", schemars::schema_for!(isolate::Report).to_value()),
     ]
 }
 
-/// Documents that docs/json-schema/trace.md and docs/guides/doctor.md describe by pointing at the schemas.
-fn traces() -> [Document; 6] {
+/// What docs/json-schema/trace.md describes by pointing at the schemas.
+fn traces() -> [Document; 5] {
     [
-        ("doctor", schemars::schema_for!(doctor::Report).to_value()),
         (
             "trace-checkpoint",
             schemars::schema_for!(trace::checkpoint::Line).to_value(),

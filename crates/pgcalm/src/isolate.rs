@@ -6,12 +6,12 @@ use pgcalm_isolate::check;
 use pgcalm_isolate::clear;
 use pgcalm_isolate::hold;
 use pgcalm_isolate::hold::End;
+use pgcalm_isolate::report::Report;
+use pgcalm_isolate::report::text;
 use pgcalm_isolate::set;
 use pgcalm_isolate::set::Setting;
 use pgcalm_lab::Size;
 use pgcalm_lab::interrupt::Interrupt;
-use pgcalm_report::isolate::Report;
-use pgcalm_report::isolate::text;
 
 use crate::args::IsolateCheckArgs;
 use crate::args::IsolateClearArgs;

@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
+use pgcalm_doctor::report::Severity;
 use pgcalm_host::HostRoot;
-use pgcalm_report::doctor::Severity;
 use pgcalm_report::trace::EndReason;
 use pgcalm_report::trace::checkpoint;
 use pgcalm_report::trace::connect;

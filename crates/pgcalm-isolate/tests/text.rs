@@ -1,9 +1,9 @@
 //! What isolate says, for a terminal.
 
-use pgcalm_report::isolate::Hazard;
-use pgcalm_report::isolate::Report;
-use pgcalm_report::isolate::Step;
-use pgcalm_report::isolate::text;
+use pgcalm_isolate::report::Hazard;
+use pgcalm_isolate::report::Report;
+use pgcalm_isolate::report::Step;
+use pgcalm_isolate::report::text;
 
 fn report(verb: &str) -> Report {
     Report {

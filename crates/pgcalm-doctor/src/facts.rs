@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use pgcalm_isolate::report as isolate;
 use serde::Deserialize;
 use serde::Serialize;
-
-use crate::isolate;
 
 /// Host and server at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -1,13 +1,13 @@
 //! What doctor says, for a terminal.
 
-use pgcalm_report::doctor::Change;
-use pgcalm_report::doctor::Finding;
-use pgcalm_report::doctor::Report;
-use pgcalm_report::doctor::Severity;
-use pgcalm_report::doctor::Target;
-use pgcalm_report::doctor::Unanswered;
-use pgcalm_report::doctor::facts::Facts;
-use pgcalm_report::doctor::text;
+use pgcalm_doctor::facts::Facts;
+use pgcalm_doctor::report::Change;
+use pgcalm_doctor::report::Finding;
+use pgcalm_doctor::report::Report;
+use pgcalm_doctor::report::Severity;
+use pgcalm_doctor::report::Target;
+use pgcalm_doctor::report::Unanswered;
+use pgcalm_doctor::report::text;
 
 fn report(action: &str) -> Report {
     Report {

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 /// The document of `pgcalm isolate show`, `check`, `set` and `clear`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct Report {
     /// `show`, `check`, `set` or `clear`.
     pub verb: String,
@@ -35,7 +35,7 @@ pub struct Report {
 
 /// A running PostgreSQL server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct Instance {
     /// As the server sees it, without symbolic links.
     pub data_directory: String,
@@ -64,7 +64,7 @@ pub struct Instance {
 
 /// A directory or file of an instance and what is below it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct Place {
     /// `data`, `wal`, `tablespace` or `log`.
     pub role: String,
@@ -91,7 +91,7 @@ pub struct Place {
 
 /// A whole disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct Disk {
     /// E.g. `sda`.
     pub name: String,
@@ -102,7 +102,7 @@ pub struct Disk {
 /// What a device-mapper or md device is made of, as /sys/block/NAME/slaves has it: what is written to the one is written
 /// to the other, so limits on either are felt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct Slave {
     /// Block device, e.g. `sda1`.
     pub device: String,
@@ -140,7 +140,7 @@ impl Journal {
 
 /// The journal of a file system.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct Journal {
     /// Device that it is on, e.g. `sda1`; null if that can't be told.
     pub device: Option<String>,
@@ -159,7 +159,7 @@ pub struct Journal {
 
 /// A limit on a disk that is set on a control group.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct Limit {
     /// The disk.
     pub disk: Disk,
@@ -175,7 +175,7 @@ pub struct Limit {
 
 /// Something dangerous about how instances share a host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct Hazard {
     /// E.g. `shared-journal`; docs/guides/isolate.md lists them.
     pub name: String,
@@ -189,7 +189,7 @@ pub struct Hazard {
 
 /// One change to the host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct Step {
     /// `make-group`, `remove-group`, `write`, or `move` for a process that is written to the cgroup.procs of a group.
     pub action: String,

@@ -1,12 +1,11 @@
 //! What `pgcalm doctor` has seen, found and done, as data: the document that it writes with `--json`.
 
-pub mod facts;
 pub mod text;
 
 use serde::Deserialize;
 use serde::Serialize;
 
-use facts::Facts;
+use crate::facts::Facts;
 
 /// The document of `pgcalm doctor`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
