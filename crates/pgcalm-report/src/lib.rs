@@ -24,7 +24,6 @@ pub mod suite;
 pub mod tenants;
 pub mod text;
 pub mod torture;
-pub mod trace;
 
 #[cfg(test)]
 mod schema;

@@ -8,7 +8,6 @@ use crate::replica;
 use crate::suite;
 use crate::tenants;
 use crate::torture;
-use crate::trace;
 
 fn documents() -> [Document; 8] {
     [
@@ -23,44 +22,12 @@ fn documents() -> [Document; 8] {
     ]
 }
 
-/// What docs/json-schema/trace.md describes by pointing at the schemas.
-fn traces() -> [Document; 5] {
-    [
-        (
-            "trace-checkpoint",
-            schemars::schema_for!(trace::checkpoint::Line).to_value(),
-        ),
-        (
-            "trace-locks",
-            schemars::schema_for!(trace::locks::Line).to_value(),
-        ),
-        (
-            "trace-why",
-            schemars::schema_for!(trace::why::Line).to_value(),
-        ),
-        (
-            "trace-io",
-            schemars::schema_for!(trace::io::Line).to_value(),
-        ),
-        (
-            "trace-connect",
-            schemars::schema_for!(trace::connect::Line).to_value(),
-        ),
-    ]
-}
-
 #[test]
 fn schema_files_match_the_models() {
     pgcalm_schema::files_match(env!("CARGO_PKG_NAME"), &documents());
-    pgcalm_schema::files_match(env!("CARGO_PKG_NAME"), &traces());
 }
 
 #[test]
 fn documents_describe_every_field() {
     pgcalm_schema::pages_describe_every_field(&documents());
-}
-
-#[test]
-fn every_field_of_a_trace_is_described() {
-    pgcalm_schema::every_field_is_described(&traces());
 }

@@ -6,11 +6,11 @@ use std::collections::hash_map::Entry;
 use anyhow::Context;
 use anyhow::bail;
 use pgcalm_connect::Address;
-use pgcalm_report::trace::checkpoint::Checkpoint;
-use pgcalm_report::trace::locks::LockWaits;
 use postgres::Client;
 
+use crate::checkpoint::report::Checkpoint;
 use crate::connection;
+use crate::locks::report::LockWaits;
 use crate::polling;
 use crate::session::Session;
 use crate::target::Target;

@@ -7,9 +7,9 @@ pub mod text;
 use serde::Deserialize;
 use serde::Serialize;
 
-use crate::trace::End;
-use crate::trace::Start;
-use crate::trace::file_kind::FileKind;
+use crate::report::End;
+use crate::report::Start;
+use crate::report::file_kind::FileKind;
 
 /// A line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

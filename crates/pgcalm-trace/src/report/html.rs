@@ -4,13 +4,13 @@ use maud::Markup;
 use maud::html;
 use pgcalm_render::page;
 
-use crate::trace::End;
-use crate::trace::Missing;
-use crate::trace::Start;
-use crate::trace::histogram::Histogram;
-use crate::trace::text::duration;
-use crate::trace::text::end_sentence;
-use crate::trace::text::histogram_sentence;
+use crate::report::End;
+use crate::report::Missing;
+use crate::report::Start;
+use crate::report::histogram::Histogram;
+use crate::report::text::duration;
+use crate::report::text::end_sentence;
+use crate::report::text::histogram_sentence;
 
 /// A whole page of a verb, with what its lines are shown as.
 pub fn page(verb: &str, sections: impl Iterator<Item = Markup>) -> String {

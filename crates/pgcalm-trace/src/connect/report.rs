@@ -6,12 +6,12 @@ pub mod text;
 use serde::Deserialize;
 use serde::Serialize;
 
-use crate::trace::End;
-use crate::trace::Start;
-use crate::trace::file_kind::FileKind;
-use crate::trace::io::Operation;
-use crate::trace::why::Share;
-use crate::trace::why::Stack;
+use crate::io::report::Operation;
+use crate::report::End;
+use crate::report::Start;
+use crate::report::file_kind::FileKind;
+use crate::why::report::Share;
+use crate::why::report::Stack;
 
 /// A line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

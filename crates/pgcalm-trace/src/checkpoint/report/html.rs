@@ -3,13 +3,13 @@
 use maud::Markup;
 use maud::html;
 
-use crate::trace::checkpoint::Around;
-use crate::trace::checkpoint::Checkpoint;
-use crate::trace::checkpoint::Line;
-use crate::trace::checkpoint::Syncs;
-use crate::trace::checkpoint::Transactions;
-use crate::trace::checkpoint::text;
-use crate::trace::html as common;
+use crate::checkpoint::report::Around;
+use crate::checkpoint::report::Checkpoint;
+use crate::checkpoint::report::Line;
+use crate::checkpoint::report::Syncs;
+use crate::checkpoint::report::Transactions;
+use crate::checkpoint::report::text;
+use crate::report::html as common;
 
 /// All lines of a trace.
 pub fn render(lines: &[Line]) -> String {

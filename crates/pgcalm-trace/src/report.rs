@@ -1,17 +1,12 @@
-//! What `pgcalm trace` finds out: a model per verb, and its renderings.
+//! What the lines of all verbs have alike, and its renderings.
 //!
-//! Each verb writes JSON lines: a [`Start`], records of the verb's own types, an [`End`]. Text and HTML are rendered from
-//! the same values.
+//! Each verb writes JSON lines: a [`Start`], records of the types in its own `report`, an [`End`]. Text and HTML are rendered
+//! from the same values.
 
-pub mod checkpoint;
-pub mod connect;
 pub mod file_kind;
 pub mod histogram;
 pub mod html;
-pub mod io;
-pub mod locks;
 pub mod text;
-pub mod why;
 
 use serde::Deserialize;
 use serde::Serialize;

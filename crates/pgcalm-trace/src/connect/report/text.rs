@@ -3,13 +3,13 @@
 use pgcalm_render::number::short;
 use pgcalm_render::text::paragraph;
 
-use crate::trace::connect::Connection;
-use crate::trace::connect::Hanging;
-use crate::trace::connect::Line;
-use crate::trace::connect::Summary;
-use crate::trace::file_kind::FileKind;
-use crate::trace::text;
-use crate::trace::why::text::share_name;
+use crate::connect::report::Connection;
+use crate::connect::report::Hanging;
+use crate::connect::report::Line;
+use crate::connect::report::Summary;
+use crate::report::file_kind::FileKind;
+use crate::report::text;
+use crate::why::report::text::share_name;
 
 /// One line of the model; every line of text ends in a newline.
 pub fn render(line: &Line) -> String {

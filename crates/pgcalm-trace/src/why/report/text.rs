@@ -3,17 +3,17 @@
 use pgcalm_render::number::short;
 use pgcalm_render::text::paragraph;
 
-use crate::trace::file_kind::FileKind;
-use crate::trace::text;
-use crate::trace::why::Line;
-use crate::trace::why::Second;
-use crate::trace::why::Share;
-use crate::trace::why::Summary;
-use crate::trace::why::Totals;
-use crate::trace::why::Trigger;
-use crate::trace::why::Verdict;
-use crate::trace::why::WalSource;
-use crate::trace::why::by_cause;
+use crate::report::file_kind::FileKind;
+use crate::report::text;
+use crate::why::report::Line;
+use crate::why::report::Second;
+use crate::why::report::Share;
+use crate::why::report::Summary;
+use crate::why::report::Totals;
+use crate::why::report::Trigger;
+use crate::why::report::Verdict;
+use crate::why::report::WalSource;
+use crate::why::report::by_cause;
 
 /// Shares below this are summed up.
 const SMALLEST: f64 = 0.005;

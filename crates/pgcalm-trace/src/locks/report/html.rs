@@ -3,12 +3,12 @@
 use maud::Markup;
 use maud::html;
 
-use crate::trace::html as common;
-use crate::trace::locks::AroundCheckpoint;
-use crate::trace::locks::Line;
-use crate::trace::locks::Period;
-use crate::trace::locks::text;
-use crate::trace::text::duration;
+use crate::locks::report::AroundCheckpoint;
+use crate::locks::report::Line;
+use crate::locks::report::Period;
+use crate::locks::report::text;
+use crate::report::html as common;
+use crate::report::text::duration;
 
 /// All lines of a trace.
 pub fn render(lines: &[Line]) -> String {

@@ -5,15 +5,15 @@ use maud::PreEscaped;
 use maud::html;
 use pgcalm_render::number::short;
 
-use crate::trace::html as common;
-use crate::trace::why::Cause;
-use crate::trace::why::Line;
-use crate::trace::why::Second;
-use crate::trace::why::Summary;
-use crate::trace::why::Totals;
-use crate::trace::why::Verdict;
-use crate::trace::why::by_cause;
-use crate::trace::why::text;
+use crate::report::html as common;
+use crate::why::report::Cause;
+use crate::why::report::Line;
+use crate::why::report::Second;
+use crate::why::report::Summary;
+use crate::why::report::Totals;
+use crate::why::report::Verdict;
+use crate::why::report::by_cause;
+use crate::why::report::text;
 
 /// Colours of report.css that columns are drawn in; the causes beyond share the last one.
 const COLOURS: usize = 8;
@@ -158,7 +158,7 @@ fn verdict_section(verdict: &Verdict, seconds: &[&Second]) -> Markup {
     }
 }
 
-fn shares(shares: &[crate::trace::why::Share]) -> Markup {
+fn shares(shares: &[crate::why::report::Share]) -> Markup {
     html! {
         table {
             @for share in shares {

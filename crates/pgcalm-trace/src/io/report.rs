@@ -6,10 +6,10 @@ pub mod text;
 use serde::Deserialize;
 use serde::Serialize;
 
-use crate::trace::End;
-use crate::trace::Start;
-use crate::trace::file_kind::FileKind;
-use crate::trace::histogram::Histogram;
+use crate::report::End;
+use crate::report::Start;
+use crate::report::file_kind::FileKind;
+use crate::report::histogram::Histogram;
 
 /// What a system call does. The numbers are those of `enum operation` in bpf/syscall_table.bpf.h.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -3,12 +3,12 @@
 use pgcalm_render::number::printable;
 use pgcalm_render::text::paragraph;
 
-use crate::trace::locks::AroundCheckpoint;
-use crate::trace::locks::Line;
-use crate::trace::locks::LockWaits;
-use crate::trace::locks::Period;
-use crate::trace::text;
-use crate::trace::text::duration;
+use crate::locks::report::AroundCheckpoint;
+use crate::locks::report::Line;
+use crate::locks::report::LockWaits;
+use crate::locks::report::Period;
+use crate::report::text;
+use crate::report::text::duration;
 
 /// Rows of a table; the rest is in JSON and HTML.
 const ROWS: usize = 15;

@@ -2,12 +2,11 @@
 
 use pgcalm_render::text::paragraph;
 
-use crate::trace::End;
-use crate::trace::EndReason;
-use crate::trace::Missing;
-use crate::trace::Start;
-use crate::trace::checkpoint::Around;
-use crate::trace::histogram::Histogram;
+use crate::report::End;
+use crate::report::EndReason;
+use crate::report::Missing;
+use crate::report::Start;
+use crate::report::histogram::Histogram;
 
 /// The first lines: which server, what can't be told.
 pub fn start(start: &Start) -> String {
@@ -70,15 +69,6 @@ pub(crate) fn bar(share: f64, width: usize) -> String {
     match length {
         0 if share > 0.0 => "·".to_string(),
         length => "█".repeat(length),
-    }
-}
-
-/// Where a second lies; nothing outside a checkpoint.
-pub(crate) fn around(phase: Around) -> &'static str {
-    match phase {
-        Around::Before => "",
-        Around::During => "during",
-        Around::After => "after",
     }
 }
 

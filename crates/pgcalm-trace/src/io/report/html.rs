@@ -4,10 +4,10 @@ use maud::Markup;
 use maud::html;
 use pgcalm_render::number::short;
 
-use crate::trace::html as common;
-use crate::trace::io::Interval;
-use crate::trace::io::Line;
-use crate::trace::io::text;
+use crate::io::report::Interval;
+use crate::io::report::Line;
+use crate::io::report::text;
+use crate::report::html as common;
 
 /// All lines of a trace.
 pub fn render(lines: &[Line]) -> String {

@@ -6,9 +6,9 @@ pub mod text;
 use serde::Deserialize;
 use serde::Serialize;
 
-use crate::trace::End;
-use crate::trace::Start;
-use crate::trace::histogram::Histogram;
+use crate::report::End;
+use crate::report::Start;
+use crate::report::histogram::Histogram;
 
 /// A line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -2,11 +2,12 @@
 
 use pgcalm_render::text::paragraph;
 
-use crate::trace::checkpoint::Checkpoint;
-use crate::trace::checkpoint::Line;
-use crate::trace::checkpoint::Syncs;
-use crate::trace::checkpoint::Transactions;
-use crate::trace::text;
+use crate::checkpoint::report::Around;
+use crate::checkpoint::report::Checkpoint;
+use crate::checkpoint::report::Line;
+use crate::checkpoint::report::Syncs;
+use crate::checkpoint::report::Transactions;
+use crate::report::text;
 
 /// One line of the model; every line of text ends in a newline.
 pub fn render(line: &Line) -> String {
@@ -178,7 +179,7 @@ fn render_transactions(transactions: &Transactions) -> String {
         out.push_str(&format!(
             "  {:>5} s {:<6} {commits:>8} {}{aborts}\n",
             first.second,
-            text::around(first.phase),
+            around(first.phase),
             text::bar(commits as f64 / most as f64, 50)
         ));
     }
@@ -189,4 +190,13 @@ fn render_transactions(transactions: &Transactions) -> String {
         );
     }
     out
+}
+
+/// Where a second lies; nothing outside a checkpoint.
+fn around(phase: Around) -> &'static str {
+    match phase {
+        Around::Before => "",
+        Around::During => "during",
+        Around::After => "after",
+    }
 }

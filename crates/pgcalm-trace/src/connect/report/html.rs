@@ -4,11 +4,11 @@ use maud::Markup;
 use maud::html;
 use pgcalm_render::number::short;
 
-use crate::trace::connect::Connection;
-use crate::trace::connect::Line;
-use crate::trace::connect::text;
-use crate::trace::html as common;
-use crate::trace::why::text::share_name;
+use crate::connect::report::Connection;
+use crate::connect::report::Line;
+use crate::connect::report::text;
+use crate::report::html as common;
+use crate::why::report::text::share_name;
 
 /// All lines of a trace.
 pub fn render(lines: &[Line]) -> String {

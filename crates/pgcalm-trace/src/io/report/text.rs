@@ -3,13 +3,13 @@
 use pgcalm_render::number::short;
 use pgcalm_render::text::paragraph;
 
-use crate::trace::file_kind::FileKind;
-use crate::trace::histogram::Histogram;
-use crate::trace::io::Calls;
-use crate::trace::io::Interval;
-use crate::trace::io::Line;
-use crate::trace::io::Process;
-use crate::trace::text;
+use crate::io::report::Calls;
+use crate::io::report::Interval;
+use crate::io::report::Line;
+use crate::io::report::Process;
+use crate::report::file_kind::FileKind;
+use crate::report::histogram::Histogram;
+use crate::report::text;
 
 /// One line of the model; every line of text ends in a newline.
 pub fn render(line: &Line) -> String {
