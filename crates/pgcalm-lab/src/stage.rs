@@ -11,7 +11,6 @@ use std::time::SystemTime;
 
 use anyhow::Context;
 use pgcalm_host::HostRoot;
-use pgcalm_report::model;
 
 use crate::Size;
 use crate::device::Device;
@@ -31,6 +30,7 @@ use crate::need_root::need_root;
 use crate::options::Common;
 use crate::options::FsType;
 use crate::progress::Progress;
+use crate::report::Host;
 use crate::run_dir::RunDir;
 use crate::server::Places;
 use crate::server::Server;
@@ -119,7 +119,7 @@ impl<'a> Stage<'a> {
     }
 
     /// What a report says about the host; `cap_mechanism` is how devices are capped.
-    pub fn host(&self, cap_mechanism: &str) -> anyhow::Result<model::Host> {
+    pub fn host(&self, cap_mechanism: &str) -> anyhow::Result<Host> {
         host_facts::collect(
             self.root(),
             &self.installation,

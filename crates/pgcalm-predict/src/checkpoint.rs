@@ -1,8 +1,7 @@
 //! How often the server checkpoints, and how much it writes when.
 
-use pgcalm_report::predict::Settings;
-
 use crate::observe::Statistics;
+use crate::report::Settings;
 
 /// Bytes of a page.
 const PAGE: f64 = 8192.0;

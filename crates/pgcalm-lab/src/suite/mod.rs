@@ -6,6 +6,7 @@ mod estimate;
 mod file;
 mod given;
 mod matrix;
+pub mod report;
 mod results;
 mod row;
 

@@ -11,7 +11,6 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use pgcalm_host::HostRoot;
-use pgcalm_report::model;
 use serde::Deserialize;
 use serde::Serialize;
 use serde_json::Value;
@@ -20,6 +19,7 @@ use sha2::Sha256;
 
 use crate::LabError;
 use crate::contest::Options;
+use crate::contest::report as model;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
 
@@ -166,7 +166,7 @@ impl Results {
         // A report without a stamp, or of a version whose reports cannot be read any more: as good as none.
         Ok(serde_json::from_str::<Stamped>(&text)
             .ok()
-            .zip(pgcalm_report::from_json(&text).ok())
+            .zip(crate::document::from_json(&text).ok())
             .map(|(stamped, report)| Found {
                 stamp: stamped.suite_row,
                 report,
@@ -217,7 +217,7 @@ mod tests {
             "settings": {"seconds": 60},
             "contestants": [{"name": "stock", "description": "", "server_settings": {}, "runs": []}]
         }"#;
-        pgcalm_report::from_json(text).unwrap()
+        crate::document::from_json(text).unwrap()
     }
 
     #[test]
@@ -230,7 +230,7 @@ mod tests {
         let found = results.find("a").unwrap().unwrap();
         assert_eq!((found.stamp, found.report), (stamp(), report()));
         let text = fs::read_to_string(results.file("a")).unwrap();
-        assert_eq!(pgcalm_report::from_json(&text).unwrap(), report());
+        assert_eq!(crate::document::from_json(&text).unwrap(), report());
         let left: Vec<_> = fs::read_dir(directory.path().join("new"))
             .unwrap()
             .collect();

@@ -15,8 +15,6 @@ use std::time::Instant;
 
 use anyhow::Context;
 use pgcalm_host::HostRoot;
-use pgcalm_report::predict::Device;
-use pgcalm_report::predict::Observation;
 use postgres::Client;
 
 use crate::PredictError;
@@ -25,6 +23,8 @@ use crate::observe::growth::Growth;
 use crate::observe::host::Counters;
 use crate::observe::page_cache::PageCache;
 use crate::observe::rates::Rates;
+use crate::report::Device;
+use crate::report::Observation;
 
 pub use cachestat::Range;
 pub use cachestat::cachestat;
