@@ -9,10 +9,10 @@ use pgcalm_host::process::Process;
 
 use crate::IsolateError;
 use crate::inventory::Inventory;
+use crate::need_root;
 use crate::plan::Step;
 use crate::report::Report;
 use crate::select;
-use crate::set::need_root;
 use crate::state;
 use crate::state::State;
 

@@ -5,8 +5,10 @@
 
 mod error;
 mod inventory;
+mod need_root;
 mod plan;
 mod select;
+mod setting;
 mod state;
 mod systemd;
 
@@ -20,3 +22,5 @@ pub mod set;
 pub mod show;
 
 pub use error::IsolateError;
+pub use need_root::need_root;
+pub use setting::Setting;

@@ -14,23 +14,16 @@ use pgcalm_host::instance::Instance;
 use pgcalm_host::throttle::Kind;
 
 use crate::IsolateError;
+use crate::Setting;
 use crate::inventory;
 use crate::inventory::Inventory;
+use crate::need_root;
 use crate::plan::Step;
 use crate::report::Report;
 use crate::select;
 use crate::select::Target;
 use crate::state;
 use crate::systemd;
-
-/// One limit to set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Setting {
-    /// What it counts.
-    pub kind: Kind,
-    /// Operations or bytes per second; `None` lifts it.
-    pub value: Option<u64>,
-}
 
 /// What to do.
 #[derive(Debug, Clone)]
@@ -161,17 +154,6 @@ fn reach(instance: &Instance, disk: &Disk) -> Option<String> {
             disk.name, device.disk.name, device.disk.name
         ),
     })
-}
-
-/// Fails without root.
-pub fn need_root() -> Result<(), IsolateError> {
-    if rustix::process::geteuid().is_root() {
-        return Ok(());
-    }
-    Err(IsolateError::Host(
-        "needs root to change control groups: run it with sudo, or look at the plan first, without --apply"
-            .to_string(),
-    ))
 }
 
 /// The hierarchy, if limits can be set there.

@@ -7,11 +7,11 @@ use pgcalm_host::HostRoot;
 use pgcalm_host::choice::ChoiceError;
 use pgcalm_host::throttle::Kind;
 use pgcalm_isolate::IsolateError;
+use pgcalm_isolate::Setting;
 use pgcalm_isolate::check;
 use pgcalm_isolate::clear;
 use pgcalm_isolate::report::Report;
 use pgcalm_isolate::set;
-use pgcalm_isolate::set::Setting;
 use pgcalm_isolate::show;
 
 const V1_GROUP: &str = "sys/fs/cgroup/blkio";

@@ -7,7 +7,7 @@
 //!   events go through its ring buffer, and what finds it or a map full is counted.
 //! - [`target`] finds the server and its program file.
 //! - [`session`] is what all verbs do alike: it watches the server's processes (group `server_processes`), attaches probes
-//!   and keeps the links, polls the ring buffers, and knows when to end: a signal, the time, the server's end. Dropping
+//!   and keeps the links, polls the ring buffers ([`ring`]), and knows when to end: a signal, the time, the server's end. Dropping
 //!   it detaches everything; so does the kernel if this process is killed.
 //! - [`usdt`] attaches to the server's own probes, [`tracefs`] makes the kernel's tracepoints reachable.
 //! - One module per verb ([`checkpoint`], [`locks`], [`why`], [`io`], [`connect`]) runs its groups and fills the model in its
@@ -26,6 +26,7 @@ pub mod checkpoint;
 pub mod checkpoint_flags;
 pub mod clock;
 pub mod connect;
+mod connect_option;
 pub mod connection;
 pub mod disks;
 pub mod error;
@@ -39,6 +40,7 @@ pub mod probes;
 mod random;
 mod relation_names;
 pub mod report;
+pub mod ring;
 #[cfg(test)]
 mod schema;
 pub mod server_log;

@@ -9,6 +9,7 @@ use pgcalm_connect::Address;
 use postgres::Client;
 
 use crate::checkpoint::report::Checkpoint;
+use crate::connect_option;
 use crate::connection;
 use crate::locks::report::LockWaits;
 use crate::polling;
@@ -63,7 +64,7 @@ impl Names {
             clients: HashMap::new(),
             by_oid: HashMap::new(),
         };
-        names.read_databases().context(connection::OPTION)?;
+        names.read_databases().context(connect_option::OPTION)?;
         Ok(names)
     }
 

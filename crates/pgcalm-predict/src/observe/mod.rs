@@ -1,6 +1,7 @@
 //! Looking at a running server: a second at a time, without changing anything.
 
 mod cachestat;
+mod checkpoint_pages;
 mod growth;
 mod host;
 mod page_cache;
@@ -147,7 +148,7 @@ pub fn observe(
 
     let interval = checkpoint::interval(&settings, written.wal_bytes / seconds);
     let checkpoints = if in_shadow.is_some() {
-        checkpoint::pages(
+        checkpoint_pages::pages(
             &settings,
             interval,
             seconds,

@@ -25,10 +25,10 @@ use skeleton::types::second;
 use crate::checkpoint::report::PerBuffer;
 use crate::clock;
 use crate::histogram::KernelHistogram;
+use crate::probes::object_storage;
 use crate::report::Drops;
-use crate::session::Events;
+use crate::ring::Events;
 use crate::session::Session;
-use crate::session::object_storage;
 
 // SAFETY: integers only, no padding, every bit pattern valid.
 unsafe impl plain::Plain for checkpoint_event {}

@@ -20,10 +20,10 @@ use skeleton::types::lock_event;
 use skeleton::types::lock_key;
 
 use crate::histogram::KernelHistogram;
+use crate::probes::object_storage;
 use crate::report::Drops;
-use crate::session::Events;
+use crate::ring::Events;
 use crate::session::Session;
-use crate::session::object_storage;
 use crate::usdt::Places;
 
 // SAFETY: integers only, padding is a member, every bit pattern valid.

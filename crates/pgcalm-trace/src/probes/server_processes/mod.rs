@@ -20,9 +20,9 @@ use skeleton::types::process_event;
 use skeleton::types::server_process;
 
 use crate::TraceError;
+use crate::probes::object_storage;
 use crate::report::Drops;
-use crate::session::Events;
-use crate::session::object_storage;
+use crate::ring::Events;
 
 // SAFETY: integers only, padding is a member, every bit pattern valid.
 unsafe impl plain::Plain for process_event {}

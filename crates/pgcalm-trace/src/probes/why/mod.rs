@@ -25,11 +25,11 @@ use skeleton::types::why_counters;
 use skeleton::types::why_event;
 
 use crate::TraceError;
+use crate::probes::object_storage;
 use crate::report::Drops;
+use crate::ring::Events;
 use crate::server_memory;
-use crate::session::Events;
 use crate::session::Session;
-use crate::session::object_storage;
 use crate::syscalls;
 use crate::waits;
 use crate::waits::Activity;
