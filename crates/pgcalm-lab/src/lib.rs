@@ -16,6 +16,7 @@ mod module;
 mod mount_namespace;
 mod need_root;
 mod network;
+mod private_dir;
 mod progress;
 mod restore;
 mod run_dir;

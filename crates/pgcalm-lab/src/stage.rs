@@ -29,12 +29,12 @@ use crate::mount_namespace;
 use crate::need_root::need_root;
 use crate::options::Common;
 use crate::options::FsType;
+use crate::private_dir;
 use crate::progress::Progress;
 use crate::report::Host;
 use crate::run_dir::RunDir;
 use crate::server::Places;
 use crate::server::Server;
-use crate::template::create_private_dir;
 use crate::tool;
 
 /// What a scenario needs besides.
@@ -178,7 +178,7 @@ impl<'a> Stage<'a> {
 
     /// A new directory of the servers' user.
     pub fn private_dir(&self, path: &Path) -> anyhow::Result<()> {
-        create_private_dir(path, &self.installation)
+        private_dir::create(path, &self.installation)
     }
 
     /// Makes a cluster in `data`, in the place of whatever is there.

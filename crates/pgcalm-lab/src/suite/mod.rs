@@ -9,6 +9,7 @@ mod matrix;
 pub mod report;
 mod results;
 mod row;
+mod table;
 
 pub use estimate::estimate;
 pub use file::Suite;
