@@ -1,12 +1,12 @@
 //! What the instance's disks do, against what is allowed on them.
 
+use pgcalm_host::instance::Role;
 use pgcalm_monitor::model::Cap;
 use pgcalm_monitor::model::Caps;
 use pgcalm_monitor::model::DeviceRates;
 use pgcalm_monitor::model::Host;
 use pgcalm_monitor::model::Instance;
 use pgcalm_monitor::model::Volume;
-use pgcalm_monitor::model::VolumeRole;
 use ratatui::text::Span;
 
 use crate::bar;
@@ -119,7 +119,7 @@ pub fn rows(context: &Context) -> Vec<Row> {
             continue;
         }
         // Others give way to data and WAL.
-        let essential = [VolumeRole::Data, VolumeRole::Wal];
+        let essential = [Role::Data, Role::Wal];
         let less = match volume.roles.iter().any(|role| essential.contains(role)) {
             true => 0,
             false => 4,
