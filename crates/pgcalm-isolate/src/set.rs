@@ -17,7 +17,6 @@ use crate::IsolateError;
 use crate::Setting;
 use crate::inventory;
 use crate::inventory::Inventory;
-use crate::need_root;
 use crate::plan::Step;
 use crate::report::Report;
 use crate::select;
@@ -63,13 +62,9 @@ pub fn set(
         node,
         partition,
     } = select::device(root, &options.device)?;
-    if !options.plan {
-        need_root()?;
-    }
-    let _lock = if options.plan {
-        None
-    } else {
-        Some(state::lock(root, interrupted)?)
+    let _lock = match options.plan {
+        true => None,
+        false => Some(state::lock_to_change(root, interrupted)?),
     };
     let inventory = Inventory::take(root)?;
     let instance = select::instance(&inventory, &options.instance)?;

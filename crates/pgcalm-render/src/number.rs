@@ -60,6 +60,25 @@ pub fn trimmed(value: f64) -> String {
     }
 }
 
+/// Bytes in PostgreSQL's units, powers of 1024, with three significant digits at most: `98 MB`, `1.2 GB`.
+pub fn bytes(value: f64) -> String {
+    const UNITS: [&str; 6] = ["B", "kB", "MB", "GB", "TB", "PB"];
+    if !value.is_finite() {
+        return MISSING.to_string();
+    }
+    let mut value = value;
+    let mut unit = 0;
+    // 1023.6 kB would be printed as 1024.
+    while value.abs() >= 1023.5 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    // One decimal only where it says something: 1.5 kB, 1 kB, 98 MB.
+    let tenths = (value * 10.0).round() / 10.0;
+    let decimals = usize::from(unit > 0 && tenths.abs() < 9.95 && tenths.fract() != 0.0);
+    format!("{value:.decimals$} {}", UNITS[unit])
+}
+
 /// `part / whole` as a factor, e.g. `3.1x`; more digits where they decide, near and below one.
 pub fn factor(part: f64, whole: f64) -> Option<String> {
     let ratio = part / whole;
@@ -140,6 +159,24 @@ mod tests {
             assert_eq!(trimmed(value), MISSING);
         }
         assert!(short(f64::MAX).len() < 10);
+    }
+
+    #[test]
+    fn bytes_have_the_servers_units() {
+        for (value, expected) in [
+            (0.0, "0 B"),
+            (1023.0, "1023 B"),
+            (1024.0, "1 kB"),
+            (1_536.0, "1.5 kB"),
+            (125.0 * 1_048_576.0, "125 MB"),
+            (1_048_000.0, "1023 kB"),
+            (1_048_570.0, "1 MB"),
+            (8.0 * 1024.0 * 1_048_576.0, "8 GB"),
+            (98.4 * 1_048_576.0, "98 MB"),
+            (f64::NAN, "–"),
+        ] {
+            assert_eq!(bytes(value), expected, "{value}");
+        }
     }
 
     #[test]

@@ -3,28 +3,10 @@
 use chrono::DateTime;
 use chrono::FixedOffset;
 use pgcalm_render::number::MISSING;
+use pgcalm_render::number::bytes;
 use pgcalm_render::number::short;
 
-/// Bytes in PostgreSQL's units, powers of 1024, with three significant digits at most: `98 MB`, `1.2 GB`.
-pub fn bytes(value: f64) -> String {
-    const UNITS: [&str; 6] = ["B", "kB", "MB", "GB", "TB", "PB"];
-    if !value.is_finite() {
-        return MISSING.to_string();
-    }
-    let mut value = value;
-    let mut unit = 0;
-    // 1023.6 kB would be printed as 1024.
-    while value.abs() >= 1023.5 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    // One decimal only where it says something: 1.5 kB, 1 kB, 98 MB.
-    let tenths = (value * 10.0).round() / 10.0;
-    let decimals = usize::from(unit > 0 && tenths.abs() < 9.95 && tenths.fract() != 0.0);
-    format!("{value:.decimals$} {}", UNITS[unit])
-}
-
-/// Likewise, of a count of bytes.
+/// A count of bytes: `98 MB`, `1.2 GB`.
 pub fn byte_count(value: u64) -> String {
     bytes(value as f64)
 }
@@ -126,24 +108,6 @@ fn at(moment: f64, offset: FixedOffset) -> Option<DateTime<FixedOffset>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn bytes_have_the_servers_units() {
-        for (value, expected) in [
-            (0.0, "0 B"),
-            (1023.0, "1023 B"),
-            (1024.0, "1 kB"),
-            (1_536.0, "1.5 kB"),
-            (125.0 * 1_048_576.0, "125 MB"),
-            (1_048_000.0, "1023 kB"),
-            (1_048_570.0, "1 MB"),
-            (8.0 * 1024.0 * 1_048_576.0, "8 GB"),
-            (98.4 * 1_048_576.0, "98 MB"),
-            (f64::NAN, "–"),
-        ] {
-            assert_eq!(bytes(value), expected, "{value}");
-        }
-    }
 
     #[test]
     fn durations() {
