@@ -20,7 +20,7 @@ pub fn time(seconds: f64) -> String {
 
 /// A part of a whole.
 pub fn percent(part: f64, whole: f64) -> String {
-    format!("{:.0} %", 100.0 * part / whole)
+    number::percent(part / whole)
 }
 
 /// Bytes as a setting takes them, rounded up to a whole unit of at least a MB.

@@ -96,6 +96,15 @@ pub fn factor(part: f64, whole: f64) -> Option<String> {
     })
 }
 
+/// A part of a whole, 0 to 1, as `98 %`; [`MISSING`] if it is not finite.
+pub fn percent(part: f64) -> String {
+    if part.is_finite() {
+        format!("{:.0} %", part * 100.0)
+    } else {
+        MISSING.to_string()
+    }
+}
+
 /// `noun` with its number, and an `s` unless it is one.
 pub fn plural(count: f64, noun: &str) -> String {
     let ending = if count == 1.0 { "" } else { "s" };
@@ -188,6 +197,12 @@ mod tests {
         assert_eq!(factor(495.0, 23.0).as_deref(), Some("22x"));
         assert_eq!(factor(1.0, 0.0), None);
         assert_eq!(factor(f64::NAN, 1.0), None);
+    }
+
+    #[test]
+    fn parts_of_a_whole() {
+        assert_eq!(percent(0.978), "98 %");
+        assert_eq!(percent(f64::NAN), MISSING);
     }
 
     #[test]

@@ -75,15 +75,6 @@ pub fn whole_seconds(value: f64) -> String {
     }
 }
 
-/// A part of a whole, 0 to 1, as `98 %`.
-pub fn percent(share: f64) -> String {
-    if share.is_finite() {
-        format!("{:.0} %", share * 100.0)
-    } else {
-        MISSING.to_string()
-    }
-}
-
 /// A moment, seconds since 1970, as the time of day.
 pub fn time_of_day(moment: f64, offset: FixedOffset) -> String {
     at(moment, offset).map_or_else(
@@ -131,13 +122,12 @@ mod tests {
     }
 
     #[test]
-    fn rates_and_shares() {
+    fn rates() {
         assert_eq!(rate(3_860.4), "3860/s");
         assert_eq!(rate(0.96), "1/s");
         assert_eq!(rate(2.44), "2.4/s");
         assert_eq!(rate(f64::INFINITY), "–/s");
         assert_eq!(rate_of(0.0, "pages"), "0 pages/s");
-        assert_eq!(percent(0.978), "98 %");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use pgcalm_monitor::model::DeviceRates;
 use pgcalm_monitor::model::Host;
 use pgcalm_monitor::model::Instance;
 use pgcalm_monitor::model::Volume;
+use pgcalm_render::number;
 use ratatui::text::Span;
 
 use crate::bar;
@@ -208,7 +209,7 @@ impl Reading<'_> {
                 let share = self.value / cap;
                 let style = palette.of_share(share);
                 spans.push(Span::styled(bar::gauge(share, GAUGE_WIDTH), style));
-                spans.push(Span::raw(right(&format::percent(share), PERCENT_WIDTH)));
+                spans.push(Span::raw(right(&number::percent(share), PERCENT_WIDTH)));
                 // What goes beyond it is cut off: the top of a curve against a cap is that cap.
                 cap
             }
@@ -258,7 +259,7 @@ fn details(context: &Context, volume: &Volume, rates: &DeviceRates) -> String {
         reads,
         rates
             .busy
-            .map(|busy| format!("busy {}", format::percent(busy))),
+            .map(|busy| format!("busy {}", number::percent(busy))),
         in_flight,
         Some(format!(
             "{} on {} at {}",

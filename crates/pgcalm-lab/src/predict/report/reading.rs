@@ -1,5 +1,8 @@
 //! What predictions and their errors say, in words; the same in text and HTML.
 
+use pgcalm_render::number::MISSING;
+use pgcalm_render::number::percent;
+
 use super::Point;
 use super::Report;
 use super::median_error;
@@ -29,7 +32,7 @@ fn line(which: &str, points: &[&Point]) -> Option<String> {
     let figures: Vec<String> = FIGURES
         .iter()
         .enumerate()
-        .map(|(index, name)| format!("{name} {}", percent(of(index))))
+        .map(|(index, name)| format!("{name} {}", percent(of(index).abs())))
         .collect();
     let in_all = median_error(points.iter().flat_map(|point| point.errors()));
     Some(format!(
@@ -40,20 +43,11 @@ fn line(which: &str, points: &[&Point]) -> Option<String> {
     ))
 }
 
-/// `12 %`, without a sign.
-pub(super) fn percent(part: f64) -> String {
-    if part.is_finite() {
-        format!("{:.0} %", part.abs() * 100.0)
-    } else {
-        pgcalm_render::number::MISSING.to_string()
-    }
-}
-
 /// `+12 %`, `-3 %`.
 pub(super) fn signed_percent(part: f64) -> String {
     if part.is_finite() {
         format!("{:+.0} %", part * 100.0)
     } else {
-        pgcalm_render::number::MISSING.to_string()
+        MISSING.to_string()
     }
 }

@@ -3,6 +3,7 @@
 use comfy_table::Cell;
 use comfy_table::Table;
 use pgcalm_predict::report::text::limit;
+use pgcalm_render::number::percent;
 use pgcalm_render::number::printable;
 use pgcalm_render::number::short;
 use pgcalm_render::text::new_table;
@@ -57,7 +58,7 @@ pub(super) fn against_possible(point: &Point) -> Option<String> {
     Some(format!(
         "{}; measured {} of it",
         limit(possible),
-        reading::percent(point.measured.tps / possible.tps)
+        percent(point.measured.tps / possible.tps)
     ))
 }
 

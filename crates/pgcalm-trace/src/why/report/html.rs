@@ -3,6 +3,7 @@
 use maud::Markup;
 use maud::PreEscaped;
 use maud::html;
+use pgcalm_render::number::percent;
 use pgcalm_render::number::short;
 
 use crate::report::html as common;
@@ -116,7 +117,7 @@ fn verdict_section(verdict: &Verdict, seconds: &[&Second]) -> Markup {
                     @if let Some(median) = second.median_commits_per_s { ", median " (short(median)) }
                     "; lost " (short(second.lost_s)) " s of " (second.backends) " backends; " (text::wal(second))
                     @for disk in &second.disks {
-                        "; " (disk.name) " " (text::percent(disk.busy)) " busy, " (disk.requests) " requests, "
+                        "; " (disk.name) " " (percent(disk.busy)) " busy, " (disk.requests) " requests, "
                         (disk.throttled_bios) " held back by the block cgroup"
                     }
                 }
@@ -163,7 +164,7 @@ fn shares(shares: &[crate::why::report::Share]) -> Markup {
         table {
             @for share in shares {
                 tr {
-                    td { (text::percent(share.share)) }
+                    td { (percent(share.share)) }
                     td { (short(share.seconds)) " s" }
                     td.text { (text::share_name(share)) }
                 }

@@ -1,5 +1,6 @@
 //! `pgcalm trace why` for a terminal: a block for each second with a verdict, and the sums at the end.
 
+use pgcalm_render::number::percent;
 use pgcalm_render::number::short;
 use pgcalm_render::text::paragraph;
 
@@ -211,9 +212,4 @@ pub fn wal(second: &Second) -> String {
             second.wal.page_images
         ),
     }
-}
-
-/// A part of one, e.g. `12 %`.
-pub fn percent(part: f64) -> String {
-    format!("{:.0} %", part * 100.0)
 }
