@@ -7,13 +7,13 @@ use super::Chart;
 /// A rectangle in SVG units that a chart is drawn into.
 #[derive(Debug, Clone, Copy)]
 pub struct Area {
-    /// Where it begins.
+    /// Left edge.
     pub left: f64,
-    /// Likewise, from above.
+    /// Upper edge.
     pub top: f64,
-    /// To the right of `left`.
+    /// From the left edge to the right one.
     pub width: f64,
-    /// Below `top`.
+    /// From the upper edge to the lower one.
     pub height: f64,
 }
 
