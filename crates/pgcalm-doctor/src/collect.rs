@@ -18,12 +18,12 @@ use pgcalm_host::choice::Known;
 use pgcalm_host::instance;
 use pgcalm_host::process;
 use pgcalm_host::process::Process;
-use pgcalm_report::doctor::facts::Cap;
-use pgcalm_report::doctor::facts::Facts;
-use pgcalm_report::isolate;
+use pgcalm_isolate::report as isolate;
 
 use crate::connection;
 use crate::connection::Connection;
+use crate::facts::Cap;
+use crate::facts::Facts;
 use crate::rules::read;
 
 /// What to look at, and what can't be seen but is known to the caller.

@@ -1,9 +1,10 @@
 //! Says what will stall a PostgreSQL server, by what its host and its own views tell, and what to change.
 //!
-//! - [`collect`] reads host and server into [`pgcalm_report::doctor::facts::Facts`]; nothing else is read after that.
+//! - [`collect`] reads host and server into [`facts::Facts`]; nothing else is read after that.
 //! - [`rules`] judges facts: a table of rules ([`rules::table`]), a condition function each. No rule reads a file or asks
 //!   the server, so each is tested with a fake host and a fake server.
 //! - [`mod@apply`] makes the changes that can be taken back, [`undo`] takes them back, [`state`] remembers them.
+//! - [`report`] is what was found and done, and the text of it.
 //!
 //! Nothing is ever restarted, and nothing is changed without `apply`.
 
@@ -15,7 +16,11 @@ mod words;
 pub mod apply;
 pub mod collect;
 pub mod connection;
+pub mod facts;
+pub mod report;
 pub mod rules;
+#[cfg(test)]
+mod schema;
 pub mod state;
 pub mod undo;
 

@@ -16,15 +16,14 @@ pub mod table;
 
 use std::collections::BTreeSet;
 
-use pgcalm_report::doctor::Change;
-use pgcalm_report::doctor::Finding;
-use pgcalm_report::doctor::Report;
-use pgcalm_report::doctor::Severity;
-use pgcalm_report::doctor::Target;
-use pgcalm_report::doctor::Unanswered;
-use pgcalm_report::doctor::facts::Facts;
-use pgcalm_report::doctor::facts::Server;
-
+use crate::facts::Facts;
+use crate::facts::Server;
+use crate::report::Change;
+use crate::report::Finding;
+use crate::report::Report;
+use crate::report::Severity;
+use crate::report::Target;
+use crate::report::Unanswered;
 use crate::rules::found::Answer;
 use crate::rules::table::RULES;
 

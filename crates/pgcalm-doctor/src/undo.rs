@@ -4,12 +4,12 @@ use std::path::Path;
 
 use pgcalm_host::HostRoot;
 use pgcalm_host::kernel_release;
-use pgcalm_report::doctor::Change;
-use pgcalm_report::doctor::Target;
 
 use crate::alter_system;
 use crate::connection::Connection;
 use crate::kernel_file;
+use crate::report::Change;
+use crate::report::Target;
 use crate::state::Entry;
 use crate::state::State;
 

@@ -1,17 +1,11 @@
 //! Amounts as evidence words them.
 
+use pgcalm_render::number;
 use pgcalm_server::unit_bytes;
 
 /// Bytes in the units of PostgreSQL's settings, powers of 1024.
 pub fn size(bytes: u64) -> String {
-    let mut value = bytes as f64;
-    for unit in ["B", "kB", "MB", "GB"] {
-        if value < 1024.0 {
-            return format!("{} {unit}", digits(value));
-        }
-        value /= 1024.0;
-    }
-    format!("{} TB", digits(value))
+    number::bytes(bytes as f64)
 }
 
 /// Seconds in the largest unit that leaves at least two of it.
@@ -26,7 +20,7 @@ pub fn time(seconds: f64) -> String {
 
 /// A part of a whole.
 pub fn percent(part: f64, whole: f64) -> String {
-    format!("{:.0} %", 100.0 * part / whole)
+    number::percent(part / whole)
 }
 
 /// Bytes as a setting takes them, rounded up to a whole unit of at least a MB.

@@ -9,11 +9,12 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use fake::Host;
 use pgcalm_connect::ConnectError;
 use pgcalm_doctor::apply;
 use pgcalm_doctor::collect;
 use pgcalm_doctor::collect::Options;
+use pgcalm_doctor::report::Change;
+use pgcalm_doctor::report::Target;
 use pgcalm_doctor::rules;
 use pgcalm_doctor::undo;
 use pgcalm_host::HostRoot;
@@ -23,10 +24,10 @@ use pgcalm_lab::interrupt::Interrupt;
 use pgcalm_lab::journal::Journal;
 use pgcalm_lab::server::Places;
 use pgcalm_lab::server::Server;
-use pgcalm_report::doctor::Change;
-use pgcalm_report::doctor::Target;
 use pgcalm_testkit::need;
 use pgcalm_testkit::programs::initdb;
+
+use fake::Host;
 
 fn kernel(file: &str, to: &str) -> Change {
     Change {
@@ -325,7 +326,7 @@ fn a_real_server_is_read_judged_changed_and_changed_back() {
             .wal_bytes_per_second
             .is_some()
     );
-    let json = pgcalm_report::to_json_pretty(&rules::judge(facts.clone())).unwrap();
+    let json = pgcalm_render::json::to_json_pretty(&rules::judge(facts.clone())).unwrap();
     assert!(!json.contains("secret"), "a command may hold a password");
 
     let report = rules::judge(collected.facts);

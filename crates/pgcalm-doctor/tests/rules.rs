@@ -4,22 +4,23 @@ mod fake;
 
 use std::collections::BTreeSet;
 
-use fake::GIB;
-use fake::Host;
-use fake::MIB;
 use pgcalm_doctor::collect::Options;
 use pgcalm_doctor::collect::collect;
+use pgcalm_doctor::facts::Facts;
+use pgcalm_doctor::facts::MemoryLimit;
+use pgcalm_doctor::facts::PgCalm;
+use pgcalm_doctor::facts::Server;
+use pgcalm_doctor::report::Finding;
+use pgcalm_doctor::report::Report;
+use pgcalm_doctor::report::Severity;
+use pgcalm_doctor::report::Target;
 use pgcalm_doctor::rules;
 use pgcalm_doctor::rules::Rule;
 use pgcalm_doctor::rules::table::RULES;
-use pgcalm_report::doctor::Finding;
-use pgcalm_report::doctor::Report;
-use pgcalm_report::doctor::Severity;
-use pgcalm_report::doctor::Target;
-use pgcalm_report::doctor::facts::Facts;
-use pgcalm_report::doctor::facts::MemoryLimit;
-use pgcalm_report::doctor::facts::PgCalm;
-use pgcalm_report::doctor::facts::Server;
+
+use fake::GIB;
+use fake::Host;
+use fake::MIB;
 
 /// One thing that is wrong with the host, and with what was read.
 struct Case {
@@ -55,7 +56,7 @@ fn set(facts: &mut Facts, name: &str, value: &str) {
 }
 
 fn calm(facts: &mut Facts) -> &mut PgCalm {
-    let memory = pgcalm_report::doctor::facts::Setting {
+    let memory = pgcalm_doctor::facts::Setting {
         value: "32768".into(),
         unit: Some("kB".into()),
         context: "postmaster".into(),

@@ -3,6 +3,9 @@
 use std::path::Path;
 use std::path::PathBuf;
 
+use serde::Deserialize;
+use serde::Serialize;
+
 use crate::HostRoot;
 use crate::Result;
 use crate::block_device;
@@ -30,7 +33,8 @@ pub struct Instance {
 }
 
 /// What lies in a place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Role {
     /// The data directory.
     Data,
@@ -43,7 +47,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// As reports name it.
+    /// As reports and labels name it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Data => "data",

@@ -5,13 +5,13 @@ mod escape;
 mod shared_journal;
 
 use pgcalm_host::HostRoot;
-use pgcalm_report::isolate::Disk;
-use pgcalm_report::isolate::Hazard;
-use pgcalm_report::isolate::Instance;
-use pgcalm_report::isolate::Limit;
-use pgcalm_report::isolate::Report;
 
 use crate::inventory::Inventory;
+use crate::report::Disk;
+use crate::report::Hazard;
+use crate::report::Instance;
+use crate::report::Limit;
+use crate::report::Report;
 
 /// Describes all instances and the hazards.
 pub fn check(root: &HostRoot) -> anyhow::Result<Report> {

@@ -6,13 +6,12 @@ use anyhow::Context;
 use pgcalm_host::HostRoot;
 use pgcalm_host::cgroup;
 use pgcalm_host::process::Process;
-use pgcalm_report::isolate::Report;
 
 use crate::IsolateError;
 use crate::inventory::Inventory;
 use crate::plan::Step;
+use crate::report::Report;
 use crate::select;
-use crate::set::need_root;
 use crate::state;
 use crate::state::State;
 
@@ -35,13 +34,9 @@ pub fn clear(
     options: &Options,
     interrupted: &dyn Fn() -> bool,
 ) -> anyhow::Result<Report> {
-    if !options.plan {
-        need_root()?;
-    }
-    let _lock = if options.plan {
-        None
-    } else {
-        Some(state::lock(root, interrupted)?)
+    let _lock = match options.plan {
+        true => None,
+        false => Some(state::lock_to_change(root, interrupted)?),
     };
     let inventory = Inventory::take(root)?;
     let states = state::read_all(root)?;

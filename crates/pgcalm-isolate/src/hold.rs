@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use pgcalm_host::HostRoot;
 use pgcalm_host::process::Process;
-use pgcalm_report::isolate::Step as Described;
 
 use crate::clear;
 use crate::plan::Step;
+use crate::report::Step as Described;
 use crate::state;
 use crate::state::Holder;
 use crate::state::State;

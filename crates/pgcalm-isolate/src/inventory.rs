@@ -20,7 +20,8 @@ use pgcalm_host::instance::Place;
 use pgcalm_host::process;
 use pgcalm_host::process::Process;
 use pgcalm_host::throttle;
-use pgcalm_report::isolate as model;
+
+use crate::report as model;
 
 /// What the names of control groups that are made here begin with; the process id of the postmaster follows.
 pub const GROUP_PREFIX: &str = "pgcalm-isolate-";

@@ -5,15 +5,22 @@
 
 mod error;
 mod inventory;
+mod need_root;
 mod plan;
 mod select;
+mod setting;
 mod state;
 mod systemd;
 
 pub mod check;
 pub mod clear;
 pub mod hold;
+pub mod report;
+#[cfg(test)]
+mod schema;
 pub mod set;
 pub mod show;
 
 pub use error::IsolateError;
+pub use need_root::need_root;
+pub use setting::Setting;

@@ -9,7 +9,8 @@ use std::time::Duration;
 use anyhow::Context;
 use pgcalm_host::HostRoot;
 use pgcalm_host::process::Process;
-use pgcalm_report::isolate as model;
+
+use crate::report as model;
 
 /// How often a group that is not quite empty yet is tried again to be removed.
 const REMOVE_TRIES: u32 = 50;

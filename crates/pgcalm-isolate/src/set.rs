@@ -12,25 +12,17 @@ use pgcalm_host::cgroup::Hierarchy;
 use pgcalm_host::cgroup::Version;
 use pgcalm_host::instance::Instance;
 use pgcalm_host::throttle::Kind;
-use pgcalm_report::isolate::Report;
 
 use crate::IsolateError;
+use crate::Setting;
 use crate::inventory;
 use crate::inventory::Inventory;
 use crate::plan::Step;
+use crate::report::Report;
 use crate::select;
 use crate::select::Target;
 use crate::state;
 use crate::systemd;
-
-/// One limit to set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Setting {
-    /// What it counts.
-    pub kind: Kind,
-    /// Operations or bytes per second; `None` lifts it.
-    pub value: Option<u64>,
-}
 
 /// What to do.
 #[derive(Debug, Clone)]
@@ -70,13 +62,9 @@ pub fn set(
         node,
         partition,
     } = select::device(root, &options.device)?;
-    if !options.plan {
-        need_root()?;
-    }
-    let _lock = if options.plan {
-        None
-    } else {
-        Some(state::lock(root, interrupted)?)
+    let _lock = match options.plan {
+        true => None,
+        false => Some(state::lock_to_change(root, interrupted)?),
     };
     let inventory = Inventory::take(root)?;
     let instance = select::instance(&inventory, &options.instance)?;
@@ -161,17 +149,6 @@ fn reach(instance: &Instance, disk: &Disk) -> Option<String> {
             disk.name, device.disk.name, device.disk.name
         ),
     })
-}
-
-/// Fails without root.
-pub fn need_root() -> Result<(), IsolateError> {
-    if rustix::process::geteuid().is_root() {
-        return Ok(());
-    }
-    Err(IsolateError::Host(
-        "needs root to change control groups: run it with sudo, or look at the plan first, without --apply"
-            .to_string(),
-    ))
 }
 
 /// The hierarchy, if limits can be set there.

@@ -1,9 +1,9 @@
 //! The instances and what they are under.
 
 use pgcalm_host::HostRoot;
-use pgcalm_report::isolate::Report;
 
 use crate::inventory::Inventory;
+use crate::report::Report;
 use crate::state;
 
 /// Describes all instances.

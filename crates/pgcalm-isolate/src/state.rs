@@ -20,6 +20,7 @@ use serde::Serialize;
 
 use crate::IsolateError;
 use crate::inventory;
+use crate::need_root;
 
 /// Where the files are.
 const DIRECTORY: &str = "/run/pgcalm/isolate";
@@ -109,6 +110,12 @@ impl State {
 
 /// How often it is tried to get the lock.
 const LOCK_POLL: Duration = Duration::from_millis(20);
+
+/// Takes the [`lock`], or fails at once without root.
+pub fn lock_to_change(root: &HostRoot, interrupted: &dyn Fn() -> bool) -> anyhow::Result<File> {
+    need_root()?;
+    lock(root, interrupted)
+}
 
 /// Takes the lock that keeps two commands from changing groups at once, and makes the directory. Given up when the
 /// result is dropped, or by the end of the process in whatever way. Waits for it until `interrupted` says so.

@@ -6,7 +6,7 @@ use pgcalm_host::HostRoot;
 use pgcalm_host::cgroup::Version;
 use pgcalm_host::throttle::Kind;
 
-use crate::set::Setting;
+use crate::Setting;
 
 /// Lines for a drop-in of the unit that process `pid` runs in.
 pub fn permanent(

@@ -7,12 +7,12 @@ use pgcalm_host::HostRoot;
 use pgcalm_host::choice::ChoiceError;
 use pgcalm_host::throttle::Kind;
 use pgcalm_isolate::IsolateError;
+use pgcalm_isolate::Setting;
 use pgcalm_isolate::check;
 use pgcalm_isolate::clear;
+use pgcalm_isolate::report::Report;
 use pgcalm_isolate::set;
-use pgcalm_isolate::set::Setting;
 use pgcalm_isolate::show;
-use pgcalm_report::isolate::Report;
 
 const V1_GROUP: &str = "sys/fs/cgroup/blkio";
 const V2_SERVICE: &str = "sys/fs/cgroup/system.slice/pg.service";
@@ -429,7 +429,7 @@ fn a_mapped_device_is_limited_itself_and_feels_the_limits_below() {
             ("sda", "write-iops", 700)
         ]
     );
-    let text = pgcalm_report::isolate::text::render(&report);
+    let text = pgcalm_isolate::report::text::render(&report);
     assert!(
         text.contains("dm-0 (253:0) made of sda1 of disk sda (8:0)"),
         "{text}"

@@ -8,19 +8,20 @@ mod cost;
 mod feed;
 mod options;
 mod pgbackrest;
+pub mod report;
 mod survivors;
 mod tracer;
 
 use anyhow::Context;
-use pgcalm_report::archive::Archiver;
-use pgcalm_report::archive::Report;
-use pgcalm_report::archive::SCENARIO;
 
 use crate::LabError;
 use crate::Size;
 use crate::archive::archiver::Places;
 use crate::archive::arena::Surroundings;
 use crate::archive::backlog::Backlog;
+use crate::archive::report::Archiver;
+use crate::archive::report::Report;
+use crate::archive::report::SCENARIO;
 use crate::cap::Capper;
 use crate::interrupt::Interrupt;
 use crate::stage::Needs;

@@ -10,9 +10,9 @@ use anyhow::Context;
 use pgcalm_host::HostRoot;
 use pgcalm_host::block_device::DeviceStat;
 use pgcalm_host::meminfo::MemInfo;
-use pgcalm_report::model::Backlog;
-use pgcalm_report::model::BacklogAt;
 
+use crate::contest::report::Backlog;
+use crate::contest::report::BacklogAt;
 use crate::interrupt::Interrupt;
 use crate::server::Server;
 use crate::tool;

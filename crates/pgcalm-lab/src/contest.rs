@@ -4,18 +4,19 @@ pub(crate) mod devices;
 pub(crate) mod need;
 mod options;
 pub(crate) mod recycled_wal;
+pub mod report;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 use std::time::Instant;
 
 use anyhow::Context;
-use pgcalm_report::model;
 use serde_json::Value;
 
 use crate::LabError;
 use crate::backlog::BacklogWatch;
 use crate::contest::devices::Devices;
+use crate::contest::report as model;
 use crate::contestant::Contestant;
 use crate::fsync_times;
 use crate::fsync_times::FsyncTrace;

@@ -18,17 +18,17 @@ use anyhow::Context;
 use anyhow::anyhow;
 use anyhow::bail;
 use pgcalm_host::HostRoot;
-use pgcalm_report::model::CheckpointFsync;
-use pgcalm_report::model::FsyncSource;
-use pgcalm_report::model::FsyncTimes;
-use pgcalm_report::trace::End;
-use pgcalm_report::trace::checkpoint::Checkpoint;
-use pgcalm_report::trace::checkpoint::Line;
 use pgcalm_trace::checkpoint::Options;
+use pgcalm_trace::checkpoint::report::Checkpoint;
+use pgcalm_trace::checkpoint::report::Line;
+use pgcalm_trace::report::End;
 use pgcalm_trace::stop::Stop;
 use pgcalm_trace::target::Selection;
 use pgcalm_trace::target::Target;
 
+use crate::contest::report::CheckpointFsync;
+use crate::contest::report::FsyncSource;
+use crate::contest::report::FsyncTimes;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::server::Server;
@@ -294,7 +294,7 @@ mod tests {
         checkpoint.phases.sync_s = Some(300.0);
         let mut end = End {
             time: 0.0,
-            reason: pgcalm_report::trace::EndReason::Interrupted,
+            reason: pgcalm_trace::report::EndReason::Interrupted,
             drops: Default::default(),
             missing: Vec::new(),
         };

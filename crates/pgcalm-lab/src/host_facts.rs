@@ -1,9 +1,9 @@
 use pgcalm_host::HostRoot;
 use pgcalm_host::meminfo::MemInfo;
 use pgcalm_host::vm_sysctl;
-use pgcalm_report::model;
 
 use crate::installation::Installation;
+use crate::report::Host;
 
 /// What a report says about the machine; `cap_mechanism` is how devices are capped.
 pub fn collect(
@@ -11,8 +11,8 @@ pub fn collect(
     installation: &Installation,
     started_at: String,
     cap_mechanism: &str,
-) -> anyhow::Result<model::Host> {
-    Ok(model::Host {
+) -> anyhow::Result<Host> {
+    Ok(Host {
         kernel: rustix::system::uname()
             .release()
             .to_string_lossy()

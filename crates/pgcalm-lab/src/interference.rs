@@ -6,12 +6,12 @@ mod neighbour;
 mod options;
 mod phase;
 mod probe;
+pub mod report;
 
 use std::path::Path;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use pgcalm_report::journal as model;
 
 use crate::Size;
 use crate::cap::Capper;
@@ -20,6 +20,7 @@ use crate::device::Device;
 use crate::filesystem;
 use crate::filesystem::FileSystem;
 use crate::interference::phase::Pair;
+use crate::interference::report as model;
 use crate::interrupt::Interrupt;
 use crate::options::named;
 use crate::server::Places;

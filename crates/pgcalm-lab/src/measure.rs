@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use pgcalm_host::block_device::DeviceStat;
-use pgcalm_report::model::Backlog;
-use pgcalm_report::model::Blocked;
-use pgcalm_report::model::Checkpoint;
-use pgcalm_report::model::Run;
-use pgcalm_report::model::Series;
-use pgcalm_report::model::ServerFailure;
-use pgcalm_report::model::ServerLatency;
-use pgcalm_report::model::TransactionSource;
 
+use crate::contest::report::Backlog;
+use crate::contest::report::Blocked;
+use crate::contest::report::Checkpoint;
+use crate::contest::report::Run;
+use crate::contest::report::Series;
+use crate::contest::report::ServerFailure;
+use crate::contest::report::ServerLatency;
+use crate::contest::report::TransactionSource;
 use crate::fsync_times::FsyncRecord;
 use crate::sampler::Sample;
 use crate::server_log::CheckpointLog;

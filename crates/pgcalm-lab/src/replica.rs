@@ -10,6 +10,7 @@ mod options;
 mod outcome;
 mod pair;
 mod receiver_log;
+pub mod report;
 mod side;
 mod watch;
 
@@ -17,7 +18,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use pgcalm_report::replica as model;
 
 use crate::cap::Capper;
 use crate::device::Device;
@@ -25,6 +25,7 @@ use crate::device::Kind;
 use crate::interrupt::Interrupt;
 use crate::network::End;
 use crate::replica::pair::Pair;
+use crate::replica::report as model;
 use crate::replica::side::Base;
 use crate::replica::side::Devices;
 use crate::server::settings;

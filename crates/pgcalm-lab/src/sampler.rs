@@ -16,7 +16,8 @@ use pgcalm_host::cpu_time::CpuTime;
 use pgcalm_host::meminfo::MemInfo;
 use pgcalm_host::process;
 use pgcalm_host::process::Process;
-use pgcalm_report::model::Blocked;
+
+use crate::contest::report::Blocked;
 
 /// Kernel functions kept of a stack.
 pub(crate) const STACK_DEPTH: usize = 8;

@@ -16,27 +16,27 @@ pub const SCENARIOS: [Scenario; 7] = [
         summary: "upserts of random rows on an IOPS-capped data volume: do checkpoints and writeback stall them?",
     },
     Scenario {
-        name: pgcalm_report::archive::SCENARIO,
+        name: crate::archive::report::SCENARIO,
         summary: "a backlog of WAL is drained beside pgbench: how fast, at what cost, and does it survive a power cut?",
     },
     Scenario {
-        name: pgcalm_report::journal::SCENARIO,
+        name: crate::interference::report::SCENARIO,
         summary: "two instances, one capped and making databases: does the other hang in the journal, and which layout helps?",
     },
     Scenario {
-        name: pgcalm_report::replica::SCENARIO,
+        name: crate::replica::report::SCENARIO,
         summary: "a primary floods its standby with WAL over a slow link: how far does it fall behind, and does it come back?",
     },
     Scenario {
-        name: pgcalm_report::tenants::SCENARIO,
+        name: crate::tenants::report::SCENARIO,
         summary: "many instances on one capped device, checkpoints in lockstep: does any of them stand still?",
     },
     Scenario {
-        name: pgcalm_report::torture::SCENARIO,
+        name: crate::torture::report::SCENARIO,
         summary: "crashes under load with pg_calm: is anything lost that was acknowledged, is anything corrupt?",
     },
     Scenario {
-        name: pgcalm_report::predict::SCENARIO,
+        name: crate::predict::report::SCENARIO,
         summary: "a grid of tables, loads, caps and buffers: is what is predicted for pg_calm what it then does?",
     },
 ];

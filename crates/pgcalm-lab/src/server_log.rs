@@ -1,4 +1,4 @@
-use pgcalm_report::model::Checkpoint;
+use crate::contest::report::Checkpoint;
 
 /// What a server log says about checkpoints. Times are seconds of the epoch.
 #[derive(Debug, Default, PartialEq)]

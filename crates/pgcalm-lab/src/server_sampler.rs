@@ -18,13 +18,13 @@ use std::time::SystemTime;
 use std::time::UNIX_EPOCH;
 
 use anyhow::Context;
-use pgcalm_report::model::ServerSeries;
 use pgcalm_server::Version;
 use postgres::Client;
 use postgres::Statement;
 use serde_json::Value;
 
 use crate::connection::connect;
+use crate::contest::report::ServerSeries;
 
 const MIB: f64 = (1 << 20) as f64;
 

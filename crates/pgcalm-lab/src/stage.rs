@@ -11,7 +11,6 @@ use std::time::SystemTime;
 
 use anyhow::Context;
 use pgcalm_host::HostRoot;
-use pgcalm_report::model;
 
 use crate::Size;
 use crate::device::Device;
@@ -30,11 +29,12 @@ use crate::mount_namespace;
 use crate::need_root::need_root;
 use crate::options::Common;
 use crate::options::FsType;
+use crate::private_dir;
 use crate::progress::Progress;
+use crate::report::Host;
 use crate::run_dir::RunDir;
 use crate::server::Places;
 use crate::server::Server;
-use crate::template::create_private_dir;
 use crate::tool;
 
 /// What a scenario needs besides.
@@ -119,7 +119,7 @@ impl<'a> Stage<'a> {
     }
 
     /// What a report says about the host; `cap_mechanism` is how devices are capped.
-    pub fn host(&self, cap_mechanism: &str) -> anyhow::Result<model::Host> {
+    pub fn host(&self, cap_mechanism: &str) -> anyhow::Result<Host> {
         host_facts::collect(
             self.root(),
             &self.installation,
@@ -178,7 +178,7 @@ impl<'a> Stage<'a> {
 
     /// A new directory of the servers' user.
     pub fn private_dir(&self, path: &Path) -> anyhow::Result<()> {
-        create_private_dir(path, &self.installation)
+        private_dir::create(path, &self.installation)
     }
 
     /// Makes a cluster in `data`, in the place of whatever is there.

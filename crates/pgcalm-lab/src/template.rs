@@ -4,7 +4,6 @@ use std::io::BufRead;
 use std::io::BufReader;
 use std::io::Read;
 use std::io::Write;
-use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::fs::FileExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::fs::chown;
@@ -29,6 +28,7 @@ use crate::journal::Change;
 use crate::lab_dir::LabDir;
 use crate::load::command_line::Told;
 use crate::load::preparation::Preparation;
+use crate::private_dir;
 use crate::progress::Progress;
 use crate::server::Server;
 use crate::server::settings;
@@ -380,15 +380,6 @@ fn put_row(out: &mut Vec<u8>, id: i32, info: u128, time: i64) {
     out.extend(time.to_be_bytes());
 }
 
-/// Creates a directory that only the servers' user may enter, as a data directory must be.
-pub fn create_private_dir(path: &Path, installation: &Installation) -> anyhow::Result<()> {
-    fs::DirBuilder::new()
-        .mode(0o700)
-        .create(path)
-        .and_then(|()| chown(path, Some(installation.uid), Some(installation.gid)))
-        .with_context(|| format!("create {}", path.display()))
-}
-
 /// Copies directory `from` to `to`; its `pg_wal` goes to `wal` if given, with a link in its place.
 pub fn copy_tree(
     from: &Path,
@@ -460,7 +451,7 @@ fn make_tree(
     installation: &Installation,
     files: &mut Vec<ToCopy>,
 ) -> anyhow::Result<()> {
-    create_private_dir(to, installation)?;
+    private_dir::create(to, installation)?;
     for entry in fs::read_dir(from).with_context(|| format!("read {}", from.display()))? {
         let entry = entry?;
         let source = entry.path();

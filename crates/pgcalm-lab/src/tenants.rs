@@ -9,6 +9,7 @@
 mod contestant;
 mod options;
 mod pool;
+pub mod report;
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -23,11 +24,6 @@ use std::time::Instant;
 
 use anyhow::Context;
 use anyhow::bail;
-use pgcalm_report::model::Latency;
-use pgcalm_report::tenants::Contestant as ContestantReport;
-use pgcalm_report::tenants::Instance as InstanceReport;
-use pgcalm_report::tenants::Report;
-use pgcalm_report::tenants::SCENARIO;
 
 use crate::LabError;
 use crate::cap::Capper;
@@ -50,6 +46,7 @@ use crate::options::Distribution;
 use crate::options::FsType;
 use crate::options::Warm;
 use crate::options::named;
+use crate::report::Latency;
 use crate::sampler::Sampler;
 use crate::server::Places;
 use crate::server::Server;
@@ -58,6 +55,10 @@ use crate::stage::Needs;
 use crate::stage::Stage;
 use crate::sysctl;
 use crate::template::Template;
+use crate::tenants::report::Contestant as ContestantReport;
+use crate::tenants::report::Instance as InstanceReport;
+use crate::tenants::report::Report;
+use crate::tenants::report::SCENARIO;
 use crate::transaction_log;
 use crate::transaction_log::Transactions;
 use crate::warm;
@@ -511,7 +512,7 @@ impl Arena<'_> {
 struct Measured {
     transactions: Vec<Transactions>,
     samples: Vec<crate::sampler::Sample>,
-    blocked: Vec<pgcalm_report::model::Blocked>,
+    blocked: Vec<crate::contest::report::Blocked>,
     statuses: Vec<std::collections::BTreeMap<String, serde_json::Value>>,
     checkpoints: Vec<server_log::CheckpointLog>,
 }

@@ -4,6 +4,7 @@ mod arena;
 mod ledger;
 mod load;
 mod options;
+pub mod report;
 mod sabotage;
 mod verify;
 
@@ -11,10 +12,6 @@ use std::collections::BTreeMap;
 
 use anyhow::Context;
 use fastrand::Rng;
-use pgcalm_report::torture::Control;
-use pgcalm_report::torture::Cycle;
-use pgcalm_report::torture::Report;
-use pgcalm_report::torture::SCENARIO;
 
 use crate::cap::Capper;
 use crate::interrupt::Interrupt;
@@ -24,6 +21,10 @@ use crate::stage::Needs;
 use crate::stage::Stage;
 use crate::torture::arena::Arena;
 use crate::torture::arena::Surroundings;
+use crate::torture::report::Control;
+use crate::torture::report::Cycle;
+use crate::torture::report::Report;
+use crate::torture::report::SCENARIO;
 use crate::torture::sabotage::Sabotage;
 
 pub use options::Crash;

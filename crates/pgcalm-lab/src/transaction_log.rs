@@ -8,7 +8,8 @@ use std::path::Path;
 use anyhow::Context;
 use anyhow::bail;
 use hdrhistogram::Histogram;
-use pgcalm_report::model::Latency;
+
+use crate::report::Latency;
 
 /// Latencies in microseconds, to three digits.
 pub type Micros = Histogram<u64>;

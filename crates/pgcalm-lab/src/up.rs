@@ -6,12 +6,12 @@ use std::time::Instant;
 use anyhow::bail;
 use pgcalm_host::block_device::DeviceStat;
 use pgcalm_host::meminfo::MemInfo;
-use pgcalm_report::model::Cap;
 
 use crate::LabError;
 use crate::contest::Options;
 use crate::contest::devices::Devices;
 use crate::contest::need;
+use crate::contest::report::Cap;
 use crate::contest::with_last_words;
 use crate::interrupt::Interrupt;
 use crate::server;

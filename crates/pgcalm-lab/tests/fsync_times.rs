@@ -13,6 +13,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 use pgcalm_host::HostRoot;
+use pgcalm_lab::contest::report::FsyncSource;
 use pgcalm_lab::fsync_times::FsyncRecord;
 use pgcalm_lab::fsync_times::FsyncTrace;
 use pgcalm_lab::installation::Installation;
@@ -20,7 +21,6 @@ use pgcalm_lab::interrupt::Interrupt;
 use pgcalm_lab::journal::Journal;
 use pgcalm_lab::server::Places;
 use pgcalm_lab::server::Server;
-use pgcalm_report::model::FsyncSource;
 use pgcalm_testkit::module_directory;
 use pgcalm_testkit::need;
 use pgcalm_testkit::programs::bindir;

@@ -37,7 +37,6 @@ pub use device::Caps;
 pub use device::Device;
 pub use device::DeviceRates;
 pub use device::Volume;
-pub use device::VolumeRole;
 pub use governor::Governor;
 pub use governor::GovernorHold;
 pub use governor::GovernorInput;

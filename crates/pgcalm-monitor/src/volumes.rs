@@ -7,8 +7,8 @@ use pgcalm_host::block_device;
 use pgcalm_host::block_device::BlockDevice;
 use pgcalm_host::cgroup::Hierarchy;
 use pgcalm_host::cgroup::Version;
-use pgcalm_host::instance;
 use pgcalm_host::instance::Instance;
+use pgcalm_host::instance::Role;
 use pgcalm_host::mounts;
 use pgcalm_host::throttle;
 use pgcalm_host::throttle::Kind;
@@ -20,7 +20,6 @@ use crate::model::Missing;
 use crate::model::Module;
 use crate::model::Subject;
 use crate::model::Volume;
-use crate::model::VolumeRole;
 
 /// The volumes of an instance whose processes may be looked at: data first, then in the order of their roles.
 pub fn of_instance(
@@ -30,12 +29,7 @@ pub fn of_instance(
 ) -> Vec<Volume> {
     let mut volumes: Vec<(String, Volume)> = Vec::new();
     for place in &instance.places {
-        let role = match place.role {
-            instance::Role::Data => VolumeRole::Data,
-            instance::Role::Wal => VolumeRole::Wal,
-            instance::Role::Tablespace => VolumeRole::Tablespace,
-            instance::Role::Log => VolumeRole::Log,
-        };
+        let role = place.role;
         let device = place.device.as_ref();
         let disk = device.map(|device| &device.disk);
         // Two file systems may share a disk, on which all limits are set; without a disk a mount counts.
@@ -100,7 +94,7 @@ pub fn of_data_directory(
         remedy,
     });
     vec![Volume {
-        roles: vec![VolumeRole::Data],
+        roles: vec![Role::Data],
         path: directory.display().to_string(),
         file_system,
         caps: match &device {
@@ -116,7 +110,7 @@ pub fn of_data_directory(
 pub fn add_module_caps(volumes: &mut [Volume], module: &Module) {
     let Some(volume) = volumes
         .iter_mut()
-        .find(|volume| volume.roles.contains(&VolumeRole::Data))
+        .find(|volume| volume.roles.contains(&Role::Data))
     else {
         return;
     };
@@ -276,7 +270,7 @@ mod tests {
             })
         };
         let mut volumes = [Volume {
-            roles: vec![VolumeRole::Data],
+            roles: vec![Role::Data],
             caps: Caps {
                 write_operations: cap(100),
                 ..Caps::default()

@@ -6,6 +6,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pgcalm_host::instance::Role;
 use pgcalm_monitor::Monitor;
 use pgcalm_monitor::Options;
 use pgcalm_monitor::model::ArchiveState;
@@ -16,7 +17,6 @@ use pgcalm_monitor::model::Instance;
 use pgcalm_monitor::model::Reachability;
 use pgcalm_monitor::model::ServerRole;
 use pgcalm_monitor::model::Subject;
-use pgcalm_monitor::model::VolumeRole;
 use pgcalm_monitor::model::WaitCause;
 use rustix::process::Pid;
 use rustix::process::Signal;
@@ -79,8 +79,8 @@ fn a_stock_server_is_found_and_described_and_what_is_missing_is_named() {
     assert!(instance.identity.version.as_ref().unwrap().contains('.'));
     assert_eq!(instance.role, Some(ServerRole::Primary));
     assert!(instance.counters.unwrap().commits > 0);
-    assert_eq!(instance.volumes[0].roles[0], VolumeRole::Data);
-    assert!(instance.volumes[0].roles.contains(&VolumeRole::Wal));
+    assert_eq!(instance.volumes[0].roles[0], Role::Data);
+    assert!(instance.volumes[0].roles.contains(&Role::Wal));
     assert_eq!(instance.archive.as_ref().unwrap().state, ArchiveState::Off);
     assert_eq!(instance.module, None);
     assert_eq!(instance.unflushed, None);

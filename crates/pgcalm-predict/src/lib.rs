@@ -1,13 +1,14 @@
 //! What pg_calm would gain on a server.
 //!
 //! [`observe`] looks at a running server, with the module in shadow mode or without it; [`predict`] is a pure function of
-//! what was seen. Formulas and their sources are in docs/internals/prediction.md.
+//! what was seen, [`report`] what both say as data and text. Formulas and their sources are in docs/internals/prediction.md.
 
 mod checkpoint;
 mod error;
 mod model;
 
 pub mod observe;
+pub mod report;
 
 pub use error::PredictError;
 pub use model::predict;

@@ -10,12 +10,11 @@ mod stock;
 mod sustainable;
 mod verdict;
 
-use pgcalm_report::predict::Observation;
-use pgcalm_report::predict::Prediction;
-
 use crate::model::caps::Caps;
 use crate::model::sustainable::outlook;
 use crate::model::sustainable::possible;
+use crate::report::Observation;
+use crate::report::Prediction;
 
 /// Bytes of a page.
 const PAGE: f64 = 8192.0;

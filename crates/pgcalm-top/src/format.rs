@@ -2,29 +2,11 @@
 
 use chrono::DateTime;
 use chrono::FixedOffset;
-use pgcalm_report::number::MISSING;
-use pgcalm_report::number::short;
+use pgcalm_render::number::MISSING;
+use pgcalm_render::number::bytes;
+use pgcalm_render::number::short;
 
-/// Bytes in PostgreSQL's units, powers of 1024, with three significant digits at most: `98 MB`, `1.2 GB`.
-pub fn bytes(value: f64) -> String {
-    const UNITS: [&str; 6] = ["B", "kB", "MB", "GB", "TB", "PB"];
-    if !value.is_finite() {
-        return MISSING.to_string();
-    }
-    let mut value = value;
-    let mut unit = 0;
-    // 1023.6 kB would be printed as 1024.
-    while value.abs() >= 1023.5 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    // One decimal only where it says something: 1.5 kB, 1 kB, 98 MB.
-    let tenths = (value * 10.0).round() / 10.0;
-    let decimals = usize::from(unit > 0 && tenths.abs() < 9.95 && tenths.fract() != 0.0);
-    format!("{value:.decimals$} {}", UNITS[unit])
-}
-
-/// Likewise, of a count of bytes.
+/// A count of bytes: `98 MB`, `1.2 GB`.
 pub fn byte_count(value: u64) -> String {
     bytes(value as f64)
 }
@@ -93,15 +75,6 @@ pub fn whole_seconds(value: f64) -> String {
     }
 }
 
-/// A part of a whole, 0 to 1, as `98 %`.
-pub fn percent(share: f64) -> String {
-    if share.is_finite() {
-        format!("{:.0} %", share * 100.0)
-    } else {
-        MISSING.to_string()
-    }
-}
-
 /// A moment, seconds since 1970, as the time of day.
 pub fn time_of_day(moment: f64, offset: FixedOffset) -> String {
     at(moment, offset).map_or_else(
@@ -128,24 +101,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_have_the_servers_units() {
-        for (value, expected) in [
-            (0.0, "0 B"),
-            (1023.0, "1023 B"),
-            (1024.0, "1 kB"),
-            (1_536.0, "1.5 kB"),
-            (125.0 * 1_048_576.0, "125 MB"),
-            (1_048_000.0, "1023 kB"),
-            (1_048_570.0, "1 MB"),
-            (8.0 * 1024.0 * 1_048_576.0, "8 GB"),
-            (98.4 * 1_048_576.0, "98 MB"),
-            (f64::NAN, "–"),
-        ] {
-            assert_eq!(bytes(value), expected, "{value}");
-        }
-    }
-
-    #[test]
     fn durations() {
         for (value, expected) in [
             (0.0, "0.00 s"),
@@ -167,13 +122,12 @@ mod tests {
     }
 
     #[test]
-    fn rates_and_shares() {
+    fn rates() {
         assert_eq!(rate(3_860.4), "3860/s");
         assert_eq!(rate(0.96), "1/s");
         assert_eq!(rate(2.44), "2.4/s");
         assert_eq!(rate(f64::INFINITY), "–/s");
         assert_eq!(rate_of(0.0, "pages"), "0 pages/s");
-        assert_eq!(percent(0.978), "98 %");
     }
 
     #[test]

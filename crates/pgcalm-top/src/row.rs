@@ -1,7 +1,7 @@
 //! Lines of the picture, of which a small terminal leaves out those that matter least.
 
-use pgcalm_report::number::ellipsis;
-use pgcalm_report::number::printable;
+use pgcalm_render::number::ellipsis;
+use pgcalm_render::number::printable;
 use ratatui::style::Style;
 use ratatui::text::Line;
 use ratatui::text::Span;

@@ -1,21 +1,21 @@
 //! `pgcalm trace checkpoint`.
 
 mod assemble;
+pub mod report;
 mod without_ebpf;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use pgcalm_report::trace::EndReason;
-use pgcalm_report::trace::checkpoint::Line;
-
 use crate::checkpoint::assemble::Assembler;
 use crate::checkpoint::assemble::Building;
+use crate::checkpoint::report::Line;
 use crate::clock::NS_PER_S;
 use crate::probes::checkpoint::CheckpointProbes;
 use crate::probes::checkpoint::SecondCount;
 use crate::relation_names::NAMES;
 use crate::relation_names::Names;
+use crate::report::EndReason;
 use crate::session::Session;
 use crate::session::Status;
 use crate::stop::Stop;

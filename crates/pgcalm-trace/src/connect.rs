@@ -1,29 +1,30 @@
 //! `pgcalm trace connect`.
 
+pub mod report;
+
 use std::collections::HashMap;
 use std::collections::HashSet;
 use std::time::Duration;
 
 use pgcalm_host::server_process::Role;
-use pgcalm_report::trace::EndReason;
-use pgcalm_report::trace::connect::Connection;
-use pgcalm_report::trace::connect::Hanging;
-use pgcalm_report::trace::connect::Line;
-use pgcalm_report::trace::connect::PHASES;
-use pgcalm_report::trace::connect::Phase;
-use pgcalm_report::trace::connect::PhaseCalls;
-use pgcalm_report::trace::connect::PhaseName;
-use pgcalm_report::trace::connect::Summary;
-use pgcalm_report::trace::why::Stack;
 
 use crate::clock;
 use crate::clock::monotonic_ns;
+use crate::connect::report::Connection;
+use crate::connect::report::Hanging;
+use crate::connect::report::Line;
+use crate::connect::report::PHASES;
+use crate::connect::report::Phase;
+use crate::connect::report::PhaseCalls;
+use crate::connect::report::PhaseName;
+use crate::connect::report::Summary;
 use crate::kernel_symbols::KernelSymbols;
 use crate::kernel_symbols::Stacks;
 use crate::operations::OperationKey;
 use crate::operations::OperationTotal;
 use crate::probes::connect::Connect;
 use crate::probes::connect::Finished;
+use crate::report::EndReason;
 use crate::session::Session;
 use crate::session::Status;
 use crate::stop::Stop;
@@ -36,6 +37,7 @@ use crate::why::attribution;
 use crate::why::attribution::Spent;
 use crate::why::attribution::WalLoad;
 use crate::why::attribution::What;
+use crate::why::report::Stack;
 use crate::why::stack_class;
 
 /// What is to be traced.

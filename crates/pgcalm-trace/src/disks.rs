@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use pgcalm_host::HostRoot;
-use pgcalm_report::trace::why::Disk;
+
+use crate::why::report::Disk;
 
 /// A device number as the kernel has it internally, MKDEV of include/linux/kdev_t.h.
 pub fn number(major: u32, minor: u32) -> u32 {

@@ -1,8 +1,8 @@
 //! The kernel's histograms, and their model.
 
-use pgcalm_report::trace::histogram::Histogram;
+use crate::report::histogram::Histogram;
 
-/// Buckets of `struct histogram` in bpf/server.bpf.h, whose bounds pgcalm_report's model repeats.
+/// Buckets of `struct histogram` in bpf/server.bpf.h, whose bounds [`Histogram`] repeats.
 pub const BUCKETS: usize = 40;
 
 /// The C structure; each group's generated type of that name has the same members.

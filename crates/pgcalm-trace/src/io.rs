@@ -1,22 +1,23 @@
 //! `pgcalm trace io`.
 
+pub mod report;
+
 use std::collections::HashMap;
 use std::collections::HashSet;
 use std::time::Duration;
 
-use pgcalm_report::trace::EndReason;
-use pgcalm_report::trace::file_kind::FileKind;
-use pgcalm_report::trace::io::Calls;
-use pgcalm_report::trace::io::Interval;
-use pgcalm_report::trace::io::Line;
-use pgcalm_report::trace::io::Operation;
-use pgcalm_report::trace::io::Process;
-
 use crate::clock;
 use crate::clock::monotonic_ns;
+use crate::io::report::Calls;
+use crate::io::report::Interval;
+use crate::io::report::Line;
+use crate::io::report::Operation;
+use crate::io::report::Process;
 use crate::operations::OperationKey;
 use crate::operations::OperationTotal;
 use crate::probes::io::Io;
+use crate::report::EndReason;
+use crate::report::file_kind::FileKind;
 use crate::session::Session;
 use crate::session::Status;
 use crate::stop::Stop;

@@ -7,11 +7,11 @@
 //!   events go through its ring buffer, and what finds it or a map full is counted.
 //! - [`target`] finds the server and its program file.
 //! - [`session`] is what all verbs do alike: it watches the server's processes (group `server_processes`), attaches probes
-//!   and keeps the links, polls the ring buffers, and knows when to end: a signal, the time, the server's end. Dropping
+//!   and keeps the links, polls the ring buffers ([`ring`]), and knows when to end: a signal, the time, the server's end. Dropping
 //!   it detaches everything; so does the kernel if this process is killed.
 //! - [`usdt`] attaches to the server's own probes, [`tracefs`] makes the kernel's tracepoints reachable.
-//! - One module per verb ([`checkpoint`], [`locks`], [`why`], [`io`], [`connect`]) runs its groups and fills the verb's model
-//!   in `pgcalm_report::trace`, which text, JSON lines and HTML are rendered from.
+//! - One module per verb ([`checkpoint`], [`locks`], [`why`], [`io`], [`connect`]) runs its groups and fills the model in its
+//!   `report`, which text, JSON lines and HTML are rendered from; [`report`] is what the lines of all verbs have alike.
 //! - Without eBPF, `without_ebpf` of each verb uses what is left: [`server_log`], the server's views, /proc.
 //! - What more than one group measures is a header in `bpf` and a module here: [`waits`] where a process's time goes,
 //!   [`operations`] its system calls.
@@ -26,6 +26,7 @@ pub mod checkpoint;
 pub mod checkpoint_flags;
 pub mod clock;
 pub mod connect;
+mod connect_option;
 pub mod connection;
 pub mod disks;
 pub mod error;
@@ -38,6 +39,10 @@ pub mod polling;
 pub mod probes;
 mod random;
 mod relation_names;
+pub mod report;
+pub mod ring;
+#[cfg(test)]
+mod schema;
 pub mod server_log;
 pub mod server_memory;
 pub mod session;

@@ -3,26 +3,26 @@
 mod acquisition_slices;
 mod lock_name;
 mod period;
+pub mod report;
 mod without_ebpf;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use pgcalm_report::trace::EndReason;
-use pgcalm_report::trace::locks::AroundCheckpoint;
-use pgcalm_report::trace::locks::Line;
-use pgcalm_report::trace::locks::Period;
-
 use crate::checkpoint_flags;
 use crate::clock;
 use crate::clock::NS_PER_S;
 use crate::locks::acquisition_slices::AcquisitionSlices;
+use crate::locks::report::AroundCheckpoint;
+use crate::locks::report::Line;
+use crate::locks::report::Period;
 pub use crate::probes::locks::Acquisitions;
 use crate::probes::locks::CheckpointChange;
 use crate::probes::locks::Counts;
 use crate::probes::locks::LockProbes;
 use crate::relation_names::NAMES;
 use crate::relation_names::Names;
+use crate::report::EndReason;
 use crate::session::Session;
 use crate::session::Status;
 use crate::stop::Stop;

@@ -1,10 +1,9 @@
 //! What bpf/operations.bpf.h has counted.
 
-use pgcalm_report::trace::file_kind::FileKind;
-use pgcalm_report::trace::io::OPERATIONS;
-use pgcalm_report::trace::io::Operation;
-
 use crate::histogram::KernelHistogram;
+use crate::io::report::OPERATIONS;
+use crate::io::report::Operation;
+use crate::report::file_kind::FileKind;
 use crate::waits;
 
 /// `struct operation_key`.

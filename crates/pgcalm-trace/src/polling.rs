@@ -5,9 +5,9 @@ use std::time::Duration;
 use std::time::Instant;
 
 use pgcalm_host::process::Process;
-use pgcalm_report::trace::EndReason;
-use pgcalm_report::trace::Missing;
 
+use crate::report::EndReason;
+use crate::report::Missing;
 use crate::stop::Stop;
 use crate::target::Target;
 

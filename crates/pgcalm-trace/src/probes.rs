@@ -20,3 +20,8 @@ pub mod io;
 pub mod locks;
 pub mod server_processes;
 pub mod why;
+
+/// Storage for a group's object. A skeleton borrows it, and groups live until the process ends or nearly so.
+pub fn object_storage() -> &'static mut std::mem::MaybeUninit<libbpf_rs::OpenObject> {
+    Box::leak(Box::new(std::mem::MaybeUninit::uninit()))
+}

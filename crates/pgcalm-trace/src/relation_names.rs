@@ -6,11 +6,12 @@ use std::collections::hash_map::Entry;
 use anyhow::Context;
 use anyhow::bail;
 use pgcalm_connect::Address;
-use pgcalm_report::trace::checkpoint::Checkpoint;
-use pgcalm_report::trace::locks::LockWaits;
 use postgres::Client;
 
+use crate::checkpoint::report::Checkpoint;
+use crate::connect_option;
 use crate::connection;
+use crate::locks::report::LockWaits;
 use crate::polling;
 use crate::session::Session;
 use crate::target::Target;
@@ -63,7 +64,7 @@ impl Names {
             clients: HashMap::new(),
             by_oid: HashMap::new(),
         };
-        names.read_databases().context(connection::OPTION)?;
+        names.read_databases().context(connect_option::OPTION)?;
         Ok(names)
     }
 

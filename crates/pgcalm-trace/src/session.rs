@@ -5,7 +5,6 @@ use std::collections::HashSet;
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::os::fd::OwnedFd;
-use std::sync::mpsc;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -14,18 +13,10 @@ use libbpf_rs::Link;
 use libbpf_rs::MapCore;
 use libbpf_rs::OpenMapMut;
 use libbpf_rs::ProgramMut;
-use libbpf_rs::RingBuffer;
-use libbpf_rs::RingBufferBuilder;
 use libbpf_rs::UprobeOpts;
 use pgcalm_host::process::Process;
 use pgcalm_host::server_process::Role;
 use pgcalm_host::server_process::Title;
-use pgcalm_report::trace::Drops;
-use pgcalm_report::trace::End;
-use pgcalm_report::trace::EndReason;
-use pgcalm_report::trace::Missing;
-use pgcalm_report::trace::Server;
-use pgcalm_report::trace::Start;
 use rustix::event::PollFd;
 use rustix::event::PollFlags;
 use rustix::event::Timespec;
@@ -38,6 +29,13 @@ use crate::error::host_apart;
 use crate::polling;
 use crate::probes::server_processes::ProcessChange;
 use crate::probes::server_processes::ServerProcesses;
+use crate::report::Drops;
+use crate::report::End;
+use crate::report::EndReason;
+use crate::report::Missing;
+use crate::report::Server;
+use crate::report::Start;
+use crate::ring::Wake;
 use crate::stop::Stop;
 use crate::target::Target;
 use crate::tracefs;
@@ -493,55 +491,6 @@ pub fn start_line(
         ebpf,
         missing,
     }
-}
-
-/// Something that wakes [`Session::wait`].
-pub trait Wake {
-    /// Readable when an event is there.
-    fn epoll_fd(&self) -> i32;
-}
-
-/// The ring buffer of a group, with events of type `T`.
-pub struct Events<T> {
-    ring: RingBuffer<'static>,
-    receiver: mpsc::Receiver<T>,
-}
-
-impl<T: plain::Plain + Copy + Default + 'static> Events<T> {
-    /// Reads the ring buffer `map`; events that are not of T's size are errors of the program, and left out.
-    pub fn of(map: &dyn MapCore) -> anyhow::Result<Self> {
-        let (sender, receiver) = mpsc::channel();
-        let mut builder = RingBufferBuilder::new();
-        builder.add(map, move |bytes| {
-            let mut event = T::default();
-            if plain::copy_from_bytes(&mut event, bytes).is_ok() {
-                // The receiver lives as long as the ring.
-                let _ = sender.send(event);
-            }
-            0
-        })?;
-        Ok(Self {
-            ring: builder.build()?,
-            receiver,
-        })
-    }
-
-    /// What has arrived, in order.
-    pub fn take(&self) -> anyhow::Result<Vec<T>> {
-        self.ring.consume().context("read a ring buffer")?;
-        Ok(self.receiver.try_iter().collect())
-    }
-}
-
-impl<T> Wake for Events<T> {
-    fn epoll_fd(&self) -> i32 {
-        self.ring.epoll_fd()
-    }
-}
-
-/// Storage for a group's object. A skeleton borrows it, and groups live until the process ends or nearly so.
-pub fn object_storage() -> &'static mut std::mem::MaybeUninit<libbpf_rs::OpenObject> {
-    Box::leak(Box::new(std::mem::MaybeUninit::uninit()))
 }
 
 /// The initial pid namespace, PROC_PID_INIT_INO of include/uapi/linux/nsfs.h.

@@ -1,6 +1,6 @@
 //! System calls by number: what they do, and their names.
 
-use pgcalm_report::trace::io::Operation;
+use crate::io::report::Operation;
 
 /// MAX_SYSCALLS of bpf/syscall_table.bpf.h.
 pub const MAX_SYSCALLS: usize = 512;

@@ -20,7 +20,7 @@ use pgcalm_host::server_process;
 use pgcalm_host::server_process::Title;
 
 use crate::TraceError;
-use crate::connection;
+use crate::connect_option;
 
 /// How a server is named.
 #[derive(Debug, Clone, Default)]
@@ -163,7 +163,7 @@ fn by_pid(root: &HostRoot, pid: i32) -> anyhow::Result<Postmaster> {
 fn by_name(root: &HostRoot, selection: &Selection) -> anyhow::Result<Postmaster> {
     let mut running = postmaster::running(root)?;
     if let (None, Some(connect), 2..) = (&selection.instance, &selection.connect, running.len()) {
-        let port = connection::port(connect)?;
+        let port = connect_option::port(connect)?;
         running.retain(|server| server.port == Some(port));
     }
     let known: Vec<Known> = running.iter().map(Known::from).collect();

@@ -3,9 +3,9 @@
 use anyhow::Context;
 use libbpf_rs::MapCore;
 use libbpf_rs::MapFlags;
-use pgcalm_report::trace::file_kind::FILE_KINDS;
-use pgcalm_report::trace::file_kind::FileKind;
 
+use crate::report::file_kind::FILE_KINDS;
+use crate::report::file_kind::FileKind;
 use crate::syscalls::NO_SYSCALL;
 
 /// The kernel's work function that lets throttled bios go, block/blk-throttle.c.

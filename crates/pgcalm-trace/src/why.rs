@@ -6,6 +6,7 @@ mod history;
 mod kernel_threads;
 pub mod lock_names;
 pub(crate) mod process_samples;
+pub mod report;
 mod sampled_second;
 mod second;
 pub mod stack_class;
@@ -14,20 +15,19 @@ pub mod without_ebpf;
 
 use std::time::Duration;
 
-use pgcalm_report::trace::EndReason;
-use pgcalm_report::trace::why::Line;
-use pgcalm_report::trace::why::Summary;
-
 use crate::clock::NS_PER_S;
 use crate::clock::monotonic_ns;
 use crate::error::host_apart;
 use crate::kernel_symbols::KernelSymbols;
 use crate::probes::why::Why;
 use crate::random::Random;
+use crate::report::EndReason;
 use crate::session::Session;
 use crate::session::Status;
 use crate::stop::Stop;
 use crate::target::Target;
+use crate::why::report::Line;
+use crate::why::report::Summary;
 use crate::why::second::Seconds;
 
 /// What is to be traced.

@@ -4,11 +4,11 @@ mod arena;
 
 use std::time::Duration;
 
-use pgcalm_report::trace::connect;
-use pgcalm_report::trace::connect::PHASES;
-use pgcalm_report::trace::file_kind::FileKind;
-use pgcalm_report::trace::io;
-use pgcalm_report::trace::io::Operation;
+use pgcalm_trace::connect::report as connect;
+use pgcalm_trace::connect::report::PHASES;
+use pgcalm_trace::io::report as io;
+use pgcalm_trace::io::report::Operation;
+use pgcalm_trace::report::file_kind::FileKind;
 
 use arena::Arena;
 use arena::Setup;

@@ -17,14 +17,14 @@ use std::time::Duration;
 use pgcalm_lab::cap::Caps;
 use pgcalm_lab::journal::Change;
 use pgcalm_lab::options::FsType;
-use pgcalm_report::trace::file_kind::FileKind;
-use pgcalm_report::trace::why::Cause;
-use pgcalm_report::trace::why::Line;
-use pgcalm_report::trace::why::Second;
-use pgcalm_report::trace::why::Share;
-use pgcalm_report::trace::why::Totals;
-use pgcalm_report::trace::why::Verdict;
-use pgcalm_report::trace::why::by_cause;
+use pgcalm_trace::report::file_kind::FileKind;
+use pgcalm_trace::why::report::Cause;
+use pgcalm_trace::why::report::Line;
+use pgcalm_trace::why::report::Second;
+use pgcalm_trace::why::report::Share;
+use pgcalm_trace::why::report::Totals;
+use pgcalm_trace::why::report::Verdict;
+use pgcalm_trace::why::report::by_cause;
 
 use arena::Arena;
 use arena::Setup;
@@ -253,7 +253,7 @@ fn without_ebpf_samples_tell_of_wal() {
             connect: None,
         };
         pgcalm_trace::why::without_ebpf::run(target, &options, stop, "a test", &mut |line| {
-            eprint!("{}", pgcalm_report::trace::why::text::render(&line));
+            eprint!("{}", pgcalm_trace::why::report::text::render(&line));
             take(line);
             Ok(())
         })

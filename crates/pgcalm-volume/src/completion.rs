@@ -15,7 +15,7 @@ use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 
-use crate::file_system::Answer;
+use crate::answer::Answer;
 
 /// Answers that are due so soon are given at once: it would take as long to go to sleep and come back.
 const AT_ONCE: u64 = 15_000;

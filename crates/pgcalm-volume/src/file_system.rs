@@ -34,8 +34,9 @@ use fuser::WriteFlags;
 use crate::Counters;
 use crate::Limiter;
 use crate::Limits;
+use crate::answer::Answer;
+use crate::answer::Kind;
 use crate::backing::Backing;
-use crate::buffer::Buffer;
 use crate::buffer::LARGEST;
 use crate::buffer::Pool;
 use crate::completion::Clock;
@@ -53,28 +54,6 @@ const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 3600);
 /// Requests that the kernel may have on their way: the bound is the volume's own (`fuse_request_queue_background`,
 /// fs/fuse/dev.c, holds asynchronous direct I/O back beyond it).
 const BACKGROUND: u16 = 4096;
-
-/// An answer to a request for data.
-pub(crate) struct Answer {
-    kind: Kind,
-    in_flight: Arc<AtomicU64>,
-}
-
-enum Kind {
-    Read(ReplyData, Buffer, usize),
-    Written(ReplyWrite, u32),
-}
-
-impl Answer {
-    pub(crate) fn give(self) {
-        // Before the answer: after it the next request may be there.
-        self.in_flight.fetch_sub(1, Relaxed);
-        match self.kind {
-            Kind::Read(reply, buffer, length) => reply.data(&buffer[..length]),
-            Kind::Written(reply, length) => reply.written(length),
-        }
-    }
-}
 
 /// What the threads of a volume share.
 pub(crate) struct State {
@@ -166,10 +145,7 @@ impl State {
     }
 
     fn answer(&self, due: Option<u64>, kind: Kind) {
-        let answer = Answer {
-            kind,
-            in_flight: Arc::clone(&self.in_flight),
-        };
+        let answer = Answer::new(kind, Arc::clone(&self.in_flight));
         match due {
             Some(due) => self.completions.at(due, answer),
             None => answer.give(),

@@ -4,6 +4,7 @@
 //! A [`Volume`] is what somebody asks for, its [`Limits`] are what that comes to, a [`Limiter`] says when a request is done,
 //! and a [`Server`] is a file in FUSE that keeps to it. A loop device with direct I/O over that file is the block device.
 
+mod answer;
 mod backing;
 mod buffer;
 mod completion;

@@ -50,6 +50,9 @@ use crate::args::trace::TraceVerb;
 use crate::args::volume::VolumeArgs;
 use crate::exit;
 
+/// The verb whose exit code the server reads.
+pub const WAL_RESTORE: &str = "wal-restore";
+
 const IN_POSTGRESQL_CONF: &str = "\
 In postgresql.conf:
   restore_command = 'pgcalm wal-restore --archive /mnt/archive/wal %f %p'";
@@ -76,7 +79,7 @@ pub fn command() -> Command {
 
 fn with_exit_codes(command: Command) -> Command {
     let codes = match command.get_name() {
-        crate::wal_restore::VERB => exit::restore_help(),
+        WAL_RESTORE => exit::restore_help(),
         _ => exit::help(),
     };
     let text = match command.get_after_help() {
@@ -139,7 +142,7 @@ pub enum Verb {
     /// length of its segment, and hold on every page the WAL that its name tells, of the cluster that asks for it (by
     /// global/pg_control beside pg_wal). It is written beside PATH, synced, and renamed.
     #[command(
-        name = crate::wal_restore::VERB,
+        name = WAL_RESTORE,
         before_help = "Example: pgcalm wal-restore --archive /mnt/archive/wal %f %p",
         after_help = IN_POSTGRESQL_CONF,
     )]

@@ -5,13 +5,13 @@ use pgcalm_doctor::DoctorError;
 use pgcalm_doctor::apply;
 use pgcalm_doctor::collect;
 use pgcalm_doctor::connection::Connection;
+use pgcalm_doctor::report::Report;
+use pgcalm_doctor::report::Target;
+use pgcalm_doctor::report::text;
 use pgcalm_doctor::rules;
 use pgcalm_doctor::undo;
 use pgcalm_host::HostRoot;
 use pgcalm_host::quantity::Size;
-use pgcalm_report::doctor::Report;
-use pgcalm_report::doctor::Target;
-use pgcalm_report::doctor::text;
 
 use crate::args::doctor::DoctorArgs;
 use crate::output;

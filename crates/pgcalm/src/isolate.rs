@@ -2,16 +2,16 @@ use pgcalm_doctor::rules::table::RULES;
 use pgcalm_host::HostRoot;
 use pgcalm_host::throttle::Kind;
 use pgcalm_isolate::IsolateError;
+use pgcalm_isolate::Setting;
 use pgcalm_isolate::check;
 use pgcalm_isolate::clear;
 use pgcalm_isolate::hold;
 use pgcalm_isolate::hold::End;
+use pgcalm_isolate::report::Report;
+use pgcalm_isolate::report::text;
 use pgcalm_isolate::set;
-use pgcalm_isolate::set::Setting;
 use pgcalm_lab::Size;
 use pgcalm_lab::interrupt::Interrupt;
-use pgcalm_report::isolate::Report;
-use pgcalm_report::isolate::text;
 
 use crate::args::IsolateCheckArgs;
 use crate::args::IsolateClearArgs;
@@ -105,7 +105,7 @@ pub fn clear(args: IsolateClearArgs) -> anyhow::Result<()> {
 /// Nobody is asked about what can't be done.
 fn check_change(change: ChangeArgs) -> anyhow::Result<()> {
     if change.apply {
-        set::need_root()?;
+        pgcalm_isolate::need_root()?;
     }
     change.check()
 }

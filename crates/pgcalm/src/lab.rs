@@ -87,39 +87,39 @@ pub fn run(scenario: ScenarioArgs) -> anyhow::Result<()> {
         ScenarioArgs::Checkpoint(args) => run_one(
             *args,
             |options, interrupt| contest::run("checkpoint", options, interrupt),
-            pgcalm_report::text::render,
-            pgcalm_report::html::render,
+            pgcalm_lab::contest::report::text::render,
+            pgcalm_lab::contest::report::html::render,
         ),
         ScenarioArgs::Journal(args) => run_one(
             *args,
             interference::run,
-            pgcalm_report::journal::text::render,
-            pgcalm_report::journal::html::render,
+            pgcalm_lab::interference::report::text::render,
+            pgcalm_lab::interference::report::html::render,
         ),
         ScenarioArgs::Tenants(args) => run_one(
             *args,
             tenants::run,
-            pgcalm_report::tenants::text::render,
-            pgcalm_report::tenants::html::render,
+            pgcalm_lab::tenants::report::text::render,
+            pgcalm_lab::tenants::report::html::render,
         ),
         ScenarioArgs::Torture(args) => run_torture(*args),
         ScenarioArgs::Archive(args) => run_one(
             *args,
             archive::run,
-            pgcalm_report::archive::text::render,
-            pgcalm_report::archive::html::render,
+            pgcalm_lab::archive::report::text::render,
+            pgcalm_lab::archive::report::html::render,
         ),
         ScenarioArgs::Replica(args) => run_one(
             *args,
             replica::run,
-            pgcalm_report::replica::text::render,
-            pgcalm_report::replica::html::render,
+            pgcalm_lab::replica::report::text::render,
+            pgcalm_lab::replica::report::html::render,
         ),
         ScenarioArgs::Predict(args) => run_one(
             *args,
             predict::run,
-            pgcalm_report::predict::text::render,
-            pgcalm_report::predict::html::render,
+            pgcalm_lab::predict::report::text::render,
+            pgcalm_lab::predict::report::html::render,
         ),
         ScenarioArgs::Suite(args) => suite::run(&args),
     }
@@ -175,7 +175,7 @@ fn run_torture(args: TortureArgs) -> anyhow::Result<()> {
     output::present(
         &args.json,
         &report,
-        &pgcalm_report::torture::text::render(&report),
+        &pgcalm_lab::torture::report::text::render(&report),
     )?;
     match report.failure() {
         Some(failure) => bail!("torture: {failure}"),

@@ -29,6 +29,7 @@ use crate::args::Cli;
 use crate::args::IsolateVerb;
 use crate::args::LabVerb;
 use crate::args::Verb;
+use crate::args::WAL_RESTORE;
 use crate::exit::Exit;
 use crate::exit::RestoreExit;
 
@@ -40,7 +41,7 @@ fn main() -> ExitCode {
             // Recovery would take 2 for the end of WAL.
             let restores = std::env::args_os()
                 .nth(1)
-                .is_some_and(|verb| verb == wal_restore::VERB);
+                .is_some_and(|verb| verb == WAL_RESTORE);
             return ExitCode::from(if restores {
                 RestoreExit::Stop as u8
             } else {

@@ -55,11 +55,11 @@ pub fn present<T: Serialize + DeserializeOwned + PartialEq>(
     text: &str,
 ) -> anyhow::Result<()> {
     if json.replaces_text() {
-        return print(&pgcalm_report::to_json_pretty(document)?);
+        return print(&pgcalm_render::json::to_json_pretty(document)?);
     }
     print(text)?;
     if let Some(file) = json.file() {
-        write(file, &pgcalm_report::to_json_pretty(document)?)?;
+        write(file, &pgcalm_render::json::to_json_pretty(document)?)?;
         say(&format!("JSON: {}", file.display()));
     }
     Ok(())

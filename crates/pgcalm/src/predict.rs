@@ -7,7 +7,7 @@ use pgcalm_lab::interrupt::Interrupt;
 use pgcalm_predict::PredictError;
 use pgcalm_predict::observe;
 use pgcalm_predict::observe::Reads;
-use pgcalm_report::predict::text;
+use pgcalm_predict::report::text;
 
 use crate::args::predict::PredictArgs;
 use crate::output;
@@ -46,9 +46,5 @@ pub fn run(args: &PredictArgs) -> anyhow::Result<()> {
             .map_err(|_| PredictError::Interrupted.into())
     })?;
     let prediction = pgcalm_predict::predict(observation);
-    output::present(
-        &args.json,
-        &prediction,
-        &text::render_prediction(&prediction),
-    )
+    output::present(&args.json, &prediction, &text::render(&prediction))
 }

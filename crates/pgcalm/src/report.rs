@@ -1,5 +1,5 @@
 use pgcalm_lab::LabError;
-use pgcalm_report::Document;
+use pgcalm_lab::document::Document;
 
 use crate::args::ReportArgs;
 use crate::output;
@@ -13,7 +13,7 @@ pub fn render(args: &ReportArgs) -> anyhow::Result<()> {
             args.file.display()
         ))
     })?;
-    let document = pgcalm_report::read(&text).map_err(|error| {
+    let document = pgcalm_lab::document::read(&text).map_err(|error| {
         LabError::Usage(format!(
             "{}: {error}; name a file that pgcalm lab run --json wrote",
             args.file.display()
@@ -35,15 +35,15 @@ pub fn render(args: &ReportArgs) -> anyhow::Result<()> {
     }
     match document {
         Document::Contest(report) if args.seconds => {
-            output::print(&pgcalm_report::seconds::render(&report))
+            output::print(&pgcalm_lab::contest::report::seconds::render(&report))
         }
         Document::Contest(report) => {
             if let Some(html) = &args.html {
-                output::write(html, &pgcalm_report::html::render(&report))
+                output::write(html, &pgcalm_lab::contest::report::html::render(&report))
             } else if let Some(svg) = &args.svg {
-                output::write(svg, &pgcalm_report::chart::svg_tps(&report))
+                output::write(svg, &pgcalm_lab::contest::report::chart::svg_tps(&report))
             } else {
-                output::print(&pgcalm_report::text::render(&report))
+                output::print(&pgcalm_lab::contest::report::text::render(&report))
             }
         }
         Document::Journal(_) if args.svg.is_some() => Err(LabError::Usage(format!(
@@ -52,12 +52,15 @@ pub fn render(args: &ReportArgs) -> anyhow::Result<()> {
         ))
         .into()),
         Document::Journal(report) => match &args.html {
-            Some(html) => output::write(html, &pgcalm_report::journal::html::render(&report)),
-            None => output::print(&pgcalm_report::journal::text::render(&report)),
+            Some(html) => output::write(
+                html,
+                &pgcalm_lab::interference::report::html::render(&report),
+            ),
+            None => output::print(&pgcalm_lab::interference::report::text::render(&report)),
         },
         Document::Tenants(report) => {
             if let Some(html) = &args.html {
-                output::write(html, &pgcalm_report::tenants::html::render(&report))
+                output::write(html, &pgcalm_lab::tenants::report::html::render(&report))
             } else if args.svg.is_some() {
                 Err(LabError::Usage(format!(
                     "{}: a report of tenants has no chart as a file of its own; use --html",
@@ -65,7 +68,7 @@ pub fn render(args: &ReportArgs) -> anyhow::Result<()> {
                 ))
                 .into())
             } else {
-                output::print(&pgcalm_report::tenants::text::render(&report))
+                output::print(&pgcalm_lab::tenants::report::text::render(&report))
             }
         }
         Document::Torture(_) if args.html.is_some() || args.svg.is_some() => {
@@ -77,7 +80,7 @@ pub fn render(args: &ReportArgs) -> anyhow::Result<()> {
         }
         Document::Archive(report) => {
             if let Some(html) = &args.html {
-                output::write(html, &pgcalm_report::archive::html::render(&report))
+                output::write(html, &pgcalm_lab::archive::report::html::render(&report))
             } else if args.svg.is_some() {
                 Err(LabError::Usage(format!(
                     "{}: a report of archivers has no chart of its own; leave out --svg",
@@ -85,12 +88,12 @@ pub fn render(args: &ReportArgs) -> anyhow::Result<()> {
                 ))
                 .into())
             } else {
-                output::print(&pgcalm_report::archive::text::render(&report))
+                output::print(&pgcalm_lab::archive::report::text::render(&report))
             }
         }
         Document::Replica(report) => {
             if let Some(html) = &args.html {
-                output::write(html, &pgcalm_report::replica::html::render(&report))
+                output::write(html, &pgcalm_lab::replica::report::html::render(&report))
             } else if args.svg.is_some() {
                 Err(LabError::Usage(format!(
                     "{}: a report of a standby has no chart as a file of its own; use --html",
@@ -98,12 +101,12 @@ pub fn render(args: &ReportArgs) -> anyhow::Result<()> {
                 ))
                 .into())
             } else {
-                output::print(&pgcalm_report::replica::text::render(&report))
+                output::print(&pgcalm_lab::replica::report::text::render(&report))
             }
         }
         Document::Predict(report) => {
             if let Some(html) = &args.html {
-                output::write(html, &pgcalm_report::predict::html::render(&report))
+                output::write(html, &pgcalm_lab::predict::report::html::render(&report))
             } else if args.svg.is_some() {
                 Err(LabError::Usage(format!(
                     "{}: a report of predictions has no chart; leave out --svg",
@@ -111,20 +114,22 @@ pub fn render(args: &ReportArgs) -> anyhow::Result<()> {
                 ))
                 .into())
             } else {
-                output::print(&pgcalm_report::predict::text::render(&report))
+                output::print(&pgcalm_lab::predict::report::text::render(&report))
             }
         }
         Document::Suite(report) => {
             if let Some(html) = &args.html {
-                output::write(html, &pgcalm_report::suite::html::render(&report))
+                output::write(html, &pgcalm_lab::suite::report::html::render(&report))
             } else if let Some(svg) = &args.svg {
-                output::write(svg, &pgcalm_report::suite::svg::render(&report))
+                output::write(svg, &pgcalm_lab::suite::report::svg::render(&report))
             } else if let Some(markdown) = &args.markdown {
                 suite::write_markdown(&report, markdown, |_| true)
             } else {
-                output::print(&pgcalm_report::suite::text::render(&report))
+                output::print(&pgcalm_lab::suite::report::text::render(&report))
             }
         }
-        Document::Torture(report) => output::print(&pgcalm_report::torture::text::render(&report)),
+        Document::Torture(report) => {
+            output::print(&pgcalm_lab::torture::report::text::render(&report))
+        }
     }
 }

@@ -19,7 +19,7 @@ use pgcalm_lab::suite::Results;
 use pgcalm_lab::suite::Row;
 use pgcalm_lab::suite::Stamp;
 use pgcalm_lab::suite::Suite;
-use pgcalm_report::suite::Report;
+use pgcalm_lab::suite::report::Report;
 
 use crate::args::Cli;
 use crate::args::LabVerb;
@@ -285,7 +285,7 @@ fn finish(suite: &Suite, rows: Vec<Runnable<'_>>, args: &SuiteArgs) -> anyhow::R
         // A failure is not to hide behind an earlier result.
         let found = row.found.filter(|_| row.failure.is_none());
         let module = found.as_ref().and_then(|found| found.stamp.module.clone());
-        let mut made = pgcalm_report::suite::Row::new(
+        let mut made = pgcalm_lab::suite::report::Row::new(
             row.row.name.clone(),
             row.row.title.clone(),
             row.row.part.clone(),
@@ -298,14 +298,14 @@ fn finish(suite: &Suite, rows: Vec<Runnable<'_>>, args: &SuiteArgs) -> anyhow::R
     }
     let report = Report::new(suite.title.clone(), suite.about.clone(), shown);
     if let Some(file) = &args.markdown {
-        let of_row = |row: &pgcalm_report::suite::Row| renewed.contains(&row.name);
+        let of_row = |row: &pgcalm_lab::suite::report::Row| renewed.contains(&row.name);
         write_markdown(&report, file, of_row)?;
         output::say(&format!("Markdown: {}", file.display()));
     }
     args.report.clone().write(
         &report,
-        pgcalm_report::suite::text::render(&report),
-        pgcalm_report::suite::html::render,
+        pgcalm_lab::suite::report::text::render(&report),
+        pgcalm_lab::suite::report::html::render,
     )?;
     if !failed.is_empty() {
         bail!(
@@ -321,7 +321,7 @@ fn finish(suite: &Suite, rows: Vec<Runnable<'_>>, args: &SuiteArgs) -> anyhow::R
 pub fn write_markdown(
     report: &Report,
     file: &Path,
-    is_renewed: impl Fn(&pgcalm_report::suite::Row) -> bool,
+    is_renewed: impl Fn(&pgcalm_lab::suite::report::Row) -> bool,
 ) -> anyhow::Result<()> {
     let old = match std::fs::read_to_string(file) {
         Ok(old) => old,
@@ -330,7 +330,7 @@ pub fn write_markdown(
     };
     output::write(
         file,
-        &pgcalm_report::suite::markdown::render(report, &old, is_renewed),
+        &pgcalm_lab::suite::report::markdown::render(report, &old, is_renewed),
     )
 }
 

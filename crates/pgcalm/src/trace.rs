@@ -1,18 +1,18 @@
 use std::path::PathBuf;
 
+use pgcalm_doctor::report::Severity;
 use pgcalm_host::HostRoot;
-use pgcalm_report::doctor::Severity;
-use pgcalm_report::trace::EndReason;
-use pgcalm_report::trace::checkpoint;
-use pgcalm_report::trace::connect;
-use pgcalm_report::trace::io;
-use pgcalm_report::trace::locks;
-use pgcalm_report::trace::why;
 use pgcalm_trace::TraceError;
+use pgcalm_trace::checkpoint::report as checkpoint;
+use pgcalm_trace::connect::report as connect;
+use pgcalm_trace::io::report as io;
 use pgcalm_trace::locks::Acquisitions;
+use pgcalm_trace::locks::report as locks;
+use pgcalm_trace::report::EndReason;
 use pgcalm_trace::stop::Stop;
 use pgcalm_trace::target::Selection;
 use pgcalm_trace::target::Target;
+use pgcalm_trace::why::report as why;
 use serde::Serialize;
 
 use crate::args::trace::AskArg;

@@ -18,12 +18,10 @@ use pgcalm_archive::Request;
 use pgcalm_archive::RestoreError;
 use pgcalm_archive::restore;
 
+use crate::args::WAL_RESTORE;
 use crate::args::WalRestoreArgs;
 use crate::exit::RestoreExit;
 use crate::output;
-
-/// Name of the verb.
-pub const VERB: &str = "wal-restore";
 
 /// Restores a file and returns the exit code. What it prints goes to the server's log.
 pub fn run(args: WalRestoreArgs) -> RestoreExit {
@@ -62,5 +60,5 @@ pub fn run(args: WalRestoreArgs) -> RestoreExit {
 }
 
 fn say(text: &str) {
-    output::say(&format!("pgcalm {VERB}: {text}"));
+    output::say(&format!("pgcalm {WAL_RESTORE}: {text}"));
 }

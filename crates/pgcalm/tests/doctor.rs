@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::process::Output;
 
-use pgcalm_report::doctor::Report;
+use pgcalm_doctor::report::Report;
 
 fn doctor(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_pgcalm"))

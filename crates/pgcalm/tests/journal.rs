@@ -16,8 +16,8 @@ use std::time::Instant;
 use pgcalm_host::block_device;
 use pgcalm_host::cgroup::Hierarchy;
 use pgcalm_host::process;
-use pgcalm_report::Document;
-use pgcalm_report::journal::Report;
+use pgcalm_lab::document::Document;
+use pgcalm_lab::interference::report::Report;
 use pgcalm_testkit::need;
 use rustix::process::Signal;
 
@@ -125,7 +125,7 @@ fn wait_for_noise(child: &Child) {
 }
 
 fn read(file: &Path) -> Report {
-    match pgcalm_report::read(&fs::read_to_string(file).unwrap()).unwrap() {
+    match pgcalm_lab::document::read(&fs::read_to_string(file).unwrap()).unwrap() {
         Document::Journal(report) => *report,
         _ => panic!("not a report of layouts"),
     }

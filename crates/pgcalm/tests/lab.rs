@@ -14,7 +14,7 @@ use pgcalm_host::cgroup::Version;
 use pgcalm_host::process;
 use pgcalm_host::throttle::Kind;
 use pgcalm_host::vm_sysctl;
-use pgcalm_report::model::CapKind;
+use pgcalm_lab::contest::report::CapKind;
 use rustix::process::Pid;
 use rustix::process::Signal;
 
@@ -106,7 +106,7 @@ fn a_run_feels_its_caps_and_reports_what_it_measured() {
     assert_eq!(status.code(), Some(0), "{last}");
     assert_clean(&dir.0, &[]);
 
-    let report = pgcalm_report::from_json(&fs::read_to_string(&json).unwrap()).unwrap();
+    let report = pgcalm_lab::document::from_json(&fs::read_to_string(&json).unwrap()).unwrap();
     assert_eq!(report.scenario, "checkpoint");
     assert_eq!(report.settings["wal-iops"], 100);
     let run = &report.contestants[0].runs[0];
@@ -210,7 +210,7 @@ fn caps_in_the_servers_own_group_hold_its_own_writes() {
     assert_eq!(status.code(), Some(0), "{last}");
     assert_clean(&dir.0, &[]);
 
-    let report = pgcalm_report::from_json(&fs::read_to_string(&json).unwrap()).unwrap();
+    let report = pgcalm_lab::document::from_json(&fs::read_to_string(&json).unwrap()).unwrap();
     assert_eq!(report.settings["cap-in"], "own");
     assert_eq!(report.cap.kind, CapKind::ControlGroup);
     assert!(
@@ -245,7 +245,7 @@ fn a_rate_is_what_clients_begin_at_most() {
     assert_eq!(status.code(), Some(0), "{last}");
     assert_clean(&dir.0, &[]);
 
-    let report = pgcalm_report::from_json(&fs::read_to_string(&json).unwrap()).unwrap();
+    let report = pgcalm_lab::document::from_json(&fs::read_to_string(&json).unwrap()).unwrap();
     assert_eq!(report.settings["rate"], 40);
     // Begun at random: 200 are expected in five seconds; without a rate it is some thousands.
     let run = &report.contestants[0].runs[0];
@@ -389,7 +389,7 @@ fn a_wal_volume_that_runs_full_is_a_result_and_no_error() {
     assert_eq!(status.code(), Some(0), "{last}");
     assert_clean(&dir.0, &[]);
 
-    let report = pgcalm_report::from_json(&fs::read_to_string(&json).unwrap()).unwrap();
+    let report = pgcalm_lab::document::from_json(&fs::read_to_string(&json).unwrap()).unwrap();
     let run = &report.contestants[0].runs[0];
     let failure = run.server_failure.as_ref().expect("the volume runs full");
     assert!(

@@ -12,8 +12,8 @@ use std::time::Instant;
 
 use pgcalm_host::postgres;
 use pgcalm_host::process;
-use pgcalm_report::model::Report;
-use pgcalm_report::model::TransactionSource;
+use pgcalm_lab::contest::report::Report;
+use pgcalm_lab::contest::report::TransactionSource;
 use pgcalm_testkit::need;
 use rustix::process::Signal;
 
@@ -63,7 +63,7 @@ fn report(dir: &Path, load: &[&str]) -> (Report, String) {
     arguments.extend(["--json", json.to_str().unwrap()]);
     let output = run(dir, &arguments);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let report = pgcalm_report::from_json(&fs::read_to_string(&json).unwrap()).unwrap();
+    let report = pgcalm_lab::document::from_json(&fs::read_to_string(&json).unwrap()).unwrap();
     let run = &report.contestants[0].runs[0];
     assert!(run.tps_mean > 0.0, "{run:?}");
     (report, text(&output.stdout))

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use pgcalm_host::cgroup::Hierarchy;
 use pgcalm_host::postgres;
-use pgcalm_report::model::CapKind;
+use pgcalm_lab::contest::report::CapKind;
 use pgcalm_testkit::need;
 use rustix::process::Signal;
 
@@ -99,7 +99,7 @@ fn reads_and_writes_share_the_limits_of_a_volume() {
     assert_eq!(status.code(), Some(0), "{last}");
     assert_clean(&dir.0);
 
-    let report = pgcalm_report::from_json(&fs::read_to_string(&json).unwrap()).unwrap();
+    let report = pgcalm_lab::document::from_json(&fs::read_to_string(&json).unwrap()).unwrap();
     assert_eq!(report.cap.kind, CapKind::CloudVolume);
     assert!(report.cap.description.contains("300"), "{:?}", report.cap);
     assert!(report.cap.memory.unwrap().contains("1GB"));

@@ -10,7 +10,7 @@ use std::process::Stdio;
 use std::time::Duration;
 use std::time::Instant;
 
-use pgcalm_report::predict::Prediction;
+use pgcalm_predict::report::Prediction;
 use pgcalm_testkit::module_directory;
 use pgcalm_testkit::need;
 use pgcalm_testkit::programs;

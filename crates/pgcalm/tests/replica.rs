@@ -15,8 +15,8 @@ use std::time::Instant;
 use pgcalm_host::block_device;
 use pgcalm_host::mounts;
 use pgcalm_host::process;
-use pgcalm_report::Document;
-use pgcalm_report::replica::Report;
+use pgcalm_lab::document::Document;
+use pgcalm_lab::replica::report::Report;
 use pgcalm_testkit::module_directory;
 use pgcalm_testkit::need;
 use rustix::process::Signal;
@@ -70,7 +70,7 @@ fn run(dir: &Path, more: &[&str]) -> Report {
         .output()
         .unwrap();
     assert_eq!(shown.stdout, output.stdout);
-    match pgcalm_report::read(&fs::read_to_string(&json).unwrap()).unwrap() {
+    match pgcalm_lab::document::read(&fs::read_to_string(&json).unwrap()).unwrap() {
         Document::Replica(report) => *report,
         _ => panic!("not a report of a standby"),
     }
@@ -183,7 +183,8 @@ fn a_standby_behind_a_slow_link_falls_behind_and_catches_up() {
     assert!(sent.iter().any(|rate| *rate > 0.1 * link), "{sent:?}");
     assert!(case.most_bytes(|sample| sample.sent).unwrap() > 0);
     // Only from within the primary's namespace the kernel tells of the connection.
-    let network = |sample: &pgcalm_report::replica::Sample| sample.walsender_network_bytes_per_s;
+    let network =
+        |sample: &pgcalm_lab::replica::report::Sample| sample.walsender_network_bytes_per_s;
     assert!(case.mean_under_load(network).unwrap() > 0.0, "{case:?}");
     let last = case.samples.last().unwrap();
     assert_eq!(
@@ -224,7 +225,7 @@ fn a_standby_whose_wal_was_recycled_comes_back_only_with_an_archive() {
     let [recycled, restore] = &report.cases[..] else {
         panic!("{:?}", report.cases);
     };
-    let removed = |case: &pgcalm_report::replica::Case| {
+    let removed = |case: &pgcalm_lab::replica::report::Case| {
         let error = case.receiver_error.as_ref();
         error.is_some_and(|error| error.message.contains("has already been removed"))
     };

@@ -11,8 +11,8 @@ use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 
-use pgcalm_report::Document;
-use pgcalm_report::suite::Report;
+use pgcalm_lab::document::Document;
+use pgcalm_lab::suite::report::Report;
 use pgcalm_testkit::need;
 use rustix::process::Signal;
 
@@ -67,7 +67,7 @@ fn end(dir: &Path, more: &[&str]) -> (Option<i32>, String) {
 }
 
 fn document(file: &Path) -> Report {
-    match pgcalm_report::read(&fs::read_to_string(file).unwrap()).unwrap() {
+    match pgcalm_lab::document::read(&fs::read_to_string(file).unwrap()).unwrap() {
         Document::Suite(report) => *report,
         other => panic!("{other:?}"),
     }

@@ -17,7 +17,7 @@ use pgcalm_host::cgroup::Version;
 use pgcalm_host::mounts;
 use pgcalm_host::process;
 use pgcalm_host::throttle::Kind;
-use pgcalm_report::Document;
+use pgcalm_lab::document::Document;
 use pgcalm_testkit::need;
 use rustix::process::Pid;
 use rustix::process::Signal;
@@ -173,7 +173,7 @@ fn a_run_reports_every_instance() {
     assert_clean(&dir.0, &[]);
 
     let Document::Tenants(report) =
-        pgcalm_report::read(&fs::read_to_string(&json).unwrap()).unwrap()
+        pgcalm_lab::document::read(&fs::read_to_string(&json).unwrap()).unwrap()
     else {
         panic!("not a document of tenants");
     };

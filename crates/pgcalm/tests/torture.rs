@@ -13,9 +13,9 @@ use std::time::Instant;
 
 use pgcalm_host::block_device;
 use pgcalm_host::process;
-use pgcalm_report::Document;
-use pgcalm_report::torture::Cycle;
-use pgcalm_report::torture::Report;
+use pgcalm_lab::document::Document;
+use pgcalm_lab::torture::report::Cycle;
+use pgcalm_lab::torture::report::Report;
 use pgcalm_testkit::module_directory;
 use pgcalm_testkit::need;
 use pgcalm_testkit::programs::bindir;
@@ -102,7 +102,7 @@ fn leftovers(dir: &Path) -> Vec<String> {
 }
 
 fn read(file: &Path) -> Report {
-    match pgcalm_report::read(&fs::read_to_string(file).unwrap()).unwrap() {
+    match pgcalm_lab::document::read(&fs::read_to_string(file).unwrap()).unwrap() {
         Document::Torture(report) => *report,
         _ => panic!("not a report of crash cycles"),
     }

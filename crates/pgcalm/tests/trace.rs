@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use nix::unistd::User;
 use pgcalm_host::postmaster;
-use pgcalm_report::trace::EndReason;
-use pgcalm_report::trace::checkpoint;
-use pgcalm_report::trace::locks;
-use pgcalm_report::trace::locks::LockClass;
 use pgcalm_testkit::wait_for;
+use pgcalm_trace::checkpoint::report as checkpoint;
+use pgcalm_trace::locks::report as locks;
+use pgcalm_trace::locks::report::LockClass;
+use pgcalm_trace::report::EndReason;
 use pgcalm_trace::usdt::notes::Notes;
 use rustix::process::Pid;
 use rustix::process::Signal;

@@ -6,9 +6,9 @@ mod trace_server;
 use std::fs;
 use std::process::Stdio;
 
-use pgcalm_report::trace::locks;
-use pgcalm_report::trace::why;
 use pgcalm_testkit::wait_for;
+use pgcalm_trace::locks::report as locks;
+use pgcalm_trace::why::report as why;
 use rustix::process::Signal;
 
 use trace_server::Server;

@@ -10,10 +10,10 @@ use std::thread;
 use std::time::Duration;
 
 use nix::unistd::User;
-use pgcalm_report::trace::Missing;
-use pgcalm_report::trace::checkpoint;
-use pgcalm_report::trace::why;
 use pgcalm_testkit::wait_for;
+use pgcalm_trace::checkpoint::report as checkpoint;
+use pgcalm_trace::report::Missing;
+use pgcalm_trace::why::report as why;
 use rustix::process::Pid;
 use rustix::process::Signal;
 
@@ -35,7 +35,7 @@ fn checkpoints(lines: &[checkpoint::Line]) -> Vec<&checkpoint::Checkpoint> {
         .collect()
 }
 
-fn start(lines: &[checkpoint::Line]) -> &pgcalm_report::trace::Start {
+fn start(lines: &[checkpoint::Line]) -> &pgcalm_trace::report::Start {
     match &lines[0] {
         checkpoint::Line::Start(start) => start,
         other => panic!("{other:?}"),

@@ -9,19 +9,19 @@ use pgcalm_host::kernel_release;
 use pgcalm_host::meminfo::MemInfo;
 use pgcalm_host::memory_limit;
 use pgcalm_host::vm_sysctl;
-use pgcalm_report::doctor::facts::Cap;
-use pgcalm_report::doctor::facts::DeviceDirtyLimit;
-use pgcalm_report::doctor::facts::DirtyThresholds;
-use pgcalm_report::doctor::facts::Disk;
-use pgcalm_report::doctor::facts::FileSystem;
-use pgcalm_report::doctor::facts::Host;
-use pgcalm_report::doctor::facts::MemoryLimit;
-use pgcalm_report::doctor::facts::WritebackThrottling;
-use pgcalm_report::isolate;
+use pgcalm_isolate::report as isolate;
 use pgcalm_trace::usdt::PROVIDER;
 use pgcalm_trace::usdt::notes::Notes;
 
 use crate::collect::kernel_features;
+use crate::facts::Cap;
+use crate::facts::DeviceDirtyLimit;
+use crate::facts::DirtyThresholds;
+use crate::facts::Disk;
+use crate::facts::FileSystem;
+use crate::facts::Host;
+use crate::facts::MemoryLimit;
+use crate::facts::WritebackThrottling;
 use crate::kernel_file;
 
 /// Reads the host, and of it what concerns `instance`.

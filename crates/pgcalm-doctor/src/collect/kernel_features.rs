@@ -2,7 +2,8 @@ use std::path::Path;
 
 use pgcalm_host::HostRoot;
 use pgcalm_host::kernel_release;
-use pgcalm_report::doctor::facts::KernelFeatures;
+
+use crate::facts::KernelFeatures;
 
 /// The number of cachestat, the same on all architectures (include/uapi/asm-generic/unistd.h).
 const SYS_CACHESTAT: libc::c_long = 451;

@@ -4,10 +4,11 @@ use std::time::Instant;
 
 use pgcalm_host::HostRoot;
 use pgcalm_host::block_device::DeviceStat;
-use pgcalm_report::doctor::facts::DiskRates;
-use pgcalm_report::doctor::facts::Host;
-use pgcalm_report::doctor::facts::Sample;
 use postgres::Client;
+
+use crate::facts::DiskRates;
+use crate::facts::Host;
+use crate::facts::Sample;
 
 /// Bytes of WAL since the cluster was made, by position.
 const WAL_POSITION: &str = "\

@@ -1,13 +1,5 @@
 use std::collections::BTreeMap;
 
-use pgcalm_report::doctor::facts::Archiver;
-use pgcalm_report::doctor::facts::BufferWrites;
-use pgcalm_report::doctor::facts::Checkpoints;
-use pgcalm_report::doctor::facts::PgCalm;
-use pgcalm_report::doctor::facts::Server;
-use pgcalm_report::doctor::facts::Setting;
-use pgcalm_report::doctor::facts::Slot;
-use pgcalm_report::doctor::facts::Wal;
 use pgcalm_server::Version;
 use pgcalm_server::Writes;
 use pgcalm_server::module_schema;
@@ -15,6 +7,14 @@ use postgres::Client;
 use postgres::Row;
 
 use crate::connection::Connection;
+use crate::facts::Archiver;
+use crate::facts::BufferWrites;
+use crate::facts::Checkpoints;
+use crate::facts::PgCalm;
+use crate::facts::Server;
+use crate::facts::Setting;
+use crate::facts::Slot;
+use crate::facts::Wal;
 
 /// The oldest version whose views are known: pg_stat_wal came with it.
 const OLDEST: i32 = 14;

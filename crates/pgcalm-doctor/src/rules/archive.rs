@@ -1,9 +1,8 @@
 //! What keeps WAL from being recycled: the archive and replication slots.
 
-use pgcalm_report::doctor::facts::Facts;
-use pgcalm_report::doctor::facts::Server;
-use pgcalm_report::doctor::facts::Slot;
-
+use crate::facts::Facts;
+use crate::facts::Server;
+use crate::facts::Slot;
 use crate::rules::checkpoint;
 use crate::rules::found::Answer;
 use crate::rules::found::Found;

@@ -1,7 +1,6 @@
 //! Checkpoints: how often, how long, and what keeps their writes safe.
 
-use pgcalm_report::doctor::facts::Facts;
-
+use crate::facts::Facts;
 use crate::rules::found::Answer;
 use crate::rules::found::Found;
 use crate::rules::found::Unknown;

@@ -1,8 +1,8 @@
 //! The kernel's thresholds for dirty page cache.
 
 use pgcalm_host::vm_sysctl;
-use pgcalm_report::doctor::facts::Facts;
 
+use crate::facts::Facts;
 use crate::rules::found::Answer;
 use crate::rules::found::Found;
 use crate::rules::found::Unknown;

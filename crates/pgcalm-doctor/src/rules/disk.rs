@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use pgcalm_report::doctor::facts::Cap;
-use pgcalm_report::doctor::facts::Facts;
-use pgcalm_report::isolate::Journal;
-use pgcalm_report::isolate::Place;
+use pgcalm_isolate::report::Journal;
+use pgcalm_isolate::report::Place;
 
+use crate::facts::Cap;
+use crate::facts::Facts;
 use crate::rules::found::Answer;
 use crate::rules::found::Found;
 use crate::rules::found::Unknown;

@@ -1,8 +1,7 @@
 //! What kernel and server offer to pg_calm and to pgcalm.
 
-use pgcalm_report::doctor::facts::Facts;
-use pgcalm_report::doctor::facts::KernelFeatures;
-
+use crate::facts::Facts;
+use crate::facts::KernelFeatures;
 use crate::rules::found::Answer;
 use crate::rules::found::Found;
 use crate::rules::found::Unknown;

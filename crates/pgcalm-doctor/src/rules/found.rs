@@ -1,6 +1,6 @@
-use pgcalm_report::doctor::Change;
-use pgcalm_report::doctor::Target;
-use pgcalm_report::doctor::facts::Server;
+use crate::facts::Server;
+use crate::report::Change;
+use crate::report::Target;
 
 /// What a condition says: applies with evidence, does not apply, or can't be told and why.
 pub type Answer = Result<Option<Found>, Unknown>;

@@ -1,8 +1,8 @@
 //! What `pgcalm isolate check` finds.
 
-use pgcalm_report::doctor::facts::Facts;
-use pgcalm_report::isolate::Hazard;
+use pgcalm_isolate::report::Hazard;
 
+use crate::facts::Facts;
 use crate::rules::found::Answer;
 use crate::rules::found::Found;
 use crate::rules::found::Unknown;

@@ -1,7 +1,6 @@
 //! Memory limits and shared_buffers.
 
-use pgcalm_report::doctor::facts::Facts;
-
+use crate::facts::Facts;
 use crate::rules::found::Answer;
 use crate::rules::found::Found;
 use crate::rules::found::when;

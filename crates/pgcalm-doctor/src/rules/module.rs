@@ -1,8 +1,7 @@
 //! pg_calm itself, where it is loaded.
 
-use pgcalm_report::doctor::facts::Facts;
-use pgcalm_report::doctor::facts::PgCalm;
-
+use crate::facts::Facts;
+use crate::facts::PgCalm;
 use crate::rules::found::Answer;
 use crate::rules::found::Found;
 use crate::rules::found::Unknown;

@@ -1,16 +1,16 @@
 //! Reading facts in a condition: what is not there makes the rule unanswered, with the way out.
 
-use pgcalm_report::doctor::facts::Cap;
-use pgcalm_report::doctor::facts::DirtyThresholds;
-use pgcalm_report::doctor::facts::Disk;
-use pgcalm_report::doctor::facts::DiskRates;
-use pgcalm_report::doctor::facts::Facts;
-use pgcalm_report::doctor::facts::Host;
-use pgcalm_report::doctor::facts::Server;
-use pgcalm_report::isolate::Instance;
+use pgcalm_isolate::report::Instance;
 use pgcalm_server::unit_bytes;
 use pgcalm_server::unit_seconds;
 
+use crate::facts::Cap;
+use crate::facts::DirtyThresholds;
+use crate::facts::Disk;
+use crate::facts::DiskRates;
+use crate::facts::Facts;
+use crate::facts::Host;
+use crate::facts::Server;
 use crate::rules::found::Unknown;
 use crate::words;
 

@@ -3,8 +3,7 @@
 //! docs/reference/doctor-rules.md shows this table (`pgcalm doctor --rules` prints it). Within a severity the order here is the order of
 //! findings. Kernel functions are those of Linux 6.18, server functions those of PostgreSQL 15.
 
-use pgcalm_report::doctor::Severity;
-
+use crate::report::Severity;
 use crate::rules::Rule;
 use crate::rules::archive;
 use crate::rules::checkpoint;

@@ -1,7 +1,6 @@
 //! WAL: room for it, its volume, and how it leaves the buffers.
 
-use pgcalm_report::doctor::facts::Facts;
-
+use crate::facts::Facts;
 use crate::rules::checkpoint;
 use crate::rules::disk;
 use crate::rules::found::Answer;

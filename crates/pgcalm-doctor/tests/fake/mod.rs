@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use pgcalm_doctor::collect;
 use pgcalm_doctor::collect::Options;
+use pgcalm_doctor::facts::DiskRates;
+use pgcalm_doctor::facts::Facts;
+use pgcalm_doctor::facts::FileSystem;
+use pgcalm_doctor::facts::Sample;
+use pgcalm_doctor::facts::Server;
+use pgcalm_doctor::facts::Setting;
+use pgcalm_doctor::facts::Slot;
 use pgcalm_host::HostRoot;
-use pgcalm_report::doctor::facts::DiskRates;
-use pgcalm_report::doctor::facts::Facts;
-use pgcalm_report::doctor::facts::FileSystem;
-use pgcalm_report::doctor::facts::Sample;
-use pgcalm_report::doctor::facts::Server;
-use pgcalm_report::doctor::facts::Setting;
-use pgcalm_report::doctor::facts::Slot;
 
 pub const MIB: u64 = 1 << 20;
 pub const GIB: u64 = 1 << 30;

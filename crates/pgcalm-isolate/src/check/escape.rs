@@ -1,9 +1,8 @@
-use pgcalm_report::isolate::Hazard;
-use pgcalm_report::isolate::Instance;
-use pgcalm_report::isolate::Limit;
-
 use super::described;
 use super::is_on_writes;
+use crate::report::Hazard;
+use crate::report::Instance;
+use crate::report::Limit;
 
 /// Limits that don't limit what they seem to.
 pub(super) fn find(instances: &[Instance], cgroup_version: Option<&str>) -> Vec<Hazard> {

@@ -1,11 +1,10 @@
 use std::collections::BTreeMap;
 
-use pgcalm_report::isolate::Hazard;
-use pgcalm_report::isolate::Instance;
-use pgcalm_report::isolate::Place;
-
 use super::described;
 use super::write_limits;
+use crate::report::Hazard;
+use crate::report::Instance;
+use crate::report::Place;
 
 /// Instances that write through one journal while one of them is limited on its disk.
 ///

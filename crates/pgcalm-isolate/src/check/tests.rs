@@ -1,7 +1,7 @@
 use super::*;
-use pgcalm_report::isolate::Journal;
-use pgcalm_report::isolate::Place;
-use pgcalm_report::isolate::Slave;
+use crate::report::Journal;
+use crate::report::Place;
+use crate::report::Slave;
 
 fn disk(name: &str) -> Disk {
     Disk {

@@ -16,11 +16,11 @@ use pgcalm_host::process;
 use pgcalm_host::throttle;
 
 use crate::IsolateError;
+use crate::Setting;
 use crate::inventory;
 use crate::inventory::GROUP_PREFIX;
 use crate::inventory::Inventory;
 use crate::plan::Step;
-use crate::set::Setting;
 use crate::state;
 use crate::state::Holder;
 use crate::state::State;

@@ -7,7 +7,8 @@ use pgcalm_host::HostRoot;
 use pgcalm_host::block_device::DeviceStat;
 use pgcalm_host::journal_commits;
 use pgcalm_host::process;
-use pgcalm_report::archive::Drain;
+
+use crate::archive::report::Drain;
 
 /// Devices whose counters are read.
 #[derive(Debug, Clone, Copy)]

@@ -11,7 +11,7 @@ use crate::archive::archiver::STANZA;
 use crate::archive::archiver::Way;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
-use crate::template;
+use crate::private_dir;
 use crate::tool;
 
 /// Writes its configuration and makes its repository. Where it keeps notes of asynchronous work is beside the cluster.
@@ -28,7 +28,7 @@ pub fn prepare(
         return Ok(());
     };
     let spool = data.with_file_name("spool");
-    template::create_private_dir(&spool, installation)?;
+    private_dir::create(&spool, installation)?;
     let text = format!(
         "[global]\nrepo1-path={}\nspool-path={}\nlock-path={}\nlog-path={}\nlog-level-file=off\n\
          compress-type={}\narchive-async={}\nprocess-max={}\n\n\

@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use std::time::Instant;
 
-use pgcalm_report::model::Cap;
-use pgcalm_report::model::CapKind;
 use pgcalm_volume::Volume;
 
 use crate::cap::Capper;
 use crate::cap::InForce;
 use crate::contest::Options;
 use crate::contest::recycled_wal;
+use crate::contest::report::Cap;
+use crate::contest::report::CapKind;
 use crate::contestant::Contestant;
 use crate::device::Device;
 use crate::device::Kind;

@@ -14,8 +14,8 @@ use nix::libc;
 use pgcalm_host::HostRoot;
 use pgcalm_host::process;
 use pgcalm_host::process::Process;
-use pgcalm_report::journal::Hang;
 
+use crate::interference::report::Hang;
 use crate::sampler::STACK_DEPTH;
 use crate::sampler::process_name;
 

@@ -12,8 +12,6 @@ use std::time::UNIX_EPOCH;
 
 use anyhow::Context;
 use anyhow::bail;
-use pgcalm_report::journal::Hang;
-use pgcalm_report::journal::Phase;
 
 use crate::cap::Caps;
 use crate::cap::InForce;
@@ -24,6 +22,8 @@ use crate::interference::hang::HangSampler;
 use crate::interference::hang::Watched;
 use crate::interference::neighbour::Noise;
 use crate::interference::probe::Probe;
+use crate::interference::report::Hang;
+use crate::interference::report::Phase;
 use crate::load::LOG_PREFIX;
 use crate::load::Load;
 use crate::load::overtime::Overtime;

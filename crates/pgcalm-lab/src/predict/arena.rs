@@ -7,9 +7,7 @@ use std::time::SystemTime;
 use std::time::UNIX_EPOCH;
 
 use anyhow::Context;
-use pgcalm_report::predict::Measured;
-use pgcalm_report::predict::Point;
-use pgcalm_report::predict::Prediction;
+use pgcalm_predict::report::Prediction;
 
 use crate::cap::InForce;
 use crate::contest;
@@ -25,6 +23,8 @@ use crate::predict::Options;
 use crate::predict::grid::GridPoint;
 use crate::predict::measured;
 use crate::predict::measured::Counters;
+use crate::predict::report::Measured;
+use crate::predict::report::Point;
 use crate::predict::shadow;
 use crate::sampler::Sampler;
 use crate::server::Server;

@@ -3,10 +3,10 @@ use std::time::Instant;
 use anyhow::bail;
 use pgcalm_predict::observe::ModuleCounters;
 use pgcalm_predict::observe::Statistics;
-use pgcalm_report::predict::Measured;
-use pgcalm_report::predict::Written;
 use postgres::Client;
 
+use crate::predict::report::Measured;
+use crate::predict::report::Written;
 use crate::sampler::Sample;
 use crate::server_log::CheckpointLog;
 use crate::transaction_log::Transactions;
@@ -111,11 +111,11 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::contest::report::Checkpoint;
     use crate::load::LOG_PREFIX;
     use pgcalm_host::block_device::DeviceStat;
     use pgcalm_host::cpu_time::CpuTime;
     use pgcalm_host::meminfo::MemInfo;
-    use pgcalm_report::model::Checkpoint;
 
     fn log(ends: &[f64]) -> CheckpointLog {
         CheckpointLog {

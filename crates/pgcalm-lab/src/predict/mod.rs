@@ -2,22 +2,22 @@
 //! predicted, and then measured with pg_calm on.
 
 pub mod grid;
+pub mod report;
 
 mod arena;
 mod measured;
 mod options;
 
 use anyhow::Context;
-use pgcalm_report::predict as model;
 
 use crate::contest::devices::Devices;
 use crate::contest::need;
 use crate::contestant::CONTESTANTS;
 use crate::contestant::Contestant;
 use crate::interrupt::Interrupt;
+use crate::predict::report as model;
 use crate::stage::Needs;
 use crate::stage::Stage;
-
 use arena::Arena;
 
 pub use options::Options;

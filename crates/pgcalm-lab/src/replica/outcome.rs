@@ -1,8 +1,8 @@
 //! What the samples say about the governor.
 
-use pgcalm_report::replica::Governor;
-use pgcalm_report::replica::Sample;
-use pgcalm_report::replica::TOLERANCE;
+use crate::replica::report::Governor;
+use crate::replica::report::Sample;
+use crate::replica::report::TOLERANCE;
 
 /// The governor's window: from the first sample under load within the tolerance on.
 pub fn governor(limit_bytes: u64, samples: &[Sample]) -> Governor {
@@ -47,7 +47,7 @@ fn lag_of(sample: &Sample) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pgcalm_report::replica::Lag;
+    use crate::replica::report::Lag;
 
     fn sample(time_s: f64, flush_lag: u64, under_load: bool) -> Sample {
         Sample {

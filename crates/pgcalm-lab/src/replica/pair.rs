@@ -11,8 +11,6 @@ use std::time::UNIX_EPOCH;
 use anyhow::Context;
 use anyhow::bail;
 use pgcalm_lag::Lsn;
-use pgcalm_report::replica::Case as Outcome;
-use pgcalm_report::replica::ReceiverError;
 use postgres::Client;
 use postgres::types::PgLsn;
 
@@ -29,6 +27,8 @@ use crate::replica::case::Case;
 use crate::replica::flood;
 use crate::replica::outcome;
 use crate::replica::receiver_log;
+use crate::replica::report::Case as Outcome;
+use crate::replica::report::ReceiverError;
 use crate::replica::side::Side;
 use crate::replica::watch::Watch;
 use crate::replica::watch::Watched;

@@ -18,8 +18,6 @@ use pgcalm_lag::History;
 use pgcalm_lag::Host;
 use pgcalm_lag::Lsn;
 use pgcalm_lag::model as lag;
-use pgcalm_report::replica::Lag;
-use pgcalm_report::replica::Sample;
 use postgres::Client;
 use postgres::types::PgLsn;
 
@@ -27,6 +25,8 @@ use crate::connection::connect;
 use crate::network::INTERFACE;
 use crate::replica::STANDBY;
 use crate::replica::receiver_log;
+use crate::replica::report::Lag;
+use crate::replica::report::Sample;
 
 const INTERVAL: Duration = Duration::from_secs(1);
 

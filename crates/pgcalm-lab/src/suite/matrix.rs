@@ -6,7 +6,7 @@ use toml::Value;
 use super::Given;
 use super::Level;
 use super::Row;
-use super::file;
+use super::table;
 
 /// Something that is varied.
 #[derive(Debug)]
@@ -38,14 +38,14 @@ type Cell<'a> = Vec<(&'a Axis, &'a AxisValue)>;
 
 /// The rows of a `[[matrix]]`; the last axis varies fastest.
 pub(super) fn rows(mut table: Table, defaults: &Level) -> Result<Vec<Row>, String> {
-    let name = file::text(&mut table, "name")?;
-    let title = file::text(&mut table, "title")?;
+    let name = table::text(&mut table, "name")?;
+    let title = table::text(&mut table, "title")?;
     let scenario =
-        file::text(&mut table, "scenario")?.unwrap_or_else(|| file::SCENARIO.to_string());
-    let part = file::text(&mut table, "part")?;
+        table::text(&mut table, "scenario")?.unwrap_or_else(|| table::SCENARIO.to_string());
+    let part = table::text(&mut table, "part")?;
     let axes = axes(table.remove("axes"))?;
     let changes = changes(table.remove("change"), &axes)?;
-    let own = file::level(table)?;
+    let own = table::level(table)?;
     let name = name.unwrap_or_else(|| {
         let names: Vec<String> = axes
             .iter()
@@ -65,7 +65,7 @@ pub(super) fn rows(mut table: Table, defaults: &Level) -> Result<Vec<Row>, Strin
             continue;
         }
         let name = filled(&name, &cell)?;
-        file::check_name(&name).map_err(|error| {
+        table::check_name(&name).map_err(|error| {
             format!("{error}; a value of an axis gets another name with {{ label = \"...\", ... }}")
         })?;
         let levels = [defaults, &own]
@@ -131,11 +131,11 @@ fn axis_value(axis: &str, value: Value) -> Result<AxisValue, String> {
             options: vec![(axis.to_string(), given)],
         });
     };
-    let label = file::text(&mut table, "label")?
+    let label = table::text(&mut table, "label")?
         .ok_or("a value with several options needs a label: { label = \"...\", ... }")?;
     Ok(AxisValue {
         label,
-        options: file::level(table)?,
+        options: table::level(table)?,
     })
 }
 
@@ -191,7 +191,7 @@ fn change(table: Value, axes: &[Axis]) -> Result<Change, String> {
     Ok(Change {
         matches,
         skip,
-        options: file::level(table)?,
+        options: table::level(table)?,
     })
 }
 

@@ -6,8 +6,10 @@ mod estimate;
 mod file;
 mod given;
 mod matrix;
+pub mod report;
 mod results;
 mod row;
+mod table;
 
 pub use estimate::estimate;
 pub use file::Suite;

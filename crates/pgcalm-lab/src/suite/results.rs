@@ -11,7 +11,6 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use pgcalm_host::HostRoot;
-use pgcalm_report::model;
 use serde::Deserialize;
 use serde::Serialize;
 use serde_json::Value;
@@ -20,6 +19,7 @@ use sha2::Sha256;
 
 use crate::LabError;
 use crate::contest::Options;
+use crate::contest::report as model;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
 
@@ -166,7 +166,7 @@ impl Results {
         // A report without a stamp, or of a version whose reports cannot be read any more: as good as none.
         Ok(serde_json::from_str::<Stamped>(&text)
             .ok()
-            .zip(pgcalm_report::from_json(&text).ok())
+            .zip(crate::document::from_json(&text).ok())
             .map(|(stamped, report)| Found {
                 stamp: stamped.suite_row,
                 report,
@@ -175,7 +175,7 @@ impl Results {
 
     /// Puts a result there: whole or, if it fails or the machine does, not at all.
     pub fn put(&self, row: &str, stamp: &Stamp, report: &model::Report) -> anyhow::Result<()> {
-        let text = pgcalm_report::to_json_pretty(&Document {
+        let text = pgcalm_render::json::to_json_pretty(&Document {
             suite_row: stamp.clone(),
             report: report.clone(),
         })?;
@@ -217,7 +217,7 @@ mod tests {
             "settings": {"seconds": 60},
             "contestants": [{"name": "stock", "description": "", "server_settings": {}, "runs": []}]
         }"#;
-        pgcalm_report::from_json(text).unwrap()
+        crate::document::from_json(text).unwrap()
     }
 
     #[test]
@@ -230,7 +230,7 @@ mod tests {
         let found = results.find("a").unwrap().unwrap();
         assert_eq!((found.stamp, found.report), (stamp(), report()));
         let text = fs::read_to_string(results.file("a")).unwrap();
-        assert_eq!(pgcalm_report::from_json(&text).unwrap(), report());
+        assert_eq!(crate::document::from_json(&text).unwrap(), report());
         let left: Vec<_> = fs::read_dir(directory.path().join("new"))
             .unwrap()
             .collect();
@@ -241,7 +241,7 @@ mod tests {
     fn what_is_no_result_of_a_suite_is_none() {
         let directory = tempfile::tempdir().unwrap();
         let results = Results::new(directory.path());
-        let text = pgcalm_report::to_json_pretty(&report()).unwrap();
+        let text = pgcalm_render::json::to_json_pretty(&report()).unwrap();
         for text in ["", "{", &text] {
             fs::write(results.file("a"), text).unwrap();
             assert_eq!(results.find("a").unwrap(), None);

@@ -10,7 +10,6 @@ use std::time::Instant;
 use anyhow::Context;
 use anyhow::bail;
 use fastrand::Rng;
-use pgcalm_report::torture::Cycle;
 
 use crate::cap::Capper;
 use crate::cap::Caps;
@@ -31,6 +30,7 @@ use crate::torture::ledger::Ledger;
 use crate::torture::load::Load;
 use crate::torture::options::Crash;
 use crate::torture::options::Options;
+use crate::torture::report::Cycle;
 use crate::torture::sabotage::Sabotage;
 use crate::torture::sabotage::Tracer;
 use crate::torture::verify;

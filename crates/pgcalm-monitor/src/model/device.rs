@@ -1,5 +1,6 @@
 //! Disks, what lies on them, and their caps.
 
+use pgcalm_host::instance::Role;
 use serde::Deserialize;
 use serde::Serialize;
 
@@ -46,7 +47,7 @@ pub struct DeviceRates {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Volume {
     /// What lies there; more than one where data and WAL share a disk.
-    pub roles: Vec<VolumeRole>,
+    pub roles: Vec<Role>,
     /// The first of the directories, as the server sees it.
     pub path: String,
     /// Type of the file system, e.g. `ext4`.
@@ -55,32 +56,6 @@ pub struct Volume {
     pub disk: Option<String>,
     /// What is allowed on the disk to this instance.
     pub caps: Caps,
-}
-
-/// What lies on a volume.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum VolumeRole {
-    /// The data directory.
-    Data,
-    /// pg_wal.
-    Wal,
-    /// A tablespace outside the data directory.
-    Tablespace,
-    /// The server's log.
-    Log,
-}
-
-impl VolumeRole {
-    /// As reports and labels name it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Data => "data",
-            Self::Wal => "wal",
-            Self::Tablespace => "tablespace",
-            Self::Log => "log",
-        }
-    }
 }
 
 /// Caps that are known; a cloud volume's are visible only where they were given to the module.

@@ -4,9 +4,8 @@ use std::ops::Add;
 use std::ops::AddAssign;
 use std::ops::Mul;
 
-use pgcalm_report::predict::Observation;
-
 use super::PAGE;
+use crate::report::Observation;
 
 /// Operations, as the device counts them, bytes, and how many pages of these were dirty.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

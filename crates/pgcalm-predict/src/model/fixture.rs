@@ -1,10 +1,10 @@
 //! An observation that tests change where they need another.
 
-use pgcalm_report::predict::Device;
-use pgcalm_report::predict::Kernel;
-use pgcalm_report::predict::Observation;
-use pgcalm_report::predict::RegionClass;
-use pgcalm_report::predict::Settings;
+use crate::report::Device;
+use crate::report::Kernel;
+use crate::report::Observation;
+use crate::report::RegionClass;
+use crate::report::Settings;
 
 const MIB: f64 = 1_048_576.0;
 

@@ -1,6 +1,6 @@
 //! When the kernel writes dirty pages by itself.
 
-use pgcalm_report::predict::Observation;
+use crate::report::Observation;
 
 /// Dirty bytes of the device at which the kernel's flusher starts on it, if `device_bytes_per_s` are written to it.
 ///

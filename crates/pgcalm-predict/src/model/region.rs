@@ -1,6 +1,6 @@
 //! How a region gets dirty.
 
-use pgcalm_report::predict::RegionClass;
+use crate::report::RegionClass;
 
 /// Pages of a region (`PAGE_MAP_REGION_BLOCKS` in extension/pg_calm/src/map/page_map.h).
 pub(super) const PAGES: f64 = 1024.0;

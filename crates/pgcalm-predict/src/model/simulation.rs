@@ -11,8 +11,6 @@ mod growth;
 mod queue;
 mod worker;
 
-use pgcalm_report::predict::Observation;
-
 use super::PAGE;
 use super::bridge;
 use super::caps::Caps;
@@ -20,7 +18,7 @@ use super::caps::Demand;
 use super::caps::Effort;
 use super::caps::Work;
 use crate::checkpoint;
-
+use crate::report::Observation;
 use balance::Balance;
 use checkpointer::Checkpointer;
 use flusher::Flusher;

@@ -1,8 +1,5 @@
 //! What PostgreSQL without pg_calm asks of the device.
 
-use pgcalm_report::predict::Observation;
-use pgcalm_report::predict::RegionClass;
-
 use super::PAGE;
 use super::bridge;
 use super::caps::Caps;
@@ -14,6 +11,8 @@ use super::region;
 use super::schedule::Occasion;
 use super::schedule::Schedule;
 use crate::checkpoint;
+use crate::report::Observation;
+use crate::report::RegionClass;
 
 /// Halvings in the search for how long the kernel lets pages wait.
 const HALVINGS: u32 = 14;

@@ -1,12 +1,11 @@
 //! The rate that a device can keep up with.
 
-use pgcalm_report::predict::Observation;
-use pgcalm_report::predict::Outlook;
-use pgcalm_report::predict::Possible;
-
 use super::caps::Caps;
 use super::caps::Demand;
 use super::caps::Effort;
+use crate::report::Observation;
+use crate::report::Outlook;
+use crate::report::Possible;
 
 /// Operations per second besides those for data files, if there are any: what the file system's journal commits each 5 s
 /// (`JBD2_DEFAULT_MAX_COMMIT_AGE` in the kernel's include/linux/jbd2.h) and with each fsync. In seconds in which no data file

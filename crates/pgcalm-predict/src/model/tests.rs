@@ -1,8 +1,5 @@
 //! Cases that can be computed by hand.
 
-use pgcalm_report::predict::Outlook;
-use pgcalm_report::predict::RegionClass;
-
 use super::bridge;
 use super::caps::Demand;
 use super::caps::Effort;
@@ -13,6 +10,8 @@ use super::region;
 use super::schedule::Occasion;
 use super::schedule::Schedule;
 use super::*;
+use crate::report::Outlook;
+use crate::report::RegionClass;
 
 const MIB: f64 = 1_048_576.0;
 

@@ -1,11 +1,10 @@
 //! Whether pg_calm is worth loading, in words.
 
-use pgcalm_report::predict::Observation;
-use pgcalm_report::predict::Outlook;
-
 use super::caps::Caps;
 use super::caps::Work;
 use crate::checkpoint;
+use crate::report::Observation;
+use crate::report::Outlook;
 
 /// Use of a budget below which nothing waits for the device.
 const IDLE: f64 = 0.5;

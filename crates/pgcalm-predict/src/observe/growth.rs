@@ -9,10 +9,9 @@ use std::collections::HashSet;
 use std::time::Duration;
 use std::time::Instant;
 
-use pgcalm_report::predict::RegionClass;
-
 use crate::observe::rates::Rates;
 use crate::observe::tables::Extent;
+use crate::report::RegionClass;
 
 /// Pages of a region.
 pub(super) const PAGES: f64 = 1024.0;

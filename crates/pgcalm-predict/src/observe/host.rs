@@ -14,10 +14,10 @@ use pgcalm_host::process;
 use pgcalm_host::throttle;
 use pgcalm_host::throttle::Kind;
 use pgcalm_host::vm_sysctl;
-use pgcalm_report::predict::Device;
-use pgcalm_report::predict::Kernel;
 
 use crate::observe::shadow::ModuleCaps;
+use crate::report::Device;
+use crate::report::Kernel;
 
 /// What counts as one operation where the device does not tell.
 const OPERATION_BYTES: u64 = 1 << 20;

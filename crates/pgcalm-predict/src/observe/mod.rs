@@ -1,6 +1,7 @@
 //! Looking at a running server: a second at a time, without changing anything.
 
 mod cachestat;
+mod checkpoint_pages;
 mod growth;
 mod host;
 mod page_cache;
@@ -15,8 +16,6 @@ use std::time::Instant;
 
 use anyhow::Context;
 use pgcalm_host::HostRoot;
-use pgcalm_report::predict::Device;
-use pgcalm_report::predict::Observation;
 use postgres::Client;
 
 use crate::PredictError;
@@ -25,6 +24,8 @@ use crate::observe::growth::Growth;
 use crate::observe::host::Counters;
 use crate::observe::page_cache::PageCache;
 use crate::observe::rates::Rates;
+use crate::report::Device;
+use crate::report::Observation;
 
 pub use cachestat::Range;
 pub use cachestat::cachestat;
@@ -147,7 +148,7 @@ pub fn observe(
 
     let interval = checkpoint::interval(&settings, written.wal_bytes / seconds);
     let checkpoints = if in_shadow.is_some() {
-        checkpoint::pages(
+        checkpoint_pages::pages(
             &settings,
             interval,
             seconds,

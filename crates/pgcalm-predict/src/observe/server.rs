@@ -8,10 +8,11 @@ use pgcalm_connect::DefaultUser;
 use pgcalm_connect::Session;
 use pgcalm_connect::Wanted;
 use pgcalm_host::HostRoot;
-use pgcalm_report::predict::Settings;
 use pgcalm_server::Version;
 use pgcalm_server::Writes;
 use postgres::Client;
+
+use crate::report::Settings;
 
 /// Connects as libpq's connection string says; it may be empty.
 pub fn connect(conninfo: &str) -> anyhow::Result<Client> {

@@ -1,7 +1,6 @@
 //! What the module in shadow mode tells.
 
 use anyhow::Context;
-use pgcalm_report::predict::Counted;
 use pgcalm_server::Settings;
 use pgcalm_server::module_schema;
 use postgres::Client;
@@ -9,6 +8,7 @@ use postgres::Client;
 use crate::PredictError;
 use crate::observe::growth::Growth;
 use crate::observe::growth::PAGES;
+use crate::report::Counted;
 
 /// Blocks of a region.
 const REGION_BLOCKS: i32 = 1024;

@@ -4,6 +4,8 @@ use pgcalm_monitor::model::CheckpointPhase;
 use pgcalm_monitor::model::Host;
 use pgcalm_monitor::model::Instance;
 use pgcalm_monitor::model::Reachability;
+use pgcalm_render::number;
+use pgcalm_render::number::MISSING;
 use ratatui::style::Style;
 use ratatui::text::Line;
 use ratatui::text::Span;
@@ -15,8 +17,6 @@ use crate::row::field;
 use crate::row::right;
 use crate::section::disks;
 use crate::track::Figures;
-
-const MISSING: &str = pgcalm_report::number::MISSING;
 
 /// Columns of all but the name.
 const FIGURES_WIDTH: usize = 57;
@@ -169,7 +169,7 @@ fn figures(host: &Host, instance: &Instance) -> String {
     let unflushed = figures
         .unflushed_pages
         .map(|pages| format::count(pages as u64));
-    let share = disks::greatest_share(host, instance).map(format::percent);
+    let share = disks::greatest_share(host, instance).map(number::percent);
     format!(
         "{} {} {} {} {} {}",
         field(instance.role.map_or(MISSING, |role| role.name()), 7),
@@ -185,7 +185,7 @@ fn phase(instance: &Instance) -> Option<String> {
     let checkpoint = instance.checkpoint.as_ref()?;
     Some(match (checkpoint.phase, checkpoint.progress) {
         (CheckpointPhase::Write, Some(progress)) => {
-            format!("write {}", format::percent(progress))
+            format!("write {}", number::percent(progress))
         }
         (phase, _) => phase.name().to_string(),
     })

@@ -3,6 +3,7 @@
 use pgcalm_monitor::model::Checkpoint;
 use pgcalm_monitor::model::CheckpointPhase;
 use pgcalm_monitor::model::CompletedCheckpoint;
+use pgcalm_render::number;
 use ratatui::text::Span;
 
 use crate::bar;
@@ -55,7 +56,7 @@ fn under_way(context: &Context, checkpoint: &Checkpoint) -> Row {
             bar::gauge(progress, GAUGE_WIDTH),
             palette.bar(),
         ));
-        spans.push(Span::raw(format!(" {} ", format::percent(progress))));
+        spans.push(Span::raw(format!(" {} ", number::percent(progress))));
     }
     let buffers = match (checkpoint.buffers_written, checkpoint.buffers_dirty) {
         (Some(written), Some(dirty)) => Some(format!(

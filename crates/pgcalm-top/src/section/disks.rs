@@ -1,12 +1,13 @@
 //! What the instance's disks do, against what is allowed on them.
 
+use pgcalm_host::instance::Role;
 use pgcalm_monitor::model::Cap;
 use pgcalm_monitor::model::Caps;
 use pgcalm_monitor::model::DeviceRates;
 use pgcalm_monitor::model::Host;
 use pgcalm_monitor::model::Instance;
 use pgcalm_monitor::model::Volume;
-use pgcalm_monitor::model::VolumeRole;
+use pgcalm_render::number;
 use ratatui::text::Span;
 
 use crate::bar;
@@ -119,7 +120,7 @@ pub fn rows(context: &Context) -> Vec<Row> {
             continue;
         }
         // Others give way to data and WAL.
-        let essential = [VolumeRole::Data, VolumeRole::Wal];
+        let essential = [Role::Data, Role::Wal];
         let less = match volume.roles.iter().any(|role| essential.contains(role)) {
             true => 0,
             false => 4,
@@ -208,7 +209,7 @@ impl Reading<'_> {
                 let share = self.value / cap;
                 let style = palette.of_share(share);
                 spans.push(Span::styled(bar::gauge(share, GAUGE_WIDTH), style));
-                spans.push(Span::raw(right(&format::percent(share), PERCENT_WIDTH)));
+                spans.push(Span::raw(right(&number::percent(share), PERCENT_WIDTH)));
                 // What goes beyond it is cut off: the top of a curve against a cap is that cap.
                 cap
             }
@@ -258,7 +259,7 @@ fn details(context: &Context, volume: &Volume, rates: &DeviceRates) -> String {
         reads,
         rates
             .busy
-            .map(|busy| format!("busy {}", format::percent(busy))),
+            .map(|busy| format!("busy {}", number::percent(busy))),
         in_flight,
         Some(format!(
             "{} on {} at {}",

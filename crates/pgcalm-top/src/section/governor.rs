@@ -2,6 +2,7 @@
 
 use pgcalm_monitor::model::Governor;
 use pgcalm_monitor::model::GovernorInput;
+use pgcalm_render::number;
 
 use crate::format;
 use crate::row::Row;
@@ -63,7 +64,7 @@ fn describe(input: &GovernorInput) -> String {
     let unit = input.unit.as_deref();
     let quantity = |value: f64| match unit {
         Some("s") => format::seconds(value),
-        _ => format::bytes(value),
+        _ => number::bytes(value),
     };
     let position = match (input.value, input.value_limit) {
         // Of wal_space the limit is what has to be left, of all others what there may be.

@@ -1,6 +1,7 @@
 //! Samples of made-up hosts, and their pictures.
 
 use chrono::FixedOffset;
+use pgcalm_host::instance::Role;
 use pgcalm_monitor::model::*;
 use pgcalm_top::palette::Palette;
 use pgcalm_top::scene::Scene;
@@ -169,7 +170,7 @@ pub fn busy(second: u64) -> Instance {
         }),
         volumes: vec![
             Volume {
-                roles: vec![VolumeRole::Data],
+                roles: vec![Role::Data],
                 path: "/srv/orders".to_string(),
                 file_system: "ext4".to_string(),
                 disk: Some("sdb".to_string()),
@@ -180,7 +181,7 @@ pub fn busy(second: u64) -> Instance {
                 },
             },
             Volume {
-                roles: vec![VolumeRole::Wal, VolumeRole::Log],
+                roles: vec![Role::Wal, Role::Log],
                 path: "/wal/orders".to_string(),
                 file_system: "xfs".to_string(),
                 disk: Some("sdc".to_string()),

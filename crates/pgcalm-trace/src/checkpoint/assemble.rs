@@ -1,14 +1,13 @@
 //! Puts events together into checkpoints.
 
-use pgcalm_report::trace::checkpoint::Around;
-use pgcalm_report::trace::checkpoint::Buffers;
-use pgcalm_report::trace::checkpoint::Checkpoint;
-use pgcalm_report::trace::checkpoint::Second;
-use pgcalm_report::trace::checkpoint::SyncedFile;
-use pgcalm_report::trace::checkpoint::Syncs;
-use pgcalm_report::trace::checkpoint::Transactions;
-use pgcalm_report::trace::checkpoint::WalSegments;
-
+use crate::checkpoint::report::Around;
+use crate::checkpoint::report::Buffers;
+use crate::checkpoint::report::Checkpoint;
+use crate::checkpoint::report::Second;
+use crate::checkpoint::report::SyncedFile;
+use crate::checkpoint::report::Syncs;
+use crate::checkpoint::report::Transactions;
+use crate::checkpoint::report::WalSegments;
 use crate::checkpoint_flags;
 use crate::clock;
 use crate::clock::NS_PER_S;

@@ -2,15 +2,14 @@
 
 use std::collections::HashMap;
 
-use pgcalm_report::trace::histogram::Histogram;
-use pgcalm_report::trace::locks::LockClass;
-use pgcalm_report::trace::locks::LockWaits;
-use pgcalm_report::trace::locks::Period;
-
 use crate::locks::lock_name;
+use crate::locks::report::LockClass;
+use crate::locks::report::LockWaits;
+use crate::locks::report::Period;
 use crate::probes::locks::Counts;
 use crate::probes::locks::Lock;
 use crate::probes::locks::What;
+use crate::report::histogram::Histogram;
 
 impl Counts {
     /// Adds another one's.

@@ -1,10 +1,10 @@
 //! What log_checkpoints writes: LogCheckpointStart and LogCheckpointEnd of src/backend/access/transam/xlog.c, in
 //! PostgreSQL 13 to 18. Messages in another language than English (lc_messages) are not recognised.
 
-use pgcalm_report::trace::checkpoint::Checkpoint;
-use pgcalm_report::trace::checkpoint::Syncs;
-use pgcalm_report::trace::checkpoint::WalSegments;
-use pgcalm_report::trace::histogram::Histogram;
+use crate::checkpoint::report::Checkpoint;
+use crate::checkpoint::report::Syncs;
+use crate::checkpoint::report::WalSegments;
+use crate::report::histogram::Histogram;
 
 /// A line of the log that tells of a checkpoint or restartpoint.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,14 +1,14 @@
 //! Divides the lost time of the backends of one second among its causes.
 
 use pgcalm_host::server_process::Role;
-use pgcalm_report::trace::file_kind::FileKind;
-use pgcalm_report::trace::io::Operation;
-use pgcalm_report::trace::why::Cause;
-use pgcalm_report::trace::why::Share;
-use pgcalm_report::trace::why::finish;
 
 use super::lock_names;
 use super::stack_class;
+use crate::io::report::Operation;
+use crate::report::file_kind::FileKind;
+use crate::why::report::Cause;
+use crate::why::report::Share;
+use crate::why::report::finish;
 
 /// The class of a wait event; its classes, src/include/utils/wait_event.h.
 pub const EVENT_CLASS: u32 = 0xff00_0000;

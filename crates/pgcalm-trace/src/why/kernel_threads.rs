@@ -2,7 +2,8 @@
 
 use pgcalm_host::HostRoot;
 use pgcalm_host::process;
-use pgcalm_report::trace::why::KernelThread;
+
+use crate::why::report::KernelThread;
 
 /// What their names begin with: the journal of ext4, the log of XFS, the flusher and other workers.
 const NAMES: [&str; 4] = ["jbd2/", "xfsaild/", "xfs-", "kworker/"];

@@ -5,11 +5,10 @@
 
 use std::collections::HashMap;
 
-use pgcalm_report::trace::file_kind::FileKind;
-
 use super::attribution::EVENT_ACTIVITY;
 use super::attribution::EVENT_CLASS;
 use super::attribution::EVENT_CLIENT;
+use crate::report::file_kind::FileKind;
 use crate::syscalls::NO_SYSCALL;
 use crate::waits;
 use crate::waits::Activity;

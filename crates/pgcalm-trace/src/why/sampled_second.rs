@@ -2,14 +2,6 @@
 
 use std::collections::HashMap;
 
-use pgcalm_report::trace::why::CheckpointPhase;
-use pgcalm_report::trace::why::Disk;
-use pgcalm_report::trace::why::Second;
-use pgcalm_report::trace::why::Trigger;
-use pgcalm_report::trace::why::Verdict;
-use pgcalm_report::trace::why::WalSource;
-use pgcalm_report::trace::why::by_cause;
-
 use crate::clock;
 use crate::clock::monotonic_ns;
 use crate::disks;
@@ -22,6 +14,13 @@ use crate::why::attribution::Spent;
 use crate::why::attribution::WalLoad;
 use crate::why::history::History;
 use crate::why::kernel_threads;
+use crate::why::report::CheckpointPhase;
+use crate::why::report::Disk;
+use crate::why::report::Second;
+use crate::why::report::Trigger;
+use crate::why::report::Verdict;
+use crate::why::report::WalSource;
+use crate::why::report::by_cause;
 use crate::why::views::Counters;
 use crate::why::views::Difference;
 use crate::why::views::Views;

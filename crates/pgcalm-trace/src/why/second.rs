@@ -4,21 +4,11 @@ use std::collections::HashMap;
 use std::collections::HashSet;
 
 use pgcalm_host::server_process::Role;
-use pgcalm_report::trace::io::Operation;
-use pgcalm_report::trace::why::CheckpointPhase;
-use pgcalm_report::trace::why::Disk;
-use pgcalm_report::trace::why::LongSyscall;
-use pgcalm_report::trace::why::Second;
-use pgcalm_report::trace::why::Stack;
-use pgcalm_report::trace::why::Trigger;
-use pgcalm_report::trace::why::Verdict;
-use pgcalm_report::trace::why::Wal;
-use pgcalm_report::trace::why::WalSource;
-use pgcalm_report::trace::why::by_cause;
 
 use crate::clock;
 use crate::clock::monotonic_ns;
 use crate::disks;
+use crate::io::report::Operation;
 use crate::kernel_symbols::KernelSymbols;
 use crate::kernel_symbols::Stacks;
 use crate::probes::why::Counters;
@@ -38,6 +28,16 @@ use crate::why::attribution::What;
 use crate::why::history::History;
 use crate::why::kernel_threads;
 use crate::why::process_samples::Call;
+use crate::why::report::CheckpointPhase;
+use crate::why::report::Disk;
+use crate::why::report::LongSyscall;
+use crate::why::report::Second;
+use crate::why::report::Stack;
+use crate::why::report::Trigger;
+use crate::why::report::Verdict;
+use crate::why::report::Wal;
+use crate::why::report::WalSource;
+use crate::why::report::by_cause;
 use crate::why::stack_class;
 
 /// Stacks of client backends, and of other processes, that a verdict shows.

@@ -1,8 +1,8 @@
 //! What an uninterruptible sleep is for, by the kernel functions that it happened in.
 
-use pgcalm_report::trace::file_kind::FileKind;
-use pgcalm_report::trace::io::Operation;
-use pgcalm_report::trace::why::Cause;
+use crate::io::report::Operation;
+use crate::report::file_kind::FileKind;
+use crate::why::report::Cause;
 
 /// Functions that wait for one thing only. The innermost one that is found decides.
 ///

@@ -1,13 +1,13 @@
 //! What the server's views tell of a second: transactions and WAL, where they can't be counted in the kernel.
 
 use anyhow::Context;
-use pgcalm_report::trace::why::Wal;
-use pgcalm_report::trace::why::WalSource;
 use pgcalm_server::Version;
 use postgres::Client;
 
 use crate::connection;
 use crate::target::Target;
+use crate::why::report::Wal;
+use crate::why::report::WalSource;
 
 const TRANSACTIONS: &str =
     "SELECT sum(xact_commit)::int8, sum(xact_rollback)::int8 FROM pg_stat_database";

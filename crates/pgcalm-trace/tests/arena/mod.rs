@@ -33,13 +33,13 @@ use pgcalm_lab::journal::Journal;
 use pgcalm_lab::options::FsType;
 use pgcalm_lab::server::Places;
 use pgcalm_lab::server::Server;
-use pgcalm_report::trace::EndReason;
-use pgcalm_report::trace::why::Line;
 use pgcalm_testkit::need;
 use pgcalm_testkit::programs::initdb;
+use pgcalm_trace::report::EndReason;
 use pgcalm_trace::stop::Stop;
 use pgcalm_trace::target::Selection;
 use pgcalm_trace::target::Target;
+use pgcalm_trace::why::report::Line;
 use rustix::fs::Advice;
 
 /// Whether stalls can be made and traced here; if not, says why not.
@@ -260,7 +260,7 @@ impl Arena {
         };
         Trace::start(self.target(), move |target, stop, take| {
             pgcalm_trace::why::run(target, &options, stop, &mut |line| {
-                eprint!("{}", pgcalm_report::trace::why::text::render(&line));
+                eprint!("{}", pgcalm_trace::why::report::text::render(&line));
                 take(line);
                 Ok(())
             })

@@ -4,7 +4,7 @@ use std::fmt;
 
 use clap::Args;
 use clap::ValueEnum;
-use pgcalm_report::doctor::Severity;
+use pgcalm_doctor::report::Severity;
 
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct FailOnArg {

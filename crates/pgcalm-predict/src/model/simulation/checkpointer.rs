@@ -1,9 +1,8 @@
 //! The checkpointer: what it writes when, and what is done before its fsyncs (drain.c).
 
-use pgcalm_report::predict::Settings;
-
 use super::Simulation;
 use super::growth::Beat;
+use crate::report::Settings;
 
 /// Pages that need no drain, in seconds of the device's operations (`LEFT_SECONDS` in drain_budget.c).
 const LEFT: f64 = 0.1;

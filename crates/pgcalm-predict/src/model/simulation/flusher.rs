@@ -1,11 +1,10 @@
 //! The kernel's flusher, and what the module does before it comes: where writes alone are capped files are made dense for it
 //! (flusher_guard.c), where reads count they are flushed (flusher_visit.c).
 
-use pgcalm_report::predict::Kernel;
-
 use super::Simulation;
 use super::bridge;
 use super::longest_gap;
+use crate::report::Kernel;
 
 /// How long before its time a file is made dense, and for how much longer than its time it is at most; seconds.
 const LEAD: f64 = 1.0;

@@ -1,11 +1,10 @@
 //! The regions that stand for all, and how they get dirty.
 
-use pgcalm_report::predict::Observation;
-use pgcalm_report::predict::RegionClass;
-
 use super::super::region;
 use super::PAGE;
 use crate::checkpoint;
+use crate::report::Observation;
+use crate::report::RegionClass;
 
 /// Regions that are looked at at most: of more each stands for several.
 const MOST: f64 = 64.0;

@@ -1,10 +1,9 @@
 //! Mechanisms one by one, with figures that can be computed by hand.
 
-use pgcalm_report::predict::RegionClass;
-
 use super::super::fixture;
 use super::growth::Beat;
 use super::*;
+use crate::report::RegionClass;
 
 const MIB: f64 = 1_048_576.0;
 

@@ -19,17 +19,16 @@ use libbpf_rs::UprobeOpts;
 use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::skel::SkelBuilder;
 use pgcalm_host::server_process::Role;
-use pgcalm_report::trace::Drops;
-use pgcalm_report::trace::checkpoint::PerBuffer;
-
-use crate::clock;
-use crate::histogram::KernelHistogram;
-use crate::session::Events;
-use crate::session::Session;
-use crate::session::object_storage;
-
 use skeleton::types::checkpoint_event;
 use skeleton::types::second;
+
+use crate::checkpoint::report::PerBuffer;
+use crate::clock;
+use crate::histogram::KernelHistogram;
+use crate::probes::object_storage;
+use crate::report::Drops;
+use crate::ring::Events;
+use crate::session::Session;
 
 // SAFETY: integers only, no padding, every bit pattern valid.
 unsafe impl plain::Plain for checkpoint_event {}

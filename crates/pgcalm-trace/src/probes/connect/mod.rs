@@ -11,25 +11,24 @@ use libbpf_rs::MapCore;
 use libbpf_rs::MapFlags;
 use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::skel::SkelBuilder;
-use pgcalm_report::trace::Drops;
-use pgcalm_report::trace::connect::PHASES;
+use skeleton::types::connect_event;
 
 use crate::TraceError;
+use crate::connect::report::PHASES;
 use crate::disks;
 use crate::kernel_symbols::KernelSymbols;
 use crate::operations::OperationKey;
 use crate::operations::OperationTotal;
+use crate::probes::object_storage;
+use crate::report::Drops;
+use crate::ring::Events;
 use crate::server_memory;
-use crate::session::Events;
 use crate::session::Session;
-use crate::session::object_storage;
 use crate::syscalls;
 use crate::waits;
 use crate::waits::Charge;
 use crate::waits::ChargeKey;
 use crate::waits::WaitState;
-
-use skeleton::types::connect_event;
 
 // SAFETY: integers only, padding is a member, every bit pattern valid.
 unsafe impl plain::Plain for connect_event {}

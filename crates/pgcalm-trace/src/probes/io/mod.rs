@@ -9,13 +9,13 @@ mod skeleton {
 use anyhow::Context;
 use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::skel::SkelBuilder;
-use pgcalm_report::trace::Drops;
 
 use crate::TraceError;
 use crate::operations::OperationKey;
 use crate::operations::OperationTotal;
+use crate::probes::object_storage;
+use crate::report::Drops;
 use crate::session::Session;
-use crate::session::object_storage;
 use crate::syscalls;
 use crate::waits;
 

@@ -16,16 +16,15 @@ use libbpf_rs::ProgramMut;
 use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::skel::SkelBuilder;
 use pgcalm_host::server_process::Role;
-use pgcalm_report::trace::Drops;
-
-use crate::histogram::KernelHistogram;
-use crate::session::Events;
-use crate::session::Session;
-use crate::session::object_storage;
-use crate::usdt::Places;
-
 use skeleton::types::lock_event;
 use skeleton::types::lock_key;
+
+use crate::histogram::KernelHistogram;
+use crate::probes::object_storage;
+use crate::report::Drops;
+use crate::ring::Events;
+use crate::session::Session;
+use crate::usdt::Places;
 
 // SAFETY: integers only, padding is a member, every bit pattern valid.
 unsafe impl plain::Plain for lock_event {}

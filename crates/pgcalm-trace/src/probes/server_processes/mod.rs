@@ -16,14 +16,13 @@ use libbpf_rs::OpenMapMut;
 use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::skel::SkelBuilder;
 use pgcalm_host::server_process::Role;
-use pgcalm_report::trace::Drops;
-
-use crate::TraceError;
-use crate::session::Events;
-use crate::session::object_storage;
-
 use skeleton::types::process_event;
 use skeleton::types::server_process;
+
+use crate::TraceError;
+use crate::probes::object_storage;
+use crate::report::Drops;
+use crate::ring::Events;
 
 // SAFETY: integers only, padding is a member, every bit pattern valid.
 unsafe impl plain::Plain for process_event {}

@@ -17,13 +17,19 @@ use libbpf_rs::ProgramInput;
 use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::skel::SkelBuilder;
 use pgcalm_host::server_process::Role;
-use pgcalm_report::trace::Drops;
+use skeleton::types::lock_name;
+use skeleton::types::open_waits;
+use skeleton::types::process_sample;
+use skeleton::types::wal_usage;
+use skeleton::types::why_counters;
+use skeleton::types::why_event;
 
 use crate::TraceError;
+use crate::probes::object_storage;
+use crate::report::Drops;
+use crate::ring::Events;
 use crate::server_memory;
-use crate::session::Events;
 use crate::session::Session;
-use crate::session::object_storage;
 use crate::syscalls;
 use crate::waits;
 use crate::waits::Activity;
@@ -35,13 +41,6 @@ use crate::why::process_samples::Processes;
 use crate::why::process_samples::Sample;
 use crate::why::process_samples::Sleep;
 use crate::why::process_samples::StackNumbers;
-
-use skeleton::types::lock_name;
-use skeleton::types::open_waits;
-use skeleton::types::process_sample;
-use skeleton::types::wal_usage;
-use skeleton::types::why_counters;
-use skeleton::types::why_event;
 
 // SAFETY: integers only, padding is a member, every bit pattern valid.
 unsafe impl plain::Plain for why_event {}

@@ -1,0 +1,337 @@
+//! What `pgcalm doctor` judges by: all that it has read of host and server. Rules read nothing else.
+
+use std::collections::BTreeMap;
+
+use pgcalm_isolate::report as isolate;
+use serde::Deserialize;
+use serde::Serialize;
+
+/// Host and server at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Facts {
+    /// The host that the server runs on; null if that is another one.
+    pub host: Option<Host>,
+    /// The server; null if there is none, or no connection to it.
+    pub server: Option<Server>,
+    /// Rates over a few seconds; null with `--duration 0`, and if neither host nor server could be read twice.
+    pub sample: Option<Sample>,
+    /// What could not be looked at, why, and the way out, one sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+}
+
+/// A Linux host.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Host {
+    /// As `uname -r` says it.
+    pub kernel_release: Option<String>,
+    /// Usable memory of the host.
+    pub memory_bytes: Option<u64>,
+    /// The writeback sysctls by their name below `vm.`, e.g. `dirty_ratio`; empty if they can't be read.
+    pub sysctls: BTreeMap<String, u64>,
+    /// What these come to at present.
+    pub dirty_thresholds: Option<DirtyThresholds>,
+    /// What the kernel offers.
+    pub kernel_features: KernelFeatures,
+    /// The instance that is looked at, with its places, control group and limits; null if it was not found among the
+    /// processes of this host.
+    pub instance: Option<isolate::Instance>,
+    /// What `pgcalm isolate check` says about that instance.
+    pub hazards: Vec<isolate::Hazard>,
+    /// The disks of its places.
+    pub disks: Vec<Disk>,
+    /// The tightest memory limit of its control groups.
+    pub memory_limit: Option<MemoryLimit>,
+    /// The file system that pg_wal is on.
+    pub wal_file_system: Option<FileSystem>,
+    /// Probes of PostgreSQL's own (USDT) in the server's program; null if it could not be read.
+    pub usdt_probes: Option<u32>,
+}
+
+/// Amounts of dirty page cache of the whole host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct DirtyThresholds {
+    /// Memory that vm.dirty_*_ratio are percentages of: free, or page cache of files.
+    pub dirtyable_bytes: u64,
+    /// The kernel's flusher starts here.
+    pub background_bytes: u64,
+    /// Writers are held up here.
+    pub limit_bytes: u64,
+}
+
+/// What the kernel offers to pg_calm and to pgcalm; null where it could not be told.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct KernelFeatures {
+    /// The system call cachestat (Linux 6.5).
+    pub cachestat: Option<bool>,
+    /// madvise with MADV_POPULATE_WRITE (Linux 5.14).
+    pub populate_write: Option<bool>,
+    /// Type information for eBPF programs, /sys/kernel/btf/vmlinux.
+    pub btf: Option<bool>,
+}
+
+/// A disk that holds something of the instance.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Disk {
+    /// Name and number.
+    pub disk: isolate::Disk,
+    /// What is on it: `data`, `wal`, `tablespace`, `log`, `journal`.
+    pub roles: Vec<String>,
+    /// Whether it says of itself that it rotates; virtual disks say anything.
+    pub rotational: Option<bool>,
+    /// Write operations per second that it takes at most, where a cap is known; reads take theirs off a shared one.
+    pub write_iops: Option<Cap>,
+    /// Bytes written per second that it takes at most, likewise.
+    pub write_bandwidth: Option<Cap>,
+    /// Operations per second that reads and writes share, where such a cap is known.
+    #[serde(default)]
+    pub all_iops: Option<Cap>,
+    /// Bytes per second that reads and writes share, likewise.
+    #[serde(default)]
+    pub all_bandwidth: Option<Cap>,
+    /// The kernel's limit on its dirty pages; null if it could not be read.
+    pub dirty_limit: Option<DeviceDirtyLimit>,
+    /// The block layer's writeback throttling; null if the kernel has none for this disk.
+    pub writeback_throttling: Option<WritebackThrottling>,
+}
+
+/// How the block layer holds what the page cache writes (block/blk-wbt.c): with fewer writes in flight as long as reads take
+/// longer than this.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct WritebackThrottling {
+    /// Microseconds that a read may take; 0: nothing is held.
+    pub latency_us: u64,
+    /// Where that stands.
+    pub file: String,
+}
+
+/// A cap and where it is known from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Cap {
+    /// Operations or bytes per second.
+    pub value: u64,
+    /// A file of a control group, `pg_calm_status` or an option of the command.
+    pub source: String,
+}
+
+/// The limit of `/sys/class/bdi/MAJ:MIN`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct DeviceDirtyLimit {
+    /// The most that its dirty pages may be of the host's limit, in millionths; 1000000 is no limit.
+    pub max_share: u32,
+    /// Where that stands.
+    pub file: String,
+    /// What stands for no limit in that file.
+    pub no_limit: String,
+    /// What is set aside for it of the host's limit, in millionths.
+    #[serde(default)]
+    pub min_share: u32,
+    /// Where that stands; empty in documents of a doctor that did not look.
+    #[serde(default)]
+    pub min_file: String,
+}
+
+/// A memory limit of a control group.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct MemoryLimit {
+    /// Page cache and shared memory included.
+    pub bytes: u64,
+    /// Where it stands.
+    pub file: String,
+}
+
+/// Room on a file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct FileSystem {
+    /// In all.
+    pub size_bytes: u64,
+    /// Free for the server's user.
+    pub available_bytes: u64,
+}
+
+/// A PostgreSQL server, as its own views describe it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Server {
+    /// E.g. 150020.
+    pub version_num: u32,
+    /// Names the cluster; a standby has its primary's.
+    pub system_identifier: String,
+    /// Null without the privilege to see it (pg_read_all_settings).
+    pub data_directory: Option<String>,
+    /// Port.
+    pub port: u16,
+    /// Whether it is a standby, or recovers.
+    pub in_recovery: bool,
+    /// Settings that the rules look at, by name.
+    pub settings: BTreeMap<String, Setting>,
+    /// Checkpoints since the statistics were reset.
+    pub checkpoints: Checkpoints,
+    /// Who has written buffers since then.
+    pub buffers: BufferWrites,
+    /// WAL since its statistics were reset.
+    pub wal: Wal,
+    /// The archiver.
+    pub archiver: Archiver,
+    /// Replication slots.
+    pub slots: Vec<Slot>,
+    /// Size of all databases that may be looked at.
+    pub database_bytes: Option<u64>,
+    /// Blocks of all databases that were found in shared_buffers, since their statistics were reset.
+    pub blocks_hit: u64,
+    /// Blocks that were not.
+    pub blocks_read: u64,
+    /// pg_calm; null if it is not loaded.
+    pub pg_calm: Option<PgCalm>,
+}
+
+/// A setting of the server.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Setting {
+    /// In the unit of pg_settings; commands are not repeated, since they may hold passwords: `set` or empty.
+    pub value: String,
+    /// E.g. `8kB`, `ms`; null if it has none.
+    pub unit: Option<String>,
+    /// When it can be changed: `sighup` by reload, `postmaster` by restart only.
+    pub context: String,
+    /// Where it comes from, e.g. `configuration file`, `command line`.
+    pub source: String,
+    /// Values that it can have, if it is one of a list.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<String>,
+}
+
+/// pg_stat_bgwriter, or pg_stat_checkpointer since 17.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Checkpoints {
+    /// By checkpoint_timeout, those included that were skipped because the server was idle.
+    pub timed: u64,
+    /// By WAL, by a command, by a base backup.
+    pub requested: u64,
+    /// Time that their sync phases took, ms.
+    pub sync_time_ms: f64,
+    /// Seconds since the statistics were reset; null if never since the server was made.
+    pub seconds: Option<f64>,
+}
+
+/// Buffers written, by who wrote them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct BufferWrites {
+    /// By the checkpointer.
+    pub checkpointer: u64,
+    /// By the background writer.
+    pub background_writer: u64,
+    /// By backends that needed the buffer.
+    pub backends: u64,
+}
+
+/// pg_stat_wal.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Wal {
+    /// Bytes generated.
+    pub bytes: u64,
+    /// Full-page images in them.
+    pub full_page_images: u64,
+    /// Times that a backend had to write WAL itself because wal_buffers was full.
+    pub buffers_full: u64,
+    /// Seconds since these were reset; null if never since the server was made.
+    pub seconds: Option<f64>,
+    /// Size of pg_wal; null without the privilege (pg_monitor).
+    pub directory_bytes: Option<u64>,
+}
+
+/// pg_stat_archiver and the queue.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Archiver {
+    /// Files archived.
+    pub archived: u64,
+    /// Attempts that failed.
+    pub failed: u64,
+    /// Whether the last attempt failed.
+    pub last_failed: bool,
+    /// The file of the last failure.
+    pub last_failed_file: Option<String>,
+    /// Files that wait; null without the privilege (pg_monitor).
+    pub ready_files: Option<u64>,
+}
+
+/// pg_replication_slots.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Slot {
+    /// Its name.
+    pub name: String,
+    /// Whether somebody reads from it.
+    pub active: bool,
+    /// `reserved`, `extended`, `unreserved` or `lost`; null if it holds no WAL.
+    pub wal_status: Option<String>,
+    /// WAL that it holds back; null if it holds none.
+    pub retained_bytes: Option<u64>,
+}
+
+/// The module.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct PgCalm {
+    /// `off`, `shadow` or `on`.
+    pub mode: String,
+    /// Whether its views are in the database of the connection (CREATE EXTENSION); without, what follows is empty.
+    pub has_views: bool,
+    /// Why it does less than its mode says.
+    pub degraded: Option<String>,
+    /// Cap in force, write operations per second.
+    pub write_iops: Option<u64>,
+    /// Cap in force, bytes per second.
+    pub write_bandwidth: Option<u64>,
+    /// Regions that counted as wholly dirty, and files not tracked, because the page map was full.
+    pub map_full: u64,
+    /// Checkpoints that its reports still have (pg_calm.checkpoint_history).
+    pub checkpoints: u64,
+    /// Those of them that WAL started.
+    pub checkpoints_by_wal: u64,
+}
+
+/// Rates over the time of the sample.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Sample {
+    /// How long it was.
+    pub seconds: f64,
+    /// WAL generated, or replayed on a standby, bytes per second.
+    pub wal_bytes_per_second: Option<f64>,
+    /// Rates of the disks.
+    pub disks: Vec<DiskRates>,
+}
+
+/// Rates of a disk.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct DiskRates {
+    /// E.g. `sda`.
+    pub name: String,
+    /// Write operations completed per second.
+    pub write_operations_per_second: f64,
+    /// Bytes written per second.
+    pub write_bytes_per_second: f64,
+    /// Read operations completed per second; 0 in documents of 0.1 that are older.
+    #[serde(default)]
+    pub read_operations_per_second: f64,
+    /// Bytes read per second, likewise.
+    #[serde(default)]
+    pub read_bytes_per_second: f64,
+}

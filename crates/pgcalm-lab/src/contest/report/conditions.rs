@@ -1,0 +1,173 @@
+//! The options of a contest as a reader wants them: caps as numbers, conditions as a few words.
+//!
+//! `Report::settings` holds JSON values because each scenario has its own options. A cap may be a number, a
+//! string with a unit (`125MB`), or absent, null, `none` or 0 where there is none.
+
+use pgcalm_render::number::short;
+use pgcalm_render::number::trimmed;
+use serde_json::Value;
+
+use crate::contest::report::CapKind;
+use crate::contest::report::Report;
+use crate::report::settings::shown;
+
+/// Cap on operations per second.
+pub(crate) fn iops(report: &Report, option: &str) -> Option<f64> {
+    quantity(report.settings.get(option)?)
+}
+
+/// Cap on bandwidth in bytes per second, or a size in bytes.
+pub(crate) fn bytes(report: &Report, option: &str) -> Option<f64> {
+    quantity(report.settings.get(option)?)
+}
+
+/// The caps and the other conditions of the run, one phrase each; options that the run does not have are left out.
+pub(crate) fn conditions(report: &Report) -> Vec<String> {
+    let mut phrases = Vec::new();
+    phrases.extend(Some(report.cap.description.clone()).filter(|text| !text.is_empty()));
+    phrases.extend(report.cap.memory.clone());
+    // What is said of a volume like a cloud's is all that there is to it.
+    if report.cap.kind != CapKind::CloudVolume {
+        phrases.push(volume(
+            report,
+            "data volume",
+            "data-iops",
+            "data-bps",
+            Some("data-max-io"),
+        ));
+        phrases.push(volume(report, "WAL volume", "wal-iops", "wal-bps", None));
+    }
+    let text = |option: &str| {
+        let value = report
+            .settings
+            .get(option)
+            .filter(|value| !value.is_null())?;
+        Some(shown(value)).filter(|text| !text.is_empty())
+    };
+    // A bare number of seconds needs its unit; `60s` and `5min` have one.
+    let seconds = |option: &str| {
+        let text = text(option)?;
+        let bare = text.chars().all(|c| c.is_ascii_digit());
+        Some(if bare { format!("{text} s") } else { text })
+    };
+    // Those that lie on a disk are the rule.
+    phrases.extend(
+        text("devices")
+            .filter(|store| store == "memory")
+            .map(|store| format!("both in {store}")),
+    );
+    phrases.extend(text("fs"));
+    phrases.extend(text("sysctl").map(|profile| format!("{profile} sysctls")));
+    phrases.extend(text("shared-buffers").map(|size| format!("shared_buffers {size}")));
+    // Upserts are the rule.
+    phrases.extend(
+        text("load")
+            .filter(|load| load != "upsert")
+            .map(|load| format!("load {load}")),
+    );
+    phrases.extend(
+        text("table-size")
+            .filter(|size| size != "none")
+            .map(|size| format!("{size} of tables")),
+    );
+    phrases.extend(text("rows").map(|rows| format!("{} rows", rows.parse().map_or(rows, short))));
+    phrases.extend(text("distribution").map(|name| format!("{name} keys")));
+    phrases.extend(text("clients").map(|clients| format!("{clients} clients")));
+    // As fast as they go is the rule.
+    phrases
+        .extend(iops(report, "rate").map(|rate| format!("{} transactions/s begun", whole(rate))));
+    phrases.extend(seconds("checkpoint-timeout").map(|time| format!("checkpoint_timeout {time}")));
+    phrases.extend(seconds("seconds").map(|time| format!("{time} measured")));
+    // What was set beside all that, for all contestants or for one of them.
+    phrases.extend(text("set"));
+    phrases.extend(text("set-contestant"));
+    phrases
+}
+
+fn volume(
+    report: &Report,
+    name: &str,
+    iops_option: &str,
+    bps_option: &str,
+    max_io_option: Option<&str>,
+) -> String {
+    let mut caps = Vec::new();
+    caps.extend(iops(report, iops_option).map(|iops| format!("{} write IOPS", whole(iops))));
+    caps.extend(bytes(report, bps_option).map(|bps| format!("{} MB/s", trimmed(bps / 1e6))));
+    if caps.is_empty() {
+        return format!("{name} uncapped");
+    }
+    let max_io = max_io_option.and_then(|option| bytes(report, option));
+    let per_operation = max_io.map_or_else(String::new, |size| {
+        format!(" ({} KiB per operation)", trimmed(size / 1024.0))
+    });
+    format!("{name} {}{per_operation}", caps.join(" + "))
+}
+
+/// Caps are exact: 12500 is not "12.5k".
+pub(crate) fn whole(value: f64) -> String {
+    if value.abs() < 1e12 {
+        format!("{value:.0}")
+    } else {
+        short(value)
+    }
+}
+
+/// A positive number with an optional unit: `800`, `"800"`, `"125MB"`, `"256KiB"`, `"256k"`. As in dd(1), `k`, `M`,
+/// `G` alone and with `iB` are powers of 1024, with `B` powers of 1000 — except `kB`, which PostgreSQL reads as 1024.
+fn quantity(value: &Value) -> Option<f64> {
+    let number = match value {
+        Value::Number(number) => number.as_f64()?,
+        Value::String(text) => {
+            let text = text.trim().trim_end_matches("/s");
+            let split = text
+                .find(|c: char| !c.is_ascii_digit() && c != '.')
+                .unwrap_or(text.len());
+            let (digits, unit) = text.split_at(split);
+            digits.parse::<f64>().ok()? * multiplier(unit.trim())?
+        }
+        _ => return None,
+    };
+    (number.is_finite() && number > 0.0).then_some(number)
+}
+
+fn multiplier(unit: &str) -> Option<f64> {
+    Some(match unit {
+        "" | "B" => 1.0,
+        "k" | "K" | "kB" | "KiB" => 1024.0,
+        "KB" => 1e3,
+        "M" | "MiB" => 1024.0 * 1024.0,
+        "MB" => 1e6,
+        "G" | "GiB" => 1024.0 * 1024.0 * 1024.0,
+        "GB" => 1e9,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn quantities() {
+        assert_eq!(quantity(&json!(800)), Some(800.0));
+        assert_eq!(quantity(&json!("800")), Some(800.0));
+        assert_eq!(quantity(&json!("125MB/s")), Some(125e6));
+        assert_eq!(quantity(&json!("256KiB")), Some(262_144.0));
+        assert_eq!(quantity(&json!("256k")), Some(262_144.0));
+        for none in [
+            json!(null),
+            json!(0),
+            json!("none"),
+            json!(""),
+            json!(-1),
+            json!("1e999"),
+            json!(true),
+            json!([]),
+        ] {
+            assert_eq!(quantity(&none), None, "{none}");
+        }
+    }
+}

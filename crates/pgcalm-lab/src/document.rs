@@ -1,0 +1,72 @@
+//! The document that `pgcalm lab run --json` writes, and reading it back.
+
+use pgcalm_render::json::JsonError;
+use pgcalm_render::json::parse;
+use serde::Deserialize;
+
+use crate::archive;
+use crate::contest;
+use crate::interference;
+use crate::predict;
+use crate::replica;
+use crate::suite;
+use crate::tenants;
+use crate::torture;
+
+/// A document of any scenario.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Document {
+    /// Contestants under load.
+    Contest(Box<contest::report::Report>),
+    /// Layouts of two instances.
+    Journal(Box<interference::report::Report>),
+    /// Many instances on one device.
+    Tenants(Box<tenants::report::Report>),
+    /// Crash cycles.
+    Torture(Box<torture::report::Report>),
+    /// Archivers.
+    Archive(Box<archive::report::Report>),
+    /// A primary and its standby.
+    Replica(Box<replica::report::Report>),
+    /// Predictions against measurements.
+    Predict(Box<predict::report::Report>),
+    /// All rows of a suite.
+    Suite(Box<suite::report::Report>),
+}
+
+/// Reads a contest's document; unknown fields are skipped, so that a later version's document can be read.
+pub fn from_json(document: &str) -> Result<contest::report::Report, JsonError> {
+    parse(document).map(contest::report::Report::completed)
+}
+
+/// Reads a document of whatever scenario, likewise.
+pub fn read(document: &str) -> Result<Document, JsonError> {
+    /// What all documents have.
+    #[derive(Deserialize)]
+    struct Any {
+        scenario: String,
+    }
+    let scenario = parse::<Any>(document).map(|any| any.scenario);
+    match scenario.as_deref() {
+        Ok(torture::report::SCENARIO) => {
+            parse(document).map(|report| Document::Torture(Box::new(report)))
+        }
+        Ok(interference::report::SCENARIO) => {
+            parse(document).map(|report| Document::Journal(Box::new(report)))
+        }
+        Ok(tenants::report::SCENARIO) => parse::<tenants::report::Report>(document)
+            .map(|report| Document::Tenants(Box::new(report.completed()))),
+        Ok(archive::report::SCENARIO) => {
+            parse(document).map(|report| Document::Archive(Box::new(report)))
+        }
+        Ok(replica::report::SCENARIO) => {
+            parse(document).map(|report| Document::Replica(Box::new(report)))
+        }
+        Ok(predict::report::SCENARIO) => {
+            parse(document).map(|report| Document::Predict(Box::new(report)))
+        }
+        Ok(suite::report::SCENARIO) => parse::<suite::report::Report>(document)
+            .map(|report| Document::Suite(Box::new(report.completed()))),
+        _ => from_json(document).map(|report| Document::Contest(Box::new(report))),
+    }
+}

@@ -1,0 +1,50 @@
+//! What the reports of all scenarios have alike. Each scenario has its model and its renderings in its own `report`.
+//!
+//! Units are in the field names: `_s` seconds, `_ms` milliseconds, `_mib` MiB (2^20 bytes), `_kib` KiB.
+
+pub(crate) mod heading;
+pub(crate) mod page;
+pub(crate) mod settings;
+pub(crate) mod style;
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde::Serialize;
+
+/// The machine that a report was measured on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Host {
+    /// `uname -r`.
+    pub kernel: String,
+    /// Online CPUs.
+    pub cpus: u32,
+    /// MemTotal of /proc/meminfo.
+    pub memory_mib: u64,
+    /// `postgres --version`, e.g. `PostgreSQL 15.20 (Debian ...)`.
+    pub postgres: String,
+    /// Version of pgcalm that made the report.
+    pub pgcalm: String,
+    /// Start of the run, RFC 3339, UTC.
+    pub started_at: String,
+    /// The vm.* sysctls in force during the run, by name.
+    pub sysctls: BTreeMap<String, String>,
+    /// How devices were capped: `cgroup-v1-root`, `cgroup-v1` (a group below the root), `cgroup-v2`, `volume` (limits of the
+    /// volumes themselves), or `none`.
+    pub cap_mechanism: String,
+}
+
+/// Latency of transactions in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Latency {
+    /// Median.
+    pub p50: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// 99.9th percentile.
+    pub p999: f64,
+    /// Slowest transaction.
+    pub max: f64,
+}

@@ -1,0 +1,145 @@
+//! Many runs side by side: the results of a suite, and who wins where.
+
+mod compare;
+pub mod html;
+pub mod markdown;
+mod order;
+mod reading;
+pub mod svg;
+pub mod text;
+
+use serde::Deserialize;
+use serde::Serialize;
+
+use crate::contest;
+
+/// Name of the document, where others have that of their scenario.
+pub const SCENARIO: &str = "suite";
+
+/// The contestant that all others are compared with.
+pub const BASELINE: &str = "stock";
+
+/// The contestant whose losses come first.
+pub const SUBJECT: &str = "pg_calm";
+
+/// All rows of a suite: the document written by `pgcalm lab run suite --json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Report {
+    /// Always `suite`.
+    pub scenario: String,
+    /// Heading.
+    pub title: String,
+    /// What the suite is for; may be empty.
+    pub about: String,
+    /// In the order of the suite's file.
+    pub rows: Vec<Row>,
+}
+
+/// One run of the suite with all its contestants.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Row {
+    /// Its name in the suite's file.
+    pub name: String,
+    /// Heading.
+    pub title: String,
+    /// The part of the suite that it belongs to; absent if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
+    /// The command line that makes the same run.
+    pub command: String,
+    /// Why it has no result, in the words of the run; absent if it has one or was not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+    /// SHA-256 of the server module that was measured; absent where none was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub module: Option<String>,
+    /// The result; absent if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub report: Option<contest::report::Report>,
+    /// Every contestant but `stock` and `stock-uncapped` against `stock`, in mean TPS, worst second and p99.
+    pub comparisons: Vec<Comparison>,
+}
+
+/// One figure of a contestant against that of `stock` in the same row; medians of the runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Comparison {
+    /// Whose.
+    pub contestant: String,
+    /// `tps_mean`, `tps_min` or `latency_p99_ms`.
+    pub metric: String,
+    /// The contestant's figure.
+    pub value: f64,
+    /// That of `stock`.
+    pub baseline: f64,
+    /// `value / baseline`; absent if the latter is 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ratio: Option<f64>,
+    /// Whether the contestant is better than `stock`.
+    pub verdict: Verdict,
+}
+
+/// How a figure compares with that of `stock`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// More TPS, or less latency.
+    Better,
+    /// The reverse.
+    Worse,
+    /// The ranges of the runs overlap; with one run each, less than half a percent apart.
+    NoDifference,
+}
+
+impl Row {
+    /// A row with its result, compared.
+    pub fn new(
+        name: String,
+        title: String,
+        part: Option<String>,
+        command: String,
+        report: Option<contest::report::Report>,
+    ) -> Self {
+        let comparisons = report.as_ref().map_or_else(Vec::new, compare::of);
+        Self {
+            name,
+            title,
+            part,
+            command,
+            failure: None,
+            module: None,
+            report,
+            comparisons,
+        }
+    }
+
+    /// What is compared of a contestant.
+    fn comparison(&self, contestant: &str, metric: &str) -> Option<&Comparison> {
+        self.comparisons
+            .iter()
+            .find(|found| found.contestant == contestant && found.metric == metric)
+    }
+}
+
+impl Report {
+    /// A document of these rows.
+    pub fn new(title: String, about: String, rows: Vec<Row>) -> Self {
+        Self {
+            scenario: SCENARIO.to_string(),
+            title,
+            about,
+            rows,
+        }
+    }
+
+    /// Fills in what reports of earlier versions don't have.
+    pub(crate) fn completed(mut self) -> Self {
+        for row in &mut self.rows {
+            row.report = row.report.take().map(contest::report::Report::completed);
+        }
+        self
+    }
+}

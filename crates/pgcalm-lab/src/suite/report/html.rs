@@ -1,0 +1,158 @@
+//! The matrix and all its runs as one self-contained HTML file.
+
+use maud::Markup;
+use maud::html;
+use pgcalm_render::number::MISSING;
+use pgcalm_render::number::short;
+use pgcalm_render::page::page;
+use pgcalm_render::page::series_data;
+use pgcalm_render::page::tooltip;
+
+use super::Report;
+use super::Row;
+use super::Verdict;
+use super::order;
+use super::order::Group;
+use super::reading;
+use super::reading::SHOWN;
+use crate::contest;
+use crate::contest::report::conditions;
+use crate::contest::report::html as run_html;
+use crate::contest::report::html::tables;
+use crate::report::style;
+
+/// The whole suite as an HTML document.
+pub fn render(report: &Report) -> String {
+    let groups = order::groups(report);
+    let main = html! {
+        header {
+            p.kicker { "pgcalm lab · suite" }
+            h1 { (report.title) }
+            @for line in reading::lines(report) { p.reading { (line) } }
+            @if !report.about.is_empty() { p.conditions { (report.about) } }
+        }
+        (failures(report))
+        @if !groups.is_empty() { (matrix(&groups)) }
+        @for group in &groups {
+            @for row in &group.rows {
+                @if let Some(result) = &row.report { (run(row, result)) }
+            }
+        }
+    };
+    let title = format!("pgcalm: {}", report.title);
+    page(&title, include_str!("suite.css"), &main, Some(&tooltip()))
+}
+
+fn failures(report: &Report) -> Markup {
+    let failed = order::failed(report);
+    html! {
+        @if !failed.is_empty() {
+            section {
+                h2 { "Failed" }
+                @for (row, failure) in failed { p { strong { (row.name) } ": " (failure) } }
+            }
+        }
+    }
+}
+
+fn matrix(groups: &[Group<'_>]) -> Markup {
+    html! {
+        section {
+            h2 { "Matrix" }
+            p.note { "Every figure leads to its run." }
+            div.scroll {
+                table.matrix {
+                    thead {
+                        tr {
+                            th {}
+                            @for shown in &SHOWN { th scope="col" { (shown.heading[0]) br; (shown.heading[1]) } }
+                        }
+                    }
+                    @for group in groups {
+                        tr.part { th scope="colgroup" colspan=(SHOWN.len() + 1) { span { (group.title) } } }
+                        @for row in &group.rows { (lines(row)) }
+                    }
+                }
+            }
+            @for note in reading::NOTES { p.note { (note) } }
+        }
+    }
+}
+
+/// A row of the suite: a line with its name, and one for each contestant.
+fn lines(row: &Row) -> Markup {
+    let contestants = row
+        .report
+        .as_ref()
+        .map_or(&[][..], |report| &report.contestants);
+    let styles = style::assign(contestants.iter().map(|c| c.name.as_str()));
+    html! {
+        tbody {
+            tr.row {
+                th scope="rowgroup" colspan=(SHOWN.len() + 1) {
+                    span {
+                        a href={ "#" (anchor(row)) } { (row.name) }
+                        @if row.title != row.name { ": " (row.title) }
+                        @if let Some(cap) = reading::cap(row) { small { (cap) } }
+                        @for remark in reading::remarks(row) { small.mark { (remark) } }
+                    }
+                }
+            }
+            @for (contestant, style) in contestants.iter().zip(styles) {
+                tr {
+                    th scope="row" { span.name.(style.class()) { (contestant.name) } }
+                    @for shown in &SHOWN {
+                        td {
+                            a href={ "#" (anchor(row)) } {
+                                ((shown.figure)(contestant).map_or_else(|| MISSING.to_string(), short))
+                            }
+                            @if let Some((ratio, verdict)) = shown.compared
+                                .and_then(|metric| reading::ratio(row, &contestant.name, metric)) {
+                                small.(class(verdict)) { (ratio) }
+                            } @else if shown.compared == Some("tps_mean") { (spread(contestant)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn spread(contestant: &contest::report::Contestant) -> Markup {
+    html! {
+        @if let Some((low, high)) = reading::spread(contestant) { small { (short(low)) "–" wbr; (short(high)) } }
+    }
+}
+
+fn class(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Better => "better",
+        Verdict::Worse => "worse",
+        Verdict::NoDifference => "same",
+    }
+}
+
+fn anchor(row: &Row) -> String {
+    format!("row-{}", row.name)
+}
+
+/// A run: its chart in sight, the rest of its report folded.
+fn run(row: &Row, result: &contest::report::Report) -> Markup {
+    html! {
+        section.run id=(anchor(row)) {
+            h2 { (row.title) }
+            p.note { code { (row.command) } }
+            p.conditions { (conditions::conditions(result).join(" · ")) }
+            @for remark in reading::remarks(row) { p.mark { (remark) } }
+            @for line in crate::contest::report::reading::lines(result) { p.reading { (line) } }
+            (run_html::tps_chart(result))
+            details {
+                summary { "The whole run" }
+                (tables::comparison(result))
+                (run_html::other_charts(result))
+                (run_html::sections(result))
+            }
+            (series_data(&run_html::series(result)))
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The result of many instances on one device, as data: the document that `pgcalm lab run tenants --json` writes.
+//!
+//! Units are in the field names, as in [`report`](crate::report).
+
+pub mod html;
+pub mod text;
+
+use std::collections::BTreeMap;
+
+use pgcalm_render::number::short;
+use serde::Deserialize;
+use serde::Serialize;
+
+use crate::contest;
+use crate::contest::report::Run;
+use crate::report::Host;
+use crate::report::Latency;
+
+/// Name of the scenario, by which its documents are told from others.
+pub const SCENARIO: &str = "tenants";
+
+/// Instances on one device under load: the document written by `pgcalm lab run tenants --json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Report {
+    /// Always `tenants`.
+    pub scenario: String,
+    /// Where the run happened.
+    pub host: Host,
+    /// Every option of the run with the value in force, by its command-line name without the dashes.
+    pub settings: BTreeMap<String, serde_json::Value>,
+    /// In the order in which they were run.
+    pub contestants: Vec<Contestant>,
+}
+
+/// One way of running all instances.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Contestant {
+    /// `stock`, `pg_calm` or `pg_calm-arbiter`.
+    pub name: String,
+    /// What sets it apart, in one sentence.
+    pub description: String,
+    /// The postgresql.conf settings in which it differs from `stock`.
+    pub server_settings: BTreeMap<String, String>,
+    /// All instances together, while all were under load. Data device is the one below all volumes, WAL device the sum of
+    /// the WAL volumes; checkpoints are with the instances.
+    pub total: Run,
+    /// Each of them.
+    pub instances: Vec<Instance>,
+}
+
+/// One instance, in the window of [`Contestant::total`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Instance {
+    /// Counts from 1.
+    pub number: u32,
+    /// Transactions per second, mean over the window.
+    pub tps_mean: f64,
+    /// Worst second.
+    pub tps_min: f64,
+    /// Seconds in which no transaction ended.
+    pub seconds_zero: u32,
+    /// From the moment that a transaction was due, over all of the run.
+    pub latency_ms: Latency,
+    /// Seconds of the window in which checkpoints started.
+    pub checkpoint_starts_s: Vec<f64>,
+    /// `pg_calm_status` at the end of the run; empty without the module.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub module_status: BTreeMap<String, serde_json::Value>,
+}
+
+impl Contestant {
+    /// Instances that had seconds without a transaction.
+    pub fn instances_zero(&self) -> usize {
+        self.instances.iter().filter(|i| i.seconds_zero > 0).count()
+    }
+
+    /// Seconds without a transaction of all instances.
+    pub fn seconds_zero(&self) -> u32 {
+        self.instances.iter().map(|i| i.seconds_zero).sum()
+    }
+
+    /// Worst second of the worst instance.
+    pub fn worst_second(&self) -> f64 {
+        self.instances
+            .iter()
+            .map(|i| i.tps_min)
+            .fold(f64::INFINITY, f64::min)
+    }
+
+    /// The most checkpoints that started within five seconds: all of the instances if they are in lockstep.
+    pub fn checkpoints_at_once(&self) -> usize {
+        let mut starts: Vec<f64> = self
+            .instances
+            .iter()
+            .flat_map(|i| i.checkpoint_starts_s.iter().copied())
+            .collect();
+        starts.sort_by(f64::total_cmp);
+        (0..starts.len())
+            .map(|first| {
+                starts[first..]
+                    .iter()
+                    .take_while(|start| **start < starts[first] + 5.0)
+                    .count()
+            })
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// One line.
+    pub fn summary(&self) -> String {
+        format!(
+            "{}: {} TPS in all, {} of {} instances with zero seconds ({} s), worst second of an instance {}, p99 {} ms, \
+             {} device writes/s",
+            self.name,
+            short(self.total.tps_mean),
+            self.instances_zero(),
+            self.instances.len(),
+            self.seconds_zero(),
+            short(self.worst_second()),
+            short(self.total.latency_ms.map_or(f64::NAN, |l| l.p99)),
+            short(self.total.data_device.write_ops_per_s),
+        )
+    }
+}
+
+impl Report {
+    /// Fills in what documents of earlier versions don't have.
+    pub(crate) fn completed(mut self) -> Self {
+        for contestant in &mut self.contestants {
+            contestant.total.complete();
+        }
+        self
+    }
+
+    /// The totals as a contest's report, for the charts.
+    pub(crate) fn as_contest(&self) -> contest::report::Report {
+        let mut settings = self.settings.clone();
+        for (cap, of_device) in [("data-iops", "device-iops"), ("data-bps", "device-bps")] {
+            settings.remove(cap);
+            if let Some(value) = self.settings.get(of_device) {
+                settings.insert(cap.to_string(), value.clone());
+            }
+        }
+        contest::report::Report {
+            scenario: self.scenario.clone(),
+            host: self.host.clone(),
+            settings,
+            cap: contest::report::Cap::of_mechanism(&self.host.cap_mechanism),
+            contestants: self
+                .contestants
+                .iter()
+                .map(|contestant| contest::report::Contestant {
+                    name: contestant.name.clone(),
+                    description: contestant.description.clone(),
+                    server_settings: contestant.server_settings.clone(),
+                    runs: vec![contestant.total.clone()],
+                })
+                .collect(),
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! What the figures of crash cycles come to.
+
+use super::Control;
+use super::Cycle;
+use super::Report;
+
+impl Cycle {
+    /// Whether nothing was lost and nothing is wrong.
+    pub fn is_sound(&self) -> bool {
+        self.rows_lost == 0
+            && self.rows_corrupt == 0
+            && self.rows_torn == 0
+            && self.problems.is_empty()
+    }
+
+    /// What is wrong, in one line.
+    pub fn findings(&self) -> String {
+        let mut parts: Vec<String> = [
+            (self.rows_lost, "acknowledged rows lost"),
+            (self.rows_corrupt, "rows corrupt"),
+            (self.rows_torn, "rows of torn transactions"),
+        ]
+        .iter()
+        .filter(|(rows, _)| *rows > 0)
+        .map(|(rows, what)| format!("{rows} {what}"))
+        .collect();
+        parts.extend(self.problems.iter().cloned());
+        parts.join("; ")
+    }
+}
+
+impl Control {
+    /// Whether the loss was found.
+    pub fn detected(&self) -> bool {
+        self.cycles.last().is_some_and(|cycle| !cycle.is_sound())
+    }
+}
+
+impl Report {
+    /// Why the run counts as failed; `None` if all is well.
+    pub fn failure(&self) -> Option<String> {
+        let unsound: Vec<&Cycle> = self.cycles.iter().filter(|c| !c.is_sound()).collect();
+        if let Some(first) = unsound.first() {
+            let more = match unsound.len() {
+                1 => String::new(),
+                n => format!("; {} more failed", n - 1),
+            };
+            return Some(format!(
+                "cycle {} ({}, {}): {}{more}",
+                first.number,
+                first.fs,
+                first.crash,
+                first.findings()
+            ));
+        }
+        for control in &self.controls {
+            if !control.detected() {
+                let fs = control.cycles.first().map_or("", |cycle| &cycle.fs);
+                return Some(format!(
+                    "control ({fs}, {}): no loss was detected in {} cycles, so the other cycles prove nothing",
+                    control.sabotage,
+                    control.cycles.len()
+                ));
+            }
+        }
+        let idle = |count: fn(&Cycle) -> u64| {
+            !self.cycles.is_empty() && self.cycles.iter().all(|cycle| count(cycle) == 0)
+        };
+        if idle(|cycle| cycle.commits) {
+            return Some("no transaction was acknowledged in any cycle".to_string());
+        }
+        if self.module_is_on() {
+            if idle(|cycle| cycle.bridged_pages) {
+                return Some("pg_calm bridged no page in any cycle".to_string());
+            }
+            if idle(|cycle| cycle.flushed_pages) {
+                return Some("pg_calm flushed no page in any cycle".to_string());
+            }
+        }
+        None
+    }
+
+    fn module_is_on(&self) -> bool {
+        self.server_settings
+            .get("pg_calm.mode")
+            .is_some_and(|mode| mode == "on")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::torture::report::text::tests::report;
+
+    #[test]
+    fn a_sound_run_with_a_control_that_failed_has_no_failure() {
+        assert_eq!(report().failure(), None);
+    }
+
+    type Damage = fn(&mut Cycle);
+
+    #[test]
+    fn each_kind_of_damage_fails_the_run() {
+        let damages: [(Damage, &str); 4] = [
+            (|cycle| cycle.rows_lost = 3, "3 acknowledged rows lost"),
+            (|cycle| cycle.rows_corrupt = 2, "2 rows corrupt"),
+            (|cycle| cycle.rows_torn = 1, "1 rows of torn"),
+            (
+                |cycle| cycle.problems.push("pg_checksums: bad".into()),
+                "pg_checksums: bad",
+            ),
+        ];
+        for (damage, words) in damages {
+            let mut report = report();
+            damage(&mut report.cycles[1]);
+            let failure = report.failure().unwrap();
+            assert!(failure.starts_with("cycle 2 (xfs, kill): "), "{failure}");
+            assert!(failure.contains(words), "{failure}");
+        }
+    }
+
+    #[test]
+    fn a_control_that_finds_nothing_fails_the_run() {
+        let mut report = report();
+        report.controls[0].cycles[0].rows_lost = 0;
+        report.controls[0].cycles[0].problems.clear();
+        assert!(
+            report
+                .failure()
+                .unwrap()
+                .starts_with("control (ext4, fsync=off)")
+        );
+        report.controls[0].cycles.clear();
+        assert!(report.failure().unwrap().starts_with("control"));
+    }
+
+    #[test]
+    fn a_module_that_did_nothing_fails_the_run() {
+        let mut report = report();
+        for cycle in &mut report.cycles {
+            cycle.bridged_pages = 0;
+        }
+        assert!(report.failure().unwrap().contains("bridged no page"));
+        report
+            .server_settings
+            .insert("pg_calm.mode".into(), "off".into());
+        assert_eq!(report.failure(), None);
+    }
+}

@@ -1,0 +1,114 @@
+//! The report of layouts in words, tables and HTML. SYNTHETIC: nothing here was ever measured.
+
+use std::collections::BTreeMap;
+
+use pgcalm_lab::document::Document;
+use pgcalm_lab::interference::report::Hang;
+use pgcalm_lab::interference::report::Layout;
+use pgcalm_lab::interference::report::Phase;
+use pgcalm_lab::interference::report::Report;
+use pgcalm_lab::interference::report::html;
+use pgcalm_lab::interference::report::text;
+use pgcalm_lab::report::Host;
+use pgcalm_lab::report::Latency;
+
+fn phase(tps: f64, files: f64, zero: u32) -> Phase {
+    Phase {
+        tps_mean: tps,
+        tps_min: 0.0,
+        seconds_zero: zero,
+        latency_ms: Latency {
+            p50: 1.0,
+            p99: 9.0,
+            p999: 10.0,
+            max: 4321.0,
+        },
+        connects_per_s: 30.0,
+        connect_max_ms: 44.0,
+        files_per_s: files,
+        file_max_ms: 7.0,
+        databases: 3,
+        cap_lifted: zero > 0,
+        tps: vec![tps, 0.0],
+    }
+}
+
+fn layout(name: &str, noisy: Phase) -> Layout {
+    Layout {
+        name: name.into(),
+        description: "SYNTHETIC <example>".into(),
+        mount_options: String::new(),
+        alone: phase(500.0, 400.0, 0),
+        noisy,
+        hangs: vec![Hang {
+            who: "victim".into(),
+            process: "client backend".into(),
+            call: Some("fsync".into()),
+            file: Some("new WAL segment".into()),
+            stack: vec!["jbd2_log_wait_commit".into(), "ext4_sync_file".into()],
+            samples: 321,
+        }],
+    }
+}
+
+fn report() -> Report {
+    Report {
+        scenario: "journal".into(),
+        host: Host {
+            kernel: "6.18".into(),
+            cpus: 2,
+            memory_mib: 24_000,
+            postgres: "PostgreSQL 15".into(),
+            pgcalm: "0".into(),
+            started_at: "SYNTHETIC".into(),
+            sysctls: BTreeMap::new(),
+            cap_mechanism: "cgroup-v1".into(),
+        },
+        settings: BTreeMap::from([("seconds".to_string(), 20.into())]),
+        server_settings: BTreeMap::new(),
+        layouts: vec![
+            layout("gone", phase(0.0, 1.0, 20)),
+            layout("stuck", phase(490.0, 2.0, 0)),
+            layout("slow", phase(100.0, 390.0, 0)),
+            layout("fine", phase(510.0, 380.0, 0)),
+        ],
+    }
+}
+
+#[test]
+fn a_collapse_is_told_from_a_loss_and_from_none() {
+    let text = text::render(&report()).replace('\n', " ");
+    assert!(text.contains("gone collapses"), "{text}");
+    assert!(text.contains("(to nothing)"), "{text}");
+    assert!(
+        text.contains("stuck holds up whoever needs the journal"),
+        "{text}"
+    );
+    assert!(text.contains("slow suffers"), "{text}");
+    assert!(text.contains("fine holds"), "{text}");
+    assert!(
+        text.contains("client backend in fsync of a new WAL segment, jbd2_log_wait_commit"),
+        "{text}"
+    );
+    assert!(!text.contains("NaN"), "{text}");
+}
+
+#[test]
+fn html_shows_every_layout_and_escapes_what_it_is_given() {
+    let html = html::render(&report());
+    for name in ["gone", "stuck", "slow", "fine"] {
+        assert!(html.contains(&format!("<h3>{name}</h3>")));
+    }
+    assert!(html.contains("SYNTHETIC &lt;example&gt;"));
+    assert_eq!(html.matches("<svg").count(), 8);
+    assert!(!html.contains("NaN"));
+}
+
+#[test]
+fn a_document_reads_back_as_what_was_written() {
+    let document = pgcalm_render::json::to_json_pretty(&report()).unwrap();
+    assert_eq!(
+        pgcalm_lab::document::read(&document).unwrap(),
+        Document::Journal(Box::new(report()))
+    );
+}

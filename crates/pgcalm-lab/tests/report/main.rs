@@ -1,0 +1,12 @@
+//! Renderings of reports, and their documents.
+
+mod archive;
+mod drawings;
+mod journal;
+mod json;
+mod predict;
+mod replica;
+mod seconds;
+mod suite;
+mod support;
+mod text;

@@ -1,0 +1,204 @@
+//! The report of a standby in words, tables and HTML. SYNTHETIC: nothing here was ever measured.
+
+use std::collections::BTreeMap;
+
+use pgcalm_lab::document::Document;
+use pgcalm_lab::replica::report::Case;
+use pgcalm_lab::replica::report::Governor;
+use pgcalm_lab::replica::report::Lag;
+use pgcalm_lab::replica::report::Link;
+use pgcalm_lab::replica::report::ReceiverError;
+use pgcalm_lab::replica::report::Report;
+use pgcalm_lab::replica::report::Sample;
+use pgcalm_lab::replica::report::html;
+use pgcalm_lab::replica::report::text;
+use pgcalm_lab::report::Host;
+
+const MIB: u64 = 1 << 20;
+
+fn sample(time_s: f64, under_load: bool, lag_mib: Option<u64>, place: &str) -> Sample {
+    let lag = Lag {
+        bytes: lag_mib.map(|mib| mib * MIB),
+        s: lag_mib.map(|_| 2.5),
+    };
+    Sample {
+        time_s,
+        under_load,
+        wal_bytes_per_s: Some(50.0 * MIB as f64),
+        unflushed_bytes: Some(MIB),
+        sent: lag,
+        write: lag,
+        flush: lag,
+        replay: lag,
+        link_bytes_per_s: Some(9e6),
+        receiver: "streaming".into(),
+        bottleneck: Some(place.into()),
+        ..Sample::default()
+    }
+}
+
+fn case(name: &str) -> Case {
+    Case {
+        name: name.into(),
+        description: "SYNTHETIC <example>".into(),
+        link_limited: true,
+        primary_settings: BTreeMap::from([("max_wal_size".into(), "64MB".into())]),
+        standby_settings: BTreeMap::new(),
+        load_s: 2.0,
+        cut_short: None,
+        wal_bytes: 100 * MIB,
+        received_bytes: 20 * MIB,
+        catch_up_s: Some(7.25),
+        watched_s: 7.25,
+        receiver_error: None,
+        segments_restored: 0,
+        governor: None,
+        samples: vec![
+            sample(0.0, true, Some(0), "unknown"),
+            sample(1.0, true, Some(40), "network"),
+            sample(2.1, true, Some(80), "network"),
+            // A gap, then two in one second.
+            sample(4.0, false, None, "disconnected"),
+            sample(4.2, false, Some(0), "idle"),
+        ],
+    }
+}
+
+fn report() -> Report {
+    let removed = Case {
+        catch_up_s: None,
+        cut_short: Some("the WAL device was nearly full".into()),
+        receiver_error: Some(ReceiverError {
+            time_s: 1.5,
+            message: "requested WAL segment 1 has already been removed".into(),
+            count: 3,
+        }),
+        ..case("recycled")
+    };
+    let governed = Case {
+        governor: Some(Governor {
+            limit_bytes: 64 * MIB,
+            reached_s: Some(1.0),
+            samples: 10,
+            samples_held: 10,
+            lag_min_bytes: Some(60 * MIB),
+            lag_mean_bytes: Some(62.0 * MIB as f64),
+            lag_max_bytes: Some(66 * MIB),
+            received_bytes_per_s: Some(9.2e6),
+            link_bytes_per_s: Some(9.6e6),
+        }),
+        ..case("governed")
+    };
+    Report {
+        scenario: "replica".into(),
+        host: Host {
+            kernel: "6.18".into(),
+            cpus: 2,
+            memory_mib: 24_000,
+            postgres: "PostgreSQL 15".into(),
+            pgcalm: "0".into(),
+            started_at: "SYNTHETIC".into(),
+            sysctls: BTreeMap::new(),
+            cap_mechanism: "cgroup-v1-root".into(),
+        },
+        settings: BTreeMap::from([("seconds".to_string(), 2.into())]),
+        link: Link {
+            bytes_per_s: 1e7,
+            generation_bytes_per_s: Some(2e7),
+        },
+        cases: vec![case("slow-link"), removed, governed],
+    }
+}
+
+fn words(report: &Report) -> String {
+    text::render(report)
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+#[test]
+fn what_became_of_the_standby_is_said_in_words() {
+    let text = words(&report());
+    for part in [
+        "Link: 80 Mbit/s, of which the load would fill 160 Mbit/s",
+        "slow-link: caught up 7.25 s after the load, at most 80 MiB behind, under load held up by the network in 100 % of \
+         the samples.",
+        "recycled: had not caught up 7.25 s after the load",
+        "The receiver failed 3 times, first after 1.50 s: requested WAL segment 1 has already been removed.",
+        "The load was ended after 2 s: the WAL device was nearly full.",
+        "Lag held within 20 % of the governor's limit of 64 MiB: from 1 s on 10 of 10 samples are, mean 62 MiB, 60 to 66 MiB; \
+         92.0 % of the link's rate arrived as WAL, of at most 95.6 %.",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    let mut report = report();
+    let governor = report.cases[2].governor.as_mut().unwrap();
+    governor.samples_held = 9;
+    assert!(words(&report).contains("Lag not held within 20 %"));
+    let governor = report.cases[2].governor.as_mut().unwrap();
+    governor.reached_s = None;
+    assert!(words(&report).contains("never came near the governor's limit of 64 MiB"));
+}
+
+#[test]
+fn the_table_has_a_row_for_each_case() {
+    let text = text::render(&report());
+    let row = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap();
+    let figures: Vec<&str> = row("slow-link").split_whitespace().collect();
+    assert_eq!(
+        figures,
+        [
+            "slow-link",
+            "50",
+            "10",
+            "90",
+            "80",
+            "80",
+            "80",
+            "80",
+            "2.50",
+            "–",
+            "–",
+            "–",
+            "7.25"
+        ]
+    );
+    assert!(row("recycled ").ends_with('–'));
+}
+
+#[test]
+fn a_document_reads_back_as_it_was() {
+    let report = report();
+    let document = pgcalm_render::json::to_json_pretty(&report).unwrap();
+    assert_eq!(
+        pgcalm_lab::document::read(&document).unwrap(),
+        Document::Replica(Box::new(report))
+    );
+}
+
+#[test]
+fn html_draws_each_lag_and_escapes_what_it_is_given() {
+    let html = html::render(&report());
+    for title in [
+        "Lag as the governor sees it, MiB",
+        "Sent lag, MiB",
+        "Write lag, s",
+        "Flush lag, MiB",
+        "Replay lag, s",
+        "Written to disk by the walwriter, MiB/s",
+    ] {
+        assert!(html.contains(title), "{title}");
+    }
+    assert!(html.contains("SYNTHETIC &lt;example&gt;"));
+    assert!(!html.contains("<script"));
+    // The governor's limit and the link's rate, dashed.
+    assert_eq!(html.matches("class=\"limit\" d=").count(), 2);
+}
+
+#[test]
+fn times_from_elsewhere_do_not_make_it_allocate_without_bounds() {
+    let mut report = report();
+    report.cases[0].samples[4].time_s = 1e18;
+    assert!(html::render(&report).len() < 1 << 20);
+}

@@ -1,0 +1,132 @@
+//! A prediction for a terminal.
+
+use comfy_table::Cell;
+use pgcalm_render::number::printable;
+use pgcalm_render::number::short;
+use pgcalm_render::text::new_table;
+use pgcalm_render::text::paragraph;
+use pgcalm_render::text::push_table;
+use pgcalm_render::text::right;
+
+use super::Possible;
+use super::Prediction;
+
+/// What pg_calm would gain on a server.
+pub fn render(prediction: &Prediction) -> String {
+    let mut out = String::new();
+    let observation = &prediction.observation;
+    let device = &observation.device;
+    // Where reads count, limits for all are the tighter ones, or there would be no need to name them.
+    let cap = |writes: Option<f64>, all: Option<f64>, unit: f64| match all.or(writes) {
+        Some(value) => short(value / unit),
+        None => "any number of".to_string(),
+    };
+    let reads = if device.all_iops.or(device.all_bytes_per_s).is_some() {
+        format!(
+            "; reads count, {} per second, beside {} writes of WAL",
+            short(device.reads_per_s),
+            short(device.wal_writes_per_s)
+        )
+    } else {
+        String::new()
+    };
+    paragraph(
+        &mut out,
+        &format!(
+            "looked at for {:.0} s ({}): {} TPS, pages written per second: {} by backends, {} by the background \
+             writer, {} by the checkpointer",
+            observation.seconds,
+            observation.source,
+            short(observation.tps),
+            short(observation.backend_pages_per_s),
+            short(observation.background_writer_pages_per_s),
+            short(observation.checkpointer_pages_per_s),
+        ),
+    );
+    paragraph(
+        &mut out,
+        &format!(
+            "device {}: takes {} operations and {} MB per second ({}); {} operations and {} MiB per second now{reads}",
+            if device.name.is_empty() {
+                "unknown"
+            } else {
+                &device.name
+            },
+            cap(device.write_iops, device.all_iops, 1.0),
+            cap(device.write_bytes_per_s, device.all_bytes_per_s, 1e6),
+            device.caps_source,
+            short(device.operations_per_s),
+            short(device.mib_per_s),
+        ),
+    );
+    if let Some(shadow) = &observation.shadow {
+        paragraph(
+            &mut out,
+            &format!(
+                "pg_calm in shadow mode has counted what it would have written: {} operations and {} MiB per second",
+                short(shadow.device_operations_per_s),
+                short(shadow.mib_per_s),
+            ),
+        );
+    }
+    out.push('\n');
+    let mut table = new_table([
+        Cell::new("predicted"),
+        right("operations/s"),
+        right("MiB/s"),
+        right("sustainable TPS"),
+        Cell::new("bound by"),
+    ]);
+    for (name, outlook) in [
+        ("stock", &prediction.stock),
+        ("pg_calm", &prediction.pg_calm),
+    ] {
+        table.add_row([
+            Cell::new(name),
+            right(short(outlook.device_operations_per_s)),
+            right(short(outlook.device_mib_per_s)),
+            right(short(outlook.sustainable_tps)),
+            Cell::new(printable(&outlook.bound_by)),
+        ]);
+    }
+    push_table(&mut out, table, 2);
+    out.push('\n');
+    paragraph(&mut out, &verdict(prediction));
+    if let Some(possible) = &prediction.possible {
+        paragraph(&mut out, &limit(possible));
+    }
+    for caution in &prediction.cautions {
+        paragraph(&mut out, &format!("uncertain: {caution}"));
+    }
+    out
+}
+
+/// Whether pg_calm helps, and why.
+pub fn verdict(prediction: &Prediction) -> String {
+    if prediction.helps {
+        format!("pg_calm helps: {}", prediction.reason)
+    } else {
+        format!("it will not help, because {}", prediction.reason)
+    }
+}
+
+/// What is possible, and whether writers have to be held for that.
+pub fn limit(possible: &Possible) -> String {
+    let volume = match possible.volume_tps {
+        Some(tps) => format!(
+            "the volume sustains {} at {} dirty pages per operation",
+            short(tps),
+            short(possible.pages_per_operation)
+        ),
+        None => "nothing limits the volume".to_string(),
+    };
+    let writers = if possible.holds_writers {
+        "the server makes more, so writers have to be held"
+    } else {
+        "writers need not be held"
+    };
+    format!(
+        "physically possible: {} TPS; {volume}; {writers}",
+        short(possible.tps)
+    )
+}
