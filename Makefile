@@ -11,7 +11,7 @@ BPF := crates/pgcalm-trace/src
 BPF_SOURCES = $(BPF)/bpf/*.h $(BPF)/probes/*/*.bpf.c
 PGCALM := target/release/pgcalm
 
-.PHONY: all deps build install packages demo docs test test-extension test-rust test-versions test-packages release test-release test-reproducible test-vm test-trace-verdicts check-postgres fmt fmt-check lint deny bench bench-archive bench-governor bench-trace bench-clouds bench-scale bench-volume torture torture-errors torture-archive clean
+.PHONY: all deps build install packages demo docs pictures test test-extension test-rust test-versions test-packages release test-release test-reproducible test-vm test-trace-verdicts check-postgres fmt fmt-check lint deny bench bench-archive bench-governor bench-trace bench-clouds bench-scale bench-volume torture torture-errors torture-archive clean
 
 all: build
 
@@ -38,6 +38,11 @@ demo:
 # UPDATE_DOCS=1 cargo test --package pgcalm --test documentation
 docs: deps
 	@bench/docs
+
+# What docs/ shows of top, traces and checkpoints, from a real run, into docs/pictures; and how reports and the site look in a
+# browser, light and dark, on a desktop and a phone, into target/pictures/browser. As root, ten minutes, wants the machine for itself
+pictures: deps docs install
+	@bench/pictures
 
 # The module alone is built here: cargo test builds its own pgcalm
 test: deps

@@ -41,6 +41,21 @@ private_apt() {
 	APT_CONFIG=$directory/apt.conf apt-get update --quiet=2
 }
 
+# newest_suite_with PACKAGE: testing or unstable, whichever has it; their lists are kept in $cache
+newest_suite_with() {
+	local suite
+	for suite in testing unstable; do
+		# shellcheck disable=SC2154
+		private_apt "$cache/apt-$suite" "deb $(debian_mirror) $suite" || return
+		if [ -n "$(APT_CONFIG=$cache/apt-$suite/apt.conf apt-cache madison "$1")" ]; then
+			echo "$suite"
+			return
+		fi
+	done
+	echo "neither testing nor unstable has $1" >&2
+	return 1
+}
+
 # install_missing PACKAGE...: on the host
 install_missing() {
 	local package missing=()

@@ -83,7 +83,7 @@ pub struct Options {
     pub seconds: Seconds,
     /// Write operations per second that the device takes until the crash, or none; so that much is unflushed then. Where
     /// caps are not in the root group of cgroup v1, there is none.
-    #[arg(long, value_name = "N|none", default_value = "1000")]
+    #[arg(long = "data-iops", value_name = "N|none", default_value = "1000")]
     pub iops: Limit<u32>,
     /// Size of the device of each file system.
     #[arg(long, value_name = "SIZE", default_value = "2GB")]

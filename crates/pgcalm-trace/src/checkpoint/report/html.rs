@@ -29,14 +29,14 @@ fn section(checkpoint: &Checkpoint) -> Markup {
         section {
             h2 { (text::headline(checkpoint)) }
             table {
-                thead { tr { th { "phase" } th { "s" } th { "share" } } }
+                thead { tr { th.text { "phase" } th { "s" } th.text { "share" } } }
                 tbody {
                     @for (name, time) in checkpoint.phases.list() {
                         @if let Some(time) = time {
                             tr {
-                                td { (name) }
+                                td.text { (name) }
                                 td { (format!("{time:.3}")) }
-                                td { (common::bar(if total > 0.0 { time / total } else { 0.0 })) }
+                                td.text { (common::bar(if total > 0.0 { time / total } else { 0.0 })) }
                             }
                         }
                     }
@@ -61,12 +61,12 @@ fn slowest(syncs: &Syncs) -> Markup {
     html! {
         @if !syncs.slowest.is_empty() {
             table {
-                thead { tr { th { "slowest file" } th { "relation" } th { "ms" } th { "at s" } th { "errno" } } }
+                thead { tr { th.text { "slowest file" } th.text { "relation" } th { "ms" } th { "at s" } th { "errno" } } }
                 tbody {
                     @for file in &syncs.slowest {
                         tr {
-                            td { (file.path) }
-                            td { (file.relation.as_deref().unwrap_or("")) }
+                            td.text { (file.path) }
+                            td.text { (file.relation.as_deref().unwrap_or("")) }
                             td { (format!("{:.3}", file.time_ms)) }
                             td { (format!("{:.3}", file.at_s)) }
                             td { @if let Some(errno) = file.errno { (errno) } }

@@ -136,7 +136,7 @@ fn verdict_section(verdict: &Verdict, seconds: &[&Second]) -> Markup {
                         table {
                             @for stack in &verdict.stacks {
                                 tr {
-                                    td { (short(stack.seconds)) " s" }
+                                    td { (short(stack.seconds)) "\u{a0}s" }
                                     td.text { (stack.role) " in " (stack.syscall.as_deref().unwrap_or("a page fault"))
                                         " on " (stack.file.label()) }
                                     td.text { (stack.cause.label()) }
@@ -164,8 +164,8 @@ fn shares(shares: &[crate::why::report::Share]) -> Markup {
         table {
             @for share in shares {
                 tr {
-                    td { (percent(share.share)) }
-                    td { (short(share.seconds)) " s" }
+                    td { (percent(share.share).replace(' ', "\u{a0}")) }
+                    td { (short(share.seconds)) "\u{a0}s" }
                     td.text { (text::share_name(share)) }
                 }
             }
