@@ -5,6 +5,7 @@ mod ledger;
 mod load;
 mod options;
 mod sabotage;
+mod stale;
 mod verify;
 
 use std::collections::BTreeMap;
