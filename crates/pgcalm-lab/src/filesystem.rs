@@ -37,12 +37,19 @@ const GOING_DOWN: Opcode = opcode::read::<u32>(b'X', 125);
 /// `XFS_FSOP_GOING_FLAGS_NOLOGFLUSH`, `EXT4_GOING_FLAGS_NOLOGFLUSH`.
 const NO_LOG_FLUSH: u32 = 2;
 
+/// Size of the blocks of ext4 in bytes; on a small device mkfs would choose smaller ones.
+const BLOCK_SIZE: &str = "4096";
+
+/// Size of a journal of ext4 on a device of its own: what mkfs makes inside a file system of 2 GB, so that only the place
+/// differs.
+const JOURNAL_SIZE: &str = "64M";
+
 /// How a file system differs from what mkfs and mount make of it by themselves.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Layout<'a> {
     /// Options of the file system, e.g. `data=writeback`, separated by commas.
     pub mount_options: &'a str,
-    /// XFS: the device of its log.
+    /// The device of its log (XFS) or journal (ext4), if that is not inside.
     pub log: Option<&'a Device>,
 }
 
@@ -58,6 +65,17 @@ pub(crate) fn refused(error: Errno, fs_type: FsType, options: &CStr) -> anyhow::
     } else {
         error.into()
     }
+}
+
+/// Makes `device` the journal of an ext4 that is made next; its blocks must have the same size.
+fn make_journal(device: &Device, interrupt: &Interrupt) -> anyhow::Result<()> {
+    tool::run(
+        tool::command("mke2fs")
+            .args(["-F", "-q", "-b", BLOCK_SIZE, "-O", "journal_dev"])
+            .args([device.node().as_str(), JOURNAL_SIZE]),
+        interrupt,
+    )?;
+    Ok(())
 }
 
 /// A mounted file system on a device of the lab.
@@ -108,22 +126,29 @@ impl FileSystem {
             FsType::Ext4 => command.args([
                 "-F",
                 "-q",
-                // On a small device mkfs would choose smaller ones.
                 "-b",
-                "4096",
+                BLOCK_SIZE,
                 "-E",
                 "nodiscard,lazy_itable_init=0,lazy_journal_init=0",
             ]),
             FsType::Xfs => command.args(["-f", "-q", "-K"]),
         };
         let mut mount_options = layout.mount_options.to_string();
-        if let Some(log) = layout.log {
-            let option = format!("logdev={}", log.node());
-            command.arg("-l").arg(&option);
-            if !mount_options.is_empty() {
-                mount_options.push(',');
+        match (layout.log, fs_type) {
+            (None, _) => {}
+            // Its superblock names the journal: mount needs no option.
+            (Some(log), FsType::Ext4) => {
+                make_journal(log, interrupt)?;
+                command.args(["-J", &format!("device={}", log.node())]);
             }
-            mount_options.push_str(&option);
+            (Some(log), FsType::Xfs) => {
+                let option = format!("logdev={}", log.node());
+                command.args(["-l", &option]);
+                if !mount_options.is_empty() {
+                    mount_options.push(',');
+                }
+                mount_options.push_str(&option);
+            }
         }
         tool::run(command.arg(device.node()), interrupt)?;
 

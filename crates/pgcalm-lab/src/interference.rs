@@ -2,6 +2,7 @@
 
 mod hang;
 mod layout;
+mod login;
 mod neighbour;
 mod options;
 mod phase;
@@ -33,7 +34,7 @@ pub use layout::LAYOUTS;
 pub use layout::Layout;
 pub use options::Options;
 
-/// Room for the log of XFS.
+/// Room for the log of XFS, or the journal of ext4.
 const LOG_SIZE: Size = Size(128 << 20);
 
 /// What all layouts of a run share; the devices are used in turn.
@@ -85,7 +86,7 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<model::Re
             .with_context(|| layout.name.to_string())?;
         stage.progress.note(&format!(
             "{}: {:.0} TPS alone, {:.1} with the neighbour; files {:.0} and {:.1} per second; longest connect {:.0} and \
-             {:.0} ms",
+             {:.0} ms, with a cold relcache {:.0} and {:.0} ms",
             layout.name,
             result.alone.tps_mean,
             result.noisy.tps_mean,
@@ -93,6 +94,8 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<model::Re
             result.noisy.files_per_s,
             result.alone.connect_max_ms,
             result.noisy.connect_max_ms,
+            result.alone.cold_connect_max_ms,
+            result.noisy.cold_connect_max_ms,
         ));
         report.layouts.push(result);
     }
@@ -137,6 +140,7 @@ impl Surroundings<'_> {
             label: layout.name,
             victim: &victim,
             victim_socket: self.socket("v"),
+            victim_data: data(shared.path(), "victim"),
             neighbour: &neighbour,
             neighbour_socket: self.socket("n"),
             directory: shared.path().to_path_buf(),
@@ -184,7 +188,7 @@ impl Surroundings<'_> {
 
     fn server(&self, file_system: &Path, name: &str, socket: &str) -> anyhow::Result<Server> {
         let places = Places {
-            data: file_system.join(name),
+            data: data(file_system, name),
             socket: self.socket(socket),
             log: self.stage.dir.run().join(format!("{name}.log")),
         };
@@ -192,4 +196,9 @@ impl Surroundings<'_> {
         self.stage.new_cluster(&places.data, &[])?;
         self.stage.start(places, &self.options.server_settings())
     }
+}
+
+/// The data directory of an instance.
+fn data(file_system: &Path, name: &str) -> PathBuf {
+    file_system.join(name)
 }

@@ -6,6 +6,7 @@ mod load;
 mod options;
 pub mod report;
 mod sabotage;
+mod stale;
 mod verify;
 
 use std::collections::BTreeMap;

@@ -142,7 +142,7 @@ fn both_phases_of_each_layout_are_measured_and_the_host_is_as_before() {
         &dir.0,
         &[
             "--layouts",
-            "ext4-nodelalloc,xfs-logdev,ext4-separate",
+            "ext4-nodelalloc,xfs-logdev,ext4-logdev,ext4-separate",
             "--seconds",
             "3",
             "--lead",
@@ -159,11 +159,20 @@ fn both_phases_of_each_layout_are_measured_and_the_host_is_as_before() {
 
     let report = read(&json);
     let names: Vec<&str> = report.layouts.iter().map(|l| l.name.as_str()).collect();
-    assert_eq!(names, ["ext4-nodelalloc", "xfs-logdev", "ext4-separate"]);
+    assert_eq!(
+        names,
+        [
+            "ext4-nodelalloc",
+            "xfs-logdev",
+            "ext4-logdev",
+            "ext4-separate"
+        ]
+    );
     for layout in &report.layouts {
         for phase in [&layout.alone, &layout.noisy] {
             assert_eq!(phase.tps.len(), 2, "{layout:?}");
             assert!(phase.connect_max_ms > 0.0, "{layout:?}");
+            assert!(phase.cold_connect_max_ms > 0.0, "{layout:?}");
             assert!(phase.file_max_ms > 0.0, "{layout:?}");
         }
         assert!(layout.alone.tps_mean > 0.0, "{layout:?}");

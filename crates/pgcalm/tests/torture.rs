@@ -173,6 +173,42 @@ fn nothing_is_lost_in_crashes_but_by_the_control() {
     }
 }
 
+/// Blocks that showed a deleted file's data in files that nobody synced, in two power cuts.
+fn stale_blocks(dir: &Path, json: &Path, mount_options: &str) -> u64 {
+    let stdout = two_cycles(
+        dir,
+        json,
+        &[
+            "--crash",
+            "shutdown",
+            "--stale-blocks",
+            "--mount-options",
+            mount_options,
+        ],
+    );
+    assert!(stdout.contains("a deleted file's data"), "{stdout}");
+    let report = read(json);
+    let in_unsynced_files = report.cycles.iter().map(|cycle| {
+        assert!(cycle.is_sound(), "{cycle:?}");
+        cycle.stale.as_ref().unwrap().in_unsynced_files
+    });
+    in_unsynced_files.sum()
+}
+
+#[test]
+fn what_is_not_synced_may_show_deleted_files_on_ext4_with_data_writeback_only() {
+    if !can_run() {
+        return;
+    }
+    let dir = Dir::new("torture-stale");
+    let json = dir.0.join("report.json");
+    assert_eq!(stale_blocks(&dir.0, &json, "data=ordered,nodelalloc"), 0);
+    // On a busy machine there may be no commit of the journal before the crash.
+    let shown =
+        (0..MOST_RUNS).any(|_| stale_blocks(&dir.0, &json, "data=writeback,nodelalloc") > 0);
+    assert!(shown);
+}
+
 #[test]
 fn sigint_takes_everything_down() {
     if !can_run() {

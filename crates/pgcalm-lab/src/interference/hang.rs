@@ -1,8 +1,8 @@
 //! Where processes are in uninterruptible sleep: in which call, on what file, in which kernel functions.
 
+mod call;
+
 use std::collections::HashMap;
-use std::fs;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
@@ -10,7 +10,6 @@ use std::thread;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use nix::libc;
 use pgcalm_host::HostRoot;
 use pgcalm_host::process;
 use pgcalm_host::process::Process;
@@ -22,7 +21,7 @@ use crate::sampler::process_name;
 /// Time between samples.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Places kept of the victim, of the neighbour and of the kernel.
+/// Places kept of the victim, of logins, of the neighbour and of the kernel.
 const KEPT: usize = 6;
 
 /// Who sleeps, and where; the samples are counted.
@@ -125,92 +124,29 @@ fn sample(
 }
 
 fn place(root: &HostRoot, who: &'static str, pid: i32) -> Place {
-    let name = if who == "kernel" {
-        "journal thread".to_string()
-    } else {
-        process::command_line(root, pid)
-            .map(|line| process_name(&line))
-            .unwrap_or_default()
+    let line = process::command_line(root, pid);
+    let name = match &line {
+        _ if who == "kernel" => "journal thread".to_string(),
+        Ok(line) => process_name(line),
+        Err(_) => String::new(),
+    };
+    let who = match &line {
+        Ok(line) if who == "victim" && is_login(line) => "login",
+        _ => who,
     };
     let mut stack = process::kernel_stack(root, pid);
     stack.truncate(STACK_DEPTH);
-    let (call, file) = call(root, pid).unzip();
-    (who, name, call, file.flatten(), stack)
+    let (call, file) = call::of_process(root, pid).unzip();
+    (who, name, call.map(str::to_string), file.flatten(), stack)
 }
 
-/// The system call of a process, and what kind of file its first argument is a descriptor of.
-fn call(root: &HostRoot, pid: i32) -> Option<(String, Option<String>)> {
-    let text = root.read(format!("proc/{pid}/syscall")).ok()?;
-    let mut fields = text.split_whitespace();
-    // `running`, or -1 outside of any.
-    let number: i64 = fields.next()?.parse().ok()?;
-    let name = call_name(number)?;
-    let first = fields.next()?.strip_prefix("0x")?;
-    let fd = u64::from_str_radix(first, 16).ok()?;
-    let file = takes_descriptor(number)
-        .then(|| fs::read_link(root.path(format!("proc/{pid}/fd/{fd}"))).ok())
-        .flatten()
-        .and_then(|path| kind_of(&path));
-    Some((name.to_string(), file))
-}
-
-/// Calls that write, make or remove files; others are not of interest here.
-const CALLS: [(i64, &str); 14] = [
-    (libc::SYS_pwrite64, "pwrite64"),
-    (libc::SYS_pwritev, "pwritev"),
-    (libc::SYS_write, "write"),
-    (libc::SYS_fsync, "fsync"),
-    (libc::SYS_fdatasync, "fdatasync"),
-    (libc::SYS_ftruncate, "ftruncate"),
-    (libc::SYS_fallocate, "fallocate"),
-    (libc::SYS_sync_file_range, "sync_file_range"),
-    (libc::SYS_truncate, "truncate"),
-    (libc::SYS_openat, "openat"),
-    (libc::SYS_renameat, "renameat"),
-    (libc::SYS_renameat2, "renameat2"),
-    (libc::SYS_unlinkat, "unlinkat"),
-    (libc::SYS_mkdirat, "mkdirat"),
-];
-
-/// Older forms that some platforms have besides.
-#[cfg(target_arch = "x86_64")]
-const OLD_CALLS: [(i64, &str); 4] = [
-    (libc::SYS_open, "open"),
-    (libc::SYS_rename, "rename"),
-    (libc::SYS_unlink, "unlink"),
-    (libc::SYS_mkdir, "mkdir"),
-];
-#[cfg(not(target_arch = "x86_64"))]
-const OLD_CALLS: [(i64, &str); 0] = [];
-
-fn call_name(number: i64) -> Option<&'static str> {
-    CALLS
-        .iter()
-        .chain(&OLD_CALLS)
-        .find(|(of, _)| *of == number)
-        .map(|(_, name)| *name)
-}
-
-fn takes_descriptor(number: i64) -> bool {
-    CALLS[..8].iter().any(|(of, _)| *of == number)
-}
-
-/// What a file of a data directory is for: names differ, and places are to be counted.
-fn kind_of(path: &Path) -> Option<String> {
-    let name = path.file_name()?.to_str()?;
-    let inside = |directory: &str| path.iter().any(|part| part == directory);
-    Some(if inside("pg_wal") {
-        if name.starts_with("xlogtemp") {
-            "new WAL segment".to_string()
-        } else {
-            "WAL segment".to_string()
-        }
-    } else if inside("base") || inside("global") {
-        "data file".to_string()
-    } else {
-        let directory = path.parent()?.file_name()?.to_str()?;
-        format!("file of {directory}")
-    })
+/// Whether the process with this title is a backend on its way to the first query (`set_ps_display` in the server's
+/// postmaster.c and postinit.c).
+fn is_login(line: &str) -> bool {
+    let state = line.split_whitespace().next_back();
+    line.starts_with("postgres: ")
+        && line.contains('[')
+        && matches!(state, Some("initializing" | "authentication" | "startup"))
 }
 
 fn ranked(places: HashMap<Place, u32>) -> Vec<Hang> {
@@ -228,7 +164,7 @@ fn ranked(places: HashMap<Place, u32>) -> Vec<Hang> {
     hangs.sort_by(|a, b| {
         (b.samples, &a.process, &a.stack, &a.call).cmp(&(a.samples, &b.process, &b.stack, &b.call))
     });
-    ["victim", "neighbour", "kernel"]
+    ["victim", "login", "neighbour", "kernel"]
         .iter()
         .flat_map(|who| {
             let of_who = hangs.iter().filter(|hang| hang.who == **who);
@@ -239,8 +175,12 @@ fn ranked(places: HashMap<Place, u32>) -> Vec<Hang> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::fs;
     use std::os::unix::fs::symlink;
+
+    use nix::libc;
+
+    use super::*;
 
     #[test]
     fn a_sleeper_is_seen_with_its_call_and_the_kind_of_its_file() {
@@ -302,13 +242,14 @@ mod tests {
     }
 
     #[test]
-    fn files_are_named_by_what_they_are_for() {
-        for (path, kind) in [
-            ("/d/pg_wal/000000010000000000000013", "WAL segment"),
-            ("/d/base/5/16396.1", "data file"),
-            ("/d/pg_xact/0000", "file of pg_xact"),
+    fn a_backend_is_a_login_until_its_first_query() {
+        for (title, expected) in [
+            ("postgres: postgres template1 [local] startup", true),
+            ("postgres: postgres template1 [local] authentication", true),
+            ("postgres: postgres startup [local] idle", false),
+            ("postgres: startup ", false),
         ] {
-            assert_eq!(kind_of(Path::new(path)).as_deref(), Some(kind));
+            assert_eq!(is_login(title), expected, "{title}");
         }
     }
 }

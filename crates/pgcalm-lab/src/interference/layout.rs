@@ -15,18 +15,27 @@ pub struct Layout {
     pub mount_options: &'static str,
     /// Whether the neighbour has a file system of its own, on a device of its own.
     pub separate: bool,
-    /// Whether the log of XFS is on a device of its own, which is not capped.
+    /// Whether the log of XFS, or the journal of ext4, is on a device of its own, on which the neighbour is not capped.
     pub external_log: bool,
 }
 
 /// All layouts.
-pub const LAYOUTS: [Layout; 6] = [
+pub const LAYOUTS: [Layout; 8] = [
     Layout {
         name: "ext4-nodelalloc",
         description: "One ext4 with data=ordered,nodelalloc: blocks are allocated as files are written, and each commit of \
                       the journal waits for the data in them.",
         fs_type: FsType::Ext4,
         mount_options: "data=ordered,nodelalloc",
+        separate: false,
+        external_log: false,
+    },
+    Layout {
+        name: "ext4-nodelalloc-writeback",
+        description: "One ext4 with data=writeback,nodelalloc: blocks are allocated as files are written, and commits of the \
+                      journal wait for no data; after a crash, what was not synced may show deleted files' data.",
+        fs_type: FsType::Ext4,
+        mount_options: "data=writeback,nodelalloc",
         separate: false,
         external_log: false,
     },
@@ -46,6 +55,15 @@ pub const LAYOUTS: [Layout; 6] = [
         mount_options: "data=writeback",
         separate: false,
         external_log: false,
+    },
+    Layout {
+        name: "ext4-logdev",
+        description: "One ext4 as it is mounted by itself, with its journal on a device of its own, on which the neighbour is \
+                      not capped.",
+        fs_type: FsType::Ext4,
+        mount_options: "data=ordered",
+        separate: false,
+        external_log: true,
     },
     Layout {
         name: "ext4-separate",

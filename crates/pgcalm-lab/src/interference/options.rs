@@ -27,7 +27,7 @@ pub struct Options {
     pub quick: bool,
     /// What is run, separated by commas.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = layout::parse,
-          default_value = "ext4-nodelalloc,ext4-ordered,ext4-writeback,ext4-separate,xfs,xfs-logdev")]
+          default_value = "ext4-nodelalloc,ext4-nodelalloc-writeback,ext4-ordered,ext4-writeback,ext4-logdev,ext4-separate,xfs,xfs-logdev")]
     #[serde(serialize_with = "serialize_names")]
     pub layouts: Vec<&'static Layout>,
     /// Time that is measured of each of the two phases.

@@ -15,11 +15,12 @@ use anyhow::bail;
 
 use crate::cap::Caps;
 use crate::cap::InForce;
-use crate::connection::connect;
 use crate::device::Device;
 use crate::interference::Surroundings;
 use crate::interference::hang::HangSampler;
 use crate::interference::hang::Watched;
+use crate::interference::login;
+use crate::interference::login::Cold;
 use crate::interference::neighbour::Noise;
 use crate::interference::probe::Probe;
 use crate::interference::report::Hang;
@@ -32,9 +33,6 @@ use crate::stage::Stage;
 use crate::transaction_log;
 use crate::transaction_log::Transactions;
 
-/// Time between two connects, so that they don't take the CPUs from what they are to measure.
-const CONNECT_PAUSE: Duration = Duration::from_millis(20);
-
 /// Files that the probe leaves lying before it removes them.
 const FILES: u64 = 100;
 
@@ -44,6 +42,7 @@ pub struct Pair<'a> {
     pub label: &'a str,
     pub victim: &'a Server,
     pub victim_socket: PathBuf,
+    pub victim_data: PathBuf,
     pub neighbour: &'a Server,
     pub neighbour_socket: PathBuf,
     /// Where the victim's file system is mounted.
@@ -58,6 +57,7 @@ struct Running {
     caps: Option<Vec<InForce>>,
     load: Load,
     connects: Probe,
+    cold_connects: Cold,
     files: Probe,
     hangs: HangSampler,
     noise: Option<Noise>,
@@ -137,10 +137,12 @@ impl Pair<'_> {
                 device: self.context.shared.name.clone(),
             },
         );
+        let cold_connects = Cold::start(&self.victim_socket, &self.victim_data)?;
         let mut running = Running {
             caps: Some(leading.around.caps),
             load: leading.load,
-            connects: connects(&self.victim_socket),
+            connects: login::warm(&self.victim_socket),
+            cold_connects,
             files: files(files_directory),
             hangs,
             noise: leading.around.noise,
@@ -162,6 +164,7 @@ impl Pair<'_> {
             caps,
             load,
             connects,
+            cold_connects,
             files,
             hangs,
             noise,
@@ -170,6 +173,7 @@ impl Pair<'_> {
         drop(caps);
         drop(load);
         let (connects, files) = (connects.finish(window)?, files.finish(window)?);
+        let cold_connects = cold_connects.finish(window)?;
         if noise.as_ref().is_some_and(|noise| !noise.is_alive()) {
             bail!(
                 "the neighbour's sessions have ended before their time ({}): use a larger --size",
@@ -188,6 +192,8 @@ impl Pair<'_> {
             latency_ms: transaction_log::latency(&transactions.ended_from(first)?),
             connects_per_s: connects.per_s,
             connect_max_ms: connects.max_ms,
+            cold_connects_per_s: cold_connects.per_s,
+            cold_connect_max_ms: cold_connects.max_ms,
             files_per_s: files.per_s,
             file_max_ms: files.max_ms,
             databases,
@@ -208,15 +214,6 @@ struct Around {
 struct Leading {
     around: Around,
     load: Load,
-}
-
-/// Connects that write nothing: what a login by itself waits for.
-fn connects(socket: &Path) -> Probe {
-    let socket = socket.to_path_buf();
-    Probe::start(CONNECT_PAUSE, move |_| {
-        connect(&socket)?.batch_execute("select 1")?;
-        Ok(())
-    })
 }
 
 /// Makes files in `directory`: what whoever needs the journal waits for.

@@ -37,11 +37,20 @@ impl Probe {
         pause: Duration,
         operation: impl FnMut(u64) -> anyhow::Result<()> + Send + 'static,
     ) -> Self {
+        Self::start_prepared(pause, || Ok(()), operation)
+    }
+
+    /// The same with `prepare` before each operation, which is not timed.
+    pub fn start_prepared(
+        pause: Duration,
+        prepare: impl FnMut() -> anyhow::Result<()> + Send + 'static,
+        operation: impl FnMut(u64) -> anyhow::Result<()> + Send + 'static,
+    ) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let started = Instant::now();
         let thread = {
             let stop = Arc::clone(&stop);
-            thread::spawn(move || run(pause, operation, &stop))
+            thread::spawn(move || run(pause, prepare, operation, &stop))
         };
         Self {
             stop,
@@ -74,12 +83,14 @@ impl Drop for Probe {
 
 fn run(
     pause: Duration,
+    mut prepare: impl FnMut() -> anyhow::Result<()>,
     mut operation: impl FnMut(u64) -> anyhow::Result<()>,
     stop: &AtomicBool,
 ) -> anyhow::Result<Timings> {
     let mut timings = Vec::new();
     let mut number = 0;
     while !stop.load(Ordering::Relaxed) {
+        prepare().with_context(|| format!("before operation {number} of a probe"))?;
         let started = Instant::now();
         operation(number).with_context(|| format!("operation {number} of a probe"))?;
         timings.push((Instant::now(), started.elapsed()));

@@ -70,6 +70,11 @@ pub struct Phase {
     pub connects_per_s: f64,
     /// Longest of them.
     pub connect_max_ms: f64,
+    /// Connections made per second, one after the other, to a database whose pg_internal.init is removed before each, so
+    /// that the backend writes it.
+    pub cold_connects_per_s: f64,
+    /// Longest of them.
+    pub cold_connect_max_ms: f64,
     /// Files per second that one process made, wrote 8 KiB to and synced in the victim's file system.
     pub files_per_s: f64,
     /// Longest of them.
@@ -86,7 +91,8 @@ pub struct Phase {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Hang {
-    /// `victim`, `neighbour`, or `kernel` for the thread that commits the journal.
+    /// `victim`, `login` for a backend of it that has not come to its first query, `neighbour`, or `kernel` for the thread
+    /// that commits the journal.
     pub who: String,
     /// What the process is, e.g. `client backend`.
     pub process: String,

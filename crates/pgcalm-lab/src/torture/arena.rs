@@ -20,6 +20,7 @@ use crate::filesystem::FileSystem;
 use crate::filesystem::Layout;
 use crate::module::Module;
 use crate::options::FsType;
+use crate::options::MountOptions;
 use crate::server;
 use crate::server::Places;
 use crate::server::Server;
@@ -31,8 +32,11 @@ use crate::torture::load::Load;
 use crate::torture::options::Crash;
 use crate::torture::options::Options;
 use crate::torture::report::Cycle;
+use crate::torture::report::Stale;
 use crate::torture::sabotage::Sabotage;
 use crate::torture::sabotage::Tracer;
+use crate::torture::stale;
+use crate::torture::stale::Unsynced;
 use crate::torture::verify;
 
 /// How long clients may take to notice that their server is gone.
@@ -78,7 +82,14 @@ impl<'a> Arena<'a> {
             .progress
             .note(&format!("making a cluster on {}", fs_type.name()));
         let device = stage.device(fs_type.name(), options.size)?;
-        let file_system = stage.file_system(fs_type.name(), &device, fs_type, Layout::default())?;
+        let layout = Layout {
+            mount_options: options
+                .mount_options
+                .as_ref()
+                .map_or("", MountOptions::as_str),
+            log: None,
+        };
+        let file_system = stage.file_system(fs_type.name(), &device, fs_type, layout)?;
         let mut arena = Self {
             context,
             fs_type,
@@ -124,6 +135,15 @@ impl<'a> Arena<'a> {
             crash: crash.name().to_string(),
             ..Cycle::default()
         };
+        if self.looks_for_stale_blocks(crash) {
+            let Stage {
+                progress,
+                interrupt,
+                ..
+            } = self.context.stage;
+            progress.status(&format!("cycle {number}: filling free space"));
+            stale::fill(self.file_system.path(), interrupt)?;
+        }
         let memory = self.load_and_crash(crash, random, &mut cycle)?;
         if crash == Crash::Shutdown {
             // It would not survive a crash of the machine, either.
@@ -133,7 +153,13 @@ impl<'a> Arena<'a> {
             let settings = self.places().data.join("postgresql.conf");
             fs::read(&settings).with_context(|| format!("read {}", settings.display()))?;
             self.remove_empty_lock_file()?;
+            if self.looks_for_stale_blocks(crash) {
+                cycle.stale = Some(self.stale_after_crash()?);
+            }
             self.recover(&mut cycle)?;
+            if let Some(stale) = &mut cycle.stale {
+                (stale.after_recovery, stale.files) = stale::in_tree(&self.places().data)?;
+            }
         } else {
             self.recover(&mut cycle)?;
             drop(memory);
@@ -182,6 +208,10 @@ impl<'a> Arena<'a> {
         let ledger =
             std::mem::replace(&mut self.ledger, Ledger::new(options.clients, options.rows));
         let load = Load::start(&places.socket, ledger, random)?;
+        let unsynced = self
+            .looks_for_stale_blocks(crash)
+            .then(|| Unsynced::start(self.file_system.path()))
+            .transpose()?;
 
         let started = Instant::now();
         let time = Duration::from_millis(random.u64(LOAD_MS..u64::from(options.seconds.0) * 1000));
@@ -238,6 +268,7 @@ impl<'a> Arena<'a> {
         let memory = [before, server.kill(journal.root())?];
         drop(tracer);
         drop(caps);
+        drop(unsynced);
         drop(monitor);
 
         let end = Instant::now() + LOAD_TIMEOUT;
@@ -281,6 +312,21 @@ impl<'a> Arena<'a> {
         cycle.checkpoints = log.complete.len() as u32;
         self.keep_log(cycle, "crash")?;
         Ok(memory)
+    }
+
+    /// Only where the page cache is lost they show.
+    fn looks_for_stale_blocks(&self, crash: Crash) -> bool {
+        self.context.options.stale_blocks && crash == Crash::Shutdown
+    }
+
+    /// Blocks of deleted files that show up.
+    fn stale_after_crash(&self) -> anyhow::Result<Stale> {
+        let (before_recovery, _) = stale::in_tree(&self.places().data)?;
+        Ok(Stale {
+            in_unsynced_files: stale::in_unsynced_files(self.file_system.path())?,
+            before_recovery,
+            ..Stale::default()
+        })
     }
 
     /// Asks for a checkpoint without waiting for it.

@@ -11,6 +11,7 @@ use crate::Seconds;
 use crate::Size;
 use crate::options::Common;
 use crate::options::FsType;
+use crate::options::MountOptions;
 use crate::options::count;
 use crate::options::range;
 
@@ -69,6 +70,15 @@ pub struct Options {
     /// File system of the cluster.
     #[arg(long, value_name = "FS", default_value = "both")]
     pub fs: FileSystems,
+    /// Options that the clusters' file systems are mounted with, beside noatime, e.g. data=writeback,nodelalloc; with one
+    /// file system only.
+    #[arg(long, value_name = "LIST")]
+    pub mount_options: Option<MountOptions>,
+    /// Fill free space with a pattern before each load that a shutdown ends, and count after it blocks that show it: in files that
+    /// somebody wrote beside the server and never synced, and in the server's. ext4 shows them with
+    /// data=writeback,nodelalloc.
+    #[arg(long)]
+    pub stale_blocks: bool,
     /// How a cycle ends.
     #[arg(long, value_name = "HOW", default_value = "both")]
     pub crash: Crashes,
@@ -120,6 +130,11 @@ impl Options {
                 self.size,
                 self.rows,
                 needed.bytes().div_ceil(1 << 20)
+            )));
+        }
+        if let (FileSystems::Both, Some(options)) = (self.fs, &self.mount_options) {
+            return Err(LabError::Usage(format!(
+                "--mount-options {options}: give --fs ext4 or --fs xfs, whose options they are"
             )));
         }
         if self.cycles == 0 && !self.control {
@@ -184,5 +199,16 @@ mod tests {
         );
         assert_eq!(options.file_systems(), [FsType::Xfs]);
         assert_eq!(options.crashes(), [Crash::Shutdown, Crash::Kill]);
+    }
+
+    #[test]
+    fn mount_options_are_those_of_one_file_system() {
+        let given = ["--mount-options", "data=writeback"];
+        let both: Options = parsed(&given).unwrap();
+        let error = both.check().unwrap_err().to_string();
+        assert!(error.contains("--fs ext4"), "{error}");
+        let one: Options = parsed(&[given[0], given[1], "--fs", "ext4"]).unwrap();
+        one.check().unwrap();
+        assert_eq!(named(&one)["mount-options"], "data=writeback");
     }
 }

@@ -75,9 +75,27 @@ pub struct Cycle {
     pub rows_corrupt: u64,
     /// Rows of transactions that were under way at the crash and of which only a part is there.
     pub rows_torn: u64,
+    /// Blocks of deleted files that showed up; absent if they were not looked for, or the page cache survived.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stale: Option<Stale>,
     /// What else was found: by reading through the index, pg_amcheck, pg_checksums, or in the server's log.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
+}
+
+/// Blocks of 4 KiB that show what a deleted file had in them: they were allocated, and not written before the crash.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Stale {
+    /// In files beside the server's that were written and not synced.
+    pub in_unsynced_files: u64,
+    /// In the data directory right after the crash.
+    pub before_recovery: u64,
+    /// In the data directory once the server had recovered and was shut down.
+    pub after_recovery: u64,
+    /// Files that had them then, relative to the data directory; at most ten.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
 }
 
 /// The same with a server that doesn't sync as it should: if that is not found out, the cycles prove nothing.

@@ -25,6 +25,8 @@ fn phase(tps: f64, files: f64, zero: u32) -> Phase {
         },
         connects_per_s: 30.0,
         connect_max_ms: 44.0,
+        cold_connects_per_s: 8.0,
+        cold_connect_max_ms: 5678.0,
         files_per_s: files,
         file_max_ms: 7.0,
         databases: 3,
@@ -40,14 +42,24 @@ fn layout(name: &str, noisy: Phase) -> Layout {
         mount_options: String::new(),
         alone: phase(500.0, 400.0, 0),
         noisy,
-        hangs: vec![Hang {
-            who: "victim".into(),
-            process: "client backend".into(),
-            call: Some("fsync".into()),
-            file: Some("new WAL segment".into()),
-            stack: vec!["jbd2_log_wait_commit".into(), "ext4_sync_file".into()],
-            samples: 321,
-        }],
+        hangs: vec![
+            Hang {
+                who: "victim".into(),
+                process: "client backend".into(),
+                call: Some("fsync".into()),
+                file: Some("new WAL segment".into()),
+                stack: vec!["jbd2_log_wait_commit".into(), "ext4_sync_file".into()],
+                samples: 321,
+            },
+            Hang {
+                who: "login".into(),
+                process: "client backend".into(),
+                call: Some("openat".into()),
+                file: Some("relation cache file".into()),
+                stack: vec!["add_transaction_credits".into()],
+                samples: 12,
+            },
+        ],
     }
 }
 
@@ -91,6 +103,20 @@ fn a_collapse_is_told_from_a_loss_and_from_none() {
         "{text}"
     );
     assert!(!text.contains("NaN"), "{text}");
+}
+
+#[test]
+fn a_login_with_a_cold_relcache_has_its_own_figure_and_place() {
+    let text = text::render(&report()).replace('\n', " ");
+    assert!(text.contains("cold relcache 5678 ms and 5678 ms"), "{text}");
+    assert!(
+        text.contains(
+            "Logins: client backend in openat of a relation cache file, add_transaction_credits"
+        ),
+        "{text}"
+    );
+    let html = html::render(&report());
+    assert!(html.contains("longest, cold relcache ms"), "{html}");
 }
 
 #[test]

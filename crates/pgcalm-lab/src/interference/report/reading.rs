@@ -30,7 +30,7 @@ fn line(layout: &Layout) -> String {
     };
     let mut text = format!(
         "{} {verdict}: {} TPS alone, {} with the neighbour ({}), {} s without a transaction; files made and synced per \
-         second {} and {} ({}); longest connect {} ms and {} ms.",
+         second {} and {} ({}); longest connect {} ms and {} ms, with a cold relcache {} ms and {} ms.",
         layout.name,
         short(layout.alone.tps_mean),
         short(layout.noisy.tps_mean),
@@ -41,10 +41,15 @@ fn line(layout: &Layout) -> String {
         fall(files),
         short(layout.alone.connect_max_ms),
         short(layout.noisy.connect_max_ms),
+        short(layout.alone.cold_connect_max_ms),
+        short(layout.noisy.cold_connect_max_ms),
     );
-    let worst = layout.hangs.iter().find(|hang| hang.who == "victim");
-    if let Some(hang) = worst.filter(|_| verdict != "holds") {
+    let most_often = |who| layout.hangs.iter().find(|hang| hang.who == who);
+    if let Some(hang) = most_often("victim").filter(|_| verdict != "holds") {
         text.push_str(&format!(" Most often held up: {}.", described(hang)));
+    }
+    if let Some(hang) = most_often("login").filter(|_| verdict != "holds") {
+        text.push_str(&format!(" Logins: {}.", described(hang)));
     }
     text
 }

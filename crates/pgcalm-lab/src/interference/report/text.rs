@@ -23,15 +23,22 @@ const HANGS: usize = 4;
 /// A heading, and the figure of a phase below it.
 type Figure = (&'static str, fn(&Phase) -> f64);
 
+/// Columns whose fall is shown.
+const TPS: &str = "TPS";
+const FILES: &str = "files\nper s";
+
 /// The columns of the table.
-pub(super) const FIGURES: [Figure; 8] = [
-    ("TPS", |phase| phase.tps_mean),
+pub(super) const FIGURES: [Figure; 9] = [
+    (TPS, |phase| phase.tps_mean),
     ("worst\nsecond", |phase| phase.tps_min),
     ("zero\ns", |phase| f64::from(phase.seconds_zero)),
     ("p99\nms", |phase| phase.latency_ms.p99),
     ("max\nms", |phase| phase.latency_ms.max),
     ("longest\nconnect ms", |phase| phase.connect_max_ms),
-    ("files\nper s", |phase| phase.files_per_s),
+    ("longest, cold\nrelcache ms", |phase| {
+        phase.cold_connect_max_ms
+    }),
+    (FILES, |phase| phase.files_per_s),
     ("longest\nfile ms", |phase| phase.file_max_ms),
 ];
 
@@ -83,13 +90,15 @@ fn table(report: &Report) -> Table {
                     ),
             );
         }
-        table.add_row([Cell::new(""), Cell::new("factor")].into_iter().chain(
-            FIGURES.iter().enumerate().map(|(index, _)| match index {
-                0 => right(reading::factor(layout.tps_factor())),
-                6 => right(reading::factor(layout.files_factor())),
-                _ => right(""),
-            }),
-        ));
+        table.add_row(
+            [Cell::new(""), Cell::new("factor")]
+                .into_iter()
+                .chain(FIGURES.iter().map(|(heading, _)| match *heading {
+                    TPS => right(reading::factor(layout.tps_factor())),
+                    FILES => right(reading::factor(layout.files_factor())),
+                    _ => right(""),
+                })),
+        );
     }
     table
 }
@@ -103,7 +112,7 @@ fn hangs(out: &mut String, layout: &Layout) {
         out,
         &format!("{}: seen in uninterruptible sleep", layout.name),
     );
-    for who in ["victim", "neighbour", "kernel"] {
+    for who in ["victim", "login", "neighbour", "kernel"] {
         for hang in layout
             .hangs
             .iter()

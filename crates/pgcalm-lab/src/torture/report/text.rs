@@ -10,6 +10,7 @@ use pgcalm_render::text::right;
 
 use super::Cycle;
 use super::Report;
+use super::Stale;
 use crate::report::heading::heading;
 use crate::report::settings;
 
@@ -172,6 +173,7 @@ fn lines(report: &Report) -> Vec<String> {
                 .to_string(),
         );
     }
+    lines.extend(stale(report));
     for cycle in report.cycles.iter().filter(|cycle| !cycle.is_sound()) {
         lines.push(format!(
             "cycle {} ({}): {}",
@@ -209,6 +211,41 @@ fn lines(report: &Report) -> Vec<String> {
         }
     });
     lines
+}
+
+/// Where blocks of deleted files showed up, if they were looked for.
+fn stale(report: &Report) -> Option<String> {
+    let found: Vec<_> = report
+        .cycles
+        .iter()
+        .filter_map(|cycle| cycle.stale.as_ref())
+        .collect();
+    if found.is_empty() {
+        return None;
+    }
+    let sum = |blocks: fn(&Stale) -> u64| found.iter().map(|stale| blocks(stale)).sum::<u64>();
+    let crashes = |blocks: fn(&Stale) -> u64| {
+        let hit = found.iter().filter(|stale| blocks(stale) > 0).count();
+        format!("{} in {hit} of {} crashes", sum(blocks), found.len())
+    };
+    let mut files: Vec<&str> = found
+        .iter()
+        .flat_map(|stale| stale.files.iter().map(String::as_str))
+        .collect();
+    files.sort_unstable();
+    files.dedup();
+    let files = if files.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", printable(&files.join(", ")))
+    };
+    Some(format!(
+        "blocks that show a deleted file's data: {}, in files that nobody synced; {}, in the server's before recovery; \
+         {}, in the server's after it{files}.",
+        crashes(|stale| stale.in_unsynced_files),
+        crashes(|stale| stale.before_recovery),
+        crashes(|stale| stale.after_recovery),
+    ))
 }
 
 #[cfg(test)]
@@ -287,6 +324,24 @@ pub(super) mod tests {
             text.lines().all(|line| line.chars().count() <= 125),
             "{text}"
         );
+    }
+
+    #[test]
+    fn blocks_of_deleted_files_are_told_where_they_were_looked_for() {
+        let mut report = report();
+        assert!(!render(&report).contains("deleted file"));
+        report.cycles[0].stale = Some(Stale {
+            in_unsynced_files: 17,
+            before_recovery: 3,
+            after_recovery: 1,
+            files: vec!["base/5/16390_fsm".into()],
+        });
+        let text = render(&report).replace('\n', " ");
+        assert!(
+            text.contains("17 in 1 of 1 crashes, in files that nobody synced; 3 in 1 of 1 crashes, in the server's before recovery"),
+            "{text}"
+        );
+        assert!(text.contains("(base/5/16390_fsm)"), "{text}");
     }
 
     #[test]
