@@ -26,7 +26,7 @@ use postgres::types::PgLsn;
 use crate::connection::connect;
 use crate::network::INTERFACE;
 use crate::replica::STANDBY;
-use crate::replica::receiver_log;
+use crate::replica::replication_log;
 
 const INTERVAL: Duration = Duration::from_secs(1);
 
@@ -162,7 +162,7 @@ impl Watcher {
         )?;
         let replayed: Option<PgLsn> = row.try_get(0)?;
         let status: Option<String> = row.try_get(1)?;
-        let restored = receiver_log::read(&self.watched.standby_log).restored;
+        let restored = replication_log::read(&self.watched.standby_log).restored;
         self.flushed.push((primary.time, primary.wal.flush_lsn));
 
         let mut sample = Sample {
