@@ -185,6 +185,9 @@ pub struct Server {
     pub archiver: Archiver,
     /// Replication slots.
     pub slots: Vec<Slot>,
+    /// Who streams WAL from this server; null without the privilege to see them (pg_read_all_stats).
+    #[serde(default)]
+    pub standbys: Option<Vec<Standby>>,
     /// Size of all databases that may be looked at.
     pub database_bytes: Option<u64>,
     /// Blocks of all databases that were found in shared_buffers, since their statistics were reset.
@@ -284,6 +287,16 @@ pub struct Slot {
     pub retained_bytes: Option<u64>,
 }
 
+/// A standby, or another receiver of WAL, that is connected (pg_stat_replication).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Standby {
+    /// Its `application_name`.
+    pub application_name: String,
+    /// The replication slot that it uses; null if it uses none.
+    pub slot: Option<String>,
+}
+
 /// The module.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -316,6 +329,21 @@ pub struct Sample {
     pub wal_bytes_per_second: Option<f64>,
     /// Rates of the disks.
     pub disks: Vec<DiskRates>,
+    /// How far standbys were behind at both ends of the sample.
+    #[serde(default)]
+    pub standbys: Vec<StandbyLag>,
+}
+
+/// WAL on the server's disk that is not on a standby's.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct StandbyLag {
+    /// Its `application_name`.
+    pub application_name: String,
+    /// When the sample began.
+    pub before_bytes: u64,
+    /// When it ended.
+    pub after_bytes: u64,
 }
 
 /// Rates of a disk.

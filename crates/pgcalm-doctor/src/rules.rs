@@ -10,6 +10,7 @@ mod hazard;
 mod memory;
 mod module;
 pub(crate) mod read;
+mod replication;
 mod wal;
 
 pub mod table;

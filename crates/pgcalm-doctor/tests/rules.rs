@@ -2,6 +2,7 @@
 
 mod fake;
 
+use pgcalm_doctor::facts::StandbyLag;
 use std::collections::BTreeSet;
 
 use pgcalm_doctor::collect::Options;
@@ -55,6 +56,25 @@ fn set(facts: &mut Facts, name: &str, value: &str) {
     server(facts).settings.get_mut(name).unwrap().value = value.into();
 }
 
+/// A standby with a slot that is so far behind at both ends of the sample.
+fn lag(facts: &mut Facts, before_bytes: u64, after_bytes: u64) {
+    server(facts).standbys = Some(vec![fake::standby(Some("near"))]);
+    facts.sample.as_mut().unwrap().standbys = vec![StandbyLag {
+        application_name: "near".into(),
+        before_bytes,
+        after_bytes,
+    }];
+}
+
+/// A standby with a slot, and a cap on operations of the disk of pg_wal.
+fn wal_cap(facts: &mut Facts, operations: u64) {
+    server(facts).standbys = Some(vec![fake::standby(Some("near"))]);
+    let disks = &mut facts.host.as_mut().unwrap().disks;
+    let mut cap = disks[0].write_iops.clone().unwrap();
+    cap.value = operations;
+    disks[1].write_iops = Some(cap);
+}
+
 fn calm(facts: &mut Facts) -> &mut PgCalm {
     let memory = pgcalm_doctor::facts::Setting {
         value: "32768".into(),
@@ -97,6 +117,14 @@ fn cases() -> Vec<Case> {
             server(f).slots[0].wal_status = Some("unreserved".into())
         }),
         facts("slot-unbounded", |f| set(f, "max_slot_wal_keep_size", "-1")),
+        facts("standby-without-slot", |f| {
+            set(f, "archive_mode", "off");
+            server(f).standbys = Some(vec![fake::standby(None)]);
+        }),
+        // 3 MB are made in the sample of 3 s.
+        facts("standby-falls-behind", |f| lag(f, 2_000_000, 3_000_001)),
+        // A segment is 64 operations of 256 kB.
+        facts("replication-timeout-under-cap", |f| wal_cap(f, 2)),
         // 128 MB of buffers and three workers with 64 MB.
         host("memory-too-small", |h| {
             h.write(&format!("{}/memory.max", fake::SERVICE), "335544319\n")
@@ -310,6 +338,18 @@ fn a_threshold_is_not_passed_by_reaching_it() {
         facts("slot-inactive", |f| {
             server(f).slots = vec![fake::slot("gone", false, GIB)]
         }),
+        facts("standby-without-slot", |f| {
+            set(f, "archive_mode", "off");
+            set(f, "wal_keep_size", "1024");
+            server(f).standbys = Some(vec![fake::standby(None)]);
+        }),
+        facts("standby-falls-behind", |f| lag(f, 2_000_000, 3_000_000)),
+        // 32 s are half of it.
+        facts("replication-timeout-under-cap", |f| {
+            wal_cap(f, 2);
+            set(f, "wal_sender_timeout", "64000");
+            set(f, "wal_receiver_timeout", "0");
+        }),
         facts("wal-disk-small", |f| {
             set(f, "max_wal_size", &(91 * 1024).to_string())
         }),
@@ -498,6 +538,84 @@ fn a_pg_calm_that_is_on_takes_the_place_of_advice_for_a_stock_server() {
     let report = rules::judge(facts);
     find(&report, "dirty-limit-beyond-checkpoint");
     find(&report, "flush-hints-scatter");
+}
+
+#[test]
+fn what_keeps_or_brings_wal_is_as_good_as_a_slot() {
+    let without = |change: fn(&mut Facts)| {
+        let mut facts = Host::new().facts();
+        set(&mut facts, "archive_mode", "off");
+        server(&mut facts).standbys = Some(vec![fake::standby(None)]);
+        change(&mut facts);
+        let report = rules::judge(facts);
+        ids(&report).contains(&"standby-without-slot")
+    };
+    assert!(without(|_| {}));
+    assert!(!without(|f| set(f, "archive_mode", "on")));
+    assert!(!without(
+        |f| server(f).standbys = Some(vec![fake::standby(Some("near"))])
+    ));
+    let governor = |f: &mut Facts, limit: &str| {
+        calm(f);
+        let setting = pgcalm_doctor::facts::Setting {
+            value: limit.into(),
+            ..Default::default()
+        };
+        server(f)
+            .settings
+            .insert("pg_calm.governor_max_lag".into(), setting);
+    };
+    let with_governor = |limit: &str| {
+        let mut facts = Host::new().facts();
+        set(&mut facts, "archive_mode", "off");
+        server(&mut facts).standbys = Some(vec![fake::standby(None)]);
+        governor(&mut facts, limit);
+        let report = rules::judge(facts);
+        ids(&report).contains(&"standby-without-slot")
+    };
+    assert!(with_governor(""));
+    assert!(!with_governor("near = 64MB"));
+}
+
+#[test]
+fn a_standby_that_falls_behind_is_told_when_it_is_too_old_and_one_that_catches_up_is_not() {
+    let judged = |before, after| {
+        let mut facts = Host::new().facts();
+        lag(&mut facts, before, after);
+        rules::judge(facts)
+    };
+    // 1 MB per second is made; 20 MB more are 30 s, at 1 MB per second.
+    let report = judged(7_000_000, 10_000_000);
+    let evidence = &find(&report, "standby-falls-behind").evidence[0];
+    assert!(
+        evidence.ends_with("what it shows is 30 s old in 20 s"),
+        "{evidence}"
+    );
+    let report = judged(37_000_000, 40_000_000);
+    let evidence = &find(&report, "standby-falls-behind").evidence[0];
+    assert!(evidence.ends_with("older than 30 s"), "{evidence}");
+    let report = judged(40_000_000, 37_000_000);
+    assert!(!ids(&report).contains(&"standby-falls-behind"));
+}
+
+#[test]
+fn a_standby_waits_for_data_pages_where_they_share_its_disk_unless_pg_calm_is_on() {
+    let host = Host::new();
+    host.link("srv/pg/pg_wal", "/srv/wal");
+    host.write("srv/wal/x", "");
+    // 2 GB of pages at 3000 per second are 87 s.
+    let mut facts = host.facts();
+    server(&mut facts).in_recovery = true;
+    let report = rules::judge(facts.clone());
+    let finding = find(&report, "replication-timeout-under-cap");
+    assert!(
+        finding.evidence[0].contains("scattered dirty pages"),
+        "{:?}",
+        finding.evidence
+    );
+    calm(&mut facts);
+    let report = rules::judge(facts);
+    assert!(!ids(&report).contains(&"replication-timeout-under-cap"));
 }
 
 #[test]

@@ -1,15 +1,16 @@
-//! A primary that floods its standby with WAL: how far the standby falls behind, where WAL is held up, and whether it
-//! comes back.
+//! A primary that floods its standby with WAL: how far the standby falls behind, where WAL is held up, whether it comes
+//! back, and whether a failover manager would have lost patience.
 //!
 //! Each server has devices and a network namespace of its own; the only way between them is a link with a rate. In each
 //! case both begin as copies of the same cluster on new file systems.
 
 mod case;
 mod flood;
+mod heartbeat;
 mod options;
 mod outcome;
 mod pair;
-mod receiver_log;
+mod replication_log;
 pub mod report;
 mod side;
 mod watch;
@@ -24,6 +25,7 @@ use crate::device::Device;
 use crate::device::Kind;
 use crate::interrupt::Interrupt;
 use crate::network::End;
+use crate::replica::case::Kept;
 use crate::replica::pair::Pair;
 use crate::replica::report as model;
 use crate::replica::side::Base;
@@ -46,12 +48,7 @@ const GENERATION_SECONDS: u32 = 8;
 /// By which WAL generation is measured.
 const GENERATION: Case = Case {
     name: "generation",
-    description: "Neither link nor WAL devices are limited.",
-    wal_capped: false,
-    link_limited: false,
-    slot: true,
-    archive: false,
-    governed: false,
+    ..case::PLAIN
 };
 
 /// What all cases of a run share.
@@ -174,6 +171,10 @@ impl Surroundings<'_> {
             // So that cases differ in nothing else, and the oldest segment is gone as soon as it can be.
             ("wal_keep_size", "0"),
         ]);
+        if case.kept == Kept::BySize {
+            let size = self.options.keep_size.bytes();
+            settings.insert("wal_keep_size".into(), format!("{}MB", size >> 20));
+        }
         if case.needs_module() {
             settings.insert("shared_preload_libraries".into(), "pg_calm".into());
         }
@@ -203,7 +204,7 @@ impl Surroundings<'_> {
                 End::Primary.address()
             ),
         )]);
-        if case.slot {
+        if case.kept == Kept::BySlot {
             settings.insert("primary_slot_name".into(), STANDBY.into());
         }
         if case.archive {

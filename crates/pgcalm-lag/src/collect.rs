@@ -248,6 +248,7 @@ fn sender(row: &Row) -> Option<Sender> {
         wait_event: row.get(14),
         disk_read_bytes: None,
         tcp: None,
+        interface: None,
     })
 }
 

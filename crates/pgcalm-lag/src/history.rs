@@ -4,11 +4,15 @@ use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::collections::VecDeque;
 
+use pgcalm_host::network::InterfaceStat;
+
 use crate::attribution;
 use crate::attribution::Observation;
+use crate::interface::InterfaceReading;
 use crate::lsn::Lsn;
 use crate::model::Checkpoint;
 use crate::model::Connection;
+use crate::model::Interface;
 use crate::model::KeptWal;
 use crate::model::LagSource;
 use crate::model::Position;
@@ -177,8 +181,35 @@ impl History {
             },
             standbys: Vec::new(),
             slots: Vec::new(),
+            interfaces: self.interfaces(reading),
             missing: reading.missing.clone(),
         }
+    }
+
+    fn interfaces(&self, reading: &Reading) -> Vec<Interface> {
+        let previous = self.previous();
+        let of = |now: &InterfaceReading| {
+            let before = previous.and_then(|previous| {
+                let mut all = previous.interfaces.iter();
+                let same = all.find(|before| before.stat.name == now.stat.name)?;
+                Some((&same.stat, reading.time - previous.time))
+            });
+            let rate = |counter: fn(&InterfaceStat) -> u64| {
+                let (before, seconds) = before?;
+                // One that was made anew counts from 0.
+                let grown = counter(&now.stat).checked_sub(counter(before))?;
+                Some(grown as f64 / seconds)
+            };
+            Interface {
+                name: now.stat.name.clone(),
+                sent_bytes_per_s: rate(|stat| stat.sent_bytes),
+                sent_packets_per_s: rate(|stat| stat.sent_packets),
+                received_bytes_per_s: rate(|stat| stat.received_bytes),
+                received_packets_per_s: rate(|stat| stat.received_packets),
+                link_bytes_per_s: now.link_bytes_per_s,
+            }
+        };
+        reading.interfaces.iter().map(of).collect()
     }
 
     fn pace(&self, reading: &Reading, sample: &Sample) -> Option<Pace> {
@@ -580,6 +611,9 @@ fn connection(now: &Sender, earlier: Option<&Sender>, seconds: Option<f64>) -> O
         busy: share(|tcp| tcp.busy_us),
         receiver_limited: share(|tcp| tcp.receiver_limited_us),
         retransmits_per_s: rate(|tcp| tcp.retransmits),
+        interface: now.interface.clone(),
+        sent_packets_per_s: rate(|tcp| tcp.sent_packets),
+        received_packets_per_s: rate(|tcp| tcp.received_packets),
     })
 }
 

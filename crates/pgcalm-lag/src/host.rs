@@ -1,10 +1,13 @@
 //! What the kernel of the primary's host knows of the server's processes and connections.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use pgcalm_host::HostRoot;
 use pgcalm_host::process;
 
+use crate::interface;
+use crate::interface::Addresses;
 use crate::reading::Reading;
 use crate::tcp;
 
@@ -27,10 +30,13 @@ impl Host {
             .walwriter_pid
             .filter(|pid| self.is_titled(*pid, &["walwriter"]))
             .and_then(|pid| self.io(pid, "write_bytes"));
-        let connections = if reading.senders.iter().any(|s| s.client_port.is_some()) {
-            tcp::established().unwrap_or_default()
+        let (connections, addresses) = if reading.senders.iter().any(|s| s.client_port.is_some()) {
+            (
+                tcp::established().unwrap_or_default(),
+                Addresses::read().unwrap_or_default(),
+            )
         } else {
-            Vec::new()
+            Default::default()
         };
         for sender in &mut reading.senders {
             // "postgres: walsender USER ADDRESS(PORT) streaming ...": init_ps_display in ps_status.c.
@@ -45,15 +51,22 @@ impl Host {
                 .client_address
                 .as_deref()
                 .and_then(|text| text.parse::<IpAddr>().ok());
-            sender.tcp = connections
-                .iter()
-                .find(|connection| {
-                    connection.local_port == reading.port
-                        && Some(connection.port) == sender.client_port
-                        && Some(connection.address) == address
-                })
-                .map(|connection| connection.tcp);
+            let connection = connections.iter().find(|connection| {
+                connection.local_port == reading.port
+                    && Some(connection.port) == sender.client_port
+                    && Some(connection.address) == address
+            });
+            sender.tcp = connection.map(|connection| connection.tcp);
+            sender.interface = connection
+                .and_then(|c| addresses.interface(c.local_address, c.address))
+                .map(str::to_string);
         }
+        let names: BTreeSet<&str> = reading
+            .senders
+            .iter()
+            .filter_map(|sender| sender.interface.as_deref())
+            .collect();
+        reading.interfaces = interface::read(&self.root, &names);
     }
 
     fn is_titled(&self, pid: i32, words: &[&str]) -> bool {
@@ -95,6 +108,7 @@ mod tests {
             wait_event: None,
             disk_read_bytes: None,
             tcp: None,
+            interface: None,
         }
     }
 

@@ -19,6 +19,7 @@ pub mod connect;
 pub mod error;
 pub mod history;
 pub mod host;
+pub mod interface;
 pub mod lsn;
 pub mod model;
 pub mod prediction;

@@ -68,6 +68,9 @@ pub struct Sample {
     pub standbys: Vec<Standby>,
     /// All replication slots, logical ones too, by name.
     pub slots: Vec<Slot>,
+    /// The interfaces of this host that WAL leaves by: those of the standbys' connections. Empty where no connection is known.
+    #[serde(default)]
+    pub interfaces: Vec<Interface>,
     /// What could not be read, and why; the fields of it are none.
     pub missing: Vec<Missing>,
 }
@@ -332,6 +335,36 @@ pub struct Connection {
     pub receiver_limited: Option<f64>,
     /// Segments sent again, per second (`tcpi_total_retrans`).
     pub retransmits_per_s: Option<f64>,
+    /// Name of the interface that has this end's address, `lo` where the other end is on this host; see
+    /// [`interfaces`](Sample::interfaces).
+    #[serde(default)]
+    pub interface: Option<String>,
+    /// Packets sent per second, as they are on the wire, those without data included (`tcpi_segs_out`).
+    #[serde(default)]
+    pub sent_packets_per_s: Option<f64>,
+    /// Packets received per second, confirmations mostly (`tcpi_segs_in`).
+    #[serde(default)]
+    pub received_packets_per_s: Option<f64>,
+}
+
+/// A network interface of the primary's host, with all that goes by it, whoever sends it (/proc/thread-self/net/dev). Its
+/// packets are counted before they are cut into those of the wire, and after those are put together (GSO, GRO).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Interface {
+    /// E.g. `eth0`.
+    pub name: String,
+    /// Bytes sent per second, link-layer headers included.
+    pub sent_bytes_per_s: Option<f64>,
+    /// Packets sent per second.
+    pub sent_packets_per_s: Option<f64>,
+    /// Bytes received per second.
+    pub received_bytes_per_s: Option<f64>,
+    /// Packets received per second.
+    pub received_packets_per_s: Option<f64>,
+    /// What its link carries in either direction, bytes/s, as the driver says (/sys/class/net/NAME/speed). None where it says
+    /// nothing, as those of virtual interfaces; a cloud's limit may be less.
+    pub link_bytes_per_s: Option<u64>,
 }
 
 /// Where WAL on its way to a standby is held up.

@@ -1,5 +1,6 @@
 //! What the server and the kernel said at one moment, before anything is made of it.
 
+use crate::interface::InterfaceReading;
 use crate::lsn::Lsn;
 use crate::model::Missing;
 use crate::model::StandbyState;
@@ -42,6 +43,8 @@ pub struct Reading {
     pub walwriter_pid: Option<i32>,
     /// Bytes that the walwriter made the disks write since it started.
     pub walwriter_disk_bytes: Option<u64>,
+    /// The interfaces that the walsenders' connections go by.
+    pub interfaces: Vec<InterfaceReading>,
     /// What could not be read.
     pub missing: Vec<Missing>,
 }
@@ -121,6 +124,8 @@ pub struct Sender {
     pub disk_read_bytes: Option<u64>,
     /// Its connection.
     pub tcp: Option<Tcp>,
+    /// The interface that the connection goes by.
+    pub interface: Option<String>,
 }
 
 /// Counters of a TCP connection, since it was made (`struct tcp_info`, linux/tcp.h).
@@ -136,6 +141,10 @@ pub struct Tcp {
     pub receiver_limited_us: u64,
     /// `tcpi_total_retrans`.
     pub retransmits: u64,
+    /// `tcpi_segs_out`: segments as they are on the wire, those sent again and those without data included.
+    pub sent_packets: u64,
+    /// `tcpi_segs_in`.
+    pub received_packets: u64,
 }
 
 /// A row of `pg_replication_slots`.

@@ -27,6 +27,8 @@ use crate::reading::Tcp;
 /// A connection, seen from this host's end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Connected {
+    /// Address at this end.
+    pub local_address: IpAddr,
     /// Port at this end.
     pub local_port: u16,
     /// Address of the other end.
@@ -60,6 +62,7 @@ fn connected(response: &InetResponse) -> Option<Connected> {
     })?;
     let id = &response.header.socket_id;
     Some(Connected {
+        local_address: id.source_address.to_canonical(),
         local_port: id.source_port,
         // An IPv4 client of a socket that is bound to both has an address such as ::ffff:10.0.0.1.
         address: id.destination_address.to_canonical(),
@@ -70,6 +73,8 @@ fn connected(response: &InetResponse) -> Option<Connected> {
             busy_us: info.busy_time,
             receiver_limited_us: info.rwnd_limited,
             retransmits: info.total_retrans.into(),
+            sent_packets: info.segs_out.into(),
+            received_packets: info.segs_in.into(),
         },
     })
 }
@@ -142,5 +147,9 @@ mod tests {
         assert!(found.address.is_loopback());
         assert!(found.tcp.unacknowledged_bytes > 0, "{found:?}");
         assert!(found.tcp.acknowledged_bytes > 0, "{found:?}");
+        assert!(found.local_address.is_loopback());
+        // At least a handshake and data one way, and its confirmations the other.
+        assert!(found.tcp.sent_packets > 1, "{found:?}");
+        assert!(found.tcp.received_packets > 1, "{found:?}");
     }
 }

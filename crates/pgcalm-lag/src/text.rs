@@ -8,6 +8,7 @@ use comfy_table::Table;
 use comfy_table::presets;
 
 use crate::model::Bottleneck;
+use crate::model::Interface;
 use crate::model::LagSource;
 use crate::model::Line;
 use crate::model::Place;
@@ -91,6 +92,9 @@ pub fn sample(sample: &Sample) -> String {
     }
     for standby in &sample.standbys {
         let _ = writeln!(text, "{}", verdict(standby));
+    }
+    for interface in &sample.interfaces {
+        let _ = writeln!(text, "{}", self::interface(interface, &sample.standbys));
     }
     if !sample.slots.is_empty() {
         let has_limit = sample.kept.max_slot_wal_keep_size_bytes.is_some();
@@ -224,6 +228,46 @@ fn verdict(standby: &Standby) -> String {
     text
 }
 
+/// What goes by an interface, the part of it that its link carries, and whose packets are in it.
+fn interface(interface: &Interface, standbys: &[Standby]) -> String {
+    let mut parts = vec![format!(
+        "sends {} in {}, receives {} in {}",
+        rate(interface.sent_bytes_per_s),
+        packets(interface.sent_packets_per_s),
+        rate(interface.received_bytes_per_s),
+        packets(interface.received_packets_per_s),
+    )];
+    parts.push(
+        match (interface.link_bytes_per_s, interface.sent_bytes_per_s) {
+            (None, _) => "the speed of its link is not known".to_string(),
+            (Some(link), None) => format!("its link carries {}/s", bytes(link as f64)),
+            (Some(link), Some(sent)) => format!(
+                "{:.0} % of the {}/s that its link carries",
+                100.0 * sent / link as f64,
+                bytes(link as f64)
+            ),
+        },
+    );
+    for standby in standbys {
+        let Some(connection) = &standby.connection else {
+            continue;
+        };
+        if connection.interface.as_ref() == Some(&interface.name) {
+            parts.push(format!(
+                "to {} {} in {}",
+                name(standby),
+                rate(connection.acknowledged_bytes_per_s),
+                packets(connection.sent_packets_per_s)
+            ));
+        }
+    }
+    format!("interface {}: {}", interface.name, parts.join("; "))
+}
+
+fn packets(value: Option<f64>) -> String {
+    value.map_or(NONE.to_string(), |value| format!("{value:.0} packets/s"))
+}
+
 fn slots(slots: &[Slot], has_limit: bool) -> Table {
     let mut table = table(&[
         "slot",
@@ -354,6 +398,25 @@ mod tests {
         assert_eq!(duration(0.25), "0.2 s");
         assert_eq!(duration(61.0), "61 s");
         assert_eq!(duration(3661.0), "61 min 1 s");
+    }
+
+    #[test]
+    fn an_interface_is_told_with_its_links_speed_and_who_uses_it() {
+        let mut interface = Interface {
+            name: "eth0".to_string(),
+            sent_bytes_per_s: Some(25.0 * 1048576.0),
+            sent_packets_per_s: Some(812.4),
+            received_bytes_per_s: Some(1024.0),
+            received_packets_per_s: Some(20.0),
+            link_bytes_per_s: Some(125_000_000),
+        };
+        assert_eq!(
+            super::interface(&interface, &[]),
+            "interface eth0: sends 25.0 MB/s in 812 packets/s, receives 1.0 kB/s in 20 packets/s; 21 % of the 119 MB/s that \
+             its link carries"
+        );
+        interface.link_bytes_per_s = None;
+        assert!(super::interface(&interface, &[]).ends_with("the speed of its link is not known"));
     }
 
     #[test]

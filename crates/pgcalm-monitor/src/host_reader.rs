@@ -1,4 +1,4 @@
-//! Reads what concerns the host as a whole: dirty memory and disks.
+//! Reads what concerns the host as a whole: dirty memory, disks and network interfaces.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,9 +9,11 @@ use pgcalm_host::block_device;
 use pgcalm_host::block_device::DeviceStat;
 use pgcalm_host::dirty_threshold::DirtyThresholds;
 use pgcalm_host::meminfo::MemInfo;
+use pgcalm_host::network;
 use pgcalm_host::vm_sysctl;
 
 use crate::model::Device;
+use crate::model::Interface;
 use crate::model::Memory;
 use crate::model::Missing;
 use crate::model::Subject;
@@ -97,6 +99,61 @@ fn device(root: &HostRoot, name: &str) -> pgcalm_host::Result<Device> {
     })
 }
 
+/// The counters of network interfaces, with rates since the last look.
+#[derive(Debug, Default)]
+pub struct Interfaces {
+    before: Option<(Instant, Vec<Interface>)>,
+}
+
+impl Interfaces {
+    /// Reads the interfaces of these names; those that are gone are left out.
+    pub fn read(
+        &mut self,
+        root: &HostRoot,
+        names: &BTreeSet<String>,
+        missing: &mut Vec<Missing>,
+    ) -> Vec<Interface> {
+        if names.is_empty() {
+            return Vec::new();
+        }
+        let now = Instant::now();
+        let stats = network::interfaces(root, "self").unwrap_or_else(|error| {
+            missing.push(Missing {
+                subject: Subject::Replication,
+                reason: error.to_string(),
+                remedy: None,
+            });
+            Vec::new()
+        });
+        let mut interfaces: Vec<Interface> = stats
+            .into_iter()
+            .filter(|stat| names.contains(&stat.name))
+            .map(|stat| Interface {
+                link_bytes_per_second: network::link_bytes_per_second(root, &stat.name),
+                name: stat.name,
+                sent_bytes: stat.sent_bytes,
+                sent_packets: stat.sent_packets,
+                received_bytes: stat.received_bytes,
+                received_packets: stat.received_packets,
+                rates: None,
+            })
+            .collect();
+        interfaces.sort_by(|a, b| a.name.cmp(&b.name));
+        let plain = interfaces.clone();
+        if let Some((then, before)) = &self.before {
+            let elapsed = now.duration_since(*then);
+            for interface in &mut interfaces {
+                interface.rates = before
+                    .iter()
+                    .find(|old| old.name == interface.name)
+                    .and_then(|old| rates::of_interface(old, interface, elapsed));
+            }
+        }
+        self.before = Some((now, plain));
+        interfaces
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,5 +216,35 @@ mod tests {
         let rates = second[0].rates.unwrap();
         assert!(rates.write_operations_per_second > 0.0);
         assert_eq!(rates.read_operations_per_second, 0.0);
+    }
+
+    #[test]
+    fn only_interfaces_that_wal_leaves_by_are_read_with_their_links_speed() {
+        let (_directory, root) = host();
+        let dev = |sent: u64| {
+            format!(
+                "  lo: 1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0\neth0: 7 2 0 0 0 0 0 0 {sent} 3 0 0 0 0 0 0\n"
+            )
+        };
+        write(&root, "proc/self/net/dev", &dev(1000));
+        write(&root, "sys/class/net/eth0/speed", "1000\n");
+        let mut missing = Vec::new();
+        let mut interfaces = Interfaces::default();
+        assert_eq!(
+            interfaces.read(&root, &BTreeSet::new(), &mut missing),
+            Vec::new()
+        );
+        let names = BTreeSet::from(["eth0".to_string(), "gone".to_string()]);
+        let first = interfaces.read(&root, &names, &mut missing);
+        assert_eq!(first.len(), 1);
+        assert_eq!(first[0].link_bytes_per_second, Some(125_000_000));
+        assert_eq!((first[0].sent_packets, first[0].received_bytes), (3, 7));
+        assert_eq!(first[0].rates, None);
+        write(&root, "proc/self/net/dev", &dev(5000));
+        let second = interfaces.read(&root, &names, &mut missing);
+        let rates = second[0].rates.unwrap();
+        assert!(rates.sent_bytes_per_second > 0.0);
+        assert_eq!(rates.sent_packets_per_second, 0.0);
+        assert_eq!(missing, Vec::new());
     }
 }

@@ -1,6 +1,6 @@
 //! The metrics of `pgcalm export`: one table, in which each has its name, meaning and labels beside where it is read from.
 //!
-//! Labels are bounded: an instance, a disk, a role of it, a phase, or a word of a closed list. Names that a user gives to
+//! Labels are bounded: an instance, a disk, a network interface, a role of it, a phase, or a word of a closed list. Names that a user gives to
 //! sessions, standbys or slots, and queries, are in none; where there are many, the worst one counts.
 
 mod checkpoint;

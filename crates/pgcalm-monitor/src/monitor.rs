@@ -30,6 +30,7 @@ use crate::history::History;
 use crate::history::HistoryLimits;
 use crate::host_reader;
 use crate::host_reader::Disks;
+use crate::host_reader::Interfaces;
 use crate::model::Host;
 use crate::model::Identity;
 use crate::model::Instance;
@@ -220,6 +221,7 @@ struct Assembler {
     names: HashMap<(Option<u16>, String), String>,
     hidden: u32,
     disks: Disks,
+    interfaces: Interfaces,
     looked: Option<Instant>,
 }
 
@@ -239,7 +241,7 @@ impl Assembler {
                 port: Some(address.port()),
                 local: address.is_local(),
                 located: false,
-                watcher: Some(start_watcher(address, options.interval)?),
+                watcher: Some(start_watcher(address, &options)?),
                 host: None,
                 volumes: Vec::new(),
                 missing: Vec::new(),
@@ -251,6 +253,7 @@ impl Assembler {
             names: HashMap::new(),
             hidden: 0,
             disks: Disks::default(),
+            interfaces: Interfaces::default(),
             looked: None,
         })
     }
@@ -309,6 +312,14 @@ impl Assembler {
             .filter_map(|volume| volume.disk.clone())
             .collect();
         host.devices = self.disks.read(root, &disks, &mut host.missing);
+        let interfaces: BTreeSet<String> = host
+            .instances
+            .iter()
+            .filter_map(|instance| instance.replication.as_ref())
+            .flat_map(|replication| &replication.standbys)
+            .filter_map(|standby| standby.interface.clone())
+            .collect();
+        host.interfaces = self.interfaces.read(root, &interfaces, &mut host.missing);
         Ok(host)
     }
 
@@ -344,7 +355,7 @@ impl Assembler {
                 watcher: match &server.place {
                     Some(found) => {
                         let address = address::of_found(found)?;
-                        Some(start_watcher(address, self.options.interval)?)
+                        Some(start_watcher(address, &self.options)?)
                     }
                     None => None,
                 },
@@ -494,8 +505,8 @@ impl Watched {
     }
 }
 
-fn start_watcher(address: Address, interval: Duration) -> Result<Watcher, MonitorError> {
-    Watcher::start(address, interval)
+fn start_watcher(address: Address, options: &Options) -> Result<Watcher, MonitorError> {
+    Watcher::start(address, options.interval, options.root.clone())
         .map_err(|error| MonitorError::Host(format!("start a thread: {error}")))
 }
 

@@ -5,6 +5,8 @@ use std::time::Duration;
 use crate::model::Counters;
 use crate::model::Device;
 use crate::model::DeviceRates;
+use crate::model::Interface;
+use crate::model::InterfaceRates;
 use crate::model::Module;
 use crate::model::ModuleRates;
 use crate::model::Rates;
@@ -51,6 +53,22 @@ pub fn of_device(before: &Device, after: &Device, elapsed: Duration) -> Option<D
         write_operations_per_second: rate(|d| d.write_operations)?,
         write_bytes_per_second: rate(|d| d.write_bytes)?,
         busy,
+    })
+}
+
+/// Rates of a network interface, likewise.
+pub fn of_interface(
+    before: &Interface,
+    after: &Interface,
+    elapsed: Duration,
+) -> Option<InterfaceRates> {
+    let rate =
+        |counter: fn(&Interface) -> u64| per_second(counter(before), counter(after), elapsed);
+    Some(InterfaceRates {
+        sent_bytes_per_second: rate(|i| i.sent_bytes)?,
+        sent_packets_per_second: rate(|i| i.sent_packets)?,
+        received_bytes_per_second: rate(|i| i.received_bytes)?,
+        received_packets_per_second: rate(|i| i.received_packets)?,
     })
 }
 

@@ -16,6 +16,7 @@ use std::time::Instant;
 use pgcalm_connect::Address;
 use pgcalm_connect::ConnectError;
 use pgcalm_connect::with_cause;
+use pgcalm_host::HostRoot;
 use pgcalm_lag::History;
 use postgres::Error;
 
@@ -75,9 +76,9 @@ pub enum ServerError {
 }
 
 impl Server {
-    /// Connects.
-    pub fn open(address: &Address) -> Result<Self, ServerError> {
-        let mut session = Session::open(address)?;
+    /// Connects. `root` is this host, which may be the server's: then its kernel is asked for the walsenders' connections.
+    pub fn open(address: &Address, root: &HostRoot) -> Result<Self, ServerError> {
+        let mut session = Session::open(address, root)?;
         let facts = facts::ask(&mut session)?;
         if facts.version.major() < pgcalm_server::OLDEST {
             return Err(ServerError::Version(facts.version_name));

@@ -12,6 +12,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 use pgcalm_connect::Address;
+use pgcalm_host::HostRoot;
 
 use crate::model::Instance;
 use crate::model::Reachability;
@@ -51,7 +52,7 @@ struct State {
 
 impl Watcher {
     /// Starts watching.
-    pub fn start(address: Address, interval: Duration) -> std::io::Result<Self> {
+    pub fn start(address: Address, interval: Duration, root: HostRoot) -> std::io::Result<Self> {
         let shared = Arc::new(Shared {
             state: Mutex::default(),
             wake: Condvar::new(),
@@ -61,7 +62,7 @@ impl Watcher {
             .name("pgcalm watcher".to_string())
             .spawn(move || {
                 // A bug in here must not look like a server that hangs.
-                let watching = AssertUnwindSafe(|| watch(&watched, &address, interval));
+                let watching = AssertUnwindSafe(|| watch(&watched, &address, interval, &root));
                 if catch_unwind(watching).is_err() {
                     let mut state = watched.lock();
                     state.asking_since = None;
@@ -125,12 +126,12 @@ impl Shared {
     }
 }
 
-fn watch(shared: &Shared, address: &Address, interval: Duration) {
+fn watch(shared: &Shared, address: &Address, interval: Duration, root: &HostRoot) {
     let mut memory = Memory::default();
     let mut pause = FIRST_PAUSE;
     loop {
         shared.lock().asking_since = Some(Instant::now());
-        let opened = Server::open(address);
+        let opened = Server::open(address, root);
         shared.lock().asking_since = None;
         match opened {
             Ok(server) => {

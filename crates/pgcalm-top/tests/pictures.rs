@@ -4,6 +4,8 @@ mod support;
 
 use pgcalm_monitor::model::CheckpointPhase;
 use pgcalm_monitor::model::Host;
+use pgcalm_monitor::model::Interface;
+use pgcalm_monitor::model::InterfaceRates;
 use pgcalm_monitor::model::Reachability;
 use pgcalm_monitor::model::Subject;
 use pgcalm_top::once;
@@ -18,6 +20,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::style::Color;
 
+use support::MB;
 use support::START;
 use support::busy;
 use support::history;
@@ -394,6 +397,36 @@ fn the_page_of_charts_has_them_side_by_side() {
             .any(|line| line.starts_with("TPS  3860/s") && line.contains("data sdb writes"));
         assert!(both, "{}", lines.join("\n"));
     }
+}
+
+#[test]
+fn what_goes_to_a_standby_is_told_beside_all_that_its_interface_sends() {
+    let with_link = |link_bytes_per_second| {
+        let history = history(|second| {
+            let mut instance = busy(second);
+            let standby = &mut instance.replication.as_mut().unwrap().standbys[0];
+            standby.interface = Some("eth0".to_string());
+            standby.network_bytes_per_second = Some(12.0 * MB as f64);
+            standby.network_packets_per_second = Some(8690.0);
+            let mut host = host(vec![instance]);
+            host.interfaces = vec![Interface {
+                name: "eth0".to_string(),
+                link_bytes_per_second,
+                rates: Some(InterfaceRates {
+                    sent_bytes_per_second: 60.0 * MB as f64,
+                    ..InterfaceRates::default()
+                }),
+                ..Interface::default()
+            }];
+            host
+        });
+        lines(&picture(&history, &State::default(), 160, 50)).join("\n")
+    };
+    let text = with_link(Some(120 * MB));
+    let row = "by eth0 12 MB/s, 8690 packets/s, which sends 60 MB/s, 50 % of 120 MB/s";
+    assert!(text.contains(row), "{text}");
+    let text = with_link(None);
+    assert!(text.contains("which sends 60 MB/s "), "{text}");
 }
 
 #[test]

@@ -378,6 +378,14 @@ fn receiver_stopped(watch: &mut Watch, primary: &Server, standby: &Server) {
         assert!(position.lag_s.unwrap() >= 1.0, "{position:?}");
         assert_ne!(position.lag_source, Some(LagSource::CaughtUp));
     }
+    // Both servers are on this host.
+    let connection = standby.connection.as_ref().unwrap();
+    assert_eq!(connection.interface.as_deref(), Some("lo"));
+    assert!(connection.sent_packets_per_s.is_some());
+    let loopback = &sample.interfaces[0];
+    assert_eq!(loopback.name, "lo");
+    assert!(loopback.sent_bytes_per_s.unwrap() > 0.0, "{loopback:?}");
+    assert!(text::sample(&sample).contains("interface lo: sends"));
     let more = watch.until("a growing lag", |now| {
         only(now).is_some_and(|now| {
             now.flush.lag_bytes > standby.flush.lag_bytes && now.flush.lag_s > standby.flush.lag_s

@@ -244,6 +244,82 @@ fn a_standby_whose_wal_was_recycled_comes_back_only_with_an_archive() {
 }
 
 #[test]
+fn a_standby_catches_up_under_load_or_from_what_wal_keep_size_kept() {
+    if !can_run() {
+        return;
+    }
+    let dir = Dir::new("replica-kept");
+    let more = [
+        "--cases",
+        "uncapped,keep",
+        "--seconds",
+        "4",
+        "--wal-size",
+        "700MB",
+        // More than the device takes: nothing of it goes.
+        "--keep-size",
+        "700MB",
+        // As slow as where the segment is gone without.
+        "--link-bps",
+        "8MB",
+    ];
+    let report = run(&dir.0, &more);
+    let [uncapped, keep] = &report.cases[..] else {
+        panic!("{:?}", report.cases);
+    };
+    let lifted = uncapped.caps_lifted_s.unwrap();
+    assert!(lifted >= 2.0, "{lifted}");
+    assert!(uncapped.catch_up_s.is_some(), "{uncapped:?}");
+
+    assert_eq!(keep.primary_settings["wal_keep_size"], "700MB");
+    assert_eq!(keep.receiver_error, None);
+    assert!(keep.catch_up_s.is_some(), "{keep:?}");
+    assert_eq!(keep.caps_lifted_s, None);
+    // What the standby shows is as old as its link makes it, and never younger than what it was told last.
+    let heartbeat = keep.heartbeat.as_ref().unwrap();
+    assert!(heartbeat.written > 0, "{heartbeat:?}");
+    assert!(
+        heartbeat.age.longest_s >= heartbeat.standby.longest_s,
+        "{heartbeat:?}"
+    );
+    assert_eq!(
+        (heartbeat.sender_timeouts, heartbeat.receiver_timeouts),
+        (0, 0)
+    );
+}
+
+#[test]
+fn timeouts_end_the_connection_of_a_standby_whose_device_takes_next_to_nothing() {
+    if !can_run() {
+        return;
+    }
+    let dir = Dir::new("replica-timeout");
+    // A segment takes a quarter of a minute, the timeout is a second.
+    let more = [
+        "--cases",
+        "capped",
+        "--seconds",
+        "6",
+        "--catch-up",
+        "10",
+        "--wal-iops",
+        "4",
+        "--wal-size",
+        "700MB",
+        "--set",
+        "wal_sender_timeout=1s",
+        "--patience",
+        "2",
+    ];
+    let report = run(&dir.0, &more);
+    let heartbeat = report.cases[0].heartbeat.as_ref().unwrap();
+    assert!(heartbeat.sender_timeouts > 0, "{heartbeat:?}");
+    let standby = &heartbeat.standby;
+    assert!(standby.failover_s.is_some(), "{heartbeat:?}");
+    assert!(standby.longest_s > 2.0, "{heartbeat:?}");
+}
+
+#[test]
 fn sigint_takes_everything_down_and_clean_what_kill_9_left() {
     if !can_run() {
         return;

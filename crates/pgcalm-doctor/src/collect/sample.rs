@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+use crate::facts::StandbyLag;
 use std::thread;
 use std::time::Duration;
 use std::time::Instant;
@@ -13,6 +15,20 @@ use crate::facts::Sample;
 /// Bytes of WAL since the cluster was made, by position.
 const WAL_POSITION: &str = "\
 SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END - '0/0')::float8";
+
+/// What is not on each standby's disk. No rows without the rights to see them, and of a server in recovery, whose own
+/// position is not what it lacks.
+const STANDBYS: &str = "\
+SELECT pid, application_name, greatest(pg_current_wal_flush_lsn() - flush_lsn, 0)::int8 FROM pg_stat_replication \
+WHERE state = 'streaming' AND flush_lsn IS NOT NULL AND NOT pg_is_in_recovery()";
+
+/// Bytes that standbys are behind, by their walsenders' process id, with their names.
+fn standbys(client: &mut Client) -> BTreeMap<i32, (String, u64)> {
+    let rows = client.query(STANDBYS, &[]).unwrap_or_default();
+    rows.iter()
+        .map(|row| (row.get(0), (row.get(1), row.get::<_, i64>(2) as u64)))
+        .collect()
+}
 
 /// Reads counters twice.
 pub fn take(
@@ -36,14 +52,15 @@ pub fn take(
             .iter()
             .map(|name| DeviceStat::read(root, &name.replace('/', "!")).ok())
             .collect();
-        (Instant::now(), wal, disks)
+        let standbys = client.as_mut().map(|client| standbys(client));
+        (Instant::now(), wal, disks, standbys.unwrap_or_default())
     };
-    let (start, wal_before, before) = read();
+    let (start, wal_before, before, standbys_before) = read();
     if wal_before.is_none() && before.iter().all(Option::is_none) {
         return None;
     }
     thread::sleep(time);
-    let (end, wal_after, after) = read();
+    let (end, wal_after, after, standbys_after) = read();
     let seconds = (end - start).as_secs_f64();
     let rate = |before: u64, after: u64| after.saturating_sub(before) as f64 / seconds;
     let disks = names
@@ -66,5 +83,15 @@ pub fn take(
             .zip(wal_after)
             .map(|(before, after)| ((after - before) / seconds).max(0.0)),
         disks,
+        standbys: standbys_after
+            .into_iter()
+            .filter_map(|(pid, (application_name, after_bytes))| {
+                Some(StandbyLag {
+                    application_name,
+                    before_bytes: standbys_before.get(&pid)?.1,
+                    after_bytes,
+                })
+            })
+            .collect(),
     })
 }

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use crate::facts::Standby;
 use pgcalm_server::Version;
 use pgcalm_server::Writes;
 use pgcalm_server::module_schema;
@@ -21,7 +22,7 @@ const OLDEST: i32 = 14;
 
 /// The settings that rules look at. Their values go into reports, so no setting that may hold a secret is here but
 /// archive_command, whose value is not read.
-const SETTINGS: [&str; 27] = [
+const SETTINGS: [&str; 30] = [
     "archive_command",
     "archive_library",
     "archive_mode",
@@ -39,6 +40,7 @@ const SETTINGS: [&str; 27] = [
     "max_slot_wal_keep_size",
     "max_wal_size",
     "pg_calm.bandwidth",
+    "pg_calm.governor_max_lag",
     "pg_calm.iops",
     "pg_calm.mode",
     "pg_calm.page_map_memory",
@@ -46,7 +48,9 @@ const SETTINGS: [&str; 27] = [
     "wal_buffers",
     "wal_compression",
     "wal_keep_size",
+    "wal_receiver_timeout",
     "wal_segment_size",
+    "wal_sender_timeout",
     "wal_writer_delay",
     "wal_writer_flush_after",
 ];
@@ -74,6 +78,7 @@ pub fn read(connection: &mut Connection, missing: &mut Vec<String>) -> anyhow::R
         wal: wal(&pgcalm_server::Wal::read(client, version)?),
         archiver: archiver(pgcalm_server::Archiver::read(client)?),
         slots: slots(client)?,
+        standbys: standbys(client)?,
         pg_calm: pg_calm(client, &settings)?,
         settings,
         ..Server::default()
@@ -183,6 +188,28 @@ fn slots(client: &mut Client) -> anyhow::Result<Vec<Slot>> {
                 .map(|bytes| u64::try_from(bytes).unwrap_or(0)),
         })
         .collect())
+}
+
+/// None where the role sees its own sessions only.
+fn standbys(client: &mut Client) -> anyhow::Result<Option<Vec<Standby>>> {
+    let row = client.query_one(
+        "SELECT pg_has_role(current_user, 'pg_read_all_stats', 'USAGE')",
+        &[],
+    )?;
+    if !row.get::<_, bool>(0) {
+        return Ok(None);
+    }
+    let rows = client.query(
+        "SELECT r.application_name, s.slot_name::text FROM pg_stat_replication r \
+         LEFT JOIN pg_replication_slots s ON s.active_pid = r.pid \
+         WHERE r.state <> 'backup' ORDER BY 1, 2",
+        &[],
+    )?;
+    let standby = |row: &Row| Standby {
+        application_name: row.get(0),
+        slot: row.get(1),
+    };
+    Ok(Some(rows.iter().map(standby).collect()))
 }
 
 fn pg_calm(

@@ -13,6 +13,7 @@ use crate::rules::features;
 use crate::rules::hazard;
 use crate::rules::memory;
 use crate::rules::module;
+use crate::rules::replication;
 use crate::rules::wal;
 
 /// All rules.
@@ -129,6 +130,54 @@ pub const RULES: &[Rule] = &[
         effect: "The server survives; a reader that is farther behind loses its slot, so it is for you to decide.",
         reversible: false,
         condition: archive::slot_unbounded,
+    },
+    Rule {
+        id: "standby-without-slot",
+        severity: Severity::Outage,
+        problem: "A standby that falls behind is refused the WAL that it needs, and never comes back.",
+        looks_at: "`pg_stat_replication`, `pg_replication_slots`, `wal_keep_size`, `max_wal_size`, `archive_mode`, \
+                   `pg_calm.governor_max_lag`",
+        applies: "a standby without a slot is connected, wal_keep_size is less than max_wal_size, nothing is archived, and the \
+                  governor has no limit of lag",
+        reason: "WAL goes at the end of the next checkpoint, half of max_wal_size or more after it was made, whoever needs it \
+                 (`KeepLogSeg`); a smaller wal_keep_size adds nothing to that. docs/research/standby-behind-a-slow-link.md: gone \
+                 after 8 s of load",
+        cure: "A slot, with max_slot_wal_keep_size; or wal_keep_size, as large as the standby may fall behind; or an archive \
+               that it restores from; or pg_calm's governor (docs/guides/governor.md).",
+        effect: "The standby catches up when the load ends. What is kept takes room on the disk of pg_wal.",
+        reversible: false,
+        condition: replication::standby_without_slot,
+    },
+    Rule {
+        id: "standby-falls-behind",
+        severity: Severity::Outage,
+        problem: "A standby falls behind: a failover to it loses all that it lacks.",
+        looks_at: "`pg_stat_replication` and WAL during `--duration`",
+        applies: "at the end a standby lacks more WAL than was made meanwhile, and more than at the beginning",
+        reason: "one that keeps up lacks a part of a second's. What it shows is as old as the WAL that it lacks; the evidence says when \
+                 that is 30 s, Patroni's default ttl",
+        cure: "`pgcalm lag` tells where WAL is held up. pg_calm's governor holds writers at a lag that you choose \
+               (docs/guides/governor.md).",
+        effect: "docs/research/standby-behind-a-slow-link.md: 129 MiB behind at most, 2647 MiB without the governor.",
+        reversible: false,
+        condition: replication::standby_falls_behind,
+    },
+    Rule {
+        id: "replication-timeout-under-cap",
+        severity: Severity::Outage,
+        problem: "A server that waits for its capped disk looks dead to the other end of replication, and to a failover manager.",
+        looks_at: "`wal_sender_timeout`, `wal_receiver_timeout`; cap of the disk of pg_wal, `wal_segment_size`; where data is on it, \
+                   `vm.dirty_ratio` or `vm.dirty_bytes`",
+        applies: "this is a standby or has one, and at the cap a sync of WAL takes longer than half of the smaller timeout: a \
+                  segment's 256 kB operations, or the dirty pages before it as single ones (not with pg_calm on)",
+        reason: "a receiver that gets WAL all the time replies when it has synced a segment (`XLogWalRcvClose`), either end asks \
+                 for a sign of life at half of its timeout, and the throttle queue is first in, first out; 30 s, half of the \
+                 default, are also Patroni's default ttl",
+        cure: "A higher cap, pg_wal on a disk of its own, or less dirty memory. A longer timeout only hides it, and delays the \
+               failover that is due.",
+        effect: "Connections last, and nobody promotes a standby behind the back of a server that only waits.",
+        reversible: false,
+        condition: replication::timeout_under_cap,
     },
     Rule {
         id: "memory-too-small",

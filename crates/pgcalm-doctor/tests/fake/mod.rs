@@ -3,6 +3,7 @@
 // Each test file is a program of its own and uses what it needs.
 #![allow(dead_code)]
 
+use pgcalm_doctor::facts::Standby;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::time::Duration;
@@ -215,6 +216,7 @@ impl Host {
                 read_operations_per_second: 0.0,
                 read_bytes_per_second: 0.0,
             }],
+            standbys: Vec::new(),
         });
         // What can't be faked by files: the room of this machine's disk, and a program.
         let host = facts.host.as_mut().unwrap();
@@ -260,7 +262,9 @@ pub fn server() -> Server {
         ("wal_buffers", "512", Some("8kB"), "postmaster"),
         ("wal_compression", "off", None, "superuser"),
         ("wal_keep_size", "0", Some("MB"), "sighup"),
+        ("wal_receiver_timeout", "60000", Some("ms"), "sighup"),
         ("wal_segment_size", "16777216", Some("B"), "internal"),
+        ("wal_sender_timeout", "60000", Some("ms"), "user"),
         ("wal_writer_delay", "200", Some("ms"), "sighup"),
         ("wal_writer_flush_after", "128", Some("8kB"), "sighup"),
     ] {
@@ -288,6 +292,7 @@ pub fn server() -> Server {
     server.archiver.archived = 500;
     server.archiver.ready_files = Some(2);
     server.slots = vec![slot("standby", true, 16 * MIB)];
+    server.standbys = Some(Vec::new());
     server
 }
 
@@ -297,5 +302,12 @@ pub fn slot(name: &str, active: bool, retained: u64) -> Slot {
         active,
         wal_status: Some("reserved".into()),
         retained_bytes: Some(retained),
+    }
+}
+
+pub fn standby(slot: Option<&str>) -> Standby {
+    Standby {
+        application_name: "near".into(),
+        slot: slot.map(str::to_string),
     }
 }

@@ -3,6 +3,28 @@
 use crate::options::Named;
 use crate::options::one_of;
 
+/// When the caps of the devices are in force.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Capped {
+    /// Never.
+    No,
+    /// From the beginning of the load until the standby has caught up.
+    Throughout,
+    /// In the first half of the load.
+    FirstHalf,
+}
+
+/// What the primary keeps WAL for the standby by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    /// Nothing: it is recycled at the next checkpoint's end.
+    No,
+    /// A replication slot, without limit.
+    BySlot,
+    /// wal_keep_size.
+    BySize,
+}
+
 /// One case.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Case {
@@ -10,12 +32,12 @@ pub struct Case {
     pub name: &'static str,
     /// What sets it apart, in one sentence.
     pub description: &'static str,
-    /// Whether the WAL devices of both sides are capped.
-    pub wal_capped: bool,
+    /// When the devices of both sides are capped.
+    pub capped: Capped,
     /// Whether the link has its limit.
     pub link_limited: bool,
-    /// Whether the standby has a replication slot, for which the primary keeps WAL without limit.
-    pub slot: bool,
+    /// What keeps WAL for the standby.
+    pub kept: Kept,
     /// Whether the primary archives WAL and the standby may restore it from there.
     pub archive: bool,
     /// Whether the governor has a limit of lag.
@@ -29,53 +51,76 @@ impl Case {
     }
 }
 
+/// Nothing is limited, and a slot keeps WAL for the standby.
+pub(super) const PLAIN: Case = Case {
+    name: "plain",
+    description: "Neither link nor devices are limited.",
+    capped: Capped::No,
+    link_limited: false,
+    kept: Kept::BySlot,
+    archive: false,
+    governed: false,
+};
+
 /// All that there are.
-pub const CASES: [Case; 5] = [
+pub const CASES: [Case; 8] = [
     Case {
         name: "capped",
-        description: "The WAL devices of both sides are capped, the link is not.",
-        wal_capped: true,
-        link_limited: false,
-        slot: true,
-        archive: false,
-        governed: false,
+        description: "The devices of both sides are capped, the link is not.",
+        capped: Capped::Throughout,
+        ..PLAIN
+    },
+    Case {
+        name: "uncapped",
+        description: "As capped, but the caps are lifted in the middle of the load: the standby has to catch up under it.",
+        capped: Capped::FirstHalf,
+        ..PLAIN
+    },
+    Case {
+        name: "governed-capped",
+        description: "As capped, but nothing keeps WAL for the standby, and pg_calm's governor holds writers to a limit of \
+                      lag.",
+        capped: Capped::Throughout,
+        kept: Kept::No,
+        governed: true,
+        ..PLAIN
     },
     Case {
         name: "slow-link",
         description: "The link is slower than WAL is made; a slot keeps WAL for the standby.",
-        wal_capped: false,
         link_limited: true,
-        slot: true,
-        archive: false,
-        governed: false,
+        ..PLAIN
     },
     Case {
         name: "recycled",
         description: "The same link, and nothing keeps WAL for the standby: it is recycled before it was sent.",
-        wal_capped: false,
         link_limited: true,
-        slot: false,
-        archive: false,
-        governed: false,
+        kept: Kept::No,
+        ..PLAIN
+    },
+    Case {
+        name: "keep",
+        description: "As recycled, but wal_keep_size keeps WAL for the standby.",
+        link_limited: true,
+        kept: Kept::BySize,
+        ..PLAIN
     },
     Case {
         name: "restore",
         description: "As recycled, but pg_calm archives WAL, and the standby restores it by pgcalm wal-restore. The archive \
                       is not behind the link.",
-        wal_capped: false,
         link_limited: true,
-        slot: false,
+        kept: Kept::No,
         archive: true,
-        governed: false,
+        ..PLAIN
     },
     Case {
         name: "governed",
         description: "As recycled, but pg_calm's governor holds writers to a limit of lag.",
-        wal_capped: false,
         link_limited: true,
-        slot: false,
-        archive: false,
+        kept: Kept::No,
         governed: true,
+        ..PLAIN
     },
 ];
 

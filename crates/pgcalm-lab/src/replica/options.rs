@@ -5,6 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::LabError;
+use crate::Limit;
 use crate::Seconds;
 use crate::Size;
 use crate::cap::Caps;
@@ -17,6 +18,7 @@ use crate::options::rows;
 use crate::options::serialize_names;
 use crate::replica::case;
 use crate::replica::case::Case;
+use crate::replica::heartbeat;
 
 /// Size of the device with a cluster but for its WAL.
 pub(super) const DATA_SIZE: Size = Size(512 << 20);
@@ -42,7 +44,7 @@ const SLOWEST_LINK: u64 = 100_000;
 #[serde(rename_all = "kebab-case")]
 pub struct Options {
     /// What is run, separated by commas; `pgcalm lab list` tells what there is.
-    #[arg(long, value_name = "LIST", default_value = "capped,slow-link,recycled,restore,governed", value_delimiter = ',',
+    #[arg(long, value_name = "LIST", default_value = "capped,uncapped,governed-capped,slow-link,recycled,keep,restore,governed", value_delimiter = ',',
           value_parser = case::parse)]
     #[serde(serialize_with = "serialize_names")]
     pub cases: Vec<&'static Case>,
@@ -58,14 +60,30 @@ pub struct Options {
     /// Rows of each filling of the table, about 1.7 kB of WAL each.
     #[arg(long, value_name = "N", default_value = "5000", value_parser = rows::<u32>)]
     pub rows: u32,
-    /// Write operations per second that either WAL device takes in the case capped.
+    /// Write operations per second that either WAL device takes in the cases capped, uncapped and governed-capped.
     #[arg(long, value_name = "N", default_value = "200", value_parser = count::<u32>)]
     pub wal_iops: u32,
+    /// Read operations per second that either WAL device gives in these cases, or none.
+    #[arg(long, value_name = "N|none", default_value = "none")]
+    pub wal_read_iops: Limit<u32>,
+    /// Write operations per second that either data device takes in these cases, or none.
+    #[arg(long, value_name = "N|none", default_value = "none")]
+    pub data_iops: Limit<u32>,
+    /// Read operations per second that either data device gives in these cases, or none.
+    #[arg(long, value_name = "N|none", default_value = "none")]
+    pub data_read_iops: Limit<u32>,
     /// Bytes per second that the link carries in either direction, headers counted [default: 125000000, 1 Gbit/s, or half of
     /// the WAL that the load makes here if that is less].
     #[arg(long, value_name = "SIZE")]
     pub link_bps: Option<Size>,
-    /// pg_calm.governor_max_lag in the case governed.
+    /// wal_keep_size in the case keep.
+    #[arg(long, value_name = "SIZE", default_value = "2GB")]
+    pub keep_size: Size,
+    /// How long a failover manager waits for a heartbeat before it promotes the standby: the report says whether and when it
+    /// would have. Patroni's ttl is 30 s by default.
+    #[arg(long, value_name = "S", default_value = "30")]
+    pub patience: Seconds,
+    /// pg_calm.governor_max_lag in the cases governed and governed-capped.
     #[arg(long, value_name = "SIZE", default_value = "128MB")]
     pub max_lag: Size,
     /// max_wal_size of both.
@@ -89,6 +107,8 @@ impl Options {
         range("clients", self.clients, 1, MOST_CLIENTS)?;
         range("rows", self.rows, 100, 1_000_000)?;
         range("wal-iops", self.wal_iops, 1, 1_000_000)?;
+        let beat = heartbeat::INTERVAL.as_secs() as u32;
+        range("patience", self.patience.0, 2 * beat, 3600)?;
         let flood = u64::from(self.rows) * u64::from(self.clients) * ROW_BYTES;
         if flood > FLOOD_BYTES {
             return Err(LabError::Usage(format!(
@@ -109,6 +129,7 @@ impl Options {
         for (option, size, least) in [
             ("max-lag", self.max_lag, 1 << 20),
             ("max-wal-size", self.max_wal_size, 32 << 20),
+            ("keep-size", self.keep_size, 16 << 20),
             (
                 "wal-size",
                 self.wal_size,
@@ -125,10 +146,20 @@ impl Options {
         Ok(())
     }
 
-    /// Caps of the WAL devices in `case`.
-    pub(super) fn wal_caps(&self, case: &Case) -> Caps {
+    /// Caps of either WAL device, where there are any.
+    pub(super) fn wal_caps(&self) -> Caps {
         Caps {
-            write_iops: case.wal_capped.then_some(self.wal_iops),
+            write_iops: Some(self.wal_iops),
+            read_iops: self.wal_read_iops.0,
+            ..Caps::default()
+        }
+    }
+
+    /// Caps of either data device, likewise.
+    pub(super) fn data_caps(&self) -> Caps {
+        Caps {
+            write_iops: self.data_iops.0,
+            read_iops: self.data_read_iops.0,
             ..Caps::default()
         }
     }
@@ -178,6 +209,7 @@ mod tests {
             (["--rows", "1000000"], "--rows 1000000: use at most"),
             (["--link-bps", "8"], "--link-bps 8"),
             (["--wal-size", "512MB"], "--wal-size 512MB"),
+            (["--patience", "1"], "--patience 1: use a value from 2"),
         ] {
             let options: Options = parsed(&words).unwrap();
             let refusal = options.check().unwrap_err().to_string();

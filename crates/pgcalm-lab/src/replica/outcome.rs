@@ -1,4 +1,4 @@
-//! What the samples say about the governor.
+//! What the samples say about the governor, and about a standby whose caps were lifted.
 
 use crate::replica::report::Governor;
 use crate::replica::report::Sample;
@@ -37,6 +37,19 @@ pub fn governor(limit_bytes: u64, samples: &[Sample]) -> Governor {
         received_bytes_per_s: mean(|sample| sample.received_bytes_per_s),
         link_bytes_per_s: mean(|sample| sample.link_bytes_per_s),
     }
+}
+
+/// A standby that lacks no WAL older than this counts as level with a primary that makes WAL all the time, s: samples
+/// are as far apart.
+const LEVEL_S: f64 = 1.0;
+
+/// How long after `lifted_s` the standby was level under load; `None` if it was not.
+pub fn level(lifted_s: f64, samples: &[Sample]) -> Option<f64> {
+    let first = samples
+        .iter()
+        .filter(|sample| sample.under_load && sample.time_s >= lifted_s)
+        .find(|sample| sample.replay.s.is_some_and(|age| age < LEVEL_S))?;
+    Some(first.time_s - lifted_s)
 }
 
 /// The lag that the governor steers by: from the insert position to what the standby has flushed.
@@ -79,6 +92,24 @@ mod tests {
         assert_eq!(governor.lag_max_bytes, Some(1201));
         assert_eq!(governor.received_bytes_per_s, Some(250.0));
         assert_eq!(governor.is_held(), Some(false));
+    }
+
+    #[test]
+    fn level_is_whoever_lacks_only_the_last_second_of_wal_while_the_load_is_at_work() {
+        let aged = |time_s, age, under_load| Sample {
+            replay: Lag {
+                bytes: Some(1),
+                s: Some(age),
+            },
+            ..sample(time_s, 1, under_load)
+        };
+        // Level before, behind when the caps are lifted.
+        let mut samples = vec![aged(1.0, 0.1, true), aged(5.0, 4.0, true)];
+        assert_eq!(level(4.0, &samples), None);
+        samples.push(aged(7.0, 0.9, false));
+        assert_eq!(level(4.0, &samples), None);
+        samples.insert(2, aged(6.5, 0.9, true));
+        assert_eq!(level(4.0, &samples), Some(2.5));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Primary and standby of one case.
 
+use crate::replica::replication_log;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::chown;
@@ -23,10 +24,13 @@ use crate::network::Network;
 use crate::options::FsType;
 use crate::replica::STANDBY;
 use crate::replica::Surroundings;
+use crate::replica::case::Capped;
 use crate::replica::case::Case;
+use crate::replica::case::Kept;
 use crate::replica::flood;
+use crate::replica::heartbeat;
+use crate::replica::heartbeat::Pulse;
 use crate::replica::outcome;
-use crate::replica::receiver_log;
 use crate::replica::report::Case as Outcome;
 use crate::replica::report::ReceiverError;
 use crate::replica::side::Side;
@@ -87,7 +91,7 @@ impl<'a> Pair<'a> {
             network.within(end, || stage.start(side.places.clone(), settings))
         };
         let primary = start(End::Primary, &primary_side, &settings[0])?;
-        if case.slot {
+        if case.kept == Kept::BySlot {
             let slot = format!("select pg_create_physical_replication_slot('{STANDBY}', true)");
             primary.sql(&slot, interrupt)?;
         }
@@ -95,6 +99,7 @@ impl<'a> Pair<'a> {
             stage.create_functions(&primary)?;
         }
         flood::prepare(&primary, interrupt)?;
+        heartbeat::prepare(&primary, interrupt)?;
         let signal = standby_side.places.data.join("standby.signal");
         fs::write(&signal, "")
             .and_then(|()| {
@@ -166,15 +171,7 @@ impl<'a> Pair<'a> {
         if let Some(rate) = link {
             self.network.limit(rate, interrupt)?;
         }
-        let caps = options.wal_caps(self.case);
-        let mut applied = Vec::new();
-        for devices in [&self.context.primary, &self.context.standby] {
-            applied.extend(capper.apply_to(&devices.wal.number, caps)?);
-            // Volumes have their limits whatever the case.
-            for device in [&devices.data, &devices.wal] {
-                applied.extend(device.limit()?.map(InForce::Volume));
-            }
-        }
+        let mut applied = self.apply_caps()?;
 
         let mut primary = connect(&self.primary_side.places.socket)?;
         let mut standby = connect(&self.standby_side.places.socket)?;
@@ -185,6 +182,11 @@ impl<'a> Pair<'a> {
         let epoch = epoch_s();
         let started = Instant::now();
         let watch = Watch::start(self.watched());
+        let mut pulse = Pulse::start(
+            started,
+            &self.primary_side.places.socket,
+            &self.standby_side.places.socket,
+        )?;
         let mut load = flood::start(
             self.context.stage,
             &self.primary,
@@ -193,7 +195,15 @@ impl<'a> Pair<'a> {
             options.clients,
             seconds,
         )?;
-        let cut_short = self.wait_for_load(&mut load)?;
+        let half = started + Duration::from_secs(seconds.into()) / 2;
+        let lift_at = (self.case.capped == Capped::FirstHalf).then_some(half);
+        let mut lifted_s = None;
+        let cut_short = self.wait_for_load(&mut load, |now| {
+            if lift_at.is_some_and(|at| now >= at) && lifted_s.is_none() {
+                applied.clear();
+                lifted_s = Some(started.elapsed().as_secs_f64());
+            }
+        })?;
         drop(load);
         let load_s = started.elapsed().as_secs_f64();
         let after = insert_position(&mut primary)?;
@@ -205,9 +215,17 @@ impl<'a> Pair<'a> {
 
         progress.note(&format!("{name}: waiting for the standby to catch up"));
         let (catch_up_s, watched_s) = self.wait_for_standby(&mut standby, after)?;
+        pulse.stop();
         let samples = watch.finish()?;
         drop(applied);
-        let log = receiver_log::read(&self.standby_side.places.log);
+        let (primary_log, standby_log) =
+            (&self.primary_side.places.log, &self.standby_side.places.log);
+        let log = replication_log::read(standby_log);
+        let heartbeat = pulse.finish(
+            Duration::from_secs(options.patience.0.into()),
+            &samples,
+            replication_log::timeouts(primary_log, standby_log),
+        )?;
         Ok(Outcome {
             name: name.to_string(),
             description: self.case.description.to_string(),
@@ -227,6 +245,9 @@ impl<'a> Pair<'a> {
                 count: log.failures,
             }),
             segments_restored: log.restored,
+            caps_lifted_s: lifted_s,
+            level_s: lifted_s.and_then(|lifted| outcome::level(lifted, &samples)),
+            heartbeat: Some(heartbeat),
             governor: self
                 .case
                 .governed
@@ -248,9 +269,34 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// Returns why the load was ended before its time.
-    fn wait_for_load(&mut self, load: &mut crate::load::Load) -> anyhow::Result<Option<String>> {
+    /// The caps of the case. Volumes have their limits in any: those of FirstHalf are lifted with the caps.
+    fn apply_caps(&self) -> anyhow::Result<Vec<InForce>> {
+        let Surroundings {
+            options, capper, ..
+        } = self.context;
+        let mut applied = Vec::new();
+        for devices in [&self.context.primary, &self.context.standby] {
+            for (device, caps) in [
+                (&devices.wal, options.wal_caps()),
+                (&devices.data, options.data_caps()),
+            ] {
+                if self.case.capped != Capped::No {
+                    applied.extend(capper.apply_to(&device.number, caps)?);
+                }
+                applied.extend(device.limit()?.map(InForce::Volume));
+            }
+        }
+        Ok(applied)
+    }
+
+    /// Calls `turn` all the while; returns why the load was ended before its time.
+    fn wait_for_load(
+        &mut self,
+        load: &mut crate::load::Load,
+        mut turn: impl FnMut(Instant),
+    ) -> anyhow::Result<Option<String>> {
         while !load.has_ended()? {
+            turn(Instant::now());
             self.check_servers()?;
             for (end, side) in [
                 (End::Primary, &self.primary_side),
@@ -290,7 +336,7 @@ impl<'a> Pair<'a> {
             }
             let hopeless = progressed.elapsed() > HOPELESS
                 && self.archive.is_none()
-                && receiver_log::read(&self.standby_side.places.log).removed;
+                && replication_log::read(&self.standby_side.places.log).removed;
             if hopeless || started.elapsed() > patience {
                 return Ok((None, elapsed));
             }

@@ -3,6 +3,7 @@
 //!
 //! Units are in the field names, as in [`report`](crate::report). A null is what could not be known at that moment, never 0.
 
+mod heartbeat;
 pub mod html;
 mod metric;
 mod reading;
@@ -14,6 +15,9 @@ use serde::Deserialize;
 use serde::Serialize;
 
 use crate::report::Host;
+
+pub use heartbeat::Heartbeat;
+pub use heartbeat::Silence;
 
 /// Name of the scenario, by which its documents are told from others.
 pub const SCENARIO: &str = "replica";
@@ -79,6 +83,16 @@ pub struct Case {
     pub receiver_error: Option<ReceiverError>,
     /// WAL segments that the standby restored from the archive.
     pub segments_restored: u32,
+    /// When the caps of the devices were lifted, since the load began; null if they weren't under load.
+    #[serde(default)]
+    pub caps_lifted_s: Option<f64>,
+    /// From then until the standby lacked no WAL older than a second, while the load was at work; null if it did until the
+    /// load's end.
+    #[serde(default)]
+    pub level_s: Option<f64>,
+    /// What a failover manager would have seen; null in documents that were written without.
+    #[serde(default)]
+    pub heartbeat: Option<Heartbeat>,
     /// What the governor was to do and did; null where it was off.
     pub governor: Option<Governor>,
     /// One a second.

@@ -1,5 +1,6 @@
 //! One sample a second of both servers, the link and the WAL devices, in a thread of its own.
 
+use crate::replica::replication_log;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -24,7 +25,6 @@ use postgres::types::PgLsn;
 use crate::connection::connect;
 use crate::network::INTERFACE;
 use crate::replica::STANDBY;
-use crate::replica::receiver_log;
 use crate::replica::report::Lag;
 use crate::replica::report::Sample;
 
@@ -162,7 +162,7 @@ impl Watcher {
         )?;
         let replayed: Option<PgLsn> = row.try_get(0)?;
         let status: Option<String> = row.try_get(1)?;
-        let restored = receiver_log::read(&self.watched.standby_log).restored;
+        let restored = replication_log::read(&self.watched.standby_log).restored;
         self.flushed.push((primary.time, primary.wal.flush_lsn));
 
         let mut sample = Sample {

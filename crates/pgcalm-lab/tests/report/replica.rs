@@ -1,5 +1,7 @@
 //! The report of a standby in words, tables and HTML. SYNTHETIC: nothing here was ever measured.
 
+use pgcalm_lab::replica::report::Heartbeat;
+use pgcalm_lab::replica::report::Silence;
 use std::collections::BTreeMap;
 
 use pgcalm_lab::document::Document;
@@ -52,6 +54,9 @@ fn case(name: &str) -> Case {
         watched_s: 7.25,
         receiver_error: None,
         segments_restored: 0,
+        caps_lifted_s: None,
+        level_s: None,
+        heartbeat: None,
         governor: None,
         samples: vec![
             sample(0.0, true, Some(0), "unknown"),
@@ -61,6 +66,15 @@ fn case(name: &str) -> Case {
             sample(4.0, false, None, "disconnected"),
             sample(4.2, false, Some(0), "idle"),
         ],
+    }
+}
+
+fn silence(longest_s: f64, failover_s: Option<f64>) -> Silence {
+    Silence {
+        longest_s,
+        ended_s: 50.0,
+        failover_s,
+        behind_bytes: failover_s.map(|_| 70 * MIB),
     }
 }
 
@@ -89,6 +103,29 @@ fn report() -> Report {
         }),
         ..case("governed")
     };
+    let uncapped = Case {
+        link_limited: false,
+        caps_lifted_s: Some(20.0),
+        level_s: Some(6.5),
+        heartbeat: Some(Heartbeat {
+            patience_s: 30.0,
+            written: 39,
+            primary: silence(2.5, None),
+            standby: silence(40.0, Some(33.0)),
+            age: silence(45.0, Some(31.0)),
+            sender_timeouts: 2,
+            receiver_timeouts: 0,
+        }),
+        ..case("uncapped")
+    };
+    let governed_capped = Case {
+        link_limited: false,
+        caps_lifted_s: Some(20.0),
+        ..Case {
+            name: "governed-capped".into(),
+            ..governed.clone()
+        }
+    };
     Report {
         scenario: "replica".into(),
         host: Host {
@@ -106,7 +143,13 @@ fn report() -> Report {
             bytes_per_s: 1e7,
             generation_bytes_per_s: Some(2e7),
         },
-        cases: vec![case("slow-link"), removed, governed],
+        cases: vec![
+            case("slow-link"),
+            removed,
+            governed,
+            uncapped,
+            governed_capped,
+        ],
     }
 }
 
@@ -129,6 +172,12 @@ fn what_became_of_the_standby_is_said_in_words() {
         "The load was ended after 2 s: the WAL device was nearly full.",
         "Lag held within 20 % of the governor's limit of 64 MiB: from 1 s on 10 of 10 samples are, mean 62 MiB, 60 to 66 MiB; \
          92.0 % of the link's rate arrived as WAL, of at most 95.6 %.",
+        "The caps were lifted after 20 s: level with the load 6.50 s later.",
+        "A failover manager with 30 s of patience: no beat written on the primary 2.50 s at most; no new beat on the standby \
+         40 s at most, failover at 33 s with the standby 70 MiB behind; age of the standby's beat 45 s at most, failover at \
+         31 s with the standby 70 MiB behind. wal_sender_timeout ended 2 connections, wal_receiver_timeout 0.",
+        "not level again while the load was at work",
+        "60 to 66 MiB; 8.77 MiB of WAL per second arrived.",
     ] {
         assert!(text.contains(part), "{part}\n{text}");
     }
@@ -161,10 +210,27 @@ fn the_table_has_a_row_for_each_case() {
             "–",
             "–",
             "–",
+            "–",
+            "–",
             "7.25"
         ]
     );
     assert!(row("recycled ").ends_with('–'));
+}
+
+#[test]
+fn a_document_without_heartbeats_is_read() {
+    let mut document = serde_json::to_value(report()).unwrap();
+    for case in document["cases"].as_array_mut().unwrap() {
+        let case = case.as_object_mut().unwrap();
+        for field in ["heartbeat", "caps_lifted_s", "level_s"] {
+            case.remove(field).unwrap();
+        }
+    }
+    let Document::Replica(report) = pgcalm_report::read(&document.to_string()).unwrap() else {
+        panic!("not a report of a standby");
+    };
+    assert_eq!(report.cases[3].heartbeat, None);
 }
 
 #[test]

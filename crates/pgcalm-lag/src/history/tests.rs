@@ -44,6 +44,7 @@ fn sender(name: &str, at: u64) -> Sender {
         wait_event: Some("WalSenderMain".to_string()),
         disk_read_bytes: None,
         tcp: None,
+        interface: None,
     }
 }
 
@@ -294,4 +295,43 @@ fn the_connections_shares_are_of_the_interval() {
     let connection = sample.standbys[0].connection.as_ref().unwrap();
     assert_eq!(connection.busy, Some(0.5));
     assert_eq!(connection.receiver_limited, Some(0.25));
+}
+
+#[test]
+fn packets_and_interfaces_have_rates_unless_they_were_made_anew() {
+    let mut history = History::default();
+    let with_interface = |time: f64, packets: u64, name: &str| {
+        let mut sender = sender("near", 0);
+        sender.tcp = Some(crate::reading::Tcp {
+            sent_packets: packets,
+            received_packets: 2 * packets,
+            ..crate::reading::Tcp::default()
+        });
+        sender.interface = Some(name.to_string());
+        let mut reading = with(reading(time, 0), &[sender], &[]);
+        reading.interfaces = vec![crate::interface::InterfaceReading {
+            stat: pgcalm_host::network::InterfaceStat {
+                name: name.to_string(),
+                received_bytes: 0,
+                received_packets: 0,
+                sent_bytes: 1000 * packets,
+                sent_packets: packets,
+            },
+            link_bytes_per_s: Some(125_000_000),
+        }];
+        reading
+    };
+    let first = history.add(with_interface(0.0, 100, "eth0"));
+    assert_eq!(first.interfaces[0].sent_bytes_per_s, None);
+    let second = history.add(with_interface(2.0, 110, "eth0"));
+    let interface = &second.interfaces[0];
+    assert_eq!(interface.sent_bytes_per_s, Some(5000.0));
+    assert_eq!(interface.sent_packets_per_s, Some(5.0));
+    assert_eq!(interface.link_bytes_per_s, Some(125_000_000));
+    let connection = second.standbys[0].connection.as_ref().unwrap();
+    assert_eq!(connection.sent_packets_per_s, Some(5.0));
+    assert_eq!(connection.received_packets_per_s, Some(10.0));
+    assert_eq!(connection.interface.as_deref(), Some("eth0"));
+    let third = history.add(with_interface(4.0, 3, "eth0"));
+    assert_eq!(third.interfaces[0].sent_bytes_per_s, None);
 }

@@ -1,4 +1,4 @@
-//! The host, its disks, and whether instances answer.
+//! The host, its disks and network interfaces, and whether instances answer.
 
 use crate::metrics::Kind;
 use crate::metrics::Metric;
@@ -170,6 +170,42 @@ pub const TABLE: &[Metric] = &[
         read: Read::Host(|host, points| {
             for device in &host.devices {
                 points.add(&[&device.name], device.in_flight);
+            }
+        }),
+    },
+    Metric {
+        name: "pgcalm_network_bytes",
+        kind: Kind::Counter,
+        help: "Bytes that a network interface that WAL leaves by has sent or received, for whoever; link-layer headers included",
+        labels: &["interface", "direction"],
+        read: Read::Host(|host, points| {
+            for interface in &host.interfaces {
+                points.add(&[&interface.name, "sent"], interface.sent_bytes);
+                points.add(&[&interface.name, "received"], interface.received_bytes);
+            }
+        }),
+    },
+    Metric {
+        name: "pgcalm_network_packets",
+        kind: Kind::Counter,
+        help: "Packets likewise, before they are cut into those of the wire and after those are put together (GSO, GRO)",
+        labels: &["interface", "direction"],
+        read: Read::Host(|host, points| {
+            for interface in &host.interfaces {
+                points.add(&[&interface.name, "sent"], interface.sent_packets);
+                points.add(&[&interface.name, "received"], interface.received_packets);
+            }
+        }),
+    },
+    Metric {
+        name: "pgcalm_network_link_bytes_per_second",
+        kind: Kind::Gauge,
+        help: "What the interface's link carries in either direction, as its driver says (/sys/class/net/NAME/speed); absent \
+               where it says nothing, and no cloud's limit",
+        labels: &["interface"],
+        read: Read::Host(|host, points| {
+            for interface in &host.interfaces {
+                points.maybe(&[&interface.name], interface.link_bytes_per_second);
             }
         }),
     },

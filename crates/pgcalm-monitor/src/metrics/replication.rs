@@ -1,5 +1,7 @@
 //! Standbys and slots: how many, and the worst of them.
 
+use std::collections::BTreeMap;
+
 use crate::metrics::Kind;
 use crate::metrics::Metric;
 use crate::metrics::Read;
@@ -15,6 +17,18 @@ fn worst_bytes(instance: &Instance, lag: fn(&Standby) -> Option<u64>) -> Option<
 fn worst_seconds(instance: &Instance, lag: fn(&Standby) -> Option<f64>) -> Option<f64> {
     let standbys = &instance.replication.as_ref()?.standbys;
     standbys.iter().filter_map(lag).reduce(f64::max)
+}
+
+/// Sums of a rate of the connected standbys that an interface leads to.
+fn by_interface(instance: &Instance, rate: fn(&Standby) -> Option<f64>) -> BTreeMap<&str, f64> {
+    let mut sums = BTreeMap::new();
+    let standbys = instance.replication.iter().flat_map(|r| &r.standbys);
+    for standby in standbys {
+        if let (Some(interface), Some(rate)) = (&standby.interface, rate(standby)) {
+            *sums.entry(interface.as_str()).or_default() += rate;
+        }
+    }
+    sums
 }
 
 fn slots(instance: &Instance, which: impl Fn(&Slot) -> bool) -> Option<u64> {
@@ -65,6 +79,29 @@ pub const TABLE: &[Metric] = &[
                 &["replay"],
                 worst_seconds(instance, |s| s.replay_lag_seconds),
             );
+        }),
+    },
+    Metric {
+        name: "pgcalm_walsender_network_bytes_per_second",
+        kind: Kind::Gauge,
+        help: "What the kernels of all standbys that an interface leads to confirm per second; only with the exporter in the \
+               server's network namespace",
+        labels: &["interface"],
+        read: Read::Instance(|instance, points| {
+            for (interface, sum) in by_interface(instance, |s| s.network_bytes_per_second) {
+                points.add(&[interface], sum);
+            }
+        }),
+    },
+    Metric {
+        name: "pgcalm_walsender_network_packets_per_second",
+        kind: Kind::Gauge,
+        help: "Packets that walsenders' connections send per second, as they are on the wire, likewise",
+        labels: &["interface"],
+        read: Read::Instance(|instance, points| {
+            for (interface, sum) in by_interface(instance, |s| s.network_packets_per_second) {
+                points.add(&[interface], sum);
+            }
         }),
     },
     Metric {

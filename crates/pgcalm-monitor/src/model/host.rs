@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::model::Device;
 use crate::model::Instance;
+use crate::model::Interface;
 use crate::model::Missing;
 use crate::model::Volume;
 
@@ -17,6 +18,8 @@ pub struct Host {
     pub memory: Option<Memory>,
     /// The disks that hold anything of an instance, by name.
     pub devices: Vec<Device>,
+    /// The network interfaces that any instance's WAL leaves by, by name.
+    pub interfaces: Vec<Interface>,
     /// By port, then data directory.
     pub instances: Vec<Instance>,
     /// Processes that look like servers and that this user may not look at.

@@ -46,6 +46,13 @@ pub struct Standby {
     pub disconnected_seconds: Option<f64>,
     /// Where WAL on its way there is held up: a place of `pgcalm_lag::model::Place`, e.g. `network`.
     pub held_up_at: Option<String>,
+    /// The network interface of this host by which WAL goes there; `None` for one on this host's Unix socket, and where the
+    /// connection is not in the network namespace of pgcalm.
+    pub interface: Option<String>,
+    /// Bytes that its kernel confirmed, per second.
+    pub network_bytes_per_second: Option<f64>,
+    /// Packets sent there per second, as they are on the wire.
+    pub network_packets_per_second: Option<f64>,
     /// Until WAL that it needs is removed, if rates stay; `None` if that is not foreseen.
     pub seconds_until_wal_removed: Option<f64>,
 }

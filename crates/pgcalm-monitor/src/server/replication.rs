@@ -69,6 +69,11 @@ fn refine(replication: &mut Replication, sample: &Sample) {
             flush_lag_seconds: standby.flush.lag_s,
             replay_lag_seconds: standby.replay.lag_s,
             disconnected_seconds: standby.disconnected_s,
+            interface: connection(standby).and_then(|connection| connection.interface.clone()),
+            network_bytes_per_second: connection(standby)
+                .and_then(|connection| connection.acknowledged_bytes_per_s),
+            network_packets_per_second: connection(standby)
+                .and_then(|connection| connection.sent_packets_per_s),
             held_up_at: Some(word(&standby.bottleneck.place)),
             seconds_until_wal_removed: standby.need.seconds_until_removed,
         })
@@ -77,6 +82,10 @@ fn refine(replication: &mut Replication, sample: &Sample) {
         let known = sample.slots.iter().find(|known| known.name == slot.name);
         slot.seconds_until_lost = known.and_then(|known| known.seconds_until_lost);
     }
+}
+
+fn connection(standby: &pgcalm_lag::model::Standby) -> Option<&pgcalm_lag::model::Connection> {
+    standby.connection.as_ref()
 }
 
 /// The word that stands for a variant in JSON.

@@ -6,7 +6,9 @@ use std::time::Instant;
 
 use pgcalm_connect::Address;
 use pgcalm_connect::ConnectError;
+use pgcalm_host::HostRoot;
 use pgcalm_lag::History;
+use pgcalm_lag::Host;
 use pgcalm_lag::LagError;
 use pgcalm_lag::Sample;
 use postgres::Client;
@@ -24,6 +26,7 @@ const RETRY: Duration = Duration::from_secs(60);
 /// A connection on which each sample is one transaction, so that watching adds one commit to the server's count.
 pub struct Session {
     client: Client,
+    host: Host,
     statements: HashMap<String, Statement>,
     failed: HashMap<&'static str, (Instant, Missing)>,
     /// What is missing in the sample that is being taken.
@@ -31,10 +34,11 @@ pub struct Session {
 }
 
 impl Session {
-    /// Connects.
-    pub fn open(address: &Address) -> Result<Self, ConnectError> {
+    /// Connects to a server that may be on the host of `root`.
+    pub fn open(address: &Address, root: &HostRoot) -> Result<Self, ConnectError> {
         Ok(Self {
             client: address.connect()?,
+            host: Host::new(root.clone()),
             statements: HashMap::new(),
             failed: HashMap::new(),
             missing: Vec::new(),
@@ -126,7 +130,7 @@ impl Session {
 
     /// A sample of what standbys lag, in the same transaction.
     pub fn lag(&mut self, history: &mut History) -> Result<Sample, Error> {
-        match pgcalm_lag::sample(&mut self.client, history, None) {
+        match pgcalm_lag::sample(&mut self.client, history, Some(&self.host)) {
             Ok(sample) => Ok(sample),
             Err(LagError::Query { source, .. }) => Err(source),
             // Role, rights and version were looked at before; this is a server that has just become a standby.

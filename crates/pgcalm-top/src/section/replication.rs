@@ -1,5 +1,6 @@
 //! Who is behind, and by how much.
 
+use pgcalm_monitor::model::Interface;
 use pgcalm_monitor::model::Slot;
 use pgcalm_monitor::model::Standby;
 use pgcalm_monitor::model::WalReceiver;
@@ -34,6 +35,19 @@ pub fn rows(context: &Context) -> Vec<Row> {
             palette.notice()
         };
         rows.push(Row::text(SECTION, rank, behind(standby), style));
+        let interface = context
+            .host
+            .interfaces
+            .iter()
+            .find(|interface| Some(&interface.name) == standby.interface.as_ref());
+        if let Some(interface) = interface {
+            rows.push(Row::text(
+                SECTION,
+                rank + 2,
+                network(standby, interface),
+                palette.secondary(),
+            ));
+        }
     }
     for slot in &replication.slots {
         let lost = slot.wal_status.as_deref() == Some("lost");
@@ -83,6 +97,37 @@ fn behind(standby: &Standby) -> String {
             standby.replay_lag_seconds,
         ),
         stage("sent", standby.sent_lag_bytes, None),
+    ])
+}
+
+/// What goes to a standby, and what else goes by the same interface.
+fn network(standby: &Standby, interface: &Interface) -> String {
+    let rates = interface.rates.as_ref();
+    let sent = rates.map(|rates| rates.sent_bytes_per_second);
+    let link = interface.link_bytes_per_second.map(|link| link as f64);
+    listed([
+        Some(format!(
+            "by {}{}",
+            interface.name,
+            standby
+                .network_bytes_per_second
+                .map_or(String::new(), |rate| format!(
+                    " {}",
+                    format::byte_rate(rate)
+                ))
+        )),
+        standby
+            .network_packets_per_second
+            .map(|rate| format::rate_of(rate, "packets")),
+        sent.map(|sent| match link {
+            Some(link) => format!(
+                "which sends {}, {} of {}",
+                format::byte_rate(sent),
+                format::percent(sent / link),
+                format::byte_rate(link)
+            ),
+            None => format!("which sends {}", format::byte_rate(sent)),
+        }),
     ])
 }
 

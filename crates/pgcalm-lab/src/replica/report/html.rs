@@ -140,7 +140,7 @@ fn charts(report: &Report) -> Markup {
             (rate("Replay lag, s", "replay", "", |s| s.replay.s))
             (figure(
                 "Sent over the link by the primary, MiB/s", "link_bytes_per_s", link(),
-                "The link's rate, of which 95.6 % is the most, is dashed; it does not apply to capped.",
+                "The link's rate, of which 95.6 % is the most, is dashed; it does not apply where devices are capped.",
                 |s| mib(s.link_bytes_per_s),
             ))
             (rate(

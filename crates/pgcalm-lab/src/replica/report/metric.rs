@@ -17,7 +17,7 @@ pub(super) struct Metric {
 }
 
 /// All of them, in the order of the table.
-pub(super) static ALL: [Metric; 12] = [
+pub(super) static ALL: [Metric; 14] = [
     Metric {
         heading: ["WAL", "MiB/s"],
         meaning: "WAL made by the primary per second of load.",
@@ -86,6 +86,16 @@ pub(super) static ALL: [Metric; 12] = [
             case.mean_under_load(|sample| sample.walwriter_disk_bytes_per_s)
                 .map(|rate| rate / MIB)
         },
+    },
+    Metric {
+        heading: ["no write", "max s"],
+        meaning: "The longest time without a heartbeat that the primary confirmed.",
+        value: |_, case| Some(case.heartbeat.as_ref()?.primary.longest_s),
+    },
+    Metric {
+        heading: ["beat age", "max s"],
+        meaning: "The greatest age of the heartbeat that the standby showed.",
+        value: |_, case| Some(case.heartbeat.as_ref()?.age.longest_s),
     },
     Metric {
         heading: ["caught up", "after s"],

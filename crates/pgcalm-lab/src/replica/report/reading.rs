@@ -5,7 +5,9 @@ use pgcalm_render::number::short;
 
 use super::Case;
 use super::Governor;
+use super::Heartbeat;
 use super::Report;
+use super::Silence;
 use super::TOLERANCE;
 
 const MIB: f64 = 1048576.0;
@@ -72,15 +74,58 @@ fn line(report: &Report, case: &Case) -> String {
             printable(why)
         ));
     }
+    if let Some(lifted) = case.caps_lifted_s {
+        text.push_str(&format!(
+            " The caps were lifted after {} s: {}.",
+            short(lifted),
+            match case.level_s {
+                Some(level) => format!("level with the load {} s later", short(level)),
+                None => "not level again while the load was at work".to_string(),
+            }
+        ));
+    }
     if let Some(governor) = &case.governor {
         text.push(' ');
-        text.push_str(&governed(report, governor));
+        text.push_str(&governed(report, case, governor));
+    }
+    if let Some(heartbeat) = &case.heartbeat {
+        text.push(' ');
+        text.push_str(&patience(heartbeat));
     }
     text
 }
 
+/// What a failover manager would have done, by each thing that it may look at.
+fn patience(heartbeat: &Heartbeat) -> String {
+    let timeouts = match (heartbeat.sender_timeouts, heartbeat.receiver_timeouts) {
+        (0, 0) => String::new(),
+        (sender, receiver) => format!(
+            " wal_sender_timeout ended {sender} connections, wal_receiver_timeout {receiver}."
+        ),
+    };
+    let one = |(what, silence): (&str, Silence)| {
+        let longest = format!("{what} {} s at most", short(silence.longest_s));
+        match silence.failover_s {
+            None => longest,
+            Some(time) => format!(
+                "{longest}, failover at {} s{}",
+                short(time),
+                silence.behind_bytes.map_or(String::new(), |bytes| format!(
+                    " with the standby {} MiB behind",
+                    short(bytes as f64 / MIB)
+                ))
+            ),
+        }
+    };
+    format!(
+        "A failover manager with {} s of patience: {}.{timeouts}",
+        short(heartbeat.patience_s),
+        heartbeat.silences().map(one).join("; ")
+    )
+}
+
 /// What the lag did at the limit, and what that cost.
-fn governed(report: &Report, governor: &Governor) -> String {
+fn governed(report: &Report, case: &Case, governor: &Governor) -> String {
     let limit = short(governor.limit_bytes as f64 / MIB);
     let (Some(reached), Some(mean), Some(least), Some(most)) = (
         governor.reached_s,
@@ -105,7 +150,12 @@ fn governed(report: &Report, governor: &Governor) -> String {
         short(least as f64 / MIB),
         short(most as f64 / MIB),
     );
-    if let Some(received) = governor.received_bytes_per_s {
+    if let Some(received) = governor.received_bytes_per_s.filter(|_| !case.link_limited) {
+        text.push_str(&format!(
+            "; {} MiB of WAL per second arrived",
+            short(received / MIB)
+        ));
+    } else if let Some(received) = governor.received_bytes_per_s {
         text.push_str(&format!(
             "; {:.1} % of the link's rate arrived as WAL, of at most {:.1} %",
             100.0 * received / report.link.bytes_per_s,

@@ -1,4 +1,4 @@
-//! What a standby's log says about where its WAL comes from.
+//! What the logs of both say about streaming: where a standby's WAL comes from, and what broke the connection.
 
 use std::path::Path;
 
@@ -6,6 +6,33 @@ use crate::server;
 
 /// What the receiver is refused once a segment is gone (`CheckXLogRemoved` and `WalSndSegmentOpen`).
 const REMOVED: &str = "has already been removed";
+
+/// What the walsender says that has no reply within wal_sender_timeout (`WalSndCheckTimeOut`).
+const SENDER_TIMEOUT: &str = "terminating walsender process due to replication timeout";
+
+/// What the receiver says that has no message within wal_receiver_timeout (`WalReceiverMain`).
+const RECEIVER_TIMEOUT: &str = "terminating walreceiver due to timeout";
+
+/// Connections that a timeout has ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Timeouts {
+    /// wal_sender_timeout, by the primary's log.
+    pub of_sender: u32,
+    /// wal_receiver_timeout, by the standby's.
+    pub of_receiver: u32,
+}
+
+/// Counts them in the logs at these paths.
+pub fn timeouts(primary: &Path, standby: &Path) -> Timeouts {
+    Timeouts {
+        of_sender: count(&server::read_log(primary), SENDER_TIMEOUT),
+        of_receiver: count(&server::read_log(standby), RECEIVER_TIMEOUT),
+    }
+}
+
+fn count(log: &str, message: &str) -> u32 {
+    log.matches(message).count() as u32
+}
 
 /// An error of the WAL receiver.
 #[derive(Debug, Clone, PartialEq)]
@@ -91,5 +118,24 @@ mod tests {
         assert!(first.message.starts_with("could not receive"), "{first:?}");
         assert!(first.message.ends_with("has already been removed"));
         assert_eq!(parse("nothing\n"), ReceiverLog::default());
+    }
+
+    #[test]
+    fn timeouts_are_told_from_other_ends_of_a_connection() {
+        let primary = "\
+2026-11-21 14:02:24.085 UTC 1795269744.085 [20604] LOG:  terminating walsender process due to replication timeout
+2026-11-21 14:02:24.085 UTC 1795269744.085 [20606] FATAL:  terminating walsender process due to administrator command
+";
+        let standby = "\
+2026-11-21 14:02:24.085 UTC 1795269744.085 [20604] FATAL:  terminating walreceiver due to timeout
+2026-11-21 14:02:25.085 UTC 1795269745.085 [20605] FATAL:  terminating walreceiver process due to administrator command
+";
+        let dir = tempfile::tempdir().unwrap();
+        let [p, s] = ["p", "s"].map(|name| dir.path().join(name));
+        std::fs::write(&p, primary).unwrap();
+        std::fs::write(&s, standby).unwrap();
+        let found = timeouts(&p, &s);
+        assert_eq!((found.of_sender, found.of_receiver), (1, 1));
+        assert_eq!(parse(standby).failures, 2);
     }
 }
