@@ -1,5 +1,5 @@
-use std::collections::BTreeMap;
 use crate::facts::StandbyLag;
+use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
 use std::time::Instant;

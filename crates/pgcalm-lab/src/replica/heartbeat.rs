@@ -14,11 +14,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use std::time::Instant;
 
-use anyhow::Context;
-use anyhow::anyhow;
 use crate::replica::report::Heartbeat;
 use crate::replica::report::Sample;
 use crate::replica::report::Silence;
+use anyhow::Context;
+use anyhow::anyhow;
 use postgres::Client;
 
 use crate::connection::connect;
