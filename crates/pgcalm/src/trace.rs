@@ -43,6 +43,7 @@ fn run_checkpoint(args: &TraceCheckpointArgs, stop: &Stop) -> anyhow::Result<()>
         duration: args.run.time.duration,
         count: args.count,
         per_buffer: args.per_buffer,
+        files: args.files,
         transactions: true,
         under_way: false,
         around: args.around.as_secs(),

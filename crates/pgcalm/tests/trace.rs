@@ -61,6 +61,7 @@ fn counts_are_those_of_log_checkpoints_and_strace() {
             "--around",
             "0",
             "--per-buffer",
+            "--files",
             "--connect",
             "",
         ],
@@ -72,7 +73,7 @@ fn counts_are_those_of_log_checkpoints_and_strace() {
         .args([
             "-qq",
             "-e",
-            "trace=fsync,fdatasync",
+            "trace=fsync,fdatasync,sync_file_range",
             "-p",
             &checkpointer,
             "-o",
@@ -116,14 +117,18 @@ fn counts_are_those_of_log_checkpoints_and_strace() {
         assert_eq!(checkpoint.buffers.written, checkpoint.buffers.dirty);
         let written = checkpoint.buffers.written.unwrap();
         let per_buffer = checkpoint.per_buffer.as_ref().unwrap();
-        for histogram in [
-            &per_buffer.flush,
-            &per_buffer.write,
-            &per_buffer.sync_written,
-        ] {
-            assert_eq!(histogram.count, written);
-            assert_eq!(histogram.buckets.iter().sum::<u64>(), written);
+        for (name, histogram) in per_buffer.list() {
+            assert_eq!(histogram.count, written, "{name}");
+            assert_eq!(histogram.buckets.iter().sum::<u64>(), written, "{name}");
+            let quantiles = [histogram.p50_ms, histogram.p99_ms, histogram.max_ms];
+            assert!(quantiles.is_sorted() && quantiles[0].is_some(), "{name}");
         }
+        // What lies between two buffers that were written has in it what lies between flush and count of one.
+        let sums = [
+            per_buffer.flush_done_to_sync_written.sum_ms,
+            per_buffer.sync_written.sum_ms,
+        ];
+        assert!(sums.is_sorted(), "{sums:?}");
         let phases = checkpoint.phases.list();
         assert!(phases.iter().all(|(_, time)| time.is_some()), "{phases:?}");
         let sum: f64 = phases.iter().filter_map(|(_, time)| *time).sum();
@@ -135,11 +140,22 @@ fn counts_are_those_of_log_checkpoints_and_strace() {
     .iter()
     .sum();
     let strace_lines = fs::read_to_string(&calls).unwrap();
-    let calls = strace_lines
-        .lines()
-        .filter(|line| line.contains("sync("))
-        .count();
-    assert_eq!(fsyncs, calls as u64, "{strace_lines}");
+    let called = |name: &str| {
+        let lines = strace_lines.lines();
+        lines.filter(|line| line.contains(name)).count() as u64
+    };
+    assert_eq!(fsyncs, called("sync("), "{strace_lines}");
+    let sum = |value: fn(&checkpoint::FileTimes) -> u64| -> u64 {
+        let files = found.iter().flat_map(|c| c.files.iter().flatten());
+        files.map(value).sum()
+    };
+    assert_eq!(sum(|file| file.fsyncs), fsyncs);
+    assert_eq!(
+        sum(|file| file.flush_hints),
+        called("sync_file_range("),
+        "{strace_lines}"
+    );
+    assert!(sum(|file| file.flush_hints) > 0, "{strace_lines}");
     let named = |checkpoint: &checkpoint::Checkpoint| {
         let files = &checkpoint.sync.as_ref().unwrap().slowest;
         files
@@ -147,6 +163,12 @@ fn counts_are_those_of_log_checkpoints_and_strace() {
             .any(|file| file.relation.as_deref() == Some("postgres: counted"))
     };
     assert!(named(found[1]), "{:?}", found[1].sync);
+    // Of one file both are told.
+    let both =
+        found[1].files.iter().flatten().find(|file| {
+            file.relation.as_deref() == Some("postgres: counted") && file.flush_hints > 0
+        });
+    assert!(both.is_some_and(|file| file.fsyncs == 1), "{both:?}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use crate::trace::checkpoint::Checkpoint;
 use crate::trace::checkpoint::Line;
 use crate::trace::checkpoint::Syncs;
 use crate::trace::checkpoint::Transactions;
+use crate::trace::checkpoint::files;
 use crate::trace::checkpoint::text;
 use crate::trace::html as common;
 
@@ -44,14 +45,13 @@ fn section(checkpoint: &Checkpoint) -> Markup {
             }
             @for sentence in text::sentences(checkpoint) { p { (sentence) } }
             @if let Some(per_buffer) = &checkpoint.per_buffer {
-                (common::histogram("Buffer flush", &per_buffer.flush))
-                (common::histogram("Buffer write", &per_buffer.write))
-                (common::histogram("Sync written", &per_buffer.sync_written))
+                @for (name, histogram) in per_buffer.list() { (common::histogram(name, histogram)) }
             }
             @if let Some(sync) = &checkpoint.sync {
                 (common::histogram("fsync", &sync.times))
                 (slowest(sync))
             }
+            @if let Some(files) = &checkpoint.files { (files::html(files)) }
             @if let Some(transactions) = &checkpoint.transactions { (commits(transactions)) }
         }
     }

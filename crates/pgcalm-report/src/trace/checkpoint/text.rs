@@ -5,6 +5,7 @@ use crate::trace::checkpoint::Checkpoint;
 use crate::trace::checkpoint::Line;
 use crate::trace::checkpoint::Syncs;
 use crate::trace::checkpoint::Transactions;
+use crate::trace::checkpoint::files;
 use crate::trace::text;
 
 /// One line of the model; every line of text ends in a newline.
@@ -32,17 +33,16 @@ fn render_checkpoint(checkpoint: &Checkpoint) -> String {
         paragraph(&mut out, &format!("  {sentence}"));
     }
     if let Some(per_buffer) = &checkpoint.per_buffer {
-        for (name, histogram) in [
-            ("Buffer flush", &per_buffer.flush),
-            ("Buffer write", &per_buffer.write),
-            ("Sync written", &per_buffer.sync_written),
-        ] {
+        for (name, histogram) in per_buffer.list() {
             out.push_str(&text::histogram(name, histogram));
         }
     }
     if let Some(sync) = &checkpoint.sync {
         out.push_str(&text::histogram("fsync", &sync.times));
         out.push_str(&slowest(sync));
+    }
+    if let Some(files) = &checkpoint.files {
+        out.push_str(&files::text(files));
     }
     if let Some(transactions) = &checkpoint.transactions {
         out.push_str(&render_transactions(transactions));
