@@ -67,6 +67,7 @@ fn run_locks(args: &TraceLocksArgs, stop: &Stop) -> anyhow::Result<()> {
             (false, false) => Acquisitions::No,
         },
         around: args.around,
+        first: args.first,
         connect: args.ask.connect.clone(),
     };
     let target = find(&args.run, Some(&args.ask))?;

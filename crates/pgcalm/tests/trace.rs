@@ -3,6 +3,7 @@
 mod trace_server;
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -255,6 +256,67 @@ fn a_wait_for_a_lock_is_told_with_lock_mode_and_process_type() {
         "{:?}",
         total.locks
     );
+}
+
+/// A session waits for a lock of another one, and gets it.
+fn make_wait(server: &Server) {
+    let mut holder = server
+        .client("psql")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut script = holder.stdin.take().unwrap();
+    script.write_all(b"BEGIN; LOCK TABLE locked;\n").unwrap();
+    let locks = |state: &str| {
+        server.sql(&format!(
+            "SELECT count(*) FROM pg_locks WHERE relation = 'locked'::regclass AND {state}"
+        ))
+    };
+    wait_for("the lock", || locks("granted") == "1");
+    let mut waiter = server
+        .psql("INSERT INTO locked VALUES (1)")
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_for("who waits for it", || locks("NOT granted") == "1");
+    // The end of its script ends the session.
+    drop(script);
+    holder.wait().unwrap();
+    assert!(waiter.wait().unwrap().success());
+}
+
+#[test]
+fn waits_from_a_checkpoints_start_on_are_told_apart_though_it_has_ended() {
+    let Some(bindir) = can_run() else { return };
+    let server = Server::start(&bindir);
+    server.sql("CREATE TABLE locked (n int)");
+    let trace = Trace::start(&server, "locks", &["--first", "5min", "--around", "5min"]);
+    make_wait(&server);
+    server.sql("CHECKPOINT");
+    make_wait(&server);
+    make_wait(&server);
+    trace.signal(Signal::INT);
+    let (lines, code, stderr) = trace.end::<locks::Line>();
+    assert_eq!(code, Some(0), "{stderr}");
+    let checkpoint = lines
+        .iter()
+        .find_map(|line| match line {
+            locks::Line::Checkpoint(checkpoint) => Some(checkpoint),
+            _ => None,
+        })
+        .unwrap();
+    let waits = |period: &locks::Period| -> u64 {
+        let locks = period.locks.iter();
+        locks
+            .filter(|lock| lock.class == LockClass::Heavyweight && lock.name == "relation")
+            .map(|lock| lock.waits.count)
+            .sum()
+    };
+    assert!(checkpoint.complete);
+    assert_eq!(waits(&checkpoint.during), 0);
+    assert_eq!(waits(&checkpoint.first), 2);
+    assert!(checkpoint.first.seconds > checkpoint.during.seconds);
 }
 
 /// The semaphores of some probes in the postmaster's memory, which the kernel raises while they are traced.

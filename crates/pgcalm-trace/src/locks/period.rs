@@ -7,6 +7,7 @@ use pgcalm_report::trace::locks::LockClass;
 use pgcalm_report::trace::locks::LockWaits;
 use pgcalm_report::trace::locks::Period;
 
+use crate::clock::NS_PER_S;
 use crate::locks::lock_name;
 use crate::probes::locks::Counts;
 use crate::probes::locks::Lock;
@@ -54,6 +55,11 @@ pub fn between(earlier: &Counts, later: &Counts, seconds: f64) -> Period {
             })
     });
     Period { seconds, locks }
+}
+
+/// The time from one moment to another, both CLOCK_MONOTONIC in ns.
+pub fn seconds(from_ns: u64, to_ns: u64) -> f64 {
+    to_ns.saturating_sub(from_ns) as f64 / NS_PER_S as f64
 }
 
 fn entry(lock: &Lock, waits: Histogram) -> LockWaits {

@@ -93,6 +93,9 @@ pub struct TraceLocksArgs {
     /// Time before and after each checkpoint whose waits are shown apart, whole seconds up to 5min.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = |text: &str| around(text, 1))]
     pub around: Duration,
+    /// Time from each checkpoint's start whose waits are shown apart, too, whole seconds up to 5min.
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = |text: &str| around(text, 1))]
+    pub first: Duration,
     #[command(flatten)]
     pub ask: AskArg,
 }
