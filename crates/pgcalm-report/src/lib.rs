@@ -5,6 +5,7 @@
 
 pub mod archive;
 pub mod chart;
+pub mod checkpoint_start;
 mod device_rates;
 pub mod doctor;
 pub mod html;

@@ -8,6 +8,7 @@ use super::SUBJECT;
 use super::Verdict;
 use super::compare::COMPARED;
 use super::order;
+use crate::checkpoint_start;
 use crate::metric::TPS_MEAN;
 use crate::model::Contestant;
 use crate::number::factor;
@@ -105,7 +106,9 @@ pub(super) fn remarks(row: &Row) -> Vec<String> {
     let Some(report) = &row.report else {
         return Vec::new();
     };
-    let mut remarks = Vec::new();
+    let mut remarks: Vec<String> = checkpoint_start::sentence(&report.contestants)
+        .into_iter()
+        .collect();
     let unsteady: Vec<String> = report
         .contestants
         .iter()
