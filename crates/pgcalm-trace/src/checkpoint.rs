@@ -1,6 +1,7 @@
 //! `pgcalm trace checkpoint`.
 
 mod assemble;
+mod files;
 pub mod report;
 mod without_ebpf;
 
@@ -12,6 +13,9 @@ use crate::checkpoint::assemble::Building;
 use crate::checkpoint::report::Line;
 use crate::clock::NS_PER_S;
 use crate::probes::checkpoint::CheckpointProbes;
+use crate::probes::checkpoint::Extras;
+use crate::probes::checkpoint::FSYNC;
+use crate::probes::checkpoint::HINTS;
 use crate::probes::checkpoint::SecondCount;
 use crate::relation_names::NAMES;
 use crate::relation_names::Names;
@@ -30,6 +34,8 @@ pub struct Options {
     pub count: Option<u64>,
     /// Whether to time single buffers, which costs two traps into the kernel more for each.
     pub per_buffer: bool,
+    /// Whether to tell each file's fsync calls and flush hints, which costs two traps into the kernel more for each hint.
+    pub files: bool,
     /// Whether to count transactions, which costs a trap into the kernel for each.
     pub transactions: bool,
     /// Whether to tell of a checkpoint that is under way at the end, too, as far as it has come.
@@ -51,7 +57,12 @@ pub fn run(
         Ok(session) => session,
         Err(reason) => return without_ebpf::run(target, options, stop, &reason, take),
     };
-    let probes = CheckpointProbes::attach(&mut session, options.per_buffer, options.transactions)?;
+    let extras = Extras {
+        per_buffer: options.per_buffer,
+        files: options.files,
+        transactions: options.transactions,
+    };
+    let probes = CheckpointProbes::attach(&mut session, extras)?;
     // Dropped before the group from here on: libbpf's links to USDT probes point into their object.
     let mut session = session;
     let names = Names::of(&mut session, options.connect.as_deref())?;
@@ -59,13 +70,16 @@ pub fn run(
     if options.per_buffer {
         shown.push("per-buffer".to_string());
     }
+    if options.files {
+        shown.push("files".to_string());
+    }
     take(Line::Start(session.start_line("checkpoint", shown)))?;
     Trace {
         session,
         probes,
         names,
         options,
-        assembler: Assembler::default(),
+        assembler: Assembler::new(options.files),
         ended: VecDeque::new(),
         history: Vec::new(),
         told: 0,
@@ -108,7 +122,7 @@ impl Trace<'_> {
         if self.options.under_way
             && let Some(mut building) = self.assembler.take_open()
         {
-            self.set_syncs(&mut building);
+            self.set_syncs(&mut building)?;
             self.ended.push_back(building);
         }
         self.tell(true, take)?;
@@ -127,7 +141,7 @@ impl Trace<'_> {
             if self.options.per_buffer {
                 building.checkpoint.per_buffer = Some(self.probes.take_per_buffer());
             }
-            self.set_syncs(&mut building);
+            self.set_syncs(&mut building)?;
             self.ended.push_back(building);
         }
         self.history.extend(self.probes.take_seconds()?);
@@ -144,10 +158,18 @@ impl Trace<'_> {
         Ok(())
     }
 
-    fn set_syncs(&self, building: &mut Building) {
-        if !self.session.is_missing("time of each fsync") {
+    fn set_syncs(&self, building: &mut Building) -> anyhow::Result<()> {
+        let is_seen = |answer| !self.session.is_missing(answer);
+        if is_seen(FSYNC) {
             building.set_syncs();
         }
+        if self.options.files {
+            let hints = self.probes.take_file_hints()?;
+            if is_seen(FSYNC) && is_seen(HINTS) {
+                building.set_files(&hints);
+            }
+        }
+        Ok(())
     }
 
     /// Tells of checkpoints whose seconds after are over, or of all.

@@ -1,5 +1,7 @@
 //! The kernel's histograms, and their model.
 
+pub mod fine;
+
 use crate::report::histogram::Histogram;
 
 /// Buckets of `struct histogram` in bpf/server.bpf.h, whose bounds [`Histogram`] repeats.
@@ -90,6 +92,7 @@ impl KernelHistogram {
             min_ms: (self.min_complement > 0).then(|| ms(!self.min_complement)),
             max_ms: (self.min_complement > 0).then(|| ms(self.max)),
             buckets: self.buckets[..used].to_vec(),
+            ..Histogram::default()
         }
     }
 }

@@ -1,11 +1,15 @@
 //! `pgcalm trace locks`.
 
 mod acquisition_slices;
+mod checkpoint_periods;
 mod lock_name;
 mod period;
 pub mod report;
 mod without_ebpf;
 
+use crate::locks::checkpoint_periods::CheckpointPeriods;
+use crate::locks::checkpoint_periods::Lengths;
+use crate::locks::period::seconds;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -20,6 +24,7 @@ pub use crate::probes::locks::Acquisitions;
 use crate::probes::locks::CheckpointChange;
 use crate::probes::locks::Counts;
 use crate::probes::locks::LockProbes;
+use crate::probes::locks::TimedCounts;
 use crate::relation_names::NAMES;
 use crate::relation_names::Names;
 use crate::report::EndReason;
@@ -39,6 +44,8 @@ pub struct Options {
     pub acquisitions: Acquisitions,
     /// Time before and after a checkpoint that is shown apart.
     pub around: Duration,
+    /// Time from a checkpoint's start that is shown apart.
+    pub first: Duration,
     /// How to connect to the database for the names of relations, and for samples where there is no eBPF, as libpq has it.
     pub connect: Option<String>,
 }
@@ -54,7 +61,7 @@ pub fn run(
         Ok(session) => session,
         Err(reason) => return without_ebpf::run(target, options, stop, &reason, take),
     };
-    let probes = LockProbes::attach(&mut session, options.acquisitions)?;
+    let probes = LockProbes::attach(&mut session, options.acquisitions, options.first)?;
     // Dropped before the group from here on: libbpf's links to USDT probes point into their object.
     let mut session = session;
     let names = Names::of(&mut session, options.connect.as_deref())?;
@@ -70,6 +77,7 @@ pub fn run(
     }
     take(Line::Start(session.start_line("locks", shown)))?;
     let started_ns = clock::monotonic_ns();
+    let around_ns = options.around.as_nanos() as u64;
     Trace {
         session,
         slices: AcquisitionSlices::default(),
@@ -77,9 +85,12 @@ pub fn run(
         names,
         options,
         started_ns,
-        around_ns: options.around.as_nanos() as u64,
+        around_ns,
         outside: VecDeque::new(),
-        state: State::Between,
+        periods: CheckpointPeriods::new(Lengths {
+            around_ns,
+            first_ns: options.first.as_nanos() as u64,
+        }),
         begun: 0,
         told: 0,
     }
@@ -101,18 +112,9 @@ struct Trace<'a> {
     around_ns: u64,
     /// One for each second of the time that can still be the one before a checkpoint.
     outside: VecDeque<Snapshot>,
-    state: State,
+    periods: CheckpointPeriods,
     begun: u64,
     told: u64,
-}
-
-enum State {
-    /// No checkpoint is under way.
-    Between,
-    /// One is; what is known of it, and the counts at its start: outside and within checkpoints.
-    During(Box<(AroundCheckpoint, u64, [Counts; 2])>),
-    /// One has ended at that time; the counts outside then.
-    After(Box<(AroundCheckpoint, u64, Counts)>),
 }
 
 impl Trace<'_> {
@@ -138,12 +140,16 @@ impl Trace<'_> {
                 Status::ServerEnded => break EndReason::ServerEnded,
             }
         };
-        let [outside, within] = self.counts()?;
+        let counts = self.counts()?;
         let now = clock::monotonic_ns();
-        self.finish_after(now, &outside, take)?;
-        let mut all = outside;
-        all.add(&within);
-        let mut total = period::between(&Counts::default(), &all, seconds(self.started_ns, now));
+        if let Some(line) = self.periods.finish(now, &counts) {
+            self.tell(line, take)?;
+        }
+        let mut total = period::between(
+            &Counts::default(),
+            &counts.all(),
+            seconds(self.started_ns, now),
+        );
         // Of a server that has ended nobody can be asked any more.
         if reason != EndReason::ServerEnded {
             self.name_relations([&mut total]);
@@ -164,26 +170,27 @@ impl Trace<'_> {
                     flags,
                     restartpoint,
                 } => {
-                    self.finish_after(time_ns, &counts[0], take)?;
-                    self.begin(time_ns, flags, restartpoint, counts);
+                    let line = self.line(time_ns, flags, restartpoint, &counts);
+                    if let Some(before) = self.periods.begin(line, time_ns, &counts) {
+                        self.tell(before, take)?;
+                    }
                 }
-                CheckpointChange::Done { time_ns } => self.end(time_ns, counts),
+                CheckpointChange::Done { time_ns } => self.periods.end(time_ns, &counts),
             }
         }
         let now = clock::monotonic_ns();
-        match &self.state {
-            State::After(after) if now >= after.1 + self.around_ns => {
-                let [outside, _] = self.counts()?;
-                self.finish_after(now, &outside, take)?;
+        if self.periods.is_due(now) {
+            let counts = self.counts()?;
+            if let Some(line) = self.periods.advance(now, &counts) {
+                self.tell(line, take)?;
             }
-            _ => {}
         }
         let is_due = self
             .outside
             .back()
             .is_none_or(|(time, _)| now >= time + NS_PER_S);
         if is_due {
-            let [outside, _] = self.counts()?;
+            let outside = self.counts()?.outside();
             self.outside.push_back((now, outside));
             while self
                 .outside
@@ -196,10 +203,10 @@ impl Trace<'_> {
         Ok(())
     }
 
-    /// What was counted outside of checkpoints and within; acquisitions as far as the slices that are over tell.
-    fn counts(&self) -> anyhow::Result<[Counts; 2]> {
+    /// What was counted; acquisitions as far as the slices that are over tell.
+    fn counts(&self) -> anyhow::Result<TimedCounts> {
         let mut counts = self.probes.counts()?;
-        for (counts, sums) in counts.iter_mut().zip(&self.slices.sums) {
+        for (counts, sums) in counts.0.iter_mut().zip(&self.slices.sums) {
             for (lock, number) in sums {
                 counts
                     .acquisitions
@@ -209,36 +216,35 @@ impl Trace<'_> {
         Ok(counts)
     }
 
-    fn begin(&mut self, time_ns: u64, flags: i64, restartpoint: bool, counts: [Counts; 2]) {
+    /// What is known of a checkpoint that begins.
+    fn line(
+        &mut self,
+        time_ns: u64,
+        flags: i64,
+        restartpoint: bool,
+        counts: &TimedCounts,
+    ) -> Box<AroundCheckpoint> {
         self.begun += 1;
+        let outside = counts.outside();
         let before = match self.outside.front() {
-            Some((time, earlier)) => period::between(earlier, &counts[0], seconds(*time, time_ns)),
+            Some((time, earlier)) => period::between(earlier, &outside, seconds(*time, time_ns)),
             None => period::between(
                 &Counts::default(),
-                &counts[0],
+                &outside,
                 seconds(self.started_ns, time_ns),
             ),
         };
-        let checkpoint = AroundCheckpoint {
+        Box::new(AroundCheckpoint {
             number: self.begun,
             restartpoint,
             time: clock::unix_seconds(time_ns),
             reason: checkpoint_flags::reason(flags).to_string(),
+            complete: false,
             before,
+            first: Period::default(),
             during: Period::default(),
             after: Period::default(),
-        };
-        self.state = State::During(Box::new((checkpoint, time_ns, counts)));
-    }
-
-    fn end(&mut self, time_ns: u64, [outside, within]: [Counts; 2]) {
-        // The end of one that began before the trace tells nothing.
-        let State::During(during) = std::mem::replace(&mut self.state, State::Between) else {
-            return;
-        };
-        let (mut checkpoint, started_ns, [_, earlier]) = *during;
-        checkpoint.during = period::between(&earlier, &within, seconds(started_ns, time_ns));
-        self.state = State::After(Box::new((checkpoint, time_ns, outside)));
+        })
     }
 
     /// Fills in names, if the database can be asked.
@@ -251,31 +257,18 @@ impl Trace<'_> {
         }
     }
 
-    /// Tells of the checkpoint whose time after goes on, if there is one.
-    fn finish_after(
+    fn tell(
         &mut self,
-        now: u64,
-        outside: &Counts,
+        mut line: Box<AroundCheckpoint>,
         take: &mut dyn FnMut(Line) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        if !matches!(self.state, State::After(_)) {
-            return Ok(());
-        }
-        if let State::After(after) = std::mem::replace(&mut self.state, State::Between) {
-            let (mut checkpoint, ended_ns, earlier) = *after;
-            checkpoint.after = period::between(&earlier, outside, seconds(ended_ns, now));
-            self.name_relations([
-                &mut checkpoint.before,
-                &mut checkpoint.during,
-                &mut checkpoint.after,
-            ]);
-            self.told += 1;
-            take(Line::Checkpoint(Box::new(checkpoint)))?;
-        }
-        Ok(())
+        self.name_relations([
+            &mut line.before,
+            &mut line.first,
+            &mut line.during,
+            &mut line.after,
+        ]);
+        self.told += 1;
+        take(Line::Checkpoint(line))
     }
-}
-
-fn seconds(from_ns: u64, to_ns: u64) -> f64 {
-    to_ns.saturating_sub(from_ns) as f64 / NS_PER_S as f64
 }

@@ -68,19 +68,26 @@ impl Names {
         Ok(names)
     }
 
-    /// Fills in the relations of the slowest files.
+    /// Fills in the relations of the slowest files, and of each file where all are told.
     pub fn resolve(&mut self, checkpoint: &mut Checkpoint) -> anyhow::Result<()> {
-        let Some(sync) = &mut checkpoint.sync else {
+        if checkpoint.sync.is_none() && checkpoint.files.is_none() {
             return Ok(());
-        };
+        }
         self.check_is_running()?;
-        let result = sync.slowest.iter_mut().try_for_each(|file| {
-            file.relation = match parse(&file.path) {
-                Some(relation) => self.of_file(&relation)?,
-                None => None,
-            };
-            Ok(())
-        });
+        let slowest = checkpoint
+            .sync
+            .iter_mut()
+            .flat_map(|sync| &mut sync.slowest);
+        let all = checkpoint.files.iter_mut().flatten();
+        let result = slowest
+            .map(|file| (&file.path, &mut file.relation))
+            .chain(all.map(|file| (&file.path, &mut file.relation)))
+            .try_for_each(|(path, relation)| {
+                if let Some(file) = parse(path) {
+                    *relation = self.of_file(&file)?;
+                }
+                Ok(())
+            });
         // No session stays open between checkpoints: it would hold back DROP DATABASE.
         self.clients.clear();
         result

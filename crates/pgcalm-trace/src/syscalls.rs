@@ -30,7 +30,7 @@ const CALLS: &[(libc::c_long, &str, Operation)] = &[
     (
         libc::SYS_sync_file_range,
         "sync_file_range",
-        Operation::Sync,
+        Operation::SyncRange,
     ),
     (libc::SYS_syncfs, "syncfs", Operation::Sync),
     (libc::SYS_openat, "openat", Operation::Open),

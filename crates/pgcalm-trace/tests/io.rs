@@ -83,6 +83,19 @@ fn the_checkpointers_writes_are_the_buffers_that_the_server_reports() {
         writes == buffers || writes + slru == buffers,
         "{writes} writes and {slru} of SLRU pages for {buffers} buffers"
     );
+    // Flush hints are told from fsync: both on data files.
+    let on_data = |operation: Operation| -> u64 {
+        total
+            .processes
+            .iter()
+            .filter(|process| process.role == "checkpointer")
+            .flat_map(|process| &process.operations)
+            .filter(|calls| calls.operation == operation && calls.file == FileKind::Data)
+            .map(|calls| calls.calls)
+            .sum()
+    };
+    let (hints, syncs) = (on_data(Operation::SyncRange), on_data(Operation::Sync));
+    assert!(hints > 0 && syncs > 0, "{hints} hints, {syncs} fsyncs");
     // The intervals add up to the total.
     let sum: u64 = lines
         .iter()

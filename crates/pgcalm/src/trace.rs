@@ -43,6 +43,7 @@ fn run_checkpoint(args: &TraceCheckpointArgs, stop: &Stop) -> anyhow::Result<()>
         duration: args.run.time.duration,
         count: args.count,
         per_buffer: args.per_buffer,
+        files: args.files,
         transactions: true,
         under_way: false,
         around: args.around.as_secs(),
@@ -66,6 +67,7 @@ fn run_locks(args: &TraceLocksArgs, stop: &Stop) -> anyhow::Result<()> {
             (false, false) => Acquisitions::No,
         },
         around: args.around,
+        first: args.first,
         connect: args.ask.connect.clone(),
     };
     let target = find(&args.run, Some(&args.ask))?;

@@ -3,6 +3,7 @@
 mod trace_server;
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -61,6 +62,7 @@ fn counts_are_those_of_log_checkpoints_and_strace() {
             "--around",
             "0",
             "--per-buffer",
+            "--files",
             "--connect",
             "",
         ],
@@ -72,7 +74,7 @@ fn counts_are_those_of_log_checkpoints_and_strace() {
         .args([
             "-qq",
             "-e",
-            "trace=fsync,fdatasync",
+            "trace=fsync,fdatasync,sync_file_range",
             "-p",
             &checkpointer,
             "-o",
@@ -116,14 +118,18 @@ fn counts_are_those_of_log_checkpoints_and_strace() {
         assert_eq!(checkpoint.buffers.written, checkpoint.buffers.dirty);
         let written = checkpoint.buffers.written.unwrap();
         let per_buffer = checkpoint.per_buffer.as_ref().unwrap();
-        for histogram in [
-            &per_buffer.flush,
-            &per_buffer.write,
-            &per_buffer.sync_written,
-        ] {
-            assert_eq!(histogram.count, written);
-            assert_eq!(histogram.buckets.iter().sum::<u64>(), written);
+        for (name, histogram) in per_buffer.list() {
+            assert_eq!(histogram.count, written, "{name}");
+            assert_eq!(histogram.buckets.iter().sum::<u64>(), written, "{name}");
+            let quantiles = [histogram.p50_ms, histogram.p99_ms, histogram.max_ms];
+            assert!(quantiles.is_sorted() && quantiles[0].is_some(), "{name}");
         }
+        // What lies between two buffers that were written has in it what lies between flush and count of one.
+        let sums = [
+            per_buffer.flush_done_to_sync_written.sum_ms,
+            per_buffer.sync_written.sum_ms,
+        ];
+        assert!(sums.is_sorted(), "{sums:?}");
         let phases = checkpoint.phases.list();
         assert!(phases.iter().all(|(_, time)| time.is_some()), "{phases:?}");
         let sum: f64 = phases.iter().filter_map(|(_, time)| *time).sum();
@@ -135,11 +141,22 @@ fn counts_are_those_of_log_checkpoints_and_strace() {
     .iter()
     .sum();
     let strace_lines = fs::read_to_string(&calls).unwrap();
-    let calls = strace_lines
-        .lines()
-        .filter(|line| line.contains("sync("))
-        .count();
-    assert_eq!(fsyncs, calls as u64, "{strace_lines}");
+    let called = |name: &str| {
+        let lines = strace_lines.lines();
+        lines.filter(|line| line.contains(name)).count() as u64
+    };
+    assert_eq!(fsyncs, called("sync("), "{strace_lines}");
+    let sum = |value: fn(&checkpoint::FileTimes) -> u64| -> u64 {
+        let files = found.iter().flat_map(|c| c.files.iter().flatten());
+        files.map(value).sum()
+    };
+    assert_eq!(sum(|file| file.fsyncs), fsyncs);
+    assert_eq!(
+        sum(|file| file.flush_hints),
+        called("sync_file_range("),
+        "{strace_lines}"
+    );
+    assert!(sum(|file| file.flush_hints) > 0, "{strace_lines}");
     let named = |checkpoint: &checkpoint::Checkpoint| {
         let files = &checkpoint.sync.as_ref().unwrap().slowest;
         files
@@ -147,6 +164,12 @@ fn counts_are_those_of_log_checkpoints_and_strace() {
             .any(|file| file.relation.as_deref() == Some("postgres: counted"))
     };
     assert!(named(found[1]), "{:?}", found[1].sync);
+    // Of one file both are told.
+    let both =
+        found[1].files.iter().flatten().find(|file| {
+            file.relation.as_deref() == Some("postgres: counted") && file.flush_hints > 0
+        });
+    assert!(both.is_some_and(|file| file.fsyncs == 1), "{both:?}");
 }
 
 #[test]
@@ -233,6 +256,67 @@ fn a_wait_for_a_lock_is_told_with_lock_mode_and_process_type() {
         "{:?}",
         total.locks
     );
+}
+
+/// A session waits for a lock of another one, and gets it.
+fn make_wait(server: &Server) {
+    let mut holder = server
+        .client("psql")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut script = holder.stdin.take().unwrap();
+    script.write_all(b"BEGIN; LOCK TABLE locked;\n").unwrap();
+    let locks = |state: &str| {
+        server.sql(&format!(
+            "SELECT count(*) FROM pg_locks WHERE relation = 'locked'::regclass AND {state}"
+        ))
+    };
+    wait_for("the lock", || locks("granted") == "1");
+    let mut waiter = server
+        .psql("INSERT INTO locked VALUES (1)")
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_for("who waits for it", || locks("NOT granted") == "1");
+    // The end of its script ends the session.
+    drop(script);
+    holder.wait().unwrap();
+    assert!(waiter.wait().unwrap().success());
+}
+
+#[test]
+fn waits_from_a_checkpoints_start_on_are_told_apart_though_it_has_ended() {
+    let Some(bindir) = can_run() else { return };
+    let server = Server::start(&bindir);
+    server.sql("CREATE TABLE locked (n int)");
+    let trace = Trace::start(&server, "locks", &["--first", "5min", "--around", "5min"]);
+    make_wait(&server);
+    server.sql("CHECKPOINT");
+    make_wait(&server);
+    make_wait(&server);
+    trace.signal(Signal::INT);
+    let (lines, code, stderr) = trace.end::<locks::Line>();
+    assert_eq!(code, Some(0), "{stderr}");
+    let checkpoint = lines
+        .iter()
+        .find_map(|line| match line {
+            locks::Line::Checkpoint(checkpoint) => Some(checkpoint),
+            _ => None,
+        })
+        .unwrap();
+    let waits = |period: &locks::Period| -> u64 {
+        let locks = period.locks.iter();
+        locks
+            .filter(|lock| lock.class == LockClass::Heavyweight && lock.name == "relation")
+            .map(|lock| lock.waits.count)
+            .sum()
+    };
+    assert!(checkpoint.complete);
+    assert_eq!(waits(&checkpoint.during), 0);
+    assert_eq!(waits(&checkpoint.first), 2);
+    assert!(checkpoint.first.seconds > checkpoint.during.seconds);
 }
 
 /// The semaphores of some probes in the postmaster's memory, which the kernel raises while they are traced.

@@ -6,6 +6,7 @@
 //! index 0 being the first full second.
 
 pub mod chart;
+pub mod checkpoint_start;
 pub(crate) mod conditions;
 mod device_rates;
 pub mod html;

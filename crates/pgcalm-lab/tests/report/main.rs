@@ -1,6 +1,7 @@
 //! Renderings of reports, and their documents.
 
 mod archive;
+mod checkpoint_start;
 mod drawings;
 mod journal;
 mod json;

@@ -18,6 +18,7 @@ enum operation
 	OPERATION_CLOSE,
 	OPERATION_ALLOCATE,
 	OPERATION_NAME, /* rename, unlink, link, mkdir, … */
+	OPERATION_SYNC_RANGE,
 };
 
 #define MAX_SYSCALLS 512
@@ -29,7 +30,8 @@ static __always_inline bool
 has_descriptor(__u32 operation)
 {
 	return operation == OPERATION_READ || operation == OPERATION_WRITE ||
-	       operation == OPERATION_SYNC || operation == OPERATION_ALLOCATE;
+	       operation == OPERATION_SYNC || operation == OPERATION_SYNC_RANGE ||
+	       operation == OPERATION_ALLOCATE;
 }
 
 #endif

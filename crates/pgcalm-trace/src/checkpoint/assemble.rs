@@ -1,5 +1,6 @@
 //! Puts events together into checkpoints.
 
+use crate::checkpoint::files::FileBook;
 use crate::checkpoint::report::Around;
 use crate::checkpoint::report::Buffers;
 use crate::checkpoint::report::Checkpoint;
@@ -13,6 +14,7 @@ use crate::clock;
 use crate::clock::NS_PER_S;
 use crate::histogram::KernelHistogram;
 use crate::probes::checkpoint::Event;
+use crate::probes::checkpoint::FileHints;
 use crate::probes::checkpoint::Kind;
 use crate::probes::checkpoint::SecondCount;
 
@@ -35,6 +37,8 @@ pub struct Building {
     in_sync: bool,
     sync: SyncsBuilder,
     other: SyncsBuilder,
+    /// If they are asked for.
+    files: Option<FileBook>,
 }
 
 #[derive(Debug, Default)]
@@ -44,7 +48,7 @@ struct SyncsBuilder {
 }
 
 impl Building {
-    fn new(number: u64, event: &Event) -> Self {
+    fn new(number: u64, event: &Event, files: bool) -> Self {
         let flags = event.arguments[0];
         Self {
             checkpoint: Checkpoint {
@@ -61,6 +65,7 @@ impl Building {
             in_sync: false,
             sync: SyncsBuilder::default(),
             other: SyncsBuilder::default(),
+            files: files.then(FileBook::default),
         }
     }
 
@@ -74,6 +79,7 @@ impl Building {
             in_sync: false,
             sync: SyncsBuilder::default(),
             other: SyncsBuilder::default(),
+            files: None,
         }
     }
 
@@ -130,6 +136,9 @@ impl Building {
                         });
             }
             Kind::FileSynced => {
+                if let Some(files) = &mut self.files {
+                    files.take_fsync(event);
+                }
                 let start = event
                     .time_ns
                     .saturating_sub(event.arguments[0].max(0) as u64);
@@ -156,6 +165,15 @@ impl Building {
     pub fn set_syncs(&mut self) {
         self.checkpoint.sync = Some(std::mem::take(&mut self.sync).to_model());
         self.checkpoint.other_syncs = Some(std::mem::take(&mut self.other).to_model());
+    }
+
+    /// Each file's fsync calls and flush hints, if they could be seen.
+    pub fn set_files(&mut self, hints: &[FileHints]) {
+        let mut files = self.files.take().unwrap_or_default();
+        for hints in hints {
+            files.take_hints(hints);
+        }
+        self.checkpoint.files = Some(files.into_model());
     }
 
     /// The transactions around it, out of the seconds at hand.
@@ -214,11 +232,21 @@ impl SyncsBuilder {
 /// Checkpoints out of a stream of events.
 #[derive(Debug, Default)]
 pub struct Assembler {
+    /// Whether each file is told.
+    files: bool,
     open: Option<Building>,
     number: u64,
 }
 
 impl Assembler {
+    /// Before any event; `files` is whether each file is told.
+    pub fn new(files: bool) -> Self {
+        Self {
+            files,
+            ..Self::default()
+        }
+    }
+
     /// Takes an event; returns the checkpoint that it ends. Events of a checkpoint whose start was not seen are left out.
     pub fn take(&mut self, event: &Event) -> Option<Building> {
         let starts = match event.kind {
@@ -232,7 +260,7 @@ impl Assembler {
         if starts {
             // One that did not end was given up by an error, or its end was dropped: there is nothing to tell of it.
             self.number += 1;
-            self.open = Some(Building::new(self.number, event));
+            self.open = Some(Building::new(self.number, event, self.files));
         }
         let open = self.open.as_mut()?;
         open.take(event);
@@ -330,6 +358,44 @@ mod tests {
         assert_eq!(sync.slowest[0].errno, Some(5));
         assert_eq!(sync.slowest[0].at_s, 8.5);
         assert_eq!(checkpoint.other_syncs.as_ref().unwrap().times.count, 1);
+    }
+
+    #[test]
+    fn each_file_has_its_fsync_calls_and_hints() {
+        let mut assembler = Assembler::new(true);
+        let mut events = checkpoint(100);
+        for (event, path) in events
+            .iter_mut()
+            .filter(|event| event.kind == Kind::FileSynced)
+            .zip(["base/5/1", "global/pg_control"])
+        {
+            event.path = path.to_string();
+        }
+        let mut building = events
+            .iter()
+            .find_map(|event| assembler.take(event))
+            .unwrap();
+        let hints = |path: &str, longest_ns| FileHints {
+            path: path.to_string(),
+            count: 3,
+            total_ns: 900_000_000,
+            longest_ns,
+        };
+        building.set_files(&[
+            hints("base/5/2", 600_000_000),
+            hints("base/5/1", 300_000_000),
+        ]);
+        let files = building.checkpoint.files.unwrap();
+        let paths: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
+        // Longest in all first.
+        assert_eq!(paths, ["base/5/1", "base/5/2", "global/pg_control"]);
+        assert_eq!((files[0].fsyncs, files[0].flush_hints), (1, 3));
+        assert_eq!(files[0].total_ms(), 1400.0);
+        assert_eq!(
+            (files[1].fsyncs, files[1].longest_flush_hint_ms),
+            (0, 600.0)
+        );
+        assert_eq!((files[2].fsyncs, files[2].flush_hints), (1, 0));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The lines of `pgcalm trace checkpoint`.
 
+mod files;
 pub mod html;
 pub mod text;
 
@@ -51,6 +52,9 @@ pub struct Checkpoint {
     pub sync: Option<Syncs>,
     /// fsync and fdatasync calls of the process outside the sync phase: slots, two-phase files, pg_control, WAL.
     pub other_syncs: Option<Syncs>,
+    /// Each file that the process synced or gave flush hints for, the one that took longest first; with --files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<Vec<FileTimes>>,
     /// Transactions before, during and after.
     pub transactions: Option<Transactions>,
 }
@@ -115,6 +119,10 @@ pub struct PerBuffer {
     pub write: Histogram,
     /// From one buffer written by BufferSync to the next, with the sleeps of checkpoint_completion_target.
     pub sync_written: Histogram,
+    /// From FlushBuffer's end to the moment at which BufferSync counts the buffer as written: unlocking it and, where it is
+    /// the turn of this buffer, the flush hints (sync_file_range) for all that are pending.
+    #[serde(default)]
+    pub flush_done_to_sync_written: Histogram,
 }
 
 /// fsync calls.
@@ -142,6 +150,28 @@ pub struct SyncedFile {
     /// Number of the error if it failed, e.g. 5 for EIO; 0 if it is not known: the error was not one of writeback, and the
     /// call was seen in the C library.
     pub errno: Option<i32>,
+}
+
+/// What a file cost a checkpoint.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct FileTimes {
+    /// The last three parts of its path, e.g. `base/5/16427.1`.
+    pub path: String,
+    /// Database and relation, if the database was asked and knows.
+    pub relation: Option<String>,
+    /// Flush hints (checkpoint_flush_after): calls of sync_file_range. Where pg_calm does not pass a hint on there is none.
+    pub flush_hints: u64,
+    /// How long they took, ms.
+    pub flush_hint_ms: f64,
+    /// The longest of them, ms.
+    pub longest_flush_hint_ms: f64,
+    /// Calls of fsync and fdatasync, in the sync phase and outside of it.
+    pub fsyncs: u64,
+    /// How long they took, ms.
+    pub fsync_ms: f64,
+    /// The longest of them, ms.
+    pub longest_fsync_ms: f64,
 }
 
 /// Transactions of the whole server, second by second.
@@ -200,6 +230,28 @@ impl Phases {
             ("sync", self.sync_s),
             ("twophase", self.twophase_s),
             ("finish", self.finish_s),
+        ]
+    }
+}
+
+impl FileTimes {
+    /// All of its calls, ms.
+    pub fn total_ms(&self) -> f64 {
+        self.flush_hint_ms + self.fsync_ms
+    }
+}
+
+impl PerBuffer {
+    /// All times, with what they are called.
+    pub fn list(&self) -> [(&'static str, &Histogram); 4] {
+        [
+            ("Buffer flush", &self.flush),
+            ("Buffer write", &self.write),
+            (
+                "Flush done to sync written",
+                &self.flush_done_to_sync_written,
+            ),
+            ("Sync written", &self.sync_written),
         ]
     }
 }

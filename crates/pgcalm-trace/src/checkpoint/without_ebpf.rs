@@ -186,7 +186,10 @@ fn missing(reason: &str, no_log: Option<&str>, is_connected: bool) -> Vec<Missin
         reason,
     );
     add("number of dirty buffers", reason);
-    add("times of single buffers and of each fsync by file", reason);
+    add(
+        "times of single buffers, of flush hints, and of each fsync by file",
+        reason,
+    );
     match no_log {
         Some(no_log) => add(
             "the total, flags, whether a requested checkpoint was due to WAL, fsync calls and WAL files",

@@ -23,7 +23,7 @@ pub enum Operation {
     Read = 1,
     /// write, pwrite64, sendto and their like.
     Write = 2,
-    /// fsync, fdatasync, sync_file_range, syncfs.
+    /// fsync, fdatasync, syncfs: what a crash must not lose.
     Sync = 3,
     /// openat and its like.
     Open = 4,
@@ -33,10 +33,12 @@ pub enum Operation {
     Allocate = 6,
     /// rename, unlink, link, mkdir and their like.
     Name = 7,
+    /// sync_file_range: the server's flush hints (checkpoint_flush_after and its kin), which promise nothing.
+    SyncRange = 8,
 }
 
 /// All operations, by number.
-pub const OPERATIONS: [Operation; 8] = [
+pub const OPERATIONS: [Operation; 9] = [
     Operation::Other,
     Operation::Read,
     Operation::Write,
@@ -45,6 +47,7 @@ pub const OPERATIONS: [Operation; 8] = [
     Operation::Close,
     Operation::Allocate,
     Operation::Name,
+    Operation::SyncRange,
 ];
 
 impl Operation {
@@ -59,6 +62,7 @@ impl Operation {
             Self::Close => "close",
             Self::Allocate => "allocate",
             Self::Name => "name",
+            Self::SyncRange => "flush hint",
         }
     }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use libbpf_rs::Link;
 
 use crate::clock::monotonic_ns;
+use crate::probes::locks::ByTime;
 use crate::probes::locks::Lock;
 use crate::probes::locks::LockProbes;
 use crate::random::Random;
@@ -20,8 +21,8 @@ pub const SLICE: Duration = Duration::from_millis(50);
 /// From the begin of one slice to that of the next.
 pub const STEP: Duration = Duration::from_millis(250);
 
-/// Acquisitions by lock, outside of checkpoints and within.
-pub type Acquisitions = [HashMap<Lock, f64>; 2];
+/// Acquisitions by lock.
+pub type Acquisitions = ByTime<HashMap<Lock, f64>>;
 
 /// What is under way.
 #[derive(Default)]
@@ -37,7 +38,7 @@ enum State {
     },
     /// Between two slices: what the last one has counted, from when to when, and of how many processes it was one.
     Pause {
-        counted: [HashMap<Lock, u64>; 2],
+        counted: ByTime<HashMap<Lock, u64>>,
         began_ns: u64,
         ended_ns: u64,
         processes: usize,
@@ -63,7 +64,7 @@ pub struct AcquisitionSlices {
     /// Time on a processor of each process at the last look, ns.
     on_cpu_ns: HashMap<u32, u64>,
     /// In the kernel's map at the last look.
-    before: [HashMap<Lock, u64>; 2],
+    before: ByTime<HashMap<Lock, u64>>,
     /// The estimates.
     pub sums: Acquisitions,
 }
@@ -150,7 +151,7 @@ impl AcquisitionSlices {
             .collect()
     }
 
-    fn add(&mut self, counted: &[HashMap<Lock, u64>; 2], weight: f64) {
+    fn add(&mut self, counted: &ByTime<HashMap<Lock, u64>>, weight: f64) {
         for (sums, counted) in self.sums.iter_mut().zip(counted) {
             for (lock, number) in counted {
                 *sums.entry(lock.clone()).or_default() += *number as f64 * weight;
@@ -167,14 +168,14 @@ fn weight(began_ns: u64, ended_ns: u64, next_ns: u64, processes: usize) -> f64 {
 }
 
 fn difference(
-    before: &[HashMap<Lock, u64>; 2],
-    after: &[HashMap<Lock, u64>; 2],
-) -> [HashMap<Lock, u64>; 2] {
-    [0, 1].map(|during: usize| {
-        after[during]
+    before: &ByTime<HashMap<Lock, u64>>,
+    after: &ByTime<HashMap<Lock, u64>>,
+) -> ByTime<HashMap<Lock, u64>> {
+    std::array::from_fn(|time| {
+        after[time]
             .iter()
             .filter_map(|(lock, now)| {
-                let new = now - before[during].get(lock).unwrap_or(&0).min(now);
+                let new = now - before[time].get(lock).unwrap_or(&0).min(now);
                 (new > 0).then(|| (lock.clone(), new))
             })
             .collect()
@@ -194,7 +195,11 @@ mod tests {
             mode: 0,
             role: Role::Backend,
         };
-        let counts = |number| [HashMap::from([(lock.clone(), number)]), HashMap::new()];
+        let counts = |number| {
+            let mut counts = ByTime::<HashMap<Lock, u64>>::default();
+            counts[0].insert(lock.clone(), number);
+            counts
+        };
         let mut slices = AcquisitionSlices::default();
         let counted = difference(&counts(100), &counts(130));
         slices.add(&counted, weight(1000, 1050, 1250, 4));

@@ -1,5 +1,6 @@
 //! The waits of a time, as the difference of two counts.
 
+use crate::clock::NS_PER_S;
 use std::collections::HashMap;
 
 use crate::locks::lock_name;
@@ -53,6 +54,11 @@ pub fn between(earlier: &Counts, later: &Counts, seconds: f64) -> Period {
             })
     });
     Period { seconds, locks }
+}
+
+/// The time from one moment to another, both CLOCK_MONOTONIC in ns.
+pub fn seconds(from_ns: u64, to_ns: u64) -> f64 {
+    to_ns.saturating_sub(from_ns) as f64 / NS_PER_S as f64
 }
 
 fn entry(lock: &Lock, waits: Histogram) -> LockWaits {

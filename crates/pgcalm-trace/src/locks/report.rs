@@ -17,7 +17,7 @@ use crate::report::histogram::Histogram;
 pub enum Line {
     /// First.
     Start(Start),
-    /// A checkpoint that has ended.
+    /// A checkpoint; at the end of the trace one that is under way, too.
     Checkpoint(Box<AroundCheckpoint>),
     /// All of the trace, checkpoints or not.
     Total(Period),
@@ -37,9 +37,14 @@ pub struct AroundCheckpoint {
     pub time: f64,
     /// Why: `time`, `wal`, `shutdown`, `end of recovery` or `requested`.
     pub reason: String,
+    /// Whether its end was seen; else `during` ends with the trace, and there is no time after it.
+    pub complete: bool,
     /// The seconds before it.
     pub before: Period,
-    /// From its start to its end: exact, a wait belongs to it if it ended in it.
+    /// The first seconds from its start, as many as --first says, whether it goes on for as long or not; fewer if the trace ended or
+    /// the next checkpoint began earlier. Exact: a wait belongs to them if it ended in them.
+    pub first: Period,
+    /// From its start to its end, the first seconds among it; likewise exact.
     pub during: Period,
     /// The seconds after it.
     pub after: Period,

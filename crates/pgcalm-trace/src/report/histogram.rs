@@ -15,6 +15,12 @@ pub struct Histogram {
     pub min_ms: Option<f64>,
     /// Largest, ms; likewise.
     pub max_ms: Option<f64>,
+    /// What half of the values are below, ms: at most an eighth too high. Absent where only powers of two are counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p50_ms: Option<f64>,
+    /// What 99 of 100 values are below, ms; likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p99_ms: Option<f64>,
     /// Number of values by bucket: the first counts 0 ns, bucket i > 0 those from 2^(i-1) ns to below 2^i ns, the 40th,
     /// with i = 39, all longer ones. Empty buckets at the end are left out.
     pub buckets: Vec<u64>,

@@ -98,6 +98,8 @@ pub fn histogram_sentence(name: &str, histogram: &Histogram) -> String {
     let mut out = format!("{name}: {} times", histogram.count);
     out.extend(histogram.min_ms.map(|min| format!(", min {}", ms(min))));
     out.push_str(&format!(", mean {}", ms(mean)));
+    out.extend(histogram.p50_ms.map(|p50| format!(", p50 {}", ms(p50))));
+    out.extend(histogram.p99_ms.map(|p99| format!(", p99 {}", ms(p99))));
     out.extend(histogram.max_ms.map(|max| format!(", max {}", ms(max))));
     out.push_str(&format!(", {} in all", ms(histogram.sum_ms)));
     out

@@ -66,7 +66,7 @@ pub fn cause(frames: &[String], operation: Operation, file: FileKind, throttled:
     match (file, operation) {
         (FileKind::Wal, _) => Cause::WalWrite,
         (FileKind::Data, Operation::Read) => Cause::DataRead,
-        (FileKind::Data, Operation::Sync) => Cause::DataFsync,
+        (FileKind::Data, Operation::Sync | Operation::SyncRange) => Cause::DataFsync,
         (FileKind::Data, Operation::Write | Operation::Allocate) => Cause::BufferWrite,
         (FileKind::None, _)
             if frames

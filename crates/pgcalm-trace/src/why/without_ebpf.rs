@@ -210,7 +210,11 @@ impl Sampler<'_> {
     fn file(&self, pid: i32, operation: Operation, descriptor: u64) -> FileKind {
         let works_on_file = matches!(
             operation,
-            Operation::Read | Operation::Write | Operation::Sync | Operation::Allocate
+            Operation::Read
+                | Operation::Write
+                | Operation::Sync
+                | Operation::SyncRange
+                | Operation::Allocate
         );
         if !works_on_file {
             return FileKind::None;

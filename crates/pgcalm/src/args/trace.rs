@@ -67,6 +67,9 @@ pub struct TraceCheckpointArgs {
     /// Time the flush and the write of every single buffer, too; costs more.
     #[arg(long)]
     pub per_buffer: bool,
+    /// Tell each file's fsync calls and flush hints (sync_file_range), not only the ten slowest fsync calls; costs more.
+    #[arg(long)]
+    pub files: bool,
     /// Time before and after each checkpoint whose transactions are shown, whole seconds up to 5min.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = |text: &str| around(text, 0))]
     pub around: Duration,
@@ -90,6 +93,9 @@ pub struct TraceLocksArgs {
     /// Time before and after each checkpoint whose waits are shown apart, whole seconds up to 5min.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = |text: &str| around(text, 1))]
     pub around: Duration,
+    /// Time from each checkpoint's start whose waits are shown apart, too, whole seconds up to 5min.
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = |text: &str| around(text, 1))]
+    pub first: Duration,
     #[command(flatten)]
     pub ask: AskArg,
 }

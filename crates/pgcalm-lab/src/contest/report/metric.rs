@@ -2,6 +2,11 @@
 //!
 //! Text and HTML iterate over [`ALL`]: a new figure is added here and nowhere else.
 
+use crate::contest::report::checkpoint_start::START_LATENCY_P99;
+use crate::contest::report::checkpoint_start::START_LATENCY_P99_RATIO;
+use crate::contest::report::checkpoint_start::START_TPS_BEFORE;
+use crate::contest::report::checkpoint_start::START_TPS_MEAN;
+use crate::contest::report::checkpoint_start::START_TPS_MIN;
 use crate::contest::report::Checkpoint;
 use crate::contest::report::Contestant;
 use crate::contest::report::Run;
@@ -21,6 +26,8 @@ pub enum Group {
     WalDevice,
     /// Checkpoints.
     Checkpoints,
+    /// The first seconds of checkpoints.
+    CheckpointStart,
     /// What the run left to be written.
     Backlog,
 }
@@ -35,6 +42,7 @@ impl Group {
             Group::Device => "Data device",
             Group::WalDevice => "WAL device",
             Group::Checkpoints => "Checkpoints",
+            Group::CheckpointStart => "First 5 s of checkpoints",
             Group::Backlog => "Left at the end",
         }
     }
@@ -298,7 +306,7 @@ pub static DRAIN: Metric = Metric {
 };
 
 /// All of them, in the order of the comparison table; those of one group stand together.
-pub static ALL: [&Metric; 21] = [
+pub static ALL: [&Metric; 26] = [
     &TPS_MEAN,
     &TPS_MEDIAN,
     &TPS_MIN,
@@ -318,6 +326,11 @@ pub static ALL: [&Metric; 21] = [
     &CHECKPOINT_SYNC_MAX,
     &FSYNC_MAX,
     &CHECKPOINT_TOTAL_MAX,
+    &START_TPS_MIN,
+    &START_TPS_MEAN,
+    &START_TPS_BEFORE,
+    &START_LATENCY_P99,
+    &START_LATENCY_P99_RATIO,
     &BACKLOG_END,
     &DRAIN,
 ];
@@ -326,9 +339,10 @@ pub static ALL: [&Metric; 21] = [
 pub fn shown(contestants: &[Contestant]) -> Vec<&'static Metric> {
     let told = |metric: &Metric| {
         contestants.iter().any(|contestant| {
+            // At a checkpoint's start zero says something: it is the worst that there is.
             metric
                 .median_of(contestant)
-                .is_some_and(|value| value != 0.0)
+                .is_some_and(|value| value != 0.0 || metric.group == Group::CheckpointStart)
         })
     };
     ALL.into_iter()

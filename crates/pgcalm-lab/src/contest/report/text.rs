@@ -35,18 +35,24 @@ pub fn render(report: &Report) -> String {
     paragraph(&mut out, &settings::machine(&report.host).join("; "));
     out.push('\n');
     if !report.contestants.is_empty() {
-        // All figures don't fit beside one another: what clients see, then what the server did to its volumes.
-        let (seen, done): (Vec<_>, Vec<_>) = metric::shown(&report.contestants)
+        // All figures don't fit beside one another: what clients see, then what the server did to its volumes, then how
+        // checkpoints begin.
+        let (start, others): (Vec<_>, Vec<_>) = metric::shown(&report.contestants)
             .into_iter()
-            .partition(|metric| {
-                matches!(
-                    metric.group,
-                    Group::Throughput | Group::Stalls | Group::Latency
-                )
-            });
+            .partition(|metric| metric.group == Group::CheckpointStart);
+        let (seen, done): (Vec<_>, Vec<_>) = others.into_iter().partition(|metric| {
+            matches!(
+                metric.group,
+                Group::Throughput | Group::Stalls | Group::Latency
+            )
+        });
         push_lines(&mut out, &table(report, &seen));
         out.push('\n');
         push_lines(&mut out, &table(report, &done));
+        if !start.is_empty() {
+            out.push_str(&format!("\n{}\n", Group::CheckpointStart.title()));
+            push_lines(&mut out, &table(report, &start));
+        }
         let runs = report
             .contestants
             .iter()

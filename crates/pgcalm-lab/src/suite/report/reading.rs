@@ -1,5 +1,6 @@
 //! A suite in words: computed facts only.
 
+use crate::contest::report::checkpoint_start;
 use std::collections::BTreeSet;
 
 use pgcalm_render::number::factor;
@@ -106,7 +107,9 @@ pub(super) fn remarks(row: &Row) -> Vec<String> {
     let Some(report) = &row.report else {
         return Vec::new();
     };
-    let mut remarks = Vec::new();
+    let mut remarks: Vec<String> = checkpoint_start::sentence(&report.contestants)
+        .into_iter()
+        .collect();
     let unsteady: Vec<String> = report
         .contestants
         .iter()

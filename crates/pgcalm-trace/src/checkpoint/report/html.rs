@@ -1,5 +1,6 @@
 //! Checkpoints as one HTML page.
 
+use super::files;
 use maud::Markup;
 use maud::html;
 
@@ -44,14 +45,13 @@ fn section(checkpoint: &Checkpoint) -> Markup {
             }
             @for sentence in text::sentences(checkpoint) { p { (sentence) } }
             @if let Some(per_buffer) = &checkpoint.per_buffer {
-                (common::histogram("Buffer flush", &per_buffer.flush))
-                (common::histogram("Buffer write", &per_buffer.write))
-                (common::histogram("Sync written", &per_buffer.sync_written))
+                @for (name, histogram) in per_buffer.list() { (common::histogram(name, histogram)) }
             }
             @if let Some(sync) = &checkpoint.sync {
                 (common::histogram("fsync", &sync.times))
                 (slowest(sync))
             }
+            @if let Some(files) = &checkpoint.files { (files::html(files)) }
             @if let Some(transactions) = &checkpoint.transactions { (commits(transactions)) }
         }
     }

@@ -1,5 +1,6 @@
 //! Checkpoints for a terminal.
 
+use super::files;
 use pgcalm_render::text::paragraph;
 
 use crate::checkpoint::report::Around;
@@ -34,17 +35,16 @@ fn render_checkpoint(checkpoint: &Checkpoint) -> String {
         paragraph(&mut out, &format!("  {sentence}"));
     }
     if let Some(per_buffer) = &checkpoint.per_buffer {
-        for (name, histogram) in [
-            ("Buffer flush", &per_buffer.flush),
-            ("Buffer write", &per_buffer.write),
-            ("Sync written", &per_buffer.sync_written),
-        ] {
+        for (name, histogram) in per_buffer.list() {
             out.push_str(&text::histogram(name, histogram));
         }
     }
     if let Some(sync) = &checkpoint.sync {
         out.push_str(&text::histogram("fsync", &sync.times));
         out.push_str(&slowest(sync));
+    }
+    if let Some(files) = &checkpoint.files {
+        out.push_str(&files::text(files));
     }
     if let Some(transactions) = &checkpoint.transactions {
         out.push_str(&render_transactions(transactions));

@@ -62,7 +62,7 @@ fn calls_line(calls: &Calls) -> String {
         file => file.label().to_string(),
     };
     format!(
-        "{:<8} {:<13} {:>8} calls {:>12} B  mean {:>8} ms, p99 {:>8} ms{errors}",
+        "{:<10} {:<13} {:>8} calls {:>12} B  mean {:>8} ms, p99 {:>8} ms{errors}",
         calls.operation.label(),
         file,
         calls.calls,

@@ -36,6 +36,7 @@ fn section(checkpoint: &AroundCheckpoint) -> Markup {
         section {
             h2 { (text::headline(checkpoint)) }
             (table("Before ", &checkpoint.before))
+            (table("First ", &checkpoint.first))
             (table("During ", &checkpoint.during))
             (table("After ", &checkpoint.after))
         }

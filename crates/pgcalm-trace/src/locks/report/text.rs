@@ -39,6 +39,7 @@ fn render_checkpoint(checkpoint: &AroundCheckpoint) -> String {
     paragraph(&mut out, &headline(checkpoint));
     for (name, period) in [
         ("before ", &checkpoint.before),
+        ("first ", &checkpoint.first),
         ("during ", &checkpoint.during),
         ("after ", &checkpoint.after),
     ] {
@@ -54,8 +55,13 @@ pub(crate) fn headline(checkpoint: &AroundCheckpoint) -> String {
     } else {
         "Checkpoint"
     };
+    let state = if checkpoint.complete {
+        ""
+    } else {
+        "under way for "
+    };
     format!(
-        "{kind} {} ({}): {:.3} s",
+        "{kind} {} ({}): {state}{:.3} s",
         checkpoint.number, checkpoint.reason, checkpoint.during.seconds
     )
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 /*
  * Checkpoints: an event at each of the server's probes between the phases, an event for each fsync of the process that
- * makes the checkpoint, histograms of single buffers (opt-in), and transactions per second.
+ * makes the checkpoint, its flush hints by file (opt-in), histograms of single buffers (opt-in), and transactions per
+ * second.
  */
 #include "server.bpf.h"
+#include "fine_histogram.bpf.h"
 #include "usdt_argument.bpf.h"
 #include "file_name.bpf.h"
 
@@ -244,6 +246,120 @@ fdatasync_left(struct syscall_exit_context *context)
 }
 
 /*
+ * Flush hints (sync_file_range) of the process that makes the checkpoint, by file; mod.rs reads and clears them between
+ * checkpoints.
+ */
+struct hinted_file_key
+{
+	__u64 inode;
+	__u32 device;
+	__u32 unused;
+};
+
+struct hinted_file
+{
+	__u64 hints;
+	__u64 total_ns;
+	__u64 longest_ns;
+	struct file_name file;
+};
+
+/* As many as a database of tens of thousands of tables has files with changed buffers in one checkpoint. */
+#define MAX_HINTED_FILES 65536
+
+struct
+{
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_HINTED_FILES);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct hinted_file_key);
+	__type(value, struct hinted_file);
+} hinted_files SEC(".maps");
+
+/* A new entry; a stack has no room for it. */
+const struct hinted_file no_hints = {};
+
+__u64 hint_started_ns = 0;
+__u32 hint_descriptor = 0;
+
+static __always_inline int
+enter_hint(__u32 descriptor)
+{
+	if (!is_checkpointing())
+		return 0;
+	hint_descriptor = descriptor;
+	hint_started_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+static __always_inline int
+exit_hint(void)
+{
+	struct task_struct *task = (struct task_struct *) bpf_get_current_task();
+	__u64 started = hint_started_ns;
+	__u64 now = bpf_ktime_get_ns();
+	struct hinted_file_key key = {};
+	struct hinted_file *hinted;
+	struct file *file;
+
+	if (!is_checkpointing() || !started)
+		return 0;
+	hint_started_ns = 0;
+	file = file_of_descriptor(task, hint_descriptor);
+	if (!file)
+		return 0;
+	key.inode = BPF_CORE_READ(file, f_inode, i_ino);
+	key.device = BPF_CORE_READ(file, f_inode, i_sb, s_dev);
+	hinted = bpf_map_lookup_elem(&hinted_files, &key);
+	if (!hinted)
+	{
+		bpf_map_update_elem(&hinted_files, &key, &no_hints, BPF_NOEXIST);
+		hinted = bpf_map_lookup_elem(&hinted_files, &key);
+		if (!hinted)
+		{
+			__sync_fetch_and_add(&dropped_entries, 1);
+			return 0;
+		}
+		read_file_name(&hinted->file, hint_descriptor);
+	}
+	/* One process with one thread writes it. */
+	hinted->hints++;
+	hinted->total_ns += now - started;
+	if (now - started > hinted->longest_ns)
+		hinted->longest_ns = now - started;
+	return 0;
+}
+
+/* Of the C library, attached as fsync is. */
+SEC("uprobe")
+int
+hint_called(struct pt_regs *context)
+{
+	return enter_hint((__u32) PT_REGS_PARM1(context));
+}
+
+SEC("uretprobe")
+int
+hint_returned(struct pt_regs *context)
+{
+	return exit_hint();
+}
+
+SEC("tp/syscalls/sys_enter_sync_file_range")
+int
+hint_entered(struct syscall_enter_context *context)
+{
+	return enter_hint(context->arguments[0]);
+}
+
+SEC("tp/syscalls/sys_exit_sync_file_range")
+int
+hint_left(struct syscall_exit_context *context)
+{
+	return exit_hint();
+}
+
+/*
  * Single buffers of the checkpoint under way. Only one process writes them, so that min and max are exact, too. mod.rs
  * reads and clears them between checkpoints.
  */
@@ -255,12 +371,14 @@ enum buffer_time
 	BUFFER_WRITE = 1,
 	/* from one written buffer to the next, with the sleeps of checkpoint_completion_target */
 	BUFFER_SYNC_WRITTEN = 2,
-	BUFFER_TIMES = 3,
+	/* from FlushBuffer's end to BufferSync's count of it: the flush hint, if it is this buffer's turn (SyncOneBuffer) */
+	BUFFER_AFTER_FLUSH = 3,
+	BUFFER_TIMES = 4,
 };
 
 struct buffer_times
 {
-	struct histogram histograms[BUFFER_TIMES];
+	struct fine_histogram histograms[BUFFER_TIMES];
 };
 
 struct buffer_times buffer_times = {};
@@ -282,7 +400,7 @@ end_buffer(__u32 time)
 	if (!is_checkpointing() || !started)
 		return 0;
 	buffer_started_ns[time] = 0;
-	histogram_add(&buffer_times.histograms[time], bpf_ktime_get_ns() - started);
+	fine_histogram_add(&buffer_times.histograms[time], bpf_ktime_get_ns() - started);
 	return 0;
 }
 
@@ -297,7 +415,8 @@ SEC("usdt")
 int
 buffer__flush__done(struct pt_regs *context)
 {
-	return end_buffer(BUFFER_FLUSH);
+	end_buffer(BUFFER_FLUSH);
+	return start_buffer(BUFFER_AFTER_FLUSH);
 }
 
 SEC("usdt")
@@ -327,6 +446,7 @@ SEC("usdt")
 int
 buffer__sync__written(struct pt_regs *context)
 {
+	end_buffer(BUFFER_AFTER_FLUSH);
 	end_buffer(BUFFER_SYNC_WRITTEN);
 	return start_buffer(BUFFER_SYNC_WRITTEN);
 }

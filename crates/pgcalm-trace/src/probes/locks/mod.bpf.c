@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 /*
  * Waits for lightweight and heavyweight locks, by lock, mode and role of the process that waits, apart for the time
- * within a checkpoint; and acquisitions of lightweight locks (opt-in).
+ * within a checkpoint and for its first seconds; and acquisitions of lightweight locks (opt-in).
  */
 #include "server.bpf.h"
 #include "usdt_argument.bpf.h"
@@ -25,8 +25,8 @@ struct lock_key
 	__u32 mode;
 	/* as in server_process */
 	__u32 role;
-	/* whether a checkpoint was under way when the wait ended */
-	__u32 during;
+	/* WITHIN_CHECKPOINT and FIRST_OF_CHECKPOINT: when the wait ended */
+	__u32 when;
 	/* LockTagType of a heavyweight lock; database and relation of those that have them */
 	__u32 type;
 	__u32 database;
@@ -36,7 +36,7 @@ struct lock_key
 	unsigned char name[LOCK_NAME_SIZE];
 };
 
-#define MAX_LOCKS 8192
+#define MAX_LOCKS 16384
 
 struct
 {
@@ -71,9 +71,27 @@ struct
 	__type(value, __u64);
 } waits_under_way SEC(".maps");
 
+/* Bits of lock_key.when, which mod.rs repeats. A short checkpoint is over before its first seconds are. */
+#define WITHIN_CHECKPOINT 1
+#define FIRST_OF_CHECKPOINT 2
+
 /* whether a checkpoint is under way */
 __u32 during = 0;
 __u32 restartpoint = 0;
+/* CLOCK_MONOTONIC of the last one's start, 0 before any */
+__u64 checkpoint_started_ns = 0;
+/* how long its first seconds are; set before the program is loaded */
+const volatile __u64 first_ns = 0;
+
+static __always_inline __u32
+when(__u64 now)
+{
+	__u32 bits = during ? WITHIN_CHECKPOINT : 0;
+
+	if (checkpoint_started_ns && now - checkpoint_started_ns < first_ns)
+		bits |= FIRST_OF_CHECKPOINT;
+	return bits;
+}
 
 enum lock_event_kind
 {
@@ -101,6 +119,8 @@ report(__u32 kind, __s64 flags)
 {
 	struct lock_event *event = reserve_event(sizeof(*event), kind);
 
+	if (kind == LOCKS_CHECKPOINT_START)
+		checkpoint_started_ns = event ? event->header.time_ns : bpf_ktime_get_ns();
 	if (!event)
 		return 0;
 	event->flags = flags;
@@ -167,7 +187,7 @@ start_wait(__u32 class)
 	return 0;
 }
 
-/* Counts the wait that began with start_wait; key lacks role and during. */
+/* Counts the wait that began with start_wait; key lacks role and when. */
 static __always_inline int
 end_wait(struct lock_key *key)
 {
@@ -175,6 +195,7 @@ end_wait(struct lock_key *key)
 	struct server_process *process = current_server_process();
 	__u64 *started;
 	struct histogram *histogram;
+	__u64 now = bpf_ktime_get_ns();
 
 	if (!process)
 		return 0;
@@ -182,7 +203,7 @@ end_wait(struct lock_key *key)
 	if (!started)
 		return 0;
 	key->role = process->role;
-	key->during = during;
+	key->when = when(now);
 	histogram = bpf_map_lookup_elem(&lock_waits, key);
 	if (!histogram)
 	{
@@ -190,7 +211,7 @@ end_wait(struct lock_key *key)
 		histogram = bpf_map_lookup_elem(&lock_waits, key);
 	}
 	if (histogram)
-		histogram_add(histogram, bpf_ktime_get_ns() - *started);
+		histogram_add(histogram, now - *started);
 	else
 		__sync_fetch_and_add(&dropped_entries, 1);
 	bpf_map_delete_elem(&waits_under_way, &wait);
@@ -256,7 +277,7 @@ count_acquisition(struct pt_regs *context)
 	if (!process)
 		return 0;
 	key.role = process->role;
-	key.during = during;
+	key.when = when(bpf_ktime_get_ns());
 	key.mode = usdt_argument(context, 1);
 	bpf_probe_read_user_str(key.name, sizeof(key.name), (void *) usdt_argument(context, 0));
 	count = bpf_map_lookup_elem(&lock_acquisitions, &key);

@@ -7,6 +7,7 @@ mod skeleton {
 }
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use anyhow::Context;
 use libbpf_rs::Link;
@@ -34,6 +35,11 @@ unsafe impl plain::Plain for lock_key {}
 /// `enum lock_event_kind` of mod.bpf.c.
 const CHECKPOINT_START: u32 = 1;
 const CHECKPOINT_DONE: u32 = 2;
+/// Bits of `lock_key.when` of mod.bpf.c: a checkpoint is under way; it is in the first seconds from a checkpoint's start.
+const WITHIN: usize = 1;
+const FIRST: usize = 2;
+/// Combinations of them.
+const TIMES: usize = 4;
 /// `enum lock_class` of mod.bpf.c.
 const LIGHTWEIGHT: u32 = 1;
 
@@ -92,6 +98,45 @@ pub struct Counts {
     pub acquisitions: HashMap<Lock, u64>,
 }
 
+/// One for each combination of the bits [`WITHIN`] and [`FIRST`].
+pub type ByTime<T> = [T; TIMES];
+
+/// What was counted, by the time at which it was.
+#[derive(Debug, Clone, Default)]
+pub struct TimedCounts(pub ByTime<Counts>);
+
+impl TimedCounts {
+    /// While no checkpoint was under way.
+    pub fn outside(&self) -> Counts {
+        self.sum(|time| time & WITHIN == 0)
+    }
+
+    /// While one was.
+    pub fn within(&self) -> Counts {
+        self.sum(|time| time & WITHIN != 0)
+    }
+
+    /// In the first seconds from each checkpoint's start.
+    pub fn first(&self) -> Counts {
+        self.sum(|time| time & FIRST != 0)
+    }
+
+    /// At any time.
+    pub fn all(&self) -> Counts {
+        self.sum(|_| true)
+    }
+
+    fn sum(&self, is_wanted: impl Fn(usize) -> bool) -> Counts {
+        let mut sum = Counts::default();
+        for (time, counts) in self.0.iter().enumerate() {
+            if is_wanted(time) {
+                sum.add(counts);
+            }
+        }
+        sum
+    }
+}
+
 /// The group, loaded and attached.
 pub struct LockProbes {
     skeleton: skeleton::ModSkel<'static>,
@@ -116,11 +161,22 @@ pub enum Acquisitions {
 
 impl LockProbes {
     /// Loads and attaches it; what can't be attached is missing from the session.
-    pub fn attach(session: &mut Session, acquisitions: Acquisitions) -> anyhow::Result<Self> {
+    ///
+    /// `first` is how long the first seconds of a checkpoint are.
+    pub fn attach(
+        session: &mut Session,
+        acquisitions: Acquisitions,
+        first: Duration,
+    ) -> anyhow::Result<Self> {
         let mut open = skeleton::ModSkelBuilder::default()
             .open(object_storage())
             .context("open the BPF object locks")?;
         session.share(&mut open.maps.server_processes)?;
+        open.maps
+            .rodata_data
+            .as_deref_mut()
+            .context("the BPF object locks has no constants")?
+            .first_ns = first.as_nanos() as u64;
         let skeleton = open.load().context("load the BPF object locks")?;
         let events = Events::of(&skeleton.maps.events)?;
         let sets = &skeleton.maps.usdt_argument_sets;
@@ -195,19 +251,19 @@ impl LockProbes {
         Ok(links)
     }
 
-    /// Acquisitions that the probes have counted so far, outside of checkpoints and within.
-    pub fn counted_acquisitions(&self) -> anyhow::Result<[HashMap<Lock, u64>; 2]> {
-        let mut counts = [HashMap::new(), HashMap::new()];
+    /// Acquisitions that the probes have counted so far.
+    pub fn counted_acquisitions(&self) -> anyhow::Result<ByTime<HashMap<Lock, u64>>> {
+        let mut counts = ByTime::<HashMap<Lock, u64>>::default();
         let acquisitions = &self.skeleton.maps.lock_acquisitions;
         for key in acquisitions.keys() {
-            let Some((lock, during)) = read_key(&key) else {
+            let Some((lock, time)) = read_key(&key) else {
                 continue;
             };
             let value = acquisitions.lookup(&key, MapFlags::ANY)?;
             let number = value
                 .and_then(|bytes| bytes.try_into().ok())
                 .map_or(0, u64::from_ne_bytes);
-            *counts[during].entry(lock).or_default() += number;
+            *counts[time].entry(lock).or_default() += number;
         }
         Ok(counts)
     }
@@ -233,12 +289,12 @@ impl LockProbes {
             .collect())
     }
 
-    /// What was counted outside of checkpoints and within.
-    pub fn counts(&self) -> anyhow::Result<[Counts; 2]> {
-        let mut counts = [Counts::default(), Counts::default()];
+    /// What was counted so far.
+    pub fn counts(&self) -> anyhow::Result<TimedCounts> {
+        let mut counts = ByTime::<Counts>::default();
         let waits = &self.skeleton.maps.lock_waits;
         for key in waits.keys() {
-            let Some((lock, during)) = read_key(&key) else {
+            let Some((lock, time)) = read_key(&key) else {
                 continue;
             };
             let Some(bytes) = waits.lookup(&key, MapFlags::ANY)? else {
@@ -246,11 +302,7 @@ impl LockProbes {
             };
             let mut histogram = KernelHistogram::default();
             if plain::copy_from_bytes(&mut histogram, &bytes).is_ok() {
-                counts[during]
-                    .waits
-                    .entry(lock)
-                    .or_default()
-                    .add(&histogram);
+                counts[time].waits.entry(lock).or_default().add(&histogram);
             }
         }
         if self.acquisitions == Acquisitions::All {
@@ -258,7 +310,7 @@ impl LockProbes {
                 counts.acquisitions = acquisitions;
             }
         }
-        Ok(counts)
+        Ok(TimedCounts(counts))
     }
 
     /// What found no room.
@@ -302,6 +354,6 @@ fn read_key(bytes: &[u8]) -> Option<(Lock, usize)> {
             mode: key.mode,
             role: Role::from_number(key.role),
         },
-        usize::from(key.during != 0),
+        key.when as usize % TIMES,
     ))
 }
