@@ -2,6 +2,8 @@
 
 use crate::support;
 
+use pgcalm_lab::contest::report::Contestant;
+use pgcalm_lab::contest::report::Run;
 use pgcalm_lab::contest::report::checkpoint_start;
 use pgcalm_lab::contest::report::checkpoint_start::START_LATENCY_P99;
 use pgcalm_lab::contest::report::checkpoint_start::START_LATENCY_P99_RATIO;
@@ -9,8 +11,6 @@ use pgcalm_lab::contest::report::checkpoint_start::START_TPS_BEFORE;
 use pgcalm_lab::contest::report::checkpoint_start::START_TPS_MEAN;
 use pgcalm_lab::contest::report::checkpoint_start::START_TPS_MIN;
 use pgcalm_lab::contest::report::metric::Metric;
-use pgcalm_lab::contest::report::Contestant;
-use pgcalm_lab::contest::report::Run;
 use pgcalm_lab::contest::report::text;
 
 /// 60 seconds of 100 TPS with a p99 of 2 ms, and checkpoints that start then.

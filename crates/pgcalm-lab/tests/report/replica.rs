@@ -227,7 +227,8 @@ fn a_document_without_heartbeats_is_read() {
             case.remove(field).unwrap();
         }
     }
-    let Document::Replica(report) = pgcalm_lab::document::read(&document.to_string()).unwrap() else {
+    let Document::Replica(report) = pgcalm_lab::document::read(&document.to_string()).unwrap()
+    else {
         panic!("not a report of a standby");
     };
     assert_eq!(report.cases[3].heartbeat, None);

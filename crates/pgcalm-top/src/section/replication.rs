@@ -123,7 +123,7 @@ fn network(standby: &Standby, interface: &Interface) -> String {
             Some(link) => format!(
                 "which sends {}, {} of {}",
                 format::byte_rate(sent),
-                format::percent(sent / link),
+                pgcalm_render::number::percent(sent / link),
                 format::byte_rate(link)
             ),
             None => format!("which sends {}", format::byte_rate(sent)),

@@ -161,8 +161,8 @@ impl CheckpointPeriods {
 
 #[cfg(test)]
 mod tests {
-    use pgcalm_host::server_process::Role;
     use crate::locks::report::Period;
+    use pgcalm_host::server_process::Role;
 
     use super::*;
     use crate::histogram::KernelHistogram;

@@ -1,10 +1,10 @@
 //! What clients see in the first seconds of a checkpoint: after its redo point the first change of each page puts the whole
 //! page into WAL.
 
-use crate::contest::report::metric::Group;
-use crate::contest::report::metric::Metric;
 use crate::contest::report::Contestant;
 use crate::contest::report::Run;
+use crate::contest::report::metric::Group;
+use crate::contest::report::metric::Metric;
 use pgcalm_render::number::printable;
 use pgcalm_render::number::short;
 
@@ -52,7 +52,10 @@ pub static START_TPS_BEFORE: Metric = Metric {
         let shares: Vec<f64> = starts(run)
             .into_iter()
             .filter_map(|first| {
-                let before = run.series.tps.get(first.checked_sub(SECONDS_BEFORE)?..first)?;
+                let before = run
+                    .series
+                    .tps
+                    .get(first.checked_sub(SECONDS_BEFORE)?..first)?;
                 let after = run.series.tps.get(first..first + SECONDS)?;
                 percent(mean(after)?, mean(before)?)
             })

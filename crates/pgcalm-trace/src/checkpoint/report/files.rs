@@ -3,9 +3,9 @@
 use maud::Markup;
 use maud::html;
 
-use pgcalm_render::number::printable;
 use crate::checkpoint::report::FileTimes;
 use crate::report::text::duration;
+use pgcalm_render::number::printable;
 
 /// Rows in a terminal; the rest is in JSON and HTML.
 const ROWS: usize = 40;
