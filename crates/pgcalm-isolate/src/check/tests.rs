@@ -194,8 +194,11 @@ fn a_journal_is_capped_by_the_root_group_and_on_xfs_by_the_instances_own() {
     );
     // Elsewhere the log of XFS costs a limited instance more.
     let cure = |instance: &Instance| {
-        let found = hazards(&[instance.clone()], Some("v1"), Some("/cg"));
-        found[0].cure.clone()
+        hazards(std::slice::from_ref(instance), Some("v1"), Some("/cg"))
+            .into_iter()
+            .find(|hazard| hazard.name == "journal-device-capped")
+            .unwrap()
+            .cure
     };
     assert!(cure(&one).contains("journal_dev"), "{}", cure(&one));
     one.limits = vec![limit("sda", "write-iops")];
