@@ -22,7 +22,7 @@ enum file_kind
 	FILE_TEMPORARY,
 	FILE_WAL_STATUS, /* archive_status */
 	FILE_STATISTICS,
-	FILE_CONFIGURATION, /* *.conf */
+	FILE_CONFIGURATION,  /* *.conf */
 	FILE_RELATION_CACHE, /* pg_internal.init */
 	FILE_SOCKET,
 	FILE_PIPE,

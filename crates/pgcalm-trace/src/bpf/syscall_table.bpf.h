@@ -38,8 +38,7 @@ object_argument(struct pt_regs *registers, long number)
 	/* Both are read: the verifier takes no place in the registers that depends on the number. */
 	barrier_var(first);
 	barrier_var(second);
-	if ((__u64) number < MAX_SYSCALLS &&
-	    path_argument_of_syscall[number & (MAX_SYSCALLS - 1)] == 2)
+	if ((__u64) number < MAX_SYSCALLS && path_argument_of_syscall[number & (MAX_SYSCALLS - 1)] == 2)
 		return second;
 	return first;
 }

@@ -197,8 +197,7 @@ set_file(struct wait_state *state)
 	operation = operation_of_syscall[number & (MAX_SYSCALLS - 1)];
 	if (has_descriptor(operation))
 	{
-		state->key.file_kind =
-			kind_of_descriptor((unsigned int) state->syscall_argument, &device);
+		state->key.file_kind = kind_of_descriptor((unsigned int) state->syscall_argument, &device);
 		state->key.device = device;
 	}
 	else if (has_path(operation))
