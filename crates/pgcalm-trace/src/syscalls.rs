@@ -90,6 +90,23 @@ pub fn operations() -> [u8; MAX_SYSCALLS] {
     table
 }
 
+/// The table `path_argument_of_syscall` of the programs: of calls that open or name a file, which argument is its path,
+/// counted from 1. Those relative to a directory have its descriptor before it.
+pub fn path_arguments() -> [u8; MAX_SYSCALLS] {
+    let mut table = [0; MAX_SYSCALLS];
+    for (number, name, operation) in CALLS.iter().chain(OLD_CALLS) {
+        let has_path = matches!(operation, Operation::Open | Operation::Name);
+        if let Some(place) = table.get_mut(*number as usize).filter(|_| has_path) {
+            *place = if name.trim_end_matches('2').ends_with("at") {
+                2
+            } else {
+                1
+            };
+        }
+    }
+    table
+}
+
 /// The name of a system call; none for [`NO_SYSCALL`].
 pub fn name(number: u16) -> Option<String> {
     if number == NO_SYSCALL {
@@ -136,6 +153,21 @@ mod tests {
             Some("fdatasync")
         );
         assert_eq!(operation(libc::SYS_pwrite64 as u16), Operation::Write);
+        for (number, argument) in [
+            (libc::SYS_openat, 2),
+            (libc::SYS_renameat2, 2),
+            (libc::SYS_fsync, 0),
+        ] {
+            assert_eq!(path_arguments()[number as usize], argument, "{number}");
+        }
+        #[cfg(target_arch = "x86_64")]
+        assert_eq!(
+            (
+                path_arguments()[libc::SYS_rename as usize],
+                path_arguments()[libc::SYS_creat as usize]
+            ),
+            (1, 1)
+        );
         assert_eq!(name(500).as_deref(), Some("system call 500"));
         assert_eq!(name(NO_SYSCALL), None);
     }

@@ -164,12 +164,75 @@ fn each_connection_is_seen_once_with_its_phases_adding_up() {
             assert!((lost - phase.lost_ms).abs() < 1e-6);
         }
         // The relation cache comes from catalogs and from pg_internal.init.
-        assert!(connection.phases[2].calls.iter().any(|calls| {
-            calls.operation == Operation::Read && calls.file == FileKind::Data && calls.calls > 0
-        }));
+        for file in [FileKind::Data, FileKind::RelationCache] {
+            assert!(connection.phases[2].calls.iter().any(|calls| {
+                calls.operation == Operation::Read && calls.file == file && calls.calls > 0
+            }));
+        }
     }
     match lines.last() {
         Some(connect::Line::End(end)) => assert_eq!((end.drops.events, end.drops.entries), (0, 0)),
         other => panic!("the last line is {other:?}"),
     }
+}
+
+#[test]
+fn a_connection_that_has_to_write_the_relation_cache_shows_its_file() {
+    if !arena::can_run() {
+        return;
+    }
+    let arena = Arena::new(&Setup::default());
+    // Whatever the server has to write at first is there.
+    arena.sql("select 1");
+    let file = format!(
+        "{}/base/{}/pg_internal.init",
+        arena.sql("show data_directory").trim(),
+        arena
+            .sql("select oid from pg_database where datname = 'postgres'")
+            .trim()
+    );
+    let trace = Trace::start(arena.target(), |target, stop, take| {
+        let options = pgcalm_trace::connect::Options {
+            duration: None,
+            count: None,
+            threshold: Duration::from_secs(600),
+        };
+        pgcalm_trace::connect::run(target, &options, stop, &mut |line| {
+            take(line);
+            Ok(())
+        })
+    });
+    trace.wait_for(1, |line| matches!(line, connect::Line::Start(_)));
+    arena.sql("select 1");
+    trace.wait_for(1, |line| matches!(line, connect::Line::Connection(_)));
+    std::fs::remove_file(&file).unwrap();
+    arena.sql("select 1");
+    trace.wait_for(2, |line| matches!(line, connect::Line::Connection(_)));
+    assert!(std::path::Path::new(&file).exists());
+    let lines = trace.finish();
+
+    // Calls on it that succeeded, by operation, of each connection in the phase in which it reads the catalogs.
+    let succeeded: Vec<_> = lines
+        .iter()
+        .filter_map(|line| match line {
+            connect::Line::Connection(connection) => Some(&connection.phases[2]),
+            _ => None,
+        })
+        .map(|phase| {
+            [Operation::Write, Operation::Name].map(|operation| -> u64 {
+                phase
+                    .calls
+                    .iter()
+                    .filter(|calls| calls.operation == operation)
+                    .filter(|calls| calls.file == FileKind::RelationCache)
+                    .map(|calls| calls.calls - calls.errors)
+                    .sum()
+            })
+        })
+        .collect();
+    assert_eq!(succeeded[0], [0, 0]);
+    let [written, renamed] = succeeded[1];
+    assert!(written > 0);
+    // Its own and the one in global; what is there of an earlier attempt would be removed before.
+    assert_eq!(renamed, 2);
 }

@@ -268,7 +268,8 @@ pub const RULES: &[Rule] = &[
         looks_at: "`pgcalm isolate check`: file systems, journals, limits of all instances",
         applies: "instances share an ext4, and one of them is limited on its disk",
         reason: "docs/internals/journals.md, \"How the neighbour's limit becomes the victim's\"",
-        cure: "A file system for each instance, or no limit; `pgcalm lab run journal` shows which other layouts help.",
+        cure: "A file system for each instance, or no limit. Mounting with data=writeback,nodelalloc helps as well, at the price of \
+               what a crash may show (docs/internals/data-safety.md); data=writeback alone or a journal elsewhere does not.",
         effect: "Measured by layout in docs/research/journal-layouts.md.",
         reversible: false,
         condition: |facts| hazard::named(facts, "shared-journal"),
@@ -304,8 +305,10 @@ pub const RULES: &[Rule] = &[
         looks_at: "`pgcalm isolate check`: journals, limits of the root group and, on XFS, of the instance",
         applies: "a limit on writes holds for who writes the journal",
         reason: "docs/guides/isolate.md, \"Hazards\"",
-        cure: "Put the journal on a disk without a limit (mkfs.xfs -l logdev=, mke2fs -O journal_dev), or take the limit off.",
-        effect: "Measured by layout in docs/research/journal-layouts.md.",
+        cure: "ext4: put the journal on a disk without a limit (mke2fs -O journal_dev), or take the limit off. XFS: take it off; a \
+               log elsewhere (mkfs.xfs -l logdev=) spares others on the file system only.",
+        effect: "docs/research/journal-layouts.md, a disk of 100 write operations per second: 11 files made and synced per second with \
+                 ext4's journal inside, 50 with it elsewhere; XFS 50 and 33.",
         reversible: false,
         condition: |facts| hazard::named(facts, "journal-device-capped"),
     },

@@ -76,7 +76,7 @@ pub(super) fn logs(instances: &[Instance]) -> Vec<Hazard> {
 /// A journal on a disk with a limit that holds for who writes the journal: on ext4 a kernel thread, which is in the root
 /// group; on XFS also the process that forces the log, in its own.
 pub(super) fn journals(instances: &[Instance], root_group: Option<&str>) -> Vec<Hazard> {
-    let mut found: BTreeMap<&str, (Vec<String>, Vec<String>)> = BTreeMap::new();
+    let mut found: BTreeMap<&str, Journals<'_>> = BTreeMap::new();
     for instance in instances {
         for place in &instance.places {
             let Some(journal) = &place.journal else {
@@ -92,7 +92,12 @@ pub(super) fn journals(instances: &[Instance], root_group: Option<&str>) -> Vec<
             if limits.is_empty() {
                 continue;
             }
-            let (names, evidence) = found.entry(place.device_number.as_str()).or_default();
+            let Journals {
+                fs,
+                names,
+                evidence,
+            } = found.entry(place.device_number.as_str()).or_default();
+            *fs = &place.fs;
             names.push(instance.data_directory.clone());
             if evidence.is_empty() {
                 let inside = if journal.external {
@@ -113,7 +118,12 @@ pub(super) fn journals(instances: &[Instance], root_group: Option<&str>) -> Vec<
     }
     found
         .into_values()
-        .map(|(mut names, mut evidence)| {
+        .map(|journals| {
+            let Journals {
+                fs,
+                mut names,
+                mut evidence,
+            } = journals;
             names.dedup();
             let mut seen = Vec::new();
             evidence.retain(|line| {
@@ -125,12 +135,29 @@ pub(super) fn journals(instances: &[Instance], root_group: Option<&str>) -> Vec<
                 name: "journal-device-capped".to_string(),
                 instances: names,
                 evidence,
-                cure: "put the journal on a disk without a limit (mkfs.xfs -l logdev=, mke2fs -O journal_dev), or take \
-                       the limit off that disk"
-                    .to_string(),
+                cure: journal_cure(fs).to_string(),
             }
         })
         .collect()
+}
+
+/// What is found of one file system.
+#[derive(Default)]
+struct Journals<'a> {
+    fs: &'a str,
+    names: Vec<String>,
+    evidence: Vec<String>,
+}
+
+/// A log of XFS that is elsewhere takes a flush of the data's disk before each of its writes, which counts as an operation:
+/// docs/research/journal-layouts.md.
+fn journal_cure(fs: &str) -> &'static str {
+    if fs == "xfs" {
+        "take the limit off that disk, or give each instance a file system of its own; a log on a disk without a limit \
+         (mkfs.xfs -l logdev=) spares others on this file system, and costs who is limited one more write for each of the log"
+    } else {
+        "put the journal on a disk without a limit (mke2fs -O journal_dev), or take the limit off that disk"
+    }
 }
 
 fn distinct<'a>(disks: impl Iterator<Item = &'a Disk>) -> Vec<&'a Disk> {

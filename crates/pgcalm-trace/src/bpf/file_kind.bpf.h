@@ -22,7 +22,8 @@ enum file_kind
 	FILE_TEMPORARY,
 	FILE_WAL_STATUS, /* archive_status */
 	FILE_STATISTICS,
-	FILE_CONFIGURATION, /* *.conf */
+	FILE_CONFIGURATION,  /* *.conf */
+	FILE_RELATION_CACHE, /* pg_internal.init */
 	FILE_SOCKET,
 	FILE_PIPE,
 	FILE_OTHER,
@@ -126,6 +127,9 @@ kind_of_names(const struct file_names *file)
 	    EQUALS(directory, "pg_commit_ts") || EQUALS(directory, "pg_notify") ||
 	    EQUALS(directory, "pg_serial") || EQUALS(above, "pg_multixact"))
 		return FILE_SLRU;
+	/* src/backend/utils/cache/relcache.c; written under a name that has the process id behind it */
+	if (BEGINS(name, "pg_internal.init"))
+		return FILE_RELATION_CACHE;
 	if (EQUALS(above, "base") || BEGINS(above, "PG_"))
 	{
 		/* t3_16384 is a relation that only its backend sees */

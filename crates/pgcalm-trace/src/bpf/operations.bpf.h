@@ -5,7 +5,7 @@
 #ifndef OPERATIONS_BPF_H
 #define OPERATIONS_BPF_H
 
-#include "file_kind.bpf.h"
+#include "path_kind.bpf.h"
 #include "syscall_table.bpf.h"
 
 struct operation_key
@@ -38,7 +38,7 @@ struct
 /* Too large for the stack of a program. */
 const struct operation_total no_operations = {};
 
-/* A call of the current process has returned; argument is its first one. */
+/* A call of the current process has returned; argument is its object_argument(). */
 static __noinline int
 count_operation(__u32 number, __u64 argument, __s64 result, __u64 ns, __u32 phase)
 {
@@ -53,6 +53,8 @@ count_operation(__u32 number, __u64 argument, __s64 result, __u64 ns, __u32 phas
 		key.file_kind = kind_of_descriptor((unsigned int) argument, &device);
 	else if (key.operation == OPERATION_OPEN && result >= 0)
 		key.file_kind = kind_of_descriptor((unsigned int) result, &device);
+	else if (has_path(key.operation))
+		key.file_kind = kind_of_path(argument);
 	total = bpf_map_lookup_elem(&operations, &key);
 	if (!total)
 	{

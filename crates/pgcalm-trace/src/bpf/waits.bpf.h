@@ -13,7 +13,7 @@
 #define WAITS_BPF_H
 
 #include "device_idle.bpf.h"
-#include "file_kind.bpf.h"
+#include "path_kind.bpf.h"
 #include "syscall_table.bpf.h"
 
 /* include/linux/sched.h: TASK_UNINTERRUPTIBLE; TASK_KILLABLE and TASK_IDLE contain it */
@@ -69,7 +69,7 @@ struct wait_state
 	__u64 lock;
 	/* the system call that is under way */
 	__u64 syscall_since;
-	__u64 syscall_argument;
+	__u64 syscall_argument; /* object_argument() */
 	__u16 syscall;
 	/* it has waited for the client, or for work, within this system call */
 	__u8 idle_syscall;
@@ -183,19 +183,25 @@ enter_state(struct wait_state *state, __u8 activity)
 	state->key.phase = state->phase;
 }
 
-/* Kind and device of the file that the system call under way works on. */
+/* Kind and, where the system call under way has a descriptor of it, device of the file that it works on. */
 static __always_inline void
 set_file(struct wait_state *state)
 {
 	__u32 number = state->syscall;
 	__u32 device = 0;
+	__u32 operation;
 
 	state->key.syscall = state->syscall;
-	if (number >= MAX_SYSCALLS ||
-	    !has_descriptor(operation_of_syscall[number & (MAX_SYSCALLS - 1)]))
+	if (number >= MAX_SYSCALLS)
 		return;
-	state->key.file_kind = kind_of_descriptor((unsigned int) state->syscall_argument, &device);
-	state->key.device = device;
+	operation = operation_of_syscall[number & (MAX_SYSCALLS - 1)];
+	if (has_descriptor(operation))
+	{
+		state->key.file_kind = kind_of_descriptor((unsigned int) state->syscall_argument, &device);
+		state->key.device = device;
+	}
+	else if (has_path(operation))
+		state->key.file_kind = kind_of_path(state->syscall_argument);
 }
 
 /* Classes of wait events, src/include/utils/wait_event.h. */
@@ -360,7 +366,7 @@ static __always_inline void
 begin_syscall(struct wait_state *state, struct pt_regs *registers, long number)
 {
 	state->syscall = (__u16) number;
-	state->syscall_argument = PT_REGS_PARM1_SYSCALL(registers);
+	state->syscall_argument = object_argument(registers, number);
 	state->idle_syscall = 0;
 	state->syscall_since = bpf_ktime_get_ns();
 }

@@ -24,6 +24,8 @@ pub enum FileKind {
     Statistics,
     /// postgresql.conf, pg_hba.conf and the like.
     Configuration,
+    /// pg_internal.init, the file of the relation cache: a backend that finds none writes it.
+    RelationCache,
     /// Sockets.
     Socket,
     /// Pipes.
@@ -33,7 +35,7 @@ pub enum FileKind {
 }
 
 /// All kinds, in the order of `enum file_kind` in bpf/file_kind.bpf.h.
-pub const FILE_KINDS: [FileKind; 11] = [
+pub const FILE_KINDS: [FileKind; 12] = [
     FileKind::None,
     FileKind::Data,
     FileKind::Wal,
@@ -42,6 +44,7 @@ pub const FILE_KINDS: [FileKind; 11] = [
     FileKind::WalStatus,
     FileKind::Statistics,
     FileKind::Configuration,
+    FileKind::RelationCache,
     FileKind::Socket,
     FileKind::Pipe,
     FileKind::Other,
@@ -59,6 +62,7 @@ impl FileKind {
             Self::WalStatus => "WAL status",
             Self::Statistics => "statistics",
             Self::Configuration => "configuration",
+            Self::RelationCache => "relation cache",
             Self::Socket => "socket",
             Self::Pipe => "pipe",
             Self::Other => "other",

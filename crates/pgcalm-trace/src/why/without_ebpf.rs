@@ -275,6 +275,8 @@ fn kind_of_path(path: &Path) -> FileKind {
         || above == "pg_multixact"
     {
         FileKind::Slru
+    } else if name.starts_with("pg_internal.init") {
+        FileKind::RelationCache
     } else if above == "base" || above.starts_with("PG_") || directory == "global" {
         FileKind::Data
     } else {
@@ -301,6 +303,7 @@ mod tests {
         for (path, kind) in [
             ("/wal/any/000000010000000000000003", FileKind::Wal),
             ("/d/base/5/16384_fsm", FileKind::Data),
+            ("/d/base/5/pg_internal.init.77", FileKind::RelationCache),
             ("/t/PG_15_202209061/5/16384", FileKind::Data),
             ("/d/pg_multixact/offsets/0000", FileKind::Slru),
             ("/d/base/pgsql_tmp/pgsql_tmp7.0", FileKind::Temporary),

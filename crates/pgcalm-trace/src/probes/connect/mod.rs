@@ -79,6 +79,7 @@ impl Connect {
             .context("the BPF object connect has no constants")?;
         constants.wait_event_pointer = wait_event_pointer;
         constants.operation_of_syscall = syscalls::operations();
+        constants.path_argument_of_syscall = syscalls::path_arguments();
         constants.only_new_processes = 1;
         constants.throttle_function = symbols
             .address(waits::THROTTLE_FUNCTION)

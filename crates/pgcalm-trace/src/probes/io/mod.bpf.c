@@ -41,7 +41,7 @@ BPF_PROG(call_entered, struct pt_regs *registers, long number)
 		}
 	}
 	call->number = number;
-	call->argument = PT_REGS_PARM1_SYSCALL(registers);
+	call->argument = object_argument(registers, number);
 	call->since = bpf_ktime_get_ns();
 	return 0;
 }

@@ -37,11 +37,13 @@ impl Io {
             .open(object_storage())
             .context("open the BPF object io")?;
         session.share(&mut open.maps.server_processes)?;
-        open.maps
+        let constants = open
+            .maps
             .rodata_data
             .as_deref_mut()
-            .context("the BPF object io has no constants")?
-            .operation_of_syscall = syscalls::operations();
+            .context("the BPF object io has no constants")?;
+        constants.operation_of_syscall = syscalls::operations();
+        constants.path_argument_of_syscall = syscalls::path_arguments();
         let skeleton = open.load().map_err(|error| {
             TraceError::Host(format!(
                 "the kernel does not take the eBPF programs of trace io: {error}; they need Linux 5.12 or later"
