@@ -24,7 +24,7 @@ pub fn standby_without_slot(facts: &Facts) -> Answer {
         .iter()
         .filter(|standby| standby.slot.is_none())
         .collect();
-    if bare.is_empty() || read::text(server, "archive_mode")? != "off" || is_governed(facts) {
+    if bare.is_empty() || read::text(server, "archive_mode")? != "off" || is_governed(server) {
         return Ok(None);
     }
     let max = read::bytes(server, "max_wal_size")?.unwrap_or(0);
@@ -186,9 +186,11 @@ fn standbys(server: &Server) -> Result<&[Standby], Unknown> {
     standbys.ok_or_else(|| "standbys may not be seen: GRANT pg_monitor".into())
 }
 
-/// Whether pg_calm's governor holds writers before a standby is lost.
-fn is_governed(facts: &Facts) -> bool {
-    let limit = |server: &Server| read::text(server, "pg_calm.governor_max_lag").map(str::is_empty);
-    let limit = facts.server.as_ref().map(limit);
-    read::pg_calm_is_on(facts) && matches!(limit, Some(Ok(false)))
+/// Whether pg_calm's governor holds writers before a standby is lost: it does so whatever the writeback worker lacks.
+fn is_governed(server: &Server) -> bool {
+    let is_on = server
+        .pg_calm
+        .as_ref()
+        .is_some_and(|calm| calm.mode == "on");
+    is_on && read::text(server, "pg_calm.governor_max_lag").is_ok_and(|limit| !limit.is_empty())
 }
