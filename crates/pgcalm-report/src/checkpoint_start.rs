@@ -52,7 +52,10 @@ pub static START_TPS_BEFORE: Metric = Metric {
         let shares: Vec<f64> = starts(run)
             .into_iter()
             .filter_map(|first| {
-                let before = run.series.tps.get(first.checked_sub(SECONDS_BEFORE)?..first)?;
+                let before = run
+                    .series
+                    .tps
+                    .get(first.checked_sub(SECONDS_BEFORE)?..first)?;
                 let after = run.series.tps.get(first..first + SECONDS)?;
                 percent(mean(after)?, mean(before)?)
             })
