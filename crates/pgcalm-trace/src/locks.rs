@@ -175,7 +175,11 @@ impl Trace<'_> {
                         self.tell(before, take)?;
                     }
                 }
-                CheckpointChange::Done { time_ns } => self.periods.end(time_ns, &counts),
+                CheckpointChange::Done { time_ns } => {
+                    self.periods.end(time_ns, &counts);
+                    // The time before the next one does not reach beyond this.
+                    self.outside = [(time_ns, counts.outside())].into();
+                }
             }
         }
         let now = clock::monotonic_ns();

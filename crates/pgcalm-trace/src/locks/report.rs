@@ -39,7 +39,7 @@ pub struct AroundCheckpoint {
     pub reason: String,
     /// Whether its end was seen; else `during` ends with the trace, and there is no time after it.
     pub complete: bool,
-    /// The seconds before it.
+    /// The seconds before it, since the end of the checkpoint before at most.
     pub before: Period,
     /// The first seconds from its start, as many as --first says, whether it goes on for as long or not; fewer if the trace ended or
     /// the next checkpoint began earlier. Exact: a wait belongs to them if it ended in them.
