@@ -24,6 +24,7 @@ mod server_log;
 mod server_sampler;
 mod shell;
 mod stage;
+mod strace;
 mod sysctl;
 mod template;
 mod tool;
@@ -31,12 +32,14 @@ mod transaction_log;
 mod volume_process;
 
 pub mod archive;
+pub mod archive_crash;
 mod backlog;
 pub mod cap;
 pub mod clean;
 pub mod contest;
 pub mod contestant;
 pub mod device;
+pub mod document;
 pub mod filesystem;
 pub mod fsync_times;
 pub mod installation;
@@ -54,6 +57,9 @@ pub mod torture;
 pub mod up;
 pub mod volume;
 pub mod warm;
+
+#[cfg(test)]
+mod schema;
 
 pub use error::LabError;
 pub use lab_dir::DEFAULT_DIR;

@@ -79,27 +79,42 @@ pub fn from_json(document: &str) -> Result<model::Report, JsonError> {
 
 /// Reads a document of whatever scenario, likewise.
 pub fn read(document: &str) -> Result<Document, JsonError> {
-    /// What all documents have.
-    #[derive(Deserialize)]
-    struct Any {
-        scenario: String,
-    }
-    let scenario = parse::<Any>(document).map(|any| any.scenario);
-    match scenario.as_deref() {
-        Ok(torture::SCENARIO) => parse(document).map(|report| Document::Torture(Box::new(report))),
-        Ok(journal::SCENARIO) => parse(document).map(|report| Document::Journal(Box::new(report))),
-        Ok(tenants::SCENARIO) => parse::<tenants::Report>(document)
+    match scenario(document).as_deref() {
+        Some(torture::SCENARIO) => {
+            parse(document).map(|report| Document::Torture(Box::new(report)))
+        }
+        Some(journal::SCENARIO) => {
+            parse(document).map(|report| Document::Journal(Box::new(report)))
+        }
+        Some(tenants::SCENARIO) => parse::<tenants::Report>(document)
             .map(|report| Document::Tenants(Box::new(report.completed()))),
-        Ok(archive::SCENARIO) => parse(document).map(|report| Document::Archive(Box::new(report))),
-        Ok(replica::SCENARIO) => parse(document).map(|report| Document::Replica(Box::new(report))),
-        Ok(predict::SCENARIO) => parse(document).map(|report| Document::Predict(Box::new(report))),
-        Ok(suite::SCENARIO) => parse::<suite::Report>(document)
+        Some(archive::SCENARIO) => {
+            parse(document).map(|report| Document::Archive(Box::new(report)))
+        }
+        Some(replica::SCENARIO) => {
+            parse(document).map(|report| Document::Replica(Box::new(report)))
+        }
+        Some(predict::SCENARIO) => {
+            parse(document).map(|report| Document::Predict(Box::new(report)))
+        }
+        Some(suite::SCENARIO) => parse::<suite::Report>(document)
             .map(|report| Document::Suite(Box::new(report.completed()))),
         _ => from_json(document).map(|report| Document::Contest(Box::new(report))),
     }
 }
 
-fn parse<T: DeserializeOwned>(document: &str) -> Result<T, JsonError> {
+/// The scenario that a document is of; `None` if it is no report at all.
+pub fn scenario(document: &str) -> Option<String> {
+    /// What all documents have.
+    #[derive(Deserialize)]
+    struct Any {
+        scenario: String,
+    }
+    parse::<Any>(document).ok().map(|any| any.scenario)
+}
+
+/// Reads a document of one type; errors name the field.
+pub fn parse<T: DeserializeOwned>(document: &str) -> Result<T, JsonError> {
     let mut deserializer = serde_json::Deserializer::from_str(document);
     let mut track = serde_path_to_error::Track::new();
     let report = T::deserialize(serde_path_to_error::Deserializer::new(

@@ -19,7 +19,7 @@ pub mod predict;
 pub mod reading;
 pub mod replica;
 pub mod seconds;
-mod settings;
+pub mod settings;
 pub mod suite;
 pub mod tenants;
 pub mod text;

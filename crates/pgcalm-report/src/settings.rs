@@ -97,7 +97,7 @@ pub(crate) fn conditions(report: &Report) -> Vec<String> {
 }
 
 /// The options of a run, one phrase each, but those that are told elsewhere.
-pub(crate) fn options(settings: &BTreeMap<String, Value>, but: &[&str]) -> Vec<String> {
+pub fn options(settings: &BTreeMap<String, Value>, but: &[&str]) -> Vec<String> {
     settings
         .iter()
         .filter(|(name, _)| !but.contains(&name.as_str()))

@@ -114,14 +114,14 @@ fn figure(metric: &Metric, contestant: &Contestant) -> String {
 }
 
 /// Appends the heading of a scenario: its name, its conditions, its host.
-pub(crate) fn heading(out: &mut String, scenario: &str, host: &Host, conditions: &[String]) {
+pub fn heading(out: &mut String, scenario: &str, host: &Host, conditions: &[String]) {
     paragraph(out, &format!("{scenario}, {}", host.started_at));
     paragraph(out, &conditions.join("; "));
     paragraph(out, &settings::host(host).join("; "));
 }
 
 /// A table with a line below its header only.
-pub(crate) fn new_table(header: impl IntoIterator<Item = Cell>) -> Table {
+pub fn new_table(header: impl IntoIterator<Item = Cell>) -> Table {
     let mut table = Table::new();
     table
         .load_preset(NOTHING)
@@ -131,12 +131,12 @@ pub(crate) fn new_table(header: impl IntoIterator<Item = Cell>) -> Table {
 }
 
 /// A cell of figures.
-pub(crate) fn right(text: impl ToString) -> Cell {
+pub fn right(text: impl ToString) -> Cell {
     Cell::new(text).set_alignment(CellAlignment::Right)
 }
 
 /// Appends a table, with `gap` before each column but the first.
-pub(crate) fn push_table(out: &mut String, mut table: Table, gap: u16) {
+pub fn push_table(out: &mut String, mut table: Table, gap: u16) {
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((if index == 0 { 0 } else { gap }, 0));
     }
@@ -152,7 +152,7 @@ pub(crate) fn push_lines(out: &mut String, text: &str) {
 }
 
 /// Appends wrapped text.
-pub(crate) fn paragraph(out: &mut String, text: &str) {
+pub fn paragraph(out: &mut String, text: &str) {
     for line in textwrap::wrap(&printable(text), usize::from(WIDTH)) {
         out.push_str(line.trim_end());
         out.push('\n');

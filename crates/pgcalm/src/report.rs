@@ -1,4 +1,5 @@
 use pgcalm_lab::LabError;
+use pgcalm_lab::document;
 use pgcalm_report::Document;
 
 use crate::args::ReportArgs;
@@ -13,12 +14,24 @@ pub fn render(args: &ReportArgs) -> anyhow::Result<()> {
             args.file.display()
         ))
     })?;
-    let document = pgcalm_report::read(&text).map_err(|error| {
+    let not_a_report = |error| {
         LabError::Usage(format!(
             "{}: {error}; name a file that pgcalm lab run --json wrote",
             args.file.display()
         ))
-    })?;
+    };
+    if let Some(document) = document::read(&text).map_err(not_a_report)? {
+        let as_file = args.html.is_some() || args.svg.is_some() || args.markdown.is_some();
+        if as_file || args.seconds {
+            return Err(LabError::Usage(format!(
+                "{}: a report of power cuts has text only; leave out --html, --svg, --markdown and --seconds",
+                args.file.display()
+            ))
+            .into());
+        }
+        return output::print(&document.text());
+    }
+    let document = pgcalm_report::read(&text).map_err(not_a_report)?;
     if args.markdown.is_some() && !matches!(document, Document::Suite(_)) {
         return Err(LabError::Usage(format!(
             "{}: only the rows of a suite are sections of a document; leave out --markdown",
