@@ -32,7 +32,6 @@ use crate::torture::options::Crash;
 use crate::torture::options::Options;
 use crate::torture::report::Cycle;
 use crate::torture::sabotage::Sabotage;
-use crate::torture::sabotage::Tracer;
 use crate::torture::verify;
 
 /// How long clients may take to notice that their server is gone.
@@ -170,7 +169,7 @@ impl<'a> Arena<'a> {
         };
         let mut monitor = connect(&places.socket)?;
         let tracer = match self.sabotage {
-            Some(Sabotage::UnsyncedFiles) => Some(Tracer::start(
+            Some(Sabotage::UnsyncedFiles) => Some(Sabotage::deceive_checkpointer(
                 journal.root(),
                 &server,
                 &places,
