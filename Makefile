@@ -113,14 +113,10 @@ torture-errors:
 	@bench/install-deps
 	@bench/torture-errors --injections $(N)
 
-# Power cuts at every step of archiving (docs/guides/archiving.md), and controls; as root
+# Power cuts at every step of archiving (docs/internals/archiving.md), and controls; as root
 torture-archive: deps build
-	@for filesystem in ext4 xfs; do \
-	  PG_CONFIG=$(PG_CONFIG) bench/archive-crash --filesystem $$filesystem --cycles 40 && \
-	  for control in directory status cp; do \
-	    PG_CONFIG=$(PG_CONFIG) bench/archive-crash --filesystem $$filesystem --cycles 5 --control $$control || exit 1; \
-	  done || exit 1; \
-	done
+	@$(PGCALM) lab run archive-crash --fs both --cycles 80 --control directory,status,cp \
+	  --pg-bindir "$$($(PG_CONFIG) --bindir)" --module-dir $(EXTENSION)
 
 # The figures of docs/benchmarks.md (bench/suites/cgroup.toml); about four hours, wants the machine for itself, goes on where it was
 bench: build

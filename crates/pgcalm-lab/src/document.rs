@@ -5,6 +5,7 @@ use pgcalm_render::json::parse;
 use serde::Deserialize;
 
 use crate::archive;
+use crate::archive_crash;
 use crate::contest;
 use crate::interference;
 use crate::predict;
@@ -24,6 +25,8 @@ pub enum Document {
     Tenants(Box<tenants::report::Report>),
     /// Crash cycles.
     Torture(Box<torture::report::Report>),
+    /// Power cuts at the steps of archiving.
+    ArchiveCrash(Box<archive_crash::report::Report>),
     /// Archivers.
     Archive(Box<archive::report::Report>),
     /// A primary and its standby.
@@ -56,6 +59,9 @@ pub fn read(document: &str) -> Result<Document, JsonError> {
         }
         Ok(tenants::report::SCENARIO) => parse::<tenants::report::Report>(document)
             .map(|report| Document::Tenants(Box::new(report.completed()))),
+        Ok(archive_crash::report::SCENARIO) => {
+            parse(document).map(|report| Document::ArchiveCrash(Box::new(report)))
+        }
         Ok(archive::report::SCENARIO) => {
             parse(document).map(|report| Document::Archive(Box::new(report)))
         }

@@ -27,6 +27,7 @@ mod server_log;
 mod server_sampler;
 mod shell;
 mod stage;
+mod strace;
 mod sysctl;
 mod template;
 mod tool;
@@ -34,6 +35,7 @@ mod transaction_log;
 mod volume_process;
 
 pub mod archive;
+pub mod archive_crash;
 mod backlog;
 pub mod cap;
 pub mod clean;
@@ -59,6 +61,9 @@ pub mod torture;
 pub mod up;
 pub mod volume;
 pub mod warm;
+
+#[cfg(test)]
+mod schema;
 
 pub use error::LabError;
 pub use lab_dir::DEFAULT_DIR;

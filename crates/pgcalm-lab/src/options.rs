@@ -89,6 +89,29 @@ impl FsType {
     }
 }
 
+/// File systems on which crashes are played.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FileSystems {
+    /// ext4.
+    Ext4,
+    /// XFS.
+    Xfs,
+    /// Both in turn.
+    Both,
+}
+
+impl FileSystems {
+    /// Those to be taken in turn.
+    pub fn in_turn(self) -> &'static [FsType] {
+        match self {
+            Self::Ext4 => &[FsType::Ext4],
+            Self::Xfs => &[FsType::Xfs],
+            Self::Both => &[FsType::Ext4, FsType::Xfs],
+        }
+    }
+}
+
 /// A set of writeback sysctls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SysctlProfile {

@@ -10,7 +10,7 @@ pub struct Scenario {
 }
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 7] = [
+pub const SCENARIOS: [Scenario; 8] = [
     Scenario {
         name: "checkpoint",
         summary: "upserts of random rows on an IOPS-capped data volume: do checkpoints and writeback stall them?",
@@ -34,6 +34,10 @@ pub const SCENARIOS: [Scenario; 7] = [
     Scenario {
         name: crate::torture::report::SCENARIO,
         summary: "crashes under load with pg_calm: is anything lost that was acknowledged, is anything corrupt?",
+    },
+    Scenario {
+        name: crate::archive_crash::report::SCENARIO,
+        summary: "power cuts at every step of archiving: is a finished WAL segment lost, changed or announced in vain?",
     },
     Scenario {
         name: crate::predict::report::SCENARIO,

@@ -1,6 +1,7 @@
 use pgcalm_schema::Document;
 
 use crate::archive;
+use crate::archive_crash;
 use crate::contest;
 use crate::interference;
 use crate::predict;
@@ -54,4 +55,15 @@ fn schema_files_match_the_models() {
 #[test]
 fn documents_describe_every_field() {
     pgcalm_schema::pages_describe_every_field(&documents());
+}
+
+/// Its document has no page: the schema describes it.
+#[test]
+fn archive_crash_is_described_by_its_schema() {
+    let documents: [Document; 1] = [(
+        "archive-crash",
+        schemars::schema_for!(archive_crash::report::Report).to_value(),
+    )];
+    pgcalm_schema::files_match(env!("CARGO_PKG_NAME"), &documents);
+    pgcalm_schema::every_field_is_described(&documents);
 }

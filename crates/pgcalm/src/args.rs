@@ -24,6 +24,7 @@ use clap::FromArgMatches;
 use clap::Parser;
 use clap::Subcommand;
 use pgcalm_lab::archive;
+use pgcalm_lab::archive_crash;
 use pgcalm_lab::contest;
 use pgcalm_lab::interference;
 use pgcalm_lab::options;
@@ -323,7 +324,17 @@ pub enum ScenarioArgs {
     /// server is crashed after 1 to 8 s, recovers, and every row is compared with the notes; then pg_amcheck and
     /// pg_checksums. Works beside other labs: it changes no sysctls, and locks its directory only.
     #[command(before_help = "Example: sudo pgcalm lab run torture --cycles 20")]
-    Torture(Box<TortureArgs>),
+    Torture(Box<TextRunArgs<torture::Options>>),
+    /// Power cuts at every step of archiving: is a finished WAL segment lost, changed or announced in vain?
+    ///
+    /// Data with WAL, the archive, and archive_status are on a file system each. In each cycle the archiver, a worker of pg_calm
+    /// or the checkpointer is stopped right after one of its calls (strace), and all three file systems are shut down without
+    /// flushing their logs, some of them right after a sync. After the mount and again after recovery each finished segment has
+    /// to be in pg_wal or whole in the archive. Works beside other labs: it locks its directory only.
+    #[command(
+        before_help = "Example: sudo pgcalm lab run archive-crash --fs both --cycles 20 --control directory,status,cp"
+    )]
+    ArchiveCrash(Box<TextRunArgs<archive_crash::Options>>),
     /// A backlog of WAL is drained beside pgbench: how fast, at what cost, and does it survive a power cut?
     ///
     /// Each archiver gets new file systems on the same three loop devices (cluster, pg_wal, archive; direct I/O) and a copy
@@ -368,10 +379,11 @@ pub struct WalRestoreArgs {
     pub target: PathBuf,
 }
 
+/// Of a scenario whose report has no HTML.
 #[derive(Debug, Args)]
-pub struct TortureArgs {
+pub struct TextRunArgs<O: Args> {
     #[command(flatten)]
-    pub options: torture::Options,
+    pub options: O,
     #[command(flatten)]
     pub json: JsonArg,
 }

@@ -2,6 +2,7 @@ use anyhow::bail;
 use clap::Args;
 use pgcalm_lab::archive;
 use pgcalm_lab::archive::archiver::ARCHIVERS;
+use pgcalm_lab::archive_crash;
 use pgcalm_lab::clean;
 use pgcalm_lab::contest;
 use pgcalm_lab::contestant::CONTESTANTS;
@@ -22,7 +23,7 @@ use serde::de::DeserializeOwned;
 use crate::args::CleanArgs;
 use crate::args::RunArgs;
 use crate::args::ScenarioArgs;
-use crate::args::TortureArgs;
+use crate::args::TextRunArgs;
 use crate::args::UpArgs;
 use crate::args::report_files::ReportFiles;
 use crate::output;
@@ -102,7 +103,18 @@ pub fn run(scenario: ScenarioArgs) -> anyhow::Result<()> {
             pgcalm_lab::tenants::report::text::render,
             pgcalm_lab::tenants::report::html::render,
         ),
-        ScenarioArgs::Torture(args) => run_torture(*args),
+        ScenarioArgs::Torture(args) => run_verdict(
+            *args,
+            torture::run,
+            pgcalm_lab::torture::report::text::render,
+            |report| Some(format!("torture: {}", report.failure()?)),
+        ),
+        ScenarioArgs::ArchiveCrash(args) => run_verdict(
+            *args,
+            archive_crash::run,
+            archive_crash::text::render,
+            |report| Some(format!("archive-crash: {}", report.failure()?)),
+        ),
         ScenarioArgs::Archive(args) => run_one(
             *args,
             archive::run,
@@ -138,6 +150,23 @@ fn run_one<O: Args, R: Serialize + DeserializeOwned + PartialEq>(
     files.write(&report, text(&report), html)
 }
 
+/// Likewise of a scenario that can fail by what it finds.
+fn run_verdict<O: Args, R: Serialize + DeserializeOwned + PartialEq>(
+    args: TextRunArgs<O>,
+    run: impl FnOnce(&O, &Interrupt) -> anyhow::Result<R>,
+    text: fn(&R) -> String,
+    failure: fn(&R) -> Option<String>,
+) -> anyhow::Result<()> {
+    let interrupt = Interrupt::install()?;
+    output::check_writable("--json", args.json.file())?;
+    let report = run(&args.options, &interrupt)?;
+    output::present(&args.json, &report, &text(&report))?;
+    match failure(&report) {
+        Some(failure) => bail!(failure),
+        None => Ok(()),
+    }
+}
+
 /// A server to connect to.
 pub fn up(args: &UpArgs) -> anyhow::Result<()> {
     let interrupt = Interrupt::install()?;
@@ -165,21 +194,6 @@ impl ReportFiles {
             output::say(&format!("HTML: {}", file.display()));
         }
         Ok(())
-    }
-}
-
-fn run_torture(args: TortureArgs) -> anyhow::Result<()> {
-    let interrupt = Interrupt::install()?;
-    output::check_writable("--json", args.json.file())?;
-    let report = torture::run(&args.options, &interrupt)?;
-    output::present(
-        &args.json,
-        &report,
-        &pgcalm_lab::torture::report::text::render(&report),
-    )?;
-    match report.failure() {
-        Some(failure) => bail!("torture: {failure}"),
-        None => Ok(()),
     }
 }
 

@@ -19,6 +19,14 @@ pub fn render(args: &ReportArgs) -> anyhow::Result<()> {
             args.file.display()
         ))
     })?;
+    let as_file = args.html.is_some() || args.svg.is_some() || args.markdown.is_some();
+    if matches!(document, Document::ArchiveCrash(_)) && (as_file || args.seconds) {
+        return Err(LabError::Usage(format!(
+            "{}: a report of power cuts has text only; leave out --html, --svg, --markdown and --seconds",
+            args.file.display()
+        ))
+        .into());
+    }
     if args.markdown.is_some() && !matches!(document, Document::Suite(_)) {
         return Err(LabError::Usage(format!(
             "{}: only the rows of a suite are sections of a document; leave out --markdown",
@@ -127,6 +135,9 @@ pub fn render(args: &ReportArgs) -> anyhow::Result<()> {
             } else {
                 output::print(&pgcalm_lab::suite::report::text::render(&report))
             }
+        }
+        Document::ArchiveCrash(report) => {
+            output::print(&pgcalm_lab::archive_crash::text::render(&report))
         }
         Document::Torture(report) => {
             output::print(&pgcalm_lab::torture::report::text::render(&report))

@@ -174,6 +174,20 @@ fn crash_cycles_refuse_bad_values_likewise() {
 }
 
 #[test]
+fn power_cuts_in_archiving_refuse_bad_values_likewise() {
+    for (arguments, option, fix) in [
+        (["--cycles", "0"], "--cycles", "--control"),
+        (["--cycles", "1001"], "--cycles", "0 to 1000"),
+        (["--fs", "zfs"], "--fs", "ext4, xfs, both"),
+        (["--control", "none"], "--control", "directory, status, cp"),
+    ] {
+        let line = refused_by("archive-crash", &arguments);
+        assert!(line.contains(option), "{arguments:?}: {line}");
+        assert!(line.contains(fix), "{arguments:?}: {line}");
+    }
+}
+
+#[test]
 fn layouts_refuse_bad_values_likewise() {
     for (arguments, option, fix) in [
         (["--layouts", "zfs"], "--layouts", "xfs-logdev"),

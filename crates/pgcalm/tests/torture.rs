@@ -22,8 +22,8 @@ use pgcalm_testkit::programs::bindir;
 use rustix::process::Signal;
 
 use lab_run::Dir;
-use lab_run::host;
 use lab_run::lab;
+use lab_run::left_of_crashes;
 use lab_run::signal;
 
 /// Whether they can run here; if not, says why not.
@@ -58,7 +58,7 @@ fn start(mut command: Command) -> Child {
 fn wait_for(dir: &Path, what: &str, count: usize) {
     let end = Instant::now() + Duration::from_secs(120);
     loop {
-        let found = leftovers(dir);
+        let found = left_of_crashes(dir);
         if found.iter().filter(|left| left.contains(what)).count() >= count {
             return;
         }
@@ -75,30 +75,6 @@ fn wait_for_device(dir: &Path) {
 /// A server has more processes than this without the load's connections.
 fn wait_for_load(dir: &Path) {
     wait_for(dir, "process", 12);
-}
-
-/// What of a run in `dir` is on the host.
-fn leftovers(dir: &Path) -> Vec<String> {
-    let mut found: Vec<String> = block_device::loop_devices(&host())
-        .unwrap()
-        .into_iter()
-        .filter(|device| device.backing_file.starts_with(dir))
-        .map(|device| format!("device {}", device.name))
-        .collect();
-    for process in process::table(&host()).unwrap() {
-        let cwd = process::working_directory(&host(), process.pid);
-        if cwd.is_some_and(|cwd| cwd.starts_with(dir)) {
-            found.push(format!("process {}", process.pid));
-        }
-    }
-    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        // The lock, and what the test itself has asked for.
-        if name != "pgcalm-torture.lock" && !name.ends_with(".json") {
-            found.push(format!("file {name}"));
-        }
-    }
-    found
 }
 
 fn read(file: &Path) -> Report {
@@ -118,7 +94,7 @@ fn two_cycles(dir: &Path, json: &Path, more: &[&str]) -> String {
         .unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(0), "{stderr}");
-    assert_eq!(leftovers(dir), Vec::<String>::new());
+    assert_eq!(left_of_crashes(dir), Vec::<String>::new());
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -220,7 +196,7 @@ fn sigint_takes_everything_down() {
         wait(&dir.0);
         signal(&child, Signal::INT);
         assert_eq!(child.wait().unwrap().code(), Some(130));
-        assert_eq!(leftovers(&dir.0), Vec::<String>::new());
+        assert_eq!(left_of_crashes(&dir.0), Vec::<String>::new());
     }
 }
 
@@ -234,12 +210,16 @@ fn clean_removes_what_kill_9_left() {
     wait_for_load(&dir.0);
     signal(&child, Signal::KILL);
     child.wait().unwrap();
-    assert!(leftovers(&dir.0).len() > 4, "{:?}", leftovers(&dir.0));
+    assert!(
+        left_of_crashes(&dir.0).len() > 4,
+        "{:?}",
+        left_of_crashes(&dir.0)
+    );
     let output = lab(&["clean"], &dir.0).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(0), "{stderr}");
-    assert!(!dir.0.exists(), "{:?}", leftovers(&dir.0));
-    assert_eq!(leftovers(&dir.0), Vec::<String>::new());
+    assert!(!dir.0.exists(), "{:?}", left_of_crashes(&dir.0));
+    assert_eq!(left_of_crashes(&dir.0), Vec::<String>::new());
 }
 
 #[test]

@@ -1,17 +1,14 @@
 //! strace, which counts what an archiver syncs.
 
+use std::ffi::OsString;
 use std::fs;
-use std::io::BufRead;
-use std::io::BufReader;
 use std::path::Path;
 use std::path::PathBuf;
-use std::process::Child;
 use std::process::Command;
-use std::process::Stdio;
 
 use anyhow::Context;
-use anyhow::bail;
 
+use crate::strace::Strace;
 use crate::tool;
 
 /// The calls that are counted.
@@ -20,11 +17,11 @@ const CALLS: [&str; 4] = ["fsync", "fdatasync", "syncfs", "sync"];
 /// A running strace.
 #[derive(Debug)]
 pub struct Tracer {
-    child: Child,
+    strace: Strace,
     output: PathBuf,
 }
 
-/// strace itself, to attach to processes or to start one. Children are followed; only the calls that count stop them.
+/// strace itself, to start a process. Children are followed; only the calls that count stop them.
 pub fn command(output: &Path) -> Command {
     let mut command = tool::command("strace");
     command
@@ -38,56 +35,24 @@ pub fn command(output: &Path) -> Command {
 impl Tracer {
     /// Attaches to processes; returns once it is there.
     pub fn attach(pids: &[i32], output: &Path) -> anyhow::Result<Self> {
-        let mut command = tool::command("strace");
         // Without --seccomp-bpf, which can't be had for a process that is running.
-        command
-            .args(["-f", "-e"])
-            .arg(format!("trace={}", CALLS.join(",")))
-            .arg("-o")
-            .arg(output);
-        for pid in pids {
-            command.arg("-p").arg(pid.to_string());
-        }
-        let mut child = tool::spawn(command.stdout(Stdio::null()).stderr(Stdio::piped()))?;
-        let words = child.stderr.take();
-        let tracer = Self {
-            child,
+        let arguments: [OsString; 5] = [
+            "-f".into(),
+            "-e".into(),
+            format!("trace={}", CALLS.join(",")).into(),
+            "-o".into(),
+            output.into(),
+        ];
+        Ok(Self {
+            strace: Strace::attach(arguments, pids)?,
             output: output.to_path_buf(),
-        };
-        let mut attached = 0;
-        let mut words = BufReader::new(words.context("strace has no standard error")?).lines();
-        while attached < pids.len() {
-            match words.next() {
-                Some(Ok(line)) if line.contains("attached") => attached += 1,
-                Some(Ok(line)) => bail!("{line}"),
-                _ => bail!("strace ended before it was attached"),
-            }
-        }
-        // It must not block on what it has to say later.
-        std::thread::spawn(move || words.for_each(drop));
-        Ok(tracer)
+        })
     }
 
     /// Ends it and returns how many calls there were.
-    pub fn finish(mut self) -> anyhow::Result<u64> {
-        self.end();
+    pub fn finish(self) -> anyhow::Result<u64> {
+        drop(self.strace);
         count(&self.output)
-    }
-
-    fn end(&mut self) {
-        // Asked to end, it lets go of those that it traces; mostly they have ended, and it with them.
-        if let Some(pid) = rustix::process::Pid::from_raw(self.child.id() as i32) {
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-        }
-        let _ = self.child.wait();
-    }
-}
-
-impl Drop for Tracer {
-    fn drop(&mut self) {
-        if let Ok(None) = self.child.try_wait() {
-            self.end();
-        }
     }
 }
 

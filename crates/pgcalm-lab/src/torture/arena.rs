@@ -34,7 +34,6 @@ use crate::torture::options::Options;
 use crate::torture::report::Cycle;
 use crate::torture::report::Stale;
 use crate::torture::sabotage::Sabotage;
-use crate::torture::sabotage::Tracer;
 use crate::torture::stale;
 use crate::torture::stale::Unsynced;
 use crate::torture::verify;
@@ -196,7 +195,7 @@ impl<'a> Arena<'a> {
         };
         let mut monitor = connect(&places.socket)?;
         let tracer = match self.sabotage {
-            Some(Sabotage::UnsyncedFiles) => Some(Tracer::start(
+            Some(Sabotage::UnsyncedFiles) => Some(Sabotage::deceive_checkpointer(
                 journal.root(),
                 &server,
                 &places,

@@ -10,6 +10,7 @@ use crate::Limit;
 use crate::Seconds;
 use crate::Size;
 use crate::options::Common;
+use crate::options::FileSystems;
 use crate::options::FsType;
 use crate::options::MountOptions;
 use crate::options::count;
@@ -32,18 +33,6 @@ impl Crash {
             Self::Shutdown => "shutdown",
         }
     }
-}
-
-/// File systems of the clusters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FileSystems {
-    /// ext4.
-    Ext4,
-    /// XFS.
-    Xfs,
-    /// Both in turn.
-    Both,
 }
 
 /// Kinds of crashes.
@@ -147,11 +136,7 @@ impl Options {
 
     /// File systems, taken in turn.
     pub(super) fn file_systems(&self) -> &'static [FsType] {
-        match self.fs {
-            FileSystems::Ext4 => &[FsType::Ext4],
-            FileSystems::Xfs => &[FsType::Xfs],
-            FileSystems::Both => &[FsType::Ext4, FsType::Xfs],
-        }
+        self.fs.in_turn()
     }
 
     /// Kinds of crashes, taken in turn on each file system.

@@ -1,12 +1,7 @@
 //! What makes a server lose data, so that the cycles show whether they would notice.
 
 use std::collections::BTreeMap;
-use std::io::BufRead;
-use std::io::BufReader;
-use std::process::Child;
-use std::process::Stdio;
 
-use anyhow::Context;
 use anyhow::bail;
 use pgcalm_host::HostRoot;
 use pgcalm_host::process;
@@ -14,7 +9,7 @@ use pgcalm_host::process;
 use crate::interrupt::Interrupt;
 use crate::server::Places;
 use crate::server::Server;
-use crate::tool;
+use crate::strace::Strace;
 
 /// A way to lose data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,21 +41,15 @@ impl Sabotage {
             .map(|(name, value)| (name.to_string(), value.to_string()))
             .collect()
     }
-}
 
-/// strace, which lets the checkpointer believe that it has synced. It ends with the checkpointer.
-#[derive(Debug)]
-pub struct Tracer(Child);
-
-impl Tracer {
-    /// Attaches to the checkpointer of `server`.
-    pub fn start(
+    /// strace, which lets the checkpointer of `server` believe that it has synced the table.
+    pub fn deceive_checkpointer(
         root: &HostRoot,
         server: &Server,
         places: &Places,
         client: &mut postgres::Client,
         interrupt: &Interrupt,
-    ) -> anyhow::Result<Self> {
+    ) -> anyhow::Result<Strace> {
         let row = client.query_one(
             "select pg_relation_filepath('ledger'), pg_relation_filepath('ledger_pkey'), \
              (select pid from pg_stat_activity where backend_type = 'checkpointer')",
@@ -73,37 +62,12 @@ impl Tracer {
             bail!("process {checkpointer} is not the server's");
         }
         interrupt.check()?;
-        let mut child = tool::spawn(
-            tool::command("strace")
-                .args(["-e", "trace=fsync", "-e", "inject=fsync:retval=0"])
-                .args(["-o", "/dev/null", "-p"])
-                .arg(checkpointer.to_string())
-                .arg("-P")
-                .arg(places.data.join(table))
-                .arg("-P")
-                .arg(places.data.join(index))
-                .stdout(Stdio::null())
-                .stderr(Stdio::piped()),
-        )?;
-        let words = child.stderr.take();
-        let tracer = Self(child);
-        for line in BufReader::new(words.context("strace has no standard error")?).lines() {
-            let line = line?;
-            if line.contains("attached") {
-                return Ok(tracer);
-            }
-            if !line.contains("Requested path") {
-                bail!("{line}");
-            }
-        }
-        bail!("strace ended before it was attached")
-    }
-}
-
-impl Drop for Tracer {
-    fn drop(&mut self) {
-        // Mostly it has ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let files = [table, index].map(|name| places.data.join(name));
+        Strace::tamper(
+            &[checkpointer],
+            "fsync",
+            "retval=0",
+            &files.each_ref().map(|file| file.as_path()),
+        )
     }
 }

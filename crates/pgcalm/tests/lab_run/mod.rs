@@ -187,3 +187,27 @@ pub fn leftovers(dir: &Path) -> Vec<String> {
     }
     found
 }
+
+/// What of crash cycles in `dir` is on the host.
+pub fn left_of_crashes(dir: &Path) -> Vec<String> {
+    let mut found: Vec<String> = block_device::loop_devices(&host())
+        .unwrap()
+        .into_iter()
+        .filter(|device| device.backing_file.starts_with(dir))
+        .map(|device| format!("device {}", device.name))
+        .collect();
+    for process in process::table(&host()).unwrap() {
+        let cwd = process::working_directory(&host(), process.pid);
+        if cwd.is_some_and(|cwd| cwd.starts_with(dir)) {
+            found.push(format!("process {}", process.pid));
+        }
+    }
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        // The lock, and what the test itself has asked for.
+        if name != "pgcalm-torture.lock" && !name.ends_with(".json") {
+            found.push(format!("file {name}"));
+        }
+    }
+    found
+}

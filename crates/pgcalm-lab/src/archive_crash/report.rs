@@ -1,0 +1,222 @@
+//! The result of power cuts at the steps of archiving, as data: the document that `pgcalm lab run archive-crash --json`
+//! writes. Units are in the field names.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde::Serialize;
+
+use crate::report::Host;
+
+/// Name of the scenario, by which its documents are told from others.
+pub const SCENARIO: &str = "archive-crash";
+
+/// Violations of a cycle that are told in words.
+const SHOWN: usize = 3;
+
+/// Power cuts and their controls: the document written by `pgcalm lab run archive-crash --json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Report {
+    /// Always `archive-crash`.
+    pub scenario: String,
+    /// Where the run happened.
+    #[cfg_attr(test, schemars(with = "BTreeMap<String, serde_json::Value>"))]
+    pub host: Host,
+    /// Every option of the run with the value in force, by its command-line name without the dashes.
+    pub settings: BTreeMap<String, serde_json::Value>,
+    /// The settings of the servers where they differ from PostgreSQL's defaults, but for those that name a place.
+    pub server_settings: BTreeMap<String, String>,
+    /// The cycles in the order in which they were run.
+    pub cycles: Vec<Cycle>,
+    /// Each control that was asked for, on each file system; empty if none was.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub controls: Vec<Control>,
+}
+
+/// Archiving up to a power cut, what is there then, recovery, and what is there after it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Cycle {
+    /// Counts from 1; in a control, from 1 again.
+    pub number: u32,
+    /// File system: `ext4` or `xfs`.
+    pub fs: String,
+    /// The call after which a process is stopped, e.g. `archiver: rename`; null in a control.
+    pub point: Option<String>,
+    /// Which of these calls, from 1; 0 in a control.
+    pub call: u32,
+    /// Whether it came, so that the process was stopped when the power went.
+    pub stopped: bool,
+    /// What was synced right before the power went: `archive`, `data`, `status`.
+    pub synced: Vec<String>,
+    /// Finished segments of all cycles so far on this file system, each of which was looked for.
+    pub segments: u64,
+    /// From the start of the server after the power cut until it took connections; null if it didn't, or if the cycle of a
+    /// control had found its loss before.
+    pub recovery_s: Option<f64>,
+    /// Segments that were lost, changed, or announced although they are gone: the segment and what is wrong.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub violations: Vec<String>,
+    /// What else went wrong after the power cut: the server does not recover, or archiving does not go on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
+}
+
+/// The same with a server that does not archive as it should: if that is not found out, the cycles prove nothing.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Control {
+    /// As on the command line, e.g. `directory`.
+    pub name: String,
+    /// What was done so that something is lost.
+    pub sabotage: String,
+    /// File system: `ext4` or `xfs`.
+    pub fs: String,
+    /// Cycles until the loss was found; all but the last have found nothing.
+    pub cycles: Vec<Cycle>,
+}
+
+impl Cycle {
+    /// Whether nothing is wrong.
+    pub fn is_sound(&self) -> bool {
+        self.violations.is_empty() && self.problems.is_empty()
+    }
+
+    /// What is wrong, in one line; of many segments the first.
+    pub fn findings(&self) -> String {
+        let shown = self.violations.iter().take(SHOWN).chain(&self.problems);
+        let mut all: Vec<String> = shown.cloned().collect();
+        let more = self.violations.len().saturating_sub(SHOWN);
+        if more > 0 {
+            all.push(format!("{more} more violations"));
+        }
+        all.join("; ")
+    }
+}
+
+impl Control {
+    /// Whether a segment was found to be lost, changed or announced in vain.
+    pub fn detected(&self) -> bool {
+        self.cycles.iter().any(|cycle| !cycle.violations.is_empty())
+    }
+}
+
+impl Report {
+    /// Cycles in which the process was stopped at its point.
+    pub fn stopped(&self) -> usize {
+        self.cycles.iter().filter(|cycle| cycle.stopped).count()
+    }
+
+    /// Why the run counts as failed; `None` if all is well.
+    pub fn failure(&self) -> Option<String> {
+        let unsound: Vec<&Cycle> = self.cycles.iter().filter(|c| !c.is_sound()).collect();
+        if let Some(first) = unsound.first() {
+            let more = match unsound.len() {
+                1 => String::new(),
+                n => format!("; {} more failed", n - 1),
+            };
+            return Some(format!(
+                "cycle {} ({}, {}): {}{more}",
+                first.number,
+                first.fs,
+                first.point.as_deref().unwrap_or("no point"),
+                first.findings()
+            ));
+        }
+        if let Some(control) = self.controls.iter().find(|control| !control.detected()) {
+            return Some(format!(
+                "control {} ({}): no loss was found in {} power cuts, so the other cycles prove nothing",
+                control.name,
+                control.fs,
+                control.cycles.len()
+            ));
+        }
+        if !self.cycles.is_empty() && self.stopped() == 0 {
+            return Some("no process was stopped at its point in any cycle".to_string());
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub fn cycle(number: u32, point: &str) -> Cycle {
+        Cycle {
+            number,
+            fs: "ext4".into(),
+            point: Some(point.into()),
+            call: 2,
+            stopped: true,
+            synced: vec!["data".into()],
+            segments: 9,
+            recovery_s: Some(0.5),
+            ..Cycle::default()
+        }
+    }
+
+    pub fn report() -> Report {
+        Report {
+            scenario: SCENARIO.into(),
+            host: Host {
+                kernel: "6.18.0".into(),
+                cpus: 2,
+                memory_mib: 24 << 10,
+                postgres: "PostgreSQL 15.20".into(),
+                pgcalm: "0.1.0".into(),
+                started_at: "2026-11-21T07:00:00Z".into(),
+                sysctls: BTreeMap::new(),
+                cap_mechanism: "none".into(),
+            },
+            settings: BTreeMap::from([("seed".into(), 1.into())]),
+            server_settings: BTreeMap::from([("archive_library".into(), "pg_calm".into())]),
+            cycles: vec![cycle(1, "archiver: rename"), cycle(2, "archiver: fsync")],
+            controls: vec![Control {
+                name: "status".into(),
+                sabotage: "the checkpointer's fsync of archive_status does nothing".into(),
+                fs: "ext4".into(),
+                cycles: vec![Cycle {
+                    violations: vec!["0001 was recycled or removed".into()],
+                    point: None,
+                    recovery_s: None,
+                    ..cycle(1, "")
+                }],
+            }],
+        }
+    }
+
+    #[test]
+    fn a_sound_run_with_a_control_that_was_found_out_has_no_failure() {
+        assert_eq!(report().failure(), None);
+    }
+
+    #[test]
+    fn whatever_is_wrong_fails_the_run() {
+        let failure = |change: fn(&mut Report)| {
+            let mut report = report();
+            change(&mut report);
+            report.failure().unwrap_or_default()
+        };
+        let lost = failure(|report| report.cycles[1].violations.push("0002 is gone".into()));
+        assert_eq!(lost, "cycle 2 (ext4, archiver: fsync): 0002 is gone");
+        let many = failure(|report| report.cycles[1].violations = vec!["gone".into(); 5]);
+        assert!(
+            many.ends_with("gone; gone; gone; 2 more violations"),
+            "{many}"
+        );
+        let stuck = failure(|report| report.cycles[0].problems.push("stuck".into()));
+        assert!(stuck.ends_with("stuck"), "{stuck}");
+        let blind = failure(|report| report.controls[0].cycles[0].violations.clear());
+        assert!(blind.contains("prove nothing"), "{blind}");
+        // A server that does not come back has lost no segment.
+        let blind = failure(|report| {
+            let cycle = &mut report.controls[0].cycles[0];
+            cycle.problems.append(&mut cycle.violations);
+        });
+        assert!(blind.contains("prove nothing"), "{blind}");
+        let idle = failure(|report| report.cycles.iter_mut().for_each(|c| c.stopped = false));
+        assert!(idle.contains("was stopped"), "{idle}");
+    }
+}
