@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use crate::DEFAULT_TORTURE_DIR;
 use crate::LabError;
-use crate::archive_crash::point::WORKERS;
 use crate::options::Common;
 use crate::options::FileSystems;
 use crate::options::FsType;
@@ -83,12 +82,11 @@ impl Options {
 
     /// Settings of the server where they differ from PostgreSQL's, but for those that name a place.
     pub(super) fn server_settings(&self) -> BTreeMap<String, String> {
-        let workers = WORKERS.to_string();
         self.common.over([
             ("shared_preload_libraries", "pg_calm"),
             ("archive_mode", "on"),
             ("archive_library", "pg_calm"),
-            ("pg_calm.archive_workers", workers.as_str()),
+            ("pg_calm.archive_workers", "2"),
             // Each checkpoint recycles and removes segments.
             ("min_wal_size", "2MB"),
             ("max_wal_size", "32MB"),

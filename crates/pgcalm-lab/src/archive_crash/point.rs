@@ -3,9 +3,6 @@
 use crate::archive_crash::options::Sabotage;
 use crate::archive_crash::part::Part;
 
-/// `pg_calm.archive_workers`.
-pub const WORKERS: usize = 2;
-
 /// A process of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Process {
@@ -24,14 +21,6 @@ impl Process {
             Self::Archiver => "archiver",
             Self::Worker => "pg_calm archive worker",
             Self::Checkpointer => "checkpointer",
-        }
-    }
-
-    /// How many of them a server has.
-    pub fn number(self) -> usize {
-        match self {
-            Self::Worker => WORKERS,
-            Self::Archiver | Self::Checkpointer => 1,
         }
     }
 }
