@@ -62,9 +62,6 @@ pub mod up;
 pub mod volume;
 pub mod warm;
 
-#[cfg(test)]
-mod schema;
-
 pub use error::LabError;
 pub use lab_dir::DEFAULT_DIR;
 pub use lab_dir::DEFAULT_TORTURE_DIR;
