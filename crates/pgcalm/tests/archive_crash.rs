@@ -41,7 +41,7 @@ fn archive_crash(dir: &Path, more: &[&str]) -> Command {
 
 fn read(file: &Path) -> Report {
     match document::read(&fs::read_to_string(file).unwrap()) {
-        Ok(Some(Document::ArchiveCrash(report))) => *report,
+        Ok(Document::ArchiveCrash(report)) => *report,
         other => panic!("not a report of power cuts: {other:?}"),
     }
 }
