@@ -11,8 +11,6 @@ use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 
-use pgcalm_host::block_device;
-use pgcalm_host::process;
 use pgcalm_lab::document::Document;
 use pgcalm_lab::torture::report::Cycle;
 use pgcalm_lab::torture::report::Report;

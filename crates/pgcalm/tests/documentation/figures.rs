@@ -211,7 +211,6 @@ fn figures_of_the_readme_are_in_their_places() {
 
 /// What is said of a row beside its columns, in its first cell.
 #[test]
-#[ignore = "README.md, two gp3 volumes: a p99 of 5.74 ms where docs/benchmarks-clouds.md has 5.71"]
 fn remarks_of_the_readme_are_as_measured() {
     let mut number = 0;
     let mut bad = Vec::new();
