@@ -97,11 +97,8 @@ pub fn path_arguments() -> [u8; MAX_SYSCALLS] {
     for (number, name, operation) in CALLS.iter().chain(OLD_CALLS) {
         let has_path = matches!(operation, Operation::Open | Operation::Name);
         if let Some(place) = table.get_mut(*number as usize).filter(|_| has_path) {
-            *place = if name.trim_end_matches('2').ends_with("at") {
-                2
-            } else {
-                1
-            };
+            let relative = *name != "creat" && name.trim_end_matches('2').ends_with("at");
+            *place = if relative { 2 } else { 1 };
         }
     }
     table
