@@ -11,7 +11,7 @@ BPF := crates/pgcalm-trace/src
 BPF_SOURCES = $(BPF)/bpf/*.h $(BPF)/probes/*/*.bpf.c
 PGCALM := target/release/pgcalm
 
-.PHONY: all deps build install packages demo docs pictures test test-extension test-rust test-versions test-packages release test-release test-reproducible test-vm test-trace-verdicts check-postgres fmt fmt-check lint deny bench bench-archive bench-governor bench-trace bench-clouds bench-scale bench-volume torture torture-errors torture-archive clean
+.PHONY: test-long all deps build install packages demo docs pictures test test-extension test-rust test-versions test-packages release test-release test-reproducible test-vm test-trace-verdicts check-postgres fmt fmt-check lint deny bench bench-archive bench-governor bench-trace bench-clouds bench-scale bench-volume torture torture-errors torture-archive clean
 
 all: build
 
@@ -48,6 +48,11 @@ pictures: deps docs install
 test: deps
 	$(MAKE) --silent --directory $(EXTENSION) PG_CONFIG=$(PG_CONFIG)
 	@bench/test
+
+# Tests of the lab that make test leaves out because each takes a minute or more; as root, about four minutes
+test-long: deps
+	$(MAKE) --silent --directory $(EXTENSION) PG_CONFIG=$(PG_CONFIG)
+	cargo test --package pgcalm --test replica --test lab -- --ignored --test-threads=1 --nocapture
 
 # With PostgreSQL 15, 17 and 18, or VERSIONS="17", in chroots of Debian that are kept; as root
 test-versions: deps build

@@ -356,6 +356,7 @@ fn a_server_that_dies_ends_the_run_with_one_line_and_a_clean_host() {
 }
 
 #[test]
+#[ignore = "takes more than a minute: make test-long"]
 fn a_wal_volume_that_runs_full_is_a_result_and_no_error() {
     if !can_run() {
         return;

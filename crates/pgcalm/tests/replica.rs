@@ -244,6 +244,7 @@ fn a_standby_whose_wal_was_recycled_comes_back_only_with_an_archive() {
 }
 
 #[test]
+#[ignore = "takes most of a minute: make test-long"]
 fn a_standby_catches_up_under_load_or_from_what_wal_keep_size_kept() {
     if !can_run() {
         return;
@@ -289,6 +290,7 @@ fn a_standby_catches_up_under_load_or_from_what_wal_keep_size_kept() {
 }
 
 #[test]
+#[ignore = "takes most of a minute: make test-long"]
 fn timeouts_end_the_connection_of_a_standby_whose_device_takes_next_to_nothing() {
     if !can_run() {
         return;
