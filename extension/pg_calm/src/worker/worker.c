@@ -729,7 +729,7 @@ work(uint64 now_ms)
 
 	latency_probe_tick(flush_policy.paced && calm_flushes() && foreground_needs_probe(&own_caps),
 	                   now_ms);
-	if (calm_split_folios && calm_flushes())
+	if (folio_split_is_on())
 		folio_split_patrol(now_ms);
 	else
 		folio_split_pause();

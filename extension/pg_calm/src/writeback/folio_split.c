@@ -70,7 +70,6 @@ typedef struct Patrol
 {
 	MemoryContext context; /* of the lists */
 	bool done;             /* all files have been looked at */
-	bool paused;           /* off for now */
 	List *directories;     /* still to be listed */
 	DIR *listed;           /* the last of them, if it has been begun */
 	List *files;           /* still to be looked at */
@@ -80,7 +79,7 @@ typedef struct Patrol
 	uint64 next_ms;
 } Patrol;
 
-static Patrol patrol = {.paused = true, .fd = -1};
+static Patrol patrol = {.fd = -1};
 
 static void list_directories(void);
 static void list_files(void);
@@ -275,18 +274,24 @@ patrol_step(void)
 	return true;
 }
 
+/* Whether large folios are split now */
+bool
+folio_split_is_on(void)
+{
+	return calm_split_folios && calm_flushes();
+}
+
 /* When the patrol may go on; PG_UINT64_MAX: it has ended, or is off */
 uint64
 folio_split_next_ms(void)
 {
-	return patrol.done || patrol.paused ? PG_UINT64_MAX : patrol.next_ms;
+	return patrol.done || !folio_split_is_on() ? PG_UINT64_MAX : patrol.next_ms;
 }
 
 /* Let go of the file that the patrol is at, for the time that it is off */
 void
 folio_split_pause(void)
 {
-	patrol.paused = true;
 	if (patrol.fd >= 0)
 		close(patrol.fd);
 	patrol.fd = -1;
@@ -303,7 +308,6 @@ folio_split_patrol(uint64 now_ms)
 	instr_time spent;
 	bool more = true;
 
-	patrol.paused = false;
 	if (patrol.done || now_ms < patrol.next_ms)
 		return;
 	if (patrol.context == NULL)

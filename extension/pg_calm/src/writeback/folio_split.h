@@ -12,6 +12,7 @@
 
 extern void folio_split(int fd, off_t offset, size_t length);
 extern void folio_split_file(int fd);
+extern bool folio_split_is_on(void);
 extern void folio_split_patrol(uint64 now_ms);
 extern uint64 folio_split_next_ms(void);
 extern void folio_split_pause(void);
