@@ -69,7 +69,7 @@ RELEASE_KEY ?=
 release: deps
 	@RELEASE_KEY='$(RELEASE_KEY)' bench/release
 
-# What make release has made, in clean Debians 12 and 13, an empty folder and a server for arm64; as root, about five minutes
+# What make release has made, in clean Debians 12 and 13, signed, in an empty folder and in a server for arm64; as root, about a quarter of an hour
 test-release: deps
 	@bench/test-release
 
