@@ -2,7 +2,6 @@
 
 mod fake;
 
-use pgcalm_doctor::facts::StandbyLag;
 use std::collections::BTreeSet;
 
 use pgcalm_doctor::collect::Options;
@@ -11,6 +10,7 @@ use pgcalm_doctor::facts::Facts;
 use pgcalm_doctor::facts::MemoryLimit;
 use pgcalm_doctor::facts::PgCalm;
 use pgcalm_doctor::facts::Server;
+use pgcalm_doctor::facts::StandbyLag;
 use pgcalm_doctor::report::Finding;
 use pgcalm_doctor::report::Report;
 use pgcalm_doctor::report::Severity;

@@ -9,7 +9,6 @@ mod part;
 mod point;
 pub mod report;
 mod segments;
-pub mod text;
 
 use std::collections::BTreeMap;
 

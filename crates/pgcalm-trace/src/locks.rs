@@ -7,9 +7,6 @@ mod period;
 pub mod report;
 mod without_ebpf;
 
-use crate::locks::checkpoint_periods::CheckpointPeriods;
-use crate::locks::checkpoint_periods::Lengths;
-use crate::locks::period::seconds;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -17,9 +14,13 @@ use crate::checkpoint_flags;
 use crate::clock;
 use crate::clock::NS_PER_S;
 use crate::locks::acquisition_slices::AcquisitionSlices;
+use crate::locks::checkpoint_periods::CheckpointPeriods;
+use crate::locks::checkpoint_periods::Lengths;
+use crate::locks::period::seconds;
 use crate::locks::report::AroundCheckpoint;
 use crate::locks::report::Line;
 use crate::locks::report::Period;
+
 pub use crate::probes::locks::Acquisitions;
 use crate::probes::locks::CheckpointChange;
 use crate::probes::locks::Counts;

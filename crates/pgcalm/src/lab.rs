@@ -112,7 +112,7 @@ pub fn run(scenario: ScenarioArgs) -> anyhow::Result<()> {
         ScenarioArgs::ArchiveCrash(args) => run_verdict(
             *args,
             archive_crash::run,
-            archive_crash::text::render,
+            archive_crash::report::text::render,
             |report| Some(format!("archive-crash: {}", report.failure()?)),
         ),
         ScenarioArgs::Archive(args) => run_one(

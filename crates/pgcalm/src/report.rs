@@ -137,7 +137,7 @@ pub fn render(args: &ReportArgs) -> anyhow::Result<()> {
             }
         }
         Document::ArchiveCrash(report) => {
-            output::print(&pgcalm_lab::archive_crash::text::render(&report))
+            output::print(&pgcalm_lab::archive_crash::report::text::render(&report))
         }
         Document::Torture(report) => {
             output::print(&pgcalm_lab::torture::report::text::render(&report))

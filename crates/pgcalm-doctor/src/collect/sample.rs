@@ -1,4 +1,3 @@
-use crate::facts::StandbyLag;
 use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
@@ -11,6 +10,7 @@ use postgres::Client;
 use crate::facts::DiskRates;
 use crate::facts::Host;
 use crate::facts::Sample;
+use crate::facts::StandbyLag;
 
 /// Bytes of WAL since the cluster was made, by position.
 const WAL_POSITION: &str = "\

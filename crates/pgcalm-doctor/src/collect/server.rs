@@ -1,6 +1,5 @@
 use std::collections::BTreeMap;
 
-use crate::facts::Standby;
 use pgcalm_server::Version;
 use pgcalm_server::Writes;
 use pgcalm_server::module_schema;
@@ -15,6 +14,7 @@ use crate::facts::PgCalm;
 use crate::facts::Server;
 use crate::facts::Setting;
 use crate::facts::Slot;
+use crate::facts::Standby;
 use crate::facts::Wal;
 
 /// The oldest version whose views are known: pg_stat_wal came with it.

@@ -5,7 +5,6 @@ use crate::facts::Facts;
 use crate::facts::Server;
 use crate::facts::Standby;
 use crate::facts::StandbyLag;
-
 use crate::rules::found::Answer;
 use crate::rules::found::Found;
 use crate::rules::found::Unknown;

@@ -3,7 +3,6 @@
 // Each test file is a program of its own and uses what it needs.
 #![allow(dead_code)]
 
-use pgcalm_doctor::facts::Standby;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::time::Duration;
@@ -17,6 +16,7 @@ use pgcalm_doctor::facts::Sample;
 use pgcalm_doctor::facts::Server;
 use pgcalm_doctor::facts::Setting;
 use pgcalm_doctor::facts::Slot;
+use pgcalm_doctor::facts::Standby;
 use pgcalm_host::HostRoot;
 
 pub const MIB: u64 = 1 << 20;

@@ -1,6 +1,8 @@
 //! The result of power cuts at the steps of archiving, as data: the document that `pgcalm lab run archive-crash --json`
 //! writes. Units are in the field names.
 
+pub mod text;
+
 use std::collections::BTreeMap;
 
 use serde::Deserialize;

@@ -14,9 +14,6 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use std::time::Instant;
 
-use crate::replica::report::Heartbeat;
-use crate::replica::report::Sample;
-use crate::replica::report::Silence;
 use anyhow::Context;
 use anyhow::anyhow;
 use postgres::Client;
@@ -24,6 +21,9 @@ use postgres::Client;
 use crate::connection::connect;
 use crate::interrupt::Interrupt;
 use crate::replica::replication_log::Timeouts;
+use crate::replica::report::Heartbeat;
+use crate::replica::report::Sample;
+use crate::replica::report::Silence;
 use crate::server::Server;
 
 /// Between beats.

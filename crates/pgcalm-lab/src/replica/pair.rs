@@ -1,6 +1,5 @@
 //! Primary and standby of one case.
 
-use crate::replica::replication_log;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::chown;
@@ -31,6 +30,7 @@ use crate::replica::flood;
 use crate::replica::heartbeat;
 use crate::replica::heartbeat::Pulse;
 use crate::replica::outcome;
+use crate::replica::replication_log;
 use crate::replica::report::Case as Outcome;
 use crate::replica::report::ReceiverError;
 use crate::replica::side::Side;

@@ -1,6 +1,5 @@
 //! One sample a second of both servers, the link and the WAL devices, in a thread of its own.
 
-use crate::replica::replication_log;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -25,6 +24,7 @@ use postgres::types::PgLsn;
 use crate::connection::connect;
 use crate::network::INTERFACE;
 use crate::replica::STANDBY;
+use crate::replica::replication_log;
 use crate::replica::report::Lag;
 use crate::replica::report::Sample;
 

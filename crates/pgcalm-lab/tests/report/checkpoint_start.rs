@@ -1,7 +1,5 @@
 //! What the first seconds of checkpoints come to.
 
-use crate::support;
-
 use pgcalm_lab::contest::report::Contestant;
 use pgcalm_lab::contest::report::Run;
 use pgcalm_lab::contest::report::checkpoint_start;
@@ -12,6 +10,8 @@ use pgcalm_lab::contest::report::checkpoint_start::START_TPS_MEAN;
 use pgcalm_lab::contest::report::checkpoint_start::START_TPS_MIN;
 use pgcalm_lab::contest::report::metric::Metric;
 use pgcalm_lab::contest::report::text;
+
+use crate::support;
 
 /// 60 seconds of 100 TPS with a p99 of 2 ms, and checkpoints that start then.
 fn contestant(starts: &[f64]) -> Contestant {

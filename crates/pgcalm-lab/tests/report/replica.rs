@@ -1,17 +1,17 @@
 //! The report of a standby in words, tables and HTML. SYNTHETIC: nothing here was ever measured.
 
-use pgcalm_lab::replica::report::Heartbeat;
-use pgcalm_lab::replica::report::Silence;
 use std::collections::BTreeMap;
 
 use pgcalm_lab::document::Document;
 use pgcalm_lab::replica::report::Case;
 use pgcalm_lab::replica::report::Governor;
+use pgcalm_lab::replica::report::Heartbeat;
 use pgcalm_lab::replica::report::Lag;
 use pgcalm_lab::replica::report::Link;
 use pgcalm_lab::replica::report::ReceiverError;
 use pgcalm_lab::replica::report::Report;
 use pgcalm_lab::replica::report::Sample;
+use pgcalm_lab::replica::report::Silence;
 use pgcalm_lab::replica::report::html;
 use pgcalm_lab::replica::report::text;
 use pgcalm_lab::report::Host;

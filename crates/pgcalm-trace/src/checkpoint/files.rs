@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use crate::checkpoint::report::FileTimes;
-
 use crate::probes::checkpoint::Event;
 use crate::probes::checkpoint::FileHints;
 

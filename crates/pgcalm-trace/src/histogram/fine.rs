@@ -1,9 +1,8 @@
 //! Histograms whose quantiles are known to an eighth.
 
-use crate::report::histogram::Histogram;
-
 use crate::histogram::BUCKETS;
 use crate::histogram::KernelHistogram;
+use crate::report::histogram::Histogram;
 
 /// HISTOGRAM_PART_BITS of bpf/fine_histogram.bpf.h.
 const PART_BITS: usize = 3;

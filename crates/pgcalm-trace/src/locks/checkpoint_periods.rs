@@ -1,9 +1,8 @@
 //! The times that are told of each checkpoint, from its start until all of them are over.
 
-use crate::locks::report::AroundCheckpoint;
-
 use crate::locks::period;
 use crate::locks::period::seconds;
+use crate::locks::report::AroundCheckpoint;
 use crate::probes::locks::Counts;
 use crate::probes::locks::TimedCounts;
 

@@ -1,8 +1,8 @@
 //! The waits of a time, as the difference of two counts.
 
-use crate::clock::NS_PER_S;
 use std::collections::HashMap;
 
+use crate::clock::NS_PER_S;
 use crate::locks::lock_name;
 use crate::locks::report::LockClass;
 use crate::locks::report::LockWaits;

@@ -1,12 +1,13 @@
 //! What clients see in the first seconds of a checkpoint: after its redo point the first change of each page puts the whole
 //! page into WAL.
 
+use pgcalm_render::number::printable;
+use pgcalm_render::number::short;
+
 use crate::contest::report::Contestant;
 use crate::contest::report::Run;
 use crate::contest::report::metric::Group;
 use crate::contest::report::metric::Metric;
-use pgcalm_render::number::printable;
-use pgcalm_render::number::short;
 
 /// How long it is looked at, s.
 pub const SECONDS: usize = 5;

@@ -1,6 +1,5 @@
 //! A suite in words: computed facts only.
 
-use crate::contest::report::checkpoint_start;
 use std::collections::BTreeSet;
 
 use pgcalm_render::number::factor;
@@ -13,6 +12,7 @@ use super::Verdict;
 use super::compare::COMPARED;
 use super::order;
 use crate::contest::report::Contestant;
+use crate::contest::report::checkpoint_start;
 use crate::contest::report::metric::TPS_MEAN;
 
 /// Something shown of each contestant.

@@ -2,10 +2,10 @@
 
 use maud::Markup;
 use maud::html;
+use pgcalm_render::number::printable;
 
 use crate::checkpoint::report::FileTimes;
 use crate::report::text::duration;
-use pgcalm_render::number::printable;
 
 /// Rows in a terminal; the rest is in JSON and HTML.
 const ROWS: usize = 40;

@@ -1,9 +1,9 @@
 //! Checkpoints as one HTML page.
 
-use super::files;
 use maud::Markup;
 use maud::html;
 
+use super::files;
 use crate::checkpoint::report::Around;
 use crate::checkpoint::report::Checkpoint;
 use crate::checkpoint::report::Line;

@@ -1,8 +1,8 @@
 //! Checkpoints for a terminal.
 
-use super::files;
 use pgcalm_render::text::paragraph;
 
+use super::files;
 use crate::checkpoint::report::Around;
 use crate::checkpoint::report::Checkpoint;
 use crate::checkpoint::report::Line;

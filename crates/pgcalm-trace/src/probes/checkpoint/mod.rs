@@ -7,7 +7,6 @@ mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/checkpoint.skel.rs"));
 }
 
-use crate::histogram::fine::FineHistogram;
 use std::collections::HashMap;
 use std::collections::HashSet;
 use std::path::Path;
@@ -29,6 +28,7 @@ use skeleton::types::second;
 use crate::checkpoint::report::PerBuffer;
 use crate::clock;
 use crate::histogram::KernelHistogram;
+use crate::histogram::fine::FineHistogram;
 use crate::probes::object_storage;
 use crate::report::Drops;
 use crate::ring::Events;
