@@ -7,6 +7,7 @@ pub(crate) mod recycled_wal;
 pub mod report;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -146,7 +147,7 @@ impl Arena<'_> {
             scene.reading.as_secs_f64(),
         ));
         let recording = self
-            .measure(contestant, label, server)
+            .measure(contestant, label, server, scene.wal_path())
             .map_err(|error| with_last_words(error, &server.log()))?;
         scene.discard()?;
         Ok(measure::figures(recording))
@@ -158,6 +159,7 @@ impl Arena<'_> {
         contestant: &Contestant,
         label: &str,
         server: &Server,
+        wal: &Path,
     ) -> anyhow::Result<Recording> {
         let directory = self.stage.dir.run();
         let warm_up = self.options.warm_up.0;
@@ -167,7 +169,7 @@ impl Arena<'_> {
         } else {
             format!("{label}: measuring {seconds} s after {warm_up} s of load")
         });
-        let (data, wal) = self.devices.names();
+        let (data, wal_device) = self.devices.names();
         let lead = Duration::from_secs(warm_up.into());
         let window = Duration::from_secs(seconds.into());
         let mut backlog = BacklogWatch::prepare(
@@ -178,7 +180,7 @@ impl Arena<'_> {
             self.stage.interrupt,
         )?;
         let mut caps = Some(self.devices.limit(self.options, contestant)?);
-        let sampler = Sampler::start(self.stage.root().clone(), data, wal, server.pid());
+        let sampler = Sampler::start(self.stage.root().clone(), data, wal_device, server.pid());
         let server_sampler = ServerSampler::start(&directory)?;
         let fsync = FsyncTrace::start(server.pid());
         let started = Instant::now();
@@ -205,7 +207,9 @@ impl Arena<'_> {
         let overtime = Overtime::after(load_end + drain.unwrap_or_default());
         let mut module_status = None;
         let mut server_failure = None;
+        let mut wal_free = u64::MAX;
         loop {
+            wal_free = wal_free.min(free_space(wal)?);
             match load.has_ended() {
                 Ok(true) => break,
                 Ok(false) => {}
@@ -259,6 +263,7 @@ impl Arena<'_> {
             blocked,
             checkpoints: server_log::checkpoints(log),
             server_failure,
+            wal_free_min_mib: Some(wal_free as f64 / f64::from(1 << 20)),
             module_status: module_status.unwrap_or_default(),
             backlog,
             fsync,
@@ -303,6 +308,12 @@ impl Arena<'_> {
     fn module_status(&self, server: &Server) -> anyhow::Result<BTreeMap<String, Value>> {
         server.row("pg_calm_status", self.stage.interrupt)
     }
+}
+
+/// Bytes that a server can still have of a file system.
+fn free_space(path: &Path) -> anyhow::Result<u64> {
+    let space = rustix::fs::statvfs(path)?;
+    Ok(space.f_bavail * space.f_frsize)
 }
 
 fn latency(run: &model::Run) -> String {

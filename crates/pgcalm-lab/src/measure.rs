@@ -7,6 +7,7 @@ use pgcalm_host::block_device::DeviceStat;
 use crate::contest::report::Backlog;
 use crate::contest::report::Blocked;
 use crate::contest::report::Checkpoint;
+use crate::contest::report::Pace;
 use crate::contest::report::Run;
 use crate::contest::report::Series;
 use crate::contest::report::ServerFailure;
@@ -40,6 +41,8 @@ pub struct Recording {
     pub checkpoints: CheckpointLog,
     /// When the server gave up, in seconds of the epoch, and its words, if it did.
     pub server_failure: Option<(f64, String)>,
+    /// The least that was free on the file system with WAL.
+    pub wal_free_min_mib: Option<f64>,
     /// From the module.
     pub module_status: BTreeMap<String, serde_json::Value>,
     /// What had been put off at the end, if that was measured.
@@ -58,6 +61,7 @@ pub fn figures(recording: Recording) -> Run {
         blocked,
         checkpoints,
         server_failure,
+        wal_free_min_mib,
         module_status,
         backlog,
         fsync,
@@ -106,6 +110,11 @@ pub fn figures(recording: Recording) -> Run {
                 oldest: oldest_ms,
             }),
         },
+        pace_ms: transactions.late().map(|late| Pace {
+            latency_mean: transactions.all.mean() / 1e3,
+            late_mean: late.sum_us as f64 / late.number as f64 / 1e3,
+            late_max: late.max_us as f64 / 1e3,
+        }),
         data_device: series.data_device(seconds_served),
         wal_device: series.wal_device(seconds_served),
         backlog,
@@ -115,6 +124,7 @@ pub fn figures(recording: Recording) -> Run {
             at_s: ended - first as f64,
             message,
         }),
+        wal_free_min_mib,
         checkpoints: in_window(checkpoints, first, end),
         series,
         module_status,
@@ -323,6 +333,7 @@ mod tests {
         Transactions {
             all,
             by_second,
+            late: BTreeMap::new(),
             started,
             source: Source::Pgbench,
         }
@@ -408,6 +419,7 @@ mod tests {
             blocked: Vec::new(),
             checkpoints: CheckpointLog::default(),
             server_failure: None,
+            wal_free_min_mib: None,
             module_status: BTreeMap::new(),
             backlog: None,
             fsync: None,

@@ -4,6 +4,7 @@
 //! seconds meanwhile have none. See [`ServerSeries`] for what can be relied on.
 
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -183,7 +184,10 @@ fn numbers(row: &BTreeMap<String, Value>) -> BTreeMap<String, f64> {
 fn question(version: Version, module: bool) -> String {
     let (writes, wal) = (version.writes(), version.wal());
     let status = if module {
-        "select row_to_json(s)::text from pg_calm_status s"
+        "select to_jsonb(s) || coalesce((select jsonb_object_agg(concat_ws('_', 'governor', g.input, column_of.key), column_of.value) \
+                                           from pg_calm_governor g, jsonb_each(to_jsonb(g)) column_of \
+                                          where g.state <> 'off' and jsonb_typeof(column_of.value) = 'number'), '{}') \
+           from pg_calm_status s"
     } else {
         "null"
     };
@@ -210,7 +214,8 @@ pub fn server_series(samples: &[ServerSample], first: i64, end: i64) -> ServerSe
     if samples.is_empty() {
         return series;
     }
-    let columns: Vec<&String> = samples[0].module.keys().collect();
+    // Not all of them are there from the first answer on.
+    let columns: BTreeSet<&String> = samples.iter().flat_map(|s| s.module.keys()).collect();
     for second in first..end {
         // The state at the end of the second, and what was counted since its beginning or, if there was no answer then, the last
         // one before.

@@ -499,6 +499,7 @@ impl Arena<'_> {
                 blocked: measured.blocked,
                 checkpoints: server_log::CheckpointLog::default(),
                 server_failure: None,
+                wal_free_min_mib: None,
                 module_status: Default::default(),
                 backlog: None,
                 fsync: None,

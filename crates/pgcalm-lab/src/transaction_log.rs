@@ -21,6 +21,8 @@ pub struct Transactions {
     pub all: Micros,
     /// By the second of the epoch in which they ended.
     pub by_second: BTreeMap<i64, Micros>,
+    /// How late those began that had a time to begin at, likewise; empty without a rate.
+    pub late: BTreeMap<i64, Late>,
     /// When the first of them began, in seconds of the epoch.
     pub started: f64,
     /// Who told of them.
@@ -43,12 +45,33 @@ pub enum Source {
     },
 }
 
+/// How late transactions began that had a time to begin at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Late {
+    /// How many there were.
+    pub number: u64,
+    /// Of all of them.
+    pub sum_us: u64,
+    /// The latest.
+    pub max_us: u64,
+}
+
+impl Late {
+    fn add(&mut self, other: Self) {
+        self.number += other.number;
+        self.sum_us += other.sum_us;
+        self.max_us = self.max_us.max(other.max_us);
+    }
+}
+
 /// One line: a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Line {
     latency_us: u64,
     end_second: i64,
     end_us: u32,
+    /// With a rate alone.
+    late_us: Option<u64>,
 }
 
 impl Transactions {
@@ -57,6 +80,7 @@ impl Transactions {
         let mut transactions = Self {
             all: histogram()?,
             by_second: BTreeMap::new(),
+            late: BTreeMap::new(),
             started: f64::INFINITY,
             source: Source::Pgbench,
         };
@@ -90,6 +114,8 @@ impl Transactions {
         let started = self.started + f64::from(seconds);
         let mut by_second = self.by_second;
         let by_second = by_second.split_off(&(started.ceil() as i64));
+        let mut late = self.late;
+        let late = late.split_off(&(started.ceil() as i64));
         let mut all = histogram()?;
         for of_second in by_second.values() {
             all.add(of_second)?;
@@ -97,6 +123,7 @@ impl Transactions {
         Ok(Self {
             all,
             by_second,
+            late,
             started,
             source: self.source,
         })
@@ -112,6 +139,7 @@ impl Transactions {
         let mut transactions = Self {
             all: histogram()?,
             by_second: BTreeMap::new(),
+            late: BTreeMap::new(),
             started,
             source,
         };
@@ -144,6 +172,7 @@ impl Transactions {
         let mut merged = Self {
             all: histogram()?,
             by_second: BTreeMap::new(),
+            late: BTreeMap::new(),
             started: f64::NEG_INFINITY,
             source: Source::Pgbench,
         };
@@ -158,6 +187,9 @@ impl Transactions {
                         entry.insert(histogram.clone());
                     }
                 }
+            }
+            for (second, late) in &part.late {
+                merged.late.entry(*second).or_default().add(*late);
             }
             merged.started = merged.started.max(part.started);
         }
@@ -179,6 +211,13 @@ impl Transactions {
                 std::collections::btree_map::Entry::Vacant(entry) => entry.insert(histogram()?),
             };
             second.saturating_record(line.latency_us);
+            if let Some(late_us) = line.late_us {
+                self.late.entry(line.end_second).or_default().add(Late {
+                    number: 1,
+                    sum_us: late_us,
+                    max_us: late_us,
+                });
+            }
             let end = line.end_second as f64 + f64::from(line.end_us) / 1e6;
             self.started = self.started.min(end - line.latency_us as f64 / 1e6);
             text.clear();
@@ -188,6 +227,15 @@ impl Transactions {
 }
 
 impl Transactions {
+    /// How late all of them began together; `None` if none had a time to begin at.
+    pub fn late(&self) -> Option<Late> {
+        let mut all = Late::default();
+        for late in self.late.values() {
+            all.add(*late);
+        }
+        (all.number > 0).then_some(all)
+    }
+
     /// Those that ended in some seconds of the epoch, together.
     pub fn within(&self, seconds: std::ops::RangeInclusive<i64>) -> anyhow::Result<Micros> {
         let mut all = histogram()?;
@@ -229,7 +277,8 @@ fn was_given_up(line: &str) -> bool {
 }
 
 fn parse_line(line: &str) -> Option<Line> {
-    // client_id transaction_no time script_no time_epoch time_us; newer versions append more.
+    // client_id transaction_no time script_no time_epoch time_us, with --rate the schedule's lag, with --max-tries, which the lab has
+    // not, the retries.
     let mut fields = line.split_ascii_whitespace().skip(2);
     let latency_us = fields.next()?.parse().ok()?;
     let mut fields = fields.skip(1);
@@ -237,6 +286,7 @@ fn parse_line(line: &str) -> Option<Line> {
         latency_us,
         end_second: fields.next()?.parse().ok()?,
         end_us: fields.next()?.parse().ok()?,
+        late_us: fields.next().and_then(|late| late.parse().ok()),
     })
 }
 
@@ -312,6 +362,30 @@ mod tests {
         )
         .unwrap();
         assert_eq!(Transactions::read(dir.path(), "tx").unwrap().all.len(), 4);
+    }
+
+    #[test]
+    fn how_late_transactions_began_is_there_with_a_rate_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(
+            dir.path().join("tx.1"),
+            "0 1 1500 0 1763698500 900000 400\n0 2 2500 0 1763698503 0 1600\n0 3 700 0 1763698503 5 100\n",
+        )
+        .unwrap();
+        fs::write(dir.path().join("other.1"), LOG).unwrap();
+        let read = |prefix| Transactions::read(dir.path(), prefix).unwrap();
+        let late = |number, sum_us, max_us| {
+            Some(Late {
+                number,
+                sum_us,
+                max_us,
+            })
+        };
+        assert_eq!(read("tx").late(), late(3, 2100, 1600));
+        assert_eq!(read("tx").after(1).unwrap().late(), late(2, 1700, 1600));
+        let merged = Transactions::merged(&[read("tx"), read("tx")]).unwrap();
+        assert_eq!(merged.late(), late(6, 4200, 1600));
+        assert_eq!(read("other").late(), None);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! Limits hold only while what [`Devices::limit`] returns is there: making and restoring needs no measured device.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -263,6 +264,11 @@ pub struct Scene {
 }
 
 impl Scene {
+    /// Where the file system with WAL is mounted.
+    pub fn wal_path(&self) -> &Path {
+        self.wal.as_ref().unwrap_or(&self.data).path()
+    }
+
     /// Ends the server at once and throws its data away, so that unmounting has nothing to write.
     pub fn discard(self) -> anyhow::Result<()> {
         self.server.discard()?;

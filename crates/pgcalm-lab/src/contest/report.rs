@@ -157,6 +157,9 @@ pub struct Run {
     /// What is known of latency where the server counted transactions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_server_ms: Option<ServerLatency>,
+    /// How the load kept to its rate; absent where it had none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pace_ms: Option<Pace>,
     /// What the data device completed; WAL and data where they lie on one volume. Reports of versions that did not record
     /// it get it from [`series`](Run::series) when they are read.
     #[serde(default)]
@@ -179,6 +182,10 @@ pub struct Run {
     /// Absent if the server was there to the end of the window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_failure: Option<ServerFailure>,
+    /// The least that was free on the file system with WAL under load, looked at four times a second; absent where it was not
+    /// looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wal_free_min_mib: Option<f64>,
     /// Per-second samples.
     pub series: Series,
     /// `pg_calm_status` at the end of the run; empty for contestants without the module.
@@ -335,6 +342,18 @@ pub enum TransactionSource {
     Server,
 }
 
+/// How a load kept to its rate, in milliseconds. Its transactions have a time to begin at, from which latency counts.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Pace {
+    /// Mean latency.
+    pub latency_mean: f64,
+    /// How late transactions began, mean.
+    pub late_mean: f64,
+    /// The latest.
+    pub late_max: f64,
+}
+
 /// Latency in milliseconds as it is seen from the server.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -476,7 +495,8 @@ pub struct ServerSeries {
     #[serde(default)]
     pub client_waits: Vec<Option<BTreeMap<String, u32>>>,
     /// The numbers of `pg_calm_status` at the end of the second, by column, as it has them: limits and pages in a state at present are
-    /// levels, all others count from the start of the server. Empty without the module.
+    /// levels, all others count from the start of the server. Then those of `pg_calm_governor`, as `governor_INPUT_COLUMN`, of the
+    /// inputs that are not off. Empty without the module.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub module: BTreeMap<String, Vec<Option<f64>>>,
 }
@@ -487,7 +507,7 @@ impl ServerSeries {
     }
 }
 
-/// Whether a number of `pg_calm_status` is a level; it counts from the start of the server otherwise.
+/// Whether a number of the module is a level; it counts from the start of the server otherwise.
 pub fn is_module_gauge(column: &str) -> bool {
     const LEVELS: [&str; 2] = ["bridged_gap", "worker_pid"];
     // Limits, and pages that are in a state at present.
@@ -495,6 +515,10 @@ pub fn is_module_gauge(column: &str) -> bool {
         || column.starts_with("unflushed_")
         || column.starts_with("in_flight_")
         || column == "io_size"
+        || column.starts_with("governor_")
+            && !["_holds", "_held_time", "_releases"]
+                .iter()
+                .any(|counter| column.ends_with(counter))
         || column.ends_with("iops")
         || column.ends_with("bandwidth")
 }
