@@ -10,7 +10,7 @@ pub struct Scenario {
 }
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 8] = [
+pub const SCENARIOS: [Scenario; 9] = [
     Scenario {
         name: "checkpoint",
         summary: "upserts of random rows on an IOPS-capped data volume: do checkpoints and writeback stall them?",
@@ -38,6 +38,10 @@ pub const SCENARIOS: [Scenario; 8] = [
     Scenario {
         name: crate::archive_crash::report::SCENARIO,
         summary: "power cuts at every step of archiving: is a finished WAL segment lost, changed or announced in vain?",
+    },
+    Scenario {
+        name: crate::governor::report::SCENARIO,
+        summary: "a load that the data volume can't take: does the server get through it, with pg_calm's governor and without?",
     },
     Scenario {
         name: crate::predict::report::SCENARIO,

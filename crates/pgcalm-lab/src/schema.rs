@@ -3,6 +3,7 @@ use pgcalm_schema::Document;
 use crate::archive;
 use crate::archive_crash;
 use crate::contest;
+use crate::governor;
 use crate::interference;
 use crate::predict;
 use crate::replica;
@@ -57,13 +58,19 @@ fn documents_describe_every_field() {
     pgcalm_schema::pages_describe_every_field(&documents());
 }
 
-/// Its document has no page: the schema describes it.
+/// Their documents have no page: the schema describes them.
 #[test]
-fn archive_crash_is_described_by_its_schema() {
-    let documents: [Document; 1] = [(
-        "archive-crash",
-        schemars::schema_for!(archive_crash::report::Report).to_value(),
-    )];
+fn documents_without_a_page_are_described_by_their_schemas() {
+    let documents: [Document; 2] = [
+        (
+            "archive-crash",
+            schemars::schema_for!(archive_crash::report::Report).to_value(),
+        ),
+        (
+            "governor",
+            schemars::schema_for!(governor::report::Report).to_value(),
+        ),
+    ];
     pgcalm_schema::files_match(env!("CARGO_PKG_NAME"), &documents);
     pgcalm_schema::every_field_is_described(&documents);
 }

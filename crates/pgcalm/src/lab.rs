@@ -6,6 +6,8 @@ use pgcalm_lab::archive_crash;
 use pgcalm_lab::clean;
 use pgcalm_lab::contest;
 use pgcalm_lab::contestant::CONTESTANTS;
+use pgcalm_lab::governor;
+use pgcalm_lab::governor::case::CASES as GOVERNOR_CASES;
 use pgcalm_lab::interference;
 use pgcalm_lab::interference::LAYOUTS;
 use pgcalm_lab::interrupt::Interrupt;
@@ -61,6 +63,10 @@ pub fn list() -> anyhow::Result<()> {
     for case in &CASES {
         text.push_str(&format!("  {:<15} {}\n", case.name, case.description));
     }
+    text.push_str("\nCases of governor:\n");
+    for case in &GOVERNOR_CASES {
+        text.push_str(&format!("  {:<15} {}\n", case.name, case.description));
+    }
     text.push_str("\nPoints of predict:\n");
     for point in &POINTS {
         let held_back = if point.held_back { "; held back" } else { "" };
@@ -114,6 +120,12 @@ pub fn run(scenario: ScenarioArgs) -> anyhow::Result<()> {
             archive_crash::run,
             archive_crash::report::text::render,
             |report| Some(format!("archive-crash: {}", report.failure()?)),
+        ),
+        ScenarioArgs::Governor(args) => run_verdict(
+            *args,
+            governor::run,
+            governor::report::text::render,
+            |report| Some(format!("governor: {}", report.failure()?)),
         ),
         ScenarioArgs::Archive(args) => run_one(
             *args,

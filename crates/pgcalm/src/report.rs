@@ -20,9 +20,10 @@ pub fn render(args: &ReportArgs) -> anyhow::Result<()> {
         ))
     })?;
     let as_file = args.html.is_some() || args.svg.is_some() || args.markdown.is_some();
-    if matches!(document, Document::ArchiveCrash(_)) && (as_file || args.seconds) {
+    let text_only = matches!(document, Document::ArchiveCrash(_) | Document::Governor(_));
+    if text_only && (as_file || args.seconds) {
         return Err(LabError::Usage(format!(
-            "{}: a report of power cuts has text only; leave out --html, --svg, --markdown and --seconds",
+            "{}: a report of this scenario has text only; leave out --html, --svg, --markdown and --seconds",
             args.file.display()
         ))
         .into());
@@ -138,6 +139,9 @@ pub fn render(args: &ReportArgs) -> anyhow::Result<()> {
         }
         Document::ArchiveCrash(report) => {
             output::print(&pgcalm_lab::archive_crash::report::text::render(&report))
+        }
+        Document::Governor(report) => {
+            output::print(&pgcalm_lab::governor::report::text::render(&report))
         }
         Document::Torture(report) => {
             output::print(&pgcalm_lab::torture::report::text::render(&report))
