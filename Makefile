@@ -143,9 +143,10 @@ bench-trace: deps build
 bench-archive: build
 	@PG_CONFIG=$(PG_CONFIG) bench/archive
 
-# Overload with and without the governor, docs/guides/governor.md; as root, about an hour, wants the machine for itself
-bench-governor: deps
-	@PG_CONFIG=$(PG_CONFIG) bench/governor
+# Overload with and without the governor, docs/research/governor.md; as root, about an hour, wants the machine for itself
+bench-governor: deps build
+	@$(PGCALM) lab run governor --cases paced,governed,unbridged,stock,idle --pg-bindir "$$($(PG_CONFIG) --bindir)" --module-dir $(EXTENSION)
+	@$(PGCALM) lab run governor --quick --pg-bindir "$$($(PG_CONFIG) --bindir)" --module-dir $(EXTENSION)
 
 # What the module costs where it can't help, docs/research/many-tables.md; two minutes for 10,000 tables, SCALE="-n 50000 -r 2" for more and in turns (12
 # minutes), SCALE="files", "marks" or "uncapped" for other parts (bench/scale tells of them); wants the machine for itself
