@@ -58,6 +58,8 @@ static uint64 written_operations = 0;
 static uint64 written_sectors = 0;
 
 static bool read_number(const char *path, uint64 *value);
+static bool
+is_whole_disk(int line_number, unsigned int major, unsigned int minor, const char *name);
 static double written_share(double *min_share, double *max_share);
 static double
 device_bound(unsigned int major, unsigned int minor, const char *name, double otherwise);
@@ -119,6 +121,39 @@ device_bound(unsigned int major, unsigned int minor, const char *name, double ot
 }
 
 /*
+ * Whether a line of /proc/diskstats is of a disk, not of a partition.  A host with a
+ * hundred instances can have hundreds of devices, and each instance looks at all of them
+ * four times a second; so a line that was one of a disk is one as long as the same device is in it.
+ */
+static bool
+is_whole_disk(int line_number, unsigned int major, unsigned int minor, const char *name)
+{
+	static struct
+	{
+		unsigned int major;
+		unsigned int minor;
+		bool whole;
+	} lines[1024];
+	char path[MAXPGPATH];
+	bool cached = line_number < (int) lengthof(lines);
+	bool whole;
+
+	if (cached && lines[line_number].whole && lines[line_number].major == major &&
+	    lines[line_number].minor == minor)
+		return true;
+	/* partitions are not listed there */
+	snprintf(path, sizeof(path), "%s/sys/block/%s", calm_host_root ? calm_host_root : "", name);
+	whole = access(path, F_OK) == 0;
+	if (cached)
+	{
+		lines[line_number].major = major;
+		lines[line_number].minor = minor;
+		lines[line_number].whole = whole;
+	}
+	return whole;
+}
+
+/*
  * Our device's share of what is being written to all disks, from
  * /proc/diskstats.  What loop devices write is written again by the disks that
  * hold their files, mostly not as writeback; so it is counted once.
@@ -143,6 +178,7 @@ written_share(double *min_share, double *max_share)
 	double kept;
 	double least = 1;
 	bool any = false;
+	int line_number = 0;
 	FILE *file;
 
 	*min_share = 0;
@@ -168,9 +204,7 @@ written_share(double *min_share, double *max_share)
 		if (sscanf(line, "%u %u %63s %llu %*u %llu %*u %llu %*u %llu", &major, &minor, name, &reads,
 		           &read_sectors, &writes, &sectors) != 7)
 			continue;
-		/* whole disks only: partitions are not listed there */
-		snprintf(path, sizeof(path), "%s/sys/block/%s", calm_host_root ? calm_host_root : "", name);
-		if (access(path, F_OK) != 0)
+		if (!is_whole_disk(line_number++, major, minor, name))
 			continue;
 		if (major == LOOP_MAJOR)
 			loops += sectors;
