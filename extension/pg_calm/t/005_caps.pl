@@ -134,7 +134,19 @@ expect_caps(
 		"$v1_path/a/b/blkio.throttle.write_iops_device" => "$device 900\n",
 		"$v1_path/a/b/blkio.throttle.write_bps_device" => "$device 1000000\n",
 	},
-	source => qr{operations: cgroup v1 /a; bandwidth: cgroup v1 /a/b});
+	source => qr{operations: cgroup v1 /a; bandwidth: cgroup v1 /a/b; operation size: device$});
+
+expect_caps(
+	'v1, without the root group the kernel flusher is free',
+	'500 1000000 4194304',
+	{
+		'proc/self/cgroup' => "4:blkio,memory:/a/b\n0::/\n",
+		'proc/self/mountinfo' => $v1_mount,
+		"$v1_path/blkio.throttle.write_iops_device" => "$other 800\n",
+		"$v1_path/a/blkio.throttle.write_iops_device" => "$device 500\n",
+		"$v1_path/a/b/blkio.throttle.write_bps_device" => "$device 1000000\n",
+	},
+	source => qr{operations: cgroup v1 /a; bandwidth: cgroup v1 /a/b; .*the kernel flusher is not held to them$});
 
 expect_caps(
 	'both hierarchies',

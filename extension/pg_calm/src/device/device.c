@@ -64,6 +64,7 @@ typedef struct CgroupLimits
 	char iops_source[96];
 	char bytes_source[96];
 	bool reads_limited;
+	bool flusher_limited; /* the kernel flusher's writes are, too */
 } CgroupLimits;
 
 /* What device_read_caps found last */
@@ -233,6 +234,9 @@ read_v1_file(const DeviceSet *set, CgroupLimits *limits, const char *mount, cons
 		{
 			if (set->major[i] != major || set->minor[i] != minor)
 				continue;
+			/* it belongs to no group but the root */
+			if (writes && group[0] == '\0')
+				limits->flusher_limited = true;
 			if (!writes)
 				limits->reads_limited = true;
 			else if (iops)
@@ -258,6 +262,8 @@ read_v2_file(const DeviceSet *set, CgroupLimits *limits, const char *mount, cons
 	if (file == NULL)
 		return;
 	snprintf(source, sizeof(source), "cgroup v2 %.64s", group[0] ? group : "/");
+	/* writeback is charged to who dirtied the page (Documentation/admin-guide/cgroup-v2.rst) */
+	limits->flusher_limited = true;
 	while (fgets(line, sizeof(line), file))
 	{
 		unsigned int major;
@@ -466,11 +472,16 @@ device_read_caps(DeviceCaps *caps)
 	/* caps that the settings name are a volume's, which may cap reads as well */
 	caps->reads_are_free = !limits.reads_limited && calm_write_iops <= 0 &&
 	                       calm_write_bandwidth <= 0 && calm_iops <= 0 && calm_bandwidth <= 0;
+	/* nor does the flusher escape a volume's */
+	caps->flusher_is_free = !limits.flusher_limited && calm_write_iops <= 0 &&
+	                        calm_write_bandwidth <= 0 && calm_iops <= 0 && calm_bandwidth <= 0 &&
+	                        !(isinf(limits.write_iops) && isinf(limits.write_bytes));
 	caps->write_iops = limits.write_iops;
 	caps->write_bytes = limits.write_bytes;
 	snprintf(caps->source, sizeof(caps->source),
-	         "operations: %s; bandwidth: %s; operation size: %s", limits.iops_source,
-	         limits.bytes_source, size_source);
+	         "operations: %s; bandwidth: %s; operation size: %s%s", limits.iops_source,
+	         limits.bytes_source, size_source,
+	         caps->flusher_is_free ? "; the kernel flusher is not held to them" : "");
 }
 
 /* Whether this is the data directory's device, or one that it lies on */

@@ -32,7 +32,9 @@ typedef struct DeviceCaps
 	double all_bytes;    /* bytes read and written; likewise */
 	uint32 io_size;      /* bytes that count as one operation at most */
 	bool reads_are_free; /* no cap counts reads, as far as we can know */
-	char source[256];    /* where each figure came from, for people */
+	bool
+		flusher_is_free; /* the caps are of our own group, in v1, where the kernel flusher is in another */
+	char source[320]; /* where each figure came from, for people */
 } DeviceCaps;
 
 /* A block device as the kernel numbers it */

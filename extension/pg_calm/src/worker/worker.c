@@ -714,8 +714,10 @@ work(uint64 now_ms)
 		/*
 		 * Where reads, WAL or other instances draw on the same budget the flusher is
 		 * left nothing: what it writes, dense or not, keeps to nobody's share.
+		 * Where it is not held to our caps, scattered pages cost nobody anything, and
+		 * clean pages written along would.
 		 */
-		if (calm_mode == CALM_MODE_OFF || flush_policy.paced)
+		if (calm_mode == CALM_MODE_OFF || flush_policy.paced || own_caps.flusher_is_free)
 			flusher_guard_give_up(now_ms);
 		else
 			flusher_guard_tick(&flusher, now_ms);
