@@ -167,7 +167,7 @@ define_settings(void)
 	DefineCustomIntVariable(
 		"pg_calm.unflushed_limit",
 		"Amount of unflushed pages above which the cheapest are flushed.",
-		"0 takes half of what makes the kernel flush the device in the background, less where pages come fast.",
+		"0 takes what leaves room for all that is dirtied while the kernel visits a file, below the amount at which it flushes the device in the background; half of that amount at most.",
 		&calm_unflushed_limit, 0, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable(
 		"pg_calm.max_in_flight", "Most that the writeback worker has under writeback at a time.",

@@ -134,6 +134,12 @@ test_least_time(void)
 		write_with_gap(&gaps, chosen, &operations, &bytes);
 		is(device_seconds(&volume, operations, bytes), least, "nothing is written sooner");
 	}
+	is(bridge_least_seconds(&gaps, &volume, INFINITY), least, "and that is the time it takes");
+	is(bridge_least_seconds(&gaps, &volume, 0),
+	   device_seconds(&volume, gaps.runs, (double) gaps.dirty_blocks * BLCKSZ),
+	   "an operation for each run, where nothing may be bridged");
+	between(bridge_least_seconds(&gaps, &volume, gaps.dirty_blocks * BLCKSZ), least * 1.001,
+	        bridge_least_seconds(&gaps, &volume, 0) * 0.999, "and in between, for a part of it");
 }
 
 /*

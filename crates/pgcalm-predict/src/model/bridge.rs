@@ -48,6 +48,17 @@ fn operations_of_run(mean_bytes: f64, operation_bytes: f64) -> f64 {
 /// The gap of up to `limit` pages that costs the device least time if regions are as dirty as `densities` says (dirty pages of
 /// a region, and how many such regions): `choose_gap` in extension/pg_calm/src/worker/worker.c when it is behind.
 pub(super) fn quickest_gap(densities: &[(f64, f64)], caps: &Caps, limit: u32) -> u32 {
+    least_time(densities, caps, limit, f64::INFINITY).0
+}
+
+/// That gap if no more than `most_bridged` bytes of clean pages may be written along, and the seconds that it takes:
+/// `bridge_least_seconds` in extension/pg_calm/src/writeback/bridge_choice.c.
+pub(super) fn least_time(
+    densities: &[(f64, f64)],
+    caps: &Caps,
+    limit: u32,
+    most_bridged: f64,
+) -> (u32, f64) {
     let mut work = Work::default();
     // Of each: the part that is clean, and how many gaps there are of the length that is looked at.
     let mut gaps: Vec<(f64, f64)> = Vec::with_capacity(densities.len());
@@ -60,6 +71,7 @@ pub(super) fn quickest_gap(densities: &[(f64, f64)], caps: &Caps, limit: u32) ->
         gaps.push((q, pairs * p * regions));
     }
     let mut best = (0, caps.seconds(work));
+    let most_bytes = work.bytes + most_bridged;
     for gap in 1..=limit {
         let mut bridged = 0.0;
         for (q, number) in &mut gaps {
@@ -68,6 +80,9 @@ pub(super) fn quickest_gap(densities: &[(f64, f64)], caps: &Caps, limit: u32) ->
         }
         work.operations -= bridged;
         work.bytes += bridged * f64::from(gap) * PAGE;
+        if work.bytes > most_bytes {
+            break;
+        }
         // Long runs count once for each operation that they fill.
         let seconds = caps.seconds(Work {
             operations: work.operations.max(work.bytes / caps.operation_bytes),
@@ -77,5 +92,5 @@ pub(super) fn quickest_gap(densities: &[(f64, f64)], caps: &Caps, limit: u32) ->
             best = (gap, seconds);
         }
     }
-    best.0
+    best
 }

@@ -49,9 +49,14 @@ const STEP_OF_DRAIN: f64 = 0.02;
 /// Steps in a checkpoint interval at most: with long ones they get longer.
 const STEPS: f64 = 400.0;
 
-/// In this time the device's part of the kernel's background threshold follows what it writes; parts of it that may wait, and do
-/// however fast pages come (unflushed_limit.c); seconds.
-const SHARE_SECONDS: f64 = 3.0;
+/// In this time a rate at which pages got dirty is forgotten: of one look, and what two have seen (unflushed_limit.c); seconds.
+const RATE_SECONDS: f64 = 3.0;
+const MOST_RATE_SECONDS: f64 = 120.0;
+
+/// Part of what wakes the kernel's flusher that is used up by the end of a visit, and how much longer that lasts than the gaps tell; parts of it that may wait, and do whatever a
+/// visit costs (unflushed_limit.c).
+const USED: f64 = 0.9;
+const VISIT_FACTOR: f64 = 1.5;
 const MOST_WAITING: f64 = 0.5;
 const LEAST_WAITING: f64 = 0.125;
 
@@ -83,16 +88,19 @@ struct Simulation<'a> {
     turn: f64,
     /// How fast pages got dirty lately, and how many had in all when that was looked at last.
     dirtied: Dirtied,
+    /// How long the kernel's flusher would take for each byte that waits.
+    visit_seconds: f64,
     /// Written by anybody; and since it is counted, in all and by the worker.
     pages: f64,
     work: Work,
     worker: Work,
 }
 
-/// Bytes per second, the most of the last seconds (`unflushed_limit_follow`).
+/// Bytes per second, the most of the last seconds, and the most of the last minutes that was seen twice (`unflushed_limit_follow`).
 #[derive(Debug, Clone, Copy, Default)]
 struct Dirtied {
     bytes_per_second: f64,
+    most_bytes_per_second: f64,
     pages: f64,
     when: f64,
 }
@@ -143,6 +151,7 @@ impl<'a> Simulation<'a> {
             balance: Balance::default(),
             turn: 1.0 / checkpoint::turnovers(&observation.settings, evicted, 1.0),
             dirtied: Dirtied::default(),
+            visit_seconds: 0.0,
             pages: 0.0,
             work: Work::default(),
             worker: Work::default(),
@@ -291,10 +300,12 @@ impl<'a> Simulation<'a> {
         let seconds = self.now - before.when;
         if seconds >= STEP {
             let pages = self.dirty_bytes() / PAGE + self.pages;
-            let rate = (pages - before.pages) * PAGE / seconds;
-            let fading = before.bytes_per_second * (-seconds / SHARE_SECONDS).exp();
+            let rate = ((pages - before.pages) * PAGE / seconds).max(0.0);
+            let recent = before.bytes_per_second * (-seconds / RATE_SECONDS).exp();
+            let fading = before.most_bytes_per_second * (-seconds / MOST_RATE_SECONDS).exp();
             self.dirtied = Dirtied {
-                bytes_per_second: rate.max(fading),
+                bytes_per_second: rate.max(recent),
+                most_bytes_per_second: fading.max(rate.min(before.bytes_per_second)),
                 pages,
                 when: self.now,
             };
@@ -305,7 +316,8 @@ impl<'a> Simulation<'a> {
     fn unflushed_limit(&self) -> f64 {
         let part = self.device_bytes();
         match self.observation.settings.unflushed_limit_bytes {
-            0 => (part - self.dirtied.bytes_per_second * SHARE_SECONDS)
+            0 => (part * USED
+                / (1.0 + self.dirtied.most_bytes_per_second * self.visit_seconds * VISIT_FACTOR))
                 .clamp(part * LEAST_WAITING, part * MOST_WAITING),
             set => set as f64,
         }

@@ -615,6 +615,11 @@ collect_candidates(uint64 now_ms)
 		all_seconds += file_seconds;
 	}
 	choose_gap(&gaps, now_ms);
+	unflushed_limit_visit(
+		own_caps.flusher_is_free ?
+			0 :
+			bridge_least_seconds(&gaps, &flush_policy.caps, (double) flush_policy.headroom),
+		(uint64) gaps.dirty_blocks * BLCKSZ);
 	/* with nothing marked nothing is learnt, and what comes next will not be much unlike what was */
 	if (all_seconds > 0)
 	{

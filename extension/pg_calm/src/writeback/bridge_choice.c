@@ -41,6 +41,9 @@
 /* Part of one of the budgets that has to be used for it to be followed */
 #define BALANCE_USED 0.5
 
+static uint32
+least_time(const BridgeGaps *gaps, const DeviceCaps *caps, double most_bridged, double *seconds);
+
 /*
  * The longest gap, in blocks, that is cheaper to write along than to leave
  * out: writing it costs bytes, leaving it out costs one more operation.  Where
@@ -60,31 +63,58 @@ bridge_longest_gap(const DeviceCaps *caps)
 	return (uint32) Min(Max(blocks, 0), BRIDGE_MAX_GAP);
 }
 
-/* The threshold with which regions with these gaps are all written soonest */
-uint32
-bridge_least_time_gap(const BridgeGaps *gaps, const DeviceCaps *caps)
+/*
+ * The threshold with which regions with these gaps are all written soonest, if no
+ * more bytes than those are bridged, and the seconds that it takes
+ */
+static uint32
+least_time(const BridgeGaps *gaps, const DeviceCaps *caps, double most_bridged, double *seconds)
 {
 	uint32 longest = bridge_longest_gap(caps);
 	double operations = gaps->runs;
-	double bytes = (double) gaps->dirty_blocks * BLCKSZ;
-	double least = device_seconds(caps, operations, bytes);
+	double bridged = 0;
+	double dirty = (double) gaps->dirty_blocks * BLCKSZ;
 	uint32 chosen = 0;
 
+	*seconds = device_seconds(caps, operations, dirty);
 	for (uint32 gap = 1; gap <= longest; gap++)
 	{
-		double seconds;
+		double bytes;
+		double now;
 
 		operations -= gaps->gaps[gap];
-		bytes += (double) gaps->gaps[gap] * gap * BLCKSZ;
+		bridged += (double) gaps->gaps[gap] * gap * BLCKSZ;
+		if (bridged > most_bridged)
+			break;
+		bytes = dirty + bridged;
 		/* long runs count once for each io_size */
-		seconds = device_seconds(caps, Max(operations, bytes / caps->io_size), bytes);
-		if (seconds <= least)
+		now = device_seconds(caps, Max(operations, bytes / caps->io_size), bytes);
+		if (now <= *seconds)
 		{
-			least = seconds;
+			*seconds = now;
 			chosen = gap;
 		}
 	}
 	return chosen;
+}
+
+/* The threshold with which regions with these gaps are all written soonest */
+uint32
+bridge_least_time_gap(const BridgeGaps *gaps, const DeviceCaps *caps)
+{
+	double seconds;
+
+	return least_time(gaps, caps, INFINITY, &seconds);
+}
+
+/* How long that takes at least, if so many bytes of clean pages may be written along */
+double
+bridge_least_seconds(const BridgeGaps *gaps, const DeviceCaps *caps, double most_bridged)
+{
+	double seconds;
+
+	(void) least_time(gaps, caps, most_bridged, &seconds);
+	return seconds;
 }
 
 /*

@@ -24,6 +24,8 @@ typedef struct BridgeBalance
 
 extern uint32 bridge_longest_gap(const DeviceCaps *caps);
 extern uint32 bridge_least_time_gap(const BridgeGaps *gaps, const DeviceCaps *caps);
+extern double
+bridge_least_seconds(const BridgeGaps *gaps, const DeviceCaps *caps, double most_bridged);
 extern uint32
 bridge_balanced_gap(BridgeBalance *balance, const BridgeGaps *gaps, const DeviceCaps *caps,
                     uint64 operations, uint64 bytes, uint64 now_ms);

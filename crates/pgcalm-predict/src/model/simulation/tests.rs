@@ -402,24 +402,38 @@ fn the_worker_takes_more_from_reads_the_more_is_unflushed() {
 }
 
 #[test]
-fn less_may_wait_where_pages_come_fast() {
-    for (pages_per_second, part) in [(1000.0, 0.5), (20_000.0, 0.125)] {
+fn what_waits_and_what_comes_while_it_is_visited_stay_below_the_threshold() {
+    for (dirtied_per_visited, part) in [(0.0, 0.5), (2.0, 0.3), (20.0, 0.125)] {
         let mut observation = without_checkpoint_pages();
         observation.settings.unflushed_limit_bytes = 0;
-        observation.regions[0].pages_first_second = pages_per_second / 100.0;
-        observation.kernel.background_bytes = 400 << 20;
-        observation.device.mib_per_s = 100.0;
         let caps = Caps::of(&observation);
         let mut simulation = Simulation::new(&observation, &caps, 1.0, 0.5);
-        for _ in 0..4 {
-            simulation.step(0.25);
-        }
+        simulation.visit_seconds = 1e-6;
+        simulation.dirtied.most_bytes_per_second = dirtied_per_visited * 1e6 / VISIT_FACTOR;
         close(
             simulation.unflushed_limit(),
             simulation.device_bytes() * part,
             1e-9,
         );
     }
+}
+
+#[test]
+fn a_visit_takes_more_than_bandwidth_asks_for_and_less_than_an_operation_for_each_page() {
+    let observation = without_checkpoint_pages();
+    let caps = Caps::of(&observation);
+    let mut simulation = Simulation::new(&observation, &caps, 1.0, 0.5);
+    for _ in 0..4 {
+        simulation.step(0.25);
+    }
+    let scattered = 1.0 / caps.write_iops / PAGE;
+    assert!(
+        simulation.visit_seconds > 1.0 / caps.write_bytes
+            && simulation.visit_seconds < 0.9 * scattered,
+        "{} of {scattered}",
+        simulation.visit_seconds
+    );
+    assert!(simulation.dirtied.most_bytes_per_second > 0.0);
 }
 
 #[test]

@@ -103,19 +103,27 @@ impl Simulation<'_> {
     }
 
     /// With time to spare the longest gap that pays; in a drain the one with which the device is done soonest; else that with
-    /// which both budgets are used up alike (`choose_gap`).
+    /// which both budgets are used up alike (`choose_gap`). And how long a visit of the kernel's flusher would take.
     fn choose_gap(&mut self, candidates: &[Candidate], too_much: bool) {
         let limit = longest_gap(self.observation, &self.caps);
         let draining = self.checkpointer.draining().is_some();
-        if !draining && !too_much {
-            self.gap = limit;
-            return;
-        }
         let dirty: Vec<(f64, f64)> = candidates
             .iter()
             .map(|candidate| &self.regions[candidate.region])
             .map(|region| (region.marked(), region.weight))
             .collect();
+        let bytes: f64 = dirty
+            .iter()
+            .map(|(pages, number)| pages * number * PAGE)
+            .sum();
+        if bytes > 0.0 {
+            let (_, seconds) = bridge::least_time(&dirty, &self.caps, limit, self.headroom());
+            self.visit_seconds = seconds / bytes;
+        }
+        if !draining && !too_much {
+            self.gap = limit;
+            return;
+        }
         let quickest = || bridge::quickest_gap(&dirty, &self.caps, limit);
         self.gap = if draining {
             quickest()
