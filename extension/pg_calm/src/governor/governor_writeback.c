@@ -91,7 +91,7 @@
 /* Part of what the device writes that writers get if there is no room */
 #define QUEUE_LEAST 0.25
 
-/* The limit, in amounts at which the worker flushes without regard to age (worker.c) */
+/* The limit, in amounts that the worker lets wait at most (unflushed_limit.c) */
 #define LIMIT_SHARE 1.5
 
 /* Milliseconds between looks at which devices are ours */
