@@ -444,6 +444,7 @@ device_read_caps(DeviceCaps *caps)
 	                       .iops_source = "no cap found",
 	                       .bytes_source = "no cap found"};
 	const char *size_source = "device";
+	bool of_volume;
 
 	find_devices(set);
 	if (calm_write_iops == 0 || calm_write_bandwidth == 0)
@@ -469,12 +470,11 @@ device_read_caps(DeviceCaps *caps)
 	caps->all_bytes = calm_bandwidth > 0 ? calm_bandwidth * 1024.0 : INFINITY;
 	limit_iops(&limits, caps->all_iops, "pg_calm.iops");
 	limit_bytes(&limits, caps->all_bytes, "pg_calm.bandwidth");
-	/* caps that the settings name are a volume's, which may cap reads as well */
-	caps->reads_are_free = !limits.reads_limited && calm_write_iops <= 0 &&
-	                       calm_write_bandwidth <= 0 && calm_iops <= 0 && calm_bandwidth <= 0;
-	/* nor does the flusher escape a volume's */
-	caps->flusher_is_free = !limits.flusher_limited && calm_write_iops <= 0 &&
-	                        calm_write_bandwidth <= 0 && calm_iops <= 0 && calm_bandwidth <= 0 &&
+	/* caps that the settings name are a volume's: it may cap reads as well, and the flusher does not escape it */
+	of_volume =
+		calm_write_iops > 0 || calm_write_bandwidth > 0 || calm_iops > 0 || calm_bandwidth > 0;
+	caps->reads_are_free = !of_volume && !limits.reads_limited;
+	caps->flusher_is_free = !of_volume && !limits.flusher_limited &&
 	                        !(isinf(limits.write_iops) && isinf(limits.write_bytes));
 	caps->write_iops = limits.write_iops;
 	caps->write_bytes = limits.write_bytes;

@@ -16,7 +16,7 @@
  * in the device's part together.  That time is told by the gaps between marked
  * pages (bridge_choice.c), with no more of them bridged than there is room for:
  *
- *	 limit + rate * limit * seconds for each byte = part
+ *	 limit + rate * limit * seconds for each byte * VISIT_FACTOR = USED * part
  *
  * The rate is the most of the last minutes: a load that is being held, by the
  * kernel or by a full queue, looks small and is not.  At most half of the part may
