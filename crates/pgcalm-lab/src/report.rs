@@ -35,6 +35,23 @@ pub struct Host {
     pub cap_mechanism: String,
 }
 
+#[cfg(test)]
+impl Host {
+    /// A machine that reports in tests were measured on, with devices capped like that.
+    pub fn of_a_test(cap_mechanism: &str) -> Host {
+        Host {
+            kernel: "6.18.0".into(),
+            cpus: 2,
+            memory_mib: 24 << 10,
+            postgres: "PostgreSQL 15.20".into(),
+            pgcalm: "0.1.0".into(),
+            started_at: "2026-11-21T07:00:00Z".into(),
+            sysctls: BTreeMap::new(),
+            cap_mechanism: cap_mechanism.into(),
+        }
+    }
+}
+
 /// Latency of transactions in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

@@ -265,16 +265,7 @@ pub(super) mod tests {
         let governed = [("pg_calm.governor_wal_space", "-1")];
         Report {
             scenario: SCENARIO.into(),
-            host: Host {
-                kernel: "6.18.0".into(),
-                cpus: 2,
-                memory_mib: 24 << 10,
-                postgres: "PostgreSQL 15.20".into(),
-                pgcalm: "0.1.0".into(),
-                started_at: "2026-11-21T07:00:00Z".into(),
-                sysctls: BTreeMap::new(),
-                cap_mechanism: "cgroup-v1-root".into(),
-            },
+            host: Host::of_a_test("cgroup-v1-root"),
             settings: BTreeMap::from([("clients".into(), 8.into())]),
             skip_s: 1,
             cases: vec![

@@ -278,16 +278,7 @@ pub(super) mod tests {
     pub fn report() -> Report {
         Report {
             scenario: super::super::SCENARIO.into(),
-            host: Host {
-                kernel: "6.18.0".into(),
-                cpus: 2,
-                memory_mib: 24 << 10,
-                postgres: "PostgreSQL 15.20".into(),
-                pgcalm: "0.1.0".into(),
-                started_at: "2026-11-21T07:00:00Z".into(),
-                sysctls: BTreeMap::new(),
-                cap_mechanism: "cgroup-v1-root".into(),
-            },
+            host: Host::of_a_test("cgroup-v1-root"),
             settings: BTreeMap::from([("seed".into(), 1.into())]),
             server_settings: BTreeMap::from([("pg_calm.mode".into(), "on".into())]),
             cycles: vec![cycle(1, "ext4", "shutdown"), cycle(2, "xfs", "kill")],
