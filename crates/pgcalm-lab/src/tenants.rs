@@ -10,7 +10,9 @@ mod contestant;
 mod options;
 mod pool;
 pub mod report;
+mod starting_line;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
@@ -67,6 +69,7 @@ pub use options::Options;
 
 use pool::Volume;
 use pool::Volumes;
+use starting_line::StartingLine;
 
 /// For names of the device that all volumes are on, and of where these are mounted.
 const POOL: &str = "tenants";
@@ -340,7 +343,7 @@ impl Arena<'_> {
             // Servers and clients are our children.
             std::process::id() as i32,
         );
-        let started = Instant::now();
+        let line = StartingLine::draw(servers)?;
         let mut loads = Vec::new();
         for (tenant, server) in tenants.iter().zip(servers) {
             self.stage.interrupt.check()?;
@@ -357,7 +360,9 @@ impl Arena<'_> {
                 },
             )?);
         }
-        let overtime = Overtime::after(Instant::now() + Duration::from_secs(seconds.into()));
+        line.release(self.stage)?;
+        let started = Instant::now();
+        let overtime = Overtime::after(started + Duration::from_secs(seconds.into()));
         let mut statuses = None;
         while !all_ended(&mut loads)? {
             overtime.check(label, &mut caps, &self.stage.progress)?;
@@ -384,15 +389,20 @@ impl Arena<'_> {
             })?);
         }
         self.stage.progress.status("reading the logs");
-        let mut transactions = Vec::new();
+        let mut instances = Vec::new();
+        let mut total: Option<Transactions> = None;
         for tenant in tenants {
-            transactions.push(
-                Transactions::read(&tenant.directory, LOG_PREFIX)
-                    .with_context(|| format!("instance {}", tenant.number))?,
-            );
+            let transactions = Transactions::read(&tenant.directory, LOG_PREFIX)
+                .with_context(|| format!("instance {}", tenant.number))?;
+            instances.push(InstanceTransactions::of(&transactions));
+            match &mut total {
+                Some(total) => total.merge(transactions)?,
+                None => total = Some(transactions),
+            }
         }
         Ok(Measured {
-            transactions,
+            instances,
+            total: total.context("no instance")?,
             samples,
             blocked,
             statuses: statuses.unwrap_or_default(),
@@ -432,11 +442,11 @@ impl Arena<'_> {
         measured: Measured,
     ) -> anyhow::Result<ContestantReport> {
         let earliest = measured
-            .transactions
+            .instances
             .iter()
-            .map(|t| t.started)
+            .map(|instance| instance.started)
             .fold(f64::INFINITY, f64::min);
-        let merged = Transactions::merged(&measured.transactions)?;
+        let merged = measured.total;
         // While all of them run.
         let spread = (merged.started - earliest).ceil() as u32;
         let seconds = self.options.seconds.0.saturating_sub(spread).max(1);
@@ -445,22 +455,21 @@ impl Arena<'_> {
         let mut statuses = measured.statuses.into_iter();
         let instances: Vec<InstanceReport> = tenants
             .iter()
-            .zip(&measured.transactions)
+            .zip(measured.instances)
             .zip(&measured.checkpoints)
             .map(|((tenant, transactions), checkpoints)| {
                 let tps: Vec<f64> = (first..end)
                     .map(|second| {
                         let ended = transactions.by_second.get(&second);
-                        ended.map_or(0.0, |histogram| histogram.len() as f64)
+                        ended.copied().unwrap_or_default() as f64
                     })
                     .collect();
-                let latency: Latency = transaction_log::latency(&transactions.all);
                 InstanceReport {
                     number: tenant.number,
                     tps_mean: tps.iter().sum::<f64>() / tps.len() as f64,
                     tps_min: tps.iter().copied().fold(f64::INFINITY, f64::min),
                     seconds_zero: tps.iter().filter(|tps| **tps == 0.0).count() as u32,
-                    latency_ms: latency,
+                    latency_ms: transactions.latency,
                     checkpoint_starts_s: checkpoints
                         .complete
                         .iter()
@@ -473,7 +482,7 @@ impl Arena<'_> {
                 }
             })
             .collect();
-        let mut settings: std::collections::BTreeMap<String, String> = contestant
+        let mut settings: BTreeMap<String, String> = contestant
             .settings
             .iter()
             .map(|(name, value)| (name.to_string(), value.to_string()))
@@ -509,12 +518,38 @@ impl Arena<'_> {
     }
 }
 
+/// What is kept of one instance's transactions. A histogram for each second of each of a hundred instances would be gigabytes,
+/// and the lab starts programs by fork, which copies the page tables of whatever it holds.
+struct InstanceTransactions {
+    /// By the second of the epoch in which they ended.
+    by_second: BTreeMap<i64, u64>,
+    latency: Latency,
+    /// When the first of them began, in seconds of the epoch.
+    started: f64,
+}
+
+impl InstanceTransactions {
+    fn of(transactions: &Transactions) -> Self {
+        Self {
+            by_second: transactions
+                .by_second
+                .iter()
+                .map(|(second, histogram)| (*second, histogram.len()))
+                .collect(),
+            latency: transaction_log::latency(&transactions.all),
+            started: transactions.started,
+        }
+    }
+}
+
 /// What was recorded of all instances, in their order.
 struct Measured {
-    transactions: Vec<Transactions>,
+    instances: Vec<InstanceTransactions>,
+    /// Those of all.
+    total: Transactions,
     samples: Vec<crate::sampler::Sample>,
     blocked: Vec<crate::contest::report::Blocked>,
-    statuses: Vec<std::collections::BTreeMap<String, serde_json::Value>>,
+    statuses: Vec<BTreeMap<String, serde_json::Value>>,
     checkpoints: Vec<server_log::CheckpointLog>,
 }
 

@@ -167,33 +167,24 @@ impl Transactions {
         Ok(latencies)
     }
 
-    /// The transactions of several runs of pgbench at the same time; they begin when the last of these does.
-    pub fn merged(parts: &[Self]) -> anyhow::Result<Self> {
-        let mut merged = Self {
-            all: histogram()?,
-            by_second: BTreeMap::new(),
-            late: BTreeMap::new(),
-            started: f64::NEG_INFINITY,
-            source: Source::Pgbench,
-        };
-        for part in parts {
-            merged.all.add(&part.all)?;
-            for (second, histogram) in &part.by_second {
-                match merged.by_second.entry(*second) {
-                    std::collections::btree_map::Entry::Occupied(entry) => {
-                        entry.into_mut().add(histogram)?;
-                    }
-                    std::collections::btree_map::Entry::Vacant(entry) => {
-                        entry.insert(histogram.clone());
-                    }
+    /// Adds those of another run of pgbench at the same time; they begin when the later of both does.
+    pub fn merge(&mut self, other: Self) -> anyhow::Result<()> {
+        self.all.add(&other.all)?;
+        for (second, histogram) in other.by_second {
+            match self.by_second.entry(second) {
+                std::collections::btree_map::Entry::Occupied(entry) => {
+                    entry.into_mut().add(&histogram)?;
+                }
+                std::collections::btree_map::Entry::Vacant(entry) => {
+                    entry.insert(histogram);
                 }
             }
-            for (second, late) in &part.late {
-                merged.late.entry(*second).or_default().add(*late);
-            }
-            merged.started = merged.started.max(part.started);
         }
-        Ok(merged)
+        for (second, late) in other.late {
+            self.late.entry(second).or_default().add(late);
+        }
+        self.started = self.started.max(other.started);
+        Ok(())
     }
 
     fn add(&mut self, mut reader: impl BufRead) -> anyhow::Result<()> {
@@ -330,11 +321,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("tx.1"), LOG).unwrap();
         fs::write(dir.path().join("late.1"), "0 1 700 0 1763698505 5\n").unwrap();
-        let parts = ["tx", "late"].map(|prefix| Transactions::read(dir.path(), prefix).unwrap());
-        let merged = Transactions::merged(&parts).unwrap();
+        let read = |prefix| Transactions::read(dir.path(), prefix).unwrap();
+        let (mut merged, late) = (read("tx"), read("late"));
+        let started = late.started;
+        merged.merge(late).unwrap();
         assert_eq!(merged.all.len(), 5);
         assert_eq!(merged.by_second[&1_763_698_505].len(), 2);
-        assert_eq!(merged.started, parts[1].started);
+        assert_eq!(merged.started, started);
     }
 
     #[test]
@@ -383,7 +376,8 @@ mod tests {
         };
         assert_eq!(read("tx").late(), late(3, 2100, 1600));
         assert_eq!(read("tx").after(1).unwrap().late(), late(2, 1700, 1600));
-        let merged = Transactions::merged(&[read("tx"), read("tx")]).unwrap();
+        let mut merged = read("tx");
+        merged.merge(read("tx")).unwrap();
         assert_eq!(merged.late(), late(6, 4200, 1600));
         assert_eq!(read("other").late(), None);
     }
