@@ -50,7 +50,11 @@
 #define STATE_INTERVAL_MS 250
 #define DRAIN_INTERVAL_MS 20
 #define BUSY_INTERVAL_MS 1
+#define WAITING_INTERVAL_MS 10 /* something is unflushed, and nothing is due */
 #define IDLE_INTERVAL_MS 100
+
+/* Looks at what is under way in the time that the device takes for an operation */
+#define LOOKS_PER_OPERATION 4
 
 /*
  * What each member of a shared device adds to them, so that a hundred workers
@@ -154,6 +158,7 @@ static void collect_candidates(uint64 now_ms);
 static int compare_candidates(const void *a, const void *b);
 static bool start_next_region(uint64 now_ms);
 static bool work(uint64 now_ms);
+static long busy_interval_ms(void);
 static long pause_ms(bool busy, uint64 now_ms);
 
 void
@@ -755,6 +760,16 @@ work(uint64 now_ms)
 	return false;
 }
 
+/* How long to leave what is under way alone: a slow device has nothing new to tell a millisecond later */
+static long
+busy_interval_ms(void)
+{
+	double operation_ms = 1000 / flush_policy.caps.write_iops;
+
+	return (long) Max(BUSY_INTERVAL_MS,
+	                  Min(operation_ms / LOOKS_PER_OPERATION, WAITING_INTERVAL_MS));
+}
+
 /* How long to wait before the next step */
 static long
 pause_ms(bool busy, uint64 now_ms)
@@ -764,14 +779,14 @@ pause_ms(bool busy, uint64 now_ms)
 	uint64 patrol_ms;
 
 	if (busy)
-		return Max(BUSY_INTERVAL_MS + (long) (others * MEMBER_BUSY_MS),
+		return Max(busy_interval_ms() + (long) (others * MEMBER_BUSY_MS),
 		           Min((long) flush_pause_ms(), IDLE_INTERVAL_MS));
 	/* a load may begin right after the start: it shall not meet large folios */
 	patrol_ms = folio_split_next_ms();
 	if (patrol_ms <= now_ms + BUSY_INTERVAL_MS)
 		return BUSY_INTERVAL_MS;
 	if (unflushed_pages() > 0)
-		pause = Min(IDLE_INTERVAL_MS / 10 + (long) others * MEMBER_IDLE_MS, IDLE_INTERVAL_MS);
+		pause = Min(WAITING_INTERVAL_MS + (long) others * MEMBER_IDLE_MS, IDLE_INTERVAL_MS);
 	return (long) Min((uint64) pause, patrol_ms - now_ms);
 }
 
