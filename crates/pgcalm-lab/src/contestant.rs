@@ -59,7 +59,11 @@ pub const CONTESTANTS: [Contestant; 13] = [
     Contestant {
         name: "pg_calm",
         description: "PostgreSQL as it comes, with the module pg_calm loaded.",
-        settings: &[("shared_preload_libraries", "pg_calm")],
+        settings: &[
+            ("shared_preload_libraries", "pg_calm"),
+            // The lab's clients are superusers, those of applications are not.
+            ("pg_calm.governor_exempt_superusers", "off"),
+        ],
         module: true,
         data_capped: true,
     },

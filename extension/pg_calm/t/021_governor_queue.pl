@@ -1,6 +1,7 @@
 
 # The governor and what the kernel flusher has queued, as a fake host shows it:
-# writers are held while it waits for the data volume, and not for another's.
+# writers are held while it waits for the data volume, and not for another's,
+# nor, by default, if there is room for what they do until it is gone.
 
 use strict;
 use warnings;
@@ -30,12 +31,18 @@ pg_calm.governor_patience = '1h'
 pg_calm.governor_writeback = on
 });
 
+sub insert
+{
+	$node->safe_psql('postgres', q{INSERT INTO t SELECT i, repeat('x', 500) FROM generate_series(1, 1000) i});
+	return;
+}
+
 sub vmstat
 {
 	my ($writeback) = @_;
 
 	write_file("$root/proc/vmstat",
-		"nr_dirty 0\nnr_writeback $writeback\nnr_dirty_background_threshold 1000000\nnr_dirty_threshold 2000000\n");
+		"nr_dirty 20000\nnr_writeback $writeback\nnr_dirty_background_threshold 1000000\nnr_dirty_threshold 2000000\n");
 	return;
 }
 
@@ -76,42 +83,70 @@ $node->safe_psql('postgres', 'CREATE EXTENSION pg_calm; CREATE TABLE t (id int, 
 # since what is governed is a mean that lags behind
 my $gathered = wait_for(
 	sub {
-		$node->safe_psql('postgres', q{INSERT INTO t SELECT i, repeat('x', 500) FROM generate_series(1, 1000) i});
+		insert();
 		return governor('value > 40 * 1024 * 1024') eq 'true';
 	},
 	60);
 ok($gathered, 'pages have gathered');
 is(governor('state'), 'watched', 'but not enough for a rate');
 
-# --- another device's queue: ours has hardly anything to do
-
-vmstat(200000);
-foreach (1 .. 20)
+foreach my $mode ('on', 'queue')
 {
-	device_writes(1, 8);
-	usleep(100_000);
+	$node->safe_psql('postgres', "ALTER SYSTEM SET pg_calm.governor_writeback = $mode");
+	$node->reload;
+	ok(wait_for(sub { return governor('state') eq 'watched' }, 60), "$mode: no queue, no rate");
+
+	# --- another device's queue: ours has hardly anything to do
+
+	vmstat(200000);
+	foreach (1 .. 20)
+	{
+		device_writes(1, 8);
+		usleep(100_000);
+	}
+	is(governor('allowed_rate'), 'null', "$mode: what waits for another device holds nobody");
+
+	# --- ours is at its caps, with a queue of 800 MB
+
+	ok( wait_for(
+			sub {
+				insert();
+				device_writes(20, 160);
+				return governor('state') eq 'pacing';
+			},
+			60),
+		"$mode: what waits for the data volume, at its caps, does");
+	cmp_ok(governor('allowed_rate'), '>', 0, "$mode: and writers have a rate");
+
+	vmstat(0);
+	ok( wait_for(
+			sub {
+				device_writes(20, 160);
+				return governor('state') eq 'watched';
+			},
+			60),
+		"$mode: until it is gone");
 }
-is(governor('allowed_rate'), 'null', "what waits for another device holds nobody");
 
-# --- ours is at its caps, with a queue of 800 MB
+# --- a short queue, behind which there is room for all that writers do
 
-ok( wait_for(
-		sub {
-			device_writes(20, 160);
-			return governor('state') eq 'pacing';
-		},
-		60),
-	'what waits for the data volume, at its caps, does');
-cmp_ok(governor('allowed_rate'), '>', 0, 'and writers have a rate');
+# some seconds of what the device writes
+vmstat(600);
+my $held = 0;
+foreach (1 .. 40)
+{
+	insert();
+	device_writes(10, 160);
+	$held = 1 if governor('state') ne 'watched';
+	usleep(50_000);
+}
+is($held, 0, 'queue: what is gone before there is too much holds nobody');
 
-vmstat(0);
-ok( wait_for(
-		sub {
-			device_writes(20, 160);
-			return governor('state') eq 'watched';
-		},
-		60),
-	'until it is gone');
+# --- nor where no cap is known
+
+$node->safe_psql('postgres', $_) foreach ('ALTER SYSTEM SET pg_calm.write_iops = -1', 'ALTER SYSTEM SET pg_calm.write_bandwidth = -1');
+$node->reload;
+ok(wait_for(sub { return governor('state') eq 'off' }, 60), 'queue: without caps nothing is watched');
 
 $node->stop;
 done_testing();

@@ -22,7 +22,11 @@ pub const CONTESTANTS: [Contestant; 3] = [
     Contestant {
         name: "pg_calm",
         description: "With the module pg_calm loaded; each instance knows its own caps only.",
-        settings: &[("shared_preload_libraries", "pg_calm")],
+        settings: &[
+            ("shared_preload_libraries", "pg_calm"),
+            // The lab's clients are superusers, those of applications are not.
+            ("pg_calm.governor_exempt_superusers", "off"),
+        ],
         module: true,
         data_capped: true,
     },
@@ -30,7 +34,11 @@ pub const CONTESTANTS: [Contestant; 3] = [
         name: ARBITER,
         description: "With pg_calm loaded and pg_calm.arbiter_directory set: the instances share the device's budget, \
                       and their timed checkpoints are moved apart.",
-        settings: &[("shared_preload_libraries", "pg_calm")],
+        settings: &[
+            ("shared_preload_libraries", "pg_calm"),
+            // The lab's clients are superusers, those of applications are not.
+            ("pg_calm.governor_exempt_superusers", "off"),
+        ],
         module: true,
         data_capped: true,
     },

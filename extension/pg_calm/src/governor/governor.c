@@ -32,8 +32,9 @@
 #include "utils/guc.h"
 #include "utils/memutils.h"
 
-/* Between looks; with nothing to look at; and after a look that took long, so often its time */
+/* Between looks; for a queue alone; with nothing to look at; and after a look that took long, so often its time */
 #define LOOK_INTERVAL_MS 250
+#define QUEUE_INTERVAL_MS 1000
 #define OFF_INTERVAL_MS 10000
 #define LOOK_COST_FACTOR 50
 
@@ -45,7 +46,7 @@ int calm_governor_max_wal = 0;
 char *calm_governor_max_lag = "";
 int calm_governor_lag_position = GOVERNOR_LAG_FLUSH;
 int calm_governor_patience = 60 * 1000;
-bool calm_governor_writeback = false;
+int calm_governor_writeback = GOVERNOR_WRITEBACK_QUEUE;
 bool calm_governor_exempt_superusers = true;
 
 GovernorShared *calm_governor_shared = NULL;
@@ -53,9 +54,16 @@ GovernorShared *calm_governor_shared = NULL;
 static const struct config_enum_entry lag_position_options[] = {
 	{"flush", GOVERNOR_LAG_FLUSH, false}, {"replay", GOVERNOR_LAG_REPLAY, false}, {NULL, 0, false}};
 
+static const struct config_enum_entry writeback_options[] = {
+	{"off", GOVERNOR_WRITEBACK_OFF, false}, {"queue", GOVERNOR_WRITEBACK_QUEUE, false},
+	{"on", GOVERNOR_WRITEBACK_ON, false},   {"false", GOVERNOR_WRITEBACK_OFF, true},
+	{"true", GOVERNOR_WRITEBACK_ON, true},  {"no", GOVERNOR_WRITEBACK_OFF, true},
+	{"yes", GOVERNOR_WRITEBACK_ON, true},   {"0", GOVERNOR_WRITEBACK_OFF, true},
+	{"1", GOVERNOR_WRITEBACK_ON, true},     {NULL, 0, false}};
+
 static Size shared_size(void);
 static bool paces_archive(void);
-static bool look(uint64 now_ms);
+static uint64 look(uint64 now_ms);
 static void worker_exit(int code, Datum argument);
 
 const char *
@@ -100,11 +108,12 @@ governor_define_settings(void)
 		"They are released then; for want of WAL space their statements fail instead, since the server would.",
 		&calm_governor_patience, 60 * 1000, 1000, 24 * 3600 * 1000, PGC_SIGHUP, GUC_UNIT_MS, NULL,
 		NULL, NULL);
-	DefineCustomBoolVariable(
+	DefineCustomEnumVariable(
 		"pg_calm.governor_writeback",
-		"Whether writers are held to what the device of the data directory takes.",
-		"Otherwise what it does not take stays in the kernel, until the kernel holds them and checkpoints wait for minutes.",
-		&calm_governor_writeback, false, PGC_SIGHUP, 0, NULL, NULL, NULL);
+		"When writers are held to what the device of the data directory takes.",
+		"\"queue\": to a part of what they do usually, for seconds, while writes that the kernel has queued hold up all others. \"on\": at any time. Where the device is not capped, never.",
+		&calm_governor_writeback, GOVERNOR_WRITEBACK_QUEUE, writeback_options, PGC_SIGHUP, 0, NULL,
+		NULL, NULL);
 	DefineCustomBoolVariable(
 		"pg_calm.governor_exempt_superusers", "Whether superusers are never held by the governor.",
 		NULL, &calm_governor_exempt_superusers, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
@@ -135,6 +144,7 @@ governor_start_shared_memory(void)
 		memset(shared, 0, shared_size());
 		pg_atomic_init_u32(&shared->gate, GOVERNOR_GATE_OPEN);
 		pg_atomic_init_u64(&shared->updated_ms, 0);
+		pg_atomic_init_u32(&shared->counts, 0);
 		pg_atomic_init_u64(&shared->charged, 0);
 		pg_atomic_init_u64(&shared->charged_cost, 0);
 		SpinLockInit(&shared->lock);
@@ -166,8 +176,8 @@ paces_archive(void)
 	return calm_archive_alert_action == ARCHIVE_ALERT_PACE && XLogArchivingActive();
 }
 
-/* Look at all inputs and set the rate; false if the settings ask for none */
-static bool
+/* Look at all inputs and set the rate; returns the milliseconds until the next look */
+static uint64
 look(uint64 now_ms)
 {
 	static GovernorDrain wal;
@@ -175,12 +185,13 @@ look(uint64 now_ms)
 	GovernorReading readings[GOVERNOR_INPUTS];
 	GovernorReading *archive = &readings[GOVERNOR_ARCHIVE];
 	bool off = calm_mode == CALM_MODE_OFF;
-	bool any = false;
+	int asked = 0;
+	bool waits_for_queue = calm_governor_writeback == GOVERNOR_WRITEBACK_QUEUE;
 	uint64 insert = GetXLogInsertRecPtr();
 
 	memset(readings, 0, sizeof(readings));
 	for (int i = 0; i < GOVERNOR_INPUTS; i++)
-		readings[i].allowed_rate = INFINITY;
+		readings[i].allowed_rate = readings[i].allowed_cost = INFINITY;
 	readings[GOVERNOR_WAL_SPACE].state =
 		!off && calm_governor_wal_space != 0 ? GOVERNOR_UNKNOWN : GOVERNOR_OFF;
 	readings[GOVERNOR_MAX_WAL].state =
@@ -188,15 +199,17 @@ look(uint64 now_ms)
 	readings[GOVERNOR_LAG].state =
 		!off && governor_lag_is_limited() ? GOVERNOR_UNKNOWN : GOVERNOR_OFF;
 	readings[GOVERNOR_WRITEBACK].state =
-		!off && calm_governor_writeback ? GOVERNOR_UNKNOWN : GOVERNOR_OFF;
+		!off && governor_writeback_is_asked() ? GOVERNOR_UNKNOWN : GOVERNOR_OFF;
 	archive->state = !off && paces_archive() ? GOVERNOR_UNKNOWN : GOVERNOR_OFF;
 
+	pg_atomic_write_u32(&calm_governor_shared->counts,
+	                    readings[GOVERNOR_WRITEBACK].state != GOVERNOR_OFF && waits_for_queue);
 	governor_track(&wal, insert, now_ms);
 	governor_wal_look(insert, &readings[GOVERNOR_WAL_SPACE], &readings[GOVERNOR_MAX_WAL], now_ms);
 	if (readings[GOVERNOR_LAG].state != GOVERNOR_OFF)
 		governor_lag_look(insert, &readings[GOVERNOR_LAG], now_ms);
 	if (readings[GOVERNOR_WRITEBACK].state != GOVERNOR_OFF)
-		governor_writeback_look(insert, &readings[GOVERNOR_WRITEBACK], now_ms);
+		governor_writeback_look(insert, wal.rate, &readings[GOVERNOR_WRITEBACK], now_ms);
 	if (archive->state != GOVERNOR_OFF)
 	{
 		uint64 queue;
@@ -219,10 +232,15 @@ look(uint64 now_ms)
 		}
 	}
 	for (int i = 0; i < GOVERNOR_INPUTS; i++)
-		any = any || readings[i].state != GOVERNOR_OFF;
+		asked += readings[i].state != GOVERNOR_OFF;
 
 	governor_decide(readings, wal.rate, now_ms);
-	return any;
+	if (asked == 0)
+		return OFF_INTERVAL_MS;
+	/* a queue lasts for seconds, and most never come */
+	return asked == 1 && waits_for_queue && readings[GOVERNOR_WRITEBACK].state != GOVERNOR_PACING ?
+	           QUEUE_INTERVAL_MS :
+	           LOOK_INTERVAL_MS;
 }
 
 /* Without us nobody is to wait */
@@ -260,11 +278,10 @@ pg_calm_governor_main(Datum argument)
 		pause = commit_delay_tick(start);
 		if (start >= next_look)
 		{
-			uint64 interval = look(start) ? Max(LOOK_INTERVAL_MS,
-			                                    LOOK_COST_FACTOR * (page_map_now_ms() - start)) :
-			                                OFF_INTERVAL_MS;
+			uint64 interval = look(start);
+			uint64 took = page_map_now_ms() - start;
 
-			next_look = start + Min(interval, OFF_INTERVAL_MS);
+			next_look = start + Min(Max(interval, LOOK_COST_FACTOR * took), OFF_INTERVAL_MS);
 		}
 		pause = Max(Min(pause, next_look - start), 1);
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, (long) pause,

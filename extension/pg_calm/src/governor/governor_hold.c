@@ -268,16 +268,12 @@ count_wal(bool pays)
 	wal_seen = pgWalUsage;
 	if (!pays)
 		return;
-	if (gate_now() == GOVERNOR_GATE_OPEN)
-	{
-		debt = 0;
-		return;
-	}
 	/* images are of less than a block, if it has a hole or is compressed */
 	cost = Max((double) written - images * BLCKSZ, records * RECORD_COST);
-	debt += cost;
+	/* also what nobody has to wait for: it tells what is usual */
 	(void) pg_atomic_fetch_add_u64(&calm_governor_shared->charged, (int64) written);
 	(void) pg_atomic_fetch_add_u64(&calm_governor_shared->charged_cost, (int64) cost);
+	debt = gate_now() == GOVERNOR_GATE_OPEN ? 0 : debt + cost;
 }
 
 /* After a commit: whether there is something to be done that can't be done here */
@@ -386,8 +382,8 @@ hold(bool committed)
 }
 
 /*
- * With the gate not open: whether the transaction may be held when it is over.
- * What can fail is done here, since there it must not.
+ * With the gate not open, or if all is counted: whether the transaction may be held
+ * when it is over.  What can fail is done here, since there it must not.
  */
 static void
 consider(void)
@@ -405,10 +401,12 @@ consider(void)
 static void
 before_statement(void)
 {
-	if (gate_now() == GOVERNOR_GATE_OPEN)
+	bool open = gate_now() == GOVERNOR_GATE_OPEN;
+
+	if (open && pg_atomic_read_u32(&calm_governor_shared->counts) == 0)
 		return;
 	consider();
-	if (!may_hold || TransactionIdIsValid(GetTopTransactionIdIfAny()) || has_locks())
+	if (open || !may_hold || TransactionIdIsValid(GetTopTransactionIdIfAny()) || has_locks())
 		return;
 	hold(false);
 	if (gate_now() == GOVERNOR_GATE_REFUSE && !calm_governor_shared->shadow)

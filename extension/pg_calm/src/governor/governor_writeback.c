@@ -17,13 +17,8 @@
  * visits of the kernel flusher and with checkpoints.  Followed as they are they
  * would have writers run and stop; what counts is how far they rise.
  *
- * Once the flusher has queued scattered pages, on a visit or at its threshold,
- * everything else waits behind them, and so does our worker: the device does
- * what it can with what is queued, and nothing is done for what writers add.
- * How long that will last can be told from what is queued and what the device
- * has written of it in the last second.  Until then writers may dirty no more
- * than there is room for below the threshold, or it will queue that as well,
- * and never catch up.
+ * What the flusher has queued holds writers as well, and by default it is all
+ * that does: governor_queue.c.
  *
  * Pages are converted to WAL by how much was written of either lately, which is
  * a mean over about a minute: checkpoints write pages in bursts, and full-page
@@ -76,19 +71,10 @@
 /* Fewer pages than these say nothing of how much WAL comes with a page */
 #define RATIO_PAGES 1000
 
-/*
- * Part of its caps that our device is at if what is under writeback waits for
- * it: the kernel counts that of all devices together
- */
-#define QUEUE_AT_CAPS 0.5
-
-/* Seconds that a queue of the kernel's lasts, from which on it counts */
-#define QUEUE_SECONDS 1.0
-
-/* Part of the flusher's threshold up to which there is room meanwhile */
+/* Part of the flusher's threshold up to which there is room while the kernel's queue lasts */
 #define ROOM_SHARE 0.9
 
-/* Part of what the device writes that writers get if there is no room */
+/* Part of what the device writes that writers get then, if there is no room */
 #define QUEUE_LEAST 0.25
 
 /* The limit, in amounts that the worker lets wait at most (unflushed_limit.c) */
@@ -97,10 +83,14 @@
 /* Milliseconds between looks at which devices are ours */
 #define DEVICES_INTERVAL_MS 10000
 
+/* Seconds over which is followed what writers do when nothing holds them */
+#define USUAL_SECONDS 10.0
+
 static double limit_bytes(const KernelFlusher *flusher, double seconds);
 static double wal_per_page(uint64 insert, uint64 pages, bool compare, double seconds);
+static double paced_pages(const GovernorReading *reading, double drain_rate,
+                          const KernelFlusher *flusher, double queue);
 static double follow(double mean, double value, double seconds, double rise, double fall);
-static double room_behind_queue(const KernelFlusher *flusher, const DeviceCaps *caps);
 
 /* What may be unflushed: less than wakes the kernel flusher */
 static double
@@ -150,36 +140,55 @@ follow(double mean, double value, double seconds, double rise, double fall)
 	return mean + (value - mean) * (1 - exp(-seconds / (value > mean ? rise : fall)));
 }
 
-/* Pages per second that may be dirtied while the kernel's queue lasts; infinity if there is none */
+/* Pages per second for writers who are held to what the device takes at any time; infinity: any */
 static double
-room_behind_queue(const KernelFlusher *flusher, const DeviceCaps *caps)
+paced_pages(const GovernorReading *reading, double drain_rate, const KernelFlusher *flusher,
+            double queue)
 {
-	uint64 ours = pg_atomic_read_u64(&calm_shared->in_flight_pages) * BLCKSZ;
-	double queued = (double) flusher->writeback_bytes - (double) ours;
-	double threshold = (double) flusher->device_bytes * ROOM_SHARE;
-	double seconds;
+	static bool pacing = false;
+	double allowed = INFINITY;
 
-	if (queued <= 0 || flusher->written_per_second <= 0 ||
-	    device_seconds(caps, flusher->writes_per_second, flusher->written_per_second) <
-	        QUEUE_AT_CAPS)
-		return INFINITY;
-	seconds = queued / flusher->written_per_second;
-	if (seconds < QUEUE_SECONDS)
-		return INFINITY;
-	return Max((threshold - (double) flusher->dirty_bytes) / seconds,
-	           flusher->written_per_second * QUEUE_LEAST) /
-	       BLCKSZ;
+	/* no more than there is room for until the kernel's queue is gone, or it will queue that as well */
+	if (queue > 0)
+		allowed =
+			Max(((double) flusher->device_bytes * ROOM_SHARE - (double) flusher->dirty_bytes) /
+		            queue,
+		        flusher->written_per_second * QUEUE_LEAST) /
+			BLCKSZ;
+	pacing = reading->value > reading->limit * (pacing ? PACED_DOWN_TO : PACED_FROM);
+	if (pacing && drain_rate > 0)
+		allowed = Min(allowed, Max(drain_rate * RATE_SHARE +
+		                               GAIN * (reading->limit - reading->value) / BLCKSZ,
+		                           drain_rate * RATE_LEAST));
+	return allowed;
 }
 
-/* insert is the end of WAL */
-void
-governor_writeback_look(uint64 insert, GovernorReading *reading, uint64 now_ms)
+/* Whether the settings want writers held, and there may be reason to */
+bool
+governor_writeback_is_asked(void)
 {
+	bool held_to_caps;
+
+	if (calm_governor_writeback != GOVERNOR_WRITEBACK_QUEUE)
+		return calm_governor_writeback == GOVERNOR_WRITEBACK_ON;
+	SpinLockAcquire(&calm_shared->lock);
+	held_to_caps = calm_shared->caps_known && !calm_shared->caps.flusher_is_free;
+	SpinLockRelease(&calm_shared->lock);
+	return held_to_caps && pg_atomic_read_u32(&calm_shared->capped) != 0;
+}
+
+/* insert is the end of WAL, wal_rate what of it comes per second */
+void
+governor_writeback_look(uint64 insert, double wal_rate, GovernorReading *reading, uint64 now_ms)
+{
+	static double unflushed = 0;
+	static GovernorDrain paid;
+	static double usual_rate = 0; /* of WAL, when nothing here holds writers */
+	static double usual_cost = 0; /* what they pay for it, per second */
+	static bool held = false;
+	static double drain_rate = 0; /* pages per second: flush_rate, smoothed */
 	static KernelFlusher flusher;
 	static DeviceCaps caps;
-	static double unflushed = 0;
-	static double drain_rate = 0; /* pages per second: flush_rate, smoothed */
-	static bool pacing = false;
 	static uint64 devices_ms = 0;
 	static uint64 last_ms = 0;
 	double seconds = last_ms != 0 && now_ms > last_ms ? (double) (now_ms - last_ms) / 1000 : 0;
@@ -188,14 +197,16 @@ governor_writeback_look(uint64 insert, GovernorReading *reading, uint64 now_ms)
 	double kernel;
 	double rate;
 	double ratio;
+	double queue;   /* seconds */
 	double allowed; /* pages per second */
+	double share;   /* of the usual */
 
 	last_ms = now_ms;
 	if (!worker_is_flushing())
 	{
 		/* then nobody flushes, and nothing is known of what the device can do */
-		unflushed = drain_rate = 0;
-		pacing = false;
+		unflushed = drain_rate = usual_rate = usual_cost = 0;
+		held = false;
 		return;
 	}
 	if (devices_ms == 0 || now_ms >= devices_ms + DEVICES_INTERVAL_MS)
@@ -211,6 +222,14 @@ governor_writeback_look(uint64 insert, GovernorReading *reading, uint64 now_ms)
 		drain_rate = drain_rate > 0 ?
 		                 follow(drain_rate, rate, seconds, RATE_RISE_SECONDS, RATE_FALL_SECONDS) :
 		                 rate;
+
+	governor_track(&paid, pg_atomic_read_u64(&calm_governor_shared->charged_cost), now_ms);
+	if (!held)
+	{
+		usual_rate = follow(usual_rate, wal_rate, seconds, RISE_SECONDS, USUAL_SECONDS);
+		usual_cost = follow(usual_cost, paid.rate, seconds, RISE_SECONDS, USUAL_SECONDS);
+	}
+	held = false;
 
 	reading->limit = limit_bytes(&flusher, seconds);
 	if (isinf(reading->limit))
@@ -230,12 +249,21 @@ governor_writeback_look(uint64 insert, GovernorReading *reading, uint64 now_ms)
 	                     (double) waiting * BLCKSZ > reading->limit * COMPARED_FROM, seconds);
 	if (isinf(ratio))
 		return;
-	allowed = room_behind_queue(&flusher, &caps);
-	pacing = reading->value > reading->limit * (pacing ? PACED_DOWN_TO : PACED_FROM);
-	if (pacing && drain_rate > 0)
-		allowed = Min(allowed, Max(drain_rate * RATE_SHARE +
-		                               GAIN * (reading->limit - reading->value) / BLCKSZ,
-		                           drain_rate * RATE_LEAST));
-	if (!isinf(allowed))
-		reading->allowed_rate = ratio * allowed;
+	queue = governor_queue_seconds(&flusher, &caps, now_ms);
+	if (calm_governor_writeback == GOVERNOR_WRITEBACK_ON)
+	{
+		allowed = paced_pages(reading, drain_rate, &flusher, queue);
+		if (!isinf(allowed))
+			reading->allowed_rate = ratio * allowed;
+		return;
+	}
+	/* what is marked and no longer dirty has been written by the kernel */
+	share = governor_queue_share(queue, Min((double) waiting * BLCKSZ, flusher.dirty_bytes),
+	                             reading->limit, usual_rate / ratio * BLCKSZ, now_ms);
+	held = !isinf(share) && usual_cost > 0;
+	if (held)
+	{
+		reading->allowed_rate = usual_rate * share;
+		reading->allowed_cost = usual_cost * share;
+	}
 }

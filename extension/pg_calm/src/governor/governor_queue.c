@@ -1,0 +1,106 @@
+/*-------------------------------------------------------------------------
+ *
+ * governor_queue.c
+ *	  Writes that the kernel has queued, and what writers may do behind them.
+ *
+ * Once the kernel flusher has queued scattered pages, on a visit, at its
+ * threshold or since somebody has called sync(), everything else waits behind
+ * them, and so does our worker: the device does what it can with what is queued,
+ * and nothing is done for what writers add.  That adds up until the flusher comes
+ * again and queues it, scattered as well: for good, since each visit takes
+ * longer than it takes writers to bring about the next one.  The way out is that
+ * they bring less.
+ *
+ * How long the queue will last is told from what is in it and what the device
+ * has written since it is there: some of it is dense and some is not, so that a
+ * single second tells little.  If what is unflushed would come near to the
+ * flusher's threshold in that time, writers get the part of what they do usually
+ * that there is room for, until the worker has caught up, which it does fast,
+ * since what has gathered is dense.  A quarter is the least, as less would be a
+ * stall of its own, but for what that does not mend.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "governor.h"
+#include "shared/shared.h"
+
+/*
+ * Part of its caps that our device is at if what is under writeback waits for
+ * it: the kernel counts that of all devices together
+ */
+#define AT_CAPS 0.5
+
+/* Seconds that a queue lasts, from which on it counts */
+#define LEAST_SECONDS 1.0
+
+/* Seconds for which it is there, from which on the mean over them is taken */
+#define MEAN_SECONDS 1.0
+
+/* Part of what writers do usually that they get at least and at most */
+#define LEAST_SHARE 0.25
+#define MOST_SHARE 0.6
+
+/* For so long; then half of it each time that passes */
+#define HELD_SECONDS 15.0
+
+/* Part of the limit that is aimed at; what is to be expected ends a hold if it is less */
+#define AIM (2.0 / 3)
+
+/* Seconds until the device has written what the kernel has queued for it; 0 if that is nothing to speak of */
+double
+governor_queue_seconds(const KernelFlusher *flusher, const DeviceCaps *caps, uint64 now_ms)
+{
+	static uint64 since_ms = 0; /* when it came; 0: there is none */
+	static uint64 written = 0;  /* by the device at that time, bytes */
+	uint64 ours = pg_atomic_read_u64(&calm_shared->in_flight_pages) * BLCKSZ;
+	double queued = (double) flusher->writeback_bytes - (double) ours;
+	double rate = flusher->written_per_second;
+	double age;
+
+	if (queued <= 0 || rate <= 0 ||
+	    device_seconds(caps, flusher->writes_per_second, rate) < AT_CAPS)
+	{
+		since_ms = 0;
+		return 0;
+	}
+	if (since_ms == 0 || flusher->write_bytes < written)
+	{
+		since_ms = now_ms;
+		written = flusher->write_bytes;
+	}
+	age = (double) (now_ms - since_ms) / 1000;
+	if (age >= MEAN_SECONDS)
+		rate = Max((double) (flusher->write_bytes - written) / age, 1);
+	if (queued / rate >= LEAST_SECONDS)
+		return queued / rate;
+	since_ms = 0;
+	return 0;
+}
+
+/*
+ * Part of what they do usually that writers may do; infinity if they are not
+ * held.  usual is how many bytes per second they make dirty then, queue what
+ * governor_queue_seconds() says; unflushed and its limit are in bytes.
+ */
+double
+governor_queue_share(double queue, double unflushed, double limit, double usual, uint64 now_ms)
+{
+	static uint64 held_ms = 0; /* since when writers are held; 0: they are not */
+	double expected = unflushed + usual * queue;
+	double share;
+	double seconds;
+
+	if (held_ms == 0 && queue > 0 && expected > limit)
+		held_ms = now_ms;
+	else if (held_ms != 0 && expected < limit * AIM)
+		held_ms = 0;
+	if (held_ms == 0)
+		return INFINITY;
+	share = (limit * AIM - unflushed) / Max(usual * queue, 1);
+	seconds = (double) (now_ms - held_ms) / 1000;
+	return Min(Max(share, LEAST_SHARE), MOST_SHARE) * exp2(-Max(seconds / HELD_SECONDS - 1, 0));
+}
