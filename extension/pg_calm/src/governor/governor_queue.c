@@ -17,7 +17,8 @@
  * flusher's threshold in that time, writers get the part of what they do usually
  * that there is room for, until the worker has caught up, which it does fast,
  * since what has gathered is dense.  A quarter is the least, as less would be a
- * stall of its own, but for what that does not mend.
+ * stall of its own.  What that does not mend in some seconds is more than a queue:
+ * a device that takes less than is written.  Then nobody is held for a while.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,8 +26,10 @@
 
 #include <math.h>
 
+#include "device/device.h"
 #include "governor.h"
 #include "shared/shared.h"
+#include "writeback/writeback.h"
 
 /*
  * Part of its caps that our device is at if what is under writeback waits for
@@ -44,8 +47,9 @@
 #define LEAST_SHARE 0.25
 #define MOST_SHARE 0.6
 
-/* For so long; then half of it each time that passes */
-#define HELD_SECONDS 15.0
+/* For so long at most, and then not for so long */
+#define HELD_MS 20000
+#define RELEASED_MS 60000
 
 /* Part of the limit that is aimed at; what is to be expected ends a hold if it is less */
 #define AIM (2.0 / 3)
@@ -61,6 +65,9 @@ governor_queue_seconds(const KernelFlusher *flusher, const DeviceCaps *caps, uin
 	double rate = flusher->written_per_second;
 	double age;
 
+	/* of all devices; of our files it is told if they are asked, but not on a fake host */
+	if (queued > 0 && cachestat_works() && calm_host_root[0] == '\0')
+		queued = Min(queued, (double) queued_writeback_bytes(calm_shared->device) - (double) ours);
 	if (queued <= 0 || rate <= 0 ||
 	    device_seconds(caps, flusher->writes_per_second, rate) < AT_CAPS)
 	{
@@ -89,18 +96,22 @@ governor_queue_seconds(const KernelFlusher *flusher, const DeviceCaps *caps, uin
 double
 governor_queue_share(double queue, double unflushed, double limit, double usual, uint64 now_ms)
 {
-	static uint64 held_ms = 0; /* since when writers are held; 0: they are not */
+	static uint64 held_ms = 0;     /* since when writers are held; 0: they are not */
+	static uint64 released_ms = 0; /* until when they are not to be */
 	double expected = unflushed + usual * queue;
 	double share;
-	double seconds;
 
-	if (held_ms == 0 && queue > 0 && expected > limit)
+	if (held_ms == 0 && queue > 0 && expected > limit && now_ms >= released_ms)
 		held_ms = now_ms;
 	else if (held_ms != 0 && expected < limit * AIM)
 		held_ms = 0;
+	else if (held_ms != 0 && now_ms >= held_ms + HELD_MS)
+	{
+		held_ms = 0;
+		released_ms = now_ms + RELEASED_MS;
+	}
 	if (held_ms == 0)
 		return INFINITY;
 	share = (limit * AIM - unflushed) / Max(usual * queue, 1);
-	seconds = (double) (now_ms - held_ms) / 1000;
-	return Min(Max(share, LEAST_SHARE), MOST_SHARE) * exp2(-Max(seconds / HELD_SECONDS - 1, 0));
+	return Min(Max(share, LEAST_SHARE), MOST_SHARE);
 }
