@@ -43,6 +43,9 @@
 /* Seconds for which it is there, from which on the mean over them is taken */
 #define MEAN_SECONDS 1.0
 
+/* Seconds in which writers would reach the limit; where it is reached sooner the flusher always comes */
+#define ROOM_SECONDS 3.0
+
 /* Part of what writers do usually that they get at least and at most */
 #define LEAST_SHARE 0.25
 #define MOST_SHARE 0.6
@@ -101,7 +104,8 @@ governor_queue_share(double queue, double unflushed, double limit, double usual,
 	double expected = unflushed + usual * queue;
 	double share;
 
-	if (held_ms == 0 && queue > 0 && expected > limit && now_ms >= released_ms)
+	if (held_ms == 0 && queue > 0 && expected > limit && limit > usual * ROOM_SECONDS &&
+	    now_ms >= released_ms)
 		held_ms = now_ms;
 	else if (held_ms != 0 && expected < limit * AIM)
 		held_ms = 0;

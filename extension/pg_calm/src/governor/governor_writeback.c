@@ -185,6 +185,7 @@ governor_writeback_look(uint64 insert, double wal_rate, GovernorReading *reading
 	static GovernorDrain paid;
 	static double usual_rate = 0; /* of WAL, when nothing here holds writers */
 	static double usual_cost = 0; /* what they pay for it, per second */
+	static double known = 0;      /* seconds for which that has been followed */
 	static bool held = false;
 	static double drain_rate = 0; /* pages per second: flush_rate, smoothed */
 	static KernelFlusher flusher;
@@ -205,7 +206,7 @@ governor_writeback_look(uint64 insert, double wal_rate, GovernorReading *reading
 	if (!worker_is_flushing())
 	{
 		/* then nobody flushes, and nothing is known of what the device can do */
-		unflushed = drain_rate = usual_rate = usual_cost = 0;
+		unflushed = drain_rate = usual_rate = usual_cost = known = 0;
 		held = false;
 		return;
 	}
@@ -228,6 +229,8 @@ governor_writeback_look(uint64 insert, double wal_rate, GovernorReading *reading
 	{
 		usual_rate = follow(usual_rate, wal_rate, seconds, RISE_SECONDS, USUAL_SECONDS);
 		usual_cost = follow(usual_cost, paid.rate, seconds, RISE_SECONDS, USUAL_SECONDS);
+		/* sessions tell what they pay only then */
+		known = calm_governor_writeback == GOVERNOR_WRITEBACK_QUEUE ? known + Min(seconds, 1) : 0;
 	}
 	held = false;
 
@@ -260,7 +263,7 @@ governor_writeback_look(uint64 insert, double wal_rate, GovernorReading *reading
 	/* what is marked and no longer dirty has been written by the kernel */
 	share = governor_queue_share(queue, Min((double) waiting * BLCKSZ, flusher.dirty_bytes),
 	                             reading->limit, usual_rate / ratio * BLCKSZ, now_ms);
-	held = !isinf(share) && usual_cost > 0;
+	held = !isinf(share) && known >= USUAL_SECONDS;
 	if (held)
 	{
 		reading->allowed_rate = usual_rate * share;
