@@ -117,6 +117,13 @@ foreach my $mode ('on', 'queue')
 			60),
 		"$mode: what waits for the data volume, at its caps, does");
 	cmp_ok(governor('allowed_rate'), '>', 0, "$mode: and writers have a rate");
+	ok( wait_for(
+			sub {
+				device_writes(20, 160);
+				return governor('state') eq 'watched';
+			},
+			60),
+		"$mode: but not for ever, though it is still there") if $mode eq 'queue';
 
 	vmstat(0);
 	ok( wait_for(

@@ -156,7 +156,8 @@ $node->append_conf('postgresql.conf', "pg_calm.wal_recycle_delay = '1s'");
 $node->reload;
 $done = waits_for_long('shutdown');
 $node->stop;
-like(slurp_file($node->logfile), qr/database system is shut down/, 'a shutdown ends it');
+# said after the lock file is gone, which is what pg_ctl waits for
+ok(wait_for(sub { slurp_file($node->logfile) =~ /database system is shut down/ }), 'a shutdown ends it');
 cut_short('shutdown', $done);
 
 done_testing();

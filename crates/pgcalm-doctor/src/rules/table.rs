@@ -405,9 +405,8 @@ pub const RULES: &[Rule] = &[
         effect: "docs/benchmarks.md, gp3 roomy, stock-tuned (which has these at 0, and a busier bgwriter): 1918 device writes per \
                  second instead of 2711, sync 17.9 s where stock's first checkpoint had not ended after 120 s, worst second \
                  4908 instead of 3274; mean TPS 8853 instead of 8787. \
-                 docs/research/flusher-and-folios.md, on a host with 4 GB: worst second 3220 instead of 925 in 45 s, with the \
-                 checkpointer's hints alone 2571; where the kernel flushes early they made no difference. For you to \
-                 weigh.",
+                 docs/research/flusher-and-folios.md: on a host with little memory the worst second was three times as good \
+                 without them; where the kernel flushes early they made no difference. For you to weigh.",
         reversible: false,
         condition: disk::flush_hints,
     },
