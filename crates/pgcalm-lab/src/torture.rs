@@ -31,8 +31,9 @@ use crate::torture::sabotage::Sabotage;
 pub use options::Crash;
 pub use options::Options;
 
-/// Crashes that a control has for its loss to be found; one or two do.
-const CONTROL_CYCLES: u32 = 12;
+/// Crashes that a control has for its loss to be found. Usually one or two do; twelve were too few once, since the crash must come right after a
+/// checkpoint, before the worker has flushed what that did not sync.
+const CONTROL_CYCLES: u32 = 40;
 
 /// Runs the cycles and returns their report; that something was lost is in the report. Whatever way it ends, the host is
 /// as before.
