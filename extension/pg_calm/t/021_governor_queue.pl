@@ -90,6 +90,38 @@ my $gathered = wait_for(
 ok($gathered, 'pages have gathered');
 is(governor('state'), 'watched', 'but not enough for a rate');
 
+# Ours is at its caps, with a queue of 800 MB
+sub becomes_pacing
+{
+	my ($name) = @_;
+
+	vmstat(200000);
+	return ok(
+		wait_for(
+			sub {
+				insert();
+				device_writes(20, 160);
+				return governor('state') eq 'pacing';
+			},
+			60),
+		$name);
+}
+
+# It goes on at its caps
+sub becomes_watched
+{
+	my ($name) = @_;
+
+	return ok(
+		wait_for(
+			sub {
+				device_writes(20, 160);
+				return governor('state') eq 'watched';
+			},
+			60),
+		$name);
+}
+
 foreach my $mode ('on', 'queue')
 {
 	$node->safe_psql('postgres', "ALTER SYSTEM SET pg_calm.governor_writeback = $mode");
@@ -106,36 +138,15 @@ foreach my $mode ('on', 'queue')
 	}
 	is(governor('allowed_rate'), 'null', "$mode: what waits for another device holds nobody");
 
-	# --- ours is at its caps, with a queue of 800 MB
+	# --- ours
 
-	ok( wait_for(
-			sub {
-				insert();
-				device_writes(20, 160);
-				return governor('state') eq 'pacing';
-			},
-			60),
-		"$mode: what waits for the data volume, at its caps, does");
+	becomes_pacing("$mode: what waits for the data volume, at its caps, does");
 	cmp_ok(governor('allowed_rate'), '>', 0, "$mode: and writers have a rate");
-	ok( wait_for(
-			sub {
-				device_writes(20, 160);
-				return governor('state') eq 'watched';
-			},
-			60),
-		"$mode: but not for ever, though it is still there") if $mode eq 'queue';
-
 	vmstat(0);
-	ok( wait_for(
-			sub {
-				device_writes(20, 160);
-				return governor('state') eq 'watched';
-			},
-			60),
-		"$mode: until it is gone");
+	becomes_watched("$mode: until it is gone");
 }
 
-# --- a short queue, behind which there is room for all that writers do
+# --- a short queue, behind which there is room for all that writers do: what is usual is known by now
 
 # some seconds of what the device writes
 vmstat(600);
@@ -148,6 +159,11 @@ foreach (1 .. 40)
 	usleep(50_000);
 }
 is($held, 0, 'queue: what is gone before there is too much holds nobody');
+
+# --- a long one that does not go
+
+becomes_pacing('queue: as long as there is too much behind it');
+becomes_watched('queue: but not for ever, though it is still there');
 
 # --- nor where no cap is known
 

@@ -66,13 +66,13 @@ governor_queue_seconds(const KernelFlusher *flusher, const DeviceCaps *caps, uin
 	uint64 ours = pg_atomic_read_u64(&calm_shared->in_flight_pages) * BLCKSZ;
 	double queued = (double) flusher->writeback_bytes - (double) ours;
 	double rate = flusher->written_per_second;
+	bool at_caps = rate > 0 && device_seconds(caps, flusher->writes_per_second, rate) >= AT_CAPS;
 	double age;
 
 	/* of all devices; of our files it is told if they are asked, but not on a fake host */
-	if (queued > 0 && cachestat_works() && calm_host_root[0] == '\0')
+	if (at_caps && queued > 0 && cachestat_works() && calm_host_root[0] == '\0')
 		queued = Min(queued, (double) queued_writeback_bytes(calm_shared->device) - (double) ours);
-	if (queued <= 0 || rate <= 0 ||
-	    device_seconds(caps, flusher->writes_per_second, rate) < AT_CAPS)
+	if (!at_caps || queued <= 0)
 	{
 		since_ms = 0;
 		return 0;
