@@ -6,11 +6,11 @@
 //! processes submit, so that no cap could bind an instance and all of them together, and the kernel's flusher would
 //! escape them. A limit of the root group on a device holds for whatever is sent to that device.
 
+mod client_barrier;
 mod contestant;
 mod options;
 mod pool;
 pub mod report;
-mod starting_line;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -67,9 +67,9 @@ use crate::warm;
 
 pub use options::Options;
 
+use client_barrier::ClientBarrier;
 use pool::Volume;
 use pool::Volumes;
-use starting_line::StartingLine;
 
 /// For names of the device that all volumes are on, and of where these are mounted.
 const POOL: &str = "tenants";
@@ -343,7 +343,7 @@ impl Arena<'_> {
             // Servers and clients are our children.
             std::process::id() as i32,
         );
-        let line = StartingLine::draw(servers)?;
+        let barrier = ClientBarrier::close(servers)?;
         let mut loads = Vec::new();
         for (tenant, server) in tenants.iter().zip(servers) {
             self.stage.interrupt.check()?;
@@ -360,7 +360,7 @@ impl Arena<'_> {
                 },
             )?);
         }
-        line.release(self.stage)?;
+        barrier.open(self.stage)?;
         let started = Instant::now();
         let overtime = Overtime::after(started + Duration::from_secs(seconds.into()));
         let mut statuses = None;

@@ -19,23 +19,23 @@ use crate::stage::Stage;
 /// For all clients to connect.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Servers whose postmasters are stopped until this is released or dropped.
-pub struct StartingLine<'a> {
+/// Servers whose postmasters are stopped until this is opened or dropped.
+pub struct ClientBarrier<'a> {
     servers: &'a [Server],
 }
 
-impl<'a> StartingLine<'a> {
+impl<'a> ClientBarrier<'a> {
     /// Stops the postmasters; their other processes go on.
-    pub fn draw(servers: &'a [Server]) -> anyhow::Result<Self> {
-        let line = Self { servers };
+    pub fn close(servers: &'a [Server]) -> anyhow::Result<Self> {
+        let barrier = Self { servers };
         for server in servers {
             signal(server, Signal::STOP)?;
         }
-        Ok(line)
+        Ok(barrier)
     }
 
     /// Waits until a client waits at each server, and lets all of them go on.
-    pub fn release(self, stage: &Stage<'_>) -> anyhow::Result<()> {
+    pub fn open(self, stage: &Stage<'_>) -> anyhow::Result<()> {
         let end = Instant::now() + PATIENCE;
         loop {
             let waiting = unix_socket::waiting_clients(stage.root())?;
@@ -62,7 +62,7 @@ impl<'a> StartingLine<'a> {
     }
 }
 
-impl Drop for StartingLine<'_> {
+impl Drop for ClientBarrier<'_> {
     fn drop(&mut self) {
         for server in self.servers {
             // One that has ended meanwhile is told of by its clients.
