@@ -14,7 +14,7 @@ use File::Path qw(make_path);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(usleep);
+use Time::HiRes qw(time usleep);
 
 my $root = fake_host();
 
@@ -33,7 +33,10 @@ pg_calm.governor_writeback = on
 
 sub insert
 {
-	$node->safe_psql('postgres', q{INSERT INTO t SELECT i, repeat('x', 500) FROM generate_series(1, 1000) i});
+	my ($rows) = @_;
+
+	$rows //= 1000;
+	$node->safe_psql('postgres', "INSERT INTO t SELECT i, repeat('x', 500) FROM generate_series(1, $rows) i");
 	return;
 }
 
@@ -71,6 +74,27 @@ sub governor
 		"SELECT coalesce(($column)::text, 'null') FROM pg_calm_governor WHERE input = 'writeback'");
 }
 
+# It has written for as long as has passed since the last call, 100 operations of 40 kB per second
+my $worked = time;
+
+sub device_works
+{
+	my $seconds = time - $worked;
+
+	$worked += $seconds;
+	device_writes(int(100 * $seconds), int(8192 * $seconds));
+	return;
+}
+
+# Pages that take it so many seconds
+sub queue_of
+{
+	my ($seconds) = @_;
+
+	vmstat($seconds * 1024);
+	return;
+}
+
 vmstat(0);
 make_path("$root/sys/block/disk0");
 $node->start;
@@ -90,17 +114,17 @@ my $gathered = wait_for(
 ok($gathered, 'pages have gathered');
 is(governor('state'), 'watched', 'but not enough for a rate');
 
-# Ours is at its caps, with a queue of 800 MB
+# Ours is at its caps, with a queue of 30 seconds
 sub becomes_pacing
 {
-	my ($name) = @_;
+	my ($name, $rows) = @_;
 
-	vmstat(200000);
+	queue_of(30);
 	return ok(
 		wait_for(
 			sub {
-				insert();
-				device_writes(20, 160);
+				insert($rows);
+				device_works();
 				return governor('state') eq 'pacing';
 			},
 			60),
@@ -115,11 +139,28 @@ sub becomes_watched
 	return ok(
 		wait_for(
 			sub {
-				device_writes(20, 160);
+				device_works();
 				return governor('state') eq 'watched';
 			},
 			60),
 		$name);
+}
+
+# At its caps as well, for some looks
+sub holds_nobody
+{
+	my ($seconds, $name) = @_;
+	my $held = 0;
+	my $end = time + 4;
+
+	queue_of($seconds);
+	while (time < $end)
+	{
+		insert(4000);
+		device_works();
+		$held = 1 if governor('state') ne 'watched';
+	}
+	return is($held, 0, $name);
 }
 
 foreach my $mode ('on', 'queue')
@@ -148,21 +189,15 @@ foreach my $mode ('on', 'queue')
 
 # --- a short queue, behind which there is room for all that writers do: what is usual is known by now
 
-# some seconds of what the device writes
-vmstat(600);
-my $held = 0;
-foreach (1 .. 40)
-{
-	insert();
-	device_writes(10, 160);
-	$held = 1 if governor('state') ne 'watched';
-	usleep(50_000);
-}
-is($held, 0, 'queue: what is gone before there is too much holds nobody');
+holds_nobody(2, 'queue: what is gone before there is too much holds nobody');
+
+# --- one of which nobody will see the end
+
+holds_nobody(60, 'queue: what lasts longer than anybody can be held does not, either');
 
 # --- a long one that does not go
 
-becomes_pacing('queue: as long as there is too much behind it');
+becomes_pacing('queue: as long as there is too much behind it', 4000);
 becomes_watched('queue: but not for ever, though it is still there');
 
 # --- nor where no cap is known

@@ -237,8 +237,9 @@ look(uint64 now_ms)
 	governor_decide(readings, wal.rate, now_ms);
 	if (asked == 0)
 		return OFF_INTERVAL_MS;
-	/* a queue lasts for seconds, and most never come */
-	return asked == 1 && waits_for_queue && readings[GOVERNOR_WRITEBACK].state != GOVERNOR_PACING ?
+	/* a queue lasts for seconds, and most never come; if it is all that is asked for */
+	return asked == 1 && waits_for_queue && readings[GOVERNOR_WRITEBACK].state != GOVERNOR_OFF &&
+	               readings[GOVERNOR_WRITEBACK].state != GOVERNOR_PACING ?
 	           QUEUE_INTERVAL_MS :
 	           LOOK_INTERVAL_MS;
 }

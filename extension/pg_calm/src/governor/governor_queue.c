@@ -12,13 +12,15 @@
  * they bring less.
  *
  * How long the queue will last is told from what is in it and what the device
- * has written since it is there: some of it is dense and some is not, so that a
- * single second tells little.  If what is unflushed would come near to the
- * flusher's threshold in that time, writers get the part of what they do usually
- * that there is room for, until the worker has caught up, which it does fast,
- * since what has gathered is dense.  A quarter is the least, as less would be a
- * stall of its own.  What that does not mend in some seconds is more than a queue:
- * a device that takes less than is written.  Then nobody is held for a while.
+ * has written since it is there.  What it wrote before tells nothing: a queue of
+ * dense pages, as the worker leaves them, is gone in a second or two and holds
+ * nobody, and only what the device makes of it shows which it is.  If what is
+ * unflushed would come near to the flusher's threshold in that time, writers get
+ * the part of what they do usually that there is room for, until the worker has
+ * caught up, which it does fast, since what has gathered is dense.  A quarter is
+ * the least, as less would be a stall of its own.  What that does not mend in some
+ * seconds, or could not, is more than a queue: a device that takes less than is
+ * written.  Then nobody is held for a while.
  *
  *-------------------------------------------------------------------------
  */
@@ -40,8 +42,14 @@
 /* Seconds that a queue lasts, from which on it counts */
 #define LEAST_SECONDS 1.0
 
-/* Seconds for which it is there, from which on the mean over them is taken */
-#define MEAN_SECONDS 1.0
+/* And up to which: what lasts longer is no queue that a hold can wait for */
+#define MOST_SECONDS 40.0
+
+/* Seconds for which it is there until it is known what the device makes of it; looks are one apart */
+#define KNOWN_SECONDS 0.9
+
+/* Seconds over which that is a mean: some of a queue is dense and some is not */
+#define MEAN_SECONDS 3.0
 
 /* Seconds in which writers would reach the limit; where it is reached sooner the flusher always comes */
 #define ROOM_SECONDS 3.0
@@ -57,16 +65,19 @@
 /* Part of the limit that is aimed at; what is to be expected ends a hold if it is less */
 #define AIM (2.0 / 3)
 
-/* Seconds until the device has written what the kernel has queued for it; 0 if that is nothing to speak of */
+/* Seconds until the device has written what the kernel has queued for it; 0 if that is nothing to speak of, or not known yet */
 double
 governor_queue_seconds(const KernelFlusher *flusher, const DeviceCaps *caps, uint64 now_ms)
 {
 	static uint64 since_ms = 0; /* when it came; 0: there is none */
+	static uint64 last_ms = 0;  /* of the last look */
 	static uint64 written = 0;  /* by the device at that time, bytes */
+	static double rate = 0;     /* what it has written since the queue came, bytes per second */
 	uint64 ours = pg_atomic_read_u64(&calm_shared->in_flight_pages) * BLCKSZ;
 	double queued = (double) flusher->writeback_bytes - (double) ours;
-	double rate = flusher->written_per_second;
-	bool at_caps = rate > 0 && device_seconds(caps, flusher->writes_per_second, rate) >= AT_CAPS;
+	bool at_caps =
+		flusher->written_per_second > 0 &&
+		device_seconds(caps, flusher->writes_per_second, flusher->written_per_second) >= AT_CAPS;
 	double age;
 
 	/* of all devices; of our files it is told if they are asked, but not on a fake host */
@@ -79,14 +90,25 @@ governor_queue_seconds(const KernelFlusher *flusher, const DeviceCaps *caps, uin
 	}
 	if (since_ms == 0 || flusher->write_bytes < written)
 	{
-		since_ms = now_ms;
+		since_ms = last_ms = now_ms;
 		written = flusher->write_bytes;
+		rate = 0;
+		return 0;
 	}
 	age = (double) (now_ms - since_ms) / 1000;
-	if (age >= MEAN_SECONDS)
-		rate = Max((double) (flusher->write_bytes - written) / age, 1);
-	if (queued / rate >= LEAST_SECONDS)
-		return queued / rate;
+	if (now_ms > last_ms)
+	{
+		double seconds = (double) (now_ms - last_ms) / 1000;
+
+		rate += ((double) (flusher->write_bytes - written) / seconds - rate) * seconds /
+		        Min(age, Max(MEAN_SECONDS, seconds));
+		last_ms = now_ms;
+		written = flusher->write_bytes;
+	}
+	if (age < KNOWN_SECONDS)
+		return 0;
+	if (queued / Max(rate, 1) >= LEAST_SECONDS)
+		return queued / Max(rate, 1);
 	since_ms = 0;
 	return 0;
 }
@@ -104,8 +126,8 @@ governor_queue_share(double queue, double unflushed, double limit, double usual,
 	double expected = unflushed + usual * queue;
 	double share;
 
-	if (held_ms == 0 && queue > 0 && expected > limit && limit > usual * ROOM_SECONDS &&
-	    now_ms >= released_ms)
+	if (held_ms == 0 && queue > 0 && queue < MOST_SECONDS && expected > limit &&
+	    limit > usual * ROOM_SECONDS && now_ms >= released_ms)
 		held_ms = now_ms;
 	else if (held_ms != 0 && expected < limit * AIM)
 		held_ms = 0;
