@@ -39,6 +39,11 @@ impl Hierarchy {
         Self::of_controller(root, "memory", "memory")
     }
 
+    /// Finds the hierarchy of the CPU controller in the same way.
+    pub fn of_cpu(root: &HostRoot) -> Result<Option<Self>> {
+        Self::of_controller(root, "cpu", "cpu")
+    }
+
     /// A controller is in one hierarchy only; `v1` and `v2` are its names there.
     fn of_controller(root: &HostRoot, v1: &str, v2: &str) -> Result<Option<Self>> {
         let mounts = mounts::read(root)?;

@@ -4,6 +4,8 @@
 //! when the run ends in whatever way, or by [`clean`](clean::clean) after a `kill -9`.
 
 mod connection;
+mod control_group;
+mod cpu;
 mod crash;
 mod device_files;
 mod error;

@@ -8,6 +8,7 @@
 
 mod client_barrier;
 mod contestant;
+mod instance_limits;
 mod options;
 mod pool;
 pub mod report;
@@ -46,7 +47,6 @@ use crate::measure;
 use crate::measure::Recording;
 use crate::options::Distribution;
 use crate::options::FsType;
-use crate::options::Warm;
 use crate::options::named;
 use crate::report::Latency;
 use crate::sampler::Sampler;
@@ -63,11 +63,11 @@ use crate::tenants::report::Report;
 use crate::tenants::report::SCENARIO;
 use crate::transaction_log;
 use crate::transaction_log::Transactions;
-use crate::warm;
 
 pub use options::Options;
 
 use client_barrier::ClientBarrier;
+use instance_limits::InstanceLimits;
 use pool::Volume;
 use pool::Volumes;
 
@@ -177,6 +177,7 @@ struct Tenant {
     wal: Volume,
     /// Socket, server log, transaction logs.
     directory: PathBuf,
+    limits: InstanceLimits,
 }
 
 impl Tenant {
@@ -208,7 +209,9 @@ impl Arena<'_> {
                 socket: tenant.directory.clone(),
                 log: tenant.directory.join("server.log"),
             };
-            self.stage.start(places, &settings)
+            let server = self.stage.start(places, &settings)?;
+            tenant.limits.admit(server.pid())?;
+            Ok(server)
         })?;
         if contestant.module {
             self.each(label, "creating the extension", &servers, |server| {
@@ -261,12 +264,12 @@ impl Arena<'_> {
                 data,
                 wal,
                 directory,
+                limits: InstanceLimits::create(&self.stage.journal, self.options, number)?,
             })
         })?;
         self.each(label, "warming", &tenants, |tenant| {
-            warm::warm(
+            tenant.limits.warm(
                 &tenant.cluster(),
-                Warm::Random,
                 &self.stage.progress,
                 self.stage.interrupt,
             )

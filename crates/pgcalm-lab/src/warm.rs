@@ -16,8 +16,8 @@ use anyhow::anyhow;
 use rustix::fs::Advice;
 use rustix::process::Signal;
 
+use crate::control_group::ControlGroup;
 use crate::interrupt::Interrupt;
-use crate::memory::MemoryGroup;
 use crate::options::Warm;
 use crate::progress::Progress;
 use crate::template::for_each_file;
@@ -39,7 +39,7 @@ const READERS: usize = 4;
 /// The same in a process of its own that belongs to `group`: what is read into the page cache is charged to the group of
 /// the process that reads it first.
 pub(crate) fn warm_in(
-    group: &MemoryGroup,
+    group: &ControlGroup,
     data: &Path,
     how: Warm,
     progress: &Progress,

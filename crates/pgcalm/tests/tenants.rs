@@ -4,6 +4,7 @@ mod lab_run;
 
 use std::fs;
 use std::path::Path;
+use std::path::PathBuf;
 use std::process::Child;
 use std::process::Command;
 use std::process::Stdio;
@@ -12,6 +13,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 use pgcalm_host::block_device;
+use pgcalm_host::cgroup;
 use pgcalm_host::cgroup::Hierarchy;
 use pgcalm_host::cgroup::Version;
 use pgcalm_host::mounts;
@@ -193,6 +195,44 @@ fn a_run_reports_every_instance() {
     assert!(page.contains("<svg") && page.contains("Instances"));
 }
 
+/// Limits that the groups of the lab `pid` set each instance, by instance: of memory in bytes and of processor time in microseconds, and
+/// the programs of which each group has processes.
+fn instance_limits(pid: u32) -> Vec<(String, String, [Vec<String>; 2])> {
+    let root = host();
+    let memory = Hierarchy::of_memory(&root).unwrap().unwrap();
+    let cpu = Hierarchy::of_cpu(&root).unwrap().unwrap();
+    let value = |file: PathBuf| root.read(file).unwrap().trim().to_string();
+    let programs = |directory: &Path| -> Vec<String> {
+        let mut names: Vec<String> = cgroup::members(&root, directory)
+            .unwrap()
+            .into_iter()
+            .filter_map(|pid| root.read(format!("proc/{pid}/comm")).ok())
+            .map(|name| name.trim().to_string())
+            .collect();
+        names.sort();
+        names.dedup();
+        names
+    };
+    (1..=2)
+        .filter_map(|number| {
+            let memory = memory
+                .mountpoint
+                .join(format!("pgcalm-lab-memory-{pid}-{number}"));
+            let cpu = cpu
+                .mountpoint
+                .join(format!("pgcalm-lab-cpu-{pid}-{number}"));
+            if !memory.exists() && !cpu.exists() {
+                return None;
+            }
+            Some((
+                value(memory.join("memory.limit_in_bytes")),
+                value(cpu.join("cpu.cfs_quota_us")),
+                [programs(&memory), programs(&cpu)],
+            ))
+        })
+        .collect()
+}
+
 #[test]
 fn sigint_and_kill_9_leave_nothing_behind() {
     if !can_run() {
@@ -201,7 +241,15 @@ fn sigint_and_kill_9_leave_nothing_behind() {
     let dir = Dir::new("tenants-end");
     let messages = dir.0.join("messages");
     for signal in [Signal::INT, Signal::KILL] {
-        let mut child = start(tenants(&dir.0, &["--seconds", "600"]), &messages);
+        let options = [
+            "--seconds",
+            "600",
+            "--instance-memory",
+            "96MB",
+            "--instance-cpus",
+            "0.5",
+        ];
+        let mut child = start(tenants(&dir.0, &options), &messages);
         wait_for(&messages, "measuring");
         thread::sleep(Duration::from_secs(1));
         let (pools, volumes) = devices(&dir.0);
@@ -213,6 +261,13 @@ fn sigint_and_kill_9_leave_nothing_behind() {
         // Or the rest would prove nothing.
         assert_eq!(volumes.len(), 4, "{pools:?}");
         assert_eq!(caps(&numbers), 8, "{numbers:?}");
+        let limits = instance_limits(child.id());
+        assert_eq!(limits.len(), 2);
+        for (memory, cpu, programs) in limits {
+            assert_eq!((memory.as_str(), cpu.as_str()), ("100663296", "50000"));
+            // The servers, and not what puts load on them.
+            assert_eq!(programs, [["postgres"], ["postgres"]]);
+        }
         let pid = Pid::from_raw(child.id() as i32).unwrap();
         rustix::process::kill_process(pid, signal).unwrap();
         let status = child.wait().unwrap();
@@ -225,6 +280,7 @@ fn sigint_and_kill_9_leave_nothing_behind() {
         }
         assert_clean(&dir.0, &pools);
         assert_eq!(caps(&numbers), 0);
+        assert!(instance_limits(child.id()).is_empty());
     }
 }
 

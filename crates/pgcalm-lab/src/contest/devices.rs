@@ -17,12 +17,13 @@ use crate::contest::recycled_wal;
 use crate::contest::report::Cap;
 use crate::contest::report::CapKind;
 use crate::contestant::Contestant;
+use crate::control_group::ControlGroup;
 use crate::device::Device;
 use crate::device::Kind;
 use crate::device_files::DeviceFiles;
 use crate::filesystem::FileSystem;
 use crate::filesystem::Layout;
-use crate::memory::MemoryGroup;
+use crate::memory;
 use crate::options::CapIn;
 use crate::options::CapWay;
 use crate::options::DeviceStore;
@@ -42,7 +43,7 @@ pub struct Devices<'a> {
     pub data: Device,
     /// Absent where WAL lies on the device of the data.
     wal: Option<Device>,
-    memory: Option<MemoryGroup>,
+    memory: Option<ControlGroup>,
     capper: Capper,
     _files: DeviceFiles<'a>,
 }
@@ -60,7 +61,16 @@ impl<'a> Devices<'a> {
             Capper::new(journal)?
         };
         let memory = match options.memory {
-            Some(size) => Some(MemoryGroup::create(journal, size, capper.group_of_v2())?),
+            Some(size) => {
+                memory::need(journal.root(), size)?;
+                Some(memory::group(
+                    journal,
+                    size,
+                    "memory",
+                    "",
+                    capper.group_of_v2(),
+                )?)
+            }
             None => None,
         };
         let layout = options.layout();

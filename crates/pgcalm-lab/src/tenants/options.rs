@@ -10,6 +10,7 @@ use crate::Size;
 use crate::contestant;
 use crate::contestant::Contestant;
 use crate::contestant::ContestantSetting;
+use crate::cpu;
 use crate::options::Common;
 use crate::options::MountOptions;
 use crate::options::SysctlProfile;
@@ -27,6 +28,9 @@ const DATA_OVERHEAD: u64 = 112 << 20;
 
 /// A tenant's WAL volume: several times its max_wal_size, since a checkpoint that starves keeps more.
 const WAL_SIZE: u64 = 192 << 20;
+
+/// What the processes of a server take beside shared buffers.
+const INSTANCE_OVERHEAD: u64 = 32 << 20;
 
 /// Everything that can be chosen about tenants of one device.
 #[derive(Debug, Clone, Args, Serialize)]
@@ -47,6 +51,12 @@ pub struct Options {
     /// Transactions per second that are begun on each, at random intervals; none: as many as its clients can get.
     #[arg(long, value_name = "N|none", default_value = "15")]
     pub rate: Limit<u32>,
+    /// Memory of each, by a control group: the server's own and the page cache that it fills; clients are outside.
+    #[arg(long, value_name = "SIZE")]
+    pub instance_memory: Option<Size>,
+    /// Processors that each gets the time of, by a control group, e.g. 0.25; clients are outside.
+    #[arg(long, value_name = "N")]
+    pub instance_cpus: Option<f64>,
     /// Write operations per second that a data volume takes, or none.
     #[arg(long, value_name = "N|none", default_value = "800")]
     pub data_iops: Limit<u32>,
@@ -108,6 +118,13 @@ impl Options {
                 "--shared-buffers {}: use 1MB or more",
                 self.shared_buffers
             )));
+        }
+        if let Some(memory) = self.instance_memory {
+            let least = Size(self.shared_buffers.bytes() + INSTANCE_OVERHEAD);
+            range("instance-memory", memory, least, Size(1 << 40))?;
+        }
+        if let Some(cpus) = self.instance_cpus {
+            range("instance-cpus", cpus, cpu::LEAST, 1024.0)?;
         }
         contestant::check_settings(&self.contestants, &self.set_contestant)
     }
