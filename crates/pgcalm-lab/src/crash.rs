@@ -127,7 +127,7 @@ impl Drop for SharedMemory {
             );
         }
         for file in &self.files {
-            // Likewise.
+            // So are files.
             let _ = fs::remove_file(file);
         }
     }

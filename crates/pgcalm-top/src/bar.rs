@@ -26,7 +26,7 @@ pub fn bar(share: f64, width: usize) -> String {
     text + &" ".repeat(width.saturating_sub(columns))
 }
 
-/// Likewise, with what is not filled shown as a track, so that the whole can be seen.
+/// A bar on a track, so that the whole can be seen.
 pub fn gauge(share: f64, width: usize) -> String {
     let bar = bar(share, width);
     let filled = bar.trim_end();

@@ -21,7 +21,7 @@ pub fn rate(value: f64) -> String {
     format!("{}/s", number(value))
 }
 
-/// Likewise of something with a name: `230 pages/s`.
+/// So many of something with a name per second: `230 pages/s`.
 pub fn rate_of(value: f64, what: &str) -> String {
     format!("{} {what}/s", number(value))
 }
@@ -66,7 +66,7 @@ pub fn seconds(value: f64) -> String {
     }
 }
 
-/// Likewise without digits that change with every picture: `27 s`.
+/// A duration without digits that change with every picture: `27 s`.
 pub fn whole_seconds(value: f64) -> String {
     if value.is_finite() && value < 59.5 {
         format!("{:.0} s", value.max(0.0))
@@ -83,7 +83,7 @@ pub fn time_of_day(moment: f64, offset: FixedOffset) -> String {
     )
 }
 
-/// Likewise with date and offset from UTC.
+/// A moment with date and offset from UTC.
 pub fn date_and_time(moment: f64, offset: FixedOffset) -> String {
     at(moment, offset).map_or_else(
         || MISSING.to_string(),

@@ -162,7 +162,7 @@ fn run_one<O: Args, R: Serialize + DeserializeOwned + PartialEq>(
     files.write(&report, text(&report), html)
 }
 
-/// Likewise of a scenario that can fail by what it finds.
+/// Runs a scenario that can fail by what it finds, and writes its report.
 fn run_verdict<O: Args, R: Serialize + DeserializeOwned + PartialEq>(
     args: TextRunArgs<O>,
     run: impl FnOnce(&O, &Interrupt) -> anyhow::Result<R>,

@@ -98,7 +98,7 @@ check_rate(int *newval, void **extra, GucSource source)
 	return true;
 }
 
-/* Likewise of limits for reads and writes together, which are not detected */
+/* Limits for reads and writes together: they are not detected, so that 0 means none */
 static bool
 check_rate_of_all(int *newval, void **extra, GucSource source)
 {

@@ -222,7 +222,7 @@ fn gaps(times: &[f64], end: f64) -> Vec<Stretch> {
         .collect()
 }
 
-/// Likewise, but what is seen was written before.
+/// From one sight of a heartbeat to the next; it was written before it was seen.
 fn ages(seen: &[(f64, f64)], end: f64) -> Vec<Stretch> {
     let begins = std::iter::once((0.0, 0.0)).chain(seen.iter().copied());
     let ends = seen.iter().map(|(time, _)| *time).chain([end]);

@@ -51,7 +51,7 @@ impl Suite {
         Self::parse(&text).map_err(named)
     }
 
-    /// Likewise of its text; the file is not named.
+    /// Reads the text of such a file; an error does not name the file.
     pub fn parse(text: &str) -> Result<Self, String> {
         let document: Document = toml::from_str(text).map_err(|error| {
             let line = error

@@ -71,7 +71,7 @@ __u32 samples_number = 0;
 
 /* Address in the server's processes of the variable my_wait_event_info (PostgreSQL 14 and later); 0 if not known. */
 const volatile __u64 wait_event_pointer = 0;
-/* Likewise of pgWalUsage (PostgreSQL 13 and later). */
+/* Address there of pgWalUsage (PostgreSQL 13 and later); 0 if not known. */
 const volatile __u64 wal_usage_address = 0;
 
 static __always_inline void

@@ -528,7 +528,7 @@ page_map_next_marked(PageMap *map, uint32 from)
 	return set_next(map, PAGE_MAP_MARKED, from);
 }
 
-/* Likewise those in which a block was marked beyond what a small region is for */
+/* Files in which a block was marked beyond what a small region is for, in the same way */
 uint32
 page_map_next_large(PageMap *map, uint32 from)
 {

@@ -92,7 +92,7 @@
 /* Seconds of device time that may be in flight */
 #define IN_FLIGHT_SECONDS 0.02
 
-/* Likewise where a read may have to wait for it */
+/* Where a read may have to wait for it */
 #define READS_IN_FLIGHT_SECONDS 0.005
 
 /* Blocks started by one call at most, so that interrupts are seen; on a shared device, 256 kB */

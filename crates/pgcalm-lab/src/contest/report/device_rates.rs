@@ -16,7 +16,7 @@ impl Series {
         .rates(seconds)
     }
 
-    /// Likewise the WAL device; `None` where there is none.
+    /// What the WAL device completed in that time; `None` where there is none.
     pub fn wal_device(&self, seconds: usize) -> Option<DeviceRates> {
         (!self.wal_write_ops.is_empty()).then(|| {
             Counted {
