@@ -184,10 +184,10 @@ extern void
 governor_writeback_look(uint64 insert, double wal_rate, GovernorReading *reading, uint64 now_ms);
 
 /* governor_queue.c */
-extern double
-governor_queue_seconds(const KernelFlusher *flusher, const DeviceCaps *caps, uint64 now_ms);
-extern double
-governor_queue_share(double queue, double unflushed, double limit, double usual, uint64 now_ms);
+extern double governor_queue_seconds(const KernelFlusher *flusher, const DeviceCaps *caps,
+                                     bool *known, uint64 now_ms);
+extern double governor_queue_share(double queue, bool known, double unflushed, double limit,
+                                   double usual, uint64 now_ms);
 
 /* governor_hold.c */
 extern void governor_hold_install(void);

@@ -12,15 +12,18 @@
  * they bring less.
  *
  * How long the queue will last is told from what is in it and what the device
- * has written since it is there.  What it wrote before tells nothing: a queue of
- * dense pages, as the worker leaves them, is gone in a second or two and holds
- * nobody, and only what the device makes of it shows which it is.  If what is
- * unflushed would come near to the flusher's threshold in that time, writers get
- * the part of what they do usually that there is room for, until the worker has
- * caught up, which it does fast, since what has gathered is dense.  A quarter is
- * the least, as less would be a stall of its own.  What that does not mend in some
- * seconds, or could not, is more than a queue: a device that takes less than is
- * written.  Then nobody is held for a while.
+ * writes since it is there.  If what is unflushed would come near to the flusher's
+ * threshold in that time, writers get the part of what they do usually that there
+ * is room for, until the worker has caught up, which it does fast, since what has
+ * gathered is dense.  A quarter is the least, as less would be a stall of its own.
+ *
+ * At the first look the device has not shown yet what it makes of the queue.  If
+ * that is dense, as the worker leaves files to the flusher, it is gone in a second
+ * or two; if it is not, each second counts.  So writers get the most that they get
+ * in a hold until it is known.
+ *
+ * What a hold does not mend in half a minute, or could not, is more than a queue:
+ * a device that takes less than is written.  Then nobody is held for a while.
  *
  *-------------------------------------------------------------------------
  */
@@ -58,16 +61,21 @@
 #define LEAST_SHARE 0.25
 #define MOST_SHARE 0.6
 
-/* For so long at most, and then not for so long */
-#define HELD_MS 20000
+/* For so long at most, and then not for so long, if the queue is still there */
+#define HELD_MS 30000
 #define RELEASED_MS 60000
 
 /* Part of the limit that is aimed at; what is to be expected ends a hold if it is less */
 #define AIM (2.0 / 3)
 
-/* Seconds until the device has written what the kernel has queued for it; 0 if that is nothing to speak of, or not known yet */
+/*
+ * Seconds until the device has written what the kernel has queued for it; 0 if that
+ * is nothing to speak of.  known: whether the device has shown what it makes of it;
+ * before, it is expected to go on as it was.
+ */
 double
-governor_queue_seconds(const KernelFlusher *flusher, const DeviceCaps *caps, uint64 now_ms)
+governor_queue_seconds(const KernelFlusher *flusher, const DeviceCaps *caps, bool *known,
+                       uint64 now_ms)
 {
 	static uint64 since_ms = 0; /* when it came; 0: there is none */
 	static uint64 last_ms = 0;  /* of the last look */
@@ -78,11 +86,18 @@ governor_queue_seconds(const KernelFlusher *flusher, const DeviceCaps *caps, uin
 	bool at_caps =
 		flusher->written_per_second > 0 &&
 		device_seconds(caps, flusher->writes_per_second, flusher->written_per_second) >= AT_CAPS;
-	double age;
+	double age = 0;
+	double seconds;
 
-	/* of all devices; of our files it is told if they are asked, but not on a fake host */
-	if (at_caps && queued > 0 && cachestat_works() && calm_host_root[0] == '\0')
-		queued = Min(queued, (double) queued_writeback_bytes(calm_shared->device) - (double) ours);
+	*known = false;
+	/*
+	 * Of all devices; of our files it is told if they are asked, but not on a fake host.  That takes
+	 * time, so not for what is gone in a moment even if each page is an operation.
+	 */
+	if (at_caps && cachestat_works() && calm_host_root[0] == '\0' &&
+	    device_seconds(caps, queued / BLCKSZ, queued) >= LEAST_SECONDS)
+		queued =
+			Min(queued, (double) queued_writeback_bytes_now(calm_shared->device) - (double) ours);
 	if (!at_caps || queued <= 0)
 	{
 		since_ms = 0;
@@ -93,33 +108,33 @@ governor_queue_seconds(const KernelFlusher *flusher, const DeviceCaps *caps, uin
 		since_ms = last_ms = now_ms;
 		written = flusher->write_bytes;
 		rate = 0;
-		return 0;
 	}
 	age = (double) (now_ms - since_ms) / 1000;
 	if (now_ms > last_ms)
 	{
-		double seconds = (double) (now_ms - last_ms) / 1000;
+		double elapsed = (double) (now_ms - last_ms) / 1000;
 
-		rate += ((double) (flusher->write_bytes - written) / seconds - rate) * seconds /
-		        Min(age, Max(MEAN_SECONDS, seconds));
+		rate += ((double) (flusher->write_bytes - written) / elapsed - rate) * elapsed /
+		        Min(age, Max(MEAN_SECONDS, elapsed));
 		last_ms = now_ms;
 		written = flusher->write_bytes;
 	}
-	if (age < KNOWN_SECONDS)
-		return 0;
-	if (queued / Max(rate, 1) >= LEAST_SECONDS)
-		return queued / Max(rate, 1);
+	*known = age >= KNOWN_SECONDS;
+	seconds = queued / Max(*known ? rate : flusher->written_per_second, 1);
+	if (seconds >= LEAST_SECONDS)
+		return seconds;
 	since_ms = 0;
 	return 0;
 }
 
 /*
  * Part of what they do usually that writers may do; infinity if they are not
- * held.  usual is how many bytes per second they make dirty then, queue what
- * governor_queue_seconds() says; unflushed and its limit are in bytes.
+ * held.  usual is how many bytes per second they make dirty then, queue and known
+ * what governor_queue_seconds() says; unflushed and its limit are in bytes.
  */
 double
-governor_queue_share(double queue, double unflushed, double limit, double usual, uint64 now_ms)
+governor_queue_share(double queue, bool known, double unflushed, double limit, double usual,
+                     uint64 now_ms)
 {
 	static uint64 held_ms = 0;     /* since when writers are held; 0: they are not */
 	static uint64 released_ms = 0; /* until when they are not to be */
@@ -134,10 +149,13 @@ governor_queue_share(double queue, double unflushed, double limit, double usual,
 	else if (held_ms != 0 && now_ms >= held_ms + HELD_MS)
 	{
 		held_ms = 0;
-		released_ms = now_ms + RELEASED_MS;
+		if (queue > 0)
+			released_ms = now_ms + RELEASED_MS;
 	}
 	if (held_ms == 0)
 		return INFINITY;
+	if (queue > 0 && !known)
+		return MOST_SHARE;
 	share = (limit * AIM - unflushed) / Max(usual * queue, 1);
 	return Min(Max(share, LEAST_SHARE), MOST_SHARE);
 }

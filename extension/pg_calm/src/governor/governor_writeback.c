@@ -198,7 +198,8 @@ governor_writeback_look(uint64 insert, double wal_rate, GovernorReading *reading
 	double kernel;
 	double rate;
 	double ratio;
-	double queue;   /* seconds */
+	double queue; /* seconds */
+	bool queue_known;
 	double allowed; /* pages per second */
 	double share;   /* of the usual */
 
@@ -252,7 +253,7 @@ governor_writeback_look(uint64 insert, double wal_rate, GovernorReading *reading
 	                     (double) waiting * BLCKSZ > reading->limit * COMPARED_FROM, seconds);
 	if (isinf(ratio))
 		return;
-	queue = governor_queue_seconds(&flusher, &caps, now_ms);
+	queue = governor_queue_seconds(&flusher, &caps, &queue_known, now_ms);
 	if (calm_governor_writeback == GOVERNOR_WRITEBACK_ON)
 	{
 		allowed = paced_pages(reading, drain_rate, &flusher, queue);
@@ -261,7 +262,8 @@ governor_writeback_look(uint64 insert, double wal_rate, GovernorReading *reading
 		return;
 	}
 	/* what is marked and no longer dirty has been written by the kernel */
-	share = governor_queue_share(queue, Min((double) waiting * BLCKSZ, flusher.dirty_bytes),
+	share = governor_queue_share(queue, queue_known,
+	                             Min((double) waiting * BLCKSZ, flusher.dirty_bytes),
 	                             reading->limit, usual_rate / ratio * BLCKSZ, now_ms);
 	held = !isinf(share) && known >= USUAL_SECONDS;
 	if (held)

@@ -34,8 +34,9 @@
 #define INTERVAL_MS 20
 #define PAUSE_FACTOR 4
 
-/* After which a look ends, to be gone on with at the next one */
+/* After which a look ends, to be gone on with at the next one; and one that is to be a whole pass */
 #define LOOK_MS 5
+#define PASS_MS 50
 
 /* Devices that are told apart; of more, nothing is known */
 #define MAX_DEVICES 16
@@ -56,7 +57,8 @@ static uint64 next_look_ms = 0;
 
 static uint64 file_bytes(uint32 file, uint32 incarnation, uint64 *device);
 static void add(uint64 device, uint64 bytes);
-static void look(void);
+static void look(double most_ms);
+static uint64 bytes_of(uint64 device);
 
 /*
  * Bytes of a file that are under writeback, and where; 0 if it is gone or can't
@@ -104,7 +106,7 @@ add(uint64 device, uint64 bytes)
 
 /* Look at as many files as the time is for; what a pass over all has found is told at its end */
 static void
-look(void)
+look(double most_ms)
 {
 	uint32 high = pg_atomic_read_u32(&calm_page_map->files_high);
 	instr_time start;
@@ -127,7 +129,7 @@ look(void)
 			add(device, bytes);
 		INSTR_TIME_SET_CURRENT(took);
 		INSTR_TIME_SUBTRACT(took, start);
-		if (INSTR_TIME_GET_MILLISEC(took) >= LOOK_MS)
+		if (INSTR_TIME_GET_MILLISEC(took) >= most_ms)
 		{
 			look_next++;
 			break;
@@ -143,6 +145,17 @@ look(void)
 		look_next = 0;
 		pass_ended = true;
 	}
+}
+
+static uint64
+bytes_of(uint64 device)
+{
+	for (int i = 0; i < queue_count; i++)
+	{
+		if (queues[i].device == device)
+			return queues[i].bytes;
+	}
+	return 0;
 }
 
 void
@@ -164,16 +177,20 @@ queued_writeback_bytes(uint64 device)
 		instr_time took;
 
 		INSTR_TIME_SET_CURRENT(start);
-		look();
+		look(LOOK_MS);
 		INSTR_TIME_SET_CURRENT(took);
 		INSTR_TIME_SUBTRACT(took, start);
 		next_look_ms =
 			now + Max(INTERVAL_MS, (uint64) (INSTR_TIME_GET_MILLISEC(took) * PAUSE_FACTOR));
 	}
-	for (int i = 0; i < queue_count; i++)
-	{
-		if (queues[i].device == device)
-			return queues[i].bytes;
-	}
-	return 0;
+	return bytes_of(device);
+}
+
+uint64
+queued_writeback_bytes_now(uint64 device)
+{
+	if (!cachestat_works())
+		return 0;
+	look(PASS_MS);
+	return bytes_of(device);
 }
