@@ -20,7 +20,7 @@
  * At the first look the device has not shown yet what it makes of the queue.  If
  * that is dense, as the worker leaves files to the flusher, it is gone in a second
  * or two; if it is not, each second counts.  So writers get the most that they get
- * in a hold until it is known.
+ * in a hold until it is known, and when it is gone, until the worker has caught up.
  *
  * What a hold does not mend in half a minute, or could not, is more than a queue:
  * a device that takes less than is written.  Then nobody is held for a while.
@@ -154,7 +154,8 @@ governor_queue_share(double queue, bool known, double unflushed, double limit, d
 	}
 	if (held_ms == 0)
 		return INFINITY;
-	if (queue > 0 && !known)
+	/* once it is gone the device is the worker's, who writes more than they bring */
+	if (queue <= 0 || !known)
 		return MOST_SHARE;
 	share = (limit * AIM - unflushed) / Max(usual * queue, 1);
 	return Min(Max(share, LEAST_SHARE), MOST_SHARE);
