@@ -61,16 +61,13 @@ impl<'a> Devices<'a> {
             Capper::new(journal)?
         };
         let memory = match options.memory {
-            Some(size) => {
-                memory::need(journal.root(), size)?;
-                Some(memory::group(
-                    journal,
-                    size,
-                    "memory",
-                    "",
-                    capper.group_of_v2(),
-                )?)
-            }
+            Some(size) => Some(memory::group(
+                journal,
+                size,
+                "memory",
+                "",
+                capper.group_of_v2(),
+            )?),
             None => None,
         };
         let layout = options.layout();

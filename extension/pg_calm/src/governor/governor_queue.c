@@ -48,7 +48,7 @@
 /* And up to which: what lasts longer is no queue that a hold can wait for */
 #define MOST_SECONDS 40.0
 
-/* Seconds for which it is there until it is known what the device makes of it; looks are one apart */
+/* Seconds for which it is there until it is known what the device makes of it; looks are a second apart or more */
 #define KNOWN_SECONDS 0.9
 
 /* Seconds over which that is a mean: some of a queue is dense and some is not */
@@ -80,13 +80,13 @@ governor_queue_seconds(const KernelFlusher *flusher, const DeviceCaps *caps, boo
 	static uint64 since_ms = 0; /* when it came; 0: there is none */
 	static uint64 last_ms = 0;  /* of the last look */
 	static uint64 written = 0;  /* by the device at that time, bytes */
-	static double rate = 0;     /* what it has written since the queue came, bytes per second */
+	static double rate = 0;     /* at which it writes since the queue came, bytes per second */
 	uint64 ours = pg_atomic_read_u64(&calm_shared->in_flight_pages) * BLCKSZ;
 	double queued = (double) flusher->writeback_bytes - (double) ours;
 	bool at_caps =
 		flusher->written_per_second > 0 &&
 		device_seconds(caps, flusher->writes_per_second, flusher->written_per_second) >= AT_CAPS;
-	double age = 0;
+	double age;
 	double seconds;
 
 	*known = false;
