@@ -339,7 +339,6 @@ start_shared_memory(void)
 		cleaner_init_shared(&shared->cleaner);
 		shared->device = device_of_data_files();
 		pg_atomic_init_u32(&shared->draining, 0);
-		pg_atomic_init_u64(&shared->hold_until_ms, 0);
 		SpinLockInit(&shared->lock);
 	}
 	map = ShmemInitStruct("pg_calm page map", page_map_size(budget), &found);

@@ -50,19 +50,8 @@
 /* Part of pg_calm.drain_timeout after which progress is judged */
 #define TRIAL_SHARE 0.1
 
-/*
- * How long the worker starts nothing: during an fsync, between two of them,
- * and in all of a sync phase
- */
-#define HOLD_FSYNC_MS 500
-#define HOLD_NEXT_MS 20
-#define HOLD_ALL_MS 2000
-
 /* How often a file is drained: again if the kernel flusher was left its pages meanwhile */
 #define FILE_DRAINS 3
-
-static uint64 hold_began_ms = 0; /* since the last drain; 0: not held in this sync phase */
-static uint64 held_ms = 0;       /* before that */
 
 static uint64 pages_in(int file, int generation);
 static uint64 unflushed_pages(int file);
@@ -74,8 +63,6 @@ static bool has_many_pages(int file);
 static int file_to_drain(int fd, struct stat *st);
 static void drain_file(int fd);
 static void drain_with_duplicate(int duplicate);
-static void hold_worker(uint64 ms);
-static void end_hold(void);
 
 /* Pages of a file that are marked in a generation */
 static uint64
@@ -188,32 +175,6 @@ flush_in_rounds(int file)
 	}
 }
 
-/*
- * Have the worker start nothing for a while: each fsync, of which a sync phase has
- * many with a commit of the file system's journal each, would wait behind what
- * it has in flight.  It is not held for long; a long fsync is not
- * made shorter by that.
- */
-static void
-hold_worker(uint64 ms)
-{
-	uint64 now = page_map_now_ms();
-
-	if (hold_began_ms == 0)
-		hold_began_ms = now;
-	if (held_ms + (now - hold_began_ms) < HOLD_ALL_MS)
-		pg_atomic_write_u64(&calm_shared->hold_until_ms, now + ms);
-}
-
-/* A drain does not count as time for which it is held */
-static void
-end_hold(void)
-{
-	if (hold_began_ms != 0)
-		held_ms += page_map_now_ms() - hold_began_ms;
-	hold_began_ms = 0;
-}
-
 /* Drain a file */
 static void
 drain(int file)
@@ -268,7 +229,6 @@ drain_file(int fd)
 static void
 drain_with_duplicate(int duplicate)
 {
-	end_hold();
 	drain_begin();
 	PG_TRY();
 	{
@@ -306,11 +266,7 @@ drain_before_checkpoint_fsync(int fd)
 	struct stat st;
 
 	if (first)
-	{
-		held_ms = 0;
-		hold_began_ms = 0;
 		drain_kernel_begin_sync_phase();
-	}
 	if (threshold == PG_UINT64_MAX || checkpoint_stats_is_immediate() || !drain_may_wait())
 		return fd;
 
@@ -319,16 +275,8 @@ drain_before_checkpoint_fsync(int fd)
 		duplicate = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (duplicate >= 0)
 		drain_with_duplicate(duplicate);
-	hold_worker(HOLD_FSYNC_MS);
 	/* without a duplicate we are out of file descriptors: no time to be smart */
 	return duplicate >= 0 ? duplicate : fd;
-}
-
-void
-drain_after_checkpoint_fsync(void)
-{
-	if (hold_began_ms != 0)
-		hold_worker(HOLD_NEXT_MS);
 }
 
 /* Bridge what fsync will write of a file, or forget what it will write */

@@ -17,9 +17,6 @@
  */
 extern int drain_before_checkpoint_fsync(int fd);
 
-/* After that fsync; keeps errno */
-extern void drain_after_checkpoint_fsync(void);
-
 /*
  * The file behind fd is about to be fsynced by this process; checkpoint says
  * that it is the checkpointer's sync phase.  Never fails and never skips the

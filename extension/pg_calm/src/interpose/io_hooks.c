@@ -372,8 +372,6 @@ calm_fsync(int fd)
 	/* nothing that follows may hide why it failed */
 	save_errno = errno;
 	checkpoint_stats_fsync_ended(target, event, result == 0, microseconds);
-	if (event == WAIT_EVENT_DATA_FILE_SYNC && MyBackendType == B_CHECKPOINTER && calm_shared)
-		drain_after_checkpoint_fsync();
 	/* fsync_fname sets no wait event; slots come before ckpt_write_t is set */
 	if (event == 0 && MyBackendType == B_CHECKPOINTER && CheckpointStats.ckpt_write_t != 0 &&
 	    calm_mode != CALM_MODE_OFF && calm_page_map)

@@ -91,7 +91,6 @@ typedef struct CalmShared
 	pg_atomic_uint64 hold_most_pages;
 	pg_atomic_uint32 other_devices; /* files on others were written to */
 	pg_atomic_uint32 draining;      /* what the checkpointer waits for, as above */
-	pg_atomic_uint64 hold_until_ms; /* until then nothing is started but for a drain */
 	uint64 device; /* st_dev of data files there; files on others are not tracked */
 	CleanerShared cleaner;
 	slock_t lock; /* protects what follows */

@@ -746,12 +746,10 @@ work(uint64 now_ms)
 	else
 		folio_split_pause();
 
-	flush_policy.hold = !draining() && now_ms < pg_atomic_read_u64(&calm_shared->hold_until_ms);
-
 	/* what is under way is finished in any mode */
 	if (!flush_advance())
 		return true;
-	if (calm_mode == CALM_MODE_OFF || flush_refused() != NULL || flush_policy.hold)
+	if (calm_mode == CALM_MODE_OFF || flush_refused() != NULL)
 		return false;
 	if (start_next_region(now_ms))
 		return true;

@@ -468,8 +468,6 @@ flush_advance(void)
 				return false;
 		}
 
-		if (flush_policy.hold)
-			return false;
 		if (flush_policy.paced && !flush_policy.dry_run)
 		{
 			refill_pace();

@@ -26,7 +26,6 @@ typedef struct FlushPolicy
 	                        * is bridged */
 	bool prefetch;         /* read absent blocks of gaps first */
 	bool dry_run;          /* count what would be done */
-	bool hold;             /* start nothing: an fsync would wait behind it */
 } FlushPolicy;
 
 extern FlushPolicy flush_policy;
