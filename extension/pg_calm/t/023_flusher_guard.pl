@@ -52,6 +52,14 @@ sub update
 	return;
 }
 
+# By how much each counter has risen
+sub risen
+{
+	my ($before, $now) = @_;
+
+	return map { $_ => $now->{$_} - $before->{$_} } qw(handed_pages flushed_pages bridged_pages);
+}
+
 # Update until the table's pages are left to the flusher, or counted by another
 # counter, and not only a few of the catalogs.  Returns by how much each has
 # risen.
@@ -64,8 +72,7 @@ sub update_until
 	wait_for(
 		sub {
 			update($node, $every);
-			my $now = status_of($node);
-			%risen = map { $_ => $now->{$_} - $before->{$_} } qw(handed_pages flushed_pages bridged_pages);
+			%risen = risen($before, status_of($node));
 			return $risen{$counter} > 500;
 		},
 		60);
@@ -187,6 +194,33 @@ write_file("$root/proc/vmstat", "nr_dirty 1000\n$limits");
 	return update_until($node, 'handed_pages');
 });
 cmp_ok($taken->{flushed_pages}, '<', $taken->{handed_pages}, 'a visit that is overdue is waited for');
+
+# --- the flusher's next look
+
+# A look is seen, and the next comes 10 s later: what is written from then on is
+# made dense 9 s later, and not 3 s later, when its time of 4 s is nearly up.
+my ($between, $before_look) = scenario('looks', 25, 400, 1000, sub {
+	my ($node) = @_;
+
+	update_until($node, 'handed_pages');
+	$node->append_conf('postgresql.conf', "pg_calm.flush_age = '500ms'\n");
+	$node->reload;
+	system_or_bail('sync', $node->data_dir . '/' . $node->safe_psql('postgres', q{SELECT pg_relation_filepath('t')}));
+	my $seen = time;
+	# it is seen in that the file is clean
+	sleep(1);
+	my ($between, $from);
+	while (time - $seen < 9.5)
+	{
+		update($node);
+		next if time - $seen < 3.5;
+		$from //= status_of($node);
+		$between = { risen($from, status_of($node)) } if time - $seen < 8;
+	}
+	return ($between, update_until($node, 'handed_pages'));
+});
+cmp_ok($between->{handed_pages}, '<', $between->{flushed_pages}, 'until shortly before the next look the worker flushes');
+cmp_ok($before_look->{flushed_pages}, '<', $before_look->{handed_pages}, 'then pages are left to it');
 
 # --- a visit that does not come
 

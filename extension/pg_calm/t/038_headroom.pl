@@ -1,6 +1,7 @@
 
 # Where little more may become dirty on the host before the kernel makes writers
-# wait, as a fake host shows it, no clean page is made dirty to be written along.
+# wait, as a fake host shows it, no clean page is made dirty to be written along,
+# unless the device has written it in a moment.
 
 use strict;
 use warnings;
@@ -44,8 +45,17 @@ sub bridged
 	return $after->{bridged_pages} - $before->{bridged_pages};
 }
 
+sub set_bandwidth
+{
+	my ($bandwidth) = @_;
+
+	$node->append_conf('postgresql.conf', "pg_calm.write_bandwidth = '$bandwidth'\n");
+	$node->reload;
+	return;
+}
+
 under_writeback(0);
-$node->append_conf('postgresql.conf', "pg_calm.host_root = '$root'\npg_calm.flush_age = '500ms'\nmax_wal_size = '10GB'\n");
+$node->append_conf('postgresql.conf', "pg_calm.host_root = '$root'\npg_calm.flush_age = '500ms'\npg_calm.write_bandwidth = '10MB'\nmax_wal_size = '10GB'\n");
 $node->start;
 my $why = cannot_bridge($node);
 plan skip_all => $why if $why;
@@ -63,6 +73,9 @@ wait_for(
 	},
 	60);
 is(bridged(), 0, 'without room none is');
+set_bandwidth('1GB');
+ok(wait_for(sub { return bridged() > 100 }, 60), 'but where that takes a moment');
+set_bandwidth('10MB');
 under_writeback(0);
 ok(wait_for(sub { return bridged() > 100 }, 60), 'and again with room');
 

@@ -118,7 +118,7 @@ test_least_time(void)
 	uint32 chosen;
 
 	count_random(&gaps, 0.1, 100);
-	chosen = bridge_least_time_gap(&gaps, &volume);
+	chosen = bridge_least_time_gap(&gaps, &volume, INFINITY);
 	for (uint32 gap = 0; gap <= 19; gap++)
 	{
 		uint64 operations = 0;
@@ -140,6 +140,9 @@ test_least_time(void)
 	   "an operation for each run, where nothing may be bridged");
 	between(bridge_least_seconds(&gaps, &volume, gaps.dirty_blocks * BLCKSZ), least * 1.001,
 	        bridge_least_seconds(&gaps, &volume, 0) * 0.999, "and in between, for a part of it");
+	is(bridge_least_time_gap(&gaps, &volume, 0), 0, "without room no gap is bridged");
+	between(bridge_least_time_gap(&gaps, &volume, gaps.dirty_blocks * BLCKSZ), 1, chosen - 1,
+	        "and with little the shortest ones");
 }
 
 /*
@@ -194,11 +197,11 @@ test_balance(void)
 		bytes += 2 * 1024 * 1024;
 		now_ms += 250;
 	}
-	is(gap, bridge_least_time_gap(&sparse, &volume), "where neither is, it says nothing");
+	is(gap, bridge_least_time_gap(&sparse, &volume, INFINITY), "where neither is, it says nothing");
 
 	now_ms += 60000;
 	gap = bridge_balanced_gap(&balance, &sparse, &volume, operations, bytes, now_ms);
-	is(gap, bridge_least_time_gap(&sparse, &volume), "after a pause it starts anew");
+	is(gap, bridge_least_time_gap(&sparse, &volume, INFINITY), "after a pause it starts anew");
 
 	volume.write_bytes = INFINITY;
 	is(bridge_balanced_gap(&balance, &sparse, &volume, operations, bytes, now_ms + 250),

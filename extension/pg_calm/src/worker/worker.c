@@ -442,7 +442,7 @@ choose_gap(const BridgeGaps *gaps, uint64 now_ms)
 	uint32 chosen;
 
 	if (draining())
-		chosen = bridge_least_time_gap(gaps, caps);
+		chosen = bridge_least_time_gap(gaps, caps, INFINITY);
 	else if (too_much_unflushed())
 		chosen = bridge_balanced_gap(&balance, gaps, caps, flush_started.operations,
 		                             flush_started.bytes, now_ms);

@@ -98,13 +98,13 @@ least_time(const BridgeGaps *gaps, const DeviceCaps *caps, double most_bridged, 
 	return chosen;
 }
 
-/* The threshold with which regions with these gaps are all written soonest */
+/* The threshold with which regions with these gaps are all written soonest, as above */
 uint32
-bridge_least_time_gap(const BridgeGaps *gaps, const DeviceCaps *caps)
+bridge_least_time_gap(const BridgeGaps *gaps, const DeviceCaps *caps, double most_bridged)
 {
 	double seconds;
 
-	return least_time(gaps, caps, INFINITY, &seconds);
+	return least_time(gaps, caps, most_bridged, &seconds);
 }
 
 /* How long that takes at least, if so many bytes of clean pages may be written along */
@@ -134,7 +134,7 @@ bridge_balanced_gap(BridgeBalance *balance, const BridgeGaps *gaps, const Device
 		return bridge_longest_gap(caps); /* there is but one budget */
 	if (balance->gap < 0 || elapsed > 4 * BALANCE_HALF_LIFE_MS)
 	{
-		balance->gap = bridge_least_time_gap(gaps, caps);
+		balance->gap = bridge_least_time_gap(gaps, caps, INFINITY);
 		balance->operations = balance->bytes = 0;
 	}
 	else
@@ -151,7 +151,7 @@ bridge_balanced_gap(BridgeBalance *balance, const BridgeGaps *gaps, const Device
 			balance->operations * M_LN2 / (BALANCE_HALF_LIFE_MS / 1000) / caps->write_iops;
 		of_bytes = balance->bytes * M_LN2 / (BALANCE_HALF_LIFE_MS / 1000) / caps->write_bytes;
 		if (Max(of_operations, of_bytes) < BALANCE_USED)
-			balance->gap = bridge_least_time_gap(gaps, caps);
+			balance->gap = bridge_least_time_gap(gaps, caps, INFINITY);
 		else if (of_operations > 0 && of_bytes > 0)
 		{
 			double follow = elapsed / BALANCE_HALF_LIFE_MS;

@@ -23,7 +23,8 @@ typedef struct BridgeBalance
 } BridgeBalance;
 
 extern uint32 bridge_longest_gap(const DeviceCaps *caps);
-extern uint32 bridge_least_time_gap(const BridgeGaps *gaps, const DeviceCaps *caps);
+extern uint32
+bridge_least_time_gap(const BridgeGaps *gaps, const DeviceCaps *caps, double most_bridged);
 extern double
 bridge_least_seconds(const BridgeGaps *gaps, const DeviceCaps *caps, double most_bridged);
 extern uint32

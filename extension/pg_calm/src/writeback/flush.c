@@ -55,6 +55,9 @@
 /* Pages of a region that somebody else has written, at least, if the kernel flusher is to have come */
 #define VISIT_PAGES 4
 
+/* In which a device has written a region, where clean pages are written along without room for more dirty ones */
+#define MOMENT_SECONDS 0.25
+
 #define MAX_IN_FLIGHT 1024
 
 typedef struct InFlight
@@ -99,6 +102,7 @@ static double pace_bytes = 0;      /* likewise */
 static const char *refused = NULL;
 
 CALM_NORETURN static void flush_failed(OpenFile *open, const char *what, int error);
+static bool may_bridge(void);
 static void prefetch(int fd, off_t offset, const PageMapBits *absent);
 static bool plan_region(void);
 static void refill_pace(void);
@@ -191,7 +195,8 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 		return false;
 
 	/* the mapping is for looking only in a dry run: nothing gets populated */
-	job.mapping = open->bridge ? flush_region_map(open->fd, job.offset, job.length) : NULL;
+	job.mapping =
+		open->bridge && may_bridge() ? flush_region_map(open->fd, job.offset, job.length) : NULL;
 	job.planned = false;
 	job.prefetch_until = 0;
 	job.next_run = 0;
@@ -200,6 +205,20 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 	open->references++;
 	flush_count(&calm_shared->in_flight_pages, pages);
 	return true;
+}
+
+/*
+ * Whether clean pages may be written along: they are dirty ones until the device
+ * has written them.  Near where the kernel makes all writers of the host wait
+ * (kernel_flusher_headroom) they may be so for a moment only.  Not bridging at all
+ * would be worse there: what is scattered is not got rid of, and makes others wait
+ * for longer.
+ */
+static bool
+may_bridge(void)
+{
+	return flush_policy.headroom > 0 ||
+	       PAGE_MAP_REGION_BYTES <= flush_policy.caps.write_bytes * MOMENT_SECONDS;
 }
 
 /*

@@ -22,8 +22,7 @@ typedef struct FlushPolicy
 	uint32 max_run;        /* blocks that are started by one call at most */
 	bool paced;            /* keep to the rates of caps, as a share of a device */
 	bool arbitrated;       /* that is shared with other instances */
-	uint64 headroom;       /* bytes that may still be dirtied by making regions dense; 0: nothing
-	                        * is bridged */
+	uint64 headroom;       /* bytes that may still be dirtied by making regions dense */
 	bool prefetch;         /* read absent blocks of gaps first */
 	bool dry_run;          /* count what would be done */
 } FlushPolicy;

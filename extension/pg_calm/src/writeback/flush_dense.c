@@ -48,7 +48,7 @@ make_dense(int fd, off_t offset, bool bridge, const PageMapBits *taken, PageMapB
 	for (uint32 b = length / BLCKSZ; b < PAGE_MAP_REGION_BLOCKS; b++)
 		bits_clear(filled, b);
 
-	mapping = bridge ? flush_region_map(fd, offset, length) : NULL;
+	mapping = bridge && flush_policy.headroom > 0 ? flush_region_map(fd, offset, length) : NULL;
 	allowed = *filled;
 	if (mapping)
 		bridge_allowed(fd, offset, mapping, length, filled, &allowed, &absent);

@@ -74,13 +74,7 @@ flush_region_map(int fd, off_t offset, size_t length)
 {
 	void *mapping;
 
-	/*
-	 * A clean page that is written along is a dirty one until then.  Near where the
-	 * kernel makes all writers of the host wait (kernel_flusher_headroom) that takes
-	 * more than it gives.
-	 */
-	if (!calm_bridge || flush_policy.max_gap == 0 || flush_policy.headroom == 0 ||
-	    bridge_refusal() != NULL)
+	if (!calm_bridge || flush_policy.max_gap == 0 || bridge_refusal() != NULL)
 		return NULL;
 	mapping = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
 	if (mapping == MAP_FAILED)

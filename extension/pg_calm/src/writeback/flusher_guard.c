@@ -10,9 +10,11 @@
  * at that moment, and everything that is written later waits behind them.
  * How long that takes depends on how scattered they are.
  *
- * So just before a file's time is up its marked pages are bridged, kept
+ * So just before the visit a file's marked pages are bridged, kept
  * bridged until the visit is seen (the file's dirty pages vanish at once), and
- * left to the flusher; if none is seen they are marked again.  Our clock for a
+ * left to the flusher; if none is seen they are marked again.  The flusher looks
+ * for files whose time is up each vm.dirty_writeback_centisecs, from its last look
+ * on; visits that were seen tell when that was.  Our clock for a
  * file starts when its first page is marked after the last visit we saw.  An
  * fsync makes dirty pages vanish as well; it is no visit, and what is written
  * after it still has to be dense when the flusher comes.
@@ -43,6 +45,8 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "bridge_choice.h"
 #include "flush.h"
 #include "flusher_guard.h"
@@ -55,6 +59,13 @@
 
 /* How long before its time a file is made dense */
 #define LEAD_MS 1000
+
+/* How late a visit is seen at most, and a file's first page may be marked before or after the kernel's clock begins */
+#define SEEN_LATE_MS 250
+#define CLOCK_MS 500
+
+/* Part of the interval by which a look can be later: timers of seconds are coarse (kernel/time/timer.c) */
+#define INTERVAL_SLACK 0.06
 
 /* How often it is made dense again until the visit */
 #define REPEAT_MS 500
@@ -81,6 +92,9 @@ typedef struct Guarded
 
 static Guarded *guarded = NULL;
 
+/* When the flusher has looked at last, as far as is known; 0: it is not */
+static uint64 looked_ms = 0;
+
 /* When a visit by amount did not come at last */
 static uint64 amount_missed_ms = 0;
 
@@ -88,9 +102,11 @@ static uint64 amount_missed_ms = 0;
 static uint64 last_tick_ms = 0;
 
 static void look_for_visits(const KernelFlusher *flusher, uint64 now_ms);
+static uint64 next_look_ms(const KernelFlusher *flusher, uint64 due_ms);
 static bool too_much_for_device(const KernelFlusher *flusher, uint64 now_ms);
 static bool wait_longer(Guarded *guard, const KernelFlusher *flusher, uint64 now_ms);
 static bool is_wanted(const Guarded *guard);
+static bool may_be_overdue(const Guarded *guard);
 static uint64 marked_bytes(PageMapFile *file);
 static bool being_visited(uint32 file, uint32 incarnation);
 static uint32 visit_gap(const Guarded *guard);
@@ -118,7 +134,7 @@ visit_gap(const Guarded *guard)
 			bits.word[i] |= guard->filled[number].word[i];
 		bridge_count_gaps(&bits, &gaps);
 	}
-	return bridge_least_time_gap(&gaps, &flush_policy.caps);
+	return bridge_least_time_gap(&gaps, &flush_policy.caps, (double) flush_policy.headroom);
 }
 
 static void
@@ -178,18 +194,25 @@ is_wanted(const Guarded *guard)
 	       guard->incarnation;
 }
 
+/* Whether a visit that is overdue may be waited for */
+static bool
+may_be_overdue(const Guarded *guard)
+{
+	return !is_wanted(guard) && flush_policy.headroom > 0;
+}
+
 /*
  * No visit was seen by the time that one was due: the clock was too early, or
  * the visit came together with an fsync.  Whenever the file was first dirtied,
  * one comes within as long as it may take from now; if the next is missed as
- * well, it is not waited for again.  Not if a drain waits for the file; and in
- * shadow mode that would only hide what is written meanwhile from who looks at
- * the page map.
+ * well, it is not waited for again.  Not if a drain waits for the file, nor
+ * without room to make dense what is written meanwhile; and in shadow mode that
+ * would only hide it from who looks at the page map.
  */
 static bool
 wait_longer(Guarded *guard, const KernelFlusher *flusher, uint64 now_ms)
 {
-	if (guard->overdue || guard->by_amount || is_wanted(guard) || flush_policy.dry_run)
+	if (guard->overdue || guard->by_amount || !may_be_overdue(guard) || flush_policy.dry_run)
 		return false;
 	guard->overdue = true;
 	guard->until = now_ms + flusher->expire_ms + flusher->interval_ms;
@@ -235,6 +258,24 @@ too_much_for_device(const KernelFlusher *flusher, uint64 now_ms)
 	       dirty > flusher->device_bytes && dirty < flush_policy.headroom;
 }
 
+/*
+ * When the flusher may come for a file whose time is up at due_ms: the earliest
+ * that is possible for its first look after that.  With each look that nobody has
+ * seen less is known, until it may be at any time.
+ */
+static uint64
+next_look_ms(const KernelFlusher *flusher, uint64 due_ms)
+{
+	double due = (double) due_ms - CLOCK_MS;
+	double latest = flusher->interval_ms * (1 + INTERVAL_SLACK);
+	double looks;
+
+	if (looked_ms == 0 || due <= (double) looked_ms)
+		return due_ms;
+	looks = ceil((due - (double) looked_ms) / latest);
+	return Max(due_ms, looked_ms - SEEN_LATE_MS + (uint64) (looks * flusher->interval_ms));
+}
+
 /* Whether most of what there is of a file is being written, and neither by us nor for an fsync */
 static bool
 being_visited(uint32 file, uint32 incarnation)
@@ -273,7 +314,10 @@ look_for_visits(const KernelFlusher *flusher, uint64 now_ms)
 		marked = marked_bytes(file);
 		if (marked >= VISIT_FILE_BYTES && open_files_state(f, incarnation, &dirty, &writeback) &&
 		    dirty < marked / 2 && !page_map_fsynced_since(calm_page_map, f, last_tick_ms))
+		{
 			pg_atomic_write_u64(&file->dirtied_when, now_ms);
+			looked_ms = now_ms;
+		}
 	}
 }
 
@@ -337,7 +381,7 @@ flusher_guard_tick(const KernelFlusher *flusher, uint64 now_ms)
 			continue;
 		}
 		if ((now_ms >= guard->until && (dirty == 0 || !wait_longer(guard, flusher, now_ms))) ||
-		    (guard->overdue && is_wanted(guard)))
+		    (guard->overdue && !may_be_overdue(guard)))
 		{
 			/* so much is not what the flusher comes for */
 			if (guard->by_amount && too_much)
@@ -351,6 +395,7 @@ flusher_guard_tick(const KernelFlusher *flusher, uint64 now_ms)
 			guard->dirty_bytes = dirty;
 		else if (dirty < guard->dirty_bytes / 2)
 		{
+			looked_ms = now_ms;
 			end_visited(guard, now_ms);
 			continue;
 		}
@@ -375,12 +420,13 @@ flusher_guard_tick(const KernelFlusher *flusher, uint64 now_ms)
 
 		if ((incarnation & 1) == 0 || since == 0 || now_ms < since || flusher_guard_holds(f))
 			continue;
-		by_time = now_ms - since + LEAD_MS >= flusher->expire_ms;
+		by_time = now_ms + LEAD_MS >= next_look_ms(flusher, since + flusher->expire_ms);
 		if (!by_time && !(too_much && marked_bytes(file) >= VISIT_FILE_BYTES))
 			continue;
 		if (by_time && being_visited(f, incarnation))
 		{
 			pg_atomic_write_u64(&file->dirtied_when, now_ms);
+			looked_ms = now_ms;
 			continue;
 		}
 		for (int i = 0; i < MAX_GUARDED && guard == NULL; i++)
