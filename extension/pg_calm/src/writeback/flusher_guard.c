@@ -261,7 +261,9 @@ too_much_for_device(const KernelFlusher *flusher, uint64 now_ms)
 /*
  * When the flusher may come for a file whose time is up at due_ms: the earliest
  * that is possible for its first look after that.  With each look that nobody has
- * seen less is known, until it may be at any time.
+ * seen less is known, until it may be at any time.  When it comes by amount in
+ * between it looks later than it would have (fs/fs-writeback.c, wb_workfn), and a
+ * visit can be a surprise.
  */
 static uint64
 next_look_ms(const KernelFlusher *flusher, uint64 due_ms)
