@@ -10,8 +10,7 @@
 
 /*
  * Before each fsync of a data file in a checkpoint's sync phase: waits until
- * few pages are left unflushed, of all files before the first and of this one,
- * within bounds.  Returns the descriptor to fsync: fd, or a duplicate of it
+ * few pages of the file are left unflushed, within bounds.  Returns the descriptor to fsync: fd, or a duplicate of it
  * that the caller closes afterwards, because fd may have been closed during the
  * wait.  For the checkpointer.  Does not preserve errno.
  */
