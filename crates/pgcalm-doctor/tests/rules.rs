@@ -202,6 +202,9 @@ fn cases() -> Vec<Case> {
         host("journal-waits-for-data", |h| {
             h.ext4("sda", "rw\nnodelalloc\ndioread_nolock\ndata=ordered\n")
         }),
+        host("unwritten-blocks-shown", |h| {
+            h.ext4("sdb", "rw\nnodelalloc\ndioread_nolock\ndata=writeback\n")
+        }),
         host("data-journal", |h| {
             h.ext4("sdb", "rw\ndelalloc\ndata=journal\n")
         }),

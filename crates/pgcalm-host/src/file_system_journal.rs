@@ -32,6 +32,9 @@ pub struct FileSystemJournal {
     /// `data=ordered`, unless delayed allocation marks such blocks as unwritten until the data is there
     /// (`ext4_map_blocks` and `ext4_should_dioread_nolock` in the kernel's fs/ext4).
     pub waits_for_data: bool,
+    /// Whether a block that a commit has given to a file can show, after a crash, what was there before, since its data was not
+    /// written yet: ext4 with `data=writeback`, unless it marks such blocks as unwritten, as above.
+    pub shows_unwritten: bool,
 }
 
 impl FileSystemJournal {
@@ -56,6 +59,7 @@ impl FileSystemJournal {
                     external: log.is_some(),
                     data_mode: None,
                     waits_for_data: false,
+                    shows_unwritten: false,
                 }))
             }
             _ => Ok(None),
@@ -98,6 +102,7 @@ fn of_ext4(root: &HostRoot, own: BlockDevice) -> Result<Option<FileSystemJournal
         external,
         data_mode: Some(data_mode),
         waits_for_data: data_mode == DataMode::Ordered && !unwritten,
+        shows_unwritten: data_mode == DataMode::Writeback && !unwritten,
     }))
 }
 
@@ -182,16 +187,20 @@ mod tests {
     }
 
     #[test]
-    fn ordered_waits_for_data_unless_new_blocks_are_unwritten_until_it_is_there() {
+    fn unless_new_blocks_are_unwritten_ordered_waits_for_their_data_and_writeback_shows_them() {
         let (_dir, root) = host();
-        for (options, waits) in [
-            ("delalloc\ndioread_nolock\ndata=ordered\n", false),
-            ("nodelalloc\ndioread_nolock\ndata=ordered\n", true),
-            ("delalloc\ndioread_lock\ndata=ordered\n", true),
-            ("nodelalloc\ndioread_lock\ndata=writeback\n", false),
+        for (options, waits, shows) in [
+            ("delalloc\ndioread_nolock\ndata=ordered\n", false, false),
+            ("nodelalloc\ndioread_nolock\ndata=ordered\n", true, false),
+            ("delalloc\ndioread_lock\ndata=ordered\n", true, false),
+            ("delalloc\ndioread_nolock\ndata=writeback\n", false, false),
+            ("nodelalloc\ndioread_nolock\ndata=writeback\n", false, true),
+            ("delalloc\ndioread_lock\ndata=writeback\n", false, true),
+            ("nodelalloc\ndioread_lock\ndata=journal\n", false, false),
         ] {
             let journal = ext4(&root, options, "jbd2/loop0-8").unwrap();
             assert_eq!(journal.waits_for_data, waits, "{options}");
+            assert_eq!(journal.shows_unwritten, shows, "{options}");
         }
     }
 

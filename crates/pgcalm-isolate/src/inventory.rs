@@ -216,6 +216,7 @@ fn journal(journal: &FileSystemJournal) -> model::Journal {
             .to_string()
         }),
         waits_for_data: journal.waits_for_data,
+        shows_unwritten: journal.shows_unwritten,
     }
 }
 

@@ -155,6 +155,10 @@ pub struct Journal {
     pub data_mode: Option<String>,
     /// Whether a commit waits for data that any process has written to newly allocated blocks.
     pub waits_for_data: bool,
+    /// Whether a block of a file can show a deleted file's data after a crash: ext4 with `data=writeback` and `nodelalloc` or
+    /// `dioread_lock`. PostgreSQL's tables can be damaged then.
+    #[serde(default)]
+    pub shows_unwritten: bool,
 }
 
 /// A limit on a disk that is set on a control group.

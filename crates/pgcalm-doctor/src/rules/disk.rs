@@ -249,6 +249,11 @@ pub fn commits_wait(facts: &Facts) -> Answer {
     journal(facts, |journal| journal.waits_for_data)
 }
 
+/// A crash can leave deleted files' data in blocks of a table.
+pub fn shows_unwritten(facts: &Facts) -> Answer {
+    journal(facts, |journal| journal.shows_unwritten)
+}
+
 /// Data goes through the journal.
 pub fn data_journal(facts: &Facts) -> Answer {
     journal(facts, |journal| {

@@ -44,6 +44,19 @@ pub const RULES: &[Rule] = &[
         condition: checkpoint::full_page_writes_off,
     },
     Rule {
+        id: "unwritten-blocks-shown",
+        severity: Severity::Outage,
+        problem: "A crash of the host can leave a deleted file's data in a table.",
+        looks_at: "`/proc/fs/ext4/*/options`",
+        applies: "data=writeback with nodelalloc or dioread_lock",
+        reason: "the journal gives a block to a file before its data is written, and the server does not write pages anew by which a \
+                 table has grown while their WAL was not flushed (`RelationAddExtraBlocks`); docs/internals/data-safety.md",
+        cure: "Mount with data=ordered, or with delalloc and dioread_nolock, all of them the defaults.",
+        effect: "Such a block reads as zeros, which is an empty page.",
+        reversible: false,
+        condition: disk::shows_unwritten,
+    },
+    Rule {
         id: "archive-goes-nowhere",
         severity: Severity::Outage,
         problem: "WAL is kept for an archive that nothing brings it to.",
@@ -268,8 +281,8 @@ pub const RULES: &[Rule] = &[
         looks_at: "`pgcalm isolate check`: file systems, journals, limits of all instances",
         applies: "instances share an ext4, and one of them is limited on its disk",
         reason: "docs/internals/journals.md, \"How the neighbour's limit becomes the victim's\"",
-        cure: "A file system for each instance, or no limit. Mounting with data=writeback,nodelalloc helps as well, at the price of \
-               what a crash may show (docs/internals/data-safety.md); data=writeback alone or a journal elsewhere does not.",
+        cure: "A file system for each instance, or no limit. data=writeback alone or a journal elsewhere does not help; \
+               data=writeback,nodelalloc can damage tables (docs/internals/data-safety.md).",
         effect: "Measured by layout in docs/research/journal-layouts.md.",
         reversible: false,
         condition: |facts| hazard::named(facts, "shared-journal"),

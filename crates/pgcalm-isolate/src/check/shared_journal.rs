@@ -71,8 +71,8 @@ fn hazard(users: &[(&Instance, &Place)]) -> Option<Hazard> {
         name: "shared-journal".to_string(),
         instances: names,
         evidence,
-        cure: "give each instance a file system of its own, or take the limit off; data=writeback,nodelalloc helps, too, where \
-               files that were not synced may show deleted data after a crash; a journal on another disk does not"
+        cure: "give each instance a file system of its own, or take the limit off; a journal on another disk does not help, and \
+               data=writeback,nodelalloc can damage tables in a crash"
             .to_string(),
     })
 }

@@ -28,6 +28,7 @@ fn place(role: &str, device: &str, waits_for_data: bool) -> Place {
             external: false,
             data_mode: Some("ordered".into()),
             waits_for_data,
+            shows_unwritten: false,
         }),
     }
 }

@@ -127,6 +127,8 @@ fn place_line(place: &Place) -> String {
                 .map_or_else(String::new, |mode| format!(", data={mode}"));
             let waits = if journal.waits_for_data {
                 ", its commits wait for data"
+            } else if journal.shows_unwritten {
+                ", a crash can damage tables"
             } else {
                 ""
             };

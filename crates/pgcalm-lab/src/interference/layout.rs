@@ -33,7 +33,7 @@ pub const LAYOUTS: [Layout; 8] = [
     Layout {
         name: "ext4-nodelalloc-writeback",
         description: "One ext4 with data=writeback,nodelalloc: blocks are allocated as files are written, and commits of the \
-                      journal wait for no data; after a crash, what was not synced may show deleted files' data.",
+                      journal wait for no data; a crash can damage tables then.",
         fs_type: FsType::Ext4,
         mount_options: "data=writeback,nodelalloc",
         separate: false,
