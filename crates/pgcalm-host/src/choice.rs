@@ -145,7 +145,8 @@ fn absent(root: &HostRoot, name: &str, known: &[Known], hidden: usize) -> Choice
 
 fn list(known: &[Known]) -> String {
     if known.is_empty() {
-        return "no server was found on this host".to_string();
+        return "no server was found on this host: start it, or run this on the host where it runs"
+            .to_string();
     }
     let servers: Vec<String> = known
         .iter()

@@ -42,7 +42,7 @@ fn a_plan_is_not_mistaken_for_what_was_done() {
 #[test]
 fn names_of_other_users_cannot_steer_the_terminal() {
     let mut check = report("check");
-    assert!(text::render(&check).contains("No hazard found"));
+    assert!(text::render(&check).contains("nothing was checked"));
     check.hazards = vec![Hazard {
         name: "shared-journal".into(),
         instances: vec!["/srv/\u{1b}[2J".into()],

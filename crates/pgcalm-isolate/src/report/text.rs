@@ -55,8 +55,13 @@ fn summary(report: &Report) -> String {
         None => "no block I/O controller".to_string(),
     };
     match report.verb.as_str() {
-        "check" if report.hazards.is_empty() => format!("No hazard found; {group}."),
-        "check" => format!("Hazards: {}; {group}.", report.hazards.len()),
+        "check" if !report.hazards.is_empty() => {
+            format!("Hazards: {}; {group}.", report.hazards.len())
+        }
+        "check" if report.instances.is_empty() => {
+            format!("No server was found on this host, so nothing was checked; {group}.")
+        }
+        "check" => format!("No hazard found; {group}."),
         "show" => format!("Instances: {}; {group}.", report.instances.len()),
         _ if report.steps.is_empty() => "Nothing to do.".to_string(),
         _ if report.applied => format!("Done, {}.", plural(report.steps.len() as f64, "change")),
