@@ -123,6 +123,30 @@ cmp_ok($cached, '>=', (-s $path) / 4096 * 0.9, 'and all is still in the page cac
 is($node->safe_psql('postgres', 'SELECT count(*) FROM t WHERE length(repeat) = 1000'),
 	30000, 'with its content');
 
+# --- what the kernel is told to take for cold
+
+SKIP:
+{
+	my $why = cannot_trace();
+	skip $why, 2 if $why;
+	my $block = $node->safe_psql('postgres', 'SHOW block_size');
+
+	$node->append_conf('postgresql.conf', 'pg_calm.split_large_folios = off');
+	$node->restart;
+	read_ahead($path);
+	my $worker;
+	wait_for(sub { $worker = status_of($node)->{worker_pid} })
+	  or die 'no writeback worker';
+	my ($handle, $file) = trace($worker, '-e', 'trace=madvise');
+	my $cold = sub { return grep { /MADV_COLD/ } split /\n/, slurp_file($file) };
+	$node->append_conf('postgresql.conf', 'pg_calm.split_large_folios = on');
+	$node->reload;
+	ok(wait_for(sub { $cold->() > 100 }), 'the patrol begins when it may');
+	finish_trace($handle);
+	# of half a block that is evicted the server has to read that half
+	is_deeply([ grep { !/, $block, MADV_COLD/ } $cold->() ], [], 'it names whole blocks');
+}
+
 # --- a new WAL segment
 
 $segment = new_segment();

@@ -18,9 +18,11 @@
  * was written to, and a patrol over all files when the worker begins, for what a
  * load, a restore or a backup has left.
  *
- * The page that is named to madvise counts as cold after that, so one in
- * SPLIT_STEP bytes is named: smaller folios are left alone.  The patrol comes once,
- * or it would keep an eighth of the cache looking unused, where memory is short.
+ * What is named to madvise counts as cold after that, so it is one block in
+ * SPLIT_STEP bytes: smaller folios are left alone.  It is a whole block: where
+ * memory is short, a page of the kernel's that went alone would take its half of
+ * the block with it, and cost the server a read.  The patrol comes once, or it
+ * would keep an eighth of the cache looking unused.
  *
  * WAL segments are split too, when they have been filled with zeros and
  * synced.  Else each block of WAL that is synced counts as a whole folio
@@ -58,7 +60,7 @@
 #endif
 
 /* Folios of this size and larger are split; they are aligned to their size */
-#define SPLIT_STEP (32 * 1024)
+#define SPLIT_STEP (8 * BLCKSZ)
 
 /* Share of a core that the patrol may take */
 #define PATROL_SHARE 0.5
@@ -110,9 +112,10 @@ folio_split(int fd, off_t offset, size_t length)
 	size_t page_size = sysconf(_SC_PAGESIZE);
 	size_t pages = length / page_size;
 	size_t step = SPLIT_STEP / page_size;
+	size_t named = Max(BLCKSZ / page_size, 1);
 	char *mapping;
 
-	if (pages == 0 || pages > sizeof(resident) || step < 2)
+	if (pages == 0 || pages > sizeof(resident) || step < 2 * named)
 		return;
 	mapping = mmap(NULL, length, PROT_READ, MAP_SHARED, fd, offset);
 	if (mapping == MAP_FAILED)
@@ -133,8 +136,8 @@ folio_split(int fd, off_t offset, size_t length)
 			if (madvise(mapping + page * page_size, (end - page) * page_size, MADV_POPULATE_READ) ==
 			    0)
 			{
-				for (size_t p = (page + step - 1) / step * step; p < end; p += step)
-					(void) madvise(mapping + p * page_size, page_size, MADV_COLD);
+				for (size_t p = (page + step - 1) / step * step; p + named <= end; p += step)
+					(void) madvise(mapping + p * page_size, named * page_size, MADV_COLD);
 			}
 			page = end;
 		}
