@@ -23,9 +23,13 @@ pub(super) fn groups(report: &Report) -> Vec<Group<'_>> {
         size(a).total_cmp(&size(b))
     });
     let others: Vec<&Row> = with_result().filter(|row| loss(row).is_none()).collect();
+    let title = match losses.is_empty() {
+        true => "pg_calm is worse than stock in nothing compared",
+        false => "Others",
+    };
     [
         ("pg_calm is worse than stock in something", losses),
-        ("Others", others),
+        (title, others),
     ]
     .into_iter()
     .filter(|(_, rows)| !rows.is_empty())
