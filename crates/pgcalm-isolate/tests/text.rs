@@ -42,14 +42,17 @@ fn a_plan_is_not_mistaken_for_what_was_done() {
 #[test]
 fn names_of_other_users_cannot_steer_the_terminal() {
     let mut check = report("check");
-    assert!(text::render(&check).contains("nothing was checked"));
+    assert!(
+        text::render(&check).contains("No server was found on this host, so nothing was checked")
+    );
+    check.hidden_processes = 2;
+    assert!(text::render(&check).contains("No server could be looked at, so nothing was checked"));
     check.hazards = vec![Hazard {
         name: "shared-journal".into(),
         instances: vec!["/srv/\u{1b}[2J".into()],
         evidence: vec!["seen".into()],
         cure: "cure".into(),
     }];
-    check.hidden_processes = 2;
     let text = text::render(&check);
     assert!(!text.contains('\u{1b}'), "{text}");
     assert!(text.contains("Hazards: 1"), "{text}");

@@ -58,6 +58,9 @@ fn summary(report: &Report) -> String {
         "check" if !report.hazards.is_empty() => {
             format!("Hazards: {}; {group}.", report.hazards.len())
         }
+        "check" if report.instances.is_empty() && report.hidden_processes > 0 => {
+            format!("No server could be looked at, so nothing was checked; {group}.")
+        }
         "check" if report.instances.is_empty() => {
             format!("No server was found on this host, so nothing was checked; {group}.")
         }

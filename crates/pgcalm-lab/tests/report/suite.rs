@@ -174,6 +174,17 @@ fn losses_come_first_in_text() {
 }
 
 #[test]
+fn without_losses_the_heading_says_so() {
+    let mut suite = suite();
+    suite.rows.retain(|row| row.name == "won");
+    let text = text::render(&suite);
+    assert!(
+        text.contains("\npg_calm is worse than stock in nothing compared\nwon: The row won\n"),
+        "{text}"
+    );
+}
+
+#[test]
 fn the_picture_has_each_row_with_both_losses_first() {
     let picture = svg::render(&suite());
     let document =
