@@ -5,8 +5,8 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use postgres::Config;
-use postgres::config::ChannelBinding;
+use tokio_postgres::Config;
+use tokio_postgres::config::ChannelBinding;
 
 use crate::environment::Environment;
 use crate::error::ConnectError;

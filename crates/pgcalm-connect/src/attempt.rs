@@ -5,15 +5,17 @@ use std::sync::mpsc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
 use std::time::Duration;
+use std::time::Instant;
 
-use postgres::Client;
-use postgres::Config;
-use postgres::NoTls;
-use postgres::config::SslMode;
+use pgcalm_host::stop;
 use postgres_openssl::MakeTlsConnector;
+use tokio_postgres::Config;
+use tokio_postgres::NoTls;
+use tokio_postgres::config::SslMode;
 
 use crate::address::Address;
 use crate::address::Target;
+use crate::client::Client;
 use crate::error::ConnectError;
 use crate::failure;
 use crate::failure::Failure;
@@ -23,6 +25,9 @@ use crate::peer::Owner;
 use crate::session::Session;
 use crate::tls::Mode;
 use crate::tls::Tls;
+
+/// How often the wait for that thread looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// All that the connecting thread needs.
 struct Attempt {
@@ -38,9 +43,10 @@ impl Address {
     /// Connects to the first host that takes the session and is what `target_session_attrs` says.
     pub fn connect(&self) -> Result<Client, ConnectError> {
         match self.target {
-            Target::PreferStandby => self
-                .connect_to(Target::Standby)
-                .or_else(|_| self.connect_to(Target::Any)),
+            Target::PreferStandby => match self.connect_to(Target::Standby) {
+                Err(ConnectError::Refused { .. }) => self.connect_to(Target::Any),
+                result => result,
+            },
             target => self.connect_to(target),
         }
     }
@@ -51,6 +57,7 @@ impl Address {
         for host in &self.hosts {
             match self.connect_to_host(host, target) {
                 Ok(client) => return Ok(client),
+                Err(Failure::Interrupted) => return Err(ConnectError::Interrupted),
                 Err(failure) => {
                     let reason = failure::explain(self, host, &failure);
                     places.push(format!(
@@ -170,14 +177,23 @@ impl Attempt {
                 let _ = sender.send(self.connect());
             })
             .map_err(Failure::Thread)?;
-        let ended = || Failure::Thread(io::Error::other("the connecting thread ended"));
-        match longest {
-            None => receiver.recv().map_err(|_| ended())?,
-            Some(longest) => match receiver.recv_timeout(longest) {
-                Ok(result) => result,
-                Err(RecvTimeoutError::Timeout) => Err(Failure::Silent(longest)),
-                Err(RecvTimeoutError::Disconnected) => Err(ended()),
-            },
+        let started = Instant::now();
+        loop {
+            match receiver.recv_timeout(LOOK) {
+                Ok(result) => return result,
+                Err(RecvTimeoutError::Disconnected) => {
+                    let ended = io::Error::other("the connecting thread ended");
+                    return Err(Failure::Thread(ended));
+                }
+                Err(RecvTimeoutError::Timeout) if stop::is_asked_for() => {
+                    return Err(Failure::Interrupted);
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    if let Some(longest) = longest.filter(|longest| started.elapsed() >= *longest) {
+                        return Err(Failure::Silent(longest));
+                    }
+                }
+            }
         }
     }
 
@@ -187,9 +203,10 @@ impl Attempt {
                 .take_on()
                 .map_err(|error| Failure::Thread(error.into()))?;
         }
+        let longest = self.session.map(Session::patience);
         let mut client = match self.connector {
-            Some(connector) => self.config.connect(connector),
-            None => self.config.connect(NoTls),
+            Some(connector) => Client::connect(&self.config, connector, longest),
+            None => Client::connect(&self.config, NoTls, longest),
         }
         .map_err(Failure::Connect)?;
         check_target(&mut client, self.target)?;

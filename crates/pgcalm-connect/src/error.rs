@@ -7,6 +7,9 @@ pub enum ConnectError {
     /// not there.
     #[error("{0}")]
     Parameters(String),
+    /// A signal has asked this process to end before there was one.
+    #[error("interrupted while connecting")]
+    Interrupted,
     /// No server let this session in.
     #[error("{text}")]
     Refused {
@@ -22,6 +25,7 @@ impl ConnectError {
     pub fn reason(&self) -> &str {
         match self {
             Self::Parameters(text) => text,
+            Self::Interrupted => "interrupted while connecting",
             Self::Refused { reason, .. } => reason,
         }
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use postgres::error::DbError;
 
 use crate::address::Address;
+use crate::error::ConnectError;
 use crate::host::Host;
 use crate::host::Place;
 use crate::tls::Mode;
@@ -22,6 +23,8 @@ pub(crate) enum Failure {
     Silent(Duration),
     /// It is not what `target_session_attrs` says.
     Target(&'static str),
+    /// A signal has asked this process to end.
+    Interrupted,
     /// This process could not try.
     Thread(io::Error),
 }
@@ -106,6 +109,7 @@ fn reason(failure: &Failure) -> String {
         Failure::Session(error) => format!("set up the session: {}", with_cause(error)),
         Failure::Silent(time) => format!("no answer within {} s", time.as_secs_f64()),
         Failure::Target(what) => format!("{what} (target_session_attrs)"),
+        Failure::Interrupted => "interrupted".to_string(),
         Failure::Thread(error) => format!("start connecting: {error}"),
     }
 }
@@ -123,7 +127,9 @@ fn remedy(address: &Address, host: &Host, failure: &Failure) -> Option<String> {
             (None, Some(error)) => network_remedy(host, error)?,
             (None, None) => return None,
         },
-        Failure::Session(_) | Failure::Target(_) | Failure::Thread(_) => return None,
+        Failure::Session(_) | Failure::Target(_) | Failure::Interrupted | Failure::Thread(_) => {
+            return None;
+        }
     };
     Some(text.to_string())
 }
@@ -228,6 +234,16 @@ fn handshake(error: &postgres::Error) -> Option<String> {
 
 fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |error| (*error).source())
+}
+
+/// Whether an error rests on one of a wait that a signal has ended.
+pub fn is_interrupted(error: &(dyn Error + 'static)) -> bool {
+    chain(error).any(|error| {
+        error
+            .downcast_ref::<io::Error>()
+            .is_some_and(|error| error.kind() == io::ErrorKind::Interrupted)
+            || matches!(error.downcast_ref(), Some(ConnectError::Interrupted))
+    })
 }
 
 /// Whether an error of the library means that the connection is gone: the server has ended it, or it broke.

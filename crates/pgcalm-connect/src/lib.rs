@@ -19,6 +19,7 @@
 
 mod address;
 mod attempt;
+mod client;
 mod conninfo;
 mod environment;
 mod error;
@@ -38,7 +39,9 @@ mod wanted;
 pub use address::Address;
 pub use address::Caller;
 pub use address::DefaultUser;
+pub use client::Client;
 pub use error::ConnectError;
+pub use failure::is_interrupted;
 pub use failure::is_lost;
 pub use failure::with_cause;
 pub use found::Found;

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use postgres::Client;
 use postgres::Error;
+
+use crate::client::Client;
 
 /// Of sessions that read: they can't write, and wait for nothing for long.
 ///
@@ -30,6 +31,11 @@ impl Session {
         lock_timeout: Duration::from_secs(1),
     };
 
+    /// Longest time of a call on this side: the server's own limits count only as long as it runs.
+    pub(crate) fn patience(self) -> Duration {
+        self.statement_timeout + GRACE
+    }
+
     pub(crate) fn apply(self, client: &mut Client) -> Result<(), Error> {
         client.batch_execute(&self.statements())
     }
@@ -49,6 +55,9 @@ impl Session {
         )
     }
 }
+
+/// For the server to tell that a statement took too long, and for the way.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// Since 14. It would end a session between two samples.
 const IDLE_TIMEOUT: &str = "idle_session_timeout";

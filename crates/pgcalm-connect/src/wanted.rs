@@ -8,10 +8,10 @@ use pgcalm_host::choice::Known;
 use pgcalm_host::instance;
 use pgcalm_host::postmaster;
 use pgcalm_host::process;
-use postgres::Client;
 
 use crate::address::Address;
 use crate::address::Caller;
+use crate::client::Client;
 use crate::found::Found;
 
 /// Variables that name a server.

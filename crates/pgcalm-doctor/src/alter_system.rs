@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 use anyhow::bail;
-use postgres::Client;
+use pgcalm_connect::Client;
 
 use crate::words;
 

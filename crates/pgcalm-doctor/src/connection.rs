@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::anyhow;
 use pgcalm_connect::Address;
 use pgcalm_connect::Caller;
+use pgcalm_connect::Client;
 use pgcalm_connect::DefaultUser;
 use pgcalm_connect::Found;
 use pgcalm_connect::Session;
@@ -12,7 +13,6 @@ use pgcalm_connect::Wanted;
 use pgcalm_host::HostRoot;
 use pgcalm_host::postmaster;
 use pgcalm_host::postmaster::Candidate;
-use postgres::Client;
 
 /// A connection, and which server it leads to.
 pub struct Connection {

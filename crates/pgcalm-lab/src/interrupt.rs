@@ -4,7 +4,8 @@ use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 
-use pgcalm_trace::stop::Stop;
+use anyhow::Context;
+use pgcalm_host::stop::Stop;
 
 use crate::LabError;
 
@@ -18,7 +19,7 @@ pub struct Interrupt(Stop);
 impl Interrupt {
     /// As [`Stop::install`] does.
     pub fn install() -> anyhow::Result<Self> {
-        Stop::install().map(Self)
+        Ok(Self(Stop::install().context("install signal handlers")?))
     }
 
     /// Fails with [`LabError::Interrupted`] once a signal has arrived.

@@ -19,8 +19,8 @@ use std::time::SystemTime;
 use std::time::UNIX_EPOCH;
 
 use anyhow::Context;
+use pgcalm_connect::Client;
 use pgcalm_server::Version;
-use postgres::Client;
 use postgres::Statement;
 use serde_json::Value;
 

@@ -21,7 +21,7 @@ use anyhow::bail;
 use rustix::fs::Advice;
 use rustix::fs::OFlags;
 
-use crate::connection::connect;
+use crate::connection::connect_to_copy;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
 use crate::journal::Change;
@@ -332,7 +332,7 @@ fn load_standard(
     progress: &Progress,
     interrupt: &Interrupt,
 ) -> anyhow::Result<()> {
-    let mut client = connect(socket)?;
+    let mut client = connect_to_copy(socket)?;
     let mut transaction = client.transaction()?;
     transaction.batch_execute("create table test (id int, info text, crt_time timestamp)")?;
     let now: i64 = transaction

@@ -1,7 +1,7 @@
 //! Asking the primary.
 
+use pgcalm_connect::Client;
 use pgcalm_server::Version;
-use postgres::Client;
 use postgres::Row;
 use postgres::error::SqlState;
 use postgres::types::PgLsn;

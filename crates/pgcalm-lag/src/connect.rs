@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use pgcalm_connect::Caller;
+use pgcalm_connect::Client;
 use pgcalm_connect::DefaultUser;
 use pgcalm_connect::Session;
 use pgcalm_connect::Wanted;
 use pgcalm_host::HostRoot;
-use postgres::Client;
 
 /// Connects to the server that is meant. `application_name` is what it sees.
 pub fn connect(root: &HostRoot, wanted: Wanted, application_name: &str) -> anyhow::Result<Client> {

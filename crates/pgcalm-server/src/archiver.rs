@@ -1,6 +1,6 @@
 //! What the archiver has done.
 
-use postgres::Client;
+use pgcalm_connect::Client;
 use postgres::Error;
 use postgres::Row;
 

@@ -10,7 +10,7 @@ mod settings;
 mod wal;
 mod writes;
 
-use postgres::Client;
+use pgcalm_connect::Client;
 use postgres::Error;
 
 pub use crate::archiver::ARCHIVER;

@@ -1,6 +1,6 @@
 //! Where the views of pg_calm are.
 
-use postgres::Client;
+use pgcalm_connect::Client;
 use postgres::Error;
 
 /// The schema of the extension `pg_calm`, quoted, as an expression; null where this database does not have it. Sessions look for

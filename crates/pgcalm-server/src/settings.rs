@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use postgres::Client;
+use pgcalm_connect::Client;
 use postgres::Error;
 use postgres::Row;
 

@@ -1,6 +1,6 @@
 //! WAL that was generated.
 
-use postgres::Client;
+use pgcalm_connect::Client;
 use postgres::Error;
 use postgres::Row;
 

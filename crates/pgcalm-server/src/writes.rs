@@ -1,6 +1,6 @@
 //! Who wrote buffers, and checkpoints.
 
-use postgres::Client;
+use pgcalm_connect::Client;
 use postgres::Error;
 use postgres::Row;
 

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 use std::time::Instant;
 
+use pgcalm_connect::Address;
+use pgcalm_connect::Client;
 use pgcalm_server::Archiver;
 use pgcalm_server::Settings;
 use pgcalm_server::Version;
@@ -13,8 +15,6 @@ use pgcalm_server::module_schema;
 use pgcalm_testkit::need;
 use pgcalm_testkit::programs;
 use pgcalm_testkit::programs::Programs;
-use postgres::Client;
-use postgres::NoTls;
 
 /// Whether servers can be run as another user; if not, says so.
 fn can_run() -> bool {
@@ -88,8 +88,9 @@ impl Server {
     }
 
     fn connect(&self) -> Client {
-        let conninfo = format!("host={} user=postgres", self.path(""));
-        Client::connect(&conninfo, NoTls).unwrap()
+        let directory = self.directory.path();
+        let address = Address::of_superuser(directory, "pgcalm test").unwrap();
+        address.connect().unwrap()
     }
 }
 

@@ -2,8 +2,8 @@
 
 use anyhow::Context;
 use pgcalm_connect::Address;
+use pgcalm_connect::Client;
 use pgcalm_connect::Found;
-use postgres::Client;
 
 use crate::TraceError;
 use crate::connect_option::CALLER;

@@ -46,7 +46,7 @@ mod schema;
 pub mod server_log;
 pub mod server_memory;
 pub mod session;
-pub mod stop;
+pub use pgcalm_host::stop;
 pub mod syscalls;
 pub mod target;
 pub mod tracefs;

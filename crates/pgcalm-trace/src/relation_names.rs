@@ -6,7 +6,7 @@ use std::collections::hash_map::Entry;
 use anyhow::Context;
 use anyhow::bail;
 use pgcalm_connect::Address;
-use postgres::Client;
+use pgcalm_connect::Client;
 
 use crate::checkpoint::report::Checkpoint;
 use crate::connect_option;

@@ -101,6 +101,9 @@ fn list<const N: usize>(codes: [(u8, &str); N]) -> String {
 
 /// The code of an error: that of the first cause that has one.
 pub fn of(error: &anyhow::Error) -> Exit {
+    if pgcalm_connect::is_interrupted(error.as_ref()) {
+        return Exit::Interrupted;
+    }
     error
         .chain()
         .find_map(|cause| {
@@ -119,6 +122,7 @@ fn of_server(cause: Cause) -> Option<Exit> {
         return Some(match error {
             ConnectError::Parameters(_) => Exit::Usage,
             ConnectError::Refused { .. } => Exit::Unreachable,
+            ConnectError::Interrupted => Exit::Interrupted,
         });
     }
     if let Some(error) = cause.downcast_ref() {

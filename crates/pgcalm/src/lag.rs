@@ -8,13 +8,13 @@ use std::time::UNIX_EPOCH;
 
 use anyhow::Context;
 use pgcalm_host::HostRoot;
+use pgcalm_host::stop::Stop;
 use pgcalm_lag::History;
 use pgcalm_lag::Host;
 use pgcalm_lag::model::End;
 use pgcalm_lag::model::Line;
 use pgcalm_lag::model::Start;
 use pgcalm_lag::text;
-use pgcalm_trace::stop::Stop;
 
 use crate::args::json::JsonArg;
 use crate::args::lag::LagArgs;
@@ -86,7 +86,11 @@ pub fn run(args: &LagArgs) -> anyhow::Result<()> {
         if stop.is_set() || end.is_some_and(|end| Instant::now() >= end) {
             break;
         }
-        let sample = pgcalm_lag::sample(&mut client, &mut history, Some(&host))?;
+        let sample = match pgcalm_lag::sample(&mut client, &mut history, Some(&host)) {
+            // It has ended the wait for an answer, too.
+            Err(_) if stop.is_set() => break,
+            sample => sample?,
+        };
         samples += 1;
         if !lines.take(&Line::Sample(Box::new(sample)))? {
             return Ok(());

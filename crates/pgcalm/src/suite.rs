@@ -1,5 +1,6 @@
 //! `lab run suite`: rows of a file, one after the other, and the matrix of their results.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -47,9 +48,14 @@ struct Runnable<'a> {
 pub fn run(args: &SuiteArgs) -> anyhow::Result<()> {
     let interrupt = Interrupt::install()?;
     let suite = Suite::read(&args.file)?;
-    let selected = suite.select(&args.rows, args.part.as_deref())?;
+    let selected: HashSet<&str> = suite
+        .select(&args.rows, args.part.as_deref())?
+        .into_iter()
+        .map(|row| row.name.as_str())
+        .collect();
     let mut rows = Vec::new();
     for row in &suite.rows {
+        interrupt.check()?;
         let (options, command) = parse(row, args).map_err(|error| {
             LabError::Usage(format!(
                 "{}: row {}: {error}",
@@ -61,7 +67,7 @@ pub fn run(args: &SuiteArgs) -> anyhow::Result<()> {
             row,
             options,
             command,
-            is_selected: selected.contains(&row),
+            is_selected: selected.contains(row.name.as_str()),
             found: None,
             failure: None,
         });
@@ -71,6 +77,7 @@ pub fn run(args: &SuiteArgs) -> anyhow::Result<()> {
     output::check_writable("--markdown", args.markdown.as_deref())?;
     let results = Results::new(&directory(args));
     for row in &mut rows {
+        interrupt.check()?;
         let of_options = |found: &Found| found.stamp.options == row.options.named();
         row.found = results.find(&row.row.name)?.filter(of_options);
     }
@@ -81,7 +88,7 @@ pub fn run(args: &SuiteArgs) -> anyhow::Result<()> {
         results.check()?;
         run_rows(&mut rows, &results, args, &interrupt)?;
     }
-    finish(&suite, rows, args)
+    finish(&suite, rows, args, &interrupt)
 }
 
 /// Beside the caller, not beside the file: that may be a package's.
@@ -225,6 +232,7 @@ fn list(rows: &[Runnable<'_>], args: &SuiteArgs, interrupt: &Interrupt) -> anyho
     let mut total = Duration::ZERO;
     let mut due = 0;
     for row in rows.iter().filter(|row| row.is_selected) {
+        interrupt.check()?;
         let now = Stamp::of(&row.options, interrupt)?;
         let difference = row
             .found
@@ -270,14 +278,20 @@ fn minutes(duration: Duration) -> String {
 }
 
 /// Shows the matrix, writes the files asked for, and fails if a row has.
-fn finish(suite: &Suite, rows: Vec<Runnable<'_>>, args: &SuiteArgs) -> anyhow::Result<()> {
-    let mut renewed = Vec::new();
+fn finish(
+    suite: &Suite,
+    rows: Vec<Runnable<'_>>,
+    args: &SuiteArgs,
+    interrupt: &Interrupt,
+) -> anyhow::Result<()> {
+    let mut renewed = HashSet::new();
     let mut failed = Vec::new();
     let count = rows.iter().filter(|row| row.is_selected).count();
     let mut shown = Vec::new();
     for row in rows {
+        interrupt.check()?;
         if row.is_selected && row.failure.is_none() {
-            renewed.push(row.row.name.clone());
+            renewed.insert(row.row.name.clone());
         }
         if row.failure.is_some() {
             failed.push(row.row.name.clone());

@@ -3,9 +3,13 @@
 
 use std::net::TcpListener;
 use std::ops::Deref;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
+use std::process::Child;
 use std::process::Command;
+use std::process::ExitStatus;
 use std::process::Output;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
@@ -14,6 +18,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use std::time::Instant;
 
+use pgcalm_connect::Address;
+use pgcalm_connect::Caller;
+use pgcalm_connect::DefaultUser;
+use pgcalm_connect::Session;
+use pgcalm_connect::Wanted;
 use pgcalm_host::HostRoot;
 use pgcalm_lag::History;
 use pgcalm_lag::Host;
@@ -31,6 +40,7 @@ use pgcalm_testkit::programs;
 use pgcalm_testkit::programs::Programs;
 use pgcalm_testkit::server;
 use pgcalm_testkit::server::Launch;
+use pgcalm_testkit::wait_for;
 use postgres::Client;
 use postgres::NoTls;
 use rustix::process::Pid;
@@ -69,6 +79,16 @@ impl Server {
 
     fn client(&self) -> Client {
         Client::connect(&self.conninfo(), NoTls).unwrap()
+    }
+
+    /// A session as those of the command.
+    fn watcher(&self, role: &str) -> pgcalm_connect::Client {
+        let conninfo = format!("host=127.0.0.1 port={} user={role}", self.port());
+        let wanted = Wanted {
+            connect: Some(&conninfo),
+            instance: None,
+        };
+        pgcalm_lag::connect::connect(&HostRoot::default(), wanted, "pgcalm test").unwrap()
     }
 
     fn stop(mut self) {
@@ -137,7 +157,7 @@ fn make_wal(client: &mut Client) {
 
 /// Who asks.
 struct Watch {
-    client: Client,
+    client: pgcalm_connect::Client,
     history: History,
     host: Option<Host>,
 }
@@ -145,7 +165,7 @@ struct Watch {
 impl Watch {
     fn new(primary: &Server, host: Option<Host>) -> Self {
         Self {
-            client: primary.client(),
+            client: primary.watcher("postgres"),
             history: History::default(),
             host,
         }
@@ -257,6 +277,140 @@ fn a_standby_and_all_that_can_befall_it() {
     slot_lost(&mut watch, &primary);
 }
 
+/// What /proc/PID/syscall begins with.
+#[cfg(target_arch = "x86_64")]
+const EPOLL_WAIT: &str = "232 ";
+#[cfg(target_arch = "x86_64")]
+const WRITE_TO_OUTPUT: &str = "1 0x1 ";
+#[cfg(target_arch = "aarch64")]
+const EPOLL_WAIT: &str = "22 ";
+#[cfg(target_arch = "aarch64")]
+const WRITE_TO_OUTPUT: &str = "64 0x1 ";
+
+/// A run of the command that may be stuck.
+struct Running(Child);
+
+impl Running {
+    fn start(arguments: &[&str], output: Stdio) -> Self {
+        let child = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
+            .args(arguments)
+            .stdout(output)
+            .stderr(Stdio::null())
+            .spawn();
+        Self(child.unwrap())
+    }
+
+    fn signal(&self, signal: Signal) {
+        rustix::process::kill_process(Pid::from_child(&self.0), signal).unwrap();
+    }
+
+    /// How it ends, which it has to.
+    fn end(&mut self) -> ExitStatus {
+        let mut ended = None;
+        wait_for("the end of pgcalm", || {
+            ended = self.0.try_wait().unwrap();
+            ended.is_some()
+        });
+        ended.unwrap()
+    }
+
+    /// Whether it is in that system call.
+    fn is_in_call(&self, call: &str) -> bool {
+        let file = format!("/proc/{}/syscall", self.0.id());
+        std::fs::read_to_string(file).is_ok_and(|text| text.starts_with(call))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The server process of a session, once there is one.
+fn backend(server: &server::Server, application_name: &str) -> i32 {
+    let mut pid = String::new();
+    wait_for("the session", || {
+        pid = server.sql(&format!(
+            "SELECT pid FROM pg_stat_activity WHERE application_name = '{application_name}'"
+        ));
+        !pid.is_empty()
+    });
+    pid.parse().unwrap()
+}
+
+/// A server that is stopped answers nothing, and none of its own limits counts.
+#[test]
+fn a_stopped_server_and_a_full_pipe_hold_up_no_signal() {
+    if !need::met("signals", &[need::SERVER]) {
+        return;
+    }
+    let directory = programs::directory("pgcalm-signals");
+    let programs = Programs::new(&programs::bindir().unwrap(), directory.path());
+    let server = server::Server::create(&programs, "");
+    let connect = server.conninfo();
+    for (verb, code, more) in [
+        // A signal is the usual end of a watch without one.
+        ("lag", 0, ["--interval", "0.1"]),
+        ("lag", 130, ["--count", "1000000"]),
+        ("predict", 130, ["--duration", "1h"]),
+    ] {
+        let arguments = [&[verb, "--connect", &connect], &more[..]].concat();
+        let mut running = Running::start(&arguments, Stdio::null());
+        let stopped = Stopped::new(backend(&server, &format!("pgcalm {verb}")));
+        wait_for("a question", || running.is_in_call(EPOLL_WAIT));
+        running.signal(Signal::INT);
+        assert_eq!(running.end().code(), Some(code), "{arguments:?}");
+        drop(stopped);
+    }
+
+    // Of a write that nobody takes the process can't look at anything: the second signal ends it.
+    let (reader, writer) = rustix::pipe::pipe().unwrap();
+    rustix::pipe::fcntl_setpipe_size(&writer, 4096).unwrap();
+    let arguments = ["lag", "--connect", &connect, "--interval", "0.1", "--json"];
+    let mut running = Running::start(&arguments, Stdio::from(writer));
+    wait_for("a full pipe", || running.is_in_call(WRITE_TO_OUTPUT));
+    wait_for("its end", || {
+        running.signal(Signal::TERM);
+        running.0.try_wait().unwrap().is_some()
+    });
+    assert_eq!(running.end().signal(), Some(Signal::TERM.as_raw()));
+    drop(reader);
+}
+
+/// Nobody sends a signal: the session's own limit ends the wait, and the server's has no part in it.
+#[test]
+fn a_stopped_server_is_given_up() {
+    if !need::met("a server that is stopped", &[need::SERVER]) {
+        return;
+    }
+    let directory = programs::directory("pgcalm-stopped");
+    let programs = Programs::new(&programs::bindir().unwrap(), directory.path());
+    let server = server::Server::create(&programs, "");
+    let caller = Caller {
+        application_name: "pgcalm test",
+        user: DefaultUser::Superuser,
+        connect_timeout: Duration::from_secs(30),
+        gives_up: true,
+        session: Some(Session {
+            statement_timeout: Duration::from_millis(100),
+            ..Session::WATCH
+        }),
+    };
+    let address = Address::new(&server.conninfo(), None, &caller).unwrap();
+    let mut client = address.connect().unwrap();
+    let stopped = Stopped::new(backend(&server, "pgcalm test"));
+    let error = client.query_one("SELECT 1", &[]).unwrap_err();
+    assert!(pgcalm_connect::is_lost(&error), "{error:?}");
+    let text = pgcalm_connect::with_cause(&error);
+    assert!(text.contains("no answer within 5.1 s"), "{text}");
+    assert!(client.is_closed());
+    let again = client.query_one("SELECT 1", &[]).unwrap_err();
+    assert!(again.is_closed(), "{again}");
+    drop(stopped);
+}
+
 /// After WAL was made and has arrived, the lag is none, whatever the server's own figures still say.
 fn idle(watch: &mut Watch, primary: &Server) {
     let mut client = primary.client();
@@ -340,14 +494,14 @@ fn command_line(primary: &Server, standby: &Server) {
     client
         .batch_execute("GRANT pg_read_all_stats TO visitor")
         .unwrap();
-    let mut partly = Client::connect(&visitor, NoTls).unwrap();
+    let mut partly = primary.watcher("visitor dbname=postgres");
     let sample = pgcalm_lag::sample(&mut partly, &mut History::default(), None).unwrap();
     assert_eq!(sample.kept.oldest_segment, None);
     assert_eq!(sample.missing[0].what, "oldest WAL segment");
     assert!(sample.standbys[0].replay.lsn.is_some());
     let error = refused(&["--connect", "host=127.0.0.1 port=1 user=x"], 4);
     assert!(error.contains("127.0.0.1 port 1"), "{error}");
-    let mut client = standby.client();
+    let mut client = standby.watcher("postgres");
     let error = pgcalm_lag::sample(&mut client, &mut History::default(), None).unwrap_err();
     assert!(matches!(error, LagError::Standby { .. }), "{error}");
 }

@@ -14,6 +14,7 @@ use std::time::Instant;
 use pgcalm_lab::document::Document;
 use pgcalm_lab::suite::report::Report;
 use pgcalm_testkit::need;
+use pgcalm_testkit::wait_for;
 use rustix::process::Signal;
 
 use lab_run::BUSY_TIMEOUT;
@@ -64,6 +65,34 @@ fn end(dir: &Path, more: &[&str]) -> (Option<i32>, String) {
         assert!(Instant::now() < end, "another lab does not end");
         thread::sleep(Duration::from_secs(1));
     }
+}
+
+/// A plan of many rows takes its time, which a signal ends.
+#[test]
+fn a_signal_ends_the_plan_of_a_long_suite() {
+    let dir = tempfile::tempdir().unwrap();
+    let rows: String = (0..100_000)
+        .map(|row| format!("[[row]]\nname = 'r{row}'\nseconds = 3\n"))
+        .collect();
+    fs::write(
+        dir.path().join("suite.toml"),
+        format!("title = 'Long'\n{rows}"),
+    )
+    .unwrap();
+    let mut running = suite(dir.path(), &["--plan"])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_for("its handler of signals", || {
+        let status = fs::read_to_string(format!("/proc/{}/status", running.id())).unwrap();
+        let caught = status
+            .lines()
+            .find_map(|line| line.strip_prefix("SigCgt:"))
+            .unwrap();
+        u64::from_str_radix(caught.trim(), 16).unwrap() & (1 << 14) != 0
+    });
+    signal(&running, Signal::TERM);
+    assert_eq!(running.wait().unwrap().code(), Some(130));
 }
 
 fn document(file: &Path) -> Report {

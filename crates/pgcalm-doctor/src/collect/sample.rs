@@ -3,9 +3,9 @@ use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 
+use pgcalm_connect::Client;
 use pgcalm_host::HostRoot;
 use pgcalm_host::block_device::DeviceStat;
-use postgres::Client;
 
 use crate::facts::DiskRates;
 use crate::facts::Host;

@@ -1,9 +1,9 @@
 use std::collections::BTreeMap;
 
+use pgcalm_connect::Client;
 use pgcalm_server::Version;
 use pgcalm_server::Writes;
 use pgcalm_server::module_schema;
-use postgres::Client;
 use postgres::Row;
 
 use crate::connection::Connection;

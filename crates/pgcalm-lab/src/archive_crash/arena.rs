@@ -12,9 +12,9 @@ use std::time::Instant;
 use anyhow::Context;
 use anyhow::bail;
 use fastrand::Rng;
+use pgcalm_connect::Client;
 use pgcalm_host::process;
 use pgcalm_host::process::Process as HostProcess;
-use postgres::Client;
 use rustix::process::Pid;
 use rustix::process::Signal;
 

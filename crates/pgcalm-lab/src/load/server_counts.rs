@@ -23,7 +23,7 @@ use std::time::SystemTime;
 use std::time::UNIX_EPOCH;
 
 use anyhow::Context;
-use postgres::Client;
+use pgcalm_connect::Client;
 
 use crate::connection::connect;
 use crate::transaction_log::Source;

@@ -1,9 +1,9 @@
 use std::time::Instant;
 
 use anyhow::bail;
+use pgcalm_connect::Client;
 use pgcalm_predict::observe::ModuleCounters;
 use pgcalm_predict::observe::Statistics;
-use postgres::Client;
 
 use crate::predict::report::Measured;
 use crate::predict::report::Written;

@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 use anyhow::anyhow;
-use postgres::Client;
+use pgcalm_connect::Client;
 
 use crate::connection::connect;
 use crate::interrupt::Interrupt;

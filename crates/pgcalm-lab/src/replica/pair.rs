@@ -10,8 +10,8 @@ use std::time::UNIX_EPOCH;
 
 use anyhow::Context;
 use anyhow::bail;
+use pgcalm_connect::Client;
 use pgcalm_lag::Lsn;
-use postgres::Client;
 use postgres::types::PgLsn;
 
 use crate::cap::InForce;

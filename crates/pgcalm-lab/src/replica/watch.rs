@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 use anyhow::anyhow;
+use pgcalm_connect::Client;
 use pgcalm_host::HostRoot;
 use pgcalm_host::block_device::DeviceStat;
 use pgcalm_host::network;
@@ -18,7 +19,6 @@ use pgcalm_lag::History;
 use pgcalm_lag::Host;
 use pgcalm_lag::Lsn;
 use pgcalm_lag::model as lag;
-use postgres::Client;
 use postgres::types::PgLsn;
 
 use crate::connection::connect;

@@ -1,5 +1,6 @@
 //! The file that describes a suite; docs/guides/lab-suites.md is its reference.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 
@@ -78,17 +79,18 @@ impl Suite {
         if rows.is_empty() {
             return Err("no rows: give some [[row]] or [[matrix]]".to_string());
         }
-        for (index, row) in rows.iter().enumerate() {
-            for (what, of) in [
-                ("name", (|row| &row.name) as fn(&Row) -> &String),
-                // Sections of a document of results are found by it.
-                ("title", |row| &row.title),
+        let mut names = HashSet::new();
+        // Sections of a document of results are found by them.
+        let mut titles = HashSet::new();
+        for row in &rows {
+            for (what, of, before) in [
+                ("name", &row.name, &mut names),
+                ("title", &row.title, &mut titles),
             ] {
-                if rows[..index].iter().any(|earlier| of(earlier) == of(row)) {
+                if !before.insert(of) {
                     return Err(format!(
-                        "row {}: another row has the {what} {:?}, too: give it one of its own",
-                        row.name,
-                        of(row)
+                        "row {}: another row has the {what} {of:?}, too: give it one of its own",
+                        row.name
                     ));
                 }
             }
@@ -102,8 +104,9 @@ impl Suite {
 
     /// The rows with one of these names (all if there are none) and of this part (all if none is given).
     pub fn select(&self, names: &[String], part: Option<&str>) -> Result<Vec<&Row>, LabError> {
+        let known: HashSet<&str> = self.rows.iter().map(|row| row.name.as_str()).collect();
         for name in names {
-            if !self.rows.iter().any(|row| row.name == *name) {
+            if !known.contains(name.as_str()) {
                 return Err(LabError::Usage(format!(
                     "--rows {name}: no such row; there are {}",
                     self.names().join(", ")
@@ -121,10 +124,11 @@ impl Suite {
                 )
             }));
         }
+        let wanted: HashSet<&str> = names.iter().map(String::as_str).collect();
         let chosen: Vec<&Row> = self
             .rows
             .iter()
-            .filter(|row| names.is_empty() || names.contains(&row.name))
+            .filter(|row| wanted.is_empty() || wanted.contains(row.name.as_str()))
             .filter(|row| part.is_none() || row.part.as_deref() == part)
             .collect();
         if chosen.is_empty() {
@@ -137,13 +141,9 @@ impl Suite {
 
     /// Each part once, in the file's order.
     pub fn parts(&self) -> Vec<&str> {
-        let mut parts = Vec::new();
-        for part in self.rows.iter().filter_map(|row| row.part.as_deref()) {
-            if !parts.contains(&part) {
-                parts.push(part);
-            }
-        }
-        parts
+        let mut seen = HashSet::new();
+        let parts = self.rows.iter().filter_map(|row| row.part.as_deref());
+        parts.filter(|part| seen.insert(*part)).collect()
     }
 
     fn names(&self) -> Vec<&str> {

@@ -14,6 +14,7 @@ use fastrand::Rng;
 use crate::cap::Capper;
 use crate::cap::Caps;
 use crate::connection::connect;
+use crate::connection::connect_to_copy;
 use crate::crash::SharedMemory;
 use crate::device::Device;
 use crate::filesystem::FileSystem;
@@ -116,12 +117,13 @@ impl<'a> Arena<'a> {
         client
             .batch_execute("create extension amcheck")
             .context("create extension amcheck (it comes with the server's contrib modules)")?;
-        let mut copy = client.copy_in("copy ledger from stdin")?;
+        let mut loader = connect_to_copy(&places.socket)?;
+        let mut copy = loader.copy_in("copy ledger from stdin")?;
         for row in self.ledger.first_rows() {
             writeln!(copy, "{}\t{}\t{}", row.key, row.version, row.info)?;
         }
         copy.finish()?;
-        drop(client);
+        drop((client, loader));
         server.shut_down(stage.interrupt)
     }
 

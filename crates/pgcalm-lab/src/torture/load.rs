@@ -149,7 +149,7 @@ impl Drop for Load {
 }
 
 fn write(
-    mut connection: postgres::Client,
+    mut connection: pgcalm_connect::Client,
     ledger: &mut ClientLedger,
     shared: &Shared,
     mut random: Rng,
@@ -174,7 +174,7 @@ fn write(
 }
 
 fn do_chores(
-    mut connection: postgres::Client,
+    mut connection: pgcalm_connect::Client,
     shared: &Shared,
     mut random: Rng,
 ) -> anyhow::Result<()> {

@@ -47,7 +47,7 @@ impl Sabotage {
         root: &HostRoot,
         server: &Server,
         places: &Places,
-        client: &mut postgres::Client,
+        client: &mut pgcalm_connect::Client,
         interrupt: &Interrupt,
     ) -> anyhow::Result<Strace> {
         let row = client.query_one(

@@ -1,7 +1,5 @@
 //! Looking at a recovered cluster.
 
-use postgres::fallible_iterator::FallibleIterator;
-
 use crate::interrupt::Interrupt;
 use crate::server::Server;
 use crate::tool;
@@ -15,7 +13,7 @@ enum Path {
 }
 
 /// Reads all rows, by the table and again by its index; what is found wrong besides is added to `problems`.
-pub fn read(client: &mut postgres::Client, problems: &mut Vec<String>) -> Option<Vec<Row>> {
+pub fn read(client: &mut pgcalm_connect::Client, problems: &mut Vec<String>) -> Option<Vec<Row>> {
     let table = read_by(client, Path::Table);
     let index = read_by(client, Path::Index);
     match (table, index) {
@@ -45,7 +43,7 @@ pub fn read(client: &mut postgres::Client, problems: &mut Vec<String>) -> Option
     }
 }
 
-fn read_by(client: &mut postgres::Client, path: Path) -> anyhow::Result<Vec<Row>> {
+fn read_by(client: &mut pgcalm_connect::Client, path: Path) -> anyhow::Result<Vec<Row>> {
     let by_index = match path {
         Path::Table => "off",
         Path::Index => "on",
@@ -62,12 +60,9 @@ fn read_by(client: &mut postgres::Client, path: Path) -> anyhow::Result<Vec<Row>
         Path::Table => "",
         Path::Index => " order by id",
     };
-    let none: [i32; 0] = [];
-    let rows = client
-        .query_raw(
-            &format!("select id, version, info from ledger{order}"),
-            none.iter(),
-        )?
+    client
+        .query(&format!("select id, version, info from ledger{order}"), &[])?
+        .iter()
         .map(|row| {
             Ok(Row {
                 key: row.try_get(0)?,
@@ -75,8 +70,7 @@ fn read_by(client: &mut postgres::Client, path: Path) -> anyhow::Result<Vec<Row>
                 info: row.try_get(2)?,
             })
         })
-        .collect()?;
-    Ok(rows)
+        .collect()
 }
 
 /// Structure of all tables and indexes, and whether every row is in every index.

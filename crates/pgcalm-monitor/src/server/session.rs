@@ -5,13 +5,13 @@ use std::time::Duration;
 use std::time::Instant;
 
 use pgcalm_connect::Address;
+use pgcalm_connect::Client;
 use pgcalm_connect::ConnectError;
 use pgcalm_host::HostRoot;
 use pgcalm_lag::History;
 use pgcalm_lag::Host;
 use pgcalm_lag::LagError;
 use pgcalm_lag::Sample;
-use postgres::Client;
 use postgres::Error;
 use postgres::Row;
 use postgres::Statement;

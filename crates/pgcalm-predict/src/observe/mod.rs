@@ -15,8 +15,8 @@ use std::time::Duration;
 use std::time::Instant;
 
 use anyhow::Context;
+use pgcalm_connect::Client;
 use pgcalm_host::HostRoot;
-use postgres::Client;
 
 use crate::PredictError;
 use crate::checkpoint;

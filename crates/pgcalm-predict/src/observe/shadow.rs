@@ -1,9 +1,9 @@
 //! What the module in shadow mode tells.
 
 use anyhow::Context;
+use pgcalm_connect::Client;
 use pgcalm_server::Settings;
 use pgcalm_server::module_schema;
-use postgres::Client;
 
 use crate::PredictError;
 use crate::observe::growth::Growth;

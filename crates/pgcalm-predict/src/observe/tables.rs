@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use anyhow::Context;
-use postgres::Client;
+use pgcalm_connect::Client;
 
 /// Bytes of a region.
 const REGION: f64 = 8388608.0;

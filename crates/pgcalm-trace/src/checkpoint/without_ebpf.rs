@@ -5,9 +5,9 @@ use std::time::Duration;
 use std::time::Instant;
 
 use anyhow::Context;
+use pgcalm_connect::Client;
 use pgcalm_server::Version;
 use pgcalm_server::Writes;
-use postgres::Client;
 
 use crate::TraceError;
 use crate::checkpoint::Options;

@@ -1,8 +1,8 @@
 //! What the server's views tell of a second: transactions and WAL, where they can't be counted in the kernel.
 
 use anyhow::Context;
+use pgcalm_connect::Client;
 use pgcalm_server::Version;
-use postgres::Client;
 
 use crate::connection;
 use crate::target::Target;
