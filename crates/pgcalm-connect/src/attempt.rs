@@ -20,6 +20,7 @@ use crate::error::ConnectError;
 use crate::failure;
 use crate::failure::Failure;
 use crate::host::Host;
+use crate::host::Literal;
 use crate::host::Place;
 use crate::peer::Owner;
 use crate::session::Session;
@@ -149,12 +150,14 @@ impl Address {
             .ssl_negotiation(tls.negotiation);
         match &host.place {
             Place::Unix(directory) => config.host_path(directory),
-            Place::Tcp { name, address } => {
-                if let Some(address) = address {
-                    config.hostaddr(*address);
-                }
-                config.host(name)
-            }
+            Place::Tcp { name, address } => match address {
+                // The library has no place for a zone beside a name: the certificate has to be the address's.
+                Some(Literal {
+                    zoned: Some(zoned), ..
+                }) => config.host(zoned),
+                Some(literal) => config.hostaddr(literal.address).host(name),
+                None => config.host(name),
+            },
         };
         if let Some(password) = &host.password.value {
             config.password(password);

@@ -46,7 +46,7 @@ fn parse_keywords(text: &str) -> Result<Pairs, ConnectError> {
         }
         skip_space(&mut rest);
         let value = value(&mut rest)?;
-        pairs.push((known(&name, &pairs)?, value));
+        store(&mut pairs, &name, value, true)?;
     }
 }
 
@@ -68,53 +68,41 @@ fn value(rest: &mut Peekable<Chars>) -> Result<String, ConnectError> {
 
 fn parse_uri(rest: &str) -> Result<Pairs, ConnectError> {
     let mut pairs = Pairs::new();
-    let mut add = |name: &str, value: &str| -> Result<(), ConnectError> {
-        if !value.is_empty() {
-            pairs.push((known(name, &pairs)?, decode(value)?.into_owned()));
-        }
-        Ok(())
+    let mut add = |name: &str, value: &str| match value {
+        "" => Ok(()),
+        value => store(&mut pairs, name, decode(value)?.into_owned(), false),
     };
-    let (authority, query) = match rest.split_once('?') {
-        Some((authority, query)) => (authority, Some(query)),
-        None => (rest, None),
+    // Whatever else stands before the first "@", a "?" included, is of user and password.
+    let (credentials, place) = match rest.find(['@', '/']) {
+        Some(at) if rest[at..].starts_with('@') => (Some(&rest[..at]), &rest[at + 1..]),
+        _ => (None, rest),
     };
-    let (authority, database) = match authority.split_once('/') {
-        Some((authority, database)) => (authority, database),
-        None => (authority, ""),
-    };
-    let hosts = match authority.split_once('@') {
-        Some((credentials, hosts)) => {
-            let (user, password) = credentials.split_once(':').unwrap_or((credentials, ""));
-            add("user", user)?;
-            add("password", password)?;
-            hosts
-        }
-        None => authority,
+    if let Some(credentials) = credentials {
+        let (user, password) = credentials.split_once(':').unwrap_or((credentials, ""));
+        add("user", user)?;
+        add("password", password)?;
+    }
+    let (hosts, ports, rest) = hosts_and_ports(place)?;
+    let (database, query) = match rest.strip_prefix('/') {
+        Some(path) => path
+            .split_once('?')
+            .map_or((path, None), |(database, query)| (database, Some(query))),
+        None => ("", rest.strip_prefix('?')),
     };
     // Else the rest of a password would pass for a host or a database, and be shown as one.
-    if hosts.contains('@') || database.contains('@') {
+    let may_be_cut = credentials.is_some() || !ports.is_empty();
+    if hosts.contains('@') || ports.contains('@') || may_be_cut && database.contains('@') {
         return Err(unreadable(
             "there is more than one \"@\", or a \"/\" before it: write @ as %40, / as %2F and : as %3A in user and password",
         ));
     }
-    let mut names = Vec::new();
-    let mut ports = Vec::new();
-    for place in hosts.split(',') {
-        let (name, port) = host_and_port(place)?;
-        names.push(name);
-        ports.push(port);
-    }
-    let joined = |parts: Vec<&str>| match parts.iter().all(|part| part.is_empty()) {
-        true => String::new(),
-        false => parts.join(","),
-    };
-    add("host", &joined(names))?;
-    add("port", &joined(ports))?;
+    add("host", &hosts)?;
+    add("port", &ports)?;
     add("dbname", database)?;
-    for parameter in query.unwrap_or_default().split('&') {
-        if parameter.is_empty() {
-            continue;
-        }
+    let mut rest = query.unwrap_or_default();
+    let is_clear = !rest.contains('@');
+    while !rest.is_empty() {
+        let (parameter, next) = rest.split_once('&').unwrap_or((rest, ""));
         let (name, value) = match parameter.split_once('=') {
             Some((_, value)) if value.contains('=') => {
                 return Err(unreadable("a parameter after \"?\" has two \"=\""));
@@ -128,10 +116,81 @@ fn parse_uri(rest: &str) -> Result<Pairs, ConnectError> {
             ("ssl", "true") => ("sslmode", Cow::Borrowed("require")),
             (name, _) => (name, value),
         };
-        let keyword = known(name, &pairs)?;
-        pairs.push((keyword, value.into_owned()));
+        store(&mut pairs, name, value.into_owned(), is_clear)?;
+        rest = next;
     }
     Ok(pairs)
+}
+
+/// Lists of both, and what follows them.
+fn hosts_and_ports(place: &str) -> Result<(String, String, &str), ConnectError> {
+    let (mut hosts, mut ports) = (String::new(), String::new());
+    let mut rest = place;
+    loop {
+        let until = |text: &str, ends: &[char]| text.find(ends).unwrap_or(text.len());
+        let (host, after) = match rest.strip_prefix('[') {
+            None => rest.split_at(until(rest, &[':', '/', '?', ','])),
+            Some(address) => match address.split_once(']') {
+                Some(("", _)) | None => {
+                    return Err(unreadable(
+                        "an IPv6 address is not in brackets, as in [::1]:5432",
+                    ));
+                }
+                Some((address, after))
+                    if after.is_empty() || after.starts_with([':', '/', '?', ',']) =>
+                {
+                    (address, after)
+                }
+                Some(_) => return Err(unreadable("an IPv6 address is followed by no port")),
+            },
+        };
+        hosts.push_str(host);
+        let (port, after) = match after.strip_prefix(':') {
+            Some(after) => after.split_at(until(after, &['/', '?', ','])),
+            None => ("", after),
+        };
+        ports.push_str(port);
+        let Some(next) = after.strip_prefix(',') else {
+            return Ok((hosts, ports, after));
+        };
+        hosts.push(',');
+        ports.push(',');
+        rest = next;
+    }
+}
+
+/// Adds a parameter. `may_show`: its name, if there is none, is certainly no part of a password.
+fn store(pairs: &mut Pairs, name: &str, value: String, may_show: bool) -> Result<(), ConnectError> {
+    // Of version 7.4, and libpq still takes it.
+    let (name, value) = match (name, value.starts_with('1')) {
+        ("requiressl", true) => ("sslmode", "require".to_string()),
+        ("requiressl", false) => ("sslmode", "prefer".to_string()),
+        (name, _) => (name, value),
+    };
+    let keyword = keyword::find(name).ok_or_else(|| {
+        // After "password=a b=c" this may be a part of the password.
+        match may_show && !pairs.iter().any(|(keyword, _)| is_password(keyword.name)) {
+            true => unreadable(&format!("there is no parameter {name:?}")),
+            false => unreadable(
+                "there is an unknown parameter; put a password with spaces into single quotes, and write @ as %40, \
+                 / as %2F and ? as %3F in a URI's",
+            ),
+        }
+    })?;
+    // Somebody has separated parameters as another program has them, and this one's value would be shown.
+    if !is_password(keyword.name) && has_password(&value) {
+        return Err(unreadable(
+            "there is a password= within another parameter's value: separate parameters by blanks, in a URI by &",
+        ));
+    }
+    pairs.push((keyword, value));
+    Ok(())
+}
+
+fn has_password(value: &str) -> bool {
+    let mut text = value.to_ascii_lowercase();
+    text.retain(|letter| !is_space(letter));
+    text.contains("password=")
 }
 
 /// Where the passwords are in a connection string, also in one that can't be read.
@@ -144,15 +203,20 @@ pub(crate) fn passwords(text: &str) -> Vec<Range<usize>> {
 
 fn passwords_in_uri(text: &str, start: usize) -> Vec<Range<usize>> {
     let mut found = Vec::new();
-    let authority_end = text.find('?').unwrap_or(text.len());
-    // The last one: a password with an "@" that is not encoded is one all the same.
-    if let Some(length) = text[start..authority_end].rfind('@')
-        && let Some(colon) = text[start..start + length].find(':')
-    {
-        found.push(start + colon + 1..start + length);
+    // The last "@" of what can't be the query: a password with one that is not encoded is a password all the same.
+    if let Some(first) = text[start..].find('@') {
+        let end = text[start + first..]
+            .find('?')
+            .map_or(text.len(), |length| start + first + length);
+        if let Some(length) = text[start..end].rfind('@')
+            && let Some(colon) = text[start..start + length].find(':')
+        {
+            found.push(start + colon + 1..start + length);
+        }
     }
-    let mut at = authority_end;
-    for parameter in text[authority_end..].split(['?', '&']) {
+    let query = text.find('?').unwrap_or(text.len());
+    let mut at = query;
+    for parameter in text[query..].split(['?', '&']) {
         if let Some((name, value)) = parameter.split_once('=')
             && decode(name).is_ok_and(|name| is_password(&name))
         {
@@ -209,34 +273,6 @@ fn is_password(name: &str) -> bool {
     name == "password" || name == "sslpassword"
 }
 
-fn host_and_port(place: &str) -> Result<(&str, &str), ConnectError> {
-    let Some(address) = place.strip_prefix('[') else {
-        return Ok(place.split_once(':').unwrap_or((place, "")));
-    };
-    match address.split_once(']') {
-        Some(("", _)) | None => Err(unreadable(
-            "an IPv6 address is not in brackets, as in [::1]:5432",
-        )),
-        Some((address, "")) => Ok((address, "")),
-        Some((address, port)) => match port.strip_prefix(':') {
-            Some(port) => Ok((address, port)),
-            None => Err(unreadable("an IPv6 address is followed by no port")),
-        },
-    }
-}
-
-fn known(name: &str, before: &Pairs) -> Result<&'static Keyword, ConnectError> {
-    keyword::find(name).ok_or_else(|| {
-        // After "password=a b=c" this may be a part of the password.
-        match before.iter().any(|(keyword, _)| keyword.name == "password") {
-            true => unreadable(
-                "there is an unknown parameter; put a password with spaces into single quotes",
-            ),
-            false => unreadable(&format!("there is no parameter {name:?}")),
-        }
-    })
-}
-
 fn decode(text: &str) -> Result<Cow<'_, str>, ConnectError> {
     let digits_follow = text
         .split('%')
@@ -266,108 +302,4 @@ fn unreadable(reason: &str) -> ConnectError {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(text: &str) -> Vec<(&'static str, String)> {
-        parse(text)
-            .unwrap()
-            .into_iter()
-            .map(|(keyword, value)| (keyword.name, value))
-            .collect()
-    }
-
-    fn pairs(expected: &[(&'static str, &str)]) -> Vec<(&'static str, String)> {
-        expected
-            .iter()
-            .map(|(name, value)| (*name, value.to_string()))
-            .collect()
-    }
-
-    #[test]
-    fn keywords_and_values() {
-        assert_eq!(
-            read(" host = a,b  user='x y' password=a\\ b\\\\ dbname='it\\'s' port="),
-            pairs(&[
-                ("host", "a,b"),
-                ("user", "x y"),
-                ("password", "a b\\"),
-                ("dbname", "it's"),
-                ("port", "")
-            ])
-        );
-        assert_eq!(read("  "), []);
-    }
-
-    #[test]
-    fn uris() {
-        assert_eq!(
-            read(
-                "postgresql://me%40x:p%3Aw@db1:5433,[::1],db3:1/the%20base?sslmode=verify-full&connect_timeout=3"
-            ),
-            pairs(&[
-                ("user", "me@x"),
-                ("password", "p:w"),
-                ("host", "db1,::1,db3"),
-                ("port", "5433,,1"),
-                ("dbname", "the base"),
-                ("sslmode", "verify-full"),
-                ("connect_timeout", "3"),
-            ])
-        );
-        assert_eq!(
-            read("postgres:///base?host=/run/pg&ssl=true"),
-            pairs(&[
-                ("dbname", "base"),
-                ("host", "/run/pg"),
-                ("sslmode", "require")
-            ])
-        );
-        assert_eq!(
-            read("postgresql://%2Frun%2Fpg"),
-            pairs(&[("host", "/run/pg")])
-        );
-        assert_eq!(read("postgresql://"), []);
-    }
-
-    #[test]
-    fn passwords_are_found_where_they_are() {
-        for (text, expected) in [
-            ("user=x password = 'a b\\'c' host=y", vec!["'a b\\'c'"]),
-            ("password=a\\ b sslpassword=c", vec!["a\\ b", "c"]),
-            ("what password='a b", vec!["'a b"]),
-            ("password=", vec![""]),
-            ("passfile=a", vec![]),
-            (
-                "postgresql://u:a@b@h/d?password=c&pass%77ord=d#",
-                vec!["a@b", "c", "d#"],
-            ),
-            ("postgres://u@h:1/d", vec![]),
-        ] {
-            let found: Vec<&str> = passwords(text)
-                .into_iter()
-                .map(|range| &text[range])
-                .collect();
-            assert_eq!(found, expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn what_may_be_a_password_is_not_repeated() {
-        for text in [
-            "user=x password=sec secret",
-            "user=x password=sec secret=1",
-            "password='secret",
-            "postgresql://x:se@secret@db1/base",
-            "postgresql://x:12/secret@db1/base",
-            "postgresql://x:secret%zz@db1/base",
-            "postgresql://x:secret@db1/base?nonsense",
-        ] {
-            let error = parse(text).unwrap_err().to_string();
-            assert!(!error.contains("secret"), "{text}: {error}");
-            assert!(error.contains("give e.g."), "{error}");
-        }
-        let error = parse("hots=db1").unwrap_err().to_string();
-        assert!(error.contains("\"hots\""), "{error}");
-    }
-}
+mod tests;

@@ -44,8 +44,11 @@ impl Found {
         }
     }
 
-    /// Adds host and port to parameters that name no host.
+    /// Adds what parameters leave out of host and port. A directory that they name is another way to the same server.
     pub(crate) fn add_to(&self, parameters: &mut Parameters) {
+        if let Some(port) = self.port {
+            parameters.add_found("port", port.to_string());
+        }
         if parameters.get("host").is_some() || parameters.get("hostaddr").is_some() {
             return;
         }
@@ -56,9 +59,6 @@ impl Found {
         parameters.add_found("host", host);
         // Neither may PGHOSTADDR lead elsewhere.
         parameters.add_found("hostaddr", String::new());
-        if let Some(port) = self.port {
-            parameters.add_found("port", port.to_string());
-        }
     }
 
     pub(crate) fn owner(&self) -> Option<Owner> {

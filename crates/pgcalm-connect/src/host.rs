@@ -1,6 +1,8 @@
 //! The hosts that a connection may lead to.
 
+use std::fmt;
 use std::net::IpAddr;
+use std::net::Ipv6Addr;
 use std::path::Path;
 use std::path::PathBuf;
 
@@ -25,8 +27,42 @@ pub(crate) enum Place {
     /// By TCP. The name is for the certificate; without `address` it is looked up.
     Tcp {
         name: String,
-        address: Option<IpAddr>,
+        address: Option<Literal>,
     },
+}
+
+/// An IP address as it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Literal {
+    pub address: IpAddr,
+    /// With its zone, if it has one, e.g. `fe80::1%eth0`: the resolver has to read that.
+    pub zoned: Option<String>,
+}
+
+impl Literal {
+    fn read(text: &str) -> Option<Self> {
+        let Some((address, zone)) = text.split_once('%') else {
+            let address = text.parse().ok()?;
+            return Some(Self {
+                address,
+                zoned: None,
+            });
+        };
+        let address: Ipv6Addr = address.parse().ok()?;
+        (!zone.is_empty()).then(|| Self {
+            address: address.into(),
+            zoned: Some(text.to_string()),
+        })
+    }
+}
+
+impl fmt::Display for Literal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.zoned {
+            Some(zoned) => f.write_str(zoned),
+            None => self.address.fmt(f),
+        }
+    }
 }
 
 /// A password, where it comes from, and why one that may be meant was not taken.
@@ -54,7 +90,7 @@ impl Place {
         }
     }
 
-    fn of(name: &str, address: Option<IpAddr>) -> Self {
+    fn of(name: &str, address: Option<Literal>) -> Self {
         match name.starts_with('/') && address.is_none() {
             true => Self::Unix(PathBuf::from(name)),
             false => Self::Tcp {
@@ -106,7 +142,7 @@ pub(crate) fn list(parameters: &Parameters) -> Result<Vec<Host>, ConnectError> {
     for address in parameters.list("hostaddr") {
         addresses.push(match address {
             "" => None,
-            address => Some(address.parse::<IpAddr>().map_err(|_| {
+            address => Some(Literal::read(address).ok_or_else(|| {
                 parameters.invalid("hostaddr", "give an IP address; names are for host")
             })?),
         });
@@ -122,7 +158,7 @@ pub(crate) fn list(parameters: &Parameters) -> Result<Vec<Host>, ConnectError> {
     let mut hosts = Vec::new();
     for (index, port) in ports.into_iter().enumerate() {
         let name = names.get(index).copied().unwrap_or_default();
-        let address = addresses.get(index).copied().flatten();
+        let address = addresses.get(index).cloned().flatten();
         if name.starts_with('@') {
             return Err(parameters.invalid(
                 "host",
@@ -195,9 +231,9 @@ impl Host {
         match &self.place {
             Place::Unix(_) => true,
             Place::Tcp { name, address } => {
-                let address = address.or_else(|| name.parse().ok());
+                let address = address.clone().or_else(|| Literal::read(name));
                 match address {
-                    Some(address) => address.is_loopback(),
+                    Some(literal) => literal.address.is_loopback(),
                     None => name == "localhost",
                 }
             }

@@ -82,13 +82,22 @@ fn find(text: &str, entry: &Entry) -> Found {
     Found::Nothing
 }
 
-/// What follows the first field of a line, if that is `*` or `wanted`.
+/// What follows the first field of a line, if that is `*` or `wanted`, whose colons need no backslash (`pwdfMatchesString`).
 fn after_match<'a>(line: &'a str, wanted: &str) -> Option<&'a str> {
     if let Some(rest) = line.strip_prefix("*:") {
         return Some(rest);
     }
-    let end = field_end(line)?;
-    (unescape(&line[..end]) == wanted).then(|| &line[end + 1..])
+    let mut letters = line.chars();
+    for expected in wanted.chars() {
+        let letter = match letters.next()? {
+            '\\' => letters.next()?,
+            letter => letter,
+        };
+        if letter != expected {
+            return None;
+        }
+    }
+    letters.as_str().strip_prefix(':')
 }
 
 /// A password ends at a colon, too.
@@ -122,6 +131,9 @@ fn unescape(field: &str) -> String {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
+
+    use pgcalm_testkit::libpq;
+    use pgcalm_testkit::need;
 
     use super::*;
 
@@ -183,6 +195,60 @@ mod tests {
         };
         let text = "::1:5432:base:me:x\n\\:\\:1:5432:base:a\\\\b:y\n";
         assert_eq!(password(text, &address), Some(("y".to_string(), 2)));
+    }
+
+    /// libpq reads the same file, and tells which password it would give.
+    #[test]
+    fn lines_mean_what_they_mean_to_libpq() {
+        if !need::met("libpq's password files", &[need::LIBPQ]) {
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("pgpass");
+        for line in [
+            "::1:5432:base:me:x",
+            r"\:\:1:5432:base:me:x",
+            r"\::1:5432:base:me:x",
+            ":::1:5432:base:me:x",
+            "::1:*:*:*:x",
+            "::1*:5432:base:me:x",
+            "::1",
+            "::1:",
+            "::1:5432:base:me",
+            "::1:5432:base:me:",
+            "*:*:*:*:x:y",
+            r"*:*:*:*:a\:b\\c\d",
+            r"*:*:*:*:a\",
+            r"*:*:*:*\:x",
+            r"*\:5432:base:me:x",
+            r"\*:5432:base:me:x",
+            "**:5432:base:me:x",
+            "#::1:5432:base:me:x\n*:*:*:me:y",
+            " ::1:5432:base:me:x",
+            "*:*:*:*:x\r",
+            "*:*:*:*: x ",
+            "*:*:base2:me:x\n*:*:base:me:y",
+        ] {
+            fs::write(&file, format!("{line}\n")).unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+            let there = libpq::password(&format!(
+                "host=::1 hostaddr=127.0.0.1 port=5432 dbname=base user=me passfile='{}'",
+                file.display()
+            ));
+            let entry = Entry {
+                host: "::1",
+                ..ENTRY
+            };
+            let here = match look_up(&file, &entry) {
+                Found::Password { password, .. } => Some(password),
+                _ => None,
+            };
+            assert_eq!(
+                here.filter(|password| !password.is_empty()),
+                there,
+                "{line}"
+            );
+        }
     }
 
     #[test]

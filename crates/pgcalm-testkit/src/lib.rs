@@ -2,6 +2,7 @@
 //!
 //! For tests only: everything here panics where something fails, with what the program said.
 
+pub mod libpq;
 pub mod need;
 pub mod programs;
 pub mod server;

@@ -10,6 +10,7 @@ use pgcalm_lab::cap::Capper;
 use pgcalm_lab::journal::Journal;
 use pgcalm_trace::usdt::notes::Notes;
 
+use crate::libpq;
 use crate::module_directory;
 use crate::programs::bindir;
 
@@ -46,6 +47,12 @@ pub const SERVER_PROBES: Need = Need {
             Notes::read(&bindir.join("postgres")).is_ok_and(|notes| !notes.sites.is_empty())
         })
     },
+};
+
+/// The client library, of any version.
+pub const LIBPQ: Need = Need {
+    what: "libpq.so.5",
+    is_met: libpq::is_there,
 };
 
 /// The module, built.

@@ -109,8 +109,13 @@ fn a_found_server_comes_before_the_environment_and_after_the_string() {
     assert_eq!(address.user, "monitor");
     assert!(address.is_socket() && address.is_local());
     assert_eq!(of("port=7").place(), "/srv/run port 7");
-    assert_eq!(of("host=db1 hostaddr=127.0.0.1").place(), "db1 port 1");
-    assert_eq!(of("service=there hostaddr=127.0.0.1").place(), "db3 port 1");
+    // Its port goes with any host: /proc/PID/root of its container, or a proxy's.
+    assert_eq!(of("host=/srv/other").place(), "/srv/other port 5433");
+    assert_eq!(of("host=db1 hostaddr=127.0.0.1").place(), "db1 port 5433");
+    assert_eq!(
+        of("service=there hostaddr=127.0.0.1").place(),
+        "db3 port 5433"
+    );
 }
 
 #[test]
@@ -125,6 +130,16 @@ fn hosts_ports_and_addresses_go_together() {
     assert!(!of("host=a,/tmp").is_local());
     refuses("host=a,b port=1,2,3", "as many as there are hosts: 2");
     refuses("host=a,b hostaddr=::1", "as many as there are hosts: 2");
+    // A zone goes with an IPv6 address only.
+    assert_eq!(of("hostaddr=fe80::1%lo").place(), "fe80::1%lo port 5432");
+    assert_eq!(of("host=a hostaddr=fe80::1%1").place(), "a port 5432");
+    assert_eq!(
+        of("postgresql://[fe80::1%25lo]:1/d").place(),
+        "fe80::1%lo port 1"
+    );
+    assert!(!of("hostaddr=fe80::1%lo").is_local() && of("hostaddr=::1%lo").is_local());
+    refuses("host=a hostaddr=127.0.0.1%lo", "hostaddr");
+    refuses("host=a hostaddr=fe80::1%", "hostaddr");
     refuses("host=a hostaddr=b", "hostaddr");
     refuses("host=a port=0", "1 to 65535");
     refuses("host=a port=65536", "1 to 65535");
