@@ -82,8 +82,6 @@ pub struct Disk {
     pub disk: isolate::Disk,
     /// What is on it: `data`, `wal`, `tablespace`, `log`, `journal`.
     pub roles: Vec<String>,
-    /// Whether it says of itself that it rotates; virtual disks say anything.
-    pub rotational: Option<bool>,
     /// Write operations per second that it takes at most, where a cap is known; reads take theirs off a shared one.
     pub write_iops: Option<Cap>,
     /// Bytes written per second that it takes at most, likewise.
@@ -173,6 +171,9 @@ pub struct Server {
     pub port: u16,
     /// Whether it is a standby, or recovers.
     pub in_recovery: bool,
+    /// Seconds since it was started; null in documents of a doctor that did not ask.
+    #[serde(default)]
+    pub up_seconds: Option<f64>,
     /// Settings that the rules look at, by name.
     pub settings: BTreeMap<String, Setting>,
     /// Checkpoints since the statistics were reset.
@@ -271,6 +272,15 @@ pub struct Archiver {
     pub last_failed_file: Option<String>,
     /// Files that wait; null without the privilege (pg_monitor).
     pub ready_files: Option<u64>,
+    /// Seconds that the oldest of them has waited; null if none waits, and without the privilege.
+    #[serde(default)]
+    pub oldest_ready_seconds: Option<f64>,
+    /// Seconds since a file was archived; null if none was.
+    #[serde(default)]
+    pub last_archived_seconds: Option<f64>,
+    /// Seconds since an attempt failed; null if none did.
+    #[serde(default)]
+    pub last_failed_seconds: Option<f64>,
 }
 
 /// pg_replication_slots.

@@ -103,6 +103,11 @@ fn cases() -> Vec<Case> {
         facts("archiver-failing", |f| {
             server(f).archiver.last_failed = true
         }),
+        facts("archiver-hangs", |f| {
+            let archiver = &mut server(f).archiver;
+            archiver.oldest_ready_seconds = Some(121.0);
+            archiver.last_archived_seconds = Some(122.0);
+        }),
         // 65 of 16 MB are one more than 1 GB.
         facts("archive-backlog", |f| {
             server(f).archiver.ready_files = Some(65)
@@ -397,6 +402,80 @@ fn a_threshold_is_not_passed_by_reaching_it() {
             ids(&report),
             report.unanswered
         );
+    }
+}
+
+#[test]
+fn an_archive_that_stands_still_is_not_called_slow_and_one_that_cant_hang_is_none() {
+    let judge = |change: fn(&mut Facts)| {
+        let mut facts = Host::new().facts();
+        let archiver = &mut server(&mut facts).archiver;
+        archiver.ready_files = Some(65);
+        archiver.oldest_ready_seconds = Some(3600.0);
+        archiver.last_archived_seconds = Some(3600.0);
+        change(&mut facts);
+        rules::judge(facts)
+    };
+    let found = |change| {
+        let report = judge(change);
+        let ids = ids(&report).into_iter().map(str::to_string);
+        ids.filter(|id| id.starts_with("archive"))
+            .collect::<Vec<_>>()
+    };
+    // The queue is the consequence, and a faster archiver no cure.
+    assert_eq!(found(|_| {}), ["archiver-hangs"]);
+    assert_eq!(
+        found(|f| server(f).archiver.last_archived_seconds = None),
+        ["archiver-hangs"]
+    );
+    let report = judge(|_| {});
+    let evidence = &find(&report, "archiver-hangs").evidence;
+    assert!(evidence[0].contains("3600 s"), "{evidence:?}");
+    // It fails: that has an end, again and again.
+    assert_eq!(
+        found(|f| {
+            let archiver = &mut server(f).archiver;
+            archiver.last_failed = true;
+            archiver.last_failed_seconds = Some(5.0);
+        }),
+        ["archiver-failing"]
+    );
+    // What waited while the server was down, or what it is slow at.
+    assert_eq!(
+        found(|f| server(f).up_seconds = Some(30.0)),
+        ["archive-backlog"]
+    );
+    assert_eq!(
+        found(|f| server(f).archiver.last_archived_seconds = Some(1.0)),
+        ["archive-backlog"]
+    );
+    // A standby archives with always only.
+    assert_eq!(found(|f| server(f).in_recovery = true), [""; 0]);
+    // Without the privilege it can't be told.
+    let report = judge(|f| {
+        let archiver = &mut server(f).archiver;
+        archiver.ready_files = None;
+        archiver.oldest_ready_seconds = None;
+    });
+    let unanswered: Vec<&str> = report.unanswered.iter().map(|u| u.rule.as_str()).collect();
+    assert_eq!(unanswered, ["archiver-hangs", "archive-backlog"]);
+}
+
+#[test]
+fn without_a_known_cap_wal_beside_data_is_not_judged_whatever_the_disk_says_of_rotating() {
+    for rotational in ["1\n", "0\n"] {
+        let host = Host::new();
+        host.write("sys/devices/sda/queue/rotational", rotational);
+        host.link("srv/pg/pg_wal", "/srv/wal");
+        host.write("srv/wal/x", "");
+        let mut facts = host.facts();
+        for disk in &mut facts.host.as_mut().unwrap().disks {
+            (disk.write_iops, disk.write_bandwidth) = (None, None);
+        }
+        let report = rules::judge(facts);
+        let why = report.unanswered.iter().find(|u| u.rule == "wal-with-data");
+        let why = why.unwrap_or_else(|| panic!("{rotational}: {:?}", ids(&report)));
+        assert!(why.why.contains("--iops"), "{}", why.why);
     }
 }
 

@@ -149,7 +149,6 @@ fn disks(
                     disks.push(Disk {
                         disk: disk.clone(),
                         roles: Vec::new(),
-                        rotational: rotational(root, &disk.name),
                         write_iops: cap(instance, disk, "write-iops", root_group),
                         write_bandwidth: cap(instance, disk, "write-bandwidth", root_group),
                         all_iops: None,
@@ -209,12 +208,4 @@ fn writeback_throttling(root: &HostRoot, name: &str) -> Option<WritebackThrottli
         latency_us: text.parse().ok()?,
         file,
     })
-}
-
-fn rotational(root: &HostRoot, name: &str) -> Option<bool> {
-    let name = name.replace('/', "!");
-    let text = root
-        .read(format!("sys/block/{name}/queue/rotational"))
-        .ok()?;
-    Some(text.trim() == "1")
 }

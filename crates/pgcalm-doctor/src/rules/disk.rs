@@ -223,7 +223,8 @@ pub fn writeback_throttling(facts: &Facts) -> Answer {
     })
 }
 
-/// WAL and data on one disk with a cap that no control group shows, or one that rotates.
+/// WAL and data on one disk with a cap that no control group shows. Whether a disk says that it rotates tells nothing:
+/// virtio always does.
 pub fn wal_with_data(facts: &Facts) -> Answer {
     let data = read::data_disk(facts)?;
     if hazard::is_there(facts, "wal-on-capped-device")?
@@ -231,16 +232,17 @@ pub fn wal_with_data(facts: &Facts) -> Answer {
     {
         return Ok(None);
     }
-    let capped = data.write_iops.as_ref().or(data.write_bandwidth.as_ref());
-    let why = match (capped, data.rotational) {
-        (Some(cap), _) => format!("which has a cap ({} by {})", cap.value, cap.source),
-        (None, Some(true)) => "which says that it rotates".to_string(),
-        (None, Some(false)) => return Ok(None),
-        (None, None) => return Err(read::no_cap()),
-    };
+    let caps = [
+        &data.write_iops,
+        &data.write_bandwidth,
+        &data.all_iops,
+        &data.all_bandwidth,
+    ];
+    let cap = caps.into_iter().flatten().next();
+    let cap = cap.ok_or_else(read::no_cap)?;
     Ok(Some(Found::new(format!(
-        "pg_wal and the data directory are both on {}, {why}",
-        data.disk.name
+        "pg_wal and the data directory are both on {}, which has a cap ({} by {})",
+        data.disk.name, cap.value, cap.source
     ))))
 }
 

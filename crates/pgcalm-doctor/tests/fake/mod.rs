@@ -40,7 +40,7 @@ impl Host {
         for (disk, major_minor) in [("sda", "8:0"), ("sdb", "8:16")] {
             let partition = if disk == "sda" { "8:1" } else { "8:17" };
             host.write(&format!("sys/devices/{disk}/dev"), major_minor);
-            host.write(&format!("sys/devices/{disk}/queue/rotational"), "0\n");
+
             host.write(&format!("sys/devices/{disk}/queue/wbt_lat_usec"), "1000\n");
             host.write(&format!("sys/devices/{disk}/{disk}1/dev"), partition);
             host.write(&format!("sys/devices/{disk}/{disk}1/partition"), "1\n");
