@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use pgcalm_host::Known;
+use pgcalm_host::Unknown;
 use pgcalm_isolate::report as isolate;
 use serde::Deserialize;
 use serde::Serialize;
@@ -42,8 +44,8 @@ pub struct Host {
     pub hazards: Vec<isolate::Hazard>,
     /// The disks of its places.
     pub disks: Vec<Disk>,
-    /// The tightest memory limit of its control groups.
-    pub memory_limit: Option<MemoryLimit>,
+    /// The tightest memory limit of its control groups; null if there is none or the instance is not known.
+    pub memory_limit: Known<Option<MemoryLimit>>,
     /// The file system that pg_wal is on.
     pub wal_file_system: Option<FileSystem>,
     /// Probes of PostgreSQL's own (USDT) in the server's program; null if it could not be read.
@@ -339,6 +341,9 @@ pub struct Sample {
     pub wal_bytes_per_second: Option<f64>,
     /// Rates of the disks.
     pub disks: Vec<DiskRates>,
+    /// The other disks, by name, and why their rates are not known.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub uncounted: BTreeMap<String, Unknown>,
     /// How far standbys were behind at both ends of the sample.
     #[serde(default)]
     pub standbys: Vec<StandbyLag>,

@@ -27,7 +27,7 @@ const READ_LATENCY_US: u64 = 1000;
 
 /// The kernel keeps a disk's dirty pages below a limit of its own.
 pub fn dirty_limit(facts: &Facts) -> Answer {
-    read::instance(facts)?;
+    let instance = read::instance(facts)?;
     let thresholds = read::dirty_thresholds(facts)?;
     let mut found: Option<Found> = None;
     let mut known = false;
@@ -59,10 +59,11 @@ pub fn dirty_limit(facts: &Facts) -> Answer {
         let from = Some(in_unit_of(&limit.file, share).to_string());
         found = Some(so_far.write(&limit.file, from, limit.no_limit.clone()));
     }
-    if known {
-        Ok(found)
-    } else {
-        Err("/sys/class/bdi has no limits for the server's disks".into())
+    let unseen = instance.places.iter().find_map(|p| p.disk.unknown());
+    match (found, unseen) {
+        (None, Some(why)) => Err(why.clone()),
+        (None, None) if !known => Err("/sys/class/bdi has no limits for the server's disks".into()),
+        (found, _) => Ok(found),
     }
 }
 
@@ -105,7 +106,7 @@ fn in_unit_of(file: &str, share: u64) -> u64 {
 
 /// A disk works at its cap right now.
 pub fn at_cap(facts: &Facts) -> Answer {
-    read::instance(facts)?;
+    let instance = read::instance(facts)?;
     let Some(sample) = &facts.sample else {
         return Err("rates were not measured: give --duration".into());
     };
@@ -115,7 +116,7 @@ pub fn at_cap(facts: &Facts) -> Answer {
         })
     };
     let mut found: Option<Found> = None;
-    let mut known = false;
+    let mut judged = Vec::new();
     for disk in &read::host(facts)?.disks {
         let Some(rates) = read::rates(facts, disk) else {
             continue;
@@ -130,7 +131,9 @@ pub fn at_cap(facts: &Facts) -> Answer {
             rates.read_bytes_per_second,
             (&disk.write_bandwidth, &disk.all_bandwidth),
         );
-        known |= operations.part.is_some() || bytes.part.is_some();
+        if operations.part.is_some() || bytes.part.is_some() {
+            judged.push(&disk.disk);
+        }
         if operations
             .part
             .unwrap_or(0.0)
@@ -156,11 +159,30 @@ pub fn at_cap(facts: &Facts) -> Answer {
             None => Found::new(evidence),
         });
     }
-    if known {
-        Ok(found)
-    } else {
-        Err(read::no_cap())
+    if found.is_some() {
+        return Ok(found);
     }
+    // That none is at its cap is known only if it is of each that the server waits for.
+    for place in instance.places.iter().filter(|p| p.role != "log") {
+        if let Some(why) = place.disk.unknown() {
+            return Err(why.clone());
+        }
+        let Some(disk) = place.disks().next() else {
+            continue;
+        };
+        if !place.disks().any(|disk| judged.contains(&disk)) {
+            return Err(match sample.uncounted.get(&disk.name) {
+                Some(why) => why.clone(),
+                None => Unknown::new(format!(
+                    "{} ({}): {}",
+                    disk.name,
+                    place.role,
+                    read::no_cap()
+                )),
+            });
+        }
+    }
+    Ok(None)
 }
 
 /// What is used of the cap that is nearest.
@@ -204,7 +226,7 @@ pub fn writeback_throttling(facts: &Facts) -> Answer {
         return Ok(None);
     }
     let Some(throttling) = &disk.writeback_throttling else {
-        return Err(Unknown(format!(
+        return Err(Unknown::new(format!(
             "{} has no wbt_lat_usec: a kernel without it, a partition, or an I/O scheduler that does the same",
             disk.disk.name
         )));
@@ -227,6 +249,7 @@ pub fn writeback_throttling(facts: &Facts) -> Answer {
 /// virtio always does.
 pub fn wal_with_data(facts: &Facts) -> Answer {
     let data = read::data_disk(facts)?;
+    read::disk_of(facts, "wal")?;
     if hazard::is_there(facts, "wal-on-capped-device")?
         || !data.roles.iter().any(|role| role == "wal")
     {
@@ -267,10 +290,11 @@ fn journal(facts: &Facts, is_bad: fn(&Journal) -> bool) -> Answer {
     let places = &read::instance(facts)?.places;
     let bad: Vec<&Place> = places
         .iter()
-        .filter(|place| place.role != "log" && place.journal.as_ref().is_some_and(is_bad))
+        .filter(|place| place.role != "log" && place.journal.there().is_some_and(is_bad))
         .collect();
     let Some(first) = bad.first() else {
-        return Ok(None);
+        let unknown = places.iter().find_map(|place| place.journal.unknown());
+        return unknown.map_or(Ok(None), |why| Err(why.clone()));
     };
     let mut found = Found::default();
     for place in &bad {
@@ -290,8 +314,7 @@ fn journal(facts: &Facts, is_bad: fn(&Journal) -> bool) -> Answer {
 
 /// The cap on operations of the disk of pg_wal.
 pub fn wal_iops(facts: &Facts) -> Result<Cap, Unknown> {
-    read::instance(facts)?;
-    let disk = read::disk_of(read::host(facts)?, "wal");
+    let disk = read::disk_of(facts, "wal")?;
     let disk = disk.ok_or_else(|| Unknown::from("pg_wal is on no block device"))?;
     read::write_iops(facts, disk)
 }
