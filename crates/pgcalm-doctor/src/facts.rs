@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use pgcalm_host::Known;
+use pgcalm_host::Unknown;
 use pgcalm_isolate::report as isolate;
 use serde::Deserialize;
 use serde::Serialize;
@@ -42,8 +44,8 @@ pub struct Host {
     pub hazards: Vec<isolate::Hazard>,
     /// The disks of its places.
     pub disks: Vec<Disk>,
-    /// The tightest memory limit of its control groups.
-    pub memory_limit: Option<MemoryLimit>,
+    /// The tightest memory limit of its control groups; null if there is none or the instance is not known.
+    pub memory_limit: Known<Option<MemoryLimit>>,
     /// The file system that pg_wal is on.
     pub wal_file_system: Option<FileSystem>,
     /// Probes of PostgreSQL's own (USDT) in the server's program; null if it could not be read.
@@ -82,8 +84,6 @@ pub struct Disk {
     pub disk: isolate::Disk,
     /// What is on it: `data`, `wal`, `tablespace`, `log`, `journal`.
     pub roles: Vec<String>,
-    /// Whether it says of itself that it rotates; virtual disks say anything.
-    pub rotational: Option<bool>,
     /// Write operations per second that it takes at most, where a cap is known; reads take theirs off a shared one.
     pub write_iops: Option<Cap>,
     /// Bytes written per second that it takes at most, likewise.
@@ -173,6 +173,9 @@ pub struct Server {
     pub port: u16,
     /// Whether it is a standby, or recovers.
     pub in_recovery: bool,
+    /// Seconds since it was started; null in documents of a doctor that did not ask.
+    #[serde(default)]
+    pub up_seconds: Option<f64>,
     /// Settings that the rules look at, by name.
     pub settings: BTreeMap<String, Setting>,
     /// Checkpoints since the statistics were reset.
@@ -271,6 +274,15 @@ pub struct Archiver {
     pub last_failed_file: Option<String>,
     /// Files that wait; null without the privilege (pg_monitor).
     pub ready_files: Option<u64>,
+    /// Seconds that the oldest of them has waited; null if none waits, and without the privilege.
+    #[serde(default)]
+    pub oldest_ready_seconds: Option<f64>,
+    /// Seconds since a file was archived; null if none was.
+    #[serde(default)]
+    pub last_archived_seconds: Option<f64>,
+    /// Seconds since an attempt failed; null if none did.
+    #[serde(default)]
+    pub last_failed_seconds: Option<f64>,
 }
 
 /// pg_replication_slots.
@@ -329,6 +341,9 @@ pub struct Sample {
     pub wal_bytes_per_second: Option<f64>,
     /// Rates of the disks.
     pub disks: Vec<DiskRates>,
+    /// The other disks, by name, and why their rates are not known.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub uncounted: BTreeMap<String, Unknown>,
     /// How far standbys were behind at both ends of the sample.
     #[serde(default)]
     pub standbys: Vec<StandbyLag>,

@@ -100,7 +100,7 @@ pub fn judge(facts: Facts) -> Report {
             Ok(None) => report.clear.push(rule.id.to_string()),
             Err(unknown) => report.unanswered.push(Unanswered {
                 rule: rule.id.to_string(),
-                why: unknown.0,
+                why: unknown.unknown,
             }),
         }
     }

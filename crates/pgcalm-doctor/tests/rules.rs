@@ -18,6 +18,7 @@ use pgcalm_doctor::report::Target;
 use pgcalm_doctor::rules;
 use pgcalm_doctor::rules::Rule;
 use pgcalm_doctor::rules::table::RULES;
+use pgcalm_host::Known;
 
 use fake::GIB;
 use fake::Host;
@@ -102,6 +103,11 @@ fn cases() -> Vec<Case> {
         facts("archive-goes-nowhere", |f| set(f, "archive_command", "")),
         facts("archiver-failing", |f| {
             server(f).archiver.last_failed = true
+        }),
+        facts("archiver-hangs", |f| {
+            let archiver = &mut server(f).archiver;
+            archiver.oldest_ready_seconds = Some(121.0);
+            archiver.last_archived_seconds = Some(122.0);
         }),
         // 65 of 16 MB are one more than 1 GB.
         facts("archive-backlog", |f| {
@@ -397,6 +403,156 @@ fn a_threshold_is_not_passed_by_reaching_it() {
             ids(&report),
             report.unanswered
         );
+    }
+}
+
+#[test]
+fn an_archive_that_stands_still_is_not_called_slow_and_one_that_cant_hang_is_none() {
+    let judge = |change: fn(&mut Facts)| {
+        let mut facts = Host::new().facts();
+        let archiver = &mut server(&mut facts).archiver;
+        archiver.ready_files = Some(65);
+        archiver.oldest_ready_seconds = Some(3600.0);
+        archiver.last_archived_seconds = Some(3600.0);
+        change(&mut facts);
+        rules::judge(facts)
+    };
+    let found = |change| {
+        let report = judge(change);
+        let ids = ids(&report).into_iter().map(str::to_string);
+        ids.filter(|id| id.starts_with("archive"))
+            .collect::<Vec<_>>()
+    };
+    // The queue is the consequence, and a faster archiver no cure.
+    assert_eq!(found(|_| {}), ["archiver-hangs"]);
+    assert_eq!(
+        found(|f| server(f).archiver.last_archived_seconds = None),
+        ["archiver-hangs"]
+    );
+    let report = judge(|_| {});
+    let evidence = &find(&report, "archiver-hangs").evidence;
+    assert!(evidence[0].contains("3600 s"), "{evidence:?}");
+    // It fails: that has an end, again and again.
+    assert_eq!(
+        found(|f| {
+            let archiver = &mut server(f).archiver;
+            archiver.last_failed = true;
+            archiver.last_failed_seconds = Some(5.0);
+        }),
+        ["archiver-failing"]
+    );
+    // What waited while the server was down, or what it is slow at.
+    assert_eq!(
+        found(|f| server(f).up_seconds = Some(30.0)),
+        ["archive-backlog"]
+    );
+    assert_eq!(
+        found(|f| server(f).archiver.last_archived_seconds = Some(1.0)),
+        ["archive-backlog"]
+    );
+    // A standby archives with always only.
+    assert_eq!(found(|f| server(f).in_recovery = true), [""; 0]);
+    // Without the privilege it can't be told.
+    let report = judge(|f| {
+        let archiver = &mut server(f).archiver;
+        archiver.ready_files = None;
+        archiver.oldest_ready_seconds = None;
+    });
+    let unanswered: Vec<&str> = report.unanswered.iter().map(|u| u.rule.as_str()).collect();
+    assert_eq!(unanswered, ["archiver-hangs", "archive-backlog"]);
+}
+
+#[test]
+fn without_a_known_cap_wal_beside_data_is_not_judged_whatever_the_disk_says_of_rotating() {
+    for rotational in ["1\n", "0\n"] {
+        let host = Host::new();
+        host.write("sys/devices/sda/queue/rotational", rotational);
+        host.link("srv/pg/pg_wal", "/srv/wal");
+        host.write("srv/wal/x", "");
+        let mut facts = host.facts();
+        for disk in &mut facts.host.as_mut().unwrap().disks {
+            (disk.write_iops, disk.write_bandwidth) = (None, None);
+        }
+        let report = rules::judge(facts);
+        let why = report.unanswered.iter().find(|u| u.rule == "wal-with-data");
+        let why = why.unwrap_or_else(|| panic!("{rotational}: {:?}", ids(&report)));
+        assert!(why.why.contains("--iops"), "{}", why.why);
+    }
+}
+
+fn unanswered<'a>(report: &'a Report, rule: &str) -> &'a str {
+    let found = report.unanswered.iter().find(|u| u.rule == rule);
+    let found = found.unwrap_or_else(|| panic!("{rule}: {:?}, {:?}", ids(report), report.clear));
+    &found.why
+}
+
+#[test]
+fn a_disk_whose_counters_count_nothing_is_not_judged_to_be_below_its_cap() {
+    let host = Host::new();
+    for (disk, stat) in [
+        ("sda", "0 0 0 0 0 0 0 0 0 0 0\n"),
+        ("sdb", "9 0 8 0 10 0 80 0 0 1000 0\n"),
+    ] {
+        host.write(&format!("sys/devices/{disk}/stat"), stat);
+    }
+    let options = Options {
+        instance: Some("5432".to_string()),
+        write_iops: Some(Some(3000)),
+        sample: std::time::Duration::from_millis(10),
+        ..Options::default()
+    };
+    let judged = || rules::judge(collect(&host.root, &options).unwrap().facts);
+    let report = judged();
+    let why = unanswered(&report, "device-at-cap");
+    assert!(why.contains("sda") && why.contains("multipath"), "{why}");
+    host.write("sys/devices/sda/stat", "9 0 8 0 10 0 80 0 0 1000 0\n");
+    // Of the disk of pg_wal no cap is known.
+    let report = judged();
+    let why = unanswered(&report, "device-at-cap");
+    assert!(why.starts_with("sdb (wal)"), "{why}");
+    host.write("sys/devices/sdb/queue/iostats", "0\n");
+    let report = judged();
+    assert!(unanswered(&report, "device-at-cap").contains("iostats"));
+}
+
+#[test]
+fn what_may_be_where_nothing_is_known_is_not_clear() {
+    let host = Host::new();
+    // A btrfs on two devices: on which a file is nobody tells.
+    host.write(
+        "proc/70/mountinfo",
+        "1 0 0:40 / / rw - btrfs /dev/sda1 rw\n2 1 8:17 / /wal rw - ext4 /dev/sdb1 rw\n",
+    );
+    for device in ["sda1", "sdb1"] {
+        host.write(&format!("sys/fs/btrfs/1/devices/{device}/x"), "");
+    }
+    host.write(&format!("{}/io.max", fake::SERVICE), "8:16 wiops=5000\n");
+    let report = rules::judge(host.facts());
+    for rule in [
+        "device-at-cap",
+        "device-dirty-limit",
+        "shared-journal",
+        "wal-on-capped-device",
+        "journal-waits-for-data",
+        "unwritten-blocks-shown",
+        "writeback-throttling",
+    ] {
+        let why = unanswered(&report, rule);
+        assert!(why.contains("sda1, sdb1"), "{rule}: {why}");
+    }
+    // What is known is told nevertheless.
+    host.ext4("sdb", "rw\ndelalloc\ndata=journal\n");
+    find(&rules::judge(host.facts()), "data-journal");
+    // Control groups that something covers may have limits on memory, too.
+    let host = Host::new();
+    host.write(
+        "proc/self/mountinfo",
+        "41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n42 41 0:9 / /sys/fs/cgroup rw - tmpfs x rw\n",
+    );
+    let report = rules::judge(host.facts());
+    for rule in ["memory-too-small", "wal-on-capped-device"] {
+        let why = unanswered(&report, rule);
+        assert!(why.contains("covered"), "{rule}: {why}");
     }
 }
 
@@ -778,10 +934,10 @@ fn of_two_findings_that_change_the_same_thing_the_worst_decides() {
 fn a_memory_limit_above_the_memory_is_none() {
     let mut facts = Host::new().facts();
     let host = facts.host.as_mut().unwrap();
-    host.memory_limit = Some(MemoryLimit {
+    host.memory_limit = Known::Is(Some(MemoryLimit {
         bytes: 1 << 40,
         file: "/x".into(),
-    });
+    }));
     host.memory_bytes = Some(300 * MIB);
     let report = rules::judge(facts);
     assert!(find(&report, "memory-too-small").evidence[0].contains("/proc/meminfo"));

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use crate::Error;
 use crate::HostRoot;
 use crate::Result;
+use crate::Unknown;
 use crate::resolve;
 
 /// Cumulative counters of a device.
@@ -30,6 +31,23 @@ pub struct DeviceStat {
     /// Flushes completed, as the device got them: those asked for at the same time share one (block/blk-flush.c). Requests
     /// that are nothing but a flush count among `write_ops`, too, each of them. `None` before Linux 5.5.
     pub flush_ops: Option<u64>,
+}
+
+/// Whether the counters of device `name`, which holds a file system that is mounted, count what it does.
+pub fn counts(root: &HostRoot, name: &str, stat: &DeviceStat) -> std::result::Result<(), Unknown> {
+    let switch = format!("sys/block/{name}/queue/iostats");
+    if root.read(&switch).is_ok_and(|text| text.trim() == "0") {
+        return Err(Unknown::new(format!(
+            "what {name} does: its counters are off; echo 1 > /{switch}"
+        )));
+    }
+    // Whatever mounts a file system reads it first.
+    if stat.read_ops == 0 && stat.write_ops == 0 {
+        return Err(Unknown::new(format!(
+            "what {name} does: its counters stay 0, as those of NVMe multipath (nvme_core.multipath) on some kernels"
+        )));
+    }
+    Ok(())
 }
 
 /// Sectors of the stat file are 512 bytes on every device.
@@ -125,7 +143,7 @@ pub fn by_number(root: &HostRoot, number: &str) -> Result<Option<BlockDevice>> {
 /// /dev/disk, are followed.
 pub fn by_node(root: &HostRoot, node: &Path) -> Result<Option<BlockDevice>> {
     let Some(node) = resolve::resolve(root, Path::new(""), node) else {
-        return Ok(None);
+        return by_name_of_node(root, node);
     };
     // Without udev nodes in /dev/mapper are no links, so a node's name tells less than its number.
     let found = fs::metadata(root.path(&node)).map(|found| (found.file_type(), found.rdev()));
@@ -137,6 +155,31 @@ pub fn by_node(root: &HostRoot, node: &Path) -> Result<Option<BlockDevice>> {
     }
     match node.file_name().filter(|_| node.starts_with("/dev")) {
         Some(name) => at(root, Path::new("/sys/class/block").join(name), MAX_LAYERS),
+        None => Ok(None),
+    }
+}
+
+/// The device of a node that is not there, as where /dev has been replaced by one with few nodes (a container's, or that of
+/// a service with PrivateDevices=yes): by the names that udev makes nodes of.
+fn by_name_of_node(root: &HostRoot, node: &Path) -> Result<Option<BlockDevice>> {
+    let class = Path::new("/sys/class/block");
+    if let Ok(mapped) = node.strip_prefix("/dev/mapper") {
+        let names = match root.list(class) {
+            Err(error) if error.is_not_found() => return Ok(None),
+            names => names?,
+        };
+        let is_it = |name: &&String| {
+            let text = root.read(class.join(name).join("dm/name"));
+            text.is_ok_and(|text| Path::new(text.trim_end()) == mapped)
+        };
+        return match names.iter().find(is_it) {
+            Some(name) => at(root, class.join(name), MAX_LAYERS),
+            None => Ok(None),
+        };
+    }
+    let name = node.strip_prefix("/dev").ok().and_then(Path::to_str);
+    match name.filter(|name| !name.is_empty() && !name.starts_with("..")) {
+        Some(name) => at(root, class.join(name.replace('/', "!")), MAX_LAYERS),
         None => Ok(None),
     }
 }
@@ -258,6 +301,23 @@ mod tests {
         assert_eq!(stat.in_flight, 3);
         assert_eq!(stat.busy_ms, 41234);
         assert_eq!(parse_stat("1 2 3"), None);
+    }
+
+    #[test]
+    fn counters_that_are_off_or_stay_0_count_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::new(dir.path());
+        let stat = |read_ops| DeviceStat {
+            read_ops,
+            ..DeviceStat::default()
+        };
+        assert_eq!(counts(&root, "nvme0n1", &stat(1)), Ok(()));
+        let why = counts(&root, "nvme0n1", &stat(0)).unwrap_err();
+        assert!(why.unknown.contains("multipath"), "{why}");
+        fs::create_dir_all(root.path("sys/block/sda/queue")).unwrap();
+        fs::write(root.path("sys/block/sda/queue/iostats"), "0\n").unwrap();
+        let why = counts(&root, "sda", &stat(1)).unwrap_err();
+        assert!(why.unknown.contains("iostats"), "{why}");
     }
 
     #[test]

@@ -3,9 +3,12 @@
 use std::path::Path;
 use std::path::PathBuf;
 
+use crate::Error;
 use crate::HostRoot;
 use crate::Result;
+use crate::Unknown;
 use crate::mounts;
+use crate::mounts::Mount;
 
 /// Version of the hierarchy that a controller lives in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,24 +50,73 @@ impl Hierarchy {
     /// A controller is in one hierarchy only; `v1` and `v2` are its names there.
     fn of_controller(root: &HostRoot, v1: &str, v2: &str) -> Result<Option<Self>> {
         let mounts = mounts::read(root)?;
-        let hierarchy = |mount: &mounts::Mount, version| Self {
+        let hierarchy = |mount: &Mount, version| Self {
             version,
             mountpoint: mount.target.clone(),
             mounted_group: mount.fs_root.clone(),
         };
-        if let Some(mount) = mounts
-            .iter()
-            .find(|mount| mount.fs_type == "cgroup" && mount.super_options.iter().any(|o| o == v1))
-        {
-            return Ok(Some(hierarchy(mount, Version::V1)));
-        }
-        for mount in mounts.iter().filter(|mount| mount.fs_type == "cgroup2") {
-            let controllers = root.read(mount.target.join("cgroup.controllers"))?;
-            if controllers.split_whitespace().any(|name| name == v2) {
-                return Ok(Some(hierarchy(mount, Version::V2)));
+        // Why it may be there although it is not found.
+        let mut hidden: Option<Error> = None;
+        let is_v1 = |mount: &&Mount| {
+            mount.fs_type == "cgroup" && mount.super_options.iter().any(|option| option == v1)
+        };
+        for mount in mounts.iter().filter(is_v1) {
+            match mounts::cover(&mounts, mount) {
+                None => return Ok(Some(hierarchy(mount, Version::V1))),
+                Some(cover) => hidden = Some(covered(mount, cover)),
             }
         }
-        Ok(None)
+        if let Some(hidden) = hidden {
+            return Err(hidden);
+        }
+        let mut is_mounted = false;
+        for mount in mounts.iter().filter(|mount| mount.fs_type == "cgroup2") {
+            is_mounted = true;
+            if let Some(cover) = mounts::cover(&mounts, mount) {
+                hidden = Some(covered(mount, cover));
+                continue;
+            }
+            let found = hierarchy(mount, Version::V2);
+            match has_controller(root, &found.mountpoint, v2) {
+                Ok(true) => return Ok(Some(found)),
+                Ok(false) => hidden = found.above(root).map(Error::from).or(hidden),
+                Err(error) => hidden = Some(error),
+            }
+        }
+        // Of what is mounted nowhere, the kernel tells the groups of each process all the same.
+        let membership = match root.read("proc/self/cgroup") {
+            Ok(text) => text,
+            Err(error) if error.is_not_found() => String::new(),
+            Err(error) => return Err(hidden.unwrap_or(error)),
+        };
+        if controller_is_listed(&membership, v1)
+            || (!is_mounted && membership.lines().any(|line| line.starts_with("0::")))
+        {
+            hidden = hidden.or(Some(Error::Unknown(Unknown::new(format!(
+                "the control groups of {v1} are mounted nowhere that can be seen from here"
+            )))));
+        }
+        hidden.map_or(Ok(None), Err)
+    }
+
+    /// v2: why limits of groups above those that are visible here are not known; none if this is the root, or v1, where groups
+    /// above limit nothing.
+    pub fn above(&self, root: &HostRoot) -> Option<Unknown> {
+        let is_inner = self.version == Version::V2
+            // All groups but the root have that file (Documentation/admin-guide/cgroup-v2.rst).
+            && root.path(self.mountpoint.join("cgroup.type")).exists();
+        is_inner.then(|| {
+            Unknown::new(format!(
+                "the limits of groups above {}, which can't be seen from inside a container: run pgcalm on the host",
+                self.mountpoint.display()
+            ))
+        })
+    }
+
+    /// Whether `group` lies within what is visible here.
+    pub fn shows(&self, group: &Path) -> bool {
+        let inside = group.strip_prefix(&self.mounted_group);
+        inside.is_ok_and(|inside| !inside.starts_with(".."))
     }
 
     /// The group of process `pid` (`self` for this process) in this hierarchy, as a path from its root, e.g. `/a/b`.
@@ -120,9 +172,24 @@ pub fn owns_writeback(root: &HostRoot, hierarchy: &Hierarchy) -> Result<Option<b
     if has_controller(root, &hierarchy.mountpoint, "memory")? {
         return Ok(Some(true));
     }
-    // All groups but the root have that file (Documentation/admin-guide/cgroup-v2.rst).
-    let is_root = !root.path(hierarchy.mountpoint.join("cgroup.type")).exists();
-    Ok(is_root.then_some(false))
+    Ok(hierarchy.above(root).is_none().then_some(false))
+}
+
+fn covered(mount: &Mount, cover: &Mount) -> Error {
+    Error::Unknown(Unknown::new(format!(
+        "{} is covered by the {} that is mounted on {}: run pgcalm where it is not",
+        mount.target.display(),
+        cover.fs_type,
+        cover.target.display()
+    )))
+}
+
+/// Whether a line of /proc/PID/cgroup is of the v1 hierarchy of that controller.
+fn controller_is_listed(membership: &str, controller: &str) -> bool {
+    let lists = membership.lines().filter_map(|line| line.split(':').nth(1));
+    lists
+        .flat_map(|names| names.split(','))
+        .any(|name| name == controller)
 }
 
 fn parse_membership(text: &str, version: Version) -> Option<PathBuf> {

@@ -1,11 +1,14 @@
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// What a reader could not do.
-#[derive(Debug, thiserror::Error)]
+use crate::Unknown;
+
+/// What a reader could not do. Each text is whole: it tells the kernel's reason, too, and so has no source that would tell
+/// it once more.
+#[derive(Debug)]
 pub enum Error {
     /// A file or directory could not be read.
-    #[error("read {}: {source}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
@@ -13,7 +16,6 @@ pub enum Error {
         source: io::Error,
     },
     /// A file could not be written.
-    #[error("write {value:?} to {}: {source}", path.display())]
     Write {
         /// The file.
         path: PathBuf,
@@ -23,7 +25,6 @@ pub enum Error {
         source: io::Error,
     },
     /// A file holds something that this version does not understand.
-    #[error("{}: expected {expected}, found {found:?}", path.display())]
     Format {
         /// The file.
         path: PathBuf,
@@ -32,6 +33,39 @@ pub enum Error {
         /// What stands there.
         found: String,
     },
+    /// All could be read, and does not tell.
+    Unknown(Unknown),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Read { path, source } => write!(f, "read {}: {source}", path.display()),
+            Self::Write {
+                path,
+                value,
+                source,
+            } => write!(f, "write {value:?} to {}: {source}", path.display()),
+            Self::Format {
+                path,
+                expected,
+                found,
+            } => write!(
+                f,
+                "{}: expected {expected}, found {found:?}",
+                path.display()
+            ),
+            Self::Unknown(why) => write!(f, "{why}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<Unknown> for Error {
+    fn from(why: Unknown) -> Self {
+        Self::Unknown(why)
+    }
 }
 
 impl Error {
@@ -51,3 +85,21 @@ const ESRCH: i32 = 3;
 
 /// Result of a reader.
 pub type Result<T> = std::result::Result<T, Error>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_told_once_however_the_error_is_shown() {
+        let error = Error::Read {
+            path: "/x".into(),
+            source: io::Error::from_raw_os_error(13),
+        };
+        assert_eq!(
+            error.to_string(),
+            "read /x: Permission denied (os error 13)"
+        );
+        assert!(std::error::Error::source(&error).is_none());
+    }
+}

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use crate::HostRoot;
-use crate::Result;
+use crate::Known;
+use crate::Unknown;
 use crate::block_device;
 use crate::block_device::BlockDevice;
 use crate::mounts::Mount;
@@ -22,8 +23,8 @@ pub enum DataMode {
 /// The journal of a mounted file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileSystemJournal {
-    /// The device that it is on, which the file system's own device may be; `None` if that can't be told.
-    pub device: Option<BlockDevice>,
+    /// The device that it is on, which the file system's own device may be.
+    pub device: Known<BlockDevice>,
     /// Whether it is on another device than the file system.
     pub external: bool,
     /// ext4 only.
@@ -38,23 +39,22 @@ pub struct FileSystemJournal {
 }
 
 impl FileSystemJournal {
-    /// The journal of what is mounted; `None` for file systems that have none of their own.
-    pub fn of(root: &HostRoot, mount: &Mount) -> Result<Option<Self>> {
-        let own = block_device::by_number(root, &mount.device)?;
+    /// The journal of what is mounted from device `own`; `None` for file systems that have none of their own.
+    pub fn of(
+        root: &HostRoot,
+        mount: &Mount,
+        own: Option<&BlockDevice>,
+    ) -> Result<Option<Self>, Unknown> {
+        let Some(own) = own else { return Ok(None) };
         match mount.fs_type.as_str() {
-            "ext4" | "ext3" => match own {
-                Some(own) => of_ext4(root, own),
-                None => Ok(None),
-            },
+            "ext4" | "ext3" => of_ext4(root, own),
             "xfs" => {
-                let log = mount
-                    .super_options
-                    .iter()
-                    .find_map(|option| option.strip_prefix("logdev="));
+                let mut options = mount.super_options.iter();
+                let log = options.find_map(|option| option.strip_prefix("logdev="));
                 Ok(Some(Self {
                     device: match log {
-                        Some(node) => block_device::by_node(root, Path::new(node))?,
-                        None => own,
+                        Some(node) => by_node(root, Path::new(node)),
+                        None => Known::Is(own.clone()),
                     },
                     external: log.is_some(),
                     data_mode: None,
@@ -67,14 +67,10 @@ impl FileSystemJournal {
     }
 }
 
-fn of_ext4(root: &HostRoot, own: BlockDevice) -> Result<Option<FileSystemJournal>> {
+fn of_ext4(root: &HostRoot, own: &BlockDevice) -> Result<Option<FileSystemJournal>, Unknown> {
     // A name with a slash has `!` for it here, too.
     let name = own.name.replace('/', "!");
-    let options = match root.read(format!("proc/fs/ext4/{name}/options")) {
-        Ok(text) => text,
-        Err(error) if error.is_not_found() => String::new(),
-        Err(error) => return Err(error),
-    };
+    let options = root.read(format!("proc/fs/ext4/{name}/options"))?;
     let has = |option: &str| options.lines().any(|line| line == option);
     // The options of a file system without a journal have no data mode.
     let data_mode = if has("data=ordered") {
@@ -87,15 +83,10 @@ fn of_ext4(root: &HostRoot, own: BlockDevice) -> Result<Option<FileSystemJournal
         return Ok(None);
     };
     let unwritten = has("delalloc") && has("dioread_nolock");
-    let (device, external) = match journal_name(root, &name)? {
-        Some(journal) => match internal(&journal, &name) {
-            true => (Some(own), false),
-            false => (
-                block_device::by_node(root, &Path::new("/dev").join(&journal))?,
-                true,
-            ),
-        },
-        None => (None, false),
+    let (device, external) = match journal_name(root, &name) {
+        Ok(journal) if internal(&journal, &name) => (Known::Is(own.clone()), false),
+        Ok(journal) => (by_node(root, &Path::new("/dev").join(&journal)), true),
+        Err(why) => (Known::Not(why), false),
     };
     Ok(Some(FileSystemJournal {
         device,
@@ -106,16 +97,24 @@ fn of_ext4(root: &HostRoot, own: BlockDevice) -> Result<Option<FileSystemJournal
     }))
 }
 
+fn by_node(root: &HostRoot, node: &Path) -> Known<BlockDevice> {
+    let none = || Unknown::new(format!("which disk {} is", node.display()));
+    let found = block_device::by_node(root, node).map_err(Unknown::from);
+    found.and_then(|device| device.ok_or_else(none)).into()
+}
+
 /// The name of the journal, as the kernel thread that commits it bears it: `jbd2/NAME`.
-fn journal_name(root: &HostRoot, file_system: &str) -> Result<Option<String>> {
-    let comm = root
-        .read(format!("sys/fs/ext4/{file_system}/journal_task"))
-        .and_then(|pid| root.read(format!("proc/{}/comm", pid.trim())));
-    match comm {
-        Ok(comm) => Ok(comm.trim().strip_prefix("jbd2/").map(String::from)),
-        Err(error) if error.is_not_found() => Ok(None),
-        Err(error) => Err(error),
-    }
+fn journal_name(root: &HostRoot, file_system: &str) -> Result<String, Unknown> {
+    let file = format!("sys/fs/ext4/{file_system}/journal_task");
+    let pid = root.read(&file)?;
+    let comm = root.read(format!("proc/{}/comm", pid.trim()))?;
+    let name = comm.trim().strip_prefix("jbd2/").map(String::from);
+    name.ok_or_else(|| {
+        Unknown::new(format!(
+            "where the journal of {file_system} is: its thread is called {:?}",
+            comm.trim()
+        ))
+    })
 }
 
 /// Inside the file system it is called DEVICE-INODE, else just DEVICE (`jbd2_journal_init_inode`, `_init_dev`).
@@ -158,11 +157,18 @@ mod tests {
             fs::create_dir_all(root.path(path).parent().unwrap()).unwrap();
             fs::write(root.path(path), text).unwrap();
         }
-        FileSystemJournal::of(root, &mount("ext4", "rw")).unwrap()
+        journal_of(root, &mount("ext4", "rw")).unwrap()
+    }
+
+    fn journal_of(root: &HostRoot, mount: &Mount) -> Result<Option<FileSystemJournal>, Unknown> {
+        let own = block_device::by_number(root, &mount.device).unwrap();
+        FileSystemJournal::of(root, mount, own.as_ref())
     }
 
     fn mount(fs_type: &str, options: &str) -> Mount {
         Mount {
+            id: 1,
+            parent: 0,
             device: "7:0".into(),
             fs_root: "/".into(),
             target: "/srv".into(),
@@ -177,11 +183,11 @@ mod tests {
     fn an_ext4_journal_is_inside_or_on_another_device() {
         let (_dir, root) = host();
         let inside = ext4(&root, "rw\ndelalloc\ndata=writeback\n", "jbd2/loop0-8\n").unwrap();
-        assert_eq!(inside.device.unwrap().name, "loop0");
+        assert_eq!(inside.device.known().unwrap().name, "loop0");
         assert!(!inside.external);
         assert_eq!(inside.data_mode, Some(DataMode::Writeback));
         let outside = ext4(&root, "data=ordered\n", "jbd2/loop1\n").unwrap();
-        assert_eq!(outside.device.unwrap().name, "loop1");
+        assert_eq!(outside.device.known().unwrap().name, "loop1");
         assert!(outside.external);
         assert_eq!(ext4(&root, "rw\ndelalloc\n", "x"), None);
     }
@@ -207,15 +213,11 @@ mod tests {
     #[test]
     fn an_xfs_log_is_inside_or_on_logdev() {
         let (_dir, root) = host();
-        let of = |options| {
-            FileSystemJournal::of(&root, &mount("xfs", options))
-                .unwrap()
-                .unwrap()
-        };
+        let of = |options| journal_of(&root, &mount("xfs", options)).unwrap().unwrap();
         let inside = of("rw,attr2");
-        assert_eq!(inside.device.unwrap().name, "loop0");
+        assert_eq!(inside.device.known().unwrap().name, "loop0");
         let outside = of("rw,logdev=/dev/loop1,attr2");
-        assert_eq!(outside.device.unwrap().name, "loop1");
+        assert_eq!(outside.device.known().unwrap().name, "loop1");
         assert!(outside.external);
     }
 }

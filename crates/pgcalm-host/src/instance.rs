@@ -7,9 +7,11 @@ use serde::Deserialize;
 use serde::Serialize;
 
 use crate::HostRoot;
+use crate::Known;
 use crate::Result;
-use crate::block_device;
+use crate::Unknown;
 use crate::block_device::BlockDevice;
+use crate::file_system;
 use crate::file_system_journal::FileSystemJournal;
 use crate::mounts;
 use crate::mounts::Mount;
@@ -30,6 +32,8 @@ pub struct Instance {
     pub version: Option<String>,
     /// Where its files lie: data first, then WAL, tablespaces by OID, logs.
     pub places: Vec<Place>,
+    /// Why some of them are not among `places`.
+    pub places_unknown: Vec<Unknown>,
 }
 
 /// What lies in a place.
@@ -65,12 +69,13 @@ pub struct Place {
     pub role: Role,
     /// As the server sees it, without symbolic links.
     pub path: PathBuf,
-    /// The mount that it lies on, as the server sees it; where a chroot hides it from the server, as seen from outside.
+    /// The mount that it lies on, as the server sees it; where a chroot or an overlay hides it from the server, as seen from
+    /// outside.
     pub mount: Mount,
-    /// The device of the file system; `None` where it is none, as of tmpfs, btrfs and NFS.
-    pub device: Option<BlockDevice>,
-    /// The journal of the file system; `None` where it has none.
-    pub journal: Option<FileSystemJournal>,
+    /// The device of the file system; none where it is on none, as tmpfs and NFS.
+    pub device: Known<Option<BlockDevice>>,
+    /// The journal of the file system; none where it has none.
+    pub journal: Known<Option<FileSystemJournal>>,
 }
 
 /// What was found.
@@ -105,12 +110,14 @@ pub fn find(root: &HostRoot, table: &[Process]) -> Result<Found> {
         }
         // Data directory, start, port (LOCK_FILE_LINE_* in the server's utils/pidfile.h).
         let port = lines.nth(2).and_then(|line| line.parse().ok());
+        let (places, places_unknown) = places(root, table, process, &directory);
         found.instances.push(Instance {
             postmaster: process.clone(),
             port,
             version: process_file::read(root, process.pid, &directory.join("PG_VERSION"))
                 .map(|text| text.trim().to_string()),
-            places: places(root, table, process, &directory)?,
+            places,
+            places_unknown,
             data_directory: directory,
         });
     }
@@ -136,7 +143,7 @@ fn places(
     table: &[Process],
     postmaster: &Process,
     data: &Path,
-) -> Result<Vec<Place>> {
+) -> (Vec<Place>, Vec<Unknown>) {
     let pid = postmaster.pid;
     let mut paths = vec![(Role::Data, data.to_path_buf())];
     let wal = data.join("pg_wal");
@@ -161,11 +168,11 @@ fn places(
             .map(|path| (Role::Log, path)),
     );
 
-    let mounts = match mounts::of_process(root, pid) {
-        Ok(mounts) => mounts,
-        Err(error) if error.is_not_found() => Vec::new(),
-        Err(error) => return Err(error),
+    let (mounts, error) = match mounts::of_process(root, pid) {
+        Ok(mounts) => (mounts, None),
+        Err(error) => (Vec::new(), Some(error)),
     };
+    let mut unknown = Vec::new();
     let mut outside = None;
     let mut places = Vec::new();
     for (role, path) in paths {
@@ -177,16 +184,23 @@ fn places(
             let path = chroot.join(path.strip_prefix("/").unwrap_or(&path));
             mounts::containing(mounts, &path).cloned()
         });
-        let Some(mount) = found else { continue };
+        let Some(mount) = found else {
+            unknown.push(Unknown::new(match &error {
+                Some(error) => format!("what {} is on: {error}", path.display()),
+                None => format!("what {} is on: no mount that can be seen", path.display()),
+            }));
+            continue;
+        };
+        let below = file_system::below(root, mount, &path);
         places.push(Place {
             role,
-            device: block_device::by_number(root, &mount.device)?,
-            journal: FileSystemJournal::of(root, &mount)?,
-            mount,
             path,
+            mount: below.mount,
+            device: below.device,
+            journal: below.journal,
         });
     }
-    Ok(places)
+    (places, unknown)
 }
 
 /// What a chroot hides of the mounts: the kernel shows a process only those below its root directory

@@ -3,6 +3,7 @@
 //! Every reader starts from a [`HostRoot`], so that tests can fake a host in a temporary directory.
 
 mod error;
+mod known;
 mod resolve;
 mod root;
 
@@ -12,6 +13,7 @@ pub mod cgroup;
 pub mod choice;
 pub mod cpu_time;
 pub mod dirty_threshold;
+pub mod file_system;
 pub mod file_system_journal;
 pub mod instance;
 pub mod journal_commits;
@@ -33,4 +35,6 @@ pub mod vm_sysctl;
 
 pub use error::Error;
 pub use error::Result;
+pub use known::Known;
+pub use known::Unknown;
 pub use root::HostRoot;

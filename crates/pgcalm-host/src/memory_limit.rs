@@ -21,14 +21,19 @@ pub struct MemoryLimit {
     pub file: PathBuf,
 }
 
-/// The limit of process `pid`; `None` if there is none to be seen from here.
+/// The limit of process `pid`; none if there is none.
+///
+/// That there is none can't be told where control groups are covered or, inside a container, where groups are above.
 ///
 /// v2: `memory.high` counts as `memory.max` does, since beyond it every allocation of the group is throttled.
 pub fn of_process(root: &HostRoot, pid: i32) -> Result<Option<MemoryLimit>> {
     let mounts = mounts::read(root)?;
     let membership = root.read(format!("proc/{pid}/cgroup"))?;
     let mut limits = Vec::new();
-    for mount in &mounts {
+    for mount in mounts
+        .iter()
+        .filter(|m| mounts::cover(&mounts, m).is_none())
+    {
         let version = match mount.fs_type.as_str() {
             "cgroup" if mount.super_options.iter().any(|name| name == "memory") => Version::V1,
             "cgroup2" => Version::V2,
@@ -52,6 +57,12 @@ pub fn of_process(root: &HostRoot, pid: i32) -> Result<Option<MemoryLimit>> {
                 limits.extend(read(root, &file)?.map(|bytes| MemoryLimit { bytes, file }));
             }
         }
+    }
+    if limits.is_empty()
+        && let Some(hierarchy) = Hierarchy::of_memory(root)?
+        && let Some(why) = hierarchy.above(root)
+    {
+        return Err(why.into());
     }
     Ok(limits.into_iter().min_by_key(|limit| limit.bytes))
 }

@@ -9,6 +9,10 @@ use crate::Result;
 /// One mounted filesystem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
+    /// Its number, which others have as that of their parent.
+    pub id: u64,
+    /// The mount that it is mounted on.
+    pub parent: u64,
     /// `MAJ:MIN` of the device.
     pub device: String,
     /// The directory of the filesystem that is mounted here; `/` unless a subtree is.
@@ -37,21 +41,51 @@ pub fn of_process(root: &HostRoot, pid: i32) -> Result<Vec<Mount>> {
     Ok(text.lines().filter_map(parse_line).collect())
 }
 
+/// The mount that hides `mount`, all of it: what was mounted later on the same directory or one above. Mounts stand in the
+/// order in which they were made.
+pub fn cover<'a>(mounts: &'a [Mount], mount: &Mount) -> Option<&'a Mount> {
+    let (mut at, mut above) = (mount, None::<&Mount>);
+    // A mount can't be its own ancestor; lines that say so must not be followed for ever.
+    for _ in 0..mounts.len() {
+        let number = |id: u64| mounts.iter().position(|other| other.id == id);
+        let covers = |other: &&Mount| {
+            let on_its_root = other.parent == at.id && other.target == at.target;
+            match above {
+                None => on_its_root,
+                Some(child) => {
+                    other.parent == at.id
+                        && other.id != child.id
+                        && child.target.starts_with(&other.target)
+                        && (on_its_root || number(other.id) > number(child.id))
+                }
+            }
+        };
+        if let Some(found) = mounts.iter().find(covers) {
+            return Some(found);
+        }
+        let parent = mounts.iter().find(|other| other.id == at.parent)?;
+        (above, at) = (Some(at), parent);
+    }
+    None
+}
+
 /// The mount that `path` lies on: `path` must be absolute and free of symbolic links.
 pub fn containing<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
     // Of mounts on the same directory the last one covers the others; max_by_key takes the last of equals.
     mounts
         .iter()
-        .filter(|mount| path.starts_with(&mount.target))
+        .filter(|mount| path.starts_with(&mount.target) && cover(mounts, mount).is_none())
         .max_by_key(|mount| mount.target.components().count())
 }
 
 fn parse_line(line: &str) -> Option<Mount> {
     // 38 31 0:35 / /sys/fs/cgroup/blkio rw,relatime shared:9 - cgroup cgroup rw,blkio
     let (mount, filesystem) = line.split_once(" - ")?;
-    let mut mount = mount.split(' ').skip(2);
+    let mut mount = mount.split(' ');
     let mut filesystem = filesystem.split(' ');
     Some(Mount {
+        id: mount.next()?.parse().ok()?,
+        parent: mount.next()?.parse().ok()?,
         device: mount.next()?.to_string(),
         fs_root: unescape(mount.next()?).into(),
         target: unescape(mount.next()?).into(),
@@ -126,6 +160,28 @@ mod tests {
         assert_eq!(device("/srv/pgdata"), "7:0");
         assert_eq!(device("/var"), "8:1");
         assert_eq!(mounts[1].options, ["rw", "noatime"]);
+    }
+
+    #[test]
+    fn a_mount_on_a_directory_above_covers_what_was_mounted_before_and_not_what_came_after() {
+        let mounts: Vec<Mount> = [
+            "1 0 8:1 / / rw - ext4 /dev/sda1 rw",
+            "2 1 0:1 / /a rw - tmpfs one rw",
+            "3 2 0:2 / /a/b rw - tmpfs two rw",
+            "4 2 0:3 / /a rw - tmpfs three rw",
+            "5 4 0:4 / /a/c rw - tmpfs four rw",
+        ]
+        .into_iter()
+        .filter_map(parse_line)
+        .collect();
+        let covered: Vec<Option<&str>> = mounts
+            .iter()
+            .map(|mount| cover(&mounts, mount).map(|cover| cover.source.as_str()))
+            .collect();
+        assert_eq!(covered, [None, Some("three"), Some("three"), None, None]);
+        let source = |path: &str| &containing(&mounts, Path::new(path)).unwrap().source;
+        assert_eq!(source("/a/b/x"), "three");
+        assert_eq!(source("/a/c/x"), "four");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use crate::HostRoot;
 use crate::Result;
+use crate::Unknown;
 use crate::cgroup::Hierarchy;
 use crate::cgroup::Version;
 
@@ -72,44 +73,54 @@ pub struct Limit {
     pub file: PathBuf,
 }
 
-/// All limits on device `number` (`MAJ:MIN`) that apply to a process in `group`; the smallest of a kind is the one felt.
+/// The limits on device `number` (`MAJ:MIN`) that apply to a process in `group`, of which the smallest of a kind is the one
+/// felt, and why there may be others.
 pub fn limits(
     root: &HostRoot,
     hierarchy: &Hierarchy,
     group: &Path,
     number: &str,
-) -> Result<Vec<Limit>> {
+) -> (Vec<Limit>, Vec<Unknown>) {
+    if !hierarchy.shows(group) || !root.path(hierarchy.directory(group)).exists() {
+        let why = Unknown::new(format!(
+            "the limits of control group {}, which can't be seen from here: run pgcalm on the host",
+            group.display()
+        ));
+        return (Vec::new(), vec![why]);
+    }
     let mut found = Vec::new();
+    let mut unknown: Vec<Unknown> = hierarchy.above(root).into_iter().collect();
     for directory in hierarchy.directories(group) {
-        match hierarchy.version {
-            Version::V1 => {
-                for kind in Kind::ALL {
-                    let file = directory.join(kind.v1_file());
-                    if let Some(text) = read_if_there(root, &file)? {
-                        found.extend(v1_value(&text, number).map(|value| Limit {
-                            kind,
-                            value,
-                            file: file.clone(),
-                        }));
-                    }
+        let files: Vec<(PathBuf, &[Kind])> = match hierarchy.version {
+            Version::V1 => Kind::ALL
+                .iter()
+                .map(|kind| (directory.join(kind.v1_file()), std::slice::from_ref(kind)))
+                .collect(),
+            // The root group has no io.max.
+            Version::V2 => vec![(directory.join("io.max"), &Kind::ALL[..])],
+        };
+        for (file, kinds) in files {
+            let text = match read_if_there(root, &file) {
+                Ok(text) => text.unwrap_or_default(),
+                Err(error) => {
+                    unknown.push(error.into());
+                    continue;
                 }
-            }
-            Version::V2 => {
-                // The root group has no io.max.
-                let file = directory.join("io.max");
-                if let Some(text) = read_if_there(root, &file)? {
-                    for kind in Kind::ALL {
-                        found.extend(v2_value(&text, number, kind).map(|value| Limit {
-                            kind,
-                            value,
-                            file: file.clone(),
-                        }));
-                    }
-                }
-            }
+            };
+            found.extend(kinds.iter().filter_map(|kind| {
+                let value = match hierarchy.version {
+                    Version::V1 => v1_value(&text, number),
+                    Version::V2 => v2_value(&text, number, *kind),
+                };
+                Some(Limit {
+                    kind: *kind,
+                    value: value?,
+                    file: file.clone(),
+                })
+            }));
         }
     }
-    Ok(found)
+    (found, unknown)
 }
 
 /// All limits that are set on the group of `directory` itself, with the number (`MAJ:MIN`) of their device.
@@ -201,13 +212,13 @@ mod tests {
             mountpoint: "/cg".into(),
             mounted_group: "/".into(),
         };
-        let found = limits(
+        let (found, unknown) = limits(
             &HostRoot::new(dir.path()),
             &hierarchy,
             Path::new("/a/b"),
             "7:0",
-        )
-        .unwrap();
+        );
+        assert_eq!(unknown, []);
         assert_eq!(found.len(), 2);
         let felt = tightest(&found, Kind::WriteIops).unwrap();
         assert_eq!(felt.value, 800);

@@ -17,14 +17,14 @@ use crate::report::Report;
 pub fn check(root: &HostRoot) -> anyhow::Result<Report> {
     let inventory = Inventory::take(root)?;
     let all: Vec<_> = inventory.found.instances.iter().collect();
-    let mut report = inventory.report("check", &all)?;
+    let mut report = inventory.report("check", &all);
     let root_group = inventory
         .hierarchy
-        .as_ref()
+        .there()
         .map(|hierarchy| hierarchy.mountpoint.display().to_string());
     report.hazards = hazards(
         &report.instances,
-        report.cgroup_version.as_deref(),
+        report.cgroup_version.there().map(String::as_str),
         root_group.as_deref(),
     );
     Ok(report)

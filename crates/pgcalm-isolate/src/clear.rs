@@ -44,7 +44,7 @@ pub fn clear(
         Some(name) => vec![choose(&inventory, &states, name)?],
         None => states.iter().collect(),
     };
-    let mut report = inventory.report("clear", &[])?;
+    let mut report = inventory.report("clear", &[]);
     for state in chosen {
         let others: Vec<State> = states.iter().filter(|s| *s != state).cloned().collect();
         let steps = if options.plan {

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::path::PathBuf;
 
 use pgcalm_host::HostRoot;
+use pgcalm_host::Known;
 use pgcalm_host::Result;
+use pgcalm_host::Unknown;
 use pgcalm_host::block_device::BlockDevice;
 use pgcalm_host::block_device::Disk;
 use pgcalm_host::cgroup;
@@ -32,7 +34,7 @@ pub struct Inventory {
     /// The host.
     pub root: HostRoot,
     /// Of the block I/O controller.
-    pub hierarchy: Option<Hierarchy>,
+    pub hierarchy: Known<Option<Hierarchy>>,
     /// All processes.
     pub table: Vec<Process>,
     /// The instances among them.
@@ -45,37 +47,37 @@ impl Inventory {
         let table = process::table(root)?;
         Ok(Self {
             root: root.clone(),
-            hierarchy: Hierarchy::of_block_io(root)?,
+            hierarchy: Hierarchy::of_block_io(root).into(),
             found: instance::find(root, &table)?,
             table,
         })
     }
 
     /// A report of `verb` with these instances and nothing else yet.
-    pub fn report(&self, verb: &str, instances: &[&Instance]) -> Result<model::Report> {
-        Ok(model::Report {
+    pub fn report(&self, verb: &str, instances: &[&Instance]) -> model::Report {
+        model::Report {
             verb: verb.to_string(),
-            cgroup_version: self.hierarchy.as_ref().map(|hierarchy| {
-                match hierarchy.version {
+            cgroup_version: self.hierarchy.map(|hierarchy| {
+                let version = match hierarchy.as_ref()?.version {
                     Version::V1 => "v1",
                     Version::V2 => "v2",
-                }
-                .to_string()
+                };
+                Some(version.to_string())
             }),
             instances: instances
                 .iter()
                 .map(|instance| self.instance(instance))
-                .collect::<Result<_>>()?,
+                .collect(),
             hidden_processes: self.found.hidden.len() as u32,
             hazards: Vec::new(),
             steps: Vec::new(),
             applied: false,
             permanent: Vec::new(),
             notes: Vec::new(),
-        })
+        }
     }
 
-    fn instance(&self, instance: &Instance) -> Result<model::Instance> {
+    fn instance(&self, instance: &Instance) -> model::Instance {
         let family = process::family(&self.table, instance.postmaster.pid);
         let mut described = model::Instance {
             data_directory: instance.data_directory.display().to_string(),
@@ -84,33 +86,54 @@ impl Inventory {
             version: instance.version.clone(),
             processes: family.len() as u32,
             places: instance.places.iter().map(place).collect(),
-            group: None,
+            group: Known::Is(None),
             isolated: false,
             other_groups: Vec::new(),
             limits: Vec::new(),
+            unknown: instance.places_unknown.clone(),
             memory_controller: None,
         };
-        let Some(hierarchy) = &self.hierarchy else {
-            return Ok(described);
+        let hierarchy = match self.hierarchy.as_ref() {
+            Ok(Some(hierarchy)) => hierarchy,
+            Ok(None) => return described,
+            Err(why) => {
+                described.group = Known::Not(why.clone());
+                return described;
+            }
         };
-        let Some(group) = group_of(&self.root, hierarchy, instance.postmaster.pid)? else {
-            return Ok(described);
+        let group = match group_of(&self.root, hierarchy, instance.postmaster.pid) {
+            Ok(Some(group)) => group,
+            Ok(None) => return described,
+            Err(error) => {
+                described.group = Known::Not(error.into());
+                return described;
+            }
         };
+        let unknown = &mut described.unknown;
         let mut others = BTreeSet::new();
         for process in &family {
-            others.extend(group_of(&self.root, hierarchy, process.pid)?);
+            match group_of(&self.root, hierarchy, process.pid) {
+                Ok(group) => others.extend(group),
+                Err(error) => unknown.push(error.into()),
+            }
         }
         others.remove(&group);
         let directory = hierarchy.directory(&group);
-        described.limits = self.limits(hierarchy, &group, &directory, instance)?;
+        described.limits = self.limits(hierarchy, &group, &directory, instance, unknown);
         described.other_groups = others.iter().map(|g| g.display().to_string()).collect();
         described.isolated = is_ours(&group);
         described.memory_controller = match hierarchy.version {
             Version::V1 => None,
-            Version::V2 => cgroup::owns_writeback(&self.root, hierarchy)?,
+            Version::V2 => match cgroup::owns_writeback(&self.root, hierarchy) {
+                Ok(owns) => owns,
+                Err(error) => {
+                    unknown.push(error.into());
+                    None
+                }
+            },
         };
-        described.group = Some(group.display().to_string());
-        Ok(described)
+        described.group = Known::Is(Some(group.display().to_string()));
+        described
     }
 
     fn limits(
@@ -119,10 +142,13 @@ impl Inventory {
         group: &Path,
         directory: &Path,
         instance: &Instance,
-    ) -> Result<Vec<model::Limit>> {
+        unknown: &mut Vec<Unknown>,
+    ) -> Vec<model::Limit> {
         let mut limits = Vec::new();
         for disk in disks(instance) {
-            for limit in throttle::limits(&self.root, hierarchy, group, &disk.number)? {
+            let (found, why) = throttle::limits(&self.root, hierarchy, group, &disk.number);
+            unknown.extend(why);
+            for limit in found {
                 // v1 throttles each group by its own limits only: throtl_pd_init() in the kernel's
                 // block/blk-throttle.c sets a parent on the default hierarchy (v2) alone.
                 let in_force =
@@ -136,7 +162,7 @@ impl Inventory {
                 });
             }
         }
-        Ok(limits)
+        limits
     }
 }
 
@@ -167,8 +193,9 @@ pub fn disks(instance: &Instance) -> BTreeSet<Disk> {
 /// The devices of its file systems and their journals.
 pub fn devices(instance: &Instance) -> impl Iterator<Item = &BlockDevice> {
     instance.places.iter().flat_map(|place| {
-        let journal = place.journal.iter().flat_map(|journal| &journal.device);
-        place.device.iter().chain(journal)
+        let journal = place.journal.there();
+        let journal = journal.and_then(|journal| journal.device.known());
+        place.device.there().into_iter().chain(journal)
     })
 }
 
@@ -191,21 +218,20 @@ fn place(place: &Place) -> model::Place {
                 options
             }),
         device_number: place.mount.device.clone(),
-        device: place.device.as_ref().map(|device| device.name.clone()),
-        disk: place.device.as_ref().map(|device| disk_model(&device.disk)),
-        slaves: place.device.as_ref().map_or_else(Vec::new, slaves),
-        journal: place.journal.as_ref().map(journal),
+        device: place.device.there().map(|device| device.name.clone()),
+        disk: place
+            .device
+            .map(|device| Some(disk_model(&device.as_ref()?.disk))),
+        slaves: place.device.there().map_or_else(Vec::new, slaves),
+        journal: place.journal.map(|found| found.as_ref().map(journal)),
     }
 }
 
 fn journal(journal: &FileSystemJournal) -> model::Journal {
     model::Journal {
-        device: journal.device.as_ref().map(|device| device.name.clone()),
-        disk: journal
-            .device
-            .as_ref()
-            .map(|device| disk_model(&device.disk)),
-        slaves: journal.device.as_ref().map_or_else(Vec::new, slaves),
+        device: journal.device.known().map(|device| device.name.clone()),
+        disk: journal.device.map(|device| disk_model(&device.disk)),
+        slaves: journal.device.known().map_or_else(Vec::new, slaves),
         external: journal.external,
         data_mode: journal.data_mode.map(|mode| {
             match mode {

@@ -2,6 +2,8 @@
 
 pub mod text;
 
+use pgcalm_host::Known;
+use pgcalm_host::Unknown;
 use serde::Deserialize;
 use serde::Serialize;
 
@@ -11,8 +13,8 @@ use serde::Serialize;
 pub struct Report {
     /// `show`, `check`, `set` or `clear`.
     pub verb: String,
-    /// Hierarchy of the block I/O controller: `v1`, `v2`, or null if the host has none.
-    pub cgroup_version: Option<String>,
+    /// Hierarchy of the block I/O controller: `v1`, `v2`, null if the host has none, or why it is not known.
+    pub cgroup_version: Known<Option<String>>,
     /// Instances on the host by data directory; with `set` and `clear` those concerned.
     pub instances: Vec<Instance>,
     /// Processes that look like servers and that this user may not look at.
@@ -49,8 +51,9 @@ pub struct Instance {
     pub processes: u32,
     /// Where its files lie: data, WAL, tablespaces, logs.
     pub places: Vec<Place>,
-    /// Block I/O control group of the postmaster, e.g. `/system.slice/postgresql.service`; null without the controller.
-    pub group: Option<String>,
+    /// Block I/O control group of the postmaster, e.g. `/system.slice/postgresql.service`; null without the controller, or why
+    /// it is not known.
+    pub group: Known<Option<String>>,
     /// Whether pgcalm has made that group.
     pub isolated: bool,
     /// Control groups of processes of the server that are in another one.
@@ -58,6 +61,9 @@ pub struct Instance {
     pub other_groups: Vec<String>,
     /// Limits on the disks of its places, on its own group and on those above.
     pub limits: Vec<Limit>,
+    /// Why there may be other places, groups and limits than those that are told; what is not known of a place stands there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<Unknown>,
     /// v2: whether the host has a memory controller, or writeback is not limited; null on v1 or if unseen.
     pub memory_controller: Option<bool>,
 }
@@ -70,7 +76,8 @@ pub struct Place {
     pub role: String,
     /// As the server sees it, without symbolic links.
     pub path: String,
-    /// Where the file system is mounted, as the server sees it; where a chroot hides it from the server, as seen from outside.
+    /// Where the file system is mounted, as the server sees it; where a chroot or an overlay hides it from the server, as seen
+    /// from outside.
     pub mountpoint: String,
     /// Type of the file system, e.g. `ext4`.
     pub fs: String,
@@ -78,15 +85,15 @@ pub struct Place {
     pub mount_options: Vec<String>,
     /// Number (`MAJ:MIN`) by which the kernel knows the file system; no block device's with tmpfs, btrfs, NFS.
     pub device_number: String,
-    /// Block device, e.g. `sda1`; null if there is none.
+    /// Block device, e.g. `sda1`; null if there is none or it is not known, which `disk` tells apart.
     pub device: Option<String>,
-    /// The disk that it is on, on which limits are set; null if there is none.
-    pub disk: Option<Disk>,
+    /// The disk that it is on, on which limits are set; null if there is none, or why it is not known.
+    pub disk: Known<Option<Disk>>,
     /// What that disk is made of, if it is a device-mapper or md device.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slaves: Vec<Slave>,
-    /// Journal of the file system; null if it has none.
-    pub journal: Option<Journal>,
+    /// Journal of the file system; null if it has none, or why it is not known.
+    pub journal: Known<Option<Journal>>,
 }
 
 /// A whole disk.
@@ -120,20 +127,43 @@ impl Slave {
     }
 }
 
+impl Instance {
+    /// Why what was found of it may not be all: there may be other limits, and hazards that come of them.
+    pub fn not_known(&self) -> Vec<&Unknown> {
+        let mut reasons: Vec<&Unknown> = self.group.unknown().into_iter().collect();
+        for place in &self.places {
+            reasons.extend(place.disk.unknown());
+            reasons.extend(place.journal.unknown());
+            let journal = place.journal.there();
+            reasons.extend(journal.and_then(|journal| journal.disk.unknown()));
+        }
+        reasons.extend(&self.unknown);
+        let mut seen = Vec::new();
+        for reason in reasons {
+            if !seen.contains(&reason) {
+                seen.push(reason);
+            }
+        }
+        seen
+    }
+}
+
 impl Place {
-    /// All disks that I/O to it passes through, the nearest first; one may come twice.
+    /// All disks that I/O to it is known to pass through, the nearest first; one may come twice.
     pub fn disks(&self) -> impl Iterator<Item = &Disk> {
         self.disk
-            .iter()
+            .there()
+            .into_iter()
             .chain(self.slaves.iter().flat_map(Slave::disks))
     }
 }
 
 impl Journal {
-    /// All disks that I/O to it passes through, the nearest first; one may come twice.
+    /// All disks that I/O to it is known to pass through, the nearest first; one may come twice.
     pub fn disks(&self) -> impl Iterator<Item = &Disk> {
         self.disk
-            .iter()
+            .known()
+            .into_iter()
             .chain(self.slaves.iter().flat_map(Slave::disks))
     }
 }
@@ -142,10 +172,10 @@ impl Journal {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct Journal {
-    /// Device that it is on, e.g. `sda1`; null if that can't be told.
+    /// Device that it is on, e.g. `sda1`; null if it is not known.
     pub device: Option<String>,
-    /// The disk of that device.
-    pub disk: Option<Disk>,
+    /// The disk of that device, or why it is not known.
+    pub disk: Known<Disk>,
     /// What that disk is made of, if it is a device-mapper or md device.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slaves: Vec<Slave>,

@@ -83,7 +83,7 @@ pub fn set(
             &BTreeSet::new(),
         )?);
         steps.extend(plan.after.clone());
-        let mut report = inventory.report("set", &[instance])?;
+        let mut report = inventory.report("set", &[instance]);
         report.steps = steps.iter().map(Step::described).collect();
         report
     } else {
@@ -96,7 +96,7 @@ pub fn set(
             .iter()
             .filter(|instance| instance.postmaster.pid == pid)
             .collect();
-        let mut report = now.report("set", &instance)?;
+        let mut report = now.report("set", &instance);
         report.steps = steps.iter().map(Step::described).collect();
         report.applied = true;
         report
@@ -153,12 +153,16 @@ fn reach(instance: &Instance, disk: &Disk) -> Option<String> {
 
 /// The hierarchy, if limits can be set there.
 fn usable(inventory: &Inventory) -> Result<&Hierarchy, IsolateError> {
-    let hierarchy = inventory.hierarchy.as_ref().ok_or_else(|| {
-        IsolateError::Host(
-            "no block I/O controller found: mount cgroup v1 blkio, or boot with the io controller in cgroup v2"
-                .to_string(),
-        )
-    })?;
+    let hierarchy = match inventory.hierarchy.as_ref() {
+        Ok(Some(hierarchy)) => hierarchy,
+        Ok(None) => {
+            return Err(IsolateError::Host(
+                "no block I/O controller found: mount cgroup v1 blkio, or boot with the io controller in cgroup v2"
+                    .to_string(),
+            ));
+        }
+        Err(why) => return Err(IsolateError::Host(why.to_string())),
+    };
     let file = hierarchy.mountpoint.join(Kind::WriteIops.v1_file());
     if hierarchy.version == Version::V1 && !inventory.root.path(&file).exists() {
         return Err(IsolateError::Host(format!(

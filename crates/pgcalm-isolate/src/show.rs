@@ -10,7 +10,7 @@ use crate::state;
 pub fn show(root: &HostRoot) -> anyhow::Result<Report> {
     let inventory = Inventory::take(root)?;
     let all: Vec<_> = inventory.found.instances.iter().collect();
-    let mut report = inventory.report("show", &all)?;
+    let mut report = inventory.report("show", &all);
     // Unreadable without root, and then there is nothing to say.
     for state in state::read_all(root).unwrap_or_default() {
         let runs = all.iter().any(|instance| {

@@ -1,5 +1,6 @@
 //! What isolate says, for a terminal.
 
+use pgcalm_host::Known;
 use pgcalm_isolate::report::Hazard;
 use pgcalm_isolate::report::Report;
 use pgcalm_isolate::report::Step;
@@ -8,7 +9,7 @@ use pgcalm_isolate::report::text;
 fn report(verb: &str) -> Report {
     Report {
         verb: verb.into(),
-        cgroup_version: Some("v1".into()),
+        cgroup_version: Known::Is(Some("v1".into())),
         instances: Vec::new(),
         hidden_processes: 0,
         hazards: Vec::new(),

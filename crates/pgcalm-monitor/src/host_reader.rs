@@ -5,6 +5,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 use pgcalm_host::HostRoot;
+use pgcalm_host::Unknown;
 use pgcalm_host::block_device;
 use pgcalm_host::block_device::DeviceStat;
 use pgcalm_host::dirty_threshold::DirtyThresholds;
@@ -59,9 +60,9 @@ impl Disks {
         for name in names {
             match device(root, name) {
                 Ok(device) => devices.push(device),
-                Err(error) => missing.push(Missing {
+                Err(why) => missing.push(Missing {
                     subject: Subject::Devices,
-                    reason: error.to_string(),
+                    reason: why.to_string(),
                     remedy: None,
                 }),
             }
@@ -82,10 +83,11 @@ impl Disks {
     }
 }
 
-fn device(root: &HostRoot, name: &str) -> pgcalm_host::Result<Device> {
+fn device(root: &HostRoot, name: &str) -> Result<Device, Unknown> {
     // sysfs has no slash in a name.
     let file_name = name.replace('/', "!");
     let stat = DeviceStat::read(root, &file_name)?;
+    block_device::counts(root, &file_name, &stat)?;
     Ok(Device {
         name: name.to_string(),
         number: block_device::number(root, &file_name)?,

@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use pgcalm_host::HostRoot;
-use pgcalm_host::block_device;
+use pgcalm_host::Unknown;
 use pgcalm_host::block_device::BlockDevice;
 use pgcalm_host::cgroup::Hierarchy;
 use pgcalm_host::cgroup::Version;
+use pgcalm_host::file_system;
 use pgcalm_host::instance::Instance;
 use pgcalm_host::instance::Role;
 use pgcalm_host::mounts;
@@ -28,9 +29,11 @@ pub fn of_instance(
     missing: &mut Vec<Missing>,
 ) -> Vec<Volume> {
     let mut volumes: Vec<(String, Volume)> = Vec::new();
+    missing.extend(instance.places_unknown.iter().map(not_known));
     for place in &instance.places {
         let role = place.role;
-        let device = place.device.as_ref();
+        missing.extend(place.device.unknown().map(not_known));
+        let device = place.device.there();
         let disk = device.map(|device| &device.disk);
         // Two file systems may share a disk, on which all limits are set; without a disk a mount counts.
         let key = disk.map_or_else(|| place.mount.device.clone(), |disk| disk.number.clone());
@@ -73,10 +76,9 @@ pub fn of_data_directory(
         .and_then(|_| mounts::read(root).ok())
         .and_then(|mounts| {
             let mount = mounts::containing(&mounts, directory)?;
-            let device = block_device::by_number(root, &mount.device).ok()?;
-            Some((mount.fs_type.clone(), device))
+            Some(file_system::below(root, mount.clone(), directory))
         });
-    let Some((file_system, device)) = found else {
+    let Some(below) = found else {
         missing.push(Missing {
             subject: Subject::Devices,
             reason: format!(
@@ -93,15 +95,17 @@ pub fn of_data_directory(
             .to_string(),
         remedy,
     });
+    missing.extend(below.device.unknown().map(not_known));
+    let device = below.device.there();
     vec![Volume {
         roles: vec![Role::Data],
         path: directory.display().to_string(),
-        file_system,
-        caps: match &device {
+        file_system: below.mount.fs_type,
+        caps: match device {
             Some(device) => caps(root, pid, device, missing),
             None => Caps::default(),
         },
-        disk: device.map(|device| device.disk.name),
+        disk: device.map(|device| device.disk.name.clone()),
     }]
 }
 
@@ -132,9 +136,22 @@ pub fn add_module_caps(volumes: &mut [Volume], module: &Module) {
     tighten(&mut volume.caps.write_bytes, module.write_bytes_cap);
 }
 
+/// What is not known of a disk.
+fn not_known(why: &Unknown) -> Missing {
+    Missing {
+        subject: Subject::Devices,
+        reason: why.to_string(),
+        remedy: None,
+    }
+}
+
 fn caps(root: &HostRoot, pid: i32, device: &BlockDevice, missing: &mut Vec<Missing>) -> Caps {
     match limits(root, pid, device) {
-        Ok(Some(limits)) => {
+        Ok(Some((limits, unknown))) => {
+            missing.extend(unknown.iter().map(|why| Missing {
+                subject: Subject::Caps,
+                ..not_known(why)
+            }));
             let cap = |kind| {
                 throttle::tightest(&limits, kind).map(|limit| Cap {
                     per_second: limit.value,
@@ -167,8 +184,8 @@ fn caps(root: &HostRoot, pid: i32, device: &BlockDevice, missing: &mut Vec<Missi
     }
 }
 
-/// The limits that process `pid` feels on the disk of a device and on those that it is made of; `None` without the
-/// controller.
+/// The limits that process `pid` feels on the disk of a device and on those that it is made of, and why there may be others;
+/// `None` without the controller.
 ///
 /// On v1 a group's limits are its own only (`throtl_pd_init()` in the kernel's block/blk-throttle.c), but those of the
 /// root group hold for what the kernel flusher writes on anybody's behalf.
@@ -176,7 +193,7 @@ fn limits(
     root: &HostRoot,
     pid: i32,
     device: &BlockDevice,
-) -> pgcalm_host::Result<Option<Vec<Limit>>> {
+) -> pgcalm_host::Result<Option<(Vec<Limit>, Vec<Unknown>)>> {
     let Some(hierarchy) = Hierarchy::of_block_io(root)? else {
         return Ok(None);
     };
@@ -184,9 +201,11 @@ fn limits(
         return Ok(None);
     };
     let own = hierarchy.directory(&group);
-    let mut limits = Vec::new();
+    let (mut limits, mut unknown) = (Vec::new(), Vec::new());
     for disk in device.disks() {
-        limits.extend(throttle::limits(root, &hierarchy, &group, &disk.number)?);
+        let (found, why) = throttle::limits(root, &hierarchy, &group, &disk.number);
+        limits.extend(found);
+        unknown.extend(why);
     }
     if hierarchy.version == Version::V1 {
         limits.retain(|limit| {
@@ -195,7 +214,7 @@ fn limits(
             directory == Some(&own) || writes && directory == Some(&hierarchy.mountpoint)
         });
     }
-    Ok(Some(limits))
+    Ok(Some((limits, unknown)))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use pgcalm_host::HostRoot;
+use pgcalm_host::Known;
 use pgcalm_host::backing_device::BackingDevice;
 use pgcalm_host::cgroup::Hierarchy;
 use pgcalm_host::dirty_threshold;
@@ -71,16 +72,13 @@ pub fn read(
         .flatten()
         .map(|hierarchy| hierarchy.mountpoint);
     host.disks = disks(root, &instance, root_group.as_deref(), &mut note);
-    host.memory_limit = note
-        .read(
-            "the memory limit of the control group",
-            memory_limit::of_process(root, pid),
-        )
-        .flatten()
-        .map(|limit| MemoryLimit {
+    let memory_limit: Known<_> = memory_limit::of_process(root, pid).into();
+    host.memory_limit = memory_limit.map(|limit| {
+        limit.as_ref().map(|limit| MemoryLimit {
             bytes: limit.bytes,
             file: limit.file.display().to_string(),
-        });
+        })
+    });
     if let Some(wal) = instance.places.iter().find(|place| place.role == "wal") {
         let path = pgcalm_host::process_file::real_path(root, pid, Path::new(&wal.path));
         host.wal_file_system = note.read("room on the file system of pg_wal", room(&path));
@@ -134,13 +132,15 @@ fn disks(
         .places
         .iter()
         .flat_map(|place| {
-            let journal = place.journal.iter().flat_map(|journal| &journal.disk);
-            place.disk.iter().chain(journal)
+            let journal = place.journal.there();
+            let journal = journal.and_then(|journal| journal.disk.known());
+            place.disk.there().into_iter().chain(journal)
         })
         .collect();
     for place in &instance.places {
         let own = place.disks().map(|disk| (disk, place.role.as_str()));
-        let journal = place.journal.iter().flat_map(isolate::Journal::disks);
+        let journal = place.journal.there().into_iter();
+        let journal = journal.flat_map(isolate::Journal::disks);
         for (disk, role) in own.chain(journal.map(|disk| (disk, "journal"))) {
             let known = disks.iter_mut().find(|known| known.disk == *disk);
             let roles = match known {
@@ -149,7 +149,6 @@ fn disks(
                     disks.push(Disk {
                         disk: disk.clone(),
                         roles: Vec::new(),
-                        rotational: rotational(root, &disk.name),
                         write_iops: cap(instance, disk, "write-iops", root_group),
                         write_bandwidth: cap(instance, disk, "write-bandwidth", root_group),
                         all_iops: None,
@@ -209,12 +208,4 @@ fn writeback_throttling(root: &HostRoot, name: &str) -> Option<WritebackThrottli
         latency_us: text.parse().ok()?,
         file,
     })
-}
-
-fn rotational(root: &HostRoot, name: &str) -> Option<bool> {
-    let name = name.replace('/', "!");
-    let text = root
-        .read(format!("sys/block/{name}/queue/rotational"))
-        .ok()?;
-    Some(text.trim() == "1")
 }

@@ -5,6 +5,8 @@ use std::time::Instant;
 
 use pgcalm_connect::Client;
 use pgcalm_host::HostRoot;
+use pgcalm_host::Unknown;
+use pgcalm_host::block_device;
 use pgcalm_host::block_device::DeviceStat;
 
 use crate::facts::DiskRates;
@@ -48,41 +50,48 @@ pub fn take(
             row.get::<_, Option<f64>>(0)
         });
         // A name with a slash has `!` for it in /sys.
-        let disks: Vec<Option<DeviceStat>> = names
+        let disks: Vec<Result<DeviceStat, Unknown>> = names
             .iter()
-            .map(|name| DeviceStat::read(root, &name.replace('/', "!")).ok())
+            .map(|name| {
+                let name = name.replace('/', "!");
+                let stat = DeviceStat::read(root, &name)?;
+                block_device::counts(root, &name, &stat).map(|()| stat)
+            })
             .collect();
         let standbys = client.as_mut().map(|client| standbys(client));
         (Instant::now(), wal, disks, standbys.unwrap_or_default())
     };
     let (start, wal_before, before, standbys_before) = read();
-    if wal_before.is_none() && before.iter().all(Option::is_none) {
+    if wal_before.is_none() && names.is_empty() {
         return None;
     }
     thread::sleep(time);
     let (end, wal_after, after, standbys_after) = read();
     let seconds = (end - start).as_secs_f64();
     let rate = |before: u64, after: u64| after.saturating_sub(before) as f64 / seconds;
-    let disks = names
-        .iter()
-        .zip(before.iter().zip(&after))
-        .filter_map(|(name, (before, after))| {
-            let (before, after) = ((*before)?, (*after)?);
-            Some(DiskRates {
+    let mut disks = Vec::new();
+    let mut uncounted = BTreeMap::new();
+    for (name, ends) in names.iter().zip(before.into_iter().zip(after)) {
+        match ends {
+            (Ok(before), Ok(after)) => disks.push(DiskRates {
                 name: name.clone(),
                 write_operations_per_second: rate(before.write_ops, after.write_ops),
                 write_bytes_per_second: rate(before.write_bytes, after.write_bytes),
                 read_operations_per_second: rate(before.read_ops, after.read_ops),
                 read_bytes_per_second: rate(before.read_bytes, after.read_bytes),
-            })
-        })
-        .collect();
+            }),
+            (_, Err(why)) | (Err(why), Ok(_)) => {
+                uncounted.insert(name.clone(), why);
+            }
+        }
+    }
     Some(Sample {
         seconds,
         wal_bytes_per_second: wal_before
             .zip(wal_after)
             .map(|(before, after)| ((after - before) / seconds).max(0.0)),
         disks,
+        uncounted,
         standbys: standbys_after
             .into_iter()
             .filter_map(|(pid, (application_name, after_bytes))| {

@@ -64,12 +64,16 @@ pub fn read(connection: &mut Connection, missing: &mut Vec<String>) -> anyhow::R
         "PostgreSQL {} is older than what is known here: {OLDEST} to 18",
         version.major()
     );
-    let row = client.query_one("SELECT pg_is_in_recovery()", &[])?;
+    let row = client.query_one(
+        "SELECT pg_is_in_recovery(), extract(epoch FROM clock_timestamp() - pg_postmaster_start_time())::float8",
+        &[],
+    )?;
     let settings = settings(client)?;
     let writes = Writes::read(client, version)?;
     let mut server = Server {
         version_num: version.0 as u32,
         in_recovery: row.get(0),
+        up_seconds: row.get(1),
         system_identifier: connection.system_identifier.clone(),
         data_directory: connection.data_directory.clone(),
         port: connection.port,
@@ -86,11 +90,13 @@ pub fn read(connection: &mut Connection, missing: &mut Vec<String>) -> anyhow::R
     if may(client, "pg_ls_waldir()")? && may(client, "pg_ls_archive_statusdir()")? {
         let row = client.query_one(
             "SELECT (SELECT coalesce(sum(size), 0)::bigint FROM pg_ls_waldir()), \
-                    (SELECT count(*) FROM pg_ls_archive_statusdir() WHERE name LIKE '%.ready')",
+                    count(*), extract(epoch FROM clock_timestamp() - min(modification))::float8 \
+             FROM pg_ls_archive_statusdir() WHERE name LIKE '%.ready'",
             &[],
         )?;
         server.wal.directory_bytes = Some(unsigned(&row, 0));
         server.archiver.ready_files = Some(unsigned(&row, 1));
+        server.archiver.oldest_ready_seconds = row.get(2);
     } else {
         missing.push(
             "the size of pg_wal and the archive's queue: the role of the connection may not; GRANT pg_monitor to it"
@@ -166,6 +172,9 @@ fn archiver(archiver: pgcalm_server::Archiver) -> Archiver {
         last_failed: archiver.is_failing(),
         last_failed_file: archiver.last_failed_file,
         ready_files: None,
+        oldest_ready_seconds: None,
+        last_archived_seconds: archiver.last_archived_seconds,
+        last_failed_seconds: archiver.last_failed_seconds,
     }
 }
 

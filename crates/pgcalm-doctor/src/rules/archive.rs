@@ -11,6 +11,10 @@ use crate::rules::found::when;
 use crate::rules::read;
 use crate::words;
 
+/// Seconds without a file that was archived or refused while one waits, beyond which the command or library has not come
+/// back: twice the time after which the archiver looks for work whoever wakes it (PGARCH_AUTOWAKE_INTERVAL).
+const HANGS_AFTER: f64 = 120.0;
+
 /// WAL is kept for an archive that there is none of.
 pub fn goes_nowhere(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
@@ -30,12 +34,20 @@ pub fn goes_nowhere(facts: &Facts) -> Answer {
     )
 }
 
+/// Whether this server archives: a standby does with `always` only.
+fn archives(server: &Server) -> Result<bool, Unknown> {
+    Ok(match read::text(server, "archive_mode")? {
+        "off" => false,
+        "always" => true,
+        _ => !server.in_recovery,
+    })
+}
+
 /// The last attempt to archive failed.
 pub fn failing(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
     let archiver = &server.archiver;
-    let mode = read::text(server, "archive_mode")?;
-    when(mode != "off" && archiver.last_failed, || {
+    when(archives(server)? && archiver.last_failed, || {
         Found::new(format!(
             "{} attempts failed, the last one with {}, and none succeeded since; {} files were archived",
             archiver.failed,
@@ -47,14 +59,65 @@ pub fn failing(facts: &Facts) -> Answer {
     })
 }
 
+/// The attempt that is under way does not end.
+pub fn hangs(facts: &Facts) -> Answer {
+    let server = read::server(facts)?;
+    let Some(seconds) = hung_for(server)? else {
+        return Ok(None);
+    };
+    let ago = |seconds: Option<f64>| match seconds {
+        Some(seconds) => format!("{seconds:.0} s ago"),
+        None => "never".to_string(),
+    };
+    let archiver = &server.archiver;
+    Ok(Some(
+        Found::new(format!(
+            "a file has waited for {seconds:.0} s in which none was archived and none refused; the last was archived {}, the \
+             last failure was {}",
+            ago(archiver.last_archived_seconds),
+            ago(archiver.last_failed_seconds)
+        ))
+        .and(waiting(server))
+        .run("SELECT * FROM pg_stat_archiver;"),
+    ))
+}
+
+/// For how long the archiver has neither archived a file nor failed at one, although one waits, if that is too long. What
+/// waited before the server was started does not count.
+fn hung_for(server: &Server) -> Result<Option<f64>, Unknown> {
+    let archiver = &server.archiver;
+    if !archives(server)? {
+        return Ok(None);
+    }
+    if archiver.ready_files.is_none() {
+        return Err(no_queue());
+    }
+    let Some(waits) = archiver.oldest_ready_seconds else {
+        return Ok(None);
+    };
+    let ended = [
+        archiver.last_archived_seconds,
+        archiver.last_failed_seconds,
+        server.up_seconds,
+    ];
+    let seconds = ended.into_iter().flatten().fold(waits, f64::min);
+    Ok((seconds > HANGS_AFTER).then_some(seconds))
+}
+
+fn no_queue() -> Unknown {
+    "the archive's queue may not be read: GRANT pg_monitor".into()
+}
+
 /// The archive's backlog is larger than what WAL was planned to take.
 pub fn backlog(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
-    if read::text(server, "archive_mode")? == "off" {
+    let archiver = &server.archiver;
+    // Then the queue is no sign of slowness.
+    if !archives(server)? || archiver.last_failed || hung_for(server)?.is_some() {
         return Ok(None);
     }
-    let Some(files) = server.archiver.ready_files else {
-        return Err("the archive's queue may not be read: GRANT pg_monitor".into());
+    let Some(files) = archiver.ready_files else {
+        return Err(no_queue());
     };
     let segment = read::bytes(server, "wal_segment_size")?.unwrap_or(0);
     let max = read::bytes(server, "max_wal_size")?.unwrap_or(0);

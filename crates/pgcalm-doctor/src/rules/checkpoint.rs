@@ -76,7 +76,7 @@ pub fn sync_beyond_target(facts: &Facts) -> Answer {
     let sync = checkpoints.sync_time_ms / 1000.0 / count as f64;
     // No stall: the device is never behind in a drain. The server's count does not tell it from fsync calls.
     if sync > slack && read::pg_calm_is_on(facts) {
-        return Err(Unknown(
+        return Err(Unknown::new(
             "the server's time of sync has pg_calm's drain in it; pg_calm_checkpoints.fsync_time has the fsync calls alone"
                 .to_string(),
         ));
@@ -181,7 +181,7 @@ pub fn room(facts: &Facts) -> Option<u64> {
 }
 
 fn too_few(count: u64) -> Unknown {
-    Unknown(format!(
+    Unknown::new(format!(
         "checkpoints since the statistics were reset: {count}; {ENOUGH_CHECKPOINTS} are needed"
     ))
 }

@@ -27,7 +27,7 @@ const READ_LATENCY_US: u64 = 1000;
 
 /// The kernel keeps a disk's dirty pages below a limit of its own.
 pub fn dirty_limit(facts: &Facts) -> Answer {
-    read::instance(facts)?;
+    let instance = read::instance(facts)?;
     let thresholds = read::dirty_thresholds(facts)?;
     let mut found: Option<Found> = None;
     let mut known = false;
@@ -59,10 +59,11 @@ pub fn dirty_limit(facts: &Facts) -> Answer {
         let from = Some(in_unit_of(&limit.file, share).to_string());
         found = Some(so_far.write(&limit.file, from, limit.no_limit.clone()));
     }
-    if known {
-        Ok(found)
-    } else {
-        Err("/sys/class/bdi has no limits for the server's disks".into())
+    let unseen = instance.places.iter().find_map(|p| p.disk.unknown());
+    match (found, unseen) {
+        (None, Some(why)) => Err(why.clone()),
+        (None, None) if !known => Err("/sys/class/bdi has no limits for the server's disks".into()),
+        (found, _) => Ok(found),
     }
 }
 
@@ -105,7 +106,7 @@ fn in_unit_of(file: &str, share: u64) -> u64 {
 
 /// A disk works at its cap right now.
 pub fn at_cap(facts: &Facts) -> Answer {
-    read::instance(facts)?;
+    let instance = read::instance(facts)?;
     let Some(sample) = &facts.sample else {
         return Err("rates were not measured: give --duration".into());
     };
@@ -115,7 +116,7 @@ pub fn at_cap(facts: &Facts) -> Answer {
         })
     };
     let mut found: Option<Found> = None;
-    let mut known = false;
+    let mut judged = Vec::new();
     for disk in &read::host(facts)?.disks {
         let Some(rates) = read::rates(facts, disk) else {
             continue;
@@ -130,7 +131,9 @@ pub fn at_cap(facts: &Facts) -> Answer {
             rates.read_bytes_per_second,
             (&disk.write_bandwidth, &disk.all_bandwidth),
         );
-        known |= operations.part.is_some() || bytes.part.is_some();
+        if operations.part.is_some() || bytes.part.is_some() {
+            judged.push(&disk.disk);
+        }
         if operations
             .part
             .unwrap_or(0.0)
@@ -156,11 +159,30 @@ pub fn at_cap(facts: &Facts) -> Answer {
             None => Found::new(evidence),
         });
     }
-    if known {
-        Ok(found)
-    } else {
-        Err(read::no_cap())
+    if found.is_some() {
+        return Ok(found);
     }
+    // That none is at its cap is known only if it is of each that the server waits for.
+    for place in instance.places.iter().filter(|p| p.role != "log") {
+        if let Some(why) = place.disk.unknown() {
+            return Err(why.clone());
+        }
+        let Some(disk) = place.disks().next() else {
+            continue;
+        };
+        if !place.disks().any(|disk| judged.contains(&disk)) {
+            return Err(match sample.uncounted.get(&disk.name) {
+                Some(why) => why.clone(),
+                None => Unknown::new(format!(
+                    "{} ({}): {}",
+                    disk.name,
+                    place.role,
+                    read::no_cap()
+                )),
+            });
+        }
+    }
+    Ok(None)
 }
 
 /// What is used of the cap that is nearest.
@@ -204,7 +226,7 @@ pub fn writeback_throttling(facts: &Facts) -> Answer {
         return Ok(None);
     }
     let Some(throttling) = &disk.writeback_throttling else {
-        return Err(Unknown(format!(
+        return Err(Unknown::new(format!(
             "{} has no wbt_lat_usec: a kernel without it, a partition, or an I/O scheduler that does the same",
             disk.disk.name
         )));
@@ -223,24 +245,27 @@ pub fn writeback_throttling(facts: &Facts) -> Answer {
     })
 }
 
-/// WAL and data on one disk with a cap that no control group shows, or one that rotates.
+/// WAL and data on one disk with a cap that no control group shows. Whether a disk says that it rotates tells nothing:
+/// virtio always does.
 pub fn wal_with_data(facts: &Facts) -> Answer {
     let data = read::data_disk(facts)?;
+    read::disk_of(facts, "wal")?;
     if hazard::is_there(facts, "wal-on-capped-device")?
         || !data.roles.iter().any(|role| role == "wal")
     {
         return Ok(None);
     }
-    let capped = data.write_iops.as_ref().or(data.write_bandwidth.as_ref());
-    let why = match (capped, data.rotational) {
-        (Some(cap), _) => format!("which has a cap ({} by {})", cap.value, cap.source),
-        (None, Some(true)) => "which says that it rotates".to_string(),
-        (None, Some(false)) => return Ok(None),
-        (None, None) => return Err(read::no_cap()),
-    };
+    let caps = [
+        &data.write_iops,
+        &data.write_bandwidth,
+        &data.all_iops,
+        &data.all_bandwidth,
+    ];
+    let cap = caps.into_iter().flatten().next();
+    let cap = cap.ok_or_else(read::no_cap)?;
     Ok(Some(Found::new(format!(
-        "pg_wal and the data directory are both on {}, {why}",
-        data.disk.name
+        "pg_wal and the data directory are both on {}, which has a cap ({} by {})",
+        data.disk.name, cap.value, cap.source
     ))))
 }
 
@@ -265,10 +290,11 @@ fn journal(facts: &Facts, is_bad: fn(&Journal) -> bool) -> Answer {
     let places = &read::instance(facts)?.places;
     let bad: Vec<&Place> = places
         .iter()
-        .filter(|place| place.role != "log" && place.journal.as_ref().is_some_and(is_bad))
+        .filter(|place| place.role != "log" && place.journal.there().is_some_and(is_bad))
         .collect();
     let Some(first) = bad.first() else {
-        return Ok(None);
+        let unknown = places.iter().find_map(|place| place.journal.unknown());
+        return unknown.map_or(Ok(None), |why| Err(why.clone()));
     };
     let mut found = Found::default();
     for place in &bad {
@@ -288,8 +314,7 @@ fn journal(facts: &Facts, is_bad: fn(&Journal) -> bool) -> Answer {
 
 /// The cap on operations of the disk of pg_wal.
 pub fn wal_iops(facts: &Facts) -> Result<Cap, Unknown> {
-    read::instance(facts)?;
-    let disk = read::disk_of(read::host(facts)?, "wal");
+    let disk = read::disk_of(facts, "wal")?;
     let disk = disk.ok_or_else(|| Unknown::from("pg_wal is on no block device"))?;
     read::write_iops(facts, disk)
 }

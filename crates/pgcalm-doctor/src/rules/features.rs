@@ -35,7 +35,7 @@ pub fn no_usdt(facts: &Facts) -> Answer {
 fn lacks(facts: &Facts, name: &str, feature: fn(&KernelFeatures) -> Option<bool>) -> Answer {
     let host = read::host(facts)?;
     let Some(has) = feature(&host.kernel_features) else {
-        return Err(Unknown(format!(
+        return Err(Unknown::new(format!(
             "whether the kernel has {name} could not be told"
         )));
     };

@@ -1,19 +1,11 @@
+pub use pgcalm_host::Unknown;
+
 use crate::facts::Server;
 use crate::report::Change;
 use crate::report::Target;
 
 /// What a condition says: applies with evidence, does not apply, or can't be told and why.
 pub type Answer = Result<Option<Found>, Unknown>;
-
-/// What is missing for an answer, and the way out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unknown(pub String);
-
-impl From<&str> for Unknown {
-    fn from(text: &str) -> Self {
-        Self(text.to_string())
-    }
-}
 
 /// A rule applies.
 #[derive(Debug, Clone, Default, PartialEq)]

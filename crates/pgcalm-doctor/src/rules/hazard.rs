@@ -25,9 +25,12 @@ pub fn is_there(facts: &Facts, name: &str) -> Result<bool, Unknown> {
 }
 
 fn find<'a>(facts: &'a Facts, name: &str) -> Result<Option<&'a Hazard>, Unknown> {
-    read::instance(facts)?;
-    Ok(read::host(facts)?
-        .hazards
-        .iter()
-        .find(|hazard| hazard.name == name))
+    let instance = read::instance(facts)?;
+    let mut hazards = read::host(facts)?.hazards.iter();
+    let found = hazards.find(|hazard| hazard.name == name);
+    match (found, &instance.not_known()[..]) {
+        // One that is not found may be where nothing is known.
+        (None, [first, ..]) => Err((*first).clone()),
+        (found, _) => Ok(found),
+    }
 }

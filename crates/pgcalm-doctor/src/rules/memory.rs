@@ -18,13 +18,17 @@ pub fn too_small(facts: &Facts) -> Answer {
     let buffers = read::bytes(server, "shared_buffers")?.unwrap_or(0);
     let maintenance = read::bytes(server, "maintenance_work_mem")?.unwrap_or(0);
     let workers = read::number(server, "autovacuum_max_workers")? as u64;
-    let (limit, place) = match (&host.memory_limit, host.memory_bytes) {
+    let known = host.memory_limit.there();
+    let (limit, place) = match (known, host.memory_bytes) {
         (Some(limit), Some(memory)) if limit.bytes < memory => (limit.bytes, limit.file.as_str()),
         (Some(limit), None) => (limit.bytes, limit.file.as_str()),
         (_, Some(memory)) => (memory, "/proc/meminfo"),
         (None, None) => return Err("the host's memory could not be read".into()),
     };
     let need = buffers + maintenance * workers;
+    if let (true, Err(why)) = (need <= limit, host.memory_limit.as_ref()) {
+        return Err(why.clone());
+    }
     when(need > limit, || {
         Found::new(format!(
             "shared_buffers of {} and {workers} autovacuum workers with maintenance_work_mem of {} come to {}; there are {} \
@@ -54,7 +58,7 @@ pub fn buffers_small(facts: &Facts) -> Answer {
     let host = read::host(facts)?;
     let memory = [
         host.memory_bytes,
-        host.memory_limit.as_ref().map(|limit| limit.bytes),
+        host.memory_limit.there().map(|limit| limit.bytes),
     ];
     let Some(memory) = memory.into_iter().flatten().min() else {
         return Err("the host's memory could not be read".into());

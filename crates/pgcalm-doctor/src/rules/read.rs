@@ -34,15 +34,27 @@ pub fn instance(facts: &Facts) -> Result<&Instance, Unknown> {
 
 /// The disk of the data directory.
 pub fn data_disk(facts: &Facts) -> Result<&Disk, Unknown> {
-    instance(facts)?;
-    disk_of(host(facts)?, "data").ok_or_else(|| "the data directory is on no block device".into())
+    disk_of(facts, "data")?.ok_or_else(|| "the data directory is on no block device".into())
 }
 
-/// The first disk that holds something of that role.
-pub fn disk_of<'a>(host: &'a Host, role: &str) -> Option<&'a Disk> {
-    host.disks
-        .iter()
-        .find(|disk| disk.roles.iter().any(|of_it| of_it == role))
+/// The first disk that holds something of that role; none if that is on no block device.
+pub fn disk_of<'a>(facts: &'a Facts, role: &str) -> Result<Option<&'a Disk>, Unknown> {
+    let instance = instance(facts)?;
+    let mut disks = host(facts)?.disks.iter();
+    let disk = disks.find(|disk| disk.roles.iter().any(|of_it| of_it == role));
+    let place = instance.places.iter().find(|place| place.role == role);
+    match (disk, place) {
+        (Some(disk), _) => Ok(Some(disk)),
+        (None, Some(place)) => match place.disk.as_ref() {
+            Ok(_) => Ok(None),
+            Err(why) => Err(why.clone()),
+        },
+        (None, None) => Err(instance
+            .unknown
+            .first()
+            .cloned()
+            .unwrap_or_else(|| Unknown::new(format!("where the server's {role} is")))),
+    }
 }
 
 pub fn dirty_thresholds(facts: &Facts) -> Result<DirtyThresholds, Unknown> {
@@ -53,7 +65,7 @@ pub fn dirty_thresholds(facts: &Facts) -> Result<DirtyThresholds, Unknown> {
 /// A writeback sysctl.
 pub fn sysctl(facts: &Facts, name: &str) -> Result<u64, Unknown> {
     let value = host(facts)?.sysctls.get(name).copied();
-    value.ok_or_else(|| Unknown(format!("/proc/sys/vm/{name} can't be read")))
+    value.ok_or_else(|| Unknown::new(format!("/proc/sys/vm/{name} can't be read")))
 }
 
 /// The text of a setting.
@@ -61,7 +73,7 @@ pub fn text<'a>(server: &'a Server, name: &str) -> Result<&'a str, Unknown> {
     let setting = server.settings.get(name);
     setting
         .map(|setting| setting.value.as_str())
-        .ok_or_else(|| Unknown(format!("the server has no setting {name}, or hides it")))
+        .ok_or_else(|| Unknown::new(format!("the server has no setting {name}, or hides it")))
 }
 
 pub fn is_on(server: &Server, name: &str) -> Result<bool, Unknown> {
@@ -72,15 +84,15 @@ pub fn is_on(server: &Server, name: &str) -> Result<bool, Unknown> {
 pub fn number(server: &Server, name: &str) -> Result<f64, Unknown> {
     let text = text(server, name)?;
     text.parse()
-        .map_err(|_| Unknown(format!("{name} = {text} is no number")))
+        .map_err(|_| Unknown::new(format!("{name} = {text} is no number")))
 }
 
 /// The value of a setting that is an amount of memory or disk; `None` for its special value -1.
 pub fn bytes(server: &Server, name: &str) -> Result<Option<u64>, Unknown> {
     let value = number(server, name)?;
     let unit = unit(server, name)?;
-    let factor =
-        unit_bytes(unit).ok_or_else(|| Unknown(format!("{name} has the unknown unit {unit}")))?;
+    let factor = unit_bytes(unit)
+        .ok_or_else(|| Unknown::new(format!("{name} has the unknown unit {unit}")))?;
     Ok((value >= 0.0).then_some((value * factor) as u64))
 }
 
@@ -88,8 +100,8 @@ pub fn bytes(server: &Server, name: &str) -> Result<Option<u64>, Unknown> {
 pub fn seconds(server: &Server, name: &str) -> Result<f64, Unknown> {
     let value = number(server, name)?;
     let unit = unit(server, name)?;
-    let factor =
-        unit_seconds(unit).ok_or_else(|| Unknown(format!("{name} has the unknown unit {unit}")))?;
+    let factor = unit_seconds(unit)
+        .ok_or_else(|| Unknown::new(format!("{name} has the unknown unit {unit}")))?;
     Ok(value * factor)
 }
 
@@ -97,7 +109,7 @@ fn unit<'a>(server: &'a Server, name: &str) -> Result<&'a str, Unknown> {
     let setting = server.settings.get(name);
     setting
         .and_then(|setting| setting.unit.as_deref())
-        .ok_or_else(|| Unknown(format!("{name} has no unit")))
+        .ok_or_else(|| Unknown::new(format!("{name} has no unit")))
 }
 
 /// Whether pg_calm does the writing back.

@@ -110,8 +110,7 @@ pub fn timeout_under_cap(facts: &Facts) -> Answer {
     else {
         return Ok(None);
     };
-    read::instance(facts)?;
-    let disk = read::disk_of(read::host(facts)?, "wal");
+    let disk = read::disk_of(facts, "wal")?;
     let disk = disk.ok_or_else(|| Unknown::from("pg_wal is on no block device"))?;
     let Queue { bytes, what, time } = queue(facts, server, disk)?;
     when(time > timeout / 2.0, || {

@@ -55,7 +55,7 @@ pub fn compression(facts: &Facts) -> Answer {
         return Ok(None);
     }
     if wal.bytes < ENOUGH_WAL {
-        return Err(Unknown(format!(
+        return Err(Unknown::new(format!(
             "WAL since its statistics were reset: {}; {} are needed",
             words::size(wal.bytes),
             words::size(ENOUGH_WAL)
@@ -131,7 +131,7 @@ pub fn buffers_full(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
     let seconds = server.wal.seconds.unwrap_or(0.0);
     if seconds < ENOUGH_SECONDS {
-        return Err(Unknown(format!(
+        return Err(Unknown::new(format!(
             "time since the statistics of WAL were reset: {}; {} are needed",
             words::time(seconds),
             words::time(ENOUGH_SECONDS)

@@ -40,7 +40,7 @@ impl Host {
         for (disk, major_minor) in [("sda", "8:0"), ("sdb", "8:16")] {
             let partition = if disk == "sda" { "8:1" } else { "8:17" };
             host.write(&format!("sys/devices/{disk}/dev"), major_minor);
-            host.write(&format!("sys/devices/{disk}/queue/rotational"), "0\n");
+
             host.write(&format!("sys/devices/{disk}/queue/wbt_lat_usec"), "1000\n");
             host.write(&format!("sys/devices/{disk}/{disk}1/dev"), partition);
             host.write(&format!("sys/devices/{disk}/{disk}1/partition"), "1\n");
@@ -209,13 +209,8 @@ impl Host {
         facts.sample = Some(Sample {
             seconds: 3.0,
             wal_bytes_per_second: Some(1e6),
-            disks: vec![DiskRates {
-                name: "sda".into(),
-                write_operations_per_second: 100.0,
-                write_bytes_per_second: 1e6,
-                read_operations_per_second: 0.0,
-                read_bytes_per_second: 0.0,
-            }],
+            disks: ["sda", "sdb"].map(rates).to_vec(),
+            uncounted: Default::default(),
             standbys: Vec::new(),
         });
         // What can't be faked by files: the room of this machine's disk, and a program.
@@ -225,7 +220,23 @@ impl Host {
             available_bytes: 90 * GIB,
         });
         host.usdt_probes = Some(70);
+        let caps = host.disks.iter().filter_map(|disk| disk.write_iops.clone());
+        let cap = caps.min_by_key(|cap| cap.value);
+        if let Some(disk) = host.disks.iter_mut().find(|disk| disk.disk.name == "sdb") {
+            disk.write_iops = disk.write_iops.take().or(cap);
+        }
         facts
+    }
+}
+
+/// Little is done.
+fn rates(disk: &str) -> DiskRates {
+    DiskRates {
+        name: disk.into(),
+        write_operations_per_second: 100.0,
+        write_bytes_per_second: 1e6,
+        read_operations_per_second: 0.0,
+        read_bytes_per_second: 0.0,
     }
 }
 

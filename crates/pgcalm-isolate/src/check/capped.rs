@@ -79,7 +79,7 @@ pub(super) fn journals(instances: &[Instance], root_group: Option<&str>) -> Vec<
     let mut found: BTreeMap<&str, Journals<'_>> = BTreeMap::new();
     for instance in instances {
         for place in &instance.places {
-            let Some(journal) = &place.journal else {
+            let Some(journal) = place.journal.there() else {
                 continue;
             };
             let felt = instance.limits.iter().filter(|limit| {

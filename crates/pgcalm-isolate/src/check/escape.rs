@@ -14,7 +14,7 @@ pub(super) fn find(instances: &[Instance], cgroup_version: Option<&str>) -> Vec<
             .filter(|limit| limit.in_force && is_on_writes(limit))
             .collect();
         let mut evidence: Vec<String> = limits.iter().map(|limit| described(limit)).collect();
-        if let (Some(group), false) = (&instance.group, limits.is_empty()) {
+        if let (Some(group), false) = (instance.group.there(), limits.is_empty()) {
             if cgroup_version == Some("v1") && group != "/" {
                 hazards.push(Hazard {
                     name: "writeback-escapes-limit".to_string(),
@@ -54,7 +54,7 @@ pub(super) fn find(instances: &[Instance], cgroup_version: Option<&str>) -> Vec<
                     .to_string(),
             });
         }
-        if let (Some(group), false) = (&instance.group, instance.other_groups.is_empty()) {
+        if let (Some(group), false) = (instance.group.there(), instance.other_groups.is_empty()) {
             hazards.push(Hazard {
                 name: "split-instance".to_string(),
                 instances: vec![instance.data_directory.clone()],

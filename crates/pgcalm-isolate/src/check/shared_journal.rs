@@ -17,7 +17,7 @@ pub(super) fn find(instances: &[Instance]) -> Vec<Hazard> {
     let mut journals: BTreeMap<&str, Vec<(&Instance, &Place)>> = BTreeMap::new();
     for instance in instances {
         for place in &instance.places {
-            if place.journal.is_some() && place.fs != "xfs" {
+            if place.journal.there().is_some() && place.fs != "xfs" {
                 journals
                     .entry(place.device_number.as_str())
                     .or_default()
@@ -38,7 +38,7 @@ fn hazard(users: &[(&Instance, &Place)]) -> Option<Hazard> {
         .collect();
     names.dedup();
     let (_, place) = users.first()?;
-    let journal = place.journal.as_ref()?;
+    let journal = place.journal.there()?;
     let mut limits: Vec<String> = users
         .iter()
         .flat_map(|(instance, place)| {

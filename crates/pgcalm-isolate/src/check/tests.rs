@@ -1,3 +1,5 @@
+use pgcalm_host::Known;
+
 use super::*;
 use crate::report::Journal;
 use crate::report::Place;
@@ -19,17 +21,17 @@ fn place(role: &str, device: &str, waits_for_data: bool) -> Place {
         mount_options: vec!["rw".into()],
         device_number: format!("number of {device}"),
         device: Some(device.into()),
-        disk: Some(disk(device)),
+        disk: Known::Is(Some(disk(device))),
         slaves: Vec::new(),
-        journal: Some(Journal {
+        journal: Known::Is(Some(Journal {
             device: Some(device.into()),
-            disk: Some(disk(device)),
+            disk: Known::Is(disk(device)),
             slaves: Vec::new(),
             external: false,
             data_mode: Some("ordered".into()),
             waits_for_data,
             shows_unwritten: false,
-        }),
+        })),
     }
 }
 
@@ -41,10 +43,11 @@ fn instance(name: &str, places: Vec<Place>) -> Instance {
         version: None,
         processes: 5,
         places,
-        group: Some(format!("/{name}")),
+        group: Known::Is(Some(format!("/{name}"))),
         isolated: false,
         other_groups: Vec::new(),
         limits: Vec::new(),
+        unknown: Vec::new(),
         memory_controller: None,
     }
 }
@@ -136,7 +139,7 @@ fn mapped(role: &str, device: &str, disks: &[&str]) -> Place {
     });
     let mut place = place(role, device, false);
     place.slaves = slaves.collect();
-    if let Some(journal) = &mut place.journal {
+    if let Known::Is(Some(journal)) = &mut place.journal {
         journal.slaves = place.slaves.clone();
     }
     place

@@ -50,19 +50,31 @@ pub fn render(report: &Report) -> String {
 }
 
 fn summary(report: &Report) -> String {
-    let group = match &report.cgroup_version {
-        Some(version) => format!("block I/O limits by cgroup {version}"),
-        None => "no block I/O controller".to_string(),
+    let group = match report.cgroup_version.as_ref() {
+        Ok(Some(version)) => format!("block I/O limits by cgroup {version}"),
+        Ok(None) => "no block I/O controller".to_string(),
+        Err(why) => format!("block I/O limits not known: {why}"),
+    };
+    let unclear = report
+        .instances
+        .iter()
+        .filter(|i| !i.not_known().is_empty());
+    let unclear = match unclear.count() {
+        0 => String::new(),
+        _ => " in what is known of them; what is not is told above".to_string(),
     };
     match report.verb.as_str() {
         "check" if !report.hazards.is_empty() => {
-            format!("Hazards: {}; {group}.", report.hazards.len())
+            format!("Hazards: {}{unclear}; {group}.", report.hazards.len())
         }
         "check" if report.instances.is_empty() && report.hidden_processes > 0 => {
             format!("No server could be looked at, so nothing was checked; {group}.")
         }
         "check" if report.instances.is_empty() => {
             format!("No server was found on this host, so nothing was checked; {group}.")
+        }
+        "check" if !unclear.is_empty() => {
+            format!("Whether there is a hazard is not known: there is none{unclear}; {group}.")
         }
         "check" => format!("No hazard found; {group}."),
         "show" => format!("Instances: {}; {group}.", report.instances.len()),
@@ -93,7 +105,7 @@ fn instance_lines(out: &mut String, instance: &Instance) {
     for place in &instance.places {
         line(out, &format!("  {}", place_line(place)));
     }
-    if let Some(group) = &instance.group {
+    if let Some(group) = instance.group.there() {
         let ours = if instance.isolated {
             " (made by pgcalm)"
         } else {
@@ -107,27 +119,34 @@ fn instance_lines(out: &mut String, instance: &Instance) {
     for limit in &instance.limits {
         line(out, &format!("  limit       {}", limit_line(limit)));
     }
-    if instance.group.is_some() && !instance.limits.iter().any(|limit| limit.in_force) {
+    let unknown = instance.not_known();
+    for why in &unknown {
+        line(out, &format!("  not known   {why}"));
+    }
+    let is_limited = instance.limits.iter().any(|limit| limit.in_force);
+    if unknown.is_empty() && instance.group.there().is_some() && !is_limited {
         line(out, "  no limit in force");
     }
 }
 
 fn place_line(place: &Place) -> String {
-    let device = match (&place.device, &place.disk) {
-        (Some(device), Some(disk)) if *device != disk.name => {
+    let device = match (&place.device, place.disk.as_ref()) {
+        (Some(device), Ok(Some(disk))) if *device != disk.name => {
             format!("{device} of disk {} ({})", disk.name, disk.number)
         }
         (Some(device), _) => format!("{device} ({})", place.device_number),
-        (None, _) => format!("no block device ({})", place.device_number),
+        (None, Err(_)) => format!("device not known ({})", place.device_number),
+        (None, Ok(_)) => format!("no block device ({})", place.device_number),
     };
     let below = made_of(&place.slaves);
-    let journal = match &place.journal {
+    let journal = match place.journal.there() {
         Some(journal) => {
-            let device = journal.device.as_deref().unwrap_or("unknown device");
-            let place = if journal.external {
-                format!(", journal on {device}{}", made_of(&journal.slaves))
-            } else {
-                ", journal inside".to_string()
+            let place = match &journal.device {
+                None => ", journal on a device that is not known".to_string(),
+                Some(device) if journal.external => {
+                    format!(", journal on {device}{}", made_of(&journal.slaves))
+                }
+                Some(_) => ", journal inside".to_string(),
             };
             let mode = journal
                 .data_mode

@@ -58,7 +58,10 @@ pub(super) fn device(
         if let Some(hierarchy) = Hierarchy::of_block_io(root)? {
             let pid = instance.postmaster.pid.to_string();
             if let Some(group) = hierarchy.group_of(root, &pid)? {
-                let limits = throttle::limits(root, &hierarchy, &group, &disk.number)?;
+                let (limits, unknown) = throttle::limits(root, &hierarchy, &group, &disk.number);
+                if let Some(why) = unknown.first() {
+                    device.caps_source = format!("not known: {why}");
+                }
                 let cap = |kind| throttle::tightest(&limits, kind).map(|limit| limit.value as f64);
                 device.write_iops = cap(Kind::WriteIops);
                 device.write_bytes_per_s = cap(Kind::WriteBps);
@@ -104,7 +107,7 @@ fn found(
 
 fn on_disk(instance: &Instance, role: Role) -> Option<&Disk> {
     let place = instance.places.iter().find(|place| place.role == role)?;
-    Some(&place.device.as_ref()?.disk)
+    Some(&place.device.there()?.disk)
 }
 
 /// A loop device's bytes are written to the disk that holds its file, too, and those of a device made of others to these.
