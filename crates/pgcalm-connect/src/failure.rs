@@ -24,6 +24,10 @@ pub(crate) enum Failure {
     Target(&'static str),
     /// This process could not try.
     Thread(io::Error),
+    /// The server's socket can't be reached.
+    Reach(io::Error),
+    /// It is another server.
+    Unproven(String),
 }
 
 impl Failure {
@@ -107,6 +111,8 @@ fn reason(failure: &Failure) -> String {
         Failure::Silent(time) => format!("no answer within {} s", time.as_secs_f64()),
         Failure::Target(what) => format!("{what} (target_session_attrs)"),
         Failure::Thread(error) => format!("start connecting: {error}"),
+        Failure::Reach(error) => error.to_string(),
+        Failure::Unproven(text) => text.clone(),
     }
 }
 
@@ -123,7 +129,10 @@ fn remedy(address: &Address, host: &Host, failure: &Failure) -> Option<String> {
             (None, Some(error)) => network_remedy(host, error)?,
             (None, None) => return None,
         },
-        Failure::Session(_) | Failure::Target(_) | Failure::Thread(_) => return None,
+        Failure::Reach(error) => network_remedy(host, error)?,
+        Failure::Session(_) | Failure::Target(_) | Failure::Thread(_) | Failure::Unproven(_) => {
+            return None;
+        }
     };
     Some(text.to_string())
 }

@@ -26,6 +26,7 @@ pub mod process;
 pub mod process_file;
 pub mod quantity;
 pub mod server_process;
+pub mod tcp_socket;
 pub mod throttle;
 pub mod unix_socket;
 pub mod vm_sysctl;

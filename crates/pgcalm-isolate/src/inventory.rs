@@ -66,7 +66,7 @@ impl Inventory {
                 .iter()
                 .map(|instance| self.instance(instance))
                 .collect::<Result<_>>()?,
-            hidden_processes: self.found.hidden.len() as u32,
+            hidden_processes: self.found.hidden.count() as u32,
             hazards: Vec::new(),
             steps: Vec::new(),
             applied: false,
