@@ -15,7 +15,9 @@ use crate::host;
 use crate::host::Host;
 use crate::host::Place;
 use crate::parameters::Parameters;
+use crate::parameters::Source;
 use crate::peer::Owner;
+use crate::proof::Postmaster;
 use crate::session::Session;
 use crate::tls::Tls;
 
@@ -72,6 +74,10 @@ const TARGETS: [(&str, Target); 6] = [
 #[derive(Clone)]
 pub struct Address {
     pub(crate) hosts: Vec<Host>,
+    /// That a session has to be with.
+    pub(crate) postmaster: Option<Postmaster>,
+    /// Whether the host is where that was found to listen, and not one that the user has named.
+    pub(crate) is_found: bool,
     pub(crate) user: String,
     /// Whether that is what was asked for, and no default.
     pub(crate) user_is_given: bool,
@@ -141,6 +147,10 @@ impl Address {
         let target = parameters.choice("target_session_attrs", &TARGETS)?;
         Ok(Self {
             hosts,
+            postmaster: found.and_then(Found::postmaster).cloned(),
+            is_found: parameters
+                .get("host")
+                .is_some_and(|host| host.source == Source::Found),
             user,
             user_is_given: parameters.get("user").is_some(),
             database,

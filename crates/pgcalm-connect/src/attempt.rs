@@ -1,6 +1,10 @@
 //! Making a connection: host by host, with and without TLS, as this user and as the server's.
 
 use std::io;
+use std::net::IpAddr;
+use std::net::ToSocketAddrs;
+use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
@@ -23,6 +27,8 @@ use crate::host::Host;
 use crate::host::Literal;
 use crate::host::Place;
 use crate::peer::Owner;
+use crate::proof::Postmaster;
+use crate::proof::Socket;
 use crate::session::Session;
 use crate::tls::Mode;
 use crate::tls::Tls;
@@ -36,8 +42,22 @@ struct Attempt {
     connector: Option<MakeTlsConnector>,
     /// Whom the server is to see, instead of this process's own user.
     owner: Option<Owner>,
+    proof: Proof,
     target: Target,
     session: Option<Session>,
+}
+
+/// How the server is held against the one that is meant.
+#[derive(Clone)]
+enum Proof {
+    /// The user has said where it is.
+    None,
+    /// Before it is spoken to, by its socket.
+    Socket(Postmaster, Arc<Socket>),
+    /// Before it is spoken to, by who listens at its port.
+    Port(Postmaster, IpAddr, u16),
+    /// By its first answer.
+    Backend(Postmaster),
 }
 
 impl Address {
@@ -110,17 +130,31 @@ impl Address {
         tls: &Tls,
         mode: SslMode,
     ) -> Result<Client, Failure> {
-        let owner = match &host.place {
-            Place::Unix(directory) if rustix::process::geteuid().is_root() => {
-                Owner::of_socket(directory, host.port).filter(|owner| owner.uid != 0)
+        let is_root = rustix::process::geteuid().is_root();
+        let mut config = self.config(host, tls, mode);
+        let proof = self.proof(host)?;
+        // Here until the session is there.
+        let mut link = None;
+        let owner = match (&proof, &host.place) {
+            (Proof::Socket(_, socket), _) => {
+                let directory = socket.directory(host.port).map_err(Failure::Thread)?;
+                place_at(&mut config, link.insert(directory).path());
+                Some(socket.owner)
             }
+            (Proof::Port(_, address, _), _) => {
+                config.hostaddr(*address);
+                None
+            }
+            (_, Place::Unix(directory)) => Owner::of_socket(directory, host.port),
             _ => None,
         };
+        let owner = owner.filter(|owner| is_root && owner.uid != 0);
         let connect = |owner| {
             let attempt = Attempt {
-                config: self.config(host, tls, mode),
+                config: config.clone(),
                 connector: tls.connector.clone(),
                 owner,
+                proof: proof.clone(),
                 target,
                 session: self.session,
             };
@@ -140,6 +174,36 @@ impl Address {
         })
     }
 
+    fn proof(&self, host: &Host) -> Result<Proof, Failure> {
+        let Some(postmaster) = &self.postmaster else {
+            return Ok(Proof::None);
+        };
+        let postmaster = postmaster.clone();
+        if !self.is_found {
+            return Ok(Proof::Backend(postmaster));
+        }
+        match &host.place {
+            Place::Unix(_) => {
+                let socket = postmaster.socket(host.port)?;
+                Ok(Proof::Socket(postmaster, Arc::new(socket)))
+            }
+            Place::Tcp { name, .. } => {
+                let addresses = (name.as_str(), host.port).to_socket_addrs();
+                let addresses: Vec<IpAddr> = addresses
+                    .map_err(Failure::Reach)?
+                    .map(|address| address.ip())
+                    .collect();
+                let listens =
+                    |address: &&IpAddr| postmaster.prove_port(**address, host.port).is_ok();
+                // The last one says why not.
+                let address = addresses.iter().find(listens).or(addresses.last());
+                let none = || Failure::Reach(io::ErrorKind::AddrNotAvailable.into());
+                let address = *address.ok_or_else(none)?;
+                Ok(Proof::Port(postmaster, address, host.port))
+            }
+        }
+    }
+
     fn config(&self, host: &Host, tls: &Tls, mode: SslMode) -> Config {
         let mut config = self.base.clone();
         config
@@ -149,14 +213,22 @@ impl Address {
             .ssl_mode(mode)
             .ssl_negotiation(tls.negotiation);
         match &host.place {
-            Place::Unix(directory) => config.host_path(directory),
+            // Its socket has a path of its own.
+            Place::Unix(_) if self.postmaster.is_some() && self.is_found => {}
+            Place::Unix(directory) => place_at(&mut config, directory),
             Place::Tcp { name, address } => match address {
                 // The library has no place for a zone beside a name: the certificate has to be the address's.
                 Some(Literal {
                     zoned: Some(zoned), ..
-                }) => config.host(zoned),
-                Some(literal) => config.hostaddr(literal.address).host(name),
-                None => config.host(name),
+                }) => {
+                    config.host(zoned);
+                }
+                Some(literal) => {
+                    config.hostaddr(literal.address).host(name);
+                }
+                None => {
+                    config.host(name);
+                }
             },
         };
         if let Some(password) = &host.password.value {
@@ -167,6 +239,10 @@ impl Address {
         }
         config
     }
+}
+
+fn place_at(config: &mut Config, directory: &Path) {
+    config.host_path(directory);
 }
 
 impl Attempt {
@@ -201,6 +277,7 @@ impl Attempt {
     }
 
     fn connect(self) -> Result<Client, Failure> {
+        self.proof.before()?;
         if let Some(owner) = self.owner {
             owner
                 .take_on()
@@ -212,11 +289,33 @@ impl Attempt {
             None => Client::connect(&self.config, NoTls, longest),
         }
         .map_err(Failure::Connect)?;
+        self.proof.after(&mut client)?;
         check_target(&mut client, self.target)?;
         if let Some(session) = self.session {
             session.apply(&mut client).map_err(Failure::Session)?;
         }
         Ok(client)
+    }
+}
+
+impl Proof {
+    /// What can be told before anything is sent.
+    fn before(&self) -> Result<(), Failure> {
+        match self {
+            Self::Socket(postmaster, socket) => postmaster.prove_socket(socket),
+            Self::Port(postmaster, address, port) => postmaster.prove_port(*address, *port),
+            Self::None | Self::Backend(_) => Ok(()),
+        }
+    }
+
+    /// What is left to be told before the server is asked anything else. A port may have changed hands while the
+    /// connection came about, which a socket can't.
+    fn after(&self, client: &mut Client) -> Result<(), Failure> {
+        match self {
+            Self::Port(postmaster, address, port) => postmaster.prove_port(*address, *port),
+            Self::Backend(postmaster) => postmaster.prove_backend(client),
+            Self::None | Self::Socket(..) => Ok(()),
+        }
     }
 }
 

@@ -27,6 +27,10 @@ pub(crate) enum Failure {
     Interrupted,
     /// This process could not try.
     Thread(io::Error),
+    /// The server's socket can't be reached.
+    Reach(io::Error),
+    /// It is another server.
+    Unproven(String),
 }
 
 impl Failure {
@@ -111,6 +115,8 @@ fn reason(failure: &Failure) -> String {
         Failure::Target(what) => format!("{what} (target_session_attrs)"),
         Failure::Interrupted => "interrupted".to_string(),
         Failure::Thread(error) => format!("start connecting: {error}"),
+        Failure::Reach(error) => error.to_string(),
+        Failure::Unproven(text) => text.clone(),
     }
 }
 
@@ -127,7 +133,12 @@ fn remedy(address: &Address, host: &Host, failure: &Failure) -> Option<String> {
             (None, Some(error)) => network_remedy(host, error)?,
             (None, None) => return None,
         },
-        Failure::Session(_) | Failure::Target(_) | Failure::Interrupted | Failure::Thread(_) => {
+        Failure::Reach(error) => network_remedy(host, error)?,
+        Failure::Session(_)
+        | Failure::Target(_)
+        | Failure::Interrupted
+        | Failure::Thread(_)
+        | Failure::Unproven(_) => {
             return None;
         }
     };

@@ -1,14 +1,14 @@
 //! Servers that were found on this host by their processes or their sockets.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::path::PathBuf;
 
 use pgcalm_host::HostRoot;
+use pgcalm_host::postmaster;
 
 use crate::parameters::Parameters;
 use crate::peer::Owner;
+use crate::proof::Postmaster;
 
 /// Where such a server listens. It comes before what the environment says: PGHOST means another one.
 #[derive(Debug, Clone)]
@@ -17,6 +17,8 @@ pub struct Found {
     directory: Option<PathBuf>,
     port: Option<u16>,
     owner: Option<Owner>,
+    /// `None`: only its socket is known.
+    postmaster: Option<Postmaster>,
 }
 
 impl Found {
@@ -26,21 +28,18 @@ impl Found {
             directory: Some(directory.to_path_buf()),
             port: Some(port),
             owner: Owner::of_socket(directory, port),
+            postmaster: None,
         }
     }
 
-    /// The server of postmaster `pid`, with a socket in `directory` as that process sees it, which may be in a container.
-    pub fn process(root: &HostRoot, pid: i32, directory: Option<&Path>, port: Option<u16>) -> Self {
-        // An abstract socket is in the network namespace, not in a directory.
-        let directory = directory.filter(|directory| directory.is_absolute());
-        let process = fs::metadata(root.path(format!("proc/{pid}"))).ok();
+    /// The server of a postmaster, which may be in a container. Sessions that turn out to be with another one are refused.
+    pub fn process(root: &HostRoot, server: &postmaster::Postmaster) -> Self {
+        let postmaster = Postmaster::of(root, server);
         Self {
-            directory: directory.map(|directory| reachable(root, pid, directory)),
-            port,
-            owner: process.map(|process| Owner {
-                uid: process.uid(),
-                gid: process.gid(),
-            }),
+            directory: postmaster.directory(),
+            port: server.port,
+            owner: postmaster.owner(),
+            postmaster: Some(postmaster),
         }
     }
 
@@ -64,19 +63,8 @@ impl Found {
     pub(crate) fn owner(&self) -> Option<Owner> {
         self.owner
     }
-}
 
-/// Where this process finds a directory of process `pid`.
-fn reachable(root: &HostRoot, pid: i32, directory: &Path) -> PathBuf {
-    let link =
-        |process: &str, name: &str| fs::read_link(root.path(format!("proc/{process}/{name}"))).ok();
-    let its = pid.to_string();
-    let same = ["ns/mnt", "root"]
-        .iter()
-        .all(|name| link("self", name) == link(&its, name));
-    if same {
-        return directory.to_path_buf();
+    pub(crate) fn postmaster(&self) -> Option<&Postmaster> {
+        self.postmaster.as_ref()
     }
-    root.path(format!("proc/{pid}/root"))
-        .join(directory.strip_prefix("/").unwrap_or(directory))
 }

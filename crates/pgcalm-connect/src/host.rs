@@ -101,19 +101,18 @@ impl Place {
     }
 
     /// The one that is looked for if nothing is given: the socket that is there, else the usual place of sockets, else this
-    /// host by TCP.
+    /// host by TCP. Root looks for none where any user may listen: at a port, or in a directory that all may write to.
     fn usual(port: u16) -> Self {
-        let there = SOCKET_DIRECTORIES.iter().find(|directory| {
-            Path::new(directory)
-                .join(format!(".s.PGSQL.{port}"))
-                .exists()
-        });
-        match there {
-            Some(directory) => Self::Unix(PathBuf::from(directory)),
-            None if Path::new(SOCKET_DIRECTORIES[0]).is_dir() => {
-                Self::Unix(PathBuf::from(SOCKET_DIRECTORIES[0]))
-            }
-            None => Self::of("localhost", None),
+        let [of_package, of_all] = SOCKET_DIRECTORIES.map(Path::new);
+        if rustix::process::geteuid().is_root() {
+            return Self::Unix(of_package.to_path_buf());
+        }
+        let has_socket = |directory: &Path| directory.join(format!(".s.PGSQL.{port}")).exists();
+        match (of_package.is_dir(), has_socket(of_all)) {
+            (true, _) if has_socket(of_package) => Self::Unix(of_package.to_path_buf()),
+            (_, true) => Self::Unix(of_all.to_path_buf()),
+            (true, false) => Self::Unix(of_package.to_path_buf()),
+            (false, false) => Self::of("localhost", None),
         }
     }
 

@@ -31,6 +31,7 @@ mod parameters;
 mod password_file;
 mod peer;
 mod process_title;
+mod proof;
 mod service_file;
 mod session;
 mod tls;

@@ -1,11 +1,10 @@
 //! As whom the operating system shows this program to a server, for `peer` authentication.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use nix::unistd::Uid as UserId;
 use nix::unistd::User;
+use rustix::fs::Stat;
 use rustix::process::Gid;
 use rustix::process::Uid;
 
@@ -19,11 +18,16 @@ pub(crate) struct Owner {
 impl Owner {
     /// To whom a server's socket belongs.
     pub fn of_socket(directory: &Path, port: u16) -> Option<Self> {
-        let socket = fs::metadata(directory.join(format!(".s.PGSQL.{port}"))).ok()?;
-        Some(Self {
-            uid: socket.uid(),
-            gid: socket.gid(),
-        })
+        let socket = rustix::fs::stat(directory.join(format!(".s.PGSQL.{port}"))).ok()?;
+        Some(Self::of(&socket))
+    }
+
+    /// To whom a file belongs.
+    pub fn of(file: &Stat) -> Self {
+        Self {
+            uid: file.st_uid,
+            gid: file.st_gid,
+        }
     }
 
     /// As the user database has it; `None` for root, too, who runs no server.

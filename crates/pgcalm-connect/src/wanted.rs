@@ -74,11 +74,6 @@ fn of_host(root: &HostRoot, name: Option<&str>) -> anyhow::Result<Found> {
     let running = postmaster::running(root)?;
     let known: Vec<Known> = running.iter().map(Known::from).collect();
     let hidden = instance::hidden(root, &process::table(root)?);
-    let server = &running[choice::choose(root, name, &known, hidden)?];
-    Ok(Found::process(
-        root,
-        server.process.pid,
-        server.socket_directory.as_deref(),
-        server.port,
-    ))
+    let index = choice::choose(root, name, &known, &hidden)?;
+    Ok(Found::process(root, &running[index]))
 }

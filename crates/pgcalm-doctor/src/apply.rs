@@ -101,6 +101,7 @@ pub fn apply(
                 state.note(Entry::Setting {
                     system_identifier: connection.system_identifier.clone(),
                     data_directory: connection.data_directory.clone().unwrap_or_default(),
+                    inode: connection.inode,
                     name: change.name.clone(),
                     set: to.to_string(),
                     former,

@@ -11,13 +11,13 @@ use std::time::Duration;
 use anyhow::Context;
 use pgcalm_connect::Wanted;
 use pgcalm_connect::is_in_environment;
+use pgcalm_connect::is_lost;
 use pgcalm_host::HostRoot;
 use pgcalm_host::choice;
 use pgcalm_host::choice::ChoiceError;
 use pgcalm_host::choice::Known;
 use pgcalm_host::instance;
 use pgcalm_host::process;
-use pgcalm_host::process::Process;
 use pgcalm_isolate::report as isolate;
 
 use crate::connection;
@@ -52,13 +52,13 @@ pub struct Collected {
     pub facts: Facts,
     /// For changes.
     pub connection: Option<Connection>,
-    /// Why no server was asked; the host is judged all the same.
+    /// Why the server was not asked, or not to the end; the host is judged all the same.
     pub unasked: Option<anyhow::Error>,
 }
 
 /// Reads all that can be read; what can't is named in [`Facts::missing`].
 ///
-/// Errors are about a server that was named and is not there, or does not let this session in.
+/// Errors are about a name that means no server, and not about one that is not there.
 pub fn collect(root: &HostRoot, options: &Options) -> anyhow::Result<Collected> {
     let mut facts = Facts::default();
     let isolate = match pgcalm_isolate::check::check(root) {
@@ -74,17 +74,20 @@ pub fn collect(root: &HostRoot, options: &Options) -> anyhow::Result<Collected> 
         instance,
         mut connection,
         elsewhere,
-        unasked,
+        mut unasked,
     } = which(root, options, isolate.as_ref())?;
     if let Some(error) = &unasked {
         facts
             .missing
             .push(format!("the server's settings and views: {error:#}"));
     }
-    if let Some(connection) = &mut connection {
-        match server::read(connection, &mut facts.missing) {
+    if let Some(open) = &mut connection {
+        match server::read(open, &mut facts.missing) {
             Ok(server) => facts.server = Some(server),
-            Err(error) => facts.missing.push(format!("the server's views: {error:#}")),
+            Err(error) => {
+                facts.missing.push(format!("the server's views: {error:#}"));
+                unasked = Some(error).filter(is_about_lost_session);
+            }
         }
     }
     if elsewhere {
@@ -102,18 +105,29 @@ pub fn collect(root: &HostRoot, options: &Options) -> anyhow::Result<Collected> 
     }
     add_caps(&mut facts, options);
     if !options.sample.is_zero() {
-        facts.sample = sample::take(
-            root,
-            facts.host.as_ref(),
-            connection.as_mut().map(|connection| &mut connection.client),
-            options.sample,
-        );
+        let client = connection
+            .as_mut()
+            .filter(|_| unasked.is_none())
+            .map(|connection| &mut connection.client);
+        match sample::take(root, facts.host.as_ref(), client, options.sample) {
+            Ok(sample) => facts.sample = sample,
+            Err(error) => {
+                let error = anyhow::Error::from(error).context("it ended meanwhile");
+                facts.missing.push(format!("rates: {error:#}"));
+                unasked = Some(error);
+            }
+        }
     }
     Ok(Collected {
         facts,
-        connection,
+        connection: connection.filter(|_| unasked.is_none()),
         unasked,
     })
+}
+
+fn is_about_lost_session(error: &anyhow::Error) -> bool {
+    let mut causes = error.chain().filter_map(|cause| cause.downcast_ref());
+    causes.any(is_lost)
 }
 
 /// Which server is meant.
@@ -124,6 +138,15 @@ struct Which {
     /// Whether it does not run on this host.
     elsewhere: bool,
     unasked: Option<anyhow::Error>,
+}
+
+impl Which {
+    fn unasked(error: impl Into<anyhow::Error>) -> Self {
+        Self {
+            unasked: Some(error.into()),
+            ..Self::default()
+        }
+    }
 }
 
 /// As [`Wanted`] has it, except that the host is worth a look without a server, too.
@@ -148,25 +171,16 @@ fn which(
             data_directory: (&instance.data_directory).into(),
         })
         .collect();
-    let hidden = isolate.map_or(0, |report| report.hidden_processes as usize);
-    let instance = match choice::choose(root, wanted.instance, &known, hidden) {
+    let hidden = instance::hidden(root, &process::table(root)?);
+    let instance = match choice::choose(root, wanted.instance, &known, &hidden) {
         Ok(index) => &instances[index],
-        Err(error) if wanted.instance.is_some() => return Err(error.into()),
-        Err(error @ ChoiceError::Unclear(_)) => {
-            return Ok(Which {
-                unasked: Some(error.into()),
-                ..Which::default()
-            });
+        Err(error @ ChoiceError::Unclear(_)) if wanted.instance.is_some() => {
+            return Err(error.into());
         }
+        Err(error) if wanted.instance.is_some() => return Ok(Which::unasked(error)),
+        Err(error @ ChoiceError::Unclear(_)) => return Ok(Which::unasked(error)),
         // Where libpq's tools look; a server of another user's may be there.
-        Err(_) => {
-            return by_connection(root, wanted, instances).or_else(|error| {
-                Ok(Which {
-                    unasked: Some(error),
-                    ..Which::default()
-                })
-            });
-        }
+        Err(_) => return by_connection(root, wanted, instances),
     };
     let connection =
         connection::to_instance(root, instance.pid).and_then(|address| connection::open(&address));
@@ -175,8 +189,8 @@ fn which(
         Err(error) => (None, Some(error)),
     };
     Ok(Which {
+        connection: connection.map(|connection| connection.of_instance(root, instance.pid)),
         instance: Some(instance.clone()),
-        connection,
         elsewhere: false,
         unasked,
     })
@@ -192,15 +206,26 @@ fn by_connection(
         Some(_) => "--connect",
         None => "without --connect",
     };
-    let connection = connection::open(&address).context(source)?;
+    let connection = match connection::open(&address).context(source) {
+        Ok(connection) => connection,
+        Err(error) => {
+            return Ok(Which {
+                elsewhere: !address.is_local(),
+                ..Which::unasked(error)
+            });
+        }
+    };
     let instance = instances
         .iter()
         .find(|instance| is_same(root, instance, &connection))
         .cloned();
     Ok(Which {
         elsewhere: instance.is_none() && !address.is_socket(),
+        connection: Some(match &instance {
+            Some(instance) => connection.of_instance(root, instance.pid),
+            None => connection,
+        }),
         instance,
-        connection: Some(connection),
         unasked: None,
     })
 }
@@ -210,19 +235,15 @@ fn is_directory(given: &Path, instance: &str) -> bool {
     given.components().eq(Path::new(instance).components())
 }
 
-/// Whether a connection leads to this instance. A server elsewhere may have the same port, data directory and system
-/// identifier, as a standby has; the session's backend is a child of this instance's postmaster only if it is the one.
+/// Whether a connection leads to this instance.
 fn is_same(root: &HostRoot, instance: &isolate::Instance, connection: &Connection) -> bool {
-    let is_backend = |process: &Process| {
-        process.parent == instance.pid
-            && instance::own_pid(root, process.pid) == Some(connection.backend_pid)
-    };
     instance.port == Some(connection.port)
         && connection
             .data_directory
             .as_ref()
             .is_none_or(|directory| is_directory(Path::new(directory), &instance.data_directory))
-        && process::table(root).is_ok_and(|table| table.iter().any(is_backend))
+        && process::table(root)
+            .is_ok_and(|table| instance::serves(root, &table, instance.pid, connection.backend_pid))
 }
 
 /// Adds what the options and pg_calm know of the data's disk; an option wins, then the tighter of the others.

@@ -26,6 +26,18 @@ pub struct Connection {
     pub port: u16,
     /// Process id of the session's backend, in the server's namespace of processes.
     pub backend_pid: i32,
+    /// Inode of the data directory, of a server that is known to run here: servers in containers may have all else in
+    /// common.
+    pub inode: Option<u64>,
+}
+
+impl Connection {
+    /// Known to be with the instance whose postmaster is `pid`.
+    pub fn of_instance(mut self, root: &HostRoot, pid: i32) -> Self {
+        let directory = rustix::fs::stat(root.path(format!("proc/{pid}/cwd")));
+        self.inode = directory.ok().map(|found| found.st_ino);
+        self
+    }
 }
 
 const CALLER: Caller = Caller {
@@ -47,8 +59,7 @@ pub fn to_instance(root: &HostRoot, pid: i32) -> anyhow::Result<Address> {
     let Candidate::Postmaster(server) = postmaster::examine(root, pid)? else {
         return Err(anyhow!("pid {pid} is no server that is up"));
     };
-    let directory = server.socket_directory.as_deref();
-    let found = Found::process(root, pid, directory, server.port);
+    let found = Found::process(root, &server);
     Ok(Address::new("", Some(&found), &CALLER)?)
 }
 
@@ -67,5 +78,6 @@ pub fn open(address: &Address) -> anyhow::Result<Connection> {
         data_directory: row.get(1),
         port: row.get::<_, i32>(2) as u16,
         backend_pid: row.get(3),
+        inode: None,
     })
 }

@@ -46,6 +46,9 @@ pub enum Entry {
         system_identifier: String,
         /// Tells a standby from its primary.
         data_directory: String,
+        /// Inode of that directory, where it was known: it tells a container's from another's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        inode: Option<u64>,
         /// Name of the setting.
         name: String,
         /// What was set.
@@ -71,18 +74,20 @@ impl Entry {
                 Self::Setting {
                     system_identifier,
                     data_directory,
+                    inode,
                     name,
                     ..
                 },
                 Self::Setting {
                     system_identifier: other_cluster,
                     data_directory: other_directory,
+                    inode: other_inode,
                     name: other_name,
                     ..
                 },
             ) => {
-                (system_identifier, data_directory, name)
-                    == (other_cluster, other_directory, other_name)
+                (system_identifier, data_directory, inode, name)
+                    == (other_cluster, other_directory, other_inode, other_name)
             }
             _ => false,
         }
@@ -175,6 +180,7 @@ mod tests {
         Entry::Setting {
             system_identifier: "1".into(),
             data_directory: "/d".into(),
+            inode: None,
             name: "max_wal_size".into(),
             set: set.into(),
             former: former.map(str::to_string),

@@ -71,6 +71,7 @@ pub fn undo(
             Entry::Setting {
                 system_identifier,
                 data_directory,
+                inode,
                 name,
                 set,
                 former,
@@ -78,6 +79,9 @@ pub fn undo(
                 let server = connection.as_deref_mut().filter(|connection| {
                     connection.system_identifier == *system_identifier
                         && connection.data_directory.as_deref() == Some(data_directory)
+                        && inode
+                            .zip(connection.inode)
+                            .is_none_or(|(noted, now)| noted == now)
                 });
                 let Some(server) = server else {
                     undone.notes.push(format!(

@@ -151,32 +151,29 @@ fn what_cannot_be_changed_here_is_left_out_and_said() {
 }
 
 #[test]
-fn a_server_that_was_named_and_is_not_there_is_an_error_of_its_own() {
+fn a_server_that_was_named_and_is_not_there_is_an_error_of_its_own_and_the_host_is_judged() {
     let host = Host::new();
+    let named = |connect: Option<&str>, instance: Option<&str>| Options {
+        connect: connect.map(str::to_string),
+        instance: instance.map(str::to_string),
+        ..Options::default()
+    };
     for options in [
-        Options {
-            instance: Some("1".into()),
-            ..Options::default()
-        },
-        Options {
-            instance: Some("/nowhere".into()),
-            ..Options::default()
-        },
-        Options {
-            connect: Some("no conninfo".into()),
-            ..Options::default()
-        },
-        Options {
-            connect: Some("host=/nowhere".into()),
-            ..Options::default()
-        },
+        named(None, Some("1")),
+        named(None, Some("/nowhere")),
+        named(Some("host=/nowhere"), None),
     ] {
-        let error = collect::collect(&host.root, &options).err().unwrap();
+        let collected = collect::collect(&host.root, &options).unwrap();
+        let error = collected.unasked.unwrap();
         assert!(
             error.is::<ChoiceError>() || error.is::<ConnectError>(),
             "{error:?}"
         );
+        assert!(collected.connection.is_none());
+        assert!(collected.facts.host.unwrap().memory_bytes.is_some());
     }
+    let error = collect::collect(&host.root, &named(Some("no conninfo"), None)).err();
+    assert!(error.unwrap().is::<ConnectError>());
 }
 
 /// A server in a directory of its own; shut down with its directory.

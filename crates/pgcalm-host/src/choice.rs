@@ -4,8 +4,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::path::PathBuf;
 
-use crate::Error;
 use crate::HostRoot;
+use crate::instance::Hidden;
 use crate::instance::Instance;
 use crate::postmaster;
 use crate::postmaster::Candidate;
@@ -57,12 +57,12 @@ pub enum ChoiceError {
 }
 
 /// The server that `name` means, as an index into `known`: its data directory, its port, or the process id of its
-/// postmaster. Without a name, the only one. `hidden` is how many there are besides that this user may not look at.
+/// postmaster. Without a name, the only one. `hidden` are those besides that this user may not look at.
 pub fn choose(
     root: &HostRoot,
     name: Option<&str>,
     known: &[Known],
-    hidden: usize,
+    hidden: &Hidden,
 ) -> Result<usize, ChoiceError> {
     let matching: Vec<usize> = known
         .iter()
@@ -73,7 +73,7 @@ pub fn choose(
     match (&matching[..], name) {
         ([index], _) => Ok(*index),
         ([], Some(name)) => Err(absent(root, name, known, hidden)),
-        ([], None) if hidden > 0 => Err(ChoiceError::Hidden(
+        ([], None) if hidden.count() > 0 => Err(ChoiceError::Hidden(
             "the servers of this host are other users': run it as root, or as one of them"
                 .to_string(),
         )),
@@ -103,42 +103,35 @@ fn is_named(root: &HostRoot, server: &Known, name: &str) -> bool {
     given.components().eq(server.data_directory.components()) || same_file().unwrap_or(false)
 }
 
-fn absent(root: &HostRoot, name: &str, known: &[Known], hidden: usize) -> ChoiceError {
-    if let Ok(pid) = name.parse::<i32>() {
-        match postmaster::examine(root, pid) {
-            Ok(Candidate::ChildOf(parent)) => {
-                return ChoiceError::Unclear(format!(
-                    "--instance {name}: a process of the server with pid {parent}; give --instance {parent}"
-                ));
-            }
-            Ok(Candidate::Other) => {
-                return ChoiceError::Unclear(format!(
-                    "--instance {name}: that process is no PostgreSQL server; {}",
-                    list(known)
-                ));
-            }
-            Ok(Candidate::NotReady) => {
-                return ChoiceError::Absent(format!(
-                    "--instance {name}: a postgres program, but no server that is up (no postmaster.pid)"
-                ));
-            }
-            Err(Error::Read { source, .. })
-                if source.kind() == std::io::ErrorKind::PermissionDenied =>
-            {
-                return ChoiceError::Hidden(format!(
-                    "--instance {name}: this user may not look at that process: run it as root, with CAP_SYS_PTRACE"
-                ));
-            }
-            Ok(Candidate::Postmaster(_)) | Err(_) => {}
+/// A number that is no server's is no server's, whatever else may have it for its process id.
+fn absent(root: &HostRoot, name: &str, known: &[Known], hidden: &Hidden) -> ChoiceError {
+    let number = name.parse::<i32>().ok();
+    let may_be_hidden = match number {
+        None => hidden.count() > 0,
+        Some(number) => {
+            let ports = hidden.ports();
+            hidden.processes.contains(&number)
+                || ports.iter().any(|port| i32::from(*port) == number)
+                // Of one of them port or process is not known.
+                || ports.len() != hidden.processes.len()
         }
-    }
-    if hidden > 0 {
+    };
+    if may_be_hidden {
         return ChoiceError::Hidden(format!(
-            "--instance {name}: no such server among those that this user may look at: run it as root"
+            "--instance {name}: no such server among those that this user may look at: run it as root, with CAP_SYS_PTRACE"
         ));
     }
+    let process = match number.map(|pid| postmaster::examine(root, pid)) {
+        Some(Ok(Candidate::ChildOf(parent))) => {
+            format!(" (that process is of the server with pid {parent})")
+        }
+        Some(Ok(Candidate::NotReady)) => {
+            " (that process is a postgres program, but no server that is up)".to_string()
+        }
+        _ => String::new(),
+    };
     ChoiceError::Absent(format!(
-        "--instance {name}: no such server; {}",
+        "--instance {name}: no such server{process}; {}",
         list(known)
     ))
 }
@@ -167,6 +160,7 @@ fn list(known: &[Known]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::unix_socket::ServerSocket;
 
     fn known() -> Vec<Known> {
         [
@@ -182,7 +176,7 @@ mod tests {
         .to_vec()
     }
 
-    fn refused(name: Option<&str>, known: &[Known], hidden: usize) -> ChoiceError {
+    fn refused(name: Option<&str>, known: &[Known], hidden: &Hidden) -> ChoiceError {
         let dir = tempfile::tempdir().unwrap();
         choose(&HostRoot::new(dir.path()), name, known, hidden).unwrap_err()
     }
@@ -190,27 +184,56 @@ mod tests {
     #[test]
     fn a_server_has_three_names_and_the_only_one_needs_none() {
         let root = HostRoot::new("/nonexistent");
-        let index = |name| choose(&root, name, &known(), 0).unwrap();
+        let index = |name| choose(&root, name, &known(), &Hidden::default()).unwrap();
         assert_eq!(index(Some("5432")), 0);
         assert_eq!(index(Some("80")), 1);
         assert_eq!(index(Some("/srv/c/")), 2);
-        assert_eq!(choose(&root, None, &known()[..1], 0).unwrap(), 0);
+        assert_eq!(
+            choose(&root, None, &known()[..1], &Hidden::default()).unwrap(),
+            0
+        );
     }
 
     #[test]
     fn what_is_not_clear_is_told_apart_from_what_is_not_there() {
-        let ports = refused(Some("5433"), &known(), 0);
+        let none = Hidden::default();
+        let ports = refused(Some("5433"), &known(), &none);
         assert!(matches!(ports, ChoiceError::Unclear(_)), "{ports}");
-        let several = refused(None, &known(), 0).to_string();
+        let several = refused(None, &known(), &none).to_string();
         assert!(several.contains("--instance: there is /srv/a (port 5432, pid 70), "));
-        let none = refused(None, &[], 0);
-        assert!(matches!(none, ChoiceError::Absent(_)), "{none}");
-        let absent = refused(Some("1"), &known(), 0);
+        let empty = refused(None, &[], &none);
+        assert!(matches!(empty, ChoiceError::Absent(_)), "{empty}");
+        let absent = refused(Some("1"), &known(), &none);
         assert!(matches!(absent, ChoiceError::Absent(_)), "{absent}");
+        let two = Hidden {
+            processes: vec![60, 61],
+            sockets: Vec::new(),
+        };
         for name in [None, Some("1")] {
-            let hidden = refused(name, &[], 2);
+            let hidden = refused(name, &[], &two);
             assert!(matches!(hidden, ChoiceError::Hidden(_)), "{hidden}");
             assert!(hidden.to_string().contains("root"), "{hidden}");
+        }
+    }
+
+    #[test]
+    fn a_number_that_is_no_servers_is_absent_whatever_process_has_it() {
+        let hidden = Hidden {
+            processes: vec![60],
+            sockets: vec![ServerSocket {
+                directory: "/tmp".into(),
+                port: 5440,
+            }],
+        };
+        for name in ["60", "5440"] {
+            let error = refused(Some(name), &known(), &hidden);
+            assert!(matches!(error, ChoiceError::Hidden(_)), "{error}");
+        }
+        // This host's first process, and this one.
+        let root = HostRoot::default();
+        for pid in [1, std::process::id()] {
+            let error = choose(&root, Some(&pid.to_string()), &known(), &hidden).unwrap_err();
+            assert!(matches!(error, ChoiceError::Absent(_)), "{error}");
         }
     }
 }

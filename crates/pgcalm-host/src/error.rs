@@ -79,6 +79,14 @@ impl Error {
             _ => false,
         }
     }
+
+    /// Whether this user may not read it, which for files of /proc means: another user's process.
+    pub fn is_denied(&self) -> bool {
+        match self {
+            Self::Read { source, .. } => source.kind() == io::ErrorKind::PermissionDenied,
+            _ => false,
+        }
+    }
 }
 
 const ESRCH: i32 = 3;

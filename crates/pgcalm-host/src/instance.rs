@@ -1,5 +1,6 @@
 //! The PostgreSQL servers that run on the host, and where their files lie.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::path::PathBuf;
 
@@ -18,6 +19,8 @@ use crate::mounts::Mount;
 use crate::process;
 use crate::process::Process;
 use crate::process_file;
+use crate::unix_socket;
+use crate::unix_socket::ServerSocket;
 
 /// A running server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,8 +86,29 @@ pub struct Place {
 pub struct Found {
     /// By data directory.
     pub instances: Vec<Instance>,
-    /// Processes that look like servers by their command line and may not be looked at by this user.
-    pub hidden: Vec<i32>,
+    /// What may not be looked at by this user.
+    pub hidden: Hidden,
+}
+
+/// Signs of servers that may not be looked at by this user.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Hidden {
+    /// Processes that look like servers by their command lines.
+    pub processes: Vec<i32>,
+    /// Sockets that are listened on by nobody who may be looked at: `hidepid` hides processes, but not these.
+    pub sockets: Vec<ServerSocket>,
+}
+
+impl Hidden {
+    /// The ports that are known of them.
+    pub fn ports(&self) -> BTreeSet<u16> {
+        self.sockets.iter().map(|socket| socket.port).collect()
+    }
+
+    /// How many servers there are at least.
+    pub fn count(&self) -> usize {
+        self.processes.len().max(self.ports().len())
+    }
 }
 
 /// Finds the instances among all processes in `table`.
@@ -92,12 +116,12 @@ pub struct Found {
 /// A postmaster is a process whose working directory holds a postmaster.pid with its own process id: the server changes
 /// into its data directory at start (`ChangeToDataDir`) and writes that file before all else (`CreateDataDirLockFile`).
 pub fn find(root: &HostRoot, table: &[Process]) -> Result<Found> {
-    let mut found = Found::default();
+    let mut found = Found {
+        hidden: hidden(root, table),
+        ..Found::default()
+    };
     for process in table {
         let Some(directory) = process_file::working_directory(root, process.pid) else {
-            if looks_like_server(root, process.pid) {
-                found.hidden.push(process.pid);
-            }
             continue;
         };
         let Some(text) = process_file::read(root, process.pid, &directory.join("postmaster.pid"))
@@ -127,15 +151,41 @@ pub fn find(root: &HostRoot, table: &[Process]) -> Result<Found> {
     Ok(found)
 }
 
-/// How many processes look like servers by their command line and may not be looked at by this user.
-pub fn hidden(root: &HostRoot, table: &[Process]) -> usize {
-    table
-        .iter()
-        .filter(|process| {
-            process_file::working_directory(root, process.pid).is_none()
-                && looks_like_server(root, process.pid)
-        })
-        .count()
+/// What servers there are that may not be looked at by this user.
+pub fn hidden(root: &HostRoot, table: &[Process]) -> Hidden {
+    let processes = table.iter().filter(|process| {
+        process_file::working_directory(root, process.pid).is_none()
+            && looks_like_server(root, table, process.pid)
+    });
+    Hidden {
+        processes: processes.map(|process| process.pid).collect(),
+        sockets: hidden_sockets(root),
+    }
+}
+
+/// A server may listen in more directories than its postmaster.pid tells, and what listens may be a pooler, so what counts
+/// is whether anybody who may be looked at has the socket open.
+fn hidden_sockets(root: &HostRoot) -> Vec<ServerSocket> {
+    let Ok(mut sockets) = unix_socket::listening(root) else {
+        return Vec::new();
+    };
+    let mut names = root.list("proc").unwrap_or_default().into_iter();
+    while !sockets.is_empty()
+        && let Some(name) = names.next()
+    {
+        let Ok(pid) = name.parse() else { continue };
+        for inode in process_file::sockets(root, pid) {
+            sockets.remove(&inode);
+        }
+    }
+    if !sockets.is_empty() {
+        // Without those whose server has ended meanwhile.
+        let now = unix_socket::listening(root).unwrap_or_default();
+        sockets.retain(|inode, _| now.contains_key(inode));
+    }
+    let mut sockets: Vec<ServerSocket> = sockets.into_values().collect();
+    sockets.sort();
+    sockets
 }
 
 fn places(
@@ -151,14 +201,10 @@ fn places(
         Role::Wal,
         process_file::resolve(root, pid, &wal).unwrap_or(wal),
     ));
-    let links = process_file::real_path(root, pid, &data.join("pg_tblspc"));
-    let mut tablespaces: Vec<PathBuf> = std::fs::read_dir(links)
+    let links = data.join("pg_tblspc");
+    let mut tablespaces: Vec<PathBuf> = process_file::names(root, pid, &links)
         .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| {
-            process_file::resolve(root, pid, &data.join("pg_tblspc").join(entry.file_name()))
-        })
+        .filter_map(|name| process_file::resolve(root, pid, &links.join(name)))
         .collect();
     tablespaces.sort();
     paths.extend(tablespaces.into_iter().map(|path| (Role::Tablespace, path)));
@@ -266,12 +312,25 @@ pub fn own_pid(root: &HostRoot, pid: i32) -> Option<i32> {
     }
 }
 
-fn looks_like_server(root: &HostRoot, pid: i32) -> bool {
-    let line = process::command_line(root, pid).unwrap_or_default();
+/// Whether a session's backend, with that process id in the server's own namespace, is a child of `postmaster`. A server
+/// elsewhere may have the same port, data directory and system identifier, as a standby has.
+pub fn serves(root: &HostRoot, table: &[Process], postmaster: i32, backend: i32) -> bool {
+    table
+        .iter()
+        .any(|process| process.parent == postmaster && own_pid(root, process.pid) == Some(backend))
+}
+
+/// By its name and `-D`, or by the titles of its children: a server may be told its data directory by PGDATA.
+fn looks_like_server(root: &HostRoot, table: &[Process], pid: i32) -> bool {
+    let line_of = |pid| process::command_line(root, pid).unwrap_or_default();
+    let line = line_of(pid);
     let mut words = line.split(' ');
     let program = words.next().unwrap_or_default();
     let name = Path::new(program).file_name().unwrap_or_default();
-    (name == "postgres" || name == "postmaster") && words.any(|word| word.starts_with("-D"))
+    let mut children = table.iter().filter(|process| process.parent == pid);
+    (name == "postgres" || name == "postmaster")
+        && (words.any(|word| word.starts_with("-D"))
+            || children.any(|child| line_of(child.pid).starts_with("postgres: ")))
 }
 
 #[cfg(test)]
@@ -331,7 +390,7 @@ mod tests {
     fn an_instance_is_found_by_its_pid_file_and_not_by_name() {
         let (_dir, root) = host();
         let found = find(&root, &process::table(&root).unwrap()).unwrap();
-        assert_eq!(found.hidden, Vec::<i32>::new());
+        assert_eq!(found.hidden, Hidden::default());
         let [instance] = &found.instances[..] else {
             panic!("{:?}", found.instances);
         };
@@ -366,6 +425,29 @@ mod tests {
         fs::remove_file(root.path("proc/70/cwd")).unwrap();
         let found = find(&root, &process::table(&root).unwrap()).unwrap();
         assert_eq!(found.instances, []);
-        assert_eq!(found.hidden, [70]);
+        assert_eq!(
+            (found.hidden.processes, found.hidden.sockets),
+            (vec![70], vec![])
+        );
+        // Told its data directory by PGDATA, as in the official image.
+        fs::write(root.path("proc/70/cmdline"), "postgres").unwrap();
+        let table = process::table(&root).unwrap();
+        assert_eq!(hidden(&root, &table).processes, [70]);
+    }
+
+    #[test]
+    fn a_socket_that_nobody_to_be_seen_listens_on_is_of_a_hidden_server() {
+        let (_dir, root) = host();
+        fs::create_dir_all(root.path("proc/net")).unwrap();
+        let line = |inode: u32, path: &str| {
+            format!("0000000000000000: 00000002 00000000 00010000 0001 01 {inode} {path}\n")
+        };
+        let text = line(7, "/run/postgresql/.s.PGSQL.5432") + &line(8, "/tmp/.s.PGSQL.5433");
+        fs::write(root.path("proc/net/unix"), text).unwrap();
+        fs::create_dir_all(root.path("proc/70/fd")).unwrap();
+        symlink("socket:[8]", root.path("proc/70/fd/3")).unwrap();
+        let hidden = hidden(&root, &process::table(&root).unwrap());
+        assert_eq!(hidden.ports(), BTreeSet::from([5432]));
+        assert_eq!((hidden.processes.len(), hidden.count()), (0, 1));
     }
 }

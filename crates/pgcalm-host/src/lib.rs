@@ -29,6 +29,7 @@ pub mod process_file;
 pub mod quantity;
 pub mod server_process;
 pub mod stop;
+pub mod tcp_socket;
 pub mod throttle;
 pub mod unix_socket;
 pub mod vm_sysctl;

@@ -42,14 +42,14 @@ impl Process {
     }
 }
 
-/// All processes; those that end while the table is read are left out.
+/// All processes; those that end while the table is read are left out, and those that `hidepid` hides from this user.
 pub fn table(root: &HostRoot) -> Result<Vec<Process>> {
     let mut processes = Vec::new();
     for name in root.list("proc")? {
         let Ok(pid) = name.parse() else { continue };
         match Process::read(root, pid) {
             Ok(process) => processes.push(process),
-            Err(error) if error.is_not_found() => {}
+            Err(error) if error.is_not_found() || error.is_denied() => {}
             Err(error) => return Err(error),
         }
     }

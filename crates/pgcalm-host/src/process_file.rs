@@ -1,22 +1,35 @@
-//! Files as a process sees them, and the ones that it has open.
+//! Files as a process sees them, and what it has open.
+//!
+//! The process may be anybody's, in a container too, and so may all names below its root directory be. Each path is walked
+//! by the kernel beneath that root (openat2(2)): no link leads out of it, and what is opened is what was looked at.
 
-use std::fs::OpenOptions;
+use std::collections::BTreeSet;
+use std::fs::File;
 use std::io;
 use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::fd::AsFd;
+use std::os::fd::AsRawFd;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::path::PathBuf;
 
+use rustix::fs::CWD;
+use rustix::fs::FileType;
+use rustix::fs::Mode;
 use rustix::fs::OFlags;
+use rustix::fs::ResolveFlags;
+use rustix::io::Errno;
 
 use crate::Error;
 use crate::HostRoot;
 use crate::Result;
 use crate::process;
-use crate::resolve;
 
 /// No file that is read here is larger, unless somebody wants it to be.
 const LARGEST: u64 = 64 << 10;
+
+/// How often a walk is begun anew that a rename elsewhere has disturbed (`EAGAIN` of openat2(2)).
+const WALKS: u32 = 64;
 
 /// The working directory of process `pid` as it calls it itself; `None` if the process has ended, may not be looked at, or
 /// has its working directory outside of its root directory.
@@ -27,7 +40,7 @@ pub fn working_directory(root: &HostRoot, pid: i32) -> Option<PathBuf> {
 /// The directory that process `pid` was put into by chroot(2), from the root of its mount namespace; `None` if it has that
 /// for its own, as in most containers.
 pub fn chroot(root: &HostRoot, pid: i32) -> Option<PathBuf> {
-    let directory = std::fs::read_link(root.path(its_root(pid))).ok()?;
+    let directory = std::fs::read_link(root.path(format!("proc/{pid}/root"))).ok()?;
     (directory.is_absolute() && directory != Path::new("/")).then_some(directory)
 }
 
@@ -40,46 +53,134 @@ fn in_its_words(root: &HostRoot, pid: i32, link: PathBuf) -> Option<PathBuf> {
     }
 }
 
-/// The path without symbolic links of what process `pid` calls `path`; `None` if it isn't there or can't be looked at.
-pub fn resolve(root: &HostRoot, pid: i32, path: &Path) -> Option<PathBuf> {
-    resolve::resolve(root, &its_root(pid), path)
+/// A handle on what process `pid` calls `path` (`O_PATH`: nothing is opened by it). Links are followed as that process
+/// would, beneath its root directory.
+///
+/// Errors are those of openat2(2), and of reading /proc/PID/root: permission denied for another user's process.
+pub fn find(root: &HostRoot, pid: i32, path: &Path) -> io::Result<OwnedFd> {
+    let flags = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    beneath(&its_root(root, pid)?, path, OFlags::empty(), flags)
 }
 
-/// Where this process finds the file that process `pid` calls `path`, which must be free of symbolic links.
-pub fn real_path(root: &HostRoot, pid: i32, path: &Path) -> PathBuf {
-    root.path(its_root(pid).join(path.strip_prefix("/").unwrap_or(path)))
+/// Likewise, of something that is no link itself.
+pub fn find_no_link(root: &HostRoot, pid: i32, path: &Path) -> io::Result<OwnedFd> {
+    let flags = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    beneath(&its_root(root, pid)?, path, OFlags::NOFOLLOW, flags)
+}
+
+/// The path without symbolic links of what process `pid` calls `path`, as it calls it; `None` if it isn't there or can't
+/// be looked at.
+pub fn resolve(root: &HostRoot, pid: i32, path: &Path) -> Option<PathBuf> {
+    let directory = std::fs::read_link(handle(&its_root(root, pid).ok()?)).ok()?;
+    let found = std::fs::read_link(handle(&find(root, pid, path).ok()?)).ok()?;
+    Some(Path::new("/").join(found.strip_prefix(directory).ok()?))
+}
+
+/// The names in what process `pid` calls the directory `path`; none if it is none or can't be read.
+pub fn names(root: &HostRoot, pid: i32, path: &Path) -> Vec<std::ffi::OsString> {
+    let read = || -> io::Result<Vec<std::ffi::OsString>> {
+        let directory = find(root, pid, path)?;
+        let entries = std::fs::read_dir(handle(&directory))?;
+        entries.map(|entry| Ok(entry?.file_name())).collect()
+    };
+    read().unwrap_or_default()
 }
 
 /// The text of a small regular file that process `pid` calls `path`; `None` if it is none or can't be read.
 pub fn read(root: &HostRoot, pid: i32, path: &Path) -> Option<String> {
-    read_regular(&real_path(root, pid, path)).ok()
+    text(find_no_link(root, pid, path).ok()?).ok()
 }
 
 /// The text of a small regular file in the working directory of process `pid`, in whatever mount namespace that is.
 ///
 /// Errors are those of reading it; a symbolic link and whatever else is no regular file is refused.
 pub fn read_in_working_directory(root: &HostRoot, pid: i32, name: &str) -> Result<String> {
-    let path = root.path(format!("proc/{pid}/cwd")).join(name);
-    read_regular(&path).map_err(|source| Error::Read { path, source })
+    let path = root.path(format!("proc/{pid}/cwd"));
+    let read = || {
+        let directory = rustix::fs::openat(CWD, &path, DIRECTORY, Mode::empty())?;
+        let flags = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        text(beneath(
+            &directory,
+            Path::new(name),
+            OFlags::empty(),
+            flags,
+        )?)
+    };
+    read().map_err(|source| Error::Read {
+        path: path.join(name),
+        source,
+    })
 }
 
-/// The directory may belong to anybody, so nothing that he puts there may hold the reader up, as a FIFO would, or lead
-/// it elsewhere.
-fn read_regular(path: &Path) -> io::Result<String> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags.bits() as i32)
-        .open(path)?;
-    if !file.metadata()?.is_file() {
+/// Opens the regular file that a handle is on for reading.
+///
+/// What was looked at is opened, by the handle and not by its name. Nothing else is: a FIFO would hold the reader up, and
+/// to open a device may do something.
+pub fn open_regular(file: impl AsFd) -> io::Result<File> {
+    let kind = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);
+    if kind != FileType::RegularFile {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
             "is no regular file",
         ));
     }
+    File::open(handle(&file))
+}
+
+/// A path that leads to what a handle is on, and nowhere else, for as long as that is open.
+pub fn handle(file: &impl AsFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()))
+}
+
+fn text(file: OwnedFd) -> io::Result<String> {
     let mut bytes = Vec::new();
-    file.take(LARGEST).read_to_end(&mut bytes)?;
+    open_regular(file)?.take(LARGEST).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// The root directory of process `pid`. The last step is the kernel's own link, which no user controls.
+fn its_root(root: &HostRoot, pid: i32) -> io::Result<OwnedFd> {
+    let path = root.path(format!("proc/{pid}/root"));
+    Ok(rustix::fs::openat(CWD, path, DIRECTORY, Mode::empty())?)
+}
+
+fn beneath(
+    directory: &OwnedFd,
+    path: &Path,
+    flags: OFlags,
+    resolve: ResolveFlags,
+) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC | flags;
+    for _ in 0..WALKS {
+        match rustix::fs::openat2(directory, path, flags, Mode::empty(), resolve) {
+            Err(Errno::AGAIN) => {}
+            Err(Errno::NOSYS) => {
+                return Err(io::Error::new(
+                    io::ErrorKind::Unsupported,
+                    "the kernel has no openat2(2), without which no path of another process is followed: \
+                     Linux 5.6 or later is needed, or a container runtime that allows it",
+                ));
+            }
+            result => return Ok(result?),
+        }
+    }
+    Err(Errno::AGAIN.into())
+}
+
+/// The inodes of the sockets that process `pid` has open; none if it may not be looked at.
+pub fn sockets(root: &HostRoot, pid: i32) -> BTreeSet<u64> {
+    let names = root.list(format!("proc/{pid}/fd")).unwrap_or_default();
+    let targets = names
+        .iter()
+        .filter_map(|name| std::fs::read_link(root.path(format!("proc/{pid}/fd/{name}"))).ok());
+    targets
+        .filter_map(|target| {
+            let inode = target.to_str()?.strip_prefix("socket:[")?;
+            inode.strip_suffix(']')?.parse().ok()
+        })
+        .collect()
 }
 
 /// The regular files that process `pid` has open for writing, by descriptor, as it calls them; without those outside of its
@@ -94,18 +195,16 @@ pub fn open_for_writing(root: &HostRoot, pid: i32) -> Vec<(u32, PathBuf)> {
             let info = root.read(format!("proc/{pid}/fdinfo/{name}")).ok()?;
             // Sockets and pipes have no absolute name; a removed file has one that isn't there.
             let is_file = target.is_absolute()
-                && real_path(root, pid, &target)
-                    .symlink_metadata()
-                    .is_ok_and(|metadata| metadata.is_file());
+                && find_no_link(root, pid, &target)
+                    .and_then(|file| Ok(rustix::fs::fstat(file)?))
+                    .is_ok_and(|found| {
+                        FileType::from_raw_mode(found.st_mode) == FileType::RegularFile
+                    });
             (is_file && is_writable(&info)?).then_some((name.parse().ok()?, target))
         })
         .collect();
     files.sort();
     files
-}
-
-fn its_root(pid: i32) -> PathBuf {
-    PathBuf::from(format!("proc/{pid}/root"))
 }
 
 fn is_writable(info: &str) -> Option<bool> {

@@ -28,16 +28,21 @@ pub struct ServerSocket {
 
 /// All such sockets in the network namespace of this process, sorted. Abstract ones are left out.
 pub fn of_servers(root: &HostRoot) -> Result<Vec<ServerSocket>> {
-    let text = root.read("proc/net/unix")?;
-    let mut sockets: Vec<ServerSocket> = text
-        .lines()
-        .filter_map(parse_line)
-        .filter(|line| line.flags & LISTENING != 0)
-        .map(|line| line.socket)
-        .collect();
+    let mut sockets: Vec<ServerSocket> = listening(root)?.into_values().collect();
     sockets.sort();
     sockets.dedup();
     Ok(sockets)
+}
+
+/// Likewise, by inode.
+pub(crate) fn listening(root: &HostRoot) -> Result<BTreeMap<u64, ServerSocket>> {
+    let text = root.read("proc/net/unix")?;
+    Ok(text
+        .lines()
+        .filter_map(parse_line)
+        .filter(|line| line.flags & LISTENING != 0)
+        .map(|line| (line.inode, line.socket))
+        .collect())
 }
 
 /// How many clients wait at each such socket to be accepted; those at which nobody waits are left out.
@@ -56,6 +61,7 @@ pub fn waiting_clients(root: &HostRoot) -> Result<BTreeMap<ServerSocket, usize>>
 struct Line<'a> {
     flags: u32,
     state: &'a str,
+    inode: u64,
     socket: ServerSocket,
 }
 
@@ -71,6 +77,7 @@ fn parse_line(line: &str) -> Option<Line<'_>> {
     Some(Line {
         flags: u32::from_str_radix(columns[3], 16).ok()?,
         state: columns[5],
+        inode: columns[6].parse().ok()?,
         socket: ServerSocket {
             directory: path.parent().filter(|parent| parent.is_absolute())?.into(),
             port: port.parse().ok()?,

@@ -68,7 +68,7 @@ impl Inventory {
                 .iter()
                 .map(|instance| self.instance(instance))
                 .collect(),
-            hidden_processes: self.found.hidden.len() as u32,
+            hidden_processes: self.found.hidden.count() as u32,
             hazards: Vec::new(),
             steps: Vec::new(),
             applied: false,

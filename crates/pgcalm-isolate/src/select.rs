@@ -18,7 +18,7 @@ use crate::inventory::Inventory;
 pub fn instance<'a>(inventory: &'a Inventory, name: &str) -> Result<&'a Instance, ChoiceError> {
     let found = &inventory.found;
     let known: Vec<Known> = found.instances.iter().map(Known::from).collect();
-    let index = choice::choose(&inventory.root, Some(name), &known, found.hidden.len())?;
+    let index = choice::choose(&inventory.root, Some(name), &known, &found.hidden)?;
     Ok(&found.instances[index])
 }
 

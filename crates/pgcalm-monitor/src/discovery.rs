@@ -52,19 +52,21 @@ pub fn find(root: &HostRoot) -> pgcalm_host::Result<Servers> {
     let mut sockets = Vec::new();
     for instance in found.instances {
         let pid = instance.postmaster.pid;
-        let directory = match postmaster::examine(root, pid) {
-            Ok(Candidate::Postmaster(postmaster)) => postmaster.socket_directory,
+        let postmaster = match postmaster::examine(root, pid) {
+            Ok(Candidate::Postmaster(postmaster)) => Some(postmaster),
             _ => None,
         };
-        if let (Some(directory), Some(port)) = (&directory, instance.port) {
+        if let Some(postmaster) = &postmaster
+            && let (Some(directory), Some(port)) = (&postmaster.socket_directory, postmaster.port)
+        {
             sockets.push((directory.clone(), port));
         }
         servers.push(Server {
             key: Key::Process(pid, instance.postmaster.start_ticks),
             port: instance.port,
-            place: instance
-                .port
-                .map(|port| Found::process(root, pid, directory.as_deref(), Some(port))),
+            place: postmaster
+                .filter(|postmaster| postmaster.port.is_some())
+                .map(|postmaster| Found::process(root, &postmaster)),
             instance: Some(instance),
         });
     }
@@ -84,6 +86,6 @@ pub fn find(root: &HostRoot) -> pgcalm_host::Result<Servers> {
     servers.sort_by_key(|server| server.port);
     Ok(Servers {
         servers,
-        hidden: found.hidden.len() as u32,
+        hidden: found.hidden.count() as u32,
     })
 }

@@ -513,8 +513,8 @@ fn start_watcher(address: Address, options: &Options) -> Result<Watcher, Monitor
 /// Free space where WAL is, as the server may use it.
 fn free_bytes(root: &HostRoot, host: &HostInstance) -> Option<u64> {
     let wal = host.places.iter().find(|place| place.role == Role::Wal)?;
-    let path = process_file::real_path(root, host.postmaster.pid, &wal.path);
-    let statistics = rustix::fs::statvfs(&path).ok()?;
+    let directory = process_file::find(root, host.postmaster.pid, &wal.path).ok()?;
+    let statistics = rustix::fs::fstatvfs(directory).ok()?;
     Some(statistics.f_bavail * statistics.f_frsize)
 }
 

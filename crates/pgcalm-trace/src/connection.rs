@@ -23,9 +23,7 @@ pub fn address(target: &Target, connect: &str) -> anyhow::Result<Address> {
         ))
         .into());
     }
-    let directory = target.postmaster.socket_directory.as_deref();
-    let port = target.postmaster.port;
-    let found = Found::process(&target.root, target.pid(), directory, port);
+    let found = Found::process(&target.root, &target.postmaster);
     Address::new(connect, Some(&found), &CALLER).context(OPTION)
 }
 

@@ -168,7 +168,7 @@ fn by_name(root: &HostRoot, selection: &Selection) -> anyhow::Result<Postmaster>
     }
     let known: Vec<Known> = running.iter().map(Known::from).collect();
     let hidden = instance::hidden(root, &process::table(root)?);
-    let index = choice::choose(root, selection.instance.as_deref(), &known, hidden)?;
+    let index = choice::choose(root, selection.instance.as_deref(), &known, &hidden)?;
     Ok(running.swap_remove(index))
 }
 

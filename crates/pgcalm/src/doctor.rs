@@ -5,6 +5,7 @@ use pgcalm_doctor::DoctorError;
 use pgcalm_doctor::apply;
 use pgcalm_doctor::collect;
 use pgcalm_doctor::connection::Connection;
+use pgcalm_doctor::report::Change;
 use pgcalm_doctor::report::Report;
 use pgcalm_doctor::report::Target;
 use pgcalm_doctor::report::text;
@@ -54,8 +55,15 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
     )?;
     let mut connection = collected.connection;
     let mut report = rules::judge(collected.facts);
+    let is_named = wanted.connect.is_some() || wanted.instance.is_some();
     if args.undo {
         take_back(&root, args, &mut report, connection.as_mut())?;
+    } else if is_named && collected.unasked.is_some() {
+        // Half of what is to be changed would be changed by half of what is to be known.
+        if args.change.plan || args.change.apply {
+            let note = "Nothing was changed: the server that was named was not asked.";
+            report.notes.push(note.to_string());
+        }
     } else if args.change.plan || args.change.apply {
         make(&root, args, &mut report, connection.as_mut())?;
     }
@@ -64,7 +72,7 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
         .judge(report.findings.iter().map(|finding| finding.severity))?;
     match collected.unasked {
         // What is taken back may be the kernel's alone; what stays is noted.
-        Some(error) if !args.undo || !report.notes.is_empty() => {
+        Some(error) if !args.undo || is_named || !report.notes.is_empty() => {
             Err(error.context("the server was not asked"))
         }
         _ => Ok(()),
@@ -86,9 +94,10 @@ fn take_back(
     // Without a change there still is what somebody else has changed since, and a boot has ended, to be forgotten.
     let agreed = match undone.changes.is_empty() {
         true => args.change.apply,
-        false => args.change.agreed(&text::diff(&undone.changes))?,
+        false => args.change.agreed(&text::diff(report, &undone.changes))?,
     };
     if agreed {
+        announce(report, &undone.changes);
         undone = undo::undo(root, &args.state_dir, connection, false)?;
         report.applied = !undone.changes.is_empty();
     }
@@ -113,11 +122,16 @@ fn make(
     if plan.changes.is_empty() {
         return Ok(());
     }
-    let shown = format!("{}\n{}", text::render(report), text::diff(&plan.changes));
+    let shown = format!(
+        "{}\n{}",
+        text::render(report),
+        text::diff(report, &plan.changes)
+    );
     if !args.change.agreed(&shown)? {
         report.changes = plan.changes;
         return Ok(());
     }
+    announce(report, &plan.changes);
     apply::apply(root, &args.state_dir, &plan.changes, connection).with_context(
         || "changes made before this one stay; pgcalm doctor --undo --apply takes them back",
     )?;
@@ -133,4 +147,11 @@ fn make(
         .collect();
     report.changes = plan.changes;
     Ok(())
+}
+
+/// Says where changes are about to be written to, before they are.
+fn announce(report: &Report, changes: &[Change]) {
+    if let Some(text) = text::written(report, changes) {
+        output::say(&format!("pgcalm: {text}"));
+    }
 }

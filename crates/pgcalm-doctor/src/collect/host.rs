@@ -1,4 +1,6 @@
 use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use pgcalm_host::HostRoot;
@@ -9,6 +11,7 @@ use pgcalm_host::dirty_threshold;
 use pgcalm_host::kernel_release;
 use pgcalm_host::meminfo::MemInfo;
 use pgcalm_host::memory_limit;
+use pgcalm_host::process_file;
 use pgcalm_host::vm_sysctl;
 use pgcalm_isolate::report as isolate;
 use pgcalm_trace::usdt::PROVIDER;
@@ -80,8 +83,8 @@ pub fn read(
         })
     });
     if let Some(wal) = instance.places.iter().find(|place| place.role == "wal") {
-        let path = pgcalm_host::process_file::real_path(root, pid, Path::new(&wal.path));
-        host.wal_file_system = note.read("room on the file system of pg_wal", room(&path));
+        let room = process_file::find(root, pid, Path::new(&wal.path)).and_then(room);
+        host.wal_file_system = note.read("room on the file system of pg_wal", room);
     }
     host.usdt_probes = note.read(
         "the probes in the server's program",
@@ -112,8 +115,8 @@ fn numbers(values: BTreeMap<String, String>) -> BTreeMap<String, u64> {
         .collect()
 }
 
-fn room(path: &Path) -> rustix::io::Result<FileSystem> {
-    let found = rustix::fs::statvfs(path)?;
+fn room(directory: OwnedFd) -> io::Result<FileSystem> {
+    let found = rustix::fs::fstatvfs(directory)?;
     Ok(FileSystem {
         size_bytes: found.f_blocks * found.f_frsize,
         available_bytes: found.f_bavail * found.f_frsize,

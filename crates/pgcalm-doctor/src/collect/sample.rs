@@ -4,10 +4,12 @@ use std::time::Duration;
 use std::time::Instant;
 
 use pgcalm_connect::Client;
+use pgcalm_connect::is_lost;
 use pgcalm_host::HostRoot;
 use pgcalm_host::Unknown;
 use pgcalm_host::block_device;
 use pgcalm_host::block_device::DeviceStat;
+use postgres::Error;
 
 use crate::facts::DiskRates;
 use crate::facts::Host;
@@ -25,30 +27,42 @@ SELECT pid, application_name, greatest(pg_current_wal_flush_lsn() - flush_lsn, 0
 WHERE state = 'streaming' AND flush_lsn IS NOT NULL AND NOT pg_is_in_recovery()";
 
 /// Bytes that standbys are behind, by their walsenders' process id, with their names.
-fn standbys(client: &mut Client) -> BTreeMap<i32, (String, u64)> {
-    let rows = client.query(STANDBYS, &[]).unwrap_or_default();
-    rows.iter()
+fn standbys(client: &mut Client) -> Result<BTreeMap<i32, (String, u64)>, Error> {
+    let rows = unless_lost(client.query(STANDBYS, &[]))?.unwrap_or_default();
+    Ok(rows
+        .iter()
         .map(|row| (row.get(0), (row.get(1), row.get::<_, i64>(2) as u64)))
-        .collect()
+        .collect())
+}
+
+/// A server that refuses an answer has none; one that has gone can't be sampled.
+fn unless_lost<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
+    match answer {
+        Err(error) if is_lost(&error) => Err(error),
+        answer => Ok(answer.ok()),
+    }
 }
 
 /// Reads counters twice.
+///
+/// Errors are those of a server that is gone, or ended meanwhile.
 pub fn take(
     root: &HostRoot,
     host: Option<&Host>,
     mut client: Option<&mut Client>,
     time: Duration,
-) -> Option<Sample> {
+) -> Result<Option<Sample>, Error> {
     let names: Vec<String> = host
         .map(|host| host.disks.iter().map(|disk| disk.disk.name.clone()))
         .into_iter()
         .flatten()
         .collect();
-    let mut read = || {
-        let wal = client.as_mut().and_then(|client| {
-            let row = client.query_one(WAL_POSITION, &[]).ok()?;
-            row.get::<_, Option<f64>>(0)
-        });
+    let mut read = || -> Result<_, Error> {
+        let wal = match client.as_mut() {
+            Some(client) => unless_lost(client.query_one(WAL_POSITION, &[]))?
+                .and_then(|row| row.get::<_, Option<f64>>(0)),
+            None => None,
+        };
         // A name with a slash has `!` for it in /sys.
         let disks: Vec<Result<DeviceStat, Unknown>> = names
             .iter()
@@ -58,15 +72,18 @@ pub fn take(
                 block_device::counts(root, &name, &stat).map(|()| stat)
             })
             .collect();
-        let standbys = client.as_mut().map(|client| standbys(client));
-        (Instant::now(), wal, disks, standbys.unwrap_or_default())
+        let standbys = match client.as_mut() {
+            Some(client) => standbys(client)?,
+            None => BTreeMap::new(),
+        };
+        Ok((Instant::now(), wal, disks, standbys))
     };
-    let (start, wal_before, before, standbys_before) = read();
+    let (start, wal_before, before, standbys_before) = read()?;
     if wal_before.is_none() && names.is_empty() {
-        return None;
+        return Ok(None);
     }
     thread::sleep(time);
-    let (end, wal_after, after, standbys_after) = read();
+    let (end, wal_after, after, standbys_after) = read()?;
     let seconds = (end - start).as_secs_f64();
     let rate = |before: u64, after: u64| after.saturating_sub(before) as f64 / seconds;
     let mut disks = Vec::new();
@@ -85,7 +102,7 @@ pub fn take(
             }
         }
     }
-    Some(Sample {
+    Ok(Some(Sample {
         seconds,
         wal_bytes_per_second: wal_before
             .zip(wal_after)
@@ -102,5 +119,5 @@ pub fn take(
                 })
             })
             .collect(),
-    })
+    }))
 }

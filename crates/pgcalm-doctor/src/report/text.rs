@@ -19,7 +19,7 @@ pub fn render(report: &Report) -> String {
     }
     unanswered_lines(&mut out, report);
     if report.action != "check" {
-        out.push_str(&diff(&report.changes));
+        out.push_str(&diff(report, &report.changes));
     }
     if !report.permanent.is_empty() {
         out.push_str(
@@ -36,9 +36,28 @@ pub fn render(report: &Report) -> String {
     out
 }
 
+/// Where the settings among the changes are written to; `None` if there are none.
+pub fn written(report: &Report, changes: &[Change]) -> Option<String> {
+    changes
+        .iter()
+        .find(|change| change.target == Target::Setting)?;
+    let server = report.facts.server.as_ref()?;
+    let directory = server.data_directory.as_deref().unwrap_or("?");
+    let host = report.facts.host.as_ref();
+    let instance = host.and_then(|host| host.instance.as_ref());
+    let process = instance.map_or(String::new(), |instance| format!(", pid {}", instance.pid));
+    Some(printable(&format!(
+        "Settings are written to {directory}/postgresql.auto.conf (port {}{process})",
+        server.port
+    )))
+}
+
 /// The changes, one line for what goes and one for what comes, as `diff -u` shows them.
-pub fn diff(changes: &[Change]) -> String {
+pub fn diff(report: &Report, changes: &[Change]) -> String {
     let mut out = String::new();
+    if let Some(text) = written(report, changes) {
+        line(&mut out, &format!("{text}:"));
+    }
     for change in changes {
         let place = match change.target {
             Target::Kernel => change.name.clone(),

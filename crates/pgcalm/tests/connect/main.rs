@@ -1,6 +1,7 @@
 //! Connections of the command's verbs to a real server: passwords, TLS, services, several hosts, errors. Says so and passes
 //! where there is no PostgreSQL.
 
+mod proof;
 mod server;
 
 use std::fs;

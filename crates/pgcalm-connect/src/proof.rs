@@ -1,0 +1,166 @@
+//! Whether a session is with the server that it is to be with, told by the kernel before the server is asked anything.
+//!
+//! Who runs a server chooses what its postmaster.pid says and what lies at the paths there: the way to another server
+//! than his, whose superuser root may be.
+
+use std::fs;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::path::PathBuf;
+
+use nix::sys::socket::getsockopt;
+use nix::sys::socket::sockopt::PeerCredentials;
+use pgcalm_host::HostRoot;
+use pgcalm_host::instance;
+use pgcalm_host::postmaster;
+use pgcalm_host::process;
+use pgcalm_host::process::Process;
+use pgcalm_host::process_file;
+use pgcalm_host::tcp_socket;
+use tempfile::TempDir;
+
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::peer::Owner;
+
+/// The postmaster that a session has to be with.
+#[derive(Debug, Clone)]
+pub(crate) struct Postmaster {
+    root: HostRoot,
+    pid: i32,
+    /// With the pid it names the process for good.
+    start_ticks: u64,
+    /// Of its socket, as it names it.
+    directory: Option<PathBuf>,
+}
+
+/// A server's socket: this very one, whatever lies at its path later.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    handle: OwnedFd,
+    /// To whom it belongs.
+    pub owner: Owner,
+}
+
+impl Postmaster {
+    pub fn of(root: &HostRoot, server: &postmaster::Postmaster) -> Self {
+        Self {
+            root: root.clone(),
+            pid: server.process.pid,
+            start_ticks: server.process.start_ticks,
+            // An abstract socket is in the network namespace, not in a directory.
+            directory: server
+                .socket_directory
+                .clone()
+                .filter(|directory| directory.is_absolute()),
+        }
+    }
+
+    /// Whom its process shows.
+    pub fn owner(&self) -> Option<Owner> {
+        let path = self.root.path(format!("proc/{}", self.pid));
+        Some(Owner::of(&rustix::fs::stat(path).ok()?))
+    }
+
+    /// The directory of its socket, as this process finds it: for messages and for password files.
+    pub fn directory(&self) -> Option<PathBuf> {
+        let directory = self.directory.as_ref()?;
+        let link = |process: &str, name: &str| {
+            fs::read_link(self.root.path(format!("proc/{process}/{name}"))).ok()
+        };
+        let its = self.pid.to_string();
+        let same = ["ns/mnt", "root"]
+            .iter()
+            .all(|name| link("self", name) == link(&its, name));
+        if same {
+            return Some(directory.clone());
+        }
+        let inside = directory.strip_prefix("/").unwrap_or(directory);
+        let root = self.root.path(format!("proc/{its}/root"));
+        Some(root.join(inside))
+    }
+
+    /// Its socket. Links on the way are followed beneath its root directory; the socket itself is none.
+    pub fn socket(&self, port: u16) -> Result<Socket, Failure> {
+        let directory = self.directory.as_deref().unwrap_or(Path::new("/"));
+        let path = directory.join(format!(".s.PGSQL.{port}"));
+        let handle =
+            process_file::find_no_link(&self.root, self.pid, &path).map_err(Failure::Reach)?;
+        let found = rustix::fs::fstat(&handle).map_err(|error| Failure::Reach(error.into()))?;
+        Ok(Socket {
+            handle,
+            owner: Owner::of(&found),
+        })
+    }
+
+    /// Whether it is the postmaster that listens on a socket: the kernel has noted at listen(2) who that is.
+    pub fn prove_socket(&self, socket: &Socket) -> Result<(), Failure> {
+        let peer = UnixStream::connect(process_file::handle(&socket.handle))
+            .and_then(|stream| Ok(getsockopt(&stream, PeerCredentials)?.pid()))
+            .map_err(Failure::Reach)?;
+        match peer == self.pid {
+            true => self.prove_alive(),
+            false => Err(self.unproven(&format!("its socket is that of process {peer}"))),
+        }
+    }
+
+    /// Whether it is the postmaster, and nobody else, who listens at an address of this thread's network.
+    pub fn prove_port(&self, address: IpAddr, port: u16) -> Result<(), Failure> {
+        let listening = tcp_socket::listening(&self.root, address, port)
+            .map_err(|error| self.unproven(&error.to_string()))?;
+        let own = process_file::sockets(&self.root, self.pid);
+        match !listening.is_empty() && listening.is_subset(&own) {
+            true => self.prove_alive(),
+            false => Err(self.unproven(&format!(
+                "it is not what listens at {address} port {port} here"
+            ))),
+        }
+    }
+
+    /// Whether a session at a place that the user has named, to which a pooler or a forwarded port may lead, is served by a
+    /// child of the postmaster.
+    pub fn prove_backend(&self, client: &mut Client) -> Result<(), Failure> {
+        let row = client
+            .query_one("SELECT pg_catalog.pg_backend_pid()", &[])
+            .map_err(Failure::Session)?;
+        let table = process::table(&self.root).unwrap_or_default();
+        match instance::serves(&self.root, &table, self.pid, row.get(0)) {
+            true => self.prove_alive(),
+            false => Err(self.unproven("another server answers there")),
+        }
+    }
+
+    fn prove_alive(&self) -> Result<(), Failure> {
+        match Process::read(&self.root, self.pid) {
+            Ok(process) if process.start_ticks == self.start_ticks => Ok(()),
+            _ => Err(self.unproven("it has ended")),
+        }
+    }
+
+    fn unproven(&self, why: &str) -> Failure {
+        Failure::Unproven(format!(
+            "this is not the server with pid {}: {why}; nothing was asked or changed",
+            self.pid
+        ))
+    }
+}
+
+impl Socket {
+    /// A directory in which the socket has the name that a server's has: the library takes a path only, and what lies at
+    /// the server's may have been replaced since.
+    pub fn directory(&self, port: u16) -> io::Result<TempDir> {
+        let directory = tempfile::Builder::new().prefix("pgcalm-").tempdir()?;
+        // The connecting thread may be another user.
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o711))?;
+        symlink(
+            process_file::handle(&self.handle),
+            directory.path().join(format!(".s.PGSQL.{port}")),
+        )?;
+        Ok(directory)
+    }
+}
