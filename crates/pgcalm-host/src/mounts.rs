@@ -45,18 +45,20 @@ pub fn of_process(root: &HostRoot, pid: i32) -> Result<Vec<Mount>> {
 /// order in which they were made.
 pub fn cover<'a>(mounts: &'a [Mount], mount: &Mount) -> Option<&'a Mount> {
     let (mut at, mut above) = (mount, None::<&Mount>);
-    // A mount can't be its own ancestor; lines that say so must not be followed for ever.
+    // No mount is its own ancestor; lines that say so must not be followed for ever.
     for _ in 0..mounts.len() {
         let number = |id: u64| mounts.iter().position(|other| other.id == id);
         let covers = |other: &&Mount| {
-            let on_its_root = other.parent == at.id && other.target == at.target;
+            // The first of all is its own parent.
+            let is_on_it = other.parent == at.id && other.id != at.id;
+            let is_on_its_root = is_on_it && other.target == at.target;
             match above {
-                None => on_its_root,
+                None => is_on_its_root,
                 Some(child) => {
-                    other.parent == at.id
+                    is_on_it
                         && other.id != child.id
                         && child.target.starts_with(&other.target)
-                        && (on_its_root || number(other.id) > number(child.id))
+                        && (is_on_its_root || number(other.id) > number(child.id))
                 }
             }
         };
@@ -64,6 +66,9 @@ pub fn cover<'a>(mounts: &'a [Mount], mount: &Mount) -> Option<&'a Mount> {
             return Some(found);
         }
         let parent = mounts.iter().find(|other| other.id == at.parent)?;
+        if parent.id == at.id {
+            return None;
+        }
         (above, at) = (Some(at), parent);
     }
     None
@@ -165,7 +170,8 @@ mod tests {
     #[test]
     fn a_mount_on_a_directory_above_covers_what_was_mounted_before_and_not_what_came_after() {
         let mounts: Vec<Mount> = [
-            "1 0 8:1 / / rw - ext4 /dev/sda1 rw",
+            "9 9 0:7 / / rw - rootfs rootfs rw",
+            "1 9 8:1 / / rw - ext4 /dev/sda1 rw",
             "2 1 0:1 / /a rw - tmpfs one rw",
             "3 2 0:2 / /a/b rw - tmpfs two rw",
             "4 2 0:3 / /a rw - tmpfs three rw",
@@ -178,7 +184,8 @@ mod tests {
             .iter()
             .map(|mount| cover(&mounts, mount).map(|cover| cover.source.as_str()))
             .collect();
-        assert_eq!(covered, [None, Some("three"), Some("three"), None, None]);
+        let (disk, three) = (Some("/dev/sda1"), Some("three"));
+        assert_eq!(covered, [disk, None, three, three, None, None]);
         let source = |path: &str| &containing(&mounts, Path::new(path)).unwrap().source;
         assert_eq!(source("/a/b/x"), "three");
         assert_eq!(source("/a/c/x"), "four");

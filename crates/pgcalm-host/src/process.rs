@@ -42,14 +42,15 @@ impl Process {
     }
 }
 
-/// All processes; those that end while the table is read are left out, and those that `hidepid` hides from this user.
+/// All processes; those that end while the table is read are left out, and those that may not be read, as other users' where
+/// /proc is mounted with hidepid=1.
 pub fn table(root: &HostRoot) -> Result<Vec<Process>> {
     let mut processes = Vec::new();
     for name in root.list("proc")? {
         let Ok(pid) = name.parse() else { continue };
         match Process::read(root, pid) {
             Ok(process) => processes.push(process),
-            Err(error) if error.is_not_found() || error.is_denied() => {}
+            Err(Error::Read { .. }) => {}
             Err(error) => return Err(error),
         }
     }
@@ -147,6 +148,19 @@ mod tests {
             fs::write(proc.join("stat"), stat(*pid, name, *state, *parent)).unwrap();
         }
         dir
+    }
+
+    #[test]
+    fn a_process_that_may_not_be_read_leaves_the_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::new(dir.path());
+        let stat = "7 (postgres) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0\n";
+        // A directory can't be read as a file, whoever tries.
+        fs::create_dir_all(root.path("proc/6/stat")).unwrap();
+        fs::create_dir_all(root.path("proc/7")).unwrap();
+        fs::write(root.path("proc/7/stat"), stat).unwrap();
+        let pids: Vec<i32> = table(&root).unwrap().iter().map(|p| p.pid).collect();
+        assert_eq!(pids, [7]);
     }
 
     #[test]

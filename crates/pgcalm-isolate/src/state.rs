@@ -5,6 +5,7 @@ use std::fs;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::path::PathBuf;
 use std::thread;
@@ -14,7 +15,6 @@ use anyhow::Context;
 use pgcalm_host::HostRoot;
 use pgcalm_host::process::Process;
 use rustix::fs::FlockOperation;
-use rustix::io::Errno;
 use serde::Deserialize;
 use serde::Serialize;
 
@@ -108,36 +108,87 @@ impl State {
     }
 }
 
+/// The file in the directory that is locked.
+const LOCK: &str = "lock";
+
 /// How often it is tried to get the lock.
 const LOCK_POLL: Duration = Duration::from_millis(20);
 
+/// The lock that keeps two commands from changing groups at once. Given up when dropped, or by the end of the process in
+/// whatever way; with it goes the directory, once nothing is noted there.
+#[derive(Debug)]
+pub struct Lock {
+    directory: PathBuf,
+    // Closed last: what is removed is removed under the lock.
+    _file: File,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let is_noted = fs::read_dir(&self.directory).is_ok_and(|entries| {
+            let mut names = entries.flatten().map(|entry| entry.file_name());
+            names.any(|name| name != LOCK)
+        });
+        if is_noted {
+            return;
+        }
+        // Whoever waits for this file finds that it is no more, and makes a new one. Another may have made one in the directory
+        // meanwhile, and others than this command have theirs in the one above: those stay.
+        let _ = fs::remove_file(self.directory.join(LOCK));
+        let _ = fs::remove_dir(&self.directory);
+        if let Some(above) = self.directory.parent() {
+            let _ = fs::remove_dir(above);
+        }
+    }
+}
+
 /// Takes the [`lock`], or fails at once without root.
-pub fn lock_to_change(root: &HostRoot, interrupted: &dyn Fn() -> bool) -> anyhow::Result<File> {
+pub fn lock_to_change(root: &HostRoot, interrupted: &dyn Fn() -> bool) -> anyhow::Result<Lock> {
     need_root()?;
     lock(root, interrupted)
 }
 
-/// Takes the lock that keeps two commands from changing groups at once, and makes the directory. Given up when the
-/// result is dropped, or by the end of the process in whatever way. Waits for it until `interrupted` says so.
-pub fn lock(root: &HostRoot, interrupted: &dyn Fn() -> bool) -> anyhow::Result<File> {
+/// Takes the lock, and makes the directory. Waits for it until `interrupted` says so.
+pub fn lock(root: &HostRoot, interrupted: &dyn Fn() -> bool) -> anyhow::Result<Lock> {
     let directory = root.path(DIRECTORY);
+    loop {
+        match try_lock(&directory) {
+            Ok(file) => {
+                return Ok(Lock {
+                    directory,
+                    _file: file,
+                });
+            }
+            Err(error) if !is_passing(&error) => {
+                return Err(error).with_context(|| format!("lock {}", directory.display()));
+            }
+            Err(_) if interrupted() => return Err(IsolateError::Interrupted.into()),
+            Err(_) => thread::sleep(LOCK_POLL),
+        }
+    }
+}
+
+/// An error of kind `WouldBlock` or `NotFound` if another command has the lock or has just removed it.
+fn try_lock(directory: &Path) -> io::Result<File> {
     fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
-        .create(&directory)
-        .with_context(|| format!("create {}", directory.display()))?;
-    let file = directory.join("lock");
-    let file = File::create(&file).with_context(|| format!("create {}", file.display()))?;
-    loop {
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(file),
-            Err(Errno::WOULDBLOCK | Errno::INTR) if interrupted() => {
-                return Err(IsolateError::Interrupted.into());
-            }
-            Err(Errno::WOULDBLOCK | Errno::INTR) => thread::sleep(LOCK_POLL),
-            Err(error) => return Err(error).context("lock /run/pgcalm/isolate"),
-        }
+        .create(directory)?;
+    let path = directory.join(LOCK);
+    let file = File::create(&path)?;
+    rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    let (locked, named) = (file.metadata()?, fs::metadata(&path)?);
+    if (locked.dev(), locked.ino()) != (named.dev(), named.ino()) {
+        return Err(io::ErrorKind::NotFound.into());
     }
+    Ok(file)
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    use io::ErrorKind::Interrupted;
+    use io::ErrorKind::NotFound;
+    use io::ErrorKind::WouldBlock;
+    matches!(error.kind(), Interrupted | NotFound | WouldBlock)
 }
 
 /// All isolated instances, by group.
@@ -175,4 +226,38 @@ fn read(file: &Path) -> anyhow::Result<Option<State>> {
         state.group.display()
     );
     Ok(Some(state))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU32;
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn the_lock_leaves_nothing_and_two_never_have_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::new(dir.path());
+        let (inside, taken) = (AtomicU32::new(0), AtomicU32::new(0));
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..50 {
+                        let lock = lock(&root, &|| false).unwrap();
+                        assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                        taken.fetch_add(1, Ordering::SeqCst);
+                        inside.fetch_sub(1, Ordering::SeqCst);
+                        drop(lock);
+                    }
+                });
+            }
+        });
+        assert_eq!(taken.into_inner(), 200);
+        assert!(!root.path("run/pgcalm").exists());
+        // What is noted stays, and so does what others have there.
+        let lock = lock(&root, &|| false).unwrap();
+        fs::write(root.path(DIRECTORY).join("one.json"), "").unwrap();
+        drop(lock);
+        assert!(root.path(DIRECTORY).join("one.json").exists());
+    }
 }

@@ -118,9 +118,9 @@ impl Capper {
     /// The way by limits of the root group, which touches nothing but the devices themselves and so needs no consent of
     /// other labs on the host; `None` where there is none.
     pub fn of_root_group(journal: &Journal) -> anyhow::Result<Option<Self>> {
-        let hierarchy = Hierarchy::of_block_io(journal.root())?;
-        match hierarchy {
-            Some(hierarchy) if hierarchy.version == Version::V1 => {
+        // What can't be seen can't be used.
+        match Hierarchy::of_block_io(journal.root()) {
+            Ok(Some(hierarchy)) if hierarchy.version == Version::V1 => {
                 // A lack that would keep a contest from measuring anything is no lack here.
                 Ok(Self::v1(journal, hierarchy).ok())
             }

@@ -1,6 +1,7 @@
 //! What the kernel of the primary's host knows of the server's processes and connections.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::net::IpAddr;
 
 use pgcalm_host::HostRoot;
@@ -8,8 +9,10 @@ use pgcalm_host::process;
 
 use crate::interface;
 use crate::interface::Addresses;
+use crate::model::Missing;
 use crate::reading::Reading;
 use crate::tcp;
+use crate::tcp::Connected;
 
 /// The host that this program runs on, which may or may not be the primary's.
 #[derive(Debug, Clone)]
@@ -30,14 +33,9 @@ impl Host {
             .walwriter_pid
             .filter(|pid| self.is_titled(*pid, &["walwriter"]))
             .and_then(|pid| self.io(pid, "write_bytes"));
-        let (connections, addresses) = if reading.senders.iter().any(|s| s.client_port.is_some()) {
-            (
-                tcp::established().unwrap_or_default(),
-                Addresses::read().unwrap_or_default(),
-            )
-        } else {
-            Default::default()
-        };
+        if reading.senders.iter().any(|s| s.client_port.is_some()) {
+            self.add_connections(reading, tcp::established(), Addresses::read());
+        }
         for sender in &mut reading.senders {
             // "postgres: walsender USER ADDRESS(PORT) streaming ...": init_ps_display in ps_status.c.
             let client = match sender.client_port {
@@ -47,6 +45,32 @@ impl Host {
             if self.is_titled(sender.pid, &["walsender", &client]) {
                 sender.disk_read_bytes = self.io(sender.pid, "read_bytes");
             }
+        }
+    }
+
+    /// Adds the walsenders' connections and the interfaces that they go by.
+    fn add_connections(
+        &self,
+        reading: &mut Reading,
+        connections: io::Result<Vec<Connected>>,
+        addresses: io::Result<Addresses>,
+    ) {
+        let missing = &mut reading.missing;
+        let mut miss = |what: &str, error: &dyn std::fmt::Display| {
+            missing.push(Missing {
+                what: what.to_string(),
+                reason: format!("{error}; where a service's RestrictAddressFamilies= leaves out AF_NETLINK, add it"),
+            });
+        };
+        let connections = connections.unwrap_or_else(|error| {
+            miss("the network's part in the lag (sock_diag)", &error);
+            Vec::new()
+        });
+        let addresses = addresses.unwrap_or_else(|error| {
+            miss("the interfaces of the connections (rtnetlink)", &error);
+            Addresses::default()
+        });
+        for sender in &mut reading.senders {
             let address = sender
                 .client_address
                 .as_deref()
@@ -66,7 +90,13 @@ impl Host {
             .iter()
             .filter_map(|sender| sender.interface.as_deref())
             .collect();
-        reading.interfaces = interface::read(&self.root, &names);
+        match interface::read(&self.root, &names) {
+            Ok(interfaces) => reading.interfaces = interfaces,
+            Err(error) => reading.missing.push(Missing {
+                what: "what the interfaces carry".to_string(),
+                reason: error.to_string(),
+            }),
+        }
     }
 
     fn is_titled(&self, pid: i32, words: &[&str]) -> bool {
@@ -109,6 +139,23 @@ mod tests {
             disk_read_bytes: None,
             tcp: None,
             interface: None,
+        }
+    }
+
+    #[test]
+    fn a_network_that_may_not_be_looked_at_is_missing_and_not_just_absent() {
+        let host = Host::new(HostRoot::default());
+        let mut reading = Reading {
+            senders: vec![sender(11)],
+            ..Reading::default()
+        };
+        // What socket() says of a family that a service may not use.
+        let refused = || io::Error::from_raw_os_error(97);
+        host.add_connections(&mut reading, Err(refused()), Err(refused()));
+        assert_eq!(reading.senders[0].tcp, None);
+        assert_eq!(reading.missing.len(), 2, "{:?}", reading.missing);
+        for missing in &reading.missing {
+            assert!(missing.reason.contains("AF_NETLINK"), "{missing:?}");
         }
     }
 

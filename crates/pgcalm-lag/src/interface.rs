@@ -58,18 +58,19 @@ pub struct InterfaceReading {
 }
 
 /// The interfaces with these names, of the network namespace that this thread is in.
-pub fn read(root: &HostRoot, names: &BTreeSet<&str>) -> Vec<InterfaceReading> {
+pub fn read(root: &HostRoot, names: &BTreeSet<&str>) -> pgcalm_host::Result<Vec<InterfaceReading>> {
     if names.is_empty() {
-        return Vec::new();
+        return Ok(Vec::new());
     }
-    let all = network::interfaces(root, "thread-self").unwrap_or_default();
-    all.into_iter()
+    let all = network::interfaces(root, "thread-self")?;
+    Ok(all
+        .into_iter()
         .filter(|stat| names.contains(stat.name.as_str()))
         .map(|stat| InterfaceReading {
             link_bytes_per_s: network::link_bytes_per_second(root, &stat.name),
             stat,
         })
-        .collect()
+        .collect())
 }
 
 #[cfg(test)]
@@ -96,7 +97,7 @@ mod tests {
         let addresses = Addresses::read().unwrap();
         let own = IpAddr::from([127, 0, 0, 1]);
         assert_eq!(addresses.interface(own, own), Some("lo"));
-        let found = read(&HostRoot::default(), &BTreeSet::from(["lo"]));
+        let found = read(&HostRoot::default(), &BTreeSet::from(["lo"])).unwrap();
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].link_bytes_per_s, None);
     }

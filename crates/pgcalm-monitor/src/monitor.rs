@@ -424,15 +424,7 @@ impl Watched {
             instance.missing.push(Missing {
                 subject: Subject::Connection,
                 reason: why.clone(),
-                remedy: Some(
-                    match self.key {
-                        Key::Connect(_) => "check the connection string, and that the server runs",
-                        _ => {
-                            "make a role with the name of this user, a member of pg_monitor, or give --connect"
-                        }
-                    }
-                    .to_string(),
-                ),
+                remedy: Some(self.remedy(root)),
             });
         }
         instance.volumes = self.volumes.clone();
@@ -446,6 +438,23 @@ impl Watched {
             archive.free_bytes = host.and_then(|host| free_bytes(root, host));
         }
         (instance, facts)
+    }
+
+    /// What makes a server answer that does not.
+    fn remedy(&self, root: &HostRoot) -> String {
+        match &self.key {
+            Key::Connect(_) => "check the connection string, and that the server runs".to_string(),
+            // The kernel tells of sockets by the names that their servers gave them, wherever these lie.
+            Key::Socket(directory, port) if !discovery::sees(root, directory, *port) => format!(
+                "its socket in {} is not where this process sees it, as under PrivateTmp= or ProtectHome= of a service, or in a \
+                 container: show the directory to the service (BindReadOnlyPaths={0}), or give --connect with a host name",
+                directory.display()
+            ),
+            _ => {
+                "make a role with the name of this user, a member of pg_monitor, or give --connect"
+                    .to_string()
+            }
+        }
     }
 
     fn facts(&self) -> Option<Facts> {

@@ -140,6 +140,10 @@ fn of_server(cause: Cause) -> Option<Exit> {
             LagError::Query { .. } => Exit::Failed,
         });
     }
+    // What can't be seen from here, as control groups inside a container.
+    if let Some(pgcalm_host::Error::Unknown(_)) = cause.downcast_ref() {
+        return Some(Exit::Host);
+    }
     cause
         .downcast_ref()
         .is_some_and(pgcalm_connect::is_lost)

@@ -1,5 +1,8 @@
 //! `pgcalm export` for real servers, read by a real Prometheus. Needs root to run servers; says so and passes otherwise.
 
+#[path = "export/unit.rs"]
+mod unit;
+
 #[path = "../../pgcalm-monitor/tests/support/mod.rs"]
 mod support;
 
@@ -10,6 +13,7 @@ use std::io::Read;
 use std::io::Write;
 use std::net::TcpListener;
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::path::PathBuf;
@@ -376,6 +380,129 @@ fn an_ordinary_user_finds_servers_by_their_sockets() {
     );
     assert_eq!(get(&address, "/", "*/*").unwrap().0, 200);
     assert_eq!(get(&address, "/other", "*/*").unwrap().0, 404);
+    assert_eq!(exporter.terminate(), 0);
+}
+
+/// `pgcalm export` as the package's service runs it.
+fn service(unit: &unit::Unit, directory: &Path, arguments: &[String]) -> (Running, String) {
+    let program = directory.join("pgcalm");
+    if !program.exists() {
+        fs::copy(env!("CARGO_BIN_EXE_pgcalm"), &program).unwrap();
+    }
+    let mut command = unit.command(directory, &program);
+    command.args(["export", "--interval=1", "--listen=127.0.0.1:0"]);
+    let (running, mut lines) = Running::start(command.args(arguments));
+    let line = lines.next().expect("a line with the address");
+    let address = line
+        .strip_prefix("pgcalm export: http://")
+        .and_then(|rest| rest.strip_suffix("/metrics"))
+        .unwrap_or_else(|| panic!("{line}: {:?}", lines.next()))
+        .to_string();
+    thread::spawn(|| lines.for_each(|line| eprintln!("export: {line}")));
+    (running, address)
+}
+
+/// A directory that a service sees whatever is hidden from it.
+fn visible() -> tempfile::TempDir {
+    let directory = tempfile::Builder::new()
+        .prefix("pgcalm-export-test-")
+        .tempdir_in("/var/lib")
+        .unwrap();
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    directory
+}
+
+#[test]
+fn the_packages_service_exports_all_that_the_program_offers() {
+    if !support::can_run() {
+        return;
+    }
+    let directory = visible();
+    let mut servers = Servers::new();
+    // An address of the loopback that nobody else takes the server's port on.
+    let host = format!("127.91.{}.4", std::process::id() % 250 + 1);
+    let server = servers.start("found", &[("listen_addresses", &host)]);
+    servers.sql(server, "CREATE ROLE nobody LOGIN IN ROLE pg_monitor");
+    let wal = servers.own_directory("wal", servers.installation.uid);
+    let mut receiver = servers.installation.command("pg_receivewal", &wal);
+    receiver
+        .args(["-h", &host, "-U", "postgres", "-D"])
+        .arg(&wal);
+    let (_receiver, _lines) = Running::start(&mut receiver);
+
+    let textfile = directory.path().join("textfile");
+    fs::create_dir(&textfile).unwrap();
+    std::os::unix::fs::chown(&textfile, Some(NOBODY), None).unwrap();
+    let textfile = textfile.join("pgcalm.prom");
+    let mut unit = unit::Unit::of_package();
+    // What the unit's comment tells for --textfile.
+    unit.set(
+        "ReadWritePaths",
+        textfile.parent().unwrap().to_str().unwrap(),
+    );
+    let argument = format!("--textfile={}", textfile.display());
+    let (mut exporter, address) = service(&unit, directory.path(), &[argument]);
+    let text = wait_for("the connection of who gets WAL", || {
+        let (_, _, body) = get(&address, "/metrics", "*/*")?;
+        let is_there = |name: &str| {
+            let mut lines = body.lines().filter(|line| line.starts_with(name));
+            lines.any(|line| line.contains("interface=\"lo\""))
+        };
+        is_there("pgcalm_walsender_network_bytes_per_second{").then(|| body.clone())
+    });
+    for name in [
+        "pgcalm_network_bytes_total{",
+        "pgcalm_network_packets_total{",
+    ] {
+        assert!(text.contains(name), "{name}: {text}");
+    }
+    let own = format!("server=\"{}", servers.socket("found").display());
+    let missing: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("pgcalm_missing{") && line.contains(&own))
+        .collect();
+    assert!(
+        !missing
+            .iter()
+            .any(|line| line.contains("replication") || line.contains("connection")),
+        "{missing:?}"
+    );
+    let mode = wait_for("the textfile", || fs::metadata(&textfile).ok())
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o644, "{mode:o}");
+    assert_eq!(exporter.terminate(), 0);
+}
+
+#[test]
+fn what_a_service_hides_is_missing_and_named() {
+    if !support::can_run() {
+        return;
+    }
+    let directory = visible();
+    let mut servers = Servers::new();
+    let host = format!("127.92.{}.4", std::process::id() % 250 + 1);
+    let server = servers.start("found", &[("listen_addresses", &host)]);
+    servers.sql(server, "CREATE ROLE nobody LOGIN IN ROLE pg_monitor");
+    let wal = servers.own_directory("wal", servers.installation.uid);
+    let mut receiver = servers.installation.command("pg_receivewal", &wal);
+    receiver
+        .args(["-h", &host, "-U", "postgres", "-D"])
+        .arg(&wal);
+    let (_receiver, _lines) = Running::start(&mut receiver);
+    let mut unit = unit::Unit::of_package();
+    unit.set("RestrictAddressFamilies", "AF_UNIX AF_INET AF_INET6");
+    let connect = format!("--connect=host={host} user=nobody dbname=postgres");
+    let (mut exporter, address) = service(&unit, directory.path(), &[connect]);
+    wait_for("what is missing of replication", || {
+        let (_, _, body) = get(&address, "/metrics", "*/*")?;
+        let mut lines = body
+            .lines()
+            .filter(|line| line.starts_with("pgcalm_missing{"));
+        lines
+            .any(|line| line.contains("subject=\"replication\""))
+            .then_some(())
+    });
     assert_eq!(exporter.terminate(), 0);
 }
 

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
 
+use pgcalm_testkit::need;
 use serde_json::Value;
 
 fn project() -> PathBuf {
@@ -154,6 +156,62 @@ fn every_verb_has_a_man_page_and_completions() {
         assert!(
             text.contains("--instance") || text.contains("-l instance"),
             "{file}"
+        );
+    }
+}
+
+/// The demo's script beside programs that only say how they were called.
+#[test]
+fn the_demo_installs_nothing_and_cleans_up_whatever_comes_of_it() {
+    if !need::met("the demo", &[need::ROOT]) {
+        return;
+    }
+    for failure in ["", "build", "run"] {
+        let dir = tempfile::tempdir().unwrap();
+        let script = |path: &str, text: &str| {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        };
+        let demo = text("bench/demo").replace(
+            "/var/lib/pgcalm-demo",
+            &dir.path().join("lab").display().to_string(),
+        );
+        script("bench/demo", &demo);
+        script("bench/install-deps", "#!/bin/sh\n");
+        let said = "#!/bin/sh\necho $(basename $0) \"$@\" >>calls\nmkdir -p lab\n";
+        script("bin/make", &format!("{said}[ '{failure}' != build ]\n"));
+        script(
+            "target/release/pgcalm",
+            &format!("{said}[ \"$2\" != run ] || [ '{failure}' != run ]\n"),
+        );
+        let path = format!(
+            "{}:{}",
+            dir.path().join("bin").display(),
+            std::env::var("PATH").unwrap()
+        );
+        let output = Command::new(dir.path().join("bench/demo"))
+            .env("PATH", path)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.success(), failure.is_empty(), "{output:?}");
+        let calls = fs::read_to_string(dir.path().join("calls")).unwrap();
+        assert!(!calls.contains("install"), "{calls}");
+        let runs: Vec<&str> = calls
+            .lines()
+            .filter(|line| line.contains("lab run"))
+            .collect();
+        assert_eq!(runs.len(), usize::from(failure != "build"), "{calls}");
+        assert!(
+            runs.iter()
+                .all(|run| run.contains("--module-dir extension/pg_calm")),
+            "{calls}"
+        );
+        let last = calls.lines().last().unwrap();
+        assert!(
+            last.starts_with("pgcalm lab clean --dir ") && last.ends_with("--templates"),
+            "{calls}"
         );
     }
 }

@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::fs::OpenOptions;
+use std::fs::Permissions;
 use std::io;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -67,14 +69,15 @@ impl Textfile {
 
     fn write_temporary(&self, text: &str) -> io::Result<()> {
         // Whoever else may write to the directory must not lead the writer elsewhere by a link.
-        OpenOptions::new()
+        let mut file = OpenOptions::new()
             .write(true)
             .create(true)
             .truncate(true)
-            .mode(0o644)
             .custom_flags(OFlags::NOFOLLOW.bits() as i32)
-            .open(&self.temporary)?
-            .write_all(text.as_bytes())
+            .open(&self.temporary)?;
+        // The collector is another user, whatever this process's umask is.
+        file.set_permissions(Permissions::from_mode(0o644))?;
+        file.write_all(text.as_bytes())
     }
 }
 

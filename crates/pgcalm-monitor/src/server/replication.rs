@@ -43,6 +43,10 @@ pub fn ask(
         let history = history.get_or_insert_default();
         let sample = session.part("lag", Subject::Replication, |session| session.lag(history))?;
         if let Some(sample) = sample {
+            for missing in &sample.missing {
+                let reason = format!("{}: {}", missing.what, missing.reason);
+                session.lacks(Subject::Replication, reason, None);
+            }
             refine(&mut replication, &sample);
         }
     }

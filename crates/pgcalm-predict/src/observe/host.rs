@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use pgcalm_host::HostRoot;
+use pgcalm_host::Unknown;
 use pgcalm_host::block_device;
 use pgcalm_host::block_device::DeviceStat;
 use pgcalm_host::block_device::Disk;
@@ -13,6 +14,7 @@ use pgcalm_host::instance::Role;
 use pgcalm_host::process;
 use pgcalm_host::throttle;
 use pgcalm_host::throttle::Kind;
+use pgcalm_host::throttle::Limit;
 use pgcalm_host::vm_sysctl;
 
 use crate::observe::shadow::ModuleCaps;
@@ -55,22 +57,21 @@ pub(super) fn device(
             device.operation_bytes = bytes;
         }
         device.max_segments = max_segments(root, &disk.name).unwrap_or(0);
-        if let Some(hierarchy) = Hierarchy::of_block_io(root)? {
-            let pid = instance.postmaster.pid.to_string();
-            if let Some(group) = hierarchy.group_of(root, &pid)? {
-                let (limits, unknown) = throttle::limits(root, &hierarchy, &group, &disk.number);
-                if let Some(why) = unknown.first() {
+        let pid = instance.postmaster.pid.to_string();
+        match limits(root, &pid, &disk.number) {
+            Ok((limits, unknown)) => {
+                let cap = |kind| throttle::tightest(&limits, kind);
+                let value = |kind| cap(kind).map(|limit| limit.value as f64);
+                device.write_iops = value(Kind::WriteIops);
+                device.write_bytes_per_s = value(Kind::WriteBps);
+                let found = cap(Kind::WriteIops).or_else(|| cap(Kind::WriteBps));
+                if let Some(limit) = found {
+                    device.caps_source = limit.file.display().to_string();
+                } else if let Some(why) = unknown.first() {
                     device.caps_source = format!("not known: {why}");
                 }
-                let cap = |kind| throttle::tightest(&limits, kind).map(|limit| limit.value as f64);
-                device.write_iops = cap(Kind::WriteIops);
-                device.write_bytes_per_s = cap(Kind::WriteBps);
-                if let Some(limit) = throttle::tightest(&limits, Kind::WriteIops)
-                    .or_else(|| throttle::tightest(&limits, Kind::WriteBps))
-                {
-                    device.caps_source = limit.file.display().to_string();
-                }
             }
+            Err(error) => device.caps_source = format!("not known: {error}"),
         }
     }
     if let Some(module) = module {
@@ -82,6 +83,21 @@ pub(super) fn device(
         device.caps_source = module.source.clone();
     }
     Ok((device, has_wal))
+}
+
+/// The limits of process `pid` on disk `number`, and why there may be others.
+fn limits(
+    root: &HostRoot,
+    pid: &str,
+    number: &str,
+) -> pgcalm_host::Result<(Vec<Limit>, Vec<Unknown>)> {
+    let Some(hierarchy) = Hierarchy::of_block_io(root)? else {
+        return Ok(Default::default());
+    };
+    let group = hierarchy.group_of(root, pid)?;
+    Ok(group.map_or_else(Default::default, |group| {
+        throttle::limits(root, &hierarchy, &group, number)
+    }))
 }
 
 /// The instance with that data directory, and the disk that it lies on.

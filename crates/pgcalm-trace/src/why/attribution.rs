@@ -8,6 +8,7 @@ use crate::io::report::Operation;
 use crate::report::file_kind::FileKind;
 use crate::why::report::Cause;
 use crate::why::report::Share;
+use crate::why::report::by_cause;
 use crate::why::report::finish;
 
 /// The class of a wait event; its classes, src/include/utils/wait_event.h.
@@ -140,6 +141,23 @@ pub fn attribute(spent: &[Spent], wal: &WalLoad) -> Attribution {
     parts.charge_page_images(wal);
     result.shares = parts.into_shares(result.lost_ns);
     result
+}
+
+/// The cause that a verdict names, with its part of the second's lost time: that of the largest share; but where nothing
+/// called for a verdict but long calls, what those in them waited for, since all others went on as usual.
+///
+/// `in_long_calls` has the time of all, of which that of who was in a long call alone is a backend's.
+pub fn decisive(
+    second: &[Share],
+    lost_s: f64,
+    in_long_calls: Option<&[Spent]>,
+) -> Option<(Cause, f64)> {
+    let of_calls = in_long_calls.map(|spent| attribute(spent, &WalLoad::default()).shares);
+    let largest = |shares: &[Share]| by_cause(shares).first().copied();
+    let (cause, seconds) = of_calls
+        .and_then(|shares| largest(&shares))
+        .or_else(|| largest(second))?;
+    Some((cause, seconds / lost_s))
 }
 
 /// A wait that the server's probes would have told of, where only the wait event does.
@@ -453,6 +471,43 @@ mod tests {
         assert!((through(Cause::BlockThrottling) - 750.0).abs() < 1e-6);
         assert!((through(Cause::WalWrite) - 250.0).abs() < 1e-6);
         assert!((sum(&result) * 1e9 - 1010.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn where_only_a_long_call_called_for_a_verdict_its_cause_is_named_and_not_that_of_the_others() {
+        // 2238 commits went well, with one processor for many, while one call was held by a control group.
+        let spent = [
+            backend(What::RunQueue, 550),
+            wal_sync(Role::Backend, true, 450),
+        ];
+        let result = attribute(&spent, &WalLoad::default());
+        let lost_s = 1000.0 / 1e9;
+        let of = |calls: Option<&[Spent]>| {
+            let (cause, share) = decisive(&result.shares, lost_s, calls).unwrap();
+            (cause, (share * 100.0).round())
+        };
+        assert_eq!(of(None), (Cause::Cpu, 55.0));
+        let mut calls = spent.clone();
+        calls[0].role = Role::Unknown;
+        assert_eq!(of(Some(&calls)), (Cause::BlockThrottling, 45.0));
+        // It waited for a lock; what its holder waited for is told by the others' time.
+        let write = |role, frame: &str, ns| Spent {
+            role,
+            what: What::Uninterruptible {
+                frames: vec![frame.into()],
+                operation: Operation::Write,
+                file: FileKind::Data,
+                throttled: false,
+            },
+            ns,
+        };
+        let calls = [
+            write(Role::Backend, "rwsem_down_write_slowpath", 900),
+            write(Role::Unknown, "balance_dirty_pages", 900),
+        ];
+        assert_eq!(of(Some(&calls)).0, Cause::DirtyThrottling);
+        // Ended before any sample of this second.
+        assert_eq!(of(Some(&[])), (Cause::Cpu, 55.0));
     }
 
     #[test]

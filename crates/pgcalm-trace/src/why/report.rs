@@ -305,7 +305,8 @@ pub struct Verdict {
     pub second: u64,
     /// What called for it.
     pub triggers: Vec<Trigger>,
-    /// The cause with the largest share; none if no time was lost.
+    /// The cause with the largest share; where long calls alone called for the verdict, that of their time. None if no time was
+    /// lost.
     pub cause: Option<Cause>,
     /// Its share of the lost time, 0 to 1.
     pub share: f64,

@@ -37,7 +37,6 @@ use crate::why::report::Trigger;
 use crate::why::report::Verdict;
 use crate::why::report::Wal;
 use crate::why::report::WalSource;
-use crate::why::report::by_cause;
 use crate::why::stack_class;
 
 /// Stacks of client backends, and of other processes, that a verdict shows.
@@ -143,16 +142,17 @@ impl Seconds {
             .iter()
             .map(|(key, _)| (key.tgid, self.role(session, key.tgid)))
             .collect();
-        let spent: Vec<Spent> = charges
+        let (keys, spent): (Vec<ChargeKey>, Vec<Spent>) = charges
             .iter()
             .filter_map(|(key, charge)| {
-                Some(Spent {
+                let spent = Spent {
                     role: roles[&key.tgid],
                     what: self.what(why, key)?,
                     ns: charge.ns,
-                })
+                };
+                Some((*key, spent))
             })
-            .collect();
+            .unzip();
         let wal = wal_of(why, &before, &counters);
         let page_image_share = if wal.bytes > 0 {
             wal.page_image_bytes as f64 / wal.bytes as f64
@@ -195,7 +195,24 @@ impl Seconds {
             disks: self.close_disks(why, session, length_s),
         };
         let long_syscalls = self.long_syscalls(why, &calls, &backends);
-        let verdict = self.verdict(why, session, &second, &charges, &roles, long_syscalls);
+        let in_long_calls: Vec<Spent> = keys
+            .iter()
+            .zip(spent)
+            .map(|(key, mut spent)| {
+                if !long_syscalls.iter().any(|call| is_in(key, call)) {
+                    spent.role = Role::Unknown;
+                }
+                spent
+            })
+            .collect();
+        let verdict = self.verdict(
+            why,
+            session,
+            &second,
+            &charges,
+            &roles,
+            (long_syscalls, &in_long_calls),
+        );
 
         self.commits_per_s
             .push(commits as f64 / length_s.max(0.001));
@@ -330,7 +347,7 @@ impl Seconds {
         second: &Second,
         charges: &[(ChargeKey, Charge)],
         roles: &HashMap<u32, Role>,
-        long_syscalls: Vec<LongSyscall>,
+        (long_syscalls, in_long_calls): (Vec<LongSyscall>, &[Spent]),
     ) -> Option<Verdict> {
         let mut triggers = Vec::new();
         let rate = second.commits as f64 / second.length_s.max(0.001);
@@ -346,12 +363,17 @@ impl Seconds {
         if triggers.is_empty() {
             return None;
         }
-        let largest = by_cause(&second.shares).first().copied();
+        let only_calls = triggers == [Trigger::LongSyscall];
+        let decisive = attribution::decisive(
+            &second.shares,
+            second.lost_s,
+            only_calls.then_some(in_long_calls),
+        );
         Some(Verdict {
             second: second.number,
             triggers,
-            cause: largest.map(|(cause, _)| cause),
-            share: largest.map_or(0.0, |(_, seconds)| seconds / second.lost_s),
+            cause: decisive.map(|(cause, _)| cause),
+            share: decisive.map_or(0.0, |(_, share)| share),
             stacks: self.stacks_of(why, charges, roles),
             kernel_threads: kernel_threads::sleeping(&session.target.root),
             long_syscalls,
@@ -401,6 +423,11 @@ impl Seconds {
             })
             .collect()
     }
+}
+
+/// Whether time was spent in that call.
+fn is_in(key: &ChargeKey, call: &LongSyscall) -> bool {
+    key.tgid == call.pid && syscalls::name(key.syscall).as_ref() == Some(&call.syscall)
 }
 
 fn wal_of(why: &Why, before: &Counters, now: &Counters) -> Wal {
