@@ -54,7 +54,7 @@ pub struct BacklogWatch<'a> {
 
 /// A reading of the backlog; the server may still be asked.
 #[derive(Debug)]
-struct Reading {
+pub(crate) struct Reading {
     at: Instant,
     kernel_mib: f64,
     /// Written to the device up to then.
@@ -146,7 +146,8 @@ impl<'a> BacklogWatch<'a> {
         }))
     }
 
-    fn reading(&self) -> anyhow::Result<Reading> {
+    /// Reads it; the server is asked, and not waited for.
+    pub(crate) fn reading(&self) -> anyhow::Result<Reading> {
         let stat = DeviceStat::read(self.root, self.device)?;
         Ok(Reading {
             at: Instant::now(),
@@ -266,6 +267,22 @@ impl Level {
 }
 
 impl Reading {
+    /// The backlog, once the server has answered or has had the time for it; without shared buffers if it did not.
+    pub(crate) fn poll(&mut self) -> anyhow::Result<Option<BacklogAt>> {
+        let answer = match &mut self.buffers {
+            None => None,
+            Some(question) => match question.poll()? {
+                Some(answer) => answer.ok().and_then(|text| text.trim().parse::<f64>().ok()),
+                None if self.at.elapsed() < ANSWER => return Ok(None),
+                None => None,
+            },
+        };
+        Ok(Some(BacklogAt {
+            dirty_shared_buffers_mib: answer.map(|bytes| bytes / MIB),
+            dirty_kernel_mib: self.kernel_mib,
+        }))
+    }
+
     /// MiB of dirty shared buffers, or why they are not known; `Ok(None)` if they were not asked for.
     fn answer(&mut self, interrupt: &Interrupt) -> anyhow::Result<Result<Option<f64>, String>> {
         let Some(question) = &mut self.buffers else {

@@ -203,11 +203,7 @@ impl<'a> Devices<'a> {
         template.copy_to(&cluster, pg_wal.as_deref(), self.stage)?;
         recycled_wal::prepare(
             pg_wal.as_deref().unwrap_or(&cluster.join("pg_wal")),
-            recycled_wal::bytes(
-                options.warm_up.0 + options.seconds.0,
-                options.wal_size(),
-                settings,
-            ),
+            recycled_wal::bytes(options.seconds_to_recycling(), options.wal_size(), settings),
             installation,
             interrupt,
         )?;

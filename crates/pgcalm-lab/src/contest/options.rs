@@ -163,6 +163,14 @@ pub struct Options {
     /// Load before what is measured, under the same caps.
     #[arg(long, value_name = "S", default_value = "0")]
     pub warm_up: Seconds,
+    /// Measure until it is steady: from the first end of a checkpoint after --warm-up, for --seconds at least, until three more
+    /// have ended and as much is dirty (shared buffers, and the kernel's Dirty and Writeback) as at the beginning, within 10 %
+    /// or 32 MiB; there is no drain then.
+    #[arg(long)]
+    pub steady: bool,
+    /// The longest load of a run with --steady, warm-up included; where it is not steady by then the report says so.
+    #[arg(long, value_name = "S", default_value = "720")]
+    pub at_most: Seconds,
     /// What is measured of each run.
     #[arg(
         long,
@@ -210,6 +218,10 @@ pub struct Options {
     /// Runs of each contestant, interleaved.
     #[arg(long, value_name = "N", default_value = "1", value_parser = count::<u32>)]
     pub repeat: u32,
+    /// Go on with another run of each while the mean TPS of one spreads by more than 10 % of its median, up to so many
+    /// [default: --repeat].
+    #[arg(long, value_name = "N", value_parser = count::<u32>)]
+    pub repeat_at_most: Option<u32>,
     /// A server setting for one contestant; may be repeated.
     #[arg(long, value_name = "CONTESTANT:NAME=VALUE")]
     pub set_contestant: Vec<ContestantSetting>,
@@ -264,6 +276,17 @@ impl Options {
             Seconds(86_400),
         )?;
         range("repeat", self.repeat, 1, 100)?;
+        if let Some(most) = self.repeat_at_most {
+            range("repeat-at-most", most, self.repeat, 100)?;
+        }
+        if self.steady {
+            range(
+                "at-most",
+                self.at_most,
+                Seconds(self.warm_up.0 + self.seconds.0),
+                Seconds(86_400),
+            )?;
+        }
         if let Some(drain) = self.drain.0 {
             range("drain", drain, Seconds(1), Seconds(3600))?;
         }
@@ -313,6 +336,10 @@ impl Options {
         named.insert("layout".into(), self.layout().name().into());
         named.insert("sysctl".into(), self.sysctl().name().into());
         named.insert("wal-size".into(), self.wal_size().to_string().into());
+        if !self.steady {
+            named.remove("steady");
+            named.remove("at-most");
+        }
         if self.common.volume.is_some() || self.cap == Some(CapWay::None) {
             for without in CAPS {
                 named.remove(without);
@@ -340,6 +367,28 @@ impl Options {
             .preparation(self.table_rows(), self.clients, self.seconds.0)
     }
 
+    /// Seconds of load of a run at most.
+    pub(crate) fn load_seconds(&self) -> u32 {
+        match self.steady {
+            true => self.at_most.0,
+            false => self.warm_up.0 + self.seconds.0,
+        }
+    }
+
+    /// Seconds of load for which there are to be segments of WAL to write into: until the first checkpoint has ended, which one
+    /// on time has by the second interval's end; without --steady nobody waits for that.
+    pub(crate) fn seconds_to_recycling(&self) -> u32 {
+        match self.steady {
+            true => self.at_most.0.min(2 * self.checkpoint_timeout.0),
+            false => self.load_seconds(),
+        }
+    }
+
+    /// How many runs of each contestant there can be.
+    pub(crate) fn most_runs(&self) -> u32 {
+        self.repeat_at_most.unwrap_or(self.repeat)
+    }
+
     /// Where data and WAL lie.
     pub(crate) fn layout(&self) -> VolumeLayout {
         self.layout.unwrap_or(if self.common.volume.is_some() {
@@ -365,7 +414,7 @@ impl Options {
     /// The table and its index, then what the run adds and the file system needs for itself.
     pub(crate) fn data_size(&self) -> Size {
         let table = self.load.table_bytes(self.table_rows());
-        let growth = (u64::from(self.seconds.0) * (20 << 20)).min(3 << 30);
+        let growth = (u64::from(self.load_seconds()) * (20 << 20)).min(3 << 30);
         round(table + table / 3 + growth + (768 << 20))
     }
 
@@ -379,7 +428,7 @@ impl Options {
             DeviceStore::Disk => 16 << 30,
             DeviceStore::Memory => 8 << 30,
         };
-        round((768 << 20) + (u64::from(self.seconds.0) * (100 << 20)).min(most))
+        round((768 << 20) + (u64::from(self.load_seconds()) * (100 << 20)).min(most))
     }
 
     /// Of the device that data lie on: that of WAL, too, where there is one for both.

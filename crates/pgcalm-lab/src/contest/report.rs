@@ -13,6 +13,7 @@ pub mod html;
 pub mod metric;
 pub mod reading;
 pub mod seconds;
+mod steadiness;
 pub mod text;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,9 @@ use serde::Serialize;
 
 use crate::report::Host;
 use crate::report::Latency;
+
+pub use steadiness::DirtyAt;
+pub use steadiness::Steadiness;
 
 /// One lab scenario with all its contestants: the document written by `pgcalm lab run --json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -167,9 +171,13 @@ pub struct Run {
     /// What the WAL device completed; absent where data and WAL lie on one volume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wal_device: Option<DeviceRates>,
-    /// What had been put off when the load ended; absent where it was not measured, and where the server gave up.
+    /// What had been put off when the load ended; absent where it was not measured, where the server gave up, and with
+    /// --steady.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backlog: Option<Backlog>,
+    /// Whether the run, with --steady, had become steady; absent without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steadiness: Option<Steadiness>,
     /// The server's calls of fsync, measured from outside its log; absent where they were not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fsync: Option<FsyncTimes>,

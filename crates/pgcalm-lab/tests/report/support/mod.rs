@@ -144,6 +144,7 @@ fn run(shape: &Shape, seconds: usize, seed: u64) -> Run {
         data_device: series.data_device(seconds),
         wal_device: series.wal_device(seconds),
         backlog: None,
+        steadiness: None,
         fsync: None,
         checkpoint_under_way_s: None,
         server_failure: None,
