@@ -21,6 +21,7 @@ use crate::LabError;
 use crate::backlog::BacklogWatch;
 use crate::contest::devices::Devices;
 use crate::contest::report as model;
+use crate::contest::report::metric::Figure;
 use crate::contest::report::metric::TPS_MEAN;
 use crate::contest::steady::SteadyWatch;
 use crate::contestant::Contestant;
@@ -88,7 +89,8 @@ pub fn run(
         template: &template,
     };
     for repetition in 1..=options.most_runs() {
-        if repetition > options.repeat && !spreads(&report.contestants) {
+        let mut means = report.contestants.iter().filter_map(|c| TPS_MEAN.of(c));
+        if repetition > options.repeat && !means.any(|mean| spreads(&mean)) {
             break;
         }
         for (contestant, entry) in options.contestants.iter().zip(&mut report.contestants) {
@@ -122,15 +124,10 @@ pub fn run(
 /// Share of the median of mean TPS by which the runs of a contestant may differ without another run of each.
 const SPREAD: f64 = 0.1;
 
-/// Whether the runs of a contestant differ so much that there is to be another one of each.
-fn spreads(contestants: &[model::Contestant]) -> bool {
-    contestants
-        .iter()
-        .filter_map(|contestant| TPS_MEAN.of(contestant))
-        .any(|mean| {
-            mean.range
-                .is_some_and(|(low, high)| high - low > SPREAD * mean.median)
-        })
+/// Whether the runs with these mean TPS differ so much that there is to be another one of each contestant.
+fn spreads(mean: &Figure) -> bool {
+    mean.range
+        .is_some_and(|(low, high)| high - low > SPREAD * mean.median)
 }
 
 /// What the runs of a contest share.
@@ -422,5 +419,28 @@ pub(crate) fn with_last_words(error: anyhow::Error, log: &str) -> anyhow::Error 
         error.context(words.to_string())
     } else {
         error
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_another_run_where_runs_spread_by_more_than_a_tenth() {
+        let spreads = |low, high| {
+            spreads(&Figure {
+                median: 1000.0,
+                range: Some((low, high)),
+            })
+        };
+        assert!(!spreads(950.0, 1050.0));
+        assert!(spreads(949.0, 1050.0));
+        assert!(spreads(1000.0, 1101.0));
+        // Of one run no spread is known.
+        assert!(!super::spreads(&Figure {
+            median: 1000.0,
+            range: None
+        }));
     }
 }

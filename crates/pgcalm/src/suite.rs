@@ -1,5 +1,6 @@
 //! `lab run suite`: rows of a file, one after the other, and the matrix of their results.
 
+use std::fmt;
 use std::path::Path;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -25,6 +26,7 @@ use crate::args::Cli;
 use crate::args::LabVerb;
 use crate::args::ScenarioArgs;
 use crate::args::Verb;
+use crate::args::suite::FailOnVerdict;
 use crate::args::suite::SuiteArgs;
 use crate::output;
 use crate::usage;
@@ -314,7 +316,37 @@ fn finish(suite: &Suite, rows: Vec<Runnable<'_>>, args: &SuiteArgs) -> anyhow::R
             failed.join(", ")
         );
     }
-    Ok(())
+    match args.fail_on {
+        Some(FailOnVerdict::Worse) => judge(&report).map_err(anyhow::Error::from),
+        None => Ok(()),
+    }
+}
+
+/// Rows in which pg_calm is worse than stock in something.
+#[derive(Debug)]
+pub struct WorseThanStock {
+    rows: Vec<String>,
+}
+
+impl std::error::Error for WorseThanStock {}
+
+impl fmt::Display for WorseThanStock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "--fail-on worse: pg_calm is worse than stock in {}",
+            self.rows.join(", ")
+        )
+    }
+}
+
+fn judge(report: &Report) -> Result<(), WorseThanStock> {
+    let worse = report.rows.iter().filter(|row| row.is_worse());
+    let rows: Vec<String> = worse.map(|row| row.name.clone()).collect();
+    match rows.is_empty() {
+        true => Ok(()),
+        false => Err(WorseThanStock { rows }),
+    }
 }
 
 /// Writes the document over the one that is there, of which it takes the sections that are not renewed.

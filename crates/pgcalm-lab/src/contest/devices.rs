@@ -139,10 +139,10 @@ impl<'a> Devices<'a> {
         };
         let wal = options.wal_volume.as_ref().filter(|wal| *wal != volume);
         let description = match (&self.wal, wal) {
-            (None, _) => format!("one volume like {}", volume.description()),
-            (Some(_), None) => format!("two volumes, each like {}", volume.description()),
+            (None, _) => format!("one emulated {}", volume.description()),
+            (Some(_), None) => format!("two volumes, each an emulated {}", volume.description()),
             (Some(_), Some(wal)) => format!(
-                "a data volume like {}; a WAL volume like {}",
+                "data on an emulated {}; WAL on an emulated {}",
                 volume.description(),
                 wal.description()
             ),

@@ -51,7 +51,7 @@ pub struct Report {
 pub struct Cap {
     /// The way of capping.
     pub kind: CapKind,
-    /// One line, e.g. `one volume like gp3: reads and writes share 3000 operations of 256 KiB and 125 MiB per second`.
+    /// One line, e.g. `one emulated gp3: reads and writes share 3000 operations of 256 KiB and 125 MiB per second`.
     pub description: String,
     /// How memory was limited, in one line; absent if it was not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -134,6 +134,22 @@ pub struct Contestant {
     pub server_settings: BTreeMap<String, String>,
     /// One entry per repetition.
     pub runs: Vec<Run>,
+}
+
+impl Contestant {
+    /// Why one of its runs is not steady; `None` if all are, or nobody asked.
+    pub fn objection(&self) -> Option<&str> {
+        self.runs
+            .iter()
+            .filter_map(|run| run.steadiness.as_ref()?.objection.as_deref())
+            .next()
+    }
+
+    /// Checkpoints that ended in the measured time, in the run with the fewest.
+    pub fn checkpoints(&self) -> u32 {
+        let of_runs = self.runs.iter().map(|run| run.checkpoints.len());
+        of_runs.min().unwrap_or_default() as u32
+    }
 }
 
 /// One measured run of one contestant.
