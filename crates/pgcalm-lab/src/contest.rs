@@ -64,7 +64,7 @@ pub fn run(
     let mut options = options.clone();
     options.load.settle(template.table_bytes()?);
     let options = &options;
-    let devices = Devices::create(stage, options)?;
+    let mut devices = Devices::create(stage, options)?;
     let _sysctls = sysctl::apply(&stage.journal, options.sysctl())?;
     let mut report = model::Report {
         scenario: scenario.to_string(),
@@ -82,12 +82,7 @@ pub fn run(
             })
             .collect(),
     };
-    let arena = Arena {
-        options,
-        stage,
-        devices: &devices,
-        template: &template,
-    };
+    let mut operations = 1;
     for repetition in 1..=options.most_runs() {
         let mut means = report.contestants.iter().filter_map(|c| TPS_MEAN.of(c));
         if repetition > options.repeat && !means.any(|mean| spreads(&mean)) {
@@ -102,6 +97,19 @@ pub fn run(
                 (runs, most) => {
                     format!("{} (run {repetition} of {runs} to {most})", contestant.name)
                 }
+            };
+            let options = &options.of(contestant)?;
+            if contestant.operations != operations {
+                // Those of one volume go before there are those of another.
+                drop(devices);
+                devices = Devices::create(stage, options)?;
+                operations = contestant.operations;
+            }
+            let arena = Arena {
+                options,
+                stage,
+                devices: &devices,
+                template: &template,
             };
             let run = arena
                 .run(contestant, &label, repetition)

@@ -181,10 +181,18 @@ fn a_run_feels_its_caps_and_reports_what_it_measured() {
 /// What the report of a steady run says.
 fn steady_run(dir: &Dir, name: &str, more: &[&str]) -> pgcalm_lab::contest::report::Report {
     let json = dir.0.join(format!("{name}.json"));
-    let mut arguments = vec!["--cap", "none", "--steady", "--seconds", "3"];
+    let mut arguments = vec![
+        "run",
+        "checkpoint",
+        "--contestants",
+        "stock",
+        "--cap",
+        "none",
+    ];
+    arguments.extend(["--steady", "--seconds", "3", "--rows"]);
     arguments.extend(more);
     arguments.extend(["--json", json.to_str().unwrap()]);
-    let (status, last) = Running::start(tiny_run(&dir.0, &arguments)).end();
+    let (status, last) = Running::start(lab(&arguments, &dir.0)).end();
     assert_eq!(status.code(), Some(0), "{last}");
     pgcalm_lab::document::from_json(&fs::read_to_string(&json).unwrap()).unwrap()
 }
@@ -196,7 +204,7 @@ fn a_steady_run_ends_after_three_checkpoints_and_one_without_them_says_so() {
     }
     let dir = Dir::new("steady");
     // No checkpoint is due in that time.
-    let report = steady_run(&dir, "short", &["--at-most", "6"]);
+    let report = steady_run(&dir, "short", &["20000", "--at-most", "6"]);
     let run = &report.contestants[0].runs[0];
     let steadiness = run.steadiness.as_ref().unwrap();
     assert_eq!(steadiness.objection.as_deref(), Some("no checkpoint ended"));
@@ -207,7 +215,6 @@ fn a_steady_run_ends_after_three_checkpoints_and_one_without_them_says_so() {
 
     // One checkpoint for each segment of WAL, which full-page images fill in a second or some.
     let often = [
-        "--rows",
         "200000",
         "--at-most",
         "300",

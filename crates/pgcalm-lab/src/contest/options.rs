@@ -325,6 +325,28 @@ impl Options {
         contestant::check_settings(&self.contestants, &self.set_contestant)
     }
 
+    /// Those of a contestant, whose volumes may have more operations.
+    pub(crate) fn of(&self, contestant: &Contestant) -> Result<Self, LabError> {
+        let mut options = self.clone();
+        let times = contestant.operations;
+        if times == 1 {
+            return Ok(options);
+        }
+        for volume in [&mut options.common.volume, &mut options.wal_volume] {
+            if let Some(volume) = volume {
+                *volume = with_operations(volume, times)?;
+            }
+        }
+        for iops in [
+            &mut options.data_iops,
+            &mut options.data_read_iops,
+            &mut options.wal_iops,
+        ] {
+            iops.0 = iops.0.map(|iops| iops.saturating_mul(times));
+        }
+        Ok(options)
+    }
+
     /// By name on the command line, as the report shows them: what is in force.
     pub fn named(&self) -> BTreeMap<String, Value> {
         let mut named = named(self);
@@ -509,6 +531,26 @@ const CAPS: [&str; 8] = [
     "wal-max-io",
 ];
 
+/// The volume with so many times its operations.
+fn with_operations(volume: &Volume, times: u32) -> Result<Volume, LabError> {
+    let Allowance {
+        shared,
+        read,
+        write,
+    } = volume.limits().operations;
+    let mut text = volume.to_string();
+    for (key, rate) in [("iops", shared), ("read_iops", read), ("write_iops", write)] {
+        if let Some(rate) = rate {
+            // What comes later holds.
+            let separator = if text.contains(':') { ',' } else { ':' };
+            let iops = rate.sustained * u64::from(times);
+            text.push_str(&format!("{separator}{key}={iops}"));
+        }
+    }
+    text.parse()
+        .map_err(|error| LabError::Usage(format!("--volume {text}: {error}")))
+}
+
 /// How a DBA tells the module the limits of a volume, which it can't find out by itself.
 fn module_caps(volume: &Volume) -> BTreeMap<String, String> {
     let limits = volume.limits();
@@ -594,6 +636,34 @@ mod tests {
         assert_eq!(of("pg_calm")["pg_calm.io_size"], "256kB");
         assert!(!of("stock").contains_key("pg_calm.iops"));
         assert!(parsed::<Options>(&["--volume", "gp3", "--data-iops", "500"]).is_err());
+    }
+
+    #[test]
+    fn twice_the_operations_is_all_that_money_buys() {
+        let twice = contestant::parse("stock-twice").unwrap();
+        let of = |arguments: &[&str]| options(arguments).of(twice).unwrap();
+        let volume = |text| of(&["--volume", text]).common.volume.unwrap();
+        assert_eq!(volume("gp3").to_string(), "gp3:iops=6000");
+        assert_eq!(
+            volume("gp3:iops=4000").limits(),
+            volume("gp3:iops=4000,depth=128").limits()
+        );
+        let limits = volume("custom:read_iops=500,write_iops=300,bandwidth=50MB").limits();
+        assert_eq!(limits.operations.read.unwrap().sustained, 1000);
+        assert_eq!(limits.operations.write.unwrap().sustained, 600);
+        assert_eq!(limits.bytes.shared.unwrap().sustained, 50 << 20);
+        let capped = of(&["--data-iops", "800", "--wal-iops", "none"]);
+        assert_eq!(
+            (capped.data_iops, capped.wal_iops),
+            (Limit(Some(1600)), Limit(None))
+        );
+        let stock = contestant::parse("stock").unwrap();
+        let volume = options(&["--volume", "gp3"])
+            .of(stock)
+            .unwrap()
+            .common
+            .volume;
+        assert_eq!(volume.unwrap().to_string(), "gp3");
     }
 
     #[test]
