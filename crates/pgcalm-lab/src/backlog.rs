@@ -13,7 +13,9 @@ use pgcalm_host::meminfo::MemInfo;
 
 use crate::contest::report::Backlog;
 use crate::contest::report::BacklogAt;
+use crate::control_group::ControlGroup;
 use crate::interrupt::Interrupt;
+use crate::memory;
 use crate::server::Server;
 use crate::tool;
 
@@ -44,6 +46,8 @@ pub struct BacklogWatch<'a> {
     root: &'a HostRoot,
     /// Name of the data device.
     device: &'a str,
+    /// The group that plays the host's memory.
+    memory: Option<&'a ControlGroup>,
     interrupt: &'a Interrupt,
     /// Length of the run.
     load: Duration,
@@ -79,6 +83,7 @@ impl<'a> BacklogWatch<'a> {
         server: &'a Server,
         root: &'a HostRoot,
         device: &'a str,
+        memory: Option<&'a ControlGroup>,
         load: Duration,
         interrupt: &'a Interrupt,
     ) -> anyhow::Result<Self> {
@@ -86,6 +91,7 @@ impl<'a> BacklogWatch<'a> {
             server,
             root,
             device,
+            memory,
             interrupt,
             load,
             query: query(server, interrupt)?,
@@ -160,7 +166,11 @@ impl<'a> BacklogWatch<'a> {
         })
     }
 
+    /// Where the server has the page cache for itself, without what other programs of the host write.
     fn kernel_mib(&self) -> anyhow::Result<f64> {
+        if let Some(memory) = self.memory {
+            return Ok(memory::dirty_bytes(memory)? as f64 / MIB);
+        }
         let memory = MemInfo::read(self.root)?;
         Ok((memory.dirty_kib + memory.writeback_kib) as f64 / 1024.0)
     }

@@ -211,6 +211,7 @@ impl Arena<'_> {
             server,
             self.stage.root(),
             &self.devices.data.name,
+            self.devices.memory_group(),
             window,
             self.stage.interrupt,
         )?;

@@ -154,6 +154,11 @@ impl<'a> Devices<'a> {
         }
     }
 
+    /// The group that plays the host's memory.
+    pub(crate) fn memory_group(&self) -> Option<&ControlGroup> {
+        self.memory.as_ref()
+    }
+
     /// Names of the devices that hold data, and WAL alone.
     pub fn names(&self) -> (Vec<String>, Vec<String>) {
         (

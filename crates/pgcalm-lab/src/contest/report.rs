@@ -287,8 +287,8 @@ pub struct BacklogAt {
     /// Dirty pages in the server's shared buffers, by extension pg_buffercache; null where it could not be asked.
     #[serde(default)]
     pub dirty_shared_buffers_mib: Option<f64>,
-    /// Dirty + Writeback of /proc/meminfo: whole host, inflated by large folios, of which one dirty page makes the
-    /// whole dirty.
+    /// Dirty + Writeback of the control group that plays the host's memory, or of /proc/meminfo: whole host; inflated by large
+    /// folios, of which one dirty page makes the whole dirty.
     pub dirty_kernel_mib: f64,
 }
 
