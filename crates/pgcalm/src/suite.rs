@@ -368,7 +368,11 @@ pub fn write_markdown(
 
 #[cfg(test)]
 mod tests {
+    use pgcalm_lab::suite::report::Comparison;
+    use pgcalm_lab::suite::report::Verdict;
+
     use super::*;
+    use crate::exit;
 
     fn args() -> SuiteArgs {
         let cli = Cli::try_parse_from(["pgcalm", "lab", "run", "suite", "some/x.toml"]).unwrap();
@@ -422,6 +426,49 @@ mod tests {
             assert!(error.contains(expected), "{text}: {error}");
             assert!(!error.contains('\n'), "{error}");
         }
+    }
+
+    #[test]
+    fn a_row_that_is_worse_in_something_has_an_exit_code_of_its_own() {
+        let row = |name: &str, verdict| {
+            let mut row = pgcalm_lab::suite::report::Row::new(
+                name.into(),
+                name.into(),
+                None,
+                String::new(),
+                None,
+            );
+            row.comparisons = ["tps_mean", "tps_min"]
+                .into_iter()
+                .zip([Verdict::Better, verdict])
+                .map(|(metric, verdict)| Comparison {
+                    contestant: "pg_calm".into(),
+                    metric: metric.into(),
+                    value: 1.0,
+                    range: None,
+                    checkpoints: 3,
+                    baseline: 1.0,
+                    baseline_range: None,
+                    baseline_checkpoints: 3,
+                    ratio: None,
+                    verdict,
+                })
+                .collect();
+            row
+        };
+        let judged = |rows| judge(&Report::new("x".into(), String::new(), rows));
+        assert!(judged(vec![row("a", Verdict::Better), row("b", Verdict::Same)]).is_ok());
+        let rows = vec![
+            row("a", Verdict::Worse),
+            row("b", Verdict::Same),
+            row("c", Verdict::Worse),
+        ];
+        let worse = judged(rows).unwrap_err();
+        assert_eq!(
+            worse.to_string(),
+            "--fail-on worse: pg_calm is worse than stock in a, c"
+        );
+        assert_eq!(exit::of(&worse.into()), exit::Exit::Worse);
     }
 
     #[test]
