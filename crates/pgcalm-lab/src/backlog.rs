@@ -13,7 +13,9 @@ use pgcalm_host::meminfo::MemInfo;
 
 use crate::contest::report::Backlog;
 use crate::contest::report::BacklogAt;
+use crate::control_group::ControlGroup;
 use crate::interrupt::Interrupt;
+use crate::memory;
 use crate::server::Server;
 use crate::tool;
 
@@ -44,6 +46,8 @@ pub struct BacklogWatch<'a> {
     root: &'a HostRoot,
     /// Name of the data device.
     device: &'a str,
+    /// The group that plays the host's memory.
+    memory: Option<&'a ControlGroup>,
     interrupt: &'a Interrupt,
     /// Length of the run.
     load: Duration,
@@ -54,7 +58,7 @@ pub struct BacklogWatch<'a> {
 
 /// A reading of the backlog; the server may still be asked.
 #[derive(Debug)]
-struct Reading {
+pub(crate) struct Reading {
     at: Instant,
     kernel_mib: f64,
     /// Written to the device up to then.
@@ -79,6 +83,7 @@ impl<'a> BacklogWatch<'a> {
         server: &'a Server,
         root: &'a HostRoot,
         device: &'a str,
+        memory: Option<&'a ControlGroup>,
         load: Duration,
         interrupt: &'a Interrupt,
     ) -> anyhow::Result<Self> {
@@ -86,6 +91,7 @@ impl<'a> BacklogWatch<'a> {
             server,
             root,
             device,
+            memory,
             interrupt,
             load,
             query: query(server, interrupt)?,
@@ -146,7 +152,8 @@ impl<'a> BacklogWatch<'a> {
         }))
     }
 
-    fn reading(&self) -> anyhow::Result<Reading> {
+    /// Reads it; the server is asked, and not waited for.
+    pub(crate) fn reading(&self) -> anyhow::Result<Reading> {
         let stat = DeviceStat::read(self.root, self.device)?;
         Ok(Reading {
             at: Instant::now(),
@@ -159,7 +166,11 @@ impl<'a> BacklogWatch<'a> {
         })
     }
 
+    /// Where the server has the page cache for itself, without what other programs of the host write.
     fn kernel_mib(&self) -> anyhow::Result<f64> {
+        if let Some(memory) = self.memory {
+            return Ok(memory::dirty_bytes(memory)? as f64 / MIB);
+        }
         let memory = MemInfo::read(self.root)?;
         Ok((memory.dirty_kib + memory.writeback_kib) as f64 / 1024.0)
     }
@@ -266,6 +277,22 @@ impl Level {
 }
 
 impl Reading {
+    /// The backlog, once the server has answered or has had the time for it; without shared buffers if it did not.
+    pub(crate) fn poll(&mut self) -> anyhow::Result<Option<BacklogAt>> {
+        let answer = match &mut self.buffers {
+            None => None,
+            Some(question) => match question.poll()? {
+                Some(answer) => answer.ok().and_then(|text| text.trim().parse::<f64>().ok()),
+                None if self.at.elapsed() < ANSWER => return Ok(None),
+                None => None,
+            },
+        };
+        Ok(Some(BacklogAt {
+            dirty_shared_buffers_mib: answer.map(|bytes| bytes / MIB),
+            dirty_kernel_mib: self.kernel_mib,
+        }))
+    }
+
     /// MiB of dirty shared buffers, or why they are not known; `Ok(None)` if they were not asked for.
     fn answer(&mut self, interrupt: &Interrupt) -> anyhow::Result<Result<Option<f64>, String>> {
         let Some(question) = &mut self.buffers else {

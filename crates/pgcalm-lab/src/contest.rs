@@ -5,11 +5,14 @@ pub(crate) mod need;
 mod options;
 pub(crate) mod recycled_wal;
 pub mod report;
+mod steady;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 use std::time::Instant;
+use std::time::SystemTime;
+use std::time::UNIX_EPOCH;
 
 use anyhow::Context;
 use serde_json::Value;
@@ -18,6 +21,9 @@ use crate::LabError;
 use crate::backlog::BacklogWatch;
 use crate::contest::devices::Devices;
 use crate::contest::report as model;
+use crate::contest::report::metric::Figure;
+use crate::contest::report::metric::TPS_MEAN;
+use crate::contest::steady::SteadyWatch;
 use crate::contestant::Contestant;
 use crate::fsync_times;
 use crate::fsync_times::FsyncTrace;
@@ -31,6 +37,7 @@ use crate::sampler::Sampler;
 use crate::server;
 use crate::server::Server;
 use crate::server_log;
+use crate::server_log::CheckpointLog;
 use crate::server_sampler::ServerSampler;
 use crate::stage::Needs;
 use crate::stage::Stage;
@@ -57,7 +64,7 @@ pub fn run(
     let mut options = options.clone();
     options.load.settle(template.table_bytes()?);
     let options = &options;
-    let devices = Devices::create(stage, options)?;
+    let mut devices = Devices::create(stage, options)?;
     let _sysctls = sysctl::apply(&stage.journal, options.sysctl())?;
     let mut report = model::Report {
         scenario: scenario.to_string(),
@@ -75,37 +82,60 @@ pub fn run(
             })
             .collect(),
     };
-    let arena = Arena {
-        options,
-        stage,
-        devices: &devices,
-        template: &template,
-    };
-    for repetition in 1..=options.repeat {
+    let mut operations = 1;
+    for repetition in 1..=options.most_runs() {
+        let mut means = report.contestants.iter().filter_map(|c| TPS_MEAN.of(c));
+        if repetition > options.repeat && !means.any(|mean| spreads(&mean)) {
+            break;
+        }
         for (contestant, entry) in options.contestants.iter().zip(&mut report.contestants) {
-            let label = if options.repeat > 1 {
-                format!(
-                    "{} (run {repetition} of {})",
-                    contestant.name, options.repeat
-                )
-            } else {
-                contestant.name.to_string()
+            let label = match (options.repeat, options.most_runs()) {
+                (_, 1) => contestant.name.to_string(),
+                (runs, most) if runs == most => {
+                    format!("{} (run {repetition} of {runs})", contestant.name)
+                }
+                (runs, most) => {
+                    format!("{} (run {repetition} of {runs} to {most})", contestant.name)
+                }
+            };
+            let options = &options.of(contestant)?;
+            if contestant.operations != operations {
+                // Those of one volume go before there are those of another.
+                drop(devices);
+                devices = Devices::create(stage, options)?;
+                operations = contestant.operations;
+            }
+            let arena = Arena {
+                options,
+                stage,
+                devices: &devices,
+                template: &template,
             };
             let run = arena
                 .run(contestant, &label, repetition)
                 .with_context(|| label.clone())?;
             stage.progress.note(&format!(
-                "{label}: {:.0} TPS, worst second {:.0}, {} s at zero, {}, {:.0} device writes/s",
+                "{label}: {:.0} TPS, worst second {:.0}, {} s at zero, {}, {:.0} device writes/s{}",
                 run.tps_mean,
                 run.tps_min,
                 run.seconds_zero,
                 latency(&run),
-                run.data_device.write_ops_per_s
+                run.data_device.write_ops_per_s,
+                steadiness(&run),
             ));
             entry.runs.push(run);
         }
     }
     Ok(report)
+}
+
+/// Share of the median of mean TPS by which the runs of a contestant may differ without another run of each.
+const SPREAD: f64 = 0.1;
+
+/// Whether the runs with these mean TPS differ so much that there is to be another one of each contestant.
+fn spreads(mean: &Figure) -> bool {
+    mean.range
+        .is_some_and(|(low, high)| high - low > SPREAD * mean.median)
 }
 
 /// What the runs of a contest share.
@@ -164,18 +194,24 @@ impl Arena<'_> {
         let directory = self.stage.dir.run();
         let warm_up = self.options.warm_up.0;
         let seconds = self.options.seconds.0;
-        self.stage.progress.note(&if warm_up == 0 {
-            format!("{label}: measuring {seconds} s")
-        } else {
-            format!("{label}: measuring {seconds} s after {warm_up} s of load")
-        });
+        self.stage
+            .progress
+            .note(&match (self.options.steady, warm_up) {
+                (true, _) => format!(
+                    "{label}: load until it is steady, {} at most",
+                    self.options.at_most
+                ),
+                (false, 0) => format!("{label}: measuring {seconds} s"),
+                (false, _) => format!("{label}: measuring {seconds} s after {warm_up} s of load"),
+            });
         let (data, wal_device) = self.devices.names();
         let lead = Duration::from_secs(warm_up.into());
         let window = Duration::from_secs(seconds.into());
-        let mut backlog = BacklogWatch::prepare(
+        let backlog = BacklogWatch::prepare(
             server,
             self.stage.root(),
             &self.devices.data.name,
+            self.devices.memory_group(),
             window,
             self.stage.interrupt,
         )?;
@@ -184,6 +220,11 @@ impl Arena<'_> {
         let server_sampler = ServerSampler::start(&directory)?;
         let fsync = FsyncTrace::start(server.pid());
         let started = Instant::now();
+        let mut watch = if self.options.steady {
+            Watch::Steady(SteadyWatch::new(backlog, epoch(), lead, window))
+        } else {
+            Watch::Last(backlog)
+        };
         let mut load = RunningLoad::start(
             self.stage,
             server,
@@ -192,19 +233,19 @@ impl Arena<'_> {
             Work {
                 rows: self.options.table_rows(),
                 clients: self.options.clients,
-                seconds: warm_up + seconds,
+                seconds: self.options.load_seconds(),
                 distribution: self.options.distribution(),
                 rate: self.options.rate.0,
             },
         )?;
-        let load_end = started + lead + window;
+        let mut load_end = started + Duration::from_secs(self.options.load_seconds().into());
         let drain = self
             .options
             .drain
             .0
             .map(|bound| Duration::from_secs(bound.0.into()));
         // Clients that are held by what is drained wait for it under the caps.
-        let overtime = Overtime::after(load_end + drain.unwrap_or_default());
+        let mut overtime = Overtime::after(load_end + drain.unwrap_or_default());
         let mut module_status = None;
         let mut server_failure = None;
         let mut wal_free = u64::MAX;
@@ -232,8 +273,18 @@ impl Arena<'_> {
                 }
                 overtime.check(label, &mut caps, &self.stage.progress)?;
             }
-            backlog.poll(started.elapsed().saturating_sub(lead))?;
-            self.show(label, started, &load, &sampler, server);
+            let checkpoints = server_log::checkpoints(&server.log());
+            match &mut watch {
+                Watch::Last(backlog) => backlog.poll(started.elapsed().saturating_sub(lead))?,
+                Watch::Steady(watch) => {
+                    if watch.look(&checkpoints, epoch())? && Instant::now() < load_end {
+                        load.end()?;
+                        load_end = Instant::now();
+                        overtime = Overtime::after(load_end + drain.unwrap_or_default());
+                    }
+                }
+            }
+            self.show(label, started, &watch, &load, &sampler, checkpoints);
             self.stage.interrupt.sleep(Duration::from_millis(250))?;
         }
         if contestant.module && module_status.is_none() && server_failure.is_none() {
@@ -243,11 +294,14 @@ impl Arena<'_> {
         let server_samples = server_sampler.finish();
         let module = contestant.module.then_some(server);
         let fsync = fsync_times::finish(fsync, module, self.stage.interrupt, &self.stage.progress);
-        let backlog = if server_failure.is_none() {
-            self.stage.progress.status(&format!("{label}: draining"));
-            backlog.finish(load_end.min(Instant::now()), drain, caps.is_some())?
-        } else {
-            None
+        let load_end = load_end.min(Instant::now());
+        let (backlog, steadiness) = match watch {
+            Watch::Last(_) if server_failure.is_some() => (None, None),
+            Watch::Last(backlog) => {
+                self.stage.progress.status(&format!("{label}: draining"));
+                (backlog.finish(load_end, drain, caps.is_some())?, None)
+            }
+            Watch::Steady(watch) => (None, Some(watch.finish(server_failure.is_some()))),
         };
         drop(caps);
         self.stage.progress.status("reading the logs");
@@ -255,8 +309,18 @@ impl Arena<'_> {
         let log = server_log::wal_disk_full(&log)
             .filter(|_| server_failure.is_some())
             .map_or(log.as_str(), |(_time, _words, before)| before);
+        let transactions = load.transactions(&directory)?;
+        let (warm_up, seconds) = match &steadiness {
+            None => (warm_up, seconds),
+            Some(steadiness) => {
+                // In full seconds of what was between the first and the last checkpoint's end.
+                let load = (load_end - started).as_secs_f64();
+                let warm_up = steadiness.warm_up_s.ceil().min(load);
+                (warm_up as u32, (load - warm_up).floor().max(1.0) as u32)
+            }
+        };
         Ok(Recording {
-            transactions: load.transactions(&directory)?.after(warm_up)?,
+            transactions: transactions.after(warm_up)?,
             seconds,
             samples,
             server: server_samples,
@@ -266,6 +330,7 @@ impl Arena<'_> {
             wal_free_min_mib: Some(wal_free as f64 / f64::from(1 << 20)),
             module_status: module_status.unwrap_or_default(),
             backlog,
+            steadiness,
             fsync,
         })
     }
@@ -274,15 +339,19 @@ impl Arena<'_> {
         &self,
         label: &str,
         started: Instant,
+        watch: &Watch,
         load: &RunningLoad,
         sampler: &Sampler,
-        server: &Server,
+        log: CheckpointLog,
     ) {
-        let mut text = format!(
-            "{label}: {:>3} of {} s",
-            started.elapsed().as_secs(),
-            self.options.warm_up.0 + self.options.seconds.0
-        );
+        let mut text = format!("{label}: {:>3}", started.elapsed().as_secs());
+        text.push_str(&match watch {
+            Watch::Last(_) => format!(" of {} s", self.options.load_seconds()),
+            Watch::Steady(watch) => match watch.ended() {
+                None => " s, warming up".to_string(),
+                Some(ended) => format!(" s, {ended} checkpoints"),
+            },
+        });
         if let Some(tps) = load.tps() {
             text.push_str(&format!(", {tps:.0} TPS"));
         }
@@ -293,7 +362,6 @@ impl Arena<'_> {
                 sample.memory.writeback_kib >> 10
             ));
         }
-        let log = server_log::checkpoints(&server.log());
         if let Some((_, reason)) = log.running {
             text.push_str(&format!(", checkpoint under way ({reason})"));
         } else if let Some(last) = log.complete.last() {
@@ -310,6 +378,21 @@ impl Arena<'_> {
     }
 }
 
+/// What is dirty at the end, or when checkpoints end.
+#[derive(Debug)]
+enum Watch<'a> {
+    Last(BacklogWatch<'a>),
+    Steady(SteadyWatch<'a>),
+}
+
+/// Seconds of the epoch.
+fn epoch() -> f64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs_f64()
+}
+
 /// Bytes that a server can still have of a file system.
 fn free_space(path: &Path) -> anyhow::Result<u64> {
     let space = rustix::fs::statvfs(path)?;
@@ -321,6 +404,15 @@ fn latency(run: &model::Run) -> String {
         (Some(latency), _) => format!("p99 {:.1} ms", latency.p99),
         (None, Some(latency)) => format!("mean latency {:.1} ms", latency.mean),
         (None, None) => "latency unknown".to_string(),
+    }
+}
+
+/// What is to be said of whether it was.
+fn steadiness(run: &model::Run) -> String {
+    match run.steadiness.as_ref().map(|s| s.objection.as_deref()) {
+        None => String::new(),
+        Some(None) => format!(", steady over {} checkpoints", run.checkpoints.len()),
+        Some(Some(objection)) => format!(", not steady: {objection}"),
     }
 }
 
@@ -336,5 +428,28 @@ pub(crate) fn with_last_words(error: anyhow::Error, log: &str) -> anyhow::Error 
         error.context(words.to_string())
     } else {
         error
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_another_run_where_runs_spread_by_more_than_a_tenth() {
+        let spreads = |low, high| {
+            spreads(&Figure {
+                median: 1000.0,
+                range: Some((low, high)),
+            })
+        };
+        assert!(!spreads(950.0, 1050.0));
+        assert!(spreads(949.0, 1050.0));
+        assert!(spreads(1000.0, 1101.0));
+        // Of one run no spread is known.
+        assert!(!super::spreads(&Figure {
+            median: 1000.0,
+            range: None
+        }));
     }
 }

@@ -25,16 +25,19 @@ pub struct Contestant {
     pub module: bool,
     /// Whether the data device is capped.
     pub data_capped: bool,
+    /// How many times the operations per second its volumes have.
+    pub operations: u32,
 }
 
 /// All that there are.
-pub const CONTESTANTS: [Contestant; 13] = [
+pub const CONTESTANTS: [Contestant; 14] = [
     Contestant {
         name: "stock",
         description: "PostgreSQL as it comes.",
         settings: &[],
         module: false,
         data_capped: true,
+        operations: 1,
     },
     Contestant {
         name: "stock-tuned",
@@ -55,6 +58,7 @@ pub const CONTESTANTS: [Contestant; 13] = [
         ],
         module: false,
         data_capped: true,
+        operations: 1,
     },
     Contestant {
         name: "pg_calm",
@@ -66,6 +70,7 @@ pub const CONTESTANTS: [Contestant; 13] = [
         ],
         module: true,
         data_capped: true,
+        operations: 1,
     },
     Contestant {
         name: "pg_calm-shadow",
@@ -76,6 +81,7 @@ pub const CONTESTANTS: [Contestant; 13] = [
         ],
         module: true,
         data_capped: true,
+        operations: 1,
     },
     Contestant {
         name: "pg_calm-off",
@@ -86,6 +92,7 @@ pub const CONTESTANTS: [Contestant; 13] = [
         ],
         module: true,
         data_capped: true,
+        operations: 1,
     },
     Contestant {
         name: "stock-uncapped",
@@ -93,6 +100,15 @@ pub const CONTESTANTS: [Contestant; 13] = [
         settings: &[],
         module: false,
         data_capped: false,
+        operations: 1,
+    },
+    Contestant {
+        name: "stock-twice",
+        description: "PostgreSQL as it comes, on volumes with twice the operations per second and no more bandwidth: what money buys.",
+        settings: &[],
+        module: false,
+        data_capped: true,
+        operations: 2,
     },
     Contestant {
         name: "flush-none",
@@ -104,6 +120,7 @@ pub const CONTESTANTS: [Contestant; 13] = [
         ],
         module: false,
         data_capped: true,
+        operations: 1,
     },
     Contestant {
         name: "flush-checkpointer",
@@ -115,6 +132,7 @@ pub const CONTESTANTS: [Contestant; 13] = [
         ],
         module: false,
         data_capped: true,
+        operations: 1,
     },
     Contestant {
         name: "flush-checkpointer-sync",
@@ -126,6 +144,7 @@ pub const CONTESTANTS: [Contestant; 13] = [
         ],
         module: false,
         data_capped: true,
+        operations: 1,
     },
     Contestant {
         name: "flush-bgwriter",
@@ -137,6 +156,7 @@ pub const CONTESTANTS: [Contestant; 13] = [
         ],
         module: false,
         data_capped: true,
+        operations: 1,
     },
     Contestant {
         name: "flush-backend",
@@ -148,6 +168,7 @@ pub const CONTESTANTS: [Contestant; 13] = [
         ],
         module: false,
         data_capped: true,
+        operations: 1,
     },
     Contestant {
         name: "flush-all",
@@ -159,6 +180,7 @@ pub const CONTESTANTS: [Contestant; 13] = [
         ],
         module: false,
         data_capped: true,
+        operations: 1,
     },
     Contestant {
         name: "flush-wal-writer",
@@ -166,6 +188,7 @@ pub const CONTESTANTS: [Contestant; 13] = [
         settings: &[("wal_writer_flush_after", "0")],
         module: false,
         data_capped: true,
+        operations: 1,
     },
 ];
 

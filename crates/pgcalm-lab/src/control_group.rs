@@ -108,6 +108,11 @@ impl ControlGroup {
             .write(self.directory.join(name), value)?)
     }
 
+    /// Reads its file `name`.
+    pub fn get(&self, name: &str) -> anyhow::Result<String> {
+        Ok(self.journal.root().read(self.directory.join(name))?)
+    }
+
     /// With v2, where what limits something else of the same processes has to go, too.
     pub fn of_v2(&self) -> Option<&Path> {
         (self.version == Version::V2).then_some(self.directory.as_path())

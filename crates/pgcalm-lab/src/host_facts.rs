@@ -5,10 +5,11 @@ use pgcalm_host::vm_sysctl;
 use crate::installation::Installation;
 use crate::report::Host;
 
-/// What a report says about the machine; `cap_mechanism` is how devices are capped.
+/// What a report says about the machine; `module` is the sum of the server module, `cap_mechanism` how devices are capped.
 pub fn collect(
     root: &HostRoot,
     installation: &Installation,
+    module: Option<String>,
     started_at: String,
     cap_mechanism: &str,
 ) -> anyhow::Result<Host> {
@@ -21,6 +22,7 @@ pub fn collect(
         memory_mib: MemInfo::read(root)?.total_kib >> 10,
         postgres: installation.version.clone(),
         pgcalm: env!("CARGO_PKG_VERSION").to_string(),
+        module,
         started_at,
         sysctls: vm_sysctl::read_all(root)?
             .into_iter()

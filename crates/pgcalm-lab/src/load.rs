@@ -22,6 +22,8 @@ use std::thread::JoinHandle;
 
 use anyhow::Context;
 use anyhow::bail;
+use rustix::process::Pid;
+use rustix::process::Signal;
 
 use crate::journal::Undo;
 use crate::options::Distribution;
@@ -138,6 +140,18 @@ impl Load {
     /// Transactions per second of the last second that pgbench has reported.
     pub fn tps(&self) -> Option<f64> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).tps
+    }
+
+    /// Lets it end now, as if its time were over: that is what its own alarm says (handle_sig_alarm, pgbench.c). Each client
+    /// ends its transaction, and all of them are logged.
+    pub fn end(&self) -> anyhow::Result<()> {
+        // Pids fit: the kernel's own type is i32.
+        match Pid::from_raw(self.child.id() as i32) {
+            Some(pid) => {
+                rustix::process::kill_process(pid, Signal::ALARM).context("signal pgbench")
+            }
+            None => Ok(()),
+        }
     }
 
     /// Whether it has ended; an error if it failed.

@@ -12,6 +12,7 @@ use crate::contest::report::Run;
 use crate::contest::report::Series;
 use crate::contest::report::ServerFailure;
 use crate::contest::report::ServerLatency;
+use crate::contest::report::Steadiness;
 use crate::contest::report::TransactionSource;
 use crate::fsync_times::FsyncRecord;
 use crate::sampler::Sample;
@@ -47,6 +48,8 @@ pub struct Recording {
     pub module_status: BTreeMap<String, serde_json::Value>,
     /// What had been put off at the end, if that was measured.
     pub backlog: Option<Backlog>,
+    /// Whether it was steady, of a run that was to become so.
+    pub steadiness: Option<Steadiness>,
     /// How long calls of fsync took, if that was measured.
     pub fsync: Option<FsyncRecord>,
 }
@@ -64,6 +67,7 @@ pub fn figures(recording: Recording) -> Run {
         wal_free_min_mib,
         module_status,
         backlog,
+        steadiness,
         fsync,
     } = recording;
     let first = transactions.started.ceil() as i64;
@@ -118,6 +122,7 @@ pub fn figures(recording: Recording) -> Run {
         data_device: series.data_device(seconds_served),
         wal_device: series.wal_device(seconds_served),
         backlog,
+        steadiness,
         fsync: fsync.map(|record| record.in_window(first, end)),
         checkpoint_under_way_s: under_way(&checkpoints, ended),
         server_failure: server_failure.map(|(_time, message)| ServerFailure {
@@ -422,6 +427,7 @@ mod tests {
             wal_free_min_mib: None,
             module_status: BTreeMap::new(),
             backlog: None,
+            steadiness: None,
             fsync: None,
         }
     }

@@ -37,6 +37,25 @@ pub fn group(
     Ok(group)
 }
 
+/// Bytes of page cache that its processes have brought in and that are dirty or being written.
+pub fn dirty_bytes(group: &ControlGroup) -> anyhow::Result<u64> {
+    let names = match group.version() {
+        Version::V1 => ["dirty", "writeback"],
+        Version::V2 => ["file_dirty", "file_writeback"],
+    };
+    let text = group.get("memory.stat")?;
+    Ok(sum_of(&text, names))
+}
+
+/// Of lines with a name and a number; a name that the kernel does not have counts nothing.
+fn sum_of(text: &str, names: [&str; 2]) -> u64 {
+    text.lines()
+        .filter_map(|line| line.split_once(' '))
+        .filter(|(name, _)| names.contains(name))
+        .filter_map(|(_, value)| value.trim().parse::<u64>().ok())
+        .sum()
+}
+
 /// Fails unless the host has `size` to give.
 pub fn need(root: &HostRoot, size: Size) -> anyhow::Result<()> {
     let available = meminfo::available_kib(root)? << 10;
@@ -54,6 +73,16 @@ pub fn need(root: &HostRoot, size: Size) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_dirty_is_read_by_whole_names() {
+        let text = "cache 7\ndirty 8192\nwriteback 4096\ntotal_dirty 1\n";
+        assert_eq!(sum_of(text, ["dirty", "writeback"]), 12288);
+        assert_eq!(
+            sum_of("file_dirty 5\n", ["file_dirty", "file_writeback"]),
+            5
+        );
+    }
 
     #[test]
     fn memory_that_the_host_does_not_have_is_refused() {

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::path::PathBuf;
 
 use anyhow::Context;
 use serde_json::Value;
+use sha2::Digest;
+use sha2::Sha256;
 
 use crate::LabError;
 use crate::installation::Installation;
@@ -23,6 +26,15 @@ pub struct Module {
     create: String,
     /// Where servers find it, if not among their own.
     directory: Option<PathBuf>,
+    /// SHA-256 of it, in hexadecimal digits.
+    pub sum: String,
+}
+
+/// SHA-256 of the module in `directory`, in hexadecimal digits.
+pub(crate) fn sum(directory: &Path) -> io::Result<String> {
+    let bytes = fs::read(directory.join(LIBRARY))?;
+    let digest = Sha256::digest(&bytes);
+    Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 impl Module {
@@ -45,6 +57,7 @@ impl Module {
                 source: None,
                 create: "create extension pg_calm".to_string(),
                 directory: None,
+                sum: sum(&installation.module_dir(interrupt)?).context("read the module")?,
             });
         };
         let usage = |what: &str| {
@@ -66,6 +79,7 @@ impl Module {
             create: fs::read_to_string(&script)
                 .with_context(|| format!("read {}", script.display()))?,
             directory: None,
+            sum: sum(directory).context("read the module")?,
         })
     }
 

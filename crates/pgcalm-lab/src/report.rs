@@ -26,6 +26,10 @@ pub struct Host {
     pub postgres: String,
     /// Version of pgcalm that made the report.
     pub pgcalm: String,
+    /// SHA-256 of the server module in hexadecimal digits; absent where no contestant loads it, and in reports of versions that
+    /// did not record it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub module: Option<String>,
     /// Start of the run, RFC 3339, UTC.
     pub started_at: String,
     /// The vm.* sysctls in force during the run, by name.
@@ -45,6 +49,7 @@ impl Host {
             memory_mib: 24 << 10,
             postgres: "PostgreSQL 15.20".into(),
             pgcalm: "0.1.0".into(),
+            module: None,
             started_at: "2026-11-21T07:00:00Z".into(),
             sysctls: BTreeMap::new(),
             cap_mechanism: cap_mechanism.into(),

@@ -123,6 +123,7 @@ impl<'a> Stage<'a> {
         host_facts::collect(
             self.root(),
             &self.installation,
+            self.module.as_ref().map(|module| module.sum.clone()),
             self.started_at.clone(),
             cap_mechanism,
         )

@@ -514,6 +514,7 @@ impl Arena<'_> {
                 wal_free_min_mib: None,
                 module_status: Default::default(),
                 backlog: None,
+                steadiness: None,
                 fsync: None,
             }),
             instances,

@@ -14,6 +14,7 @@ use pgcalm_trace::TraceError;
 
 use crate::args::fail_on::Found;
 use crate::lag::Interrupted;
+use crate::suite::WorseThanStock;
 
 /// How a command ends; the same in every verb but `wal-restore`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,17 +26,19 @@ pub enum Exit {
     Host = 3,
     Unreachable = 4,
     Found = 5,
+    Worse = 6,
     Interrupted = 130,
 }
 
 impl Exit {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Done,
         Self::Failed,
         Self::Usage,
         Self::Host,
         Self::Unreachable,
         Self::Found,
+        Self::Worse,
         Self::Interrupted,
     ];
 
@@ -49,6 +52,7 @@ impl Exit {
                 "no server: none is there, it does not answer, refuses, or ended meanwhile"
             }
             Self::Found => "--fail-on: something that bad was found",
+            Self::Worse => "lab run suite --fail-on worse: pg_calm is worse than stock in a row",
             Self::Interrupted => "interrupted; what is not to last has been taken down",
         }
     }
@@ -194,6 +198,9 @@ fn of_verb(cause: Cause) -> Option<Exit> {
     }
     if cause.is::<Found>() {
         return Some(Exit::Found);
+    }
+    if cause.is::<WorseThanStock>() {
+        return Some(Exit::Worse);
     }
     cause.is::<Interrupted>().then_some(Exit::Interrupted)
 }

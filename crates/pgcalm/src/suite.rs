@@ -1,6 +1,7 @@
 //! `lab run suite`: rows of a file, one after the other, and the matrix of their results.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::path::Path;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,6 +27,7 @@ use crate::args::Cli;
 use crate::args::LabVerb;
 use crate::args::ScenarioArgs;
 use crate::args::Verb;
+use crate::args::suite::FailOnVerdict;
 use crate::args::suite::SuiteArgs;
 use crate::output;
 use crate::usage;
@@ -328,7 +330,37 @@ fn finish(
             failed.join(", ")
         );
     }
-    Ok(())
+    match args.fail_on {
+        Some(FailOnVerdict::Worse) => judge(&report).map_err(anyhow::Error::from),
+        None => Ok(()),
+    }
+}
+
+/// Rows in which pg_calm is worse than stock in something.
+#[derive(Debug)]
+pub struct WorseThanStock {
+    rows: Vec<String>,
+}
+
+impl std::error::Error for WorseThanStock {}
+
+impl fmt::Display for WorseThanStock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "--fail-on worse: pg_calm is worse than stock in {}",
+            self.rows.join(", ")
+        )
+    }
+}
+
+fn judge(report: &Report) -> Result<(), WorseThanStock> {
+    let worse = report.rows.iter().filter(|row| row.is_worse());
+    let rows: Vec<String> = worse.map(|row| row.name.clone()).collect();
+    match rows.is_empty() {
+        true => Ok(()),
+        false => Err(WorseThanStock { rows }),
+    }
 }
 
 /// Writes the document over the one that is there, of which it takes the sections that are not renewed.
@@ -350,7 +382,11 @@ pub fn write_markdown(
 
 #[cfg(test)]
 mod tests {
+    use pgcalm_lab::suite::report::Comparison;
+    use pgcalm_lab::suite::report::Verdict;
+
     use super::*;
+    use crate::exit;
 
     fn args() -> SuiteArgs {
         let cli = Cli::try_parse_from(["pgcalm", "lab", "run", "suite", "some/x.toml"]).unwrap();
@@ -404,6 +440,49 @@ mod tests {
             assert!(error.contains(expected), "{text}: {error}");
             assert!(!error.contains('\n'), "{error}");
         }
+    }
+
+    #[test]
+    fn a_row_that_is_worse_in_something_has_an_exit_code_of_its_own() {
+        let row = |name: &str, verdict| {
+            let mut row = pgcalm_lab::suite::report::Row::new(
+                name.into(),
+                name.into(),
+                None,
+                String::new(),
+                None,
+            );
+            row.comparisons = ["tps_mean", "tps_min"]
+                .into_iter()
+                .zip([Verdict::Better, verdict])
+                .map(|(metric, verdict)| Comparison {
+                    contestant: "pg_calm".into(),
+                    metric: metric.into(),
+                    value: 1.0,
+                    range: None,
+                    checkpoints: 3,
+                    baseline: 1.0,
+                    baseline_range: None,
+                    baseline_checkpoints: 3,
+                    ratio: None,
+                    verdict,
+                })
+                .collect();
+            row
+        };
+        let judged = |rows| judge(&Report::new("x".into(), String::new(), rows));
+        assert!(judged(vec![row("a", Verdict::Better), row("b", Verdict::Same)]).is_ok());
+        let rows = vec![
+            row("a", Verdict::Worse),
+            row("b", Verdict::Same),
+            row("c", Verdict::Worse),
+        ];
+        let worse = judged(rows).unwrap_err();
+        assert_eq!(
+            worse.to_string(),
+            "--fail-on worse: pg_calm is worse than stock in a, c"
+        );
+        assert_eq!(exit::of(&worse.into()), exit::Exit::Worse);
     }
 
     #[test]

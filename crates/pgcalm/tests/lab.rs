@@ -178,6 +178,86 @@ fn a_run_feels_its_caps_and_reports_what_it_measured() {
     assert!(fs::read_to_string(&html).unwrap().contains("<svg"));
 }
 
+/// What the report of a steady run says.
+fn steady_run(dir: &Dir, name: &str, more: &[&str]) -> pgcalm_lab::contest::report::Report {
+    let json = dir.0.join(format!("{name}.json"));
+    let mut arguments = vec![
+        "run",
+        "checkpoint",
+        "--contestants",
+        "stock",
+        "--cap",
+        "none",
+    ];
+    // Other programs of the host may have much dirty.
+    arguments.extend([
+        "--memory",
+        "1GB",
+        "--shared-buffers",
+        "128MB",
+        "--wal-size",
+        "512MB",
+    ]);
+    arguments.extend(["--steady", "--seconds", "3", "--rows"]);
+    arguments.extend(more);
+    arguments.extend(["--json", json.to_str().unwrap()]);
+    let (status, last) = Running::start(lab(&arguments, &dir.0)).end();
+    assert_eq!(status.code(), Some(0), "{last}");
+    pgcalm_lab::document::from_json(&fs::read_to_string(&json).unwrap()).unwrap()
+}
+
+#[test]
+fn a_steady_run_ends_after_three_checkpoints_and_one_without_them_says_so() {
+    if !can_run() {
+        return;
+    }
+    let dir = Dir::new("steady");
+    // No checkpoint is due in that time.
+    let report = steady_run(&dir, "short", &["200000", "--at-most", "6"]);
+    let run = &report.contestants[0].runs[0];
+    let steadiness = run.steadiness.as_ref().unwrap();
+    assert_eq!(steadiness.objection.as_deref(), Some("no checkpoint ended"));
+    assert_eq!(run.series.tps.len(), 5);
+    assert!(run.backlog.is_none());
+    let headline = &pgcalm_lab::contest::report::reading::lines(&report)[0];
+    assert_eq!(headline, "stock: not steady: no checkpoint ended");
+
+    // One checkpoint for each segment of WAL, which full-page images fill in a second or some.
+    let often = [
+        "200000",
+        "--at-most",
+        "60",
+        "--set",
+        "max_wal_size=32MB",
+        "--set",
+        "wal_compression=off",
+        "--set",
+        "checkpoint_completion_target=0.1",
+    ];
+    let report = steady_run(&dir, "often", &often);
+    let run = &report.contestants[0].runs[0];
+    let steadiness = run.steadiness.as_ref().unwrap();
+    assert_eq!(steadiness.objection, None, "{steadiness:?}");
+    assert!(run.checkpoints.len() >= 3, "{:?}", run.checkpoints);
+    assert!(steadiness.dirty.len() >= 4, "{steadiness:?}");
+    assert!(
+        steadiness
+            .dirty
+            .iter()
+            .all(|dirty| dirty.dirty.dirty_shared_buffers_mib.is_some()),
+        "{steadiness:?}"
+    );
+    // It ended by itself, long before its time, and its clients' last transactions are logged.
+    let seconds = run.series.tps.len();
+    assert!((3..50).contains(&seconds), "{seconds}");
+    assert!(
+        run.series.tps.iter().all(|tps| *tps > 0.0),
+        "{:?}",
+        run.series.tps
+    );
+    assert_clean(&dir.0, &[]);
+}
+
 #[test]
 fn caps_in_the_servers_own_group_hold_its_own_writes() {
     if !can_run() {

@@ -139,10 +139,10 @@ impl<'a> Devices<'a> {
         };
         let wal = options.wal_volume.as_ref().filter(|wal| *wal != volume);
         let description = match (&self.wal, wal) {
-            (None, _) => format!("one volume like {}", volume.description()),
-            (Some(_), None) => format!("two volumes, each like {}", volume.description()),
+            (None, _) => format!("one emulated {}", volume.description()),
+            (Some(_), None) => format!("two volumes, each an emulated {}", volume.description()),
             (Some(_), Some(wal)) => format!(
-                "a data volume like {}; a WAL volume like {}",
+                "data on an emulated {}; WAL on an emulated {}",
                 volume.description(),
                 wal.description()
             ),
@@ -152,6 +152,11 @@ impl<'a> Devices<'a> {
             description,
             memory,
         }
+    }
+
+    /// The group that plays the host's memory.
+    pub(crate) fn memory_group(&self) -> Option<&ControlGroup> {
+        self.memory.as_ref()
     }
 
     /// Names of the devices that hold data, and WAL alone.
@@ -203,11 +208,7 @@ impl<'a> Devices<'a> {
         template.copy_to(&cluster, pg_wal.as_deref(), self.stage)?;
         recycled_wal::prepare(
             pg_wal.as_deref().unwrap_or(&cluster.join("pg_wal")),
-            recycled_wal::bytes(
-                options.warm_up.0 + options.seconds.0,
-                options.wal_size(),
-                settings,
-            ),
+            recycled_wal::bytes(options.seconds_to_recycling(), options.wal_size(), settings),
             installation,
             interrupt,
         )?;

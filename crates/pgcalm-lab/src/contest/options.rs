@@ -163,6 +163,14 @@ pub struct Options {
     /// Load before what is measured, under the same caps.
     #[arg(long, value_name = "S", default_value = "0")]
     pub warm_up: Seconds,
+    /// Measure until it is steady: from the first end of a checkpoint after --warm-up, for --seconds at least, until three more
+    /// have ended and as much is dirty (shared buffers, and the kernel's Dirty and Writeback) as at the beginning, within 10 %
+    /// or 32 MiB; there is no drain then.
+    #[arg(long)]
+    pub steady: bool,
+    /// The longest load of a run with --steady, warm-up included; where it is not steady by then the report says so.
+    #[arg(long, value_name = "S", default_value = "720")]
+    pub at_most: Seconds,
     /// What is measured of each run.
     #[arg(
         long,
@@ -210,6 +218,10 @@ pub struct Options {
     /// Runs of each contestant, interleaved.
     #[arg(long, value_name = "N", default_value = "1", value_parser = count::<u32>)]
     pub repeat: u32,
+    /// Go on with another run of each while the mean TPS of one spreads by more than 10 % of its median, up to so many
+    /// [default: --repeat].
+    #[arg(long, value_name = "N", value_parser = count::<u32>)]
+    pub repeat_at_most: Option<u32>,
     /// A server setting for one contestant; may be repeated.
     #[arg(long, value_name = "CONTESTANT:NAME=VALUE")]
     pub set_contestant: Vec<ContestantSetting>,
@@ -264,6 +276,17 @@ impl Options {
             Seconds(86_400),
         )?;
         range("repeat", self.repeat, 1, 100)?;
+        if let Some(most) = self.repeat_at_most {
+            range("repeat-at-most", most, self.repeat, 100)?;
+        }
+        if self.steady {
+            range(
+                "at-most",
+                self.at_most,
+                Seconds(self.warm_up.0 + self.seconds.0),
+                Seconds(86_400),
+            )?;
+        }
         if let Some(drain) = self.drain.0 {
             range("drain", drain, Seconds(1), Seconds(3600))?;
         }
@@ -302,6 +325,28 @@ impl Options {
         contestant::check_settings(&self.contestants, &self.set_contestant)
     }
 
+    /// Those of a contestant, whose volumes may have more operations.
+    pub(crate) fn of(&self, contestant: &Contestant) -> Result<Self, LabError> {
+        let mut options = self.clone();
+        let times = contestant.operations;
+        if times == 1 {
+            return Ok(options);
+        }
+        for volume in [&mut options.common.volume, &mut options.wal_volume] {
+            if let Some(volume) = volume {
+                *volume = with_operations(volume, times)?;
+            }
+        }
+        for iops in [
+            &mut options.data_iops,
+            &mut options.data_read_iops,
+            &mut options.wal_iops,
+        ] {
+            iops.0 = iops.0.map(|iops| iops.saturating_mul(times));
+        }
+        Ok(options)
+    }
+
     /// By name on the command line, as the report shows them: what is in force.
     pub fn named(&self) -> BTreeMap<String, Value> {
         let mut named = named(self);
@@ -313,6 +358,10 @@ impl Options {
         named.insert("layout".into(), self.layout().name().into());
         named.insert("sysctl".into(), self.sysctl().name().into());
         named.insert("wal-size".into(), self.wal_size().to_string().into());
+        if !self.steady {
+            named.remove("steady");
+            named.remove("at-most");
+        }
         if self.common.volume.is_some() || self.cap == Some(CapWay::None) {
             for without in CAPS {
                 named.remove(without);
@@ -340,6 +389,28 @@ impl Options {
             .preparation(self.table_rows(), self.clients, self.seconds.0)
     }
 
+    /// Seconds of load of a run at most.
+    pub(crate) fn load_seconds(&self) -> u32 {
+        match self.steady {
+            true => self.at_most.0,
+            false => self.warm_up.0 + self.seconds.0,
+        }
+    }
+
+    /// Seconds of load for which there are to be segments of WAL to write into: until the first checkpoint has ended, which one
+    /// on time has by the second interval's end; without --steady nobody waits for that.
+    pub(crate) fn seconds_to_recycling(&self) -> u32 {
+        match self.steady {
+            true => self.at_most.0.min(2 * self.checkpoint_timeout.0),
+            false => self.load_seconds(),
+        }
+    }
+
+    /// How many runs of each contestant there can be.
+    pub(crate) fn most_runs(&self) -> u32 {
+        self.repeat_at_most.unwrap_or(self.repeat)
+    }
+
     /// Where data and WAL lie.
     pub(crate) fn layout(&self) -> VolumeLayout {
         self.layout.unwrap_or(if self.common.volume.is_some() {
@@ -365,7 +436,7 @@ impl Options {
     /// The table and its index, then what the run adds and the file system needs for itself.
     pub(crate) fn data_size(&self) -> Size {
         let table = self.load.table_bytes(self.table_rows());
-        let growth = (u64::from(self.seconds.0) * (20 << 20)).min(3 << 30);
+        let growth = (u64::from(self.load_seconds()) * (20 << 20)).min(3 << 30);
         round(table + table / 3 + growth + (768 << 20))
     }
 
@@ -379,7 +450,7 @@ impl Options {
             DeviceStore::Disk => 16 << 30,
             DeviceStore::Memory => 8 << 30,
         };
-        round((768 << 20) + (u64::from(self.seconds.0) * (100 << 20)).min(most))
+        round((768 << 20) + (u64::from(self.load_seconds()) * (100 << 20)).min(most))
     }
 
     /// Of the device that data lie on: that of WAL, too, where there is one for both.
@@ -459,6 +530,26 @@ const CAPS: [&str; 8] = [
     "wal-bps",
     "wal-max-io",
 ];
+
+/// The volume with so many times its operations.
+fn with_operations(volume: &Volume, times: u32) -> Result<Volume, LabError> {
+    let Allowance {
+        shared,
+        read,
+        write,
+    } = volume.limits().operations;
+    let mut text = volume.to_string();
+    for (key, rate) in [("iops", shared), ("read_iops", read), ("write_iops", write)] {
+        if let Some(rate) = rate {
+            // What comes later holds.
+            let separator = if text.contains(':') { ',' } else { ':' };
+            let iops = rate.sustained * u64::from(times);
+            text.push_str(&format!("{separator}{key}={iops}"));
+        }
+    }
+    text.parse()
+        .map_err(|error| LabError::Usage(format!("--volume {text}: {error}")))
+}
 
 /// How a DBA tells the module the limits of a volume, which it can't find out by itself.
 fn module_caps(volume: &Volume) -> BTreeMap<String, String> {
@@ -545,6 +636,34 @@ mod tests {
         assert_eq!(of("pg_calm")["pg_calm.io_size"], "256kB");
         assert!(!of("stock").contains_key("pg_calm.iops"));
         assert!(parsed::<Options>(&["--volume", "gp3", "--data-iops", "500"]).is_err());
+    }
+
+    #[test]
+    fn twice_the_operations_is_all_that_money_buys() {
+        let twice = contestant::parse("stock-twice").unwrap();
+        let of = |arguments: &[&str]| options(arguments).of(twice).unwrap();
+        let volume = |text| of(&["--volume", text]).common.volume.unwrap();
+        assert_eq!(volume("gp3").to_string(), "gp3:iops=6000");
+        assert_eq!(
+            volume("gp3:iops=4000").limits(),
+            volume("gp3:iops=4000,depth=128").limits()
+        );
+        let limits = volume("custom:read_iops=500,write_iops=300,bandwidth=50MB").limits();
+        assert_eq!(limits.operations.read.unwrap().sustained, 1000);
+        assert_eq!(limits.operations.write.unwrap().sustained, 600);
+        assert_eq!(limits.bytes.shared.unwrap().sustained, 50 << 20);
+        let capped = of(&["--data-iops", "800", "--wal-iops", "none"]);
+        assert_eq!(
+            (capped.data_iops, capped.wal_iops),
+            (Limit(Some(1600)), Limit(None))
+        );
+        let stock = contestant::parse("stock").unwrap();
+        let volume = options(&["--volume", "gp3"])
+            .of(stock)
+            .unwrap()
+            .common
+            .volume;
+        assert_eq!(volume.unwrap().to_string(), "gp3");
     }
 
     #[test]

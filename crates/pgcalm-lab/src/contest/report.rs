@@ -13,6 +13,7 @@ pub mod html;
 pub mod metric;
 pub mod reading;
 pub mod seconds;
+mod steadiness;
 pub mod text;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,9 @@ use serde::Serialize;
 
 use crate::report::Host;
 use crate::report::Latency;
+
+pub use steadiness::DirtyAt;
+pub use steadiness::Steadiness;
 
 /// One lab scenario with all its contestants: the document written by `pgcalm lab run --json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -47,7 +51,7 @@ pub struct Report {
 pub struct Cap {
     /// The way of capping.
     pub kind: CapKind,
-    /// One line, e.g. `one volume like gp3: reads and writes share 3000 operations of 256 KiB and 125 MiB per second`.
+    /// One line, e.g. `one emulated gp3: reads and writes share 3000 operations of 256 KiB and 125 MiB per second`.
     pub description: String,
     /// How memory was limited, in one line; absent if it was not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -132,6 +136,22 @@ pub struct Contestant {
     pub runs: Vec<Run>,
 }
 
+impl Contestant {
+    /// Why one of its runs is not steady; `None` if all are, or nobody asked.
+    pub fn objection(&self) -> Option<&str> {
+        self.runs
+            .iter()
+            .filter_map(|run| run.steadiness.as_ref()?.objection.as_deref())
+            .next()
+    }
+
+    /// Checkpoints that ended in the measured time, in the run with the fewest.
+    pub fn checkpoints(&self) -> u32 {
+        let of_runs = self.runs.iter().map(|run| run.checkpoints.len());
+        of_runs.min().unwrap_or_default() as u32
+    }
+}
+
 /// One measured run of one contestant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -167,9 +187,13 @@ pub struct Run {
     /// What the WAL device completed; absent where data and WAL lie on one volume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wal_device: Option<DeviceRates>,
-    /// What had been put off when the load ended; absent where it was not measured, and where the server gave up.
+    /// What had been put off when the load ended; absent where it was not measured, where the server gave up, and with
+    /// --steady.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backlog: Option<Backlog>,
+    /// Whether the run, with --steady, had become steady; absent without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steadiness: Option<Steadiness>,
     /// The server's calls of fsync, measured from outside its log; absent where they were not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fsync: Option<FsyncTimes>,
@@ -263,8 +287,8 @@ pub struct BacklogAt {
     /// Dirty pages in the server's shared buffers, by extension pg_buffercache; null where it could not be asked.
     #[serde(default)]
     pub dirty_shared_buffers_mib: Option<f64>,
-    /// Dirty + Writeback of /proc/meminfo: whole host, inflated by large folios, of which one dirty page makes the
-    /// whole dirty.
+    /// Dirty + Writeback of the control group that plays the host's memory, or of /proc/meminfo: whole host; inflated by large
+    /// folios, of which one dirty page makes the whole dirty.
     pub dirty_kernel_mib: f64,
 }
 

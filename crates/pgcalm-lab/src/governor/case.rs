@@ -56,6 +56,7 @@ const fn contestant(
         settings,
         module: !settings.is_empty(),
         data_capped: true,
+        operations: 1,
     }
 }
 

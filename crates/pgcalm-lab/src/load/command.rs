@@ -84,6 +84,12 @@ impl CommandLoad {
         self.counts.tps()
     }
 
+    /// Makes what it has worked its time.
+    pub fn end(&mut self) {
+        let worked = self.counts.since_first().unwrap_or_default();
+        self.seconds = self.seconds.min(worked.as_secs() as u32);
+    }
+
     /// Whether it has ended, or its time has, counted from its first transaction: then it is stopped. An error if it
     /// failed, ended before, or did nothing.
     pub fn has_ended(&mut self) -> anyhow::Result<bool> {

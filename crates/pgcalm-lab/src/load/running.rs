@@ -91,6 +91,17 @@ impl RunningLoad {
         }
     }
 
+    /// Lets it end before its time.
+    pub fn end(&mut self) -> anyhow::Result<()> {
+        match self {
+            Self::Pgbench(load) => load.end(),
+            Self::Command(load) => {
+                load.end();
+                Ok(())
+            }
+        }
+    }
+
     /// Whether its clients may wait beyond its end for a server that is held up. A command is stopped in time.
     pub fn can_be_late(&self) -> bool {
         matches!(self, Self::Pgbench(_))

@@ -46,7 +46,23 @@ pub(crate) fn machine(host: &Host) -> Vec<String> {
     if !host.pgcalm.is_empty() {
         phrases.push(format!("pgcalm {}", host.pgcalm));
     }
+    phrases.extend(
+        host.module
+            .as_deref()
+            .map(|module| format!("pg_calm {}", build(module))),
+    );
     phrases
+}
+
+/// A build by as much of its sum as tells it from others.
+pub(crate) fn build(sum: &str) -> String {
+    sum.chars().take(12).collect()
+}
+
+/// `PostgreSQL 15.20` of `PostgreSQL 15.20 (Debian 15.20-0+deb12u1)`.
+pub(crate) fn server(version: &str) -> String {
+    let (version, _) = version.split_once(" (").unwrap_or((version, ""));
+    version.to_string()
 }
 
 #[cfg(test)]

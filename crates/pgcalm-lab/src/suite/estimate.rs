@@ -11,12 +11,25 @@ const RUN: Duration = Duration::from_secs(10);
 /// project's kind, less on a slow disk.
 const COPY_RATE: u64 = 500 << 20;
 
+/// Turns of checkpoints that a steady run takes: two until the first has ended, and three that are measured.
+const TURNS: u32 = 5;
+
+/// How many times what is asked for at least it takes where WAL brings checkpoints sooner.
+const LEAST: u32 = 2;
+
 /// An estimate: the load of all runs, half of the time that draining may take, and what is around each run. Loading a table
-/// that no earlier run has loaded comes on top.
+/// that no earlier run has loaded comes on top, and runs beyond `--repeat`.
 pub fn estimate(options: &Options) -> Duration {
     let runs = options.contestants.len() as u32 * options.repeat;
-    let load = Duration::from_secs((options.warm_up.0 + options.seconds.0).into());
-    let drain = Duration::from_secs(options.drain.0.map_or(0, |drain| drain.0 / 2).into());
+    let least = options.warm_up.0 + options.seconds.0;
+    let (load, drain) = match options.steady {
+        true => {
+            let turns = TURNS * options.checkpoint_timeout.0;
+            let load = turns.min(LEAST * least).max(least);
+            (load.min(options.at_most.0), 0)
+        }
+        false => (least, options.drain.0.map_or(0, |drain| drain.0 / 2)),
+    };
     let copy = Duration::from_secs(2 * options.template_size().bytes() / COPY_RATE);
-    (load + drain + copy + RUN) * runs
+    (Duration::from_secs((load + drain).into()) + copy + RUN) * runs
 }

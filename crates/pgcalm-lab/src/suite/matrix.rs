@@ -20,6 +20,8 @@ struct Axis {
 struct AxisValue {
     /// What stands for it in names and titles.
     label: String,
+    /// The part of the suite that its rows belong to, in the place of the matrix's.
+    part: Option<String>,
     /// What it sets.
     options: Level,
 }
@@ -77,8 +79,11 @@ pub(super) fn rows(mut table: Table, defaults: &Level) -> Result<Vec<Row>, Strin
         rows.push(Row {
             title: filled(&title, &cell)?,
             scenario: scenario.clone(),
-            part: part
-                .as_deref()
+            part: cell
+                .iter()
+                .rev()
+                .find_map(|(_, value)| value.part.as_deref())
+                .or(part.as_deref())
                 .map(|part| filled(part, &cell))
                 .transpose()?,
             name,
@@ -128,6 +133,7 @@ fn axis_value(axis: &str, value: Value) -> Result<AxisValue, String> {
         let given = Given::from_toml(axis, &value)?;
         return Ok(AxisValue {
             label: given.label(),
+            part: None,
             options: vec![(axis.to_string(), given)],
         });
     };
@@ -135,6 +141,7 @@ fn axis_value(axis: &str, value: Value) -> Result<AxisValue, String> {
         .ok_or("a value with several options needs a label: { label = \"...\", ... }")?;
     Ok(AxisValue {
         label,
+        part: table::text(&mut table, "part")?,
         options: table::level(table)?,
     })
 }
@@ -244,6 +251,16 @@ fn filled(pattern: &str, cell: &Cell<'_>) -> Result<String, String> {
 mod tests {
     use crate::suite::Row;
     use crate::suite::Suite;
+
+    #[test]
+    fn a_value_of_an_axis_can_have_a_part_of_its_own() {
+        let suite = Suite::parse(
+            "title = 'x'\n[[matrix]]\npart = 'of {case}'\n[matrix.axes]\n\
+             case = [{ label = 'a', rows = 1 }, { label = 'b', rows = 2, part = 'others' }]",
+        )
+        .unwrap();
+        assert_eq!(suite.parts(), ["of a", "others"]);
+    }
 
     const MATRIX: &str = r#"
 title = "A matrix"

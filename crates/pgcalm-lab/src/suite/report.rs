@@ -58,7 +58,8 @@ pub struct Row {
     /// The result; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<contest::report::Report>,
-    /// Every contestant but `stock` and `stock-uncapped` against `stock`, in mean TPS, worst second and p99.
+    /// Every contestant but `stock` and `stock-uncapped` against `stock`, in mean TPS, worst second, p99.9 and longest
+    /// transaction; none of those that are not steady.
     pub comparisons: Vec<Comparison>,
 }
 
@@ -68,12 +69,24 @@ pub struct Row {
 pub struct Comparison {
     /// Whose.
     pub contestant: String,
-    /// `tps_mean`, `tps_min` or `latency_p99_ms`.
+    /// `tps_mean`, `tps_min`, `latency_p999_ms` or `latency_max_ms`.
     pub metric: String,
     /// The contestant's figure.
     pub value: f64,
-    /// That of `stock`.
+    /// Its lowest and highest run; absent with one run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range: Option<[f64; 2]>,
+    /// Checkpoints that ended in the contestant's measured time, in the run with the fewest.
+    #[serde(default)]
+    pub checkpoints: u32,
+    /// The figure of `stock`.
     pub baseline: f64,
+    /// Its lowest and highest run; likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline_range: Option<[f64; 2]>,
+    /// Checkpoints of `stock`; likewise.
+    #[serde(default)]
+    pub baseline_checkpoints: u32,
     /// `value / baseline`; absent if the latter is 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio: Option<f64>,
@@ -81,17 +94,30 @@ pub struct Comparison {
     pub verdict: Verdict,
 }
 
-/// How a figure compares with that of `stock`.
+/// How a figure compares with that of `stock`: beyond the ranges of both contestants' runs, and by a least share and a least
+/// amount (`suite/report/compare.rs` declares them), or the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// More TPS, or less latency.
     Better,
-    /// The reverse.
+    /// Neither.
+    #[serde(alias = "no-difference")]
+    Same,
+    /// Less TPS, or more latency.
     Worse,
-    /// The ranges of the runs overlap; with one run each, less than half a percent apart.
-    NoDifference,
+}
+
+impl Verdict {
+    /// In one word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Better => "better",
+            Self::Same => "same",
+            Self::Worse => "worse",
+        }
+    }
 }
 
 impl Row {
@@ -114,6 +140,24 @@ impl Row {
             report,
             comparisons,
         }
+    }
+
+    /// Why pg_calm and stock are not compared: which of them was not steady, and why not; empty if they both were, or nobody
+    /// asked.
+    pub fn objections(&self) -> Vec<(&str, &str)> {
+        self.report
+            .iter()
+            .flat_map(|report| &report.contestants)
+            .filter(|contestant| [BASELINE, SUBJECT].contains(&contestant.name.as_str()))
+            .filter_map(|contestant| Some((contestant.name.as_str(), contestant.objection()?)))
+            .collect()
+    }
+
+    /// Whether pg_calm is worse than stock in something.
+    pub fn is_worse(&self) -> bool {
+        self.comparisons
+            .iter()
+            .any(|found| found.contestant == SUBJECT && found.verdict == Verdict::Worse)
     }
 
     /// What is compared of a contestant.

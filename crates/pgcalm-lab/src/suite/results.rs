@@ -14,14 +14,13 @@ use pgcalm_host::HostRoot;
 use serde::Deserialize;
 use serde::Serialize;
 use serde_json::Value;
-use sha2::Digest;
-use sha2::Sha256;
 
 use crate::LabError;
 use crate::contest::Options;
 use crate::contest::report as model;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
+use crate::module;
 
 /// What a result was measured with. A row is not run again as long as all of it is the same.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -49,13 +48,13 @@ impl Stamp {
                 Some(directory) => directory.clone(),
                 None => installation.module_dir(interrupt)?,
             };
-            let file = directory.join("pg_calm.so");
-            match fs::read(&file) {
-                Ok(bytes) => Some(hexadecimal(&Sha256::digest(&bytes))),
+            match module::sum(&directory) {
+                Ok(sum) => Some(sum),
                 // The run says so, with the way out.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => None,
                 Err(error) => {
-                    return Err(error).with_context(|| format!("read {}", file.display()));
+                    return Err(error)
+                        .with_context(|| format!("read pg_calm in {}", directory.display()));
                 }
             }
         } else {
@@ -94,10 +93,6 @@ impl Stamp {
         }
         (self.module != now.module).then(|| "another build of pg_calm".to_string())
     }
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A file of results: the report, as any run writes it, and its stamp beside.

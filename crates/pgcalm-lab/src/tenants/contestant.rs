@@ -18,6 +18,7 @@ pub const CONTESTANTS: [Contestant; 3] = [
         settings: &[],
         module: false,
         data_capped: true,
+        operations: 1,
     },
     Contestant {
         name: "pg_calm",
@@ -29,6 +30,7 @@ pub const CONTESTANTS: [Contestant; 3] = [
         ],
         module: true,
         data_capped: true,
+        operations: 1,
     },
     Contestant {
         name: ARBITER,
@@ -41,6 +43,7 @@ pub const CONTESTANTS: [Contestant; 3] = [
         ],
         module: true,
         data_capped: true,
+        operations: 1,
     },
 ];
 

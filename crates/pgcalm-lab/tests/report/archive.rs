@@ -75,6 +75,7 @@ fn report() -> Report {
             memory_mib: 1024,
             postgres: "PostgreSQL 15".to_string(),
             pgcalm: "0.1".to_string(),
+            module: None,
             started_at: "2026-11-21T00:00:00Z".to_string(),
             sysctls: BTreeMap::new(),
             cap_mechanism: "none".to_string(),

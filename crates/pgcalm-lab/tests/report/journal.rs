@@ -72,6 +72,7 @@ fn report() -> Report {
             memory_mib: 24_000,
             postgres: "PostgreSQL 15".into(),
             pgcalm: "0".into(),
+            module: None,
             started_at: "SYNTHETIC".into(),
             sysctls: BTreeMap::new(),
             cap_mechanism: "cgroup-v1".into(),

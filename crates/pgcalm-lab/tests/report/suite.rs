@@ -2,7 +2,11 @@
 
 use pgcalm_lab::contest::report::Backlog;
 use pgcalm_lab::contest::report::BacklogAt;
+use pgcalm_lab::contest::report::CapKind;
+use pgcalm_lab::contest::report::Checkpoint;
 use pgcalm_lab::contest::report::Report as Run;
+use pgcalm_lab::contest::report::Steadiness;
+use pgcalm_lab::contest::report::reading;
 use pgcalm_lab::document::Document;
 use pgcalm_lab::suite::report::Report;
 use pgcalm_lab::suite::report::Row;
@@ -14,7 +18,7 @@ use pgcalm_lab::suite::report::text;
 
 use crate::support;
 
-/// Stock and pg_calm alone, with these mean TPS, worst seconds and p99.
+/// Stock and pg_calm alone, with these mean TPS, worst seconds and p99.9.
 fn run(stock: [f64; 3], pg_calm: [f64; 3]) -> Run {
     let mut report = support::report(60, 1);
     report
@@ -28,7 +32,8 @@ fn run(stock: [f64; 3], pg_calm: [f64; 3]) -> Run {
         };
         for run in &mut contestant.runs {
             let latency = run.latency_ms.as_mut().unwrap();
-            [run.tps_mean, run.tps_min, latency.p99] = figures;
+            [run.tps_mean, run.tps_min, latency.p999] = figures;
+            latency.max = 100.0;
         }
     }
     report
@@ -52,7 +57,7 @@ fn suite() -> Report {
         "For a test.".to_string(),
         vec![
             row("won", Some(run([100.0, 0.0, 50.0], [150.0, 80.0, 5.0]))),
-            row("lost", Some(run([100.0, 50.0, 5.0], [99.0, 50.0, 5.0]))),
+            row("lost", Some(run([100.0, 50.0, 5.0], [95.0, 50.0, 5.0]))),
             failed,
             row(
                 "lost-most",
@@ -93,7 +98,8 @@ fn contestants_are_compared_with_stock() {
         [
             ("tps_mean", Better),
             ("tps_min", Better),
-            ("latency_p99_ms", Better)
+            ("latency_p999_ms", Better),
+            ("latency_max_ms", Same)
         ]
     );
     // No ratio to a second at zero.
@@ -103,11 +109,12 @@ fn contestants_are_compared_with_stock() {
         verdicts(&suite.rows[1]),
         [
             ("tps_mean", Worse),
-            ("tps_min", NoDifference),
-            ("latency_p99_ms", NoDifference)
+            ("tps_min", Same),
+            ("latency_p999_ms", Same),
+            ("latency_max_ms", Same)
         ]
     );
-    assert_eq!(verdicts(&suite.rows[4])[0], ("tps_mean", NoDifference));
+    assert_eq!(verdicts(&suite.rows[4])[0], ("tps_mean", Same));
     assert_eq!(verdicts(&suite.rows[2]), []);
 }
 
@@ -130,10 +137,7 @@ fn ranges_that_overlap_are_no_difference() {
         }
         verdicts(&row("a", Some(report.clone())))[0].1
     };
-    assert_eq!(
-        with_means([100.0, 120.0], [118.0, 140.0]),
-        Verdict::NoDifference
-    );
+    assert_eq!(with_means([100.0, 120.0], [118.0, 140.0]), Verdict::Same);
     assert_eq!(with_means([100.0, 120.0], [121.0, 140.0]), Verdict::Better);
     assert_eq!(with_means([100.0, 120.0], [80.0, 99.0]), Verdict::Worse);
 }
@@ -161,7 +165,7 @@ fn losses_come_first_in_text() {
             "\nlost: The row lost\n",
             "\nOthers\nwon: The row won\n",
             "\neven: The row even\n",
-            "pg_calm's mean TPS against stock's in 4 rows: better in 2 (1.2x to 1.5x), worse in 1 (0.99x), the same in 1\n",
+            "pg_calm's mean TPS against stock's in 4 rows: better in 2 (1.2x to 1.5x), worse in 1 (0.95x), the same in 1\n",
             "Failed: failed\n",
             "Without a result: never-run\n",
         ],
@@ -206,7 +210,7 @@ fn the_picture_has_each_row_with_both_losses_first() {
         .filter(|node| node.attribute("fill-opacity") == Some("0.35"))
         .map(|node| node.attribute("width").unwrap().parse().unwrap())
         .collect();
-    // Means of 100 and 120, 100 and 99, 100 and 150, 1000 and 1001.
+    // Means of 100 and 120, 100 and 95, 100 and 150, 1000 and 1001.
     assert_eq!(widths.len(), 8);
     assert!((widths[1] / widths[0] - 1.2).abs() < 0.01, "{widths:?}");
     assert!((widths[6] / widths[4] - 10.0).abs() < 0.1, "{widths:?}");
@@ -231,7 +235,7 @@ fn repeats_show_their_spread() {
         vec![row("a", Some(support::report(60, 3)))],
     );
     let text = text::render(&suite);
-    assert!(text.contains("mean TPS of 3 runs: "), "{text}");
+    assert!(text.contains("    3 runs: mean TPS "), "{text}");
 }
 
 #[test]
@@ -255,6 +259,144 @@ fn a_run_without_a_steady_state_is_marked() {
     let expected = "no steady state, the backlog still changed at the end: pg_calm";
     for rendered in [text::render(&suite), html::render(&suite)] {
         assert!(rendered.contains(expected), "{rendered}");
+    }
+}
+
+/// One whose runs were to become steady; stock's or pg_calm's did not.
+fn with_steadiness(name: &str, unsteady: Option<&str>) -> Row {
+    let mut report = run([100.0, 50.0, 5.0], [150.0, 10.0, 5.0]);
+    for contestant in &mut report.contestants {
+        let objection = unsteady.filter(|name| contestant.name == *name);
+        contestant.runs[0].steadiness = Some(Steadiness {
+            objection: objection.map(|_| "2 of 3 checkpoints ended in the measured part".into()),
+            warm_up_s: 30.0,
+            dirty: Vec::new(),
+        });
+    }
+    row(name, Some(report))
+}
+
+#[test]
+fn what_is_not_steady_has_no_verdict_and_no_place_in_the_picture() {
+    let suite = Report::new(
+        "x".into(),
+        String::new(),
+        vec![
+            with_steadiness("stocks", Some("stock")),
+            with_steadiness("ours", Some("pg_calm")),
+            with_steadiness("both-steady", None),
+        ],
+    );
+    assert_eq!(suite.rows[0].comparisons, []);
+    assert_eq!(suite.rows[1].comparisons, []);
+    assert_eq!(suite.rows[2].comparisons.len(), 4);
+    assert!(suite.rows[2].is_worse() && !suite.rows[1].is_worse());
+    let lines = [
+        "pg_calm is worse than stock in something",
+        "both-steady",
+        "Not steady: no verdict",
+        "stocks",
+        "stock: not steady: 2 of 3 checkpoints ended in the measured part",
+        "ours",
+    ];
+    assert_in_order(&text::render(&suite), &lines);
+    assert_in_order(
+        &html::render(&suite),
+        &[
+            "href=\"#row-both-steady\"",
+            "Not steady: no verdict",
+            "href=\"#row-stocks\"",
+            "stock: not steady: 2 of 3 checkpoints ended in the measured part",
+            "href=\"#row-ours\"",
+        ],
+    );
+    let picture = svg::render(&suite);
+    assert!(picture.contains(">both-steady<"), "{picture}");
+    assert!(
+        !picture.contains(">stocks<") && !picture.contains(">ours<"),
+        "{picture}"
+    );
+    // Nor does the report of such a run say who won.
+    let of_row = |index: usize| suite.rows[index].report.as_ref().unwrap();
+    let headline = &reading::lines(of_row(0))[0];
+    assert!(headline.starts_with("stock: not steady: "), "{headline}");
+    let said = reading::lines(of_row(1)).join("\n");
+    assert!(!said.contains("stock's mean TPS"), "{said}");
+    assert!(reading::lines(of_row(2))[0].contains("1.5x stock's mean TPS"));
+}
+
+fn checkpoint() -> Checkpoint {
+    Checkpoint {
+        start_s: 3.0,
+        end_s: 30.0,
+        reason: "time".into(),
+        buffers: 1,
+        write_s: 27.0,
+        sync_s: 0.0,
+        total_s: 27.0,
+        sync_files: 1,
+        longest_sync_s: 0.0,
+    }
+}
+
+#[test]
+fn each_figure_has_its_checkpoints_and_a_verdict_beside_it() {
+    let mut suite = suite();
+    for row in &mut suite.rows {
+        let Some(mut report) = row.report.take() else {
+            continue;
+        };
+        for contestant in &mut report.contestants {
+            contestant.runs[0].checkpoints = vec![checkpoint()];
+        }
+        *row = self::row(&row.name, Some(report));
+    }
+    assert_eq!(suite.rows[0].comparisons[0].checkpoints, 1);
+    assert_eq!(suite.rows[0].comparisons[0].baseline_checkpoints, 1);
+    let text = text::render(&suite);
+    assert!(
+        text.contains(
+            "\n    worse: worst second; better: mean TPS; same: p99.9, longest transaction\n"
+        ),
+        "{text}"
+    );
+    let markdown = markdown::render(&suite, "", |_| false);
+    assert_in_order(
+        &markdown,
+        &[
+            "Measured with PostgreSQL 15.20; Linux 6.18.5; ext4; 2000-01-01; pgcalm 0.1.0.",
+            "**pg_calm is worse than stock in something**",
+            "| The row lost-most | 100 / 120 | 50 / **10** | 5 / 5 | 100 / 100 | 1 / 1 | worse: worst second; better: mean TPS; ",
+            "**Others**",
+            "| The row won |",
+            "**Failed**: failed: no space left",
+        ],
+    );
+    assert!(svg::render(&suite).contains("10 / 120, 1<"));
+}
+
+#[test]
+fn a_picture_says_that_volumes_are_emulated_and_what_it_was_measured_with() {
+    let mut suite = suite();
+    let caption = |suite: &Report| {
+        let picture = svg::render(suite);
+        let document = roxmltree::Document::parse(&picture).unwrap();
+        let texts = document.descendants().filter_map(|node| node.text());
+        texts.map(str::trim).collect::<Vec<_>>().join(" ")
+    };
+    assert!(!caption(&suite).contains("emulated"));
+    for row in &mut suite.rows {
+        row.module = Some("0123456789abcdef".repeat(4));
+        if let Some(report) = &mut row.report {
+            report.cap.kind = CapKind::CloudVolume;
+        }
+    }
+    let said = caption(&suite);
+    for part in [
+        "on emulated volumes",
+        "PostgreSQL 15.20; Linux 6.18.5; ext4; 2000-01-01; pg_calm 0123456789ab; pgcalm 0.1.0",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
     }
 }
 
@@ -331,11 +473,12 @@ fn sections_that_are_not_renewed_stay() {
     assert_in_order(
         &new,
         &[
-            "# Some rows\n\nFor a test.\n\n## The row won\n\n`pgcalm lab run checkpoint --name won`\n\n```text\n",
+            "# Some rows\n\nFor a test.\n",
+            "## The row won\n\n`pgcalm lab run checkpoint --name won`\n\n```text\n",
             "```\n\n## The row lost\n\nold lost\n\n## The row never-run\n\n```text\nold never-run\n```\n",
         ],
     );
-    for gone in ["old won", "Gone", "Old words", "The row even"] {
+    for gone in ["old won", "Gone", "Old words", "## The row even"] {
         assert!(!new.contains(gone), "{gone}: {new}");
     }
     // Nothing renewed: the same again.

@@ -31,7 +31,7 @@ fn every_contestant_has_a_row_of_all_figures() {
             .map(|row| row.split_whitespace().count())
             .collect();
         // Reads in MiB/s, flushes and the backlog are not in this report.
-        assert_eq!(rows, [1 + 9, 1 + 3 + 1 + 3, 1 + 5], "{rendered}");
+        assert_eq!(rows, [1 + 10, 1 + 3 + 1 + 3, 1 + 5], "{rendered}");
     }
     assert!(
         rendered.contains("data volume 800 write IOPS + 125 MB/s"),
@@ -306,8 +306,7 @@ fn one_volume_like_a_clouds_is_told_as_such() {
     let mut report = support::report(60, 1);
     report.cap = Cap {
         kind: CapKind::CloudVolume,
-        description: "one volume like gp3: reads and writes share 3000 operations of 256 KiB"
-            .into(),
+        description: "one emulated gp3: reads and writes share 3000 operations of 256 KiB".into(),
         memory: Some("server and page cache within 8 GiB".into()),
     };
     for run in report.contestants.iter_mut().flat_map(|c| &mut c.runs) {
@@ -318,7 +317,7 @@ fn one_volume_like_a_clouds_is_told_as_such() {
         run.backlog = Some(backlog(true, Some(14.0)));
     }
     let rendered = text::render(&report);
-    for phrase in ["one volume like gp3", "within 8 GiB", "flush/s", "read"] {
+    for phrase in ["one emulated gp3", "within 8 GiB", "flush/s", "read"] {
         assert!(rendered.contains(phrase), "{phrase}: {rendered}");
     }
     for phrase in ["WAL volume", "WAL wr/s", "caps by"] {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::ValueEnum;
 
 use super::report_files::ReportFiles;
 
@@ -42,6 +43,15 @@ pub struct SuiteArgs {
     /// Write the rows that were selected as sections of a Markdown file; it keeps its sections of the others.
     #[arg(long, value_name = "FILE")]
     pub markdown: Option<PathBuf>,
+    /// End with exit code 6 if pg_calm is worse than stock in a figure that is compared, in a row that has a result.
+    #[arg(long, value_name = "VERDICT")]
+    pub fail_on: Option<FailOnVerdict>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FailOnVerdict {
+    /// In mean TPS, worst second, p99.9 or longest transaction, beyond the spread of the runs.
+    Worse,
 }
 
 /// An option of a row given on the command line.

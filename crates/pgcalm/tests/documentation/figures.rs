@@ -8,7 +8,8 @@ use crate::project;
 use crate::text;
 
 /// Results, as tools write them.
-const RESULTS: [&str; 3] = [
+const RESULTS: [&str; 4] = [
+    "arena.md",
     "benchmarks.md",
     "benchmarks-archive.md",
     "benchmarks-clouds.md",

@@ -21,6 +21,7 @@ use crate::contest::report::conditions;
 use crate::contest::report::reading;
 use crate::report::page;
 use crate::report::page::Heading;
+use crate::report::settings;
 use crate::report::style;
 
 /// The whole report as an HTML document.
@@ -44,7 +45,10 @@ pub fn render(report: &Report) -> String {
             host: &report.host,
             headline: readings.first().map_or("", String::as_str),
             readings: readings.get(1..).unwrap_or_default(),
-            conditions: &[conditions::conditions(report)],
+            conditions: &[
+                conditions::conditions(report),
+                settings::machine(&report.host),
+            ],
         },
         &sections,
         Some(&scripts(report)),

@@ -154,6 +154,16 @@ pub static LATENCY_P99: Metric = Metric {
     value: |run| finite(run.latency_ms?.p99),
 };
 
+/// 99.9th percentile of latency.
+pub static LATENCY_P999: Metric = Metric {
+    group: Group::Latency,
+    heading: ["ms", "p99.9"],
+    name: "99.9th percentile",
+    meaning: "One transaction in a thousand took longer than this.",
+    optional: false,
+    value: |run| finite(run.latency_ms?.p999),
+};
+
 /// Slowest transaction.
 pub static LATENCY_MAX: Metric = Metric {
     group: Group::Latency,
@@ -285,10 +295,14 @@ pub static BACKLOG_END: Metric = Metric {
     group: Group::Backlog,
     heading: ["dirty", "MiB"],
     name: "dirty, MiB",
-    meaning: "Dirty shared buffers (where they are known) and the host's Dirty and Writeback at the end of the load: writes \
-              that were put off.",
+    meaning: "Dirty shared buffers (where they are known) and the host's Dirty and Writeback at the end of the load, with \
+              --steady at that of its last checkpoint: writes that were put off.",
     optional: true,
-    value: |run| finite(run.backlog.as_ref()?.end.mib()),
+    value: |run| match (&run.backlog, &run.steadiness) {
+        (Some(backlog), _) => finite(backlog.end.mib()),
+        (None, Some(steadiness)) => finite(steadiness.dirty.last()?.dirty.mib()),
+        (None, None) => None,
+    },
 };
 
 /// Duration of the drain.
@@ -306,7 +320,7 @@ pub static DRAIN: Metric = Metric {
 };
 
 /// All of them, in the order of the comparison table; those of one group stand together.
-pub static ALL: [&Metric; 26] = [
+pub static ALL: [&Metric; 27] = [
     &TPS_MEAN,
     &TPS_MEDIAN,
     &TPS_MIN,
@@ -315,6 +329,7 @@ pub static ALL: [&Metric; 26] = [
     &SECONDS_BELOW_HALF_MEDIAN,
     &LATENCY_P50,
     &LATENCY_P99,
+    &LATENCY_P999,
     &LATENCY_MAX,
     &DEVICE_READ_OPS,
     &DEVICE_READ_MIB,

@@ -8,6 +8,7 @@ use pgcalm_render::number::printable;
 use pgcalm_render::number::short;
 
 use crate::contest::report::Backlog;
+use crate::contest::report::CapKind;
 use crate::contest::report::Contestant;
 use crate::contest::report::Report;
 use crate::contest::report::metric::DEVICE_WRITE_OPS;
@@ -51,20 +52,44 @@ pub fn lines(report: &Report) -> Vec<String> {
             .copied()
             .filter(|contestant| !std::ptr::eq(*contestant, subject))
     };
-    let mut lines: Vec<String> = others()
-        .filter(|contestant| contestant.name != REFERENCE)
-        .map(|rival| against(subject, rival))
+    // Figures of what is not steady are not to be compared: they are other ones in a longer run.
+    let steady = |contestant: &&Contestant| contestant.objection().is_none();
+    let mut lines: Vec<String> = Some(subject)
+        .filter(steady)
+        .into_iter()
+        .flat_map(|subject| {
+            let mut rivals: Vec<&Contestant> = others()
+                .filter(|contestant| contestant.name != REFERENCE)
+                .filter(steady)
+                .collect();
+            // `stock` is what a reader has today.
+            rivals.sort_by_key(|rival| rival.name != "stock");
+            match rivals.is_empty() {
+                true => vec![alone(subject)],
+                false => rivals
+                    .into_iter()
+                    .map(|rival| against(subject, rival))
+                    .collect(),
+            }
+        })
         .collect();
-    if lines.is_empty() {
-        lines.push(alone(subject));
+    if let Some(line) = lines.first_mut()
+        && report.cap.kind == CapKind::CloudVolume
+    {
+        let (volume, _) = report
+            .cap
+            .description
+            .split_once(':')
+            .unwrap_or((&report.cap.description, ""));
+        line.push_str(&format!(" ({})", printable(volume)));
     }
-    // `stock` is what a reader has today.
-    let stock = others()
-        .filter(|contestant| contestant.name != REFERENCE)
-        .position(|contestant| contestant.name == "stock");
-    if let Some(index) = stock {
-        lines[..=index].rotate_right(1);
-    }
+    let (steady, unsteady): (Vec<_>, Vec<_>) = ran
+        .iter()
+        .filter_map(|contestant| steadiness(contestant))
+        .partition(|(steady, _line)| *steady);
+    let line = |(_steady, line)| line;
+    lines.splice(0..0, unsteady.into_iter().map(line));
+    lines.extend(steady.into_iter().map(line));
     // Where a run had not come to rest, its other figures are not what a longer run would have.
     let (steady, unsteady): (Vec<_>, Vec<_>) = ran
         .iter()
@@ -135,6 +160,33 @@ fn against(subject: &Contestant, rival: &Contestant) -> String {
         });
     }
     format!("{}: {}", name(subject), facts.join(", "))
+}
+
+/// Whether it went on until it was steady, of the run that tells worst of it.
+fn steadiness(contestant: &Contestant) -> Option<(bool, String)> {
+    let of_runs = || {
+        contestant
+            .runs
+            .iter()
+            .filter_map(|run| run.steadiness.as_ref())
+    };
+    let name = name(contestant);
+    if let Some(objection) = contestant.objection() {
+        return Some((
+            false,
+            format!("{name}: not steady: {}", printable(objection)),
+        ));
+    }
+    let (first, last) = of_runs().find_map(|s| Some((s.dirty.first()?, s.dirty.last()?)))?;
+    Some((
+        true,
+        format!(
+            "{name}: steady over {}; {} MiB dirty after the last, {} MiB at the beginning",
+            plural(f64::from(contestant.checkpoints()), "checkpoint"),
+            short(last.dirty.mib()),
+            short(first.dirty.mib())
+        ),
+    ))
 }
 
 /// Whether writes kept up with what was dirtied, and what was left at the end: of the run that tells worst of it.

@@ -19,6 +19,7 @@ use crate::contest;
 use crate::contest::report::conditions;
 use crate::contest::report::html as run_html;
 use crate::contest::report::html::tables;
+use crate::report::settings;
 use crate::report::style;
 
 /// The whole suite as an HTML document.
@@ -29,6 +30,7 @@ pub fn render(report: &Report) -> String {
             p.kicker { "pgcalm lab · suite" }
             h1 { (report.title) }
             @for line in reading::lines(report) { p.reading { (line) } }
+            @if let Some(with) = reading::made_with(report) { p.conditions { (with) } }
             @if !report.about.is_empty() { p.conditions { (report.about) } }
         }
         (failures(report))
@@ -109,27 +111,20 @@ fn lines(row: &Row) -> Markup {
                             @if let Some((ratio, verdict)) = shown.compared
                                 .and_then(|metric| reading::ratio(row, &contestant.name, metric)) {
                                 small.(class(verdict)) { (ratio) }
-                            } @else if shown.compared == Some("tps_mean") { (spread(contestant)) }
+                            }
                         }
                     }
+                }
+                @for line in [reading::verdict(row, &contestant.name), reading::spread(contestant)].into_iter().flatten() {
+                    tr { td.text colspan=(SHOWN.len() + 1) { small { (line) } } }
                 }
             }
         }
     }
 }
 
-fn spread(contestant: &contest::report::Contestant) -> Markup {
-    html! {
-        @if let Some((low, high)) = reading::spread(contestant) { small { (short(low)) "–" wbr; (short(high)) } }
-    }
-}
-
 fn class(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Better => "better",
-        Verdict::Worse => "worse",
-        Verdict::NoDifference => "same",
-    }
+    verdict.name()
 }
 
 fn anchor(row: &Row) -> String {
@@ -143,6 +138,7 @@ fn run(row: &Row, result: &contest::report::Report) -> Markup {
             h2 { (row.title) }
             p.note { code { (row.command) } }
             p.conditions { (conditions::conditions(result).join(" · ")) }
+            p.conditions { (settings::machine(&result.host).join(" · ")) }
             @for remark in reading::remarks(row) { p.mark { (remark) } }
             @for line in crate::contest::report::reading::lines(result) { p.reading { (line) } }
             (run_html::tps_chart(result))

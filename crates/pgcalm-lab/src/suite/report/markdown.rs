@@ -1,7 +1,16 @@
-//! A document with one section for each row: its command and its table.
+//! A document with the matrix, and one section for each row: its command and its table.
 
+use pgcalm_render::number::MISSING;
+use pgcalm_render::number::short;
+
+use super::BASELINE;
 use super::Report;
 use super::Row;
+use super::SUBJECT;
+use super::Verdict;
+use super::compare::COMPARED;
+use super::order;
+use super::reading;
 use crate::contest::report::text;
 
 /// The document. Rows that are not to be renewed, or have no result, keep the section with their title of `old`, the
@@ -12,6 +21,16 @@ pub fn render(report: &Report, old: &str, is_renewed: impl Fn(&Row) -> bool) -> 
     let mut out = format!("# {}\n", report.title);
     if !report.about.is_empty() {
         out.push_str(&format!("\n{}\n", report.about));
+    }
+    if let Some(with) = reading::made_with(report) {
+        out.push_str(&format!("\nMeasured with {with}.\n"));
+    }
+    for group in order::groups(report) {
+        out.push_str(&format!("\n**{}**\n\n", group.title));
+        out.push_str(&table(&group.rows));
+    }
+    for (row, failure) in order::failed(report) {
+        out.push_str(&format!("\n**Failed**: {}: {}\n", row.name, cell(failure)));
     }
     for row in &report.rows {
         match row.report.as_ref().filter(|_| is_renewed(row)) {
@@ -29,6 +48,57 @@ pub fn render(report: &Report, old: &str, is_renewed: impl Fn(&Row) -> bool) -> 
         }
     }
     out
+}
+
+/// Stock's figure and pg_calm's of each row, and what they come to.
+fn table(rows: &[&Row]) -> String {
+    let mut out = String::from("| row |");
+    for compared in &COMPARED {
+        out.push_str(&format!(" {} |", compared.title));
+    }
+    out.push_str(" checkpoints | verdict |\n|---|---|---|---|---|---|---|\n");
+    for row in rows {
+        let contestants = row.report.iter().flat_map(|report| &report.contestants);
+        let named = |name: &str| contestants.clone().find(|c| c.name == name);
+        let both = [named(BASELINE), named(SUBJECT)];
+        out.push_str(&format!("| {} |", cell(&row.title)));
+        for compared in &COMPARED {
+            let [stock, ours] = both.map(|contestant| {
+                contestant
+                    .and_then(|contestant| compared.metric.median_of(contestant))
+                    .map_or_else(|| MISSING.to_string(), short)
+            });
+            let mark = match row.comparison(SUBJECT, compared.name).map(|c| c.verdict) {
+                Some(Verdict::Worse) => "**",
+                _ => "",
+            };
+            out.push_str(&format!(" {stock} / {mark}{ours}{mark} |"));
+        }
+        let [stock, ours] = both.map(|contestant| {
+            contestant.map_or_else(
+                || MISSING.to_string(),
+                |contestant| contestant.checkpoints().to_string(),
+            )
+        });
+        let verdict = match &row.objections()[..] {
+            [] => reading::verdict(row, SUBJECT).unwrap_or_default(),
+            objections => {
+                let texts: Vec<String> = objections
+                    .iter()
+                    .map(|(name, objection)| format!("{name}: {objection}"))
+                    .collect();
+                texts.join("; ")
+            }
+        };
+        out.push_str(&format!(" {stock} / {ours} | {} |\n", cell(&verdict)));
+    }
+    out.push_str("\nstock / pg_calm; TPS and ms, medians of the runs.\n");
+    out
+}
+
+/// A text that ends no cell.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
 }
 
 /// The lines between the heading and the next one, without empty lines at the end.

@@ -16,13 +16,15 @@ pub(super) struct Group<'a> {
 /// All rows that have a result, in groups, none of them empty.
 pub(super) fn groups(report: &Report) -> Vec<Group<'_>> {
     let with_result = || report.rows.iter().filter(|row| row.report.is_some());
-    let mut losses: Vec<&Row> = with_result().filter(|row| loss(row).is_some()).collect();
+    let (steady, unsteady): (Vec<&Row>, Vec<&Row>) =
+        with_result().partition(|row| row.objections().is_empty());
+    let (mut losses, others): (Vec<&Row>, Vec<&Row>) =
+        steady.into_iter().partition(|row| loss(row).is_some());
     // The largest first; the sort is stable.
     losses.sort_by(|a, b| {
         let size = |row: &Row| loss(row).unwrap_or(1.0);
         size(a).total_cmp(&size(b))
     });
-    let others: Vec<&Row> = with_result().filter(|row| loss(row).is_none()).collect();
     let title = match losses.is_empty() {
         true => "pg_calm is worse than stock in nothing compared",
         false => "Others",
@@ -30,12 +32,16 @@ pub(super) fn groups(report: &Report) -> Vec<Group<'_>> {
     [
         ("pg_calm is worse than stock in something", losses),
         (title, others),
+        (NOT_STEADY, unsteady),
     ]
     .into_iter()
     .filter(|(_, rows)| !rows.is_empty())
     .map(|(title, rows)| Group { title, rows })
     .collect()
 }
+
+/// The heading of rows in which there is nothing to compare.
+pub(super) const NOT_STEADY: &str = "Not steady: no verdict";
 
 /// Rows that failed in this run of the suite.
 pub(super) fn failed(report: &Report) -> Vec<(&Row, &str)> {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use pgcalm_render::number::factor;
 use pgcalm_render::number::printable;
+use pgcalm_render::number::short;
 
 use super::Report;
 use super::Row;
@@ -11,9 +12,12 @@ use super::SUBJECT;
 use super::Verdict;
 use super::compare::COMPARED;
 use super::order;
+use crate::contest::report::CapKind;
 use crate::contest::report::Contestant;
 use crate::contest::report::checkpoint_start;
-use crate::contest::report::metric::TPS_MEAN;
+use crate::report::settings::build;
+use crate::report::settings::server;
+use crate::report::settings::shown;
 
 /// Something shown of each contestant.
 pub(super) struct Shown {
@@ -31,16 +35,11 @@ macro_rules! of_metric {
 }
 
 /// The figures of the matrix, in its order.
-pub(super) static SHOWN: [Shown; 8] = [
+pub(super) static SHOWN: [Shown; 9] = [
     Shown {
         heading: ["TPS", "mean"],
         figure: of_metric!(TPS_MEAN),
         compared: Some("tps_mean"),
-    },
-    Shown {
-        heading: ["TPS", "median"],
-        figure: of_metric!(TPS_MEDIAN),
-        compared: None,
     },
     Shown {
         heading: ["TPS", "worst"],
@@ -53,9 +52,19 @@ pub(super) static SHOWN: [Shown; 8] = [
         compared: None,
     },
     Shown {
-        heading: ["ms", "p99"],
-        figure: of_metric!(LATENCY_P99),
-        compared: Some("latency_p99_ms"),
+        heading: ["ms", "p99.9"],
+        figure: of_metric!(LATENCY_P999),
+        compared: Some("latency_p999_ms"),
+    },
+    Shown {
+        heading: ["ms", "max"],
+        figure: of_metric!(LATENCY_MAX),
+        compared: Some("latency_max_ms"),
+    },
+    Shown {
+        heading: ["chk", "pts"],
+        figure: |contestant| Some(f64::from(contestant.checkpoints())),
+        compared: None,
     },
     Shown {
         heading: ["device", "rd/s"],
@@ -76,8 +85,9 @@ pub(super) static SHOWN: [Shown; 8] = [
 
 /// Under the matrix.
 pub(super) const NOTES: [&str; 2] = [
-    "x: times stock's figure of the same row. ~ is no difference: the ranges of the runs overlap or, with one run \
-     each, the figures are less than half a percent apart. One run each says nothing about the spread.",
+    "x: times stock's figure of the same row, medians of the runs. ~ is the same: the ranges of the runs overlap, or the figures \
+     differ by less than 3 % (mean), 10 % (worst second; or 3 % of stock's mean), 20 % (p99.9; or 1 ms), 25 % (longest; or \
+     10 ms). chk pts: checkpoints that ended in the measured time, in the run with the fewest.",
     "Figures of different rows must not be compared where they are of different caps or machines. MiB/s are written; \
      rd/s and wr/s without empty flushes.",
 ];
@@ -86,20 +96,101 @@ pub(super) const NOTES: [&str; 2] = [
 pub(super) fn ratio(row: &Row, contestant: &str, metric: &str) -> Option<(String, Verdict)> {
     let comparison = row.comparison(contestant, metric)?;
     let sign = match comparison.verdict {
-        Verdict::NoDifference => "~",
+        Verdict::Same => "~",
         Verdict::Better | Verdict::Worse => "",
     };
     let factor = match factor(comparison.value, comparison.baseline) {
         Some(factor) => factor,
-        None if comparison.verdict == Verdict::NoDifference => "0".to_string(),
+        None if comparison.verdict == Verdict::Same => "0".to_string(),
         None => ">0".to_string(),
     };
     Some((format!("{sign}{factor}"), comparison.verdict))
 }
 
-/// Lowest and highest mean TPS of several runs.
-pub(super) fn spread(contestant: &Contestant) -> Option<(f64, f64)> {
-    TPS_MEAN.of(contestant)?.range
+/// In what a contestant is worse than stock, better, and the same, e.g. `worse: mean TPS; better: p99.9, longest transaction`.
+pub(super) fn verdict(row: &Row, contestant: &str) -> Option<String> {
+    let parts: Vec<String> = [Verdict::Worse, Verdict::Better, Verdict::Same]
+        .into_iter()
+        .filter_map(|verdict| {
+            let found: Vec<&str> = COMPARED
+                .iter()
+                .filter(|compared| {
+                    row.comparison(contestant, compared.name)
+                        .is_some_and(|found| found.verdict == verdict)
+                })
+                .map(|compared| compared.title)
+                .collect();
+            (!found.is_empty()).then(|| format!("{}: {}", verdict.name(), found.join(", ")))
+        })
+        .collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+/// Lowest and highest of several runs, of all figures that are compared.
+pub(super) fn spread(contestant: &Contestant) -> Option<String> {
+    let ranges: Vec<String> = COMPARED
+        .iter()
+        .filter_map(|compared| {
+            let (low, high) = compared.metric.of(contestant)?.range?;
+            Some(format!(
+                "{} {} to {}",
+                compared.title,
+                short(low),
+                short(high)
+            ))
+        })
+        .collect();
+    let runs = contestant.runs.len();
+    (!ranges.is_empty()).then(|| format!("{runs} runs: {}", ranges.join(", ")))
+}
+
+/// What the rows were measured with: server, kernel, file systems, dates and builds.
+pub(super) fn made_with(report: &Report) -> Option<String> {
+    let results = || report.rows.iter().filter_map(|row| row.report.as_ref());
+    results().next()?;
+    let all = |texts: &mut dyn Iterator<Item = String>| {
+        let texts: BTreeSet<String> = texts.filter(|text| !text.is_empty()).collect();
+        texts.into_iter().collect::<Vec<_>>()
+    };
+    let joined = |prefix: &str, texts: &mut dyn Iterator<Item = String>| {
+        let texts = all(texts);
+        (!texts.is_empty()).then(|| format!("{prefix}{}", texts.join(", ")))
+    };
+    let days = all(&mut results().map(|run| run.host.started_at.chars().take(10).collect()));
+    let days = match (days.first(), days.last()) {
+        (Some(first), Some(last)) if first != last => Some(format!("{first} to {last}")),
+        (first, _) => first.cloned(),
+    };
+    let file_system = |run: &crate::contest::report::Report| {
+        run.settings.get("fs").map(shown).unwrap_or_default()
+    };
+    let parts: Vec<String> = [
+        joined("", &mut results().map(|run| server(&run.host.postgres))),
+        joined("Linux ", &mut results().map(|run| run.host.kernel.clone())),
+        joined("", &mut results().map(file_system)),
+        days,
+        joined(
+            "pg_calm ",
+            &mut report
+                .rows
+                .iter()
+                .filter_map(|row| Some(build(row.module.as_deref()?))),
+        ),
+        joined("pgcalm ", &mut results().map(|run| run.host.pgcalm.clone())),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    Some(printable(&parts.join("; ")))
+}
+
+/// Whether any row was measured on a volume that is not what its name says.
+pub(super) fn is_emulated(report: &Report) -> bool {
+    report
+        .rows
+        .iter()
+        .filter_map(|row| row.report.as_ref())
+        .any(|run| run.cap.kind == CapKind::CloudVolume)
 }
 
 /// What a reader must know of a row beside its figures.
@@ -127,6 +218,15 @@ pub(super) fn remarks(row: &Row) -> Vec<String> {
             "no steady state, the backlog still changed at the end: {}",
             unsteady.join(", ")
         ));
+    }
+    for contestant in &report.contestants {
+        if let Some(objection) = contestant.objection() {
+            remarks.push(format!(
+                "{}: not steady: {}",
+                printable(&contestant.name),
+                printable(objection)
+            ));
+        }
     }
     for contestant in &report.contestants {
         if contestant
@@ -191,11 +291,20 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
                 of(Verdict::Worse, "worse"),
                 found
                     .iter()
-                    .filter(|comparison| comparison.verdict == Verdict::NoDifference)
+                    .filter(|comparison| comparison.verdict == Verdict::Same)
                     .count()
             ))
         })
         .collect();
+    let unsteady: Vec<&str> = report
+        .rows
+        .iter()
+        .filter(|row| !row.objections().is_empty())
+        .map(|row| row.name.as_str())
+        .collect();
+    if !unsteady.is_empty() {
+        lines.push(format!("Not steady: {}", unsteady.join(", ")));
+    }
     let failed: Vec<&str> = order::failed(report)
         .iter()
         .map(|(row, _)| row.name.as_str())

@@ -13,13 +13,14 @@ use super::Report;
 use super::Row;
 use super::SUBJECT;
 use super::order;
+use super::reading;
 use crate::contest::report::metric::TPS_MEAN;
 use crate::contest::report::metric::TPS_MIN;
 use crate::report::style;
 
 const LEFT: f64 = 230.0;
 const RIGHT: f64 = 836.0;
-const TOP: f64 = 112.0;
+const TOP: f64 = 136.0;
 const BAR: f64 = 11.0;
 const ROW: f64 = 36.0;
 const HEADING: f64 = 30.0;
@@ -32,6 +33,7 @@ struct Bar {
     colour: &'static str,
     mean: f64,
     worst: f64,
+    checkpoints: u32,
 }
 
 /// Rows under one heading.
@@ -59,16 +61,18 @@ fn bars(row: &Row) -> Vec<Bar> {
                 colour: style.light_colour(),
                 mean: TPS_MEAN.median_of(contestant)?,
                 worst: TPS_MIN.median_of(contestant)?,
+                checkpoints: contestant.checkpoints(),
             })
         })
         .collect::<Option<_>>()
         .unwrap_or_default()
 }
 
-/// All rows that have results of both, those in which pg_calm loses something first.
+/// All rows that have results of both, those in which pg_calm loses something first, and none that are not steady.
 pub fn render(report: &Report) -> String {
     let groups: Vec<Group<'_>> = order::groups(report)
         .into_iter()
+        .filter(|group| group.title != order::NOT_STEADY)
         .map(|group| Group {
             title: group.title,
             rows: group
@@ -114,7 +118,7 @@ pub fn render(report: &Report) -> String {
     let count: usize = groups.iter().map(|group| group.rows.len()).sum();
     card::svg(
         &report.title,
-        "Transactions per second. Dark: the worst second; the whole bar: the mean.",
+        &caption(report),
         &format!(
             "{}: mean and worst second of stock and pg_calm in {count} rows",
             report.title
@@ -124,13 +128,25 @@ pub fn render(report: &Report) -> String {
     )
 }
 
+/// What is shown, and what it was measured with.
+fn caption(report: &Report) -> String {
+    let on = match reading::is_emulated(report) {
+        true => " on emulated volumes",
+        false => "",
+    };
+    let with = reading::made_with(report).unwrap_or_default();
+    format!(
+        "TPS{on}: the worst second (dark) / the mean (whole bar), and checkpoints measured. {with}"
+    )
+}
+
 fn legend() -> Markup {
     let names = [BASELINE, SUBJECT];
     html! {
         @for (index, (name, style)) in names.into_iter().zip(style::assign(names.into_iter())).enumerate() {
             @let x = 660.0 + 140.0 * index as f64;
-            rect x=(x) y="78" width="28" height=(BAR) fill=(style.light_colour()) {}
-            text x=(x + 36.0) y="88" font-size="15" { (name) }
+            rect x=(x) y="102" width="28" height=(BAR) fill=(style.light_colour()) {}
+            text x=(x + 36.0) y="112" font-size="15" { (name) }
         }
     }
 }
@@ -145,7 +161,7 @@ fn one(row: &Row, bars: &[Bar], top: f64, x: &dyn Fn(f64) -> f64) -> Markup {
                 title { (bar.name) }
             }
             text x=(coordinate(x(bar.mean) + 8.0)) y=(coordinate(y + BAR - 1.0)) font-size="12" fill=(card::MUTED) {
-                (short(bar.worst)) " / " (short(bar.mean))
+                (short(bar.worst)) " / " (short(bar.mean)) ", " (bar.checkpoints)
             }
         }
     }

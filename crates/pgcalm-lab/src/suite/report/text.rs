@@ -27,6 +27,9 @@ pub fn render(report: &Report) -> String {
     if !report.about.is_empty() {
         paragraph(&mut out, &report.about);
     }
+    if let Some(with) = reading::made_with(report) {
+        paragraph(&mut out, &with);
+    }
     let failed = order::failed(report);
     if !failed.is_empty() {
         out.push_str("\nFailed\n");
@@ -85,17 +88,18 @@ fn matrix(out: &mut String, groups: &[order::Group<'_>]) {
                 }
                 table.add_row(cells);
                 lines += 1;
-                if let Some((low, high)) = reading::spread(contestant) {
-                    headings.push(Heading {
-                        before: lines,
-                        lines: vec![format!(
-                            "    mean TPS of {} runs: {} to {}",
-                            contestant.runs.len(),
-                            short(low),
-                            short(high)
-                        )],
-                    });
-                }
+                let below: Vec<String> = [
+                    reading::verdict(row, &contestant.name),
+                    reading::spread(contestant),
+                ]
+                .into_iter()
+                .flatten()
+                .flat_map(|line| indented(&line))
+                .collect();
+                headings.push(Heading {
+                    before: lines,
+                    lines: below,
+                });
             }
         }
     }
@@ -114,6 +118,13 @@ fn matrix(out: &mut String, groups: &[order::Group<'_>]) {
     for heading in headings {
         push(out, &heading.lines);
     }
+}
+
+/// Below a contestant, in as many lines as it takes.
+fn indented(line: &str) -> Vec<String> {
+    let mut text = String::new();
+    paragraph(&mut text, &format!("    {line}"));
+    text.lines().map(String::from).collect()
 }
 
 fn push(out: &mut String, lines: &[String]) {

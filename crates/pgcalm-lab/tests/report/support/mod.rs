@@ -144,6 +144,7 @@ fn run(shape: &Shape, seconds: usize, seed: u64) -> Run {
         data_device: series.data_device(seconds),
         wal_device: series.wal_device(seconds),
         backlog: None,
+        steadiness: None,
         fsync: None,
         checkpoint_under_way_s: None,
         server_failure: None,
@@ -267,6 +268,7 @@ pub fn report(seconds: usize, repeats: u64) -> Report {
             memory_mib: 24_035,
             postgres: "PostgreSQL 15.20 (Debian 15.20-1.pgdg120+1)".to_string(),
             pgcalm: "0.1.0".to_string(),
+            module: None,
             started_at: "2000-01-01T00:00:00Z".to_string(),
             sysctls: BTreeMap::from([
                 ("vm.dirty_background_ratio".to_string(), "40".to_string()),
