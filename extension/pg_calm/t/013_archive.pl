@@ -319,6 +319,100 @@ foreach my $codec ([ 'lz4', '.lz4', "\x04\x22\x4d\x18" ], [ 'zstd', '.zst', "\x2
 	}
 }
 
+# --- a copy is another file than the WAL itself
+
+my ($refused, undef, $why_refused) =
+  $node->psql('postgres', "ALTER SYSTEM SET pg_calm.archive_directory = '$pg_wal'");
+isnt($refused, 0, 'pg_wal is no archive');
+like($why_refused, qr/The directory is pg_wal.*HINT:  Name a directory/s, 'which is said, with the way out');
+symlink($pg_wal, "$archive/link") or die;
+symlink($archive, $node->data_dir . '/into_archive') or die;
+($refused) = $node->psql('postgres', "ALTER SYSTEM SET pg_calm.archive_directory = '$archive/link'");
+isnt($refused, 0, 'nor is it by another name');
+
+# one that becomes it after it was set
+mkdir "$archive/becomes" or die;
+set('pg_calm.archive_directory', "$archive/becomes");
+rmdir "$archive/becomes" or die;
+symlink($pg_wal, "$archive/becomes") or die;
+$offset = -s $node->logfile;
+my $unsafe = make_wal(1);
+ok( wait_for(
+		sub { slurp_file($node->logfile, $offset) =~ /could not archive.*becomes" is pg_wal/ }),
+	'nor when a link leads there later');
+ok(-e "$pg_wal/archive_status/$unsafe.ready", 'nothing is acknowledged then');
+unlink "$archive/becomes", "$archive/link", $node->data_dir . '/into_archive';
+$node->safe_psql('postgres', 'ALTER SYSTEM RESET pg_calm.archive_directory');
+reload('pg_calm.archive_directory', $archive);
+
+# a second name of the same file would be overwritten when the segment is recycled
+make_wal(1);
+ok(archived(), 'archived into another directory');
+my $hard = $unsafe;
+unlink "$archive/$hard";
+link("$pg_wal/$hard", "$archive/$hard") or die;
+$offset = -s $node->logfile;
+announce($hard);
+ok( wait_for(
+		sub { slurp_file($node->logfile, $offset) =~ /"\Q$archive\E\/$hard" is the WAL file itself/ }),
+	'a hard link to the WAL file is no copy of it');
+ok(-e "$pg_wal/archive_status/$hard.ready", 'and not acknowledged');
+unlink "$archive/$hard";
+make_wal(1);
+ok(archived(), 'without it the file is archived');
+is(compare("$pg_wal/$hard", "$archive/$hard"), 0, 'and right');
+
+# --- an error of writeback that is told once, to whoever started it
+
+SKIP:
+{
+	my $why = cannot_trace();
+	skip $why, 3 if $why;
+
+	my @pids = archiving_pids();
+	my ($handle) = trace(shift @pids, '-f', '-e', 'trace=sync_file_range',
+		'-e', 'inject=sync_file_range:error=EIO', map { ('-p', $_) } @pids);
+	$offset = -s $node->logfile;
+	my $lost = make_wal(1);
+	ok( wait_for(
+			sub {
+				slurp_file($node->logfile, $offset) =~
+				  /could not archive.*could not write back file.*Input\/output error/;
+			}),
+		'a copy whose writeback failed has failed');
+	ok(-e "$pg_wal/archive_status/$lost.ready", 'and is not acknowledged');
+	finish_trace($handle);
+	make_wal(1);
+	ok(archived(), 'it is made again');
+}
+
+# --- a worker that hangs in a copy
+
+set('pg_calm.worker_timeout', '1s');
+set('pg_calm.archive_bandwidth', '64kB');
+my ($archiver) = map { /^\s*(\d+)/ } grep { /archiver/ }
+  `ps --no-headers -o pid,args --ppid @{[ (split /\n/, slurp_file($node->data_dir . '/postmaster.pid'))[0] ]}`;
+my @hung;
+# each but the archiver in the middle of a copy: the last part of a temporary name is whose it is
+ok( wait_for(
+		sub {
+			make_wal(1);
+			@hung = grep { $_ != $archiver } map { /\.(\d+)$/ } temporary_files();
+			return @hung > 0;
+		}),
+	'a worker is copying');
+kill 'STOP', @hung;
+set('pg_calm.archive_bandwidth', '0');
+make_wal(3);
+ok(archived(), 'a worker that is stopped in a copy does not stop the archive');
+kill 'CONT', @hung;
+ok(wait_for(sub { return !temporary_files() }), 'it gives its copy up when it goes on');
+@done = map { basename($_, '.done') } glob("$pg_wal/archive_status/*.done");
+is( join(' ', grep { -e "$archive/$_" && -e "$pg_wal/$_" && compare("$pg_wal/$_", "$archive/$_") != 0 } @done),
+	'',
+	'and all files are right');
+set('pg_calm.worker_timeout', '1h');
+
 # --- a crash in the middle of copies; leftovers
 
 set('pg_calm.archive_bandwidth', '16kB');

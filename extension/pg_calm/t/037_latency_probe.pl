@@ -26,12 +26,15 @@ pg_calm.io_size = '256kB'
 pg_calm.bandwidth = '100MB'
 });
 my $number;
+my @below;
 my %done = (reads => 0, read_sectors => 0, writes => 0, write_sectors => 0);
 
 sub write_diskstats
 {
-	write_file("$root/proc/diskstats.new",
-		"$number disk0 $done{reads} 0 $done{read_sectors} 0 $done{writes} 0 $done{write_sectors} 0 0 0 0 0 0 0 0 0 0\n");
+	my $counts = "$done{reads} 0 $done{read_sectors} 0 $done{writes} 0 $done{write_sectors} 0 0 0 0 0 0 0 0 0 0\n";
+
+	# what lies below a volume of LVM, LUKS or RAID does the same again
+	write_file("$root/proc/diskstats.new", join '', map { "$_ $counts" } "$number disk0", @below);
 	rename "$root/proc/diskstats.new", "$root/proc/diskstats" or die "could not rename: $!";
 	return;
 }
@@ -88,6 +91,20 @@ is(probes_at(0, 200), 0, 'on a volume with operations to spare nothing is read')
 cmp_ok(probes_at(0, 1000), '>', 0, 'on one that is full of writes blocks are read');
 cmp_ok(probes_at(0, 100, 100e6), '>', 0, 'also if bytes are what is used up');
 is(probes_at(500, 500), 0, 'not where others read');
+
+# a mirror of two disks
+my $colons = join ':', split / /, $number;
+foreach my $disk ('sda', 'sdb')
+{
+	my $disk_number = $disk eq 'sda' ? '8 0' : '8 16';
+
+	push @below, "$disk_number $disk";
+	make_path("$root/sys/block/$disk");
+	write_file("$root/sys/dev/block/$colons/slaves/$disk/dev", join(':', split / /, $disk_number) . "\n");
+}
+usleep(4_000_000);    # read every 3 s
+is(probes_at(0, 300), 0, 'what a volume is made of is not counted again');
+cmp_ok(probes_at(0, 1000), '>', 0, 'but what it does itself is');
 
 set('pg_calm.latency_probe = off');
 is(probes_at(0, 1000), 0, 'nor if that is switched off');

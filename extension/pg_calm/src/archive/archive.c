@@ -10,7 +10,8 @@
  * is durable in the archive: its content was fsynced before it got its name,
  * and the directory after.  One fsync of the directory serves all files that
  * were renamed before it; there is one for every 2 * pg_calm.archive_workers
- * files as long as there is a backlog.
+ * files as long as there is a backlog.  No file waits for another one's copy:
+ * that may take a worker as long as its storage hangs.
  *
  * If no worker is there, as after a shutdown has stopped them, the archiver
  * copies everything.
@@ -129,6 +130,8 @@ archive_define_settings(void)
 static bool
 check_directory(char **newval, void **extra, GucSource source)
 {
+	struct stat st;
+
 	if ((*newval)[0] == '\0')
 		return true;
 	if ((*newval)[0] != '/')
@@ -140,6 +143,12 @@ check_directory(char **newval, void **extra, GucSource source)
 	if (strlen(*newval) + 64 >= MAXPGPATH)
 	{
 		GUC_check_errdetail("The directory is too long.");
+		return false;
+	}
+	if (stat(*newval, &st) == 0 && archive_copy_is_pg_wal(&st))
+	{
+		GUC_check_errdetail("The directory is pg_wal.");
+		GUC_check_errhint("Name a directory outside of the data directory, for copies of WAL.");
 		return false;
 	}
 	return true;
@@ -289,7 +298,7 @@ archive_file(CALM_ARCHIVE_STATE_AND const char *file, const char *path)
 			break;
 		}
 		if (state == ARCHIVE_JOB_RENAMED &&
-		    (archive_jobs_unfinished() == 0 ||
+		    (archive_jobs_queued() == 0 ||
 		     archive_jobs_renamed() >= FILES_SYNCED * calm_archive_workers))
 		{
 			sync_directory(&target);
@@ -300,6 +309,11 @@ archive_file(CALM_ARCHIVE_STATE_AND const char *file, const char *path)
 			tried = true;
 		if (archive_jobs_copy_one(ARCHIVE_OWNER_ARCHIVER))
 			continue;
+		if (archive_jobs_abandon(file))
+		{
+			archive_jobs_plan(names, count, &target);
+			continue;
+		}
 		/* a worker sets the latch when it is done */
 		if (archive_jobs_state(file) == state)
 			(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 1000,

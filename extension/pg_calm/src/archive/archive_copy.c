@@ -10,7 +10,8 @@
  *
  * If the archive has the file already, in any compression, its content has to
  * be the same: it is synced, read back from the device, and accepted.
- * Otherwise it is refused.  What is in the archive under a final name is never
+ * Otherwise it is refused, and so is what is no copy at all: pg_wal itself as the
+ * archive, by whatever path, or the WAL file under a second name.  What is in the archive under a final name is never
  * written to, and never removed.
  *
  * A temporary name has the system identifier and a number for the data
@@ -84,6 +85,7 @@ static char *piece(int number);
 static void owner_prefix(char *prefix, size_t size);
 static bool failed(Copy *copy, const char *format, ...) pg_attribute_printf(2, 3);
 static bool is_segment(const char *name);
+static bool same_file(const struct stat *a, const struct stat *b);
 static ssize_t read_fully(int fd, char *buffer, size_t length);
 static bool write_fully(int fd, const char *buffer, size_t length);
 static Comparison compare_existing(Copy *copy, ArchiveCompression compression);
@@ -94,6 +96,7 @@ static bool offload(Copy *copy, bool *unsupported);
 static bool copy_plain(Copy *copy);
 static bool copy_compressed(Copy *copy);
 static bool open_temporary(Copy *copy);
+static bool still_wal(Copy *copy);
 static bool rename_temporary(Copy *copy, bool *taken);
 static bool copy_file(Copy *copy);
 
@@ -143,6 +146,21 @@ static bool
 is_segment(const char *name)
 {
 	return IsXLogFileName(name) || IsPartialXLogFileName(name);
+}
+
+static bool
+same_file(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* What is in pg_wal already would be found there, identical, and no copy made */
+bool
+archive_copy_is_pg_wal(const struct stat *directory)
+{
+	struct stat pg_wal;
+
+	return stat(XLOGDIR, &pg_wal) == 0 && same_file(&pg_wal, directory);
 }
 
 /* Like read(2), but less than asked for only at the end of the file */
@@ -198,6 +216,7 @@ compare_existing(Copy *copy, ArchiveCompression compression)
 	char *ours = piece(0);
 	char *theirs = piece(1);
 	uint64 compared = 0;
+	struct stat source;
 	struct stat st;
 	int fd;
 
@@ -214,6 +233,12 @@ compare_existing(Copy *copy, ArchiveCompression compression)
 	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
 	{
 		failed(copy, "existing archive file \"%s/%s\" is not a regular file",
+		       copy->target->directory, name);
+		goto done;
+	}
+	if (fstat(copy->source, &source) != 0 || same_file(&source, &st))
+	{
+		failed(copy, "archive file \"%s/%s\" is the WAL file itself, by another name",
 		       copy->target->directory, name);
 		goto done;
 	}
@@ -351,12 +376,18 @@ static bool
 after_write(Copy *copy, uint64 *started, size_t length, bool last)
 {
 	copy->result->written_bytes += length;
-	/* without a flag to wait it reports no error that fsync should report */
+	/*
+	 * Where blocks are allocated only now, as on ext4, an error of that is told here and
+	 * nowhere else (fs/ext4/inode.c, mpage_map_and_submit_extent).
+	 */
 	if (last || copy->result->written_bytes - *started >= WRITEBACK_BYTES)
 	{
-		(void) sync_file_range(copy->temporary, (off_t) *started,
-		                       (off_t) (copy->result->written_bytes - *started),
-		                       SYNC_FILE_RANGE_WRITE);
+		if (sync_file_range(copy->temporary, (off_t) *started,
+		                    (off_t) (copy->result->written_bytes - *started),
+		                    SYNC_FILE_RANGE_WRITE) != 0 &&
+		    errno != ENOSYS && errno != EOPNOTSUPP && errno != ESPIPE)
+			return failed(copy, "could not write back file \"%s/%s\": %m",
+			              copy->target->directory, copy->temporary_name);
 		*started = copy->result->written_bytes;
 	}
 	if (copy->interrupted() || !archive_throttle(length, copy->interrupted))
@@ -504,6 +535,23 @@ open_temporary(Copy *copy)
 }
 
 /*
+ * Whether what was read was the WAL file to the end.  If somebody else was faster, and we
+ * were stopped meanwhile, the server may have recycled it, and have written over it.
+ */
+static bool
+still_wal(Copy *copy)
+{
+	char path[MAXPGPATH];
+	struct stat st;
+	struct stat source;
+
+	snprintf(path, sizeof(path), XLOGDIR "/%s", copy->name);
+	if (stat(path, &st) == 0 && fstat(copy->source, &source) == 0 && same_file(&st, &source))
+		return true;
+	return failed(copy, "file \"%s\" was recycled or removed while it was copied", path);
+}
+
+/*
  * Give the temporary file its final name if nobody has it.  If the name is
  * taken, false and *taken.
  */
@@ -552,7 +600,7 @@ copy_file(Copy *copy)
 	         compress ? archive_codec_suffix(copy->target->compression) : "");
 	if (!open_temporary(copy))
 		return false;
-	ok = compress ? copy_compressed(copy) : copy_plain(copy);
+	ok = (compress ? copy_compressed(copy) : copy_plain(copy)) && still_wal(copy);
 	if (ok)
 	{
 		copy->result->file_syncs++;
@@ -610,6 +658,11 @@ archive_copy(const char *name, const ArchiveTarget *target, ArchiveInterrupted i
 	if (copy.directory < 0 || fstat(copy.directory, &st) != 0)
 	{
 		failed(&copy, "could not open archive directory \"%s\": %m", target->directory);
+		goto done;
+	}
+	if (archive_copy_is_pg_wal(&st))
+	{
+		failed(&copy, "archive directory \"%s\" is pg_wal itself", target->directory);
 		goto done;
 	}
 	result->directory_device = st.st_dev;

@@ -10,6 +10,7 @@
 
 #include "postgres.h"
 
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "archive_codec.h"
@@ -39,6 +40,7 @@ typedef bool (*ArchiveInterrupted)(void);
 
 extern bool archive_copy(const char *name, const ArchiveTarget *target,
                          ArchiveInterrupted interrupted, ArchiveCopyResult *result);
+extern bool archive_copy_is_pg_wal(const struct stat *directory);
 extern void archive_copy_remove_leftovers(const char *directory);
 
 #endif /* PG_CALM_ARCHIVE_COPY_H */

@@ -12,8 +12,9 @@
  * marked as stale and dropped when it is over, whatever came of it.
  *
  * A worker that exits hands its job back; so does the next archiver for one
- * that exited.  No worker has to be there: the archiver copies whatever
- * nobody has taken.
+ * that exited.  A job of a worker that is not heard of for pg_calm.worker_timeout
+ * is planned anew when the archiver is asked for it.  No worker has to be there:
+ * the archiver copies whatever nobody has taken.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,8 +23,10 @@
 #include "archive.h"
 #include "archive_jobs.h"
 #include "archive_stats.h"
+#include "map/map.h"
 #include "miscadmin.h"
 #include "postmaster/interrupt.h"
+#include "shared/shared.h"
 #include "storage/latch.h"
 #include "storage/lwlock.h"
 #include "storage/pmsignal.h"
@@ -35,7 +38,8 @@ typedef struct ArchiveJob
 	ArchiveJobState state;
 	bool stale; /* nobody wants it any more; being copied */
 	int owner;
-	int position; /* in the plan; the lowest is taken first */
+	int position;   /* in the plan; the lowest is taken first */
+	uint64 beat_ms; /* being copied: when its owner was heard of last; only the owner sets it */
 	ArchiveFileName name;
 	ArchiveTarget target;
 	ArchiveCopyResult result;
@@ -50,6 +54,9 @@ typedef struct ArchiveJobsShared
 } ArchiveJobsShared;
 
 static ArchiveJobsShared *shared = NULL;
+
+/* The job that this process copies */
+static ArchiveJob *own_job = NULL;
 
 /* In the archiver: jobs that the fsync of the directory under way covers */
 static bool sync_covers[ARCHIVE_JOBS];
@@ -218,22 +225,37 @@ archive_jobs_finish(const char *name, ArchiveCopyResult *result)
 	return durable;
 }
 
-/* Jobs that are queued or being copied */
+/* Jobs that nobody has taken */
 int
-archive_jobs_unfinished(void)
+archive_jobs_queued(void)
 {
 	int count = 0;
 
 	LWLockAcquire(shared->lock, LW_SHARED);
 	for (int i = 0; i < ARCHIVE_JOBS; i++)
-	{
-		if ((shared->jobs[i].state == ARCHIVE_JOB_QUEUED ||
-		     shared->jobs[i].state == ARCHIVE_JOB_COPYING) &&
-		    !shared->jobs[i].stale)
-			count++;
-	}
+		count += shared->jobs[i].state == ARCHIVE_JOB_QUEUED;
 	LWLockRelease(shared->lock);
 	return count;
+}
+
+/*
+ * Do without a worker that copies a file and is not heard of any more: true if the file
+ * has to be planned anew.  What the worker still does to it is no harm: it is given its
+ * name only if nobody has that, and only if it was WAL to the end (archive_copy.c).
+ */
+bool
+archive_jobs_abandon(const char *name)
+{
+	ArchiveJob *job;
+	bool abandoned = false;
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	job = find_job(name);
+	if (job && job->state == ARCHIVE_JOB_COPYING && job->owner != ARCHIVE_OWNER_ARCHIVER &&
+	    page_map_now_ms() > job->beat_ms + (uint64) calm_worker_timeout)
+		abandoned = job->stale = true;
+	LWLockRelease(shared->lock);
+	return abandoned;
 }
 
 /* Jobs that only lack the directory's fsync */
@@ -302,6 +324,7 @@ archive_jobs_sync_ended(const char *error)
 static bool
 copy_interrupted(void)
 {
+	own_job->beat_ms = page_map_now_ms();
 	if (MyBackendType == B_ARCHIVER)
 	{
 		/* long copies must not hold up DROP DATABASE */
@@ -333,6 +356,8 @@ archive_jobs_copy_one(int owner)
 	{
 		job->state = ARCHIVE_JOB_COPYING;
 		job->owner = owner;
+		job->beat_ms = page_map_now_ms();
+		own_job = job;
 		strlcpy(name, job->name, sizeof(name));
 		target = job->target;
 	}

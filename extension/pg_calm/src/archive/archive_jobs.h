@@ -44,7 +44,8 @@ extern void archive_jobs_plan(const ArchiveFileName *names, int count, const Arc
 extern ArchiveJobState archive_jobs_state(const char *name);
 extern void archive_jobs_requeue(const char *name);
 extern bool archive_jobs_finish(const char *name, ArchiveCopyResult *result);
-extern int archive_jobs_unfinished(void);
+extern int archive_jobs_queued(void);
+extern bool archive_jobs_abandon(const char *name);
 extern int archive_jobs_renamed(void);
 extern int archive_jobs_sync_begins(const struct stat *directory);
 extern void archive_jobs_sync_ended(const char *error);

@@ -15,7 +15,9 @@
  *	   (Documentation/admin-guide/cgroup-v1/blkio-controller.rst)
  *
  * Both name whole disks, so a partition is looked up as its disk, and a
- * device-mapper or md device also as the devices below it.
+ * device-mapper or md device also as the devices below it.  What the device does is
+ * counted at the uppermost of them only: those below do the same once more, or
+ * several times (RAID).
  *
  *-------------------------------------------------------------------------
  */
@@ -26,6 +28,7 @@
 #include <math.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 
 #include "device.h"
 #include "miscadmin.h"
@@ -67,12 +70,15 @@ typedef struct CgroupLimits
 	bool flusher_limited; /* the kernel flusher's writes are, too */
 } CgroupLimits;
 
-/* What device_read_caps found last */
+/* What device_read_caps found last: all of them, and the uppermost disk */
 static DeviceSet our_devices;
+static DeviceNumber our_disk = {UINT_MAX, UINT_MAX};
 
 static FILE *open_host_file(const char *path);
+static bool disk_of_partition(DeviceNumber *device);
 static void add_device(DeviceSet *set, unsigned int major, unsigned int minor);
 static void find_devices(DeviceSet *set);
+static bool flushes_at_close(long type);
 static void limit_iops(CgroupLimits *limits, double value, const char *source);
 static void limit_bytes(CgroupLimits *limits, double value, const char *source);
 static void read_v1_file(const DeviceSet *set, CgroupLimits *limits, const char *mount,
@@ -102,9 +108,30 @@ open_host_file(const char *path)
 	return fopen(full, "re");
 }
 
+/* A partition's disk is the parent directory in sysfs; false if it is none */
+static bool
+disk_of_partition(DeviceNumber *device)
+{
+	char path[MAXPGPATH];
+	DeviceNumber disk;
+	bool found;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/../dev", device->major, device->minor);
+	file = open_host_file(path);
+	if (file == NULL)
+		return false;
+	found = fscanf(file, "%u:%u", &disk.major, &disk.minor) == 2;
+	fclose(file);
+	if (found)
+		*device = disk;
+	return found;
+}
+
 static void
 add_device(DeviceSet *set, unsigned int major, unsigned int minor)
 {
+	DeviceNumber disk = {major, minor};
 	char path[MAXPGPATH];
 	FILE *file;
 	DIR *dir;
@@ -120,18 +147,8 @@ add_device(DeviceSet *set, unsigned int major, unsigned int minor)
 	set->minor[set->count] = minor;
 	set->count++;
 
-	/* a partition: its disk is the parent directory in sysfs */
-	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/../dev", major, minor);
-	file = open_host_file(path);
-	if (file)
-	{
-		unsigned int parent_major;
-		unsigned int parent_minor;
-
-		if (fscanf(file, "%u:%u", &parent_major, &parent_minor) == 2)
-			add_device(set, parent_major, parent_minor);
-		fclose(file);
-	}
+	if (disk_of_partition(&disk))
+		add_device(set, disk.major, disk.minor);
 
 	/* device-mapper, md: what it is made of */
 	snprintf(path, sizeof(path), "%s/sys/dev/block/%u:%u/slaves",
@@ -168,8 +185,38 @@ find_devices(DeviceSet *set)
 
 	set->count = 0;
 	/* base/ rather than the directory itself: it may be a mount of its own */
-	if (stat("base", &st) == 0)
-		add_device(set, major(st.st_dev), minor(st.st_dev));
+	if (stat("base", &st) != 0)
+		return;
+	our_disk = (DeviceNumber){major(st.st_dev), minor(st.st_dev)};
+	add_device(set, our_disk.major, our_disk.minor);
+	(void) disk_of_partition(&our_disk);
+}
+
+/*
+ * Whether close(2) writes a file there, and takes a write error from whoever calls fsync
+ * next: of a network (fs/nfs/file.c, nfs_file_flush) or another process (fs/fuse/file.c,
+ * fuse_flush).  Nothing of ours opens and closes files there.
+ */
+static bool
+flushes_at_close(long type)
+{
+	static const uint32 types[] = {
+		0x6969,     /* NFS */
+		0x517B,     /* SMB */
+		0xFF534D42, /* CIFS */
+		0xFE534D42, /* SMB2 */
+		0x65735546, /* FUSE */
+		0x01021997, /* 9P */
+		0x00C36400, /* Ceph */
+		0x5346414F, /* AFS */
+	};
+
+	for (int i = 0; i < (int) lengthof(types); i++)
+	{
+		if ((uint32) type == types[i])
+			return true;
+	}
+	return false;
 }
 
 /*
@@ -179,8 +226,11 @@ find_devices(DeviceSet *set)
 uint64
 device_of_data_files(void)
 {
+	struct statfs fs;
 	struct stat st;
 
+	if (statfs("base", &fs) == 0 && flushes_at_close(fs.f_type))
+		return 0;
 	if (stat("base/1/PG_VERSION", &st) == 0 || stat("base", &st) == 0)
 		return st.st_dev;
 	return 0;
@@ -484,10 +534,19 @@ device_read_caps(DeviceCaps *caps)
 	         caps->flusher_is_free ? "; the kernel flusher is not held to them" : "");
 }
 
-/* Whether this is the data directory's device, or one that it lies on */
+/* Whether this is what the data directory's file system lies on, or the disk of that */
 bool
 device_is_ours(unsigned int major, unsigned int minor)
 {
+	return our_disk.major == major && our_disk.minor == minor;
+}
+
+/* Whether this one does, once more, what that one has done */
+bool
+device_is_below_ours(unsigned int major, unsigned int minor)
+{
+	if (device_is_ours(major, minor))
+		return false;
 	for (int i = 0; i < our_devices.count; i++)
 	{
 		if (our_devices.major[i] == major && our_devices.minor[i] == minor)
@@ -513,19 +572,8 @@ device_below(DeviceNumber *device)
 	FILE *file;
 	DIR *dir;
 
-	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/../dev", device->major, device->minor);
-	file = open_host_file(path);
-	if (file)
-	{
-		bool found = fscanf(file, "%u:%u", &below.major, &below.minor) == 2;
-
-		fclose(file);
-		if (found)
-		{
-			*device = below;
-			return true;
-		}
-	}
+	if (disk_of_partition(device))
+		return true;
 
 	snprintf(path, sizeof(path), "%s/sys/dev/block/%u:%u/slaves", root, device->major,
 	         device->minor);

@@ -78,9 +78,13 @@ device_is_capped(const DeviceCaps *caps)
 	return !isinf(caps->write_iops) || !isinf(caps->write_bytes);
 }
 
-/* st_dev of the data directory's files; for the postmaster, at start */
+/*
+ * st_dev of the data directory's files; for the postmaster, at start.  0 where they must not
+ * be touched, since close(2) of a file there can take a write error away.
+ */
 extern uint64 device_of_data_files(void);
 
 extern bool device_is_ours(unsigned int major, unsigned int minor);
+extern bool device_is_below_ours(unsigned int major, unsigned int minor);
 
 #endif /* PG_CALM_DEVICE_H */

@@ -156,9 +156,10 @@ is_whole_disk(int line_number, unsigned int major, unsigned int minor, const cha
 /*
  * Our device's share of what is being written to all disks, from
  * /proc/diskstats.  What loop devices write is written again by the disks that
- * hold their files, mostly not as writeback; so it is counted once.
- * min_share and max_share become the least that each of our devices has, and the
- * most that each may have.  our_rate and our_operations follow what ours write.
+ * hold their files, mostly not as writeback; so it is counted once.  So is what the
+ * layers below ours do.
+ * min_share and max_share become the least that our device has, and the most that it
+ * may have.  our_rate and our_operations follow what it writes.
  */
 static double
 written_share(double *min_share, double *max_share)
@@ -204,7 +205,7 @@ written_share(double *min_share, double *max_share)
 		if (sscanf(line, "%u %u %63s %llu %*u %llu %*u %llu %*u %llu", &major, &minor, name, &reads,
 		           &read_sectors, &writes, &sectors) != 7)
 			continue;
-		if (!is_whole_disk(line_number++, major, minor, name))
+		if (!is_whole_disk(line_number++, major, minor, name) || device_is_below_ours(major, minor))
 			continue;
 		if (major == LOOP_MAJOR)
 			loops += sectors;
