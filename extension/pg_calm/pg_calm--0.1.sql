@@ -18,6 +18,7 @@ CREATE FUNCTION pg_calm_status(
     OUT handed_pages bigint,
     OUT kernel_flushed_pages bigint,
     OUT bridged_pages bigint,
+    OUT unbridged_pages bigint,
     OUT device_operations bigint,
     OUT written_bytes bigint,
     OUT suppressed_hints bigint,
@@ -49,6 +50,7 @@ COMMENT ON COLUMN pg_calm_status.fsynced_pages IS 'Dirty pages that were left fo
 COMMENT ON COLUMN pg_calm_status.handed_pages IS 'Dirty pages made dense and left to the kernel flusher, whose time for the file had come';
 COMMENT ON COLUMN pg_calm_status.kernel_flushed_pages IS 'Dirty pages that the kernel had written before the worker came to them';
 COMMENT ON COLUMN pg_calm_status.bridged_pages IS 'Clean pages written along between dirty ones';
+COMMENT ON COLUMN pg_calm_status.unbridged_pages IS 'Pages between dirty ones that were not written along, because the page cache has them in a large folio that is dirty as a whole, or they became dirty just then';
 COMMENT ON COLUMN pg_calm_status.device_operations IS 'Operations of all these writes as the device counts them';
 COMMENT ON COLUMN pg_calm_status.written_bytes IS 'Bytes of all these writes, bridged pages included';
 COMMENT ON COLUMN pg_calm_status.suppressed_hints IS 'Flush hints of the server (*_flush_after) that were dropped, for files that the worker flushes';

@@ -322,6 +322,7 @@ start_shared_memory(void)
 		pg_atomic_init_u64(&shared->counters.kernel_flushed_pages, 0);
 		pg_atomic_init_u64(&shared->counters.handed_pages, 0);
 		pg_atomic_init_u64(&shared->counters.bridged_pages, 0);
+		pg_atomic_init_u64(&shared->counters.unbridged_pages, 0);
 		pg_atomic_init_u64(&shared->counters.device_operations, 0);
 		pg_atomic_init_u64(&shared->counters.written_bytes, 0);
 		pg_atomic_init_u64(&shared->counters.suppressed_hints, 0);

@@ -89,8 +89,8 @@ pg_calm_status(PG_FUNCTION_ARGS)
 	CalmCounters *counters = &calm_shared->counters;
 	CalmShared *copy = palloc0(sizeof(CalmShared));
 	TupleDesc tupdesc;
-	Datum values[25];
-	bool nulls[25] = {false};
+	Datum values[26];
+	bool nulls[26] = {false};
 	int column = 0;
 	int generation = page_map_new_generation(calm_page_map);
 	const char *degraded;
@@ -131,6 +131,7 @@ pg_calm_status(PG_FUNCTION_ARGS)
 	values[column++] = counter_datum(&counters->handed_pages);
 	values[column++] = counter_datum(&counters->kernel_flushed_pages);
 	values[column++] = counter_datum(&counters->bridged_pages);
+	values[column++] = counter_datum(&counters->unbridged_pages);
 	values[column++] = counter_datum(&counters->device_operations);
 	values[column++] = counter_datum(&counters->written_bytes);
 	values[column++] = counter_datum(&counters->suppressed_hints);

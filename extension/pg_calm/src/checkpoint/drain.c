@@ -16,9 +16,8 @@
  * What the kernel flusher is writing just then is waited for first: see
  * drain_kernel.c.  All of it has to be over in the time of drain_budget.c.
  *
- * Then every fsync happens as ever.  It finds what was written meanwhile,
- * which is bridged right before, so that it reaches the device in as few
- * operations as its caps make worth while.
+ * Then every fsync happens as ever, and finds what was written meanwhile.  That is not
+ * bridged: it would take a mapping of the file to be written to, in the checkpointer.
  *
  * The wait is inside PostgreSQL's call of fsync, with the file descriptor of
  * a file of the virtual file layer.  While we wait we absorb sync requests,
@@ -279,9 +278,9 @@ drain_before_checkpoint_fsync(int fd)
 	return duplicate >= 0 ? duplicate : fd;
 }
 
-/* Bridge what fsync will write of a file, or forget what it will write */
+/* Forget what fsync will write of a file */
 void
-drain_before_fsync(int fd, bool checkpoint)
+drain_before_fsync(int fd)
 {
 	struct stat st;
 	uint32 incarnation;
@@ -301,12 +300,8 @@ drain_before_fsync(int fd, bool checkpoint)
 
 	SpinLockAcquire(&calm_shared->lock);
 	flush_policy.caps = calm_shared->caps;
-	flush_policy.max_gap = checkpoint && worker_is_flushing() ? calm_shared->max_gap : 0;
 	SpinLockRelease(&calm_shared->lock);
 	flush_policy.dry_run = !calm_flushes();
-	/* it tells how much may be bridged */
-	if (flush_policy.max_gap > 0)
-		drain_kernel_look();
 
 	regions = page_map_file_regions(file);
 	for (uint32 number = 0; number < regions; number++)
@@ -315,6 +310,6 @@ drain_before_fsync(int fd, bool checkpoint)
 
 		if (page_map_is_whole(file, number) ||
 		    (slot != 0 && page_map_region_count(page_map_region(calm_page_map, slot - 1)) > 0))
-			(void) flush_region_before_fsync(fd, file_index, number);
+			flush_region_before_fsync(fd, file_index, number);
 	}
 }

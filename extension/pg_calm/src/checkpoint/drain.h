@@ -17,10 +17,9 @@
 extern int drain_before_checkpoint_fsync(int fd);
 
 /*
- * The file behind fd is about to be fsynced by this process; checkpoint says
- * that it is the checkpointer's sync phase.  Never fails and never skips the
+ * The file behind fd is about to be fsynced by this process.  Never fails and never skips the
  * fsync, which is the caller's to make.  Does not preserve errno.
  */
-extern void drain_before_fsync(int fd, bool checkpoint);
+extern void drain_before_fsync(int fd);
 
 #endif /* PG_CALM_DRAIN_H */

@@ -41,6 +41,7 @@ static int find_file(const struct stat *st, uint32 *incarnation);
 static bool handed_over(const struct stat *st);
 static uint64 queued_bytes(const struct stat *st);
 static void want_back(const struct stat *st);
+static void look(void);
 
 static int
 find_file(const struct stat *st, uint32 *incarnation)
@@ -76,7 +77,7 @@ queued_bytes(const struct stat *st)
 		return 0;
 	little = (threshold + pg_atomic_read_u64(&calm_shared->in_flight_pages)) * BLCKSZ;
 	/* not one by one if there is nothing to be found */
-	drain_kernel_look();
+	look();
 	if (kernel.writeback_bytes <= little)
 		return 0;
 	drain_begin();
@@ -96,17 +97,15 @@ want_back(const struct stat *st)
 		pg_atomic_write_u32(&page_map_file(calm_page_map, file)->wanted, incarnation);
 }
 
-/* A checkpoint can have thousands of small files */
-void
-drain_kernel_look(void)
+/* Look at what is under writeback on the host, unless that was done a moment ago: a checkpoint can have thousands of small files */
+static void
+look(void)
 {
 	uint64 now = page_map_now_ms();
 
 	if (kernel_read_ms != 0 && now < kernel_read_ms + INTERVAL_MS)
 		return;
 	kernel_flusher_read_state(&kernel);
-	/* what fsyncs bridge until the next look takes of it */
-	flush_policy.headroom = kernel_flusher_headroom(&kernel);
 	kernel_read_ms = now;
 }
 

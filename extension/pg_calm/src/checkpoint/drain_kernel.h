@@ -12,12 +12,6 @@
 
 #include "postgres.h"
 
-/*
- * Looks at what is under writeback on the host, unless that was done a moment
- * ago, and sets the headroom of flush_policy by it.
- */
-extern void drain_kernel_look(void);
-
 /* A sync phase has begun: what was given up in the one before is waited for again */
 extern void drain_kernel_begin_sync_phase(void);
 

@@ -4,7 +4,7 @@
  *	  The calls of the server that pg_calm replaces.
  *
  * pwrite, pwritev: the page map learns what was written.
- * fsync: a data file is made dense before, and an error that pg_calm saw
+ * fsync: a data file is drained before, and an error that pg_calm saw
  *		first is reported after.  The server's fsync always happens.  A new WAL
  *		segment's large folios are split after.
  * fdatasync: flushes of WAL are timed, for the wait before them (commit_delay.c).
@@ -334,11 +334,9 @@ calm_fsync(int fd)
 	checkpoint_stats_fsync_begins(event);
 	if (data_file && calm_page_map)
 	{
-		bool checkpoint = event == WAIT_EVENT_DATA_FILE_SYNC && MyBackendType == B_CHECKPOINTER;
-
-		if (checkpoint)
+		if (event == WAIT_EVENT_DATA_FILE_SYNC && MyBackendType == B_CHECKPOINTER)
 			target = drain_before_checkpoint_fsync(fd);
-		drain_before_fsync(target, checkpoint);
+		drain_before_fsync(target);
 	}
 
 	if (data_file && calm_page_map && fstat(target, &st) == 0)

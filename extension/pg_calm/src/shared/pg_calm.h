@@ -42,6 +42,7 @@ typedef struct CalmCounters
 	pg_atomic_uint64 kernel_flushed_pages; /* found clean: the kernel was first */
 	pg_atomic_uint64 handed_pages;         /* made dense and left to the kernel flusher */
 	pg_atomic_uint64 bridged_pages;        /* clean pages written along */
+	pg_atomic_uint64 unbridged_pages;      /* and those that could not be: bridge.c */
 	pg_atomic_uint64 device_operations;    /* as the device counts them */
 	pg_atomic_uint64 written_bytes;        /* bridged pages included */
 	pg_atomic_uint64 suppressed_hints;     /* flush hints of the server dropped */

@@ -11,6 +11,19 @@
  * concurrent pwrite can't be lost, as it could if we read a page and wrote it
  * back.
  *
+ * Such a fault makes the whole folio of the page cache dirty, and its file system
+ * then writes all of it (page_mkwrite: all of the folio's blocks), which is 2 MiB for
+ * one block where read-ahead has made it.  So a gap is filled only if the kernel counts
+ * nothing of it as dirty or under writeback, while the blocks on both sides of it are:
+ * folios are dirty as a whole, so that of the gap, however large, lies within the gap.
+ * Where the sides have been written meanwhile, all are clean, and a clean folio is
+ * split by naming the gap to MADV_COLD (folio_split.c).  What the fault has made dirty
+ * is compared with the gap after that.  A gap in a dirty folio is left; the
+ * folio is split once it is clean.
+ *
+ * The file is mapped to be written to for the fault alone, and the gap alone: a stray store
+ * of this process shall not find a table's pages.
+ *
  * What must not be bridged:
  * - pages that are not resident: the fault would read them from the device
  * - holes and unwritten extents: the fault allocates blocks
@@ -30,14 +43,22 @@
 #include <linux/magic.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/utsname.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include "access/xlog.h"
 #include "bridge.h"
 #include "base/base.h"
+#include "cachestat.h"
 #include "port/pg_bitutils.h"
 
+#ifndef MADV_COLD
+#define MADV_COLD 20
+#endif
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -57,7 +78,13 @@ static bool kernel_cannot = false;
 static long refused_type = 0;   /* of the filesystem that was refused last */
 static uint64 refused_when = 0; /* and when */
 
+static bool folios_are_known(unsigned long filesystem);
 static uint32 next_block(const PageMapBits *bits, uint32 from);
+static bool is_resident(void *start, size_t length);
+static bool populate(int fd, off_t offset, size_t length, bool split);
+static bool is_clean(const struct calm_cachestat *state);
+static void fill_clean(int fd, off_t offset, uint32 blocks, BridgeFilled *filled);
+static void fill_gap(int fd, off_t offset, uint32 blocks, BridgeFilled *filled);
 static bool written_blocks(int fd, off_t offset, size_t length, PageMapBits *written);
 
 /*
@@ -77,6 +104,25 @@ bridge_refusal(void)
 }
 
 /*
+ * Whether it can be told what a fault would make dirty: by cachestat(2), or because the
+ * file system has no large folios.  ext4 has them since Linux 6.16; XFS has them since 5.18,
+ * and in distributions' older kernels as well.
+ */
+static bool
+folios_are_known(unsigned long filesystem)
+{
+	struct utsname host;
+	int major;
+	int minor;
+
+	if (cachestat_works())
+		return true;
+	return filesystem == EXT4_SUPER_MAGIC && uname(&host) == 0 &&
+	       sscanf(host.release, "%d.%d", &major, &minor) == 2 &&
+	       (major < 6 || (major == 6 && minor < 16));
+}
+
+/*
  * Whether gaps of this file may be bridged: only on filesystems known to
  * overwrite in place.  Says so once for each process and kind of filesystem.
  */
@@ -87,7 +133,8 @@ bridge_possible(int fd, const char *path)
 
 	if (fstatfs(fd, &fs) != 0)
 		return false;
-	if (fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == XFS_SUPER_MAGIC)
+	if ((fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == XFS_SUPER_MAGIC) &&
+	    folios_are_known(fs.f_type))
 		return true;
 	refused_when = page_map_now_ms();
 	if (refused_type != (long) fs.f_type)
@@ -96,8 +143,10 @@ bridge_possible(int fd, const char *path)
 		ereport(
 			LOG,
 			(errmsg(
-				 "pg_calm: bridging is refused for file \"%s\": its filesystem (type 0x%lX) is not known to overwrite in place",
-				 path, (unsigned long) fs.f_type),
+				 "pg_calm: bridging is refused for file \"%s\": its filesystem (type 0x%lX) is not known to overwrite in place%s",
+				 path, (unsigned long) fs.f_type,
+				 cachestat_works() ? "" :
+									 ", or to have no large folios, which cachestat() would tell"),
 		     errdetail("Dirty pages are still tracked and flushed, but not merged across gaps.")));
 	}
 	return false;
@@ -318,35 +367,121 @@ is_resident(void *start, size_t length)
 }
 
 /*
- * Make the clean blocks of a run dirty.  Returns how many; fewer than there
- * are if the kernel refuses, which only makes the write less dense.
+ * Have a stretch of a file dirty; split says that its folio may be larger.  False if
+ * the kernel refuses, or a page of it is not in the page cache.
  */
-uint32
-bridge_fill(void *mapping, const PageMapBits *dirty, const BridgeRun *run)
+static bool
+populate(int fd, off_t offset, size_t length, bool split)
 {
-	uint32 filled = 0;
+	void *mapping = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
+	bool done = false;
+
+	if (mapping == MAP_FAILED)
+		return false;
+	bridge_leave_no_trace(mapping, length);
+	/* it was when the run was planned; that may be long ago where the worker is paced */
+	if (is_resident(mapping, length))
+	{
+		if (split && madvise(mapping, length, MADV_POPULATE_READ) == 0)
+			(void) madvise(mapping, length, MADV_COLD);
+		done = madvise(mapping, length, MADV_POPULATE_WRITE) == 0;
+		if (!done && errno == EINVAL)
+			kernel_cannot = true;
+	}
+	munmap(mapping, length);
+	return done;
+}
+
+static bool
+is_clean(const struct calm_cachestat *state)
+{
+	return state->nr_dirty == 0 && state->nr_writeback == 0;
+}
+
+/* Fill a stretch between two others, none of which is dirty as far as the kernel counts */
+static void
+fill_clean(int fd, off_t offset, uint32 blocks, BridgeFilled *filled)
+{
+	uint64 pages_per_block = BLCKSZ / sysconf(_SC_PAGESIZE);
+	off_t around = offset - BLCKSZ;
+	off_t length = (off_t) (blocks + 2) * BLCKSZ;
+	bool counted = cachestat_works();
+	struct calm_cachestat before;
+	struct calm_cachestat after;
+
+	if (counted && cachestat_call(fd, around, length, &before) != 0)
+		counted = false;
+	if (!populate(fd, offset, (size_t) blocks * BLCKSZ,
+	              counted && before.nr_dirty + before.nr_writeback < 2 * pages_per_block))
+	{
+		filled->left += blocks;
+		filled->breaks++;
+		return;
+	}
+	filled->filled += blocks;
+	if (counted && cachestat_call(fd, around, length, &after) == 0 &&
+	    after.nr_dirty > before.nr_dirty + blocks * pages_per_block)
+		filled->amplified++;
+}
+
+/*
+ * Fill a gap.  If some of it is dirty, because a page was written just then or is in a large
+ * folio that is, the rest is filled by itself.
+ */
+static void
+fill_gap(int fd, off_t offset, uint32 blocks, BridgeFilled *filled)
+{
+	struct calm_cachestat state;
+	uint32 clean = 0;
+	bool broken = false;
+
+	if (!cachestat_works() ||
+	    (cachestat_call(fd, offset, (off_t) blocks * BLCKSZ, &state) == 0 && is_clean(&state)))
+	{
+		fill_clean(fd, offset, blocks, filled);
+		return;
+	}
+	for (uint32 b = 0; b <= blocks; b++)
+	{
+		if (b < blocks && cachestat_call(fd, offset + (off_t) b * BLCKSZ, BLCKSZ, &state) == 0 &&
+		    is_clean(&state))
+			clean++;
+		else
+		{
+			if (clean > 0)
+				fill_clean(fd, offset + (off_t) (b - clean) * BLCKSZ, clean, filled);
+			clean = 0;
+			filled->left += b < blocks;
+			broken = broken || b < blocks;
+		}
+	}
+	filled->breaks += broken;
+}
+
+/*
+ * Make the clean blocks of a run dirty, and say what came of it.  What is left makes
+ * the write less dense, no more.
+ */
+void
+bridge_fill(int fd, off_t region, const PageMapBits *dirty, const BridgeRun *run,
+            BridgeFilled *filled)
+{
 	uint32 end = run->first + run->blocks;
 	uint32 block = run->first;
 
+	memset(filled, 0, sizeof(*filled));
 	while (block < end)
 	{
 		uint32 gap_end = Min(next_block(dirty, block), end);
 
-		if (gap_end > block)
+		/* others in this region are likely to be no better */
+		if (gap_end > block && filled->amplified > 0)
 		{
-			char *start = (char *) mapping + (size_t) block * BLCKSZ;
-			size_t length = (size_t) (gap_end - block) * BLCKSZ;
-
-			/* it was when the run was planned; that may be long ago where the worker is paced */
-			if (is_resident(start, length))
-			{
-				if (madvise(start, length, MADV_POPULATE_WRITE) == 0)
-					filled += gap_end - block;
-				else if (errno == EINVAL)
-					kernel_cannot = true;
-			}
+			filled->left += gap_end - block;
+			filled->breaks++;
 		}
+		else if (gap_end > block)
+			fill_gap(fd, region + (off_t) block * BLCKSZ, gap_end - block, filled);
 		block = gap_end + 1;
 	}
-	return filled;
 }

@@ -25,6 +25,15 @@ typedef struct BridgeRun
 /* Longest gap that is ever considered, in blocks */
 #define BRIDGE_MAX_GAP 512
 
+/* What came of a run's gaps, in blocks */
+typedef struct BridgeFilled
+{
+	uint32 filled;    /* dirty now */
+	uint32 left;      /* clean as before: the run is written in pieces */
+	uint32 breaks;    /* gaps that these are in */
+	uint32 amplified; /* gaps with which more became dirty than they have */
+} BridgeFilled;
+
 /* How often gaps of each length occur, to choose which ones to bridge */
 typedef struct BridgeGaps
 {
@@ -43,7 +52,8 @@ extern void bridge_allowed(int fd, off_t offset, void *mapping, size_t length,
                            const PageMapBits *dirty, PageMapBits *allowed, PageMapBits *absent);
 extern bool bridge_wants(const PageMapBits *dirty, const PageMapBits *absent, uint32 max_gap);
 extern void bridge_leave_no_trace(void *mapping, size_t length);
-extern uint32 bridge_fill(void *mapping, const PageMapBits *dirty, const BridgeRun *run);
+extern void bridge_fill(int fd, off_t region, const PageMapBits *dirty, const BridgeRun *run,
+                        BridgeFilled *filled);
 
 static inline bool
 bits_test(const PageMapBits *bits, uint32 block)

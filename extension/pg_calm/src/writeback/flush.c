@@ -58,6 +58,9 @@
 /* In which a device has written a region, where clean pages are written along without room for more dirty ones */
 #define MOMENT_SECONDS 0.25
 
+/* How many times as much as was marked is dirty where folios are larger than those that are left alone */
+#define MANY_FOLDS 8
+
 #define MAX_IN_FLIGHT 1024
 
 typedef struct InFlight
@@ -81,6 +84,7 @@ typedef struct RegionJob
 	PageMapBits dirty;
 	bool planned;          /* runs[] is filled */
 	bool large_folios;     /* far more is dirty than was marked */
+	bool amplified;        /* more became dirty than was bridged: no more is */
 	uint64 prefetch_until; /* reading absent blocks; when to stop waiting for them */
 	int nruns;
 	int next_run;
@@ -106,8 +110,9 @@ static bool may_bridge(void);
 static void prefetch(int fd, off_t offset, const PageMapBits *absent);
 static bool plan_region(void);
 static void refill_pace(void);
+static void split_region(int fd, off_t region);
 static void confirm(bool wait);
-static void start_run(uint32 first, uint32 blocks, uint32 pages, uint32 bridged);
+static void start_run(uint32 first, uint32 blocks, uint32 pages, const BridgeFilled *bridged);
 
 /* Why nothing can be flushed on this kernel, or NULL */
 const char *
@@ -185,6 +190,8 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 		if (dirty_blocks == 0 && !flush_policy.dry_run)
 			return false;
 		job.large_folios = calm_split_folios && !flush_policy.dry_run && dirty_blocks > 2 * pages;
+		if (job.large_folios && dirty_blocks > MANY_FOLDS * pages)
+			folio_split_again(file_index, incarnation);
 	}
 	else
 		job.large_folios = false;
@@ -198,6 +205,7 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 	job.mapping =
 		open->bridge && may_bridge() ? flush_region_map(open->fd, job.offset, job.length) : NULL;
 	job.planned = false;
+	job.amplified = false;
 	job.prefetch_until = 0;
 	job.next_run = 0;
 	job.run_done = 0;
@@ -339,6 +347,14 @@ flush_pause_ms(void)
 	return (uint64) (Min(seconds, 1.0) * 1000) + 1;
 }
 
+/* Split the large folios of a region that is clean for a moment: see folio_split.c */
+static void
+split_region(int fd, off_t region)
+{
+	folio_split(fd, region, flush_region_length(fd, region));
+	flush_count(&calm_shared->counters.large_folio_regions, 1);
+}
+
 /*
  * Drop finished runs from the front of the queue.  The device works in order
  * closely enough: what is behind an unfinished run is asked later.
@@ -379,13 +395,7 @@ confirm(bool wait)
 		in_flight_bytes -= run->length;
 		in_flight_operations -= run->operations;
 		if (run->split)
-		{
-			/* clean for a moment: see folio_split.c */
-			off_t region = run->offset - run->offset % PAGE_MAP_REGION_BYTES;
-
-			folio_split(run->open->fd, region, flush_region_length(run->open->fd, region));
-			flush_count(&calm_shared->counters.large_folio_regions, 1);
-		}
+			split_region(run->open->fd, run->offset - run->offset % PAGE_MAP_REGION_BYTES);
 		run->open->references--;
 		in_flight_first = (in_flight_first + 1) % MAX_IN_FLIGHT;
 		in_flight_count--;
@@ -394,21 +404,24 @@ confirm(bool wait)
 
 /* Hand one stretch of the region worked on to the device */
 static void
-start_run(uint32 first, uint32 blocks, uint32 pages, uint32 bridged)
+start_run(uint32 first, uint32 blocks, uint32 pages, const BridgeFilled *bridged)
 {
 	CalmCounters *counters = &calm_shared->counters;
 	off_t offset = job.offset + (off_t) first * BLCKSZ;
 	off_t length = (off_t) blocks * BLCKSZ;
-	uint32 operations = device_operations(&flush_policy.caps, length);
+	off_t written = length - (off_t) bridged->left * BLCKSZ;
+	uint32 operations = device_operations(&flush_policy.caps, written) + bridged->breaks;
 	uint64 started = histogram_clock();
 	InFlight *run;
 	int error = 0;
 
-	flush_count(&counters->bridged_pages, bridged);
+	flush_count(&counters->bridged_pages, bridged->filled);
+	flush_count(&counters->unbridged_pages, bridged->left);
 	flush_count(&counters->device_operations, operations);
-	flush_count(&counters->written_bytes, length);
+	flush_count(&counters->written_bytes, written);
 	flush_started.operations += operations;
-	flush_started.bytes += length;
+	flush_started.bytes += written;
+	flush_started.amplified += bridged->amplified;
 	if (flush_policy.dry_run)
 	{
 		pg_atomic_fetch_sub_u64(&calm_shared->in_flight_pages, pages);
@@ -444,7 +457,7 @@ start_run(uint32 first, uint32 blocks, uint32 pages, uint32 bridged)
 	in_flight_bytes += length;
 	in_flight_operations += operations;
 	pace_operations -= operations;
-	pace_bytes -= length;
+	pace_bytes -= written;
 }
 
 /*
@@ -461,7 +474,7 @@ flush_advance(void)
 	{
 		BridgeRun *run;
 		BridgeRun part;
-		uint32 bridged = 0;
+		BridgeFilled bridged = {0};
 
 		if (!job.planned && !plan_region())
 			return false;
@@ -471,6 +484,8 @@ flush_advance(void)
 				munmap(job.mapping, job.length);
 			if (job.large_folios && in_flight_count > 0)
 				in_flight[(in_flight_first + in_flight_count - 1) % MAX_IN_FLIGHT].split = true;
+			else if (job.large_folios)
+				split_region(job.open->fd, job.offset);
 			job.mapping = NULL;
 			job.open->references--;
 			job.open = NULL;
@@ -500,10 +515,24 @@ flush_advance(void)
 		part.dirty = 0;
 		for (uint32 b = part.first; b < part.first + part.blocks; b++)
 			part.dirty += bits_test(&job.dirty, b);
-		if (part.dirty < part.blocks)
-			bridged = flush_policy.dry_run ? part.blocks - part.dirty :
-			                                 bridge_fill(job.mapping, &job.dirty, &part);
-		start_run(part.first, part.blocks, part.dirty, bridged);
+		if (part.dirty < part.blocks && flush_policy.dry_run)
+			bridged.filled = part.blocks - part.dirty;
+		else if (part.dirty < part.blocks && job.amplified)
+		{
+			bridged.left = part.blocks - part.dirty;
+			bridged.breaks = bridged.left;
+		}
+		else if (part.dirty < part.blocks)
+			bridge_fill(job.open->fd, job.offset, &job.dirty, &part, &bridged);
+		if (bridged.amplified > 0 && !job.amplified)
+		{
+			job.amplified = true;
+			ereport(DEBUG1, (errmsg_internal(
+								"pg_calm: more became dirty than was bridged in region "
+								"%u of file %u, the rest of it is not bridged",
+								(uint32) (job.offset / PAGE_MAP_REGION_BYTES), job.open->file)));
+		}
+		start_run(part.first, part.blocks, part.dirty, &bridged);
 
 		job.run_done += part.blocks;
 		if (job.run_done >= run->blocks)

@@ -34,6 +34,7 @@ typedef struct FlushStarted
 {
 	uint64 operations;
 	uint64 bytes;
+	uint64 amplified; /* gaps with which more became dirty than they have */
 } FlushStarted;
 
 extern FlushStarted flush_started;
@@ -54,6 +55,6 @@ extern void
 flush_take_back_region(uint32 file, uint32 incarnation, uint32 number, const PageMapBits *filled);
 extern uint64 flush_taken_pages(void);
 extern void flush_count_foreign(const PageMapBits *filled);
-extern uint32 flush_region_before_fsync(int fd, uint32 file, uint32 number);
+extern void flush_region_before_fsync(int fd, uint32 file, uint32 number);
 
 #endif /* PG_CALM_FLUSH_H */

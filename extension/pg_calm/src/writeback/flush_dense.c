@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * flush_dense.c
- *	  Regions that somebody else writes: made dense first, and counted.
+ *	  Regions that somebody else writes: made dense first for the kernel's flusher, and counted.
  *
- * The kernel's flusher, when it is about to come (flusher_guard.c), and the server's fsync.
- * Nothing is started here.
+ * The flusher is about to come then (flusher_guard.c).  Before the server's fsync they are only
+ * counted: no process of the server maps its files.  Nothing is started here.
  *
  *-------------------------------------------------------------------------
  */
@@ -56,13 +56,20 @@ make_dense(int fd, off_t offset, bool bridge, const PageMapBits *taken, PageMapB
 	for (int r = 0; r < nruns; r++)
 	{
 		uint64 gap_bytes = (uint64) (runs[r].blocks - runs[r].dirty) * BLCKSZ;
+		BridgeFilled bridged = {0};
 
 		if (gap_bytes == 0 || gap_bytes > flush_policy.headroom)
 			continue;
 		flush_policy.headroom -= gap_bytes;
-		flush_count(&calm_shared->counters.bridged_pages,
-		            flush_policy.dry_run ? runs[r].blocks - runs[r].dirty :
-		                                   bridge_fill(mapping, filled, &runs[r]));
+		if (flush_policy.dry_run)
+			bridged.filled = runs[r].blocks - runs[r].dirty;
+		else
+			bridge_fill(fd, offset, filled, &runs[r], &bridged);
+		flush_count(&calm_shared->counters.bridged_pages, bridged.filled);
+		flush_count(&calm_shared->counters.unbridged_pages, bridged.left);
+		flush_started.amplified += bridged.amplified;
+		if (bridged.left > 0)
+			continue;
 		for (uint32 b = runs[r].first; b < runs[r].first + runs[r].blocks; b++)
 			bits_set(filled, b);
 	}
@@ -173,40 +180,24 @@ bits_span(const PageMapBits *bits, uint32 *first)
 }
 
 /*
- * Bridge a region of a file that the caller fsyncs next.  Returns the number
- * of marked pages that the fsync will find.
+ * Forget the marks of a region of a file that the caller fsyncs next, and count
+ * what the fsync will find.
  */
-uint32
+void
 flush_region_before_fsync(int fd, uint32 file_index, uint32 number)
 {
-	PageMapFile *file = page_map_file(calm_page_map, file_index);
 	PageMapBits taken;
-	PageMapBits filled = {{0}};
-	uint32 marked = flush_region_take(file, number, &taken);
+	uint32 marked = flush_region_take(page_map_file(calm_page_map, file_index), number, &taken);
 	uint32 first;
 	uint32 blocks;
 	uint32 pages;
-	char path[PAGE_MAP_PATH_MAX];
 
 	if (marked == 0)
-		return 0;
+		return;
 	blocks = bits_span(&taken, &first);
 	flush_region_drop_written(fd, number, first, blocks, &taken);
 	pages = bits_count(&taken);
 	flush_count(&calm_shared->counters.kernel_flushed_pages, marked - pages);
-	if (pages == 0)
-		return 0;
-
-	/* a checkpoint can have very many files of a few blocks, with nothing between them */
-	if (pages == blocks)
-		filled = taken;
-	else
-	{
-		page_map_path(calm_page_map, file_index, path);
-		make_dense(fd, (off_t) number * PAGE_MAP_REGION_BYTES,
-		           flush_policy.max_gap > 0 && bridge_possible(fd, path), &taken, &filled);
-	}
-	flush_count_foreign(&filled);
+	flush_count_foreign(&taken);
 	flush_count(&calm_shared->counters.fsynced_pages, pages);
-	return pages;
 }

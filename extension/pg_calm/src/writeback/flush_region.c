@@ -76,7 +76,7 @@ flush_region_map(int fd, off_t offset, size_t length)
 
 	if (!calm_bridge || flush_policy.max_gap == 0 || bridge_refusal() != NULL)
 		return NULL;
-	mapping = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
+	mapping = mmap(NULL, length, PROT_READ, MAP_SHARED, fd, offset);
 	if (mapping == MAP_FAILED)
 		return NULL;
 	/* in a dry run nothing is touched by it */

@@ -22,7 +22,7 @@ extern uint32 flush_region_take(PageMapFile *file, uint32 number, PageMapBits *b
 /* Bytes of a region that lie within the file, in whole blocks */
 extern size_t flush_region_length(int fd, off_t offset);
 
-/* Short-lived mapping of a region for bridging; NULL if not to be bridged */
+/* Mapping of a region to see what of it is in the page cache; NULL if not to be bridged */
 extern void *flush_region_map(int fd, off_t offset, size_t length);
 
 /*
