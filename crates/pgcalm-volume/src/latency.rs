@@ -4,6 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use pgcalm_host::quantity;
+use pgcalm_host::quantity::LATENCY;
+
 /// Longest first, so that a time prints with the largest unit that leaves it whole or has a fraction of one digit.
 const UNITS: [(&str, u64); 3] = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)];
 
@@ -15,18 +18,7 @@ impl FromStr for Latency {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-        let unit = &text[digits.len()..];
-        let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-        UNITS
-            .iter()
-            .find(|(name, _)| *name == unit)
-            .zip(digits.parse::<f64>().ok().filter(|_| plain))
-            .map(|((_, factor), number)| (number * *factor as f64).round())
-            // Beyond ten seconds it is a typing error.
-            .filter(|nanoseconds| *nanoseconds <= 1e10)
-            .map(|nanoseconds| Self(Duration::from_nanos(nanoseconds as u64)))
-            .ok_or_else(|| "give a time such as 0.5ms or 500us, at most 10s".to_string())
+        quantity::time(LATENCY, text).map(Self)
     }
 }
 
@@ -69,7 +61,7 @@ mod tests {
     #[test]
     fn what_is_no_time_is_refused() {
         for text in [
-            "", "ms", "5", "-1ms", "1e3ms", "infs", "nanms", "1min", "60s",
+            "", "ms", "5", "-1ms", "1e3ms", "infs", "nanms", "1min", "60s", "10.1s",
         ] {
             assert!(text.parse::<Latency>().is_err(), "{text}");
         }

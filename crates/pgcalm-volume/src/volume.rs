@@ -3,6 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+use pgcalm_host::quantity;
+use pgcalm_host::quantity::COUNT;
+use pgcalm_host::quantity::PER_SECOND;
+use pgcalm_host::quantity::Quantity;
 use pgcalm_host::quantity::Size;
 
 use crate::latency::Latency;
@@ -305,17 +309,17 @@ impl Changes {
     fn set(&mut self, key: &str, value: &str) -> Result<(), Refusal> {
         match key {
             "size" => self.size = Some(parse(value)?),
-            "iops" => self.iops = Some(rate(value)?),
-            "bandwidth" => self.bandwidth = Some(parse(value)?),
-            "read_iops" => self.read_iops = Some(rate(value)?),
-            "write_iops" => self.write_iops = Some(rate(value)?),
-            "read_bandwidth" => self.read_bandwidth = Some(parse(value)?),
-            "write_bandwidth" => self.write_bandwidth = Some(parse(value)?),
+            "iops" => self.iops = Some(number(RATE, value)?),
+            "bandwidth" => self.bandwidth = Some(bandwidth(value)?),
+            "read_iops" => self.read_iops = Some(number(RATE, value)?),
+            "write_iops" => self.write_iops = Some(number(RATE, value)?),
+            "read_bandwidth" => self.read_bandwidth = Some(bandwidth(value)?),
+            "write_bandwidth" => self.write_bandwidth = Some(bandwidth(value)?),
             "io_size" => self.io_size = Some(parse(value)?),
             "latency" => self.latency = Some(parse(value)?),
             "depth" => self.depth = Some(depth(value)?),
-            "burst_iops" => self.burst_iops = Some(rate(value)?),
-            "credits" => self.credits = Some(number(value)?),
+            "burst_iops" => self.burst_iops = Some(number(RATE, value)?),
+            "credits" => self.credits = Some(number(CREDITS, value)?),
             _ => return Err(Refusal::Key),
         }
         Ok(())
@@ -326,29 +330,27 @@ fn parse<T: FromStr<Err = String>>(value: &str) -> Result<T, Refusal> {
     value.parse().map_err(Refusal::Value)
 }
 
-fn number(value: &str) -> Result<u64, Refusal> {
-    value
-        .parse()
-        .map_err(|_| Refusal::Value("give a number".to_string()))
+fn bandwidth(value: &str) -> Result<Size, Refusal> {
+    Size::per_second(value).map_err(Refusal::Value)
 }
 
-fn rate(value: &str) -> Result<u64, Refusal> {
-    match number(value) {
-        // Above, the arithmetic of bursts could overflow, and no host does it.
-        Ok(rate @ 1..=10_000_000) => Ok(rate),
-        _ => Err(Refusal::Value(
-            "give a number per second, 1 to 10000000".to_string(),
-        )),
-    }
+/// Operations that are saved up.
+const CREDITS: Quantity = COUNT.within(0, u64::MAX, "from 0");
+
+/// Above, the arithmetic of bursts could overflow, and no host does it.
+const RATE: Quantity = PER_SECOND.within(1, 10_000_000, "from 1 to 10000000");
+
+fn number<T: TryFrom<u64>>(quantity: Quantity, value: &str) -> Result<T, Refusal> {
+    quantity::number(quantity, value).map_err(Refusal::Value)
 }
 
 fn depth(value: &str) -> Result<u32, Refusal> {
-    match value.parse() {
-        Ok(depth) if (1..=DEPTH).contains(&depth) => Ok(depth),
-        _ => Err(Refusal::Value(format!(
+    let depth = COUNT.within(1, DEPTH.into(), "");
+    number(depth, value).map_err(|_| {
+        Refusal::Value(format!(
             "give 1 to {DEPTH}: the queue of a loop device holds no more"
-        ))),
-    }
+        ))
+    })
 }
 
 #[cfg(test)]
@@ -420,9 +422,12 @@ mod tests {
             ("", "there are gp2"),
             ("gp3:speed=1", "no key \"speed\": there are size, iops"),
             ("gp3:iops", "give key=value"),
-            ("gp3:iops=0", "iops=0: give a number per second"),
-            ("gp3:bandwidth=x", "bandwidth=x: give a size"),
-            ("gp3:latency=1", "latency=1: give a time"),
+            (
+                "gp3:iops=0",
+                "iops=0: give a whole number per second from 1 to 10000000",
+            ),
+            ("gp3:bandwidth=x", "bandwidth=x: give bytes per second"),
+            ("gp3:latency=1", "latency=1: give a unit: us, ms, s"),
             ("gp3:depth=129", "give 1 to 128"),
             ("gp3:size=1GB", "don't depend on it"),
             ("gp3:credits=5", "no bursts"),

@@ -17,12 +17,15 @@ pub mod volume;
 
 use std::path::PathBuf;
 
+use clap::Arg;
 use clap::Args;
 use clap::Command;
 use clap::CommandFactory;
 use clap::FromArgMatches;
 use clap::Parser;
 use clap::Subcommand;
+use pgcalm_host::quantity::PORT;
+use pgcalm_host::quantity::number;
 use pgcalm_lab::archive;
 use pgcalm_lab::archive_crash;
 use pgcalm_lab::contest;
@@ -76,7 +79,34 @@ impl Cli {
 
 /// The verbs, each with its exit codes in its help.
 pub fn command() -> Command {
-    with_exit_codes(Cli::command())
+    taking_negatives(with_exit_codes(Cli::command()))
+}
+
+/// What quantities are called in the help.
+pub const QUANTITIES: [&str; 9] = [
+    "N",
+    "N|none",
+    "N|seen",
+    "S",
+    "S|none",
+    "SIZE",
+    "SIZE|none",
+    "TIME",
+    "PORT",
+];
+
+/// So that "-1" is a quantity that is refused, with what to give, and no unknown option.
+fn taking_negatives(command: Command) -> Command {
+    let is_quantity = |arg: &Arg| {
+        let names = arg.get_value_names().unwrap_or_default();
+        names.iter().any(|name| QUANTITIES.contains(&name.as_str()))
+    };
+    command
+        .mut_args(|arg| match is_quantity(&arg) {
+            true => arg.allow_hyphen_values(true),
+            false => arg,
+        })
+        .mut_subcommands(taking_negatives)
 }
 
 fn with_exit_codes(command: Command) -> Command {
@@ -269,7 +299,7 @@ pub struct UpArgs {
     pub options: contest::Options,
     /// Take TCP connections at this port of 127.0.0.1, beside those at the socket; nobody on this host is asked for a
     /// password.
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "PORT", value_parser = |text: &str| number::<u16>(PORT, text))]
     pub port: Option<u16>,
 }
 

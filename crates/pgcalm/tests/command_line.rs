@@ -65,6 +65,40 @@ fn the_same_mistake_has_the_same_end_in_every_verb() {
     ends("report", &["x.json"], 2, "pgcalm lab report");
 }
 
+/// What the command line says of values that mean nothing; tests of `usage.rs` try all options.
+#[test]
+fn absurd_quantities_are_refused() {
+    for (arguments, part) in [
+        ("doctor --iops 0", "give a whole number per second from 1"),
+        ("doctor --iops 3k", "without a unit, e.g. 3000"),
+        ("predict --bandwidth 125", "give a unit: 125MB or 125MiB"),
+        ("doctor --duration -1", "give a time up to 366d"),
+        ("lag --duration 0", "give a time above 0"),
+        ("lag --count -1", "give a whole number from 1"),
+        (
+            "lag --count 99999999999999999999",
+            "give a whole number from 1",
+        ),
+        ("trace checkpoint --around 0.5", "give whole seconds"),
+        ("predict --reads -1", "or seen"),
+        ("doctor --write-bandwidth 0MB", "or none"),
+        ("isolate set --write-iops 0", "or none"),
+        ("lab run checkpoint --seconds -5s", "e.g. 60, 60s or 5min"),
+        ("lab run checkpoint --data-iops NaN", "or none"),
+        ("lab up --port 65536", "from 1 to 65535"),
+        ("lab volume --size 20", "give a unit: 20MB or 20MiB"),
+        ("lab volume --profile gp3:iops=3k", "from 1 to 10000000"),
+        ("lab volume --profile gp3:bandwidth=125", "125MB or 125MiB"),
+    ] {
+        let words: Vec<&str> = arguments.split(' ').collect();
+        let output = pgcalm(&words);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments}: {stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{arguments}: {stderr}");
+        assert!(stderr.contains(part), "{arguments}: {stderr}");
+    }
+}
+
 /// Runs `lab run checkpoint` with `arguments` and returns its only line on standard error.
 fn refused(arguments: &[&str]) -> String {
     refused_by("checkpoint", arguments)
@@ -100,12 +134,12 @@ fn a_bad_value_is_refused_with_the_option_and_the_fix() {
     for (arguments, option, fix) in [
         (["--rows", "many"], "--rows", "4000000"),
         (["--rows", "10"], "--rows", "1000"),
-        (["--shared-buffers", "1.5GB"], "--shared-buffers", "256kB"),
+        (["--shared-buffers", "1.5QB"], "--shared-buffers", "256kB"),
         (["--data-iops", "0"], "--data-iops", "none"),
         (["--data-bps", "fast"], "--data-bps", "125MB"),
         (["--wal-bps", "fast"], "--wal-bps", "125MB"),
         (
-            ["--data-max-io", "5000"],
+            ["--data-max-io", "5000B"],
             "--data-max-io",
             "multiple of 4kB",
         ),

@@ -1,10 +1,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use clap::Args;
 use clap::Parser;
+use pgcalm_host::quantity::COUNT;
+use pgcalm_host::quantity::ROWS;
+use pgcalm_host::quantity::number;
 use pgcalm_volume::Volume;
 use serde::Serialize;
 use serde::Serializer;
@@ -95,7 +97,8 @@ pub(crate) fn range<T: PartialOrd + fmt::Display>(
     low: T,
     high: T,
 ) -> Result<(), LabError> {
-    if value < low || value > high {
+    // No number at all is not in a range, either.
+    if !(&low..=&high).contains(&&value) {
         return Err(LabError::Usage(format!(
             "--{option} {value}: use a value from {low} to {high}"
         )));
@@ -104,15 +107,13 @@ pub(crate) fn range<T: PartialOrd + fmt::Display>(
 }
 
 /// Reads a number of rows.
-pub(crate) fn rows<T: FromStr>(text: &str) -> Result<T, String> {
-    text.parse()
-        .map_err(|_| "give a whole number of rows such as 4000000".to_string())
+pub(crate) fn rows<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
+    number(ROWS, text)
 }
 
-/// Reads any other number.
-pub(crate) fn count<T: FromStr>(text: &str) -> Result<T, String> {
-    text.parse()
-        .map_err(|_| "give a whole number such as 4".to_string())
+/// Reads any other number; scenarios have ranges of their own.
+pub(crate) fn count<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
+    number(COUNT.within(0, u64::MAX, "from 0"), text)
 }
 
 /// As it is printed.

@@ -207,7 +207,7 @@ mod tests {
         for (words, part) in [
             (["--cases", "capped,capped"], "--cases: capped"),
             (["--rows", "1000000"], "--rows 1000000: use at most"),
-            (["--link-bps", "8"], "--link-bps 8"),
+            (["--link-bps", "8B"], "--link-bps 8"),
             (["--wal-size", "512MB"], "--wal-size 512MB"),
             (["--patience", "1"], "--patience 1: use a value from 2"),
         ] {

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
+use pgcalm_host::quantity;
 use serde::Serialize;
 
 use crate::LabError;
@@ -55,7 +56,7 @@ pub struct Options {
     #[arg(long, value_name = "SIZE")]
     pub instance_memory: Option<Size>,
     /// Processors that each gets the time of, by a control group, e.g. 0.25; clients are outside.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = quantity::processors)]
     pub instance_cpus: Option<f64>,
     /// Write operations per second that a data volume takes, or none.
     #[arg(long, value_name = "N|none", default_value = "800")]

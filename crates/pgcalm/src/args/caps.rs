@@ -2,7 +2,9 @@
 
 use clap::Args;
 use pgcalm_host::quantity::Limit;
+use pgcalm_host::quantity::PER_SECOND;
 use pgcalm_host::quantity::Size;
+use pgcalm_host::quantity::number;
 
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct WriteCaps {
@@ -31,10 +33,10 @@ pub struct DiskCaps {
     /// Operations per second that reads and writes share, e.g. 3000 on gp3 [default: what is found].
     ///
     /// Found are the limits of control groups, and what pg_calm is set to. A cloud volume's are nowhere on the host.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = |text: &str| number::<u32>(PER_SECOND, text))]
     pub iops: Option<u32>,
     /// Bytes per second that reads and writes share, e.g. 125MB on gp3 [default: what is found].
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", value_parser = Size::per_second)]
     pub bandwidth: Option<Size>,
     #[command(flatten)]
     pub writes: WriteCaps,

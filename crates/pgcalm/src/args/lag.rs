@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use pgcalm_host::quantity::COUNT;
 
 use super::json::JsonArg;
 use super::server::ServerArgs;
@@ -19,7 +20,7 @@ pub struct LagArgs {
     #[command(flatten)]
     pub time: DurationArg,
     /// Stop after this many samples [default: Ctrl-C].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = |text: &str| COUNT.read(text))]
     pub count: Option<u64>,
     /// Ask twice, an interval apart, and show one sample: with rates, but a short history.
     #[arg(long, conflicts_with_all = ["count", "duration"])]

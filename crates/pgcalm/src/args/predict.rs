@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use clap::Args;
+use pgcalm_host::quantity::PER_SECOND;
+use pgcalm_host::quantity::number;
 use pgcalm_lab::Size;
 use pgcalm_predict::observe::Reads;
 
@@ -40,8 +42,9 @@ fn reads(text: &str) -> Result<Reads, String> {
     if text == "seen" {
         return Ok(Reads::Seen);
     }
-    let number: u32 = text
-        .parse()
-        .map_err(|_| "use a number of reads per second, or seen".to_string())?;
-    Ok(Reads::PerSecond(number.into()))
+    let rate = PER_SECOND.within(0, u32::MAX.into(), "from 0 to 4294967295");
+    match number::<u32>(rate, text) {
+        Ok(number) => Ok(Reads::PerSecond(number.into())),
+        Err(hint) => Err(format!("{hint}; or seen")),
+    }
 }

@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::Subcommand;
+use pgcalm_host::quantity;
+use pgcalm_host::quantity::COUNT;
+use pgcalm_host::quantity::SECONDS;
 
 use super::fail_on::FailOnArg;
 use super::json::JsonArg;
@@ -62,7 +65,7 @@ pub struct TraceCheckpointArgs {
     #[command(flatten)]
     pub run: RunArgs,
     /// Stop after this many checkpoints [default: no limit].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = |text: &str| COUNT.read(text))]
     pub count: Option<u64>,
     /// Time the flush and the write of every single buffer, too; costs more.
     #[arg(long)]
@@ -82,7 +85,7 @@ pub struct TraceLocksArgs {
     #[command(flatten)]
     pub run: RunArgs,
     /// Stop after this many checkpoints [default: no limit].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = |text: &str| COUNT.read(text))]
     pub count: Option<u64>,
     /// Estimate acquisitions of lightweight locks, too, from slices of the time, in one process at a time.
     #[arg(long)]
@@ -130,7 +133,7 @@ pub struct TraceConnectArgs {
     #[command(flatten)]
     pub run: RunArgs,
     /// Stop after this many connections [default: no limit].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = |text: &str| COUNT.read(text))]
     pub count: Option<u64>,
     /// Report a connection that takes longer than this before it is ready.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time::some)]
@@ -139,8 +142,10 @@ pub struct TraceConnectArgs {
 
 /// Around a checkpoint: whole seconds, as transactions are counted by.
 fn around(text: &str, least: u64) -> Result<Duration, String> {
-    time::any(text)
-        .ok()
-        .filter(|time| time.subsec_nanos() == 0 && (least..=300).contains(&time.as_secs()))
-        .ok_or_else(|| "give whole seconds up to 5min, e.g. 30s".to_string())
+    let second = Duration::from_secs(1).as_nanos() as u64;
+    let quantity = SECONDS.within(least * second, 300 * second, "of whole seconds up to 5min");
+    quantity::time(quantity, text).and_then(|time| match time.subsec_nanos() {
+        0 => Ok(time),
+        _ => Err("give whole seconds up to 5min, e.g. 30s".to_string()),
+    })
 }

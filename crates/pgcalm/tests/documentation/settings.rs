@@ -74,6 +74,16 @@ impl Source {
     }
 }
 
+impl Source {
+    /// What a check hook lets pass, by the detail of its error.
+    fn checked(&self, hook: &str) -> Option<String> {
+        let (_, rest) = self.0.split_once(&format!("\n{hook}(int *newval"))?;
+        let body = rest.split("\n}\n").next()?;
+        let (_, detail) = body.split_once("GUC_check_errdetail(\"The value must be ")?;
+        Some(detail.split_once(".\"")?.0.to_string())
+    }
+}
+
 /// Arguments of the call whose text begins after its opening parenthesis.
 fn arguments(call: &str) -> Vec<String> {
     let mut arguments = vec![String::new()];
@@ -177,7 +187,13 @@ fn settings() -> Vec<Setting> {
                     "MB" => " MB",
                     _ => " ms",
                 });
-                let values = if at_most == i64::from(i32::MAX) {
+                let is_open = at_most == i64::from(i32::MAX);
+                let values = if let Some(values) = source.checked(&arguments[9]) {
+                    match is_open {
+                        true => format!("{values}{unit}"),
+                        false => format!("{values}, at most {}", amount(at_most, flags)),
+                    }
+                } else if is_open {
                     format!("from {least}{unit}")
                 } else {
                     format!("{least} to {}", amount(at_most, flags))
