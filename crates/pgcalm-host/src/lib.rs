@@ -25,6 +25,7 @@ pub mod postmaster;
 pub mod process;
 pub mod process_file;
 pub mod quantity;
+pub mod replacement;
 pub mod server_process;
 pub mod throttle;
 pub mod unix_socket;

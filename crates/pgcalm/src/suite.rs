@@ -8,6 +8,7 @@ use anyhow::bail;
 use clap::ArgAction;
 use clap::CommandFactory;
 use clap::Parser;
+use pgcalm_host::replacement;
 use pgcalm_lab::LabError;
 use pgcalm_lab::contest;
 use pgcalm_lab::contest::Options;
@@ -68,7 +69,7 @@ pub fn run(args: &SuiteArgs) -> anyhow::Result<()> {
     }
     output::check_writable("--json", args.report.json.file())?;
     output::check_writable("--html", args.report.html.as_deref())?;
-    output::check_writable("--markdown", args.markdown.as_deref())?;
+    check_document(args.markdown.as_deref())?;
     let results = Results::new(&directory(args));
     for row in &mut rows {
         let of_options = |found: &Found| found.stamp.options == row.options.named();
@@ -315,6 +316,21 @@ fn finish(suite: &Suite, rows: Vec<Runnable<'_>>, args: &SuiteArgs) -> anyhow::R
         );
     }
     Ok(())
+}
+
+/// Fails if the document can't be written, or is none: it is read first, and what takes text only has none.
+pub fn check_document(file: Option<&Path>) -> anyhow::Result<()> {
+    output::check_writable("--markdown", file)?;
+    let kind = file.and_then(|file| std::fs::metadata(file).ok());
+    match (file, kind.map(|metadata| metadata.file_type())) {
+        (Some(file), Some(kind)) if !kind.is_file() => Err(LabError::Usage(format!(
+            "--markdown {}: {}; name a file, whose other sections are kept",
+            file.display(),
+            replacement::not_a_file(kind)
+        ))
+        .into()),
+        _ => Ok(()),
+    }
 }
 
 /// Writes the document over the one that is there, of which it takes the sections that are not renewed.
