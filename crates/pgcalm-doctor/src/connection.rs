@@ -12,6 +12,7 @@ use pgcalm_connect::Wanted;
 use pgcalm_host::HostRoot;
 use pgcalm_host::postmaster;
 use pgcalm_host::postmaster::Candidate;
+use pgcalm_server::Text;
 use postgres::Client;
 
 /// A connection, and which server it leads to.
@@ -64,7 +65,7 @@ pub fn open(address: &Address) -> anyhow::Result<Connection> {
     Ok(Connection {
         client,
         system_identifier: row.get(0),
-        data_directory: row.get(1),
+        data_directory: row.get::<_, Option<Text>>(1).map(|path| path.0),
         port: row.get::<_, i32>(2) as u16,
         backend_pid: row.get(3),
     })
