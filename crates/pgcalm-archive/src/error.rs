@@ -1,7 +1,7 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Why a file was not restored. Only [`NotFound`](Self::NotFound) may be taken for the end of the archived WAL.
+/// Why a file was not restored. Only what [is absent](Self::is_absence) may be taken for the end of the archived WAL.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
     /// The archive does not hold the file, in no form.
@@ -11,6 +11,30 @@ pub enum RestoreError {
         file: String,
         /// The directory.
         archive: PathBuf,
+    },
+    /// The archive holds it unfinished, and a standby asks, which will ask again.
+    #[error("{file} is not in the archive yet: {} is not finished", found.display())]
+    NotYet {
+        /// Name without suffix.
+        file: String,
+        /// What there is.
+        found: PathBuf,
+    },
+    /// The archive holds the file, but in no form that can be read.
+    #[error("{}: {reason}", path.display())]
+    Unusable {
+        /// What there is.
+        path: PathBuf,
+        /// Why it can't be used, and what to do.
+        reason: String,
+    },
+    /// What is at the target is no file, and would be lost if it were replaced.
+    #[error("{}: {source}; name a file, or check without one with --check", path.display())]
+    Target {
+        /// Where the file was to appear.
+        path: PathBuf,
+        /// What is there.
+        source: io::Error,
     },
     /// The archive holds the file, but not as it was archived, or it is another system's. The text says what is wrong.
     #[error(
@@ -54,6 +78,11 @@ pub enum RestoreError {
 }
 
 impl RestoreError {
+    /// Whether the archive does not hold the file, or not yet.
+    pub fn is_absence(&self) -> bool {
+        matches!(self, Self::NotFound { .. } | Self::NotYet { .. })
+    }
+
     pub(crate) fn io(action: &'static str, path: &std::path::Path, source: io::Error) -> Self {
         Self::Io {
             action,

@@ -10,11 +10,13 @@ pub enum Form {
     Zstd,
     /// `.lz4`: frames of LZ4.
     Lz4,
+    /// `.gz`: members of gzip (RFC 1952).
+    Gzip,
 }
 
 impl Form {
     /// All of them, in the order in which they are looked for.
-    pub const ALL: [Self; 3] = [Self::Plain, Self::Zstd, Self::Lz4];
+    pub const ALL: [Self; 4] = [Self::Plain, Self::Zstd, Self::Lz4, Self::Gzip];
 
     /// What follows the name, with its dot.
     pub fn suffix(self) -> &'static str {
@@ -22,14 +24,16 @@ impl Form {
             Self::Plain => "",
             Self::Zstd => ".zst",
             Self::Lz4 => ".lz4",
+            Self::Gzip => ".gz",
         }
     }
 
-    /// The form of a file by its name; whatever has neither suffix is taken as it is.
+    /// The form of a file by its name; whatever has none of the suffixes is taken as it is.
     pub fn of(path: &Path) -> Self {
         match path.extension().and_then(|suffix| suffix.to_str()) {
             Some("zst") => Self::Zstd,
             Some("lz4") => Self::Lz4,
+            Some("gz") => Self::Gzip,
             _ => Self::Plain,
         }
     }

@@ -4,16 +4,16 @@
 ///
 /// `readTimeLineHistory` (timeline.c) takes an empty file for a timeline without a parent, and recovery would then look
 /// for all WAL on that timeline alone. The server never writes such a file: the first timeline has none.
+///
+/// The reason at the end of a line may be in any encoding: a restore point's name is in that of its cluster.
 pub fn complaint(timeline: u32, text: &[u8]) -> Option<String> {
-    let Ok(text) = std::str::from_utf8(text) else {
-        return Some("is not the text of a timeline history".to_string());
-    };
     let mut parents = 0;
-    for line in text.lines().map(str::trim) {
-        if line.is_empty() || line.starts_with('#') {
+    for line in text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii) {
+        if line.is_empty() || line.starts_with(b"#") {
             continue;
         }
-        if !is_entry(line, timeline) {
+        if read_entry(line, timeline).is_none() {
+            let line = String::from_utf8_lossy(line);
             return Some(format!("{line:?} is not a line of a timeline history"));
         }
         parents += 1;
@@ -22,13 +22,17 @@ pub fn complaint(timeline: u32, text: &[u8]) -> Option<String> {
 }
 
 /// A parent, the position where it was left, and why: `1\t0/3000148\tno recovery target specified`.
-fn is_entry(line: &str, timeline: u32) -> bool {
-    let mut fields = line.split_ascii_whitespace();
-    let parent = fields.next().and_then(|field| field.parse::<u32>().ok());
-    let position = fields.next().and_then(|field| field.split_once('/'));
-    let is_half = |half: &str| u32::from_str_radix(half, 16).is_ok();
-    parent.is_some_and(|parent| parent < timeline)
-        && position.is_some_and(|(upper, lower)| is_half(upper) && is_half(lower))
+fn read_entry(line: &[u8], timeline: u32) -> Option<()> {
+    let mut fields = line
+        .split(u8::is_ascii_whitespace)
+        .filter(|field| !field.is_empty())
+        .map(std::str::from_utf8);
+    let parent: u32 = fields.next()?.ok()?.parse().ok()?;
+    let (upper, lower) = fields.next()?.ok()?.split_once('/')?;
+    for half in [upper, lower] {
+        u32::from_str_radix(half, 16).ok()?;
+    }
+    (parent < timeline).then_some(())
 }
 
 #[cfg(test)]
@@ -40,6 +44,8 @@ mod tests {
         let good =
             b"1\t0/3000148\tno recovery target specified\n\n2\t0/5000000\tat restore point \"x\"\n";
         assert_eq!(complaint(3, good), None);
+        let latin1 = b"1\t0/3000148\tat restore point \"caf\xe9\"\r\n# d\xe9but\n";
+        assert_eq!(complaint(3, latin1), None);
         let bad: [&[u8]; 7] = [
             b"",
             b"\n# comment\n",

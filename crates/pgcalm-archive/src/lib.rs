@@ -3,14 +3,16 @@
 //!
 //! The invariant: a file appears under the name that was asked for only if all of it has been checked and is on disk.
 
+mod cluster;
 mod error;
 mod file_name;
 mod form;
 mod history;
+mod lz4;
+mod remains;
 mod restore;
 mod segment_check;
 mod stored;
-mod system_identifier;
 
 pub use error::RestoreError;
 pub use file_name::FileName;
@@ -18,6 +20,7 @@ pub use file_name::SegmentName;
 pub use form::Form;
 pub use restore::Request;
 pub use restore::Restored;
+pub use restore::Target;
 pub use restore::restore;
 pub use segment_check::SegmentCheck;
 pub use stored::Stored;

@@ -16,7 +16,7 @@ const XLP_LONG_HEADER: u16 = 0x0002;
 
 /// `SizeOfXLogShortPHD` and `SizeOfXLogLongPHD`.
 const SHORT_HEADER: usize = 24;
-const LONG_HEADER: usize = 40;
+pub(crate) const LONG_HEADER: usize = 40;
 
 /// `SizeOfXLogRecord`; a switch has nothing else.
 const RECORD: usize = 24;
@@ -30,6 +30,20 @@ const SEGMENT_SIZES: std::ops::RangeInclusive<u64> = 1 << 20..=1 << 30;
 
 /// Page sizes that configure allows (`--with-wal-blocksize`).
 const PAGE_SIZES: std::ops::RangeInclusive<u64> = 1 << 10..=64 << 10;
+
+/// The system identifier in the header of a segment's first page; `None` if it is no such header.
+pub(crate) fn system_identifier(header: &[u8; LONG_HEADER]) -> Option<u64> {
+    let magic = u16::from_ne_bytes([header[0], header[1]]);
+    let info = u16::from_ne_bytes([header[2], header[3]]);
+    let (_, rest) = header.split_at(24);
+    let is_first = is_magic(magic) && info & XLP_LONG_HEADER != 0;
+    is_first.then_some(u64::from_ne_bytes(*rest.first_chunk()?))
+}
+
+/// XLOG_PAGE_MAGIC is 0xD110 in version 15 and counts up with the format.
+fn is_magic(magic: u16) -> bool {
+    magic & 0xFC00 == 0xD000
+}
 
 /// Takes the bytes of one segment in order.
 #[derive(Debug)]
@@ -204,8 +218,7 @@ impl SegmentCheck {
 
     fn first_page(&self) -> Result<First, String> {
         let magic = self.u16_at(0);
-        // XLOG_PAGE_MAGIC is 0xD110 in version 15 and counts up with the format.
-        if magic & 0xFC00 != 0xD000 || self.u16_at(2) & XLP_LONG_HEADER == 0 {
+        if !is_magic(magic) || self.u16_at(2) & XLP_LONG_HEADER == 0 {
             return Err("does not begin with a WAL page header".to_string());
         }
         let system = self.u64_at(24);

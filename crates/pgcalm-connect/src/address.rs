@@ -129,7 +129,7 @@ impl Address {
             found.add_to(&mut parameters);
         }
         parameters.add_service(environment, true)?;
-        parameters.add_environment(environment);
+        parameters.add_environment(environment)?;
         parameters.check()?;
 
         let mut hosts = host::list(&parameters)?;

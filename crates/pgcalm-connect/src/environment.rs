@@ -1,11 +1,13 @@
 //! What a process has around it that a connection may depend on.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use nix::unistd::Uid;
 use nix::unistd::User;
+
+use crate::error::ConnectError;
 
 /// Where Debian's libpq looks for pg_service.conf (`pg_config --sysconfdir`), unless PGSYSCONFDIR names another directory.
 const SYSTEM_DIRECTORY: &str = "/etc/postgresql-common";
@@ -14,7 +16,7 @@ const SYSTEM_DIRECTORY: &str = "/etc/postgresql-common";
 #[derive(Debug, Clone)]
 pub(crate) struct Environment {
     /// Environment variables whose names begin with PG.
-    pub variables: HashMap<String, String>,
+    pub variables: HashMap<String, OsString>,
     /// HOME, or the user's directory in the user database. `None`: no file in it is looked for.
     pub home: Option<PathBuf>,
     /// The effective user.
@@ -36,8 +38,6 @@ impl Environment {
             variables: std::env::vars_os()
                 .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
                 .filter(|(name, _)| name.starts_with("PG"))
-                // As libpq's parameters, these are UTF-8 here.
-                .filter_map(|(name, value)| Some((name, value.into_string().ok()?)))
                 .collect(),
             home,
             uid: uid.as_raw(),
@@ -55,9 +55,22 @@ impl Environment {
         }
     }
 
-    /// An environment variable. One that is empty counts, as with libpq.
-    pub fn variable(&self, name: &str) -> Option<&str> {
-        self.variables.get(name).map(String::as_str)
+    /// An environment variable. One that is empty counts, as with libpq. One that is no UTF-8 is an error: libpq passes its
+    /// bytes on, which can't be done here, and taken for unset it would lead to another database.
+    pub fn variable(&self, name: &str) -> Result<Option<&str>, ConnectError> {
+        let Some(value) = self.variables.get(name) else {
+            return Ok(None);
+        };
+        value.to_str().map(Some).ok_or_else(|| {
+            ConnectError::Parameters(format!(
+                "{name}: is no UTF-8: give what it stands for in the connection string, in UTF-8"
+            ))
+        })
+    }
+
+    /// A path in an environment variable, in whatever encoding.
+    pub fn path(&self, name: &str) -> Option<PathBuf> {
+        self.variables.get(name).map(PathBuf::from)
     }
 
     /// A file in the home directory.
@@ -67,6 +80,8 @@ impl Environment {
 
     /// The service file of the whole system.
     pub(crate) fn system_service_file(&self) -> PathBuf {
-        Path::new(self.variable("PGSYSCONFDIR").unwrap_or(SYSTEM_DIRECTORY)).join("pg_service.conf")
+        self.path("PGSYSCONFDIR")
+            .unwrap_or_else(|| PathBuf::from(SYSTEM_DIRECTORY))
+            .join("pg_service.conf")
     }
 }

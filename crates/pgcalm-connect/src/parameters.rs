@@ -78,7 +78,7 @@ impl Parameters {
     ) -> Result<(), ConnectError> {
         let named = match self.given.get("service") {
             Some(given) => Some(given.value.clone()),
-            None if from_environment => environment.variable("PGSERVICE").map(String::from),
+            None if from_environment => environment.variable("PGSERVICE")?.map(String::from),
             None => None,
         };
         let Some(service) = named.filter(|service| !service.is_empty()) else {
@@ -86,8 +86,8 @@ impl Parameters {
         };
         let named_file = self
             .text("servicefile")
-            .or_else(|| environment.variable("PGSERVICEFILE"))
-            .map(PathBuf::from);
+            .map(PathBuf::from)
+            .or_else(|| environment.path("PGSERVICEFILE"));
         let found = service_file::look_up(&service, named_file, environment)?;
         for (keyword, value) in found.pairs {
             let source = Source::Service {
@@ -99,15 +99,17 @@ impl Parameters {
         Ok(())
     }
 
-    /// Adds what environment variables give.
-    pub fn add_environment(&mut self, environment: &Environment) {
+    /// Adds what environment variables give. Those that something takes precedence over are not looked at.
+    pub fn add_environment(&mut self, environment: &Environment) -> Result<(), ConnectError> {
         for keyword in keyword::KEYWORDS {
             if let Some(name) = keyword.variable
-                && let Some(value) = environment.variable(name)
+                && !self.given.contains_key(keyword.name)
+                && let Some(value) = environment.variable(name)?
             {
                 self.add(keyword, value.to_string(), Source::Variable(name));
             }
         }
+        Ok(())
     }
 
     /// Adds a value.

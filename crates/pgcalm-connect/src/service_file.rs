@@ -31,7 +31,7 @@ pub(crate) fn look_up(
         .into_iter()
         .chain([(environment.system_service_file(), false)]);
     for (file, must_be) in places {
-        let text = match fs::read_to_string(&file) {
+        let text = match fs::read(&file) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound && !must_be => {
                 looked.push(format!("{} (not there)", file.display()));
@@ -55,11 +55,11 @@ pub(crate) fn look_up(
     )))
 }
 
-/// The parameters of a service; `None` if the text has none of that name.
-fn find(text: &str, service: &str, file: &Path) -> Result<Option<Pairs>, ConnectError> {
+/// The parameters of a service; `None` if the text has none of that name. Only its parameters have to be UTF-8.
+fn find(text: &[u8], service: &str, file: &Path) -> Result<Option<Pairs>, ConnectError> {
     let mut found: Option<Pairs> = None;
-    for (number, line) in text.lines().enumerate() {
-        let line = line.trim();
+    for (number, line) in text.split(|byte| *byte == b'\n').enumerate() {
+        let line = line.trim_ascii();
         // The values may be passwords: a message has the number only.
         let wrong = |reason: String| {
             ConnectError::Parameters(format!(
@@ -68,21 +68,24 @@ fn find(text: &str, service: &str, file: &Path) -> Result<Option<Pairs>, Connect
                 file.display()
             ))
         };
-        if line.is_empty() || line.starts_with('#') {
+        if line.is_empty() || line.starts_with(b"#") {
             continue;
         }
-        if let Some(header) = line.strip_prefix('[') {
+        if let Some(header) = line.strip_prefix(b"[") {
             if found.is_some() {
                 break;
             }
             let is_it = header
-                .strip_prefix(service)
-                .is_some_and(|rest| rest.starts_with(']'));
+                .strip_prefix(service.as_bytes())
+                .is_some_and(|rest| rest.starts_with(b"]"));
             found = is_it.then(Pairs::new);
             continue;
         }
         let Some(pairs) = &mut found else {
             continue;
+        };
+        let Ok(line) = std::str::from_utf8(line) else {
+            return Err(wrong("is no UTF-8: write it in UTF-8".to_string()));
         };
         if line.starts_with("ldap") {
             return Err(wrong(
@@ -115,7 +118,8 @@ mod tests {
     const TEXT: &str = "# servers\n[one]\nhost=db1\n\n[two]\n host=db2  \nport=5433\nhost=db3\npassword=a=b #c\n[two]\nport=1\n";
 
     fn values(text: &str, service: &str) -> Result<Vec<(&'static str, String)>, String> {
-        let pairs = find(text, service, Path::new("f")).map_err(|error| error.to_string())?;
+        let pairs =
+            find(text.as_bytes(), service, Path::new("f")).map_err(|error| error.to_string())?;
         let pairs = pairs.ok_or("no such service")?;
         Ok(pairs
             .into_iter()
@@ -150,6 +154,15 @@ mod tests {
     }
 
     #[test]
+    fn only_the_parameters_of_the_service_have_to_be_utf8() {
+        let find = |text: &[u8]| find(text, "a", Path::new("f"));
+        let text = b"# caf\xe9\n[\xe9]\nuser=\xe9\n[a]\n# \xe9\nhost=x\n[b]\nuser=\xe9\n";
+        assert_eq!(find(text).unwrap().unwrap()[0].1, "x");
+        let error = find(b"[a]\ndbname=caf\xe9\n").unwrap_err().to_string();
+        assert!(error.contains("line 2 of f: is no UTF-8"), "{error}");
+    }
+
+    #[test]
     fn files_are_looked_through_in_order() {
         let home = tempfile::tempdir().unwrap();
         let system = tempfile::tempdir().unwrap();
@@ -162,7 +175,7 @@ mod tests {
         let mut environment = Environment {
             variables: [(
                 "PGSYSCONFDIR".to_string(),
-                system.path().display().to_string(),
+                system.path().as_os_str().to_os_string(),
             )]
             .into(),
             home: Some(home.path().to_path_buf()),

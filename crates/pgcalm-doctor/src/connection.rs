@@ -13,6 +13,7 @@ use pgcalm_connect::Wanted;
 use pgcalm_host::HostRoot;
 use pgcalm_host::postmaster;
 use pgcalm_host::postmaster::Candidate;
+use pgcalm_server::Text;
 
 /// A connection, and which server it leads to.
 pub struct Connection {
@@ -75,7 +76,7 @@ pub fn open(address: &Address) -> anyhow::Result<Connection> {
     Ok(Connection {
         client,
         system_identifier: row.get(0),
-        data_directory: row.get(1),
+        data_directory: row.get::<_, Option<Text>>(1).map(|path| path.0),
         port: row.get::<_, i32>(2) as u16,
         backend_pid: row.get(3),
         inode: None,

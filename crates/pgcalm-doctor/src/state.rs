@@ -6,14 +6,18 @@
 use std::fs;
 use std::fs::DirBuilder;
 use std::fs::File;
+use std::fs::OpenOptions;
 use std::io;
-use std::io::Write;
 use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::path::PathBuf;
 
 use anyhow::Context;
+use pgcalm_host::replacement;
+use pgcalm_host::replacement::Durability;
 use rustix::fs::FlockOperation;
+use rustix::fs::OFlags;
 use serde::Deserialize;
 use serde::Serialize;
 
@@ -116,7 +120,14 @@ impl State {
             .mode(0o700)
             .create(directory)
             .map_err(host)?;
-        let lock = File::create(directory.join("lock")).map_err(host)?;
+        // The directory may be another user's: a link in it must not lead root elsewhere.
+        let lock = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32)
+            .open(directory.join("lock"))
+            .map_err(host)?;
         rustix::fs::flock(&lock, FlockOperation::LockExclusive)?;
         let file = directory.join("state.json");
         let entries = match fs::read(&file) {
@@ -161,14 +172,9 @@ impl State {
     fn save(&self) -> anyhow::Result<()> {
         let file = self.directory.join("state.json");
         let new = self.directory.join("state.json.new");
-        let write = || -> io::Result<()> {
-            let mut out = File::create(&new)?;
-            out.write_all(&serde_json::to_vec_pretty(&self.entries)?)?;
-            out.sync_all()?;
-            fs::rename(&new, &file)?;
-            File::open(&self.directory)?.sync_all()
-        };
-        write().with_context(|| format!("write {}", file.display()))
+        let text = serde_json::to_vec_pretty(&self.entries)?;
+        replacement::write(&file, &new, 0o600, &text, Durability::Synced)
+            .with_context(|| format!("write {}", file.display()))
     }
 }
 

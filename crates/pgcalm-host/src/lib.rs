@@ -27,6 +27,7 @@ pub mod postmaster;
 pub mod process;
 pub mod process_file;
 pub mod quantity;
+pub mod replacement;
 pub mod server_process;
 pub mod stop;
 pub mod tcp_socket;

@@ -14,6 +14,8 @@ use std::time::Duration;
 use anyhow::Context;
 use pgcalm_host::HostRoot;
 use pgcalm_host::process::Process;
+use pgcalm_host::replacement;
+use pgcalm_host::replacement::Durability;
 use rustix::fs::FlockOperation;
 use serde::Deserialize;
 use serde::Serialize;
@@ -96,8 +98,9 @@ impl State {
     pub fn save(&self, root: &HostRoot) -> anyhow::Result<()> {
         let file = self.file(root);
         let new = file.with_extension("json.new");
-        fs::write(&new, serde_json::to_vec_pretty(self)?)
-            .and_then(|()| fs::rename(&new, &file))
+        let text = serde_json::to_vec_pretty(self)?;
+        // Unsynced: a reboot takes the limits and /run with it.
+        replacement::write(&file, &new, 0o600, &text, Durability::Unsynced)
             .with_context(|| format!("write {}", file.display()))
     }
 

@@ -14,6 +14,8 @@ use std::sync::PoisonError;
 
 use anyhow::Context;
 use pgcalm_host::HostRoot;
+use pgcalm_host::replacement;
+use pgcalm_host::replacement::Durability;
 use serde::Deserialize;
 use serde::Serialize;
 
@@ -133,9 +135,9 @@ impl Journal {
                 };
             }
             let new = self.path.with_extension("json.new");
-            fs::write(&new, serde_json::to_vec_pretty(document)?)?;
-            // So that whoever reads it after a kill finds the old or the new text, never a part.
-            fs::rename(&new, &self.path)?;
+            let text = serde_json::to_vec_pretty(document)?;
+            // After a kill the old or the new text is found; a crash of the host undoes what it would tell.
+            replacement::write(&self.path, &new, 0o644, &text, Durability::Unsynced)?;
             Ok(())
         };
         save().with_context(|| format!("write {}", self.path.display()))

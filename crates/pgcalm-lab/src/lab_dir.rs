@@ -1,13 +1,16 @@
 use std::fs;
 use std::fs::File;
+use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::path::PathBuf;
 
 use anyhow::Context;
 use pgcalm_host::HostRoot;
 use rustix::fs::FlockOperation;
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::LabError;
@@ -278,7 +281,14 @@ fn create(path: &Path) -> anyhow::Result<PathBuf> {
 }
 
 fn lock(path: &Path, busy: &str) -> anyhow::Result<File> {
-    let file = File::create(path).with_context(|| format!("create {}", path.display()))?;
+    // The directory may be another user's: a link in it must not lead root elsewhere.
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .custom_flags(OFlags::NOFOLLOW.bits() as i32)
+        .open(path)
+        .with_context(|| format!("create {}", path.display()))?;
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(file),
         Err(Errno::WOULDBLOCK) => Err(LabError::Host(busy.to_string()).into()),

@@ -9,8 +9,6 @@ pub(crate) mod workload;
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::BufRead;
-use std::io::BufReader;
 use std::path::Path;
 use std::process::Child;
 use std::process::ExitStatus;
@@ -119,7 +117,7 @@ impl Load {
         let reader = child.stderr.take().map(|stderr| {
             let seen = Arc::clone(&seen);
             std::thread::spawn(move || {
-                for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                for line in tool::lines(stderr) {
                     let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
                     match parse_progress(&line) {
                         Some(tps) => seen.tps = Some(tps),

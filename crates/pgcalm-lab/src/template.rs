@@ -1,8 +1,5 @@
 use std::fs;
 use std::fs::File;
-use std::io::BufRead;
-use std::io::BufReader;
-use std::io::Read;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::os::unix::fs::OpenOptionsExt;
@@ -290,14 +287,10 @@ fn run_script(
     };
     // The script fits into the pipe's buffer or is read on as psql goes; either way not by this thread.
     let writer = std::thread::spawn(move || stdin.write_all(script.as_bytes()));
-    let errors = std::thread::spawn(move || {
-        let mut text = String::new();
-        let _ = BufReader::new(stderr).read_to_string(&mut text);
-        text
-    });
+    let errors = std::thread::spawn(move || tool::lines(stderr).collect::<Vec<_>>().join("\n"));
     let (sender, lines) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+        for line in tool::lines(stdout) {
             if sender.send(line).is_err() {
                 break;
             }

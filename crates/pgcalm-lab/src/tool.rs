@@ -1,4 +1,6 @@
 use std::io;
+use std::io::BufRead;
+use std::io::BufReader;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -112,6 +114,15 @@ fn complaint(stdout: &str, stderr: &str) -> String {
             .to_string(),
         _ => last_line(stderr).to_string(),
     }
+}
+
+/// The lines that a program says, in whatever encoding, until it says no more. A reader that stopped at one would end the
+/// program by a broken pipe.
+pub fn lines(stream: impl Read) -> impl Iterator<Item = String> {
+    BufReader::new(stream)
+        .split(b'\n')
+        .map_while(Result::ok)
+        .map(|line| String::from_utf8_lossy(&line).into_owned())
 }
 
 /// The last line that says something.

@@ -9,6 +9,7 @@ use std::time::Instant;
 use anyhow::Context;
 use anyhow::bail;
 use pgcalm_host::HostRoot;
+use pgcalm_host::replacement;
 use pgcalm_volume::Counters;
 use pgcalm_volume::Server;
 use pgcalm_volume::Volume;
@@ -69,6 +70,14 @@ pub fn run(
     announce: impl FnOnce(&Ready) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     need_root("mounts and loop devices")?;
+    if let Some(image) = &options.image
+        && !image.exists()
+    {
+        // A link that leads nowhere would be replaced.
+        replacement::check(image).map_err(|error| {
+            LabError::Usage(format!("--image {}: {error}; name a file", image.display()))
+        })?;
+    }
     let made = options.image.as_ref().is_none_or(|image| !image.exists());
     let size = match (made, options.size) {
         (true, None) => {

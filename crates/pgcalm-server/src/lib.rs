@@ -7,6 +7,7 @@
 mod archiver;
 mod module;
 mod settings;
+mod text;
 mod wal;
 mod writes;
 
@@ -21,6 +22,7 @@ pub use crate::settings::Setting;
 pub use crate::settings::Settings;
 pub use crate::settings::unit_bytes;
 pub use crate::settings::unit_seconds;
+pub use crate::text::Text;
 pub use crate::wal::Wal;
 pub use crate::writes::Writes;
 

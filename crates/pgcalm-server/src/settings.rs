@@ -6,6 +6,8 @@ use pgcalm_connect::Client;
 use postgres::Error;
 use postgres::Row;
 
+use crate::Text;
+
 /// Rows of `pg_settings` by name. That shows no placeholders, so a module's setting is there only if the module has defined it, and
 /// none that this role may not see.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -49,7 +51,9 @@ impl Settings {
         rows.iter()
             .map(|row| {
                 let setting = Setting {
-                    value: row.try_get::<_, Option<_>>("value")?.unwrap_or_default(),
+                    value: row
+                        .try_get::<_, Option<Text>>("value")?
+                        .map_or_else(String::new, |value| value.0),
                     unit: row.try_get("unit")?,
                     context: row.try_get("context")?,
                     source: row.try_get("source")?,

@@ -7,6 +7,7 @@ use anyhow::Context;
 use anyhow::bail;
 use pgcalm_connect::Address;
 use pgcalm_connect::Client;
+use pgcalm_server::Text;
 
 use crate::checkpoint::report::Checkpoint;
 use crate::connect_option;
@@ -182,7 +183,7 @@ impl Names {
         self.databases = client
             .query("SELECT oid, datname::text FROM pg_database", &[])?
             .iter()
-            .map(|row| (row.get(0), row.get(1)))
+            .map(|row| (row.get(0), row.get::<_, Text>(1).0))
             .collect();
         Ok(())
     }

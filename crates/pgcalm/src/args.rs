@@ -170,9 +170,10 @@ pub enum Verb {
     Predict(PredictArgs),
     /// Restore a WAL file from an archive, checked: for restore_command.
     ///
-    /// Takes the file as it is, .lz4 or .zst, whatever the archive has. It must decompress, match its checksum, have the
+    /// Takes the file as it is, .zst, .lz4 or .gz, whatever the archive has. It must decompress, match its checksum, have the
     /// length of its segment, and hold on every page the WAL that its name tells, of the cluster that asks for it (by
-    /// global/pg_control beside pg_wal). It is written beside PATH, synced, and renamed.
+    /// global/pg_control beside pg_wal). It is written beside PATH, synced, and renamed; only a file is replaced. What is in
+    /// the archive under another name that begins with FILE stops recovery.
     #[command(
         name = WAL_RESTORE,
         before_help = "Example: pgcalm wal-restore --archive /mnt/archive/wal %f %p",
@@ -413,8 +414,11 @@ pub struct WalRestoreArgs {
     #[arg(value_name = "FILE")]
     pub file: String,
     /// Where it is to appear: %p.
-    #[arg(value_name = "PATH")]
-    pub target: PathBuf,
+    #[arg(value_name = "PATH", required_unless_present = "check")]
+    pub target: Option<PathBuf>,
+    /// Only read, decompress and check the file; nothing is written. With PATH it must be of the cluster that %p lies in.
+    #[arg(long)]
+    pub check: bool,
 }
 
 /// Of a scenario whose report has no HTML.

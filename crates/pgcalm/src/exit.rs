@@ -74,12 +74,12 @@ impl RestoreExit {
 
     fn meaning(self) -> &'static str {
         match self {
-            Self::Restored => "restored",
+            Self::Restored => "restored; with --check: whole",
             Self::NotFound => {
                 "not in the archive: recovery takes this for the end of the archived WAL"
             }
             Self::Stop => {
-                "anything else (damaged, another cluster's, unreadable, no archive, bad option): the server stops recovery"
+                "anything else (damaged, unfinished, in a form that is not read, another cluster's, unreadable, no archive, PATH no file, bad option): the server stops recovery"
             }
         }
     }

@@ -2,11 +2,14 @@ use std::fs::File;
 use std::fs::OpenOptions;
 use std::io;
 use std::io::Write;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::path::PathBuf;
 
 use anyhow::Context;
+use pgcalm_host::replacement;
 use pgcalm_lab::LabError;
+use rustix::fs::Access;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -27,25 +30,42 @@ pub fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// Fails if `file` can't be written, before a run of minutes is made for it.
+/// Fails if `file` can't be written, before a run of minutes is made for it. What is there stays as it is.
 pub fn check_writable(option: &str, file: Option<&Path>) -> anyhow::Result<()> {
     let Some(file) = file else { return Ok(()) };
-    let is_new = !file.exists();
-    OpenOptions::new()
-        .append(true)
-        .create(true)
-        .open(file)
-        .map_err(|error| {
-            LabError::Usage(format!(
-                "{option} {}: {error}; name a file in a directory that exists and can be written",
-                file.display()
-            ))
-        })?;
-    if is_new {
-        // An empty file would look like a report.
-        std::fs::remove_file(file)?;
+    try_to_write(file).map_err(|error| {
+        LabError::Usage(format!(
+            "{option} {}: {error}; name a file in a directory that exists and can be written",
+            file.display()
+        ))
+        .into()
+    })
+}
+
+fn try_to_write(file: &Path) -> io::Result<()> {
+    match std::fs::metadata(file).map(|metadata| metadata.file_type()) {
+        Ok(kind) if kind.is_file() => OpenOptions::new().append(true).open(file).map(drop),
+        // Opened for a trial, a FIFO would wait for its reader, and its reader take the trial's end for the end.
+        Ok(kind) if kind.is_fifo() || kind.is_char_device() => {
+            Ok(rustix::fs::access(file, Access::WRITE_OK)?)
+        }
+        Ok(kind) => Err(replacement::not_a_file(kind)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            OpenOptions::new().append(true).create(true).open(file)?;
+            // An empty file would look like a report. A link that leads to it stays.
+            std::fs::remove_file(file.canonicalize()?)
+        }
+        Err(error) => Err(error),
     }
-    Ok(())
+}
+
+/// Opens a file to be written from its beginning. A FIFO and a device such as a terminal are written to where they are, but a
+/// disk is not written over.
+fn create(file: &Path) -> io::Result<File> {
+    match std::fs::metadata(file).map(|metadata| metadata.file_type()) {
+        Ok(kind) if kind.is_block_device() => Err(replacement::not_a_file(kind)),
+        _ => File::create(file),
+    }
 }
 
 /// Shows a report as text, and as JSON where that was asked for.
@@ -83,7 +103,7 @@ impl JsonLines {
     pub fn create(path: &Path) -> anyhow::Result<Self> {
         Ok(Self {
             path: path.to_path_buf(),
-            file: File::create(path).with_context(|| format!("create {}", path.display()))?,
+            file: create(path).with_context(|| format!("create {}", path.display()))?,
         })
     }
 
@@ -102,5 +122,7 @@ impl JsonLines {
 
 /// Writes a file whole.
 pub fn write(file: &Path, text: &str) -> anyhow::Result<()> {
-    std::fs::write(file, text).with_context(|| format!("write {}", file.display()))
+    create(file)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .with_context(|| format!("write {}", file.display()))
 }

@@ -19,6 +19,9 @@ pub fn render(args: &ReportArgs) -> anyhow::Result<()> {
             args.file.display()
         ))
     })?;
+    output::check_writable("--html", args.html.as_deref())?;
+    output::check_writable("--svg", args.svg.as_deref())?;
+    suite::check_document(args.markdown.as_deref())?;
     let as_file = args.html.is_some() || args.svg.is_some() || args.markdown.is_some();
     let text_only = matches!(document, Document::ArchiveCrash(_) | Document::Governor(_));
     if text_only && (as_file || args.seconds) {

@@ -10,6 +10,7 @@ use anyhow::bail;
 use clap::ArgAction;
 use clap::CommandFactory;
 use clap::Parser;
+use pgcalm_host::replacement;
 use pgcalm_lab::LabError;
 use pgcalm_lab::contest;
 use pgcalm_lab::contest::Options;
@@ -76,7 +77,7 @@ pub fn run(args: &SuiteArgs) -> anyhow::Result<()> {
     }
     output::check_writable("--json", args.report.json.file())?;
     output::check_writable("--html", args.report.html.as_deref())?;
-    output::check_writable("--markdown", args.markdown.as_deref())?;
+    check_document(args.markdown.as_deref())?;
     let results = Results::new(&directory(args));
     for row in &mut rows {
         interrupt.check()?;
@@ -360,6 +361,21 @@ fn judge(report: &Report) -> Result<(), WorseThanStock> {
     match rows.is_empty() {
         true => Ok(()),
         false => Err(WorseThanStock { rows }),
+    }
+}
+
+/// Fails if the document can't be written, or is none: it is read first, and what takes text only has none.
+pub fn check_document(file: Option<&Path>) -> anyhow::Result<()> {
+    output::check_writable("--markdown", file)?;
+    let kind = file.and_then(|file| std::fs::metadata(file).ok());
+    match (file, kind.map(|metadata| metadata.file_type())) {
+        (Some(file), Some(kind)) if !kind.is_file() => Err(LabError::Usage(format!(
+            "--markdown {}: {}; name a file, whose other sections are kept",
+            file.display(),
+            replacement::not_a_file(kind)
+        ))
+        .into()),
+        _ => Ok(()),
     }
 }
 

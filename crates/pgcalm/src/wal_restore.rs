@@ -15,7 +15,7 @@
 use std::panic;
 
 use pgcalm_archive::Request;
-use pgcalm_archive::RestoreError;
+use pgcalm_archive::Target;
 use pgcalm_archive::restore;
 
 use crate::args::WAL_RESTORE;
@@ -23,12 +23,15 @@ use crate::args::WalRestoreArgs;
 use crate::exit::RestoreExit;
 use crate::output;
 
-/// Restores a file and returns the exit code. What it prints goes to the server's log.
+/// Restores or checks a file and returns the exit code. What it prints goes to the server's log.
 pub fn run(args: WalRestoreArgs) -> RestoreExit {
     let request = Request {
         archive: args.archive,
         file: args.file,
-        target: args.target,
+        target: match (args.check, args.target) {
+            (false, Some(path)) => Target::File(path),
+            (_, like) => Target::Nowhere(like),
+        },
     };
     // A panic's own code, 101, would be taken for "is not there".
     match panic::catch_unwind(|| restore(&request)) {
@@ -45,9 +48,12 @@ pub fn run(args: WalRestoreArgs) -> RestoreExit {
                     restored.source.display()
                 ));
             }
+            if args.check && !print(&format!("{}: whole\n", restored.source.display())) {
+                return RestoreExit::Stop;
+            }
             RestoreExit::Restored
         }
-        Ok(Err(error @ RestoreError::NotFound { .. })) => {
+        Ok(Err(error)) if error.is_absence() => {
             say(&error.to_string());
             RestoreExit::NotFound
         }
@@ -57,6 +63,12 @@ pub fn run(args: WalRestoreArgs) -> RestoreExit {
         }
         Err(_) => RestoreExit::Stop,
     }
+}
+
+fn print(text: &str) -> bool {
+    output::print(text)
+        .inspect_err(|error| say(&format!("{error:#}")))
+        .is_ok()
 }
 
 fn say(text: &str) {

@@ -1,7 +1,10 @@
 //! Bad input gets one line that names the option and the fix, and exit code 2. No privileges needed.
 
+use std::os::unix::fs::FileTypeExt;
 use std::process::Command;
 use std::process::Output;
+
+use rustix::fs::FileType;
 
 fn pgcalm(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_pgcalm"))
@@ -299,6 +302,70 @@ fn an_output_file_that_was_only_tried_is_not_left_behind() {
     let json = dir.path().join("out.json");
     refused(&["--json", json.to_str().unwrap(), "--clients", "0"]);
     assert!(!json.exists());
+}
+
+/// The link was once removed, and the file that it leads to left.
+#[test]
+fn a_link_to_an_output_file_that_is_not_there_yet_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let (link, file) = (dir.path().join("link"), dir.path().join("file"));
+    std::os::unix::fs::symlink("file", &link).unwrap();
+    refused(&["--json", link.to_str().unwrap(), "--clients", "0"]);
+    assert!(link.is_symlink());
+    assert!(!file.exists());
+}
+
+/// The trial once took the reader's end of file for it, and the run then waited for another reader.
+#[test]
+fn a_fifo_is_written_to_where_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let fifo = dir.path().join("fifo");
+    make_node(&fifo, FileType::Fifo, 0).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
+        .args(["isolate", "show", "--json"])
+        .arg(&fifo)
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let text = std::fs::read_to_string(&fifo).unwrap();
+    if text.is_empty() {
+        child.kill().unwrap();
+    }
+    let status = child.wait().unwrap();
+    assert!(text.starts_with('{'), "{text:?}");
+    assert!(status.success(), "{status}");
+    assert!(fifo.symlink_metadata().unwrap().file_type().is_fifo());
+}
+
+#[test]
+fn a_disk_is_not_written_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = dir.path().join("disk");
+    // Needs root. The number is one that no driver has.
+    if make_node(&disk, FileType::BlockDevice, rustix::fs::makedev(120, 0)).is_err() {
+        eprintln!("skipped: only root may make a device node");
+        return;
+    }
+    let disk = disk.to_str().unwrap();
+    let report = dir.path().join("report.json");
+    std::fs::write(&report, "{}").unwrap();
+    let output = pgcalm(&["isolate", "show", "--json", disk]);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("is a device and no file"), "{text}");
+    let markdown = pgcalm(&[
+        "lab",
+        "report",
+        report.to_str().unwrap(),
+        "--markdown",
+        "/dev/null",
+    ]);
+    assert_eq!(markdown.status.code(), Some(2));
+}
+
+fn make_node(path: &std::path::Path, kind: FileType, device: u64) -> rustix::io::Result<()> {
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, path, kind, mode, device)
 }
 
 #[test]

@@ -1,10 +1,18 @@
 //! `pgcalm doctor` as a command: arguments, exit codes, documents. What it judges is tested in pgcalm-doctor.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
 use std::process::Output;
 
 use pgcalm_doctor::report::Report;
+use pgcalm_host::HostRoot;
+use pgcalm_host::postgres;
+use pgcalm_testkit::need;
+use pgcalm_testkit::programs;
+use pgcalm_testkit::programs::Programs;
+use pgcalm_testkit::server::Launch;
 
 fn doctor(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_pgcalm"))
@@ -97,4 +105,23 @@ fn with_nothing_to_take_back_nothing_is_done() {
     let output = doctor(&["--undo", "--state-dir", below.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(3));
     assert!(complaint(&output).contains("--state-dir"));
+}
+
+/// It was a panic once.
+#[test]
+fn a_data_directory_may_have_a_name_in_any_encoding() {
+    if !need::met("doctor", &[need::ANY_SERVER]) {
+        return;
+    }
+    let bindir = postgres::bindirs(&HostRoot::default()).swap_remove(0);
+    let directory = programs::directory("pgcalm-doctor-");
+    let programs = Programs::new(&bindir, directory.path());
+    let data = directory.path().join(OsStr::from_bytes(b"d\xe9"));
+    programs.initdb(&data, &[]);
+    let _server = Launch::new(&programs, &data).start();
+    let connect = format!("host={} user=postgres", directory.path().display());
+    let output = doctor(&["--duration", "0", "--connect", &connect, "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", complaint(&output));
+    let report: Report = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(report.facts.server.is_some());
 }

@@ -510,8 +510,17 @@ fn what_a_service_hides_is_missing_and_named() {
 fn bad_options_end_with_one_line_that_names_them() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = format!("--listen={}", taken.local_addr().unwrap());
+    let directory = tempfile::tempdir().unwrap();
+    let fifo = directory.path().join("a.prom");
+    let mode = rustix::fs::Mode::from_raw_mode(0o666);
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let textfile = format!("--textfile={}", fifo.display());
+    let taken_directory = format!("--textfile={}", directory.path().display());
     for (arguments, expected) in [
         (vec!["--listen=here"], "--listen"),
+        (vec![textfile.as_str()], "is a FIFO and no file"),
+        (vec!["--textfile=/dev/null"], "is a device and no file"),
+        (vec![taken_directory.as_str()], "is a directory and no file"),
         (
             vec![taken.as_str(), "--connect=host=/nonexistent"],
             "--listen 127.0.0.1:",

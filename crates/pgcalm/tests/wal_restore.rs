@@ -3,7 +3,10 @@
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
@@ -15,9 +18,14 @@ use pgcalm_testkit::need;
 use pgcalm_testkit::programs::Programs;
 use pgcalm_testkit::programs::give_to_server;
 use pgcalm_testkit::programs::initdb;
+use rustix::fs::CWD;
+use rustix::fs::FileType;
+use rustix::fs::Mode;
 
 /// Rows committed before the restore point; afterwards there are more.
 const ROWS: usize = 40_000;
+
+const TO_RESTORE_POINT: &[u8] = b"recovery_target_name = 'here'\n";
 
 /// A base backup of a cluster with segments of 1 MB, and its archive.
 struct Site {
@@ -126,7 +134,11 @@ impl Site {
         fs::create_dir(self.archive()).unwrap();
         give_to_server(&self.archive());
         let primary = self.dir.join("primary");
-        initdb(self.command("initdb"), &primary, &["--wal-segsize=1"]);
+        initdb(
+            self.command("initdb"),
+            &primary,
+            &["--wal-segsize=1", "--encoding=SQL_ASCII"],
+        );
         let mut configuration = fs::OpenOptions::new()
             .append(true)
             .open(primary.join("postgresql.conf"))
@@ -162,6 +174,8 @@ impl Site {
             "insert into witness select i, md5(i::text) from generate_series(1, {ROWS}) i"
         ));
         self.sql("select pg_create_restore_point('here')");
+        // The same place, with a name that is no UTF-8.
+        self.sql("select pg_create_restore_point(convert_from('\\x636166e9', 'SQL_ASCII'))");
         self.sql("insert into witness select i, '' from generate_series(1, 1000) i");
         // A fast shutdown archives all that is left.
         self.sql("select pg_switch_wal()");
@@ -186,8 +200,8 @@ impl Site {
         segments[segments.len() - 4].clone()
     }
 
-    /// Starts recovery of the base backup to the restore point.
-    fn recover(&self, restore_command: &str) -> Output {
+    /// Starts recovery of the base backup, with `settings` to say how far.
+    fn recover(&self, restore_command: &str, settings: &[u8]) -> Output {
         let restored = self.dir.join("restored");
         let _ = fs::remove_dir_all(&restored);
         let _ = fs::remove_file(self.log("restored"));
@@ -205,24 +219,33 @@ impl Site {
             .unwrap();
         write!(
             configuration,
-            "archive_mode = off\nrecovery_target_name = 'here'\nrecovery_target_action = 'promote'\n\
+            "archive_mode = off\nrecovery_target_action = 'promote'\n\
              restore_command = '{restore_command}'\n"
         )
         .unwrap();
+        configuration.write_all(settings).unwrap();
+        drop(configuration);
         self.start("restored")
     }
 
-    fn recover_with_pgcalm(&self) -> Output {
-        self.recover(&format!(
+    fn recover_with_pgcalm(&self, settings: &[u8]) -> Output {
+        let command = format!(
             "{} wal-restore --archive {} %f %p",
             self.program().display(),
             self.archive().display()
-        ))
+        );
+        self.recover(&command, settings)
     }
 
     /// Sees that recovery ends at the restore point with all rows.
     fn expect_recovery(&self, what: &str) {
-        let started = self.recover_with_pgcalm();
+        self.expect_promotion(what, TO_RESTORE_POINT);
+        self.stop("restored");
+    }
+
+    /// Sees that recovery ends with all rows; the server runs still.
+    fn expect_promotion(&self, what: &str, settings: &[u8]) {
+        let started = self.recover_with_pgcalm(settings);
         let log = fs::read_to_string(self.log("restored")).unwrap_or_default();
         assert!(started.status.success(), "{what}: {log}");
         for _ in 0..300 {
@@ -237,12 +260,11 @@ impl Site {
             ROWS.to_string(),
             "{what}"
         );
-        self.stop("restored");
     }
 
     /// Sees that recovery stops and that the database was not opened.
     fn expect_refusal(&self, what: &str, reason: &str) {
-        let started = self.recover_with_pgcalm();
+        let started = self.recover_with_pgcalm(TO_RESTORE_POINT);
         let log = fs::read_to_string(self.log("restored")).unwrap_or_default();
         assert!(!started.status.success(), "{what}: {log}");
         assert!(log.contains("pgcalm wal-restore: "), "{what}: {log}");
@@ -275,6 +297,12 @@ fn lz4(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
+fn unpacked(path: &Path) -> Vec<u8> {
+    let output = Command::new("lz4").arg("-dc").arg(path).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    output.stdout
+}
+
 fn replace(path: &Path, suffix: &str, bytes: &[u8]) {
     fs::remove_file(path).unwrap();
     let path = PathBuf::from(format!("{}{suffix}", path.display()));
@@ -298,6 +326,195 @@ fn recovery_reaches_its_target_from_every_form_and_mixed() {
         }
     }
     site.expect_recovery("mixed");
+
+    // As other programs write them.
+    let stored = PathBuf::from(format!("{}.lz4", segments[1].display()));
+    let (one, two) = (site.dir.join("one"), site.dir.join("two"));
+    let whole = unpacked(&stored);
+    fs::write(&one, &whole[..whole.len() / 3]).unwrap();
+    fs::write(&two, &whole[whole.len() / 3..]).unwrap();
+    for (program, arguments) in [("lz4", &["-c"][..]), ("lz4", &["-lc"]), ("gzip", &["-c"])] {
+        let compressed = |file: &Path| {
+            let output = Command::new(program).args(arguments).arg(file).output();
+            output.unwrap().stdout
+        };
+        let bytes = [compressed(&one), compressed(&two)].concat();
+        fs::remove_file(&stored).unwrap();
+        let form = if program == "gzip" { "gz" } else { program };
+        let path = stored.with_extension(form);
+        fs::write(&path, &bytes).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        site.expect_recovery(&format!("{program} {arguments:?}"));
+        fs::rename(&path, &stored).unwrap();
+    }
+}
+
+/// Recovery once opened the database without the segment, since none of these is called as it is.
+#[test]
+fn what_the_archive_has_under_another_name_stops_recovery() {
+    let Some(site) = Site::new("remains") else {
+        return;
+    };
+    let victim = site.victim();
+    let name = victim.file_name().unwrap().to_str().unwrap();
+    let sum = "0123456789abcdef0123456789abcdef01234567";
+    let directory = site.archive().join(&name[..16]);
+    fs::create_dir(&directory).unwrap();
+    give_to_server(&directory);
+    for (moved, reason) in [
+        (format!("{name}.xz"), "is in no form that is read"),
+        (format!("{name}.partial"), "is not finished"),
+        (format!("{name}.tmp"), "is not finished"),
+        (format!("{name}-{sum}.gz"), "is pgBackRest's"),
+        (format!("{}/{name}", &name[..16]), "lies in a subdirectory"),
+    ] {
+        let path = site.archive().join(&moved);
+        fs::rename(&victim, &path).unwrap();
+        site.expect_refusal(&moved, &format!("{}: {reason}", path.display()));
+        fs::rename(&path, &victim).unwrap();
+    }
+    let away = site.dir.join("tier");
+    fs::rename(&victim, &away).unwrap();
+    symlink(site.dir.join("unmounted"), &victim).unwrap();
+    site.expect_refusal(
+        "dangling link",
+        &format!("{}: is a link to ", victim.display()),
+    );
+    fs::remove_file(&victim).unwrap();
+    symlink(&away, &victim).unwrap();
+    site.expect_recovery("link");
+}
+
+/// The archive has the old timeline's last segment as .partial then, and a history with the restore point's name in it.
+#[test]
+fn after_a_promotion_the_new_timeline_is_recovered() {
+    let Some(site) = Site::new("timeline") else {
+        return;
+    };
+    site.expect_promotion(
+        "first",
+        b"recovery_target_name = 'caf\xe9'\narchive_mode = on\n",
+    );
+    site.sql("select pg_switch_wal()");
+    site.stop("restored");
+    let history = fs::read(site.archive().join("00000002.history")).unwrap();
+    assert!(history.contains(&0xE9), "{history:?}");
+    // As if the first timeline's server had died there, and the promoted one had archived what it has of its last segment.
+    let of = |timeline: &str| {
+        let mut segments = site.segments();
+        segments.retain(|path| {
+            path.file_name()
+                .unwrap()
+                .as_bytes()
+                .starts_with(timeline.as_bytes())
+        });
+        segments
+    };
+    let branch = of("00000002").swap_remove(0);
+    let branch = &branch.file_name().unwrap().to_str().unwrap()[8..];
+    for segment in of("00000001") {
+        let name = segment.file_name().unwrap().to_str().unwrap();
+        match name[8..].cmp(branch) {
+            std::cmp::Ordering::Less => {}
+            std::cmp::Ordering::Equal => {
+                fs::rename(&segment, segment.with_extension("partial")).unwrap();
+            }
+            std::cmp::Ordering::Greater => fs::remove_file(&segment).unwrap(),
+        }
+    }
+
+    site.expect_promotion("second", b"recovery_target_timeline = 'latest'\n");
+    let log = fs::read_to_string(site.log("restored")).unwrap();
+    assert!(log.contains("selected new timeline ID: 3"), "{log}");
+}
+
+#[test]
+fn a_check_writes_nothing() {
+    let Some(site) = Site::new("check") else {
+        return;
+    };
+    let victim = site.victim();
+    let name = victim.file_name().unwrap().to_str().unwrap();
+    let check = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));
+        command.args(["wal-restore", "--check", "--archive"]);
+        let output = command.arg(site.archive()).args(more).output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        (output.status.code().unwrap(), output.stdout, text)
+    };
+    let whole = format!("{}: whole\n", victim.display()).into_bytes();
+    assert_eq!(check(&[name]), (0, whole.clone(), String::new()));
+    // As it would be restored by the server.
+    let target = site.dir.join("primary/pg_wal/RECOVERYXLOG");
+    let target = target.to_str().unwrap();
+    assert_eq!(check(&[name, target]), (0, whole, String::new()));
+    assert!(!Path::new(target).exists());
+    // A device is not looked at for its cluster, and stays.
+    assert_eq!(check(&[name, "/dev/null"]).0, 0);
+    assert_eq!(check(&["0000000100000000000000FF"]).0, 1);
+
+    let control = site.dir.join("primary/global/pg_control");
+    let mut bytes = fs::read(&control).unwrap();
+    bytes[0] ^= 1;
+    fs::write(&control, &bytes).unwrap();
+    let (code, _, text) = check(&[name, target]);
+    assert_eq!(code, 200);
+    assert!(text.contains("is of another cluster"), "{text}");
+    let mut bytes = fs::read(&victim).unwrap();
+    bytes[8192 * 3..8192 * 4].fill(0);
+    fs::write(&victim, &bytes).unwrap();
+    let (code, _, text) = check(&[name]);
+    assert_eq!(code, 200);
+    assert!(text.contains("has no WAL page at offset 24576"), "{text}");
+}
+
+#[test]
+fn only_a_file_is_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let name = "00000002.history";
+    fs::write(dir.path().join(name), "1\t0/3000148\tx\n").unwrap();
+    let place = |name: &str| dir.path().join(name);
+    let mode = Mode::from_raw_mode(0o666);
+    rustix::fs::mknodat(CWD, place("fifo"), FileType::Fifo, mode, 0).unwrap();
+    symlink("elsewhere", place("link")).unwrap();
+    fs::create_dir(place("directory")).unwrap();
+    let mut targets = vec!["fifo", "link", "directory"];
+    // Needs root: /dev/null's number.
+    let null = rustix::fs::makedev(1, 3);
+    if rustix::fs::mknodat(CWD, place("device"), FileType::CharacterDevice, mode, null).is_ok() {
+        targets.push("device");
+    }
+    let restore = |target: &str| {
+        Command::new(env!("CARGO_BIN_EXE_pgcalm"))
+            .args(["wal-restore", "--archive", ".", name, target])
+            .current_dir(dir.path())
+            .output()
+            .unwrap()
+    };
+    for target in targets {
+        let before = fs::symlink_metadata(place(target)).unwrap().file_type();
+        let output = restore(target);
+        let text = String::from_utf8(output.stderr).unwrap();
+        let after = fs::symlink_metadata(place(target)).unwrap().file_type();
+        assert_eq!(before, after, "{target}");
+        assert_eq!(output.status.code(), Some(200), "{target}: {text}");
+        assert_eq!(text.lines().count(), 1, "{text}");
+        assert!(text.contains("and no file"), "{text}");
+    }
+    assert!(
+        fs::metadata("/dev/null")
+            .unwrap()
+            .file_type()
+            .is_char_device()
+    );
+    fs::write(place("file"), "old").unwrap();
+    for target in ["file", "new"] {
+        assert!(restore(target).status.success());
+        assert_eq!(
+            fs::read(place(target)).unwrap(),
+            fs::read(place(name)).unwrap()
+        );
+    }
 }
 
 #[test]
@@ -370,6 +587,34 @@ fn only_absence_has_a_code_that_recovery_takes_for_the_end_of_wal() {
     assert_eq!(run(&["--archive", ".", "nonsense", "target"]), 200);
     assert_eq!(run(&["--archive", ".", name]), 200);
     assert_eq!(run(&["--unknown", ".", name, "target"]), 200);
+    // What may mean the file, and can't be used.
+    let remains = [".xz", ".bz2", ".zstd", ".partial", ".tmp", "-0123"];
+    for suffix in remains {
+        let path = dir.path().join(format!("{name}{suffix}"));
+        fs::write(&path, "").unwrap();
+        assert_eq!(run(&["--archive", ".", name, "target"]), 200, "{suffix}");
+        fs::remove_file(&path).unwrap();
+    }
+    // What doesn't.
+    fs::write(dir.path().join(format!("{name}.00000028.backup")), "").unwrap();
+    fs::create_dir(dir.path().join("lost+found")).unwrap();
+    fs::write(dir.path().join("000000010000000000000002.xz"), "").unwrap();
+    assert_eq!(run(&["--archive", ".", name, "target"]), 1);
+    // A standby asks again when somebody has finished it.
+    for directory in ["data", "data/pg_wal"] {
+        fs::create_dir(dir.path().join(directory)).unwrap();
+    }
+    fs::write(dir.path().join("data/standby.signal"), "").unwrap();
+    fs::write(dir.path().join(format!("{name}.partial")), "").unwrap();
+    let recovery = "data/pg_wal/RECOVERYXLOG";
+    assert_eq!(run(&["--archive", ".", name, recovery]), 1);
+    fs::write(dir.path().join(format!("{name}.xz")), "").unwrap();
+    assert_eq!(run(&["--archive", ".", name, recovery]), 200);
+    // Not waited for.
+    let mode = Mode::from_raw_mode(0o666);
+    rustix::fs::mknodat(CWD, dir.path().join(name), FileType::Fifo, mode, 0).unwrap();
+    assert_eq!(run(&["--archive", ".", name, "target"]), 200);
+    fs::remove_file(dir.path().join(name)).unwrap();
     fs::write(dir.path().join(name), "cut").unwrap();
     assert_eq!(run(&["--archive", ".", name, "target"]), 200);
     assert!(!dir.path().join("target").exists());

@@ -1,6 +1,8 @@
 //! What an address is made of, in environments of the tests' own.
 
+use std::ffi::OsString;
 use std::fs;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -18,7 +20,7 @@ fn environment(variables: &[(&str, &str)]) -> Environment {
     Environment {
         variables: variables
             .iter()
-            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .map(|(name, value)| (name.to_string(), value.into()))
             .collect(),
         home: None,
         uid: 1000,
@@ -83,6 +85,19 @@ fn the_string_comes_before_the_environment() {
     let found = address("host=db1 user=me", &variables);
     assert_eq!(found.place(), "db1 port 1");
     assert_eq!((&*found.user, &*found.database), ("me", "base"));
+}
+
+/// Taken for unset it would lead to another database.
+#[test]
+fn a_variable_that_is_no_utf8_is_an_error_where_it_counts() {
+    let mut environment = environment(&[]);
+    let latin1 = OsString::from_vec(b"caf\xe9".to_vec());
+    environment.variables.insert("PGDATABASE".into(), latin1);
+    let of = |conninfo| Address::in_environment(conninfo, None, &CALLER, &environment);
+    let error = of("").unwrap_err().to_string();
+    assert!(error.contains("PGDATABASE: is no UTF-8"), "{error}");
+    assert!(!error.contains("caf"), "{error}");
+    assert_eq!(of("dbname=base").unwrap().database, "base");
 }
 
 #[test]

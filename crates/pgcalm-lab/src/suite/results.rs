@@ -3,14 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::fs::File;
 use std::io;
-use std::io::Write;
 use std::path::Path;
 use std::path::PathBuf;
 
 use anyhow::Context;
 use pgcalm_host::HostRoot;
+use pgcalm_host::replacement;
+use pgcalm_host::replacement::Durability;
+use pgcalm_host::replacement::Replacement;
 use serde::Deserialize;
 use serde::Serialize;
 use serde_json::Value;
@@ -136,8 +137,7 @@ impl Results {
         };
         fs::create_dir_all(&self.directory).map_err(named)?;
         let probe = self.directory.join(".pgcalm-probe");
-        File::create(&probe).map_err(named)?;
-        fs::remove_file(&probe).map_err(named)
+        Replacement::create(probe, 0o600).map(drop).map_err(named)
     }
 
     /// The file of a row.
@@ -176,17 +176,9 @@ impl Results {
         })?;
         let file = self.file(row);
         let part = self.directory.join(format!(".{row}.json.part"));
-        write_synced(&part, &text)
-            .and_then(|()| fs::rename(&part, &file))
-            .and_then(|()| File::open(&self.directory)?.sync_all())
+        replacement::write(&file, &part, 0o644, text.as_bytes(), Durability::Synced)
             .with_context(|| format!("write {}", file.display()))
     }
-}
-
-fn write_synced(file: &Path, text: &str) -> io::Result<()> {
-    let mut file = File::create(file)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
 }
 
 #[cfg(test)]

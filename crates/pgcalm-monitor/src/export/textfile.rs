@@ -1,19 +1,17 @@
 //! A file for node_exporter's textfile collector.
 
-use std::fs;
-use std::fs::OpenOptions;
-use std::fs::Permissions;
-use std::io;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use rustix::fs::OFlags;
+use pgcalm_host::replacement;
+use pgcalm_host::replacement::Durability;
+use pgcalm_host::replacement::Replacement;
 
 use crate::MonitorError;
 use crate::export::usage;
+
+/// The collector is another user.
+const MODE: u32 = 0o644;
 
 /// A file that is replaced as a whole, so that a reader sees the old one or the new one.
 #[derive(Debug)]
@@ -24,7 +22,7 @@ pub struct Textfile {
 }
 
 impl Textfile {
-    /// Checks that it can be written.
+    /// Checks that it can be written, and that nothing else but a file is there.
     pub fn new(path: PathBuf) -> Result<Self, MonitorError> {
         let display = path.display().to_string();
         let Some(name) = path.file_name() else {
@@ -37,8 +35,8 @@ impl Textfile {
             temporary: path.with_file_name(hidden),
             path,
         };
-        file.write_temporary("")
-            .and_then(|()| fs::remove_file(&file.temporary))
+        replacement::check(&file.path)
+            .and_then(|()| Replacement::create(file.temporary.clone(), MODE))
             .map_err(|error| {
                 usage(
                     "--textfile",
@@ -51,40 +49,21 @@ impl Textfile {
 
     /// Replaces it. It is not synced: after a crash of the host there is nothing in it that anybody wants.
     pub fn write(&self, text: &str) -> anyhow::Result<()> {
-        self.write_temporary(text)
-            .with_context(|| format!("write {}", self.temporary.display()))?;
-        fs::rename(&self.temporary, &self.path)
-            .with_context(|| format!("rename to {}", self.path.display()))
+        let (text, unsynced) = (text.as_bytes(), Durability::Unsynced);
+        replacement::write(&self.path, &self.temporary, MODE, text, unsynced)
+            .with_context(|| format!("write {}", self.path.display()))
     }
 
     /// Removes it.
     pub fn remove(&self) -> anyhow::Result<()> {
-        match fs::remove_file(&self.path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(error).with_context(|| format!("remove {}", self.path.display()))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn write_temporary(&self, text: &str) -> io::Result<()> {
-        // Whoever else may write to the directory must not lead the writer elsewhere by a link.
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .custom_flags(OFlags::NOFOLLOW.bits() as i32)
-            .open(&self.temporary)?;
-        // The collector is another user, whatever this process's umask is.
-        file.set_permissions(Permissions::from_mode(0o644))?;
-        file.write_all(text.as_bytes())
+        replacement::remove(&self.path).with_context(|| format!("remove {}", self.path.display()))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::symlink;
+    use std::fs;
 
     #[test]
     fn the_file_is_replaced_and_nothing_is_left_beside_it() {
@@ -103,14 +82,14 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_place_of_the_temporary_file_is_not_followed() {
+    fn a_directory_is_a_usage_error_and_nothing_is_left_in_it() {
         let directory = tempfile::tempdir().unwrap();
-        let victim = directory.path().join("victim");
-        fs::write(&victim, "precious").unwrap();
-        let file = Textfile::new(directory.path().join("a.prom")).unwrap();
-        symlink(&victim, directory.path().join(".a.prom.tmp")).unwrap();
-        assert!(file.write("x").is_err());
-        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+        let path = directory.path().join("a.prom");
+        fs::create_dir(&path).unwrap();
+        let error = Textfile::new(path.clone()).unwrap_err();
+        assert!(matches!(error, MonitorError::Usage(_)));
+        assert!(error.to_string().contains("is a directory and no file"));
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
     }
 
     #[test]

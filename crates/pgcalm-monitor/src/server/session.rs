@@ -12,6 +12,7 @@ use pgcalm_lag::History;
 use pgcalm_lag::Host;
 use pgcalm_lag::LagError;
 use pgcalm_lag::Sample;
+use pgcalm_server::Text;
 use postgres::Error;
 use postgres::Row;
 use postgres::Statement;
@@ -181,7 +182,8 @@ impl Columns for Row {
     }
 
     fn text(&self, name: &str) -> Result<Option<String>, Error> {
-        self.try_get(name)
+        let value: Option<Text> = self.try_get(name)?;
+        Ok(value.map(|text| text.0))
     }
 
     fn flag(&self, name: &str) -> Result<bool, Error> {
