@@ -39,10 +39,15 @@ pub fn append(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     }
 }
 
+/// A file for reading.
+pub fn open_for_reading(path: &Path) -> io::Result<File> {
+    process_file::open_regular(open(path, OFlags::PATH)?)
+}
+
 /// What a file holds.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    process_file::open_regular(open(path, OFlags::PATH)?)?.read_to_end(&mut bytes)?;
+    open_for_reading(path)?.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

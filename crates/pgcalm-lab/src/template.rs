@@ -179,7 +179,7 @@ pub fn make<T>(
     shared_file::write(&configuration, original)?;
     for_each_file(&unfinished, &mut |file| {
         stage.interrupt.check()?;
-        Ok(File::open(file)?.sync_all()?)
+        Ok(shared_file::open_for_reading(file)?.sync_all()?)
     })?;
     fs::rename(&unfinished, path).with_context(|| format!("rename {}", unfinished.display()))?;
     // Nothing is at the old name any more.

@@ -170,7 +170,7 @@ pub fn in_tree(directory: &Path) -> anyhow::Result<(u64, Vec<String>)> {
 }
 
 fn in_file(path: &Path, deleted: &[u8]) -> std::io::Result<u64> {
-    let mut file = File::open(path)?;
+    let mut file = shared_file::open_for_reading(path)?;
     let mut buffer = vec![0; 256 * BLOCK];
     let (mut blocks, mut filled) = (0, 0);
     loop {
