@@ -6,14 +6,18 @@
 use std::fs;
 use std::io;
 use std::net::IpAddr;
+use std::os::fd::AsRawFd;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::fs::symlink;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::path::PathBuf;
 
-use nix::sys::socket::getsockopt;
+use nix::sys::socket;
+use nix::sys::socket::AddressFamily;
+use nix::sys::socket::SockFlag;
+use nix::sys::socket::SockType;
+use nix::sys::socket::UnixAddr;
 use nix::sys::socket::sockopt::PeerCredentials;
 use pgcalm_host::HostRoot;
 use pgcalm_host::instance;
@@ -100,9 +104,15 @@ impl Postmaster {
 
     /// Whether it is the postmaster that listens on a socket: the kernel has noted at listen(2) who that is.
     pub fn prove_socket(&self, socket: &Socket) -> Result<(), Failure> {
-        let peer = UnixStream::connect(process_file::handle(&socket.handle))
-            .and_then(|stream| Ok(getsockopt(&stream, PeerCredentials)?.pid()))
-            .map_err(Failure::Reach)?;
+        let peer = || -> nix::Result<i32> {
+            // Of a server that takes nobody in this fails, and does not wait.
+            let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+            let stream = socket::socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+            let address = UnixAddr::new(&process_file::handle(&socket.handle))?;
+            socket::connect(stream.as_raw_fd(), &address)?;
+            Ok(socket::getsockopt(&stream, PeerCredentials)?.pid())
+        };
+        let peer = peer().map_err(|error| Failure::Reach(error.into()))?;
         match peer == self.pid {
             true => self.prove_alive(),
             false => Err(self.unproven(&format!("its socket is that of process {peer}"))),

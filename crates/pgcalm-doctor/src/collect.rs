@@ -5,7 +5,6 @@ mod kernel_features;
 mod sample;
 mod server;
 
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -18,6 +17,7 @@ use pgcalm_host::choice::ChoiceError;
 use pgcalm_host::choice::Known;
 use pgcalm_host::instance;
 use pgcalm_host::process;
+use pgcalm_host::process::Process;
 use pgcalm_isolate::report as isolate;
 
 use crate::connection;
@@ -230,20 +230,11 @@ fn by_connection(
     })
 }
 
-fn is_directory(given: &Path, instance: &str) -> bool {
-    let given = given.canonicalize().unwrap_or_else(|_| given.to_path_buf());
-    given.components().eq(Path::new(instance).components())
-}
-
 /// Whether a connection leads to this instance.
 fn is_same(root: &HostRoot, instance: &isolate::Instance, connection: &Connection) -> bool {
-    instance.port == Some(connection.port)
-        && connection
-            .data_directory
-            .as_ref()
-            .is_none_or(|directory| is_directory(Path::new(directory), &instance.data_directory))
-        && process::table(root)
-            .is_ok_and(|table| instance::serves(root, &table, instance.pid, connection.backend_pid))
+    let is_served =
+        |table: Vec<Process>| instance::serves(root, &table, instance.pid, connection.backend_pid);
+    instance.port == Some(connection.port) && process::table(root).is_ok_and(is_served)
 }
 
 /// Adds what the options and pg_calm know of the data's disk; an option wins, then the tighter of the others.

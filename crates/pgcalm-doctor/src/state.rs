@@ -120,7 +120,13 @@ impl State {
             .mode(0o700)
             .create(directory)
             .map_err(host)?;
-        // The directory may be another user's: a link in it must not lead root elsewhere.
+        let found = rustix::fs::lstat(directory).map_err(|error| host(error.into()))?;
+        // Whoever may write there could lead what is written elsewhere.
+        let is_own = found.st_uid == rustix::process::geteuid().as_raw();
+        if !is_own || found.st_mode & 0o022 != 0 {
+            let others = io::Error::new(io::ErrorKind::PermissionDenied, "others may write there");
+            return Err(host(others).into());
+        }
         let lock = OpenOptions::new()
             .write(true)
             .create(true)
@@ -191,6 +197,20 @@ mod tests {
             set: set.into(),
             former: former.map(str::to_string),
         }
+    }
+
+    #[test]
+    fn a_directory_of_all_is_none_for_the_state() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        let error = State::open(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("others may write"), "{error}");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        // Nor is what is a link to one that would do.
+        let own = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(own.path(), dir.path().join("state")).unwrap();
+        assert!(State::open(&dir.path().join("state")).is_err());
     }
 
     #[test]

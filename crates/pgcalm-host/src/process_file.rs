@@ -46,7 +46,9 @@ pub fn chroot(root: &HostRoot, pid: i32) -> Option<PathBuf> {
 
 /// What process `pid` calls the file to which a link in its /proc directory points: the kernel writes such a link from the
 /// reader's root, or the mount namespace's if that is another one (`d_path`), and not from the process's own.
-fn in_its_words(root: &HostRoot, pid: i32, link: PathBuf) -> Option<PathBuf> {
+///
+/// So are names in /proc/PID/maps. `None` for what is outside of its root directory.
+pub fn in_its_words(root: &HostRoot, pid: i32, link: PathBuf) -> Option<PathBuf> {
     match chroot(root, pid) {
         Some(chroot) => Some(Path::new("/").join(link.strip_prefix(chroot).ok()?)),
         None => Some(link),
@@ -66,6 +68,13 @@ pub fn find(root: &HostRoot, pid: i32, path: &Path) -> io::Result<OwnedFd> {
 pub fn find_no_link(root: &HostRoot, pid: i32, path: &Path) -> io::Result<OwnedFd> {
     let flags = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
     beneath(&its_root(root, pid)?, path, OFlags::NOFOLLOW, flags)
+}
+
+/// A handle on what descriptor `descriptor` of process `pid` is on, whatever its name leads to by now.
+pub fn find_open(root: &HostRoot, pid: i32, descriptor: u32) -> io::Result<OwnedFd> {
+    let path = root.path(format!("proc/{pid}/fd/{descriptor}"));
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    Ok(rustix::fs::openat(CWD, path, flags, Mode::empty())?)
 }
 
 /// The path without symbolic links of what process `pid` calls `path`, as it calls it; `None` if it isn't there or can't

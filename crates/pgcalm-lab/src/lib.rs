@@ -27,6 +27,7 @@ mod sampler;
 mod schema;
 mod server_log;
 mod server_sampler;
+mod shared_file;
 mod shell;
 mod stage;
 mod strace;

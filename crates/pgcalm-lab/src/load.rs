@@ -8,7 +8,6 @@ mod server_counts;
 pub(crate) mod workload;
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::Path;
 use std::process::Child;
 use std::process::ExitStatus;
@@ -26,6 +25,7 @@ use rustix::process::Signal;
 use crate::journal::Undo;
 use crate::options::Distribution;
 use crate::server::Server;
+use crate::shared_file;
 use crate::stage::Stage;
 use crate::tool;
 
@@ -73,7 +73,7 @@ impl Load {
         work: Work,
     ) -> anyhow::Result<Self> {
         let script = directory.join("load.sql");
-        fs::write(&script, work.distribution.script())
+        shared_file::write(&script, work.distribution.script())
             .with_context(|| format!("write {}", script.display()))?;
         let mut arguments: Vec<OsString> = vec!["-D".into(), format!("rows={}", work.rows).into()];
         arguments.extend(work.rate.map(|rate| format!("--rate={rate}").into()));

@@ -1,10 +1,6 @@
 //! PostgreSQL servers of the lab.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::fs::File;
-use std::fs::OpenOptions;
-use std::io::Write;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::Child;
@@ -23,6 +19,7 @@ use crate::installation::Installation;
 use crate::interrupt::Interrupt;
 use crate::journal::Journal;
 use crate::journal::Undo;
+use crate::shared_file;
 use crate::tool;
 
 /// How long a start may take: the longest part is recovery, which a copied template doesn't need.
@@ -87,7 +84,7 @@ impl Server {
         interrupt: &Interrupt,
     ) -> anyhow::Result<Self> {
         let undo = journal.note(installation.processes_in(&places.data))?;
-        let log = File::create(&places.log)
+        let log = shared_file::create(&places.log)
             .with_context(|| format!("create {}", places.log.display()))?;
         let child = tool::spawn(
             installation
@@ -265,7 +262,7 @@ pub fn complaint(log: &str) -> &str {
 
 /// The text of a server log; empty if it can't be read.
 pub fn read_log(path: &Path) -> String {
-    fs::read(path)
+    shared_file::read(path)
         .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
         .unwrap_or_default()
 }
@@ -293,11 +290,7 @@ fn write_settings(places: &Places, settings: &BTreeMap<String, String>) -> anyho
         text.push_str(&setting_line(name, value));
     }
     let path = places.data.join("postgresql.conf");
-    OpenOptions::new()
-        .append(true)
-        .open(&path)
-        .and_then(|mut file| file.write_all(text.as_bytes()))
-        .with_context(|| format!("write {}", path.display()))
+    shared_file::append(&path, text).with_context(|| format!("write {}", path.display()))
 }
 
 fn setting_line(name: &str, value: &str) -> String {

@@ -3,7 +3,7 @@ use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::fs::chown;
+use std::os::unix::fs::fchown;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::path::PathBuf;
@@ -29,6 +29,7 @@ use crate::private_dir;
 use crate::progress::Progress;
 use crate::server::Server;
 use crate::server::settings;
+use crate::shared_file;
 use crate::stage::Stage;
 use crate::tool;
 
@@ -170,12 +171,12 @@ pub fn make<T>(
     })?;
     stage.new_cluster(&unfinished, arguments)?;
     let configuration = unfinished.join("postgresql.conf");
-    let original = fs::read_to_string(&configuration)?;
+    let original = shared_file::read(&configuration)?;
     let filled = fill(&unfinished)?;
-    fs::write(&configuration, original)?;
+    shared_file::write(&configuration, original)?;
     for_each_file(&unfinished, &mut |file| {
         stage.interrupt.check()?;
-        Ok(File::open(file)?.sync_all()?)
+        Ok(shared_file::open_for_reading(file)?.sync_all()?)
     })?;
     fs::rename(&unfinished, path).with_context(|| format!("rename {}", unfinished.display()))?;
     // Nothing is at the old name any more.
@@ -477,13 +478,17 @@ fn copy_file(
     interrupt: &Interrupt,
 ) -> anyhow::Result<()> {
     let to = &file.target;
-    let source = File::open(&file.source)?;
+    // Both trees are the servers' user's.
+    let source = fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(OFlags::NOFOLLOW.bits() as i32)
+        .open(&file.source)?;
     let target = fs::OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o600)
         .open(to)?;
-    chown(to, Some(installation.uid), Some(installation.gid))?;
+    fchown(&target, Some(installation.uid), Some(installation.gid))?;
     let start = buffer.as_ptr().align_offset(ALIGNMENT);
     let buffer = &mut buffer[start..start + COPY];
     let mut offset = 0;
@@ -491,7 +496,7 @@ fn copy_file(
         && file.length >= COPY as u64
         && let Ok(direct) = fs::OpenOptions::new()
             .write(true)
-            .custom_flags(OFlags::DIRECT.bits() as i32)
+            .custom_flags((OFlags::DIRECT | OFlags::NOFOLLOW).bits() as i32)
             .open(to)
     {
         while fill(&source, buffer, offset)? == COPY {

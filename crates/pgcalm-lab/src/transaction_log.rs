@@ -1,6 +1,5 @@
 use std::collections::BTreeMap;
 use std::fs;
-use std::fs::File;
 use std::io::BufRead;
 use std::io::BufReader;
 use std::path::Path;
@@ -10,6 +9,7 @@ use anyhow::bail;
 use hdrhistogram::Histogram;
 
 use crate::report::Latency;
+use crate::shared_file;
 
 /// Latencies in microseconds, to three digits.
 pub type Micros = Histogram<u64>;
@@ -94,7 +94,7 @@ impl Transactions {
                 .and_then(|name| name.strip_prefix(prefix))
                 .is_some_and(|rest| rest.starts_with('.'));
             if ours {
-                let file = File::open(&path)?;
+                let file = shared_file::open_for_reading(&path)?;
                 transactions
                     .add(BufReader::new(file))
                     .with_context(|| format!("read {}", path.display()))?;

@@ -1,7 +1,6 @@
 //! Filling the page cache before a run.
 
 use std::fs;
-use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::path::PathBuf;
@@ -20,6 +19,7 @@ use crate::control_group::ControlGroup;
 use crate::interrupt::Interrupt;
 use crate::options::Warm;
 use crate::progress::Progress;
+use crate::shared_file;
 use crate::template::for_each_file;
 use crate::tool;
 
@@ -123,7 +123,7 @@ pub(crate) fn warm(
 }
 
 fn read_part(path: &Path, start: u64, advice: Advice, buffer: &mut [u8]) -> anyhow::Result<u64> {
-    let file = File::open(path)?;
+    let file = shared_file::open_for_reading(path)?;
     rustix::fs::fadvise(&file, 0, None, advice)?;
     let mut offset = start;
     while offset < start + PART {

@@ -10,6 +10,7 @@ use pgcalm_host::instance::Instance;
 use pgcalm_host::postmaster;
 use pgcalm_host::postmaster::Candidate;
 use pgcalm_host::process;
+use pgcalm_host::process::Process;
 use pgcalm_host::unix_socket;
 
 /// What was found.
@@ -19,6 +20,8 @@ pub struct Servers {
     pub servers: Vec<Server>,
     /// Processes that look like servers and may not be looked at.
     pub hidden: u32,
+    /// All processes.
+    pub table: Vec<Process>,
 }
 
 /// An instance.
@@ -94,5 +97,6 @@ pub fn find(root: &HostRoot) -> pgcalm_host::Result<Servers> {
     Ok(Servers {
         servers,
         hidden: found.hidden.count() as u32,
+        table,
     })
 }

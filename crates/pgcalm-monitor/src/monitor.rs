@@ -18,6 +18,7 @@ use std::time::UNIX_EPOCH;
 use anyhow::Context;
 use pgcalm_connect::Address;
 use pgcalm_host::HostRoot;
+use pgcalm_host::instance;
 use pgcalm_host::instance::Instance as HostInstance;
 use pgcalm_host::instance::Role;
 use pgcalm_host::process_file;
@@ -328,7 +329,7 @@ impl Assembler {
         let found = discovery::find(&self.options.root)?;
         if !self.options.connect.is_empty() {
             for watched in &mut self.watched {
-                watched.match_process(&found.servers);
+                watched.match_process(&self.options.root, &found);
                 watched.read_volumes(&self.options.root);
             }
             return Ok(());
@@ -462,20 +463,20 @@ impl Watched {
     }
 
     /// For a connection string: finds the process, if it is one of this host.
-    fn match_process(&mut self, servers: &[discovery::Server]) {
+    fn match_process(&mut self, root: &HostRoot, found: &discovery::Servers) {
         let facts = self.facts();
         let Some(facts) = facts.filter(|_| self.local) else {
             return;
         };
-        self.host = servers
+        let mut instances = found
+            .servers
             .iter()
-            .filter_map(|server| server.instance.as_ref())
-            .find(|instance| {
-                instance.port == facts.port
-                    && Some(instance.data_directory.as_path())
-                        == facts.data_directory.as_deref().map(Path::new)
-            })
-            .cloned();
+            .filter_map(|server| server.instance.as_ref());
+        let serves = |instance: &&HostInstance| {
+            let pid = instance.postmaster.pid;
+            instance::serves(root, &found.table, pid, facts.backend_pid)
+        };
+        self.host = instances.find(serves).cloned();
     }
 
     fn read_volumes(&mut self, root: &HostRoot) {

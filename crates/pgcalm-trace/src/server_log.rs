@@ -5,15 +5,12 @@
 pub mod message;
 
 use std::fs::File;
-use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::path::PathBuf;
 
 use pgcalm_host::process_file;
-use rustix::fs::OFlags;
+use pgcalm_host::server_process::Role;
 
 use crate::server_log::message::Message;
 use crate::target::Target;
@@ -27,7 +24,6 @@ const READS: usize = 64;
 /// The log of a server that is followed from its present end.
 pub struct ServerLog {
     target: Target,
-    path: PathBuf,
     file: File,
     /// Up to where it was read.
     offset: u64,
@@ -41,14 +37,13 @@ impl ServerLog {
     /// Finds and opens the log; the error says why there is none to be read, and the way out.
     ///
     /// It is the file that `current_logfiles` in the data directory names, which pg_current_logfile() reads too
-    /// (src/backend/postmaster/syslogger.c), or without logging_collector the postmaster's standard error.
+    /// (src/backend/postmaster/syslogger.c), or without logging_collector the postmaster's standard error. Either way the
+    /// server has it open for writing: it can't make a reader with more rights than its own open anything else.
     pub fn open(target: &Target) -> Result<Self, String> {
-        let path = locate(target)?;
-        let file = open_regular(&path)?;
+        let file = open(target)?;
         let end = file.metadata().map_or(0, |metadata| metadata.len());
         let mut log = Self {
             target: target.clone(),
-            path,
             file,
             offset: end.saturating_sub(LOOK_BACK),
             rest: Vec::new(),
@@ -73,11 +68,9 @@ impl ServerLog {
     pub fn read(&mut self) -> Vec<Message> {
         let mut found = self.read_file();
         // Rotated: what was still written to the old file has been read.
-        if let Ok(path) = locate(&self.target)
-            && let Ok(file) = open_regular(&path)
+        if let Ok(file) = open(&self.target)
             && !is_same(&file, &self.file)
         {
-            self.path = path;
             self.file = file;
             self.offset = 0;
             self.rest.clear();
@@ -114,56 +107,57 @@ impl ServerLog {
     }
 }
 
-/// Where the server logs to now, as this process reaches it.
-fn locate(target: &Target) -> Result<PathBuf, String> {
-    let listed =
-        process_file::read_in_working_directory(&target.root, target.pid(), "current_logfiles");
-    match listed {
-        Ok(listed) => {
-            let path = listed_path(&listed).ok_or("current_logfiles names no file")?;
-            Ok(if path.is_absolute() {
-                target.server_path(&path)
-            } else {
-                target.data_directory().join(path)
-            })
-        }
-        // Without logging_collector.
-        Err(_) => Ok(target.root.path(format!("proc/{}/fd/2", target.pid()))),
-    }
+/// What the server logs to now.
+fn open(target: &Target) -> Result<File, String> {
+    let (root, pid) = (&target.root, target.pid());
+    let (pid, descriptor) =
+        match process_file::read_in_working_directory(root, pid, "current_logfiles") {
+            Ok(listed) => of_collector(target, &listed)?,
+            // Without logging_collector.
+            Err(_) => (pid, 2),
+        };
+    let shown = std::fs::read_link(root.path(format!("proc/{pid}/fd/{descriptor}")));
+    let shown = shown.map_or(String::new(), |path| path.display().to_string());
+    let handle = process_file::find_open(root, pid, descriptor).map_err(|error| error.to_string());
+    process_file::open_regular(handle?).map_err(|error| match error.kind() {
+        std::io::ErrorKind::InvalidInput => format!(
+            "the server logs to {shown}, which is no file that can be read; set logging_collector, or log into a file"
+        ),
+        _ => format!("the server's log {shown}: {error}; run as its owner, or set log_file_mode"),
+    })
+}
+
+/// The file that the collector has open by a name of current_logfiles.
+fn of_collector(target: &Target, listed: &str) -> Result<(i32, u32), String> {
+    let path = listed_path(listed).ok_or("current_logfiles names no file")?;
+    let children = target.children().map_err(|error| error.to_string())?;
+    let is_collector = |pid: &i32| {
+        let title = target.title(*pid);
+        title.is_some_and(|title| title.role == Role::Logger)
+    };
+    let open = children.into_iter().find(is_collector).and_then(|pid| {
+        let files = process_file::open_for_writing(&target.root, pid);
+        let mut named = files
+            .into_iter()
+            .filter(|(_, file)| file.file_name() == path.file_name());
+        named.next().map(|(descriptor, _)| (pid, descriptor))
+    });
+    open.ok_or_else(|| {
+        format!(
+            "the server's log {}: its collector does not have it open",
+            path.display()
+        )
+    })
 }
 
 /// The file of current_logfiles; lines like `stderr log/postgresql-2026-11-21.log`. Any format has the messages in it.
-fn listed_path(listed: &str) -> Option<PathBuf> {
+fn listed_path(listed: &str) -> Option<&Path> {
     ["stderr", "csvlog", "jsonlog"].iter().find_map(|format| {
         listed
             .lines()
             .find_map(|line| line.strip_prefix(format)?.strip_prefix(' '))
-            .map(PathBuf::from)
+            .map(Path::new)
     })
-}
-
-/// Whoever may write to the directory must not be able to hold the reader up, as a FIFO would.
-fn open_regular(path: &Path) -> Result<File, String> {
-    let shown = std::fs::read_link(path).unwrap_or_else(|_| path.to_path_buf());
-    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
-    // Looked at first: to open a device or a terminal may do something.
-    let is_file = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
-    if !is_file {
-        return Err(format!(
-            "the server logs to {}, which is no file that can be read; set logging_collector, or log into a file",
-            shown.display()
-        ));
-    }
-    OpenOptions::new()
-        .read(true)
-        .custom_flags(flags.bits() as i32)
-        .open(path)
-        .map_err(|error| {
-            format!(
-                "the server's log {}: {error}; run as its owner, or set log_file_mode",
-                shown.display()
-            )
-        })
 }
 
 fn is_same(a: &File, b: &File) -> bool {
@@ -176,17 +170,81 @@ fn is_same(a: &File, b: &File) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use pgcalm_host::postmaster::Postmaster;
+    use pgcalm_host::process;
 
     #[test]
     fn current_logfiles_names_a_file_per_format() {
         assert_eq!(
             listed_path("csvlog log/a.csv\nstderr log/a.log\n"),
-            Some(PathBuf::from("log/a.log"))
+            Some(Path::new("log/a.log"))
         );
         assert_eq!(
             listed_path("jsonlog /var/log/a.json\n"),
-            Some(PathBuf::from("/var/log/a.json"))
+            Some(Path::new("/var/log/a.json"))
         );
         assert_eq!(listed_path(""), None);
+    }
+
+    /// What current_logfiles says is the server's word: it may read no file that its collector doesn't write.
+    #[test]
+    fn a_file_that_the_server_does_not_write_is_not_read_for_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = pgcalm_host::HostRoot::new(dir.path());
+        let write = |path: &str, text: &str| {
+            let path = root.path(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        let stat =
+            |pid: i32, parent: i32| format!("{pid} (postgres) S {parent} {}", "0 ".repeat(40));
+        write("proc/7/stat", &stat(7, 1));
+        write("proc/8/stat", &stat(8, 7));
+        write("proc/8/cmdline", "postgres: logger ");
+        write("proc/8/fdinfo/5", "flags:\t0102001\n");
+        write("etc/secret", "secret");
+        write("srv/log/a.log", "");
+        symlink("../../srv", root.path("proc/7/cwd")).unwrap();
+        symlink("../..", root.path("proc/8/root")).unwrap();
+        fs::create_dir(root.path("proc/8/fd")).unwrap();
+        let process = process::Process::read(&root, 7).unwrap();
+        let target = Target {
+            postmaster: Postmaster {
+                process,
+                data_directory: "/srv".into(),
+                port: None,
+                socket_directory: None,
+                major_version: "15".into(),
+            },
+            root,
+            version: String::new(),
+            major: 15,
+            cluster_name: String::new(),
+        };
+        for (link, listed) in [
+            ("/srv/log/a.log", "/etc/secret"),
+            ("/srv/log/a.log", "log/../../etc/secret"),
+        ] {
+            let descriptor = target.root.path("proc/8/fd/5");
+            let _ = fs::remove_file(&descriptor);
+            symlink(link, descriptor).unwrap();
+            fs::write(
+                target.root.path("srv/current_logfiles"),
+                format!("stderr {listed}\n"),
+            )
+            .unwrap();
+            let error = open(&target).unwrap_err();
+            assert!(error.contains("does not have it open"), "{listed}: {error}");
+        }
+        fs::write(
+            target.root.path("srv/current_logfiles"),
+            "stderr log/a.log\n",
+        )
+        .unwrap();
+        let listed = process_file::read_in_working_directory(&target.root, 7, "current_logfiles");
+        assert_eq!(of_collector(&target, &listed.unwrap()), Ok((8, 5)));
     }
 }

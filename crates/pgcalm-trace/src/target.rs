@@ -102,19 +102,6 @@ impl Target {
         self.root.path(format!("proc/{}/exe", self.pid()))
     }
 
-    /// A path of the server as seen from this process, which may be in another mount namespace.
-    pub fn server_path(&self, path: &Path) -> PathBuf {
-        let path = path.strip_prefix("/").unwrap_or(path);
-        self.root
-            .path(format!("proc/{}/root", self.pid()))
-            .join(path)
-    }
-
-    /// The data directory, likewise.
-    pub fn data_directory(&self) -> PathBuf {
-        self.root.path(format!("proc/{}/cwd", self.pid()))
-    }
-
     /// Whether the server is newer than any whose probes are known.
     pub fn is_newer_than_known(&self) -> bool {
         self.major > *VERSIONS.end()

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::fs::File;
-use std::os::unix::fs::chown;
 use std::path::Path;
 use std::path::PathBuf;
 
@@ -15,6 +13,7 @@ use crate::installation::Installation;
 use crate::interrupt::Interrupt;
 use crate::server::Server;
 use crate::server::settings;
+use crate::shared_file;
 use crate::stage::Stage;
 use crate::template;
 use crate::tool;
@@ -74,16 +73,19 @@ impl Backlog {
                 data,
             }
             .make()?;
-            Ok(fs::write(data.join(LIST), files.join("\n"))?)
+            Ok(shared_file::write(&data.join(LIST), files.join("\n"))?)
         })?;
         Self::open(path, options)
     }
 
     fn open(path: PathBuf, options: &Options) -> anyhow::Result<Self> {
         let list = path.join(LIST);
-        let text = fs::read_to_string(&list).with_context(|| format!("read {}", list.display()))?;
+        let text = shared_file::read(&list).with_context(|| format!("read {}", list.display()))?;
         Ok(Self {
-            files: text.lines().map(str::to_string).collect(),
+            files: String::from_utf8_lossy(&text)
+                .lines()
+                .map(str::to_string)
+                .collect(),
             empty: options.empty,
             path,
         })
@@ -101,8 +103,8 @@ impl Backlog {
         if self.empty {
             for name in &self.files {
                 let path = wal.join(name);
-                File::create(&path).with_context(|| format!("create {}", path.display()))?;
-                chown(&path, Some(installation.uid), Some(installation.gid))?;
+                shared_file::create(&path).with_context(|| format!("create {}", path.display()))?;
+                shared_file::give(&path, installation)?;
             }
         }
         Ok(())

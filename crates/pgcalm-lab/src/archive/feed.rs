@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::fs::chown;
 use std::path::PathBuf;
 use std::process::Child;
 use std::process::Command;
@@ -18,6 +17,7 @@ use rustix::process::Signal;
 use crate::archive::backlog::SLOT;
 use crate::installation::Installation;
 use crate::server::Server;
+use crate::shared_file;
 use crate::tool;
 
 /// Who takes the files of a part, and how it is told to.
@@ -65,7 +65,7 @@ impl Feed<'_> {
                 .mode(0o600)
                 .open(&path)
                 .with_context(|| format!("create {}", path.display()))?;
-            chown(&path, Some(installation.uid), Some(installation.gid))?;
+            shared_file::give(&path, installation)?;
         }
         // Its writes are no part of the drain's.
         let directory = File::open(&*status)?;
@@ -106,7 +106,7 @@ impl Feed<'_> {
                     Some(tracer) => under(tracer, &command, server),
                     None => command,
                 };
-                let log = File::create(&*log)?;
+                let log = shared_file::create(log)?;
                 *child = Some(tool::spawn(command.stdout(log.try_clone()?).stderr(log))?);
                 Ok(())
             }
@@ -147,7 +147,7 @@ impl Feed<'_> {
                 };
                 *child = None;
                 if !status.success() || !archive.join(last).exists() {
-                    let words = std::fs::read_to_string(&*log).unwrap_or_default();
+                    let words = crate::server::read_log(log);
                     bail!(
                         "pg_receivewal ended ({status}): {}",
                         tool::last_line(&words)

@@ -1,7 +1,5 @@
 //! What pgBackRest needs before it archives.
 
-use std::fs;
-use std::os::unix::fs::chown;
 use std::path::Path;
 use std::process::Command;
 
@@ -12,6 +10,7 @@ use crate::archive::archiver::Way;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
 use crate::private_dir;
+use crate::shared_file;
 use crate::tool;
 
 /// Writes its configuration and makes its repository. Where it keeps notes of asynchronous work is beside the cluster.
@@ -43,12 +42,9 @@ pub fn prepare(
         data.display(),
         socket.display(),
     );
-    fs::write(configuration, text).with_context(|| format!("write {}", configuration.display()))?;
-    chown(
-        configuration,
-        Some(installation.uid),
-        Some(installation.gid),
-    )?;
+    shared_file::write(configuration, text)
+        .with_context(|| format!("write {}", configuration.display()))?;
+    shared_file::give(configuration, installation)?;
     let mut command: Command = tool::command("pgbackrest");
     installation.run_as(&mut command, socket);
     tool::run(

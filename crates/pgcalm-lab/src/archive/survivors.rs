@@ -1,7 +1,6 @@
 //! What an archive holds after a power cut, compared with what it should hold.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io;
 use std::io::BufReader;
 use std::io::Read;
@@ -13,6 +12,7 @@ use pgcalm_archive::Stored;
 
 use crate::archive::backlog::Backlog;
 use crate::interrupt::Interrupt;
+use crate::shared_file;
 use crate::template;
 
 /// Size of the parts that are compared.
@@ -85,7 +85,7 @@ fn segment_of(path: &Path) -> Option<String> {
 /// How the stored file differs from the original; `None` if it doesn't.
 fn differs(stored: &Path, original: &Path) -> io::Result<Option<&'static str>> {
     let mut stored = BufReader::with_capacity(PART, Stored::open(stored)?);
-    let mut original = BufReader::with_capacity(PART, File::open(original)?);
+    let mut original = BufReader::with_capacity(PART, shared_file::open_for_reading(original)?);
     let (mut ours, mut theirs) = (vec![0; PART], vec![0; PART]);
     loop {
         let length = fill(&mut stored, &mut ours)?;

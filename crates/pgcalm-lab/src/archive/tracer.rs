@@ -1,13 +1,13 @@
 //! strace, which counts what an archiver syncs.
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::Context;
 
+use crate::shared_file;
 use crate::strace::Strace;
 use crate::tool;
 
@@ -58,7 +58,7 @@ impl Tracer {
 
 /// Calls in the output of strace.
 pub fn count(output: &Path) -> anyhow::Result<u64> {
-    let text = fs::read(output).with_context(|| format!("read {}", output.display()))?;
+    let text = shared_file::read(output).with_context(|| format!("read {}", output.display()))?;
     Ok(String::from_utf8_lossy(&text)
         .lines()
         .filter(|line| is_call(line))

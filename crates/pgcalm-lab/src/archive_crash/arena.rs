@@ -35,6 +35,7 @@ use crate::options::FsType;
 use crate::server;
 use crate::server::Places;
 use crate::server::Server;
+use crate::shared_file;
 use crate::shell;
 use crate::stage::Stage;
 use crate::strace::Strace;
@@ -449,7 +450,9 @@ impl<'a> Arena<'a> {
     fn keep_log(&self, cycle: &Cycle, name: &str) -> anyhow::Result<()> {
         if let Some(directory) = self.kept(cycle)? {
             let target = directory.join(name).with_extension("log");
-            fs::copy(self.places().log, target).context("keep the server's log")?;
+            shared_file::read(&self.places().log)
+                .and_then(|log| fs::write(target, log))
+                .context("keep the server's log")?;
         }
         Ok(())
     }

@@ -9,6 +9,8 @@ use anyhow::bail;
 use sha2::Digest;
 use sha2::Sha256;
 
+use crate::shared_file;
+
 type Sum = [u8; 32];
 
 /// What is at a place.
@@ -21,7 +23,7 @@ enum Found {
 
 impl Found {
     fn at(path: &Path) -> Self {
-        match fs::read(path) {
+        match shared_file::read(path) {
             Ok(bytes) => Self::File(Sha256::digest(&bytes).into()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Self::Nothing,
             Err(error) => Self::Unreadable(error.to_string()),

@@ -16,6 +16,7 @@ use crate::Size;
 use crate::device;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
+use crate::shared_file;
 
 /// WAL that is prepared for each second of the load: what a run writes until its first checkpoint is complete, and not
 /// much more, since it is written to the device before.
@@ -68,7 +69,7 @@ pub(crate) fn prepare(
         };
         let path = pg_wal.join(&next);
         device::fill(&path, Size(size), interrupt)?;
-        std::os::unix::fs::chown(&path, Some(installation.uid), Some(installation.gid))
+        shared_file::give(&path, installation)
             .with_context(|| format!("give {} to the servers' user", path.display()))?;
         name = next;
     }

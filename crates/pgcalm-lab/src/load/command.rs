@@ -1,5 +1,3 @@
-use std::fs;
-use std::fs::File;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::Child;
@@ -17,6 +15,7 @@ use crate::journal::Undo;
 use crate::load::command_line::CommandLine;
 use crate::load::command_line::Told;
 use crate::load::server_counts::ServerCounts;
+use crate::shared_file;
 use crate::stage::Stage;
 use crate::tool;
 use crate::transaction_log::Transactions;
@@ -53,7 +52,7 @@ impl CommandLoad {
         })?;
         let file = |name: &str| {
             let path = told.directory.join(name);
-            File::create(&path).with_context(|| format!("create {}", path.display()))
+            shared_file::create(&path).with_context(|| format!("create {}", path.display()))
         };
         let counts = ServerCounts::start(told.directory)?;
         let child = line
@@ -167,7 +166,7 @@ impl Drop for CommandLoad {
 }
 
 fn last_line(path: &Path) -> Option<String> {
-    let text = fs::read(path).ok()?;
+    let text = shared_file::read(path).ok()?;
     // The end is enough of what may be long.
     let text = String::from_utf8_lossy(&text[text.len().saturating_sub(1 << 16)..]).into_owned();
     (!text.trim().is_empty()).then(|| tool::last_line(&text).to_string())

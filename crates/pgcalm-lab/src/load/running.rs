@@ -1,5 +1,4 @@
 use std::ffi::OsString;
-use std::fs;
 use std::path::Path;
 
 use anyhow::Context;
@@ -12,6 +11,7 @@ use crate::load::command::CommandLoad;
 use crate::load::command_line::Told;
 use crate::load::workload;
 use crate::server::Server;
+use crate::shared_file;
 use crate::stage::Stage;
 use crate::transaction_log::Transactions;
 
@@ -58,7 +58,8 @@ impl RunningLoad {
             Some(text) => {
                 // The servers' user may not be allowed to read it where it is.
                 let file = directory.join("load.sql");
-                fs::write(&file, text).with_context(|| format!("write {}", file.display()))?;
+                shared_file::write(&file, text)
+                    .with_context(|| format!("write {}", file.display()))?;
                 arguments.extend(["-D".into(), format!("rows={}", work.rows).into()]);
                 arguments.extend(["-f".into(), file.into()]);
             }

@@ -4,7 +4,6 @@
 //! is written is WAL.
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::Path;
 
 use anyhow::Context;
@@ -12,6 +11,7 @@ use anyhow::Context;
 use crate::interrupt::Interrupt;
 use crate::load::Load;
 use crate::server::Server;
+use crate::shared_file;
 use crate::stage::Stage;
 
 /// The role and its schema: no superuser, which the governor would exempt.
@@ -39,7 +39,7 @@ pub fn start(
     seconds: u32,
 ) -> anyhow::Result<Load> {
     let file = directory.join("flood.sql");
-    fs::write(&file, script(rows)).with_context(|| format!("write {}", file.display()))?;
+    shared_file::write(&file, script(rows)).with_context(|| format!("write {}", file.display()))?;
     // Not prepared: the table of a statement that is prepared ahead is not there yet.
     let arguments: [OsString; 6] = [
         "-U".into(),

@@ -1,8 +1,6 @@
 //! Primary and standby of one case.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::os::unix::fs::chown;
 use std::time::Duration;
 use std::time::Instant;
 use std::time::SystemTime;
@@ -38,6 +36,7 @@ use crate::replica::watch::Watch;
 use crate::replica::watch::Watched;
 use crate::server;
 use crate::server::Server;
+use crate::shared_file;
 use crate::stage::Stage;
 
 /// How long the standby may take to connect and to be where the primary is, before the load.
@@ -101,14 +100,8 @@ impl<'a> Pair<'a> {
         flood::prepare(&primary, interrupt)?;
         heartbeat::prepare(&primary, interrupt)?;
         let signal = standby_side.places.data.join("standby.signal");
-        fs::write(&signal, "")
-            .and_then(|()| {
-                chown(
-                    &signal,
-                    Some(stage.installation.uid),
-                    Some(stage.installation.gid),
-                )
-            })
+        shared_file::write(&signal, "")
+            .and_then(|()| shared_file::give(&signal, &stage.installation))
             .with_context(|| format!("write {}", signal.display()))?;
         let standby = start(End::Standby, &standby_side, &settings[1])?;
         let pair = Self {

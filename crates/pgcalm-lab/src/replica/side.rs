@@ -1,7 +1,5 @@
 //! The devices of one server, and its cluster on them.
 
-use std::fs::OpenOptions;
-use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -17,6 +15,7 @@ use crate::network::End;
 use crate::options::FsType;
 use crate::replica::options::DATA_SIZE;
 use crate::server::Places;
+use crate::shared_file;
 use crate::stage::Stage;
 use crate::template;
 
@@ -108,12 +107,8 @@ impl Base {
         stage.new_cluster(&path, &[])?;
         // Nobody else is in that network.
         let access = path.join("pg_hba.conf");
-        OpenOptions::new()
-            .append(true)
-            .open(&access)
-            .and_then(|mut file| {
-                writeln!(file, "host replication postgres {} trust", network::NETWORK)
-            })
+        let line = format!("host replication postgres {} trust\n", network::NETWORK);
+        shared_file::append(&access, line)
             .with_context(|| format!("write {}", access.display()))?;
         Ok(Self {
             path,

@@ -26,6 +26,7 @@ use crate::server;
 use crate::server::Places;
 use crate::server::Server;
 use crate::server_log;
+use crate::shared_file;
 use crate::stage::Stage;
 use crate::template;
 use crate::torture::ledger::Ledger;
@@ -152,7 +153,7 @@ impl<'a> Arena<'a> {
             self.file_system.remount()?;
             // What can't be read now is no loss that the server is to blame for.
             let settings = self.places().data.join("postgresql.conf");
-            fs::read(&settings).with_context(|| format!("read {}", settings.display()))?;
+            shared_file::read(&settings).with_context(|| format!("read {}", settings.display()))?;
             self.remove_empty_lock_file()?;
             if self.looks_for_stale_blocks(crash) {
                 cycle.stale = Some(self.stale_after_crash()?);
@@ -423,11 +424,9 @@ impl<'a> Arena<'a> {
 
     fn keep_log(&self, cycle: &Cycle, name: &str) -> anyhow::Result<()> {
         if let Some(directory) = self.kept(cycle)? {
-            fs::copy(
-                self.places().log,
-                directory.join(name).with_extension("log"),
-            )
-            .context("keep the server's log")?;
+            shared_file::read(&self.places().log)
+                .and_then(|log| fs::write(directory.join(name).with_extension("log"), log))
+                .context("keep the server's log")?;
         }
         Ok(())
     }

@@ -21,6 +21,7 @@ use std::time::Duration;
 use anyhow::Context;
 
 use crate::interrupt::Interrupt;
+use crate::shared_file;
 
 /// Size of a block of the file system.
 const BLOCK: usize = 4096;
@@ -51,7 +52,8 @@ fn pattern(of: &[u8]) -> Vec<u8> {
 pub fn fill(mountpoint: &Path, interrupt: &Interrupt) -> anyhow::Result<()> {
     let path = mountpoint.join("deleted");
     let many = pattern(DELETED).repeat(256);
-    let mut file = File::create(&path).with_context(|| format!("create {}", path.display()))?;
+    let mut file =
+        shared_file::create(&path).with_context(|| format!("create {}", path.display()))?;
     loop {
         interrupt.check()?;
         match file.write_all(&many) {
@@ -168,7 +170,7 @@ pub fn in_tree(directory: &Path) -> anyhow::Result<(u64, Vec<String>)> {
 }
 
 fn in_file(path: &Path, deleted: &[u8]) -> std::io::Result<u64> {
-    let mut file = File::open(path)?;
+    let mut file = shared_file::open_for_reading(path)?;
     let mut buffer = vec![0; 256 * BLOCK];
     let (mut blocks, mut filled) = (0, 0);
     loop {

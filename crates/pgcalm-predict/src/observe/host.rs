@@ -1,7 +1,5 @@
 //! What the host tells: the device below the data directory and its caps, and the kernel's limits for dirty pages.
 
-use std::path::Path;
-
 use pgcalm_host::HostRoot;
 use pgcalm_host::Unknown;
 use pgcalm_host::block_device;
@@ -16,6 +14,7 @@ use pgcalm_host::throttle;
 use pgcalm_host::throttle::Kind;
 use pgcalm_host::throttle::Limit;
 use pgcalm_host::vm_sysctl;
+use pgcalm_connect::Client;
 
 use crate::observe::shadow::ModuleCaps;
 use crate::report::Device;
@@ -28,7 +27,7 @@ const OPERATION_BYTES: u64 = 1 << 20;
 /// WAL is on it, too.
 pub(super) fn device(
     root: &HostRoot,
-    data_directory: Option<&Path>,
+    instance: Option<&Instance>,
     module: Option<&ModuleCaps>,
 ) -> anyhow::Result<(Device, bool)> {
     let mut has_wal = false;
@@ -49,9 +48,10 @@ pub(super) fn device(
         other_mib_per_s: 0.0,
         counted_times: 1,
     };
-    if let Some((instance, disk)) = found(root, data_directory)? {
+    let on = |role| instance.and_then(|instance| on_disk(instance, role));
+    if let (Some(instance), Some(disk)) = (instance, on(Role::Data)) {
         device.name = disk.name.clone();
-        has_wal = on_disk(&instance, Role::Wal).is_some_and(|wal| wal.name == disk.name);
+        has_wal = on(Role::Wal).is_some_and(|wal| wal.name == disk.name);
         device.counted_times = counted_times(root, &disk.name);
         if let Some(bytes) = largest_operation(root, &disk.name) {
             device.operation_bytes = bytes;
@@ -100,25 +100,16 @@ fn limits(
     }))
 }
 
-/// The instance with that data directory, and the disk that it lies on.
-fn found(
-    root: &HostRoot,
-    data_directory: Option<&Path>,
-) -> anyhow::Result<Option<(Instance, Disk)>> {
-    let Some(data_directory) = data_directory else {
-        return Ok(None);
-    };
-    let instances = instance::find(root, &process::table(root)?)?.instances;
-    // The server tells it as it was given, with symbolic links; the process has none.
-    let resolved = std::fs::canonicalize(data_directory).ok();
-    let instance = instances.into_iter().find(|instance| {
-        instance.data_directory == data_directory
-            || Some(&instance.data_directory) == resolved.as_ref()
-    });
-    Ok(instance.and_then(|instance| {
-        let disk = on_disk(&instance, Role::Data)?.clone();
-        Some((instance, disk))
-    }))
+/// The instance of this host that serves a session: another may have its data directory by name, as in containers.
+pub(super) fn instance(root: &HostRoot, client: &mut Client) -> anyhow::Result<Option<Instance>> {
+    let backend = client
+        .query_one("SELECT pg_backend_pid()", &[])?
+        .get::<_, i32>(0);
+    let table = process::table(root)?;
+    let found = instance::find(root, &table)?.instances;
+    Ok(found
+        .into_iter()
+        .find(|instance| instance::serves(root, &table, instance.postmaster.pid, backend)))
 }
 
 fn on_disk(instance: &Instance, role: Role) -> Option<&Disk> {

@@ -10,13 +10,13 @@ mod server;
 mod shadow;
 mod tables;
 
-use std::path::PathBuf;
 use std::time::Duration;
 use std::time::Instant;
 
 use anyhow::Context;
 use pgcalm_connect::Client;
 use pgcalm_host::HostRoot;
+use pgcalm_host::instance::Instance;
 
 use crate::PredictError;
 use crate::checkpoint;
@@ -94,12 +94,12 @@ pub fn observe(
     let read = server::settings(client)?;
     let settings = server::flush_settings(&read);
     let in_shadow = shadow::is_there(client, &read)?;
-    let data_directory = read.text("data_directory").map(PathBuf::from);
-    let (mut device, has_wal) = host::device(root, data_directory.as_deref(), in_shadow.as_ref())?;
+    let instance = host::instance(root, client)?;
+    let (mut device, has_wal) = host::device(root, instance.as_ref(), in_shadow.as_ref())?;
     options.limit(&mut device);
     let mut page_cache = match &in_shadow {
         Some(_) => None,
-        None => Some(page_cache(data_directory)?),
+        None => Some(page_cache(root, instance.as_ref())?),
     };
 
     let mut growth = Growth::default();
@@ -184,11 +184,11 @@ pub fn observe(
     })
 }
 
-fn page_cache(data_directory: Option<PathBuf>) -> anyhow::Result<PageCache> {
-    let directory = data_directory.ok_or_else(|| {
+fn page_cache(root: &HostRoot, instance: Option<&Instance>) -> anyhow::Result<PageCache> {
+    let instance = instance.ok_or_else(|| {
         PredictError::Host(
-            "without pg_calm in shadow mode the server's data directory has to be read, and the server does not tell where it \
-             is: connect as superuser or a member of pg_read_all_settings"
+            "without pg_calm in shadow mode the server's data files have to be looked at, and its processes are not seen here: \
+             run as root or as the server's user on its host, or load pg_calm with pg_calm.mode = shadow"
                 .to_string(),
         )
     })?;
@@ -198,13 +198,8 @@ fn page_cache(data_directory: Option<PathBuf>) -> anyhow::Result<PageCache> {
         )
         .into());
     }
-    std::fs::read_dir(directory.join("base")).map_err(|error| {
-        PredictError::Host(format!(
-            "read {}: {error}; run as root or as the server's user on its host, or load pg_calm with pg_calm.mode = shadow",
-            directory.display()
-        ))
-    })?;
-    PageCache::of(directory).context("sample the page cache")
+    PageCache::of(root, instance.postmaster.pid, &instance.data_directory)
+        .context("sample the page cache")
 }
 
 #[cfg(test)]

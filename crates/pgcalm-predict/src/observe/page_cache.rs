@@ -1,15 +1,16 @@
 //! Looks at data files through the page cache, for servers without the module.
 
 use std::collections::HashMap;
-use std::fs;
-use std::fs::File;
-use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::path::PathBuf;
 use std::time::Duration;
 use std::time::Instant;
 use std::time::SystemTime;
+use std::time::UNIX_EPOCH;
 
-use anyhow::Context;
+use anyhow::ensure;
+use pgcalm_host::HostRoot;
+use pgcalm_host::process_file;
 
 use crate::observe::cachestat::Range;
 use crate::observe::cachestat::cachestat;
@@ -39,18 +40,24 @@ struct Seen {
     since: Instant,
 }
 
-/// The data files of a server.
+/// The data files of a server, by the names that it has for them. They are its user's, and so are found beneath the
+/// server's root directory, and opened if they are regular files.
 #[derive(Debug)]
 pub(super) struct PageCache {
+    root: HostRoot,
+    /// Its postmaster.
+    pid: i32,
     data_directory: PathBuf,
     seen: HashMap<(PathBuf, u64), Seen>,
     page_size: u64,
 }
 
 impl PageCache {
-    pub fn of(data_directory: PathBuf) -> anyhow::Result<Self> {
+    pub fn of(root: &HostRoot, pid: i32, data_directory: &Path) -> anyhow::Result<Self> {
         let mut cache = Self {
-            data_directory,
+            root: root.clone(),
+            pid,
+            data_directory: data_directory.to_path_buf(),
             seen: HashMap::new(),
             page_size: page_size(),
         };
@@ -70,7 +77,8 @@ impl PageCache {
         let now = Instant::now();
         for (path, length) in files {
             // Dropped or truncated since it was listed, which happens.
-            let Ok(file) = File::open(&path) else {
+            let found = process_file::find_no_link(&self.root, self.pid, &path);
+            let Ok(file) = found.and_then(process_file::open_regular) else {
                 continue;
             };
             for number in (0..length.div_ceil(REGION)).step_by(step as usize) {
@@ -107,56 +115,52 @@ impl PageCache {
     /// Files of tables and indexes that were written lately, with their lengths.
     fn files(&self) -> anyhow::Result<Vec<(PathBuf, u64)>> {
         let base = self.data_directory.join("base");
-        let mut directories: Vec<PathBuf> =
-            subdirectories(&base).with_context(|| format!("read {}", base.display()))?;
+        let mut directories = self.below(&base);
+        ensure!(!directories.is_empty(), "read {}", base.display());
         // pg_tblspc/OID/PG_15_202209061/DATABASE
-        for tablespace in subdirectories(&self.data_directory.join("pg_tblspc")).unwrap_or_default()
-        {
-            for version in subdirectories(&tablespace).unwrap_or_default() {
-                directories.extend(subdirectories(&version).unwrap_or_default());
+        for tablespace in self.below(&self.data_directory.join("pg_tblspc")) {
+            for version in self.below(&tablespace) {
+                directories.extend(self.below(&version));
             }
         }
         let now = SystemTime::now();
         let mut files = Vec::new();
-        for directory in directories {
-            // A database that is dropped meanwhile.
-            let Ok(entries) = fs::read_dir(&directory) else {
+        for path in directories.iter().flat_map(|path| self.below(path)) {
+            // 16384, 16384.1; not 16384_vm, t3_16384 and others.
+            let name = path.file_name().and_then(|name| name.to_str());
+            let is_data = |name: &str| name.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+            if !name.is_some_and(is_data) {
+                continue;
+            }
+            // Dropped since it was listed, which happens.
+            let found = process_file::find_no_link(&self.root, self.pid, &path);
+            let Some(found) = found.ok().and_then(|file| rustix::fs::fstat(file).ok()) else {
                 continue;
             };
-            for entry in entries.flatten() {
-                // 16384, 16384.1; not 16384_vm, t3_16384 and others.
-                let name = entry.file_name();
-                let is_data = name
-                    .to_str()
-                    .is_some_and(|name| name.bytes().all(|b| b.is_ascii_digit() || b == b'.'));
-                let Ok(metadata) = entry.metadata() else {
-                    continue;
-                };
-                let lately = metadata
-                    .modified()
-                    .ok()
-                    .and_then(|time| now.duration_since(time).ok())
-                    .is_none_or(|age| age < IDLE);
-                if is_data && lately && metadata.is_file() && metadata.size() > 0 {
-                    files.push((entry.path(), metadata.size()));
-                }
+            let written = UNIX_EPOCH + Duration::from_secs(found.st_mtime.max(0) as u64);
+            let lately = now.duration_since(written).map_or(true, |age| age < IDLE);
+            if lately && found.st_size > 0 {
+                files.push((path, found.st_size as u64));
             }
         }
         Ok(files)
     }
-}
 
-fn subdirectories(directory: &std::path::Path) -> std::io::Result<Vec<PathBuf>> {
-    Ok(fs::read_dir(directory)?
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.is_dir())
-        .collect())
+    /// What is in a directory, or nothing if it is none.
+    fn below(&self, directory: &Path) -> Vec<PathBuf> {
+        process_file::names(&self.root, self.pid, directory)
+            .into_iter()
+            .map(|name| directory.join(name))
+            .collect()
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::fs::File;
     use std::os::unix::fs::FileExt;
+    use std::os::unix::fs::symlink;
 
     use super::*;
     use crate::observe::cachestat;
@@ -188,7 +192,20 @@ mod tests {
         table.write_all_at(&[1; 8192], REGION).unwrap();
         table.sync_all().unwrap();
 
-        let mut cache = PageCache::of(dir.path().to_path_buf()).unwrap();
+        // What the server's user may put there.
+        symlink("16384_vm", database.join("16390")).unwrap();
+        let fifo = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            database.join("16391"),
+            fifo,
+            rustix::fs::Mode::RUSR,
+            0,
+        )
+        .unwrap();
+
+        let own = std::process::id() as i32;
+        let mut cache = PageCache::of(&HostRoot::default(), own, dir.path()).unwrap();
         table.write_all_at(&[2; 8192], 8192).unwrap();
         table.write_all_at(&[2; 8192], 5 * 8192).unwrap();
         cache.sample(&mut Growth::default()).unwrap();

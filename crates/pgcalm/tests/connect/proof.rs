@@ -129,6 +129,22 @@ fn a_containers_server_is_the_one_that_is_asked_and_changed() {
         "--json",
     ]);
     assert!(text(&lag.stdout).contains("\"inner\""), "{lag:?}");
+    // Of a server that is traced no other one is asked, wherever --connect leads.
+    let other = format!("{} user=postgres", outer.conninfo());
+    let trace = pgcalm(&[
+        "trace",
+        "locks",
+        "--duration=1s",
+        "--instance",
+        &pid,
+        "--connect",
+        &other,
+    ]);
+    assert_eq!(trace.status.code(), Some(4), "{trace:?}");
+    assert!(
+        text(&trace.stderr).contains("another server answers"),
+        "{trace:?}"
+    );
     let state = inner_place.path("state");
     let change = |more: &[&str]| {
         let mut arguments = vec![

@@ -9,8 +9,7 @@ mod skeleton {
 
 use std::collections::HashMap;
 use std::collections::HashSet;
-use std::path::Path;
-use std::path::PathBuf;
+use std::fs::File;
 
 use anyhow::Context;
 use libbpf_rs::Link;
@@ -20,6 +19,7 @@ use libbpf_rs::ProgramMut;
 use libbpf_rs::UprobeOpts;
 use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::skel::SkelBuilder;
+use pgcalm_host::process_file;
 use pgcalm_host::server_process::Role;
 use skeleton::types::checkpoint_event;
 use skeleton::types::hinted_file;
@@ -310,7 +310,8 @@ impl CheckpointProbes {
     }
 
     fn attach_syncs(&self, session: &Session, pid: u32) -> anyhow::Result<Vec<Link>> {
-        let library = c_library(session, pid)?;
+        let file = c_library(session, pid)?;
+        let library = process_file::handle(&file);
         let mut links = Vec::new();
         for call in self.sync_calls() {
             // The end before the start: what is seen to begin is seen to end.
@@ -495,15 +496,19 @@ struct SyncCall<'a> {
     at_exit: &'a ProgramMut<'static>,
 }
 
-/// The C library that a process of the server runs.
-fn c_library(session: &Session, pid: u32) -> anyhow::Result<PathBuf> {
-    let maps = session
-        .target
-        .root
+/// The C library that a process of the server runs, opened: its name is in the server's hands.
+fn c_library(session: &Session, pid: u32) -> anyhow::Result<File> {
+    let root = &session.target.root;
+    let maps = root
         .read(format!("proc/{pid}/maps"))
         .with_context(|| format!("memory of process {pid}"))?;
     let path = c_library_of(&maps).context("no C library is mapped that is still there")?;
-    Ok(session.target.server_path(Path::new(path)))
+    let pid = pid as i32;
+    let path = process_file::in_its_words(root, pid, path.into())
+        .context("the C library lies outside of the server's root directory")?;
+    process_file::find(root, pid, &path)
+        .and_then(process_file::open_regular)
+        .with_context(|| format!("open {}", path.display()))
 }
 
 /// Of glibc or musl, in /proc/PID/maps; one that an upgrade has replaced is of no use.
