@@ -477,7 +477,7 @@ fn a_group_whose_instance_has_ended_is_cleared() {
         "--read-bandwidth",
         "100MB",
     ]);
-    let group = hierarchy.directory(Path::new(set.instances[0].group.as_ref().unwrap()));
+    let group = hierarchy.directory(Path::new(set.instances[0].group.there().unwrap()));
     drop(server);
     let noted = isolate(&["show"]).notes;
     assert!(noted.iter().any(|note| note.contains(&data)), "{noted:?}");
@@ -531,7 +531,7 @@ fn on_a_partition_the_limit_is_on_its_disk() {
         on_data.device.as_deref(),
         Some(format!("{disk}p1").as_str())
     );
-    assert_eq!(&on_data.disk.as_ref().unwrap().name, disk);
+    assert_eq!(&on_data.disk.there().unwrap().name, disk);
     let felt = set.instances[0].limits.last().unwrap();
     assert_eq!((&felt.disk.name, felt.value), (disk, u64::from(LIMIT)));
     let told = set.notes.iter().any(|note| note.contains("is a partition"));

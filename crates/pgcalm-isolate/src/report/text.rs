@@ -61,7 +61,7 @@ fn summary(report: &Report) -> String {
         .filter(|i| !i.not_known().is_empty());
     let unclear = match unclear.count() {
         0 => String::new(),
-        _ => " in what is known of them; what is not is told above".to_string(),
+        _ => " in what is known, which is not all".to_string(),
     };
     match report.verb.as_str() {
         "check" if !report.hazards.is_empty() => {
@@ -74,7 +74,7 @@ fn summary(report: &Report) -> String {
             format!("No server was found on this host, so nothing was checked; {group}.")
         }
         "check" if !unclear.is_empty() => {
-            format!("Whether there is a hazard is not known: there is none{unclear}; {group}.")
+            format!("No hazard{unclear}; {group}.")
         }
         "check" => format!("No hazard found; {group}."),
         "show" => format!("Instances: {}; {group}.", report.instances.len()),
