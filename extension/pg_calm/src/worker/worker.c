@@ -95,10 +95,6 @@
 /* Where a read may have to wait for it */
 #define READS_IN_FLIGHT_SECONDS 0.005
 
-/* Blocks started by one call at most, so that interrupts are seen; on a shared device, 256 kB */
-#define RUN_BLOCKS (4 * 1024 * 1024 / BLCKSZ)
-#define SHARED_RUN_BLOCKS (256 * 1024 / BLCKSZ)
-
 typedef struct Candidate
 {
 	uint32 file;
@@ -299,7 +295,6 @@ apply_caps(void)
 	flush_policy.caps = caps;
 	flush_policy.paced = shared;
 	flush_policy.arbitrated = arbitrated;
-	flush_policy.max_run = shared ? SHARED_RUN_BLOCKS : RUN_BLOCKS;
 	flush_policy.max_operations =
 		isinf(operations) ? UINT32_MAX : Max((uint32) operations, shared ? 1 : 4);
 	flush_policy.max_bytes = Min(isinf(bytes) ? (double) UINT32_MAX : Max(bytes, 256.0 * 1024),
