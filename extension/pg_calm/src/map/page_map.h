@@ -211,8 +211,6 @@ typedef struct PageMapBits
 
 extern Size page_map_size(Size budget);
 
-/* The budget of a map with room for so many files, and for unflushed pages in so many regions at a time */
-extern Size page_map_budget(uint64 files, uint64 regions);
 extern void page_map_init(PageMap *map, Size budget, const char *root);
 
 extern PageMapFile *page_map_file(PageMap *map, uint32 file);
