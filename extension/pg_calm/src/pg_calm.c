@@ -40,7 +40,7 @@ PG_MODULE_MAGIC;
 PGDLLEXPORT void _PG_init(void);
 
 int calm_mode = CALM_MODE_ON;
-int calm_page_map_memory = -1;
+int calm_page_map_memory = 48 * 1024;
 int calm_flush_age = 0;
 int calm_unflushed_limit = 0;
 int calm_max_in_flight = 2 * 1024;
@@ -131,10 +131,9 @@ define_settings(void)
 		&calm_mode, CALM_MODE_ON, mode_options, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable(
 		"pg_calm.page_map_memory", "Shared memory for the map of written but unflushed pages.",
-		"-1 takes what the data directory's files at the start of the server need, twice as many of them, and at least 48MB. "
 		"A file takes 132 bytes, and one that has such pages 64 more, or 288 for each 8 MB of it. When it is full, tracking gets coarser. What is not needed is not touched.",
-		&calm_page_map_memory, -1, -1, 16 * 1024 * 1024, PGC_POSTMASTER, GUC_UNIT_KB,
-		page_map_memory_check, NULL, NULL);
+		&calm_page_map_memory, 48 * 1024, 1024, 16 * 1024 * 1024, PGC_POSTMASTER, GUC_UNIT_KB, NULL,
+		NULL, NULL);
 	DefineCustomIntVariable(
 		"pg_calm.iops",
 		"Operations per second that the data directory's device allows, reads and writes together.",
@@ -181,7 +180,7 @@ define_settings(void)
 	DefineCustomIntVariable(
 		"pg_calm.drain_timeout",
 		"Longest time that a checkpoint waits for pages to be flushed before its fsync calls.",
-		"-1 takes what checkpoint_completion_target leaves of checkpoint_timeout, or 30s if that is more; 0 does not wait. Immediate, shutdown and end-of-recovery checkpoints never do. Once WAL asks for the next checkpoint it lasts no longer than the device needs for what is unflushed then, and 30s at most. It ends if a tenth of the time shows that it will not be enough, or brings nothing.",
+		"-1 takes what checkpoint_completion_target leaves of checkpoint_timeout, or 30s if that is more; 0 does not wait. Immediate, shutdown and end-of-recovery checkpoints never do. A checkpoint's own writes are held for no longer, either. Once WAL asks for the next checkpoint it lasts no longer than the device needs for what is unflushed then, and 30s at most. It ends if a tenth of the time shows that it will not be enough, or brings nothing.",
 		&calm_drain_timeout, -1, -1, 3600 * 1000, PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomBoolVariable(
 		"pg_calm.clean_buffers",
@@ -198,14 +197,14 @@ define_settings(void)
 	DefineCustomBoolVariable(
 		"pg_calm.drop_wal_cache",
 		"Whether WAL that has been flushed is dropped from the page cache.",
-		"Not while there is a walsender or a replication slot; with archiving, when its segment has been archived. "
+		"Not while there is a walsender, a replication slot or a prepared transaction, nor with summarize_wal; with archiving, when its segment has been archived. "
 		"Recovery from a crash then reads WAL from its volume.",
 		&calm_drop_wal_cache, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable(
 		"pg_calm.worker_timeout",
 		"Time after which a background worker that has not been heard of counts as stuck.",
 		"As long as the writeback worker does, flush hints of the server are obeyed, and no checkpoint or session waits. "
-		"Nor does a session wait for the governor's.",
+		"Nor does a session wait for the governor's. An fsync that waits for a writeback worker that is stopped in a call for the same file fails then, and the archiver copies itself what one of its workers does not.",
 		&calm_worker_timeout, 5000, 1000, 3600 * 1000, PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomBoolVariable(
 		"pg_calm.bridge",
@@ -279,7 +278,6 @@ request_shared_memory(void)
 {
 	if (previous_shmem_request)
 		previous_shmem_request();
-	page_map_memory_choose();
 	RequestAddinShmemSpace(MAXALIGN(sizeof(CalmShared)));
 	RequestAddinShmemSpace(page_map_size((Size) calm_page_map_memory * 1024));
 	RequestAddinShmemSpace(histogram_size());
@@ -334,6 +332,7 @@ start_shared_memory(void)
 		pg_atomic_init_u32(&shared->worker_pid, 0);
 		pg_atomic_init_u64(&shared->worker_beat_ms, 0);
 		pg_atomic_init_u32(&shared->capped, 0);
+		pg_atomic_init_u32(&shared->primary_images, 0);
 		pg_atomic_init_u64(&shared->hold_from_pages, 0);
 		pg_atomic_init_u64(&shared->hold_most_pages, 0);
 		pg_atomic_init_u32(&shared->other_devices, 0);
@@ -373,21 +372,24 @@ _PG_init(void)
 	}
 
 	define_settings();
+	if (!io_hooks_install(&calm_interpose_failure))
+		ereport(
+			WARNING,
+			(errmsg("pg_calm is loaded but has no effect: %s", calm_interpose_failure),
+		     errdetail(
+				 "The server runs as without the module. Only archive_library = 'pg_calm' works.")));
+
+	/* for the views, which say so, and the archiver, if that is us */
 	previous_shmem_request = shmem_request_hook;
 	shmem_request_hook = request_shared_memory;
 	previous_shmem_startup = shmem_startup_hook;
 	shmem_startup_hook = start_shared_memory;
 	archive_worker_register();
+	if (calm_interpose_failure)
+		return;
 	governor_register_worker();
 	governor_hold_install();
 	commit_delay_install();
-
-	if (!io_hooks_install(&calm_interpose_failure))
-	{
-		ereport(WARNING, (errmsg("pg_calm is loaded but has no effect: %s", calm_interpose_failure),
-		                  errdetail("The server runs as without the module.")));
-		return;
-	}
 	checkpoint_stats_watch_log();
 	writeback_register_worker();
 	cleaner_register();

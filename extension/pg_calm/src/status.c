@@ -76,7 +76,11 @@ worse_than_asked(const CalmShared *copy)
 		if (copy->caps_known && pg_atomic_read_u32(&calm_shared->capped) == 0)
 			add_reason(&reasons, "no cap of the data directory's device is known: pages are only "
 			                     "watched");
-		if (pg_atomic_read_u32(&calm_shared->other_devices) != 0)
+		if (calm_shared->device == 0)
+			add_reason(&reasons, "the data directory is on a network or FUSE file system, where a "
+			                     "close can take a write error away: files are left as without "
+			                     "pg_calm");
+		else if (pg_atomic_read_u32(&calm_shared->other_devices) != 0)
 			add_reason(&reasons, "files on other devices than the data directory's are left as "
 			                     "without pg_calm");
 	}

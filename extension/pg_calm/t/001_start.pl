@@ -208,10 +208,10 @@ $node->stop;
 
 SKIP:
 {
-	skip 'PG_CALM_DENY_MPROTECT is not set: see test/run_tests.sh', 7
+	skip 'PG_CALM_DENY_MPROTECT is not set: see test/run_tests.sh', 8
 	  unless $ENV{PG_CALM_DENY_MPROTECT};
 	# without it nothing is read-only, and mprotect not called
-	skip 'the server is not linked with -z relro -z now', 7
+	skip 'the server is not linked with -z relro -z now', 8
 	  if `readelf -dW "\$(pg_config --bindir)/postgres"` !~ /\bNOW\b|BIND_NOW/;
 
 	my $log = -s $node->logfile;
@@ -225,6 +225,8 @@ SKIP:
 		qr/^could not make the import table writable: Permission denied$/,
 		'the reason is shown');
 	is($status->{worker_pid}, undef, 'there is no worker');
+	my $postmaster = (split /\n/, slurp_file($node->data_dir . '/postmaster.pid'))[0];
+	unlike(`ps --no-headers -o args --ppid $postmaster`, qr/pg_calm/, 'nor any other process of ours');
 	$difference = checkpoint_difference();
 	is($difference->{flushed_pages} + $difference->{fsynced_pages} + $difference->{suppressed_hints},
 		0, 'nothing is done');

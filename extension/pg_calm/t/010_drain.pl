@@ -114,6 +114,25 @@ ok(wait_for(sub { completed() > $done }, 20), 'WAL that asks for the next checkp
 kill 'CONT', $stopped;
 ok(checkpoints_ended($node), 'no checkpoint is under way');
 
+# --- one of which nothing is known is as without the module
+
+$node->append_conf('postgresql.conf', 'log_checkpoints = off');
+$node->reload;
+$stopped = stop_worker();
+$node->safe_psql('postgres', 'UPDATE t SET n = n + 1 WHERE id % 7 = 0');
+my $asked = start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', 'CHECKPOINT' ]);
+my $drained = 0;
+wait_for(
+	sub {
+		$drained ||= drains($node);
+		return $drained || !$asked->pumpable;
+	});
+ok(!$drained, 'without log_checkpoints a checkpoint that is asked for does not wait');
+kill 'CONT', $stopped;
+$asked->finish;
+$node->append_conf('postgresql.conf', 'log_checkpoints = on');
+$node->reload;
+
 # --- mode
 
 $stopped = stop_worker();

@@ -151,5 +151,42 @@ ok(wait_for(sub { degraded() eq '' }), 'it goes on');
 ok(checkpoints_ended($node), 'no checkpoint is under way');
 cmp_ok(checkpoint_adds('suppressed_hints'), '>', 10, 'and hints are dropped again');
 
+# --- a file that can't be opened
+
+$node->append_conf('postgresql.conf', "max_wal_size = 4GB\ncheckpoint_flush_after = 0\n");
+$node->restart;
+$node->safe_psql('postgres', 'CHECKPOINT');
+my $file = $node->data_dir . '/' . $node->safe_psql('postgres', q{SELECT pg_relation_filepath('t')});
+my $mark = -s $node->logfile;
+# who writes has it open
+my $session = $node->background_psql('postgres');
+$session->query_until(qr/ready/, "UPDATE t SET n = n + 1 WHERE id = 1;\n\\echo ready\n");
+chmod 0, $file or die;
+$session->query_until(qr/done/, "INSERT INTO t SELECT 1000000 + i, 0, repeat('x', 1900) FROM generate_series(1, 2000) i;\n\\echo done\n");
+$node->safe_psql('postgres', q{ALTER SYSTEM SET pg_calm.flush_age = '10ms'});
+$node->reload;
+ok(wait_for(sub { slurp_file($node->logfile, $mark) =~ /LOG:  pg_calm: could not open file ".*": Permission denied/ }),
+	'a file that can not be opened is told');
+chmod 0600, $file or die;
+$session->quit;
+$node->safe_psql('postgres', 'ALTER SYSTEM RESET pg_calm.flush_age');
+$node->safe_psql('postgres', 'CHECKPOINT');
+
+# --- a file system that writes at close
+
+SKIP:
+{
+	skip 'PG_CALM_REMOTE_FILESYSTEM is not set: see test/run_tests.sh', 3
+	  unless $ENV{PG_CALM_REMOTE_FILESYSTEM};
+	$node->stop;
+	{
+		local $ENV{LD_PRELOAD} = $ENV{PG_CALM_REMOTE_FILESYSTEM};
+		$node->start;
+	}
+	like(degraded(), qr/^the data directory is on a network or FUSE file system/, 'one that writes at close is named');
+	is(checkpoint_adds('suppressed_hints'), 0, 'hints are obeyed there');
+	is(region_counts($node, 't'), 'none', 'and nothing is tracked, which would be opened');
+}
+
 $node->stop;
 done_testing();

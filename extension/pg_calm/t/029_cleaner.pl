@@ -71,6 +71,14 @@ update();
 cmp_ok(dirty(), '>', 0, 'buffers are dirty');
 ok(wait_for(sub { cleaned() > $before }), 'they are cleaned when their regions are flushed');
 ok(wait_for(sub { dirty() == 0 }), 'all of them');
+SKIP:
+{
+	skip 'pg_stat_io came in 16', 1 if $node->pg_version < 16;
+	ok( $node->poll_query_until(
+			'postgres',
+			q{SELECT sum(writes) > 0 FROM pg_stat_io WHERE backend_type = 'background worker'}),
+		'and the server counts what the cleaner has written');
+}
 
 # --- without it
 
@@ -133,6 +141,22 @@ $node->wait_for_catchup($standby);
 ok(wait_for(sub { update(); status_of($standby)->{flushed_pages} > 0 }, 60), 'and flushes');
 $node->wait_for_catchup($standby);
 $standby->command_ok([ 'pg_amcheck', '--heapallindexed', '-d', 'postgres' ], 'pg_amcheck on it');
+
+# what repairs a torn page there is what the primary has put into WAL
+unlike(status_of($standby)->{degraded} // '', qr/full_page_writes/, 'gaps are bridged on it');
+$node->safe_psql('postgres', 'ALTER SYSTEM SET full_page_writes = off');
+$node->reload;
+$node->safe_psql('postgres', 'SELECT pg_sleep(0.5)');
+$node->safe_psql('postgres', 'CHECKPOINT');
+$node->wait_for_catchup($standby);
+$standby->safe_psql('postgres', 'CHECKPOINT');
+ok( wait_for(
+		sub {
+			(status_of($standby)->{degraded} // '') =~ /gaps are not bridged: full_page_writes is off on the primary/;
+		}),
+	'but not where the primary has full_page_writes off');
+$node->safe_psql('postgres', 'ALTER SYSTEM RESET full_page_writes');
+$node->reload;
 $standby->stop;
 command_ok([ 'pg_checksums', '--check', '-D', $standby->data_dir ], 'its checksums are right');
 

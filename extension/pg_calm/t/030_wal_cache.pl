@@ -16,6 +16,7 @@ plan skip_all => 'fincore is not installed' if system('command -v fincore >/dev/
 
 my $node = calm_node('wal_cache', q{
 max_wal_size = 4GB
+max_prepared_transactions = 2
 });
 my $wal = $node->data_dir . '/pg_wal';
 
@@ -79,6 +80,24 @@ $node->safe_psql('postgres', q{SELECT pg_create_physical_replication_slot('reade
 sleep 2;
 cmp_ok(cached(@segments), '>', 16 * 1024 * 1024, 'with a slot it stays');
 $node->safe_psql('postgres', q{SELECT pg_drop_replication_slot('reader')});
+
+# a prepared transaction is read back from WAL when it is committed
+$node->safe_psql('postgres', q{CREATE TABLE two (i int); BEGIN; INSERT INTO two VALUES (1); PREPARE TRANSACTION 'two'});
+@segments = fill();
+sleep 2;
+cmp_ok(cached(@segments), '>', 16 * 1024 * 1024, 'with a prepared transaction it stays');
+$node->safe_psql('postgres', q{COMMIT PREPARED 'two'});
+
+SKIP:
+{
+	skip 'the server has no WAL summarizer', 1 if $node->pg_version < 17;
+	settle('summarize_wal', 'on');
+	@segments = fill();
+	sleep 2;
+	cmp_ok(cached(@segments), '>', 16 * 1024 * 1024, 'nor is what the summarizer reads');
+	settle('summarize_wal', 'off');
+}
+ok(wait_for(\&is_dropped, 60), 'without any of them it is dropped');
 
 # --- off
 

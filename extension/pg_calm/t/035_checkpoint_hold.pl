@@ -32,8 +32,7 @@ pg_calm.io_size = '8kB'
 pg_calm.bandwidth = '100MB'
 pg_calm.unflushed_limit = 0
 pg_calm.clean_buffers = off
-pg_calm.drain_threshold = -1
-pg_calm.drain_timeout = 0
+pg_calm.drain_threshold = 1000000
 bgwriter_lru_maxpages = 0
 });
 $node->start;
@@ -83,6 +82,16 @@ $node->reload;
 usleep(4_000_000);    # read every 3 s
 ok(!is_held(), 'not where all that may be unflushed');
 
+$node->safe_psql('postgres', 'ALTER SYSTEM RESET pg_calm.unflushed_limit');
+$node->safe_psql('postgres', q{ALTER SYSTEM SET pg_calm.drain_timeout = 0});
+$node->reload;
+usleep(4_000_000);
+ok(!is_held(), 'nor for longer than a checkpoint may wait at all');
+$node->safe_psql('postgres', 'ALTER SYSTEM RESET pg_calm.drain_timeout');
+$node->safe_psql('postgres', q{ALTER SYSTEM SET pg_calm.unflushed_limit = '10GB'});
+$node->reload;
+usleep(4_000_000);
+
 # it may come to a file a second after that was dirtied, and for as long as it has not been seen
 write_file($expire, "100\n");
 usleep(4_000_000);
@@ -105,6 +114,30 @@ wait_for(
 	60);
 ok(!$held, 'nor a checkpoint that is asked for');
 $fast->quit;
+
+# --- WAL that asks for the next one ends it
+
+$node->append_conf('postgresql.conf', 'shared_buffers = 128MB');
+$node->restart;
+# all of it, which would take half a minute
+$node->safe_psql('postgres', 'CREATE TABLE large AS SELECT i, repeat(md5(i::text), 30) AS t FROM generate_series(1, 60000) i');
+$node->safe_psql('postgres', 'CHECKPOINT');
+$node->safe_psql('postgres', 'UPDATE large SET i = i + 1');
+wait_for(sub { checkpoints_ended($node) && waits_for() ne 'DataFileFlush' });
+my $before = begun_by_wal($node);
+$ended = checkpoints_completed($node);
+$node->safe_psql('postgres', 'UPDATE large SET i = i + 1');
+fill_wal($node, $before);
+$node->safe_psql('postgres',
+	q{SELECT pg_logical_emit_message(false, 'fill', repeat('w', 1000000)) FROM generate_series(1, 70)});
+my $samples = 0;
+wait_for(
+	sub {
+		$samples++ if waits_for() eq 'DataFileFlush';
+		return checkpoints_completed($node) > $ended;
+	},
+	120);
+cmp_ok($samples, '<', 10, 'a checkpoint is let go once WAL asks for the next one');
 
 $node->stop;
 done_testing();

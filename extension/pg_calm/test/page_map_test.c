@@ -583,32 +583,6 @@ test_sets(void)
 	free(map);
 }
 
-/* A budget for so many files, or regions, has room for them, and for few more */
-static void
-test_budget(void)
-{
-	uint32 nfiles = 1000000;
-	uint32 large = 50;
-	PageMap *map = new_map(page_map_budget(nfiles, 0));
-	uint32 file = 0;
-	uint32 incarnation;
-
-	check(map->max_files >= nfiles && map->max_files <= nfiles + 1, "room for the files asked for");
-	free(map);
-
-	map = new_map(page_map_budget(large, large * PAGE_MAP_FILE_REGIONS));
-	for (uint32 f = 0; f < large; f++)
-	{
-		file = (uint32) track(map, (int) f, &incarnation);
-		for (uint32 r = 0; r < PAGE_MAP_FILE_REGIONS; r++)
-			(void) page_map_mark(map, file, incarnation, (r + 1) * PAGE_MAP_REGION_BLOCKS - 1, 1,
-			                     1);
-	}
-	check_number(pg_atomic_read_u64(&map->full_regions.value), 0, "room for all their regions");
-	check(pg_atomic_read_u32(&map->units_used) > map->units * 0.74, "and for a third more at most");
-	free(map);
-}
-
 /* What it takes to forget and to reclaim one of very many files */
 static void
 test_many_files(void)
@@ -1005,7 +979,6 @@ main(int argc, char **argv)
 	test_full_small();
 	test_sets();
 	test_many_files();
-	test_budget();
 	test_recent();
 	run_world("marks and takes", 1024 * 1024, 4, 3, false, rounds);
 	run_world("reclaimed regions", 1024 * 1024, 4, 1, true, rounds);

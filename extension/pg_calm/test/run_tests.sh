@@ -219,6 +219,9 @@ run_tap()
 	slow_fdatasync=$work/slow_fdatasync.so
 	quietly "$work/cc.log" "${CC:-cc}" -Wall -Wextra -Werror -shared -fPIC -O2 \
 		"$source_dir/test/slow_fdatasync.c" -o "$slow_fdatasync"
+	remote_filesystem=$work/remote_filesystem.so
+	quietly "$work/cc.log" "${CC:-cc}" -Wall -Wextra -Werror -shared -fPIC -O2 \
+		"$source_dir/test/remote_filesystem.c" -o "$remote_filesystem"
 	# shellcheck disable=SC2086
 	{ run_prove tap ${PROVE_FLAGS:---jobs 3} ${tap_files:-t/*.pl} || : >"$work/prove.failed"; } 2>&1 | tee "$work/prove.log"
 	[ -e "$work/prove.failed" ] || return 0
@@ -255,7 +258,8 @@ run_prove()
 		TESTDIR="$test_dir" TESTDATADIR="$test_dir/tmp_check" TESTLOGDIR="$test_dir/tmp_check/log" \
 			PATH="$install$bindir:$PATH" PG_REGRESS="$pg_regress" \
 			PG_CALM_DENY_MPROTECT="$shim" PG_CALM_FSYNC_ARCHIVE="$fsync_archive" \
-			PG_CALM_RECYCLE_BY_LINK="$recycle_by_link" PG_CALM_SLOW_FDATASYNC="$slow_fdatasync" top_builddir="$work" \
+			PG_CALM_RECYCLE_BY_LINK="$recycle_by_link" PG_CALM_SLOW_FDATASYNC="$slow_fdatasync" \
+			PG_CALM_REMOTE_FILESYSTEM="$remote_filesystem" top_builddir="$work" \
 			prove -I "$pgxs_dir/test/perl" -I t $*
 	)
 }

@@ -1,14 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * slow_fdatasync.c
- *	  Preloaded by a test: fdatasync takes longer.
+ *	  Preloaded by a test: fdatasync takes longer, and so does sync_file_range.
  *
  * As on a volume that answers late: by as many microseconds as SLOW_FDATASYNC_US
- * says, after the real call.
+ * and BUSY_SYNC_FILE_RANGE_US say, after the real call.  The latter is not slept:
+ * whoever waits for a device is not stopped, and looks so.
  *
  *-------------------------------------------------------------------------
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -25,5 +27,22 @@ fdatasync(int fd)
 	if (result == 0)
 		while (nanosleep(&rest, &rest) != 0)
 			;
+	return result;
+}
+
+int
+sync_file_range(int fd, off_t offset, off_t length, unsigned int flags)
+{
+	const char *text = getenv("BUSY_SYNC_FILE_RANGE_US");
+	int result = (int) syscall(SYS_sync_file_range, fd, offset, length, flags);
+	struct timespec now;
+	long long end = 0;
+
+	do
+	{
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		if (end == 0)
+			end = now.tv_sec * 1000000LL + now.tv_nsec / 1000 + (text ? atoll(text) : 0);
+	} while (now.tv_sec * 1000000LL + now.tv_nsec / 1000 < end);
 	return result;
 }

@@ -205,6 +205,12 @@ archive_ack_own_library(void)
 	own_library = true;
 }
 
+bool
+archive_ack_is_own_library(void)
+{
+	return own_library;
+}
+
 static bool
 has_suffix(const char *path, const char *suffix)
 {

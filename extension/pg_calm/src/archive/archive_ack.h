@@ -26,6 +26,9 @@ extern void archive_ack_start(void);
 /* To be called where the server uses our archive module; for ARCHIVE_DEFER_AUTO */
 extern void archive_ack_own_library(void);
 
+/* Whether the archiver archives with us */
+extern bool archive_ack_is_own_library(void);
+
 /*
  * For the replaced calls: allocate nothing, raise no error.  See archive_ack.c.
  */

@@ -11,8 +11,8 @@
  * If the archive has the file already, in any compression, its content has to
  * be the same: it is synced, read back from the device, and accepted.
  * Otherwise it is refused, and so is what is no copy at all: pg_wal itself as the
- * archive, by whatever path, or the WAL file under a second name.  What is in the archive under a final name is never
- * written to, and never removed.
+ * archive, by whatever path, or the WAL file under a second name.  What is in the
+ * archive under a final name is never written to, and never removed.
  *
  * A temporary name has the system identifier and a number for the data
  * directory in it, and its file is locked (flock(2)) while it is written.
@@ -386,8 +386,8 @@ after_write(Copy *copy, uint64 *started, size_t length, bool last)
 		                    (off_t) (copy->result->written_bytes - *started),
 		                    SYNC_FILE_RANGE_WRITE) != 0 &&
 		    errno != ENOSYS && errno != EOPNOTSUPP && errno != ESPIPE)
-			return failed(copy, "could not write back file \"%s/%s\": %m",
-			              copy->target->directory, copy->temporary_name);
+			return failed(copy, "could not write back file \"%s/%s\": %m", copy->target->directory,
+			              copy->temporary_name);
 		*started = copy->result->written_bytes;
 	}
 	if (copy->interrupted() || !archive_throttle(length, copy->interrupted))

@@ -19,6 +19,9 @@
 #include "miscadmin.h"
 #include "postmaster/interrupt.h"
 #include "postmaster/pgarch.h"
+#if PG_VERSION_NUM >= 170000
+#include "postmaster/walsummarizer.h"
+#endif
 #include "storage/fd.h"
 #if PG_VERSION_NUM >= 160000
 #include "storage/relfilelocator.h"
@@ -99,6 +102,13 @@ extern PGDLLIMPORT int CommitSiblings;
 #define CALM_WAL_FULL_PAGE_IMAGES() (pgstat_fetch_stat_wal()->wal_fpi)
 #endif
 
+/* Whether a process reads all WAL for incremental backups; it came in 17 */
+#if PG_VERSION_NUM >= 170000
+#define CALM_SUMMARIZES_WAL() summarize_wal
+#else
+#define CALM_SUMMARIZES_WAL() false
+#endif
+
 /*
  * Whether the archiver makes each rename of a status file durable by itself;
  * since 16 it does not (pgarch.c, pgarch_archiveDone).
@@ -170,11 +180,11 @@ extern PGDLLIMPORT int CommitSiblings;
 #define CALM_SLOT_INVALIDATED(slot) false
 #endif
 
-/* Whether this process has locks in a partition of the lock table (proc.h) */
+/* Whether a process has locks in a partition of the lock table (proc.h) */
 #if PG_VERSION_NUM >= 160000
-#define CALM_HAS_LOCKS(partition) (!dlist_is_empty(&MyProc->myProcLocks[partition]))
+#define CALM_HAS_LOCKS(proc, partition) (!dlist_is_empty(&(proc)->myProcLocks[partition]))
 #else
-#define CALM_HAS_LOCKS(partition) (!SHMQueueEmpty(&MyProc->myProcLocks[partition]))
+#define CALM_HAS_LOCKS(proc, partition) (!SHMQueueEmpty(&(proc)->myProcLocks[partition]))
 #endif
 
 /* Close the files of all relations, as the background writer does: renamed in 17 */

@@ -18,12 +18,9 @@
  * to visit, since a visit goes on for as long as pages come.  No lock of the
  * server's is held then (bufmgr.c, IssuePendingWritebacks).
  *
- * A checkpoint that is held ends later, and WAL may grow past max_wal_size until
- * then, as it does where stock's hints wait.  Once WAL asks for the next checkpoint
- * the worker takes its largest part of the volume (worker.c): that slows those who
- * make WAL, and lets this one end.  It is never let go: behind its schedule the server
- * does not pause between buffers at all, and would write in a second what it was held
- * for.  None is held that is to be fast.
+ * A checkpoint that is held ends later, and where its disk runs full of WAL the server
+ * ends.  So it is held for no longer in all than it may be drained (drain_budget.c), and
+ * not once WAL asks for the next one.  None is held that is to be fast.
  *
  *-------------------------------------------------------------------------
  */
@@ -32,6 +29,7 @@
 #include "access/xlog.h"
 #include "checkpoint_hold.h"
 #include "checkpoint_stats.h"
+#include "drain_budget.h"
 #include "map/map.h"
 #include "shared/shared.h"
 #include "miscadmin.h"
@@ -62,11 +60,20 @@ void
 checkpoint_hold_writes(off_t bytes, bool visit_near)
 {
 	static double owed_ms = 0; /* hints can be for a page */
+	static TimestampTz checkpoint = 0;
+	static uint64 held_ms = 0; /* in that checkpoint */
 	double hold = visit_near ? 1 : hold_now();
+	uint64 start;
 	long ms;
 
-	if (hold == 0 || checkpoint_stats_is_immediate() ||
-	    (checkpointer_requests() & CHECKPOINT_IMMEDIATE) || !worker_is_flushing())
+	if (checkpoint != CheckpointStats.ckpt_start_t)
+	{
+		checkpoint = CheckpointStats.ckpt_start_t;
+		held_ms = 0;
+	}
+	if (hold == 0 || held_ms >= drain_timeout_ms() || checkpoint_stats_is_immediate() ||
+	    (checkpointer_requests() & (CHECKPOINT_IMMEDIATE | CHECKPOINT_CAUSE_XLOG)) ||
+	    !worker_is_flushing())
 	{
 		owed_ms = 0;
 		return;
@@ -78,9 +85,11 @@ checkpoint_hold_writes(off_t bytes, bool visit_near)
 	owed_ms -= (double) ms;
 
 	/* as the server's hint waits */
+	start = page_map_now_ms();
 	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ms,
 	                 WAIT_EVENT_DATA_FILE_FLUSH);
 	ResetLatch(MyLatch);
+	held_ms += page_map_now_ms() - start;
 	/* behind its schedule the server does so after a thousand buffers only */
 	AbsorbSyncRequests();
 	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_FLUSH);

@@ -559,16 +559,16 @@ checkpoint_stats_sync_begins(void)
 static TimestampTz drain_began = 0;
 
 /*
- * Whether the checkpoint under way is to be done as fast as possible, as far as
- * is known: its flags are only in the log, so with log_checkpoints off one that
- * was asked for by CHECKPOINT passes for any other; one at shutdown doesn't.
+ * Whether the checkpoint under way is to be done as fast as possible, or may be: its
+ * flags are only in the log, so with log_checkpoints off, or where no message of that
+ * level is written, it is not known of one that neither time nor a shutdown has caused.
  */
 bool
 checkpoint_stats_is_immediate(void)
 {
-	return active() &&
-	       (strstr(current.flags, "immediate") || strcmp(current.reason, "shutdown") == 0 ||
-	        strcmp(current.reason, "end-of-recovery") == 0);
+	return !active() || strstr(current.flags, "immediate") ||
+	       strcmp(current.reason, "unknown") == 0 || strcmp(current.reason, "shutdown") == 0 ||
+	       strcmp(current.reason, "end-of-recovery") == 0;
 }
 
 void

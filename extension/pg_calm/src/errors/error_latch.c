@@ -9,33 +9,59 @@
  * to fsync them.  So if the worker waits for writeback and is told of an
  * error, the checkpointer's fsync returns success over lost data.
  *
- * Where the kernel has cachestat(2) the worker never makes a call that
- * consumes an error.  Elsewhere it waits with sync_file_range, between begin
- * and end; and after every fsync of a data file the caller's process waits
- * until all such calls begun before have ended, then fails the fsync if any of
- * them saw an error.  The server then does what it does for a failed fsync.
- * A worker that is stopped between the call and the record stops the
- * checkpoint with it; one that dies there makes the postmaster restart all.
+ * An error of starting writeback, as of delayed allocation on ext4, is told to the
+ * caller only: no later fsync finds anything to complain of.  Where the kernel has
+ * cachestat(2) the worker starts writeback, and makes no call that consumes an
+ * error; elsewhere it also waits, with sync_file_range.  Each of these calls is made
+ * between begin and end; and after every fsync of a data file the caller's process
+ * waits until a call for that file that began before has ended, then fails the fsync
+ * if any call saw an error.  The server then does what it does for a failed fsync.
+ *
+ * What such a call saw concerns its file alone, so that the fsync of another one
+ * does not wait.  The fsync itself has waited for all of its file, and so for the
+ * device: what is left of the call is a moment, or what a slow device makes of 256 kB,
+ * unless the worker is stopped right there.  Then it is not known what it saw, and after
+ * pg_calm.worker_timeout the fsync fails: never is success reported before that is
+ * known, and nobody waits for ever.  A worker that runs or waits for the device is
+ * waited for as fsync itself waits for it: no server shall end because a device takes
+ * its time.  A worker that dies there makes the postmaster restart all.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "error_latch.h"
+#include "miscadmin.h"
+
+/* Milliseconds between looks at what the other process does */
+#define LOOK_NAPS 100
+
+static bool is_at_work(uint32 pid);
+static bool under_way(ErrorLatch *latch, uint32 begun, uint64 device, uint64 inode);
 
 void
 error_latch_init(ErrorLatch *latch)
 {
+	pg_atomic_init_u64(&latch->device, 0);
+	pg_atomic_init_u64(&latch->inode, 0);
+	pg_atomic_init_u32(&latch->pid, 0);
 	pg_atomic_init_u32(&latch->begun, 0);
 	pg_atomic_init_u32(&latch->ended, 0);
 	pg_atomic_init_u32(&latch->error, 0);
 	pg_atomic_init_u64(&latch->errors, 0);
 }
 
-/* The worker is about to make a call that may consume an error */
+/* The worker is about to make a call that may consume an error of a file */
 void
-error_latch_begin(ErrorLatch *latch)
+error_latch_begin(ErrorLatch *latch, uint64 device, uint64 inode)
 {
+	pg_atomic_write_u64(&latch->device, device);
+	pg_atomic_write_u64(&latch->inode, inode);
+	pg_atomic_write_u32(&latch->pid, (uint32) MyProcPid);
+	/* a full barrier: who sees that the call has begun sees its file */
 	pg_atomic_fetch_add_u32(&latch->begun, 1);
 }
 
@@ -53,25 +79,68 @@ error_latch_end(ErrorLatch *latch, int error)
 	pg_atomic_fetch_add_u32(&latch->ended, 1);
 }
 
+/* Whether a process runs or waits for a device (states R and D), and is not stopped: proc(5) */
+static bool
+is_at_work(uint32 pid)
+{
+	char text[256];
+	const char *state;
+	ssize_t length;
+	int fd;
+
+	snprintf(text, sizeof(text), "/proc/%u/stat", pid);
+	fd = open(text, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	length = read(fd, text, sizeof(text) - 1);
+	(void) close(fd);
+	text[Max(length, 0)] = '\0';
+	/* after the name, which is in parentheses and may have some */
+	state = strrchr(text, ')');
+	return state && state[1] == ' ' && (state[2] == 'R' || state[2] == 'D');
+}
+
+/* Whether a call that began as number begun is under way, and may be for a file */
+static bool
+under_way(ErrorLatch *latch, uint32 begun, uint64 device, uint64 inode)
+{
+	bool same;
+
+	pg_read_barrier();
+	same = inode == 0 || (pg_atomic_read_u64(&latch->device) == device &&
+	                      pg_atomic_read_u64(&latch->inode) == inode);
+	/* the file of a later call is set only after this one has ended */
+	pg_read_barrier();
+	return (int32) (pg_atomic_read_u32(&latch->ended) - begun) < 0 && same;
+}
+
 /*
- * After an fsync returned success: errno of an error that a call of ours saw
- * first, or 0.  Waits for calls under way.  There is one worker, so calls end
- * in the order in which they began.
+ * After an fsync of a file returned success: errno of an error that a call of ours saw
+ * first, or 0; ETIMEDOUT if a call for that file has not ended while its process was
+ * not at work for timeout_ms milliseconds, so that it is not known.  With inode 0, any
+ * file.  There is one worker, which makes one call at a time.
  *
- * Not interruptible, like the fsync itself.
+ * Not interruptible, like the fsync itself.  What is counted is our own naps, not
+ * the clock: if the whole host stood still, the worker did, too.
  */
 int
-error_latch_check(ErrorLatch *latch)
+error_latch_check(ErrorLatch *latch, uint64 device, uint64 inode, int timeout_ms)
 {
 	uint32 begun;
+	int save_errno = errno;
 
 	/* a call whose begin we don't see here started after the fsync returned */
 	pg_memory_barrier();
 	begun = pg_atomic_read_u32(&latch->begun);
-	while ((int32) (pg_atomic_read_u32(&latch->ended) - begun) < 0)
+	for (int naps = 0; under_way(latch, begun, device, inode); naps++)
 	{
-		int save_errno = errno;
-
+		if (naps % LOOK_NAPS == LOOK_NAPS - 1 && is_at_work(pg_atomic_read_u32(&latch->pid)))
+			naps = 0;
+		if (naps >= timeout_ms)
+		{
+			errno = save_errno;
+			return ETIMEDOUT;
+		}
 		pg_usleep(1000);
 		errno = save_errno;
 	}

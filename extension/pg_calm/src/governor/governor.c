@@ -46,7 +46,7 @@ int calm_governor_max_wal = 0;
 char *calm_governor_max_lag = "";
 int calm_governor_lag_position = GOVERNOR_LAG_FLUSH;
 int calm_governor_patience = 60 * 1000;
-int calm_governor_writeback = GOVERNOR_WRITEBACK_QUEUE;
+int calm_governor_writeback = GOVERNOR_WRITEBACK_OFF;
 bool calm_governor_exempt_superusers = true;
 
 GovernorShared *calm_governor_shared = NULL;
@@ -112,7 +112,7 @@ governor_define_settings(void)
 		"pg_calm.governor_writeback",
 		"When writers are held to what the device of the data directory takes.",
 		"\"queue\": to a part of what they do usually, for seconds, while writes that the kernel has queued hold up all others. \"on\": at any time. Where the device is not capped, never.",
-		&calm_governor_writeback, GOVERNOR_WRITEBACK_QUEUE, writeback_options, PGC_SIGHUP, 0, NULL,
+		&calm_governor_writeback, GOVERNOR_WRITEBACK_OFF, writeback_options, PGC_SIGHUP, 0, NULL,
 		NULL, NULL);
 	DefineCustomBoolVariable(
 		"pg_calm.governor_exempt_superusers", "Whether superusers are never held by the governor.",

@@ -158,7 +158,7 @@ has_locks(void)
 {
 	for (int i = 0; i < NUM_LOCK_PARTITIONS; i++)
 	{
-		if (CALM_HAS_LOCKS(i))
+		if (CALM_HAS_LOCKS(MyProc, i))
 			return true;
 	}
 	return false;

@@ -4,9 +4,7 @@
  *	  Replaces functions in the import table of the running executable.
  *
  * - All slots are replaced or none, by the postmaster, before it has children.
- * - A hook makes the call that it replaces exactly once, with the same arguments, and
- *   returns its result and errno.  What it does beside may not fail, and takes no lock that the
- *   call's callers can hold.
+ * - What a hook may do beside the call that it replaces is said in io_hooks.c, of each.
  * - ELF is known here only; the hooks (io_hooks.h) lead to all other parts, and none of
  *   them knows who called.
  *

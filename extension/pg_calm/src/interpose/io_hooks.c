@@ -12,7 +12,7 @@
  *		very many small files in a checkpoint that can't wait.
  * rename, unlink: where pg_calm archives, acknowledgements are made durable before
  *		WAL is recycled or removed, instead of one by one (archive_ack.c).
- * readdir: the checkpointer waits after a recycled WAL segment; the archiver
+ * readdir: the checkpointer waits after a recycled WAL segment; our archiver
  *		need not read archive_status for every 64 files
  *		(archive_scan.c).
  * close: what is remembered of a file descriptor ends with it.  Asking the
@@ -28,8 +28,23 @@
  * others.  Temporary tables go through md.c too and are told by their name.
  *
  * These functions run wherever the server writes, in critical sections and
- * with locks held: they don't allocate, sleep or raise errors, and they leave
- * errno as the real call left it.
+ * with locks held.
+ *
+ * - pwrite, pwritev, fdatasync and close make the real call once, return its result and
+ *	 leave errno as it did; they don't allocate, wait or raise errors.
+ * - fsync makes the real call, of the checkpointer maybe on a duplicate.  It can fail
+ *	 where that did not, never the other way round.  Any process may wait in it for a
+ *	 call of the worker's for the same file (error_latch.c), no longer than
+ *	 pg_calm.worker_timeout.  The checkpointer, which holds no lock there
+ *	 (sync.c, ProcessSyncRequests), also waits for a drain, in which barriers and reloads may
+ *	 raise errors.
+ * - sync_file_range is left out for a hint of a data file that the worker flushes.  The
+ *	 checkpointer waits instead (checkpoint_hold.c); others don't.
+ * - rename, link and unlink of WAL or its status files may be preceded by an fsync of
+ *	 archive_status, and fail with its error without having been made (archive_ack.c).
+ *	 All others are just made.
+ * - readdir may wait in the checkpointer (wal_recycling.c), and serve barriers and reloads
+ *	 as above; in our archiver it may answer without the real call.
  *
  *-------------------------------------------------------------------------
  */
@@ -106,6 +121,7 @@ static KnownFd identify(int fd);
 static bool is_flushed_by_us(int fd);
 static bool leaves_to_server(int fd, off_t offset, off_t length);
 static void written(int fd, off_t offset, ssize_t length);
+static bool went_meanwhile(const struct stat *st);
 static void checkpoint_writes(void);
 static void checkpointer_written(uint32 file, BlockNumber block);
 
@@ -314,6 +330,24 @@ calm_pwritev(int fd, const struct iovec *iov, int count, off_t offset)
 	return result;
 }
 
+/*
+ * Whether a file was unlinked by the time that a drain was over.  Sync requests were
+ * absorbed meanwhile, and among them can be one for a new file by the same name, which
+ * this fsync would count as done.  With ENOENT the server absorbs, and opens the name
+ * again if it has to (sync.c, ProcessSyncRequests); a second time would be an error to it.
+ */
+static bool
+went_meanwhile(const struct stat *st)
+{
+	static uint64 told = 0;
+	bool first = st->st_ino != told;
+
+	if (st->st_nlink > 0)
+		return false;
+	told = st->st_ino;
+	return first;
+}
+
 static int
 calm_fsync(int fd)
 {
@@ -322,7 +356,7 @@ calm_fsync(int fd)
 		event == WAIT_EVENT_DATA_FILE_SYNC || event == WAIT_EVENT_DATA_FILE_IMMEDIATE_SYNC;
 	int target = fd;
 	int file = PAGE_MAP_NO_FILE;
-	struct stat st;
+	struct stat st = {0};
 	uint64 started;
 	uint64 microseconds;
 	int result;
@@ -340,12 +374,23 @@ calm_fsync(int fd)
 	}
 
 	if (data_file && calm_page_map && fstat(target, &st) == 0)
+	{
+		if (target != fd && went_meanwhile(&st))
+		{
+			(void) real_close(target);
+			errno = ENOENT;
+			return -1;
+		}
 		file = page_map_begin_fsync(calm_page_map, st.st_dev, st.st_ino);
+	}
 	errno = 0;
 	if (event == WAIT_EVENT_WAL_SYNC)
 		commit_delay_flush_begins();
 	started = histogram_clock();
-	result = real_fsync(target);
+	/* the server would try again with its own descriptor, which may be closed by now */
+	do
+		result = real_fsync(target);
+	while (result != 0 && errno == EINTR && target != fd);
 	save_errno = errno;
 	if (event == WAIT_EVENT_WAL_SYNC)
 		commit_delay_flush_ended();
@@ -359,8 +404,18 @@ calm_fsync(int fd)
 	 */
 	if (result == 0 && data_file && calm_shared)
 	{
-		int error = error_latch_check(&calm_shared->error_latch);
+		int error =
+			error_latch_check(&calm_shared->error_latch, st.st_dev, st.st_ino, calm_worker_timeout);
 
+		if (error == ETIMEDOUT)
+		{
+			ereport(LOG,
+			        (errmsg("pg_calm: the writeback worker (PID %u) is stopped in a call for a "
+			                "file, so the file's fsync fails",
+			                pg_atomic_read_u32(&calm_shared->worker_pid)),
+			         errdetail("It is not known whether that call saw a write error.")));
+			error = EIO;
+		}
 		if (error != 0)
 		{
 			errno = error;
@@ -523,7 +578,7 @@ calm_unlink(const char *path)
 static struct dirent *
 calm_readdir(DIR *directory)
 {
-	if (MyBackendType == B_ARCHIVER && calm_mode == CALM_MODE_ON)
+	if (archive_ack_is_own_library() && calm_mode == CALM_MODE_ON)
 		return archive_scan_readdir(directory, real_readdir);
 	if (MyBackendType == B_CHECKPOINTER)
 		wal_recycling_next_file();

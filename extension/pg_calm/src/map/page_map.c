@@ -172,26 +172,6 @@ size_for(Size budget, MapSizes *sizes)
 	sizes->units = (uint32) Min(units, PG_UINT32_MAX - 1);
 }
 
-/*
- * The budget of a map that has room for so many files, and for unflushed pages
- * in so many regions of large files at a time
- */
-Size
-page_map_budget(uint64 files, uint64 regions)
-{
-	Size for_files = files * (sizeof(PageMapFile) + sizeof(uint32));
-	Size for_units = regions * piece_units(PAGE_MAP_LARGE_REGION) * UNIT +
-	                 regions / PAGE_MAP_FILE_REGIONS * piece_units(PAGE_MAP_FURTHER_SLOTS) * UNIT;
-
-	/* further slots are not had from what is left to large regions, whichever come first */
-	for_units = for_units * LARGE_PARTS / (LARGE_PARTS - LARGE_SHARE);
-
-	/* the inverse of size_for, which rounds down */
-	for_files = (for_files + 1) * FILES_PARTS / FILES_SHARE + 1;
-	for_units = (for_units + UNIT) * FILES_PARTS / (FILES_PARTS - FILES_SHARE) + 1;
-	return Max(for_files, for_units);
-}
-
 static Size
 size_before_units(const MapSizes *sizes)
 {

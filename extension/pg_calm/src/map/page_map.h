@@ -13,10 +13,11 @@
  *	 or is about to get its bit set by the process that wrote it.
  * - A process marks pages without a lock: one atomic OR per 64 blocks, one
  *	 atomic add per counter when a page was not marked yet.  A spinlock is
- *	 taken only to add a file or a region, held for a number of instructions
- *	 that depends on nothing, and is one of many.
+ *	 taken only to add a file or a region, held for a bounded number of instructions
+ *	 (page_map.c), and is one of many.
  * - Nothing is done for all files, all regions or all of a file's regions under
- *	 a lock; and nothing walks all files that only needs those with marks.
+ *	 a lock, but for what a late marker has left in an entry that is used anew; and
+ *	 nothing walks all files that only needs those with marks.
  * - The memory holds no pointers.  It can be used by any process that has it
  *	 mapped, at any address.  What was never used of it was never touched.
  *
@@ -210,8 +211,6 @@ typedef struct PageMapBits
 
 extern Size page_map_size(Size budget);
 
-/* The budget of a map with room for so many files, and for unflushed pages in so many regions at a time */
-extern Size page_map_budget(uint64 files, uint64 regions);
 extern void page_map_init(PageMap *map, Size budget, const char *root);
 
 extern PageMapFile *page_map_file(PageMap *map, uint32 file);

@@ -84,6 +84,7 @@ typedef struct CalmShared
 	pg_atomic_uint32 worker_pid;       /* 0: no worker, or it flushes nothing */
 	pg_atomic_uint64 worker_beat_ms;   /* when it was heard of last: worker_health.h */
 	pg_atomic_uint32 capped;           /* a cap of the data directory's device is known */
+	pg_atomic_uint32 primary_images;   /* in recovery: WAL has full-page images of all pages */
 	/*
 	 * From how many unflushed pages a checkpoint's own writes are held, and with how many
 	 * most (worker.c); the latter is 0 where they are not held
@@ -92,7 +93,7 @@ typedef struct CalmShared
 	pg_atomic_uint64 hold_most_pages;
 	pg_atomic_uint32 other_devices; /* files on others were written to */
 	pg_atomic_uint32 draining;      /* what the checkpointer waits for, as above */
-	uint64 device; /* st_dev of data files there; files on others are not tracked */
+	uint64 device; /* st_dev of data files there; files on others are not tracked; 0: none is */
 	CleanerShared cleaner;
 	slock_t lock; /* protects what follows */
 	DeviceCaps caps;
@@ -110,7 +111,7 @@ typedef struct CalmShared
 
 /* GUCs */
 extern int calm_mode;
-extern int calm_page_map_memory;   /* kB; -1 until page_map_memory_choose() */
+extern int calm_page_map_memory;   /* kB */
 extern int calm_flush_age;         /* ms; 0: chosen from the kernel's settings */
 extern int calm_unflushed_limit;   /* kB; 0: chosen likewise */
 extern int calm_max_in_flight;     /* kB */

@@ -20,6 +20,5 @@
 #include "pg_calm.h"
 #include "worker_health.h"
 #include "checkpointer_wait.h"
-#include "page_map_memory.h"
 
 #endif /* PG_CALM_SHARED_H */

@@ -60,7 +60,8 @@ worker_is_alive(void)
 bool
 calm_flushes(void)
 {
-	return calm_mode == CALM_MODE_ON && pg_atomic_read_u32(&calm_shared->capped) != 0;
+	return calm_mode == CALM_MODE_ON && calm_shared->device != 0 &&
+	       pg_atomic_read_u32(&calm_shared->capped) != 0;
 }
 
 bool

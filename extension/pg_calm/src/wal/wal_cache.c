@@ -14,6 +14,9 @@
  * there (xlog.c, XLogFileClose).  Whether there are any can be seen: so WAL is
  * dropped
  * - not while there is a walsender or a replication slot,
+ * - not while there is a prepared transaction, whose record is read when it is committed
+ *	 or rolled back (twophase.c, XlogReadTwoPhaseData),
+ * - not with summarize_wal (17+), which reads all of it,
  * - with archiving, when its segment has been archived.
  *
  * What is dropped has been flushed, so it is clean and nothing is written.
@@ -28,12 +31,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "access/twophase.h"
 #include "access/xlog.h"
 #include "access/xlog_internal.h"
+#include "base/base.h"
 #include "miscadmin.h"
 #include "shared/shared.h"
 #include "replication/slot.h"
 #include "replication/walsender_private.h"
+#include "storage/proc.h"
 #include "wal_cache.h"
 
 /* Dropped by one call at most, and least: a call takes a millisecond for some 16 MB */
@@ -43,14 +49,39 @@
 /* The GUC */
 bool calm_drop_wal_cache = true;
 
+static bool has_prepared(void);
 static bool has_readers(void);
 static bool is_archived(XLogSegNo segment, TimeLineID timeline);
 static void drop(XLogSegNo segment, TimeLineID timeline, off_t offset, off_t length);
 
-/* Whether there is a standby, a base backup, or whoever has a slot; without locks: a look */
+/*
+ * Each prepared transaction has a PGPROC of its own, without a process, to which its
+ * locks belong until it is over, that of its number at least (twophase.c,
+ * MarkAsPreparing; lock.c, PostPrepare_Locks).
+ */
+static bool
+has_prepared(void)
+{
+	for (int i = 0; i < max_prepared_xacts; i++)
+	{
+		for (int partition = 0; partition < NUM_LOCK_PARTITIONS; partition++)
+		{
+			if (CALM_HAS_LOCKS(&PreparedXactProcs[i], partition))
+				return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * Whether there is a standby, a base backup, whoever has a slot, a prepared transaction,
+ * or the summarizer of WAL; without locks: a look
+ */
 static bool
 has_readers(void)
 {
+	if (CALM_SUMMARIZES_WAL() || has_prepared())
+		return true;
 	for (int i = 0; i < max_wal_senders; i++)
 	{
 		if (WalSndCtl->walsnds[i].pid != 0)

@@ -29,7 +29,10 @@
 #include "archive/archive.h"
 #include "arbiter/arbiter.h"
 #include "writeback/writeback.h"
+#include "catalog/pg_control.h"
 #include "checkpoint/checkpoint.h"
+#include "common/controldata_utils.h"
+#include "miscadmin.h"
 #include "shared/shared.h"
 #include "base/base.h"
 #include "device/device.h"
@@ -95,10 +98,6 @@
 /* Where a read may have to wait for it */
 #define READS_IN_FLIGHT_SECONDS 0.005
 
-/* Blocks started by one call at most, so that interrupts are seen; on a shared device, 256 kB */
-#define RUN_BLOCKS (4 * 1024 * 1024 / BLCKSZ)
-#define SHARED_RUN_BLOCKS (256 * 1024 / BLCKSZ)
-
 typedef struct Candidate
 {
 	uint32 file;
@@ -135,6 +134,7 @@ static uint64 next_reclaim_ms = 0;
 static DeviceCaps own_caps; /* without regard to others */
 
 static void read_settings(void);
+static void read_primary_images(void);
 static void apply_caps(void);
 static void
 add_reason(char *reasons, size_t size, const char *format, ...) pg_attribute_printf(3, 4);
@@ -262,6 +262,24 @@ publish_degraded(void)
 	memcpy(logged, reasons, sizeof(reasons));
 }
 
+/*
+ * Recovery repairs torn pages by what is in WAL, whatever our own full_page_writes is: what
+ * the primary's was at the redo point from which recovery would begin.
+ */
+static void
+read_primary_images(void)
+{
+	ControlFileData *control;
+	bool crc_ok;
+
+	if (!RecoveryInProgress())
+		return;
+	control = get_controlfile(DataDir, &crc_ok);
+	pg_atomic_write_u32(&calm_shared->primary_images,
+	                    crc_ok && control->checkPointCopy.fullPageWrites);
+	pfree(control);
+}
+
 /* Caps and sysctls: an administrator may change them at any time */
 static void
 read_settings(void)
@@ -269,6 +287,7 @@ read_settings(void)
 	device_read_caps(&own_caps);
 	arbiter_configure(&own_caps);
 	kernel_flusher_read_settings(&flusher);
+	read_primary_images();
 	flush_policy.prefetch = calm_prefetch == CALM_PREFETCH_ON ||
 	                        (calm_prefetch == CALM_PREFETCH_AUTO && own_caps.reads_are_free);
 
@@ -299,7 +318,6 @@ apply_caps(void)
 	flush_policy.caps = caps;
 	flush_policy.paced = shared;
 	flush_policy.arbitrated = arbitrated;
-	flush_policy.max_run = shared ? SHARED_RUN_BLOCKS : RUN_BLOCKS;
 	flush_policy.max_operations =
 		isinf(operations) ? UINT32_MAX : Max((uint32) operations, shared ? 1 : 4);
 	flush_policy.max_bytes = Min(isinf(bytes) ? (double) UINT32_MAX : Max(bytes, 256.0 * 1024),

@@ -29,8 +29,8 @@
  * - holes and unwritten extents: the fault allocates blocks
  * - shared (reflinked) extents, copy-on-write filesystems: likewise
  * - with debug_io_direct on data: the cached copy may be older than the file
- * - with full_page_writes off: nothing then repairs a page that is torn by a
- *	 crash while a backend writes to it during our writeback
+ * - with full_page_writes off, in recovery on the primary: nothing then repairs a
+ *	 page that is torn by a crash while a backend writes to it during our writeback
  * Past the end of a file that is truncated meanwhile, madvise fails with
  * EFAULT; there is no signal.
  *
@@ -51,6 +51,7 @@
 #include "bridge.h"
 #include "base/base.h"
 #include "cachestat.h"
+#include "shared/shared.h"
 #include "port/pg_bitutils.h"
 
 #ifndef MADV_COLD
@@ -98,6 +99,8 @@ bridge_refusal(void)
 		return "the kernel lacks MADV_POPULATE_WRITE (Linux 5.14)";
 	if (!fullPageWrites)
 		return "full_page_writes is off";
+	if (RecoveryInProgress() && pg_atomic_read_u32(&calm_shared->primary_images) == 0)
+		return "full_page_writes is off on the primary";
 	if (CALM_IO_DIRECT_DATA())
 		return "debug_io_direct keeps data files out of the page cache";
 	return NULL;

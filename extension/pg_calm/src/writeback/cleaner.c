@@ -292,6 +292,8 @@ pg_calm_cleaner_main(Datum argument)
 		if (page_map_now_ms() >= smgr_closed_ms + IDENTITY_MS)
 		{
 			CALM_CLOSE_RELATIONS();
+			/* no transaction does it here: its writes would be missing in pg_stat_io (16+) */
+			(void) pgstat_report_stat(false);
 			smgr_closed_ms = page_map_now_ms();
 		}
 

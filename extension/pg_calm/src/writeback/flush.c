@@ -12,7 +12,8 @@
  *
  * Confirmation polls cachestat(2) (Linux 6.5), which takes no part in the
  * kernel's error reporting.  On older kernels it waits with
- * SYNC_FILE_RANGE_WAIT_BEFORE, which does: see error_latch.c.
+ * SYNC_FILE_RANGE_WAIT_BEFORE, which does: see error_latch.c.  So can starting, which
+ * is why it is done in small pieces.
  *
  * Whatever error a call returns goes to the error latch first, then PANIC:
  * the same end as a failed fsync (data_sync_elevel), because the kernel marks
@@ -60,6 +61,11 @@
 
 /* How many times as much as was marked is dirty where folios are larger than those that are left alone */
 #define MANY_FOLDS 8
+/* Blocks started by one call at most: the fsync of the file waits for it to end */
+#define RUN_BLOCKS (256 * 1024 / BLCKSZ)
+
+/* ... and by one flush_advance(), so that interrupts are seen */
+#define STEP_BLOCKS (4 * 1024 * 1024 / BLCKSZ)
 
 #define MAX_IN_FLIGHT 1024
 
@@ -380,7 +386,7 @@ confirm(bool wait)
 
 			if (!wait)
 				return;
-			error_latch_begin(&calm_shared->error_latch);
+			error_latch_begin(&calm_shared->error_latch, run->open->device, run->open->inode);
 			if (sync_file_range(run->open->fd, run->offset, run->length,
 			                    SYNC_FILE_RANGE_WAIT_BEFORE) != 0)
 				error = errno;
@@ -429,7 +435,7 @@ start_run(uint32 first, uint32 blocks, uint32 pages, const BridgeFilled *bridged
 		return;
 	}
 
-	error_latch_begin(&calm_shared->error_latch);
+	error_latch_begin(&calm_shared->error_latch, job.open->device, job.open->inode);
 	if (sync_file_range(job.open->fd, offset, length, SYNC_FILE_RANGE_WRITE) != 0)
 		error = errno;
 	/* a call that is not to be had writes nothing, and has seen no error */
@@ -468,6 +474,8 @@ start_run(uint32 first, uint32 blocks, uint32 pages, const BridgeFilled *bridged
 bool
 flush_advance(void)
 {
+	uint32 started = 0;
+
 	/* with nothing to start, wait: or files stay open, and we would poll for ever */
 	confirm(job.open == NULL);
 	while (job.open)
@@ -511,7 +519,7 @@ flush_advance(void)
 
 		run = &job.runs[job.next_run];
 		part.first = run->first + job.run_done;
-		part.blocks = Min(run->blocks - job.run_done, flush_policy.max_run);
+		part.blocks = Min(run->blocks - job.run_done, RUN_BLOCKS);
 		part.dirty = 0;
 		for (uint32 b = part.first; b < part.first + part.blocks; b++)
 			part.dirty += bits_test(&job.dirty, b);
@@ -540,7 +548,8 @@ flush_advance(void)
 			job.next_run++;
 			job.run_done = 0;
 		}
-		if (part.blocks >= flush_policy.max_run)
+		started += part.blocks;
+		if (started >= STEP_BLOCKS)
 			return false; /* let the caller look at interrupts */
 	}
 	return true;

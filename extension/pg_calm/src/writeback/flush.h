@@ -19,7 +19,6 @@ typedef struct FlushPolicy
 	uint32 max_gap;        /* longest gap to bridge, in blocks */
 	uint64 max_bytes;      /* in flight at most, but one run at least */
 	uint32 max_operations; /* likewise */
-	uint32 max_run;        /* blocks that are started by one call at most */
 	bool paced;            /* keep to the rates of caps, as a share of a device */
 	bool arbitrated;       /* that is shared with other instances */
 	uint64 headroom;       /* bytes that may still be dirtied by making regions dense */

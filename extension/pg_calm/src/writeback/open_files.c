@@ -18,6 +18,9 @@
 
 #define MAX_OPEN_FILES 16
 
+/* Between messages of files that can't be opened */
+#define TELL_MS 60000
+
 static OpenFile open_files[MAX_OPEN_FILES];
 static bool open_files_ready = false;
 
@@ -30,6 +33,22 @@ close_file(OpenFile *open)
 {
 	close(open->fd);
 	open->fd = -1;
+}
+
+/* One that is there and can't be opened is left to the server's fsync, as it is; once a minute */
+static void
+tell_not_opened(const char *path)
+{
+	static uint64 told_ms = 0;
+	int error = errno;
+
+	if (told_ms != 0 && page_map_now_ms() < told_ms + TELL_MS)
+		return;
+	told_ms = page_map_now_ms();
+	errno = error;
+	ereport(LOG,
+	        (errcode_for_file_access(), errmsg("pg_calm: could not open file \"%s\": %m", path),
+	         errdetail("What is unflushed of it is left to the next fsync.")));
 }
 
 OpenFile *
@@ -65,14 +84,21 @@ open_files_get(uint32 file_index, uint32 incarnation)
 	slot->fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	if (slot->fd >= 0 &&
 	    (fstat(slot->fd, &st) != 0 || st.st_dev != file->device || st.st_ino != file->inode))
+	{
 		close_file(slot);
+		errno = ENOENT; /* another one by now */
+	}
 	if (slot->fd < 0)
 	{
+		if (errno != ENOENT)
+			tell_not_opened(path);
 		page_map_forget_file(calm_page_map, file_index, incarnation);
 		return NULL;
 	}
 	slot->file = file_index;
 	slot->incarnation = incarnation;
+	slot->device = st.st_dev;
+	slot->inode = st.st_ino;
 	slot->references = 0;
 	slot->opened_ms = page_map_now_ms();
 	slot->bridge = bridge_possible(slot->fd, path);

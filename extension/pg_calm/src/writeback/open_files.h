@@ -17,6 +17,8 @@ typedef struct OpenFile
 	int fd; /* -1: unused */
 	uint32 file;
 	uint32 incarnation;
+	uint64 device; /* st_dev and st_ino */
+	uint64 inode;
 	int references; /* runs in flight, region worked on */
 	uint64 opened_ms;
 	bool bridge; /* its filesystem allows it */
