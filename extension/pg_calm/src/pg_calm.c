@@ -334,6 +334,7 @@ start_shared_memory(void)
 		pg_atomic_init_u32(&shared->worker_pid, 0);
 		pg_atomic_init_u64(&shared->worker_beat_ms, 0);
 		pg_atomic_init_u32(&shared->capped, 0);
+		pg_atomic_init_u32(&shared->let_go, 0);
 		pg_atomic_init_u64(&shared->hold_from_pages, 0);
 		pg_atomic_init_u64(&shared->hold_most_pages, 0);
 		pg_atomic_init_u32(&shared->other_devices, 0);

@@ -17,7 +17,8 @@ typedef struct FlushPolicy
 {
 	DeviceCaps caps;
 	uint32 max_gap;        /* longest gap to bridge, in blocks */
-	uint64 max_bytes;      /* in flight at most, but one run at least */
+	double in_flight;      /* seconds of device time that may be in flight, but one run at least */
+	uint64 max_bytes;      /* that is so many bytes */
 	uint32 max_operations; /* likewise */
 	uint32 max_run;        /* blocks that are started by one call at most */
 	bool paced;            /* keep to the rates of caps, as a share of a device */
@@ -25,6 +26,8 @@ typedef struct FlushPolicy
 	uint64 headroom;       /* bytes that may still be dirtied by making regions dense */
 	bool prefetch;         /* read absent blocks of gaps first */
 	bool dry_run;          /* count what would be done */
+	bool bridges;          /* gaps may be bridged; and nothing is started: worker/breaker.h */
+	bool rests;
 } FlushPolicy;
 
 extern FlushPolicy flush_policy;
