@@ -792,6 +792,18 @@ fn each_degraded_state_has_its_way_out() {
     assert!(evidence.contains("set pg_calm.write_iops"), "{evidence}");
     assert!(!evidence.contains("archive_status"), "{evidence}");
     facts = self::facts("pg-calm-degraded", |f| {
+        calm(f).degraded = Some(
+            "circuit breaker: gaps are not bridged, since the device wrote 10.9 times what pages and WAL account for \
+             while they were, and 1.2 times while they were not"
+                .into(),
+        )
+    });
+    let evidence = find(&judge(&facts), "pg-calm-degraded").evidence.join("\n");
+    assert!(
+        evidence.contains("with what the volume allows"),
+        "{evidence}"
+    );
+    facts = self::facts("pg-calm-degraded", |f| {
         calm(f).degraded = Some("something new".into())
     });
     assert_eq!(find(&judge(&facts), "pg-calm-degraded").evidence.len(), 1);

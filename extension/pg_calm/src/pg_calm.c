@@ -333,6 +333,7 @@ start_shared_memory(void)
 		pg_atomic_init_u64(&shared->worker_beat_ms, 0);
 		pg_atomic_init_u32(&shared->capped, 0);
 		pg_atomic_init_u32(&shared->primary_images, 0);
+		pg_atomic_init_u32(&shared->let_go, 0);
 		pg_atomic_init_u64(&shared->hold_from_pages, 0);
 		pg_atomic_init_u64(&shared->hold_most_pages, 0);
 		pg_atomic_init_u32(&shared->other_devices, 0);

@@ -256,7 +256,7 @@ sub checkpoints_ended
 # killed or told so with finish; errors don't matter, they are expected.
 sub start_load
 {
-	my ($node, $table, $rows, $rate) = @_;
+	my ($node, $table, $rows, $rate, $seconds) = @_;
 	my $script = PostgreSQL::Test::Utils::tempdir() . '/update.sql';
 	my ($out, $err) = ('', '');
 
@@ -267,7 +267,7 @@ EOS
 	return start(
 		[
 			'pgbench', '-n', '-c', '2', '-R', $rate // 800,
-			'-T', '120', '-f', $script,
+			'-T', $seconds // 120, '-f', $script,
 			'-h', $node->host, '-p', $node->port,
 			'postgres'
 		],

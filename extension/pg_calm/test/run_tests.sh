@@ -150,6 +150,8 @@ run_unit()
 	mkdir "$work/unit"
 	compile_unit_test bridge_choice "$source_dir/test/bridge_choice_test.c" "$source_dir/src/writeback/bridge_choice.c"
 	program 0_bridge_choice bridge_choice
+	compile_unit_test breaker_law "$source_dir/test/breaker_law_test.c" "$source_dir/src/worker/breaker_law.c"
+	program 9_breaker_law breaker_law
 	compile_unit_test commit_delay_law "$source_dir/test/commit_delay_law_test.c" "$source_dir/src/wal/commit_delay_law.c"
 	program 5_commit_delay_law commit_delay_law
 	compile_unit_test foreground "$source_dir/test/foreground_test.c" "$source_dir/src/writeback/foreground.c"
@@ -222,6 +224,9 @@ run_tap()
 	remote_filesystem=$work/remote_filesystem.so
 	quietly "$work/cc.log" "${CC:-cc}" -Wall -Wextra -Werror -shared -fPIC -O2 \
 		"$source_dir/test/remote_filesystem.c" -o "$remote_filesystem"
+	harmful_flush=$work/harmful_flush.so
+	quietly "$work/cc.log" "${CC:-cc}" -Wall -Wextra -Werror -shared -fPIC -O2 \
+		"$source_dir/test/harmful_flush.c" -o "$harmful_flush"
 	# shellcheck disable=SC2086
 	{ run_prove tap ${PROVE_FLAGS:---jobs 3} ${tap_files:-t/*.pl} || : >"$work/prove.failed"; } 2>&1 | tee "$work/prove.log"
 	[ -e "$work/prove.failed" ] || return 0
@@ -259,7 +264,8 @@ run_prove()
 			PATH="$install$bindir:$PATH" PG_REGRESS="$pg_regress" \
 			PG_CALM_DENY_MPROTECT="$shim" PG_CALM_FSYNC_ARCHIVE="$fsync_archive" \
 			PG_CALM_RECYCLE_BY_LINK="$recycle_by_link" PG_CALM_SLOW_FDATASYNC="$slow_fdatasync" \
-			PG_CALM_REMOTE_FILESYSTEM="$remote_filesystem" top_builddir="$work" \
+			PG_CALM_REMOTE_FILESYSTEM="$remote_filesystem" \
+			PG_CALM_HARMFUL_FLUSH="$harmful_flush" top_builddir="$work" \
 			prove -I "$pgxs_dir/test/perl" -I t $*
 	)
 }

@@ -29,7 +29,7 @@ pub fn degraded(facts: &Facts) -> Answer {
 }
 
 /// The module's words for a state, and the way out of it.
-const STATES: [(&str, &str); 8] = [
+const STATES: [(&str, &str); 9] = [
     (
         "no cap of the data directory's device is known",
         "set pg_calm.write_iops and pg_calm.write_bandwidth to what the volume allows, or iops and bandwidth if it counts \
@@ -59,6 +59,11 @@ const STATES: [(&str, &str); 8] = [
     (
         "the governor's worker does not respond",
         "see what it hangs in; sessions are not held until it goes on, so WAL and lag are not limited",
+    ),
+    (
+        "circuit breaker: ",
+        "pg_calm found that what it does makes commits slower or has far more written, and lets go of it; it tries again less and \
+         less often. Compare pg_calm.iops, bandwidth and io_size with what the volume allows, and see who else writes to it",
     ),
     (
         "the device's budget is not shared",

@@ -85,6 +85,7 @@ typedef struct CalmShared
 	pg_atomic_uint64 worker_beat_ms;   /* when it was heard of last: worker_health.h */
 	pg_atomic_uint32 capped;           /* a cap of the data directory's device is known */
 	pg_atomic_uint32 primary_images;   /* in recovery: WAL has full-page images of all pages */
+	pg_atomic_uint32 let_go;           /* the circuit breaker has found that flushing does harm */
 	/*
 	 * From how many unflushed pages a checkpoint's own writes are held, and with how many
 	 * most (worker.c); the latter is 0 where they are not held

@@ -17,7 +17,8 @@
  * for so long nobody else would have begun to write by age, either.
  *
  * Where no cap of the device is known the module only looks, as in mode shadow:
- * there is no telling what would be better than what stock does.
+ * there is no telling what would be better than what stock does.  Where the circuit breaker
+ * (worker/breaker.c) has let go, what stock does is better.
  *
  *-------------------------------------------------------------------------
  */
@@ -61,7 +62,8 @@ bool
 calm_flushes(void)
 {
 	return calm_mode == CALM_MODE_ON && calm_shared->device != 0 &&
-	       pg_atomic_read_u32(&calm_shared->capped) != 0;
+	       pg_atomic_read_u32(&calm_shared->capped) != 0 &&
+	       pg_atomic_read_u32(&calm_shared->let_go) == 0;
 }
 
 bool

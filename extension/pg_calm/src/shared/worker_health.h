@@ -21,7 +21,10 @@ extern void worker_health_end(void);
 /* Whether the writeback worker exists and has been heard of lately */
 extern bool worker_is_alive(void);
 
-/* Whether what is written is flushed, as opposed to watched: mode on, and a device whose cap is known */
+/*
+ * Whether what is written is flushed, as opposed to watched: mode on, a device whose cap is known, and
+ * no harm found in it
+ */
 extern bool calm_flushes(void);
 
 /*

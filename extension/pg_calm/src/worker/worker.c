@@ -46,6 +46,7 @@
 #include "utils/memutils.h"
 #include "utils/ps_status.h"
 #include "wal/wal.h"
+#include "breaker.h"
 #include "worker.h"
 
 /* Milliseconds between looks at: caps and sysctls; memory and map; the map in a drain; the device */
@@ -253,13 +254,16 @@ publish_degraded(void)
 			reasons, sizeof(reasons),
 			"pg_calm.page_map_memory is too small: some pages are tracked coarsely or not at all");
 
-	SpinLockAcquire(&calm_shared->lock);
-	memcpy(calm_shared->degraded, reasons, sizeof(reasons));
-	SpinLockRelease(&calm_shared->lock);
-
 	if (reasons[0] && strcmp(reasons, logged) != 0)
 		ereport(LOG, (errmsg("pg_calm: %s", reasons)));
 	memcpy(logged, reasons, sizeof(reasons));
+
+	/* it has said so itself */
+	if (breaker_reason())
+		add_reason(reasons, sizeof(reasons), "%s", breaker_reason());
+	SpinLockAcquire(&calm_shared->lock);
+	memcpy(calm_shared->degraded, reasons, sizeof(reasons));
+	SpinLockRelease(&calm_shared->lock);
 }
 
 /*
@@ -314,10 +318,13 @@ apply_caps(void)
 
 	/* without our own there may be those of a shared device */
 	pg_atomic_write_u32(&calm_shared->capped, device_is_capped(&caps) ? 1 : 0);
-	flush_policy.dry_run = !calm_flushes();
+	/* not while the breaker has let go: what is marked then stays so */
+	flush_policy.dry_run =
+		calm_mode != CALM_MODE_ON || pg_atomic_read_u32(&calm_shared->capped) == 0;
 	flush_policy.caps = caps;
 	flush_policy.paced = shared;
 	flush_policy.arbitrated = arbitrated;
+	flush_policy.in_flight = in_flight;
 	flush_policy.max_operations =
 		isinf(operations) ? UINT32_MAX : Max((uint32) operations, shared ? 1 : 4);
 	flush_policy.max_bytes = Min(isinf(bytes) ? (double) UINT32_MAX : Max(bytes, 256.0 * 1024),
@@ -459,7 +466,9 @@ choose_gap(const BridgeGaps *gaps, uint64 now_ms)
 	const DeviceCaps *caps = &flush_policy.caps;
 	uint32 chosen;
 
-	if (draining())
+	if (!flush_policy.bridges)
+		chosen = 0;
+	else if (draining())
 		chosen = bridge_least_time_gap(gaps, caps, INFINITY);
 	else if (too_much_unflushed())
 		chosen = bridge_balanced_gap(&balance, gaps, caps, flush_started.operations,
@@ -726,6 +735,8 @@ work(uint64 now_ms)
 		SpinLockAcquire(&calm_shared->lock);
 		calm_shared->volume_use = foreground_use(&own_caps);
 		SpinLockRelease(&calm_shared->lock);
+		if (breaker_tick(&flusher, draining(), now_ms))
+			publish_degraded();
 		unflushed_limit_follow(unflushed_pages(), now_ms);
 		publish_hold();
 		/* all members see the same memory */
@@ -745,7 +756,8 @@ work(uint64 now_ms)
 		 * Where it is not held to our caps, scattered pages cost nobody anything, and
 		 * clean pages written along would.
 		 */
-		if (calm_mode == CALM_MODE_OFF || flush_policy.paced || own_caps.flusher_is_free)
+		if (calm_mode == CALM_MODE_OFF || flush_policy.paced || own_caps.flusher_is_free ||
+		    flush_policy.rests)
 			flusher_guard_give_up(now_ms);
 		else
 			flusher_guard_tick(&flusher, now_ms);
@@ -766,8 +778,8 @@ work(uint64 now_ms)
 
 	/* what is under way is finished in any mode */
 	if (!flush_advance())
-		return true;
-	if (calm_mode == CALM_MODE_OFF || flush_refused() != NULL)
+		return !flush_policy.rests;
+	if (calm_mode == CALM_MODE_OFF || flush_refused() != NULL || flush_policy.rests)
 		return false;
 	if (start_next_region(now_ms))
 		return true;
@@ -818,6 +830,7 @@ pg_calm_writeback_main(Datum argument)
 	on_shmem_exit(worker_exit, (Datum) 0);
 	flusher_guard_forget();
 	cleaner_forget();
+	breaker_begin();
 	worker_health_begin();
 	if (!cachestat_works())
 		ereport(
@@ -846,9 +859,11 @@ pg_calm_writeback_main(Datum argument)
 		busy = work(now_ms);
 		if (busy && !flush_in_flight() && flush_pause_ms() == 0)
 			continue; /* nothing to wait for */
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-		                 pause_ms(busy || flush_in_flight() || cleaner_is_asked(), now_ms),
-		                 wait_event);
+		(void) WaitLatch(
+			MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+			pause_ms(busy || flush_in_flight() || (cleaner_is_asked() && !flush_policy.rests),
+		             now_ms),
+			wait_event);
 		ResetLatch(MyLatch);
 	}
 }

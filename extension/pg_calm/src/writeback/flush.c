@@ -484,6 +484,8 @@ flush_advance(void)
 		BridgeRun part;
 		BridgeFilled bridged = {0};
 
+		if (flush_policy.rests && !flush_policy.dry_run)
+			return false;
 		if (!job.planned && !plan_region())
 			return false;
 		if (job.next_run >= job.nruns)
@@ -525,7 +527,7 @@ flush_advance(void)
 			part.dirty += bits_test(&job.dirty, b);
 		if (part.dirty < part.blocks && flush_policy.dry_run)
 			bridged.filled = part.blocks - part.dirty;
-		else if (part.dirty < part.blocks && job.amplified)
+		else if (part.dirty < part.blocks && (job.amplified || !flush_policy.bridges))
 		{
 			bridged.left = part.blocks - part.dirty;
 			bridged.breaks = bridged.left;

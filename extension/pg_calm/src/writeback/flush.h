@@ -17,13 +17,16 @@ typedef struct FlushPolicy
 {
 	DeviceCaps caps;
 	uint32 max_gap;        /* longest gap to bridge, in blocks */
-	uint64 max_bytes;      /* in flight at most, but one run at least */
+	double in_flight;      /* seconds of device time that may be in flight, but one run at least */
+	uint64 max_bytes;      /* that is so many bytes */
 	uint32 max_operations; /* likewise */
 	bool paced;            /* keep to the rates of caps, as a share of a device */
 	bool arbitrated;       /* that is shared with other instances */
 	uint64 headroom;       /* bytes that may still be dirtied by making regions dense */
 	bool prefetch;         /* read absent blocks of gaps first */
 	bool dry_run;          /* count what would be done */
+	bool bridges;          /* gaps may be bridged; and nothing is started: worker/breaker.h */
+	bool rests;
 } FlushPolicy;
 
 extern FlushPolicy flush_policy;

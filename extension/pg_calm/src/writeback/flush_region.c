@@ -74,7 +74,8 @@ flush_region_map(int fd, off_t offset, size_t length)
 {
 	void *mapping;
 
-	if (!calm_bridge || flush_policy.max_gap == 0 || bridge_refusal() != NULL)
+	if (!calm_bridge || !flush_policy.bridges || flush_policy.max_gap == 0 ||
+	    bridge_refusal() != NULL)
 		return NULL;
 	mapping = mmap(NULL, length, PROT_READ, MAP_SHARED, fd, offset);
 	if (mapping == MAP_FAILED)

@@ -1,0 +1,30 @@
+/*-------------------------------------------------------------------------
+ *
+ * breaker.h
+ *	  Lets go of what the module does where that does harm.
+ *
+ * For the writeback worker.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PG_CALM_BREAKER_H
+#define PG_CALM_BREAKER_H
+
+#include "postgres.h"
+
+#include "device/device.h"
+
+/* When the worker begins: nothing is let go */
+extern void breaker_begin(void);
+
+/*
+ * To be called whenever flusher has been read, a few times a second.  Sets what flush_policy
+ * allows, and CalmShared.let_go.  interrupted: somebody waits for the worker.  True if
+ * breaker_reason() has changed.
+ */
+extern bool breaker_tick(const KernelFlusher *flusher, bool interrupted, uint64 now_ms);
+
+/* Why something is let go, or NULL */
+extern const char *breaker_reason(void);
+
+#endif /* PG_CALM_BREAKER_H */

@@ -1,0 +1,137 @@
+
+# Where what the module does makes things worse it lets go: of bridging, where that has far more
+# written than was asked for; of all, where commits take much longer while it writes.  It
+# comes back when that is over.  What is wrong is planted by test/harmful_flush.c: what the device
+# says that it has written, and flushes of WAL that take longer.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+
+use CalmTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep);
+
+plan skip_all => 'PG_CALM_HARMFUL_FLUSH is not set: see test/run_tests.sh'
+  unless $ENV{PG_CALM_HARMFUL_FLUSH};
+
+# A host with much memory, whose disk is the device of the data directory, by its numbers
+my $root = fake_host();
+my $control = "$root/control";
+write_file($control, "\0" x 16);
+write_file("$control.diskstats", '');
+symlink("$control.diskstats", "$root/proc/diskstats") or die "could not link: $!";
+write_file("$root/sys/block/disk/size", "1\n");
+write_file("$root/proc/vmstat",
+	"nr_dirty 0\nnr_writeback 0\nnr_dirty_threshold 8000000\nnr_dirty_background_threshold 4000000\n");
+
+# Pages are evicted and flushed all the time, here and there
+my $node = calm_node('breaker', qq{
+shared_buffers = 1MB
+max_wal_size = 10GB
+wal_sync_method = fdatasync
+pg_calm.host_root = '$root'
+pg_calm.write_iops = 1000
+pg_calm.write_bandwidth = '200MB'
+pg_calm.io_size = '1MB'
+pg_calm.flush_age = '100ms'
+log_min_messages = debug1
+});
+my $cannot = cannot_bridge($node);
+plan skip_all => $cannot if $cannot;
+
+my $device = (stat $node->data_dir)[0];
+my @numbers = (($device >> 8) & 0xfff, ($device & 0xff) | (($device >> 12) & 0xfff00));
+
+sub plant
+{
+	my ($fault) = @_;
+
+	open(my $file, '+<', $control) or die "could not open $control: $!";
+	syswrite($file, $fault);
+	close $file;
+	return;
+}
+
+{
+	local $ENV{LD_PRELOAD} = $ENV{PG_CALM_HARMFUL_FLUSH};
+	local $ENV{HARMFUL_FLUSH} = $control;
+	local $ENV{HARMFUL_DEVICE} = "@numbers disk";
+	$node->start;
+}
+scattered_table($node);
+# for as long as the test takes, on a busy machine
+my @loads = start_load($node, 't', 40000, 400, 1200);
+# and one that does not get slower with flushes of WAL, so that there is something to write at any time
+$node->safe_psql(
+	'postgres', q{
+CREATE UNLOGGED TABLE u (id int PRIMARY KEY, n int, filler text) WITH (fillfactor = 50);
+INSERT INTO u SELECT i, 0, repeat('x', 500) FROM generate_series(1, 40000) i});
+{
+	local $ENV{PGOPTIONS} = '-c synchronous_commit=off';
+	push @loads, start_load($node, 'u', 40000, 400, 1200);
+}
+
+sub degraded { return status_of($node)->{degraded} // ''; }
+
+# Whether a counter grows; it is watched for a moment
+sub grows
+{
+	my ($counter) = @_;
+	my $before = status_of($node)->{$counter};
+
+	return wait_for(sub { status_of($node)->{$counter} > $before }, 3);
+}
+
+# Dirty some pages, and have a checkpoint write them, with hints
+sub checkpoint
+{
+	$node->safe_psql('postgres', 'UPDATE t SET n = n + 1 WHERE id % 50 = 0; CHECKPOINT');
+	return;
+}
+
+ok(wait_for(sub { status_of($node)->{bridged_pages} > 100 }), 'gaps are bridged');
+usleep(5_000_000);
+is(degraded(), '', 'and nobody minds');
+
+# --- amplification
+
+plant('a');
+ok(wait_for(sub { degraded() =~ /gaps are not bridged/ }), 'much more is written: bridging is let go');
+note degraded();
+ok(grows('flushed_pages'), 'pages are flushed all the same');
+plant('-');
+ok(wait_for(sub { degraded() eq '' }), 'and comes back when that is over');
+ok(grows('bridged_pages'), 'gaps are bridged again');
+
+# --- slow commits
+
+plant('d');
+ok(wait_for(sub { degraded() =~ /nothing is flushed/ }), 'commits take long: all is let go');
+note degraded();
+my $before = status_of($node);
+checkpoint();
+my $after = status_of($node);
+is($after->{suppressed_hints}, $before->{suppressed_hints}, 'hints of the server are obeyed');
+is($after->{cleaned_buffers}, $before->{cleaned_buffers}, 'and no buffer is cleaned');
+like(degraded(), qr/nothing is flushed/, 'for as long as it lasts');
+plant('-');
+ok(wait_for(sub { degraded() eq '' }), 'it comes back when that is over');
+$before = status_of($node)->{suppressed_hints};
+checkpoint();
+cmp_ok(status_of($node)->{suppressed_hints}, '>', $before, 'and hints are dropped');
+ok(grows('flushed_pages'), 'for pages are flushed');
+
+# --- it says so once
+
+my $log = slurp_file($node->logfile);
+is(() = $log =~ /LOG:  pg_calm: circuit breaker: nothing is flushed/g,
+	1, 'the log has each change once');
+
+$_->kill_kill foreach @loads;
+$node->stop;
+done_testing();
