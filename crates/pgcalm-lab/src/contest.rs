@@ -19,6 +19,7 @@ use crate::backlog::BacklogWatch;
 use crate::contest::devices::Devices;
 use crate::contest::report as model;
 use crate::contestant::Contestant;
+use crate::folios;
 use crate::fsync_times;
 use crate::fsync_times::FsyncTrace;
 use crate::interrupt::Interrupt;
@@ -36,6 +37,10 @@ use crate::stage::Needs;
 use crate::stage::Stage;
 use crate::sysctl;
 use crate::template::Template;
+use crate::trouble::Before;
+use crate::trouble::Ground;
+use crate::trouble::Table;
+use crate::trouble::Troubles;
 
 pub use options::Options;
 
@@ -48,9 +53,11 @@ pub fn run(
     options.check()?;
     let needs = Needs {
         module: options.contestants.iter().any(|c| c.module),
+        troubles: true,
         ..Needs::default()
     };
     let stage = &Stage::open(&options.common, needs, interrupt)?;
+    need::stack(stage, options)?;
     need::space(stage, options)?;
     let _run_dir = stage.run_dir(None)?;
     let template = Template::obtain(stage, &options.preparation()?)?;
@@ -131,10 +138,18 @@ impl Arena<'_> {
             .progress
             .note(&format!("{label}: restoring the table on new file systems"));
         let started = Instant::now();
-        let scene = self.devices.serve(
+        let mut troubles = Troubles::new(self.options, contestant);
+        let scene = self.devices.serve_after(
             self.options,
             self.template,
             &self.options.server_settings(contestant),
+            |cluster| {
+                troubles.before_start(&Before {
+                    stage: self.stage,
+                    devices: self.devices,
+                    cluster,
+                })
+            },
         )?;
         let server = &scene.server;
         if contestant.module {
@@ -146,9 +161,23 @@ impl Arena<'_> {
             scene.copying.as_secs_f64(),
             scene.reading.as_secs_f64(),
         ));
-        let recording = self
-            .measure(contestant, label, server, scene.wal_path())
-            .map_err(|error| with_last_words(error, &server.log()))?;
+        let directory = self.stage.dir.run();
+        let ground = Ground {
+            stage: self.stage,
+            devices: self.devices,
+            options: self.options,
+            contestant,
+            server,
+            volume: scene.data.path(),
+            cluster: &scene.cluster,
+            directory: &directory,
+            table: Table::largest(self.stage, server)?,
+        };
+        let recording = self.measure(&ground, &mut troubles, label, scene.wal_path());
+        // However it has ended, and before the server does.
+        let ended = troubles.end(&ground);
+        let recording = recording.map_err(|error| with_last_words(error, &server.log()))?;
+        ended?;
         scene.discard()?;
         Ok(measure::figures(recording))
     }
@@ -156,12 +185,20 @@ impl Arena<'_> {
     /// Loads the server under caps and records what happens.
     fn measure(
         &self,
-        contestant: &Contestant,
+        ground: &Ground<'_>,
+        troubles: &mut Troubles,
         label: &str,
-        server: &Server,
         wal: &Path,
     ) -> anyhow::Result<Recording> {
-        let directory = self.stage.dir.run();
+        let Ground {
+            contestant,
+            server,
+            directory,
+            ..
+        } = *ground;
+        troubles.prepare(ground)?;
+        // A kernel that does not tell is no reason not to measure.
+        let cached_at_start = folios::cached(ground.cluster).ok();
         let warm_up = self.options.warm_up.0;
         let seconds = self.options.seconds.0;
         self.stage.progress.note(&if warm_up == 0 {
@@ -181,13 +218,13 @@ impl Arena<'_> {
         )?;
         let mut caps = Some(self.devices.limit(self.options, contestant)?);
         let sampler = Sampler::start(self.stage.root().clone(), data, wal_device, server.pid());
-        let server_sampler = ServerSampler::start(&directory)?;
+        let server_sampler = ServerSampler::start(directory)?;
         let fsync = FsyncTrace::start(server.pid());
         let started = Instant::now();
         let mut load = RunningLoad::start(
             self.stage,
             server,
-            &directory,
+            directory,
             &self.options.load.choice,
             Work {
                 rows: self.options.table_rows(),
@@ -226,6 +263,15 @@ impl Arena<'_> {
                     break;
                 }
             }
+            if let Some(measured) = started.elapsed().checked_sub(lead) {
+                let left = window.saturating_sub(measured);
+                if left.is_zero() {
+                    troubles.end(ground)?;
+                } else {
+                    troubles.poll(ground, measured, left)?;
+                }
+                load.heed(troubles.demand(), left)?;
+            }
             if overtime.has_come() && load.can_be_late() {
                 if contestant.module && caps.is_some() {
                     module_status = self.module_status(server).ok();
@@ -236,6 +282,7 @@ impl Arena<'_> {
             self.show(label, started, &load, &sampler, server);
             self.stage.interrupt.sleep(Duration::from_millis(250))?;
         }
+        troubles.end(ground)?;
         if contestant.module && module_status.is_none() && server_failure.is_none() {
             module_status = Some(self.module_status(server)?);
         }
@@ -249,6 +296,7 @@ impl Arena<'_> {
         } else {
             None
         };
+        let cached_at_end = folios::cached(ground.cluster).ok();
         drop(caps);
         self.stage.progress.status("reading the logs");
         let log = server.log();
@@ -256,7 +304,7 @@ impl Arena<'_> {
             .filter(|_| server_failure.is_some())
             .map_or(log.as_str(), |(_time, _words, before)| before);
         Ok(Recording {
-            transactions: load.transactions(&directory)?.after(warm_up)?,
+            transactions: load.transactions(directory)?.after(warm_up)?,
             seconds,
             samples,
             server: server_samples,
@@ -267,6 +315,8 @@ impl Arena<'_> {
             module_status: module_status.unwrap_or_default(),
             backlog,
             fsync,
+            cached: [cached_at_start, cached_at_end],
+            troubles: troubles.told(),
         })
     }
 

@@ -12,6 +12,7 @@ use std::fs;
 use std::io::BufRead;
 use std::io::BufReader;
 use std::path::Path;
+use std::path::PathBuf;
 use std::process::Child;
 use std::process::ExitStatus;
 use std::process::Stdio;
@@ -19,12 +20,16 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use anyhow::Context;
 use anyhow::bail;
+use rustix::process::Pid;
+use rustix::process::Signal;
 
 use crate::journal::Undo;
 use crate::options::Distribution;
+use crate::server::Clients;
 use crate::server::Server;
 use crate::stage::Stage;
 use crate::tool;
@@ -47,13 +52,37 @@ pub struct Work {
     pub rate: Option<u32>,
 }
 
-/// A running pgbench.
+/// A running pgbench, or one after the other.
 #[derive(Debug)]
 pub struct Load {
+    program: Pgbench,
     child: Child,
+    /// It was ended, or lost its server, and another one will come.
+    rests: bool,
     seen: Arc<Mutex<Seen>>,
     reader: Option<JoinHandle<()>>,
     undo: Option<Undo>,
+}
+
+/// How it is started.
+#[derive(Debug)]
+struct Pgbench {
+    server: Clients,
+    directory: PathBuf,
+    arguments: Vec<OsString>,
+    clients: u32,
+}
+
+/// What becomes of the clients of a load while there is trouble.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Demand {
+    /// They are at work.
+    #[default]
+    Work,
+    /// They end what they do, and come back when there is work again.
+    Rest,
+    /// They lose their connections, and come back likewise.
+    CutOff,
 }
 
 /// What pgbench has said so far.
@@ -97,42 +126,47 @@ impl Load {
         let undo = stage
             .journal
             .note(stage.installation.processes_in(directory))?;
-        // More threads than CPUs of a small host take from the server what they are to measure.
-        let threads = clients.min(2);
-        let mut child = tool::spawn(
-            server
-                .client("pgbench")
-                .current_dir(directory)
-                .args(["-n", "-M", "prepared", "-P", "1", "-l"])
-                .arg(format!("--log-prefix={LOG_PREFIX}"))
-                .args(["-c", &clients.to_string()])
-                .args(["-j", &threads.to_string()])
-                .args(["-T", &seconds.to_string()])
-                .args(arguments)
-                .arg("postgres")
-                .stdout(Stdio::null())
-                .stderr(Stdio::piped()),
-        )?;
+        let program = Pgbench {
+            server: server.clients().clone(),
+            directory: directory.to_path_buf(),
+            arguments: arguments.to_vec(),
+            clients,
+        };
         let seen = Arc::new(Mutex::new(Seen::default()));
-        let reader = child.stderr.take().map(|stderr| {
-            let seen = Arc::clone(&seen);
-            std::thread::spawn(move || {
-                for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-                    let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-                    match parse_progress(&line) {
-                        Some(tps) => seen.tps = Some(tps),
-                        None if line.trim().is_empty() => {}
-                        None => seen.message = line,
-                    }
-                }
-            })
-        });
+        let (child, reader) = program.start(seconds, &seen)?;
         Ok(Self {
+            program,
             child,
+            rests: false,
             seen,
             reader,
             undo: Some(undo),
         })
+    }
+
+    /// Does as trouble demands; `left` is what clients who come back work for.
+    pub fn heed(&mut self, demand: Demand, left: Duration) -> anyhow::Result<()> {
+        let ended = self.child.try_wait()?.is_some();
+        match demand {
+            Demand::Work if self.rests && ended => {
+                let seconds = left.as_secs_f64().ceil() as u32;
+                if seconds > 0 {
+                    (self.child, self.reader) = self.program.start(seconds, &self.seen)?;
+                }
+                self.rests = false;
+            }
+            Demand::Rest if !self.rests && !ended => {
+                self.rests = true;
+                // How pgbench learns that its time (-T) is up: it ends transactions, and writes its logs to the end.
+                if let Some(pid) = Pid::from_raw(self.child.id() as i32) {
+                    rustix::process::kill_process(pid, Signal::ALARM)
+                        .context("tell pgbench that its time is up")?;
+                }
+            }
+            Demand::CutOff => self.rests = true,
+            Demand::Work | Demand::Rest => {}
+        }
+        Ok(())
     }
 
     /// Transactions per second of the last second that pgbench has reported.
@@ -140,8 +174,11 @@ impl Load {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).tps
     }
 
-    /// Whether it has ended; an error if it failed.
+    /// Whether it has ended and will not come back; an error if it failed.
     pub fn has_ended(&mut self) -> anyhow::Result<bool> {
+        if self.rests {
+            return Ok(false);
+        }
         let Some(status) = self.child.try_wait()? else {
             return Ok(false);
         };
@@ -158,6 +195,46 @@ impl Load {
             bail!("pgbench failed ({status}): {}", seen.message);
         }
         Ok(())
+    }
+}
+
+impl Pgbench {
+    /// Starts it for so many seconds, with a reader of what it says.
+    fn start(
+        &self,
+        seconds: u32,
+        seen: &Arc<Mutex<Seen>>,
+    ) -> anyhow::Result<(Child, Option<JoinHandle<()>>)> {
+        // More threads than CPUs of a small host take from the server what they are to measure.
+        let threads = self.clients.min(2);
+        let mut child = tool::spawn(
+            self.server
+                .command("pgbench")
+                .current_dir(&self.directory)
+                .args(["-n", "-M", "prepared", "-P", "1", "-l"])
+                .arg(format!("--log-prefix={LOG_PREFIX}"))
+                .args(["-c", &self.clients.to_string()])
+                .args(["-j", &threads.to_string()])
+                .args(["-T", &seconds.to_string()])
+                .args(&self.arguments)
+                .arg("postgres")
+                .stdout(Stdio::null())
+                .stderr(Stdio::piped()),
+        )?;
+        let reader = child.stderr.take().map(|stderr| {
+            let seen = Arc::clone(seen);
+            std::thread::spawn(move || {
+                for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                    let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+                    match parse_progress(&line) {
+                        Some(tps) => seen.tps = Some(tps),
+                        None if line.trim().is_empty() => {}
+                        None => seen.message = line,
+                    }
+                }
+            })
+        });
+        Ok((child, reader))
     }
 }
 

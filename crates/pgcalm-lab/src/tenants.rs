@@ -514,6 +514,8 @@ impl Arena<'_> {
                 wal_free_min_mib: None,
                 module_status: Default::default(),
                 backlog: None,
+                cached: [None, None],
+                troubles: Vec::new(),
                 fsync: None,
             }),
             instances,

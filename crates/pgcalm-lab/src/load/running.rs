@@ -1,9 +1,11 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Context;
 
+use crate::load::Demand;
 use crate::load::LOG_PREFIX;
 use crate::load::Load;
 use crate::load::Work;
@@ -73,6 +75,14 @@ impl RunningLoad {
             work.seconds,
         )
         .map(Self::Pgbench)
+    }
+
+    /// Does as trouble demands; `left` is what clients who come back work for. A command is never told to.
+    pub fn heed(&mut self, demand: Demand, left: Duration) -> anyhow::Result<()> {
+        match self {
+            Self::Pgbench(load) => load.heed(demand, left),
+            Self::Command(_) => Ok(()),
+        }
     }
 
     /// Transactions per second at the moment.
