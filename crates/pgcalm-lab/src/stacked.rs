@@ -141,7 +141,7 @@ fn map(name: &str, table: &str) -> anyhow::Result<()> {
 
 /// Names of the devices that lie on `lower`.
 pub(crate) fn holders(root: &HostRoot, lower: &str) -> Vec<String> {
-    root.list(&format!("sys/block/{lower}/holders"))
+    root.list(format!("sys/block/{lower}/holders"))
         .unwrap_or_default()
 }
 

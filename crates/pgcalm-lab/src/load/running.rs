@@ -21,7 +21,7 @@ use crate::transaction_log::Transactions;
 #[derive(Debug)]
 pub enum RunningLoad {
     /// pgbench.
-    Pgbench(Load),
+    Pgbench(Box<Load>),
     /// Any other program.
     Command(Box<CommandLoad>),
 }
@@ -37,7 +37,8 @@ impl RunningLoad {
     ) -> anyhow::Result<Self> {
         let script = match choice {
             LoadChoice::Upsert => {
-                return Load::start(stage, server, directory, work).map(Self::Pgbench);
+                return Load::start(stage, server, directory, work)
+                    .map(|load| Self::Pgbench(Box::new(load)));
             }
             LoadChoice::Command(line) => {
                 let told = Told {
@@ -74,7 +75,7 @@ impl RunningLoad {
             work.clients,
             work.seconds,
         )
-        .map(Self::Pgbench)
+        .map(|load| Self::Pgbench(Box::new(load)))
     }
 
     /// Does as trouble demands; `left` is what clients who come back work for. A command is never told to.
