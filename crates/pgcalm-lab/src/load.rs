@@ -59,6 +59,8 @@ pub struct Load {
     child: Child,
     /// It was ended, or lost its server, and another one will come.
     rests: bool,
+    /// There was no time left for another one.
+    is_over: bool,
     seen: Arc<Mutex<Seen>>,
     reader: Option<JoinHandle<()>>,
     undo: Option<Undo>,
@@ -138,6 +140,7 @@ impl Load {
             program,
             child,
             rests: false,
+            is_over: false,
             seen,
             reader,
             undo: Some(undo),
@@ -152,8 +155,10 @@ impl Load {
                 let seconds = left.as_secs_f64().ceil() as u32;
                 if seconds > 0 {
                     (self.child, self.reader) = self.program.start(seconds, &self.seen)?;
+                    self.rests = false;
+                } else {
+                    self.is_over = true;
                 }
-                self.rests = false;
             }
             Demand::Rest if !self.rests && !ended => {
                 self.rests = true;
@@ -177,7 +182,7 @@ impl Load {
     /// Whether it has ended and will not come back; an error if it failed.
     pub fn has_ended(&mut self) -> anyhow::Result<bool> {
         if self.rests {
-            return Ok(false);
+            return Ok(self.is_over);
         }
         let Some(status) = self.child.try_wait()? else {
             return Ok(false);
