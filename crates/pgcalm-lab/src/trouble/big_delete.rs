@@ -17,8 +17,8 @@ pub(crate) fn make() -> Box<dyn Play> {
 fn sql(ground: &Ground<'_>) -> String {
     let table = &ground.table;
     format!(
-        "do $$ begin for first in 0 .. {} by 1000 loop \
-           delete from {} where ctid >= ('(' || first || ',0)')::tid and ctid < ('(' || first + 1000 || ',0)')::tid; \
+        "do $$ begin for block in 0 .. {} by 1000 loop \
+           delete from {} where ctid >= format('(%s,0)', block)::tid and ctid < format('(%s,0)', block + 1000)::tid; \
            commit; \
          end loop; end $$",
         (table.blocks / 2).saturating_sub(1),

@@ -67,8 +67,9 @@ pub(crate) struct Program {
 struct Seen {
     /// Printed by the program, or given to it.
     bytes: AtomicU64,
-    /// The last line of its output and of its errors.
+    /// The last line of its output.
     output: Mutex<String>,
+    /// The first error that it has told, or what it has told last.
     errors: Mutex<String>,
 }
 
@@ -108,8 +109,10 @@ impl Program {
             let seen = Arc::clone(&seen);
             threads.push(thread::spawn(move || {
                 for line in BufReader::new(errors).lines().map_while(Result::ok) {
-                    if !line.trim().is_empty() {
-                        *lock(&seen.errors) = line;
+                    let mut errors = lock(&seen.errors);
+                    // psql shows the place below the message.
+                    if !line.trim().is_empty() && !is_error(&errors) {
+                        *errors = line;
                     }
                 }
             }));
@@ -166,6 +169,10 @@ impl Drop for Program {
         drop(self.undo.take());
         let _ = self.child.try_wait();
     }
+}
+
+fn is_error(line: &str) -> bool {
+    line.contains("ERROR:") || line.contains("error:")
 }
 
 /// Reads all that a program prints, as something that keeps nothing of it.
