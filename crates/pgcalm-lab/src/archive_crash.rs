@@ -44,6 +44,7 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
         own_mounts: true,
         module: true,
         directory_only: true,
+        ..Needs::default()
     };
     let stage = &Stage::open(&options.common, needs, interrupt)?;
     // Better now than after the devices are made.

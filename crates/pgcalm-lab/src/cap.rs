@@ -45,6 +45,22 @@ impl Caps {
         }
     }
 
+    /// So many percent of each.
+    pub fn scaled(self, percent: u32) -> Self {
+        let scale = |value: u64| (value * u64::from(percent) / 100).max(1);
+        let count = |value: Option<u32>| value.map(|value| scale(value.into()) as u32);
+        Self {
+            write_iops: count(self.write_iops),
+            write_bps: self.write_bps.map(scale),
+            read_iops: count(self.read_iops),
+        }
+    }
+
+    /// Whether there is any.
+    pub fn is_some(self) -> bool {
+        self.pairs().next().is_some()
+    }
+
     fn pairs(self) -> impl Iterator<Item = (Kind, u64)> {
         [
             (Kind::WriteIops, self.write_iops.map(u64::from)),
@@ -248,6 +264,17 @@ impl Capper {
 
     /// Caps the device of this number, of which no limits of its own are known.
     pub fn apply_to(&self, number: &str, caps: Caps) -> anyhow::Result<Vec<InForce>> {
+        self.change(number, caps, Caps::default())
+    }
+
+    /// Whether it is by control groups.
+    pub fn has_groups(&self) -> bool {
+        self.groups.is_some()
+    }
+
+    /// Puts `caps` in the place of `former` until the result is dropped; the latter are as they were made known, so that
+    /// a kind that it does not have is lifted then.
+    pub fn change(&self, number: &str, caps: Caps, former: Caps) -> anyhow::Result<Vec<InForce>> {
         let root = self.journal.root();
         let mut in_force = Vec::new();
         let Some(Groups {
@@ -257,17 +284,24 @@ impl Capper {
             return Ok(in_force);
         };
         for (kind, value) in caps.pairs() {
+            let before = former
+                .pairs()
+                .find(|(of, _)| *of == kind)
+                .map(|(_, value)| value);
             let (file, line, former) = match hierarchy.version {
                 Version::V1 => (
                     group.join(kind.v1_file()),
                     format!("{number} {value}"),
-                    format!("{number} 0"),
+                    format!("{number} {}", before.unwrap_or(0)),
                 ),
-                Version::V2 => (
-                    group.join("io.max"),
-                    format!("{number} {}={value}", kind.v2_key()),
-                    format!("{number} {}=max", kind.v2_key()),
-                ),
+                Version::V2 => {
+                    let before = before.map_or("max".to_string(), |value| value.to_string());
+                    (
+                        group.join("io.max"),
+                        format!("{number} {}={value}", kind.v2_key()),
+                        format!("{number} {}={before}", kind.v2_key()),
+                    )
+                }
             };
             in_force.push(InForce::Group(self.journal.note(Change::Setting {
                 file: file.clone(),
@@ -338,6 +372,22 @@ mod tests {
         let capper = Capper::new(&journal).unwrap();
         assert_eq!(capper.mechanism(), "cgroup-v1-root");
         let caps = capper.apply_to("7:0", CAPS).unwrap();
+        assert_eq!(root.read(&iops).unwrap(), "7:0 800");
+        drop(caps);
+        assert_eq!(root.read(&iops).unwrap(), "7:0 0");
+    }
+
+    #[test]
+    fn caps_that_change_in_between_come_back_and_go_with_the_first() {
+        let (_dir, journal) = host(V1, "7:blkio:/\n0::/user.slice\n");
+        let root = journal.root().clone();
+        let iops = Path::new("/sys/fs/cgroup").join(Kind::WriteIops.v1_file());
+        fs::write(root.path(&iops), "").unwrap();
+        let capper = Capper::new(&journal).unwrap();
+        let caps = capper.apply_to("7:0", CAPS).unwrap();
+        let half = capper.change("7:0", CAPS.scaled(50), CAPS).unwrap();
+        assert_eq!(root.read(&iops).unwrap(), "7:0 400");
+        drop(half);
         assert_eq!(root.read(&iops).unwrap(), "7:0 800");
         drop(caps);
         assert_eq!(root.read(&iops).unwrap(), "7:0 0");

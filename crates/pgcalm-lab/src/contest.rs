@@ -25,9 +25,11 @@ use crate::contest::report::metric::Figure;
 use crate::contest::report::metric::TPS_MEAN;
 use crate::contest::steady::SteadyWatch;
 use crate::contestant::Contestant;
+use crate::folios;
 use crate::fsync_times;
 use crate::fsync_times::FsyncTrace;
 use crate::interrupt::Interrupt;
+use crate::load::Demand;
 use crate::load::Work;
 use crate::load::overtime::Overtime;
 use crate::load::running::RunningLoad;
@@ -43,6 +45,10 @@ use crate::stage::Needs;
 use crate::stage::Stage;
 use crate::sysctl;
 use crate::template::Template;
+use crate::trouble::Before;
+use crate::trouble::Ground;
+use crate::trouble::Table;
+use crate::trouble::Troubles;
 
 pub use options::Options;
 
@@ -55,9 +61,11 @@ pub fn run(
     options.check()?;
     let needs = Needs {
         module: options.contestants.iter().any(|c| c.module),
+        troubles: true,
         ..Needs::default()
     };
     let stage = &Stage::open(&options.common, needs, interrupt)?;
+    need::stack(stage, options)?;
     need::space(stage, options)?;
     let _run_dir = stage.run_dir(None)?;
     let template = Template::obtain(stage, &options.preparation()?)?;
@@ -161,10 +169,18 @@ impl Arena<'_> {
             .progress
             .note(&format!("{label}: restoring the table on new file systems"));
         let started = Instant::now();
-        let scene = self.devices.serve(
+        let mut troubles = Troubles::new(self.options, contestant);
+        let scene = self.devices.serve_after(
             self.options,
             self.template,
             &self.options.server_settings(contestant),
+            |cluster| {
+                troubles.before_start(&Before {
+                    stage: self.stage,
+                    devices: self.devices,
+                    cluster,
+                })
+            },
         )?;
         let server = &scene.server;
         if contestant.module {
@@ -176,9 +192,23 @@ impl Arena<'_> {
             scene.copying.as_secs_f64(),
             scene.reading.as_secs_f64(),
         ));
-        let recording = self
-            .measure(contestant, label, server, scene.wal_path())
-            .map_err(|error| with_last_words(error, &server.log()))?;
+        let directory = self.stage.dir.run();
+        let ground = Ground {
+            stage: self.stage,
+            devices: self.devices,
+            options: self.options,
+            contestant,
+            server,
+            volume: scene.data.path(),
+            cluster: &scene.cluster,
+            directory: &directory,
+            table: Table::largest(self.stage, server)?,
+        };
+        let recording = self.measure(&ground, &mut troubles, label, scene.wal_path());
+        // However it has ended, and before the server does.
+        let ended = troubles.end(&ground);
+        let recording = recording.map_err(|error| with_last_words(error, &server.log()))?;
+        ended?;
         scene.discard()?;
         Ok(measure::figures(recording))
     }
@@ -186,12 +216,20 @@ impl Arena<'_> {
     /// Loads the server under caps and records what happens.
     fn measure(
         &self,
-        contestant: &Contestant,
+        ground: &Ground<'_>,
+        troubles: &mut Troubles,
         label: &str,
-        server: &Server,
         wal: &Path,
     ) -> anyhow::Result<Recording> {
-        let directory = self.stage.dir.run();
+        let Ground {
+            contestant,
+            server,
+            directory,
+            ..
+        } = *ground;
+        troubles.prepare(ground)?;
+        // A kernel that does not tell is no reason not to measure.
+        let cached_at_start = folios::cached(ground.cluster).ok();
         let warm_up = self.options.warm_up.0;
         let seconds = self.options.seconds.0;
         self.stage
@@ -217,7 +255,7 @@ impl Arena<'_> {
         )?;
         let mut caps = Some(self.devices.limit(self.options, contestant)?);
         let sampler = Sampler::start(self.stage.root().clone(), data, wal_device, server.pid());
-        let server_sampler = ServerSampler::start(&directory)?;
+        let server_sampler = ServerSampler::start(directory)?;
         let fsync = FsyncTrace::start(server.pid());
         let started = Instant::now();
         let mut watch = if self.options.steady {
@@ -228,7 +266,7 @@ impl Arena<'_> {
         let mut load = RunningLoad::start(
             self.stage,
             server,
-            &directory,
+            directory,
             &self.options.load.choice,
             Work {
                 rows: self.options.table_rows(),
@@ -267,6 +305,21 @@ impl Arena<'_> {
                     break;
                 }
             }
+            let begin = match &watch {
+                Watch::Last(_) => Some(started + lead),
+                Watch::Steady(watch) => watch
+                    .ended()
+                    .map(|_| started + Duration::from_secs_f64(watch.warmed_up())),
+            };
+            if let Some(measured) = begin.and_then(|at| Instant::now().checked_duration_since(at)) {
+                let left = load_end.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    troubles.end(ground)?;
+                } else {
+                    troubles.poll(ground, measured, left)?;
+                }
+                load.heed(troubles.demand(), left)?;
+            }
             if overtime.has_come() && load.can_be_late() {
                 if contestant.module && caps.is_some() {
                     module_status = self.module_status(server).ok();
@@ -277,7 +330,11 @@ impl Arena<'_> {
             match &mut watch {
                 Watch::Last(backlog) => backlog.poll(started.elapsed().saturating_sub(lead))?,
                 Watch::Steady(watch) => {
-                    if watch.look(&checkpoints, epoch())? && Instant::now() < load_end {
+                    let may_end = watch.look(&checkpoints, epoch())?;
+                    // Clients who rest are to come back before.
+                    let at_work = troubles.demand() == Demand::Work;
+                    if may_end && at_work && Instant::now() < load_end {
+                        troubles.end(ground)?;
                         load.end()?;
                         load_end = Instant::now();
                         overtime = Overtime::after(load_end + drain.unwrap_or_default());
@@ -287,6 +344,7 @@ impl Arena<'_> {
             self.show(label, started, &watch, &load, &sampler, checkpoints);
             self.stage.interrupt.sleep(Duration::from_millis(250))?;
         }
+        troubles.end(ground)?;
         if contestant.module && module_status.is_none() && server_failure.is_none() {
             module_status = Some(self.module_status(server)?);
         }
@@ -303,13 +361,14 @@ impl Arena<'_> {
             }
             Watch::Steady(watch) => (None, Some(watch.finish(server_failure.is_some()))),
         };
+        let cached_at_end = folios::cached(ground.cluster).ok();
         drop(caps);
         self.stage.progress.status("reading the logs");
         let log = server.log();
         let log = server_log::wal_disk_full(&log)
             .filter(|_| server_failure.is_some())
             .map_or(log.as_str(), |(_time, _words, before)| before);
-        let transactions = load.transactions(&directory)?;
+        let transactions = load.transactions(directory)?;
         let (warm_up, seconds) = match &steadiness {
             None => (warm_up, seconds),
             Some(steadiness) => {
@@ -332,6 +391,8 @@ impl Arena<'_> {
             backlog,
             steadiness,
             fsync,
+            cached: [cached_at_start, cached_at_end],
+            troubles: troubles.told(),
         })
     }
 

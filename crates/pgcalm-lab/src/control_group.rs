@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 use std::path::PathBuf;
+use std::thread;
+use std::thread::JoinHandle;
 
 use anyhow::Context;
 use pgcalm_host::cgroup::Hierarchy;
@@ -113,6 +115,22 @@ impl ControlGroup {
         Ok(self.journal.root().read(self.directory.join(name))?)
     }
 
+    /// Takes process `pid` and all below it back to the group that the group is in, so that it can go before they end.
+    pub fn release(&self, pid: i32) -> anyhow::Result<()> {
+        let Some(parent) = self.directory.parent().filter(|_| self._group.is_some()) else {
+            return Ok(());
+        };
+        self.move_family(pid, &parent.join("cgroup.procs"))
+    }
+
+    /// Writes `value` to its file `name` in a thread of its own: the kernel may take its time.
+    pub fn set_in_background(&self, name: &str, value: &str) -> JoinHandle<anyhow::Result<()>> {
+        let root = self.journal.root().clone();
+        let file = self.directory.join(name);
+        let value = value.to_string();
+        thread::spawn(move || Ok(root.write(file, &value)?))
+    }
+
     /// With v2, where what limits something else of the same processes has to go, too.
     pub fn of_v2(&self) -> Option<&Path> {
         (self.version == Version::V2).then_some(self.directory.as_path())
@@ -120,9 +138,13 @@ impl ControlGroup {
 
     /// Takes process `pid` and all below it into the group. What they had touched before stays where it was charged.
     pub fn admit(&self, pid: i32) -> anyhow::Result<()> {
+        self.move_family(pid, &self.members())
+    }
+
+    fn move_family(&self, pid: i32, procs: &Path) -> anyhow::Result<()> {
         let root = self.journal.root();
         for member in process::family(&process::table(root)?, pid) {
-            match root.write(self.members(), &member.pid.to_string()) {
+            match root.write(procs, &member.pid.to_string()) {
                 Ok(()) => {}
                 // A short-lived child that has ended.
                 Err(_) if member.pid != pid => {}

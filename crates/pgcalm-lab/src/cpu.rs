@@ -23,13 +23,22 @@ pub fn group(
     existing: Option<&Path>,
 ) -> anyhow::Result<ControlGroup> {
     let group = ControlGroup::create(journal, Controller::Cpu, option, part, existing)?;
-    let quota = (cpus * f64::from(PERIOD_US)).round();
+    limit(&group, Some(cpus))?;
+    Ok(group)
+}
+
+/// Gives the processes of such a group the time of so many processors, or all that there is.
+pub fn limit(group: &ControlGroup, cpus: Option<f64>) -> anyhow::Result<()> {
+    let quota = cpus.map(|cpus| (cpus * f64::from(PERIOD_US)).round());
     match group.version() {
         Version::V1 => {
             group.set("cpu.cfs_period_us", &PERIOD_US.to_string())?;
-            group.set("cpu.cfs_quota_us", &quota.to_string())?;
+            // -1 is none.
+            group.set("cpu.cfs_quota_us", &quota.unwrap_or(-1.0).to_string())
         }
-        Version::V2 => group.set("cpu.max", &format!("{quota} {PERIOD_US}"))?,
+        Version::V2 => {
+            let quota = quota.map_or("max".to_string(), |quota| quota.to_string());
+            group.set("cpu.max", &format!("{quota} {PERIOD_US}"))
+        }
     }
-    Ok(group)
 }

@@ -5,6 +5,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::path::PathBuf;
 
 use anyhow::Context;
 use pgcalm_host::block_device;
@@ -18,6 +19,8 @@ use crate::interrupt::Interrupt;
 use crate::journal::Change;
 use crate::journal::Journal;
 use crate::journal::Undo;
+use crate::options::Stack;
+use crate::stacked::Stacked;
 use crate::tool;
 use crate::volume_process::LimitsInForce;
 use crate::volume_process::VolumeProcess;
@@ -71,8 +74,12 @@ pub struct Device {
     pub name: String,
     /// `MAJ:MIN`.
     pub number: String,
+    /// That the loop device is on.
+    file: PathBuf,
+    /// What was put on it; that is where its file system is made.
+    stacked: Option<Stacked>,
     // Undone in this order: the limit of the queue outlives the detached device, so it goes first.
-    _queue: Vec<Undo>,
+    queue: Vec<Undo>,
     _max_ratio: Option<Undo>,
     _loop: Undo,
     volume: Option<VolumeProcess>,
@@ -129,11 +136,38 @@ impl Device {
             _max_ratio: lift_dirty_limit(journal, &number)?,
             number,
             name,
-            _queue: queue,
+            file,
+            stacked: None,
+            queue,
             _loop: loop_undo,
             volume,
             _image: image_undo,
         })
+    }
+
+    /// Puts a stack on it.
+    pub fn stack(
+        &mut self,
+        journal: &Journal,
+        stack: Stack,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<()> {
+        self.stacked = Stacked::create(journal, stack, &self.name, &self.file, interrupt)?;
+        Ok(())
+    }
+
+    /// Sets the read-ahead of the device and of what is put on it.
+    pub fn read_ahead(&mut self, journal: &Journal, size: Size) -> anyhow::Result<()> {
+        let kib = (size.bytes() >> 10).to_string();
+        let upper = self.stacked.as_ref().map(|stacked| stacked.name.clone());
+        for name in [Some(self.name.clone()), upper].into_iter().flatten() {
+            let file = Path::new("sys/block")
+                .join(name)
+                .join("queue/read_ahead_kb");
+            self.queue.push(former(journal, &file)?);
+            journal.root().write(&file, &kib)?;
+        }
+        Ok(())
     }
 
     /// Puts the limits in force that the device has itself: those of a volume.
@@ -155,9 +189,10 @@ impl Device {
         Ok(())
     }
 
-    /// The device's node, e.g. `/dev/loop0`.
+    /// The node that file systems are made on, e.g. `/dev/loop0`, or that of what was put on it.
     pub fn node(&self) -> String {
-        format!("/dev/{}", self.name)
+        let stacked = self.stacked.as_ref().map(|stacked| &stacked.name);
+        format!("/dev/{}", stacked.unwrap_or(&self.name))
     }
 }
 

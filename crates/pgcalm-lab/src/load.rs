@@ -9,6 +9,7 @@ pub(crate) mod workload;
 
 use std::ffi::OsString;
 use std::path::Path;
+use std::path::PathBuf;
 use std::process::Child;
 use std::process::ExitStatus;
 use std::process::Stdio;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use anyhow::Context;
 use anyhow::bail;
@@ -24,6 +26,7 @@ use rustix::process::Signal;
 
 use crate::journal::Undo;
 use crate::options::Distribution;
+use crate::server::Clients;
 use crate::server::Server;
 use crate::shared_file;
 use crate::stage::Stage;
@@ -47,13 +50,39 @@ pub struct Work {
     pub rate: Option<u32>,
 }
 
-/// A running pgbench.
+/// A running pgbench, or one after the other.
 #[derive(Debug)]
 pub struct Load {
+    program: Pgbench,
     child: Child,
+    /// It was ended, or lost its server, and another one will come.
+    rests: bool,
+    /// There was no time left for another one.
+    is_over: bool,
     seen: Arc<Mutex<Seen>>,
     reader: Option<JoinHandle<()>>,
     undo: Option<Undo>,
+}
+
+/// How it is started.
+#[derive(Debug)]
+struct Pgbench {
+    server: Clients,
+    directory: PathBuf,
+    arguments: Vec<OsString>,
+    clients: u32,
+}
+
+/// What becomes of the clients of a load while there is trouble.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Demand {
+    /// They are at work.
+    #[default]
+    Work,
+    /// They end what they do, and come back when there is work again.
+    Rest,
+    /// They lose their connections, and come back likewise.
+    CutOff,
 }
 
 /// What pgbench has said so far.
@@ -97,42 +126,46 @@ impl Load {
         let undo = stage
             .journal
             .note(stage.installation.processes_in(directory))?;
-        // More threads than CPUs of a small host take from the server what they are to measure.
-        let threads = clients.min(2);
-        let mut child = tool::spawn(
-            server
-                .client("pgbench")
-                .current_dir(directory)
-                .args(["-n", "-M", "prepared", "-P", "1", "-l"])
-                .arg(format!("--log-prefix={LOG_PREFIX}"))
-                .args(["-c", &clients.to_string()])
-                .args(["-j", &threads.to_string()])
-                .args(["-T", &seconds.to_string()])
-                .args(arguments)
-                .arg("postgres")
-                .stdout(Stdio::null())
-                .stderr(Stdio::piped()),
-        )?;
+        let program = Pgbench {
+            server: server.clients().clone(),
+            directory: directory.to_path_buf(),
+            arguments: arguments.to_vec(),
+            clients,
+        };
         let seen = Arc::new(Mutex::new(Seen::default()));
-        let reader = child.stderr.take().map(|stderr| {
-            let seen = Arc::clone(&seen);
-            std::thread::spawn(move || {
-                for line in tool::lines(stderr) {
-                    let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-                    match parse_progress(&line) {
-                        Some(tps) => seen.tps = Some(tps),
-                        None if line.trim().is_empty() => {}
-                        None => seen.message = line,
-                    }
-                }
-            })
-        });
+        let (child, reader) = program.start(seconds, &seen)?;
         Ok(Self {
+            program,
             child,
+            rests: false,
+            is_over: false,
             seen,
             reader,
             undo: Some(undo),
         })
+    }
+
+    /// Does as trouble demands; `left` is what clients who come back work for.
+    pub fn heed(&mut self, demand: Demand, left: Duration) -> anyhow::Result<()> {
+        let ended = self.child.try_wait()?.is_some();
+        match demand {
+            Demand::Work if self.rests && ended => {
+                let seconds = left.as_secs_f64().ceil() as u32;
+                if seconds > 0 {
+                    (self.child, self.reader) = self.program.start(seconds, &self.seen)?;
+                    self.rests = false;
+                } else {
+                    self.is_over = true;
+                }
+            }
+            Demand::Rest if !self.rests && !ended => {
+                self.rests = true;
+                self.end()?;
+            }
+            Demand::CutOff => self.rests = true,
+            Demand::Work | Demand::Rest => {}
+        }
+        Ok(())
     }
 
     /// Transactions per second of the last second that pgbench has reported.
@@ -152,8 +185,11 @@ impl Load {
         }
     }
 
-    /// Whether it has ended; an error if it failed.
+    /// Whether it has ended and will not come back; an error if it failed.
     pub fn has_ended(&mut self) -> anyhow::Result<bool> {
+        if self.rests {
+            return Ok(self.is_over);
+        }
         let Some(status) = self.child.try_wait()? else {
             return Ok(false);
         };
@@ -170,6 +206,46 @@ impl Load {
             bail!("pgbench failed ({status}): {}", seen.message);
         }
         Ok(())
+    }
+}
+
+impl Pgbench {
+    /// Starts it for so many seconds, with a reader of what it says.
+    fn start(
+        &self,
+        seconds: u32,
+        seen: &Arc<Mutex<Seen>>,
+    ) -> anyhow::Result<(Child, Option<JoinHandle<()>>)> {
+        // More threads than CPUs of a small host take from the server what they are to measure.
+        let threads = self.clients.min(2);
+        let mut child = tool::spawn(
+            self.server
+                .command("pgbench")
+                .current_dir(&self.directory)
+                .args(["-n", "-M", "prepared", "-P", "1", "-l"])
+                .arg(format!("--log-prefix={LOG_PREFIX}"))
+                .args(["-c", &self.clients.to_string()])
+                .args(["-j", &threads.to_string()])
+                .args(["-T", &seconds.to_string()])
+                .args(&self.arguments)
+                .arg("postgres")
+                .stdout(Stdio::null())
+                .stderr(Stdio::piped()),
+        )?;
+        let reader = child.stderr.take().map(|stderr| {
+            let seen = Arc::clone(seen);
+            std::thread::spawn(move || {
+                for line in tool::lines(stderr) {
+                    let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+                    match parse_progress(&line) {
+                        Some(tps) => seen.tps = Some(tps),
+                        None if line.trim().is_empty() => {}
+                        None => seen.message = line,
+                    }
+                }
+            })
+        });
+        Ok((child, reader))
     }
 }
 

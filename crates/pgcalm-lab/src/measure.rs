@@ -6,6 +6,7 @@ use pgcalm_host::block_device::DeviceStat;
 
 use crate::contest::report::Backlog;
 use crate::contest::report::Blocked;
+use crate::contest::report::Cached;
 use crate::contest::report::Checkpoint;
 use crate::contest::report::Pace;
 use crate::contest::report::Run;
@@ -14,6 +15,7 @@ use crate::contest::report::ServerFailure;
 use crate::contest::report::ServerLatency;
 use crate::contest::report::Steadiness;
 use crate::contest::report::TransactionSource;
+use crate::contest::report::TroubleRun;
 use crate::fsync_times::FsyncRecord;
 use crate::sampler::Sample;
 use crate::server_log::CheckpointLog;
@@ -22,6 +24,7 @@ use crate::server_sampler::server_series;
 use crate::transaction_log;
 use crate::transaction_log::Source;
 use crate::transaction_log::Transactions;
+use crate::trouble::Told;
 
 const MIB: f64 = (1 << 20) as f64;
 
@@ -52,6 +55,10 @@ pub struct Recording {
     pub steadiness: Option<Steadiness>,
     /// How long calls of fsync took, if that was measured.
     pub fsync: Option<FsyncRecord>,
+    /// The page cache of the tables after set-up, and when the load had ended.
+    pub cached: [Option<Cached>; 2],
+    /// Trouble that there was.
+    pub troubles: Vec<Told>,
 }
 
 /// Computes the figures over the full seconds of the run.
@@ -69,6 +76,8 @@ pub fn figures(recording: Recording) -> Run {
         backlog,
         steadiness,
         fsync,
+        cached: [cached_at_start, cached_at_end],
+        troubles,
     } = recording;
     let first = transactions.started.ceil() as i64;
     let mut end = transactions.started + f64::from(seconds);
@@ -131,6 +140,9 @@ pub fn figures(recording: Recording) -> Run {
         }),
         wal_free_min_mib,
         checkpoints: in_window(checkpoints, first, end),
+        troubles: in_seconds(troubles, first),
+        cached_at_start,
+        cached_at_end,
         series,
         module_status,
         blocked,
@@ -299,6 +311,21 @@ fn in_window(log: CheckpointLog, first: i64, end: i64) -> Vec<Checkpoint> {
         .collect()
 }
 
+fn in_seconds(troubles: Vec<Told>, first: i64) -> Vec<TroubleRun> {
+    let second = |time: f64| time - first as f64;
+    troubles
+        .into_iter()
+        .map(|told| TroubleRun {
+            name: told.name,
+            from_s: told.from.map(second),
+            until_s: told.until.map(second),
+            done: told.done,
+            undisturbed: told.undisturbed,
+            failure: told.failure,
+        })
+        .collect()
+}
+
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
@@ -429,6 +456,8 @@ mod tests {
             backlog: None,
             steadiness: None,
             fsync: None,
+            cached: [None, None],
+            troubles: Vec::new(),
         }
     }
 
@@ -530,6 +559,19 @@ mod tests {
         assert_eq!(times, [(-2.0, 4.5)]);
         // That of second 105 was not complete at the end, and is now.
         assert_eq!(run.checkpoint_under_way_s, Some(5.0));
+    }
+
+    #[test]
+    fn trouble_is_told_in_seconds_of_the_window() {
+        let mut recording = recording(transactions(100.4, &[(101, 1)]), 10, Vec::new());
+        recording.troubles = vec![Told {
+            name: "pg-dump".into(),
+            from: Some(103.5),
+            ..Told::default()
+        }];
+        let run = figures(recording);
+        assert_eq!(run.troubles[0].from_s, Some(2.5));
+        assert_eq!(run.troubles[0].until_s, None);
     }
 
     #[test]

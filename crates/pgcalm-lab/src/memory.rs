@@ -29,12 +29,16 @@ pub fn group(
     existing: Option<&Path>,
 ) -> anyhow::Result<ControlGroup> {
     let group = ControlGroup::create(journal, Controller::Memory, option, part, existing)?;
-    let limit = match group.version() {
+    group.set(limit_file(&group), &size.bytes().to_string())?;
+    Ok(group)
+}
+
+/// The file of such a group that holds its limit.
+pub fn limit_file(group: &ControlGroup) -> &'static str {
+    match group.version() {
         Version::V1 => "memory.limit_in_bytes",
         Version::V2 => "memory.max",
-    };
-    group.set(limit, &size.bytes().to_string())?;
-    Ok(group)
+    }
 }
 
 /// Bytes of page cache that its processes have brought in and that are dirty or being written.

@@ -231,6 +231,32 @@ impl VolumeLayout {
     }
 }
 
+/// What lies between a device and its file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stack {
+    /// Nothing.
+    None,
+    /// dm-linear, as LVM makes it.
+    Lvm,
+    /// dm-crypt, as LUKS makes it.
+    Luks,
+    /// md RAID 1, one of its two disks missing.
+    Md1,
+}
+
+impl Stack {
+    /// As on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Lvm => "lvm",
+            Self::Luks => "luks",
+            Self::Md1 => "md1",
+        }
+    }
+}
+
 /// How devices without limits of their own are capped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]

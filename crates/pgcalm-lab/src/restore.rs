@@ -24,6 +24,7 @@ use serde::Serialize;
 
 use crate::interrupt::Interrupt;
 use crate::network;
+use crate::stacked;
 use crate::tool;
 
 /// How long a server may take from SIGQUIT before it gets SIGKILL.
@@ -65,6 +66,11 @@ pub enum Change {
         image: PathBuf,
         /// Of the loop devices that the host had before, the last one's number: those beyond are removed.
         last: u32,
+    },
+    /// What lies on the loop device on a file of ours: a mapped device, an array.
+    StackedOn {
+        /// The file of the device below.
+        backing_file: PathBuf,
     },
     /// All that is mounted below a directory that is ours.
     MountsBelow {
@@ -117,6 +123,14 @@ impl Change {
                 .with_context(|| format!("remove {}", path.display())),
             Self::LoopDevice { backing_file } => detach(root, backing_file),
             Self::LoopDevicesOn { image, last } => detach_all_on(root, image, *last),
+            Self::StackedOn { backing_file } => {
+                for device in block_device::loop_devices(root)? {
+                    if stands_on(&device.backing_file, backing_file) {
+                        stacked::take_down(root, &device.name)?;
+                    }
+                }
+                Ok(())
+            }
             Self::MountsBelow { directory } => unmount_below(root, directory),
             Self::Mount { target } => unmount(root, target),
             Self::Setting { file, former } => write_setting(root, file, former),
@@ -303,6 +317,8 @@ fn end_processes(
             if let Some(pid) = Pid::from_raw(pid) {
                 // It may have ended meanwhile.
                 let _ = rustix::process::kill_process(pid, signal);
+                // One that trouble has stopped takes no other signal.
+                let _ = rustix::process::kill_process(pid, Signal::CONT);
             }
         }
         thread::sleep(Duration::from_millis(20));
@@ -364,6 +380,9 @@ mod tests {
             Change::LoopDevicesOn {
                 image: path.clone(),
                 last: 0,
+            },
+            Change::StackedOn {
+                backing_file: path.clone(),
             },
             Change::MountsBelow {
                 directory: path.clone(),

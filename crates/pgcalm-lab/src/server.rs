@@ -4,6 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::Child;
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::PoisonError;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -42,11 +46,32 @@ pub struct Places {
 /// A running server, child of this process.
 #[derive(Debug)]
 pub struct Server {
-    child: Child,
+    /// Another one after [`stop`](Self::stop) and [`start_again`](Self::start_again).
+    child: Mutex<Child>,
     places: Places,
-    port: u16,
-    installation: Installation,
+    clients: Clients,
     undo: Option<Undo>,
+}
+
+/// How clients of a server are started.
+#[derive(Debug, Clone)]
+pub struct Clients {
+    installation: Installation,
+    socket: PathBuf,
+    port: u16,
+}
+
+impl Clients {
+    /// A client program, told where the server is.
+    pub fn command(&self, program: &str) -> Command {
+        let mut command = self.installation.command(program, &self.socket);
+        command
+            .arg("-h")
+            .arg(&self.socket)
+            .args(["-p", &self.port.to_string()])
+            .args(["-U", "postgres"]);
+        command
+    }
 }
 
 impl Server {
@@ -86,29 +111,53 @@ impl Server {
         let undo = journal.note(installation.processes_in(&places.data))?;
         let log = shared_file::create(&places.log)
             .with_context(|| format!("create {}", places.log.display()))?;
-        let child = tool::spawn(
-            installation
-                .command("postgres", &places.data)
-                .arg("-D")
-                .arg(&places.data)
-                .stdout(log.try_clone()?)
-                .stderr(log),
-        )?;
-        let mut server = Self {
-            child,
+        let child = spawn(installation, &places, log)?;
+        let server = Self {
+            child: Mutex::new(child),
+            clients: Clients {
+                installation: installation.clone(),
+                socket: places.socket.clone(),
+                port,
+            },
             places,
-            port,
-            installation: installation.clone(),
             undo: Some(undo),
         };
         server.wait_until_ready(interrupt)?;
         Ok(server)
     }
 
+    /// Asks it to end its sessions and itself, with all data written; it is not waited for.
+    pub fn stop(&self) -> anyhow::Result<()> {
+        match Pid::from_raw(self.pid()) {
+            Some(pid) => Ok(rustix::process::kill_process(pid, Signal::INT)
+                .context("signal the server to stop")?),
+            None => Ok(()),
+        }
+    }
+
+    /// Starts it after it has ended, on the same files, with the same log; it is not waited for.
+    pub fn start_again(&self) -> anyhow::Result<()> {
+        let log = OpenOptions::new()
+            .append(true)
+            .open(&self.places.log)
+            .with_context(|| format!("open {}", self.places.log.display()))?;
+        *self.child() = spawn(&self.clients.installation, &self.places, log)?;
+        Ok(())
+    }
+
+    /// Whether it takes connections.
+    pub fn is_ready(&self, interrupt: &Interrupt) -> bool {
+        tool::run(self.client("pg_isready").args(["-q", "-t", "1"]), interrupt).is_ok()
+    }
+
     /// Process id of the postmaster.
     pub fn pid(&self) -> i32 {
         // Pids fit: the kernel's own type is i32.
-        self.child.id() as i32
+        self.child().id() as i32
+    }
+
+    fn child(&self) -> MutexGuard<'_, Child> {
+        self.child.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs SQL and returns what it gives, without headings.
@@ -127,31 +176,32 @@ impl Server {
     }
 
     /// psql, connected to this server.
-    pub fn psql(&self) -> std::process::Command {
+    pub fn psql(&self) -> Command {
         let mut command = self.client("psql");
         command.args(["-XAtq", "-v", "ON_ERROR_STOP=1", "-d", "postgres"]);
         command
     }
 
     /// A client program, told where the server is.
-    pub fn client(&self, program: &str) -> std::process::Command {
-        let mut command = self.installation.command(program, &self.places.socket);
-        command
-            .arg("-h")
-            .arg(&self.places.socket)
-            .args(["-p", &self.port.to_string()])
-            .args(["-U", "postgres"]);
-        command
+    pub fn client(&self, program: &str) -> Command {
+        self.clients.command(program)
+    }
+
+    /// How its clients are started, also by whoever outlives it.
+    pub fn clients(&self) -> &Clients {
+        &self.clients
     }
 
     /// Directory of its socket, and its port.
     pub fn address(&self) -> (&Path, u16) {
-        (&self.places.socket, self.port)
+        (&self.places.socket, self.clients.port)
     }
 
     /// Lets another program run as the clients do.
-    pub fn as_client(&self, command: &mut std::process::Command) {
-        self.installation.run_as(command, &self.places.socket);
+    pub fn as_client(&self, command: &mut Command) {
+        self.clients
+            .installation
+            .run_as(command, &self.places.socket);
     }
 
     /// Its log so far.
@@ -160,12 +210,11 @@ impl Server {
     }
 
     /// Shuts it down cleanly, with all data written.
-    pub fn shut_down(mut self, interrupt: &Interrupt) -> anyhow::Result<()> {
-        if let Some(pid) = Pid::from_raw(self.pid()) {
-            rustix::process::kill_process(pid, Signal::INT).context("signal server")?;
-        }
+    pub fn shut_down(self, interrupt: &Interrupt) -> anyhow::Result<()> {
+        self.stop()?;
         loop {
-            if let Some(status) = self.child.try_wait()? {
+            let ended = self.child().try_wait()?;
+            if let Some(status) = ended {
                 if !status.success() {
                     bail!("server ended with {status}: {}", complaint(&self.log()));
                 }
@@ -176,14 +225,14 @@ impl Server {
     }
 
     /// Whether its postmaster has ended by itself.
-    pub fn has_ended(&mut self) -> anyhow::Result<bool> {
-        Ok(self.child.try_wait()?.is_some())
+    pub fn has_ended(&self) -> anyhow::Result<bool> {
+        Ok(self.child().try_wait()?.is_some())
     }
 
     /// Crashes it: SIGKILL to all its processes. Returns once they are gone, with the shared memory that stays.
-    pub fn kill(mut self, root: &HostRoot) -> anyhow::Result<SharedMemory> {
+    pub fn kill(self, root: &HostRoot) -> anyhow::Result<SharedMemory> {
         let memory = crash::kill_family(root, self.pid())?;
-        self.child.wait()?;
+        self.child().wait()?;
         Ok(memory)
     }
 
@@ -194,10 +243,11 @@ impl Server {
         result
     }
 
-    fn wait_until_ready(&mut self, interrupt: &Interrupt) -> anyhow::Result<()> {
+    fn wait_until_ready(&self, interrupt: &Interrupt) -> anyhow::Result<()> {
         let end = Instant::now() + START_TIMEOUT;
         loop {
-            if let Some(status) = self.child.try_wait()? {
+            let ended = self.child().try_wait()?;
+            if let Some(status) = ended {
                 bail!(
                     "server did not start ({status}): {}",
                     complaint(&self.log())
@@ -217,9 +267,9 @@ impl Server {
         }
     }
 
-    fn reap(&mut self) {
+    fn reap(&self) {
         // It has ended; this only frees its entry in the process table.
-        let _ = self.child.try_wait();
+        let _ = self.child().try_wait();
     }
 }
 
@@ -228,6 +278,17 @@ impl Drop for Server {
         drop(self.undo.take());
         self.reap();
     }
+}
+
+fn spawn(installation: &Installation, places: &Places, log: File) -> anyhow::Result<Child> {
+    tool::spawn(
+        installation
+            .command("postgres", &places.data)
+            .arg("-D")
+            .arg(&places.data)
+            .stdout(log.try_clone()?)
+            .stderr(log),
+    )
 }
 
 /// Settings from what a scenario has of them.

@@ -69,20 +69,15 @@ pub struct ServerSampler {
 }
 
 impl ServerSampler {
-    /// Connects to the server with its socket in `directory` and begins. A server that ends, ends this, too.
+    /// Connects to the server with its socket in `directory` and begins. While there is no server there are no answers; one that is
+    /// started again counts from zero.
     pub fn start(directory: &Path) -> anyhow::Result<Self> {
-        let mut client = connect(directory)?;
-        let version = Version::read(&mut client)?;
-        let module: bool = client
-            .query_one("select to_regclass('pg_calm_status') is not null", &[])?
-            .get(0);
-        let question = client
-            .prepare(&question(version, module))
-            .context("ask the server for its statistics")?;
+        let (client, question) = begin(directory)?;
         let shared = Arc::new(Shared::default());
         let thread = {
             let shared = Arc::clone(&shared);
-            thread::spawn(move || watch(client, &question, &shared))
+            let directory = directory.to_path_buf();
+            thread::spawn(move || watch(&directory, client, question, &shared))
         };
         Ok(Self {
             shared,
@@ -123,7 +118,20 @@ impl Shared {
     }
 }
 
-fn watch(mut client: Client, question: &Statement, shared: &Shared) {
+/// Connects, and prepares what is asked.
+fn begin(directory: &Path) -> anyhow::Result<(Client, Statement)> {
+    let mut client = connect(directory)?;
+    let version = Version::read(&mut client)?;
+    let module: bool = client
+        .query_one("select to_regclass('pg_calm_status') is not null", &[])?
+        .get(0);
+    let question = client
+        .prepare(&question(version, module))
+        .context("ask the server for its statistics")?;
+    Ok((client, question))
+}
+
+fn watch(directory: &Path, mut client: Client, mut question: Statement, shared: &Shared) {
     let mut next = now().as_secs() + 1;
     loop {
         loop {
@@ -136,12 +144,16 @@ fn watch(mut client: Client, question: &Statement, shared: &Shared) {
             }
             thread::sleep(left.min(Duration::from_millis(50)));
         }
-        let Ok(sample) = ask(&mut client, question, next) else {
-            return;
-        };
-        // An answer of the next second is not one of this.
-        if now() < Duration::from_secs(next + 1) {
-            shared.lock().push(sample);
+        match ask(&mut client, &question, next) {
+            // An answer of the next second is not one of this.
+            Ok(sample) if now() < Duration::from_secs(next + 1) => shared.lock().push(sample),
+            Ok(_) => {}
+            // A server that has gone may come back.
+            Err(_) => {
+                if let Ok(new) = begin(directory) {
+                    (client, question) = new;
+                }
+            }
         }
         next = (next + 1).max(now().as_secs());
     }
@@ -227,7 +239,8 @@ pub fn server_series(samples: &[ServerSample], first: i64, end: i64) -> ServerSe
             after.and_then(|after| Some((&samples[before.checked_sub(1)?], &samples[after])));
         let counted = |read: fn(&Counters) -> Option<f64>| {
             let (before, after) = pair?;
-            Some(read(&after.counters)? - read(&before.counters)?)
+            // A server that was started between the two has begun anew.
+            Some(read(&after.counters)? - read(&before.counters)?).filter(|counted| *counted >= 0.0)
         };
         let ServerSeries {
             buffers_checkpointer,

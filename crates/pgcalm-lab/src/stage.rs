@@ -44,6 +44,8 @@ pub struct Needs {
     pub own_mounts: bool,
     /// The server module.
     pub module: bool,
+    /// Nothing: it can have trouble.
+    pub troubles: bool,
     /// Nothing but its directory: others may measure beside it.
     pub directory_only: bool,
 }
@@ -76,6 +78,9 @@ impl<'a> Stage<'a> {
         needs: Needs,
         interrupt: &'a Interrupt,
     ) -> anyhow::Result<Self> {
+        if !needs.troubles {
+            common.refuse_trouble()?;
+        }
         let root = HostRoot::default();
         need_root("loop devices, mounts and control groups")?;
         if needs.own_mounts {

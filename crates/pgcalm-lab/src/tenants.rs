@@ -515,6 +515,8 @@ impl Arena<'_> {
                 module_status: Default::default(),
                 backlog: None,
                 steadiness: None,
+                cached: [None, None],
+                troubles: Vec::new(),
                 fsync: None,
             }),
             instances,

@@ -18,10 +18,12 @@ use crate::LabError;
 use crate::interrupt::Interrupt;
 
 /// Programs that may be absent, and the Debian package that brings them.
-const PACKAGES: [(&str, &str); 8] = [
+const PACKAGES: [(&str, &str); 10] = [
     ("dd", "coreutils"),
+    ("dmsetup", "dmsetup"),
     ("ip", "iproute2"),
     ("losetup", "mount"),
+    ("mdadm", "mdadm"),
     ("mkfs.ext4", "e2fsprogs"),
     ("mkfs.xfs", "xfsprogs"),
     ("pgbackrest", "pgbackrest"),

@@ -43,6 +43,7 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
         own_mounts: true,
         module: true,
         directory_only: true,
+        ..Needs::default()
     };
     let stage = &Stage::open(&options.common, needs, interrupt)?;
     // The control's device comes when those of the cycles are gone.

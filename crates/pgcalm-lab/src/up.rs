@@ -47,6 +47,7 @@ pub fn run(
         ..Needs::default()
     };
     let stage = Stage::open(&options.common, needs, interrupt)?;
+    need::stack(&stage, options)?;
     need::space(&stage, options)?;
 
     let _run_dir = stage.run_dir(Some("up"))?;

@@ -168,7 +168,7 @@ fn serve(
     })?;
     let name = device::attach(&server.file(), &[], interrupt)?;
     let queue = device::queue_of_volume(&journal, &name, limits.depth)?;
-    handle.set_limited(true);
+    handle.set_limited(Some(100));
     announce(&Ready {
         node: format!("/dev/{name}"),
         description: options.volume.description(),

@@ -16,6 +16,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
+use std::time::Duration;
 
 use anyhow::Context;
 use anyhow::bail;
@@ -134,9 +135,24 @@ impl VolumeProcess {
 
     /// Puts the limits in force until the result is dropped.
     pub fn limit(&self) -> anyhow::Result<LimitsInForce> {
-        switch(&self.lines, "limits on")?;
+        self.switch("limits on", "limits off")
+    }
+
+    /// Puts so many percent of the limits in the place of all of them until the result is dropped.
+    pub fn limit_to(&self, percent: u32) -> anyhow::Result<LimitsInForce> {
+        self.switch(&format!("limits on {percent}"), "limits on")
+    }
+
+    /// Lets no request be answered for `time`, or until the result is dropped.
+    pub fn hang(&self, time: Duration) -> anyhow::Result<LimitsInForce> {
+        self.switch(&format!("hang {}", time.as_millis()), "hang 0")
+    }
+
+    fn switch(&self, order: &str, back: &'static str) -> anyhow::Result<LimitsInForce> {
+        switch(&self.lines, order)?;
         Ok(LimitsInForce {
             lines: Arc::clone(&self.lines),
+            back,
         })
     }
 }
@@ -152,17 +168,19 @@ impl Drop for VolumeProcess {
     }
 }
 
-/// Lifts the limits of a volume when dropped.
+/// How a volume behaves for a time; taken back when dropped.
 #[derive(Debug)]
-#[must_use = "dropping this lifts the limits at once"]
+#[must_use = "dropping this takes it back at once"]
 pub struct LimitsInForce {
     lines: Arc<Mutex<Lines>>,
+    /// The order that takes it back.
+    back: &'static str,
 }
 
 impl Drop for LimitsInForce {
     fn drop(&mut self) {
-        if let Err(error) = switch(&self.lines, "limits off") {
-            say(&format!("pgcalm: lift the limits of a volume: {error:#}"));
+        if let Err(error) = switch(&self.lines, self.back) {
+            say(&format!("pgcalm: tell a volume {:?}: {error:#}", self.back));
         }
     }
 }

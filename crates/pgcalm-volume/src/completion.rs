@@ -78,6 +78,8 @@ pub(crate) struct Completions {
     clock: Clock,
     waiting: Mutex<Waiting>,
     earlier: Condvar,
+    /// Nothing is given before.
+    held_until: AtomicU64,
     pub(crate) late: AtomicU64,
 }
 
@@ -87,6 +89,7 @@ impl Completions {
             clock,
             waiting: Mutex::default(),
             earlier: Condvar::new(),
+            held_until: AtomicU64::new(0),
             late: AtomicU64::new(0),
         });
         let own = Arc::clone(&completions);
@@ -96,11 +99,14 @@ impl Completions {
         Ok(completions)
     }
 
-    /// Gives the answer when it is due.
+    /// Gives the answer when it is due; with 0, which is no time, at once.
     pub(crate) fn at(&self, due: u64, answer: Answer) {
         let now = self.clock.now();
+        let due = due.max(self.held_until.load(Relaxed));
         if due <= now + AT_ONCE {
-            self.note_lateness(now, due);
+            if due > 0 {
+                self.note_lateness(now, due);
+            }
             answer.give();
             return;
         }
@@ -117,6 +123,19 @@ impl Completions {
         if first {
             self.earlier.notify_one();
         }
+    }
+
+    /// Gives nothing for `time` from now on; zero ends it.
+    pub(crate) fn hold(&self, time: Duration) {
+        let until = match time.as_nanos() {
+            0 => 0,
+            time => self.clock.now() + time as u64,
+        };
+        // Under the lock, so that the thread does not go to sleep by the old one.
+        let waiting = self.lock();
+        self.held_until.store(until, Relaxed);
+        drop(waiting);
+        self.earlier.notify_one();
     }
 
     /// Gives all that wait, now: limits have been switched off.
@@ -139,7 +158,7 @@ impl Completions {
         let mut waiting = self.lock();
         while !waiting.ended {
             let now = self.clock.now();
-            let Some(due) = waiting.entries.peek().map(|entry| entry.due) else {
+            let Some(due) = waiting.entries.peek().map(|entry| self.due(entry)) else {
                 waiting = self
                     .earlier
                     .wait(waiting)
@@ -156,11 +175,15 @@ impl Completions {
             }
             if let Some(entry) = waiting.entries.pop() {
                 drop(waiting);
-                self.note_lateness(now, entry.due);
+                self.note_lateness(now, self.due(&entry));
                 entry.answer.give();
                 waiting = self.lock();
             }
         }
+    }
+
+    fn due(&self, entry: &Entry) -> u64 {
+        entry.due.max(self.held_until.load(Relaxed))
     }
 
     fn note_lateness(&self, now: u64, due: u64) {

@@ -91,13 +91,19 @@ impl State {
         }))
     }
 
-    /// From now on the limits hold, with full credits, or don't.
-    pub(crate) fn set_limited(&self, limited: bool) {
-        let limiter = limited.then(|| Limiter::new(self.limits, self.clock.now()));
+    /// From now on so many percent of the limits hold, with full credits, or none do.
+    pub(crate) fn set_limited(&self, percent: Option<u32>) {
+        let limiter =
+            percent.map(|percent| Limiter::new(self.limits.scaled(percent), self.clock.now()));
         *lock(&self.limiter) = limiter;
-        if !limited {
+        if percent.is_none() {
             self.completions.give_all();
         }
+    }
+
+    /// Answers nothing for `time` from now on.
+    pub(crate) fn hang(&self, time: Duration) {
+        self.completions.hold(time);
     }
 
     pub(crate) fn counters(&self) -> Counters {
@@ -146,10 +152,7 @@ impl State {
 
     fn answer(&self, due: Option<u64>, kind: Kind) {
         let answer = Answer::new(kind, Arc::clone(&self.in_flight));
-        match due {
-            Some(due) => self.completions.at(due, answer),
-            None => answer.give(),
-        }
+        self.completions.at(due.unwrap_or(0), answer);
     }
 
     fn failed(&self, error: io::Error) -> Errno {

@@ -80,9 +80,63 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// The same with so many percent of all rates; credits stay.
+    pub fn scaled(mut self, percent: u32) -> Self {
+        let scale = |amount: u64| (amount * u64::from(percent) / 100).max(1);
+        for allowance in [&mut self.operations, &mut self.bytes] {
+            for rate in [
+                &mut allowance.shared,
+                &mut allowance.read,
+                &mut allowance.write,
+            ]
+            .into_iter()
+            .flatten()
+            {
+                rate.sustained = scale(rate.sustained);
+                if let Some(burst) = &mut rate.burst {
+                    burst.rate = scale(burst.rate);
+                }
+            }
+        }
+        self
+    }
+
     /// Operations that a request of so many bytes counts as.
     pub fn operations_of(&self, bytes: u64) -> u64 {
         self.io_size
             .map_or(1, |io_size| bytes.div_ceil(io_size).max(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_of_the_limits_is_half_of_each_rate() {
+        let limits = Limits {
+            operations: Allowance::shared(Rate {
+                sustained: 300,
+                burst: Some(Burst {
+                    rate: 3000,
+                    capacity: 7,
+                    initial: 7,
+                }),
+            }),
+            bytes: Allowance::each(Rate::of(1000)),
+            io_size: None,
+            latency: Duration::from_millis(1),
+            depth: 8,
+        };
+        let half = limits.scaled(50);
+        let operations = half.operations.shared.unwrap();
+        assert_eq!(operations.sustained, 150);
+        assert_eq!(
+            operations.burst.map(|b| (b.rate, b.initial)),
+            Some((1500, 7))
+        );
+        assert_eq!(half.bytes, Allowance::each(Rate::of(500)));
+        assert_eq!(half.latency, limits.latency);
+        assert_eq!(limits.scaled(100), limits);
     }
 }

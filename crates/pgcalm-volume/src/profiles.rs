@@ -32,7 +32,7 @@ pub struct Profile {
 }
 
 /// All profiles.
-pub const PROFILES: [Profile; 9] = [
+pub const PROFILES: [Profile; 11] = [
     Profile {
         name: "gp2",
         description: "AWS: 3 operations/s per GiB, bursts of 3000; 128 or, above 170 GiB, 250 MiB/s",
@@ -108,6 +108,22 @@ pub const PROFILES: [Profile; 9] = [
             latency: Duration::from_micros(800),
             depth: DEPTH,
         },
+    },
+    Profile {
+        name: "small",
+        description: "a small volume of no provider: 500 operations/s and 60 MiB/s",
+        source: "none: a class, such as small sizes of most providers are",
+        assumed: "256 KiB each, reads and writes share both; latency 0.8 ms",
+        default_size: None,
+        limits: |_| ebs(500, 60 * MIB, Duration::from_micros(800)),
+    },
+    Profile {
+        name: "fast",
+        description: "a fast volume of no provider: 16000 operations/s and 500 MiB/s",
+        source: "none: a class, such as provisioned volumes of most providers are",
+        assumed: "256 KiB each, reads and writes share both; latency 0.3 ms",
+        default_size: None,
+        limits: |_| ebs(16_000, 500 * MIB, Duration::from_micros(300)),
     },
     Profile {
         name: "custom",
@@ -247,6 +263,8 @@ mod tests {
         assert_eq!(sustained("pd-balanced", 200), (4200, 196 * MIB));
         assert_eq!(sustained("pd-ssd", 200), (12_000, 336 * MIB));
         assert_eq!(sustained("pd-ssd", 60_000), (100_000, 1200 * MIB));
+        assert_eq!(sustained("small", 0), (500, 60 * MIB));
+        assert_eq!(sustained("fast", 0), (16_000, 500 * MIB));
         assert_eq!(sustained("azure-premium-ssd", 100), (500, 100_000_000));
         assert_eq!(
             sustained("azure-premium-ssd", 60_000),

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use fuser::Config;
 use fuser::MountOption;
@@ -132,9 +133,14 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Puts the limits in force, with full credits, or out of it.
-    pub fn set_limited(&self, limited: bool) {
-        self.state.set_limited(limited);
+    /// Puts so many percent of the limits in force, with full credits, or none.
+    pub fn set_limited(&self, percent: Option<u32>) {
+        self.state.set_limited(percent);
+    }
+
+    /// Answers nothing for `time` from now on; zero ends it.
+    pub fn hang(&self, time: Duration) {
+        self.state.hang(time);
     }
 
     /// What the volume has done.

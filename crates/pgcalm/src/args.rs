@@ -289,6 +289,9 @@ pub enum LabVerb {
     /// Read a cluster into the page cache, charged to a control group: a process of lab run.
     #[command(name = pgcalm_lab::warm::VERB, hide = true)]
     Warm(WarmArgs),
+    /// Write, sync or read beside a server until killed: a process of lab run.
+    #[command(name = pgcalm_lab::trouble::neighbour::VERB, hide = true)]
+    Neighbour(NeighbourArgs),
     /// Remove what a killed run has left: servers, caps, mounts, loop devices, sysctls, files (needs root).
     #[command(before_help = "Example: sudo pgcalm lab clean")]
     Clean(CleanArgs),
@@ -314,6 +317,15 @@ pub struct WarmArgs {
     pub members: PathBuf,
     /// The cluster.
     pub data: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct NeighbourArgs {
+    /// What it does.
+    #[arg(long)]
+    pub how: pgcalm_lab::trouble::neighbour::How,
+    /// On which file.
+    pub file: PathBuf,
 }
 
 /// A scenario's own options, and where its report goes.

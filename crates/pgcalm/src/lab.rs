@@ -18,6 +18,8 @@ use pgcalm_lab::replica::CASES;
 use pgcalm_lab::scenarios::SCENARIOS;
 use pgcalm_lab::tenants;
 use pgcalm_lab::torture;
+use pgcalm_lab::trouble::TROUBLES;
+use pgcalm_lab::trouble::Trouble;
 use pgcalm_volume::profiles::PROFILES;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -46,6 +48,15 @@ pub fn list() -> anyhow::Result<()> {
         for (name, value) in contestant.settings {
             text.push_str(&format!("  {:<15}   {name} = {value}\n", ""));
         }
+    }
+    text.push_str("\nTroubles of checkpoint (--trouble NAME[@SECOND]):\n");
+    for trouble in &TROUBLES {
+        text.push_str(&format!(
+            "  {:<24} {}{}\n",
+            trouble.name,
+            trouble.summary,
+            conditions(trouble)
+        ));
     }
     text.push_str("\nLayouts of journal:\n");
     for layout in &LAYOUTS {
@@ -86,6 +97,24 @@ pub fn list() -> anyhow::Result<()> {
         text.push_str(&format!("  {:<22} {}\n", profile.name, profile.description));
     }
     output::print(&text)
+}
+
+/// When a trouble comes unless told, and what it needs.
+fn conditions(trouble: &Trouble) -> String {
+    let mut words: Vec<String> = Vec::new();
+    words.extend(trouble.at.map(|second| format!("second {second}")));
+    words.extend(
+        trouble
+            .needs
+            .iter()
+            .map(|need| format!("needs {}", need.told())),
+    );
+    words.dedup();
+    if words.is_empty() {
+        String::new()
+    } else {
+        format!(" [{}]", words.join(", "))
+    }
 }
 
 /// Runs a scenario.

@@ -68,6 +68,9 @@ fn main() -> ExitCode {
         Verb::Lab(LabVerb::Volume(args)) => volume::run(*args),
         Verb::Lab(LabVerb::Report(args)) => report::render(&args),
         Verb::Lab(LabVerb::Up(args)) => lab::up(&args),
+        Verb::Lab(LabVerb::Neighbour(args)) => {
+            pgcalm_lab::trouble::neighbour::run(args.how, &args.file)
+        }
         Verb::Lab(LabVerb::Warm(args)) => {
             pgcalm_lab::warm::join_and_warm(&args.members, &args.data, args.how)
         }

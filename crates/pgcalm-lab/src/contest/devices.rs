@@ -5,12 +5,15 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 use std::time::Instant;
 
 use pgcalm_volume::Volume;
 
+use crate::Size;
 use crate::cap::Capper;
+use crate::cap::Caps;
 use crate::cap::InForce;
 use crate::contest::Options;
 use crate::contest::recycled_wal;
@@ -90,7 +93,13 @@ impl<'a> Devices<'a> {
                 },
                 None => Kind::Loop { max_io },
             };
-            Device::create(journal, &files.image(role), size, kind, stage.interrupt)
+            let image = files.image(role);
+            let mut device = Device::create(journal, &image, size, kind, stage.interrupt)?;
+            device.stack(journal, options.stack, stage.interrupt)?;
+            if let Some(size) = options.read_ahead {
+                device.read_ahead(journal, size)?;
+            }
+            anyhow::Ok(device)
         };
         let data = device(
             "data",
@@ -184,12 +193,97 @@ impl<'a> Devices<'a> {
         Ok(limits)
     }
 
+    /// Halves the limits that [`limit`](Self::limit) has put in force, until the result is dropped.
+    pub(crate) fn halve(
+        &self,
+        options: &Options,
+        contestant: &Contestant,
+    ) -> anyhow::Result<Vec<InForce>> {
+        const PERCENT: u32 = 50;
+        let mut limits = Vec::new();
+        let devices = [
+            (
+                Some(&self.data).filter(|_| contestant.data_capped),
+                options.data_caps(contestant),
+            ),
+            (self.wal.as_ref(), options.wal_caps()),
+        ];
+        for (device, caps) in devices {
+            let Some(device) = device else { continue };
+            match device.volume() {
+                Some(volume) => limits.push(InForce::Volume(volume.limit_to(PERCENT)?)),
+                None => {
+                    let half = caps.scaled(PERCENT);
+                    limits.extend(self.capper.change(&device.number, half, caps)?);
+                }
+            }
+        }
+        Ok(limits)
+    }
+
+    /// Lets the device of the data answer nothing for `time`, or until the result is dropped; with caps of control groups,
+    /// which can't do that, an operation per second.
+    pub(crate) fn hang(
+        &self,
+        options: &Options,
+        contestant: &Contestant,
+        time: Duration,
+    ) -> anyhow::Result<Vec<InForce>> {
+        match self.data.volume() {
+            Some(volume) => Ok(vec![InForce::Volume(volume.hang(time)?)]),
+            None => {
+                let nearly = Caps {
+                    write_iops: Some(1),
+                    read_iops: Some(1),
+                    ..Caps::default()
+                };
+                let caps = options.data_caps(contestant);
+                self.capper.change(&self.data.number, nearly, caps)
+            }
+        }
+    }
+
+    /// Takes a process into the memory that is played, if there is any.
+    pub(crate) fn admit_to_memory(&self, pid: i32) -> anyhow::Result<()> {
+        self.memory
+            .as_ref()
+            .map_or(Ok(()), |memory| memory.admit(pid))
+    }
+
+    /// Takes a server and its processes into all groups.
+    pub(crate) fn admit(&self, pid: i32) -> anyhow::Result<()> {
+        self.capper.admit(pid)?;
+        self.admit_to_memory(pid)
+    }
+
+    /// The group that plays the host's memory, and its size.
+    pub(crate) fn memory(&self, options: &Options) -> Option<(&ControlGroup, Size)> {
+        self.memory.as_ref().zip(options.memory)
+    }
+
+    /// With cgroup v2, where what limits something else of the server has to go, too.
+    pub(crate) fn group_of_v2(&self) -> Option<&Path> {
+        let memory = self.memory.as_ref().and_then(ControlGroup::of_v2);
+        memory.or_else(|| self.capper.group_of_v2())
+    }
+
     /// Restores the table of `template` on new file systems, warms the page cache and starts a server with `settings`.
     pub fn serve(
         &self,
         options: &Options,
         template: &Template,
         settings: &BTreeMap<String, String>,
+    ) -> anyhow::Result<Scene> {
+        self.serve_after(options, template, settings, |_cluster| Ok(()))
+    }
+
+    /// The same; `before` comes between the filling of the page cache and the start.
+    pub(crate) fn serve_after(
+        &self,
+        options: &Options,
+        template: &Template,
+        settings: &BTreeMap<String, String>,
+        before: impl FnOnce(&Path) -> anyhow::Result<()>,
     ) -> anyhow::Result<Scene> {
         let Stage {
             installation,
@@ -219,17 +313,18 @@ impl<'a> Devices<'a> {
         }
         let copied = Instant::now();
         match &self.memory {
-            None => warm::warm(&cluster, options.warm, progress, interrupt)?,
-            Some(memory) => warm::warm_in(memory, &cluster, options.warm, progress, interrupt)?,
+            None => warm::warm(&cluster, options.warm(), progress, interrupt)?,
+            Some(memory) => warm::warm_in(memory, &cluster, options.warm(), progress, interrupt)?,
         }
+        before(&cluster)?;
         let read = Instant::now();
-        let server = self.stage.start(self.stage.places(cluster), settings)?;
-        self.capper.admit(server.pid())?;
-        if let Some(memory) = &self.memory {
-            memory.admit(server.pid())?;
-        }
+        let server = self
+            .stage
+            .start(self.stage.places(cluster.clone()), settings)?;
+        self.admit(server.pid())?;
         Ok(Scene {
             server,
+            cluster,
             data,
             wal,
             copying: copied - started,
@@ -261,6 +356,8 @@ impl<'a> Devices<'a> {
 pub struct Scene {
     /// The server.
     pub server: Server,
+    /// Its data directory.
+    pub cluster: PathBuf,
     /// What its data lie on.
     pub data: FileSystem,
     /// What its WAL lies on, where that is not the same.

@@ -6,8 +6,14 @@ use crate::contest::Options;
 use crate::device_files::need_memory;
 use crate::memory;
 use crate::options::DeviceStore;
+use crate::stacked;
 use crate::stage::Stage;
 use crate::template::Template;
+
+/// What the kernel needs for the stack that is asked for.
+pub(crate) fn stack(stage: &Stage<'_>, options: &Options) -> anyhow::Result<()> {
+    stacked::need(stage.root(), options.stack, stage.interrupt)
+}
 
 /// Room for the devices and the loaded table, if need be that of tables that were loaded for other runs, and in memory if that is where the devices are.
 pub(crate) fn space(stage: &Stage<'_>, options: &Options) -> anyhow::Result<()> {

@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use clap::Args;
 use pgcalm_volume::Volume;
 use pgcalm_volume::limits::Allowance;
+use pgcalm_volume::limits::Limits;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -24,6 +25,7 @@ use crate::options::DeviceStore;
 use crate::options::Distribution;
 use crate::options::FsType;
 use crate::options::MountOptions;
+use crate::options::Stack;
 use crate::options::SysctlProfile;
 use crate::options::VolumeLayout;
 use crate::options::Warm;
@@ -34,6 +36,9 @@ use crate::options::named;
 use crate::options::range;
 use crate::options::rows;
 use crate::options::serialize_names;
+use crate::trouble;
+use crate::trouble::Scheduled;
+use crate::trouble::caps_told::Truth;
 
 /// What the kernel, the system's other programs and what servers have besides shared buffers take of a host with little
 /// memory. It can't be dirty.
@@ -153,6 +158,13 @@ pub struct Options {
     /// have; a crash may cost data then.
     #[arg(long, value_name = "LIST")]
     pub mount_options: Option<MountOptions>,
+    /// What lies between the devices and their file systems: nothing, dm-linear as LVM makes it, dm-crypt as LUKS makes it,
+    /// or md RAID 1 with one of its two disks missing.
+    #[arg(long, value_name = "WHAT", default_value = "none")]
+    pub stack: Stack,
+    /// Read-ahead of all devices, e.g. 4MB as tuned profiles of some distributions have it [default: the kernel's].
+    #[arg(long, value_name = "SIZE")]
+    pub read_ahead: Option<Size>,
     /// Connections of the load.
     #[arg(long, value_name = "N", default_value = "4", value_parser = count::<u32>)]
     pub clients: u32,
@@ -293,7 +305,7 @@ impl Options {
         range("warm-up", self.warm_up, Seconds(0), Seconds(86_400))?;
         if let Some(memory) = self.memory {
             range("memory", memory, Size(512 << 20), Size(1 << 40))?;
-            if self.shared_buffers.bytes() + REST_OF_HOST >= memory.bytes() {
+            if !self.fits(memory) {
                 return Err(LabError::Usage(format!(
                     "--memory {memory}: shared_buffers of {} do not fit: give less --shared-buffers or more --memory",
                     self.shared_buffers
@@ -318,10 +330,19 @@ impl Options {
                 )));
             }
         }
+        if let Some(size) = self.read_ahead {
+            range("read-ahead", size, Size(0), Size(1 << 30))?;
+            if !size.bytes().is_multiple_of(4096) {
+                return Err(LabError::Usage(format!(
+                    "--read-ahead {size}: use a multiple of 4kB"
+                )));
+            }
+        }
         if let Some(size) = self.wal_size {
             // Below, no segments are left beside those that the server keeps (min_wal_size) and the file system's journal.
             range("wal-size", size, Size(128 << 20), Size(1 << 40))?;
         }
+        trouble::check(self)?;
         contestant::check_settings(&self.contestants, &self.set_contestant)
     }
 
@@ -357,6 +378,7 @@ impl Options {
         }
         named.insert("layout".into(), self.layout().name().into());
         named.insert("sysctl".into(), self.sysctl().name().into());
+        named.insert("warm".into(), self.warm().name().into());
         named.insert("wal-size".into(), self.wal_size().to_string().into());
         if !self.steady {
             named.remove("steady");
@@ -433,11 +455,42 @@ impl Options {
         }
     }
 
+    /// The troubles that come in a run.
+    pub(crate) fn troubles(&self) -> impl Iterator<Item = &Scheduled> {
+        let all = self.common.trouble.iter();
+        all.filter(|scheduled| scheduled.trouble.name != "none")
+    }
+
+    /// How the page cache is filled: not at all where trouble does that.
+    pub(crate) fn warm(&self) -> Warm {
+        if self.troubles().any(|one| trouble::reads_files(one.trouble)) {
+            Warm::None
+        } else {
+            self.warm
+        }
+    }
+
+    /// Whether devices have limits.
+    pub(crate) fn has_caps(&self) -> bool {
+        let capped = Caps {
+            read_iops: self.data_read_iops.0,
+            ..Caps::on_writes(self.data_iops, self.data_bps)
+        };
+        self.common.volume.is_some()
+            || self.cap != Some(CapWay::None) && (capped.is_some() || self.wal_caps().is_some())
+    }
+
+    /// Whether so much memory holds shared buffers and the rest of a host.
+    pub(crate) fn fits(&self, memory: Size) -> bool {
+        self.shared_buffers.bytes() + REST_OF_HOST < memory.bytes()
+    }
+
     /// The table and its index, then what the run adds and the file system needs for itself.
     pub(crate) fn data_size(&self) -> Size {
         let table = self.load.table_bytes(self.table_rows());
         let growth = (u64::from(self.load_seconds()) * (20 << 20)).min(3 << 30);
-        round(table + table / 3 + growth + (768 << 20))
+        let trouble: u64 = self.troubles().map(|one| (one.trouble.room)(self)).sum();
+        round(table + table / 3 + growth + (768 << 20) + trouble)
     }
 
     /// What was asked for, or all the WAL of a run at 100 MiB/s, up to twice the largest max_wal_size: a checkpoint that
@@ -491,12 +544,41 @@ impl Options {
 
     /// Where a contestant differs from `stock`.
     pub(crate) fn settings_of(&self, contestant: &Contestant) -> BTreeMap<String, String> {
-        let mut settings = match &self.common.volume {
-            Some(volume) if contestant.module => module_caps(volume),
-            _ => BTreeMap::new(),
+        let mut settings = if contestant.module {
+            self.told_caps()
+        } else {
+            BTreeMap::new()
         };
         settings.extend(contestant::settings_of(contestant, &self.set_contestant));
         settings
+    }
+
+    /// What the module is told of the limits.
+    fn told_caps(&self) -> BTreeMap<String, String> {
+        let volume = self.common.volume.as_ref().map(Volume::limits);
+        match (volume, Truth::of(self)) {
+            (Some(limits), Truth::Whole) => module_caps(&limits),
+            (Some(limits), Truth::Share(percent)) => module_caps(&limits.scaled(percent)),
+            (Some(limits), Truth::Nothing) => {
+                let mut settings = module_caps(&limits);
+                settings.retain(|name, _| name == "pg_calm.io_size");
+                settings
+            }
+            // Those of control groups are found without being told.
+            (None, Truth::Whole | Truth::Nothing) => BTreeMap::new(),
+            (None, Truth::Share(percent)) => {
+                let caps = Caps::on_writes(self.data_iops, self.data_bps).scaled(percent);
+                let iops = caps.write_iops.map(|iops| iops.to_string());
+                let bandwidth = caps.write_bps.map(|bytes| format!("{}kB", bytes >> 10));
+                [
+                    ("pg_calm.write_iops", iops),
+                    ("pg_calm.write_bandwidth", bandwidth),
+                ]
+                .into_iter()
+                .filter_map(|(name, value)| Some((name.to_string(), value?)))
+                .collect()
+            }
+        }
     }
 
     pub(crate) fn data_caps(&self, contestant: &Contestant) -> Caps {
@@ -552,8 +634,7 @@ fn with_operations(volume: &Volume, times: u32) -> Result<Volume, LabError> {
 }
 
 /// How a DBA tells the module the limits of a volume, which it can't find out by itself.
-fn module_caps(volume: &Volume) -> BTreeMap<String, String> {
-    let limits = volume.limits();
+fn module_caps(limits: &Limits) -> BTreeMap<String, String> {
     let of_writes = |allowance: Allowance| allowance.write.map(|rate| rate.sustained);
     let of_all = |allowance: Allowance| allowance.shared.map(|rate| rate.sustained);
     let number = |iops: u64| iops.to_string();

@@ -5,6 +5,7 @@
 //! Units are in the field names, as in [`report`](crate::report). Every series has one entry per second of the measured window,
 //! index 0 being the first full second.
 
+mod cached;
 pub mod chart;
 pub mod checkpoint_start;
 pub(crate) mod conditions;
@@ -15,6 +16,7 @@ pub mod reading;
 pub mod seconds;
 mod steadiness;
 pub mod text;
+mod troubles;
 
 use std::collections::BTreeMap;
 
@@ -203,6 +205,15 @@ pub struct Run {
     /// server; absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint_under_way_s: Option<f64>,
+    /// Trouble that was asked for, in its order; may be absent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub troubles: Vec<TroubleRun>,
+    /// The page cache of the tables after set-up; absent where it was not looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cached_at_start: Option<Cached>,
+    /// The same when the load had ended; absent likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cached_at_end: Option<Cached>,
     /// Absent if the server was there to the end of the window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_failure: Option<ServerFailure>,
@@ -352,6 +363,39 @@ pub struct ServerFailure {
     pub at_s: f64,
     /// The server's words: the text of its PANIC message.
     pub message: String,
+}
+
+/// A trouble in a run: what happened to server, volume or host.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct TroubleRun {
+    /// As on the command line, e.g. `base-backup-fast`.
+    pub name: String,
+    /// Second of the window in which it began; absent if it came before the server's start, or not at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_s: Option<f64>,
+    /// Second of the window in which it was over; absent if it went on to the end of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until_s: Option<f64>,
+    /// What it did, in a few words; absent if there is nothing to add to its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub done: Option<String>,
+    /// Why it means nothing to this contestant, who ran undisturbed; absent otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undisturbed: Option<String>,
+    /// What failed of it; absent if nothing did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+}
+
+/// The page cache of a cluster's tables and indexes, by a sample of its pages.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Cached {
+    /// Share of the pages that is cached.
+    pub cached_percent: f64,
+    /// Share of these that lies in folios of more than one page.
+    pub large_folios_percent: f64,
 }
 
 /// Where the number of transactions and their latency come from.

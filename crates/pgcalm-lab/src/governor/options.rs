@@ -136,6 +136,7 @@ pub struct Options {
 impl Options {
     /// Fails on values that can't work, naming the option.
     pub fn check(&self) -> Result<(), LabError> {
+        self.common.refuse_trouble()?;
         each_once("cases", &self.cases)?;
         range("pairs", self.pairs, 1, 100)?;
         for rate in &self.rates {

@@ -1,8 +1,10 @@
 use std::ffi::OsString;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Context;
 
+use crate::load::Demand;
 use crate::load::LOG_PREFIX;
 use crate::load::Load;
 use crate::load::Work;
@@ -19,7 +21,7 @@ use crate::transaction_log::Transactions;
 #[derive(Debug)]
 pub enum RunningLoad {
     /// pgbench.
-    Pgbench(Load),
+    Pgbench(Box<Load>),
     /// Any other program.
     Command(Box<CommandLoad>),
 }
@@ -35,7 +37,8 @@ impl RunningLoad {
     ) -> anyhow::Result<Self> {
         let script = match choice {
             LoadChoice::Upsert => {
-                return Load::start(stage, server, directory, work).map(Self::Pgbench);
+                return Load::start(stage, server, directory, work)
+                    .map(|load| Self::Pgbench(Box::new(load)));
             }
             LoadChoice::Command(line) => {
                 let told = Told {
@@ -73,7 +76,15 @@ impl RunningLoad {
             work.clients,
             work.seconds,
         )
-        .map(Self::Pgbench)
+        .map(|load| Self::Pgbench(Box::new(load)))
+    }
+
+    /// Does as trouble demands; `left` is what clients who come back work for. A command is never told to.
+    pub fn heed(&mut self, demand: Demand, left: Duration) -> anyhow::Result<()> {
+        match self {
+            Self::Pgbench(load) => load.heed(demand, left),
+            Self::Command(_) => Ok(()),
+        }
     }
 
     /// Transactions per second at the moment.

@@ -16,6 +16,7 @@ use crate::DEFAULT_DIR;
 use crate::LabError;
 use crate::contestant::ServerSetting;
 use crate::server::settings;
+use crate::trouble::Scheduled;
 
 /// What every scenario lets one choose.
 #[derive(Debug, Clone, Args, Serialize)]
@@ -31,6 +32,11 @@ pub struct Common {
     /// A server setting for all servers; may be repeated.
     #[arg(long, value_name = "NAME=VALUE")]
     pub set: Vec<ServerSetting>,
+    /// What happens to server, volume or host during a run, at a second of its measured part; may be repeated; `pgcalm lab
+    /// list` tells what there is. checkpoint has it; all other scenarios refuse it.
+    #[arg(long, value_name = "NAME[@SECOND]")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub trouble: Vec<Scheduled>,
     /// Directory with the server programs [default: of the newest PostgreSQL installed].
     #[arg(long, value_name = "DIR")]
     #[serde(skip)]
@@ -50,6 +56,16 @@ pub struct Common {
 }
 
 impl Common {
+    /// Fails if trouble is asked for, in the name of a scenario that can't have it.
+    pub(crate) fn refuse_trouble(&self) -> Result<(), LabError> {
+        match self.trouble.first() {
+            None => Ok(()),
+            Some(first) => Err(LabError::Usage(format!(
+                "--trouble {first}: only lab run checkpoint has it: leave it out"
+            ))),
+        }
+    }
+
     /// Settings of a server: those of the scenario, over which go those that were asked for.
     pub(crate) fn over<N: ToString, V: ToString>(
         &self,

@@ -149,3 +149,24 @@ fn credits_are_spent_at_the_burst_rate_and_then_the_sustained_one_holds() {
         .unwrap();
     assert!(due < begin + 3 * S / 2, "{}", due - begin);
 }
+
+#[test]
+fn the_classes_of_no_provider_deliver_what_they_say_to_reads_and_writes_together() {
+    let turns = |number| match number % 2 {
+        0 => Direction::Read,
+        _ => Direction::Write,
+    };
+    for (name, operations, bytes) in [("small", 500, 60 << 20), ("fast", 16_000, 500 << 20)] {
+        let limits = name.parse::<crate::Volume>().unwrap().limits();
+        let [read, write] = closed_loop(&mut Limiter::new(limits, 0), 64, 10, |n| (turns(n), 8192));
+        assert!(
+            within(read.0 + write.0, operations * 10),
+            "{name}: {read:?}"
+        );
+        assert!(within(read.0, operations * 5), "{name}: {read:?}");
+        let [read, write] = closed_loop(&mut Limiter::new(limits, 0), 64, 10, |n| {
+            (turns(n), 1 << 20)
+        });
+        assert!(within(read.1 + write.1, bytes * 10), "{name}: {read:?}");
+    }
+}

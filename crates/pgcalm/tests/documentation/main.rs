@@ -93,6 +93,25 @@ fn hold_table(path: &str, table: &str) {
 }
 
 #[test]
+fn the_page_on_trouble_has_all_of_them() {
+    let mut table = String::from("| name | what happens | second | needs |\n|---|---|---|---|\n");
+    for trouble in &pgcalm_lab::trouble::TROUBLES {
+        let second = trouble
+            .at
+            .map_or("before the start".to_string(), |at| at.to_string());
+        let mut needs: Vec<&str> = trouble.needs.iter().map(|need| need.told()).collect();
+        needs.dedup();
+        table.push_str(&format!(
+            "| `{}` | {} | {second} | {} |\n",
+            trouble.name,
+            trouble.summary,
+            needs.join(", ")
+        ));
+    }
+    hold_table("docs/guides/lab-trouble.md", &table);
+}
+
+#[test]
 fn the_readme_is_short() {
     let lines = text("README.md").lines().count();
     assert!(

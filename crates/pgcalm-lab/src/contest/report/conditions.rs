@@ -57,6 +57,12 @@ pub(crate) fn conditions(report: &Report) -> Vec<String> {
             .map(|store| format!("both in {store}")),
     );
     phrases.extend(text("fs"));
+    phrases.extend(
+        text("stack")
+            .filter(|stack| stack != "none")
+            .map(|stack| format!("on {stack}")),
+    );
+    phrases.extend(text("read-ahead").map(|size| format!("read-ahead {size}")));
     phrases.extend(text("sysctl").map(|profile| format!("{profile} sysctls")));
     phrases.extend(text("shared-buffers").map(|size| format!("shared_buffers {size}")));
     // Upserts are the rule.
@@ -78,6 +84,7 @@ pub(crate) fn conditions(report: &Report) -> Vec<String> {
         .extend(iops(report, "rate").map(|rate| format!("{} transactions/s begun", whole(rate))));
     phrases.extend(seconds("checkpoint-timeout").map(|time| format!("checkpoint_timeout {time}")));
     phrases.extend(seconds("seconds").map(|time| format!("{time} measured")));
+    phrases.extend(text("trouble").map(|names| format!("trouble {names}")));
     // What was set beside all that, for all contestants or for one of them.
     phrases.extend(text("set"));
     phrases.extend(text("set-contestant"));

@@ -11,10 +11,12 @@ use crate::contest::report::Backlog;
 use crate::contest::report::CapKind;
 use crate::contest::report::Contestant;
 use crate::contest::report::Report;
+use crate::contest::report::cached;
 use crate::contest::report::metric::DEVICE_WRITE_OPS;
 use crate::contest::report::metric::SECONDS_ZERO;
 use crate::contest::report::metric::TPS_MEAN;
 use crate::contest::report::metric::TPS_MIN;
+use crate::contest::report::troubles;
 
 /// The contestant that the others are there to be compared with.
 const SUBJECT: &str = "pg_calm";
@@ -105,6 +107,8 @@ pub fn lines(report: &Report) -> Vec<String> {
     lines.extend(ran.iter().filter_map(|contestant| failure(contestant)));
     lines.extend(ran.iter().filter_map(|contestant| steal(contestant)));
     lines.extend(ran.iter().filter_map(|contestant| from_server(contestant)));
+    lines.extend(troubles::lines(report));
+    lines.extend(ran.iter().filter_map(|contestant| cached::line(contestant)));
     let reference = others().find(|contestant| contestant.name == REFERENCE);
     if let Some(share) = reference.and_then(|reference| share_of(subject, reference)) {
         lines.push(format!(

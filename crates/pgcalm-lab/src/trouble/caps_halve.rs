@@ -1,0 +1,26 @@
+use std::time::Duration;
+
+use crate::cap::InForce;
+use crate::trouble::Ground;
+use crate::trouble::play::Play;
+
+pub(crate) fn make() -> Box<dyn Play> {
+    Box::<CapsHalve>::default()
+}
+
+#[derive(Debug, Default)]
+struct CapsHalve {
+    half: Vec<InForce>,
+}
+
+impl Play for CapsHalve {
+    fn begin(&mut self, ground: &Ground<'_>, _left: Duration) -> anyhow::Result<()> {
+        self.half = ground.devices.halve(ground.options, ground.contestant)?;
+        Ok(())
+    }
+
+    fn end(&mut self, _ground: &Ground<'_>) -> anyhow::Result<()> {
+        self.half.clear();
+        Ok(())
+    }
+}
