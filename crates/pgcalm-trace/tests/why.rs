@@ -23,6 +23,7 @@ use pgcalm_trace::why::report::Line;
 use pgcalm_trace::why::report::Second;
 use pgcalm_trace::why::report::Share;
 use pgcalm_trace::why::report::Totals;
+use pgcalm_trace::why::report::Trigger;
 use pgcalm_trace::why::report::Verdict;
 use pgcalm_trace::why::report::by_cause;
 
@@ -225,6 +226,48 @@ fn a_capped_data_device() {
     let share = largest(&totals);
     assert_eq!(share.cause, Cause::BlockThrottling);
     assert_eq!(share.file, FileKind::Data);
+}
+
+/// All others go on, with fewer processors than they could use.
+#[test]
+#[ignore = "long; make test-trace-verdicts"]
+fn a_long_call_while_the_others_go_on() {
+    if !arena::can_run() {
+        return;
+    }
+    let arena = Arena::new(&Setup {
+        scale: 4,
+        ..Setup::default()
+    });
+    let trace = arena.why();
+    let _load = arena.pgbench("select count(*) from generate_series(1, 3000);\n");
+    let first = calm(&trace);
+    let _cap = arena.cap(
+        &arena.data_device,
+        Caps {
+            read_iops: Some(1),
+            ..Caps::default()
+        },
+    );
+    arena.forget_data();
+    let _scan = arena.psql("select sum(abalance) from pgbench_accounts");
+    let lines = stall(trace, first);
+    let of_calls: Vec<&Verdict> = verdicts(&lines)
+        .into_iter()
+        .filter(|verdict| verdict.triggers == [Trigger::LongSyscall])
+        .collect();
+    let causes: Vec<Option<Cause>> = of_calls.iter().map(|verdict| verdict.cause).collect();
+    assert!(!causes.is_empty(), "no long call");
+    let throttled = Some(Cause::BlockThrottling);
+    assert!(causes.iter().all(|cause| *cause == throttled), "{causes:?}");
+    // The largest share of such a second was another one.
+    let seconds = seconds(&lines);
+    assert!(of_calls.iter().any(|verdict| {
+        let second = seconds
+            .iter()
+            .find(|second| second.number == verdict.second);
+        by_cause(&second.unwrap().shares)[0].0 == Cause::Cpu
+    }));
 }
 
 #[test]

@@ -72,8 +72,8 @@ pub fn hangs(facts: &Facts) -> Answer {
     let archiver = &server.archiver;
     Ok(Some(
         Found::new(format!(
-            "a file has waited for {seconds:.0} s in which none was archived and none refused; the last was archived {}, the \
-             last failure was {}",
+            "a file has waited for {seconds:.0} s in which none was archived and no attempt failed; last archived: {}, last \
+             failure: {}",
             ago(archiver.last_archived_seconds),
             ago(archiver.last_failed_seconds)
         ))
