@@ -353,10 +353,9 @@ impl Options {
         if times == 1 {
             return Ok(options);
         }
-        for volume in [&mut options.common.volume, &mut options.wal_volume] {
-            if let Some(volume) = volume {
-                *volume = with_operations(volume, times)?;
-            }
+        let volumes = [&mut options.common.volume, &mut options.wal_volume];
+        for volume in volumes.into_iter().flatten() {
+            *volume = with_operations(volume, times)?;
         }
         for iops in [
             &mut options.data_iops,

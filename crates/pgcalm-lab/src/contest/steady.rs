@@ -65,8 +65,8 @@ pub(crate) struct SteadyWatch<'a> {
     warm_up: f64,
     /// The least to be measured.
     least: f64,
-    /// Checkpoints of the log that were looked at.
-    seen: usize,
+    /// When the last checkpoint ended that was looked at; a server that was restarted has a new log.
+    seen: f64,
     /// When a checkpoint ended, and what was dirty then.
     dirty: Vec<(f64, BacklogAt)>,
     asked: Option<(f64, Reading)>,
@@ -87,7 +87,7 @@ impl<'a> SteadyWatch<'a> {
             started,
             warm_up: warm_up.as_secs_f64(),
             least: least.as_secs_f64(),
-            seen: 0,
+            seen: started,
             dirty: Vec::new(),
             asked: None,
             end: None,
@@ -106,11 +106,11 @@ impl<'a> SteadyWatch<'a> {
                 self.end = Some(at.ceil() + AFTER_S);
             }
         }
-        let ended = log.complete.get(self.seen..).unwrap_or_default();
-        if let Some(last) = ended.last()
+        if let Some(last) = log.complete.last()
+            && last.end_s > self.seen
             && self.asked.is_none()
         {
-            self.seen = log.complete.len();
+            self.seen = last.end_s;
             // One that was begun before the load wrote what was dirty before.
             if last.start_s >= self.started && last.end_s >= self.started + self.warm_up {
                 self.asked = Some((last.end_s, self.backlog.reading()?));

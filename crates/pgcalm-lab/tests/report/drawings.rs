@@ -1,5 +1,6 @@
 //! HTML and SVG: well-formed, self-contained, escaped, and never broken by what a report holds.
 
+use pgcalm_lab::contest::report::CapKind;
 use pgcalm_lab::contest::report::Report;
 use pgcalm_lab::contest::report::Series;
 use pgcalm_lab::contest::report::chart::svg_tps;
@@ -49,6 +50,24 @@ fn check(report: &Report) {
                 .find(|(at, found)| word(&rendered[at + found.len()..]));
             assert!(found.is_none(), "{found:?}");
         }
+    }
+}
+
+#[test]
+fn a_picture_says_that_the_volume_is_emulated_and_with_what_it_was_measured() {
+    let mut report = support::report(60, 1);
+    report.cap.kind = CapKind::CloudVolume;
+    report.cap.description = "one emulated gp3: reads and writes share 3000 operations".into();
+    report.host.module = Some("0123456789abcdef".repeat(4));
+    let picture = svg_tps(&report);
+    let document = Document::parse(&picture).unwrap();
+    let texts = document.descendants().filter_map(|node| node.text());
+    let said = texts.map(str::trim).collect::<Vec<_>>().join(" ");
+    for part in [
+        "one emulated gp3, PostgreSQL 15.20, Linux 6.18.5, 2000-01-01, pg_calm 0123456789ab, pgcalm 0.1.0,",
+        " ext4, roomy sysctls",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
     }
 }
 

@@ -150,7 +150,7 @@ pub fn svg_tps(report: &Report) -> String {
     chart::standalone::svg(
         &chart,
         &format!("Transactions per second · {}", report.scenario),
-        &conditions::conditions(report).join(", "),
+        &conditions::caption(report),
         &summary(&chart, report),
     )
 }

@@ -9,6 +9,8 @@ use serde_json::Value;
 
 use crate::contest::report::CapKind;
 use crate::contest::report::Report;
+use crate::report::settings::build;
+use crate::report::settings::server;
 use crate::report::settings::shown;
 
 /// Cap on operations per second.
@@ -89,6 +91,34 @@ pub(crate) fn conditions(report: &Report) -> Vec<String> {
     phrases.extend(text("set"));
     phrases.extend(text("set-contestant"));
     phrases
+}
+
+/// The same for a picture, which has little room: where it was measured stands before what can be cut off.
+pub(crate) fn caption(report: &Report) -> String {
+    let mut phrases = conditions(report);
+    if report.cap.kind == CapKind::CloudVolume
+        && let Some(first) = phrases.first_mut()
+        && let Some((volume, _limits)) = first.split_once(':')
+    {
+        *first = volume.to_string();
+    }
+    let file_system = report.settings.get("fs").map(shown).unwrap_or_default();
+    let place = phrases.iter().position(|phrase| *phrase == file_system);
+    let day = report.host.started_at.chars().take(10).collect();
+    let host = [
+        Some(server(&report.host.postgres)),
+        Some(format!("Linux {}", report.host.kernel)),
+        Some(day),
+        report
+            .host
+            .module
+            .as_deref()
+            .map(|module| format!("pg_calm {}", build(module))),
+        Some(format!("pgcalm {}", report.host.pgcalm)),
+    ];
+    let place = place.unwrap_or(phrases.len());
+    phrases.splice(place..place, host.into_iter().flatten());
+    phrases.join(", ")
 }
 
 fn volume(
