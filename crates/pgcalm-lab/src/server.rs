@@ -1,6 +1,8 @@
 //! PostgreSQL servers of the lab.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::fs::OpenOptions;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::Child;

@@ -136,6 +136,11 @@ impl<'a> SteadyWatch<'a> {
             .map_or(self.started + self.warm_up, |(begin, _)| *begin)
     }
 
+    /// Seconds of load before the measured part.
+    pub(crate) fn warmed_up(&self) -> f64 {
+        self.begin() - self.started
+    }
+
     /// What a report says of it.
     pub(crate) fn finish(self, failed: bool) -> Steadiness {
         let begin = self.begin();
@@ -145,7 +150,7 @@ impl<'a> SteadyWatch<'a> {
         };
         Steadiness {
             objection,
-            warm_up_s: begin - self.started,
+            warm_up_s: self.warmed_up(),
             dirty: self
                 .dirty
                 .into_iter()
