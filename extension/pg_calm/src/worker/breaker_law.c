@@ -37,7 +37,8 @@
 #define SUSPECT 2.0       /* times the latency that was expected */
 #define WORSE_LATENCY 5.0 /* times that at rest: harm, and no price */
 #define PRICE 2.0 /* times what may be in flight: commits wait for that, whoever does well */
-#define WORSE_AMPLIFICATION 3.0 /* times what is justified, and times that at rest */
+#define WORSE_AMPLIFICATION                                                                        \
+	2.0 /* times what is justified, and times that at rest: it is 1 where all is well */
 #define WRITTEN_LEAST (4 << 20) /* bytes per second, if their amplification is to count */
 #define WAIT_MS 10000           /* until the next trial at first; doubled with each */
 #define LONGEST_WAIT_MS 640000  /* ten minutes */

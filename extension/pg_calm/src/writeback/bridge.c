@@ -371,7 +371,7 @@ is_resident(void *start, size_t length)
 
 /*
  * Have a stretch of a file dirty; split says that its folio may be larger.  False if
- * the kernel refuses, or a page of it is not in the page cache.
+ * the kernel refuses, or a page of it is not in the page cache: populating would read it.
  */
 static bool
 populate(int fd, off_t offset, size_t length, bool split)
