@@ -57,8 +57,13 @@ pub fn give(path: &Path, installation: &Installation) -> io::Result<()> {
 }
 
 fn open(path: &Path, flags: OFlags) -> io::Result<File> {
-    // A FIFO or a device must not hold anybody up before it is seen for what it is.
-    let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    // A FIFO or a device must not hold anybody up before it is seen for what it is. A handle opens nothing, and openat2(2)
+    // takes no such flags with it.
+    let flags = OFlags::CLOEXEC
+        | match flags.contains(OFlags::PATH) {
+            true => flags,
+            false => flags | OFlags::NONBLOCK | OFlags::NOCTTY,
+        };
     let mode = match flags.contains(OFlags::CREATE) {
         true => Mode::from_raw_mode(0o644),
         false => Mode::empty(),
