@@ -9,6 +9,7 @@ use FindBin;
 use lib $FindBin::RealBin;
 
 use CalmTest;
+use Cwd qw(realpath);
 use IPC::Run qw(start);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -48,6 +49,24 @@ my $flushed = $after->{flushed_pages} - $before->{flushed_pages};
 my $left = $after->{fsynced_pages} - $before->{fsynced_pages};
 cmp_ok($flushed, '>', 300, 'the worker flushed pages before the fsync calls');
 cmp_ok($left, '<', $flushed / 10, 'and left few to them');
+
+# --- the fsync after it is made with a descriptor of its own, and so is its repetition
+
+SKIP:
+{
+	my $why = cannot_trace();
+	skip $why, 2 if $why;
+
+	my $path = realpath($node->data_dir) . '/' . $node->safe_psql('postgres', q{SELECT pg_relation_filepath('t')});
+	my ($handle, $trace) = trace(process_id($node, 'checkpointer'),
+		'-P', $path, '-e', 'trace=fsync', '-e', 'inject=fsync:error=EINTR:when=1');
+	$done = completed();
+	cause_checkpoint();
+	ok(wait_for(sub { completed() > $done }, 60), 'an fsync that was interrupted is made again');
+	finish_trace($handle);
+	my @descriptors = slurp_file($trace) =~ /^fsync\((\d+)/mg;
+	is($descriptors[1], $descriptors[0], 'with the same descriptor');
+}
 
 # --- the wait shows, and ends with the settings
 

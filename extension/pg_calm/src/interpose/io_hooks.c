@@ -387,10 +387,10 @@ calm_fsync(int fd)
 	if (event == WAIT_EVENT_WAL_SYNC)
 		commit_delay_flush_begins();
 	started = histogram_clock();
-	/* the server would try again with its own descriptor, which may be closed by now */
+	/* if the server tries again at all, then with its own number, which may be closed by now */
 	do
 		result = real_fsync(target);
-	while (result != 0 && errno == EINTR && target != fd);
+	while (result != 0 && errno == EINTR);
 	save_errno = errno;
 	if (event == WAIT_EVENT_WAL_SYNC)
 		commit_delay_flush_ended();
