@@ -159,8 +159,8 @@ impl Load {
                 }
             }
             Demand::Rest if !self.rests && !ended => {
-                self.rests = true;
                 self.end()?;
+                self.rests = true;
             }
             Demand::CutOff => self.rests = true,
             Demand::Work | Demand::Rest => {}
@@ -176,8 +176,9 @@ impl Load {
     /// Lets it end now, as if its time were over: that is what its own alarm says (handle_sig_alarm, pgbench.c). Each client
     /// ends its transaction, and all of them are logged.
     pub fn end(&self) -> anyhow::Result<()> {
-        // Pids fit: the kernel's own type is i32.
+        // Pids fit: the kernel's own type is i32. That of one that has ended may be somebody else's.
         match Pid::from_raw(self.child.id() as i32) {
+            _ if self.rests => Ok(()),
             Some(pid) => {
                 rustix::process::kill_process(pid, Signal::ALARM).context("signal pgbench")
             }
