@@ -1,5 +1,6 @@
 //! What the host tells: the device below the data directory and its caps, and the kernel's limits for dirty pages.
 
+use pgcalm_connect::Client;
 use pgcalm_host::HostRoot;
 use pgcalm_host::Unknown;
 use pgcalm_host::block_device;
@@ -14,7 +15,6 @@ use pgcalm_host::throttle;
 use pgcalm_host::throttle::Kind;
 use pgcalm_host::throttle::Limit;
 use pgcalm_host::vm_sysctl;
-use pgcalm_connect::Client;
 
 use crate::observe::shadow::ModuleCaps;
 use crate::report::Device;
