@@ -138,7 +138,7 @@ impl<'a> SteadyWatch<'a> {
 
     /// Seconds of load before the measured part.
     pub(crate) fn warmed_up(&self) -> f64 {
-        self.begin() - self.started
+        (self.begin() - self.started).max(0.0)
     }
 
     /// What a report says of it.
