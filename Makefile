@@ -11,7 +11,7 @@ BPF := crates/pgcalm-trace/src
 BPF_SOURCES = $(BPF)/bpf/*.h $(BPF)/probes/*/*.bpf.c
 PGCALM := target/release/pgcalm
 
-.PHONY: arena arena-quick test-long all deps build install packages demo docs pictures test test-extension test-rust test-versions test-packages release test-release test-reproducible test-vm test-trace-verdicts check-postgres fmt fmt-check lint deny bench bench-archive bench-governor bench-trace bench-clouds bench-scale bench-volume torture torture-errors torture-archive clean
+.PHONY: arena arena-quick test-long all deps build install packages demo docs pictures test test-extension test-rust test-versions test-packages release test-release test-reproducible test-vm test-trace-verdicts check-postgres fmt fmt-check lint deny bench bench-archive bench-governor bench-trace bench-scale bench-volume torture torture-errors torture-archive clean
 
 all: build
 
@@ -128,25 +128,18 @@ torture-archive: deps build
 bench: build
 	@bench/run
 
-# The figures of docs/benchmarks-clouds.md and docs/clouds.svg (bench/suites/clouds.toml): parts of less than half an hour each, two hours in all; PART=NAME
-# for one of them (its names: target/release/pgcalm lab run suite bench/suites/clouds.toml --plan); as root, wants the machine for itself
 PART ?=
-bench-clouds: build
-	@target/release/pgcalm lab run suite bench/suites/clouds.toml $(if $(PART),--part $(PART)) --results bench/results/clouds \
-	  --markdown docs/benchmarks-clouds.md --json target/clouds.json
-	@target/release/pgcalm lab report target/clouds.json --svg docs/clouds.svg
-
-# Eight cells in which a claim can fail, in 40 minutes (bench/suites/arena-quick.toml): for every day; as root, wants the machine for itself
+# Eight cells in which a claim can fail, in 40 minutes, and docs/arena-quick.md and its picture: for every day; as root, wants the machine for itself
 arena-quick: build
 	@$(PGCALM) lab run suite bench/suites/arena-quick.toml --option module-dir=$(EXTENSION) --results bench/results/arena-quick \
-	  --html target/arena-quick.html --json target/arena-quick.json
+	  --markdown docs/arena-quick.md --html target/arena-quick.html --json target/arena-quick.json
+	@$(PGCALM) lab report target/arena-quick.json --svg docs/arena-quick.svg
 
-# The figures of docs/arena.md and docs/arena.svg (bench/suites/arena.toml): parts of 25 minutes at most, six hours in all; PART=NAME for one of them
+# All of the arena (bench/suites/arena.toml): parts of 25 minutes at most, six hours in all; PART=NAME for one of them
 # (its names: target/release/pgcalm lab run suite bench/suites/arena.toml --plan); as root, wants the machine for itself
 arena: build
 	@$(PGCALM) lab run suite bench/suites/arena.toml $(if $(PART),--part $(PART)) --option module-dir=$(EXTENSION) --results bench/results/arena \
-	  --markdown docs/arena.md --html target/arena.html --json target/arena.json
-	@$(PGCALM) lab report target/arena.json --svg docs/arena.svg
+	  --markdown target/arena.md --html target/arena.html --json target/arena.json
 
 # What tracing costs the server, docs/guides/trace.md; as root, ten minutes, wants the machine for itself
 bench-trace: deps build

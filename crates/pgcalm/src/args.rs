@@ -412,7 +412,7 @@ pub enum ScenarioArgs {
     /// Each result is written when its row has ended; called again after an interruption, the suite goes on where it was. A
     /// row that fails is told, and the others are run.
     #[command(
-        before_help = "Example: sudo pgcalm lab run suite bench/suites/clouds.toml --part 8GB-gp3"
+        before_help = "Example: sudo pgcalm lab run suite bench/suites/arena.toml --part gp3-tables"
     )]
     Suite(Box<SuiteArgs>),
 }

@@ -8,11 +8,10 @@ use crate::project;
 use crate::text;
 
 /// Results, as tools write them.
-const RESULTS: [&str; 4] = [
-    "arena.md",
+const RESULTS: [&str; 3] = [
+    "arena-quick.md",
     "benchmarks.md",
     "benchmarks-archive.md",
-    "benchmarks-clouds.md",
 ];
 
 /// Numbers of two digits and more: with one, anything is found anywhere.
