@@ -7,7 +7,7 @@
 use strict;
 use warnings;
 
-use Fcntl qw(O_RDWR SEEK_SET);
+use Fcntl qw(O_RDWR);
 use FindBin;
 use lib $FindBin::RealBin;
 
@@ -18,7 +18,6 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(usleep);
 
-use constant CACHESTAT => 451;
 use constant POSIX_FADV_DONTNEED => 4;
 use constant FADVISE64 => 221;
 
@@ -137,34 +136,6 @@ cmp_ok($took[-1]->{unbridged_pages}, '>', 50, 'gaps in large folios are left');
 
 my $split = update();
 cmp_ok($split->{bridged_pages}, '>', 50, 'the next time they are bridged');
-
-# --- and those of the whole file, also where nobody writes just now
-
-# Pages that one written block makes dirty, in a part of the file that has not been written to
-my $far = 32 << 20;
-sub dirty_per_block
-{
-	my ($range, $state) = (pack('QQ', 0, 0), "\0" x 40);
-
-	$far += 2 << 20;
-	sysopen(my $file, $path, O_RDWR) or die "could not open $path: $!";
-	sysseek($file, $far, SEEK_SET);
-	sysread($file, my $block, 8192);
-	sysseek($file, $far, SEEK_SET);
-	syswrite($file, $block);
-	return 0 if syscall(CACHESTAT, fileno($file), $range, $state, 0) != 0;
-	system('sync', $path);
-	return (unpack 'Q5', $state)[1];
-}
-
-$node->restart;
-# the patrol's turn after the start
-usleep(3_000_000);
-read_ahead();
-cmp_ok(dirty_per_block(), '>', 8, 'in large folios a block counts as many');
-$node->safe_psql('postgres', 'UPDATE t SET n = n + 1 WHERE id < 1000 AND id % 4 = 0');
-ok(wait_for(sub { usleep(500_000); return $far < 128 << 20 && dirty_per_block() <= 4 }, 60), 'not for long after a few were flushed')
-  or diag "none up to $far";
 
 # --- files can be written to by a stray store for that long only
 

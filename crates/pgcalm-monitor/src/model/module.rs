@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn words_are_those_of_the_module() {
         let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../extension/pg_calm/src/");
-        let sources: String = ["status.c", "worker/worker.c"]
+        let sources: String = ["status.c", "worker/worker.c", "worker/breaker.c"]
             .iter()
             .map(|name| std::fs::read_to_string(format!("{directory}{name}")).unwrap())
             .collect();

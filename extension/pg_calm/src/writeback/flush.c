@@ -59,8 +59,6 @@
 /* In which a device has written a region, where clean pages are written along without room for more dirty ones */
 #define MOMENT_SECONDS 0.25
 
-/* How many times as much as was marked is dirty where folios are larger than those that are left alone */
-#define MANY_FOLDS 8
 /* Blocks started by one call at most: the fsync of the file waits for it to end */
 #define RUN_BLOCKS (256 * 1024 / BLCKSZ)
 
@@ -196,8 +194,6 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 		if (dirty_blocks == 0 && !flush_policy.dry_run)
 			return false;
 		job.large_folios = calm_split_folios && !flush_policy.dry_run && dirty_blocks > 2 * pages;
-		if (job.large_folios && dirty_blocks > MANY_FOLDS * pages)
-			folio_split_again(file_index, incarnation);
 	}
 	else
 		job.large_folios = false;

@@ -22,8 +22,7 @@
  * SPLIT_STEP bytes: smaller folios are left alone.  It is a whole block: where
  * memory is short, a page of the kernel's that went alone would take its half of
  * the block with it, and cost the server a read.  The patrol comes once, or it
- * would keep an eighth of the cache looking unused; and once more, but not soon again, to a file of which
- * far more was dirty than was written to: somebody has read it since.
+ * would keep an eighth of the cache looking unused.
  *
  * WAL segments are split too, when they have been filled with zeros and
  * synced.  Else each block of WAL that is synced counts as a whole folio
@@ -66,10 +65,6 @@
 /* Share of a core that the patrol may take */
 #define PATROL_SHARE 0.5
 
-/* How long it does not come to a file again, and of how many files that is remembered */
-#define AGAIN_MS 60000
-#define AGAIN_FILES 64
-
 /* Files of a directory that are listed before they are looked at */
 #define LISTED_AT_ONCE 256
 
@@ -88,7 +83,6 @@ typedef struct Patrol
 
 static Patrol patrol = {.fd = -1};
 
-static void begin_patrol(void);
 static void list_directories(void);
 static void list_files(void);
 static bool open_next(void);
@@ -306,48 +300,6 @@ folio_split_pause(void)
 	patrol.fd = -1;
 }
 
-static void
-begin_patrol(void)
-{
-	patrol.context =
-		AllocSetContextCreate(TopMemoryContext, "pg_calm folio patrol", ALLOCSET_SMALL_SIZES);
-	patrol.done = false;
-	patrol.directories = NIL;
-	patrol.files = NIL;
-	patrol.listed = NULL;
-}
-
-void
-folio_split_again(uint32 file, uint32 incarnation)
-{
-	static struct
-	{
-		uint32 file;
-		uint32 incarnation;
-		uint64 until_ms;
-	} seen[AGAIN_FILES];
-	uint32 place = file % AGAIN_FILES;
-	uint64 now_ms = page_map_now_ms();
-	MemoryContext previous;
-	char path[PAGE_MAP_PATH_MAX];
-
-	if (now_ms < seen[place].until_ms && seen[place].file == file &&
-	    seen[place].incarnation == incarnation)
-		return;
-	/* the one from the start comes to it anyway */
-	if (patrol.context == NULL && !patrol.done)
-		return;
-	seen[place].file = file;
-	seen[place].incarnation = incarnation;
-	seen[place].until_ms = now_ms + AGAIN_MS;
-	if (patrol.done)
-		begin_patrol();
-	page_map_path(calm_page_map, file, path);
-	previous = MemoryContextSwitchTo(patrol.context);
-	patrol.files = lappend(patrol.files, pstrdup(path));
-	MemoryContextSwitchTo(previous);
-}
-
 /*
  * Go on with the patrol for a few milliseconds, if it has not had its share of
  * time already.  To be called often.
@@ -365,7 +317,8 @@ folio_split_patrol(uint64 now_ms)
 	{
 		MemoryContext previous;
 
-		begin_patrol();
+		patrol.context =
+			AllocSetContextCreate(TopMemoryContext, "pg_calm folio patrol", ALLOCSET_SMALL_SIZES);
 		previous = MemoryContextSwitchTo(patrol.context);
 		list_directories();
 		MemoryContextSwitchTo(previous);
@@ -382,7 +335,6 @@ folio_split_patrol(uint64 now_ms)
 	{
 		patrol.done = true;
 		MemoryContextDelete(patrol.context);
-		patrol.context = NULL;
 	}
 	patrol.next_ms = page_map_now_ms() +
 	                 (uint64) ((INSTR_TIME_GET_MILLISEC(spent) + 0.1) * (1 / PATROL_SHARE - 1));

@@ -17,7 +17,4 @@ extern void folio_split_patrol(uint64 now_ms);
 extern uint64 folio_split_next_ms(void);
 extern void folio_split_pause(void);
 
-/* A file has large folios, which it got since the patrol was there: have it come again, if not lately */
-extern void folio_split_again(uint32 file, uint32 incarnation);
-
 #endif /* PG_CALM_FOLIO_SPLIT_H */
