@@ -171,12 +171,16 @@ pub fn lock(root: &HostRoot, interrupted: &dyn Fn() -> bool) -> anyhow::Result<L
     }
 }
 
-/// An error of kind `WouldBlock` or `NotFound` if another command has the lock or has just removed it.
+/// An error of kind `WouldBlock`, `NotFound` or `AlreadyExists` if another command has the lock or has just removed it.
 fn try_lock(directory: &Path) -> io::Result<File> {
     fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
-        .create(directory)?;
+        .create(directory)
+        .map_err(|error| match fs::symlink_metadata(directory) {
+            Ok(found) if !found.is_dir() => io::ErrorKind::NotADirectory.into(),
+            _ => error,
+        })?;
     let path = directory.join(LOCK);
     let file = File::create(&path)?;
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
@@ -188,10 +192,15 @@ fn try_lock(directory: &Path) -> io::Result<File> {
 }
 
 fn is_passing(error: &io::Error) -> bool {
+    // The directory was there when it was to be made, and gone when it was looked at.
+    use io::ErrorKind::AlreadyExists;
     use io::ErrorKind::Interrupted;
     use io::ErrorKind::NotFound;
     use io::ErrorKind::WouldBlock;
-    matches!(error.kind(), Interrupted | NotFound | WouldBlock)
+    matches!(
+        error.kind(),
+        AlreadyExists | Interrupted | NotFound | WouldBlock
+    )
 }
 
 /// All isolated instances, by group.

@@ -8,11 +8,7 @@ use crate::project;
 use crate::text;
 
 /// Results, as tools write them.
-const RESULTS: [&str; 3] = [
-    "arena-quick.md",
-    "benchmarks.md",
-    "benchmarks-archive.md",
-];
+const RESULTS: [&str; 3] = ["arena-quick.md", "benchmarks.md", "benchmarks-archive.md"];
 
 /// Numbers of two digits and more: with one, anything is found anywhere.
 fn numbers(text: &str) -> Vec<String> {
