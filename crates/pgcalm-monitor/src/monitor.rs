@@ -326,11 +326,15 @@ impl Assembler {
 
     /// Finds instances that have come, drops those that have gone, and reads anew what they lie on.
     fn look_around(&mut self) -> anyhow::Result<()> {
+        // Known before processes are listed: a session that comes meanwhile is not among them.
+        let known: Vec<Option<Facts>> = self.watched.iter().map(Watched::facts).collect();
         let found = discovery::find(&self.options.root)?;
         if !self.options.connect.is_empty() {
-            for watched in &mut self.watched {
-                watched.match_process(&self.options.root, &found);
-                watched.read_volumes(&self.options.root);
+            for (watched, facts) in self.watched.iter_mut().zip(known) {
+                if let Some(facts) = facts {
+                    watched.match_process(&self.options.root, &found, &facts);
+                    watched.read_volumes(&self.options.root);
+                }
             }
             return Ok(());
         }
@@ -463,11 +467,10 @@ impl Watched {
     }
 
     /// For a connection string: finds the process, if it is one of this host.
-    fn match_process(&mut self, root: &HostRoot, found: &discovery::Servers) {
-        let facts = self.facts();
-        let Some(facts) = facts.filter(|_| self.local) else {
+    fn match_process(&mut self, root: &HostRoot, found: &discovery::Servers, facts: &Facts) {
+        if !self.local {
             return;
-        };
+        }
         let mut instances = found
             .servers
             .iter()

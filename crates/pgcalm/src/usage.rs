@@ -58,7 +58,7 @@ mod tests {
     use crate::args::QUANTITIES;
 
     /// What values of other kinds are called.
-    const OTHERS: [&str; 28] = [
+    const OTHERS: [&str; 31] = [
         "ADDRESS:PORT",
         "COMMAND",
         "CONNINFO",
@@ -82,8 +82,11 @@ mod tests {
         "PATH",
         "PROFILE",
         "PROFILE[:KEY=VALUE,...]",
+        "NAME[@SECOND]",
         "RULES",
         "SEVERITY",
+        "VERDICT",
+        "WHAT",
         "WHERE",
         "upsert|read70|tpcb|tpcc|FILE.sql|COMMAND",
         // Of a hidden verb.
