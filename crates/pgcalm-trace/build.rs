@@ -9,14 +9,7 @@ use libbpf_cargo::SkeletonBuilder;
 use libbpf_rs::libbpf_sys::API_HEADERS;
 
 /// Folders of src/probes.
-const GROUPS: [&str; 6] = [
-    "server_processes",
-    "checkpoint",
-    "connect",
-    "io",
-    "locks",
-    "why",
-];
+const GROUPS: [&str; 6] = ["server_processes", "checkpoint", "connect", "io", "locks", "why"];
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));

@@ -84,10 +84,6 @@ impl RestoreError {
     }
 
     pub(crate) fn io(action: &'static str, path: &std::path::Path, source: io::Error) -> Self {
-        Self::Io {
-            action,
-            path: path.to_path_buf(),
-            source,
-        }
+        Self::Io { action, path: path.to_path_buf(), source }
     }
 }

@@ -70,9 +70,7 @@ impl SegmentName {
 
 /// `digits` upper-case hexadecimal digits, as PostgreSQL writes them, and nothing else.
 fn hexadecimal(text: &str, digits: usize) -> Option<u32> {
-    let all = text
-        .bytes()
-        .all(|byte| byte.is_ascii_digit() || (b'A'..=b'F').contains(&byte));
+    let all = text.bytes().all(|byte| byte.is_ascii_digit() || (b'A'..=b'F').contains(&byte));
     if text.len() != digits || !all {
         return None;
     }
@@ -85,22 +83,12 @@ mod tests {
 
     #[test]
     fn every_kind_of_archived_file_is_told_by_its_name() {
-        let segment = SegmentName {
-            timeline: 2,
-            log: 0x1A,
-            segment: 0xFF,
-        };
+        let segment = SegmentName { timeline: 2, log: 0x1A, segment: 0xFF };
         let cases = [
             ("000000020000001A000000FF", Some(FileName::Segment(segment))),
-            (
-                "000000020000001A000000FF.partial",
-                Some(FileName::Partial(segment)),
-            ),
+            ("000000020000001A000000FF.partial", Some(FileName::Partial(segment))),
             ("00000003.history", Some(FileName::History { timeline: 3 })),
-            (
-                "000000020000001A000000FF.00000028.backup",
-                Some(FileName::Backup),
-            ),
+            ("000000020000001A000000FF.00000028.backup", Some(FileName::Backup)),
             ("000000020000001a000000FF", None),
             ("000000020000001A000000FF.zst", None),
             ("000000020000001A000000FF0", None),

@@ -23,10 +23,7 @@ pub fn complaint(timeline: u32, text: &[u8]) -> Option<String> {
 
 /// A parent, the position where it was left, and why: `1\t0/3000148\tno recovery target specified`.
 fn read_entry(line: &[u8], timeline: u32) -> Option<()> {
-    let mut fields = line
-        .split(u8::is_ascii_whitespace)
-        .filter(|field| !field.is_empty())
-        .map(std::str::from_utf8);
+    let mut fields = line.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty()).map(std::str::from_utf8);
     let parent: u32 = fields.next()?.ok()?.parse().ok()?;
     let (upper, lower) = fields.next()?.ok()?.split_once('/')?;
     for half in [upper, lower] {
@@ -41,8 +38,7 @@ mod tests {
 
     #[test]
     fn only_what_the_server_would_write_passes() {
-        let good =
-            b"1\t0/3000148\tno recovery target specified\n\n2\t0/5000000\tat restore point \"x\"\n";
+        let good = b"1\t0/3000148\tno recovery target specified\n\n2\t0/5000000\tat restore point \"x\"\n";
         assert_eq!(complaint(3, good), None);
         let latin1 = b"1\t0/3000148\tat restore point \"caf\xe9\"\r\n# d\xe9but\n";
         assert_eq!(complaint(3, latin1), None);

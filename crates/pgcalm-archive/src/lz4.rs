@@ -55,11 +55,7 @@ struct Input {
 impl Lz4 {
     /// Reads from the beginning of `file`.
     pub fn new(file: BufReader<File>) -> Self {
-        let input = Input {
-            file,
-            ahead: Vec::new(),
-            met_end: false,
-        };
+        let input = Input { file, ahead: Vec::new(), met_end: false };
         Self {
             decoder: FrameDecoder::new(input),
             at: At::Beginning,

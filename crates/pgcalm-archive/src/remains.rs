@@ -101,9 +101,7 @@ fn in_subdirectories(
 }
 
 /// Paths in a directory, and whether they are directories; links are not followed.
-fn entries(
-    directory: &Path,
-) -> Result<impl Iterator<Item = Result<(PathBuf, bool), RestoreError>>, RestoreError> {
+fn entries(directory: &Path) -> Result<impl Iterator<Item = Result<(PathBuf, bool), RestoreError>>, RestoreError> {
     let failed = |error| RestoreError::io("look through", directory, error);
     let entries = fs::read_dir(directory).map_err(failed)?;
     Ok(entries.map(move |entry| {
@@ -140,20 +138,13 @@ fn is_backup_history(rest: &[u8]) -> bool {
 
 fn classify(rest: &[u8], path: &Path, file: &str) -> Remains {
     let path = path.to_path_buf();
-    if Form::ALL
-        .iter()
-        .any(|form| form.suffix().as_bytes() == rest)
-    {
+    if Form::ALL.iter().any(|form| form.suffix().as_bytes() == rest) {
         return Remains::Arrived;
     }
-    if UNFINISHED
-        .iter()
-        .any(|suffix| rest.ends_with(suffix.as_bytes()))
-    {
+    if UNFINISHED.iter().any(|suffix| rest.ends_with(suffix.as_bytes())) {
         return Remains::Unfinished(path);
     }
-    let is_pgbackrest =
-        rest.len() > 40 && rest[0] == b'-' && rest[1..41].iter().all(u8::is_ascii_hexdigit);
+    let is_pgbackrest = rest.len() > 40 && rest[0] == b'-' && rest[1..41].iter().all(u8::is_ascii_hexdigit);
     let reason = match is_pgbackrest {
         true => "is pgBackRest's; let restore_command be pgbackrest archive-get".to_string(),
         false => format!(
@@ -168,9 +159,7 @@ fn classify(rest: &[u8], path: &Path, file: &str) -> Remains {
 fn is_of_another(path: &Path, expected_system: Option<u64>) -> bool {
     let mut header = [0; segment_check::LONG_HEADER];
     let read = Stored::open(path).and_then(|mut stored| stored.read_exact(&mut header));
-    let system = read
-        .ok()
-        .and_then(|()| segment_check::system_identifier(&header));
+    let system = read.ok().and_then(|()| segment_check::system_identifier(&header));
     system.is_some() && expected_system.is_some() && system != expected_system
 }
 
@@ -198,9 +187,7 @@ mod tests {
             assert!(matches!(found, Some(Remains::Unfinished(_))), "{rest}");
         }
         let sums = [format!("-{sum}"), format!("-{sum}.gz")];
-        for rest in [
-            ".xz", ".bz2", ".zstd", ".old", ".1", "0", &sums[0], &sums[1],
-        ] {
+        for rest in [".xz", ".bz2", ".zstd", ".old", ".1", "0", &sums[0], &sums[1]] {
             let found = found(&format!("{NAME}{rest}"));
             assert!(matches!(found, Some(Remains::Unusable(..))), "{rest}");
         }

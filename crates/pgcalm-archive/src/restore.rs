@@ -71,27 +71,21 @@ struct Cluster {
 /// written beside the target, synced, and renamed. The rename needs no sync: a recovery that finds it undone asks for the
 /// file again.
 pub fn restore(request: &Request) -> Result<Restored, RestoreError> {
-    let name = FileName::parse(&request.file)
-        .ok_or_else(|| RestoreError::BadName(request.file.clone()))?;
+    let name = FileName::parse(&request.file).ok_or_else(|| RestoreError::BadName(request.file.clone()))?;
     let (target, place) = match &request.target {
         Target::File(path) => (Some(path.as_path()), Some(path)),
         Target::Nowhere(path) => (None, path.as_ref()),
     };
     if let Some(path) = target {
-        replacement::check(path).map_err(|source| RestoreError::Target {
-            path: path.to_path_buf(),
-            source,
-        })?;
+        replacement::check(path).map_err(|source| RestoreError::Target { path: path.to_path_buf(), source })?;
     }
     let cluster = Cluster {
         system: place.and_then(|path| cluster::system_identifier(path)),
         is_standby: place.is_some_and(|path| cluster::is_standby(path)),
     };
     // A directory that isn't there holds nothing, which must not pass for the end of WAL.
-    fs::read_dir(&request.archive).map_err(|source| RestoreError::NoArchive {
-        archive: request.archive.clone(),
-        source,
-    })?;
+    fs::read_dir(&request.archive)
+        .map_err(|source| RestoreError::NoArchive { archive: request.archive.clone(), source })?;
     for _ in 0..LOOKS {
         if let Some(restored) = from_forms(request, name, target, cluster)? {
             return Ok(restored);
@@ -100,14 +94,10 @@ pub fn restore(request: &Request) -> Result<Restored, RestoreError> {
         let remains = remains::find(archive, file, name, cluster.system)?;
         return Err(match remains {
             Some(Remains::Arrived) => continue,
-            None => RestoreError::NotFound {
-                file: file.clone(),
-                archive: archive.clone(),
-            },
-            Some(Remains::Unfinished(found)) if cluster.is_standby => RestoreError::NotYet {
-                file: file.clone(),
-                found,
-            },
+            None => RestoreError::NotFound { file: file.clone(), archive: archive.clone() },
+            Some(Remains::Unfinished(found)) if cluster.is_standby => {
+                RestoreError::NotYet { file: file.clone(), found }
+            }
             Some(Remains::Unfinished(path)) => RestoreError::Unusable {
                 path,
                 reason: format!(
@@ -141,11 +131,7 @@ fn from_forms(
         match copied {
             Ok(None) => {}
             Ok(Some(unchecked)) => {
-                return Ok(Some(Restored {
-                    source,
-                    unchecked,
-                    damaged,
-                }));
+                return Ok(Some(Restored { source, unchecked, damaged }));
             }
             Err(error @ (RestoreError::Damaged { .. } | RestoreError::Unusable { .. })) => {
                 damaged.push(error);
@@ -161,22 +147,16 @@ fn from_forms(
 
 /// Opens a file of the archive; `None` if it isn't there. A link that leads nowhere is there.
 fn open(source: &Path) -> Result<Option<Stored>, RestoreError> {
-    let unusable = |reason: String| RestoreError::Unusable {
-        path: source.to_path_buf(),
-        reason,
-    };
+    let unusable = |reason: String| RestoreError::Unusable { path: source.to_path_buf(), reason };
     match Stored::open(source) {
         Ok(stored) => Ok(Some(stored)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => match fs::read_link(source) {
-            Ok(target) => Err(unusable(format!(
-                "is a link to {}, which is not there; mount what holds it",
-                target.display()
-            ))),
+            Ok(target) => {
+                Err(unusable(format!("is a link to {}, which is not there; mount what holds it", target.display())))
+            }
             Err(_) => Ok(None),
         },
-        Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-            Err(unusable(format!("{error}; move it away")))
-        }
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Err(unusable(format!("{error}; move it away"))),
         Err(error) => Err(RestoreError::io("read", source, error)),
     }
 }
@@ -206,10 +186,7 @@ fn copy(
         }
         if let FileName::History { .. } = name {
             if history.len() as u64 + length as u64 > LARGEST_HISTORY {
-                return Err(damage(
-                    source,
-                    "is too large for a timeline history".to_string(),
-                ));
+                return Err(damage(source, "is too large for a timeline history".to_string()));
             }
             history.extend_from_slice(bytes);
         }
@@ -232,10 +209,7 @@ fn copy(
 }
 
 fn damage(source: &Path, reason: String) -> RestoreError {
-    RestoreError::Damaged {
-        path: source.to_path_buf(),
-        reason,
-    }
+    RestoreError::Damaged { path: source.to_path_buf(), reason }
 }
 
 /// An error of the system is one; anything else that a decoder says is about the file's content.
@@ -259,24 +233,18 @@ struct Output<'a> {
 impl<'a> Output<'a> {
     fn create(target: &'a Path) -> Result<Self, RestoreError> {
         let path = target.with_file_name(format!("xlogtemp.pgcalm.{}", std::process::id()));
-        let file = Replacement::create(path.clone(), 0o600)
-            .map_err(|error| RestoreError::io("create", &path, error))?;
+        let file =
+            Replacement::create(path.clone(), 0o600).map_err(|error| RestoreError::io("create", &path, error))?;
         Ok(Self { file, target })
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), RestoreError> {
-        self.file
-            .write_all(bytes)
-            .map_err(|error| RestoreError::io("write", self.file.path(), error))
+        self.file.write_all(bytes).map_err(|error| RestoreError::io("write", self.file.path(), error))
     }
 
     fn finish(self) -> Result<(), RestoreError> {
-        self.file
-            .sync()
-            .map_err(|error| RestoreError::io("sync", self.file.path(), error))?;
-        self.file
-            .rename_to(self.target)
-            .map_err(|error| RestoreError::io("rename to", self.target, error))
+        self.file.sync().map_err(|error| RestoreError::io("sync", self.file.path(), error))?;
+        self.file.rename_to(self.target).map_err(|error| RestoreError::io("rename to", self.target, error))
     }
 }
 
@@ -297,11 +265,7 @@ mod tests {
             for name in ["archive", "data", "data/pg_wal", "data/global"] {
                 fs::create_dir(dir.path().join(name)).unwrap();
             }
-            fs::write(
-                dir.path().join("data/global/pg_control"),
-                SYSTEM.to_ne_bytes(),
-            )
-            .unwrap();
+            fs::write(dir.path().join("data/global/pg_control"), SYSTEM.to_ne_bytes()).unwrap();
             Self { dir }
         }
 
@@ -323,9 +287,7 @@ mod tests {
                 file: file.to_string(),
                 target: Target::File(self.target()),
             });
-            let left = fs::read_dir(self.target().parent().unwrap())
-                .unwrap()
-                .count();
+            let left = fs::read_dir(self.target().parent().unwrap()).unwrap().count();
             assert_eq!(left, usize::from(result.is_ok()), "{result:?}");
             result
         }
@@ -376,11 +338,7 @@ mod tests {
     }
 
     fn checksummed(bytes: &[u8]) -> [(&'static str, Vec<u8>); 3] {
-        [
-            (".zst", zstd(bytes, true)),
-            (".lz4", lz4(bytes, true)),
-            (".gz", gzip(bytes)),
-        ]
+        [(".zst", zstd(bytes, true)), (".lz4", lz4(bytes, true)), (".gz", gzip(bytes))]
     }
 
     fn is_damaged(result: &Result<Restored, RestoreError>) -> bool {
@@ -390,12 +348,9 @@ mod tests {
     #[test]
     fn a_segment_is_restored_from_each_form() {
         let bytes = noisy_segment();
-        for (suffix, stored) in [
-            ("", bytes.clone()),
-            (".zst", zstd(&bytes, true)),
-            (".lz4", lz4(&bytes, true)),
-            (".gz", gzip(&bytes)),
-        ] {
+        for (suffix, stored) in
+            [("", bytes.clone()), (".zst", zstd(&bytes, true)), (".lz4", lz4(&bytes, true)), (".gz", gzip(&bytes))]
+        {
             let cluster = Site::new();
             let source = cluster.archive(&format!("{NAME}{suffix}"), &stored);
             let restored = cluster.restore(NAME).unwrap();
@@ -408,11 +363,9 @@ mod tests {
     #[test]
     fn frames_without_a_checksum_are_told_of() {
         let bytes = segment();
-        for (suffix, stored) in [
-            (".zst", zstd(&bytes, false)),
-            (".lz4", lz4(&bytes, false)),
-            (".lz4", legacy_lz4(&bytes)),
-        ] {
+        for (suffix, stored) in
+            [(".zst", zstd(&bytes, false)), (".lz4", lz4(&bytes, false)), (".lz4", legacy_lz4(&bytes))]
+        {
             let cluster = Site::new();
             cluster.archive(&format!("{NAME}{suffix}"), &stored);
             assert!(cluster.restore(NAME).unwrap().unchecked, "{suffix}");
@@ -425,9 +378,7 @@ mod tests {
         for (suffix, stored) in checksummed(&bytes) {
             let cluster = Site::new();
             let length = stored.len();
-            let cuts = (0..16)
-                .chain([length / 3, length / 2])
-                .chain(length - 12..length);
+            let cuts = (0..16).chain([length / 3, length / 2]).chain(length - 12..length);
             for cut in cuts {
                 cluster.archive(&format!("{NAME}{suffix}"), &stored[..cut]);
                 let result = cluster.restore(NAME);
@@ -477,11 +428,7 @@ mod tests {
     fn another_clusters_segment_is_refused_by_pg_control() {
         let cluster = Site::new();
         cluster.archive(NAME, &segment());
-        fs::write(
-            cluster.dir.path().join("data/global/pg_control"),
-            (SYSTEM + 1).to_ne_bytes(),
-        )
-        .unwrap();
+        fs::write(cluster.dir.path().join("data/global/pg_control"), (SYSTEM + 1).to_ne_bytes()).unwrap();
         let error = cluster.restore(NAME).unwrap_err().to_string();
         assert!(error.contains("another cluster"), "{error}");
     }
@@ -523,10 +470,7 @@ mod tests {
             (".zst", vec![zstd(one, true), zstd(two, true)]),
             (".gz", vec![gzip(one), gzip(two)]),
             (".lz4", vec![lz4(one, true), lz4(two, true)]),
-            (
-                ".lz4",
-                vec![skippable.clone(), lz4(one, true), skippable, lz4(two, true)],
-            ),
+            (".lz4", vec![skippable.clone(), lz4(one, true), skippable, lz4(two, true)]),
             (".lz4", vec![legacy_lz4(one), lz4(two, true)]),
             (".lz4", vec![lz4(one, true), legacy_lz4(two)]),
             (".lz4", vec![legacy_lz4(one), legacy_lz4(two)]),
@@ -589,9 +533,6 @@ mod tests {
         let cluster = Site::new();
         fs::create_dir(cluster.dir.path().join("archive").join(NAME)).unwrap();
         let result = cluster.restore(NAME);
-        assert!(
-            matches!(result, Err(RestoreError::Unusable { .. })),
-            "{result:?}"
-        );
+        assert!(matches!(result, Err(RestoreError::Unusable { .. })), "{result:?}");
     }
 }

@@ -104,10 +104,7 @@ impl SegmentCheck {
             let (page_size, wanted) = match self.first {
                 None => (u64::MAX, LONG_HEADER),
                 Some(first) if self.length >= first.segment_size => {
-                    return Err(format!(
-                        "is longer than the {} bytes that its header tells",
-                        first.segment_size
-                    ));
+                    return Err(format!("is longer than the {} bytes that its header tells", first.segment_size));
                 }
                 Some(first) => (first.page_size, SHORT_HEADER),
             };
@@ -142,14 +139,10 @@ impl SegmentCheck {
     /// Call after the last byte.
     pub fn finish(self) -> Result<(), String> {
         match self.first {
-            None => Err(format!(
-                "is cut off: {} bytes are too few for a WAL page header",
-                self.length
-            )),
-            Some(first) if self.length != first.segment_size => Err(format!(
-                "is cut off: {} bytes of the {} that its header tells",
-                self.length, first.segment_size
-            )),
+            None => Err(format!("is cut off: {} bytes are too few for a WAL page header", self.length)),
+            Some(first) if self.length != first.segment_size => {
+                Err(format!("is cut off: {} bytes of the {} that its header tells", self.length, first.segment_size))
+            }
             Some(_) => Ok(()),
         }
     }
@@ -191,9 +184,7 @@ impl SegmentCheck {
     fn nothing_is_missing(&self) -> Result<(), String> {
         match self.unused_from {
             None => Ok(()),
-            Some(offset) => Err(format!(
-                "has no WAL page at offset {offset}, but WAL after it"
-            )),
+            Some(offset) => Err(format!("has no WAL page at offset {offset}, but WAL after it")),
         }
     }
 
@@ -234,20 +225,13 @@ impl SegmentCheck {
             ));
         }
         if let Some(expected) = self.expected_system.filter(|expected| *expected != system) {
-            return Err(format!(
-                "is of another cluster: its system identifier is {system}, not {expected}"
-            ));
+            return Err(format!("is of another cluster: its system identifier is {system}, not {expected}"));
         }
         let start = self
             .name
             .start(segment_size)
             .ok_or_else(|| format!("has a name that no segment of its {segment_size} bytes has"))?;
-        Ok(First {
-            magic,
-            start,
-            segment_size,
-            page_size,
-        })
+        Ok(First { magic, start, segment_size, page_size })
     }
 
     /// What holds for every page.
@@ -269,9 +253,7 @@ impl SegmentCheck {
         }
         // A page written before a switch of timelines keeps the older one.
         if timeline == 0 || timeline > self.name.timeline {
-            return Err(format!(
-                "holds at offset {offset} a WAL page of timeline {timeline}, later than its own"
-            ));
+            return Err(format!("holds at offset {offset} a WAL page of timeline {timeline}, later than its own"));
         }
         Ok(())
     }
@@ -383,12 +365,7 @@ pub(crate) mod tests {
     #[test]
     fn zeros_pass_after_a_switch_up_to_the_end_only() {
         // In the middle of a page, at its end, on two pages, on the first page.
-        for (page, offset) in [
-            (5, 800),
-            (5, PAGE - RECORD),
-            (5, PAGE - 8),
-            (0, LONG_HEADER),
-        ] {
+        for (page, offset) in [(5, 800), (5, PAGE - RECORD), (5, PAGE - 8), (0, LONG_HEADER)] {
             let mut bytes = segment();
             switch_at(&mut bytes, page, offset);
             assert_eq!(check(NAME, &bytes, 4096), Ok(()), "{page}, {offset}");
@@ -422,11 +399,7 @@ pub(crate) mod tests {
     fn another_clusters_segment_and_another_segment_are_refused() {
         let mut bytes = segment();
         bytes[24] ^= 1;
-        assert!(
-            check(NAME, &bytes, 4096)
-                .unwrap_err()
-                .contains("another cluster")
-        );
+        assert!(check(NAME, &bytes, 4096).unwrap_err().contains("another cluster"));
         for name in ["000000020000000A00000004", "000000020000000B00000003"] {
             let error = check(name, &segment(), 4096).unwrap_err();
             assert!(error.contains("instead of"), "{error}");
@@ -438,12 +411,7 @@ pub(crate) mod tests {
 
     #[test]
     fn nonsense_in_the_first_header_is_refused() {
-        for (offset, what) in [
-            (1, "begin with"),
-            (2, "begin with"),
-            (33, "sizes"),
-            (37, "sizes"),
-        ] {
+        for (offset, what) in [(1, "begin with"), (2, "begin with"), (33, "sizes"), (37, "sizes")] {
             let mut bytes = segment();
             bytes[offset] ^= 0x7F;
             let error = check(NAME, &bytes, 4096).unwrap_err();

@@ -26,10 +26,7 @@ pub struct Stored {
 
 enum Decoder {
     Plain(BufReader<File>),
-    Zstd {
-        decoder: zstd::stream::read::Decoder<'static, BufReader<File>>,
-        has_checksum: bool,
-    },
+    Zstd { decoder: zstd::stream::read::Decoder<'static, BufReader<File>>, has_checksum: bool },
     Lz4(Box<Lz4>),
     Gzip(Box<MultiGzDecoder<BufReader<File>>>),
 }
@@ -49,10 +46,7 @@ impl Stored {
         let file = BufReader::with_capacity(BUFFER, file);
         let decoder = match form {
             Form::Plain => Decoder::Plain(file),
-            Form::Zstd => Decoder::Zstd {
-                decoder: zstd::stream::read::Decoder::with_buffer(file)?,
-                has_checksum,
-            },
+            Form::Zstd => Decoder::Zstd { decoder: zstd::stream::read::Decoder::with_buffer(file)?, has_checksum },
             Form::Lz4 => Decoder::Lz4(Box::new(Lz4::new(file))),
             Form::Gzip => Decoder::Gzip(Box::new(MultiGzDecoder::new(file))),
         };

@@ -95,11 +95,7 @@ pub struct Address {
 impl Address {
     /// Of a connection string of libpq's or a URI, which may be empty. What it leaves out is taken from the service that it
     /// names, from `found`, from environment variables and from `caller`, in this order.
-    pub fn new(
-        conninfo: &str,
-        found: Option<&Found>,
-        caller: &Caller,
-    ) -> Result<Self, ConnectError> {
+    pub fn new(conninfo: &str, found: Option<&Found>, caller: &Caller) -> Result<Self, ConnectError> {
         Self::in_environment(conninfo, found, caller, &Environment::of_process())
     }
 
@@ -148,16 +144,12 @@ impl Address {
         Ok(Self {
             hosts,
             postmaster: found.and_then(Found::postmaster).cloned(),
-            is_found: parameters
-                .get("host")
-                .is_some_and(|host| host.source == Source::Found),
+            is_found: parameters.get("host").is_some_and(|host| host.source == Source::Found),
             user,
             user_is_given: parameters.get("user").is_some(),
             database,
             base: base(&parameters, caller)?,
-            connect_timeout: parameters
-                .seconds("connect_timeout")?
-                .unwrap_or(Some(caller.connect_timeout)),
+            connect_timeout: parameters.seconds("connect_timeout")?.unwrap_or(Some(caller.connect_timeout)),
             gives_up: caller.gives_up,
             target: target.unwrap_or(Target::Any),
             tls,
@@ -167,10 +159,7 @@ impl Address {
 
     /// The same server, another database. Its password is the one that was found for the first.
     pub fn with_database(&self, database: &str) -> Self {
-        Self {
-            database: database.to_string(),
-            ..self.clone()
-        }
+        Self { database: database.to_string(), ..self.clone() }
     }
 
     /// Port of the first host.
@@ -215,12 +204,7 @@ impl fmt::Debug for Address {
     }
 }
 
-fn default_user(
-    caller: &Caller,
-    found: Option<&Found>,
-    hosts: &[Host],
-    environment: &Environment,
-) -> String {
+fn default_user(caller: &Caller, found: Option<&Found>, hosts: &[Host], environment: &Environment) -> String {
     let superuser = || SUPERUSER.to_string();
     if caller.user == DefaultUser::Superuser {
         return superuser();
@@ -237,17 +221,8 @@ fn default_user(
 }
 
 /// A password that is given is for all hosts; a password file may have one for each.
-fn add_passwords(
-    hosts: &mut [Host],
-    parameters: &Parameters,
-    environment: &Environment,
-    database: &str,
-    user: &str,
-) {
-    let file = parameters
-        .text("passfile")
-        .map(PathBuf::from)
-        .or_else(|| environment.in_home(".pgpass"));
+fn add_passwords(hosts: &mut [Host], parameters: &Parameters, environment: &Environment, database: &str, user: &str) {
+    let file = parameters.text("passfile").map(PathBuf::from).or_else(|| environment.in_home(".pgpass"));
     for host in hosts {
         if let Some(given) = parameters.get("password") {
             host.password.value = Some(given.value.clone());
@@ -260,9 +235,7 @@ fn add_passwords(
 
 fn base(parameters: &Parameters, caller: &Caller) -> Result<Config, ConnectError> {
     let mut config = Config::new();
-    let name = parameters
-        .text("application_name")
-        .unwrap_or(caller.application_name);
+    let name = parameters.text("application_name").unwrap_or(caller.application_name);
     config.application_name(name);
     if let Some(options) = parameters.text("options") {
         config.options(options);

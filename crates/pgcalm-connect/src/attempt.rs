@@ -112,9 +112,7 @@ impl Address {
                 failure => Err(failure),
             }),
             Mode::Prefer => connect(SslMode::Prefer).or_else(|failure| match failure {
-                failure if failure.is_rejection() || failure.is_tls() => {
-                    connect(SslMode::Disable).map_err(|_| failure)
-                }
+                failure if failure.is_rejection() || failure.is_tls() => connect(SslMode::Disable).map_err(|_| failure),
                 failure => Err(failure),
             }),
             Mode::Require | Mode::VerifyCa | Mode::VerifyFull => connect(SslMode::Require),
@@ -123,13 +121,7 @@ impl Address {
 
     /// Root's session is let in by `peer` authentication if the server sees its own user, which is that of most superusers.
     /// For a role of another name root's own comes first, in case there is a map for it.
-    fn connect_as_somebody(
-        &self,
-        host: &Host,
-        target: Target,
-        tls: &Tls,
-        mode: SslMode,
-    ) -> Result<Client, Failure> {
+    fn connect_as_somebody(&self, host: &Host, target: Target, tls: &Tls, mode: SslMode) -> Result<Client, Failure> {
         let is_root = rustix::process::geteuid().is_root();
         let mut config = self.config(host, tls, mode);
         let proof = self.proof(host)?;
@@ -189,12 +181,8 @@ impl Address {
             }
             Place::Tcp { name, .. } => {
                 let addresses = (name.as_str(), host.port).to_socket_addrs();
-                let addresses: Vec<IpAddr> = addresses
-                    .map_err(Failure::Reach)?
-                    .map(|address| address.ip())
-                    .collect();
-                let listens =
-                    |address: &&IpAddr| postmaster.prove_port(**address, host.port).is_ok();
+                let addresses: Vec<IpAddr> = addresses.map_err(Failure::Reach)?.map(|address| address.ip()).collect();
+                let listens = |address: &&IpAddr| postmaster.prove_port(**address, host.port).is_ok();
                 // The last one says why not.
                 let address = addresses.iter().find(listens).or(addresses.last());
                 let none = || Failure::Reach(io::ErrorKind::AddrNotAvailable.into());
@@ -206,21 +194,14 @@ impl Address {
 
     fn config(&self, host: &Host, tls: &Tls, mode: SslMode) -> Config {
         let mut config = self.base.clone();
-        config
-            .user(&self.user)
-            .dbname(&self.database)
-            .port(host.port)
-            .ssl_mode(mode)
-            .ssl_negotiation(tls.negotiation);
+        config.user(&self.user).dbname(&self.database).port(host.port).ssl_mode(mode).ssl_negotiation(tls.negotiation);
         match &host.place {
             // Its socket has a path of its own.
             Place::Unix(_) if self.postmaster.is_some() && self.is_found => {}
             Place::Unix(directory) => place_at(&mut config, directory),
             Place::Tcp { name, address } => match address {
                 // The library has no place for a zone beside a name: the certificate has to be the address's.
-                Some(Literal {
-                    zoned: Some(zoned), ..
-                }) => {
+                Some(Literal { zoned: Some(zoned), .. }) => {
                     config.host(zoned);
                 }
                 Some(literal) => {
@@ -279,9 +260,7 @@ impl Attempt {
     fn connect(self) -> Result<Client, Failure> {
         self.proof.before()?;
         if let Some(owner) = self.owner {
-            owner
-                .take_on()
-                .map_err(|error| Failure::Thread(error.into()))?;
+            owner.take_on().map_err(|error| Failure::Thread(error.into()))?;
         }
         let longest = self.session.map(Session::patience);
         let mut client = match self.connector {

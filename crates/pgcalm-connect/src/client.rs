@@ -58,11 +58,7 @@ struct Connection {
 
 impl Client {
     /// Connects to a host; that itself has the limits of `config`.
-    pub(crate) fn connect<T>(
-        config: &Config,
-        tls: T,
-        longest: Option<Duration>,
-    ) -> Result<Self, Error>
+    pub(crate) fn connect<T>(config: &Config, tls: T, longest: Option<Duration>) -> Result<Self, Error>
     where
         T: MakeTlsConnect<Socket>,
         T::Stream: Send + 'static,
@@ -74,14 +70,7 @@ impl Client {
             Err(error) => return Err(failure(error)),
         };
         let (client, traffic) = runtime.block_on(config.connect(tls))?;
-        Ok(Self {
-            client,
-            connection: Connection {
-                runtime,
-                traffic: Some(Box::pin(traffic)),
-                longest,
-            },
-        })
+        Ok(Self { client, connection: Connection { runtime, traffic: Some(Box::pin(traffic)), longest } })
     }
 
     /// The rows that a statement gives.
@@ -101,11 +90,7 @@ impl Client {
     }
 
     /// The row, if there is one; more are an error.
-    pub fn query_opt<T>(
-        &mut self,
-        query: &T,
-        params: &[&(dyn ToSql + Sync)],
-    ) -> Result<Option<Row>, Error>
+    pub fn query_opt<T>(&mut self, query: &T, params: &[&(dyn ToSql + Sync)]) -> Result<Option<Row>, Error>
     where
         T: ?Sized + ToStatement,
     {
@@ -138,11 +123,7 @@ impl Client {
 
 impl Connection {
     fn wait<T>(&mut self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-        let Self {
-            runtime,
-            traffic,
-            longest,
-        } = self;
+        let Self { runtime, traffic, longest } = self;
         let outcome = runtime.block_on(async {
             let mut call = pin!(call);
             let mut answer = poll_fn(|context| {
@@ -183,10 +164,7 @@ impl Connection {
 }
 
 /// Its end, if that has come now.
-fn poll_traffic(
-    traffic: &mut Option<Traffic>,
-    context: &mut Context<'_>,
-) -> Option<Result<(), Error>> {
+fn poll_traffic(traffic: &mut Option<Traffic>, context: &mut Context<'_>) -> Option<Result<(), Error>> {
     let Poll::Ready(ended) = traffic.as_mut()?.as_mut().poll(context) else {
         return None;
     };
@@ -197,9 +175,7 @@ fn poll_traffic(
 impl Drop for Connection {
     fn drop(&mut self) {
         if let Some(traffic) = self.traffic.take() {
-            let _ = self
-                .runtime
-                .block_on(async { timeout(FAREWELL, traffic).await });
+            let _ = self.runtime.block_on(async { timeout(FAREWELL, traffic).await });
         }
     }
 }
@@ -222,28 +198,18 @@ struct Broken(Option<io::Error>);
 
 impl Broken {
     fn error(&mut self) -> io::Error {
-        self.0
-            .take()
-            .unwrap_or_else(|| io::ErrorKind::BrokenPipe.into())
+        self.0.take().unwrap_or_else(|| io::ErrorKind::BrokenPipe.into())
     }
 }
 
 impl AsyncRead for Broken {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-        _: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
+    fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, _: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Err(self.error()))
     }
 }
 
 impl AsyncWrite for Broken {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-        _: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
         Poll::Ready(Err(self.error()))
     }
 
@@ -264,10 +230,7 @@ mod tests {
 
     #[test]
     fn an_error_of_this_side_is_the_librarys() {
-        let error = failure(io::Error::new(
-            io::ErrorKind::TimedOut,
-            "no answer within 3 s",
-        ));
+        let error = failure(io::Error::new(io::ErrorKind::TimedOut, "no answer within 3 s"));
         assert!(is_lost(&error));
         let text = with_cause(&error);
         assert!(text.ends_with("no answer within 3 s"), "{text}");

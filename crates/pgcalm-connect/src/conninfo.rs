@@ -40,9 +40,7 @@ fn parse_keywords(text: &str) -> Result<Pairs, ConnectError> {
         }
         skip_space(&mut rest);
         if rest.next() != Some('=') {
-            return Err(unreadable(
-                "a word has no \"=\" after it; put a value with spaces into single quotes",
-            ));
+            return Err(unreadable("a word has no \"=\" after it; put a value with spaces into single quotes"));
         }
         skip_space(&mut rest);
         let value = value(&mut rest)?;
@@ -84,9 +82,7 @@ fn parse_uri(rest: &str) -> Result<Pairs, ConnectError> {
     }
     let (hosts, ports, rest) = hosts_and_ports(place)?;
     let (database, query) = match rest.strip_prefix('/') {
-        Some(path) => path
-            .split_once('?')
-            .map_or((path, None), |(database, query)| (database, Some(query))),
+        Some(path) => path.split_once('?').map_or((path, None), |(database, query)| (database, Some(query))),
         None => ("", rest.strip_prefix('?')),
     };
     // Else the rest of a password would pass for a host or a database, and be shown as one.
@@ -132,13 +128,9 @@ fn hosts_and_ports(place: &str) -> Result<(String, String, &str), ConnectError> 
             None => rest.split_at(until(rest, &[':', '/', '?', ','])),
             Some(address) => match address.split_once(']') {
                 Some(("", _)) | None => {
-                    return Err(unreadable(
-                        "an IPv6 address is not in brackets, as in [::1]:5432",
-                    ));
+                    return Err(unreadable("an IPv6 address is not in brackets, as in [::1]:5432"));
                 }
-                Some((address, after))
-                    if after.is_empty() || after.starts_with([':', '/', '?', ',']) =>
-                {
+                Some((address, after)) if after.is_empty() || after.starts_with([':', '/', '?', ',']) => {
                     (address, after)
                 }
                 Some(_) => return Err(unreadable("an IPv6 address is followed by no port")),
@@ -205,9 +197,7 @@ fn passwords_in_uri(text: &str, start: usize) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     // The last "@" of what can't be the query: a password with one that is not encoded is a password all the same.
     if let Some(first) = text[start..].find('@') {
-        let end = text[start + first..]
-            .find('?')
-            .map_or(text.len(), |length| start + first + length);
+        let end = text[start + first..].find('?').map_or(text.len(), |length| start + first + length);
         if let Some(length) = text[start..end].rfind('@')
             && let Some(colon) = text[start..start + length].find(':')
         {
@@ -274,15 +264,11 @@ fn is_password(name: &str) -> bool {
 }
 
 fn decode(text: &str) -> Result<Cow<'_, str>, ConnectError> {
-    let digits_follow = text
-        .split('%')
-        .skip(1)
-        .all(|part| part.len() >= 2 && part.as_bytes()[..2].iter().all(u8::is_ascii_hexdigit));
+    let digits_follow =
+        text.split('%').skip(1).all(|part| part.len() >= 2 && part.as_bytes()[..2].iter().all(u8::is_ascii_hexdigit));
     match percent_decode_str(text).decode_utf8() {
         Ok(decoded) if digits_follow && !decoded.contains('\0') => Ok(decoded),
-        _ => Err(unreadable(
-            "a \"%\" is not followed by two hexadecimal digits of UTF-8 text: write % as %25",
-        )),
+        _ => Err(unreadable("a \"%\" is not followed by two hexadecimal digits of UTF-8 text: write % as %25")),
     }
 }
 

@@ -47,12 +47,7 @@ impl Environment {
 
     /// One without anything in it.
     pub(crate) fn none() -> Self {
-        Self {
-            variables: HashMap::new(),
-            home: None,
-            uid: rustix::process::geteuid().as_raw(),
-            user: None,
-        }
+        Self { variables: HashMap::new(), home: None, uid: rustix::process::geteuid().as_raw(), user: None }
     }
 
     /// An environment variable. One that is empty counts, as with libpq. One that is no UTF-8 is an error: libpq passes its
@@ -80,8 +75,6 @@ impl Environment {
 
     /// The service file of the whole system.
     pub(crate) fn system_service_file(&self) -> PathBuf {
-        self.path("PGSYSCONFDIR")
-            .unwrap_or_else(|| PathBuf::from(SYSTEM_DIRECTORY))
-            .join("pg_service.conf")
+        self.path("PGSYSCONFDIR").unwrap_or_else(|| PathBuf::from(SYSTEM_DIRECTORY)).join("pg_service.conf")
     }
 }

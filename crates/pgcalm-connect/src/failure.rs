@@ -43,9 +43,8 @@ impl Failure {
 
     /// The code, and the function of the server that reported it: its words may be in any language.
     fn is(&self, code: &str, routine: &str) -> bool {
-        self.reported().is_some_and(|error| {
-            error.code().code() == code && error.routine().is_none_or(|name| name == routine)
-        })
+        self.reported()
+            .is_some_and(|error| error.code().code() == code && error.routine().is_none_or(|name| name == routine))
     }
 
     /// Whether pg_hba.conf has no line that fits (`ClientAuthentication` of auth.c): there may be one for the other choice
@@ -125,32 +124,21 @@ fn remedy(address: &Address, host: &Host, failure: &Failure) -> Option<String> {
         failure if failure.wants_password() => return Some(where_passwords_go(host)),
         failure if failure.has_no_tls() => "set ssl = on there, or allow sslmode=prefer here",
         failure if failure.is_tls() => return tls_remedy(address, failure),
-        Failure::Silent(_) => {
-            "is it stopped, overloaded, or no PostgreSQL? connect_timeout=N waits longer"
-        }
+        Failure::Silent(_) => "is it stopped, overloaded, or no PostgreSQL? connect_timeout=N waits longer",
         Failure::Connect(error) => match (error.as_db_error(), failure.cause::<io::Error>()) {
             (Some(reported), _) => return server_remedy(address, host, failure, reported),
             (None, Some(error)) => network_remedy(host, error)?,
             (None, None) => return None,
         },
         Failure::Reach(error) => network_remedy(host, error)?,
-        Failure::Session(_)
-        | Failure::Target(_)
-        | Failure::Interrupted
-        | Failure::Thread(_)
-        | Failure::Unproven(_) => {
+        Failure::Session(_) | Failure::Target(_) | Failure::Interrupted | Failure::Thread(_) | Failure::Unproven(_) => {
             return None;
         }
     };
     Some(text.to_string())
 }
 
-fn server_remedy(
-    address: &Address,
-    host: &Host,
-    failure: &Failure,
-    reported: &DbError,
-) -> Option<String> {
+fn server_remedy(address: &Address, host: &Host, failure: &Failure, reported: &DbError) -> Option<String> {
     let text = match reported.code().code() {
         "28P01" => match &host.password.source {
             Some(source) => return Some(format!("the password is that of {source}")),
@@ -180,12 +168,10 @@ fn server_remedy(
 
 fn network_remedy(host: &Host, error: &io::Error) -> Option<&'static str> {
     match (error.kind(), &host.place) {
-        (io::ErrorKind::NotFound, Place::Unix(_)) => Some(
-            "no server has its socket there: name host and port, e.g. \"host=localhost port=5432\"",
-        ),
-        (io::ErrorKind::ConnectionRefused, Place::Unix(_)) => {
-            Some("the server that had this socket is gone")
+        (io::ErrorKind::NotFound, Place::Unix(_)) => {
+            Some("no server has its socket there: name host and port, e.g. \"host=localhost port=5432\"")
         }
+        (io::ErrorKind::ConnectionRefused, Place::Unix(_)) => Some("the server that had this socket is gone"),
         (io::ErrorKind::ConnectionRefused, Place::Tcp { .. }) => {
             Some("is the server up, and does it listen there (its listen_addresses and port)?")
         }
@@ -230,16 +216,10 @@ fn handshake(error: &postgres::Error) -> Option<String> {
     let detail = outer.to_string();
     let detail = detail.strip_prefix(&inner.to_string()).unwrap_or("");
     let reasons = inner.ssl_error().map(|stack| {
-        let reasons: Vec<&str> = stack
-            .errors()
-            .iter()
-            .filter_map(|error| error.reason())
-            .collect();
+        let reasons: Vec<&str> = stack.errors().iter().filter_map(|error| error.reason()).collect();
         reasons.join(", ")
     });
-    let reason = reasons
-        .filter(|reasons| !reasons.is_empty())
-        .unwrap_or_else(|| inner.to_string());
+    let reason = reasons.filter(|reasons| !reasons.is_empty()).unwrap_or_else(|| inner.to_string());
     Some(format!("{reason}{detail}"))
 }
 
@@ -250,9 +230,7 @@ fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn 
 /// Whether an error rests on one of a wait that a signal has ended.
 pub fn is_interrupted(error: &(dyn Error + 'static)) -> bool {
     chain(error).any(|error| {
-        error
-            .downcast_ref::<io::Error>()
-            .is_some_and(|error| error.kind() == io::ErrorKind::Interrupted)
+        error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::Interrupted)
             || matches!(error.downcast_ref(), Some(ConnectError::Interrupted))
     })
 }
@@ -262,9 +240,7 @@ pub fn is_lost(error: &postgres::Error) -> bool {
     // admin_shutdown, crash_shutdown
     let ended = ["57P01", "57P02"];
     error.is_closed()
-        || error
-            .code()
-            .is_some_and(|code| ended.contains(&code.code()))
+        || error.code().is_some_and(|code| ended.contains(&code.code()))
         || chain(error).any(|error| error.is::<io::Error>())
 }
 

@@ -25,10 +25,7 @@ pub(crate) enum Place {
     /// The directory of its socket.
     Unix(PathBuf),
     /// By TCP. The name is for the certificate; without `address` it is looked up.
-    Tcp {
-        name: String,
-        address: Option<Literal>,
-    },
+    Tcp { name: String, address: Option<Literal> },
 }
 
 /// An IP address as it is written.
@@ -43,16 +40,10 @@ impl Literal {
     fn read(text: &str) -> Option<Self> {
         let Some((address, zone)) = text.split_once('%') else {
             let address = text.parse().ok()?;
-            return Some(Self {
-                address,
-                zoned: None,
-            });
+            return Some(Self { address, zoned: None });
         };
         let address: Ipv6Addr = address.parse().ok()?;
-        (!zone.is_empty()).then(|| Self {
-            address: address.into(),
-            zoned: Some(text.to_string()),
-        })
+        (!zone.is_empty()).then(|| Self { address: address.into(), zoned: Some(text.to_string()) })
     }
 }
 
@@ -93,10 +84,7 @@ impl Place {
     fn of(name: &str, address: Option<Literal>) -> Self {
         match name.starts_with('/') && address.is_none() {
             true => Self::Unix(PathBuf::from(name)),
-            false => Self::Tcp {
-                name: name.to_string(),
-                address,
-            },
+            false => Self::Tcp { name: name.to_string(), address },
         }
     }
 
@@ -128,10 +116,7 @@ impl Place {
 /// Whether it is the directory in which a server's socket is looked for if none is named.
 pub(crate) fn is_usual(directory: &Path) -> bool {
     // /var/run is a link to /run.
-    directory == Path::new("/run/postgresql")
-        || SOCKET_DIRECTORIES
-            .iter()
-            .any(|usual| directory == Path::new(usual))
+    directory == Path::new("/run/postgresql") || SOCKET_DIRECTORIES.iter().any(|usual| directory == Path::new(usual))
 }
 
 /// The hosts that parameters name, without passwords.
@@ -141,16 +126,14 @@ pub(crate) fn list(parameters: &Parameters) -> Result<Vec<Host>, ConnectError> {
     for address in parameters.list("hostaddr") {
         addresses.push(match address {
             "" => None,
-            address => Some(Literal::read(address).ok_or_else(|| {
-                parameters.invalid("hostaddr", "give an IP address; names are for host")
-            })?),
+            address => Some(
+                Literal::read(address)
+                    .ok_or_else(|| parameters.invalid("hostaddr", "give an IP address; names are for host"))?,
+            ),
         });
     }
     if !names.is_empty() && !addresses.is_empty() && names.len() != addresses.len() {
-        return Err(parameters.invalid(
-            "hostaddr",
-            &format!("give as many as there are hosts: {}", names.len()),
-        ));
+        return Err(parameters.invalid("hostaddr", &format!("give as many as there are hosts: {}", names.len())));
     }
     let count = names.len().max(addresses.len()).max(1);
     let ports = ports(parameters, count)?;
@@ -159,21 +142,14 @@ pub(crate) fn list(parameters: &Parameters) -> Result<Vec<Host>, ConnectError> {
         let name = names.get(index).copied().unwrap_or_default();
         let address = addresses.get(index).cloned().flatten();
         if name.starts_with('@') {
-            return Err(parameters.invalid(
-                "host",
-                "abstract sockets are not supported: give a directory or a name",
-            ));
+            return Err(parameters.invalid("host", "abstract sockets are not supported: give a directory or a name"));
         }
         let place = match (name, address) {
             ("", None) => Place::usual(port),
             ("", Some(address)) => Place::of(&address.to_string(), Some(address)),
             (name, address) => Place::of(name, address),
         };
-        hosts.push(Host {
-            place,
-            port,
-            password: Password::default(),
-        });
+        hosts.push(Host { place, port, password: Password::default() });
     }
     Ok(hosts)
 }
@@ -191,29 +167,18 @@ fn ports(parameters: &Parameters, count: usize) -> Result<Vec<u16>, ConnectError
         [] => Ok(vec![DEFAULT_PORT; count]),
         [port] => Ok(vec![read(port)?; count]),
         ports if ports.len() == count => ports.iter().map(|port| read(port)).collect(),
-        _ => Err(parameters.invalid(
-            "port",
-            &format!("give one, or as many as there are hosts: {count}"),
-        )),
+        _ => Err(parameters.invalid("port", &format!("give one, or as many as there are hosts: {count}"))),
     }
 }
 
 impl Host {
     /// What a password file has for it.
     pub fn look_up_password(&mut self, file: &Path, database: &str, user: &str) {
-        let entry = Entry {
-            host: &self.place.in_password_file(),
-            port: &self.port.to_string(),
-            database,
-            user,
-        };
+        let entry = Entry { host: &self.place.in_password_file(), port: &self.port.to_string(), database, user };
         match password_file::look_up(file, &entry) {
             Found::Password { password, line } => {
                 self.password.value = Some(password);
-                self.password.source = Some(Source::PasswordFile {
-                    file: file.to_path_buf(),
-                    line,
-                });
+                self.password.source = Some(Source::PasswordFile { file: file.to_path_buf(), line });
             }
             Found::Ignored(why) => self.password.ignored = Some(why),
             Found::Nothing => {}

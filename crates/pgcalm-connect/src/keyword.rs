@@ -61,11 +61,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
     ignored("max_protocol_version", Some("PGMAXPROTOCOLVERSION")),
     only("gssencmode", Some("PGGSSENCMODE"), &["disable", "prefer"]),
     only("gssdelegation", Some("PGGSSDELEGATION"), &["0"]),
-    only(
-        "load_balance_hosts",
-        Some("PGLOADBALANCEHOSTS"),
-        &["disable"],
-    ),
+    only("load_balance_hosts", Some("PGLOADBALANCEHOSTS"), &["disable"]),
     only("requirepeer", Some("PGREQUIREPEER"), &[]),
     only("require_auth", Some("PGREQUIREAUTH"), &[]),
     only("sslcertmode", Some("PGSSLCERTMODE"), &["allow"]),
@@ -73,31 +69,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
 ];
 
 const fn taken(name: &'static str, variable: Option<&'static str>) -> Keyword {
-    Keyword {
-        name,
-        variable,
-        usage: Use::Taken,
-    }
+    Keyword { name, variable, usage: Use::Taken }
 }
 
 const fn ignored(name: &'static str, variable: Option<&'static str>) -> Keyword {
-    Keyword {
-        name,
-        variable,
-        usage: Use::Ignored,
-    }
+    Keyword { name, variable, usage: Use::Ignored }
 }
 
-const fn only(
-    name: &'static str,
-    variable: Option<&'static str>,
-    values: &'static [&'static str],
-) -> Keyword {
-    Keyword {
-        name,
-        variable,
-        usage: Use::Only(values),
-    }
+const fn only(name: &'static str, variable: Option<&'static str>, values: &'static [&'static str]) -> Keyword {
+    Keyword { name, variable, usage: Use::Only(values) }
 }
 
 /// The parameter of that name.

@@ -63,19 +63,13 @@ impl Parameters {
         let mut parameters = Self::default();
         for (keyword, value) in conninfo::parse(conninfo)? {
             let source = Source::String;
-            parameters
-                .given
-                .insert(keyword.name, Given { value, source });
+            parameters.given.insert(keyword.name, Given { value, source });
         }
         Ok(parameters)
     }
 
     /// Adds what a service has, if one is named in these parameters, or in `environment` where they name none.
-    pub fn add_service(
-        &mut self,
-        environment: &Environment,
-        from_environment: bool,
-    ) -> Result<(), ConnectError> {
+    pub fn add_service(&mut self, environment: &Environment, from_environment: bool) -> Result<(), ConnectError> {
         let named = match self.given.get("service") {
             Some(given) => Some(given.value.clone()),
             None if from_environment => environment.variable("PGSERVICE")?.map(String::from),
@@ -84,16 +78,10 @@ impl Parameters {
         let Some(service) = named.filter(|service| !service.is_empty()) else {
             return Ok(());
         };
-        let named_file = self
-            .text("servicefile")
-            .map(PathBuf::from)
-            .or_else(|| environment.path("PGSERVICEFILE"));
+        let named_file = self.text("servicefile").map(PathBuf::from).or_else(|| environment.path("PGSERVICEFILE"));
         let found = service_file::look_up(&service, named_file, environment)?;
         for (keyword, value) in found.pairs {
-            let source = Source::Service {
-                service: service.clone(),
-                file: found.file.clone(),
-            };
+            let source = Source::Service { service: service.clone(), file: found.file.clone() };
             self.add(keyword, value, source);
         }
         Ok(())
@@ -114,9 +102,7 @@ impl Parameters {
 
     /// Adds a value.
     pub fn add(&mut self, keyword: &'static Keyword, value: String, source: Source) {
-        self.given
-            .entry(keyword.name)
-            .or_insert(Given { value, source });
+        self.given.entry(keyword.name).or_insert(Given { value, source });
     }
 
     /// Adds a value that a server found on this host has, also where an empty one was given; `name` is a known one.
@@ -158,11 +144,7 @@ impl Parameters {
     }
 
     /// One of the values of `choices`, by its name; `None` if nothing is given.
-    pub fn choice<T: Copy>(
-        &self,
-        name: &str,
-        choices: &[(&str, T)],
-    ) -> Result<Option<T>, ConnectError> {
+    pub fn choice<T: Copy>(&self, name: &str, choices: &[(&str, T)]) -> Result<Option<T>, ConnectError> {
         let Some(given) = self.get(name) else {
             return Ok(None);
         };
@@ -186,26 +168,17 @@ impl Parameters {
     /// So many seconds if they are more than none; `Some(None)` for 0 or less, `None` if nothing is given.
     pub fn seconds(&self, name: &str) -> Result<Option<Option<Duration>>, ConnectError> {
         let number = self.number(name)?;
-        Ok(number.map(|seconds| {
-            u64::try_from(seconds)
-                .ok()
-                .filter(|seconds| *seconds > 0)
-                .map(Duration::from_secs)
-        }))
+        Ok(number.map(|seconds| u64::try_from(seconds).ok().filter(|seconds| *seconds > 0).map(Duration::from_secs)))
     }
 
     /// The values of a list separated by commas; none if nothing is given.
     pub fn list(&self, name: &str) -> Vec<&str> {
-        self.text(name)
-            .map(|text| text.split(',').map(str::trim).collect())
-            .unwrap_or_default()
+        self.text(name).map(|text| text.split(',').map(str::trim).collect()).unwrap_or_default()
     }
 
     /// That a value can't be used. It is not repeated: after a slip in a URI it may be a part of a password.
     pub fn invalid(&self, name: &str, remedy: &str) -> ConnectError {
-        let source = self
-            .get(name)
-            .map_or(String::new(), |given| format!(" (from {})", given.source));
+        let source = self.get(name).map_or(String::new(), |given| format!(" (from {})", given.source));
         ConnectError::Parameters(format!("{name}{source}: no such value: {remedy}"))
     }
 }

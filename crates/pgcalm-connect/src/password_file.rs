@@ -33,9 +33,7 @@ pub(crate) struct Entry<'a> {
 pub(crate) fn look_up(file: &Path, entry: &Entry) -> Found {
     // A named pipe would be waited for.
     let mut options = fs::OpenOptions::new();
-    options
-        .read(true)
-        .custom_flags(OFlags::NONBLOCK.bits() as i32);
+    options.read(true).custom_flags(OFlags::NONBLOCK.bits() as i32);
     let Ok(mut open) = options.open(file) else {
         return Found::Nothing;
     };
@@ -67,16 +65,9 @@ fn find(text: &str, entry: &Entry) -> Found {
             continue;
         }
         let fields = [entry.host, entry.port, entry.database, entry.user];
-        let rest = fields
-            .iter()
-            .try_fold(line.trim_end_matches('\r'), |line, wanted| {
-                after_match(line, wanted)
-            });
+        let rest = fields.iter().try_fold(line.trim_end_matches('\r'), |line, wanted| after_match(line, wanted));
         if let Some(rest) = rest {
-            return Found::Password {
-                password: first_field(rest),
-                line: number + 1,
-            };
+            return Found::Password { password: first_field(rest), line: number + 1 };
         }
     }
     Found::Nothing
@@ -137,12 +128,7 @@ mod tests {
 
     use super::*;
 
-    const ENTRY: Entry<'static> = Entry {
-        host: "db1",
-        port: "5432",
-        database: "base",
-        user: "me",
-    };
+    const ENTRY: Entry<'static> = Entry { host: "db1", port: "5432", database: "base", user: "me" };
 
     fn password(text: &str, entry: &Entry) -> Option<(String, usize)> {
         match find(text, entry) {
@@ -153,22 +139,14 @@ mod tests {
 
     #[track_caller]
     fn finds(text: &str, wanted: &str, line: usize) {
-        assert_eq!(
-            password(text, &ENTRY),
-            Some((wanted.to_string(), line)),
-            "{text}"
-        );
+        assert_eq!(password(text, &ENTRY), Some((wanted.to_string(), line)), "{text}");
     }
 
     #[test]
     fn the_first_line_that_fits_holds() {
         finds("db1:5432:base:me:a\ndb1:5432:base:me:b\n", "a", 1);
         finds("db2:5432:base:me:a\n*:*:*:*:b", "b", 2);
-        finds(
-            "#db1:5432:base:me:a\n\nnonsense\ndb1:*:base:*:c\r\n",
-            "c",
-            4,
-        );
+        finds("#db1:5432:base:me:a\n\nnonsense\ndb1:*:base:*:c\r\n", "c", 4);
         for none in [
             "",
             "db1:5432:base:me",
@@ -188,11 +166,7 @@ mod tests {
         finds(r"*:*:*:*:a\", r"a\", 1);
         finds(r"d\b1:*:*:*:a", "a", 1);
         finds("*:*:*:*:", "", 1);
-        let address = Entry {
-            host: "::1",
-            user: r"a\b",
-            ..ENTRY
-        };
+        let address = Entry { host: "::1", user: r"a\b", ..ENTRY };
         let text = "::1:5432:base:me:x\n\\:\\:1:5432:base:a\\\\b:y\n";
         assert_eq!(password(text, &address), Some(("y".to_string(), 2)));
     }
@@ -235,19 +209,12 @@ mod tests {
                 "host=::1 hostaddr=127.0.0.1 port=5432 dbname=base user=me passfile='{}'",
                 file.display()
             ));
-            let entry = Entry {
-                host: "::1",
-                ..ENTRY
-            };
+            let entry = Entry { host: "::1", ..ENTRY };
             let here = match look_up(&file, &entry) {
                 Found::Password { password, .. } => Some(password),
                 _ => None,
             };
-            assert_eq!(
-                here.filter(|password| !password.is_empty()),
-                there,
-                "{line}"
-            );
+            assert_eq!(here.filter(|password| !password.is_empty()), there, "{line}");
         }
     }
 
@@ -265,13 +232,7 @@ mod tests {
             }
         }
         fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
-        assert!(matches!(
-            look_up(&file, &ENTRY),
-            Found::Password { line: 1, .. }
-        ));
-        assert!(matches!(
-            look_up(directory.path(), &ENTRY),
-            Found::Ignored(_)
-        ));
+        assert!(matches!(look_up(&file, &ENTRY), Found::Password { line: 1, .. }));
+        assert!(matches!(look_up(directory.path(), &ENTRY), Found::Ignored(_)));
     }
 }

@@ -24,10 +24,7 @@ impl Owner {
 
     /// To whom a file belongs.
     pub fn of(file: &Stat) -> Self {
-        Self {
-            uid: file.st_uid,
-            gid: file.st_gid,
-        }
+        Self { uid: file.st_uid, gid: file.st_gid }
     }
 
     /// As the user database has it; `None` for root, too, who runs no server.

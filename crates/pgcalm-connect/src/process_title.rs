@@ -29,10 +29,7 @@ fn overwrite() -> io::Result<()> {
         return Ok(());
     };
     // Not /proc/self/cmdline: after an earlier change of the title that shows something else.
-    let memory = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open("/proc/self/mem")?;
+    let memory = OpenOptions::new().read(true).write(true).open("/proc/self/mem")?;
     let mut text = vec![0; (arguments.end - arguments.start) as usize];
     memory.read_exact_at(&mut text, arguments.start)?;
     for range in passwords(&text) {
@@ -62,9 +59,7 @@ fn passwords(arguments: &[u8]) -> Vec<Range<usize>> {
     let mut start = 0;
     let mut is_value = false;
     for argument in arguments.split(|byte| *byte == 0) {
-        let after_option = argument
-            .strip_prefix(OPTION)
-            .and_then(|rest| rest.strip_prefix(b"="));
+        let after_option = argument.strip_prefix(OPTION).and_then(|rest| rest.strip_prefix(b"="));
         let value = match after_option {
             Some(value) => Some(value),
             None if is_value => Some(argument),
@@ -95,10 +90,7 @@ mod tests {
         }
         let expected =
             b"pgcalm\0lag\0--connect\0host=a password=******** user=x\0--connect=postgresql://u:**@h/d?sslpassword=*&x=y\0password=kept\0";
-        assert_eq!(
-            String::from_utf8_lossy(&text),
-            String::from_utf8_lossy(expected)
-        );
+        assert_eq!(String::from_utf8_lossy(&text), String::from_utf8_lossy(expected));
     }
 
     #[test]

@@ -58,10 +58,7 @@ impl Postmaster {
             pid: server.process.pid,
             start_ticks: server.process.start_ticks,
             // An abstract socket is in the network namespace, not in a directory.
-            directory: server
-                .socket_directory
-                .clone()
-                .filter(|directory| directory.is_absolute()),
+            directory: server.socket_directory.clone().filter(|directory| directory.is_absolute()),
         }
     }
 
@@ -74,13 +71,9 @@ impl Postmaster {
     /// The directory of its socket, as this process finds it: for messages and for password files.
     pub fn directory(&self) -> Option<PathBuf> {
         let directory = self.directory.as_ref()?;
-        let link = |process: &str, name: &str| {
-            fs::read_link(self.root.path(format!("proc/{process}/{name}"))).ok()
-        };
+        let link = |process: &str, name: &str| fs::read_link(self.root.path(format!("proc/{process}/{name}"))).ok();
         let its = self.pid.to_string();
-        let same = ["ns/mnt", "root"]
-            .iter()
-            .all(|name| link("self", name) == link(&its, name));
+        let same = ["ns/mnt", "root"].iter().all(|name| link("self", name) == link(&its, name));
         if same {
             return Some(directory.clone());
         }
@@ -93,13 +86,9 @@ impl Postmaster {
     pub fn socket(&self, port: u16) -> Result<Socket, Failure> {
         let directory = self.directory.as_deref().unwrap_or(Path::new("/"));
         let path = directory.join(format!(".s.PGSQL.{port}"));
-        let handle =
-            process_file::find_no_link(&self.root, self.pid, &path).map_err(Failure::Reach)?;
+        let handle = process_file::find_no_link(&self.root, self.pid, &path).map_err(Failure::Reach)?;
         let found = rustix::fs::fstat(&handle).map_err(|error| Failure::Reach(error.into()))?;
-        Ok(Socket {
-            handle,
-            owner: Owner::of(&found),
-        })
+        Ok(Socket { handle, owner: Owner::of(&found) })
     }
 
     /// Whether it is the postmaster that listens on a socket: the kernel has noted at listen(2) who that is.
@@ -121,23 +110,19 @@ impl Postmaster {
 
     /// Whether it is the postmaster, and nobody else, who listens at an address of this thread's network.
     pub fn prove_port(&self, address: IpAddr, port: u16) -> Result<(), Failure> {
-        let listening = tcp_socket::listening(&self.root, address, port)
-            .map_err(|error| self.unproven(&error.to_string()))?;
+        let listening =
+            tcp_socket::listening(&self.root, address, port).map_err(|error| self.unproven(&error.to_string()))?;
         let own = process_file::sockets(&self.root, self.pid);
         match !listening.is_empty() && listening.is_subset(&own) {
             true => self.prove_alive(),
-            false => Err(self.unproven(&format!(
-                "it is not what listens at {address} port {port} here"
-            ))),
+            false => Err(self.unproven(&format!("it is not what listens at {address} port {port} here"))),
         }
     }
 
     /// Whether a session at a place that the user has named, to which a pooler or a forwarded port may lead, is served by a
     /// child of the postmaster.
     pub fn prove_backend(&self, client: &mut Client) -> Result<(), Failure> {
-        let row = client
-            .query_one("SELECT pg_catalog.pg_backend_pid()", &[])
-            .map_err(Failure::Session)?;
+        let row = client.query_one("SELECT pg_catalog.pg_backend_pid()", &[]).map_err(Failure::Session)?;
         let table = process::table(&self.root).unwrap_or_default();
         match instance::serves(&self.root, &table, self.pid, row.get(0)) {
             true => self.prove_alive(),
@@ -153,10 +138,7 @@ impl Postmaster {
     }
 
     fn unproven(&self, why: &str) -> Failure {
-        Failure::Unproven(format!(
-            "this is not the server with pid {}: {why}; nothing was asked or changed",
-            self.pid
-        ))
+        Failure::Unproven(format!("this is not the server with pid {}: {why}; nothing was asked or changed", self.pid))
     }
 }
 
@@ -167,10 +149,7 @@ impl Socket {
         let directory = tempfile::Builder::new().prefix("pgcalm-").tempdir()?;
         // The connecting thread may be another user.
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o711))?;
-        symlink(
-            process_file::handle(&self.handle),
-            directory.path().join(format!(".s.PGSQL.{port}")),
-        )?;
+        symlink(process_file::handle(&self.handle), directory.path().join(format!(".s.PGSQL.{port}")))?;
         Ok(directory)
     }
 }

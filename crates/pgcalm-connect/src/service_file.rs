@@ -26,10 +26,7 @@ pub(crate) fn look_up(
     let is_named = named.is_some();
     let mut looked = Vec::new();
     let own = named.or_else(|| environment.in_home(".pg_service.conf"));
-    let places = own
-        .map(|file| (file, is_named))
-        .into_iter()
-        .chain([(environment.system_service_file(), false)]);
+    let places = own.map(|file| (file, is_named)).into_iter().chain([(environment.system_service_file(), false)]);
     for (file, must_be) in places {
         let text = match fs::read(&file) {
             Ok(text) => text,
@@ -62,11 +59,7 @@ fn find(text: &[u8], service: &str, file: &Path) -> Result<Option<Pairs>, Connec
         let line = line.trim_ascii();
         // The values may be passwords: a message has the number only.
         let wrong = |reason: String| {
-            ConnectError::Parameters(format!(
-                "service {service}: line {} of {}: {reason}",
-                number + 1,
-                file.display()
-            ))
+            ConnectError::Parameters(format!("service {service}: line {} of {}: {reason}", number + 1, file.display()))
         };
         if line.is_empty() || line.starts_with(b"#") {
             continue;
@@ -75,9 +68,7 @@ fn find(text: &[u8], service: &str, file: &Path) -> Result<Option<Pairs>, Connec
             if found.is_some() {
                 break;
             }
-            let is_it = header
-                .strip_prefix(service.as_bytes())
-                .is_some_and(|rest| rest.starts_with(b"]"));
+            let is_it = header.strip_prefix(service.as_bytes()).is_some_and(|rest| rest.starts_with(b"]"));
             found = is_it.then(Pairs::new);
             continue;
         }
@@ -88,9 +79,7 @@ fn find(text: &[u8], service: &str, file: &Path) -> Result<Option<Pairs>, Connec
             return Err(wrong("is no UTF-8: write it in UTF-8".to_string()));
         };
         if line.starts_with("ldap") {
-            return Err(wrong(
-                "LDAP is not supported: write the parameters here".to_string(),
-            ));
+            return Err(wrong("LDAP is not supported: write the parameters here".to_string()));
         }
         let Some((name, value)) = line.split_once('=') else {
             return Err(wrong("no \"=\": write parameter=value".to_string()));
@@ -99,9 +88,7 @@ fn find(text: &[u8], service: &str, file: &Path) -> Result<Option<Pairs>, Connec
             return Err(wrong("a service can't refer to another".to_string()));
         }
         let Some(keyword) = keyword::find(name) else {
-            return Err(wrong(format!(
-                "there is no parameter {name:?} (no blanks around \"=\")"
-            )));
+            return Err(wrong(format!("there is no parameter {name:?} (no blanks around \"=\")")));
         };
         // Of several the first holds, as with libpq.
         if !pairs.iter().any(|(known, _)| known.name == name) {
@@ -115,16 +102,13 @@ fn find(text: &[u8], service: &str, file: &Path) -> Result<Option<Pairs>, Connec
 mod tests {
     use super::*;
 
-    const TEXT: &str = "# servers\n[one]\nhost=db1\n\n[two]\n host=db2  \nport=5433\nhost=db3\npassword=a=b #c\n[two]\nport=1\n";
+    const TEXT: &str =
+        "# servers\n[one]\nhost=db1\n\n[two]\n host=db2  \nport=5433\nhost=db3\npassword=a=b #c\n[two]\nport=1\n";
 
     fn values(text: &str, service: &str) -> Result<Vec<(&'static str, String)>, String> {
-        let pairs =
-            find(text.as_bytes(), service, Path::new("f")).map_err(|error| error.to_string())?;
+        let pairs = find(text.as_bytes(), service, Path::new("f")).map_err(|error| error.to_string())?;
         let pairs = pairs.ok_or("no such service")?;
-        Ok(pairs
-            .into_iter()
-            .map(|(keyword, value)| (keyword.name, value))
-            .collect())
+        Ok(pairs.into_iter().map(|(keyword, value)| (keyword.name, value)).collect())
     }
 
     #[test]
@@ -146,11 +130,7 @@ mod tests {
         assert!(values("[b]\nnonsense\n[a]\nhost=x\n", "a").is_ok());
         assert!(values("[a]\nservice=b\n", "a").is_err());
         assert!(values("[a]\nldap://x\n", "a").is_err());
-        assert!(
-            values("[a]\nhots=x\n", "a")
-                .unwrap_err()
-                .contains("\"hots\"")
-        );
+        assert!(values("[a]\nhots=x\n", "a").unwrap_err().contains("\"hots\""));
     }
 
     #[test]
@@ -167,17 +147,9 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let system = tempfile::tempdir().unwrap();
         fs::write(home.path().join(".pg_service.conf"), "[a]\nhost=home\n").unwrap();
-        fs::write(
-            system.path().join("pg_service.conf"),
-            "[a]\nhost=system\n[b]\nhost=system\n",
-        )
-        .unwrap();
+        fs::write(system.path().join("pg_service.conf"), "[a]\nhost=system\n[b]\nhost=system\n").unwrap();
         let mut environment = Environment {
-            variables: [(
-                "PGSYSCONFDIR".to_string(),
-                system.path().as_os_str().to_os_string(),
-            )]
-            .into(),
+            variables: [("PGSYSCONFDIR".to_string(), system.path().as_os_str().to_os_string())].into(),
             home: Some(home.path().to_path_buf()),
             uid: 1,
             user: None,
@@ -188,14 +160,9 @@ mod tests {
         assert_eq!(host("a", None, &environment).unwrap(), "home");
         assert_eq!(host("b", None, &environment).unwrap(), "system");
         let error = host("c", None, &environment).unwrap_err().to_string();
-        assert!(
-            error.contains("[c]") && error.contains(".pg_service.conf"),
-            "{error}"
-        );
+        assert!(error.contains("[c]") && error.contains(".pg_service.conf"), "{error}");
         let missing = home.path().join("missing");
-        let error = host("a", Some(missing), &environment)
-            .unwrap_err()
-            .to_string();
+        let error = host("a", Some(missing), &environment).unwrap_err().to_string();
         assert!(error.contains("missing"), "{error}");
         environment.home = None;
         assert_eq!(host("a", None, &environment).unwrap(), "system");

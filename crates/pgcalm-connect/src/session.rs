@@ -20,16 +20,10 @@ pub struct Session {
 
 impl Session {
     /// Of a program that asks once.
-    pub const LOOK: Self = Self {
-        statement_timeout: Duration::from_secs(30),
-        lock_timeout: Duration::from_secs(5),
-    };
+    pub const LOOK: Self = Self { statement_timeout: Duration::from_secs(30), lock_timeout: Duration::from_secs(5) };
 
     /// Of one that asks again and again, and better leaves something out than holds up the next sample.
-    pub const WATCH: Self = Self {
-        statement_timeout: Duration::from_secs(5),
-        lock_timeout: Duration::from_secs(1),
-    };
+    pub const WATCH: Self = Self { statement_timeout: Duration::from_secs(5), lock_timeout: Duration::from_secs(1) };
 
     /// Longest time of a call on this side: the server's own limits count only as long as it runs.
     pub(crate) fn patience(self) -> Duration {

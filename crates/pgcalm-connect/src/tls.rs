@@ -73,11 +73,7 @@ pub(crate) struct Tls {
 impl Tls {
     /// None: for Unix sockets, where libpq has none either, whatever `sslmode` says.
     pub fn none() -> Self {
-        Self {
-            mode: Mode::Disable,
-            negotiation: SslNegotiation::Postgres,
-            connector: None,
-        }
+        Self { mode: Mode::Disable, negotiation: SslNegotiation::Postgres, connector: None }
     }
 
     /// Reads certificates and keys. Those in ~/.postgresql count if they are there.
@@ -95,45 +91,27 @@ impl Tls {
             ));
         }
         let negotiation = parameters
-            .choice(
-                "sslnegotiation",
-                &[
-                    ("postgres", SslNegotiation::Postgres),
-                    ("direct", SslNegotiation::Direct),
-                ],
-            )?
+            .choice("sslnegotiation", &[("postgres", SslNegotiation::Postgres), ("direct", SslNegotiation::Direct)])?
             .unwrap_or(SslNegotiation::Postgres);
         if negotiation == SslNegotiation::Direct && mode < Mode::Require {
-            return Err(parameters.invalid(
-                "sslnegotiation",
-                "direct goes with sslmode=require, verify-ca and verify-full only",
-            ));
+            return Err(parameters
+                .invalid("sslnegotiation", "direct goes with sslmode=require, verify-ca and verify-full only"));
         }
         let connector = match mode {
             Mode::Disable => None,
             _ => Some(connector(parameters, environment, mode)?),
         };
-        Ok(Self {
-            mode,
-            negotiation,
-            connector,
-        })
+        Ok(Self { mode, negotiation, connector })
     }
 }
 
-fn connector(
-    parameters: &Parameters,
-    environment: &Environment,
-    mode: Mode,
-) -> Result<MakeTlsConnector, ConnectError> {
+fn connector(parameters: &Parameters, environment: &Environment, mode: Mode) -> Result<MakeTlsConnector, ConnectError> {
     let failed = |error: ErrorStack| ConnectError::Parameters(format!("set up TLS: {error}"));
     let mut builder = SslConnector::builder(SslMethod::tls_client()).map_err(failed)?;
     postgres_openssl::set_postgresql_alpn(&mut builder).map_err(failed)?;
     let oldest = parameters.choice("ssl_min_protocol_version", &VERSIONS)?;
     let oldest = oldest.unwrap_or(SslVersion::TLS1_2);
-    builder
-        .set_min_proto_version(Some(oldest))
-        .map_err(failed)?;
+    builder.set_min_proto_version(Some(oldest)).map_err(failed)?;
     let newest = parameters.choice("ssl_max_protocol_version", &VERSIONS)?;
     builder.set_max_proto_version(newest).map_err(failed)?;
     let verifies = trust(&mut builder, parameters, environment, mode)?;
@@ -142,9 +120,7 @@ fn connector(
         false => SslVerifyMode::NONE,
     });
     present(&mut builder, parameters, environment)?;
-    let tells_name = parameters
-        .choice("sslsni", &[("0", false), ("1", true)])?
-        .unwrap_or(true);
+    let tells_name = parameters.choice("sslsni", &[("0", false), ("1", true)])?.unwrap_or(true);
     let mut connector = MakeTlsConnector::new(builder.build());
     connector.set_callback(move |configuration, _| {
         configuration.set_use_server_name_indication(tells_name);
@@ -181,9 +157,7 @@ fn trust(
     };
     let none = X509StoreBuilder::new().map(X509StoreBuilder::build);
     builder.set_cert_store(none.map_err(|error| unreadable("sslrootcert", &authorities, &error))?);
-    builder
-        .set_ca_file(&authorities)
-        .map_err(|error| unreadable("sslrootcert", &authorities, &error))?;
+    builder.set_ca_file(&authorities).map_err(|error| unreadable("sslrootcert", &authorities, &error))?;
     revoke(builder, parameters, environment)?;
     Ok(true)
 }
@@ -198,9 +172,7 @@ fn revoke(
     let list = match (parameters.text("sslcrl"), &directory) {
         (Some(list), _) => Some(PathBuf::from(list)),
         (None, Some(_)) => None,
-        (None, None) => environment
-            .in_home(".postgresql/root.crl")
-            .filter(|list| list.exists()),
+        (None, None) => environment.in_home(".postgresql/root.crl").filter(|list| list.exists()),
     };
     let store = builder.cert_store_mut();
     if let Some(list) = &list {
@@ -239,9 +211,7 @@ fn present(
             None => Ok(()),
         };
     };
-    builder
-        .set_certificate_chain_file(&certificate)
-        .map_err(|error| unreadable("sslcert", &certificate, &error))?;
+    builder.set_certificate_chain_file(&certificate).map_err(|error| unreadable("sslcert", &certificate, &error))?;
     let Some(key_file) = file(parameters, environment, "sslkey", "postgresql.key") else {
         return Ok(());
     };
@@ -252,11 +222,7 @@ fn present(
         .map_err(|error| unreadable("sslkey", &key_file, &error))
 }
 
-fn private_key(
-    file: &Path,
-    parameters: &Parameters,
-    environment: &Environment,
-) -> Result<PKey<Private>, ConnectError> {
+fn private_key(file: &Path, parameters: &Parameters, environment: &Environment) -> Result<PKey<Private>, ConnectError> {
     let failed = |reason: String| {
         ConnectError::Parameters(format!(
             "sslkey: the private key of the client's certificate, {}: {reason}",
@@ -282,12 +248,7 @@ fn private_key(
 }
 
 /// The file that a parameter names, else that of this name in ~/.postgresql.
-fn file(
-    parameters: &Parameters,
-    environment: &Environment,
-    parameter: &str,
-    name: &str,
-) -> Option<PathBuf> {
+fn file(parameters: &Parameters, environment: &Environment, parameter: &str, name: &str) -> Option<PathBuf> {
     match parameters.text(parameter) {
         Some(file) => Some(PathBuf::from(file)),
         None => environment.in_home(&format!(".postgresql/{name}")),
@@ -295,19 +256,10 @@ fn file(
 }
 
 fn unreadable(parameter: &str, file: &Path, error: &ErrorStack) -> ConnectError {
-    ConnectError::Parameters(format!(
-        "{parameter}: read {}: {}",
-        file.display(),
-        first(error)
-    ))
+    ConnectError::Parameters(format!("{parameter}: read {}: {}", file.display(), first(error)))
 }
 
 /// The first of the errors, which says most.
 fn first(error: &ErrorStack) -> String {
-    error
-        .errors()
-        .first()
-        .and_then(|error| error.reason())
-        .unwrap_or("it can't be used")
-        .to_string()
+    error.errors().first().and_then(|error| error.reason()).unwrap_or("it can't be used").to_string()
 }

@@ -65,9 +65,7 @@ impl Wanted<'_> {
 
 /// Whether the environment says which server is meant, as libpq's tools read it.
 pub fn is_in_environment() -> bool {
-    VARIABLES
-        .iter()
-        .any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
+    VARIABLES.iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
 }
 
 fn of_host(root: &HostRoot, name: Option<&str>) -> anyhow::Result<Found> {

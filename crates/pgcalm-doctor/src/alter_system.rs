@@ -43,16 +43,11 @@ pub fn set(client: &mut Client, name: &str, value: Option<&str>) -> anyhow::Resu
         .get(0);
     let command: String = match value {
         Some(value) => client
-            .query_one(
-                "SELECT format('ALTER SYSTEM SET %s = %L', $1::text, $2::text)",
-                &[&quoted, &value],
-            )?
+            .query_one("SELECT format('ALTER SYSTEM SET %s = %L', $1::text, $2::text)", &[&quoted, &value])?
             .get(0),
         None => format!("ALTER SYSTEM RESET {quoted}"),
     };
-    client
-        .batch_execute(&command)
-        .with_context(|| command.clone())
+    client.batch_execute(&command).with_context(|| command.clone())
 }
 
 /// Lets the server read its files again and waits until `expected` holds: settings that were set, with their values.
@@ -61,13 +56,9 @@ pub fn reload(client: &mut Client, expected: &[(String, String)]) -> anyhow::Res
     let end = Instant::now() + RELOAD;
     for (name, value) in expected {
         loop {
-            let row = client.query_one(
-                "SELECT setting, unit, source FROM pg_settings WHERE name = $1",
-                &[name],
-            )?;
+            let row = client.query_one("SELECT setting, unit, source FROM pg_settings WHERE name = $1", &[name])?;
             let (setting, unit): (String, Option<String>) = (row.get(0), row.get(1));
-            if setting == words::in_unit(value, unit.as_deref()) || is_same_number(&setting, value)
-            {
+            if setting == words::in_unit(value, unit.as_deref()) || is_same_number(&setting, value) {
                 break;
             }
             if Instant::now() > end {

@@ -25,11 +25,7 @@ pub struct Plan {
 }
 
 /// Leaves out what can't be made here.
-pub fn plan(
-    root: &HostRoot,
-    changes: Vec<Change>,
-    connection: Option<&mut Connection>,
-) -> anyhow::Result<Plan> {
+pub fn plan(root: &HostRoot, changes: Vec<Change>, connection: Option<&mut Connection>) -> anyhow::Result<Plan> {
     let mut plan = Plan::default();
     let superuser = match connection {
         Some(connection) => alter_system::is_allowed(&mut connection.client)?,
@@ -40,15 +36,13 @@ pub fn plan(
             Target::Kernel => kernel_file::check_writable(root, &change.name)
                 .err()
                 .map(|error| format!("{error}; run as root on the host, not in a container")),
-            Target::Setting if !superuser => Some(
-                "the role of the connection is no superuser; give one with --connect".to_string(),
-            ),
+            Target::Setting if !superuser => {
+                Some("the role of the connection is no superuser; give one with --connect".to_string())
+            }
             Target::Setting => None,
         };
         match obstacle {
-            Some(obstacle) => plan
-                .notes
-                .push(format!("{} can't be changed here: {obstacle}", change.name)),
+            Some(obstacle) => plan.notes.push(format!("{} can't be changed here: {obstacle}", change.name)),
             None => plan.changes.push(change),
         }
     }
@@ -68,10 +62,7 @@ pub fn apply(
     let boot_id = kernel_release::boot_id(root)?;
     let mut expected = Vec::new();
     for change in changes {
-        let to = change
-            .to
-            .as_deref()
-            .with_context(|| format!("{} is to be changed to nothing", change.name))?;
+        let to = change.to.as_deref().with_context(|| format!("{} is to be changed to nothing", change.name))?;
         match change.target {
             Target::Kernel => {
                 anyhow::ensure!(
@@ -112,9 +103,7 @@ pub fn apply(
         }
     }
     match connection {
-        Some(connection) if !expected.is_empty() => {
-            alter_system::reload(&mut connection.client, &expected)
-        }
+        Some(connection) if !expected.is_empty() => alter_system::reload(&mut connection.client, &expected),
         _ => Ok(()),
     }
 }

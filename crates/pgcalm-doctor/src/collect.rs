@@ -64,22 +64,13 @@ pub fn collect(root: &HostRoot, options: &Options) -> anyhow::Result<Collected> 
     let isolate = match pgcalm_isolate::check::check(root) {
         Ok(report) => Some(report),
         Err(error) => {
-            facts
-                .missing
-                .push(format!("instances of this host: {error:#}"));
+            facts.missing.push(format!("instances of this host: {error:#}"));
             None
         }
     };
-    let Which {
-        instance,
-        mut connection,
-        elsewhere,
-        mut unasked,
-    } = which(root, options, isolate.as_ref())?;
+    let Which { instance, mut connection, elsewhere, mut unasked } = which(root, options, isolate.as_ref())?;
     if let Some(error) = &unasked {
-        facts
-            .missing
-            .push(format!("the server's settings and views: {error:#}"));
+        facts.missing.push(format!("the server's settings and views: {error:#}"));
     }
     if let Some(open) = &mut connection {
         match server::read(open, &mut facts.missing) {
@@ -96,19 +87,11 @@ pub fn collect(root: &HostRoot, options: &Options) -> anyhow::Result<Collected> 
                 .to_string(),
         );
     } else {
-        facts.host = Some(host::read(
-            root,
-            instance,
-            isolate.as_ref(),
-            &mut facts.missing,
-        ));
+        facts.host = Some(host::read(root, instance, isolate.as_ref(), &mut facts.missing));
     }
     add_caps(&mut facts, options);
     if !options.sample.is_zero() {
-        let client = connection
-            .as_mut()
-            .filter(|_| unasked.is_none())
-            .map(|connection| &mut connection.client);
+        let client = connection.as_mut().filter(|_| unasked.is_none()).map(|connection| &mut connection.client);
         match sample::take(root, facts.host.as_ref(), client, options.sample) {
             Ok(sample) => facts.sample = sample,
             Err(error) => {
@@ -118,11 +101,7 @@ pub fn collect(root: &HostRoot, options: &Options) -> anyhow::Result<Collected> 
             }
         }
     }
-    Ok(Collected {
-        facts,
-        connection: connection.filter(|_| unasked.is_none()),
-        unasked,
-    })
+    Ok(Collected { facts, connection: connection.filter(|_| unasked.is_none()), unasked })
 }
 
 fn is_about_lost_session(error: &anyhow::Error) -> bool {
@@ -142,24 +121,14 @@ struct Which {
 
 impl Which {
     fn unasked(error: impl Into<anyhow::Error>) -> Self {
-        Self {
-            unasked: Some(error.into()),
-            ..Self::default()
-        }
+        Self { unasked: Some(error.into()), ..Self::default() }
     }
 }
 
 /// As [`Wanted`] has it, except that the host is worth a look without a server, too.
-fn which(
-    root: &HostRoot,
-    options: &Options,
-    isolate: Option<&isolate::Report>,
-) -> anyhow::Result<Which> {
+fn which(root: &HostRoot, options: &Options, isolate: Option<&isolate::Report>) -> anyhow::Result<Which> {
     let instances = isolate.map_or(&[][..], |report| &report.instances);
-    let wanted = Wanted {
-        connect: options.connect.as_deref(),
-        instance: options.instance.as_deref(),
-    };
+    let wanted = Wanted { connect: options.connect.as_deref(), instance: options.instance.as_deref() };
     if wanted.connect.is_some() || (wanted.instance.is_none() && is_in_environment()) {
         return by_connection(root, wanted, instances);
     }
@@ -182,8 +151,7 @@ fn which(
         // Where libpq's tools look; a server of another user's may be there.
         Err(_) => return by_connection(root, wanted, instances),
     };
-    let connection =
-        connection::to_instance(root, instance.pid).and_then(|address| connection::open(&address));
+    let connection = connection::to_instance(root, instance.pid).and_then(|address| connection::open(&address));
     let (connection, unasked) = match connection {
         Ok(connection) => (Some(connection), None),
         Err(error) => (None, Some(error)),
@@ -196,11 +164,7 @@ fn which(
     })
 }
 
-fn by_connection(
-    root: &HostRoot,
-    wanted: Wanted,
-    instances: &[isolate::Instance],
-) -> anyhow::Result<Which> {
+fn by_connection(root: &HostRoot, wanted: Wanted, instances: &[isolate::Instance]) -> anyhow::Result<Which> {
     let address = connection::address(root, wanted)?;
     let source = match wanted.connect {
         Some(_) => "--connect",
@@ -209,16 +173,10 @@ fn by_connection(
     let connection = match connection::open(&address).context(source) {
         Ok(connection) => connection,
         Err(error) => {
-            return Ok(Which {
-                elsewhere: !address.is_local(),
-                ..Which::unasked(error)
-            });
+            return Ok(Which { elsewhere: !address.is_local(), ..Which::unasked(error) });
         }
     };
-    let instance = instances
-        .iter()
-        .find(|instance| is_same(root, instance, &connection))
-        .cloned();
+    let instance = instances.iter().find(|instance| is_same(root, instance, &connection)).cloned();
     Ok(Which {
         elsewhere: instance.is_none() && !address.is_socket(),
         connection: Some(match &instance {
@@ -232,8 +190,7 @@ fn by_connection(
 
 /// Whether a connection leads to this instance.
 fn is_same(root: &HostRoot, instance: &isolate::Instance, connection: &Connection) -> bool {
-    let is_served =
-        |table: Vec<Process>| instance::serves(root, &table, instance.pid, connection.backend_pid);
+    let is_served = |table: Vec<Process>| instance::serves(root, &table, instance.pid, connection.backend_pid);
     instance.port == Some(connection.port) && process::table(root).is_ok_and(is_served)
 }
 
@@ -241,8 +198,7 @@ fn is_same(root: &HostRoot, instance: &isolate::Instance, connection: &Connectio
 fn add_caps(facts: &mut Facts, options: &Options) {
     let server = facts.server.as_ref();
     let calm = server.and_then(|server| server.pg_calm.as_ref());
-    let (iops, bandwidth) =
-        calm.map_or((None, None), |calm| (calm.write_iops, calm.write_bandwidth));
+    let (iops, bandwidth) = calm.map_or((None, None), |calm| (calm.write_iops, calm.write_bandwidth));
     let all_iops = server.and_then(|server| read::number(server, "pg_calm.iops").ok());
     let all_bandwidth = server.and_then(|server| read::bytes(server, "pg_calm.bandwidth").ok()?);
     let disk = facts.host.as_mut().and_then(|host| {
@@ -266,19 +222,11 @@ fn shared(option: Option<u64>, name: &str, setting: Option<u64>) -> Option<Cap> 
     option
         .map(|value| (value, "options"))
         .or(setting.map(|value| (value, name)))
-        .map(|(value, source)| Cap {
-            value,
-            source: source.to_string(),
-        })
+        .map(|(value, source)| Cap { value, source: source.to_string() })
 }
 
 fn tightest(known: Option<Cap>, module: Option<u64>, option: Option<Option<u64>>) -> Option<Cap> {
-    let cap = |value: Option<u64>, source: &str| {
-        value.map(|value| Cap {
-            value,
-            source: source.to_string(),
-        })
-    };
+    let cap = |value: Option<u64>, source: &str| value.map(|value| Cap { value, source: source.to_string() });
     if let Some(option) = option {
         return cap(option, "options");
     }

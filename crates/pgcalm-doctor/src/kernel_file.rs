@@ -14,9 +14,7 @@ const OF_BLOCK_DEVICES: (&str, &str) = ("/sys/block/", "/queue/wbt_lat_usec");
 /// Whether it is one of the files that are written here.
 pub fn is_known(file: &str) -> bool {
     let (start, end) = OF_BLOCK_DEVICES;
-    let device = file
-        .strip_prefix(start)
-        .and_then(|rest| rest.strip_suffix(end));
+    let device = file.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
     !file.contains("..")
         && (DIRECTORIES.iter().any(|start| file.starts_with(start))
             || device.is_some_and(|device| !device.contains('/')))
@@ -50,8 +48,5 @@ pub fn former(root: &HostRoot, file: &str) -> Result<(String, String)> {
 
 /// Whether this process may write it; in a container /proc/sys is read-only, for root too.
 pub fn check_writable(root: &HostRoot, file: &str) -> std::io::Result<()> {
-    OpenOptions::new()
-        .write(true)
-        .open(root.path(file))
-        .map(drop)
+    OpenOptions::new().write(true).open(root.path(file)).map(drop)
 }

@@ -72,10 +72,7 @@ pub fn judge(facts: Facts) -> Report {
             Ok(Some(found)) => {
                 let changeable = rule.reversible
                     && !found.changes.is_empty()
-                    && found
-                        .changes
-                        .iter()
-                        .all(|change| can_be_made(report.facts.server.as_ref(), change));
+                    && found.changes.iter().all(|change| can_be_made(report.facts.server.as_ref(), change));
                 let mut commands: Vec<String> = found.changes.iter().map(command).collect();
                 if found.changes.iter().any(|c| c.target == Target::Setting) {
                     commands.push(after_settings(report.facts.server.as_ref(), &found.changes));
@@ -90,18 +87,11 @@ pub fn judge(facts: Facts) -> Report {
                     effect: rule.effect.to_string(),
                     commands,
                     reversible: changeable,
-                    changes: if changeable {
-                        found.changes
-                    } else {
-                        Vec::new()
-                    },
+                    changes: if changeable { found.changes } else { Vec::new() },
                 });
             }
             Ok(None) => report.clear.push(rule.id.to_string()),
-            Err(unknown) => report.unanswered.push(Unanswered {
-                rule: rule.id.to_string(),
-                why: unknown.unknown,
-            }),
+            Err(unknown) => report.unanswered.push(Unanswered { rule: rule.id.to_string(), why: unknown.unknown }),
         }
     }
     // A stable sort: within a severity the table's order stays.
@@ -131,15 +121,8 @@ pub fn markdown(rules: &[Rule]) -> String {
             severity.name()
         ));
         for rule in rules.iter().filter(|rule| rule.severity == severity) {
-            let cells = [
-                rule.problem,
-                rule.looks_at,
-                rule.applies,
-                rule.reason,
-                rule.cure,
-                rule.effect,
-            ]
-            .map(|cell| cell.replace('|', "\\|"));
+            let cells = [rule.problem, rule.looks_at, rule.applies, rule.reason, rule.cure, rule.effect]
+                .map(|cell| cell.replace('|', "\\|"));
             out.push_str(&format!(
                 "| `{}` | {} | {} |\n",
                 rule.id,
@@ -170,10 +153,7 @@ fn can_be_made(server: Option<&Server>, change: &Change) -> bool {
     let setting = server.and_then(|server| server.settings.get(&change.name));
     setting.is_some_and(|setting| {
         !matches!(setting.context.as_str(), "postmaster" | "internal")
-            && !matches!(
-                setting.source.as_str(),
-                "command line" | "environment variable"
-            )
+            && !matches!(setting.source.as_str(), "command line" | "environment variable")
     })
 }
 

@@ -66,22 +66,11 @@ impl Entry {
     /// Whether both are about the same value.
     fn is_of_same(&self, other: &Self) -> bool {
         match (self, other) {
+            (Self::Kernel { boot_id, file, .. }, Self::Kernel { boot_id: other_boot, file: other_file, .. }) => {
+                (boot_id, file) == (other_boot, other_file)
+            }
             (
-                Self::Kernel { boot_id, file, .. },
-                Self::Kernel {
-                    boot_id: other_boot,
-                    file: other_file,
-                    ..
-                },
-            ) => (boot_id, file) == (other_boot, other_file),
-            (
-                Self::Setting {
-                    system_identifier,
-                    data_directory,
-                    inode,
-                    name,
-                    ..
-                },
+                Self::Setting { system_identifier, data_directory, inode, name, .. },
                 Self::Setting {
                     system_identifier: other_cluster,
                     data_directory: other_directory,
@@ -115,11 +104,7 @@ impl State {
                 directory.display()
             ))
         };
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(directory)
-            .map_err(host)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(host)?;
         let found = rustix::fs::lstat(directory).map_err(|error| host(error.into()))?;
         // Whoever may write there could lead what is written elsewhere.
         let is_own = found.st_uid == rustix::process::geteuid().as_raw();
@@ -137,17 +122,12 @@ impl State {
         rustix::fs::flock(&lock, FlockOperation::LockExclusive)?;
         let file = directory.join("state.json");
         let entries = match fs::read(&file) {
-            Ok(text) => serde_json::from_slice(&text).with_context(|| {
-                format!("read {}: not written by pgcalm doctor", file.display())
-            })?,
+            Ok(text) => serde_json::from_slice(&text)
+                .with_context(|| format!("read {}: not written by pgcalm doctor", file.display()))?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(error).with_context(|| format!("read {}", file.display())),
         };
-        Ok(Self {
-            directory: directory.to_path_buf(),
-            entries,
-            _lock: lock,
-        })
+        Ok(Self { directory: directory.to_path_buf(), entries, _lock: lock })
     }
 
     /// What was changed, oldest first.

@@ -39,13 +39,7 @@ pub fn undo(
     let entries: Vec<Entry> = state.entries().iter().rev().cloned().collect();
     for entry in entries {
         match &entry {
-            Entry::Kernel {
-                boot_id: of_boot,
-                file,
-                set,
-                former_file,
-                former,
-            } => {
+            Entry::Kernel { boot_id: of_boot, file, set, former_file, former } => {
                 anyhow::ensure!(
                     kernel_file::is_known(file) && kernel_file::is_known(former_file),
                     "{}: {former_file} is not a file that doctor writes; take it out of state.json",
@@ -68,20 +62,11 @@ pub fn undo(
                     }
                 }
             }
-            Entry::Setting {
-                system_identifier,
-                data_directory,
-                inode,
-                name,
-                set,
-                former,
-            } => {
+            Entry::Setting { system_identifier, data_directory, inode, name, set, former } => {
                 let server = connection.as_deref_mut().filter(|connection| {
                     connection.system_identifier == *system_identifier
                         && connection.data_directory.as_deref() == Some(data_directory)
-                        && inode
-                            .zip(connection.inode)
-                            .is_none_or(|(noted, now)| noted == now)
+                        && inode.zip(connection.inode).is_none_or(|(noted, now)| noted == now)
                 });
                 let Some(server) = server else {
                     undone.notes.push(format!(

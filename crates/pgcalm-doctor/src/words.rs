@@ -26,11 +26,7 @@ pub fn percent(part: f64, whole: f64) -> String {
 /// Bytes as a setting takes them, rounded up to a whole unit of at least a MB.
 pub fn setting_size(bytes: u64) -> String {
     let megabytes = bytes.div_ceil(1 << 20).max(1);
-    if megabytes >= 4 << 10 {
-        format!("{}GB", megabytes.div_ceil(1 << 10))
-    } else {
-        format!("{megabytes}MB")
-    }
+    if megabytes >= 4 << 10 { format!("{}GB", megabytes.div_ceil(1 << 10)) } else { format!("{megabytes}MB") }
 }
 
 /// A value with a unit, as ALTER SYSTEM takes it, in the setting's own unit as pg_settings shows it; as it is where it has
@@ -46,11 +42,7 @@ pub fn in_unit(value: &str, unit: Option<&str>) -> String {
 }
 
 fn digits(value: f64) -> String {
-    if value >= 10.0 || value.fract() == 0.0 {
-        format!("{value:.0}")
-    } else {
-        format!("{value:.1}")
-    }
+    if value >= 10.0 || value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.1}") }
 }
 
 #[cfg(test)]

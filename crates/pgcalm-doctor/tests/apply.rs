@@ -30,21 +30,11 @@ use pgcalm_testkit::programs::initdb;
 use fake::Host;
 
 fn kernel(file: &str, to: &str) -> Change {
-    Change {
-        target: Target::Kernel,
-        name: file.into(),
-        from: None,
-        to: Some(to.into()),
-    }
+    Change { target: Target::Kernel, name: file.into(), from: None, to: Some(to.into()) }
 }
 
 fn setting(name: &str, to: &str) -> Change {
-    Change {
-        target: Target::Setting,
-        name: name.into(),
-        from: None,
-        to: Some(to.into()),
-    }
+    Change { target: Target::Setting, name: name.into(), from: None, to: Some(to.into()) }
 }
 
 #[test]
@@ -158,17 +148,10 @@ fn a_server_that_was_named_and_is_not_there_is_an_error_of_its_own_and_the_host_
         instance: instance.map(str::to_string),
         ..Options::default()
     };
-    for options in [
-        named(None, Some("1")),
-        named(None, Some("/nowhere")),
-        named(Some("host=/nowhere"), None),
-    ] {
+    for options in [named(None, Some("1")), named(None, Some("/nowhere")), named(Some("host=/nowhere"), None)] {
         let collected = collect::collect(&host.root, &options).unwrap();
         let error = collected.unasked.unwrap();
-        assert!(
-            error.is::<ChoiceError>() || error.is::<ConnectError>(),
-            "{error:?}"
-        );
+        assert!(error.is::<ChoiceError>() || error.is::<ConnectError>(), "{error:?}");
         assert!(collected.connection.is_none());
         assert!(collected.facts.host.unwrap().memory_bytes.is_some());
     }
@@ -193,10 +176,7 @@ impl Cluster {
             return None;
         }
         let interrupt = Interrupt::default();
-        let directory = tempfile::Builder::new()
-            .prefix("pgcalm-doctor-test-")
-            .tempdir_in("/var/tmp")
-            .unwrap();
+        let directory = tempfile::Builder::new().prefix("pgcalm-doctor-test-").tempdir_in("/var/tmp").unwrap();
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let path = directory.path().canonicalize().unwrap();
         let journal = Journal::open(root.clone(), &path.join("journal.json")).unwrap();
@@ -204,35 +184,18 @@ impl Cluster {
         let own = |name: &str| {
             let path = path.join(name);
             fs::create_dir(&path).unwrap();
-            std::os::unix::fs::chown(&path, Some(installation.uid), Some(installation.gid))
-                .unwrap();
+            std::os::unix::fs::chown(&path, Some(installation.uid), Some(installation.gid)).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
             path
         };
         let (data, socket) = (own("data"), own("socket"));
         // As packages have it: the operating system's user is the role.
-        initdb(
-            installation.command("initdb", &data),
-            &data,
-            &["--auth=peer"],
-        );
-        let settings: BTreeMap<String, String> = settings
-            .iter()
-            .map(|(name, value)| (name.to_string(), value.to_string()))
-            .collect();
-        let places = Places {
-            data: data.clone(),
-            socket: socket.clone(),
-            log: path.join("server.log"),
-        };
+        initdb(installation.command("initdb", &data), &data, &["--auth=peer"]);
+        let settings: BTreeMap<String, String> =
+            settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        let places = Places { data: data.clone(), socket: socket.clone(), log: path.join("server.log") };
         let server = Server::start(&journal, &installation, places, &settings, &interrupt).unwrap();
-        Some(Self {
-            server,
-            data,
-            socket,
-            state: path.join("state"),
-            _directory: directory,
-        })
+        Some(Self { server, data, socket, state: path.join("state"), _directory: directory })
     }
 
     fn sql(&self, sql: &str) -> String {
@@ -243,11 +206,7 @@ impl Cluster {
     /// Lines of postgresql.auto.conf that set something, sorted: ALTER SYSTEM moves what it changes to the end.
     fn auto_conf(&self) -> Vec<String> {
         let text = fs::read_to_string(self.data.join("postgresql.auto.conf")).unwrap();
-        let mut lines: Vec<String> = text
-            .lines()
-            .filter(|line| !line.starts_with('#'))
-            .map(str::to_string)
-            .collect();
+        let mut lines: Vec<String> = text.lines().filter(|line| !line.starts_with('#')).map(str::to_string).collect();
         lines.sort();
         lines
     }
@@ -290,13 +249,8 @@ fn a_real_server_is_read_judged_changed_and_changed_back() {
     let before = cluster.auto_conf();
     assert_eq!(before.len(), 1);
     let shown = || {
-        [
-            "checkpoint_completion_target",
-            "log_checkpoints",
-            "wal_writer_flush_after",
-            "wal_writer_delay",
-        ]
-        .map(|name| cluster.sql(&format!("SHOW {name}")))
+        ["checkpoint_completion_target", "log_checkpoints", "wal_writer_flush_after", "wal_writer_delay"]
+            .map(|name| cluster.sql(&format!("SHOW {name}")))
     };
     let shown_before = ["0.5", "off", "64MB", "4s"].map(String::from);
 
@@ -307,33 +261,18 @@ fn a_real_server_is_read_judged_changed_and_changed_back() {
     assert_eq!(Path::new(&instance.data_directory), cluster.data);
     assert!(host.wal_file_system.is_some() && host.usdt_probes.is_some());
     assert!(host.memory_bytes.is_some() && host.dirty_thresholds.is_some());
-    let server = facts
-        .server
-        .as_ref()
-        .expect("root connects as the server's user");
+    let server = facts.server.as_ref().expect("root connects as the server's user");
     assert_eq!(server.data_directory.as_deref(), cluster.data.to_str());
     assert!(server.wal.directory_bytes.is_some_and(|bytes| bytes > 0));
     assert_eq!(server.slots.len(), 1);
     assert!(server.database_bytes.is_some_and(|bytes| bytes > 0));
-    assert!(
-        facts
-            .sample
-            .as_ref()
-            .unwrap()
-            .wal_bytes_per_second
-            .is_some()
-    );
+    assert!(facts.sample.as_ref().unwrap().wal_bytes_per_second.is_some());
     let json = pgcalm_render::json::to_json_pretty(&rules::judge(facts.clone())).unwrap();
     assert!(!json.contains("secret"), "a command may hold a password");
 
     let report = rules::judge(collected.facts);
     let mut connection = collected.connection.unwrap();
-    let only = [
-        "checkpoint-completion-target",
-        "log-checkpoints-off",
-        "wal-writer-bursts",
-    ]
-    .map(String::from);
+    let only = ["checkpoint-completion-target", "log-checkpoints-off", "wal-writer-bursts"].map(String::from);
     let changes = rules::changes(&report, &only);
     assert_eq!(changes.len(), 4, "{changes:?}");
     let plan = apply::plan(&root, changes, Some(&mut connection)).unwrap();
@@ -349,32 +288,16 @@ fn a_real_server_is_read_judged_changed_and_changed_back() {
     cluster.sql("CREATE ROLE watcher IN ROLE pg_monitor");
     cluster.sql("CREATE ROLE nobody");
     connection.client.batch_execute("SET ROLE watcher").unwrap();
-    let read_as = |role: &str| {
-        collect::collect(&root, &cluster.by_socket(role))
-            .unwrap()
-            .facts
-    };
+    let read_as = |role: &str| collect::collect(&root, &cluster.by_socket(role)).unwrap().facts;
     let watched = read_as("watcher");
     assert_eq!(watched.missing, [""; 0]);
     assert!(watched.host.unwrap().instance.is_some());
     let nobody = read_as("nobody");
     assert!(nobody.host.unwrap().instance.is_some());
     let server = nobody.server.unwrap();
-    assert_eq!(
-        (server.data_directory, server.wal.directory_bytes),
-        (None, None)
-    );
-    assert!(
-        nobody.missing[0].contains("pg_monitor"),
-        "{:?}",
-        nobody.missing
-    );
-    let plan = apply::plan(
-        &root,
-        vec![setting("log_checkpoints", "off")],
-        Some(&mut connection),
-    )
-    .unwrap();
+    assert_eq!((server.data_directory, server.wal.directory_bytes), (None, None));
+    assert!(nobody.missing[0].contains("pg_monitor"), "{:?}", nobody.missing);
+    let plan = apply::plan(&root, vec![setting("log_checkpoints", "off")], Some(&mut connection)).unwrap();
     assert_eq!((plan.changes.len(), plan.notes.len()), (0, 1));
     let undone = undo::undo(&root, &cluster.state, Some(&mut connection), false).unwrap();
     assert_eq!((undone.changes.len(), undone.notes.len()), (0, 4));
@@ -395,11 +318,7 @@ fn a_real_server_is_read_judged_changed_and_changed_back() {
     cluster.sql("ALTER SYSTEM SET log_checkpoints = 'off'");
     let undone = undo::undo(&root, &cluster.state, Some(&mut connection), false).unwrap();
     assert_eq!((undone.changes.len(), undone.notes.len()), (0, 1));
-    assert!(
-        cluster
-            .auto_conf()
-            .contains(&"log_checkpoints = 'off'".to_string())
-    );
+    assert!(cluster.auto_conf().contains(&"log_checkpoints = 'off'".to_string()));
     drop(connection);
     cluster.server.shut_down(&Interrupt::default()).unwrap();
 }
@@ -410,15 +329,9 @@ fn a_value_that_the_server_refuses_is_an_error_and_what_was_done_can_be_taken_ba
         return;
     };
     let root = HostRoot::default();
-    let mut connection = collect::collect(&root, &cluster.options())
-        .unwrap()
-        .connection
-        .unwrap();
+    let mut connection = collect::collect(&root, &cluster.options()).unwrap().connection.unwrap();
     let before = cluster.auto_conf();
-    let changes = [
-        setting("checkpoint_timeout", "10min"),
-        setting("max_wal_size", "nonsense"),
-    ];
+    let changes = [setting("checkpoint_timeout", "10min"), setting("max_wal_size", "nonsense")];
     let error = apply::apply(&root, &cluster.state, &changes, Some(&mut connection)).unwrap_err();
     assert!(format!("{error:#}").contains("max_wal_size"), "{error:#}");
     assert_eq!(cluster.auto_conf().len(), before.len() + 1);

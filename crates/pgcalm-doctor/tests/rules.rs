@@ -33,20 +33,12 @@ struct Case {
 
 /// Only the host.
 fn host(rule: &'static str, host: fn(&Host)) -> Case {
-    Case {
-        rule,
-        host,
-        facts: |_| {},
-    }
+    Case { rule, host, facts: |_| {} }
 }
 
 /// Only what was read.
 fn facts(rule: &'static str, facts: fn(&mut Facts)) -> Case {
-    Case {
-        rule,
-        host: |_| {},
-        facts,
-    }
+    Case { rule, host: |_| {}, facts }
 }
 
 fn server(facts: &mut Facts) -> &mut Server {
@@ -60,11 +52,8 @@ fn set(facts: &mut Facts, name: &str, value: &str) {
 /// A standby with a slot that is so far behind at both ends of the sample.
 fn lag(facts: &mut Facts, before_bytes: u64, after_bytes: u64) {
     server(facts).standbys = Some(vec![fake::standby(Some("near"))]);
-    facts.sample.as_mut().unwrap().standbys = vec![StandbyLag {
-        application_name: "near".into(),
-        before_bytes,
-        after_bytes,
-    }];
+    facts.sample.as_mut().unwrap().standbys =
+        vec![StandbyLag { application_name: "near".into(), before_bytes, after_bytes }];
 }
 
 /// A standby with a slot, and a cap on operations of the disk of pg_wal.
@@ -84,44 +73,26 @@ fn calm(facts: &mut Facts) -> &mut PgCalm {
         ..Default::default()
     };
     let server = server(facts);
-    server
-        .settings
-        .insert("pg_calm.page_map_memory".into(), memory);
-    server.pg_calm.insert(PgCalm {
-        mode: "on".into(),
-        has_views: true,
-        ..PgCalm::default()
-    })
+    server.settings.insert("pg_calm.page_map_memory".into(), memory);
+    server.pg_calm.insert(PgCalm { mode: "on".into(), has_views: true, ..PgCalm::default() })
 }
 
 fn cases() -> Vec<Case> {
     vec![
         facts("fsync-off", |f| set(f, "fsync", "off")),
-        facts("full-page-writes-off", |f| {
-            set(f, "full_page_writes", "off")
-        }),
+        facts("full-page-writes-off", |f| set(f, "full_page_writes", "off")),
         facts("archive-goes-nowhere", |f| set(f, "archive_command", "")),
-        facts("archiver-failing", |f| {
-            server(f).archiver.last_failed = true
-        }),
+        facts("archiver-failing", |f| server(f).archiver.last_failed = true),
         facts("archiver-hangs", |f| {
             let archiver = &mut server(f).archiver;
             archiver.oldest_ready_seconds = Some(121.0);
             archiver.last_archived_seconds = Some(122.0);
         }),
         // 65 of 16 MB are one more than 1 GB.
-        facts("archive-backlog", |f| {
-            server(f).archiver.ready_files = Some(65)
-        }),
-        facts("wal-disk-small", |f| {
-            set(f, "max_wal_size", &(91 * 1024 + 1).to_string())
-        }),
-        facts("slot-inactive", |f| {
-            server(f).slots = vec![fake::slot("gone", false, GIB + 1)]
-        }),
-        facts("slot-lost", |f| {
-            server(f).slots[0].wal_status = Some("unreserved".into())
-        }),
+        facts("archive-backlog", |f| server(f).archiver.ready_files = Some(65)),
+        facts("wal-disk-small", |f| set(f, "max_wal_size", &(91 * 1024 + 1).to_string())),
+        facts("slot-inactive", |f| server(f).slots = vec![fake::slot("gone", false, GIB + 1)]),
+        facts("slot-lost", |f| server(f).slots[0].wal_status = Some("unreserved".into())),
         facts("slot-unbounded", |f| set(f, "max_slot_wal_keep_size", "-1")),
         facts("standby-without-slot", |f| {
             set(f, "archive_mode", "off");
@@ -132,33 +103,19 @@ fn cases() -> Vec<Case> {
         // A segment is 64 operations of 256 kB.
         facts("replication-timeout-under-cap", |f| wal_cap(f, 2)),
         // 128 MB of buffers and three workers with 64 MB.
-        host("memory-too-small", |h| {
-            h.write(&format!("{}/memory.max", fake::SERVICE), "335544319\n")
-        }),
+        host("memory-too-small", |h| h.write(&format!("{}/memory.max", fake::SERVICE), "335544319\n")),
         facts("device-at-cap", |f| {
             let rates = &mut f.sample.as_mut().unwrap().disks[0];
             rates.write_operations_per_second = 2700.0;
         }),
         // 10 % is the background threshold, half of the limit of 20 %.
-        host("device-dirty-limit", |h| {
-            h.write("sys/class/bdi/8:0/max_ratio_fine", "500000\n")
-        }),
+        host("device-dirty-limit", |h| h.write("sys/class/bdi/8:0/max_ratio_fine", "500000\n")),
         // 3000 pages of 8 kB per second are 6.9 GB in 300 s; 10 GB are dirtyable.
-        host("dirty-limit-beyond-checkpoint", |h| {
-            h.sysctl("dirty_ratio", 70)
-        }),
-        host("dirty-writeback-interval", |h| {
-            h.sysctl("dirty_writeback_centisecs", 0)
-        }),
-        host("writeback-throttling", |h| {
-            h.write("sys/devices/sda/queue/wbt_lat_usec", "1001\n")
-        }),
-        host("dirty-expire-short", |h| {
-            h.sysctl("dirty_expire_centisecs", 2999)
-        }),
-        host("dirty-background-over-limit", |h| {
-            h.sysctl("dirty_background_ratio", 20)
-        }),
+        host("dirty-limit-beyond-checkpoint", |h| h.sysctl("dirty_ratio", 70)),
+        host("dirty-writeback-interval", |h| h.sysctl("dirty_writeback_centisecs", 0)),
+        host("writeback-throttling", |h| h.write("sys/devices/sda/queue/wbt_lat_usec", "1001\n")),
+        host("dirty-expire-short", |h| h.sysctl("dirty_expire_centisecs", 2999)),
+        host("dirty-background-over-limit", |h| h.sysctl("dirty_background_ratio", 20)),
         Case {
             rule: "dirty-sysctls-for-pg-calm",
             host: |h| {
@@ -205,51 +162,27 @@ fn cases() -> Vec<Case> {
             h.link("proc/70/fd/2", "/var/log/pg.log");
             h.limit_data();
         }),
-        host("journal-waits-for-data", |h| {
-            h.ext4("sda", "rw\nnodelalloc\ndioread_nolock\ndata=ordered\n")
-        }),
-        host("unwritten-blocks-shown", |h| {
-            h.ext4("sdb", "rw\nnodelalloc\ndioread_nolock\ndata=writeback\n")
-        }),
-        host("data-journal", |h| {
-            h.ext4("sdb", "rw\ndelalloc\ndata=journal\n")
-        }),
+        host("journal-waits-for-data", |h| h.ext4("sda", "rw\nnodelalloc\ndioread_nolock\ndata=ordered\n")),
+        host("unwritten-blocks-shown", |h| h.ext4("sdb", "rw\nnodelalloc\ndioread_nolock\ndata=writeback\n")),
+        host("data-journal", |h| h.ext4("sdb", "rw\ndelalloc\ndata=journal\n")),
         host("writeback-escapes-limit", |h| h.v1("/db")),
         host("limit-not-passed-down", |h| h.v1("")),
         host("no-memory-controller", |h| {
             h.limit_data();
             h.write("sys/fs/cgroup/cgroup.controllers", "cpu io\n");
         }),
-        host("split-instance", |h| {
-            h.write("proc/71/cgroup", "0::/elsewhere\n")
-        }),
+        host("split-instance", |h| h.write("proc/71/cgroup", "0::/elsewhere\n")),
         // 1 GB / 1.9 in 300 s is reached at 1.89 MB/s.
-        facts("max-wal-size", |f| {
-            f.sample.as_mut().unwrap().wal_bytes_per_second = Some(1.9e6)
-        }),
-        facts("checkpoint-completion-target", |f| {
-            set(f, "checkpoint_completion_target", "0.5")
-        }),
+        facts("max-wal-size", |f| f.sample.as_mut().unwrap().wal_bytes_per_second = Some(1.9e6)),
+        facts("checkpoint-completion-target", |f| set(f, "checkpoint_completion_target", "0.5")),
         // A tenth of 300 s is left; 102 checkpoints.
-        facts("checkpoint-sync-long", |f| {
-            server(f).checkpoints.sync_time_ms = 102.0 * 30_001.0
-        }),
-        facts("backend-flush-after", |f| {
-            set(f, "backend_flush_after", "16")
-        }),
-        facts("flush-hints-scatter", |f| {
-            set(f, "checkpoint_flush_after", "32")
-        }),
-        facts("shared-buffers-small", |f| {
-            server(f).buffers.backends = 85_001
-        }),
+        facts("checkpoint-sync-long", |f| server(f).checkpoints.sync_time_ms = 102.0 * 30_001.0),
+        facts("backend-flush-after", |f| set(f, "backend_flush_after", "16")),
+        facts("flush-hints-scatter", |f| set(f, "checkpoint_flush_after", "32")),
+        facts("shared-buffers-small", |f| server(f).buffers.backends = 85_001),
         // Of 10 GB, 655,361 pages are a page more than half.
-        facts("wal-compression", |f| {
-            server(f).wal.full_page_images = 655_361
-        }),
-        facts("checkpoint-timeout", |f| {
-            set(f, "checkpoint_timeout", "299")
-        }),
+        facts("wal-compression", |f| server(f).wal.full_page_images = 655_361),
+        facts("checkpoint-timeout", |f| set(f, "checkpoint_timeout", "299")),
         facts("wal-buffers-full", |f| server(f).wal.buffers_full = 86_401),
         facts("wal-writer-flushes-often", |f| {
             set(f, "wal_writer_flush_after", "0");
@@ -257,26 +190,14 @@ fn cases() -> Vec<Case> {
             let cap = disks[0].write_iops.clone();
             disks[1].write_iops = cap;
         }),
-        facts("wal-writer-bursts", |f| {
-            set(f, "wal_writer_flush_after", "2049")
-        }),
-        facts("pg-calm-degraded", |f| {
-            calm(f).degraded = Some("no cachestat".into())
-        }),
+        facts("wal-writer-bursts", |f| set(f, "wal_writer_flush_after", "2049")),
+        facts("pg-calm-degraded", |f| calm(f).degraded = Some("no cachestat".into())),
         facts("pg-calm-map-full", |f| calm(f).map_full = 1),
         facts("log-checkpoints-off", |f| set(f, "log_checkpoints", "off")),
-        host("kernel-without-cachestat", |h| {
-            h.write("proc/sys/kernel/osrelease", "6.4.0\n")
-        }),
-        host("kernel-without-populate-write", |h| {
-            h.write("proc/sys/kernel/osrelease", "5.13.0\n")
-        }),
-        host("kernel-without-btf", |h| {
-            std::fs::remove_file(h.root.path("sys/kernel/btf/vmlinux")).unwrap()
-        }),
-        facts("server-without-usdt", |f| {
-            f.host.as_mut().unwrap().usdt_probes = Some(0)
-        }),
+        host("kernel-without-cachestat", |h| h.write("proc/sys/kernel/osrelease", "6.4.0\n")),
+        host("kernel-without-populate-write", |h| h.write("proc/sys/kernel/osrelease", "5.13.0\n")),
+        host("kernel-without-btf", |h| std::fs::remove_file(h.root.path("sys/kernel/btf/vmlinux")).unwrap()),
+        facts("server-without-usdt", |f| f.host.as_mut().unwrap().usdt_probes = Some(0)),
     ]
 }
 
@@ -294,13 +215,7 @@ fn ids(report: &Report) -> Vec<&str> {
 
 fn find<'a>(report: &'a Report, rule: &str) -> &'a Finding {
     let found = report.findings.iter().find(|f| f.rule == rule);
-    found.unwrap_or_else(|| {
-        panic!(
-            "{rule} does not apply: {:?}, {:?}",
-            ids(report),
-            report.unanswered
-        )
-    })
+    found.unwrap_or_else(|| panic!("{rule} does not apply: {:?}, {:?}", ids(report), report.unanswered))
 }
 
 #[test]
@@ -319,12 +234,7 @@ fn every_rule_applies_when_its_thing_is_wrong_and_says_what_was_seen_and_what_to
         assert!(!finding.evidence.is_empty(), "{}", case.rule);
         assert!(finding.evidence.iter().all(|e| !e.is_empty()));
         assert!(!finding.cure.is_empty() && !finding.effect.is_empty());
-        assert_eq!(
-            finding.reversible,
-            !finding.changes.is_empty(),
-            "{}",
-            case.rule
-        );
+        assert_eq!(finding.reversible, !finding.changes.is_empty(), "{}", case.rule);
         let table = RULES.iter().find(|rule| rule.id == case.rule).unwrap();
         assert_eq!(finding.reversible, table.reversible, "{}", case.rule);
     }
@@ -341,12 +251,8 @@ fn every_rule_of_the_table_has_a_case_and_a_name_of_its_own() {
 #[test]
 fn a_threshold_is_not_passed_by_reaching_it() {
     let at_the_edge = [
-        facts("archive-backlog", |f| {
-            server(f).archiver.ready_files = Some(64)
-        }),
-        facts("slot-inactive", |f| {
-            server(f).slots = vec![fake::slot("gone", false, GIB)]
-        }),
+        facts("archive-backlog", |f| server(f).archiver.ready_files = Some(64)),
+        facts("slot-inactive", |f| server(f).slots = vec![fake::slot("gone", false, GIB)]),
         facts("standby-without-slot", |f| {
             set(f, "archive_mode", "off");
             set(f, "wal_keep_size", "1024");
@@ -359,40 +265,20 @@ fn a_threshold_is_not_passed_by_reaching_it() {
             set(f, "wal_sender_timeout", "64000");
             set(f, "wal_receiver_timeout", "0");
         }),
-        facts("wal-disk-small", |f| {
-            set(f, "max_wal_size", &(91 * 1024).to_string())
-        }),
-        host("memory-too-small", |h| {
-            h.write(&format!("{}/memory.max", fake::SERVICE), "335544320\n")
-        }),
-        host("device-dirty-limit", |h| {
-            h.write("sys/class/bdi/8:0/max_ratio_fine", "500100\n")
-        }),
-        host("dirty-limit-beyond-checkpoint", |h| {
-            h.sysctl("dirty_ratio", 68)
-        }),
-        host("dirty-writeback-interval", |h| {
-            h.sysctl("dirty_writeback_centisecs", 3000)
-        }),
-        facts("max-wal-size", |f| {
-            f.sample.as_mut().unwrap().wal_bytes_per_second = Some(1.88e6)
-        }),
-        facts("checkpoint-sync-long", |f| {
-            server(f).checkpoints.sync_time_ms = 102.0 * 29_999.0
-        }),
+        facts("wal-disk-small", |f| set(f, "max_wal_size", &(91 * 1024).to_string())),
+        host("memory-too-small", |h| h.write(&format!("{}/memory.max", fake::SERVICE), "335544320\n")),
+        host("device-dirty-limit", |h| h.write("sys/class/bdi/8:0/max_ratio_fine", "500100\n")),
+        host("dirty-limit-beyond-checkpoint", |h| h.sysctl("dirty_ratio", 68)),
+        host("dirty-writeback-interval", |h| h.sysctl("dirty_writeback_centisecs", 3000)),
+        facts("max-wal-size", |f| f.sample.as_mut().unwrap().wal_bytes_per_second = Some(1.88e6)),
+        facts("checkpoint-sync-long", |f| server(f).checkpoints.sync_time_ms = 102.0 * 29_999.0),
         facts("device-at-cap", |f| {
             let rates = &mut f.sample.as_mut().unwrap().disks[0];
             rates.write_operations_per_second = 2699.0;
         }),
-        facts("wal-compression", |f| {
-            server(f).wal.full_page_images = 655_360
-        }),
-        facts("shared-buffers-small", |f| {
-            server(f).buffers.backends = 85_000
-        }),
-        facts("wal-writer-bursts", |f| {
-            set(f, "wal_writer_flush_after", "2048")
-        }),
+        facts("wal-compression", |f| server(f).wal.full_page_images = 655_360),
+        facts("shared-buffers-small", |f| server(f).buffers.backends = 85_000),
+        facts("wal-writer-bursts", |f| set(f, "wal_writer_flush_after", "2048")),
     ];
     for case in at_the_edge {
         let report = judge(&case);
@@ -420,15 +306,11 @@ fn an_archive_that_stands_still_is_not_called_slow_and_one_that_cant_hang_is_non
     let found = |change| {
         let report = judge(change);
         let ids = ids(&report).into_iter().map(str::to_string);
-        ids.filter(|id| id.starts_with("archive"))
-            .collect::<Vec<_>>()
+        ids.filter(|id| id.starts_with("archive")).collect::<Vec<_>>()
     };
     // The queue is the consequence, and a faster archiver no cure.
     assert_eq!(found(|_| {}), ["archiver-hangs"]);
-    assert_eq!(
-        found(|f| server(f).archiver.last_archived_seconds = None),
-        ["archiver-hangs"]
-    );
+    assert_eq!(found(|f| server(f).archiver.last_archived_seconds = None), ["archiver-hangs"]);
     let report = judge(|_| {});
     let evidence = &find(&report, "archiver-hangs").evidence;
     assert!(evidence[0].contains("3600 s"), "{evidence:?}");
@@ -442,14 +324,8 @@ fn an_archive_that_stands_still_is_not_called_slow_and_one_that_cant_hang_is_non
         ["archiver-failing"]
     );
     // What waited while the server was down, or what it is slow at.
-    assert_eq!(
-        found(|f| server(f).up_seconds = Some(30.0)),
-        ["archive-backlog"]
-    );
-    assert_eq!(
-        found(|f| server(f).archiver.last_archived_seconds = Some(1.0)),
-        ["archive-backlog"]
-    );
+    assert_eq!(found(|f| server(f).up_seconds = Some(30.0)), ["archive-backlog"]);
+    assert_eq!(found(|f| server(f).archiver.last_archived_seconds = Some(1.0)), ["archive-backlog"]);
     // A standby archives with always only.
     assert_eq!(found(|f| server(f).in_recovery = true), [""; 0]);
     // Without the privilege it can't be told.
@@ -489,10 +365,7 @@ fn unanswered<'a>(report: &'a Report, rule: &str) -> &'a str {
 #[test]
 fn a_disk_whose_counters_count_nothing_is_not_judged_to_be_below_its_cap() {
     let host = Host::new();
-    for (disk, stat) in [
-        ("sda", "0 0 0 0 0 0 0 0 0 0 0\n"),
-        ("sdb", "9 0 8 0 10 0 80 0 0 1000 0\n"),
-    ] {
+    for (disk, stat) in [("sda", "0 0 0 0 0 0 0 0 0 0 0\n"), ("sdb", "9 0 8 0 10 0 80 0 0 1000 0\n")] {
         host.write(&format!("sys/devices/{disk}/stat"), stat);
     }
     let options = Options {
@@ -519,10 +392,7 @@ fn a_disk_whose_counters_count_nothing_is_not_judged_to_be_below_its_cap() {
 fn what_may_be_where_nothing_is_known_is_not_clear() {
     let host = Host::new();
     // A btrfs on two devices: on which a file is nobody tells.
-    host.write(
-        "proc/70/mountinfo",
-        "1 0 0:40 / / rw - btrfs /dev/sda1 rw\n2 1 8:17 / /wal rw - ext4 /dev/sdb1 rw\n",
-    );
+    host.write("proc/70/mountinfo", "1 0 0:40 / / rw - btrfs /dev/sda1 rw\n2 1 8:17 / /wal rw - ext4 /dev/sdb1 rw\n");
     for device in ["sda1", "sdb1"] {
         host.write(&format!("sys/fs/btrfs/1/devices/{device}/x"), "");
     }
@@ -624,42 +494,20 @@ fn reads_count_against_a_cap_that_they_share() {
     assert_eq!(ids(&reading(0.0, true)), [""; 0]);
     let report = reading(1500.0, true);
     let evidence = find(&report, "device-at-cap").evidence.join("\n");
-    assert!(
-        evidence.contains("2750 read and write operations per second, 92 % of its cap"),
-        "{evidence}"
-    );
-    let evidence = find(&report, "dirty-limit-beyond-checkpoint")
-        .evidence
-        .join("\n");
-    assert!(
-        evidence.contains("1500 write operations per second (options, less 1500 reads per second)"),
-        "{evidence}"
-    );
+    assert!(evidence.contains("2750 read and write operations per second, 92 % of its cap"), "{evidence}");
+    let evidence = find(&report, "dirty-limit-beyond-checkpoint").evidence.join("\n");
+    assert!(evidence.contains("1500 write operations per second (options, less 1500 reads per second)"), "{evidence}");
     // Writes come to a part even where reads would take all.
-    let evidence = find(&reading(5000.0, true), "dirty-limit-beyond-checkpoint")
-        .evidence
-        .join("\n");
-    assert!(
-        evidence.contains("takes 900 write operations"),
-        "{evidence}"
-    );
+    let evidence = find(&reading(5000.0, true), "dirty-limit-beyond-checkpoint").evidence.join("\n");
+    assert!(evidence.contains("takes 900 write operations"), "{evidence}");
 }
 
 #[test]
 fn a_shared_cap_is_known_from_options() {
-    let options = Options {
-        instance: Some("5432".to_string()),
-        iops: Some(3000),
-        ..Options::default()
-    };
+    let options = Options { instance: Some("5432".to_string()), iops: Some(3000), ..Options::default() };
     let facts = collect(&Host::new().root, &options).unwrap().facts;
     let disks = &facts.host.unwrap().disks;
-    let of = |role: &str| {
-        disks
-            .iter()
-            .find(|disk| disk.roles.iter().any(|of_it| of_it == role))
-            .unwrap()
-    };
+    let of = |role: &str| disks.iter().find(|disk| disk.roles.iter().any(|of_it| of_it == role)).unwrap();
     let cap = of("data").all_iops.as_ref().unwrap();
     assert_eq!((cap.value, cap.source.as_str()), (3000, "options"));
     assert_eq!(of("data").all_bandwidth, None);
@@ -672,13 +520,8 @@ fn bytes_read_count_against_a_bandwidth_that_they_share() {
     let disk = &mut facts.host.as_mut().unwrap().disks[0];
     disk.all_bandwidth = disk.write_bandwidth.clone();
     facts.sample.as_mut().unwrap().disks[0].read_bytes_per_second = 120.0 * MIB as f64;
-    let evidence = find(&rules::judge(facts), "device-at-cap")
-        .evidence
-        .join("\n");
-    assert!(
-        evidence.contains("121 MB read and written per second, 97 % of its cap"),
-        "{evidence}"
-    );
+    let evidence = find(&rules::judge(facts), "device-at-cap").evidence.join("\n");
+    assert!(evidence.contains("121 MB read and written per second, 97 % of its cap"), "{evidence}");
 }
 
 #[test]
@@ -711,19 +554,12 @@ fn what_keeps_or_brings_wal_is_as_good_as_a_slot() {
     };
     assert!(without(|_| {}));
     assert!(!without(|f| set(f, "archive_mode", "on")));
-    assert!(!without(
-        |f| server(f).standbys = Some(vec![fake::standby(Some("near"))])
-    ));
+    assert!(!without(|f| server(f).standbys = Some(vec![fake::standby(Some("near"))])));
     let governor = |f: &mut Facts, limit: &str| {
         // The governor needs no cap.
         calm(f).degraded = Some("no cap of the data directory's device is known".into());
-        let setting = pgcalm_doctor::facts::Setting {
-            value: limit.into(),
-            ..Default::default()
-        };
-        server(f)
-            .settings
-            .insert("pg_calm.governor_max_lag".into(), setting);
+        let setting = pgcalm_doctor::facts::Setting { value: limit.into(), ..Default::default() };
+        server(f).settings.insert("pg_calm.governor_max_lag".into(), setting);
     };
     let with_governor = |limit: &str| {
         let mut facts = Host::new().facts();
@@ -747,10 +583,7 @@ fn a_standby_that_falls_behind_is_told_when_it_is_too_old_and_one_that_catches_u
     // 1 MB per second is made; 20 MB more are 30 s, at 1 MB per second.
     let report = judged(7_000_000, 10_000_000);
     let evidence = &find(&report, "standby-falls-behind").evidence[0];
-    assert!(
-        evidence.ends_with("what it shows is 30 s old in 20 s"),
-        "{evidence}"
-    );
+    assert!(evidence.ends_with("what it shows is 30 s old in 20 s"), "{evidence}");
     let report = judged(37_000_000, 40_000_000);
     let evidence = &find(&report, "standby-falls-behind").evidence[0];
     assert!(evidence.ends_with("older than 30 s"), "{evidence}");
@@ -768,11 +601,7 @@ fn a_standby_waits_for_data_pages_where_they_share_its_disk_unless_pg_calm_is_on
     server(&mut facts).in_recovery = true;
     let report = rules::judge(facts.clone());
     let finding = find(&report, "replication-timeout-under-cap");
-    assert!(
-        finding.evidence[0].contains("scattered dirty pages"),
-        "{:?}",
-        finding.evidence
-    );
+    assert!(finding.evidence[0].contains("scattered dirty pages"), "{:?}", finding.evidence);
     calm(&mut facts);
     let report = rules::judge(facts);
     assert!(!ids(&report).contains(&"replication-timeout-under-cap"));
@@ -799,13 +628,8 @@ fn each_degraded_state_has_its_way_out() {
         )
     });
     let evidence = find(&judge(&facts), "pg-calm-degraded").evidence.join("\n");
-    assert!(
-        evidence.contains("with what the volume allows"),
-        "{evidence}"
-    );
-    facts = self::facts("pg-calm-degraded", |f| {
-        calm(f).degraded = Some("something new".into())
-    });
+    assert!(evidence.contains("with what the volume allows"), "{evidence}");
+    facts = self::facts("pg-calm-degraded", |f| calm(f).degraded = Some("something new".into()));
     assert_eq!(find(&judge(&facts), "pg-calm-degraded").evidence.len(), 1);
 }
 
@@ -815,32 +639,14 @@ fn commands_are_exact() {
         let case = cases().into_iter().find(|case| case.rule == rule).unwrap();
         find(&judge(&case), rule).commands.clone()
     };
-    assert_eq!(
-        commands("dirty-writeback-interval"),
-        ["sysctl -w vm.dirty_writeback_centisecs=500"]
-    );
-    assert_eq!(
-        commands("device-dirty-limit"),
-        ["echo 1000000 > /sys/class/bdi/8:0/max_ratio_fine"]
-    );
-    assert_eq!(
-        commands("writeback-throttling"),
-        ["echo 1000 > /sys/block/sda/queue/wbt_lat_usec"]
-    );
-    assert_eq!(
-        commands("max-wal-size"),
-        [
-            "ALTER SYSTEM SET max_wal_size = '2048MB';",
-            "SELECT pg_reload_conf();"
-        ]
-    );
+    assert_eq!(commands("dirty-writeback-interval"), ["sysctl -w vm.dirty_writeback_centisecs=500"]);
+    assert_eq!(commands("device-dirty-limit"), ["echo 1000000 > /sys/class/bdi/8:0/max_ratio_fine"]);
+    assert_eq!(commands("writeback-throttling"), ["echo 1000 > /sys/block/sda/queue/wbt_lat_usec"]);
+    assert_eq!(commands("max-wal-size"), ["ALTER SYSTEM SET max_wal_size = '2048MB';", "SELECT pg_reload_conf();"]);
     // A quarter of 16 GB, smaller than the databases.
     assert_eq!(
         commands("shared-buffers-small"),
-        [
-            "ALTER SYSTEM SET shared_buffers = '4GB';",
-            "-- then restart the server"
-        ]
+        ["ALTER SYSTEM SET shared_buffers = '4GB';", "-- then restart the server"]
     );
     assert_eq!(
         commands("slot-inactive"),
@@ -856,23 +662,12 @@ fn max_wal_size_is_not_raised_beyond_the_room_that_it_has() {
     let finding = find(&report, "max-wal-size");
     // 50 MB/s for 300 s, times 1.9 and 1.5.
     assert_eq!(finding.changes[0].to.as_deref(), Some("40GB"));
-    facts
-        .host
-        .as_mut()
-        .unwrap()
-        .wal_file_system
-        .as_mut()
-        .unwrap()
-        .available_bytes = 60 * GIB;
+    facts.host.as_mut().unwrap().wal_file_system.as_mut().unwrap().available_bytes = 60 * GIB;
     let report = rules::judge(facts);
     let finding = find(&report, "max-wal-size");
     assert!(!finding.reversible);
     assert_eq!(finding.changes, []);
-    assert!(
-        finding.evidence.iter().any(|e| e.contains("too little")),
-        "{:?}",
-        finding.evidence
-    );
+    assert!(finding.evidence.iter().any(|e| e.contains("too little")), "{:?}", finding.evidence);
 }
 
 #[test]
@@ -899,11 +694,7 @@ fn reports_of_pg_calm_tell_checkpoints_by_wal_from_those_by_command() {
     let report = rules::judge(facts.clone());
     assert!(report.clear.iter().any(|id| id == "max-wal-size"));
     calm(&mut facts).checkpoints = 100;
-    server(&mut facts)
-        .pg_calm
-        .as_mut()
-        .unwrap()
-        .checkpoints_by_wal = 51;
+    server(&mut facts).pg_calm.as_mut().unwrap().checkpoints_by_wal = 51;
     find(&rules::judge(facts), "max-wal-size");
 }
 
@@ -931,10 +722,7 @@ fn of_two_findings_that_change_the_same_thing_the_worst_decides() {
     find(&report, "wal-disk-small");
     find(&report, "max-wal-size");
     let changes = rules::changes(&report, &[]);
-    let of_it: Vec<_> = changes
-        .iter()
-        .filter(|c| c.name == "max_wal_size")
-        .collect();
+    let of_it: Vec<_> = changes.iter().filter(|c| c.name == "max_wal_size").collect();
     assert_eq!(of_it.len(), 1);
     // Half of the 11 GB that there are.
     assert_eq!(of_it[0].to.as_deref(), Some("6GB"));
@@ -946,10 +734,7 @@ fn of_two_findings_that_change_the_same_thing_the_worst_decides() {
 fn a_memory_limit_above_the_memory_is_none() {
     let mut facts = Host::new().facts();
     let host = facts.host.as_mut().unwrap();
-    host.memory_limit = Known::Is(Some(MemoryLimit {
-        bytes: 1 << 40,
-        file: "/x".into(),
-    }));
+    host.memory_limit = Known::Is(Some(MemoryLimit { bytes: 1 << 40, file: "/x".into() }));
     host.memory_bytes = Some(300 * MIB);
     let report = rules::judge(facts);
     assert!(find(&report, "memory-too-small").evidence[0].contains("/proc/meminfo"));
@@ -957,15 +742,10 @@ fn a_memory_limit_above_the_memory_is_none() {
 
 #[test]
 fn the_table_in_the_documentation_is_the_table_of_rules() {
-    let file = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../docs/reference/doctor-rules.md"
-    );
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/doctor-rules.md");
     let text = std::fs::read_to_string(file).unwrap();
     let table = rules::markdown(RULES);
-    let (before, rest) = text
-        .split_once("<!-- rules -->\n")
-        .expect("a place for the table");
+    let (before, rest) = text.split_once("<!-- rules -->\n").expect("a place for the table");
     let (shown, after) = rest.split_once("<!-- end of rules -->\n").unwrap();
     if std::env::var_os("UPDATE_SCHEMA").is_some() {
         let text = format!("{before}<!-- rules -->\n{table}<!-- end of rules -->\n{after}");
@@ -993,8 +773,5 @@ fn a_pipe_in_a_cell_does_not_end_it() {
         condition: |_| Ok(None),
     };
     let table = rules::markdown(&[rule]);
-    assert!(
-        table.contains("| `x` | p | a\\|b | always | r | c | e | yes |"),
-        "{table}"
-    );
+    assert!(table.contains("| `x` | p | a\\|b | always | r | c | e | yes |"), "{table}");
 }

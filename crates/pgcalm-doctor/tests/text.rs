@@ -39,19 +39,13 @@ fn a_finding_has_all_that_a_reader_needs_and_its_commands_stay_whole() {
         changes: Vec::new(),
     }];
     let text = text::render(&report);
-    assert!(
-        text.starts_with("1. outage: It goes. [slot-lost]\n"),
-        "{text}"
-    );
+    assert!(text.starts_with("1. outage: It goes. [slot-lost]\n"), "{text}");
     assert!(text.contains("   cure:   Do this.\n   effect: Then that.\n"));
     assert!(text.lines().any(|line| line.trim() == command), "{text}");
     // Further lines of evidence stand below its text.
     assert!(text.contains("\n           word"), "{text}");
     assert!(!text.contains('\u{1b}') && !text.contains("--apply"));
-    assert!(
-        text.ends_with("Found: outage 1; 2 rules clear, 0 not judged.\n"),
-        "{text}"
-    );
+    assert!(text.ends_with("Found: outage 1; 2 rules clear, 0 not judged.\n"), "{text}");
 }
 
 #[test]
@@ -60,10 +54,7 @@ fn rules_that_lack_the_same_thing_are_named_together_and_whole() {
     report.unanswered = ["with-a-long-name"; 12]
         .iter()
         .enumerate()
-        .map(|(number, name)| Unanswered {
-            rule: format!("{name}-{number}"),
-            why: "no connection".into(),
-        })
+        .map(|(number, name)| Unanswered { rule: format!("{name}-{number}"), why: "no connection".into() })
         .collect();
     let text = text::render(&report);
     assert_eq!(text.matches("no connection").count(), 1);
@@ -83,23 +74,12 @@ fn a_diff_shows_what_goes_and_what_comes() {
             from: Some("60".into()),
             to: Some("20".into()),
         },
-        Change {
-            target: Target::Setting,
-            name: "fsync".into(),
-            from: Some("on".into()),
-            to: None,
-        },
+        Change { target: Target::Setting, name: "fsync".into(), from: Some("on".into()), to: None },
     ];
     report.applied = true;
     let text = text::render(&report);
-    assert!(
-        text.contains("/proc/sys/vm/dirty_ratio\n-60\n+20\n"),
-        "{text}"
-    );
-    assert!(
-        text.contains("fsync (ALTER SYSTEM)\n-on\n+(taken out"),
-        "{text}"
-    );
+    assert!(text.contains("/proc/sys/vm/dirty_ratio\n-60\n+20\n"), "{text}");
+    assert!(text.contains("fsync (ALTER SYSTEM)\n-on\n+(taken out"), "{text}");
     assert!(text.ends_with("Done, 2 changes.\n"));
     report.applied = false;
     assert!(text::render(&report).ends_with("Nothing was changed: --apply makes these changes.\n"));

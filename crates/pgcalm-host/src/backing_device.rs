@@ -44,11 +44,7 @@ impl BackingDevice {
 
     /// What lifts the limit when it is written to [`BackingDevice::file`].
     pub fn no_limit(&self) -> &'static str {
-        if self.file.ends_with("_fine") {
-            "1000000"
-        } else {
-            "100"
-        }
+        if self.file.ends_with("_fine") { "1000000" } else { "100" }
     }
 }
 
@@ -56,11 +52,7 @@ fn value(root: &HostRoot, file: &str) -> Result<Option<u32>> {
     match root.read(file) {
         Ok(text) => match text.trim().parse() {
             Ok(value) => Ok(Some(value)),
-            Err(_) => Err(Error::Format {
-                path: root.path(file),
-                expected: "a number",
-                found: text,
-            }),
+            Err(_) => Err(Error::Format { path: root.path(file), expected: "a number", found: text }),
         },
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error),

@@ -37,9 +37,7 @@ pub struct DeviceStat {
 pub fn counts(root: &HostRoot, name: &str, stat: &DeviceStat) -> std::result::Result<(), Unknown> {
     let switch = format!("sys/block/{name}/queue/iostats");
     if root.read(&switch).is_ok_and(|text| text.trim() == "0") {
-        return Err(Unknown::new(format!(
-            "what {name} does: its counters are off; echo 1 > /{switch}"
-        )));
+        return Err(Unknown::new(format!("what {name} does: its counters are off; echo 1 > /{switch}")));
     }
     // Whatever mounts a file system reads it first.
     if stat.read_ops == 0 && stat.write_ops == 0 {
@@ -67,10 +65,7 @@ impl DeviceStat {
 }
 
 fn parse_stat(text: &str) -> Option<DeviceStat> {
-    let fields: Vec<u64> = text
-        .split_whitespace()
-        .map(|field| field.parse().ok())
-        .collect::<Option<_>>()?;
+    let fields: Vec<u64> = text.split_whitespace().map(|field| field.parse().ok()).collect::<Option<_>>()?;
     if fields.len() < 11 {
         return None;
     }
@@ -87,10 +82,7 @@ fn parse_stat(text: &str) -> Option<DeviceStat> {
 
 /// `MAJ:MIN` of device `name`.
 pub fn number(root: &HostRoot, name: &str) -> Result<String> {
-    Ok(root
-        .read(format!("sys/block/{name}/dev"))?
-        .trim()
-        .to_string())
+    Ok(root.read(format!("sys/block/{name}/dev"))?.trim().to_string())
 }
 
 /// Layers of devices that are looked through, at most. Real ones have three or four: LUKS on LVM on md on partitions.
@@ -213,10 +205,7 @@ fn at(root: &HostRoot, link: PathBuf, layers: u32) -> Result<Option<BlockDevice>
     Ok(Some(BlockDevice {
         name: name_of(&directory),
         number,
-        disk: Disk {
-            name: name_of(disk),
-            number: disk_number,
-        },
+        disk: Disk { name: name_of(disk), number: disk_number },
         slaves: slaves(root, disk, layers)?,
     }))
 }
@@ -263,10 +252,7 @@ pub fn loop_devices(root: &HostRoot) -> Result<Vec<LoopDevice>> {
             continue;
         }
         match root.read(format!("sys/block/{name}/loop/backing_file")) {
-            Ok(file) => devices.push(LoopDevice {
-                name,
-                backing_file: PathBuf::from(file.trim_end_matches('\n')),
-            }),
+            Ok(file) => devices.push(LoopDevice { name, backing_file: PathBuf::from(file.trim_end_matches('\n')) }),
             // Not in use.
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error),
@@ -277,11 +263,7 @@ pub fn loop_devices(root: &HostRoot) -> Result<Vec<LoopDevice>> {
 
 /// The numbers of all loop devices that there are, in use or not: 7 for `loop7`.
 pub fn loop_numbers(root: &HostRoot) -> Result<Vec<u32>> {
-    Ok(root
-        .list("sys/block")?
-        .iter()
-        .filter_map(|name| name.strip_prefix("loop")?.parse().ok())
-        .collect())
+    Ok(root.list("sys/block")?.iter().filter_map(|name| name.strip_prefix("loop")?.parse().ok()).collect())
 }
 
 #[cfg(test)]
@@ -307,10 +289,7 @@ mod tests {
     fn counters_that_are_off_or_stay_0_count_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let root = HostRoot::new(dir.path());
-        let stat = |read_ops| DeviceStat {
-            read_ops,
-            ..DeviceStat::default()
-        };
+        let stat = |read_ops| DeviceStat { read_ops, ..DeviceStat::default() };
         assert_eq!(counts(&root, "nvme0n1", &stat(1)), Ok(()));
         let why = counts(&root, "nvme0n1", &stat(0)).unwrap_err();
         assert!(why.unknown.contains("multipath"), "{why}");
@@ -342,13 +321,8 @@ mod tests {
         }
         std::fs::write(root.path("dev/sda"), "").unwrap();
         let partition = by_number(&root, "8:1").unwrap().unwrap();
-        assert_eq!(
-            (partition.name.as_str(), partition.disk.number.as_str()),
-            ("sda1", "8:0")
-        );
-        let whole = by_node(&root, Path::new("/dev/disk/by-id/x"))
-            .unwrap()
-            .unwrap();
+        assert_eq!((partition.name.as_str(), partition.disk.number.as_str()), ("sda1", "8:0"));
+        let whole = by_node(&root, Path::new("/dev/disk/by-id/x")).unwrap().unwrap();
         assert_eq!(whole.name, "sda");
         assert_eq!(whole.disk.name, "sda");
         assert_eq!(by_number(&root, "0:42").unwrap(), None);
@@ -380,32 +354,18 @@ mod tests {
         for (name, number) in [("md0", "9:0"), ("dm-0", "253:0"), ("dm-1", "253:1")] {
             write(&format!("sys/devices/virtual/{name}/dev"), number);
         }
-        for (holder, slave) in [
-            ("md0", "../../../sda/sda1"),
-            ("md0", "../../../sdb/sdb1"),
-            ("dm-0", "../../md0"),
-            ("dm-1", "../../dm-0"),
-        ] {
+        for (holder, slave) in
+            [("md0", "../../../sda/sda1"), ("md0", "../../../sdb/sdb1"), ("dm-0", "../../md0"), ("dm-1", "../../dm-0")]
+        {
             let name = slave.rsplit('/').next().unwrap();
-            link(
-                &format!("sys/devices/virtual/{holder}/slaves/{name}"),
-                slave,
-            );
+            link(&format!("sys/devices/virtual/{holder}/slaves/{name}"), slave);
         }
         link("sys/dev/block/253:1", "../../devices/virtual/dm-1");
         let device = by_number(&root, "253:1").unwrap().unwrap();
-        let names: Vec<&str> = device
-            .disks()
-            .iter()
-            .map(|disk| disk.name.as_str())
-            .collect();
+        let names: Vec<&str> = device.disks().iter().map(|disk| disk.name.as_str()).collect();
         assert_eq!(names, ["dm-1", "dm-0", "md0", "sda", "sdb"]);
         let mirror = &device.slaves[0].slaves[0];
-        let parts: Vec<&str> = mirror
-            .slaves
-            .iter()
-            .map(|part| part.name.as_str())
-            .collect();
+        let parts: Vec<&str> = mirror.slaves.iter().map(|part| part.name.as_str()).collect();
         assert_eq!(parts, ["sda1", "sdb1"]);
         assert_eq!(mirror.slaves[1].disk.number, "8:16");
 
@@ -425,10 +385,7 @@ mod tests {
         std::fs::write(used.join("backing_file"), "/a b/data.img\n").unwrap();
         assert_eq!(
             loop_devices(&HostRoot::new(dir.path())).unwrap(),
-            [LoopDevice {
-                name: "loop1".into(),
-                backing_file: "/a b/data.img".into()
-            }]
+            [LoopDevice { name: "loop1".into(), backing_file: "/a b/data.img".into() }]
         );
     }
 }

@@ -57,9 +57,7 @@ impl Hierarchy {
         };
         // Why it may be there although it is not found.
         let mut hidden: Option<Error> = None;
-        let is_v1 = |mount: &&Mount| {
-            mount.fs_type == "cgroup" && mount.super_options.iter().any(|option| option == v1)
-        };
+        let is_v1 = |mount: &&Mount| mount.fs_type == "cgroup" && mount.super_options.iter().any(|option| option == v1);
         for mount in mounts.iter().filter(is_v1) {
             match mounts::cover(&mounts, mount) {
                 None => return Ok(Some(hierarchy(mount, Version::V1))),
@@ -133,19 +131,11 @@ impl Hierarchy {
     /// Directories of `group` and of its ancestors as far as they are visible here, innermost first.
     pub fn directories(&self, group: &Path) -> Vec<PathBuf> {
         // Inside a container the mountpoint shows a group below the root; what lies above can't be seen.
-        let visible = group
-            .strip_prefix(&self.mounted_group)
-            .unwrap_or(Path::new(""));
+        let visible = group.strip_prefix(&self.mounted_group).unwrap_or(Path::new(""));
         let visible = visible.strip_prefix("/").unwrap_or(visible);
         visible
             .ancestors()
-            .map(|part| {
-                if part.as_os_str().is_empty() {
-                    self.mountpoint.clone()
-                } else {
-                    self.mountpoint.join(part)
-                }
-            })
+            .map(|part| if part.as_os_str().is_empty() { self.mountpoint.clone() } else { self.mountpoint.join(part) })
             .collect()
     }
 }
@@ -187,9 +177,7 @@ fn covered(mount: &Mount, cover: &Mount) -> Error {
 /// Whether a line of /proc/PID/cgroup is of the v1 hierarchy of that controller.
 fn controller_is_listed(membership: &str, controller: &str) -> bool {
     let lists = membership.lines().filter_map(|line| line.split(':').nth(1));
-    lists
-        .flat_map(|names| names.split(','))
-        .any(|name| name == controller)
+    lists.flat_map(|names| names.split(',')).any(|name| name == controller)
 }
 
 fn parse_membership(text: &str, version: Version) -> Option<PathBuf> {
@@ -255,10 +243,7 @@ mod tests {
         fs::write(&controllers, "cpuset cpu io memory\n").unwrap();
         let hierarchy = Hierarchy::of_block_io(&root).unwrap().unwrap();
         assert_eq!(hierarchy.version, Version::V2);
-        assert_eq!(
-            hierarchy.group_of(&root, "self").unwrap(),
-            Some("/system.slice/pg.service".into())
-        );
+        assert_eq!(hierarchy.group_of(&root, "self").unwrap(), Some("/system.slice/pg.service".into()));
     }
 
     #[test]
@@ -288,10 +273,7 @@ mod tests {
         };
         assert_eq!(
             hierarchy.directories(Path::new("/docker/abc/db")),
-            [
-                PathBuf::from("/sys/fs/cgroup/blkio/db"),
-                PathBuf::from("/sys/fs/cgroup/blkio")
-            ]
+            [PathBuf::from("/sys/fs/cgroup/blkio/db"), PathBuf::from("/sys/fs/cgroup/blkio")]
         );
     }
 }

@@ -24,21 +24,13 @@ pub struct Known {
 
 impl From<&Instance> for Known {
     fn from(instance: &Instance) -> Self {
-        Self {
-            pid: instance.postmaster.pid,
-            port: instance.port,
-            data_directory: instance.data_directory.clone(),
-        }
+        Self { pid: instance.postmaster.pid, port: instance.port, data_directory: instance.data_directory.clone() }
     }
 }
 
 impl From<&Postmaster> for Known {
     fn from(server: &Postmaster) -> Self {
-        Self {
-            pid: server.process.pid,
-            port: server.port,
-            data_directory: server.data_directory.clone(),
-        }
+        Self { pid: server.process.pid, port: server.port, data_directory: server.data_directory.clone() }
     }
 }
 
@@ -58,12 +50,7 @@ pub enum ChoiceError {
 
 /// The server that `name` means, as an index into `known`: its data directory, its port, or the process id of its
 /// postmaster. Without a name, the only one. `hidden` are those besides that this user may not look at.
-pub fn choose(
-    root: &HostRoot,
-    name: Option<&str>,
-    known: &[Known],
-    hidden: &Hidden,
-) -> Result<usize, ChoiceError> {
+pub fn choose(root: &HostRoot, name: Option<&str>, known: &[Known], hidden: &Hidden) -> Result<usize, ChoiceError> {
     let matching: Vec<usize> = known
         .iter()
         .enumerate()
@@ -74,18 +61,16 @@ pub fn choose(
         ([index], _) => Ok(*index),
         ([], Some(name)) => Err(absent(root, name, known, hidden)),
         ([], None) if hidden.count() > 0 => Err(ChoiceError::Hidden(
-            "the servers of this host are other users': run it as root, or as one of them"
-                .to_string(),
+            "the servers of this host are other users': run it as root, or as one of them".to_string(),
         )),
         ([], None) => Err(ChoiceError::Absent(list(known))),
         (_, Some(name)) => Err(ChoiceError::Unclear(format!(
             "--instance {name}: more than one server; give the data directory: {}",
             list(known)
         ))),
-        (_, None) => Err(ChoiceError::Unclear(format!(
-            "more than one server; choose with --instance: {}",
-            list(known)
-        ))),
+        (_, None) => {
+            Err(ChoiceError::Unclear(format!("more than one server; choose with --instance: {}", list(known))))
+        }
     }
 }
 
@@ -125,33 +110,21 @@ fn absent(root: &HostRoot, name: &str, known: &[Known], hidden: &Hidden) -> Choi
         Some(Ok(Candidate::ChildOf(parent))) => {
             format!(" (that process is of the server with pid {parent})")
         }
-        Some(Ok(Candidate::NotReady)) => {
-            " (that process is a postgres program, but no server that is up)".to_string()
-        }
+        Some(Ok(Candidate::NotReady)) => " (that process is a postgres program, but no server that is up)".to_string(),
         _ => String::new(),
     };
-    ChoiceError::Absent(format!(
-        "--instance {name}: no such server{process}; {}",
-        list(known)
-    ))
+    ChoiceError::Absent(format!("--instance {name}: no such server{process}; {}", list(known)))
 }
 
 fn list(known: &[Known]) -> String {
     if known.is_empty() {
-        return "no server was found on this host: start it, or run this on the host where it runs"
-            .to_string();
+        return "no server was found on this host: start it, or run this on the host where it runs".to_string();
     }
     let servers: Vec<String> = known
         .iter()
         .map(|server| {
-            let port = server
-                .port
-                .map_or("no port".to_string(), |port| format!("port {port}"));
-            format!(
-                "{} ({port}, pid {})",
-                server.data_directory.display(),
-                server.pid
-            )
+            let port = server.port.map_or("no port".to_string(), |port| format!("port {port}"));
+            format!("{} ({port}, pid {})", server.data_directory.display(), server.pid)
         })
         .collect();
     format!("there is {}", servers.join(", "))
@@ -163,17 +136,9 @@ mod tests {
     use crate::unix_socket::ServerSocket;
 
     fn known() -> Vec<Known> {
-        [
-            (70, 5432, "/srv/a"),
-            (80, 5433, "/srv/b"),
-            (90, 5433, "/srv/c"),
-        ]
-        .map(|(pid, port, directory)| Known {
-            pid,
-            port: Some(port),
-            data_directory: directory.into(),
-        })
-        .to_vec()
+        [(70, 5432, "/srv/a"), (80, 5433, "/srv/b"), (90, 5433, "/srv/c")]
+            .map(|(pid, port, directory)| Known { pid, port: Some(port), data_directory: directory.into() })
+            .to_vec()
     }
 
     fn refused(name: Option<&str>, known: &[Known], hidden: &Hidden) -> ChoiceError {
@@ -188,10 +153,7 @@ mod tests {
         assert_eq!(index(Some("5432")), 0);
         assert_eq!(index(Some("80")), 1);
         assert_eq!(index(Some("/srv/c/")), 2);
-        assert_eq!(
-            choose(&root, None, &known()[..1], &Hidden::default()).unwrap(),
-            0
-        );
+        assert_eq!(choose(&root, None, &known()[..1], &Hidden::default()).unwrap(), 0);
     }
 
     #[test]
@@ -205,10 +167,7 @@ mod tests {
         assert!(matches!(empty, ChoiceError::Absent(_)), "{empty}");
         let absent = refused(Some("1"), &known(), &none);
         assert!(matches!(absent, ChoiceError::Absent(_)), "{absent}");
-        let two = Hidden {
-            processes: vec![60, 61],
-            sockets: Vec::new(),
-        };
+        let two = Hidden { processes: vec![60, 61], sockets: Vec::new() };
         for name in [None, Some("1")] {
             let hidden = refused(name, &[], &two);
             assert!(matches!(hidden, ChoiceError::Hidden(_)), "{hidden}");
@@ -218,13 +177,8 @@ mod tests {
 
     #[test]
     fn a_number_that_is_no_servers_is_absent_whatever_process_has_it() {
-        let hidden = Hidden {
-            processes: vec![60],
-            sockets: vec![ServerSocket {
-                directory: "/tmp".into(),
-                port: 5440,
-            }],
-        };
+        let hidden =
+            Hidden { processes: vec![60], sockets: vec![ServerSocket { directory: "/tmp".into(), port: 5440 }] };
         for name in ["60", "5440"] {
             let error = refused(Some(name), &known(), &hidden);
             assert!(matches!(error, ChoiceError::Hidden(_)), "{error}");

@@ -60,11 +60,7 @@ fn parse(text: &str) -> Option<CpuTime> {
         return None;
     };
     let busy = user + nice + system + irq + softirq;
-    Some(CpuTime {
-        busy,
-        stolen,
-        total: busy + stolen + idle + iowait,
-    })
+    Some(CpuTime { busy, stolen, total: busy + stolen + idle + iowait })
 }
 
 #[cfg(test)]
@@ -80,10 +76,8 @@ mod tests {
 
     #[test]
     fn shares_are_of_the_time_between_two_readings_and_guests_count_once() {
-        let before =
-            read("cpu  100 10 50 700 100 5 5 30 40 4\ncpu0 1 1 1 1 1 1 1 1 0 0\n").unwrap();
-        let after =
-            read("cpu  120 10 70 730 100 5 15 50 60 4\ncpu0 1 1 1 1 1 1 1 1 0 0\n").unwrap();
+        let before = read("cpu  100 10 50 700 100 5 5 30 40 4\ncpu0 1 1 1 1 1 1 1 1 0 0\n").unwrap();
+        let after = read("cpu  120 10 70 730 100 5 15 50 60 4\ncpu0 1 1 1 1 1 1 1 1 0 0\n").unwrap();
         assert_eq!(after.busy_percent_since(&before), 50.0);
         assert_eq!(after.steal_percent_since(&before), 20.0);
         assert_eq!(after.busy_percent_since(&after), 0.0);
@@ -91,11 +85,7 @@ mod tests {
 
     #[test]
     fn what_is_no_such_line_is_an_error_that_names_the_file() {
-        for text in [
-            "cpu0 1 2 3 4 5 6 7 8\n",
-            "cpu  1 2 3 4\n",
-            "cpu  a b c d e f g h\n",
-        ] {
+        for text in ["cpu0 1 2 3 4 5 6 7 8\n", "cpu  1 2 3 4\n", "cpu  a b c d e f g h\n"] {
             let error = read(text).unwrap_err();
             assert!(error.to_string().contains("proc/stat"), "{error}");
         }

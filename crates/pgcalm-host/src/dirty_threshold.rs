@@ -48,11 +48,7 @@ impl DirtyThresholds {
         Ok(Self {
             dirtyable_bytes,
             limit_bytes,
-            background_bytes: if background_bytes >= limit_bytes {
-                limit_bytes / 2
-            } else {
-                background_bytes
-            },
+            background_bytes: if background_bytes >= limit_bytes { limit_bytes / 2 } else { background_bytes },
         })
     }
 }
@@ -84,12 +80,9 @@ mod tests {
             "MemTotal: 900000 kB\nMemFree: 100000 kB\nActive(file): 50000 kB\nInactive(file):   50000 kB\n",
         )
         .unwrap();
-        for (name, value) in [
-            ("dirty_bytes", 0),
-            ("dirty_ratio", 20),
-            ("dirty_background_bytes", 0),
-            ("dirty_background_ratio", 10),
-        ] {
+        for (name, value) in
+            [("dirty_bytes", 0), ("dirty_ratio", 20), ("dirty_background_bytes", 0), ("dirty_background_ratio", 10)]
+        {
             set(name, value);
         }
         let read = || DirtyThresholds::read(&root).unwrap();

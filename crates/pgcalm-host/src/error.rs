@@ -41,20 +41,10 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Read { path, source } => write!(f, "read {}: {source}", path.display()),
-            Self::Write {
-                path,
-                value,
-                source,
-            } => write!(f, "write {value:?} to {}: {source}", path.display()),
-            Self::Format {
-                path,
-                expected,
-                found,
-            } => write!(
-                f,
-                "{}: expected {expected}, found {found:?}",
-                path.display()
-            ),
+            Self::Write { path, value, source } => write!(f, "write {value:?} to {}: {source}", path.display()),
+            Self::Format { path, expected, found } => {
+                write!(f, "{}: expected {expected}, found {found:?}", path.display())
+            }
             Self::Unknown(why) => write!(f, "{why}"),
         }
     }
@@ -100,14 +90,8 @@ mod tests {
 
     #[test]
     fn a_reason_is_told_once_however_the_error_is_shown() {
-        let error = Error::Read {
-            path: "/x".into(),
-            source: io::Error::from_raw_os_error(13),
-        };
-        assert_eq!(
-            error.to_string(),
-            "read /x: Permission denied (os error 13)"
-        );
+        let error = Error::Read { path: "/x".into(), source: io::Error::from_raw_os_error(13) };
+        assert_eq!(error.to_string(), "read /x: Permission denied (os error 13)");
         assert!(std::error::Error::source(&error).is_none());
     }
 }

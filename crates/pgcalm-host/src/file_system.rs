@@ -14,19 +14,8 @@ use crate::mounts::Mount;
 
 /// File systems that are on no block device of this host: in memory, or another host's. What is written to them comes to no
 /// limit of this host's.
-const ON_NO_DEVICE: &[&str] = &[
-    "9p",
-    "ceph",
-    "cifs",
-    "hugetlbfs",
-    "lustre",
-    "nfs",
-    "nfs4",
-    "ramfs",
-    "smb3",
-    "tmpfs",
-    "virtiofs",
-];
+const ON_NO_DEVICE: &[&str] =
+    &["9p", "ceph", "cifs", "hugetlbfs", "lustre", "nfs", "nfs4", "ramfs", "smb3", "tmpfs", "virtiofs"];
 
 /// What writes to a path go to.
 #[derive(Debug)]
@@ -44,11 +33,7 @@ pub fn below(root: &HostRoot, mount: Mount, path: &Path) -> Below {
     let mount = match written_mount(root, &mount, path) {
         Ok(written) => written.unwrap_or(mount),
         Err(why) => {
-            return Below {
-                mount,
-                device: Known::Not(why.clone()),
-                journal: Known::Not(why),
-            };
+            return Below { mount, device: Known::Not(why.clone()), journal: Known::Not(why) };
         }
     };
     let device = device(root, &mount);
@@ -56,21 +41,13 @@ pub fn below(root: &HostRoot, mount: Mount, path: &Path) -> Below {
         Ok(own) => FileSystemJournal::of(root, &mount, own.as_ref()),
         Err(why) => Err(why.clone()),
     };
-    Below {
-        mount,
-        device: device.into(),
-        journal: journal.into(),
-    }
+    Below { mount, device: device.into(), journal: journal.into() }
 }
 
 /// The mount that is written to in place of `mount`: of an overlay that which its upper directory lies on, else none.
 ///
 /// The directory is named as whoever mounted the overlay saw it, so it counts only if the server's files are found there.
-fn written_mount(
-    root: &HostRoot,
-    mount: &Mount,
-    path: &Path,
-) -> std::result::Result<Option<Mount>, Unknown> {
+fn written_mount(root: &HostRoot, mount: &Mount, path: &Path) -> std::result::Result<Option<Mount>, Unknown> {
     if mount.fs_type != "overlay" {
         return Ok(None);
     }
@@ -81,9 +58,7 @@ fn written_mount(
     let inside = path.strip_prefix(&mount.target).unwrap_or(path);
     // A mount shows a directory of the overlay, the root unless it was bound.
     let shown = mount.fs_root.strip_prefix("/").unwrap_or(&mount.fs_root);
-    let there = root
-        .path(Path::new(upper).join(shown).join(inside))
-        .exists();
+    let there = root.path(Path::new(upper).join(shown).join(inside)).exists();
     let mounts = mounts::read(root).unwrap_or_default();
     match mounts::containing(&mounts, Path::new(upper)) {
         Some(found) if there && found.fs_type != "overlay" => Ok(Some(found.clone())),
@@ -99,25 +74,17 @@ fn device(root: &HostRoot, mount: &Mount) -> std::result::Result<Option<BlockDev
         return Ok(Some(device));
     }
     if !number.starts_with("0:") {
-        return Err(Unknown::new(format!(
-            "which disk has number {number}: /sys/dev/block does not show it"
-        )));
+        return Err(Unknown::new(format!("which disk has number {number}: /sys/dev/block does not show it")));
     }
     if ON_NO_DEVICE.contains(&kind.as_str()) {
         return Ok(None);
     }
     let Some(device) = block_device::by_node(root, Path::new(&mount.source))? else {
-        return Err(Unknown::new(format!(
-            "which disks this {kind} is on ({} names none)",
-            mount.source
-        )));
+        return Err(Unknown::new(format!("which disks this {kind} is on ({} names none)", mount.source)));
     };
     let others = devices_of_btrfs(root, &device)?;
     if others.len() > 1 {
-        return Err(Unknown::new(format!(
-            "on which of the disks of this {kind} a file lies: {}",
-            others.join(", ")
-        )));
+        return Err(Unknown::new(format!("on which of the disks of this {kind} a file lies: {}", others.join(", "))));
     }
     Ok(Some(device))
 }

@@ -40,11 +40,7 @@ pub struct FileSystemJournal {
 
 impl FileSystemJournal {
     /// The journal of what is mounted from device `own`; `None` for file systems that have none of their own.
-    pub fn of(
-        root: &HostRoot,
-        mount: &Mount,
-        own: Option<&BlockDevice>,
-    ) -> Result<Option<Self>, Unknown> {
+    pub fn of(root: &HostRoot, mount: &Mount, own: Option<&BlockDevice>) -> Result<Option<Self>, Unknown> {
         let Some(own) = own else { return Ok(None) };
         match mount.fs_type.as_str() {
             "ext4" | "ext3" => of_ext4(root, own),
@@ -110,10 +106,7 @@ fn journal_name(root: &HostRoot, file_system: &str) -> Result<String, Unknown> {
     let comm = root.read(format!("proc/{}/comm", pid.trim()))?;
     let name = comm.trim().strip_prefix("jbd2/").map(String::from);
     name.ok_or_else(|| {
-        Unknown::new(format!(
-            "where the journal of {file_system} is: its thread is called {:?}",
-            comm.trim()
-        ))
+        Unknown::new(format!("where the journal of {file_system} is: its thread is called {:?}", comm.trim()))
     })
 }
 

@@ -116,16 +116,12 @@ impl Hidden {
 /// A postmaster is a process whose working directory holds a postmaster.pid with its own process id: the server changes
 /// into its data directory at start (`ChangeToDataDir`) and writes that file before all else (`CreateDataDirLockFile`).
 pub fn find(root: &HostRoot, table: &[Process]) -> Result<Found> {
-    let mut found = Found {
-        hidden: hidden(root, table),
-        ..Found::default()
-    };
+    let mut found = Found { hidden: hidden(root, table), ..Found::default() };
     for process in table {
         let Some(directory) = process_file::working_directory(root, process.pid) else {
             continue;
         };
-        let Some(text) = process_file::read(root, process.pid, &directory.join("postmaster.pid"))
-        else {
+        let Some(text) = process_file::read(root, process.pid, &directory.join("postmaster.pid")) else {
             continue;
         };
         let mut lines = text.lines().map(str::trim);
@@ -145,22 +141,16 @@ pub fn find(root: &HostRoot, table: &[Process]) -> Result<Found> {
             data_directory: directory,
         });
     }
-    found
-        .instances
-        .sort_by(|a, b| a.data_directory.cmp(&b.data_directory));
+    found.instances.sort_by(|a, b| a.data_directory.cmp(&b.data_directory));
     Ok(found)
 }
 
 /// What servers there are that may not be looked at by this user.
 pub fn hidden(root: &HostRoot, table: &[Process]) -> Hidden {
     let processes = table.iter().filter(|process| {
-        process_file::working_directory(root, process.pid).is_none()
-            && looks_like_server(root, table, process.pid)
+        process_file::working_directory(root, process.pid).is_none() && looks_like_server(root, table, process.pid)
     });
-    Hidden {
-        processes: processes.map(|process| process.pid).collect(),
-        sockets: hidden_sockets(root),
-    }
+    Hidden { processes: processes.map(|process| process.pid).collect(), sockets: hidden_sockets(root) }
 }
 
 /// A server may listen in more directories than its postmaster.pid tells, and what listens may be a pooler, so what counts
@@ -188,19 +178,11 @@ fn hidden_sockets(root: &HostRoot) -> Vec<ServerSocket> {
     sockets
 }
 
-fn places(
-    root: &HostRoot,
-    table: &[Process],
-    postmaster: &Process,
-    data: &Path,
-) -> (Vec<Place>, Vec<Unknown>) {
+fn places(root: &HostRoot, table: &[Process], postmaster: &Process, data: &Path) -> (Vec<Place>, Vec<Unknown>) {
     let pid = postmaster.pid;
     let mut paths = vec![(Role::Data, data.to_path_buf())];
     let wal = data.join("pg_wal");
-    paths.push((
-        Role::Wal,
-        process_file::resolve(root, pid, &wal).unwrap_or(wal),
-    ));
+    paths.push((Role::Wal, process_file::resolve(root, pid, &wal).unwrap_or(wal)));
     let links = data.join("pg_tblspc");
     let mut tablespaces: Vec<PathBuf> = process_file::names(root, pid, &links)
         .into_iter()
@@ -208,11 +190,7 @@ fn places(
         .collect();
     tablespaces.sort();
     paths.extend(tablespaces.into_iter().map(|path| (Role::Tablespace, path)));
-    paths.extend(
-        log_files(root, table, postmaster)
-            .into_iter()
-            .map(|path| (Role::Log, path)),
-    );
+    paths.extend(log_files(root, table, postmaster).into_iter().map(|path| (Role::Log, path)));
 
     let (mounts, error) = match mounts::of_process(root, pid) {
         Ok(mounts) => (mounts, None),
@@ -224,9 +202,7 @@ fn places(
     for (role, path) in paths {
         let seen = mounts::containing(&mounts, &path).cloned();
         let found = seen.or_else(|| {
-            let Outside { mounts, chroot } = outside
-                .get_or_insert_with(|| Outside::of(root, table, pid))
-                .as_ref()?;
+            let Outside { mounts, chroot } = outside.get_or_insert_with(|| Outside::of(root, table, pid)).as_ref()?;
             let path = chroot.join(path.strip_prefix("/").unwrap_or(&path));
             mounts::containing(mounts, &path).cloned()
         });
@@ -238,13 +214,7 @@ fn places(
             continue;
         };
         let below = file_system::below(root, mount, &path);
-        places.push(Place {
-            role,
-            path,
-            mount: below.mount,
-            device: below.device,
-            journal: below.journal,
-        });
+        places.push(Place { role, path, mount: below.mount, device: below.device, journal: below.journal });
     }
     (places, unknown)
 }
@@ -260,8 +230,7 @@ struct Outside {
 impl Outside {
     /// As seen by this process or any that shares the mount namespace and is in no chroot.
     fn of(root: &HostRoot, table: &[Process], pid: i32) -> Option<Self> {
-        let namespace =
-            |pid: &str| std::fs::read_link(root.path(format!("proc/{pid}/ns/mnt"))).ok();
+        let namespace = |pid: &str| std::fs::read_link(root.path(format!("proc/{pid}/ns/mnt"))).ok();
         let chroot = process_file::chroot(root, pid)?;
         let its = namespace(&pid.to_string())?;
         if namespace("self").as_ref() == Some(&its) {
@@ -269,8 +238,7 @@ impl Outside {
             return Some(Self { mounts, chroot });
         }
         let other = table.iter().map(|process| process.pid).find(|other| {
-            namespace(&other.to_string()).as_ref() == Some(&its)
-                && process_file::chroot(root, *other).is_none()
+            namespace(&other.to_string()).as_ref() == Some(&its) && process_file::chroot(root, *other).is_none()
         })?;
         let mounts = mounts::of_process(root, other).ok()?;
         Some(Self { mounts, chroot })
@@ -282,16 +250,12 @@ impl Outside {
 fn log_files(root: &HostRoot, table: &[Process], postmaster: &Process) -> Vec<PathBuf> {
     let collector = table.iter().find(|process| {
         process.parent == postmaster.pid
-            && process::command_line(root, process.pid).is_ok_and(|line| {
-                line.starts_with("postgres: ") && line.trim_end().ends_with("logger")
-            })
+            && process::command_line(root, process.pid)
+                .is_ok_and(|line| line.starts_with("postgres: ") && line.trim_end().ends_with("logger"))
     });
     let mut files: Vec<PathBuf> = match collector {
         Some(collector) => process_file::open_for_writing(root, collector.pid),
-        None => process_file::open_for_writing(root, postmaster.pid)
-            .into_iter()
-            .filter(|(fd, _)| *fd == 2)
-            .collect(),
+        None => process_file::open_for_writing(root, postmaster.pid).into_iter().filter(|(fd, _)| *fd == 2).collect(),
     }
     .into_iter()
     .map(|(_, file)| file)
@@ -315,9 +279,7 @@ pub fn own_pid(root: &HostRoot, pid: i32) -> Option<i32> {
 /// Whether a session's backend, with that process id in the server's own namespace, is a child of `postmaster`. A server
 /// elsewhere may have the same port, data directory and system identifier, as a standby has.
 pub fn serves(root: &HostRoot, table: &[Process], postmaster: i32, backend: i32) -> bool {
-    table
-        .iter()
-        .any(|process| process.parent == postmaster && own_pid(root, process.pid) == Some(backend))
+    table.iter().any(|process| process.parent == postmaster && own_pid(root, process.pid) == Some(backend))
 }
 
 /// By its name and `-D`, or by the titles of its children: a server may be told its data directory by PGDATA.
@@ -368,10 +330,7 @@ mod tests {
         }
         write("proc/70/status", "Name:\tpostgres\nNSpid:\t70\t1\n");
         for place in ["srv/pg", "srv/copy"] {
-            write(
-                &format!("{place}/postmaster.pid"),
-                "1\n/srv/pg\n1700000000\n5433\n/tmp\n*\n",
-            );
+            write(&format!("{place}/postmaster.pid"), "1\n/srv/pg\n1700000000\n5433\n/tmp\n*\n");
         }
         write("srv/pg/PG_VERSION", "15\n");
         write("wal/one/x", "");
@@ -400,13 +359,7 @@ mod tests {
         let places: Vec<(&str, &str, &str)> = instance
             .places
             .iter()
-            .map(|place| {
-                (
-                    place.role.name(),
-                    place.path.to_str().unwrap(),
-                    place.mount.target.to_str().unwrap(),
-                )
-            })
+            .map(|place| (place.role.name(), place.path.to_str().unwrap(), place.mount.target.to_str().unwrap()))
             .collect();
         assert_eq!(
             places,
@@ -425,10 +378,7 @@ mod tests {
         fs::remove_file(root.path("proc/70/cwd")).unwrap();
         let found = find(&root, &process::table(&root).unwrap()).unwrap();
         assert_eq!(found.instances, []);
-        assert_eq!(
-            (found.hidden.processes, found.hidden.sockets),
-            (vec![70], vec![])
-        );
+        assert_eq!((found.hidden.processes, found.hidden.sockets), (vec![70], vec![]));
         // Told its data directory by PGDATA, as in the official image.
         fs::write(root.path("proc/70/cmdline"), "postgres").unwrap();
         let table = process::table(&root).unwrap();
@@ -439,9 +389,8 @@ mod tests {
     fn a_socket_that_nobody_to_be_seen_listens_on_is_of_a_hidden_server() {
         let (_dir, root) = host();
         fs::create_dir_all(root.path("proc/net")).unwrap();
-        let line = |inode: u32, path: &str| {
-            format!("0000000000000000: 00000002 00000000 00010000 0001 01 {inode} {path}\n")
-        };
+        let line =
+            |inode: u32, path: &str| format!("0000000000000000: 00000002 00000000 00010000 0001 01 {inode} {path}\n");
         let text = line(7, "/run/postgresql/.s.PGSQL.5432") + &line(8, "/tmp/.s.PGSQL.5433");
         fs::write(root.path("proc/net/unix"), text).unwrap();
         fs::create_dir_all(root.path("proc/70/fd")).unwrap();

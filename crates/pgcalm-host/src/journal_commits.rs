@@ -22,11 +22,7 @@ pub fn read(root: &HostRoot, name: &str) -> Result<Option<u64>> {
     // 8867 transactions (8867 requested), each up to 5461 blocks
     match text.split_whitespace().next().map(str::parse) {
         Some(Ok(count)) => Ok(Some(count)),
-        _ => Err(Error::Format {
-            path: root.path(&path),
-            expected: "a number of transactions",
-            found: text,
-        }),
+        _ => Err(Error::Format { path: root.path(&path), expected: "a number of transactions", found: text }),
     }
 }
 

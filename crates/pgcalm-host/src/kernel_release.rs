@@ -10,10 +10,7 @@ pub fn read(root: &HostRoot) -> Result<String> {
 
 /// What the kernel draws anew at each boot.
 pub fn boot_id(root: &HostRoot) -> Result<String> {
-    Ok(root
-        .read("proc/sys/kernel/random/boot_id")?
-        .trim()
-        .to_string())
+    Ok(root.read("proc/sys/kernel/random/boot_id")?.trim().to_string())
 }
 
 /// Version and patch level of a release, e.g. (6, 18).

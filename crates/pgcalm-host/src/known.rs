@@ -17,9 +17,7 @@ pub struct Unknown {
 impl Unknown {
     /// For this reason.
     pub fn new(reason: impl Into<String>) -> Self {
-        Self {
-            unknown: reason.into(),
-        }
+        Self { unknown: reason.into() }
     }
 }
 

@@ -67,14 +67,7 @@ WritebackTmp:          7 kB
         std::fs::create_dir(dir.path().join("proc")).unwrap();
         std::fs::write(dir.path().join(PATH), SAMPLE).unwrap();
         let info = MemInfo::read(&HostRoot::new(dir.path())).unwrap();
-        assert_eq!(
-            info,
-            MemInfo {
-                total_kib: 24_682_548,
-                dirty_kib: 1234,
-                writeback_kib: 56
-            }
-        );
+        assert_eq!(info, MemInfo { total_kib: 24_682_548, dirty_kib: 1234, writeback_kib: 56 });
     }
 
     #[test]

@@ -30,10 +30,7 @@ pub fn of_process(root: &HostRoot, pid: i32) -> Result<Option<MemoryLimit>> {
     let mounts = mounts::read(root)?;
     let membership = root.read(format!("proc/{pid}/cgroup"))?;
     let mut limits = Vec::new();
-    for mount in mounts
-        .iter()
-        .filter(|m| mounts::cover(&mounts, m).is_none())
-    {
+    for mount in mounts.iter().filter(|m| mounts::cover(&mounts, m).is_none()) {
         let version = match mount.fs_type.as_str() {
             "cgroup" if mount.super_options.iter().any(|name| name == "memory") => Version::V1,
             "cgroup2" => Version::V2,
@@ -42,11 +39,7 @@ pub fn of_process(root: &HostRoot, pid: i32) -> Result<Option<MemoryLimit>> {
         let Some(group) = group(&membership, version) else {
             continue;
         };
-        let hierarchy = Hierarchy {
-            version,
-            mountpoint: mount.target.clone(),
-            mounted_group: mount.fs_root.clone(),
-        };
+        let hierarchy = Hierarchy { version, mountpoint: mount.target.clone(), mounted_group: mount.fs_root.clone() };
         let names: &[&str] = match version {
             Version::V1 => &["memory.limit_in_bytes"],
             Version::V2 => &["memory.max", "memory.high"],

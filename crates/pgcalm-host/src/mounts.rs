@@ -134,16 +134,13 @@ mod tests {
 
     #[test]
     fn parses_cgroup_and_loop_mounts() {
-        let mount = parse_line(
-            "38 31 0:35 / /sys/fs/cgroup/blkio rw,relatime shared:9 - cgroup cgroup rw,blkio",
-        )
-        .unwrap();
+        let mount =
+            parse_line("38 31 0:35 / /sys/fs/cgroup/blkio rw,relatime shared:9 - cgroup cgroup rw,blkio").unwrap();
         assert_eq!(mount.fs_type, "cgroup");
         assert_eq!(mount.target, PathBuf::from("/sys/fs/cgroup/blkio"));
         assert_eq!(mount.super_options, ["rw", "blkio"]);
 
-        let mount =
-            parse_line("90 22 7:0 / /mnt/with\\040space rw,noatime - ext4 /dev/loop0 rw").unwrap();
+        let mount = parse_line("90 22 7:0 / /mnt/with\\040space rw,noatime - ext4 /dev/loop0 rw").unwrap();
         assert_eq!(mount.device, "7:0");
         assert_eq!(mount.target, PathBuf::from("/mnt/with space"));
         assert_eq!(mount.source, "/dev/loop0");
@@ -180,10 +177,8 @@ mod tests {
         .into_iter()
         .filter_map(parse_line)
         .collect();
-        let covered: Vec<Option<&str>> = mounts
-            .iter()
-            .map(|mount| cover(&mounts, mount).map(|cover| cover.source.as_str()))
-            .collect();
+        let covered: Vec<Option<&str>> =
+            mounts.iter().map(|mount| cover(&mounts, mount).map(|cover| cover.source.as_str())).collect();
         let (disk, three) = (Some("/dev/sda1"), Some("three"));
         assert_eq!(covered, [disk, None, three, three, None, None]);
         let source = |path: &str| &containing(&mounts, Path::new(path)).unwrap().source;

@@ -39,10 +39,7 @@ pub fn interfaces(root: &HostRoot, process: &str) -> Result<Vec<InterfaceStat>> 
 
 /// Bytes, packets and six more received; then bytes and packets sent (dev_seq_printf_stats in net/core/net-procfs.c).
 fn parse(name: &str, counters: &str) -> Option<InterfaceStat> {
-    let counters: Vec<u64> = counters
-        .split_whitespace()
-        .map(|counter| counter.parse().ok())
-        .collect::<Option<_>>()?;
+    let counters: Vec<u64> = counters.split_whitespace().map(|counter| counter.parse().ok()).collect::<Option<_>>()?;
     Some(InterfaceStat {
         name: name.trim().to_string(),
         received_bytes: *counters.first()?,
@@ -56,10 +53,7 @@ fn parse(name: &str, counters: &str) -> Option<InterfaceStat> {
 /// included; `None` if there is no such interface.
 pub fn sent_bytes(root: &HostRoot, pid: i32, interface: &str) -> Result<Option<u64>> {
     let interfaces = interfaces(root, &pid.to_string())?;
-    Ok(interfaces
-        .iter()
-        .find(|stat| stat.name == interface)
-        .map(|stat| stat.sent_bytes))
+    Ok(interfaces.iter().find(|stat| stat.name == interface).map(|stat| stat.sent_bytes))
 }
 
 /// What the link of `interface` carries in one direction, bytes per second, as its driver says; `None` if it says nothing, as
@@ -121,10 +115,7 @@ Inter-|   Receive                                                |  Transmit
 
     #[test]
     fn a_link_that_says_nothing_has_no_speed() {
-        let (_dir, root) = host(&[
-            ("sys/class/net/eth0/speed", "10000\n"),
-            ("sys/class/net/veth/speed", "-1\n"),
-        ]);
+        let (_dir, root) = host(&[("sys/class/net/eth0/speed", "10000\n"), ("sys/class/net/veth/speed", "-1\n")]);
         assert_eq!(link_bytes_per_second(&root, "eth0"), Some(1_250_000_000));
         assert_eq!(link_bytes_per_second(&root, "veth"), None);
         assert_eq!(link_bytes_per_second(&root, "lo"), None);

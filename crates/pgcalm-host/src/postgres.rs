@@ -6,14 +6,7 @@ use std::path::PathBuf;
 use crate::HostRoot;
 
 /// Programs that a server installation must hold to be of use here.
-pub const PROGRAMS: [&str; 6] = [
-    "postgres",
-    "initdb",
-    "pgbench",
-    "psql",
-    "pg_isready",
-    "pg_config",
-];
+pub const PROGRAMS: [&str; 6] = ["postgres", "initdb", "pgbench", "psql", "pg_isready", "pg_config"];
 
 /// The directories of server programs that distributions use, newest version first.
 pub fn bindirs(root: &HostRoot) -> Vec<PathBuf> {
@@ -26,20 +19,12 @@ pub fn bindirs(root: &HostRoot) -> Vec<PathBuf> {
             Some((version, Path::new("/usr/lib/postgresql").join(name)))
         })
         .collect();
-    versions.extend(
-        root.list("usr")
-            .unwrap_or_default()
-            .into_iter()
-            .filter_map(|name| {
-                let version = name.strip_prefix("pgsql-")?.parse().ok()?;
-                Some((version, Path::new("/usr").join(name)))
-            }),
-    );
+    versions.extend(root.list("usr").unwrap_or_default().into_iter().filter_map(|name| {
+        let version = name.strip_prefix("pgsql-")?.parse().ok()?;
+        Some((version, Path::new("/usr").join(name)))
+    }));
     versions.sort_by_key(|(version, _)| std::cmp::Reverse(*version));
-    let mut directories: Vec<PathBuf> = versions
-        .into_iter()
-        .map(|(_, directory)| directory.join("bin"))
-        .collect();
+    let mut directories: Vec<PathBuf> = versions.into_iter().map(|(_, directory)| directory.join("bin")).collect();
     directories.push("/usr/local/pgsql/bin".into());
     directories.push("/usr/bin".into());
     directories.retain(|directory| missing(root, directory).is_empty());
@@ -48,10 +33,7 @@ pub fn bindirs(root: &HostRoot) -> Vec<PathBuf> {
 
 /// The programs of [`PROGRAMS`] that `bindir` lacks.
 pub fn missing(root: &HostRoot, bindir: &Path) -> Vec<&'static str> {
-    PROGRAMS
-        .into_iter()
-        .filter(|program| !root.path(bindir.join(program)).is_file())
-        .collect()
+    PROGRAMS.into_iter().filter(|program| !root.path(bindir.join(program)).is_file()).collect()
 }
 
 /// The part of `postgres --version` that says which server it is, e.g. `PostgreSQL 15.20 (Debian ...)`.
@@ -103,10 +85,7 @@ mod tests {
         let name = version_name("postgres (PostgreSQL) 15.20 (Debian 15.20-0+deb12u1)\n").unwrap();
         assert_eq!(name, "PostgreSQL 15.20 (Debian 15.20-0+deb12u1)");
         assert_eq!(major_version(&name), Some(15));
-        assert_eq!(
-            major_version(&version_name("postgres (PostgreSQL) 19devel\n").unwrap()),
-            Some(19)
-        );
+        assert_eq!(major_version(&version_name("postgres (PostgreSQL) 19devel\n").unwrap()), Some(19));
         assert_eq!(version_name("bash 5"), None);
     }
 }

@@ -54,10 +54,7 @@ pub fn examine(root: &HostRoot, pid: i32) -> Result<Candidate> {
         return Ok(Candidate::Other);
     }
     if is_postgres(root, process.parent).unwrap_or(false)
-        && matches!(
-            examine(root, process.parent)?,
-            Candidate::Postmaster(_) | Candidate::NotReady
-        )
+        && matches!(examine(root, process.parent)?, Candidate::Postmaster(_) | Candidate::NotReady)
     {
         return Ok(Candidate::ChildOf(process.parent));
     }
@@ -75,10 +72,7 @@ pub fn examine(root: &HostRoot, pid: i32) -> Result<Candidate> {
         process,
         data_directory: PathBuf::from(data_directory),
         port: lines.get(3).and_then(|line| line.parse().ok()),
-        socket_directory: lines
-            .get(4)
-            .filter(|line| !line.is_empty())
-            .map(PathBuf::from),
+        socket_directory: lines.get(4).filter(|line| !line.is_empty()).map(PathBuf::from),
         major_version: major_version.trim().to_string(),
     }))
 }
@@ -101,15 +95,10 @@ fn is_postgres(root: &HostRoot, pid: i32) -> Result<bool> {
             let program = program.to_string_lossy();
             // As it is shown after an upgrade has replaced the file.
             let program = program.strip_suffix(" (deleted)").unwrap_or(&program);
-            Ok(matches!(
-                program.rsplit('/').next(),
-                Some("postgres" | "postmaster")
-            ))
+            Ok(matches!(program.rsplit('/').next(), Some("postgres" | "postmaster")))
         }
         // A kernel thread has no program.
-        Err(source) if source.kind() == std::io::ErrorKind::NotFound => {
-            Process::read(root, pid).map(|_| false)
-        }
+        Err(source) if source.kind() == std::io::ErrorKind::NotFound => Process::read(root, pid).map(|_| false),
         Err(source) => Err(Error::Read { path, source }),
     }
 }
@@ -124,11 +113,7 @@ mod tests {
         let proc = root.join(format!("proc/{pid}"));
         fs::create_dir_all(&proc).unwrap();
         let zeros = "0 ".repeat(17);
-        fs::write(
-            proc.join("stat"),
-            format!("{pid} (postgres) S {parent} {zeros}77 0\n"),
-        )
-        .unwrap();
+        fs::write(proc.join("stat"), format!("{pid} (postgres) S {parent} {zeros}77 0\n")).unwrap();
         symlink(program, proc.join("exe")).unwrap();
         if let Some(cwd) = cwd {
             symlink(cwd, proc.join("cwd")).unwrap();
@@ -146,21 +131,9 @@ mod tests {
         )
         .unwrap();
         add(dir.path(), 1, 0, "/sbin/init", None);
-        add(
-            dir.path(),
-            10,
-            1,
-            "/usr/bin/postgres (deleted)",
-            Some(&data),
-        );
+        add(dir.path(), 10, 1, "/usr/bin/postgres (deleted)", Some(&data));
         add(dir.path(), 11, 10, "/usr/bin/postgres", Some(&data));
-        add(
-            dir.path(),
-            20,
-            1,
-            "/usr/bin/postgres",
-            Some(Path::new("/nowhere")),
-        );
+        add(dir.path(), 20, 1, "/usr/bin/postgres", Some(Path::new("/nowhere")));
         let root = HostRoot::new(dir.path());
         (dir, root)
     }
@@ -183,11 +156,7 @@ mod tests {
     #[test]
     fn lists_servers_only() {
         let (_dir, root) = host();
-        let pids: Vec<i32> = running(&root)
-            .unwrap()
-            .iter()
-            .map(|p| p.process.pid)
-            .collect();
+        let pids: Vec<i32> = running(&root).unwrap().iter().map(|p| p.process.pid).collect();
         assert_eq!(pids, [10]);
     }
 }

@@ -64,18 +64,11 @@ pub fn family(table: &[Process], ancestor: i32) -> Vec<Process> {
     while next < pids.len() {
         let parent = pids[next];
         pids.extend(
-            table
-                .iter()
-                .filter(|process| process.parent == parent && process.pid != parent)
-                .map(|process| process.pid),
+            table.iter().filter(|process| process.parent == parent && process.pid != parent).map(|process| process.pid),
         );
         next += 1;
     }
-    table
-        .iter()
-        .filter(|process| pids.contains(&process.pid))
-        .cloned()
-        .collect()
+    table.iter().filter(|process| pids.contains(&process.pid)).cloned().collect()
 }
 
 /// Command line; arguments are separated by spaces.
@@ -134,9 +127,7 @@ mod tests {
     use super::*;
 
     fn stat(pid: i32, name: &str, state: char, parent: i32) -> String {
-        format!(
-            "{pid} ({name}) {state} {parent} 1 1 0 -1 4194560 100 0 0 0 1 2 0 0 20 0 1 0 98765 1 2 3\n"
-        )
+        format!("{pid} ({name}) {state} {parent} 1 1 0 -1 4194560 100 0 0 0 1 2 0 0 20 0 1 0 98765 1 2 3\n")
     }
 
     fn fake(processes: &[(i32, &str, char, i32)]) -> tempfile::TempDir {
@@ -168,14 +159,7 @@ mod tests {
         let process = parse_stat(&stat(7, "a) D (b", 'S', 3)).unwrap();
         assert_eq!(
             process,
-            Process {
-                pid: 7,
-                parent: 3,
-                state: 'S',
-                start_ticks: 98765,
-                cpu_ticks: 3,
-                children_cpu_ticks: 0
-            }
+            Process { pid: 7, parent: 3, state: 'S', start_ticks: 98765, cpu_ticks: 3, children_cpu_ticks: 0 }
         );
     }
 
@@ -202,15 +186,8 @@ mod tests {
             "[<0>] folio_wait_bit_common+0x120/0x2a0\n[<0>] do_fsync+0x38/0x60\n[<0>] 0xffffffff\n",
         )
         .unwrap();
-        fs::write(
-            dir.path().join("proc/5/cmdline"),
-            "postgres: checkpointer \0\0",
-        )
-        .unwrap();
-        assert_eq!(
-            kernel_stack(&root, 5),
-            ["folio_wait_bit_common", "do_fsync", "0xffffffff"]
-        );
+        fs::write(dir.path().join("proc/5/cmdline"), "postgres: checkpointer \0\0").unwrap();
+        assert_eq!(kernel_stack(&root, 5), ["folio_wait_bit_common", "do_fsync", "0xffffffff"]);
         assert_eq!(command_line(&root, 5).unwrap(), "postgres: checkpointer ");
         assert!(kernel_stack(&root, 6).is_empty());
         assert!(command_line(&root, 6).unwrap_err().is_not_found());

@@ -108,17 +108,9 @@ pub fn read_in_working_directory(root: &HostRoot, pid: i32, name: &str) -> Resul
     let read = || {
         let directory = rustix::fs::openat(CWD, &path, DIRECTORY, Mode::empty())?;
         let flags = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-        text(beneath(
-            &directory,
-            Path::new(name),
-            OFlags::empty(),
-            flags,
-        )?)
+        text(beneath(&directory, Path::new(name), OFlags::empty(), flags)?)
     };
-    read().map_err(|source| Error::Read {
-        path: path.join(name),
-        source,
-    })
+    read().map_err(|source| Error::Read { path: path.join(name), source })
 }
 
 /// Opens the regular file that a handle is on for reading.
@@ -128,10 +120,7 @@ pub fn read_in_working_directory(root: &HostRoot, pid: i32, name: &str) -> Resul
 pub fn open_regular(file: impl AsFd) -> io::Result<File> {
     let kind = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);
     if kind != FileType::RegularFile {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "is no regular file",
-        ));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "is no regular file"));
     }
     File::open(handle(&file))
 }
@@ -155,12 +144,7 @@ fn its_root(root: &HostRoot, pid: i32) -> io::Result<OwnedFd> {
     Ok(rustix::fs::openat(CWD, path, DIRECTORY, Mode::empty())?)
 }
 
-fn beneath(
-    directory: &OwnedFd,
-    path: &Path,
-    flags: OFlags,
-    resolve: ResolveFlags,
-) -> io::Result<OwnedFd> {
+fn beneath(directory: &OwnedFd, path: &Path, flags: OFlags, resolve: ResolveFlags) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::CLOEXEC | flags;
     for _ in 0..WALKS {
         match rustix::fs::openat2(directory, path, flags, Mode::empty(), resolve) {
@@ -181,9 +165,7 @@ fn beneath(
 /// The inodes of the sockets that process `pid` has open; none if it may not be looked at.
 pub fn sockets(root: &HostRoot, pid: i32) -> BTreeSet<u64> {
     let names = root.list(format!("proc/{pid}/fd")).unwrap_or_default();
-    let targets = names
-        .iter()
-        .filter_map(|name| std::fs::read_link(root.path(format!("proc/{pid}/fd/{name}"))).ok());
+    let targets = names.iter().filter_map(|name| std::fs::read_link(root.path(format!("proc/{pid}/fd/{name}"))).ok());
     targets
         .filter_map(|target| {
             let inode = target.to_str()?.strip_prefix("socket:[")?;
@@ -206,9 +188,7 @@ pub fn open_for_writing(root: &HostRoot, pid: i32) -> Vec<(u32, PathBuf)> {
             let is_file = target.is_absolute()
                 && find_no_link(root, pid, &target)
                     .and_then(|file| Ok(rustix::fs::fstat(file)?))
-                    .is_ok_and(|found| {
-                        FileType::from_raw_mode(found.st_mode) == FileType::RegularFile
-                    });
+                    .is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::RegularFile);
             (is_file && is_writable(&info)?).then_some((name.parse().ok()?, target))
         })
         .collect();
@@ -236,14 +216,8 @@ mod tests {
         symlink("../..", root.path("proc/7/root")).unwrap();
         fs::write(root.path("a"), "text").unwrap();
         symlink("a", root.path("b")).unwrap();
-        rustix::fs::mknodat(
-            rustix::fs::CWD,
-            root.path("fifo"),
-            rustix::fs::FileType::Fifo,
-            rustix::fs::Mode::RUSR,
-            0,
-        )
-        .unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, root.path("fifo"), rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0)
+            .unwrap();
         assert_eq!(read(&root, 7, Path::new("/a")).as_deref(), Some("text"));
         assert_eq!(read(&root, 7, Path::new("/b")), None);
         assert_eq!(read(&root, 7, Path::new("/fifo")), None);
@@ -290,11 +264,7 @@ mod tests {
             (5, "/log/gone (deleted)", "01"),
         ] {
             symlink(target, root.path(format!("proc/7/fd/{fd}"))).unwrap();
-            fs::write(
-                root.path(format!("proc/7/fdinfo/{fd}")),
-                format!("pos:\t0\nflags:\t{flags}\n"),
-            )
-            .unwrap();
+            fs::write(root.path(format!("proc/7/fdinfo/{fd}")), format!("pos:\t0\nflags:\t{flags}\n")).unwrap();
         }
         assert_eq!(open_for_writing(&root, 7), [(2, "/log/a".into())]);
     }

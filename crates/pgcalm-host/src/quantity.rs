@@ -84,29 +84,15 @@ pub fn processors(text: &str) -> Result<f64, String> {
 }
 
 /// Rows of a table.
-pub const ROWS: Quantity = Quantity {
-    what: "a whole number of rows",
-    examples: "4000000",
-    most: u64::MAX,
-    range: "from 1",
-    ..COUNT
-};
+pub const ROWS: Quantity =
+    Quantity { what: "a whole number of rows", examples: "4000000", most: u64::MAX, range: "from 1", ..COUNT };
 
 /// A rate of operations. None at all is no rate.
-pub const PER_SECOND: Quantity = Quantity {
-    what: "a whole number per second",
-    examples: "3000",
-    ..COUNT
-};
+pub const PER_SECOND: Quantity = Quantity { what: "a whole number per second", examples: "3000", ..COUNT };
 
 /// A TCP port.
-pub const PORT: Quantity = Quantity {
-    what: "a port",
-    examples: "5432",
-    most: u16::MAX as u64,
-    range: "from 1 to 65535",
-    ..COUNT
-};
+pub const PORT: Quantity =
+    Quantity { what: "a port", examples: "5432", most: u16::MAX as u64, range: "from 1 to 65535", ..COUNT };
 
 /// Bytes. Without a unit it would be as often meant in megabytes.
 pub const SIZE: Quantity = Quantity {
@@ -120,11 +106,7 @@ pub const SIZE: Quantity = Quantity {
 };
 
 /// Bytes per second.
-pub const BANDWIDTH: Quantity = Quantity {
-    what: "bytes per second",
-    examples: "125MB or 125MiB",
-    ..SIZE
-};
+pub const BANDWIDTH: Quantity = Quantity { what: "bytes per second", examples: "125MB or 125MiB", ..SIZE };
 
 /// A time, in nanoseconds. Beyond a year it is a typing error.
 pub const TIME: Quantity = Quantity {
@@ -138,11 +120,7 @@ pub const TIME: Quantity = Quantity {
 };
 
 /// One that is not zero.
-pub const SOME_TIME: Quantity = Quantity {
-    least: 1,
-    range: "above 0, up to 366d",
-    ..TIME
-};
+pub const SOME_TIME: Quantity = Quantity { least: 1, range: "above 0, up to 366d", ..TIME };
 
 /// The time between two looks, of every verb that looks again and again: a server has time for other things, and a picture
 /// is live.
@@ -155,45 +133,28 @@ pub const INTERVAL: Quantity = Quantity {
 };
 
 /// Of one operation. Beyond ten seconds it is a typing error.
-pub const LATENCY: Quantity = Quantity {
-    examples: "0.5ms or 500us",
-    bare: None,
-    most: 10 * SECOND,
-    range: "up to 10 s",
-    ..TIME
-};
+pub const LATENCY: Quantity =
+    Quantity { examples: "0.5ms or 500us", bare: None, most: 10 * SECOND, range: "up to 10 s", ..TIME };
 
 /// Whole seconds of a run.
-pub const SECONDS: Quantity = Quantity {
-    examples: "60, 60s or 5min",
-    ..TIME
-};
+pub const SECONDS: Quantity = Quantity { examples: "60, 60s or 5min", ..TIME };
 
 impl Quantity {
     /// Others of its kind, from `least` to `most` parts.
     pub const fn within(self, least: u64, most: u64, range: &'static str) -> Self {
-        Self {
-            least,
-            most,
-            range,
-            ..self
-        }
+        Self { least, most, range, ..self }
     }
 
     /// Reads a value; an error says what to give.
     pub fn read(&self, text: &str) -> Result<u64, String> {
-        let split = text
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .unwrap_or(text.len());
+        let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
         let (number, unit) = (&text[..split], text[split..].trim_start());
         let factor = match unit {
             "" => match (self.bare, decimal(number, 1)) {
                 (None, Some(1..)) => {
                     let units = self.units.iter().filter(|(name, _)| name.starts_with('M'));
-                    let named: Vec<String> = units
-                        .filter(|(name, _)| name.len() > 1)
-                        .map(|(name, _)| format!("{number}{name}"))
-                        .collect();
+                    let named: Vec<String> =
+                        units.filter(|(name, _)| name.len() > 1).map(|(name, _)| format!("{number}{name}")).collect();
                     return Err(match named.as_slice() {
                         [] => format!("give a unit: {}", self.names()),
                         named => format!("give a unit: {}", named.join(" or ")),
@@ -201,11 +162,7 @@ impl Quantity {
                 }
                 (bare, _) => bare,
             },
-            unit => self
-                .units
-                .iter()
-                .find(|(name, _)| name.eq_ignore_ascii_case(unit))
-                .map(|(_, factor)| *factor),
+            unit => self.units.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).map(|(_, factor)| *factor),
         };
         factor
             .and_then(|factor| decimal(number, factor))
@@ -215,18 +172,10 @@ impl Quantity {
 
     /// What is to be given.
     pub fn hint(&self) -> String {
-        let Self {
-            what,
-            examples,
-            range,
-            ..
-        } = self;
+        let Self { what, examples, range, .. } = self;
         match self.units {
             [] => format!("give {what} {range}, without a unit, e.g. {examples}"),
-            _ => format!(
-                "give {what} {range}, e.g. {examples}; units are {}",
-                self.names()
-            ),
+            _ => format!("give {what} {range}, e.g. {examples}; units are {}", self.names()),
         }
     }
 
@@ -243,9 +192,7 @@ impl Quantity {
 fn decimal(number: &str, factor: u64) -> Option<u64> {
     let (whole, fraction) = match number.split_once('.') {
         // As many digits as matter.
-        Some((whole, fraction)) if factor > 1 && (1..=12).contains(&fraction.len()) => {
-            (whole, fraction)
-        }
+        Some((whole, fraction)) if factor > 1 && (1..=12).contains(&fraction.len()) => (whole, fraction),
         Some(_) => return None,
         None => (number, "0"),
     };
@@ -253,8 +200,8 @@ fn decimal(number: &str, factor: u64) -> Option<u64> {
         true => text.parse::<u64>().ok(),
         false => None,
     };
-    let fraction_parts = u128::from(digits(fraction)?) * u128::from(factor)
-        / 10u128.pow(u32::try_from(fraction.len()).ok()?);
+    let fraction_parts =
+        u128::from(digits(fraction)?) * u128::from(factor) / 10u128.pow(u32::try_from(fraction.len()).ok()?);
     let parts = u128::from(digits(whole)?) * u128::from(factor) + fraction_parts;
     u64::try_from(parts).ok()
 }
@@ -449,10 +396,7 @@ mod tests {
     fn a_size_has_a_unit() {
         let error = |text: &str| text.parse::<Size>().unwrap_err();
         assert_eq!(error("125"), "give a unit: 125MB or 125MiB");
-        assert_eq!(
-            error("125QB"),
-            "give a size above 0, e.g. 256kB, 125MB or 1GB; units are B, kB, MB, GB, TB"
-        );
+        assert_eq!(error("125QB"), "give a size above 0, e.g. 256kB, 125MB or 1GB; units are B, kB, MB, GB, TB");
         assert!("125".parse::<Limit<Size>>().is_err());
     }
 
@@ -460,17 +404,7 @@ mod tests {
     fn a_number_has_none() {
         let read = |text| number::<u32>(PER_SECOND, text);
         assert_eq!(read("3000"), Ok(3000));
-        for text in [
-            "0",
-            "-1",
-            "3k",
-            "3000/s",
-            "1.5",
-            "4294967296",
-            "",
-            "NaN",
-            "1e3",
-        ] {
+        for text in ["0", "-1", "3k", "3000/s", "1.5", "4294967296", "", "NaN", "1e3"] {
             assert_eq!(
                 read(text).unwrap_err(),
                 "give a whole number per second from 1 to 4294967295, without a unit, e.g. 3000",

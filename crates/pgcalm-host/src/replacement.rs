@@ -58,13 +58,7 @@ pub fn remove(path: &Path) -> io::Result<()> {
 
 /// Replaces `path` by `text`. Until it is renamed it is called `temporary`, in the same directory. Errors are those of the
 /// calls, and of what is there and no regular file.
-pub fn write(
-    path: &Path,
-    temporary: &Path,
-    mode: u32,
-    text: &[u8],
-    durability: Durability,
-) -> io::Result<()> {
+pub fn write(path: &Path, temporary: &Path, mode: u32, text: &[u8], durability: Durability) -> io::Result<()> {
     check(path)?;
     let mut replacement = Replacement::create(temporary.to_path_buf(), mode)?;
     replacement.write_all(text)?;
@@ -98,16 +92,8 @@ impl Replacement {
     /// `mode`, whatever the umask is: others may have to read it.
     pub fn create(path: PathBuf, mode: u32) -> io::Result<Self> {
         remove(&path)?;
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(mode)
-            .open(&path)?;
-        let new = Self {
-            path,
-            file,
-            renamed: false,
-        };
+        let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path)?;
+        let new = Self { path, file, renamed: false };
         new.file.set_permissions(Permissions::from_mode(mode))?;
         Ok(new)
     }

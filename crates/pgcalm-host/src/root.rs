@@ -40,11 +40,7 @@ impl HostRoot {
     /// Writes a kernel file in a single write, as sysfs and cgroupfs need it.
     pub fn write(&self, path: impl AsRef<Path>, value: &str) -> Result<()> {
         let path = self.path(path);
-        fs::write(&path, value).map_err(|source| Error::Write {
-            path,
-            value: value.to_string(),
-            source,
-        })
+        fs::write(&path, value).map_err(|source| Error::Write { path, value: value.to_string(), source })
     }
 
     /// Names of the entries of a directory, sorted.
@@ -58,9 +54,6 @@ impl HostRoot {
             names.sort();
             Ok(names)
         };
-        read().map_err(|source| Error::Read {
-            path: path.clone(),
-            source,
-        })
+        read().map_err(|source| Error::Read { path: path.clone(), source })
     }
 }

@@ -99,10 +99,7 @@ impl Role {
 
     /// The role with that number; [`Role::Unknown`] if there is none.
     pub fn from_number(number: u32) -> Self {
-        ROLES
-            .into_iter()
-            .find(|role| *role as u32 == number)
-            .unwrap_or(Self::Unknown)
+        ROLES.into_iter().find(|role| *role as u32 == number).unwrap_or(Self::Unknown)
     }
 }
 
@@ -162,9 +159,7 @@ pub fn parse_title(command_line: &str, cluster_name: &str) -> Option<Title> {
 }
 
 fn starts(title: &str, name: &str) -> bool {
-    title
-        .strip_prefix(name)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+    title.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
 }
 
 /// The word at `index`, or a later one since user and database may hold spaces, if it is a client's address.
@@ -194,41 +189,20 @@ mod tests {
             read("walsender rep 10.0.0.5(44444) streaming 0/3000060"),
             (Role::WalSender, Some("10.0.0.5".into()))
         );
-        assert_eq!(
-            read("walsender rep postgres [local] idle"),
-            (Role::WalSender, Some("[local]".into()))
-        );
-        assert_eq!(
-            read("checkpointer shop ::1(5000) idle in transaction"),
-            (Role::Backend, Some("::1".into()))
-        );
-        assert_eq!(
-            read("a b shop [local] COMMIT"),
-            (Role::Backend, Some("[local]".into()))
-        );
-        assert_eq!(
-            read("archiver last was 000000010000000000000003"),
-            (Role::Archiver, None)
-        );
-        assert_eq!(
-            read("logical replication launcher "),
-            (Role::BackgroundWorker, None)
-        );
+        assert_eq!(read("walsender rep postgres [local] idle"), (Role::WalSender, Some("[local]".into())));
+        assert_eq!(read("checkpointer shop ::1(5000) idle in transaction"), (Role::Backend, Some("::1".into())));
+        assert_eq!(read("a b shop [local] COMMIT"), (Role::Backend, Some("[local]".into())));
+        assert_eq!(read("archiver last was 000000010000000000000003"), (Role::Archiver, None));
+        assert_eq!(read("logical replication launcher "), (Role::BackgroundWorker, None));
         assert_eq!(read("pg_calm writeback "), (Role::BackgroundWorker, None));
-        assert_eq!(
-            read("parallel worker for PID 7 "),
-            (Role::ParallelWorker, None)
-        );
+        assert_eq!(read("parallel worker for PID 7 "), (Role::ParallelWorker, None));
     }
 
     #[test]
     fn the_cluster_name_stands_before_the_title() {
         let title = parse_title("postgres: 15/main: walwriter ", "15/main").unwrap();
         assert_eq!(title.role, Role::WalWriter);
-        assert_eq!(
-            parse_title("/usr/lib/postgresql/15/bin/postgres -D /data", ""),
-            None
-        );
+        assert_eq!(parse_title("/usr/lib/postgresql/15/bin/postgres -D /data", ""), None);
     }
 
     #[test]

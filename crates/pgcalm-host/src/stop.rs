@@ -37,9 +37,7 @@ impl Stop {
             signal_hook::flag::register(signal, Arc::clone(&flag.0))?;
         }
         let signals = Signals::new(SIGNALS)?;
-        thread::Builder::new()
-            .name("pgcalm signals".to_string())
-            .spawn(move || end_at_second(signals))?;
+        thread::Builder::new().name("pgcalm signals".to_string()).spawn(move || end_at_second(signals))?;
         let _ = OF_PROCESS.set(flag.clone());
         Ok(flag)
     }

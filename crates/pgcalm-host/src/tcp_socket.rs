@@ -25,8 +25,7 @@ pub fn listening(root: &HostRoot, address: IpAddr, port: u16) -> Result<BTreeSet
             let columns: Vec<&str> = line.split_whitespace().collect();
             let (bound, its_port) = parse(columns.get(1)?)?;
             let takes = bound.is_unspecified() || bound.to_canonical() == address.to_canonical();
-            (*columns.get(3)? == LISTENING && its_port == port && takes)
-                .then(|| columns.get(9)?.parse::<u64>().ok())?
+            (*columns.get(3)? == LISTENING && its_port == port && takes).then(|| columns.get(9)?.parse::<u64>().ok())?
         }));
     }
     Ok(inodes)
@@ -71,14 +70,8 @@ mod tests {
             assert!(found.is_subset(&process_file::sockets(&root, std::process::id() as i32)));
             let other = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
             let takes_all = bound.is_unspecified();
-            assert_eq!(
-                !listening(&root, other, port).unwrap().is_empty(),
-                takes_all
-            );
+            assert_eq!(!listening(&root, other, port).unwrap().is_empty(), takes_all);
         }
-        assert_eq!(
-            parse("00000000000000000000000001000000:1538"),
-            Some((IpAddr::V6(Ipv6Addr::LOCALHOST), 5432))
-        );
+        assert_eq!(parse("00000000000000000000000001000000:1538"), Some((IpAddr::V6(Ipv6Addr::LOCALHOST), 5432)));
     }
 }

@@ -24,12 +24,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 4] = [
-        Self::ReadIops,
-        Self::ReadBps,
-        Self::WriteIops,
-        Self::WriteBps,
-    ];
+    pub const ALL: [Self; 4] = [Self::ReadIops, Self::ReadBps, Self::WriteIops, Self::WriteBps];
 
     /// As options and reports name it.
     pub fn name(self) -> &'static str {
@@ -75,12 +70,7 @@ pub struct Limit {
 
 /// The limits on device `number` (`MAJ:MIN`) that apply to a process in `group`, of which the smallest of a kind is the one
 /// felt, and why there may be others.
-pub fn limits(
-    root: &HostRoot,
-    hierarchy: &Hierarchy,
-    group: &Path,
-    number: &str,
-) -> (Vec<Limit>, Vec<Unknown>) {
+pub fn limits(root: &HostRoot, hierarchy: &Hierarchy, group: &Path, number: &str) -> (Vec<Limit>, Vec<Unknown>) {
     if !hierarchy.shows(group) || !root.path(hierarchy.directory(group)).exists() {
         let why = Unknown::new(format!(
             "the limits of control group {}, which can't be seen from here: run pgcalm on the host",
@@ -92,10 +82,9 @@ pub fn limits(
     let mut unknown: Vec<Unknown> = hierarchy.above(root).into_iter().collect();
     for directory in hierarchy.directories(group) {
         let files: Vec<(PathBuf, &[Kind])> = match hierarchy.version {
-            Version::V1 => Kind::ALL
-                .iter()
-                .map(|kind| (directory.join(kind.v1_file()), std::slice::from_ref(kind)))
-                .collect(),
+            Version::V1 => {
+                Kind::ALL.iter().map(|kind| (directory.join(kind.v1_file()), std::slice::from_ref(kind))).collect()
+            }
             // The root group has no io.max.
             Version::V2 => vec![(directory.join("io.max"), &Kind::ALL[..])],
         };
@@ -112,11 +101,7 @@ pub fn limits(
                     Version::V1 => v1_value(&text, number),
                     Version::V2 => v2_value(&text, number, *kind),
                 };
-                Some(Limit {
-                    kind: *kind,
-                    value: value?,
-                    file: file.clone(),
-                })
+                Some(Limit { kind: *kind, value: value?, file: file.clone() })
             }));
         }
     }
@@ -124,11 +109,7 @@ pub fn limits(
 }
 
 /// All limits that are set on the group of `directory` itself, with the number (`MAJ:MIN`) of their device.
-pub fn of_group(
-    root: &HostRoot,
-    version: Version,
-    directory: &Path,
-) -> Result<Vec<(String, Limit)>> {
+pub fn of_group(root: &HostRoot, version: Version, directory: &Path) -> Result<Vec<(String, Limit)>> {
     let mut found = Vec::new();
     for kind in Kind::ALL {
         let file = match version {
@@ -158,10 +139,7 @@ pub fn of_group(
 
 /// The limit of a kind that is felt: the smallest.
 pub fn tightest(limits: &[Limit], kind: Kind) -> Option<&Limit> {
-    limits
-        .iter()
-        .filter(|limit| limit.kind == kind)
-        .min_by_key(|limit| limit.value)
+    limits.iter().filter(|limit| limit.kind == kind).min_by_key(|limit| limit.value)
 }
 
 fn read_if_there(root: &HostRoot, file: &Path) -> Result<Option<String>> {
@@ -207,17 +185,8 @@ mod tests {
         fs::write(blkio.join(file), "7:1 900\n7:0 800\n").unwrap();
         fs::write(blkio.join("a").join(file), "").unwrap();
         fs::write(blkio.join("a/b").join(file), "7:0 1000\n").unwrap();
-        let hierarchy = Hierarchy {
-            version: Version::V1,
-            mountpoint: "/cg".into(),
-            mounted_group: "/".into(),
-        };
-        let (found, unknown) = limits(
-            &HostRoot::new(dir.path()),
-            &hierarchy,
-            Path::new("/a/b"),
-            "7:0",
-        );
+        let hierarchy = Hierarchy { version: Version::V1, mountpoint: "/cg".into(), mounted_group: "/".into() };
+        let (found, unknown) = limits(&HostRoot::new(dir.path()), &hierarchy, Path::new("/a/b"), "7:0");
         assert_eq!(unknown, []);
         assert_eq!(found.len(), 2);
         let felt = tightest(&found, Kind::WriteIops).unwrap();

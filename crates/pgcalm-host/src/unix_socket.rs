@@ -108,10 +108,7 @@ mod tests {
         )
         .unwrap();
         let found = of_servers(&HostRoot::new(dir.path())).unwrap();
-        let socket = |directory: &str, port| ServerSocket {
-            directory: directory.into(),
-            port,
-        };
+        let socket = |directory: &str, port| ServerSocket { directory: directory.into(), port };
         assert_eq!(found, [socket("/a b", 5433), socket("/tmp", 5432)]);
     }
 
@@ -119,10 +116,7 @@ mod tests {
     fn a_client_waits_at_a_real_socket_until_it_is_accepted() {
         let dir = tempfile::tempdir().unwrap();
         let listener = UnixListener::bind(dir.path().join(".s.PGSQL.5439")).unwrap();
-        let socket = ServerSocket {
-            directory: dir.path().into(),
-            port: 5439,
-        };
+        let socket = ServerSocket { directory: dir.path().into(), port: 5439 };
         let waiting = || {
             let waiting = waiting_clients(&HostRoot::default()).unwrap();
             waiting.get(&socket).copied().unwrap_or_default()

@@ -25,10 +25,7 @@ pub fn path(name: &str) -> String {
 
 /// All of [`NAMES`] with their values.
 pub fn read_all(root: &HostRoot) -> Result<BTreeMap<String, String>> {
-    NAMES
-        .iter()
-        .map(|name| Ok((name.to_string(), read(root, name)?)))
-        .collect()
+    NAMES.iter().map(|name| Ok((name.to_string(), read(root, name)?))).collect()
 }
 
 /// The value of `vm.<name>`.

@@ -36,10 +36,7 @@ impl Chroot {
     fn new() -> Self {
         let path = PathBuf::from(format!("/var/tmp/pgcalm-chroot-{}", std::process::id()));
         fs::create_dir(&path).unwrap();
-        let mut chroot = Self {
-            path,
-            mounted: Vec::new(),
-        };
+        let mut chroot = Self { path, mounted: Vec::new() };
         for name in ["bin", "dev", "etc", "lib", "lib64", "usr"] {
             let (original, inside) = (Path::new("/").join(name), chroot.path.join(name));
             match fs::read_link(&original) {
@@ -87,10 +84,7 @@ fn id(option: &str) -> u32 {
 fn found(pid: i32) -> Option<Instance> {
     let table = process::table(&host()).unwrap();
     let found = instance::find(&host(), &table).unwrap();
-    found
-        .instances
-        .into_iter()
-        .find(|instance| instance.postmaster.pid == pid)
+    found.instances.into_iter().find(|instance| instance.postmaster.pid == pid)
 }
 
 #[test]
@@ -125,9 +119,7 @@ fn a_server_in_a_chroot_is_found_with_all_its_places() {
     assert!(initdb.status.success(), "{initdb:?}");
     let log = chroot.path.join("srv/log/pg.log");
     let mut postgres = inside("postgres");
-    postgres
-        .args(["-D", "/srv/pg", "-k", "/tmp", "-c", "listen_addresses="])
-        .stderr(fs::File::create(&log).unwrap());
+    postgres.args(["-D", "/srv/pg", "-k", "/tmp", "-c", "listen_addresses="]).stderr(fs::File::create(&log).unwrap());
     // chroot(1) becomes the server.
     let server = Server(postgres.spawn().unwrap());
     let end = Instant::now() + Duration::from_secs(60);
@@ -141,11 +133,7 @@ fn a_server_in_a_chroot_is_found_with_all_its_places() {
     };
     assert_eq!(instance.data_directory, Path::new("/srv/pg"));
     assert!(instance.version.is_some());
-    let places: Vec<(Role, &Path)> = instance
-        .places
-        .iter()
-        .map(|place| (place.role, place.path.as_path()))
-        .collect();
+    let places: Vec<(Role, &Path)> = instance.places.iter().map(|place| (place.role, place.path.as_path())).collect();
     assert_eq!(
         places,
         [

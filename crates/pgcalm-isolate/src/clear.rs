@@ -29,11 +29,7 @@ pub struct Options {
 
 /// Clears one isolated instance, or all. `interrupted` ends it while it waits for another command, not once it has begun:
 /// the rest takes a moment.
-pub fn clear(
-    root: &HostRoot,
-    options: &Options,
-    interrupted: &dyn Fn() -> bool,
-) -> anyhow::Result<Report> {
+pub fn clear(root: &HostRoot, options: &Options, interrupted: &dyn Fn() -> bool) -> anyhow::Result<Report> {
     let _lock = match options.plan {
         true => None,
         false => Some(state::lock_to_change(root, interrupted)?),
@@ -47,11 +43,7 @@ pub fn clear(
     let mut report = inventory.report("clear", &[]);
     for state in chosen {
         let others: Vec<State> = states.iter().filter(|s| *s != state).cloned().collect();
-        let steps = if options.plan {
-            steps(root, state, &others)?
-        } else {
-            undo(root, state, &others)?
-        };
+        let steps = if options.plan { steps(root, state, &others)? } else { undo(root, state, &others)? };
         report.steps.extend(steps.iter().map(Step::described));
     }
     report.applied = !options.plan && !report.steps.is_empty();
@@ -64,19 +56,12 @@ fn choose<'a>(inventory: &Inventory, states: &'a [State], name: &str) -> anyhow:
     let found = match &running {
         Ok(instance) => {
             let postmaster = &instance.postmaster;
-            let now = |state: &&State| {
-                (state.pid, state.start_ticks) == (postmaster.pid, postmaster.start_ticks)
-            };
+            let now = |state: &&State| (state.pid, state.start_ticks) == (postmaster.pid, postmaster.start_ticks);
             // Else what is left of before the server was restarted.
             let before = |state: &&State| state.data_directory == instance.data_directory;
-            states
-                .iter()
-                .find(now)
-                .or_else(|| states.iter().find(before))
+            states.iter().find(now).or_else(|| states.iter().find(before))
         }
-        Err(_) => states
-            .iter()
-            .find(|state| state.data_directory == Path::new(name) || name == state.pid.to_string()),
+        Err(_) => states.iter().find(|state| state.data_directory == Path::new(name) || name == state.pid.to_string()),
     };
     match (found, running) {
         (Some(state), _) => Ok(state),
@@ -130,20 +115,10 @@ fn moves(root: &HostRoot, state: &State) -> anyhow::Result<Vec<Step>> {
             Err(error) if error.is_not_found() => continue,
             Err(error) => return Err(error.into()),
         };
-        let noted = state
-            .moved
-            .iter()
-            .find(|moved| (moved.pid, moved.start_ticks) == (pid, process.start_ticks));
+        let noted = state.moved.iter().find(|moved| (moved.pid, moved.start_ticks) == (pid, process.start_ticks));
         // What was forked in the group goes where its server goes, and so does what came from a group that has gone.
-        let to = noted
-            .map(|moved| &moved.former)
-            .filter(|former| root.path(former).exists())
-            .unwrap_or(&state.former);
-        steps.push(Step::Move {
-            pid,
-            start_ticks: process.start_ticks,
-            to: to.clone(),
-        });
+        let to = noted.map(|moved| &moved.former).filter(|former| root.path(former).exists()).unwrap_or(&state.former);
+        steps.push(Step::Move { pid, start_ticks: process.start_ticks, to: to.clone() });
     }
     Ok(steps)
 }
@@ -174,10 +149,7 @@ pub(crate) fn undo(root: &HostRoot, state: &State, others: &[State]) -> anyhow::
         }
         let remove = Step::RemoveGroup(state.group.clone());
         remove.apply(root).with_context(|| {
-            format!(
-                "{} is noted still, and pgcalm isolate clear tries again",
-                state.group.display()
-            )
+            format!("{} is noted still, and pgcalm isolate clear tries again", state.group.display())
         })?;
         made.push(remove);
     }

@@ -29,10 +29,7 @@ pub enum End {
 
 /// Waits until `interrupted` says so or there is nothing to hold any more, lifts the limits that this process holds, and
 /// tells every change that this took.
-pub fn until(
-    root: &HostRoot,
-    interrupted: &dyn Fn() -> bool,
-) -> anyhow::Result<(End, Vec<Described>)> {
+pub fn until(root: &HostRoot, interrupted: &dyn Fn() -> bool) -> anyhow::Result<(End, Vec<Described>)> {
     let this = Holder::this(root)?;
     let end = loop {
         let Some(state) = held(root, this)? else {
@@ -60,7 +57,5 @@ pub fn until(
 
 fn held(root: &HostRoot, holder: Holder) -> anyhow::Result<Option<State>> {
     let states = state::read_all(root)?;
-    Ok(states
-        .into_iter()
-        .find(|state| state.holder == Some(holder)))
+    Ok(states.into_iter().find(|state| state.holder == Some(holder)))
 }

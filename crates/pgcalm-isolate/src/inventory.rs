@@ -64,10 +64,7 @@ impl Inventory {
                 };
                 Some(version.to_string())
             }),
-            instances: instances
-                .iter()
-                .map(|instance| self.instance(instance))
-                .collect(),
+            instances: instances.iter().map(|instance| self.instance(instance)).collect(),
             hidden_processes: self.found.hidden.count() as u32,
             hazards: Vec::new(),
             steps: Vec::new(),
@@ -151,8 +148,7 @@ impl Inventory {
             for limit in found {
                 // v1 throttles each group by its own limits only: throtl_pd_init() in the kernel's
                 // block/blk-throttle.c sets a parent on the default hierarchy (v2) alone.
-                let in_force =
-                    hierarchy.version == Version::V2 || limit.file.parent() == Some(directory);
+                let in_force = hierarchy.version == Version::V2 || limit.file.parent() == Some(directory);
                 limits.push(model::Limit {
                     disk: disk_model(&disk),
                     kind: limit.kind.name().to_string(),
@@ -184,10 +180,7 @@ pub fn is_ours(group: &Path) -> bool {
 
 /// The disks that hold anything of an instance, journals included, and those that they are made of.
 pub fn disks(instance: &Instance) -> BTreeSet<Disk> {
-    devices(instance)
-        .flat_map(BlockDevice::disks)
-        .cloned()
-        .collect()
+    devices(instance).flat_map(BlockDevice::disks).cloned().collect()
 }
 
 /// The devices of its file systems and their journals.
@@ -205,23 +198,19 @@ fn place(place: &Place) -> model::Place {
         path: place.path.display().to_string(),
         mountpoint: place.mount.target.display().to_string(),
         fs: place.mount.fs_type.clone(),
-        mount_options: place
-            .mount
-            .options
-            .iter()
-            .chain(&place.mount.super_options)
-            .fold(Vec::new(), |mut options, option| {
+        mount_options: place.mount.options.iter().chain(&place.mount.super_options).fold(
+            Vec::new(),
+            |mut options, option| {
                 // Both lists tell `rw`.
                 if !options.contains(option) {
                     options.push(option.clone());
                 }
                 options
-            }),
+            },
+        ),
         device_number: place.mount.device.clone(),
         device: place.device.there().map(|device| device.name.clone()),
-        disk: place
-            .device
-            .map(|device| Some(disk_model(&device.as_ref()?.disk))),
+        disk: place.device.map(|device| Some(disk_model(&device.as_ref()?.disk))),
         slaves: place.device.there().map_or_else(Vec::new, slaves),
         journal: place.journal.map(|found| found.as_ref().map(journal)),
     }
@@ -256,8 +245,5 @@ fn slaves(device: &BlockDevice) -> Vec<model::Slave> {
 }
 
 fn disk_model(disk: &Disk) -> model::Disk {
-    model::Disk {
-        name: disk.name.clone(),
-        number: disk.number.clone(),
-    }
+    model::Disk { name: disk.name.clone(), number: disk.number.clone() }
 }

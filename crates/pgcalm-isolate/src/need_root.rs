@@ -10,7 +10,6 @@ pub fn need_root() -> Result<(), IsolateError> {
         return Ok(());
     }
     Err(IsolateError::Host(
-        "needs root to change control groups: run it with sudo, or look at the plan first, without --apply"
-            .to_string(),
+        "needs root to change control groups: run it with sudo, or look at the plan first, without --apply".to_string(),
     ))
 }

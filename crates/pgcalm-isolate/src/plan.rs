@@ -46,14 +46,11 @@ impl Step {
         match self {
             Self::MakeGroup(directory) => fs::create_dir(root.path(directory))
                 .with_context(|| format!("create control group {}", directory.display())),
-            Self::RemoveGroup(directory) => remove(root, directory)
-                .with_context(|| format!("remove control group {}", directory.display())),
+            Self::RemoveGroup(directory) => {
+                remove(root, directory).with_context(|| format!("remove control group {}", directory.display()))
+            }
             Self::Write { file, value } => Ok(root.write(file, value)?),
-            Self::Move {
-                pid,
-                start_ticks,
-                to,
-            } => {
+            Self::Move { pid, start_ticks, to } => {
                 // Ids are given out in turn (alloc_pid), so one that is in use now isn't another process's in a moment.
                 let is_same = |process: Process| process.start_ticks == *start_ticks;
                 if !Process::read(root, *pid).is_ok_and(is_same) {
@@ -77,11 +74,7 @@ impl Step {
             Self::Write { file, value } => ("write", file.clone(), Some(value.clone())),
             Self::Move { pid, to, .. } => ("move", to.join("cgroup.procs"), Some(pid.to_string())),
         };
-        model::Step {
-            action: action.to_string(),
-            path: path.display().to_string(),
-            value,
-        }
+        model::Step { action: action.to_string(), path: path.display().to_string(), value }
     }
 }
 

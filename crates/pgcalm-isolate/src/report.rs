@@ -151,20 +151,14 @@ impl Instance {
 impl Place {
     /// All disks that I/O to it is known to pass through, the nearest first; one may come twice.
     pub fn disks(&self) -> impl Iterator<Item = &Disk> {
-        self.disk
-            .there()
-            .into_iter()
-            .chain(self.slaves.iter().flat_map(Slave::disks))
+        self.disk.there().into_iter().chain(self.slaves.iter().flat_map(Slave::disks))
     }
 }
 
 impl Journal {
     /// All disks that I/O to it is known to pass through, the nearest first; one may come twice.
     pub fn disks(&self) -> impl Iterator<Item = &Disk> {
-        self.disk
-            .known()
-            .into_iter()
-            .chain(self.slaves.iter().flat_map(Slave::disks))
+        self.disk.known().into_iter().chain(self.slaves.iter().flat_map(Slave::disks))
     }
 }
 

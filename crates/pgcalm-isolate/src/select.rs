@@ -44,11 +44,7 @@ pub fn device(root: &HostRoot, node: &Path) -> anyhow::Result<Target> {
     })?;
     let partition = device.number != device.disk.number;
     Ok(Target {
-        node: if partition {
-            Path::new("/dev").join(&device.disk.name)
-        } else {
-            node.to_path_buf()
-        },
+        node: if partition { Path::new("/dev").join(&device.disk.name) } else { node.to_path_buf() },
         partition: partition.then_some(device.name),
         disk: device.disk,
     })

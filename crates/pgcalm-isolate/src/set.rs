@@ -45,23 +45,14 @@ pub struct Options {
 /// Once `interrupted` says so, what was done is undone and the error is [`IsolateError::Interrupted`]; a change of limits
 /// that were there before takes a moment only and is not interrupted. A process that is killed leaves a note of what it
 /// had begun, by which `show` names it and `clear` undoes it.
-pub fn set(
-    root: &HostRoot,
-    options: &Options,
-    interrupted: &dyn Fn() -> bool,
-) -> anyhow::Result<Report> {
+pub fn set(root: &HostRoot, options: &Options, interrupted: &dyn Fn() -> bool) -> anyhow::Result<Report> {
     if options.settings.is_empty() {
         return Err(IsolateError::Usage(
-            "no limit given: give --write-iops, --write-bandwidth, --read-iops or --read-bandwidth"
-                .to_string(),
+            "no limit given: give --write-iops, --write-bandwidth, --read-iops or --read-bandwidth".to_string(),
         )
         .into());
     }
-    let Target {
-        disk,
-        node,
-        partition,
-    } = select::device(root, &options.device)?;
+    let Target { disk, node, partition } = select::device(root, &options.device)?;
     let _lock = match options.plan {
         true => None,
         false => Some(state::lock_to_change(root, interrupted)?),
@@ -76,12 +67,7 @@ pub fn set(
 
     let mut report = if options.plan {
         let mut steps = plan.before.clone();
-        steps.extend(applying::moves(
-            root,
-            hierarchy,
-            &plan.state,
-            &BTreeSet::new(),
-        )?);
+        steps.extend(applying::moves(root, hierarchy, &plan.state, &BTreeSet::new())?);
         steps.extend(plan.after.clone());
         let mut report = inventory.report("set", &[instance]);
         report.steps = steps.iter().map(Step::described).collect();
@@ -90,12 +76,8 @@ pub fn set(
         let steps = applying::apply(root, hierarchy, &plan, interrupted)?;
         let now = Inventory::take(root)?;
         let pid = instance.postmaster.pid;
-        let instance: Vec<&Instance> = now
-            .found
-            .instances
-            .iter()
-            .filter(|instance| instance.postmaster.pid == pid)
-            .collect();
+        let instance: Vec<&Instance> =
+            now.found.instances.iter().filter(|instance| instance.postmaster.pid == pid).collect();
         let mut report = now.report("set", &instance);
         report.steps = steps.iter().map(Step::described).collect();
         report.applied = true;
@@ -111,10 +93,9 @@ pub fn set(
     }
     report.notes.extend(reach(instance, &disk));
     if options.hold {
-        report.notes.push(
-            "Held until this command is interrupted (Ctrl-C, SIGTERM, SIGHUP) or the instance ends."
-                .to_string(),
-        );
+        report
+            .notes
+            .push("Held until this command is interrupted (Ctrl-C, SIGTERM, SIGHUP) or the instance ends.".to_string());
     }
     report.permanent = systemd::permanent(
         root,
@@ -131,18 +112,11 @@ pub fn set(
 fn reach(instance: &Instance, disk: &Disk) -> Option<String> {
     let mut holders = inventory::devices(instance).filter(|device| device.disks().contains(&disk));
     let first = holders.next();
-    if first
-        .into_iter()
-        .chain(holders)
-        .any(|device| device.disk == *disk)
-    {
+    if first.into_iter().chain(holders).any(|device| device.disk == *disk) {
         return None;
     }
     Some(match first {
-        None => format!(
-            "Nothing of this instance is on {}: the limit has no effect on its files.",
-            disk.name
-        ),
+        None => format!("Nothing of this instance is on {}: the limit has no effect on its files.", disk.name),
         Some(device) => format!(
             "{} lies below {}, which files of this instance are on. What reaches it keeps its control group only if the drivers \
              in between hand it on; a limit on {} is felt in any case.",

@@ -14,8 +14,7 @@ pub fn show(root: &HostRoot) -> anyhow::Result<Report> {
     // Unreadable without root, and then there is nothing to say.
     for state in state::read_all(root).unwrap_or_default() {
         let runs = all.iter().any(|instance| {
-            (instance.postmaster.pid, instance.postmaster.start_ticks)
-                == (state.pid, state.start_ticks)
+            (instance.postmaster.pid, instance.postmaster.start_ticks) == (state.pid, state.start_ticks)
         });
         let data = state.data_directory.display();
         let clear = format!("pgcalm isolate clear --instance {data}");

@@ -73,16 +73,12 @@ impl Holder {
     /// This process.
     pub fn this(root: &HostRoot) -> anyhow::Result<Self> {
         let process = Process::read(root, std::process::id() as i32)?;
-        Ok(Self {
-            pid: process.pid,
-            start_ticks: process.start_ticks,
-        })
+        Ok(Self { pid: process.pid, start_ticks: process.start_ticks })
     }
 
     /// Whether it is there still.
     pub fn runs(self, root: &HostRoot) -> bool {
-        Process::read(root, self.pid)
-            .is_ok_and(|found| found.start_ticks == self.start_ticks && !found.is_zombie())
+        Process::read(root, self.pid).is_ok_and(|found| found.start_ticks == self.start_ticks && !found.is_zombie())
     }
 }
 
@@ -157,10 +153,7 @@ pub fn lock(root: &HostRoot, interrupted: &dyn Fn() -> bool) -> anyhow::Result<L
     loop {
         match try_lock(&directory) {
             Ok(file) => {
-                return Ok(Lock {
-                    directory,
-                    _file: file,
-                });
+                return Ok(Lock { directory, _file: file });
             }
             Err(error) if !is_passing(&error) => {
                 return Err(error).with_context(|| format!("lock {}", directory.display()));
@@ -173,14 +166,12 @@ pub fn lock(root: &HostRoot, interrupted: &dyn Fn() -> bool) -> anyhow::Result<L
 
 /// An error of kind `WouldBlock`, `NotFound` or `AlreadyExists` if another command has the lock or has just removed it.
 fn try_lock(directory: &Path) -> io::Result<File> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(directory)
-        .map_err(|error| match fs::symlink_metadata(directory) {
-            Ok(found) if !found.is_dir() => io::ErrorKind::NotADirectory.into(),
-            _ => error,
-        })?;
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(|error| match fs::symlink_metadata(
+        directory,
+    ) {
+        Ok(found) if !found.is_dir() => io::ErrorKind::NotADirectory.into(),
+        _ => error,
+    })?;
     let path = directory.join(LOCK);
     let file = File::create(&path)?;
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
@@ -197,10 +188,7 @@ fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::Interrupted;
     use io::ErrorKind::NotFound;
     use io::ErrorKind::WouldBlock;
-    matches!(
-        error.kind(),
-        AlreadyExists | Interrupted | NotFound | WouldBlock
-    )
+    matches!(error.kind(), AlreadyExists | Interrupted | NotFound | WouldBlock)
 }
 
 /// All isolated instances, by group.

@@ -65,25 +65,14 @@ fn property(kind: Kind) -> &'static str {
 /// systemd's own hierarchy on v1, the unified one on v2.
 fn unit_of(root: &HostRoot, pid: i32) -> Option<String> {
     let text = root.read(format!("proc/{pid}/cgroup")).ok()?;
-    let group = |start: &str| {
-        text.lines()
-            .find_map(|line| line.split_once(start)?.1.into())
-    };
+    let group = |start: &str| text.lines().find_map(|line| line.split_once(start)?.1.into());
     let group: &str = group(":name=systemd:").or_else(|| group("0::"))?;
-    group
-        .split('/')
-        .rev()
-        .find(|name| name.ends_with(".service"))
-        .map(String::from)
+    group.split('/').rev().find(|name| name.ends_with(".service")).map(String::from)
 }
 
 /// As systemd's command lines take it: `%` and `$` stand for themselves when doubled.
 fn quoted(text: &str) -> String {
-    let text = text
-        .replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('%', "%%")
-        .replace('$', "$$");
+    let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%").replace('$', "$$");
     format!("\"{text}\"")
 }
 
@@ -97,26 +86,13 @@ mod tests {
         let root = HostRoot::new(dir.path());
         fs::create_dir_all(root.path("proc/7")).unwrap();
         fs::write(root.path("proc/7/cgroup"), membership).unwrap();
-        let settings = [Setting {
-            kind: Kind::WriteIops,
-            value: Some(100),
-        }];
-        permanent(
-            &root,
-            version,
-            7,
-            Path::new("/srv/1%"),
-            Path::new("/dev/sda"),
-            &settings,
-        )
+        let settings = [Setting { kind: Kind::WriteIops, value: Some(100) }];
+        permanent(&root, version, 7, Path::new("/srv/1%"), Path::new("/dev/sda"), &settings)
     }
 
     #[test]
     fn v2_gets_properties_of_its_unit() {
-        let lines = lines(
-            Version::V2,
-            "0::/system.slice/postgresql@15-main.service/pgcalm-isolate-7\n",
-        );
+        let lines = lines(Version::V2, "0::/system.slice/postgresql@15-main.service/pgcalm-isolate-7\n");
         assert_eq!(lines[0], "# systemctl edit postgresql@15-main.service");
         assert!(lines.contains(&"IOWriteIOPSMax=/dev/sda 100".to_string()));
     }
@@ -126,9 +102,8 @@ mod tests {
         let lines = lines(Version::V1, "7:blkio:/\n9:name=systemd:/\n0::/\n");
         assert_eq!(lines[0], "# systemctl edit UNIT.service");
         assert!(
-            lines[2].ends_with(
-                "isolate set --apply --yes --instance \"/srv/1%%\" --device \"/dev/sda\" --write-iops 100"
-            ),
+            lines[2]
+                .ends_with("isolate set --apply --yes --instance \"/srv/1%%\" --device \"/dev/sda\" --write-iops 100"),
             "{lines:?}"
         );
     }

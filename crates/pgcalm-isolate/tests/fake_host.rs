@@ -55,10 +55,7 @@ impl Host {
         host.process(99, 1, "0::/\n", "/");
         host.server("srv/pg", 70, 5432);
         host.write("sys/fs/cgroup/cgroup.controllers", "cpu io memory\n");
-        host.write(
-            &format!("{V2_SERVICE}/cgroup.controllers"),
-            "cpu io memory\n",
-        );
+        host.write(&format!("{V2_SERVICE}/cgroup.controllers"), "cpu io memory\n");
         host.write(&format!("{V2_SERVICE}/cgroup.subtree_control"), "\n");
         host.write(&format!("{V2_SERVICE}/cgroup.procs"), "70\n71\n");
         host
@@ -75,14 +72,8 @@ impl Host {
             host.write(&format!("{V1_GROUP}/{}", kind.v1_file()), "");
             host.write(&format!("{V1_GROUP}/db/{}", kind.v1_file()), "");
         }
-        host.write(
-            &format!("{V1_GROUP}/{}", Kind::WriteIops.v1_file()),
-            "8:0 9000\n",
-        );
-        host.write(
-            &format!("{V1_GROUP}/db/{}", Kind::WriteBps.v1_file()),
-            "8:0 5000\n",
-        );
+        host.write(&format!("{V1_GROUP}/{}", Kind::WriteIops.v1_file()), "8:0 9000\n");
+        host.write(&format!("{V1_GROUP}/db/{}", Kind::WriteBps.v1_file()), "8:0 5000\n");
         host
     }
 
@@ -109,19 +100,13 @@ impl Host {
         );
         self.write(&format!("proc/{pid}/cgroup"), cgroup);
         self.write(&format!("proc/{pid}/cmdline"), "postgres: x");
-        self.write(
-            &format!("proc/{pid}/mountinfo"),
-            "1 0 8:1 / / rw,noatime - xfs /dev/sda1 rw,attr2\n",
-        );
+        self.write(&format!("proc/{pid}/mountinfo"), "1 0 8:1 / / rw,noatime - xfs /dev/sda1 rw,attr2\n");
         self.link(&format!("proc/{pid}/cwd"), cwd);
         self.link(&format!("proc/{pid}/root"), "../..");
     }
 
     fn server(&self, data: &str, pid: i32, port: u16) {
-        self.write(
-            &format!("{data}/postmaster.pid"),
-            &format!("{pid}\n/{data}\n1\n{port}\n/tmp\n\n"),
-        );
+        self.write(&format!("{data}/postmaster.pid"), &format!("{pid}\n/{data}\n1\n{port}\n/tmp\n\n"));
         self.write(&format!("{data}/PG_VERSION"), "15\n");
         self.write(&format!("{data}/pg_wal/x"), "");
     }
@@ -143,14 +128,8 @@ impl Host {
                 instance: instance.into(),
                 device: device.into(),
                 settings: vec![
-                    Setting {
-                        kind: Kind::WriteIops,
-                        value: Some(100),
-                    },
-                    Setting {
-                        kind: Kind::ReadBps,
-                        value: Some(1 << 20),
-                    },
+                    Setting { kind: Kind::WriteIops, value: Some(100) },
+                    Setting { kind: Kind::ReadBps, value: Some(1 << 20) },
                 ],
                 plan,
                 hold: false,
@@ -168,10 +147,7 @@ impl Host {
         self.write("dev/dm-0", "");
         self.link("dev/mapper/vg-pg", "../dm-0");
         for pid in [70, 71] {
-            self.write(
-                &format!("proc/{pid}/mountinfo"),
-                "1 0 253:0 / / rw - xfs /dev/mapper/vg-pg rw\n",
-            );
+            self.write(&format!("proc/{pid}/mountinfo"), "1 0 253:0 / / rw - xfs /dev/mapper/vg-pg rw\n");
         }
     }
 
@@ -183,14 +159,7 @@ impl Host {
     }
 
     fn clear(&self, plan: bool) -> anyhow::Result<Report> {
-        clear::clear(
-            &self.root,
-            &clear::Options {
-                instance: None,
-                plan,
-            },
-            &|| false,
-        )
+        clear::clear(&self.root, &clear::Options { instance: None, plan }, &|| false)
     }
 }
 
@@ -200,9 +169,7 @@ fn lines(report: &Report) -> Vec<String> {
         .iter()
         .map(|step| {
             let value = step.value.as_deref().unwrap_or_default();
-            format!("{} {} {value}", step.action, step.path)
-                .trim_end()
-                .to_string()
+            format!("{} {} {value}", step.action, step.path).trim_end().to_string()
         })
         .collect()
 }
@@ -217,10 +184,7 @@ fn is_root() -> bool {
 
 fn usage(result: anyhow::Result<Report>) -> String {
     let error = result.unwrap_err();
-    assert!(
-        matches!(error.downcast_ref(), Some(IsolateError::Usage(_))),
-        "{error:#}"
-    );
+    assert!(matches!(error.downcast_ref(), Some(IsolateError::Usage(_))), "{error:#}");
     error.to_string()
 }
 
@@ -240,16 +204,10 @@ fn show_describes_places_group_and_limits() {
     assert_eq!(place.mount_options, ["rw", "noatime", "attr2"]);
     assert_eq!(place.device.as_deref(), Some("sda1"));
     assert_eq!(place.disk.there().unwrap().number, "8:0");
-    let limits: Vec<(&str, u64, bool)> = instance
-        .limits
-        .iter()
-        .map(|limit| (limit.kind.as_str(), limit.value, limit.in_force))
-        .collect();
+    let limits: Vec<(&str, u64, bool)> =
+        instance.limits.iter().map(|limit| (limit.kind.as_str(), limit.value, limit.in_force)).collect();
     // v1 does not pass limits down.
-    assert_eq!(
-        limits,
-        [("write-bandwidth", 5000, true), ("write-iops", 9000, false)]
-    );
+    assert_eq!(limits, [("write-bandwidth", 5000, true), ("write-iops", 9000, false)]);
 }
 
 #[test]
@@ -270,11 +228,7 @@ fn a_plan_on_v2_tells_every_write_and_makes_none() {
     assert!(!report.applied);
     assert!(!host.root.path(&group).exists());
     assert!(!host.root.path("run").exists());
-    assert!(
-        report
-            .permanent
-            .contains(&"IOWriteIOPSMax=/dev/sda 100".to_string())
-    );
+    assert!(report.permanent.contains(&"IOWriteIOPSMax=/dev/sda 100".to_string()));
 }
 
 #[test]
@@ -289,24 +243,13 @@ fn what_is_set_on_v2_is_cleared_again() {
     assert_eq!(lines(&report), lines(&plan));
     let group = format!("{V2_SERVICE}/pgcalm-isolate-70");
     // Plain files keep the last write only.
-    assert_eq!(
-        host.read(&format!("{group}/io.max")),
-        "8:0 wiops=100 rbps=1048576"
-    );
+    assert_eq!(host.read(&format!("{group}/io.max")), "8:0 wiops=100 rbps=1048576");
     assert_eq!(host.read(&format!("{group}/cgroup.procs")), "71");
-    assert_eq!(
-        host.read(&format!("{V2_SERVICE}/cgroup.subtree_control")),
-        "+io"
-    );
+    assert_eq!(host.read(&format!("{V2_SERVICE}/cgroup.subtree_control")), "+io");
 
     // What the kernel would do: both are in the group, and a child that was forked there.
     host.write(&format!("{group}/cgroup.procs"), "70\n71\n72\n");
-    host.process(
-        72,
-        70,
-        "0::/system.slice/pg.service/pgcalm-isolate-70\n",
-        "/srv/pg",
-    );
+    host.process(72, 70, "0::/system.slice/pg.service/pgcalm-isolate-70\n", "/srv/pg");
     assert_eq!(
         lines(&host.clear(true).unwrap()),
         [
@@ -324,10 +267,7 @@ fn what_is_set_on_v2_is_cleared_again() {
     fs::create_dir(host.root.path(&group)).unwrap();
     let report = host.clear(false).unwrap();
     assert!(report.applied);
-    assert_eq!(
-        host.read(&format!("{V2_SERVICE}/cgroup.subtree_control")),
-        "-io"
-    );
+    assert_eq!(host.read(&format!("{V2_SERVICE}/cgroup.subtree_control")), "-io");
     assert!(!host.root.path(&group).exists());
     assert_eq!(lines(&host.clear(false).unwrap()), [""; 0]);
 }
@@ -353,12 +293,7 @@ fn on_v2_without_the_controller_the_way_out_is_told() {
     assert!(!notes.iter().any(|note| note.contains("memory controller")));
     host.write("sys/fs/cgroup/cgroup.controllers", "cpu io\n");
     let report = host.set("70", "/dev/sda", true).unwrap();
-    assert!(
-        report
-            .notes
-            .iter()
-            .any(|note| note.contains("memory controller"))
-    );
+    assert!(report.notes.iter().any(|note| note.contains("memory controller")));
 }
 
 #[test]
@@ -377,12 +312,7 @@ fn on_v1_limits_of_the_former_group_are_taken_along() {
             format!("move {group}/cgroup.procs 71"),
         ]
     );
-    assert!(
-        report
-            .notes
-            .iter()
-            .any(|note| note.starts_with("Taken along"))
-    );
+    assert!(report.notes.iter().any(|note| note.starts_with("Taken along")));
 }
 
 #[test]
@@ -390,38 +320,17 @@ fn a_partition_stands_for_its_disk() {
     let host = Host::v2();
     let report = host.set("70", "/dev/sda1", true).unwrap();
     let last = report.steps.last().unwrap();
-    assert_eq!(
-        last.value.as_deref(),
-        Some("8:0 wiops=100 rbps=1048576"),
-        "{last:?}"
-    );
-    assert!(
-        report
-            .notes
-            .iter()
-            .any(|note| note.contains("on sda, and counts")),
-        "{:?}",
-        report.notes
-    );
-    assert!(
-        report
-            .permanent
-            .contains(&"IOWriteIOPSMax=/dev/sda 100".to_string())
-    );
+    assert_eq!(last.value.as_deref(), Some("8:0 wiops=100 rbps=1048576"), "{last:?}");
+    assert!(report.notes.iter().any(|note| note.contains("on sda, and counts")), "{:?}", report.notes);
+    assert!(report.permanent.contains(&"IOWriteIOPSMax=/dev/sda 100".to_string()));
 }
 
 #[test]
 fn a_mapped_device_is_limited_itself_and_feels_the_limits_below() {
     let host = Host::v2();
     host.mapped();
-    host.write(
-        "sys/fs/cgroup/system.slice/io.max",
-        "8:0 rbps=max wbps=max riops=max wiops=700\n",
-    );
-    host.write(
-        &format!("{V2_SERVICE}/io.max"),
-        "253:0 rbps=max wbps=9000 riops=max wiops=max\n",
-    );
+    host.write("sys/fs/cgroup/system.slice/io.max", "8:0 rbps=max wbps=max riops=max wiops=700\n");
+    host.write(&format!("{V2_SERVICE}/io.max"), "253:0 rbps=max wbps=9000 riops=max wiops=max\n");
     let report = show::show(&host.root).unwrap();
     let place = &report.instances[0].places[0];
     assert_eq!(place.disk.there().unwrap().name, "dm-0");
@@ -431,34 +340,16 @@ fn a_mapped_device_is_limited_itself_and_feels_the_limits_below() {
         .iter()
         .map(|limit| (limit.disk.name.as_str(), limit.kind.as_str(), limit.value))
         .collect();
-    assert_eq!(
-        limits,
-        [
-            ("dm-0", "write-bandwidth", 9000),
-            ("sda", "write-iops", 700)
-        ]
-    );
+    assert_eq!(limits, [("dm-0", "write-bandwidth", 9000), ("sda", "write-iops", 700)]);
     let text = pgcalm_isolate::report::text::render(&report);
-    assert!(
-        text.contains("dm-0 (253:0) made of sda1 of disk sda (8:0)"),
-        "{text}"
-    );
+    assert!(text.contains("dm-0 (253:0) made of sda1 of disk sda (8:0)"), "{text}");
 
     let report = host.set("70", "/dev/mapper/vg-pg", true).unwrap();
     let last = report.steps.last().unwrap();
     assert_eq!(last.value.as_deref(), Some("253:0 wiops=100 rbps=1048576"));
     // The name that lasts.
-    assert!(
-        report
-            .permanent
-            .contains(&"IOWriteIOPSMax=/dev/mapper/vg-pg 100".to_string())
-    );
-    let lies_below = |report: &Report| {
-        report
-            .notes
-            .iter()
-            .any(|note| note.contains("lies below dm-0"))
-    };
+    assert!(report.permanent.contains(&"IOWriteIOPSMax=/dev/mapper/vg-pg 100".to_string()));
+    let lies_below = |report: &Report| report.notes.iter().any(|note| note.contains("lies below dm-0"));
     assert!(!lies_below(&report));
     assert!(lies_below(&host.set("70", "/dev/sda", true).unwrap()));
 }
@@ -471,22 +362,9 @@ fn an_interrupted_set_undoes_what_it_did() {
     let host = Host::v2();
     for steps in 0..2 {
         let left = std::cell::Cell::new(steps);
-        let error = host
-            .set_until("70", "/dev/sda", false, &|| {
-                left.replace(left.get() - 1) == 0
-            })
-            .unwrap_err();
-        assert!(
-            matches!(error.downcast_ref(), Some(IsolateError::Interrupted)),
-            "{error:#}"
-        );
-        assert!(
-            !host
-                .root
-                .path(V2_SERVICE)
-                .join("pgcalm-isolate-70")
-                .exists()
-        );
+        let error = host.set_until("70", "/dev/sda", false, &|| left.replace(left.get() - 1) == 0).unwrap_err();
+        assert!(matches!(error.downcast_ref(), Some(IsolateError::Interrupted)), "{error:#}");
+        assert!(!host.root.path(V2_SERVICE).join("pgcalm-isolate-70").exists());
         assert_eq!(lines(&host.clear(true).unwrap()), [""; 0]);
     }
 }
@@ -500,10 +378,7 @@ fn what_a_killed_set_has_left_is_named_and_refused_until_it_is_cleared() {
     host.set("70", "/dev/sda", false).unwrap();
     let note = "run/pgcalm/isolate/pgcalm-isolate-70.json";
     let text = host.read(note);
-    host.write(
-        note,
-        &text.replace("\"complete\": true", "\"complete\": false"),
-    );
+    host.write(note, &text.replace("\"complete\": true", "\"complete\": false"));
     let notes = show::show(&host.root).unwrap().notes;
     assert!(notes[0].contains("was killed half-way"), "{notes:?}");
     let error = usage(host.set("70", "/dev/sda", true));
@@ -514,10 +389,7 @@ fn what_a_killed_set_has_left_is_named_and_refused_until_it_is_cleared() {
     let holder = "\"holder\": { \"pid\": 99, \"start_ticks\": 1 }";
     host.write(note, &text.replace("\"holder\": null", holder));
     let notes = show::show(&host.root).unwrap().notes;
-    assert!(
-        notes[0].contains("process 99, which was killed"),
-        "{notes:?}"
-    );
+    assert!(notes[0].contains("process 99, which was killed"), "{notes:?}");
 }
 
 #[test]
@@ -529,10 +401,7 @@ fn a_second_set_changes_the_group_that_is_there() {
     host.set("70", "/dev/sda", false).unwrap();
     let group = format!("{V1_GROUP}/db/pgcalm-isolate-70");
     for pid in [70, 71] {
-        host.write(
-            &format!("proc/{pid}/cgroup"),
-            "7:blkio:/db/pgcalm-isolate-70\n",
-        );
+        host.write(&format!("proc/{pid}/cgroup"), "7:blkio:/db/pgcalm-isolate-70\n");
     }
     let report = host.set("70", "/dev/sda", true).unwrap();
     assert_eq!(
@@ -545,33 +414,21 @@ fn a_second_set_changes_the_group_that_is_there() {
     assert!(report.instances[0].isolated);
 
     // Another server with the same process id must not inherit it.
-    host.write(
-        "proc/70/stat",
-        "70 (postgres) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 999 0\n",
-    );
+    host.write("proc/70/stat", "70 (postgres) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 999 0\n");
     let error = usage(host.set("70", "/dev/sda", true));
     assert!(error.contains("clear"), "{error}");
 
     // Its former group has gone, as that of a service that was stopped: it goes where its postmaster was.
     host.write(&format!("{group}/cgroup.procs"), "71\n");
     let cleared = host.clear(true).unwrap();
-    assert_eq!(
-        lines(&cleared),
-        [
-            format!("move /{V1_GROUP}/db/cgroup.procs 71"),
-            format!("remove-group /{group}")
-        ]
-    );
+    assert_eq!(lines(&cleared), [format!("move /{V1_GROUP}/db/cgroup.procs 71"), format!("remove-group /{group}")]);
 }
 
 #[test]
 fn wrong_names_are_refused_with_the_way_out() {
     let host = Host::v1();
     let error = host.set("/srv/other", "/dev/sda", true).unwrap_err();
-    assert!(
-        matches!(error.downcast_ref(), Some(ChoiceError::Absent(_))),
-        "{error:#}"
-    );
+    assert!(matches!(error.downcast_ref(), Some(ChoiceError::Absent(_))), "{error:#}");
     let error = error.to_string();
     assert!(error.contains("/srv/pg (port 5432, pid 70)"), "{error}");
     for device in ["/dev/sdz", "/srv/pg", "sda"] {
@@ -583,14 +440,8 @@ fn wrong_names_are_refused_with_the_way_out() {
     host.process(80, 1, "7:blkio:/\n", "/srv/two");
     host.server("srv/two", 80, 5432);
     let error = host.set("5432", "/dev/sda", true).unwrap_err();
-    assert!(
-        matches!(error.downcast_ref(), Some(ChoiceError::Unclear(_))),
-        "{error:#}"
-    );
-    assert!(
-        error.to_string().contains("more than one server"),
-        "{error}"
-    );
+    assert!(matches!(error.downcast_ref(), Some(ChoiceError::Unclear(_))), "{error:#}");
+    assert!(error.to_string().contains("more than one server"), "{error}");
     assert!(host.set("/srv/two", "/dev/sda", true).is_ok());
 }
 
@@ -598,10 +449,7 @@ fn wrong_names_are_refused_with_the_way_out() {
 fn a_host_without_the_controller_can_show_and_not_set() {
     let host = Host::v1();
     host.write("proc/self/mountinfo", "");
-    assert_eq!(
-        show::show(&host.root).unwrap().cgroup_version,
-        Known::Is(None)
-    );
+    assert_eq!(show::show(&host.root).unwrap().cgroup_version, Known::Is(None));
     let error = host.set("70", "/dev/sda", true).unwrap_err();
     assert!(matches!(error.downcast_ref(), Some(IsolateError::Host(_))));
     assert!(error.to_string().contains("blkio"), "{error}");
@@ -610,28 +458,16 @@ fn a_host_without_the_controller_can_show_and_not_set() {
 #[test]
 fn check_reads_the_whole_host() {
     let host = Host::v1();
-    let names = |report: Report| -> Vec<String> {
-        report
-            .hazards
-            .into_iter()
-            .map(|hazard| hazard.name)
-            .collect()
-    };
+    let names = |report: Report| -> Vec<String> { report.hazards.into_iter().map(|hazard| hazard.name).collect() };
     assert_eq!(
         names(check::check(&host.root).unwrap()),
-        [
-            "journal-device-capped",
-            "wal-on-capped-device",
-            "writeback-escapes-limit",
-            "limit-not-passed-down"
-        ]
+        ["journal-device-capped", "wal-on-capped-device", "writeback-escapes-limit", "limit-not-passed-down"]
     );
 }
 
 /// What `check` says of a host, for a terminal.
 fn checked(host: &Host) -> String {
-    let report =
-        check::check(&host.root).unwrap_or_else(|error| panic!("nothing at all: {error:#}"));
+    let report = check::check(&host.root).unwrap_or_else(|error| panic!("nothing at all: {error:#}"));
     text::render(&report)
 }
 
@@ -666,9 +502,7 @@ fn a_btrfs_is_on_the_device_that_its_mount_names() {
 #[test]
 fn an_overlay_is_where_its_upper_directory_is_if_that_can_be_seen() {
     let host = Host::v2();
-    host.mounted(
-        "1 0 0:50 / / rw - overlay overlay rw,lowerdir=/l,upperdir=/var/o/upper,workdir=/w\n",
-    );
+    host.mounted("1 0 0:50 / / rw - overlay overlay rw,lowerdir=/l,upperdir=/var/o/upper,workdir=/w\n");
     host.write(&format!("{V2_SERVICE}/io.max"), "8:0 wiops=100\n");
     assert_not_known(&checked(&host), "/var/o/upper");
     host.write(
@@ -752,10 +586,7 @@ fn one_entry_that_cant_be_read_leaves_the_rest_and_its_reason_is_told_once() {
         fs::remove_file(host.root.path("proc/99/cwd")).unwrap();
         host.link("proc/99/cwd", "/srv/two");
         host.mounted("1 0 8:1 / / rw - ext4 /dev/sda1 rw\n");
-        host.write(
-            "proc/fs/ext4/sda1/options",
-            "data=ordered\ndelalloc\ndioread_nolock\n",
-        );
+        host.write("proc/fs/ext4/sda1/options", "data=ordered\ndelalloc\ndioread_nolock\n");
         host.write("sys/fs/ext4/sda1/journal_task", "98\n");
         host.write("proc/98/comm", "jbd2/sda1-8\n");
         unreadable(&host, path);
@@ -763,9 +594,7 @@ fn one_entry_that_cant_be_read_leaves_the_rest_and_its_reason_is_told_once() {
         let mut report = report.unwrap_or_else(|error| panic!("{path}: {error:#}"));
         assert_eq!(report.instances.len(), 2, "{path}");
         // What is not known of the one may be known of the other.
-        report
-            .instances
-            .retain(|one| one.data_directory == "/srv/pg");
+        report.instances.retain(|one| one.data_directory == "/srv/pg");
         let text = text::render(&report);
         assert_not_known(&text, path);
         for line in text.lines() {

@@ -23,16 +23,9 @@ fn report(verb: &str) -> Report {
 #[test]
 fn a_plan_is_not_mistaken_for_what_was_done() {
     let mut plan = report("set");
-    plan.steps = vec![Step {
-        action: "move".into(),
-        path: "/cg/a/cgroup.procs".into(),
-        value: Some("70".into()),
-    }];
+    plan.steps = vec![Step { action: "move".into(), path: "/cg/a/cgroup.procs".into(), value: Some("70".into()) }];
     let text = text::render(&plan);
-    assert!(
-        text.contains("move process 70 to /cg/a/cgroup.procs"),
-        "{text}"
-    );
+    assert!(text.contains("move process 70 to /cg/a/cgroup.procs"), "{text}");
     assert!(text.contains("Nothing was changed: --apply"), "{text}");
     plan.applied = true;
     let text = text::render(&plan);
@@ -43,9 +36,7 @@ fn a_plan_is_not_mistaken_for_what_was_done() {
 #[test]
 fn names_of_other_users_cannot_steer_the_terminal() {
     let mut check = report("check");
-    assert!(
-        text::render(&check).contains("No server was found on this host, so nothing was checked")
-    );
+    assert!(text::render(&check).contains("No server was found on this host, so nothing was checked"));
     check.hidden_processes = 2;
     assert!(text::render(&check).contains("No server could be looked at, so nothing was checked"));
     check.hazards = vec![Hazard {

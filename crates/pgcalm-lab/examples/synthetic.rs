@@ -12,25 +12,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let folder = std::env::args_os().nth(1).map(PathBuf::from);
     let folder = folder.ok_or("usage: synthetic FOLDER")?;
     fs::create_dir_all(&folder)?;
-    for (name, report) in [
-        ("single", support::report(150, 1)),
-        ("repeated", support::report(240, 3)),
-    ] {
+    for (name, report) in [("single", support::report(150, 1)), ("repeated", support::report(240, 3))] {
         let text = pgcalm_lab::contest::report::text::render(&report);
         println!("{text}");
         fs::write(folder.join(format!("{name}.txt")), text)?;
-        fs::write(
-            folder.join(format!("{name}.html")),
-            pgcalm_lab::contest::report::html::render(&report),
-        )?;
-        fs::write(
-            folder.join(format!("{name}.svg")),
-            pgcalm_lab::contest::report::chart::svg_tps(&report),
-        )?;
-        fs::write(
-            folder.join(format!("{name}.json")),
-            pgcalm_render::json::to_json_pretty(&report)?,
-        )?;
+        fs::write(folder.join(format!("{name}.html")), pgcalm_lab::contest::report::html::render(&report))?;
+        fs::write(folder.join(format!("{name}.svg")), pgcalm_lab::contest::report::chart::svg_tps(&report))?;
+        fs::write(folder.join(format!("{name}.json")), pgcalm_render::json::to_json_pretty(&report)?)?;
     }
     Ok(())
 }

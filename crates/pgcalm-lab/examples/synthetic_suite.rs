@@ -13,9 +13,9 @@ fn main() -> std::io::Result<()> {
     let mut rows = Vec::new();
     for index in 0..24 {
         let mut report = support::report(180, if index % 5 == 4 { 3 } else { 1 });
-        report.contestants.retain(|contestant| {
-            ["stock", "pg_calm"].contains(&contestant.name.as_str()) || index % 4 == 0
-        });
+        report
+            .contestants
+            .retain(|contestant| ["stock", "pg_calm"].contains(&contestant.name.as_str()) || index % 4 == 0);
         for contestant in &mut report.contestants {
             for run in &mut contestant.runs {
                 if contestant.name == "pg_calm" && index % 3 == 0 {
@@ -35,11 +35,8 @@ fn main() -> std::io::Result<()> {
     rows[3].failure = Some("SYNTHETIC: no room on the device".to_string());
     rows[3].report = None;
     rows[3].comparisons.clear();
-    let report = Report::new(
-        "Cloud volumes (SYNTHETIC)".to_string(),
-        "Nothing of this was measured.".to_string(),
-        rows,
-    );
+    let report =
+        Report::new("Cloud volumes (SYNTHETIC)".to_string(), "Nothing of this was measured.".to_string(), rows);
     print!("{}", pgcalm_lab::suite::report::text::render(&report));
     std::fs::write(file, pgcalm_lab::suite::report::html::render(&report))
 }

@@ -32,18 +32,11 @@ pub use options::Options;
 /// Runs the archivers and returns their report. Whatever way it ends, the host is as before.
 pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
     options.check()?;
-    let needs = Needs {
-        own_mounts: true,
-        module: options.archivers.iter().any(|a| a.needs_module()),
-        ..Needs::default()
-    };
+    let needs =
+        Needs { own_mounts: true, module: options.archivers.iter().any(|a| a.needs_module()), ..Needs::default() };
     let stage = &Stage::open(&options.common, needs, interrupt)?;
     // The template holds the backlog once more.
-    let devices = [
-        options.data_size(),
-        options.wal_size(),
-        options.archive_size(),
-    ];
+    let devices = [options.data_size(), options.wal_size(), options.archive_size()];
     let needed = devices.map(Size::bytes).iter().sum::<u64>() + options.backlog_size();
     stage.dir.need_space(needed, "fewer --files")?;
     let backlog = {
@@ -63,9 +56,7 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
         })
         .transpose()?;
     let [data, wal, archive] = devices;
-    stage.progress.note(&format!(
-        "making devices of {data} (data), {wal} (pg_wal) and {archive} (archive)"
-    ));
+    stage.progress.note(&format!("making devices of {data} (data), {wal} (pg_wal) and {archive} (archive)"));
     let context = Surroundings {
         options,
         stage,
@@ -100,9 +91,7 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
     for repetition in 1..=options.repeat {
         if options.archivers.iter().any(|archiver| archiver.copies()) {
             let speed = context.dd_mib_per_s().context("dd")?;
-            stage
-                .progress
-                .note(&format!("dd conv=fsync: {speed:.0} MiB/s"));
+            stage.progress.note(&format!("dd conv=fsync: {speed:.0} MiB/s"));
             report.dd_mib_per_s.push(speed);
         }
         for (archiver, entry) in options.archivers.iter().zip(&mut report.archivers) {
@@ -111,9 +100,7 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
             } else {
                 archiver.name.to_string()
             };
-            let run = context
-                .run(archiver, &label, repetition)
-                .with_context(|| label.clone())?;
+            let run = context.run(archiver, &label, repetition).with_context(|| label.clone())?;
             entry.runs.push(run);
         }
     }

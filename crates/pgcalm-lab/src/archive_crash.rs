@@ -40,20 +40,12 @@ const CONTROL_CYCLES: u32 = 5;
 /// as before.
 pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
     options.check()?;
-    let needs = Needs {
-        own_mounts: true,
-        module: true,
-        directory_only: true,
-        ..Needs::default()
-    };
+    let needs = Needs { own_mounts: true, module: true, directory_only: true, ..Needs::default() };
     let stage = &Stage::open(&options.common, needs, interrupt)?;
     // Better now than after the devices are made.
     tool::run(tool::command("strace").arg("-V"), interrupt)?;
     let cycles_of_arena = options.cycles.max(CONTROL_CYCLES);
-    let of_arena: u64 = Part::ALL
-        .map(|part| part.size(cycles_of_arena).bytes())
-        .iter()
-        .sum();
+    let of_arena: u64 = Part::ALL.map(|part| part.size(cycles_of_arena).bytes()).iter().sum();
     let needed = of_arena * options.file_systems().len() as u64;
     stage.dir.need_space(needed, "fewer --cycles")?;
     let _run_dir = stage.run_dir(None)?;
@@ -86,23 +78,15 @@ fn cycles(options: &Options, stage: &Stage<'_>, random: &mut Rng) -> anyhow::Res
         let turn = number as usize - 1;
         let fs_type = fs[turn % fs.len()];
         let point = &POINTS[turn / fs.len() % POINTS.len()];
-        let label = format!(
-            "cycle {number} of {} ({}, {})",
-            options.cycles,
-            fs_type.name(),
-            point.name()
-        );
+        let label = format!("cycle {number} of {} ({}, {})", options.cycles, fs_type.name(), point.name());
         if !arenas.contains_key(fs_type.name()) {
-            let arena = Arena::create(options, stage, fs_type, None, options.cycles)
-                .with_context(|| label.clone())?;
+            let arena = Arena::create(options, stage, fs_type, None, options.cycles).with_context(|| label.clone())?;
             arenas.insert(fs_type.name(), arena);
         }
         let Some(arena) = arenas.get_mut(fs_type.name()) else {
             continue;
         };
-        let cycle = arena
-            .cycle(number, Interference::Stop(point), random)
-            .with_context(|| label.clone())?;
+        let cycle = arena.cycle(number, Interference::Stop(point), random).with_context(|| label.clone())?;
         note(stage, &label, &cycle);
         let goes_on = cycle.recovery_s.is_some();
         done.push(cycle);
@@ -147,10 +131,7 @@ fn note(stage: &Stage<'_>, label: &str, cycle: &Cycle) {
         (Some(_), true) => format!("stopped after call {}, power cut", cycle.call),
         (Some(_), false) => format!("call {} never came, power cut", cycle.call),
     };
-    let outcome = if cycle.is_sound() {
-        format!("{} segments as they must be", cycle.segments)
-    } else {
-        cycle.findings()
-    };
+    let outcome =
+        if cycle.is_sound() { format!("{} segments as they must be", cycle.segments) } else { cycle.findings() };
     stage.progress.note(&format!("{label}: {how}; {outcome}"));
 }

@@ -87,16 +87,7 @@ impl<'a> BacklogWatch<'a> {
         load: Duration,
         interrupt: &'a Interrupt,
     ) -> anyhow::Result<Self> {
-        Ok(Self {
-            server,
-            root,
-            device,
-            memory,
-            interrupt,
-            load,
-            query: query(server, interrupt)?,
-            earlier: None,
-        })
+        Ok(Self { server, root, device, memory, interrupt, load, query: query(server, interrupt)?, earlier: None })
     }
 
     /// Takes the first reading once it is due, `elapsed` after the beginning of the load.
@@ -125,10 +116,7 @@ impl<'a> BacklogWatch<'a> {
             if let Err(reason) = &answer {
                 unknown.get_or_insert_with(|| reason.clone());
             }
-            Ok(BacklogAt {
-                dirty_shared_buffers_mib: answer.ok().flatten(),
-                dirty_kernel_mib: reading.kernel_mib,
-            })
+            Ok(BacklogAt { dirty_shared_buffers_mib: answer.ok().flatten(), dirty_kernel_mib: reading.kernel_mib })
         };
         let (before, after) = (at(&mut earlier)?, at(&mut end)?);
         let written = end.written_bytes.saturating_sub(earlier.written_bytes) as f64 / MIB;
@@ -144,9 +132,7 @@ impl<'a> BacklogWatch<'a> {
             last_minute_s: (end.at - earlier.at).as_secs_f64(),
             written_last_minute_mib: written,
             drain_s: drain.and_then(|drain| drain.seconds),
-            drain_bound_s: bound
-                .filter(|_| drain.is_some())
-                .map(|bound| bound.as_secs_f64()),
+            drain_bound_s: bound.filter(|_| drain.is_some()).map(|bound| bound.as_secs_f64()),
             left_after_drain_mib: drain.and_then(|drain| drain.left_mib),
             shared_buffers_unknown: unknown,
         }))
@@ -198,16 +184,9 @@ impl<'a> BacklogWatch<'a> {
                 }));
             }
             // A level that was reached within the bound is known only a while later.
-            let last = if checkpoint.is_some() {
-                bound
-            } else {
-                bound + SETTLED
-            };
+            let last = if checkpoint.is_some() { bound } else { bound + SETTLED };
             if elapsed > last {
-                return Ok(Some(Drain {
-                    seconds: None,
-                    left_mib: Some(left_mib),
-                }));
+                return Ok(Some(Drain { seconds: None, left_mib: Some(left_mib) }));
             }
             self.interrupt.sleep(Duration::from_millis(100))?;
         }
@@ -216,21 +195,14 @@ impl<'a> BacklogWatch<'a> {
 
 /// What to ask for the bytes of dirty shared buffers, or why nothing can be.
 fn query(server: &Server, interrupt: &Interrupt) -> anyhow::Result<Result<&'static str, String>> {
-    let available = server.sql(
-        "select count(*) from pg_available_extensions where name = 'pg_buffercache'",
-        interrupt,
-    )?;
+    let available =
+        server.sql("select count(*) from pg_available_extensions where name = 'pg_buffercache'", interrupt)?;
     if available.trim() == "0" {
-        return Ok(Err(
-            "extension pg_buffercache is not installed with this server".to_string(),
-        ));
+        return Ok(Err("extension pg_buffercache is not installed with this server".to_string()));
     }
     server.sql("create extension if not exists pg_buffercache", interrupt)?;
     // From PostgreSQL 16 on there is a way that makes no row of each buffer.
-    let summary = server.sql(
-        "select to_regprocedure('pg_buffercache_summary()') is not null",
-        interrupt,
-    )?;
+    let summary = server.sql("select to_regprocedure('pg_buffercache_summary()') is not null", interrupt)?;
     Ok(Ok(if summary.trim() == "t" {
         "select buffers_dirty * current_setting('block_size')::bigint from pg_buffercache_summary()"
     } else {
@@ -265,9 +237,7 @@ impl Level {
             return Some((at, left_mib));
         }
         match self.lowest {
-            Some((since, lowest)) if left_mib > lowest - FALL_MIB => {
-                (at - since >= SETTLED).then_some((since, lowest))
-            }
+            Some((since, lowest)) if left_mib > lowest - FALL_MIB => (at - since >= SETTLED).then_some((since, lowest)),
             _ => {
                 self.lowest = Some((at, left_mib));
                 None
@@ -309,10 +279,7 @@ impl Reading {
                 }));
             }
             if Instant::now() > end {
-                return Ok(Err(format!(
-                    "the server did not answer within {} s",
-                    ANSWER.as_secs()
-                )));
+                return Ok(Err(format!("the server did not answer within {} s", ANSWER.as_secs())));
             }
             interrupt.sleep(Duration::from_millis(20))?;
         }
@@ -322,10 +289,7 @@ impl Reading {
 impl Question {
     fn ask(server: &Server, sql: &str) -> anyhow::Result<Self> {
         let mut command = server.psql();
-        command
-            .args(["-c", sql])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.args(["-c", sql]).stdout(Stdio::piped()).stderr(Stdio::piped());
         tool::spawn(&mut command).map(Self)
     }
 
@@ -341,11 +305,7 @@ impl Question {
         if let Some(mut stderr) = self.0.stderr.take() {
             stderr.read_to_string(&mut complaint).context("read psql")?;
         }
-        Ok(Some(if status.success() {
-            Ok(answer)
-        } else {
-            Err(tool::last_line(&complaint).to_string())
-        }))
+        Ok(Some(if status.success() { Ok(answer) } else { Err(tool::last_line(&complaint).to_string()) }))
     }
 }
 
@@ -362,19 +322,12 @@ mod tests {
     use super::*;
 
     fn at(buffers: Option<f64>, kernel: f64) -> BacklogAt {
-        BacklogAt {
-            dirty_shared_buffers_mib: buffers,
-            dirty_kernel_mib: kernel,
-        }
+        BacklogAt { dirty_shared_buffers_mib: buffers, dirty_kernel_mib: kernel }
     }
 
     #[test]
     fn a_backlog_that_moves_from_the_kernel_to_the_buffers_does_not_grow() {
-        assert!(steady(
-            &at(Some(100.0), 900.0),
-            &at(Some(600.0), 400.0),
-            10.0
-        ));
+        assert!(steady(&at(Some(100.0), 900.0), &at(Some(600.0), 400.0), 10.0));
     }
 
     #[test]
@@ -389,10 +342,7 @@ mod tests {
 
     #[test]
     fn a_short_run_has_a_short_last_minute() {
-        assert_eq!(
-            last_minute(Duration::from_secs(600)),
-            Duration::from_secs(60)
-        );
+        assert_eq!(last_minute(Duration::from_secs(600)), Duration::from_secs(60));
         assert_eq!(last_minute(Duration::from_secs(6)), Duration::from_secs(3));
     }
 

@@ -38,11 +38,7 @@ pub struct Caps {
 impl Caps {
     /// Caps on writes as given on the command line.
     pub fn on_writes(iops: Limit<u32>, bps: Limit<Size>) -> Self {
-        Self {
-            write_iops: iops.0,
-            write_bps: bps.0.map(Size::bytes),
-            read_iops: None,
-        }
+        Self { write_iops: iops.0, write_bps: bps.0.map(Size::bytes), read_iops: None }
     }
 
     /// So many percent of each.
@@ -102,10 +98,7 @@ struct Groups {
 impl Capper {
     /// For devices that are volumes with limits of their own: nothing of the host is needed.
     pub fn of_volumes(journal: &Journal) -> Self {
-        Self {
-            journal: journal.clone(),
-            groups: None,
-        }
+        Self { journal: journal.clone(), groups: None }
     }
 
     /// For devices that are volumes if one is asked for, else by control groups.
@@ -180,11 +173,7 @@ impl Capper {
         }
         Ok(Self {
             journal: journal.clone(),
-            groups: Some(Groups {
-                group: hierarchy.mountpoint.clone(),
-                hierarchy,
-                _undo: Vec::new(),
-            }),
+            groups: Some(Groups { group: hierarchy.mountpoint.clone(), hierarchy, _undo: Vec::new() }),
         })
     }
 
@@ -195,10 +184,7 @@ impl Capper {
         let enabled = root.read(&control)?;
         for controller in ["io", "memory"] {
             if !enabled.split_whitespace().any(|name| name == controller) {
-                undo.push(journal.note(Change::Setting {
-                    file: control.clone(),
-                    former: format!("-{controller}"),
-                })?);
+                undo.push(journal.note(Change::Setting { file: control.clone(), former: format!("-{controller}") })?);
                 root.write(&control, &format!("+{controller}"))?;
             }
         }
@@ -206,14 +192,7 @@ impl Capper {
         undo.push(group_undo);
         // The group goes before the controllers that were enabled for it.
         undo.reverse();
-        Ok(Self {
-            journal: journal.clone(),
-            groups: Some(Groups {
-                hierarchy,
-                group,
-                _undo: undo,
-            }),
-        })
+        Ok(Self { journal: journal.clone(), groups: Some(Groups { hierarchy, group, _undo: undo }) })
     }
 
     /// v2: the group that was made for the capped processes. They can be in one group only, so that other limits go there, too.
@@ -277,17 +256,11 @@ impl Capper {
     pub fn change(&self, number: &str, caps: Caps, former: Caps) -> anyhow::Result<Vec<InForce>> {
         let root = self.journal.root();
         let mut in_force = Vec::new();
-        let Some(Groups {
-            hierarchy, group, ..
-        }) = &self.groups
-        else {
+        let Some(Groups { hierarchy, group, .. }) = &self.groups else {
             return Ok(in_force);
         };
         for (kind, value) in caps.pairs() {
-            let before = former
-                .pairs()
-                .find(|(of, _)| *of == kind)
-                .map(|(_, value)| value);
+            let before = former.pairs().find(|(of, _)| *of == kind).map(|(_, value)| value);
             let (file, line, former) = match hierarchy.version {
                 Version::V1 => (
                     group.join(kind.v1_file()),
@@ -303,10 +276,7 @@ impl Capper {
                     )
                 }
             };
-            in_force.push(InForce::Group(self.journal.note(Change::Setting {
-                file: file.clone(),
-                former,
-            })?));
+            in_force.push(InForce::Group(self.journal.note(Change::Setting { file: file.clone(), former })?));
             root.write(&file, &line)?;
         }
         Ok(in_force)
@@ -322,15 +292,10 @@ impl Groups {
 
 /// Makes a control group below the root group.
 fn make_group(journal: &Journal, hierarchy: &Hierarchy) -> anyhow::Result<(PathBuf, Undo)> {
-    let group = hierarchy
-        .mountpoint
-        .join(format!("pgcalm-lab-{}", std::process::id()));
-    let undo = journal.note(Change::Cgroup {
-        path: group.clone(),
-    })?;
+    let group = hierarchy.mountpoint.join(format!("pgcalm-lab-{}", std::process::id()));
+    let undo = journal.note(Change::Cgroup { path: group.clone() })?;
     let directory = journal.root().path(&group);
-    fs::create_dir(&directory)
-        .with_context(|| format!("create control group {}", directory.display()))?;
+    fs::create_dir(&directory).with_context(|| format!("create control group {}", directory.display()))?;
     Ok((group, undo))
 }
 
@@ -342,10 +307,7 @@ mod tests {
     fn host(mountinfo: &str, membership: &str) -> (tempfile::TempDir, Journal) {
         let dir = tempfile::tempdir().unwrap();
         let root = HostRoot::new(dir.path());
-        for (path, text) in [
-            ("proc/self/mountinfo", mountinfo),
-            ("proc/self/cgroup", membership),
-        ] {
+        for (path, text) in [("proc/self/mountinfo", mountinfo), ("proc/self/cgroup", membership)] {
             let path = root.path(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
@@ -357,11 +319,7 @@ mod tests {
 
     const V1: &str = "38 31 0:35 / /sys/fs/cgroup rw - cgroup cgroup rw,blkio\n";
     const V2: &str = "38 31 0:35 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
-    const CAPS: Caps = Caps {
-        write_iops: Some(800),
-        write_bps: Some(131_072_000),
-        read_iops: None,
-    };
+    const CAPS: Caps = Caps { write_iops: Some(800), write_bps: Some(131_072_000), read_iops: None };
 
     #[test]
     fn on_v1_the_root_group_is_written_and_the_undo_writes_zero() {
@@ -410,19 +368,12 @@ mod tests {
         let iops = Path::new("/sys/fs/cgroup").join(Kind::WriteIops.v1_file());
         fs::write(root.path(&iops), "").unwrap();
         fs::create_dir_all(root.path("proc/70")).unwrap();
-        fs::write(
-            root.path("proc/70/stat"),
-            "70 (postgres) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0\n",
-        )
-        .unwrap();
+        fs::write(root.path("proc/70/stat"), "70 (postgres) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0\n").unwrap();
         let capper = Capper::of_own_group(&journal).unwrap();
         assert_eq!(capper.mechanism(), "cgroup-v1");
         capper.admit(70).unwrap();
         let group = root.path(&capper.groups.as_ref().unwrap().group);
-        assert_eq!(
-            fs::read_to_string(group.join("cgroup.procs")).unwrap(),
-            "70"
-        );
+        assert_eq!(fs::read_to_string(group.join("cgroup.procs")).unwrap(), "70");
         let caps = capper.apply_to("7:0", CAPS).unwrap();
         let own = group.join(Kind::WriteIops.v1_file());
         assert_eq!(fs::read_to_string(&own).unwrap(), "7:0 800");
@@ -450,15 +401,9 @@ mod tests {
         assert!(group.is_dir());
         let caps = capper.apply_to("7:0", CAPS).unwrap();
         // A plain file keeps the last write only; the kernel merges keys.
-        assert_eq!(
-            fs::read_to_string(group.join("io.max")).unwrap(),
-            "7:0 wbps=131072000"
-        );
+        assert_eq!(fs::read_to_string(group.join("io.max")).unwrap(), "7:0 wbps=131072000");
         drop(caps);
-        assert_eq!(
-            fs::read_to_string(group.join("io.max")).unwrap(),
-            "7:0 wbps=max"
-        );
+        assert_eq!(fs::read_to_string(group.join("io.max")).unwrap(), "7:0 wbps=max");
         // In a control group files don't keep the directory from being removed.
         fs::remove_file(group.join("io.max")).unwrap();
         drop(capper);
@@ -471,9 +416,6 @@ mod tests {
         let (_dir, journal) = host("", "0::/\n");
         let error = Capper::new(&journal).unwrap_err();
         // It may be there where this process can't see it.
-        assert!(matches!(
-            error.downcast_ref::<pgcalm_host::Error>(),
-            Some(pgcalm_host::Error::Unknown(_))
-        ));
+        assert!(matches!(error.downcast_ref::<pgcalm_host::Error>(), Some(pgcalm_host::Error::Unknown(_))));
     }
 }

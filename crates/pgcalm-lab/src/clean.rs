@@ -24,22 +24,13 @@ pub struct Cleaned {
 /// Undoes what the journal in `dir` lists and removes kept logs; with `templates` the loaded tables, too.
 pub fn clean(dir: &Path, templates: bool) -> anyhow::Result<Cleaned> {
     if !dir.exists() {
-        return Ok(Cleaned {
-            changes: 0,
-            templates_left: false,
-        });
+        return Ok(Cleaned { changes: 0, templates_left: false });
     }
     if !rustix::process::geteuid().is_root() {
-        return Err(LabError::Host(
-            "needs root to unmount and to detach devices: run it with sudo".to_string(),
-        )
-        .into());
+        return Err(LabError::Host("needs root to unmount and to detach devices: run it with sudo".to_string()).into());
     }
     let root = HostRoot::default();
-    let mut cleaned = Cleaned {
-        changes: 0,
-        templates_left: false,
-    };
+    let mut cleaned = Cleaned { changes: 0, templates_left: false };
     let (torture, volume) = (LabDir::has_torture(dir), LabDir::has_volume(dir));
     let contest = LabDir::has_contest(dir) || !(torture || volume);
     if volume {
@@ -56,10 +47,7 @@ pub fn clean(dir: &Path, templates: bool) -> anyhow::Result<Cleaned> {
 
 /// The same for the directories where the lab works unless told otherwise.
 pub fn clean_all(templates: bool) -> anyhow::Result<Cleaned> {
-    let mut all = Cleaned {
-        changes: 0,
-        templates_left: false,
-    };
+    let mut all = Cleaned { changes: 0, templates_left: false };
     let mut first_error = None;
     // None keeps the others from being cleaned.
     for dir in [DEFAULT_DIR, DEFAULT_TORTURE_DIR, DEFAULT_VOLUME_DIR] {
@@ -76,12 +64,7 @@ pub fn clean_all(templates: bool) -> anyhow::Result<Cleaned> {
     first_error.map_or(Ok(all), Err)
 }
 
-fn clean_lab(
-    lab: LabDir,
-    root: &HostRoot,
-    templates: bool,
-    cleaned: &mut Cleaned,
-) -> anyhow::Result<()> {
+fn clean_lab(lab: LabDir, root: &HostRoot, templates: bool, cleaned: &mut Cleaned) -> anyhow::Result<()> {
     cleaned.changes += lab.journal(root.clone())?.undo_all()?;
     remove(&lab.kept())?;
     if templates {

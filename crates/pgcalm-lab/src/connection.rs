@@ -14,10 +14,6 @@ pub fn connect(directory: &Path) -> anyhow::Result<Client> {
 /// Connects likewise, for COPY from this side, which [`Client`] has not.
 pub fn connect_to_copy(directory: &Path) -> anyhow::Result<postgres::Client> {
     let mut config = postgres::Config::new();
-    config
-        .host_path(directory)
-        .user("postgres")
-        .dbname("postgres")
-        .application_name("pgcalm lab");
+    config.host_path(directory).user("postgres").dbname("postgres").application_name("pgcalm lab");
     Ok(config.connect(NoTls)?)
 }

@@ -53,17 +53,9 @@ use crate::trouble::Troubles;
 pub use options::Options;
 
 /// Runs the contest and returns its report. Whatever way it ends, the host is as before.
-pub fn run(
-    scenario: &str,
-    options: &Options,
-    interrupt: &Interrupt,
-) -> anyhow::Result<model::Report> {
+pub fn run(scenario: &str, options: &Options, interrupt: &Interrupt) -> anyhow::Result<model::Report> {
     options.check()?;
-    let needs = Needs {
-        module: options.contestants.iter().any(|c| c.module),
-        troubles: true,
-        ..Needs::default()
-    };
+    let needs = Needs { module: options.contestants.iter().any(|c| c.module), troubles: true, ..Needs::default() };
     let stage = &Stage::open(&options.common, needs, interrupt)?;
     need::stack(stage, options)?;
     need::space(stage, options)?;
@@ -113,15 +105,8 @@ pub fn run(
                 devices = Devices::create(stage, options)?;
                 operations = contestant.operations;
             }
-            let arena = Arena {
-                options,
-                stage,
-                devices: &devices,
-                template: &template,
-            };
-            let run = arena
-                .run(contestant, &label, repetition)
-                .with_context(|| label.clone())?;
+            let arena = Arena { options, stage, devices: &devices, template: &template };
+            let run = arena.run(contestant, &label, repetition).with_context(|| label.clone())?;
             stage.progress.note(&format!(
                 "{label}: {:.0} TPS, worst second {:.0}, {} s at zero, {}, {:.0} device writes/s{}",
                 run.tps_mean,
@@ -142,8 +127,7 @@ const SPREAD: f64 = 0.1;
 
 /// Whether the runs with these mean TPS differ so much that there is to be another one of each contestant.
 fn spreads(mean: &Figure) -> bool {
-    mean.range
-        .is_some_and(|(low, high)| high - low > SPREAD * mean.median)
+    mean.range.is_some_and(|(low, high)| high - low > SPREAD * mean.median)
 }
 
 /// What the runs of a contest share.
@@ -155,32 +139,17 @@ struct Arena<'a> {
 }
 
 impl Arena<'_> {
-    fn run(
-        &self,
-        contestant: &Contestant,
-        label: &str,
-        repetition: u32,
-    ) -> anyhow::Result<model::Run> {
+    fn run(&self, contestant: &Contestant, label: &str, repetition: u32) -> anyhow::Result<model::Run> {
         // Server and client files of this run only.
-        let _run_dir = self
-            .stage
-            .run_dir(Some(&format!("{}-{repetition}", contestant.name)))?;
-        self.stage
-            .progress
-            .note(&format!("{label}: restoring the table on new file systems"));
+        let _run_dir = self.stage.run_dir(Some(&format!("{}-{repetition}", contestant.name)))?;
+        self.stage.progress.note(&format!("{label}: restoring the table on new file systems"));
         let started = Instant::now();
         let mut troubles = Troubles::new(self.options, contestant);
         let scene = self.devices.serve_after(
             self.options,
             self.template,
             &self.options.server_settings(contestant),
-            |cluster| {
-                troubles.before_start(&Before {
-                    stage: self.stage,
-                    devices: self.devices,
-                    cluster,
-                })
-            },
+            |cluster| troubles.before_start(&Before { stage: self.stage, devices: self.devices, cluster }),
         )?;
         let server = &scene.server;
         if contestant.module {
@@ -221,27 +190,17 @@ impl Arena<'_> {
         label: &str,
         wal: &Path,
     ) -> anyhow::Result<Recording> {
-        let Ground {
-            contestant,
-            server,
-            directory,
-            ..
-        } = *ground;
+        let Ground { contestant, server, directory, .. } = *ground;
         troubles.prepare(ground)?;
         // A kernel that does not tell is no reason not to measure.
         let cached_at_start = folios::cached(ground.cluster).ok();
         let warm_up = self.options.warm_up.0;
         let seconds = self.options.seconds.0;
-        self.stage
-            .progress
-            .note(&match (self.options.steady, warm_up) {
-                (true, _) => format!(
-                    "{label}: load until it is steady, {} at most",
-                    self.options.at_most
-                ),
-                (false, 0) => format!("{label}: measuring {seconds} s"),
-                (false, _) => format!("{label}: measuring {seconds} s after {warm_up} s of load"),
-            });
+        self.stage.progress.note(&match (self.options.steady, warm_up) {
+            (true, _) => format!("{label}: load until it is steady, {} at most", self.options.at_most),
+            (false, 0) => format!("{label}: measuring {seconds} s"),
+            (false, _) => format!("{label}: measuring {seconds} s after {warm_up} s of load"),
+        });
         let (data, wal_device) = self.devices.names();
         let lead = Duration::from_secs(warm_up.into());
         let window = Duration::from_secs(seconds.into());
@@ -277,11 +236,7 @@ impl Arena<'_> {
             },
         )?;
         let mut load_end = started + Duration::from_secs(self.options.load_seconds().into());
-        let drain = self
-            .options
-            .drain
-            .0
-            .map(|bound| Duration::from_secs(bound.0.into()));
+        let drain = self.options.drain.0.map(|bound| Duration::from_secs(bound.0.into()));
         // Clients that are held by what is drained wait for it under the caps.
         let mut overtime = Overtime::after(load_end + drain.unwrap_or_default());
         let mut module_status = None;
@@ -298,18 +253,14 @@ impl Arena<'_> {
                     let Some((time, words, _)) = server_log::wal_disk_full(&log) else {
                         return Err(error);
                     };
-                    self.stage
-                        .progress
-                        .note(&format!("{label}: the server gave up: {words}"));
+                    self.stage.progress.note(&format!("{label}: the server gave up: {words}"));
                     server_failure = Some((time, words.to_string()));
                     break;
                 }
             }
             let begin = match &watch {
                 Watch::Last(_) => Some(started + lead),
-                Watch::Steady(watch) => watch
-                    .ended()
-                    .map(|_| started + Duration::from_secs_f64(watch.warmed_up())),
+                Watch::Steady(watch) => watch.ended().map(|_| started + Duration::from_secs_f64(watch.warmed_up())),
             };
             if let Some(measured) = begin.and_then(|at| Instant::now().checked_duration_since(at)) {
                 let left = load_end.saturating_duration_since(Instant::now());
@@ -426,10 +377,7 @@ impl Arena<'_> {
         if let Some((_, reason)) = log.running {
             text.push_str(&format!(", checkpoint under way ({reason})"));
         } else if let Some(last) = log.complete.last() {
-            text.push_str(&format!(
-                ", last checkpoint {:.1} s (sync {:.1} s)",
-                last.total_s, last.sync_s
-            ));
+            text.push_str(&format!(", last checkpoint {:.1} s (sync {:.1} s)", last.total_s, last.sync_s));
         }
         self.stage.progress.status(&text);
     }
@@ -448,10 +396,7 @@ enum Watch<'a> {
 
 /// Seconds of the epoch.
 fn epoch() -> f64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs_f64()
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
 /// Bytes that a server can still have of a file system.
@@ -485,11 +430,7 @@ pub(crate) fn with_last_words(error: anyhow::Error, log: &str) -> anyhow::Error 
     if interrupted || words.contains("connection to client lost") {
         return error;
     }
-    if words.contains("PANIC:") || words.contains("FATAL:") {
-        error.context(words.to_string())
-    } else {
-        error
-    }
+    if words.contains("PANIC:") || words.contains("FATAL:") { error.context(words.to_string()) } else { error }
 }
 
 #[cfg(test)]
@@ -498,19 +439,11 @@ mod tests {
 
     #[test]
     fn there_is_another_run_where_runs_spread_by_more_than_a_tenth() {
-        let spreads = |low, high| {
-            spreads(&Figure {
-                median: 1000.0,
-                range: Some((low, high)),
-            })
-        };
+        let spreads = |low, high| spreads(&Figure { median: 1000.0, range: Some((low, high)) });
         assert!(!spreads(950.0, 1050.0));
         assert!(spreads(949.0, 1050.0));
         assert!(spreads(1000.0, 1101.0));
         // Of one run no spread is known.
-        assert!(!super::spreads(&Figure {
-            median: 1000.0,
-            range: None
-        }));
+        assert!(!super::spreads(&Figure { median: 1000.0, range: None }));
     }
 }

@@ -75,10 +75,7 @@ pub const CONTESTANTS: [Contestant; 14] = [
     Contestant {
         name: "pg_calm-shadow",
         description: "With pg_calm loaded in shadow mode: it tracks and reports, and does nothing.",
-        settings: &[
-            ("shared_preload_libraries", "pg_calm"),
-            ("pg_calm.mode", "shadow"),
-        ],
+        settings: &[("shared_preload_libraries", "pg_calm"), ("pg_calm.mode", "shadow")],
         module: true,
         data_capped: true,
         operations: 1,
@@ -86,10 +83,7 @@ pub const CONTESTANTS: [Contestant; 14] = [
     Contestant {
         name: "pg_calm-off",
         description: "With pg_calm loaded and switched off.",
-        settings: &[
-            ("shared_preload_libraries", "pg_calm"),
-            ("pg_calm.mode", "off"),
-        ],
+        settings: &[("shared_preload_libraries", "pg_calm"), ("pg_calm.mode", "off")],
         module: true,
         data_capped: true,
         operations: 1,
@@ -113,11 +107,7 @@ pub const CONTESTANTS: [Contestant; 14] = [
     Contestant {
         name: "flush-none",
         description: "No flush hints at all, by checkpointer, background writer or backends: the kernel's flusher decides.",
-        settings: &[
-            ("checkpoint_flush_after", "0"),
-            ("bgwriter_flush_after", "0"),
-            ("backend_flush_after", "0"),
-        ],
+        settings: &[("checkpoint_flush_after", "0"), ("bgwriter_flush_after", "0"), ("backend_flush_after", "0")],
         module: false,
         data_capped: true,
         operations: 1,
@@ -125,11 +115,7 @@ pub const CONTESTANTS: [Contestant; 14] = [
     Contestant {
         name: "flush-checkpointer",
         description: "Flush hints of the checkpointer alone, each 256 kB.",
-        settings: &[
-            ("checkpoint_flush_after", "256kB"),
-            ("bgwriter_flush_after", "0"),
-            ("backend_flush_after", "0"),
-        ],
+        settings: &[("checkpoint_flush_after", "256kB"), ("bgwriter_flush_after", "0"), ("backend_flush_after", "0")],
         module: false,
         data_capped: true,
         operations: 1,
@@ -137,11 +123,7 @@ pub const CONTESTANTS: [Contestant; 14] = [
     Contestant {
         name: "flush-checkpointer-sync",
         description: "Flush hints of the checkpointer alone, after each block that it writes.",
-        settings: &[
-            ("checkpoint_flush_after", "8kB"),
-            ("bgwriter_flush_after", "0"),
-            ("backend_flush_after", "0"),
-        ],
+        settings: &[("checkpoint_flush_after", "8kB"), ("bgwriter_flush_after", "0"), ("backend_flush_after", "0")],
         module: false,
         data_capped: true,
         operations: 1,
@@ -149,11 +131,7 @@ pub const CONTESTANTS: [Contestant; 14] = [
     Contestant {
         name: "flush-bgwriter",
         description: "Flush hints of the background writer alone, each 512 kB.",
-        settings: &[
-            ("checkpoint_flush_after", "0"),
-            ("bgwriter_flush_after", "512kB"),
-            ("backend_flush_after", "0"),
-        ],
+        settings: &[("checkpoint_flush_after", "0"), ("bgwriter_flush_after", "512kB"), ("backend_flush_after", "0")],
         module: false,
         data_capped: true,
         operations: 1,
@@ -161,11 +139,7 @@ pub const CONTESTANTS: [Contestant; 14] = [
     Contestant {
         name: "flush-backend",
         description: "Flush hints of backends alone, each 256 kB.",
-        settings: &[
-            ("checkpoint_flush_after", "0"),
-            ("bgwriter_flush_after", "0"),
-            ("backend_flush_after", "256kB"),
-        ],
+        settings: &[("checkpoint_flush_after", "0"), ("bgwriter_flush_after", "0"), ("backend_flush_after", "256kB")],
         module: false,
         data_capped: true,
         operations: 1,
@@ -173,11 +147,7 @@ pub const CONTESTANTS: [Contestant; 14] = [
     Contestant {
         name: "flush-all",
         description: "Flush hints of all three as seldom as they can be, each 2 MB.",
-        settings: &[
-            ("checkpoint_flush_after", "2MB"),
-            ("bgwriter_flush_after", "2MB"),
-            ("backend_flush_after", "2MB"),
-        ],
+        settings: &[("checkpoint_flush_after", "2MB"), ("bgwriter_flush_after", "2MB"), ("backend_flush_after", "2MB")],
         module: false,
         data_capped: true,
         operations: 1,
@@ -217,9 +187,7 @@ pub fn parse(text: &str) -> Result<&'static Contestant, String> {
             ));
         }
         if name == "shared_preload_libraries" {
-            return Err(format!(
-                "{setting}: name a contestant that has the module, or none of it"
-            ));
+            return Err(format!("{setting}: name a contestant that has the module, or none of it"));
         }
         settings.retain(|(own, _)| *own != name);
         settings.push((name.leak(), value.leak()));
@@ -274,14 +242,9 @@ impl FromStr for ServerSetting {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (name, value) = text
-            .split_once('=')
-            .ok_or("give name=value, e.g. wal_compression=lz4")?;
+        let (name, value) = text.split_once('=').ok_or("give name=value, e.g. wal_compression=lz4")?;
         let name = name.trim();
-        let well_formed = !name.is_empty()
-            && name
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.');
+        let well_formed = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.');
         if !well_formed || value.contains(['\n', '\0']) {
             return Err("give name=value, e.g. wal_compression=lz4".to_string());
         }
@@ -289,10 +252,7 @@ impl FromStr for ServerSetting {
         if OWN.contains(&name.as_str()) {
             return Err(format!("{name} is set by the lab; leave it out"));
         }
-        Ok(Self {
-            name,
-            value: value.to_string(),
-        })
+        Ok(Self { name, value: value.to_string() })
     }
 }
 
@@ -316,31 +276,17 @@ impl FromStr for ContestantSetting {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (contestant, setting) = text
-            .split_once(':')
-            .ok_or("give CONTESTANT:name=value, e.g. stock:wal_compression=lz4")?;
-        Ok(Self {
-            contestant: contestant.to_string(),
-            setting: setting.parse()?,
-        })
+        let (contestant, setting) =
+            text.split_once(':').ok_or("give CONTESTANT:name=value, e.g. stock:wal_compression=lz4")?;
+        Ok(Self { contestant: contestant.to_string(), setting: setting.parse()? })
     }
 }
 
 /// The settings in which a contestant differs from `stock`, with those given for it on the command line on top.
-pub fn settings_of(
-    contestant: &Contestant,
-    given: &[ContestantSetting],
-) -> BTreeMap<String, String> {
-    let mut settings: BTreeMap<String, String> = contestant
-        .settings
-        .iter()
-        .map(|(name, value)| (name.to_string(), value.to_string()))
-        .collect();
-    for ContestantSetting {
-        contestant: name,
-        setting,
-    } in given
-    {
+pub fn settings_of(contestant: &Contestant, given: &[ContestantSetting]) -> BTreeMap<String, String> {
+    let mut settings: BTreeMap<String, String> =
+        contestant.settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+    for ContestantSetting { contestant: name, setting } in given {
         if name == contestant.name {
             settings.insert(setting.name.clone(), setting.value.clone());
         }
@@ -349,10 +295,7 @@ pub fn settings_of(
 }
 
 /// Fails if a contestant takes part twice, or a setting is for one that doesn't take part.
-pub fn check_settings(
-    contestants: &[&'static Contestant],
-    given: &[ContestantSetting],
-) -> Result<(), LabError> {
+pub fn check_settings(contestants: &[&'static Contestant], given: &[ContestantSetting]) -> Result<(), LabError> {
     each_once("contestants", contestants)?;
     for setting in given {
         if !contestants.iter().any(|c| c.name == setting.contestant) {
@@ -371,13 +314,7 @@ mod tests {
 
     #[test]
     fn settings_are_refused_if_malformed_or_the_labs_own() {
-        assert_eq!(
-            "Work_Mem=64MB".parse(),
-            Ok(ServerSetting {
-                name: "work_mem".into(),
-                value: "64MB".into()
-            })
-        );
+        assert_eq!("Work_Mem=64MB".parse(), Ok(ServerSetting { name: "work_mem".into(), value: "64MB".into() }));
         assert!("work_mem".parse::<ServerSetting>().is_err());
         assert!("=1".parse::<ServerSetting>().is_err());
         assert!("a b=1".parse::<ServerSetting>().is_err());
@@ -389,10 +326,7 @@ mod tests {
     #[test]
     fn a_contestant_can_have_settings_in_its_name() {
         let contestant = parse("pg_calm-shadow+pg_calm.mode=on+commit_delay=400").unwrap();
-        assert_eq!(
-            contestant.name,
-            "pg_calm-shadow+pg_calm.mode=on+commit_delay=400"
-        );
+        assert_eq!(contestant.name, "pg_calm-shadow+pg_calm.mode=on+commit_delay=400");
         assert!(contestant.module && contestant.data_capped);
         let settings = settings_of(contestant, &[]);
         assert_eq!(settings.len(), 3);

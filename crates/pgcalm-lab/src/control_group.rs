@@ -79,22 +79,12 @@ impl ControlGroup {
         let (directory, group) = match (hierarchy.version, existing) {
             (Version::V2, Some(existing)) => (existing.to_path_buf(), None),
             _ => {
-                let name = format!(
-                    "pgcalm-lab-{}-{}{part}",
-                    controller.name(),
-                    std::process::id()
-                );
+                let name = format!("pgcalm-lab-{}-{}{part}", controller.name(), std::process::id());
                 let (directory, undo) = make(journal, hierarchy.mountpoint.join(name))?;
                 (directory, Some(undo))
             }
         };
-        Ok(Self {
-            journal: journal.clone(),
-            version: hierarchy.version,
-            directory,
-            _group: group,
-            _controller: undo,
-        })
+        Ok(Self { journal: journal.clone(), version: hierarchy.version, directory, _group: group, _controller: undo })
     }
 
     /// Of which version it is.
@@ -104,10 +94,7 @@ impl ControlGroup {
 
     /// Writes `value` to its file `name`.
     pub fn set(&self, name: &str, value: &str) -> anyhow::Result<()> {
-        Ok(self
-            .journal
-            .root()
-            .write(self.directory.join(name), value)?)
+        Ok(self.journal.root().write(self.directory.join(name), value)?)
     }
 
     /// Reads its file `name`.
@@ -161,33 +148,20 @@ impl ControlGroup {
 }
 
 fn make(journal: &Journal, directory: PathBuf) -> anyhow::Result<(PathBuf, Undo)> {
-    let undo = journal.note(Change::Cgroup {
-        path: directory.clone(),
-    })?;
+    let undo = journal.note(Change::Cgroup { path: directory.clone() })?;
     fs::create_dir(journal.root().path(&directory))
         .with_context(|| format!("create control group {}", directory.display()))?;
     Ok((directory, undo))
 }
 
 /// v2: groups below the root have the controller only where the root passes it on.
-fn pass_on(
-    journal: &Journal,
-    hierarchy: &Hierarchy,
-    controller: Controller,
-) -> anyhow::Result<Option<Undo>> {
+fn pass_on(journal: &Journal, hierarchy: &Hierarchy, controller: Controller) -> anyhow::Result<Option<Undo>> {
     let root = journal.root();
     let control = hierarchy.mountpoint.join("cgroup.subtree_control");
-    if root
-        .read(&control)?
-        .split_whitespace()
-        .any(|name| name == controller.name())
-    {
+    if root.read(&control)?.split_whitespace().any(|name| name == controller.name()) {
         return Ok(None);
     }
-    let undo = journal.note(Change::Setting {
-        file: control.clone(),
-        former: format!("-{}", controller.name()),
-    })?;
+    let undo = journal.note(Change::Setting { file: control.clone(), former: format!("-{}", controller.name()) })?;
     root.write(&control, &format!("+{}", controller.name()))?;
     Ok(Some(undo))
 }
@@ -223,8 +197,7 @@ mod tests {
 
     #[test]
     fn on_v1_the_limit_is_set_in_a_group_that_goes_again() {
-        let (_dir, journal) =
-            host("38 31 0:35 / /sys/fs/cgroup rw - cgroup cgroup rw,cpu,cpuacct\n");
+        let (_dir, journal) = host("38 31 0:35 / /sys/fs/cgroup rw - cgroup cgroup rw,cpu,cpuacct\n");
         let group = ControlGroup::create(&journal, Controller::Cpu, "cpus", "-7", None).unwrap();
         group.set("cpu.cfs_quota_us", "50000").unwrap();
         let root = journal.root().clone();
@@ -256,8 +229,7 @@ mod tests {
         let root = journal.root().clone();
         let caps = Path::new("/sys/fs/cgroup/pgcalm-lab-1");
         fs::create_dir(root.path(caps)).unwrap();
-        let group =
-            ControlGroup::create(&journal, Controller::Memory, "memory", "", Some(caps)).unwrap();
+        let group = ControlGroup::create(&journal, Controller::Memory, "memory", "", Some(caps)).unwrap();
         group.set("memory.max", "4294967296").unwrap();
         assert_eq!(root.read(caps.join("memory.max")).unwrap(), "4294967296");
         drop(group);
@@ -268,13 +240,7 @@ mod tests {
     fn a_controller_that_the_host_does_not_have_is_named() {
         let (_dir, journal) = host("");
         fs::remove_file(journal.root().path("/sys/fs/cgroup/cgroup.controllers")).unwrap();
-        let error =
-            ControlGroup::create(&journal, Controller::Cpu, "instance-cpus", "", None).unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .starts_with("--instance-cpus: no cpu controller"),
-            "{error:#}"
-        );
+        let error = ControlGroup::create(&journal, Controller::Cpu, "instance-cpus", "", None).unwrap_err();
+        assert!(error.to_string().starts_with("--instance-cpus: no cpu controller"), "{error:#}");
     }
 }

@@ -41,10 +41,7 @@ pub fn kill_family(root: &HostRoot, postmaster: i32) -> anyhow::Result<SharedMem
     let end = Instant::now() + PATIENCE;
     while family.iter().any(|process| is_alive(root, process)) {
         if Instant::now() > end {
-            bail!(
-                "processes of the server do not end {} s after SIGKILL",
-                PATIENCE.as_secs()
-            );
+            bail!("processes of the server do not end {} s after SIGKILL", PATIENCE.as_secs());
         }
         thread::sleep(Duration::from_millis(2));
     }
@@ -57,8 +54,7 @@ fn has_stopped(process: &Process) -> bool {
 
 /// Whether it is still the same process, and not only an entry in the table.
 fn is_alive(root: &HostRoot, process: &Process) -> bool {
-    Process::read(root, process.pid)
-        .is_ok_and(|now| now.start_ticks == process.start_ticks && !now.is_zombie())
+    Process::read(root, process.pid).is_ok_and(|now| now.start_ticks == process.start_ticks && !now.is_zombie())
 }
 
 fn signal(pid: i32, signal: Signal) {
@@ -121,10 +117,7 @@ impl Drop for SharedMemory {
     fn drop(&mut self) {
         for segment in &self.segments {
             // Mostly it is gone already.
-            let _ = tool::run(
-                tool::command("ipcrm").args(["--shmem-id", &segment.to_string()]),
-                &Interrupt::default(),
-            );
+            let _ = tool::run(tool::command("ipcrm").args(["--shmem-id", &segment.to_string()]), &Interrupt::default());
         }
         for file in &self.files {
             // So are files.
@@ -150,10 +143,7 @@ mod tests {
             );
         }
         assert_eq!(memory.segments, [32769]);
-        assert_eq!(
-            memory.files,
-            [PathBuf::from("/dev/shm/PostgreSQL.999999999999")]
-        );
+        assert_eq!(memory.files, [PathBuf::from("/dev/shm/PostgreSQL.999999999999")]);
         // Another's, perhaps.
         memory.segments.clear();
         memory.files.clear();
@@ -162,11 +152,8 @@ mod tests {
     #[test]
     fn a_family_is_killed_whole() {
         let root = HostRoot::default();
-        let mut shell = tool::command("/bin/sh")
-            .args(["-c", "sleep 60 & sleep 60 & wait"])
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut shell =
+            tool::command("/bin/sh").args(["-c", "sleep 60 & sleep 60 & wait"]).stdout(Stdio::null()).spawn().unwrap();
         let pid = shell.id() as i32;
         let family = || process::family(&process::table(&root).unwrap(), pid);
         while family().len() < 3 {

@@ -95,30 +95,20 @@ impl Device {
         kind: Kind<'_>,
         interrupt: &Interrupt,
     ) -> anyhow::Result<Self> {
-        let image_undo = journal.note(Change::File {
-            path: image.to_path_buf(),
-        })?;
+        let image_undo = journal.note(Change::File { path: image.to_path_buf() })?;
         fill(image, size, interrupt)?;
         let volume = match kind {
             Kind::Loop { .. } => None,
-            Kind::Volume { volume, directory } => {
-                Some(VolumeProcess::start(journal, volume, image, directory)?)
-            }
+            Kind::Volume { volume, directory } => Some(VolumeProcess::start(journal, volume, image, directory)?),
         };
-        let file = volume
-            .as_ref()
-            .map_or_else(|| image.to_path_buf(), VolumeProcess::file);
-        let loop_undo = journal.note(Change::LoopDevice {
-            backing_file: file.clone(),
-        })?;
+        let file = volume.as_ref().map_or_else(|| image.to_path_buf(), VolumeProcess::file);
+        let loop_undo = journal.note(Change::LoopDevice { backing_file: file.clone() })?;
         let name = attach(&file, &[], interrupt)?;
 
         let root = journal.root();
         let queue = match kind {
             Kind::Loop { max_io: None } => Vec::new(),
-            Kind::Loop {
-                max_io: Some(max_io),
-            } => {
+            Kind::Loop { max_io: Some(max_io) } => {
                 let file = block_device::max_sectors_path(&name);
                 let undo = former(journal, Path::new(&file))?;
                 let kib = (max_io.bytes() >> 10).to_string();
@@ -146,12 +136,7 @@ impl Device {
     }
 
     /// Puts a stack on it.
-    pub fn stack(
-        &mut self,
-        journal: &Journal,
-        stack: Stack,
-        interrupt: &Interrupt,
-    ) -> anyhow::Result<()> {
+    pub fn stack(&mut self, journal: &Journal, stack: Stack, interrupt: &Interrupt) -> anyhow::Result<()> {
         self.stacked = Stacked::create(journal, stack, &self.name, &self.file, interrupt)?;
         Ok(())
     }
@@ -161,9 +146,7 @@ impl Device {
         let kib = (size.bytes() >> 10).to_string();
         let upper = self.stacked.as_ref().map(|stacked| stacked.name.clone());
         for name in [Some(self.name.clone()), upper].into_iter().flatten() {
-            let file = Path::new("sys/block")
-                .join(name)
-                .join("queue/read_ahead_kb");
+            let file = Path::new("sys/block").join(name).join("queue/read_ahead_kb");
             self.queue.push(former(journal, &file)?);
             journal.root().write(&file, &kib)?;
         }
@@ -182,10 +165,7 @@ impl Device {
 
     /// Gives back what the device holds, and with it the blocks of its file.
     pub fn discard(&self, interrupt: &Interrupt) -> anyhow::Result<()> {
-        tool::run(
-            tool::command("blkdiscard").arg("--force").arg(self.node()),
-            interrupt,
-        )?;
+        tool::run(tool::command("blkdiscard").arg("--force").arg(self.node()), interrupt)?;
         Ok(())
     }
 
@@ -197,16 +177,9 @@ impl Device {
 }
 
 /// Puts a loop device on `file`, past the page cache; returns its name.
-pub(crate) fn attach(
-    file: &Path,
-    arguments: &[&str],
-    interrupt: &Interrupt,
-) -> anyhow::Result<String> {
+pub(crate) fn attach(file: &Path, arguments: &[&str], interrupt: &Interrupt) -> anyhow::Result<String> {
     let output = tool::run(
-        tool::command("losetup")
-            .args(["--find", "--show", "--direct-io=on"])
-            .args(arguments)
-            .arg(file),
+        tool::command("losetup").args(["--find", "--show", "--direct-io=on"]).args(arguments).arg(file),
         interrupt,
     )?;
     Ok(output
@@ -217,11 +190,7 @@ pub(crate) fn attach(
 }
 
 /// Lets the queue of a loop device behave like that of the volume below it, which has so many requests at work at most.
-pub(crate) fn queue_of_volume(
-    journal: &Journal,
-    name: &str,
-    depth: u32,
-) -> anyhow::Result<Vec<Undo>> {
+pub(crate) fn queue_of_volume(journal: &Journal, name: &str, depth: u32) -> anyhow::Result<Vec<Undo>> {
     let directory = Path::new("sys/block").join(name).join("queue");
     let set = |file: &str, value: &str| {
         let file = directory.join(file);
@@ -253,9 +222,7 @@ fn lift_dirty_limit(journal: &Journal, number: &str) -> anyhow::Result<Option<Un
     /// Parts per million, since Linux 6.2.
     const WHOLE: &str = "1000000";
     let root = journal.root();
-    let file = Path::new("sys/class/bdi")
-        .join(number)
-        .join("max_ratio_fine");
+    let file = Path::new("sys/class/bdi").join(number).join("max_ratio_fine");
     if !root.path(&file).exists() {
         return Ok(None);
     }
@@ -264,10 +231,7 @@ fn lift_dirty_limit(journal: &Journal, number: &str) -> anyhow::Result<Option<Un
     if former == WHOLE {
         return Ok(None);
     }
-    let undo = journal.note(Change::Setting {
-        file: Path::new("/").join(&file),
-        former: former.to_string(),
-    })?;
+    let undo = journal.note(Change::Setting { file: Path::new("/").join(&file), former: former.to_string() })?;
     root.write(&file, WHOLE)?;
     Ok(Some(undo))
 }
@@ -289,16 +253,9 @@ pub(crate) fn fill(image: &Path, size: Size, interrupt: &Interrupt) -> anyhow::R
         .mode(0o600)
         .custom_flags(OFlags::DIRECT.bits() as i32)
         .open(image)
-        .with_context(|| {
-            format!(
-                "create {} with direct I/O; use a --dir on ext4 or XFS",
-                image.display()
-            )
-        })?;
+        .with_context(|| format!("create {} with direct I/O; use a --dir on ext4 or XFS", image.display()))?;
     if rustix::fs::fstatfs(&file)?.f_type == TMPFS_MAGIC {
-        return file
-            .set_len(size.bytes())
-            .with_context(|| format!("make {} {size} long", image.display()));
+        return file.set_len(size.bytes()).with_context(|| format!("make {} {size} long", image.display()));
     }
     rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size.bytes())
         .with_context(|| format!("allocate {size} for {}", image.display()))?;
@@ -309,10 +266,8 @@ pub(crate) fn fill(image: &Path, size: Size, interrupt: &Interrupt) -> anyhow::R
     while left > 0 {
         interrupt.check()?;
         let part = left.min(FILL as u64) as usize;
-        file.write_all(&zeros[..part])
-            .with_context(|| format!("fill {}", image.display()))?;
+        file.write_all(&zeros[..part]).with_context(|| format!("fill {}", image.display()))?;
         left -= part as u64;
     }
-    file.sync_all()
-        .with_context(|| format!("sync {}", image.display()))
+    file.sync_all().with_context(|| format!("sync {}", image.display()))
 }

@@ -35,23 +35,14 @@ struct Memory {
 
 impl<'a> DeviceFiles<'a> {
     /// For `DeviceStore::Memory` mounts a tmpfs that takes `size` bytes at most.
-    pub fn create(
-        lab: &'a LabDir,
-        journal: &Journal,
-        store: DeviceStore,
-        size: Size,
-    ) -> anyhow::Result<Self> {
+    pub fn create(lab: &'a LabDir, journal: &Journal, store: DeviceStore, size: Size) -> anyhow::Result<Self> {
         if store == DeviceStore::Disk {
             return Ok(Self { lab, memory: None });
         }
         let target = lab.memory();
-        let directory = journal.note(Change::Directory {
-            path: target.clone(),
-        })?;
+        let directory = journal.note(Change::Directory { path: target.clone() })?;
         fs::create_dir_all(&target).with_context(|| format!("create {}", target.display()))?;
-        let mount = journal.note(Change::Mount {
-            target: target.clone(),
-        })?;
+        let mount = journal.note(Change::Mount { target: target.clone() })?;
         let options = std::ffi::CString::new(format!("mode=0700,size={}", size.bytes()))?;
         rustix::mount::mount(
             "pgcalm-lab",
@@ -61,14 +52,7 @@ impl<'a> DeviceFiles<'a> {
             options.as_c_str(),
         )
         .with_context(|| format!("mount a tmpfs at {}", target.display()))?;
-        Ok(Self {
-            lab,
-            memory: Some(Memory {
-                target,
-                _mount: mount,
-                _directory: directory,
-            }),
-        })
+        Ok(Self { lab, memory: Some(Memory { target, _mount: mount, _directory: directory }) })
     }
 
     /// The file of the device for `role`, e.g. `data` or `wal`.
@@ -104,9 +88,7 @@ mod tests {
     fn a_host_with_too_little_memory_is_told_from_one_with_enough() {
         let available_kib = 20 << 20;
         assert!(need_memory(available_kib, Size(15 << 30), 4 << 30).is_ok());
-        let error = need_memory(available_kib, Size(15 << 30), 5 << 30)
-            .unwrap_err()
-            .to_string();
+        let error = need_memory(available_kib, Size(15 << 30), 5 << 30).unwrap_err().to_string();
         assert!(error.contains("21504 MiB of memory needed, 20480 MiB available"));
     }
 }

@@ -54,31 +54,19 @@ pub fn read(document: &str) -> Result<Document, JsonError> {
     }
     let scenario = parse::<Any>(document).map(|any| any.scenario);
     match scenario.as_deref() {
-        Ok(torture::report::SCENARIO) => {
-            parse(document).map(|report| Document::Torture(Box::new(report)))
+        Ok(torture::report::SCENARIO) => parse(document).map(|report| Document::Torture(Box::new(report))),
+        Ok(interference::report::SCENARIO) => parse(document).map(|report| Document::Journal(Box::new(report))),
+        Ok(tenants::report::SCENARIO) => {
+            parse::<tenants::report::Report>(document).map(|report| Document::Tenants(Box::new(report.completed())))
         }
-        Ok(interference::report::SCENARIO) => {
-            parse(document).map(|report| Document::Journal(Box::new(report)))
+        Ok(archive_crash::report::SCENARIO) => parse(document).map(|report| Document::ArchiveCrash(Box::new(report))),
+        Ok(governor::report::SCENARIO) => parse(document).map(|report| Document::Governor(Box::new(report))),
+        Ok(archive::report::SCENARIO) => parse(document).map(|report| Document::Archive(Box::new(report))),
+        Ok(replica::report::SCENARIO) => parse(document).map(|report| Document::Replica(Box::new(report))),
+        Ok(predict::report::SCENARIO) => parse(document).map(|report| Document::Predict(Box::new(report))),
+        Ok(suite::report::SCENARIO) => {
+            parse::<suite::report::Report>(document).map(|report| Document::Suite(Box::new(report.completed())))
         }
-        Ok(tenants::report::SCENARIO) => parse::<tenants::report::Report>(document)
-            .map(|report| Document::Tenants(Box::new(report.completed()))),
-        Ok(archive_crash::report::SCENARIO) => {
-            parse(document).map(|report| Document::ArchiveCrash(Box::new(report)))
-        }
-        Ok(governor::report::SCENARIO) => {
-            parse(document).map(|report| Document::Governor(Box::new(report)))
-        }
-        Ok(archive::report::SCENARIO) => {
-            parse(document).map(|report| Document::Archive(Box::new(report)))
-        }
-        Ok(replica::report::SCENARIO) => {
-            parse(document).map(|report| Document::Replica(Box::new(report)))
-        }
-        Ok(predict::report::SCENARIO) => {
-            parse(document).map(|report| Document::Predict(Box::new(report)))
-        }
-        Ok(suite::report::SCENARIO) => parse::<suite::report::Report>(document)
-            .map(|report| Document::Suite(Box::new(report.completed()))),
         _ => from_json(document).map(|report| Document::Contest(Box::new(report))),
     }
 }

@@ -100,14 +100,7 @@ impl FileSystem {
         target: &Path,
         interrupt: &Interrupt,
     ) -> anyhow::Result<Self> {
-        Self::create_as(
-            journal,
-            device,
-            fs_type,
-            Layout::default(),
-            target,
-            interrupt,
-        )
+        Self::create_as(journal, device, fs_type, Layout::default(), target, interrupt)
     }
 
     /// The same with options.
@@ -123,14 +116,9 @@ impl FileSystem {
         match fs_type {
             // Nothing lazy that would write in the background during the measurement, and no discard: it would punch
             // holes into the image, whose blocks are written for good reason.
-            FsType::Ext4 => command.args([
-                "-F",
-                "-q",
-                "-b",
-                BLOCK_SIZE,
-                "-E",
-                "nodiscard,lazy_itable_init=0,lazy_journal_init=0",
-            ]),
+            FsType::Ext4 => {
+                command.args(["-F", "-q", "-b", BLOCK_SIZE, "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"])
+            }
             FsType::Xfs => command.args(["-f", "-q", "-K"]),
         };
         let mut mount_options = layout.mount_options.to_string();
@@ -152,9 +140,7 @@ impl FileSystem {
         }
         tool::run(command.arg(device.node()), interrupt)?;
 
-        let directory = journal.note(Change::Directory {
-            path: target.to_path_buf(),
-        })?;
+        let directory = journal.note(Change::Directory { path: target.to_path_buf() })?;
         fs::create_dir_all(target).with_context(|| format!("create {}", target.display()))?;
         let mut file_system = Self {
             node: device.node(),
@@ -189,11 +175,7 @@ impl FileSystem {
     fn wait_until_released(&self) -> anyhow::Result<()> {
         let end = Instant::now() + RELEASE_TIMEOUT;
         loop {
-            match rustix::fs::open(
-                self.node.as_str(),
-                OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC,
-                Mode::empty(),
-            ) {
+            match rustix::fs::open(self.node.as_str(), OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty()) {
                 Ok(_) => return Ok(()),
                 Err(Errno::BUSY) if Instant::now() < end => {
                     thread::sleep(Duration::from_millis(10));
@@ -225,9 +207,7 @@ impl FileSystem {
     }
 
     fn mount(&mut self) -> anyhow::Result<()> {
-        let undo = self.journal.note(Change::Mount {
-            target: self.target.clone(),
-        })?;
+        let undo = self.journal.note(Change::Mount { target: self.target.clone() })?;
         rustix::mount::mount(
             self.node.as_str(),
             &self.target,
@@ -245,11 +225,8 @@ impl FileSystem {
     pub fn discard_contents(&self) -> anyhow::Result<()> {
         for entry in fs::read_dir(&self.target)? {
             let path = entry?.path();
-            let removed = if path.is_dir() && !path.is_symlink() {
-                fs::remove_dir_all(&path)
-            } else {
-                fs::remove_file(&path)
-            };
+            let removed =
+                if path.is_dir() && !path.is_symlink() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
             removed.with_context(|| format!("remove {}", path.display()))?;
         }
         Ok(())

@@ -69,10 +69,7 @@ pub(crate) fn cached(data: &Path) -> anyhow::Result<Cached> {
         next -= pages;
     }
     let percent = |part: u64, whole: u64| part as f64 * 100.0 / whole.max(1) as f64;
-    Ok(Cached {
-        cached_percent: percent(cached, looked),
-        large_folios_percent: percent(large, cached),
-    })
+    Ok(Cached { cached_percent: percent(cached, looked), large_folios_percent: percent(large, cached) })
 }
 
 /// Where the kernel tells of pages.
@@ -94,26 +91,14 @@ impl Drop for Mapped {
 impl Kernel {
     fn open() -> anyhow::Result<Self> {
         let open = |path: &str| File::open(path).with_context(|| format!("open {path}"));
-        Ok(Self {
-            pagemap: open("/proc/self/pagemap")?,
-            flags: open("/proc/kpageflags")?,
-        })
+        Ok(Self { pagemap: open("/proc/self/pagemap")?, flags: open("/proc/kpageflags")? })
     }
 
     /// Whether the page of `file` lies in a large folio; none if it is not cached.
     fn look(&self, file: &File, page: u64) -> anyhow::Result<Option<bool>> {
         // SAFETY: a new mapping at an address that the kernel chooses; nothing reads it as memory.
-        let address = unsafe {
-            mmap(
-                null_mut(),
-                PAGE as usize,
-                ProtFlags::READ,
-                MapFlags::SHARED,
-                file,
-                page * PAGE,
-            )
-        }
-        .context("map a page")?;
+        let address = unsafe { mmap(null_mut(), PAGE as usize, ProtFlags::READ, MapFlags::SHARED, file, page * PAGE) }
+            .context("map a page")?;
         let mapped = Mapped(address);
         let mut resident = 0u8;
         // SAFETY: the range is the mapping, and there is a byte for its only page.
@@ -161,10 +146,7 @@ mod tests {
         let base = dir.path().join("base");
         std::fs::create_dir(&base).unwrap();
         let path = base.join("16384");
-        File::create(&path)
-            .unwrap()
-            .write_all(&vec![1; 8 << 20])
-            .unwrap();
+        File::create(&path).unwrap().write_all(&vec![1; 8 << 20]).unwrap();
         let file = File::open(&path).unwrap();
         file.sync_all().unwrap();
         fadvise(&file, 0, None, FileAdvice::DontNeed).unwrap();

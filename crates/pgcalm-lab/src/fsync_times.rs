@@ -56,10 +56,7 @@ impl FsyncRecord {
                from pg_calm_checkpoints where fsync_time is not null order by id",
             interrupt,
         )?;
-        Ok(Self {
-            source: FsyncSource::Module,
-            checkpoints: rows.lines().map(row).collect::<anyhow::Result<_>>()?,
-        })
+        Ok(Self { source: FsyncSource::Module, checkpoints: rows.lines().map(row).collect::<anyhow::Result<_>>()? })
     }
 
     /// Of the sync phases that began in the window from second `first` of the epoch to `end`; `start_s` counts from
@@ -69,23 +66,14 @@ impl FsyncRecord {
         let checkpoints: Vec<_> = self
             .checkpoints
             .into_iter()
-            .map(|checkpoint| CheckpointFsync {
-                start_s: checkpoint.start_s - first as f64,
-                ..checkpoint
-            })
+            .map(|checkpoint| CheckpointFsync { start_s: checkpoint.start_s - first as f64, ..checkpoint })
             .filter(|checkpoint| checkpoint.start_s >= 0.0 && checkpoint.start_s < length)
             .collect();
         FsyncTimes {
             source: self.source,
             count: checkpoints.iter().map(|checkpoint| checkpoint.count).sum(),
-            total_s: checkpoints
-                .iter()
-                .map(|checkpoint| checkpoint.total_s)
-                .sum(),
-            longest_ms: checkpoints
-                .iter()
-                .map(|checkpoint| checkpoint.longest_ms)
-                .fold(0.0, f64::max),
+            total_s: checkpoints.iter().map(|checkpoint| checkpoint.total_s).sum(),
+            longest_ms: checkpoints.iter().map(|checkpoint| checkpoint.longest_ms).fold(0.0, f64::max),
             checkpoints,
         }
     }
@@ -103,10 +91,7 @@ impl FsyncTrace {
     ///
     /// An error says why its calls can't be traced.
     pub fn start(postmaster: i32) -> anyhow::Result<Self> {
-        let selection = Selection {
-            pid: Some(postmaster),
-            ..Selection::default()
-        };
+        let selection = Selection { pid: Some(postmaster), ..Selection::default() };
         let target = Target::find(&HostRoot::default(), &selection)?;
         let stop = Stop::default();
         let (started, is_started) = mpsc::channel();
@@ -114,26 +99,19 @@ impl FsyncTrace {
             let stop = stop.clone();
             thread::spawn(move || trace(&target, &stop, &started))
         };
-        let mut trace = Self {
-            stop,
-            thread: Some(thread),
-        };
+        let mut trace = Self { stop, thread: Some(thread) };
         match is_started.recv() {
             Ok(()) => Ok(trace),
             // It ended before it had begun.
-            Err(mpsc::RecvError) => Err(trace
-                .join()
-                .err()
-                .unwrap_or_else(|| anyhow!("the trace ended before it had begun"))),
+            Err(mpsc::RecvError) => {
+                Err(trace.join().err().unwrap_or_else(|| anyhow!("the trace ended before it had begun")))
+            }
         }
     }
 
     /// Ends the trace. An error says why its figures are of no use.
     pub fn finish(mut self) -> anyhow::Result<FsyncRecord> {
-        Ok(FsyncRecord {
-            source: FsyncSource::Trace,
-            checkpoints: self.join()?,
-        })
+        Ok(FsyncRecord { source: FsyncSource::Trace, checkpoints: self.join()? })
     }
 
     fn join(&mut self) -> anyhow::Result<Vec<CheckpointFsync>> {
@@ -153,27 +131,16 @@ impl Drop for FsyncTrace {
     }
 }
 
-fn trace(
-    target: &Target,
-    stop: &Stop,
-    started: &mpsc::Sender<()>,
-) -> anyhow::Result<Vec<CheckpointFsync>> {
-    let options = Options {
-        under_way: true,
-        ..Options::default()
-    };
+fn trace(target: &Target, stop: &Stop, started: &mpsc::Sender<()>) -> anyhow::Result<Vec<CheckpointFsync>> {
+    let options = Options { under_way: true, ..Options::default() };
     let mut checkpoints = Vec::new();
     let mut end = None;
     pgcalm_trace::checkpoint::run(target, &options, stop, &mut |line| {
         match line {
             // What is left then is the server's own log.
-            Line::Start(start) if !start.ebpf => bail!(
-                "{}",
-                start
-                    .missing
-                    .first()
-                    .map_or("there is no eBPF here", |missing| missing.reason.as_str())
-            ),
+            Line::Start(start) if !start.ebpf => {
+                bail!("{}", start.missing.first().map_or("there is no eBPF here", |missing| missing.reason.as_str()))
+            }
             // Nobody waits for it if the caller has given up.
             Line::Start(_) => drop(started.send(())),
             Line::Checkpoint(checkpoint) => checkpoints.push(*checkpoint),
@@ -182,10 +149,7 @@ fn trace(
         Ok(())
     })?;
     let end = end.context("the trace has no end")?;
-    checkpoints
-        .iter()
-        .map(|checkpoint| calls(checkpoint, &end))
-        .collect()
+    checkpoints.iter().map(|checkpoint| calls(checkpoint, &end)).collect()
 }
 
 /// Those of one checkpoint's sync phase.
@@ -194,22 +158,11 @@ fn calls(checkpoint: &Checkpoint, end: &End) -> anyhow::Result<CheckpointFsync> 
         bail!("{} events were lost", end.drops.events);
     }
     let Some(sync) = &checkpoint.sync else {
-        let reason = end
-            .missing
-            .iter()
-            .find(|missing| missing.answer == "time of each fsync");
-        bail!(
-            "{}",
-            reason.map_or("they could not be seen", |missing| missing.reason.as_str())
-        );
+        let reason = end.missing.iter().find(|missing| missing.answer == "time of each fsync");
+        bail!("{}", reason.map_or("they could not be seen", |missing| missing.reason.as_str()));
     };
-    let before_sync: f64 = checkpoint
-        .phases
-        .list()
-        .iter()
-        .take_while(|(name, _)| *name != "sync")
-        .filter_map(|(_, time)| *time)
-        .sum();
+    let before_sync: f64 =
+        checkpoint.phases.list().iter().take_while(|(name, _)| *name != "sync").filter_map(|(_, time)| *time).sum();
     Ok(CheckpointFsync {
         start_s: checkpoint.time + before_sync,
         count: sync.times.count,
@@ -246,11 +199,7 @@ pub(crate) fn finish(
     let record = module.and_then(|server| FsyncRecord::of_module(server, interrupt).ok());
     progress.note(&format!(
         "fsync calls are not traced ({untraced:#}): {}",
-        if record.is_some() {
-            "their times are pg_calm's own"
-        } else {
-            "their times are not known"
-        }
+        if record.is_some() { "their times are pg_calm's own" } else { "their times are not known" }
     ));
     record
 }
@@ -263,32 +212,20 @@ mod tests {
     fn counts_sync_phases_that_began_in_the_window() {
         let record = FsyncRecord {
             source: FsyncSource::Module,
-            checkpoints: [
-                "999|5|9.5|9000",
-                "1000.5|3|0.25|125",
-                "1009|2|1.5|1250",
-                "1010|7|8|7000",
-            ]
-            .into_iter()
-            .map(|line| row(line).unwrap())
-            .collect(),
+            checkpoints: ["999|5|9.5|9000", "1000.5|3|0.25|125", "1009|2|1.5|1250", "1010|7|8|7000"]
+                .into_iter()
+                .map(|line| row(line).unwrap())
+                .collect(),
         };
         let times = record.in_window(1000, 1010);
-        assert_eq!(
-            (times.count, times.total_s, times.longest_ms),
-            (5, 1.75, 1250.0)
-        );
+        assert_eq!((times.count, times.total_s, times.longest_ms), (5, 1.75, 1250.0));
         let starts: Vec<f64> = times.checkpoints.iter().map(|c| c.start_s).collect();
         assert_eq!(starts, [0.5, 9.0]);
     }
 
     #[test]
     fn lost_events_make_the_figures_useless() {
-        let mut checkpoint = Checkpoint {
-            time: 1000.0,
-            sync: Some(Default::default()),
-            ..Checkpoint::default()
-        };
+        let mut checkpoint = Checkpoint { time: 1000.0, sync: Some(Default::default()), ..Checkpoint::default() };
         checkpoint.phases.begin_s = Some(1.0);
         checkpoint.phases.buffer_write_s = Some(20.0);
         checkpoint.phases.sync_s = Some(300.0);

@@ -39,8 +39,8 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
             }
             Kind::Paced => {
                 for &rate in &options.rates {
-                    let contestants = contest(&options.paced(rate))
-                        .with_context(|| format!("at {rate} transactions/s"))?;
+                    let contestants =
+                        contest(&options.paced(rate)).with_context(|| format!("at {rate} transactions/s"))?;
                     cases.extend(contestants.into_iter().map(|one| case(one, Some(rate))));
                 }
             }
@@ -50,8 +50,8 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
     let idle = if options.kinds().contains(&Kind::Idle) {
         let mut pairs = Vec::new();
         for number in 1..=options.pairs {
-            let contestants = contest(&options.idle(number))
-                .with_context(|| format!("pair {number} of {}", options.pairs))?;
+            let contestants =
+                contest(&options.idle(number)).with_context(|| format!("pair {number} of {}", options.pairs))?;
             pairs.extend(pair(&contestants));
         }
         Some(Idle { pairs })
@@ -85,9 +85,5 @@ fn pair(contestants: &[model::Contestant]) -> Option<Pair> {
         contestant.runs.first()
     };
     let (off, on) = (run(case::IDLE_OFF)?, run(case::IDLE_ON)?);
-    Some(Pair {
-        off_tps: off.tps_mean,
-        on_tps: on.tps_mean,
-        holds: report::holds(on),
-    })
+    Some(Pair { off_tps: off.tps_mean, on_tps: on.tps_mean, holds: report::holds(on) })
 }

@@ -14,20 +14,14 @@ pub fn collect(
     cap_mechanism: &str,
 ) -> anyhow::Result<Host> {
     Ok(Host {
-        kernel: rustix::system::uname()
-            .release()
-            .to_string_lossy()
-            .into_owned(),
+        kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
         cpus: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
         memory_mib: MemInfo::read(root)?.total_kib >> 10,
         postgres: installation.version.clone(),
         pgcalm: env!("CARGO_PKG_VERSION").to_string(),
         module,
         started_at,
-        sysctls: vm_sysctl::read_all(root)?
-            .into_iter()
-            .map(|(name, value)| (format!("vm.{name}"), value))
-            .collect(),
+        sysctls: vm_sysctl::read_all(root)?.into_iter().map(|(name, value)| (format!("vm.{name}"), value)).collect(),
         cap_mechanism: cap_mechanism.to_string(),
     })
 }

@@ -36,21 +36,11 @@ impl Installation {
     /// One whose files this user may own.
     #[cfg(test)]
     pub(crate) fn for_test(uid: u32, gid: u32) -> Self {
-        Self {
-            bindir: PathBuf::new(),
-            version: String::new(),
-            major: 15,
-            uid,
-            gid,
-        }
+        Self { bindir: PathBuf::new(), version: String::new(), major: 15, uid, gid }
     }
 
     /// Takes the one in `bindir`, or the newest that is installed.
-    pub fn find(
-        root: &HostRoot,
-        bindir: Option<&Path>,
-        interrupt: &Interrupt,
-    ) -> anyhow::Result<Self> {
+    pub fn find(root: &HostRoot, bindir: Option<&Path>, interrupt: &Interrupt) -> anyhow::Result<Self> {
         let bindir = match bindir {
             Some(bindir) => {
                 let missing = postgres::missing(root, bindir);
@@ -74,39 +64,22 @@ impl Installation {
             })?,
         };
         // As /proc/PID/exe shows it.
-        let bindir = bindir
-            .canonicalize()
-            .with_context(|| format!("resolve {}", bindir.display()))?;
-        let user = User::from_name(OS_USER)
-            .with_context(|| format!("look up user {OS_USER}"))?
-            .ok_or_else(|| {
-                LabError::Host(format!(
-                    "no OS user {OS_USER}: PostgreSQL does not run as root; create it with useradd -r {OS_USER}"
-                ))
-            })?;
-        let output = tool::run(
-            tool::command(bindir.join("postgres")).arg("--version"),
-            interrupt,
-        )?;
-        let version = postgres::version_name(&output)
-            .with_context(|| format!("postgres --version says {:?}", output.trim()))?;
-        let major = postgres::major_version(&version)
-            .with_context(|| format!("unknown version {version}"))?;
-        Ok(Self {
-            bindir,
-            version,
-            major,
-            uid: user.uid.as_raw(),
-            gid: user.gid.as_raw(),
-        })
+        let bindir = bindir.canonicalize().with_context(|| format!("resolve {}", bindir.display()))?;
+        let user = User::from_name(OS_USER).with_context(|| format!("look up user {OS_USER}"))?.ok_or_else(|| {
+            LabError::Host(format!(
+                "no OS user {OS_USER}: PostgreSQL does not run as root; create it with useradd -r {OS_USER}"
+            ))
+        })?;
+        let output = tool::run(tool::command(bindir.join("postgres")).arg("--version"), interrupt)?;
+        let version =
+            postgres::version_name(&output).with_context(|| format!("postgres --version says {:?}", output.trim()))?;
+        let major = postgres::major_version(&version).with_context(|| format!("unknown version {version}"))?;
+        Ok(Self { bindir, version, major, uid: user.uid.as_raw(), gid: user.gid.as_raw() })
     }
 
     /// The change that is undone by ending all that runs of it in `directory`.
     pub fn processes_in(&self, directory: &Path) -> Change {
-        Change::Processes {
-            bindir: self.bindir.clone(),
-            directory: directory.to_path_buf(),
-        }
+        Change::Processes { bindir: self.bindir.clone(), directory: directory.to_path_buf() }
     }
 
     /// A command for one of the programs, as the user of the servers, working in `directory`.
@@ -121,33 +94,19 @@ impl Installation {
     pub fn initdb(&self, data: &Path) -> Command {
         let mut command = self.command("initdb", data);
         command
-            .args([
-                "--locale=C",
-                "--encoding=UTF8",
-                "--auth=trust",
-                "--username=postgres",
-                "--no-sync",
-                "-D",
-            ])
+            .args(["--locale=C", "--encoding=UTF8", "--auth=trust", "--username=postgres", "--no-sync", "-D"])
             .arg(data);
         command
     }
 
     /// Lets another program run as the user of the servers, working in `directory`.
     pub fn run_as(&self, command: &mut Command, directory: &Path) {
-        command
-            .uid(self.uid)
-            .gid(self.gid)
-            .current_dir(directory)
-            .env("HOME", directory);
+        command.uid(self.uid).gid(self.gid).current_dir(directory).env("HOME", directory);
     }
 
     /// Where server modules lie.
     pub fn module_dir(&self, interrupt: &Interrupt) -> anyhow::Result<PathBuf> {
-        let output = tool::run(
-            tool::command(self.bindir.join("pg_config")).arg("--pkglibdir"),
-            interrupt,
-        )?;
+        let output = tool::run(tool::command(self.bindir.join("pg_config")).arg("--pkglibdir"), interrupt)?;
         Ok(PathBuf::from(output.trim()))
     }
 }

@@ -51,10 +51,7 @@ struct Surroundings<'a> {
 /// Runs the layouts and returns the report. Whatever way it ends, the host is as before.
 pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<model::Report> {
     options.check()?;
-    let needs = Needs {
-        own_mounts: true,
-        ..Needs::default()
-    };
+    let needs = Needs { own_mounts: true, ..Needs::default() };
     let stage = &Stage::open(&options.common, needs, interrupt)?;
     let needed = options.size.bytes() * 2 + LOG_SIZE.bytes();
     stage.dir.need_space(needed, "a smaller --size")?;
@@ -65,12 +62,8 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<model::Re
         options,
         stage,
         shared: stage.device("victim", options.size)?,
-        own: any(|layout| layout.separate)
-            .then(|| stage.device("neighbour", options.size))
-            .transpose()?,
-        log: any(|layout| layout.external_log)
-            .then(|| stage.device("log", LOG_SIZE))
-            .transpose()?,
+        own: any(|layout| layout.separate).then(|| stage.device("neighbour", options.size)).transpose()?,
+        log: any(|layout| layout.external_log).then(|| stage.device("log", LOG_SIZE)).transpose()?,
         capper,
     };
     let mut report = model::Report {
@@ -81,9 +74,7 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<model::Re
         layouts: Vec::new(),
     };
     for layout in &options.layouts {
-        let result = surroundings
-            .run(layout)
-            .with_context(|| layout.name.to_string())?;
+        let result = surroundings.run(layout).with_context(|| layout.name.to_string())?;
         stage.progress.note(&format!(
             "{}: {:.0} TPS alone, {:.1} with the neighbour; files {:.0} and {:.1} per second; longest connect {:.0} and \
              {:.0} ms, with a cold relcache {:.0} and {:.0} ms",
@@ -105,27 +96,17 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<model::Re
 impl Surroundings<'_> {
     fn run(&self, layout: &Layout) -> anyhow::Result<model::Layout> {
         let stage = self.stage;
-        stage
-            .progress
-            .note(&format!("{}: making two clusters", layout.name));
+        stage.progress.note(&format!("{}: making two clusters", layout.name));
         // Files of this layout only.
         let _run_dir = stage.run_dir(Some(&format!("journal-{}", layout.name)))?;
         let shared = self.file_system("victim", layout, &self.shared)?;
         let device = self.own.as_ref().filter(|_| layout.separate);
-        let own = device
-            .map(|device| self.file_system("neighbour", layout, device))
-            .transpose()?;
+        let own = device.map(|device| self.file_system("neighbour", layout, device)).transpose()?;
         let capped = device.unwrap_or(&self.shared);
         let victim = self.server(shared.path(), "victim", "v")?;
         let neighbour = self.server(own.as_ref().unwrap_or(&shared).path(), "neighbour", "n")?;
         tool::run(
-            victim.client("pgbench").args([
-                "-i",
-                "-q",
-                "-s",
-                &self.options.scale.to_string(),
-                "postgres",
-            ]),
+            victim.client("pgbench").args(["-i", "-q", "-s", &self.options.scale.to_string(), "postgres"]),
             stage.interrupt,
         )?;
         for server in [&victim, &neighbour] {
@@ -145,10 +126,7 @@ impl Surroundings<'_> {
             neighbour_socket: self.socket("n"),
             directory: shared.path().to_path_buf(),
             capped,
-            caps: Caps {
-                write_iops: Some(self.options.write_iops),
-                ..Caps::default()
-            },
+            caps: Caps { write_iops: Some(self.options.write_iops), ..Caps::default() },
         };
         let (alone, _) = pair.measure(false)?;
         let (noisy, hangs) = pair.measure(true)?;
@@ -168,12 +146,7 @@ impl Surroundings<'_> {
         })
     }
 
-    fn file_system(
-        &self,
-        role: &str,
-        layout: &Layout,
-        device: &Device,
-    ) -> anyhow::Result<FileSystem> {
+    fn file_system(&self, role: &str, layout: &Layout, device: &Device) -> anyhow::Result<FileSystem> {
         let how = filesystem::Layout {
             mount_options: layout.mount_options,
             log: self.log.as_ref().filter(|_| layout.external_log),

@@ -24,11 +24,7 @@ impl Interrupt {
 
     /// Fails with [`LabError::Interrupted`] once a signal has arrived.
     pub fn check(&self) -> Result<(), LabError> {
-        if self.0.is_set() {
-            Err(LabError::Interrupted)
-        } else {
-            Ok(())
-        }
+        if self.0.is_set() { Err(LabError::Interrupted) } else { Ok(()) }
     }
 
     /// Sleeps, and fails at once when a signal arrives.

@@ -49,17 +49,10 @@ pub struct Journal {
 impl Journal {
     /// Opens the journal at `path`, with what an earlier run may have left in it.
     pub fn open(root: HostRoot, path: &Path) -> anyhow::Result<Self> {
-        let boot_id = root
-            .read("proc/sys/kernel/random/boot_id")
-            .map(|id| id.trim().to_string())
-            .unwrap_or_default();
+        let boot_id = root.read("proc/sys/kernel/random/boot_id").map(|id| id.trim().to_string()).unwrap_or_default();
         let mut document: Document = match fs::read(path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).with_context(|| {
-                format!(
-                    "read {}: not a journal of pgcalm lab; move it away",
-                    path.display()
-                )
-            })?,
+            Ok(bytes) => serde_json::from_slice(&bytes)
+                .with_context(|| format!("read {}: not a journal of pgcalm lab; move it away", path.display()))?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Document::default(),
             Err(error) => {
                 return Err(error).with_context(|| format!("read {}", path.display()));
@@ -67,16 +60,10 @@ impl Journal {
         };
         if document.boot_id != boot_id {
             // Device numbers and pids of an earlier boot mean something else now.
-            document
-                .changes
-                .retain(|record| !record.change.ends_with_reboot());
+            document.changes.retain(|record| !record.change.ends_with_reboot());
             document.boot_id = boot_id;
         }
-        Ok(Self {
-            root,
-            path: path.to_path_buf(),
-            document: Arc::new(Mutex::new(document)),
-        })
+        Ok(Self { root, path: path.to_path_buf(), document: Arc::new(Mutex::new(document)) })
     }
 
     /// The host that the changes are made on.
@@ -91,10 +78,7 @@ impl Journal {
         document.next_id += 1;
         document.changes.push(Record { id, change });
         self.save(&document)?;
-        Ok(Undo {
-            journal: self.clone(),
-            id: Some(id),
-        })
+        Ok(Undo { journal: self.clone(), id: Some(id) })
     }
 
     /// Undoes everything, newest first; returns how many changes there were. What can't be undone stays noted, and
@@ -111,12 +95,7 @@ impl Journal {
     }
 
     fn undo(&self, id: u64) -> anyhow::Result<()> {
-        let change = self
-            .lock()
-            .changes
-            .iter()
-            .find(|record| record.id == id)
-            .map(|record| record.change.clone());
+        let change = self.lock().changes.iter().find(|record| record.id == id).map(|record| record.change.clone());
         if let Some(change) = change {
             // Not under the lock: this may take long.
             change.undo(&self.root)?;
@@ -171,9 +150,7 @@ impl Drop for Undo {
     fn drop(&mut self) {
         let Some(id) = self.id.take() else { return };
         if let Err(error) = self.journal.undo(id) {
-            say(&format!(
-                "pgcalm: clean-up: {error:#}; pgcalm lab clean tries again"
-            ));
+            say(&format!("pgcalm: clean-up: {error:#}; pgcalm lab clean tries again"));
         }
     }
 }
@@ -205,16 +182,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let outer = dir.path().join("outer");
         let journal = open(dir.path());
-        let first = journal
-            .note(Change::Directory {
-                path: outer.clone(),
-            })
-            .unwrap();
-        let second = journal
-            .note(Change::File {
-                path: outer.join("inner"),
-            })
-            .unwrap();
+        let first = journal.note(Change::Directory { path: outer.clone() }).unwrap();
+        let second = journal.note(Change::File { path: outer.join("inner") }).unwrap();
         fs::create_dir(&outer).unwrap();
         fs::write(outer.join("inner"), "x").unwrap();
         // A kill -9 runs no guard.
@@ -236,13 +205,8 @@ mod tests {
         fs::write(&setting, "new").unwrap();
         let journal = Journal::open(HostRoot::new(&host), &path).unwrap();
         for change in [
-            Change::File {
-                path: dir.path().join("image"),
-            },
-            Change::Setting {
-                file: "/sysctl".into(),
-                former: "old".into(),
-            },
+            Change::File { path: dir.path().join("image") },
+            Change::Setting { file: "/sysctl".into(), former: "old".into() },
         ] {
             std::mem::forget(journal.note(change).unwrap());
         }

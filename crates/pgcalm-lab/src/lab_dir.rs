@@ -84,11 +84,7 @@ impl LabDir {
             &root.path(LOCK),
             "another pgcalm lab is at work on this host: wait for it, two would spoil each other's measurements",
         )?;
-        Ok(Self {
-            path: create(&path)?,
-            used_for: Use::Contest,
-            _lock: lock,
-        })
+        Ok(Self { path: create(&path)?, used_for: Use::Contest, _lock: lock })
     }
 
     /// Creates the directory if needed; from now on this process is the only one that runs crash cycles in it.
@@ -96,16 +92,9 @@ impl LabDir {
         let path = create(&usable(path)?)?;
         let lock = lock(
             &path.join(TORTURE_LOCK),
-            &format!(
-                "crash cycles are under way in {}: wait for them, or name another --dir",
-                path.display()
-            ),
+            &format!("crash cycles are under way in {}: wait for them, or name another --dir", path.display()),
         )?;
-        Ok(Self {
-            path,
-            used_for: Use::Torture,
-            _lock: lock,
-        })
+        Ok(Self { path, used_for: Use::Torture, _lock: lock })
     }
 
     /// Creates the directory if needed; from now on this process is the only one that has a volume in it.
@@ -113,16 +102,9 @@ impl LabDir {
         let path = create(&std::path::absolute(path).context("resolve --dir")?)?;
         let lock = lock(
             &path.join(VOLUME_LOCK),
-            &format!(
-                "there is a volume in {}: end it with Ctrl-C, or name another --dir",
-                path.display()
-            ),
+            &format!("there is a volume in {}: end it with Ctrl-C, or name another --dir", path.display()),
         )?;
-        Ok(Self {
-            path,
-            used_for: Use::Volume,
-            _lock: lock,
-        })
+        Ok(Self { path, used_for: Use::Volume, _lock: lock })
     }
 
     /// Whether there has been a volume in `path` without `lab clean` after it.
@@ -137,9 +119,7 @@ impl LabDir {
 
     /// Whether `path` holds anything of a contest.
     pub fn has_contest(path: &Path) -> bool {
-        ["pgcalm-lab.json", "pgcalm-kept", "pgcalm-templates"]
-            .iter()
-            .any(|name| path.join(name).exists())
+        ["pgcalm-lab.json", "pgcalm-kept", "pgcalm-templates"].iter().any(|name| path.join(name).exists())
     }
 
     /// Opens the journal of changes.
@@ -155,9 +135,7 @@ impl LabDir {
     /// Opens the journal of changes, and takes back those that an earlier run has left.
     pub fn clean_journal(&self, root: &HostRoot, progress: &Progress) -> anyhow::Result<Journal> {
         let journal = self.journal(root.clone())?;
-        let left = journal
-            .undo_all()
-            .context("clean up after an earlier run")?;
+        let left = journal.undo_all().context("clean up after an earlier run")?;
         if left > 0 {
             progress.note(&format!("removed {left} leftovers of an earlier run"));
         }
@@ -267,9 +245,7 @@ fn usable(path: &Path) -> anyhow::Result<PathBuf> {
 /// Creates the directory and returns its path as /proc shows it, or what is found there can't be compared.
 fn create(path: &Path) -> anyhow::Result<PathBuf> {
     fs::create_dir_all(path).with_context(|| format!("create --dir {}", path.display()))?;
-    let path = path
-        .canonicalize()
-        .with_context(|| format!("resolve --dir {}", path.display()))?;
+    let path = path.canonicalize().with_context(|| format!("resolve --dir {}", path.display()))?;
     if path.as_os_str().len() > LONGEST_DIR {
         return Err(LabError::Usage(format!(
             "--dir {}: too long for a Unix socket in it; use at most {LONGEST_DIR} bytes",
@@ -298,9 +274,7 @@ fn lock(path: &Path, busy: &str) -> anyhow::Result<File> {
 
 /// The first directory on the way to `path` that only its owner may enter. What doesn't exist yet will be open to all.
 fn closed_to_others(path: &Path) -> Option<&Path> {
-    path.ancestors().find(|directory| {
-        fs::metadata(directory).is_ok_and(|metadata| metadata.mode() & 0o001 == 0)
-    })
+    path.ancestors().find(|directory| fs::metadata(directory).is_ok_and(|metadata| metadata.mode() & 0o001 == 0))
 }
 
 #[cfg(test)]
@@ -320,10 +294,7 @@ mod tests {
     fn a_directory_that_postgres_cannot_reach_is_refused_before_anything_is_made() {
         let (dir, root) = host(0o700);
         let error = LabDir::open(&root, &dir.path().join("new/lab")).unwrap_err();
-        assert!(matches!(
-            error.downcast_ref::<LabError>(),
-            Some(LabError::Usage(_))
-        ));
+        assert!(matches!(error.downcast_ref::<LabError>(), Some(LabError::Usage(_))));
         assert!(!dir.path().join("new").exists());
     }
 
@@ -333,10 +304,7 @@ mod tests {
         let one = dir.path().join("one");
         let first = LabDir::open(&root, &one).unwrap();
         let error = LabDir::open(&root, &dir.path().join("two")).unwrap_err();
-        assert!(matches!(
-            error.downcast_ref::<LabError>(),
-            Some(LabError::Host(_))
-        ));
+        assert!(matches!(error.downcast_ref::<LabError>(), Some(LabError::Host(_))));
         first.remove_if_empty().unwrap();
         assert!(!one.exists());
         assert!(LabDir::open(&root, &one).is_ok());

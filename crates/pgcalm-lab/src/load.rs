@@ -95,12 +95,7 @@ struct Seen {
 
 impl Load {
     /// Starts pgbench; its logs go to `directory`.
-    pub fn start(
-        stage: &Stage<'_>,
-        server: &Server,
-        directory: &Path,
-        work: Work,
-    ) -> anyhow::Result<Self> {
+    pub fn start(stage: &Stage<'_>, server: &Server, directory: &Path, work: Work) -> anyhow::Result<Self> {
         let script = directory.join("load.sql");
         shared_file::write(&script, work.distribution.script())
             .with_context(|| format!("write {}", script.display()))?;
@@ -108,9 +103,7 @@ impl Load {
         arguments.extend(work.rate.map(|rate| format!("--rate={rate}").into()));
         arguments.push("-f".into());
         arguments.push(script.into());
-        let Work {
-            clients, seconds, ..
-        } = work;
+        let Work { clients, seconds, .. } = work;
         Self::start_with(stage, server, directory, &arguments, clients, seconds)
     }
 
@@ -123,9 +116,7 @@ impl Load {
         clients: u32,
         seconds: u32,
     ) -> anyhow::Result<Self> {
-        let undo = stage
-            .journal
-            .note(stage.installation.processes_in(directory))?;
+        let undo = stage.journal.note(stage.installation.processes_in(directory))?;
         let program = Pgbench {
             server: server.clients().clone(),
             directory: directory.to_path_buf(),
@@ -134,15 +125,7 @@ impl Load {
         };
         let seen = Arc::new(Mutex::new(Seen::default()));
         let (child, reader) = program.start(seconds, &seen)?;
-        Ok(Self {
-            program,
-            child,
-            rests: false,
-            is_over: false,
-            seen,
-            reader,
-            undo: Some(undo),
-        })
+        Ok(Self { program, child, rests: false, is_over: false, seen, reader, undo: Some(undo) })
     }
 
     /// Does as trouble demands; `left` is what clients who come back work for.
@@ -179,9 +162,7 @@ impl Load {
         // Pids fit: the kernel's own type is i32. That of one that has ended may be somebody else's.
         match Pid::from_raw(self.child.id() as i32) {
             _ if self.rests => Ok(()),
-            Some(pid) => {
-                rustix::process::kill_process(pid, Signal::ALARM).context("signal pgbench")
-            }
+            Some(pid) => rustix::process::kill_process(pid, Signal::ALARM).context("signal pgbench"),
             None => Ok(()),
         }
     }
@@ -212,11 +193,7 @@ impl Load {
 
 impl Pgbench {
     /// Starts it for so many seconds, with a reader of what it says.
-    fn start(
-        &self,
-        seconds: u32,
-        seen: &Arc<Mutex<Seen>>,
-    ) -> anyhow::Result<(Child, Option<JoinHandle<()>>)> {
+    fn start(&self, seconds: u32, seen: &Arc<Mutex<Seen>>) -> anyhow::Result<(Child, Option<JoinHandle<()>>)> {
         // More threads than CPUs of a small host take from the server what they are to measure.
         let threads = self.clients.min(2);
         let mut child = tool::spawn(
@@ -270,17 +247,8 @@ mod tests {
 
     #[test]
     fn progress_lines_are_told_from_messages() {
-        assert_eq!(
-            parse_progress("progress: 5.0 s, 3670.2 tps, lat 1.089 ms stddev 0.512, 0 failed"),
-            Some(3670.2)
-        );
-        assert_eq!(
-            parse_progress("progress: 6.0 s, 0.0 tps, lat 0.000 ms stddev 0.000, 0 failed"),
-            Some(0.0)
-        );
-        assert_eq!(
-            parse_progress("pgbench: error: client 1 aborted in command 1"),
-            None
-        );
+        assert_eq!(parse_progress("progress: 5.0 s, 3670.2 tps, lat 1.089 ms stddev 0.512, 0 failed"), Some(3670.2));
+        assert_eq!(parse_progress("progress: 6.0 s, 0.0 tps, lat 0.000 ms stddev 0.000, 0 failed"), Some(0.0));
+        assert_eq!(parse_progress("pgbench: error: client 1 aborted in command 1"), None);
     }
 }

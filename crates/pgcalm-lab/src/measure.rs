@@ -87,11 +87,7 @@ pub fn figures(recording: Recording) -> Run {
     let end = (end.floor() as i64).max(first + 1);
 
     // The server's time, of which full seconds are measured on the device.
-    let ended = server_failure
-        .as_ref()
-        .map_or(end as f64, |(time, _words)| {
-            time.clamp(first as f64, end as f64)
-        });
+    let ended = server_failure.as_ref().map_or(end as f64, |(time, _words)| time.clamp(first as f64, end as f64));
     let seconds_served = (ended.floor() as i64 - first).max(1) as usize;
 
     let mut series = series(&transactions, &samples, first, end);
@@ -116,12 +112,7 @@ pub fn figures(recording: Recording) -> Run {
         },
         latency_server_ms: match transactions.source {
             Source::Pgbench => None,
-            Source::Server {
-                mean_ms, oldest_ms, ..
-            } => Some(ServerLatency {
-                mean: mean_ms,
-                oldest: oldest_ms,
-            }),
+            Source::Server { mean_ms, oldest_ms, .. } => Some(ServerLatency { mean: mean_ms, oldest: oldest_ms }),
         },
         pace_ms: transactions.late().map(|late| Pace {
             latency_mean: transactions.all.mean() / 1e3,
@@ -134,10 +125,7 @@ pub fn figures(recording: Recording) -> Run {
         steadiness,
         fsync: fsync.map(|record| record.in_window(first, end)),
         checkpoint_under_way_s: under_way(&checkpoints, ended),
-        server_failure: server_failure.map(|(_time, message)| ServerFailure {
-            at_s: ended - first as f64,
-            message,
-        }),
+        server_failure: server_failure.map(|(_time, message)| ServerFailure { at_s: ended - first as f64, message }),
         wal_free_min_mib,
         checkpoints: in_window(checkpoints, first, end),
         troubles: in_seconds(troubles, first),
@@ -158,21 +146,15 @@ fn series(transactions: &Transactions, samples: &[Sample], first: i64, end: i64)
         let quantile = |q| latencies.map(|h| transaction_log::quantile_ms(h, q));
         series.latency_p50_ms.push(quantile(0.5));
         series.latency_p99_ms.push(quantile(0.99));
-        series
-            .latency_max_ms
-            .push(latencies.map(|h| h.max() as f64 / 1e3));
+        series.latency_max_ms.push(latencies.map(|h| h.max() as f64 / 1e3));
 
         // The state at the end of the second, and what happened since its beginning.
         let Some((before, after)) = at(samples, second).zip(at(samples, second + 1)) else {
             push_empty(&mut series, samples.first());
             continue;
         };
-        series
-            .dirty_mib
-            .push(after.memory.dirty_kib as f64 / 1024.0);
-        series
-            .writeback_mib
-            .push(after.memory.writeback_kib as f64 / 1024.0);
+        series.dirty_mib.push(after.memory.dirty_kib as f64 / 1024.0);
+        series.writeback_mib.push(after.memory.writeback_kib as f64 / 1024.0);
         let data = Done::between(&before.data, &after.data);
         series.data_write_ops.push(data.write_ops);
         series.data_write_mib.push(data.write_mib);
@@ -187,12 +169,8 @@ fn series(transactions: &Transactions, samples: &[Sample], first: i64, end: i64)
             series.wal_read_mib.push(wal.read_mib);
             series.wal_flush_ops.extend(wal.flush_ops);
         }
-        series
-            .cpu_busy_percent
-            .push(after.cpu.busy_percent_since(&before.cpu));
-        series
-            .cpu_steal_percent
-            .push(after.cpu.steal_percent_since(&before.cpu));
+        series.cpu_busy_percent.push(after.cpu.busy_percent_since(&before.cpu));
+        series.cpu_steal_percent.push(after.cpu.steal_percent_since(&before.cpu));
         series.blocked_processes.push(after.blocked);
         let depth = after.data_in_flight;
         series.data_in_flight_mean.push(depth.mean());
@@ -203,10 +181,7 @@ fn series(transactions: &Transactions, samples: &[Sample], first: i64, end: i64)
             series.wal_in_flight_max.push(depth.max as f64);
         }
     }
-    if !samples
-        .iter()
-        .any(|sample| sample.data_in_flight.is_known())
-    {
+    if !samples.iter().any(|sample| sample.data_in_flight.is_known()) {
         series.data_in_flight_mean.clear();
         series.data_in_flight_max.clear();
     }
@@ -279,10 +254,7 @@ impl Done {
             read_mib: delta(|stat| stat.read_bytes) / MIB,
             write_ops: delta(|stat| stat.write_ops),
             write_mib: delta(|stat| stat.write_bytes) / MIB,
-            flush_ops: before
-                .flush_ops
-                .zip(after.flush_ops)
-                .map(|(before, after)| after.saturating_sub(before) as f64),
+            flush_ops: before.flush_ops.zip(after.flush_ops).map(|(before, after)| after.saturating_sub(before) as f64),
         }
     }
 }
@@ -362,13 +334,7 @@ mod tests {
                 (*second, histogram)
             })
             .collect();
-        Transactions {
-            all,
-            by_second,
-            late: BTreeMap::new(),
-            started,
-            source: Source::Pgbench,
-        }
+        Transactions { all, by_second, late: BTreeMap::new(), started, source: Source::Pgbench }
     }
 
     #[test]
@@ -383,10 +349,7 @@ mod tests {
                 flush_ops: Some(done * 3),
                 ..DeviceStat::default()
             };
-            Sample {
-                data: device,
-                ..sample(second, 0)
-            }
+            Sample { data: device, ..sample(second, 0) }
         };
         let mut samples = vec![counted(100, 0), counted(101, 10), counted(102, 20)];
         let run = figures(recording(transactions, 2, samples.clone()));
@@ -415,22 +378,10 @@ mod tests {
     fn sample(second: i64, write_ops: u64) -> Sample {
         Sample {
             second,
-            memory: MemInfo {
-                total_kib: 1 << 20,
-                dirty_kib: 2048,
-                writeback_kib: 1024,
-            },
-            data: DeviceStat {
-                write_ops,
-                write_bytes: write_ops << 20,
-                ..DeviceStat::default()
-            },
+            memory: MemInfo { total_kib: 1 << 20, dirty_kib: 2048, writeback_kib: 1024 },
+            data: DeviceStat { write_ops, write_bytes: write_ops << 20, ..DeviceStat::default() },
             wal: None,
-            cpu: CpuTime {
-                busy: write_ops * 4,
-                stolen: write_ops,
-                total: write_ops * 20,
-            },
+            cpu: CpuTime { busy: write_ops * 4, stolen: write_ops, total: write_ops * 20 },
             blocked: 1,
             data_in_flight: {
                 let mut seen = InFlight::default();
@@ -464,13 +415,8 @@ mod tests {
     #[test]
     fn only_full_seconds_count_and_a_second_without_transactions_counts_as_zero() {
         // Five seconds from 100.4: the full ones are 101 to 104.
-        let transactions = transactions(
-            100.4,
-            &[(100, 999), (101, 40), (102, 40), (104, 20), (105, 999)],
-        );
-        let samples = (100..=106)
-            .map(|s| sample(s, (s as u64 - 100) * 10))
-            .collect();
+        let transactions = transactions(100.4, &[(100, 999), (101, 40), (102, 40), (104, 20), (105, 999)]);
+        let samples = (100..=106).map(|s| sample(s, (s as u64 - 100) * 10)).collect();
         let run = figures(recording(transactions, 5, samples));
         assert_eq!(run.series.tps, [40.0, 40.0, 0.0, 20.0]);
         assert_eq!(run.series.latency_p50_ms[2], None);
@@ -492,11 +438,7 @@ mod tests {
     #[test]
     fn what_the_server_counted_has_no_quantiles_and_ends_with_the_load() {
         let mut transactions = transactions(100.0, &[(100, 8), (101, 8), (102, 4)]);
-        transactions.source = Source::Server {
-            ended: 102.5,
-            mean_ms: 12.0,
-            oldest_ms: 800.0,
-        };
+        transactions.source = Source::Server { ended: 102.5, mean_ms: 12.0, oldest_ms: 800.0 };
         let run = figures(recording(transactions, 3, Vec::new()));
         assert_eq!(run.series.tps, [8.0, 8.0]);
         assert_eq!(run.series.latency_p99_ms, [None, None]);
@@ -545,17 +487,10 @@ mod tests {
             longest_sync_s: 0.0,
         };
         let mut recording = recording(transactions(100.0, &[(100, 1)]), 10, Vec::new());
-        recording.checkpoints.complete = vec![
-            checkpoint(90.0, 95.0),
-            checkpoint(98.0, 104.5),
-            checkpoint(105.0, 111.0),
-        ];
+        recording.checkpoints.complete =
+            vec![checkpoint(90.0, 95.0), checkpoint(98.0, 104.5), checkpoint(105.0, 111.0)];
         let run = figures(recording);
-        let times: Vec<(f64, f64)> = run
-            .checkpoints
-            .iter()
-            .map(|c| (c.start_s, c.end_s))
-            .collect();
+        let times: Vec<(f64, f64)> = run.checkpoints.iter().map(|c| (c.start_s, c.end_s)).collect();
         assert_eq!(times, [(-2.0, 4.5)]);
         // That of second 105 was not complete at the end, and is now.
         assert_eq!(run.checkpoint_under_way_s, Some(5.0));
@@ -564,11 +499,7 @@ mod tests {
     #[test]
     fn trouble_is_told_in_seconds_of_the_window() {
         let mut recording = recording(transactions(100.4, &[(101, 1)]), 10, Vec::new());
-        recording.troubles = vec![Told {
-            name: "pg-dump".into(),
-            from: Some(103.5),
-            ..Told::default()
-        }];
+        recording.troubles = vec![Told { name: "pg-dump".into(), from: Some(103.5), ..Told::default() }];
         let run = figures(recording);
         assert_eq!(run.troubles[0].from_s, Some(2.5));
         assert_eq!(run.troubles[0].until_s, None);

@@ -82,27 +82,17 @@ mod tests {
     fn what_is_dirty_is_read_by_whole_names() {
         let text = "cache 7\ndirty 8192\nwriteback 4096\ntotal_dirty 1\n";
         assert_eq!(sum_of(text, ["dirty", "writeback"]), 12288);
-        assert_eq!(
-            sum_of("file_dirty 5\n", ["file_dirty", "file_writeback"]),
-            5
-        );
+        assert_eq!(sum_of("file_dirty 5\n", ["file_dirty", "file_writeback"]), 5);
     }
 
     #[test]
     fn memory_that_the_host_does_not_have_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("proc")).unwrap();
-        std::fs::write(
-            dir.path().join("proc/meminfo"),
-            "MemTotal: 8388608 kB\nMemAvailable: 6291456 kB\n",
-        )
-        .unwrap();
+        std::fs::write(dir.path().join("proc/meminfo"), "MemTotal: 8388608 kB\nMemAvailable: 6291456 kB\n").unwrap();
         let root = HostRoot::new(dir.path());
         need(&root, Size(5 << 30)).unwrap();
         let error = need(&root, Size(6 << 30)).unwrap_err();
-        assert!(
-            error.to_string().contains("6144 MiB available"),
-            "{error:#}"
-        );
+        assert!(error.to_string().contains("6144 MiB available"), "{error:#}");
     }
 }

@@ -39,11 +39,7 @@ pub(crate) fn sum(directory: &Path) -> io::Result<String> {
 
 impl Module {
     /// Takes the one in `directory`, or the installed one.
-    pub fn find(
-        directory: Option<&Path>,
-        installation: &Installation,
-        interrupt: &Interrupt,
-    ) -> anyhow::Result<Self> {
+    pub fn find(directory: Option<&Path>, installation: &Installation, interrupt: &Interrupt) -> anyhow::Result<Self> {
         let Some(directory) = directory else {
             let file = installation.module_dir(interrupt)?.join(LIBRARY);
             if !file.exists() {
@@ -76,8 +72,7 @@ impl Module {
             .ok_or_else(|| usage("no pg_calm--VERSION.sql there"))?;
         Ok(Self {
             source: Some(directory.to_path_buf()),
-            create: fs::read_to_string(&script)
-                .with_context(|| format!("read {}", script.display()))?,
+            create: fs::read_to_string(&script).with_context(|| format!("read {}", script.display()))?,
             directory: None,
             sum: sum(directory).context("read the module")?,
         })
@@ -99,10 +94,7 @@ impl Module {
     /// Settings by which the server finds it.
     pub fn settings(&self) -> Option<(String, String)> {
         let directory = self.directory.as_ref()?;
-        Some((
-            "dynamic_library_path".to_string(),
-            format!("{}:$libdir", directory.display()),
-        ))
+        Some(("dynamic_library_path".to_string(), format!("{}:$libdir", directory.display())))
     }
 
     /// SQL that creates its functions and views.
@@ -121,11 +113,7 @@ impl Module {
 /// `pg_calm--0.1.sql`, and not `pg_calm--0.1--0.2.sql`.
 fn is_install_script(path: &Path) -> bool {
     path.file_name()
-        .and_then(|name| {
-            name.to_str()?
-                .strip_prefix("pg_calm--")?
-                .strip_suffix(".sql")
-        })
+        .and_then(|name| name.to_str()?.strip_prefix("pg_calm--")?.strip_suffix(".sql"))
         .is_some_and(|version| !version.contains("--"))
 }
 
@@ -153,10 +141,7 @@ mod tests {
     #[test]
     fn the_script_becomes_plain_sql() {
         assert_eq!(
-            as_plain_sql(
-                "\\echo no \\quit\nas 'MODULE_PATHNAME', 'f';\n",
-                Path::new("/d/pg_calm")
-            ),
+            as_plain_sql("\\echo no \\quit\nas 'MODULE_PATHNAME', 'f';\n", Path::new("/d/pg_calm")),
             "as '/d/pg_calm', 'f';\n"
         );
     }

@@ -10,9 +10,6 @@ use rustix::mount::MountPropagationFlags;
 pub fn enter_own() -> anyhow::Result<()> {
     nix::sched::unshare(CloneFlags::CLONE_NEWNS).context("make a mount namespace")?;
     // Where the host shares mounts between namespaces, as systemd has it, ours would be copied all the same.
-    rustix::mount::mount_change(
-        "/",
-        MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC,
-    )
-    .context("keep mounts from the rest of the host")
+    rustix::mount::mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)
+        .context("keep mounts from the rest of the host")
 }

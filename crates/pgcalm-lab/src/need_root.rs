@@ -7,7 +7,5 @@ pub(crate) fn need_root(purpose: &str) -> Result<(), LabError> {
     if rustix::process::geteuid().is_root() {
         return Ok(());
     }
-    Err(LabError::Host(format!(
-        "needs root for {purpose}: run it with sudo"
-    )))
+    Err(LabError::Host(format!("needs root for {purpose}: run it with sudo")))
 }

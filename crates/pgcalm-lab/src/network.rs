@@ -74,19 +74,13 @@ pub struct Network {
 impl Network {
     /// Makes both namespaces and a link without a limit.
     pub fn create(journal: &Journal, interrupt: &Interrupt) -> anyhow::Result<Self> {
-        let names = [End::Primary, End::Standby]
-            .map(|end| format!("pgcalm-lab-{}-{}", std::process::id(), end.name()));
+        let names = [End::Primary, End::Standby].map(|end| format!("pgcalm-lab-{}-{}", std::process::id(), end.name()));
         let make = |name: &str| -> anyhow::Result<Undo> {
-            let undo = journal.note(Change::NetworkNamespace {
-                name: name.to_string(),
-            })?;
+            let undo = journal.note(Change::NetworkNamespace { name: name.to_string() })?;
             tool::run(tool::command("ip").args(["netns", "add", name]), interrupt)?;
             Ok(undo)
         };
-        let network = Self {
-            _namespaces: [make(&names[0])?, make(&names[1])?],
-            names,
-        };
+        let network = Self { _namespaces: [make(&names[0])?, make(&names[1])?], names };
         tool::run(
             tool::command("ip")
                 .args(["link", "add", INTERFACE, "netns", &network.names[0]])
@@ -96,11 +90,7 @@ impl Network {
         )?;
         for end in [End::Primary, End::Standby] {
             let address = format!("{}/30", end.address());
-            network.ip(
-                end,
-                &["address", "add", &address, "dev", INTERFACE],
-                interrupt,
-            )?;
+            network.ip(end, &["address", "add", &address, "dev", INTERFACE], interrupt)?;
             for interface in ["lo", INTERFACE] {
                 network.ip(end, &["link", "set", interface, "up"], interrupt)?;
             }
@@ -109,12 +99,7 @@ impl Network {
     }
 
     fn ip(&self, end: End, arguments: &[&str], interrupt: &Interrupt) -> anyhow::Result<()> {
-        tool::run(
-            tool::command("ip")
-                .args(["-n", &self.names[end as usize]])
-                .args(arguments),
-            interrupt,
-        )?;
+        tool::run(tool::command("ip").args(["-n", &self.names[end as usize]]).args(arguments), interrupt)?;
         Ok(())
     }
 
@@ -126,9 +111,7 @@ impl Network {
         for name in &self.names {
             tool::run(
                 tool::command("tc")
-                    .args([
-                        "-n", name, "qdisc", "replace", "dev", INTERFACE, "root", "tbf",
-                    ])
+                    .args(["-n", name, "qdisc", "replace", "dev", INTERFACE, "root", "tbf"])
                     .arg("rate")
                     .arg(format!("{}bit", bytes_per_second * 8))
                     .arg("burst")
@@ -143,11 +126,7 @@ impl Network {
 
     /// Calls `f` in a thread within the namespace; what it starts is in there, too. Sockets of Unix are found by their
     /// paths from anywhere, so that only what uses the link needs to be called so.
-    pub fn within<T: Send>(
-        &self,
-        end: End,
-        f: impl FnOnce() -> anyhow::Result<T> + Send,
-    ) -> anyhow::Result<T> {
+    pub fn within<T: Send>(&self, end: End, f: impl FnOnce() -> anyhow::Result<T> + Send) -> anyhow::Result<T> {
         let path = self.path(end);
         thread::scope(|scope| {
             scope
@@ -168,8 +147,7 @@ impl Network {
 
 /// Puts this thread into a network namespace, for good.
 pub fn enter(namespace: &Path) -> anyhow::Result<()> {
-    let file = File::open(namespace)
-        .with_context(|| format!("open network namespace {}", namespace.display()))?;
+    let file = File::open(namespace).with_context(|| format!("open network namespace {}", namespace.display()))?;
     nix::sched::setns(file, CloneFlags::CLONE_NEWNET)
         .with_context(|| format!("enter network namespace {}", namespace.display()))
 }

@@ -48,15 +48,14 @@ impl FromStr for MountOptions {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let well_formed = text.split(',').all(|option| {
-            !option.is_empty()
-                && option
-                    .bytes()
-                    .all(|byte| byte.is_ascii_alphanumeric() || b"_=-.:/".contains(&byte))
+            !option.is_empty() && option.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_=-.:/".contains(&byte))
         });
         // The kernel's flags, which mount(8) makes of words, and what would change where things are.
         let word = |name: &str| text.split(',').any(|option| option == name);
         if !well_formed || ["ro", "remount", "bind"].iter().any(|name| word(name)) {
-            return Err("give options of the file system, separated by commas, e.g. nodelalloc,data=writeback".to_string());
+            return Err(
+                "give options of the file system, separated by commas, e.g. nodelalloc,data=writeback".to_string()
+            );
         }
         Ok(Self(text.to_string()))
     }
@@ -146,30 +145,15 @@ impl SysctlProfile {
     pub fn values(self) -> [(&'static str, u64); 4] {
         let (background, limit, expire) = match self {
             Self::Default => (("dirty_background_ratio", 10), ("dirty_ratio", 20), 3000),
-            Self::DefaultOn(memory) => (
-                ("dirty_background_bytes", memory.bytes() / 10),
-                ("dirty_bytes", memory.bytes() / 5),
-                3000,
-            ),
+            Self::DefaultOn(memory) => {
+                (("dirty_background_bytes", memory.bytes() / 10), ("dirty_bytes", memory.bytes() / 5), 3000)
+            }
             Self::Roomy => (("dirty_background_ratio", 40), ("dirty_ratio", 60), 30000),
-            Self::Early => (
-                ("dirty_background_bytes", 102 << 20),
-                ("dirty_ratio", 95),
-                3000,
-            ),
-            Self::Small => (
-                ("dirty_background_bytes", 400_000_000),
-                ("dirty_bytes", 800_000_000),
-                3000,
-            ),
+            Self::Early => (("dirty_background_bytes", 102 << 20), ("dirty_ratio", 95), 3000),
+            Self::Small => (("dirty_background_bytes", 400_000_000), ("dirty_bytes", 800_000_000), 3000),
         };
         let look = if self == Self::Early { 100 } else { 500 };
-        [
-            background,
-            limit,
-            ("dirty_expire_centisecs", expire),
-            ("dirty_writeback_centisecs", look),
-        ]
+        [background, limit, ("dirty_expire_centisecs", expire), ("dirty_writeback_centisecs", look)]
     }
 }
 
@@ -334,21 +318,10 @@ mod tests {
 
     #[test]
     fn mount_options_are_those_of_the_file_system() {
-        for text in [
-            "barrier=0",
-            "nodelalloc,data=writeback",
-            "journal_dev=0x700",
-        ] {
+        for text in ["barrier=0", "nodelalloc,data=writeback", "journal_dev=0x700"] {
             assert_eq!(text.parse::<MountOptions>().unwrap().as_str(), text);
         }
-        for text in [
-            "",
-            "a,,b",
-            "ro",
-            "nodelalloc,bind",
-            "data=write back",
-            "x\ny",
-        ] {
+        for text in ["", "a,,b", "ro", "nodelalloc,bind", "data=write back", "x\ny"] {
             assert!(text.parse::<MountOptions>().is_err(), "{text:?}");
         }
     }

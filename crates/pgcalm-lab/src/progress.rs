@@ -30,11 +30,7 @@ impl Progress {
             bar.enable_steady_tick(Duration::from_millis(200));
             bar
         });
-        Self {
-            bar,
-            started: Instant::now(),
-            last_plain: Mutex::new(None),
-        }
+        Self { bar, started: Instant::now(), last_plain: Mutex::new(None) }
     }
 
     /// Something that stays on the screen: a new phase or its outcome.
@@ -48,10 +44,7 @@ impl Progress {
             }
             None => say(&line),
         }
-        *self
-            .last_plain
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *self.last_plain.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
     /// The state of the phase, soon to be replaced by a newer one.
@@ -59,10 +52,7 @@ impl Progress {
         match &self.bar {
             Some(bar) => bar.set_message(text.to_string()),
             None => {
-                let last = *self
-                    .last_plain
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner);
+                let last = *self.last_plain.lock().unwrap_or_else(PoisonError::into_inner);
                 if last.is_none_or(|last| last.elapsed() >= PLAIN_INTERVAL) {
                     self.note(text);
                 }

@@ -46,10 +46,7 @@ const STANDBY: &str = "standby";
 const GENERATION_SECONDS: u32 = 8;
 
 /// By which WAL generation is measured.
-const GENERATION: Case = Case {
-    name: "generation",
-    ..case::PLAIN
-};
+const GENERATION: Case = Case { name: "generation", ..case::PLAIN };
 
 /// What all cases of a run share.
 struct Surroundings<'a> {
@@ -67,19 +64,14 @@ struct Surroundings<'a> {
 /// Runs the cases and returns the report. Whatever way it ends, the host is as before.
 pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<model::Report> {
     options.check()?;
-    let needs = Needs {
-        module: options.cases.iter().any(|case| case.needs_module()),
-        ..Needs::default()
-    };
+    let needs = Needs { module: options.cases.iter().any(|case| case.needs_module()), ..Needs::default() };
     let stage = &Stage::open(&options.common, needs, interrupt)?;
     let wal_devices = if options.needs_archive() { 3 } else { 2 };
     let needed = 2 * options::DATA_SIZE.bytes() + wal_devices * options.wal_size.bytes();
     stage.dir.need_space(needed, "a smaller --wal-size")?;
     // This very program, which lies where the servers' user may have no access.
     let own = std::env::current_exe().context("find this program")?;
-    let wal_restore = stage
-        .library(&own, "pgcalm")
-        .with_context(|| format!("copy {}", own.display()))?;
+    let wal_restore = stage.library(&own, "pgcalm").with_context(|| format!("copy {}", own.display()))?;
     let capper = Capper::of(&stage.journal, options.common.volume.as_ref())?;
     stage.progress.note("making devices");
     let surroundings = Surroundings {
@@ -105,9 +97,7 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<model::Re
     };
     for case in &options.cases {
         let limit = case.link_limited.then_some(report.link.bytes_per_s as u64);
-        let outcome = surroundings
-            .run(case, options.seconds.0, limit)
-            .with_context(|| case.name.to_string())?;
+        let outcome = surroundings.run(case, options.seconds.0, limit).with_context(|| case.name.to_string())?;
         stage.progress.note(&outcome.summary());
         report.cases.push(outcome);
     }
@@ -119,21 +109,13 @@ impl Surroundings<'_> {
     fn link(&self) -> anyhow::Result<model::Link> {
         let limited = self.options.cases.iter().any(|case| case.link_limited);
         if let Some(rate) = self.options.link_bps {
-            return Ok(model::Link {
-                bytes_per_s: rate.bytes() as f64,
-                generation_bytes_per_s: None,
-            });
+            return Ok(model::Link { bytes_per_s: rate.bytes() as f64, generation_bytes_per_s: None });
         }
         if !limited {
-            return Ok(model::Link {
-                bytes_per_s: options::LINK as f64,
-                generation_bytes_per_s: None,
-            });
+            return Ok(model::Link { bytes_per_s: options::LINK as f64, generation_bytes_per_s: None });
         }
         let seconds = GENERATION_SECONDS.min(self.options.seconds.0);
-        let outcome = self
-            .run(&GENERATION, seconds, None)
-            .context(GENERATION.name)?;
+        let outcome = self.run(&GENERATION, seconds, None).context(GENERATION.name)?;
         let generation = outcome.wal_bytes_per_s();
         let rate = (options::LINK as f64).min(generation / 2.0).round();
         self.stage.progress.note(&format!(
@@ -141,24 +123,12 @@ impl Surroundings<'_> {
             generation / 1e6,
             rate * 8.0 / 1e6
         ));
-        Ok(model::Link {
-            bytes_per_s: rate,
-            generation_bytes_per_s: Some(generation),
-        })
+        Ok(model::Link { bytes_per_s: rate, generation_bytes_per_s: Some(generation) })
     }
 
-    fn run(
-        &self,
-        case: &'static Case,
-        seconds: u32,
-        link: Option<u64>,
-    ) -> anyhow::Result<model::Case> {
-        self.stage
-            .progress
-            .note(&format!("{}: making two clusters", case.name));
-        let _run_dir = self
-            .stage
-            .run_dir(Some(&format!("replica-{}", case.name)))?;
+    fn run(&self, case: &'static Case, seconds: u32, link: Option<u64>) -> anyhow::Result<model::Case> {
+        self.stage.progress.note(&format!("{}: making two clusters", case.name));
+        let _run_dir = self.stage.run_dir(Some(&format!("replica-{}", case.name)))?;
         let mut pair = Pair::start(self, case)?;
         let outcome = pair.measure(seconds, link)?;
         pair.discard()?;
@@ -181,10 +151,7 @@ impl Surroundings<'_> {
         if case.archive {
             settings.insert("archive_mode".into(), "on".into());
             settings.insert("archive_library".into(), "pg_calm".into());
-            settings.insert(
-                "pg_calm.archive_directory".into(),
-                self.archive_directory().display().to_string(),
-            );
+            settings.insert("pg_calm.archive_directory".into(), self.archive_directory().display().to_string());
         }
         if case.governed {
             settings.insert(

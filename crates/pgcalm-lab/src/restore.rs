@@ -117,10 +117,12 @@ impl Change {
     /// Undoes the change.
     pub fn undo(&self, root: &HostRoot) -> anyhow::Result<()> {
         match self {
-            Self::File { path } => absent_is_fine(fs::remove_file(path))
-                .with_context(|| format!("remove {}", path.display())),
-            Self::Directory { path } => absent_is_fine(fs::remove_dir_all(path))
-                .with_context(|| format!("remove {}", path.display())),
+            Self::File { path } => {
+                absent_is_fine(fs::remove_file(path)).with_context(|| format!("remove {}", path.display()))
+            }
+            Self::Directory { path } => {
+                absent_is_fine(fs::remove_dir_all(path)).with_context(|| format!("remove {}", path.display()))
+            }
             Self::LoopDevice { backing_file } => detach(root, backing_file),
             Self::LoopDevicesOn { image, last } => detach_all_on(root, image, *last),
             Self::StackedOn { backing_file } => {
@@ -179,12 +181,8 @@ fn detach_all_on(root: &HostRoot, image: &Path, last: u32) -> anyhow::Result<()>
         for number in numbers.into_iter().filter(|number| *number > last) {
             // One that somebody else has taken meanwhile is refused, and theirs.
             // SAFETY: LOOP_CTL_REMOVE takes the number itself as its argument and accesses no memory of ours.
-            let _ = unsafe {
-                rustix::ioctl::ioctl(
-                    &control,
-                    IntegerSetter::<LOOP_CTL_REMOVE>::new_usize(number as usize),
-                )
-            };
+            let _ =
+                unsafe { rustix::ioctl::ioctl(&control, IntegerSetter::<LOOP_CTL_REMOVE>::new_usize(number as usize)) };
         }
     }
     Ok(())
@@ -208,20 +206,14 @@ fn detach(root: &HostRoot, backing_file: &Path) -> anyhow::Result<()> {
     let end = Instant::now() + PATIENCE;
     loop {
         let devices = block_device::loop_devices(root)?;
-        let ours: Vec<_> = devices
-            .iter()
-            .filter(|device| stands_on(&device.backing_file, backing_file))
-            .collect();
+        let ours: Vec<_> = devices.iter().filter(|device| stands_on(&device.backing_file, backing_file)).collect();
         if ours.is_empty() {
             return Ok(());
         }
         for device in ours {
             let node = format!("/dev/{}", device.name);
             // An interrupt must not stop the clean-up that it asked for: hence a fresh flag.
-            let result = tool::run(
-                tool::command("losetup").args(["--detach", &node]),
-                &Interrupt::default(),
-            );
+            let result = tool::run(tool::command("losetup").args(["--detach", &node]), &Interrupt::default());
             if Instant::now() > end {
                 result?;
                 bail!("{node} stays in use although nothing of the lab holds it; see lsof {node}");
@@ -233,10 +225,7 @@ fn detach(root: &HostRoot, backing_file: &Path) -> anyhow::Result<()> {
 
 fn stands_on(file: &Path, ours: &Path) -> bool {
     file == ours
-        || file
-            .to_str()
-            .and_then(|file| file.strip_suffix(" (deleted)"))
-            .is_some_and(|file| Path::new(file) == ours)
+        || file.to_str().and_then(|file| file.strip_suffix(" (deleted)")).is_some_and(|file| Path::new(file) == ours)
 }
 
 fn unmount(root: &HostRoot, target: &Path) -> anyhow::Result<()> {
@@ -247,11 +236,7 @@ fn unmount(root: &HostRoot, target: &Path) -> anyhow::Result<()> {
             Err(Errno::BUSY) if Instant::now() < end => thread::sleep(Duration::from_millis(100)),
             Err(error) => {
                 return Err(error).with_context(|| {
-                    format!(
-                        "unmount {}; see fuser -vm {} for who holds it",
-                        target.display(),
-                        target.display()
-                    )
+                    format!("unmount {}; see fuser -vm {} for who holds it", target.display(), target.display())
                 });
             }
         }
@@ -265,10 +250,7 @@ fn delete_namespace(root: &HostRoot, name: &str) -> anyhow::Result<()> {
         return Ok(());
     }
     // An interrupt must not stop the clean-up that it asked for: hence a fresh flag.
-    tool::run(
-        tool::command("ip").args(["netns", "delete", name]),
-        &Interrupt::default(),
-    )?;
+    tool::run(tool::command("ip").args(["netns", "delete", name]), &Interrupt::default())?;
     Ok(())
 }
 
@@ -286,10 +268,7 @@ fn write_setting(root: &HostRoot, file: &Path, former: &str) -> anyhow::Result<(
     }
 }
 
-fn end_processes(
-    directory: &Path,
-    find: impl Fn() -> anyhow::Result<Vec<(i32, PathBuf)>>,
-) -> anyhow::Result<()> {
+fn end_processes(directory: &Path, find: impl Fn() -> anyhow::Result<Vec<(i32, PathBuf)>>) -> anyhow::Result<()> {
     let started = Instant::now();
     let mut signalled = Vec::new();
     loop {
@@ -326,15 +305,10 @@ fn end_processes(
 }
 
 /// Processes of programs in `bindir` that work in `directory`. Zombies have neither and so don't count.
-fn find_processes(
-    root: &HostRoot,
-    bindir: &Path,
-    directory: &Path,
-) -> anyhow::Result<Vec<(i32, PathBuf)>> {
+fn find_processes(root: &HostRoot, bindir: &Path, directory: &Path) -> anyhow::Result<Vec<(i32, PathBuf)>> {
     let mut found = Vec::new();
     for process in process::table(root)? {
-        let inside = process::working_directory(root, process.pid)
-            .is_some_and(|cwd| cwd.starts_with(directory));
+        let inside = process::working_directory(root, process.pid).is_some_and(|cwd| cwd.starts_with(directory));
         if !inside {
             continue;
         }
@@ -374,34 +348,15 @@ mod tests {
         for change in [
             Change::File { path: path.clone() },
             Change::Directory { path: path.clone() },
-            Change::LoopDevice {
-                backing_file: path.clone(),
-            },
-            Change::LoopDevicesOn {
-                image: path.clone(),
-                last: 0,
-            },
-            Change::StackedOn {
-                backing_file: path.clone(),
-            },
-            Change::MountsBelow {
-                directory: path.clone(),
-            },
-            Change::Mount {
-                target: path.clone(),
-            },
-            Change::Setting {
-                file: path.join("max_sectors_kb"),
-                former: "1280".into(),
-            },
+            Change::LoopDevice { backing_file: path.clone() },
+            Change::LoopDevicesOn { image: path.clone(), last: 0 },
+            Change::StackedOn { backing_file: path.clone() },
+            Change::MountsBelow { directory: path.clone() },
+            Change::Mount { target: path.clone() },
+            Change::Setting { file: path.join("max_sectors_kb"), former: "1280".into() },
             Change::Cgroup { path: path.clone() },
-            Change::NetworkNamespace {
-                name: "pgcalm-lab-absent".into(),
-            },
-            Change::Processes {
-                bindir: path.clone(),
-                directory: path.clone(),
-            },
+            Change::NetworkNamespace { name: "pgcalm-lab-absent".into() },
+            Change::Processes { bindir: path.clone(), directory: path.clone() },
             Change::Command { run: path.clone() },
         ] {
             change.undo(&root).unwrap();
@@ -413,21 +368,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let inside = dir.path().canonicalize().unwrap();
         let sleep = fs::canonicalize("/bin/sleep").unwrap();
-        let start = |cwd: &Path| {
-            tool::command(&sleep)
-                .arg("60")
-                .current_dir(cwd)
-                .spawn()
-                .unwrap()
-        };
+        let start = |cwd: &Path| tool::command(&sleep).arg("60").current_dir(cwd).spawn().unwrap();
         let mut ours = start(&inside);
         let mut foreign = start(Path::new("/"));
-        Change::Processes {
-            bindir: sleep.parent().unwrap().to_path_buf(),
-            directory: inside,
-        }
-        .undo(&HostRoot::default())
-        .unwrap();
+        Change::Processes { bindir: sleep.parent().unwrap().to_path_buf(), directory: inside }
+            .undo(&HostRoot::default())
+            .unwrap();
         assert!(ours.wait().unwrap().code().is_none());
         assert!(foreign.try_wait().unwrap().is_none());
         foreign.kill().unwrap();
@@ -448,26 +394,14 @@ mod tests {
         let mut ours = start(dir.path());
         let mut foreign = start(&dir.path().join("other"));
         let mut line = String::new();
-        std::io::BufRead::read_line(
-            &mut std::io::BufReader::new(ours.stdout.take().unwrap()),
-            &mut line,
-        )
-        .unwrap();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(ours.stdout.take().unwrap()), &mut line).unwrap();
         let grandchild: i32 = line.trim().parse().unwrap();
         let root = HostRoot::default();
-        Change::Command {
-            run: dir.path().to_path_buf(),
-        }
-        .undo(&root)
-        .unwrap();
+        Change::Command { run: dir.path().to_path_buf() }.undo(&root).unwrap();
         assert!(ours.wait().unwrap().code().is_none());
         assert!(process::executable(&root, grandchild).is_none());
         assert!(foreign.try_wait().unwrap().is_none());
-        Change::Command {
-            run: dir.path().join("other"),
-        }
-        .undo(&root)
-        .unwrap();
+        Change::Command { run: dir.path().join("other") }.undo(&root).unwrap();
         foreign.wait().unwrap();
     }
 

@@ -24,11 +24,7 @@ pub struct RunDir {
 
 impl RunDir {
     /// Makes it, in the place of any other.
-    pub fn create(
-        lab: &LabDir,
-        journal: &Journal,
-        installation: &Installation,
-    ) -> anyhow::Result<Self> {
+    pub fn create(lab: &LabDir, journal: &Journal, installation: &Installation) -> anyhow::Result<Self> {
         let path = lab.run();
         let directory = journal.note(Change::Directory { path: path.clone() })?;
         let clients = journal.note(installation.processes_in(&path))?;
@@ -37,12 +33,7 @@ impl RunDir {
         }
         fs::create_dir(&path).with_context(|| format!("create {}", path.display()))?;
         chown(&path, Some(installation.uid), Some(installation.gid))?;
-        Ok(Self {
-            path,
-            keep_as: None,
-            clients: Some(clients),
-            _directory: directory,
-        })
+        Ok(Self { path, keep_as: None, clients: Some(clients), _directory: directory })
     }
 
     fn keep(&self, target: &PathBuf) -> std::io::Result<()> {

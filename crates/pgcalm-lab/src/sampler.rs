@@ -107,43 +107,27 @@ impl Sampler {
                     let sample = sample(&root, next, &data, &wal, postmaster, &mut places);
                     let Depth { data, wal } = std::mem::take(&mut depth);
                     if let Ok(sample) = sample {
-                        let sample = Sample {
-                            data_in_flight: data,
-                            wal_in_flight: wal,
-                            ..sample
-                        };
+                        let sample = Sample { data_in_flight: data, wal_in_flight: wal, ..sample };
                         samples.push(sample);
-                        *shared.latest.lock().unwrap_or_else(PoisonError::into_inner) =
-                            Some(sample);
+                        *shared.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(sample);
                     }
                     next = (next + 1).max(now().as_secs());
                 }
                 (samples, places)
             })
         };
-        Self {
-            shared,
-            thread: Some(thread),
-        }
+        Self { shared, thread: Some(thread) }
     }
 
     /// The newest sample.
     pub fn latest(&self) -> Option<Sample> {
-        *self
-            .shared
-            .latest
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        *self.shared.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends sampling and returns all samples, and where processes were seen blocked, most often seen first.
     pub fn finish(mut self) -> (Vec<Sample>, Vec<Blocked>) {
         self.shared.stop.store(true, Ordering::Relaxed);
-        let (samples, places) = self
-            .thread
-            .take()
-            .and_then(|thread| thread.join().ok())
-            .unwrap_or_default();
+        let (samples, places) = self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default();
         (samples, ranked(places))
     }
 }
@@ -158,9 +142,7 @@ impl Drop for Sampler {
 }
 
 fn now() -> Duration {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 /// Looks at the queues of both devices.
@@ -220,9 +202,7 @@ fn sample(
             continue;
         }
         blocked += 1;
-        let name = process::command_line(root, process.pid)
-            .map(|line| process_name(&line))
-            .unwrap_or_default();
+        let name = process::command_line(root, process.pid).map(|line| process_name(&line)).unwrap_or_default();
         let mut stack = process::kernel_stack(root, process.pid);
         stack.truncate(STACK_DEPTH);
         // If it has gone on meanwhile, the stack is of somewhere else.
@@ -243,10 +223,7 @@ fn sample(
 }
 
 fn sum(root: &HostRoot, devices: &[String]) -> pgcalm_host::Result<DeviceStat> {
-    let mut sum = DeviceStat {
-        flush_ops: Some(0),
-        ..DeviceStat::default()
-    };
+    let mut sum = DeviceStat { flush_ops: Some(0), ..DeviceStat::default() };
     for device in devices {
         let stat = DeviceStat::read(root, device)?;
         sum.read_ops += stat.read_ops;
@@ -260,16 +237,9 @@ fn sum(root: &HostRoot, devices: &[String]) -> pgcalm_host::Result<DeviceStat> {
 }
 
 fn ranked(places: Places) -> Vec<Blocked> {
-    let mut blocked: Vec<Blocked> = places
-        .into_iter()
-        .map(|((process, stack), samples)| Blocked {
-            process,
-            stack,
-            samples,
-        })
-        .collect();
-    blocked
-        .sort_by(|a, b| (b.samples, &a.process, &a.stack).cmp(&(a.samples, &b.process, &b.stack)));
+    let mut blocked: Vec<Blocked> =
+        places.into_iter().map(|((process, stack), samples)| Blocked { process, stack, samples }).collect();
+    blocked.sort_by(|a, b| (b.samples, &a.process, &a.stack).cmp(&(a.samples, &b.process, &b.stack)));
     blocked.truncate(BLOCKED_KEPT);
     blocked
 }
@@ -295,10 +265,7 @@ mod tests {
         for (line, name) in [
             ("postgres: checkpointer ", "checkpointer"),
             ("postgres: background writer", "background writer"),
-            (
-                "postgres: postgres postgres [local] INSERT waiting",
-                "client backend",
-            ),
+            ("postgres: postgres postgres [local] INSERT waiting", "client backend"),
             ("/usr/lib/postgresql/15/bin/postgres -D /x", "postmaster"),
         ] {
             assert_eq!(process_name(line), name);
@@ -324,10 +291,7 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         };
-        write(
-            "proc/meminfo",
-            "MemTotal: 100 kB\nDirty: 20 kB\nWriteback: 3 kB\n",
-        );
+        write("proc/meminfo", "MemTotal: 100 kB\nDirty: 20 kB\nWriteback: 3 kB\n");
         write("proc/stat", "cpu  60 0 20 10 5 0 0 5 0 0\n");
         let counters = "1 0 16 0 5 0 80 0 0 0 0 0 0 0 0 3 0\n";
         write("sys/block/loop0/stat", counters);
@@ -335,38 +299,23 @@ mod tests {
         for (pid, parent, state) in [(10, 1, 'S'), (11, 10, 'D'), (12, 1, 'D')] {
             write(
                 &format!("proc/{pid}/stat"),
-                &format!(
-                    "{pid} (postgres) {state} {parent} 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0\n"
-                ),
+                &format!("{pid} (postgres) {state} {parent} 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0\n"),
             );
             write(&format!("proc/{pid}/cmdline"), "postgres: checkpointer \0");
         }
         write("proc/11/stack", "[<0>] do_fsync+0x1/0x2\n");
         let mut places = Places::new();
-        let sample = sample(
-            &root,
-            7,
-            &["loop0".to_string(), "loop1".to_string()],
-            &["loop1".to_string()],
-            10,
-            &mut places,
-        )
-        .unwrap();
+        let sample =
+            sample(&root, 7, &["loop0".to_string(), "loop1".to_string()], &["loop1".to_string()], 10, &mut places)
+                .unwrap();
         assert_eq!(sample.blocked, 1);
-        assert_eq!(
-            (sample.cpu.busy, sample.cpu.stolen, sample.cpu.total),
-            (80, 5, 100)
-        );
+        assert_eq!((sample.cpu.busy, sample.cpu.stolen, sample.cpu.total), (80, 5, 100));
         assert_eq!(sample.data.write_bytes, 2 * 80 * 512);
         assert_eq!(sample.data.flush_ops, Some(6));
         assert_eq!(sample.wal.unwrap().write_bytes, 80 * 512);
         assert_eq!(
             ranked(places),
-            [Blocked {
-                process: "checkpointer".into(),
-                stack: vec!["do_fsync".into()],
-                samples: 1
-            }]
+            [Blocked { process: "checkpointer".into(), stack: vec!["do_fsync".into()], samples: 1 }]
         );
     }
 }

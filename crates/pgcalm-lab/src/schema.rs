@@ -13,38 +13,14 @@ use crate::torture;
 
 fn documents() -> [Document; 8] {
     [
-        (
-            "report",
-            schemars::schema_for!(contest::report::Report).to_value(),
-        ),
-        (
-            "tenants",
-            schemars::schema_for!(tenants::report::Report).to_value(),
-        ),
-        (
-            "torture",
-            schemars::schema_for!(torture::report::Report).to_value(),
-        ),
-        (
-            "archive",
-            schemars::schema_for!(archive::report::Report).to_value(),
-        ),
-        (
-            "journal",
-            schemars::schema_for!(interference::report::Report).to_value(),
-        ),
-        (
-            "replica",
-            schemars::schema_for!(replica::report::Report).to_value(),
-        ),
-        (
-            "predict",
-            schemars::schema_for!(predict::report::Report).to_value(),
-        ),
-        (
-            "suite",
-            schemars::schema_for!(suite::report::Report).to_value(),
-        ),
+        ("report", schemars::schema_for!(contest::report::Report).to_value()),
+        ("tenants", schemars::schema_for!(tenants::report::Report).to_value()),
+        ("torture", schemars::schema_for!(torture::report::Report).to_value()),
+        ("archive", schemars::schema_for!(archive::report::Report).to_value()),
+        ("journal", schemars::schema_for!(interference::report::Report).to_value()),
+        ("replica", schemars::schema_for!(replica::report::Report).to_value()),
+        ("predict", schemars::schema_for!(predict::report::Report).to_value()),
+        ("suite", schemars::schema_for!(suite::report::Report).to_value()),
     ]
 }
 
@@ -62,14 +38,8 @@ fn documents_describe_every_field() {
 #[test]
 fn documents_without_a_page_are_described_by_their_schemas() {
     let documents: [Document; 2] = [
-        (
-            "archive-crash",
-            schemars::schema_for!(archive_crash::report::Report).to_value(),
-        ),
-        (
-            "governor",
-            schemars::schema_for!(governor::report::Report).to_value(),
-        ),
+        ("archive-crash", schemars::schema_for!(archive_crash::report::Report).to_value()),
+        ("governor", schemars::schema_for!(governor::report::Report).to_value()),
     ];
     pgcalm_schema::files_match(env!("CARGO_PKG_NAME"), &documents);
     pgcalm_schema::every_field_is_described(&documents);

@@ -67,11 +67,7 @@ impl Clients {
     /// A client program, told where the server is.
     pub fn command(&self, program: &str) -> Command {
         let mut command = self.installation.command(program, &self.socket);
-        command
-            .arg("-h")
-            .arg(&self.socket)
-            .args(["-p", &self.port.to_string()])
-            .args(["-U", "postgres"]);
+        command.arg("-h").arg(&self.socket).args(["-p", &self.port.to_string()]).args(["-U", "postgres"]);
         command
     }
 }
@@ -111,16 +107,11 @@ impl Server {
         interrupt: &Interrupt,
     ) -> anyhow::Result<Self> {
         let undo = journal.note(installation.processes_in(&places.data))?;
-        let log = shared_file::create(&places.log)
-            .with_context(|| format!("create {}", places.log.display()))?;
+        let log = shared_file::create(&places.log).with_context(|| format!("create {}", places.log.display()))?;
         let child = spawn(installation, &places, log)?;
         let server = Self {
             child: Mutex::new(child),
-            clients: Clients {
-                installation: installation.clone(),
-                socket: places.socket.clone(),
-                port,
-            },
+            clients: Clients { installation: installation.clone(), socket: places.socket.clone(), port },
             places,
             undo: Some(undo),
         };
@@ -131,8 +122,7 @@ impl Server {
     /// Asks it to end its sessions and itself, with all data written; it is not waited for.
     pub fn stop(&self) -> anyhow::Result<()> {
         match Pid::from_raw(self.pid()) {
-            Some(pid) => Ok(rustix::process::kill_process(pid, Signal::INT)
-                .context("signal the server to stop")?),
+            Some(pid) => Ok(rustix::process::kill_process(pid, Signal::INT).context("signal the server to stop")?),
             None => Ok(()),
         }
     }
@@ -168,11 +158,7 @@ impl Server {
     }
 
     /// The only row of a view.
-    pub fn row(
-        &self,
-        view: &str,
-        interrupt: &Interrupt,
-    ) -> anyhow::Result<BTreeMap<String, serde_json::Value>> {
+    pub fn row(&self, view: &str, interrupt: &Interrupt) -> anyhow::Result<BTreeMap<String, serde_json::Value>> {
         let row = self.sql(&format!("select row_to_json(v) from {view} v"), interrupt)?;
         serde_json::from_str(row.trim()).with_context(|| format!("read {view}"))
     }
@@ -201,9 +187,7 @@ impl Server {
 
     /// Lets another program run as the clients do.
     pub fn as_client(&self, command: &mut Command) {
-        self.clients
-            .installation
-            .run_as(command, &self.places.socket);
+        self.clients.installation.run_as(command, &self.places.socket);
     }
 
     /// Its log so far.
@@ -250,20 +234,13 @@ impl Server {
         loop {
             let ended = self.child().try_wait()?;
             if let Some(status) = ended {
-                bail!(
-                    "server did not start ({status}): {}",
-                    complaint(&self.log())
-                );
+                bail!("server did not start ({status}): {}", complaint(&self.log()));
             }
             if tool::run(self.client("pg_isready").arg("-q"), interrupt).is_ok() {
                 return Ok(());
             }
             if Instant::now() > end {
-                bail!(
-                    "server took no connections within {} s: {}",
-                    START_TIMEOUT.as_secs(),
-                    complaint(&self.log())
-                );
+                bail!("server took no connections within {} s: {}", START_TIMEOUT.as_secs(), complaint(&self.log()));
             }
             interrupt.sleep(Duration::from_millis(100))?;
         }
@@ -284,30 +261,19 @@ impl Drop for Server {
 
 fn spawn(installation: &Installation, places: &Places, log: File) -> anyhow::Result<Child> {
     tool::spawn(
-        installation
-            .command("postgres", &places.data)
-            .arg("-D")
-            .arg(&places.data)
-            .stdout(log.try_clone()?)
-            .stderr(log),
+        installation.command("postgres", &places.data).arg("-D").arg(&places.data).stdout(log.try_clone()?).stderr(log),
     )
 }
 
 /// Settings from what a scenario has of them.
-pub(crate) fn settings<N: ToString, V: ToString>(
-    own: impl IntoIterator<Item = (N, V)>,
-) -> BTreeMap<String, String> {
-    own.into_iter()
-        .map(|(name, value)| (name.to_string(), value.to_string()))
-        .collect()
+pub(crate) fn settings<N: ToString, V: ToString>(own: impl IntoIterator<Item = (N, V)>) -> BTreeMap<String, String> {
+    own.into_iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
 }
 
 /// The line of a server log that tells best what went wrong.
 pub fn complaint(log: &str) -> &str {
     // Before it gives up on its configuration file, the server says what is wrong with it.
-    let refused = log
-        .lines()
-        .find(|line| line.contains("LOG:") && line.contains(" in file \""));
+    let refused = log.lines().find(|line| line.contains("LOG:") && line.contains(" in file \""));
     if let Some(line) = refused.filter(|_| log.contains("contains errors")) {
         return line;
     }
@@ -325,9 +291,7 @@ pub fn complaint(log: &str) -> &str {
 
 /// The text of a server log; empty if it can't be read.
 pub fn read_log(path: &Path) -> String {
-    shared_file::read(path)
-        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-        .unwrap_or_default()
+    shared_file::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
 }
 
 /// Appends to postgresql.conf what the lab depends on, then `settings`; the last one of a name holds.
@@ -346,10 +310,7 @@ fn write_settings(places: &Places, settings: &BTreeMap<String, String>) -> anyho
         ("lc_messages", "C"),
     ];
     let mut text = String::from("\n# pgcalm lab\n");
-    for (name, value) in own
-        .into_iter()
-        .chain(settings.iter().map(|(n, v)| (n.as_str(), v.as_str())))
-    {
+    for (name, value) in own.into_iter().chain(settings.iter().map(|(n, v)| (n.as_str(), v.as_str()))) {
         text.push_str(&setting_line(name, value));
     }
     let path = places.data.join("postgresql.conf");
@@ -369,10 +330,7 @@ mod tests {
     #[test]
     fn the_gravest_line_of_a_log_is_the_complaint() {
         let log = "x LOG:  starting\nx FATAL:  could not access file \"pg_calm\"\nx LOG:  down\n";
-        assert_eq!(
-            complaint(log),
-            "x FATAL:  could not access file \"pg_calm\""
-        );
+        assert_eq!(complaint(log), "x FATAL:  could not access file \"pg_calm\"");
         assert_eq!(complaint("a\nb\n\n"), "b");
         let log = "x FATAL:  the database system is starting up\nx LOG:  ready\n";
         assert_eq!(complaint(log), "x LOG:  ready");

@@ -20,9 +20,7 @@ pub fn checkpoints(log: &str) -> CheckpointLog {
             result.running = Some((time, reason.trim().to_string()));
         } else if let Some(figures) = message.strip_prefix("checkpoint complete: ") {
             let (start, reason) = result.running.take().unwrap_or((time, String::new()));
-            result
-                .complete
-                .extend(parse_complete(figures, start, time, reason));
+            result.complete.extend(parse_complete(figures, start, time, reason));
         }
     }
     result
@@ -66,12 +64,7 @@ fn parse_complete(figures: &str, start: f64, end: f64, reason: String) -> Option
         start_s: start,
         end_s: end,
         reason,
-        buffers: figures
-            .strip_prefix("wrote ")?
-            .split_whitespace()
-            .next()?
-            .parse()
-            .ok()?,
+        buffers: figures.strip_prefix("wrote ")?.split_whitespace().next()?.parse().ok()?,
         write_s: number("write")?,
         sync_s: number("sync")?,
         total_s: number("total")?,
@@ -128,28 +121,18 @@ mod tests {
         let log = format!("{LOG_15}{full}{LOG_15}{full}");
         assert_eq!(
             wal_disk_full(&log),
-            Some((
-                1_795_234_560.5,
-                "could not write to file \"pg_wal/xlogtemp.44\": No space left on device",
-                LOG_15
-            ))
+            Some((1_795_234_560.5, "could not write to file \"pg_wal/xlogtemp.44\": No space left on device", LOG_15))
         );
         assert_eq!(wal_disk_full(LOG_15), None);
         // Another file, another severity, another cause: not what is asked for.
-        for (from, to) in [
-            ("pg_wal/", "base/"),
-            ("PANIC", "ERROR"),
-            ("No space left on device", "Input/output error"),
-        ] {
+        for (from, to) in [("pg_wal/", "base/"), ("PANIC", "ERROR"), ("No space left on device", "Input/output error")]
+        {
             assert_eq!(wal_disk_full(&full.replace(from, to)), None);
         }
     }
 
     #[test]
     fn other_lines_are_passed_over() {
-        assert_eq!(
-            checkpoints("garbage\n2026 UTC x [1] LOG:  checkpoint starting: time\n"),
-            CheckpointLog::default()
-        );
+        assert_eq!(checkpoints("garbage\n2026 UTC x [1] LOG:  checkpoint starting: time\n"), CheckpointLog::default());
     }
 }

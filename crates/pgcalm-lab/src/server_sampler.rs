@@ -79,10 +79,7 @@ impl ServerSampler {
             let directory = directory.to_path_buf();
             thread::spawn(move || watch(&directory, client, question, &shared))
         };
-        Ok(Self {
-            shared,
-            thread: Some(thread),
-        })
+        Ok(Self { shared, thread: Some(thread) })
     }
 
     /// Ends asking and returns the answers.
@@ -122,12 +119,8 @@ impl Shared {
 fn begin(directory: &Path) -> anyhow::Result<(Client, Statement)> {
     let mut client = connect(directory)?;
     let version = Version::read(&mut client)?;
-    let module: bool = client
-        .query_one("select to_regclass('pg_calm_status') is not null", &[])?
-        .get(0);
-    let question = client
-        .prepare(&question(version, module))
-        .context("ask the server for its statistics")?;
+    let module: bool = client.query_one("select to_regclass('pg_calm_status') is not null", &[])?.get(0);
+    let question = client.prepare(&question(version, module)).context("ask the server for its statistics")?;
     Ok((client, question))
 }
 
@@ -169,9 +162,7 @@ fn ask(client: &mut Client, question: &Statement, second: u64) -> anyhow::Result
             buffers_checkpointer: row.get("buffers_checkpointer"),
             buffers_bgwriter: row.get("buffers_bgwriter"),
             buffers_backend: row.get("buffers_backend"),
-            wal_mib: row
-                .get::<_, Option<f64>>("wal_bytes")
-                .map(|bytes| bytes / MIB),
+            wal_mib: row.get::<_, Option<f64>>("wal_bytes").map(|bytes| bytes / MIB),
             wal_writes: row.get("wal_writes"),
             wal_syncs: row.get("wal_syncs"),
             wal_full_page_images: row.get("wal_full_page_images"),
@@ -187,9 +178,7 @@ fn ask(client: &mut Client, question: &Statement, second: u64) -> anyhow::Result
 
 /// Fields that are numbers.
 fn numbers(row: &BTreeMap<String, Value>) -> BTreeMap<String, f64> {
-    row.iter()
-        .filter_map(|(name, value)| Some((name.clone(), value.as_f64()?)))
-        .collect()
+    row.iter().filter_map(|(name, value)| Some((name.clone(), value.as_f64()?))).collect()
 }
 
 /// What to ask a server of version `version`, with the module or without.
@@ -231,12 +220,9 @@ pub fn server_series(samples: &[ServerSample], first: i64, end: i64) -> ServerSe
     for second in first..end {
         // The state at the end of the second, and what was counted since its beginning or, if there was no answer then, the last
         // one before.
-        let after = samples
-            .binary_search_by_key(&(second + 1), |sample| sample.second)
-            .ok();
+        let after = samples.binary_search_by_key(&(second + 1), |sample| sample.second).ok();
         let before = samples.partition_point(|sample| sample.second <= second);
-        let pair =
-            after.and_then(|after| Some((&samples[before.checked_sub(1)?], &samples[after])));
+        let pair = after.and_then(|after| Some((&samples[before.checked_sub(1)?], &samples[after])));
         let counted = |read: fn(&Counters) -> Option<f64>| {
             let (before, after) = pair?;
             // A server that was started between the two has begun anew.
@@ -273,9 +259,7 @@ pub fn server_series(samples: &[ServerSample], first: i64, end: i64) -> ServerSe
 }
 
 fn now() -> Duration {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -285,10 +269,7 @@ mod tests {
     fn sample(second: i64, syncs: f64, flushed: f64) -> ServerSample {
         ServerSample {
             second,
-            counters: Counters {
-                wal_syncs: Some(syncs),
-                ..Counters::default()
-            },
+            counters: Counters { wal_syncs: Some(syncs), ..Counters::default() },
             checkpointer_wait: Some("CheckpointWriteDelay".into()),
             module: [("flushed_pages".to_string(), flushed)].into(),
             ..ServerSample::default()
@@ -305,10 +286,7 @@ mod tests {
         ];
         let series = server_series(&samples, 99, 104);
         assert_eq!(series.wal_syncs, [None, Some(20.0), None, Some(60.0), None]);
-        assert_eq!(
-            series.module["flushed_pages"],
-            [Some(5.0), Some(6.0), None, Some(9.0), None]
-        );
+        assert_eq!(series.module["flushed_pages"], [Some(5.0), Some(6.0), None, Some(9.0), None]);
         assert_eq!(series.checkpointer_wait[2], None);
         assert_eq!(series.client_waits[1], Some(BTreeMap::new()));
         // What the server does not count has no value.
@@ -318,10 +296,8 @@ mod tests {
 
     #[test]
     fn texts_and_flags_of_the_status_are_no_numbers() {
-        let row = serde_json::from_str(
-            r#"{"mode": "on", "degraded": null, "alert": true, "flushed_pages": 7}"#,
-        )
-        .unwrap();
+        let row =
+            serde_json::from_str(r#"{"mode": "on", "degraded": null, "alert": true, "flushed_pages": 7}"#).unwrap();
         assert_eq!(numbers(&row), [("flushed_pages".to_string(), 7.0)].into());
     }
 }

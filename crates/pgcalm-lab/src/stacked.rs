@@ -46,9 +46,7 @@ impl Stacked {
         if stack == Stack::None {
             return Ok(None);
         }
-        let undo = journal.note(Change::StackedOn {
-            backing_file: file.to_path_buf(),
-        })?;
+        let undo = journal.note(Change::StackedOn { backing_file: file.to_path_buf() })?;
         let root = journal.root();
         let sectors: u64 = root
             .read(Path::new("sys/block").join(lower).join("size"))?
@@ -77,10 +75,7 @@ impl Stacked {
                 )?;
             }
         }
-        let name = holders(root, lower)
-            .into_iter()
-            .next()
-            .with_context(|| format!("nothing was put on {lower}"))?;
+        let name = holders(root, lower).into_iter().next().with_context(|| format!("nothing was put on {lower}"))?;
         Ok(Some(Self { name, _undo: undo }))
     }
 }
@@ -89,16 +84,8 @@ impl Stacked {
 pub fn need(root: &HostRoot, stack: Stack, interrupt: &Interrupt) -> anyhow::Result<()> {
     let (module, file, what) = match stack {
         Stack::None => return Ok(()),
-        Stack::Lvm => (
-            "dm_mod",
-            "sys/class/misc/device-mapper",
-            "device-mapper (CONFIG_BLK_DEV_DM)",
-        ),
-        Stack::Luks => (
-            "dm_crypt",
-            "sys/class/misc/device-mapper",
-            "device-mapper (CONFIG_DM_CRYPT)",
-        ),
+        Stack::Lvm => ("dm_mod", "sys/class/misc/device-mapper", "device-mapper (CONFIG_BLK_DEV_DM)"),
+        Stack::Luks => ("dm_crypt", "sys/class/misc/device-mapper", "device-mapper (CONFIG_DM_CRYPT)"),
         Stack::Md1 => ("raid1", "proc/mdstat", "software RAID (CONFIG_MD_RAID1)"),
     };
     let is_there = || root.path(file).exists();
@@ -130,19 +117,14 @@ fn map(name: &str, table: &str) -> anyhow::Result<()> {
     }
     let output = child.wait_with_output()?;
     if !output.status.success() {
-        bail!(
-            "dmsetup failed ({}): {}",
-            output.status,
-            tool::last_line(&String::from_utf8_lossy(&output.stderr))
-        );
+        bail!("dmsetup failed ({}): {}", output.status, tool::last_line(&String::from_utf8_lossy(&output.stderr)));
     }
     Ok(())
 }
 
 /// Names of the devices that lie on `lower`.
 pub(crate) fn holders(root: &HostRoot, lower: &str) -> Vec<String> {
-    root.list(format!("sys/block/{lower}/holders"))
-        .unwrap_or_default()
+    root.list(format!("sys/block/{lower}/holders")).unwrap_or_default()
 }
 
 /// Takes down what lies on `lower`.
@@ -155,10 +137,7 @@ pub(crate) fn take_down(root: &HostRoot, lower: &str) -> anyhow::Result<()> {
             tool::run(tool::command("mdadm").args(["--stop", &node]), &interrupt)?;
         } else {
             let mapped = root.read(format!("sys/block/{name}/dm/name"))?;
-            tool::run(
-                tool::command("dmsetup").args(["remove", "--retry", mapped.trim()]),
-                &interrupt,
-            )?;
+            tool::run(tool::command("dmsetup").args(["remove", "--retry", mapped.trim()]), &interrupt)?;
         }
     }
     Ok(())

@@ -73,11 +73,7 @@ pub struct Stage<'a> {
 impl<'a> Stage<'a> {
     /// Takes the directory, cleans up after an earlier run, and finds the programs. From now on this process is the only lab
     /// on the host, or in the directory.
-    pub fn open(
-        common: &'a Common,
-        needs: Needs,
-        interrupt: &'a Interrupt,
-    ) -> anyhow::Result<Self> {
+    pub fn open(common: &'a Common, needs: Needs, interrupt: &'a Interrupt) -> anyhow::Result<Self> {
         if !needs.troubles {
             common.refuse_trouble()?;
         }
@@ -87,15 +83,10 @@ impl<'a> Stage<'a> {
             mount_namespace::enter_own()?;
         }
         let installation = Installation::find(&root, common.pg_bindir.as_deref(), interrupt)?;
-        let mut module = needs
-            .module
-            .then(|| Module::find(common.module_dir.as_deref(), &installation, interrupt))
-            .transpose()?;
-        let dir = if needs.directory_only {
-            LabDir::open_torture(&common.dir)?
-        } else {
-            LabDir::open(&root, &common.dir)?
-        };
+        let mut module =
+            needs.module.then(|| Module::find(common.module_dir.as_deref(), &installation, interrupt)).transpose()?;
+        let dir =
+            if needs.directory_only { LabDir::open_torture(&common.dir)? } else { LabDir::open(&root, &common.dir)? };
         let progress = Progress::new();
         let journal = dir.clean_journal(&root, &progress)?;
         let started_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
@@ -105,17 +96,7 @@ impl<'a> Stage<'a> {
         if let Some(module) = &mut module {
             module.settle(&path)?;
         }
-        Ok(Self {
-            common,
-            interrupt,
-            installation,
-            progress,
-            module,
-            started_at,
-            _libraries: libraries,
-            journal,
-            dir,
-        })
+        Ok(Self { common, interrupt, installation, progress, module, started_at, _libraries: libraries, journal, dir })
     }
 
     /// The host.
@@ -137,9 +118,7 @@ impl<'a> Stage<'a> {
     /// Makes the directory of a run, for its sockets and logs. With `--keep` it stays under `name` if there is one.
     pub fn run_dir(&self, name: Option<&str>) -> anyhow::Result<RunDir> {
         let mut run_dir = RunDir::create(&self.dir, &self.journal, &self.installation)?;
-        run_dir.keep_as = name
-            .filter(|_| self.common.keep)
-            .map(|name| self.dir.kept().join(name));
+        run_dir.keep_as = name.filter(|_| self.common.keep).map(|name| self.dir.kept().join(name));
         Ok(run_dir)
     }
 
@@ -171,15 +150,8 @@ impl<'a> Stage<'a> {
         fs_type: FsType,
         layout: Layout<'_>,
     ) -> anyhow::Result<FileSystem> {
-        FileSystem::create_as(
-            &self.journal,
-            device,
-            fs_type,
-            layout,
-            &self.dir.mountpoint(role),
-            self.interrupt,
-        )
-        .with_context(|| format!("file system of {role}"))
+        FileSystem::create_as(&self.journal, device, fs_type, layout, &self.dir.mountpoint(role), self.interrupt)
+            .with_context(|| format!("file system of {role}"))
     }
 
     /// A new directory of the servers' user.
@@ -194,46 +166,27 @@ impl<'a> Stage<'a> {
         }
         self.private_dir(data)?;
         let processes = self.journal.note(self.installation.processes_in(data))?;
-        tool::run(
-            self.installation.initdb(data).args(arguments),
-            self.interrupt,
-        )?;
+        tool::run(self.installation.initdb(data).args(arguments), self.interrupt)?;
         processes.now()
     }
 
     /// Starts a server; it finds the module.
-    pub fn start(
-        &self,
-        places: Places,
-        settings: &BTreeMap<String, String>,
-    ) -> anyhow::Result<Server> {
+    pub fn start(&self, places: Places, settings: &BTreeMap<String, String>) -> anyhow::Result<Server> {
         let mut settings = settings.clone();
         settings.extend(self.module.as_ref().and_then(Module::settings));
-        Server::start(
-            &self.journal,
-            &self.installation,
-            places,
-            &settings,
-            self.interrupt,
-        )
+        Server::start(&self.journal, &self.installation, places, &settings, self.interrupt)
     }
 
     /// Places of a server on `data`, with socket and log in the directory of the run.
     pub fn places(&self, data: PathBuf) -> Places {
         let run = self.dir.run();
-        Places {
-            data,
-            log: run.join("server.log"),
-            socket: run,
-        }
+        Places { data, log: run.join("server.log"), socket: run }
     }
 
     /// Creates the module's functions and views.
     pub fn create_functions(&self, server: &Server) -> anyhow::Result<()> {
         if let Some(module) = &self.module {
-            server
-                .sql(module.create(), self.interrupt)
-                .context("create the functions of pg_calm")?;
+            server.sql(module.create(), self.interrupt).context("create the functions of pg_calm")?;
         }
         Ok(())
     }

@@ -28,10 +28,7 @@ pub struct Strace(Child);
 
 impl Strace {
     /// Attaches to `pids` with `arguments` that say what to do there; returns once it is there.
-    pub fn attach<A: AsRef<OsStr>>(
-        arguments: impl IntoIterator<Item = A>,
-        pids: &[i32],
-    ) -> anyhow::Result<Self> {
+    pub fn attach<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>, pids: &[i32]) -> anyhow::Result<Self> {
         let mut command = tool::command("strace");
         command.args(arguments);
         for pid in pids {

@@ -14,15 +14,9 @@ pub fn apply(journal: &Journal, profile: SysctlProfile) -> anyhow::Result<Vec<Un
     for (name, value) in profile.values() {
         let restore = former(journal, name)?;
         undo.push(journal.note(restore)?);
-        journal
-            .root()
-            .write(vm_sysctl::path(name), &value.to_string())
-            .map_err(|error| {
-                LabError::Host(format!(
-                    "--sysctl {}: {error}; run on the host, not in a container",
-                    profile.name()
-                ))
-            })?;
+        journal.root().write(vm_sysctl::path(name), &value.to_string()).map_err(|error| {
+            LabError::Host(format!("--sysctl {}: {error}; run on the host, not in a container", profile.name()))
+        })?;
     }
     Ok(undo)
 }
@@ -33,11 +27,7 @@ fn former(journal: &Journal, name: &str) -> anyhow::Result<Change> {
     let root = journal.root();
     let bytes = name.replace("ratio", "bytes");
     let in_force = if name.ends_with("_ratio") || name.ends_with("_bytes") {
-        if vm_sysctl::read(root, &bytes)? == "0" {
-            name.replace("bytes", "ratio")
-        } else {
-            bytes
-        }
+        if vm_sysctl::read(root, &bytes)? == "0" { name.replace("bytes", "ratio") } else { bytes }
     } else {
         name.to_string()
     };

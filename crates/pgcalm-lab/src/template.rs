@@ -60,11 +60,7 @@ pub struct Template {
 impl Template {
     /// Where the template that `preparation` makes is or will be.
     pub fn place(lab: &LabDir, installation: &Installation, preparation: &Preparation) -> PathBuf {
-        lab.templates().join(format!(
-            "pg{}-{}-v{FORMAT}",
-            installation.major,
-            preparation.key()
-        ))
+        lab.templates().join(format!("pg{}-{}-v{FORMAT}", installation.major, preparation.key()))
     }
 
     /// Takes the template that an earlier run left, or makes it.
@@ -73,9 +69,7 @@ impl Template {
         if path.join("PG_VERSION").exists() {
             // Last used, for who needs room.
             File::open(&path)?.set_modified(SystemTime::now())?;
-            stage
-                .progress
-                .note(&format!("using the loaded table in {}", path.display()));
+            stage.progress.note(&format!("using the loaded table in {}", path.display()));
             return Ok(Self { path });
         }
         stage.progress.note(&preparation.announcement());
@@ -140,17 +134,8 @@ impl Template {
     }
 
     /// Copies the cluster to `data`, its WAL to `wal` if that is to be elsewhere. Little of it is in the page cache then.
-    pub fn copy_to(
-        &self,
-        data: &Path,
-        wal: Option<&Path>,
-        stage: &Stage<'_>,
-    ) -> anyhow::Result<()> {
-        let Stage {
-            installation,
-            interrupt,
-            ..
-        } = stage;
+    pub fn copy_to(&self, data: &Path, wal: Option<&Path>, stage: &Stage<'_>) -> anyhow::Result<()> {
+        let Stage { installation, interrupt, .. } = stage;
         copy(&self.path, data, wal, Cache::Past, installation, interrupt)
     }
 }
@@ -166,9 +151,7 @@ pub fn make<T>(
     let directory = stage.dir.templates();
     fs::create_dir_all(&directory).with_context(|| format!("create {}", directory.display()))?;
     let unfinished = path.with_extension("new");
-    let undo = stage.journal.note(Change::Directory {
-        path: unfinished.clone(),
-    })?;
+    let undo = stage.journal.note(Change::Directory { path: unfinished.clone() })?;
     stage.new_cluster(&unfinished, arguments)?;
     let configuration = unfinished.join("postgresql.conf");
     let original = shared_file::read(&configuration)?;
@@ -185,14 +168,7 @@ pub fn make<T>(
 }
 
 fn load(stage: &Stage<'_>, data: &Path, preparation: &Preparation) -> anyhow::Result<()> {
-    let Stage {
-        dir: lab,
-        journal,
-        installation,
-        progress,
-        interrupt,
-        ..
-    } = stage;
+    let Stage { dir: lab, journal, installation, progress, interrupt, .. } = stage;
     // Nothing of this needs to survive a crash: a template counts only once it is renamed, and it is synced before.
     let settings = settings([
         ("fsync", "off"),
@@ -219,48 +195,21 @@ fn load(stage: &Stage<'_>, data: &Path, preparation: &Preparation) -> anyhow::Re
                 server
                     .client("pgbench")
                     // Vacuumed with the rest.
-                    .args([
-                        "-i",
-                        "-q",
-                        "-I",
-                        "dtgp",
-                        "-s",
-                        &scale.to_string(),
-                        "postgres",
-                    ]),
+                    .args(["-i", "-q", "-I", "dtgp", "-s", &scale.to_string(), "postgres"]),
                 interrupt,
             )?;
             (String::new(), scale * 100_000)
         }
-        Preparation::Command {
-            line,
-            rows,
-            clients,
-            seconds,
-            ..
-        } => {
+        Preparation::Command { line, rows, clients, seconds, .. } => {
             let directory = lab.run();
-            let told = Told {
-                rows: *rows,
-                clients: *clients,
-                seconds: *seconds,
-                directory: &directory,
-            };
+            let told = Told { rows: *rows, clients: *clients, seconds: *seconds, directory: &directory };
             // Ends what it leaves behind, too.
-            let _command = journal.note(Change::Command {
-                run: directory.clone(),
-            })?;
+            let _command = journal.note(Change::Command { run: directory.clone() })?;
             tool::run(&mut line.command(installation, &told), interrupt).context("--prepare")?;
             (String::new(), *rows)
         }
     };
-    run_script(
-        &server,
-        format!("{script}\n{FINISH}"),
-        rows,
-        progress,
-        interrupt,
-    )?;
+    run_script(&server, format!("{script}\n{FINISH}"), rows, progress, interrupt)?;
     progress.status("shutting the loading server down");
     server.shut_down(interrupt)
 }
@@ -281,8 +230,7 @@ fn run_script(
             .stdout(Stdio::piped())
             .stderr(Stdio::piped()),
     )?;
-    let (Some(mut stdin), Some(stdout), Some(stderr)) =
-        (child.stdin.take(), child.stdout.take(), child.stderr.take())
+    let (Some(mut stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
     else {
         bail!("psql has no pipes");
     };
@@ -320,20 +268,12 @@ fn run_script(
 
 /// Creates and fills the standard table. In one transaction, so that it needs no WAL, and by COPY FREEZE, so that nothing of it
 /// has to be written again.
-fn load_standard(
-    socket: &Path,
-    rows: u64,
-    progress: &Progress,
-    interrupt: &Interrupt,
-) -> anyhow::Result<()> {
+fn load_standard(socket: &Path, rows: u64, progress: &Progress, interrupt: &Interrupt) -> anyhow::Result<()> {
     let mut client = connect_to_copy(socket)?;
     let mut transaction = client.transaction()?;
     transaction.batch_execute("create table test (id int, info text, crt_time timestamp)")?;
     let now: i64 = transaction
-        .query_one(
-            "select (extract(epoch from localtimestamp - timestamp '2000-01-01') * 1000000)::bigint",
-            &[],
-        )?
+        .query_one("select (extract(epoch from localtimestamp - timestamp '2000-01-01') * 1000000)::bigint", &[])?
         .get(0);
     let mut copy = transaction.copy_in("copy test from stdin with (format binary, freeze)")?;
     copy.write_all(COPY_HEADER)?;
@@ -410,13 +350,8 @@ fn copy(
     let copy_files = || -> anyhow::Result<()> {
         let mut buffer = vec![0; COPY + ALIGNMENT];
         while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
-            copy_file(file, cache, installation, &mut buffer, interrupt).with_context(|| {
-                format!(
-                    "copy {} to {}",
-                    file.source.display(),
-                    file.target.display()
-                )
-            })?;
+            copy_file(file, cache, installation, &mut buffer, interrupt)
+                .with_context(|| format!("copy {} to {}", file.source.display(), file.target.display()))?;
         }
         Ok(())
     };
@@ -424,9 +359,7 @@ fn copy(
         let copiers: Vec<_> = (0..COPIERS).map(|_| scope.spawn(copy_files)).collect();
         // All of them, whatever became of the first.
         let results: Vec<_> = copiers.into_iter().map(|copier| copier.join()).collect();
-        results
-            .into_iter()
-            .try_for_each(|result| result.map_err(|_| anyhow!("copier panicked"))?)
+        results.into_iter().try_for_each(|result| result.map_err(|_| anyhow!("copier panicked"))?)
     })
 }
 
@@ -458,11 +391,7 @@ fn make_tree(
             None if entry.file_type()?.is_dir() => {
                 make_tree(&source, &target, None, installation, files)?;
             }
-            None => files.push(ToCopy {
-                length: entry.metadata()?.len(),
-                source,
-                target,
-            }),
+            None => files.push(ToCopy { length: entry.metadata()?.len(), source, target }),
         }
     }
     Ok(())
@@ -479,25 +408,16 @@ fn copy_file(
 ) -> anyhow::Result<()> {
     let to = &file.target;
     // Both trees are the servers' user's.
-    let source = fs::OpenOptions::new()
-        .read(true)
-        .custom_flags(OFlags::NOFOLLOW.bits() as i32)
-        .open(&file.source)?;
-    let target = fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(to)?;
+    let source = fs::OpenOptions::new().read(true).custom_flags(OFlags::NOFOLLOW.bits() as i32).open(&file.source)?;
+    let target = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
     fchown(&target, Some(installation.uid), Some(installation.gid))?;
     let start = buffer.as_ptr().align_offset(ALIGNMENT);
     let buffer = &mut buffer[start..start + COPY];
     let mut offset = 0;
     if cache == Cache::Past
         && file.length >= COPY as u64
-        && let Ok(direct) = fs::OpenOptions::new()
-            .write(true)
-            .custom_flags((OFlags::DIRECT | OFlags::NOFOLLOW).bits() as i32)
-            .open(to)
+        && let Ok(direct) =
+            fs::OpenOptions::new().write(true).custom_flags((OFlags::DIRECT | OFlags::NOFOLLOW).bits() as i32).open(to)
     {
         while fill(&source, buffer, offset)? == COPY {
             interrupt.check()?;
@@ -535,10 +455,7 @@ fn fill(source: &File, buffer: &mut [u8], offset: u64) -> std::io::Result<usize>
 }
 
 /// Calls `f` for every regular file below `directory`.
-pub fn for_each_file(
-    directory: &Path,
-    f: &mut impl FnMut(&Path) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
+pub fn for_each_file(directory: &Path, f: &mut impl FnMut(&Path) -> anyhow::Result<()>) -> anyhow::Result<()> {
     for entry in fs::read_dir(directory).with_context(|| format!("read {}", directory.display()))? {
         let entry = entry?;
         let kind = entry.file_type()?;
@@ -584,9 +501,7 @@ mod tests {
         let progress = Progress::new();
         let room = |needed| {
             let space = || {
-                let gone = ["older", "old", "new"]
-                    .iter()
-                    .filter(|name| !path(name).exists());
+                let gone = ["older", "old", "new"].iter().filter(|name| !path(name).exists());
                 Ok(100 + 10 * gone.count() as u64)
             };
             Template::make_room(&lab, &path("needed"), needed, space, &progress).unwrap();
@@ -620,15 +535,7 @@ mod tests {
         }
         let (to, wal) = (dir.path().join("to"), dir.path().join("wal"));
         let interrupt = Interrupt::default();
-        copy(
-            &from,
-            &to,
-            Some(&wal),
-            Cache::Past,
-            &installation,
-            &interrupt,
-        )
-        .unwrap();
+        copy(&from, &to, Some(&wal), Cache::Past, &installation, &interrupt).unwrap();
         for (file, length) in [
             (to.join("PG_VERSION"), 3),
             (to.join("base/1/1"), 0),
@@ -636,11 +543,7 @@ mod tests {
             (to.join("base/1/3"), 2 * COPY + 8192 + 5),
             (wal.join("000000010000000000000001"), COPY - 1),
         ] {
-            assert!(
-                fs::read(&file).unwrap() == content(length),
-                "{}",
-                file.display()
-            );
+            assert!(fs::read(&file).unwrap() == content(length), "{}", file.display());
         }
         assert_eq!(fs::read_link(to.join("pg_wal")).unwrap(), wal);
     }

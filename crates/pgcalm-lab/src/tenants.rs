@@ -80,10 +80,7 @@ const WORKERS: usize = 4;
 /// Runs the contestants and returns their report. Whatever way it ends, the host is as before.
 pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
     options.check()?;
-    let needs = Needs {
-        module: options.contestants.iter().any(|c| c.module),
-        ..Needs::default()
-    };
+    let needs = Needs { module: options.contestants.iter().any(|c| c.module), ..Needs::default() };
     let stage = &Stage::open(&options.common, needs, interrupt)?;
     need_space(options, &stage.dir)?;
     let Some(capper) = Capper::of_root_group(&stage.journal)? else {
@@ -97,27 +94,12 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
     let template = Template::obtain(stage, &Preparation::Standard { rows: options.rows })?;
     let _sysctls = sysctl::apply(&stage.journal, options.sysctl)?;
     let host = stage.host(capper.mechanism())?;
-    stage.progress.note(&format!(
-        "making a device of {} for {} instances",
-        options.device_size(),
-        options.instances
-    ));
+    stage.progress.note(&format!("making a device of {} for {} instances", options.device_size(), options.instances));
     let pool = stage.device(POOL, options.device_size())?;
     let models = Models::create(options, stage, &template)?;
     drop(run_dir);
-    let arena = Arena {
-        options,
-        stage,
-        capper: &capper,
-        pool: &pool,
-        models: &models,
-    };
-    let mut report = Report {
-        scenario: SCENARIO.to_string(),
-        host,
-        settings: named(options),
-        contestants: Vec::new(),
-    };
+    let arena = Arena { options, stage, capper: &capper, pool: &pool, models: &models };
+    let mut report = Report { scenario: SCENARIO.to_string(), host, settings: named(options), contestants: Vec::new() };
     for contestant in &options.contestants {
         let result = arena.run(contestant).with_context(|| contestant.name)?;
         stage.progress.note(&result.summary());
@@ -127,8 +109,7 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
 }
 
 fn need_space(options: &Options, lab: &LabDir) -> anyhow::Result<()> {
-    let needed = options.device_size().bytes()
-        + 2 * (options.data_size().bytes() + options.wal_size().bytes());
+    let needed = options.device_size().bytes() + 2 * (options.data_size().bytes() + options.wal_size().bytes());
     lab.need_space(needed, "fewer --instances or --rows")
 }
 
@@ -145,10 +126,7 @@ impl Models {
             pool::mark_untouched(&device, size, stage.interrupt)?;
             Ok(device)
         };
-        let models = Self {
-            data: device("data", options.data_size())?,
-            wal: device("wal", options.wal_size())?,
-        };
+        let models = Self { data: device("data", options.data_size())?, wal: device("wal", options.wal_size())? };
         let mount = |role: &str, device: &Device| {
             let role = format!("model-{role}");
             stage.file_system(&role, device, FsType::Ext4, Layout::default())
@@ -214,14 +192,10 @@ impl Arena<'_> {
             Ok(server)
         })?;
         if contestant.module {
-            self.each(label, "creating the extension", &servers, |server| {
-                self.stage.create_functions(server)
-            })?;
+            self.each(label, "creating the extension", &servers, |server| self.stage.create_functions(server))?;
         }
         let measured = self.measure(contestant, &tenants, &servers);
-        self.stage
-            .progress
-            .status(&format!("{label}: stopping servers"));
+        self.stage.progress.status(&format!("{label}: stopping servers"));
         for server in servers {
             server.discard()?;
         }
@@ -232,21 +206,15 @@ impl Arena<'_> {
     /// Copies, mounts and warms the volumes of all.
     fn tenants(&self, label: &str, volumes: &Volumes<'_>) -> anyhow::Result<Vec<Tenant>> {
         let (data_size, wal_size) = (self.options.data_size(), self.options.wal_size());
-        self.stage.progress.note(&format!(
-            "{label}: restoring {} instances on new file systems",
-            self.options.instances
-        ));
+        self.stage
+            .progress
+            .note(&format!("{label}: restoring {} instances on new file systems", self.options.instances));
         let numbers: Vec<u32> = (0..self.options.instances).collect();
         let tenants = self.each(label, "restoring", &numbers, |&index| {
             let number = index + 1;
             let offset = u64::from(index) * (data_size.bytes() + wal_size.bytes());
-            let data = volumes.add(
-                &format!("data-{number}"),
-                &self.models.data,
-                offset,
-                data_size,
-                self.stage.interrupt,
-            )?;
+            let data =
+                volumes.add(&format!("data-{number}"), &self.models.data, offset, data_size, self.stage.interrupt)?;
             let wal = volumes.add(
                 &format!("wal-{number}"),
                 &self.models.wal,
@@ -268,11 +236,7 @@ impl Arena<'_> {
             })
         })?;
         self.each(label, "warming", &tenants, |tenant| {
-            tenant.limits.warm(
-                &tenant.cluster(),
-                &self.stage.progress,
-                self.stage.interrupt,
-            )
+            tenant.limits.warm(&tenant.cluster(), &self.stage.progress, self.stage.interrupt)
         })?;
         Ok(tenants)
     }
@@ -294,28 +258,19 @@ impl Arena<'_> {
                 let Some(item) = items.get(index) else {
                     return Ok(());
                 };
-                self.stage.progress.status(&format!(
-                    "{label}: {doing}: {} of {}",
-                    index + 1,
-                    items.len()
-                ));
+                self.stage.progress.status(&format!("{label}: {doing}: {} of {}", index + 1, items.len()));
                 let result = f(item).inspect_err(|_| {
                     // The others need not begin what comes to nothing.
                     next.store(items.len(), Ordering::Relaxed);
                 })?;
-                results
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .push((index, result));
+                results.lock().unwrap_or_else(PoisonError::into_inner).push((index, result));
             }
         };
         thread::scope(|scope| {
             let threads: Vec<_> = (0..WORKERS).map(|_| scope.spawn(work)).collect();
-            threads.into_iter().try_for_each(|thread| {
-                thread
-                    .join()
-                    .unwrap_or_else(|_| bail!("a thread of the lab has panicked"))
-            })
+            threads
+                .into_iter()
+                .try_for_each(|thread| thread.join().unwrap_or_else(|_| bail!("a thread of the lab has panicked")))
         })?;
         let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
         results.sort_by_key(|(index, _)| *index);
@@ -323,21 +278,12 @@ impl Arena<'_> {
     }
 
     /// Puts the checkpoints into lockstep, then loads all servers under caps and records what happens.
-    fn measure(
-        &self,
-        contestant: &Contestant,
-        tenants: &[Tenant],
-        servers: &[Server],
-    ) -> anyhow::Result<Measured> {
+    fn measure(&self, contestant: &Contestant, tenants: &[Tenant], servers: &[Server]) -> anyhow::Result<Measured> {
         let label = contestant.name;
         // The checkpointer's clock starts anew with any checkpoint.
-        self.each(label, "checkpoint", servers, |server| {
-            server.sql("checkpoint", self.stage.interrupt)
-        })?;
+        self.each(label, "checkpoint", servers, |server| server.sql("checkpoint", self.stage.interrupt))?;
         let seconds = self.options.seconds.0;
-        self.stage
-            .progress
-            .note(&format!("{label}: measuring {seconds} s"));
+        self.stage.progress.note(&format!("{label}: measuring {seconds} s"));
         let mut caps = Some(self.caps(tenants)?);
         let sampler = Sampler::start(
             self.stage.root().clone(),
@@ -370,10 +316,7 @@ impl Arena<'_> {
         while !all_ended(&mut loads)? {
             overtime.check(label, &mut caps, &self.stage.progress)?;
             let tps: f64 = loads.iter().filter_map(Load::tps).sum();
-            let mut text = format!(
-                "{label}: {:>3} of {seconds} s, {tps:.0} TPS",
-                started.elapsed().as_secs()
-            );
+            let mut text = format!("{label}: {:>3} of {seconds} s, {tps:.0} TPS", started.elapsed().as_secs());
             if let Some(sample) = sampler.latest() {
                 text.push_str(&format!(
                     ", Dirty {} MiB, Writeback {} MiB",
@@ -409,10 +352,7 @@ impl Arena<'_> {
             samples,
             blocked,
             statuses: statuses.unwrap_or_default(),
-            checkpoints: servers
-                .iter()
-                .map(|server| server_log::checkpoints(&server.log()))
-                .collect(),
+            checkpoints: servers.iter().map(|server| server_log::checkpoints(&server.log())).collect(),
         })
     }
 
@@ -420,20 +360,16 @@ impl Arena<'_> {
         // The instances' own caps are control groups' on a volume, too.
         let mut caps = match self.pool.limit()? {
             Some(limits) => vec![InForce::Volume(limits)],
-            None => self.capper.apply(
-                self.pool,
-                Caps::on_writes(self.options.device_iops, self.options.device_bps),
-            )?,
+            None => self.capper.apply(self.pool, Caps::on_writes(self.options.device_iops, self.options.device_bps))?,
         };
         for tenant in tenants {
-            caps.extend(self.capper.apply_to(
-                &tenant.data.number,
-                Caps::on_writes(self.options.data_iops, self.options.data_bps),
-            )?);
-            caps.extend(self.capper.apply_to(
-                &tenant.wal.number,
-                Caps::on_writes(self.options.wal_iops, crate::Limit(None)),
-            )?);
+            caps.extend(
+                self.capper
+                    .apply_to(&tenant.data.number, Caps::on_writes(self.options.data_iops, self.options.data_bps))?,
+            );
+            caps.extend(
+                self.capper.apply_to(&tenant.wal.number, Caps::on_writes(self.options.wal_iops, crate::Limit(None)))?,
+            );
         }
         Ok(caps)
     }
@@ -444,11 +380,7 @@ impl Arena<'_> {
         tenants: &[Tenant],
         measured: Measured,
     ) -> anyhow::Result<ContestantReport> {
-        let earliest = measured
-            .instances
-            .iter()
-            .map(|instance| instance.started)
-            .fold(f64::INFINITY, f64::min);
+        let earliest = measured.instances.iter().map(|instance| instance.started).fold(f64::INFINITY, f64::min);
         let merged = measured.total;
         // While all of them run.
         let spread = (merged.started - earliest).ceil() as u32;
@@ -485,20 +417,10 @@ impl Arena<'_> {
                 }
             })
             .collect();
-        let mut settings: BTreeMap<String, String> = contestant
-            .settings
-            .iter()
-            .map(|(name, value)| (name.to_string(), value.to_string()))
-            .collect();
-        contestant::add_directory(
-            contestant,
-            &self.stage.dir.run().join("arbiter"),
-            &mut settings,
-        );
-        settings.extend(crate::contestant::settings_of(
-            contestant,
-            &self.options.set_contestant,
-        ));
+        let mut settings: BTreeMap<String, String> =
+            contestant.settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        contestant::add_directory(contestant, &self.stage.dir.run().join("arbiter"), &mut settings);
+        settings.extend(crate::contestant::settings_of(contestant, &self.options.set_contestant));
         Ok(ContestantReport {
             name: contestant.name.to_string(),
             description: contestant.description.to_string(),
@@ -537,11 +459,7 @@ struct InstanceTransactions {
 impl InstanceTransactions {
     fn of(transactions: &Transactions) -> Self {
         Self {
-            by_second: transactions
-                .by_second
-                .iter()
-                .map(|(second, histogram)| (*second, histogram.len()))
-                .collect(),
+            by_second: transactions.by_second.iter().map(|(second, histogram)| (*second, histogram.len())).collect(),
             latency: transaction_log::latency(&transactions.all),
             started: transactions.started,
         }

@@ -62,10 +62,7 @@ pub fn spawn(command: &mut Command) -> anyhow::Result<Child> {
                 .iter()
                 .find(|(program, _)| *program == name)
                 .map_or("the package that holds it", |(_, package)| *package);
-            LabError::Host(format!(
-                "{name} not found: install {package} (e.g. apt-get install {package})"
-            ))
-            .into()
+            LabError::Host(format!("{name} not found: install {package} (e.g. apt-get install {package})")).into()
         } else {
             anyhow::Error::new(error).context(format!("start {name}"))
         }
@@ -79,11 +76,7 @@ fn finish(command: &Command, mut child: Child, interrupt: &Interrupt) -> anyhow:
     let stdout = stdout.join().unwrap_or_default();
     let stderr = stderr.join().unwrap_or_default();
     if !status.success() {
-        bail!(
-            "{} failed ({status}): {}",
-            name(command),
-            complaint(&stdout, &stderr)
-        );
+        bail!("{} failed ({status}): {}", name(command), complaint(&stdout, &stderr));
     }
     Ok(stdout)
 }
@@ -105,15 +98,11 @@ pub fn wait(child: &mut Child, interrupt: &Interrupt) -> anyhow::Result<ExitStat
 /// What a program that failed has said. pg_amcheck prints what it finds, the place and then what is wrong there, and
 /// has no other message.
 fn complaint(stdout: &str, stderr: &str) -> String {
-    let mut printed = stdout
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty());
+    let mut printed = stdout.lines().map(str::trim).filter(|line| !line.is_empty());
     match printed.next() {
-        Some(first) if stderr.trim().is_empty() => [first, printed.next().unwrap_or_default()]
-            .join(" ")
-            .trim_end()
-            .to_string(),
+        Some(first) if stderr.trim().is_empty() => {
+            [first, printed.next().unwrap_or_default()].join(" ").trim_end().to_string()
+        }
         _ => last_line(stderr).to_string(),
     }
 }
@@ -121,19 +110,12 @@ fn complaint(stdout: &str, stderr: &str) -> String {
 /// The lines that a program says, in whatever encoding, until it says no more. A reader that stopped at one would end the
 /// program by a broken pipe.
 pub fn lines(stream: impl Read) -> impl Iterator<Item = String> {
-    BufReader::new(stream)
-        .split(b'\n')
-        .map_while(Result::ok)
-        .map(|line| String::from_utf8_lossy(&line).into_owned())
+    BufReader::new(stream).split(b'\n').map_while(Result::ok).map(|line| String::from_utf8_lossy(&line).into_owned())
 }
 
 /// The last line that says something.
 pub fn last_line(text: &str) -> &str {
-    text.lines()
-        .rev()
-        .map(str::trim)
-        .find(|line| !line.is_empty())
-        .unwrap_or("no message")
+    text.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no message")
 }
 
 fn collect(stream: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String> {
@@ -148,11 +130,7 @@ fn collect(stream: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Str
 }
 
 fn name(command: &Command) -> String {
-    Path::new(command.get_program())
-        .file_name()
-        .unwrap_or(command.get_program())
-        .to_string_lossy()
-        .into_owned()
+    Path::new(command.get_program()).file_name().unwrap_or(command.get_program()).to_string_lossy().into_owned()
 }
 
 #[cfg(test)]
@@ -161,11 +139,7 @@ mod tests {
 
     #[test]
     fn a_failing_program_is_named_with_its_last_message() {
-        let error = run(
-            command("ls").arg("/nonexistent-pgcalm"),
-            &Interrupt::default(),
-        )
-        .unwrap_err();
+        let error = run(command("ls").arg("/nonexistent-pgcalm"), &Interrupt::default()).unwrap_err();
         let text = error.to_string();
         assert!(text.starts_with("ls failed (exit status: 2)"), "{text}");
         assert!(text.contains("No such file"), "{text}");
@@ -173,10 +147,7 @@ mod tests {
 
     #[test]
     fn what_a_program_only_prints_is_its_message() {
-        assert_eq!(
-            complaint("index a:\n    ERROR: b\n    HINT: c\n", "\n"),
-            "index a: ERROR: b"
-        );
+        assert_eq!(complaint("index a:\n    ERROR: b\n    HINT: c\n", "\n"), "index a: ERROR: b");
         assert_eq!(complaint("a\n", "b\nc\n"), "c");
         assert_eq!(complaint("", ""), "no message");
     }
@@ -190,9 +161,6 @@ mod tests {
     #[test]
     fn a_program_that_is_not_installed_is_a_lack_of_the_host() {
         let error = run(&mut command("mkfs.pgcalm-none"), &Interrupt::default()).unwrap_err();
-        assert!(matches!(
-            error.downcast_ref::<LabError>(),
-            Some(LabError::Host(_))
-        ));
+        assert!(matches!(error.downcast_ref::<LabError>(), Some(LabError::Host(_))));
     }
 }

@@ -39,12 +39,7 @@ const CONTROL_CYCLES: u32 = 40;
 /// as before.
 pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
     options.check()?;
-    let needs = Needs {
-        own_mounts: true,
-        module: true,
-        directory_only: true,
-        ..Needs::default()
-    };
+    let needs = Needs { own_mounts: true, module: true, directory_only: true, ..Needs::default() };
     let stage = &Stage::open(&options.common, needs, interrupt)?;
     // The control's device comes when those of the cycles are gone.
     let needed = options.size.bytes() * options.file_systems().len() as u64;
@@ -55,11 +50,7 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
         (None, Some(_)) => Capper::of_root_group(&stage.journal)?,
         (None, None) => None,
     };
-    let context = Surroundings {
-        options,
-        stage,
-        capper: capper.as_ref(),
-    };
+    let context = Surroundings { options, stage, capper: capper.as_ref() };
     let mechanism = capper.as_ref().map_or("none", Capper::mechanism);
     let mut report = Report {
         scenario: SCENARIO.to_string(),
@@ -74,14 +65,8 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
     if options.control {
         for &fs_type in options.file_systems() {
             for sabotage in [Sabotage::FsyncOff, Sabotage::UnsyncedFiles] {
-                let control = control(
-                    &context,
-                    fs_type,
-                    sabotage,
-                    &report.server_settings,
-                    &mut random,
-                )
-                .with_context(|| format!("control on {}", fs_type.name()))?;
+                let control = control(&context, fs_type, sabotage, &report.server_settings, &mut random)
+                    .with_context(|| format!("control on {}", fs_type.name()))?;
                 report.controls.push(control);
             }
         }
@@ -104,19 +89,13 @@ fn cycles(
         let turn = number as usize - 1;
         let fs_type = fs[turn % fs.len()];
         let crash = crash[turn / fs.len() % crash.len()];
-        let label = format!(
-            "cycle {number} of {cycles} ({}, {})",
-            fs_type.name(),
-            crash.name()
-        );
+        let label = format!("cycle {number} of {cycles} ({}, {})", fs_type.name(), crash.name());
         let place = &mut arenas[turn % fs.len()];
         let mut arena = match place.take() {
             Some(arena) => arena,
             None => Arena::create(context, fs_type, settings).with_context(|| label.clone())?,
         };
-        let cycle = arena
-            .cycle(number, crash, random)
-            .with_context(|| label.clone())?;
+        let cycle = arena.cycle(number, crash, random).with_context(|| label.clone())?;
         note(context, &label, &cycle);
         if cycle.is_sound() {
             *place = Some(arena);
@@ -142,18 +121,10 @@ fn control(
     settings.extend(own.clone());
     let mut arena = Arena::create(context, fs_type, &settings)?;
     arena.sabotage = Some(sabotage);
-    let mut control = Control {
-        sabotage: sabotage.name().to_string(),
-        server_settings: own,
-        cycles: Vec::new(),
-    };
+    let mut control = Control { sabotage: sabotage.name().to_string(), server_settings: own, cycles: Vec::new() };
     for number in 1..=CONTROL_CYCLES {
         let cycle = arena.cycle(number, Crash::Shutdown, random)?;
-        note(
-            context,
-            &format!("control ({}, {})", fs_type.name(), sabotage.name()),
-            &cycle,
-        );
+        note(context, &format!("control ({}, {})", fs_type.name(), sabotage.name()), &cycle);
         control.cycles.push(cycle);
         if control.detected() {
             break;
@@ -163,16 +134,9 @@ fn control(
 }
 
 fn note(context: &Surroundings<'_>, label: &str, cycle: &Cycle) {
-    let during = if cycle.checkpoint.is_some() {
-        " in a checkpoint"
-    } else {
-        ""
-    };
-    let outcome = if cycle.is_sound() {
-        format!("{} rows as they must be", cycle.rows_compared)
-    } else {
-        cycle.findings()
-    };
+    let during = if cycle.checkpoint.is_some() { " in a checkpoint" } else { "" };
+    let outcome =
+        if cycle.is_sound() { format!("{} rows as they must be", cycle.rows_compared) } else { cycle.findings() };
     context.stage.progress.note(&format!(
         "{label}: {} commits in {:.1} s, crashed{during}, {} pages bridged, {} flushed; {outcome}",
         cycle.commits, cycle.load_s, cycle.bridged_pages, cycle.flushed_pages

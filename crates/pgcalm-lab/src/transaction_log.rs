@@ -84,9 +84,7 @@ impl Transactions {
             started: f64::INFINITY,
             source: Source::Pgbench,
         };
-        for entry in
-            fs::read_dir(directory).with_context(|| format!("read {}", directory.display()))?
-        {
+        for entry in fs::read_dir(directory).with_context(|| format!("read {}", directory.display()))? {
             let path = entry?.path();
             let ours = path
                 .file_name()
@@ -95,9 +93,7 @@ impl Transactions {
                 .is_some_and(|rest| rest.starts_with('.'));
             if ours {
                 let file = shared_file::open_for_reading(&path)?;
-                transactions
-                    .add(BufReader::new(file))
-                    .with_context(|| format!("read {}", path.display()))?;
+                transactions.add(BufReader::new(file)).with_context(|| format!("read {}", path.display()))?;
             }
         }
         if transactions.all.is_empty() {
@@ -120,29 +116,14 @@ impl Transactions {
         for of_second in by_second.values() {
             all.add(of_second)?;
         }
-        Ok(Self {
-            all,
-            by_second,
-            late,
-            started,
-            source: self.source,
-        })
+        Ok(Self { all, by_second, late, started, source: self.source })
     }
 
     /// Transactions of which only the number is known, by the second of the epoch in which they ended. Each counts with the
     /// mean latency.
-    pub fn counted(
-        counts: impl IntoIterator<Item = (i64, u64)>,
-        started: f64,
-        source: Source,
-    ) -> anyhow::Result<Self> {
-        let mut transactions = Self {
-            all: histogram()?,
-            by_second: BTreeMap::new(),
-            late: BTreeMap::new(),
-            started,
-            source,
-        };
+    pub fn counted(counts: impl IntoIterator<Item = (i64, u64)>, started: f64, source: Source) -> anyhow::Result<Self> {
+        let mut transactions =
+            Self { all: histogram()?, by_second: BTreeMap::new(), late: BTreeMap::new(), started, source };
         let latency_us = match source {
             Source::Server { mean_ms, .. } => (mean_ms * 1e3) as u64,
             Source::Pgbench => 0,
@@ -194,8 +175,8 @@ impl Transactions {
                 text.clear();
                 continue;
             }
-            let line = parse_line(&text)
-                .with_context(|| format!("not a line of a pgbench log: {:?}", text.trim_end()))?;
+            let line =
+                parse_line(&text).with_context(|| format!("not a line of a pgbench log: {:?}", text.trim_end()))?;
             self.all.saturating_record(line.latency_us);
             let second = match self.by_second.entry(line.end_second) {
                 std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
@@ -203,11 +184,7 @@ impl Transactions {
             };
             second.saturating_record(line.latency_us);
             if let Some(late_us) = line.late_us {
-                self.late.entry(line.end_second).or_default().add(Late {
-                    number: 1,
-                    sum_us: late_us,
-                    max_us: late_us,
-                });
+                self.late.entry(line.end_second).or_default().add(Late { number: 1, sum_us: late_us, max_us: late_us });
             }
             let end = line.end_second as f64 + f64::from(line.end_us) / 1e6;
             self.started = self.started.min(end - line.latency_us as f64 / 1e6);
@@ -262,9 +239,7 @@ pub fn quantile_ms(histogram: &Micros, quantile: f64) -> f64 {
 /// Rolled back by a deadlock or a serialization failure (from version 15 pgbench goes on then), or skipped.
 fn was_given_up(line: &str) -> bool {
     let time = line.split_ascii_whitespace().nth(2);
-    line.ends_with('\n')
-        && time
-            .is_some_and(|time| ["failed", "skipped", "serialization", "deadlock"].contains(&time))
+    line.ends_with('\n') && time.is_some_and(|time| ["failed", "skipped", "serialization", "deadlock"].contains(&time))
 }
 
 fn parse_line(line: &str) -> Option<Line> {
@@ -299,15 +274,9 @@ mod tests {
         fs::write(dir.path().join("tx.99.1"), "2 1 700 0 1763698501 5\n").unwrap();
         fs::write(dir.path().join("txother"), "not a log").unwrap();
         let transactions = Transactions::read(dir.path(), "tx").unwrap();
-        let counts: Vec<(i64, u64)> = transactions
-            .by_second
-            .iter()
-            .map(|(second, histogram)| (*second, histogram.len()))
-            .collect();
-        assert_eq!(
-            counts,
-            [(1_763_698_500, 1), (1_763_698_501, 3), (1_763_698_505, 1)]
-        );
+        let counts: Vec<(i64, u64)> =
+            transactions.by_second.iter().map(|(second, histogram)| (*second, histogram.len())).collect();
+        assert_eq!(counts, [(1_763_698_500, 1), (1_763_698_501, 3), (1_763_698_505, 1)]);
         assert!((transactions.started - 1_763_698_500.898_5).abs() < 1e-3);
         let late = transactions.ended_from(1_763_698_502).unwrap();
         assert_eq!(late.len(), 1);
@@ -349,11 +318,8 @@ mod tests {
     #[test]
     fn transactions_that_were_given_up_do_not_count() {
         let dir = tempfile::tempdir().unwrap();
-        fs::write(
-            dir.path().join("tx.1"),
-            format!("{LOG}1 5 failed 0 1763698501 100\n1 6 skipped 0 1763698501 100\n"),
-        )
-        .unwrap();
+        fs::write(dir.path().join("tx.1"), format!("{LOG}1 5 failed 0 1763698501 100\n1 6 skipped 0 1763698501 100\n"))
+            .unwrap();
         assert_eq!(Transactions::read(dir.path(), "tx").unwrap().all.len(), 4);
     }
 
@@ -367,13 +333,7 @@ mod tests {
         .unwrap();
         fs::write(dir.path().join("other.1"), LOG).unwrap();
         let read = |prefix| Transactions::read(dir.path(), prefix).unwrap();
-        let late = |number, sum_us, max_us| {
-            Some(Late {
-                number,
-                sum_us,
-                max_us,
-            })
-        };
+        let late = |number, sum_us, max_us| Some(Late { number, sum_us, max_us });
         assert_eq!(read("tx").late(), late(3, 2100, 1600));
         assert_eq!(read("tx").after(1).unwrap().late(), late(2, 1700, 1600));
         let mut merged = read("tx");

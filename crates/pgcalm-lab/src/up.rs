@@ -42,10 +42,7 @@ pub fn run(
         .into());
     };
     options.check()?;
-    let needs = Needs {
-        module: contestant.module,
-        ..Needs::default()
-    };
+    let needs = Needs { module: contestant.module, ..Needs::default() };
     let stage = Stage::open(&options.common, needs, interrupt)?;
     need::stack(&stage, options)?;
     need::space(&stage, options)?;
@@ -69,12 +66,7 @@ pub fn run(
         stage.create_functions(&scene.server)?;
     }
     let limits = devices.limit(options, contestant)?;
-    ready(&how_to_connect(
-        &scene.server,
-        port.is_some(),
-        contestant.name,
-        &devices.cap(options),
-    ))?;
+    ready(&how_to_connect(&scene.server, port.is_some(), contestant.name, &devices.cap(options)))?;
     progress.note("the server is up");
     let watched = watch(&stage, &devices, &mut scene.server);
     drop(limits);
@@ -94,10 +86,7 @@ pub fn run(
 fn how_to_connect(server: &Server, listens: bool, contestant: &str, cap: &Cap) -> String {
     let (socket, port) = server.address();
     let socket = socket.display();
-    let memory = cap
-        .memory
-        .as_ref()
-        .map_or_else(String::new, |memory| format!("; {memory} of memory"));
+    let memory = cap.memory.as_ref().map_or_else(String::new, |memory| format!("; {memory} of memory"));
     let mut text = format!(
         "A server ({contestant}) is up: {}{memory}. The limits are in force.\n\n\
          \x20 psql -h {socket} -p {port} -U postgres postgres\n\
@@ -105,9 +94,7 @@ fn how_to_connect(server: &Server, listens: bool, contestant: &str, cap: &Cap) -
         cap.description
     );
     if listens {
-        text.push_str(&format!(
-            "\x20 postgresql://postgres@{ADDRESS}:{port}/postgres\n"
-        ));
+        text.push_str(&format!("\x20 postgresql://postgres@{ADDRESS}:{port}/postgres\n"));
     }
     text.push_str("\nCtrl-C takes all of it down.\n");
     text
@@ -118,10 +105,7 @@ fn watch(stage: &Stage<'_>, devices: &Devices<'_>, server: &mut Server) -> anyho
     let root = stage.root();
     let (data, wal) = devices.names();
     let read = || -> anyhow::Result<Vec<DeviceStat>> {
-        data.iter()
-            .chain(&wal)
-            .map(|device| Ok(DeviceStat::read(root, device)?))
-            .collect()
+        data.iter().chain(&wal).map(|device| Ok(DeviceStat::read(root, device)?)).collect()
     };
     let mut before = read()?;
     let mut since = Instant::now();
@@ -158,15 +142,10 @@ mod tests {
     #[test]
     fn more_than_one_server_is_refused_before_anything_is_made() {
         let options = Options {
-            contestants: ["stock", "pg_calm"]
-                .map(|name| contestant::parse(name).unwrap())
-                .to_vec(),
+            contestants: ["stock", "pg_calm"].map(|name| contestant::parse(name).unwrap()).to_vec(),
             ..Options::default()
         };
         let error = run(&options, None, &Interrupt::default(), |_| Ok(())).unwrap_err();
-        assert!(matches!(
-            error.downcast_ref::<LabError>(),
-            Some(LabError::Usage(_))
-        ));
+        assert!(matches!(error.downcast_ref::<LabError>(), Some(LabError::Usage(_))));
     }
 }

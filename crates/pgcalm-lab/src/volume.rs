@@ -74,17 +74,13 @@ pub fn run(
         && !image.exists()
     {
         // A link that leads nowhere would be replaced.
-        replacement::check(image).map_err(|error| {
-            LabError::Usage(format!("--image {}: {error}; name a file", image.display()))
-        })?;
+        replacement::check(image)
+            .map_err(|error| LabError::Usage(format!("--image {}: {error}; name a file", image.display())))?;
     }
     let made = options.image.as_ref().is_none_or(|image| !image.exists());
     let size = match (made, options.size) {
         (true, None) => {
-            return Err(LabError::Usage(
-                "--size: give one, there is no image yet, e.g. --size 20GB".to_string(),
-            )
-            .into());
+            return Err(LabError::Usage("--size: give one, there is no image yet, e.g. --size 20GB".to_string()).into());
         }
         (false, Some(_)) => {
             return Err(LabError::Usage(
@@ -128,51 +124,31 @@ fn serve(
                 lab.need_space(size.bytes(), "a smaller --size")?;
             }
             progress.note(&format!("filling {} with {size}", image.display()));
-            let undo = journal.note(Change::File {
-                path: image.clone(),
-            })?;
+            let undo = journal.note(Change::File { path: image.clone() })?;
             device::fill(&image, size, interrupt)?;
             Some(undo)
         }
         None => None,
     };
-    let mountpoint = absolute(
-        options
-            .mount
-            .clone()
-            .unwrap_or_else(|| lab.mountpoint("mount")),
-    )?;
+    let mountpoint = absolute(options.mount.clone().unwrap_or_else(|| lab.mountpoint("mount")))?;
     let _directory = match mountpoint.exists() {
         true => None,
         false => {
-            let undo = journal.note(Change::Directory {
-                path: mountpoint.clone(),
-            })?;
-            fs::create_dir_all(&mountpoint)
-                .with_context(|| format!("create {}", mountpoint.display()))?;
+            let undo = journal.note(Change::Directory { path: mountpoint.clone() })?;
+            fs::create_dir_all(&mountpoint).with_context(|| format!("create {}", mountpoint.display()))?;
             Some(undo)
         }
     };
-    let mountpoint = mountpoint
-        .canonicalize()
-        .with_context(|| format!("resolve {}", mountpoint.display()))?;
-    let mount_undo = journal.note(Change::Mount {
-        target: mountpoint.clone(),
-    })?;
+    let mountpoint = mountpoint.canonicalize().with_context(|| format!("resolve {}", mountpoint.display()))?;
+    let mount_undo = journal.note(Change::Mount { target: mountpoint.clone() })?;
     let limits = options.volume.limits();
-    let server =
-        Server::mount(&image, &mountpoint, limits, options.honour_flushes).map_err(lab_error)?;
+    let server = Server::mount(&image, &mountpoint, limits, options.honour_flushes).map_err(lab_error)?;
     let handle = server.handle();
-    let loop_undo = journal.note(Change::LoopDevice {
-        backing_file: server.file(),
-    })?;
+    let loop_undo = journal.note(Change::LoopDevice { backing_file: server.file() })?;
     let name = device::attach(&server.file(), &[], interrupt)?;
     let queue = device::queue_of_volume(&journal, &name, limits.depth)?;
     handle.set_limited(Some(100));
-    announce(&Ready {
-        node: format!("/dev/{name}"),
-        description: options.volume.description(),
-    })?;
+    announce(&Ready { node: format!("/dev/{name}"), description: options.volume.description() })?;
     let outcome = watch(progress, interrupt, || handle.counters(), || server.ended());
     drop(queue);
     drop(loop_undo);

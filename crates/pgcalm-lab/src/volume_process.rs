@@ -57,28 +57,18 @@ struct Lines {
 
 impl VolumeProcess {
     /// Puts a volume on `image`; its limits are off. `directory` is for the process, and where its one file appears.
-    pub fn start(
-        journal: &Journal,
-        volume: &Volume,
-        image: &Path,
-        directory: &Path,
-    ) -> anyhow::Result<Self> {
+    pub fn start(journal: &Journal, volume: &Volume, image: &Path, directory: &Path) -> anyhow::Result<Self> {
         let program = std::env::current_exe().context("find the program of this process")?;
         let mountpoint = directory.join("mount");
-        let directory_undo = journal.note(Change::Directory {
-            path: directory.to_path_buf(),
-        })?;
-        std::fs::create_dir_all(&mountpoint)
-            .with_context(|| format!("create {}", mountpoint.display()))?;
+        let directory_undo = journal.note(Change::Directory { path: directory.to_path_buf() })?;
+        std::fs::create_dir_all(&mountpoint).with_context(|| format!("create {}", mountpoint.display()))?;
         // For one that unmounting does not end: a run in a mount namespace of its own was killed, and only the process
         // keeps that namespace.
         let process = journal.note(Change::Processes {
             bindir: program.parent().unwrap_or(Path::new("/")).to_path_buf(),
             directory: directory.to_path_buf(),
         })?;
-        let mount = journal.note(Change::Mount {
-            target: mountpoint.clone(),
-        })?;
+        let mount = journal.note(Change::Mount { target: mountpoint.clone() })?;
         let mut child = tool::spawn(
             tool::command(program)
                 .args(["lab", "volume", "--control", "--profile"])
@@ -92,8 +82,7 @@ impl VolumeProcess {
                 .stdout(Stdio::piped())
                 .stderr(Stdio::piped()),
         )?;
-        let (Some(input), Some(output), Some(errors)) =
-            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        let (Some(input), Some(output), Some(errors)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
             bail!("the volume's process has no pipes");
         };
@@ -104,10 +93,7 @@ impl VolumeProcess {
             }
             last
         });
-        let mut lines = Lines {
-            input,
-            output: BufReader::new(output),
-        };
+        let mut lines = Lines { input, output: BufReader::new(output) };
         let ready = lines.next()?;
         if !ready.starts_with("ready ") {
             let status = child.wait()?;
@@ -150,10 +136,7 @@ impl VolumeProcess {
 
     fn switch(&self, order: &str, back: &'static str) -> anyhow::Result<LimitsInForce> {
         switch(&self.lines, order)?;
-        Ok(LimitsInForce {
-            lines: Arc::clone(&self.lines),
-            back,
-        })
+        Ok(LimitsInForce { lines: Arc::clone(&self.lines), back })
     }
 }
 

@@ -51,10 +51,7 @@ pub(crate) fn warm_in(
     progress.status("reading the table");
     let program = std::env::current_exe().context("find the program of this process")?;
     tool::run(
-        tool::command(program)
-            .args(["lab", VERB, "--how", how.name(), "--members"])
-            .arg(group.members())
-            .arg(data),
+        tool::command(program).args(["lab", VERB, "--how", how.name(), "--members"]).arg(group.members()).arg(data),
         interrupt,
     )?;
     Ok(())
@@ -64,8 +61,7 @@ pub(crate) fn warm_in(
 pub fn join_and_warm(members: &Path, data: &Path, how: Warm) -> anyhow::Result<()> {
     // A lab that is killed must not find its group in use when it is cleaned up.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    fs::write(members, std::process::id().to_string())
-        .with_context(|| format!("write {}", members.display()))?;
+    fs::write(members, std::process::id().to_string()).with_context(|| format!("write {}", members.display()))?;
     warm(data, how, &Progress::new(), &Interrupt::default())
 }
 
@@ -73,12 +69,7 @@ pub fn join_and_warm(members: &Path, data: &Path, how: Warm) -> anyhow::Result<(
 ///
 /// How matters: with read-ahead the kernel fills the cache with folios of up to 2 MiB, and one written block then
 /// counts as a whole dirty folio. A cache that look-ups have filled over days holds small folios.
-pub(crate) fn warm(
-    data: &Path,
-    warm: Warm,
-    progress: &Progress,
-    interrupt: &Interrupt,
-) -> anyhow::Result<()> {
+pub(crate) fn warm(data: &Path, warm: Warm, progress: &Progress, interrupt: &Interrupt) -> anyhow::Result<()> {
     let advice = match warm {
         Warm::Random => Advice::Random,
         Warm::Sequential => Advice::Sequential,
@@ -87,11 +78,7 @@ pub(crate) fn warm(
     let mut parts: Vec<(PathBuf, u64)> = Vec::new();
     for_each_file(&data.join("base"), &mut |path| {
         let size = path.metadata()?.len();
-        parts.extend(
-            (0..size)
-                .step_by(PART as usize)
-                .map(|offset| (path.to_path_buf(), offset)),
-        );
+        parts.extend((0..size).step_by(PART as usize).map(|offset| (path.to_path_buf(), offset)));
         Ok(())
     })?;
 
@@ -101,8 +88,8 @@ pub(crate) fn warm(
         let mut buffer = vec![0; READ];
         while let Some((path, offset)) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
             interrupt.check()?;
-            let read = read_part(path, *offset, advice, &mut buffer)
-                .with_context(|| format!("read {}", path.display()))?;
+            let read =
+                read_part(path, *offset, advice, &mut buffer).with_context(|| format!("read {}", path.display()))?;
             done.fetch_add(read, Ordering::Relaxed);
         }
         Ok(())
@@ -110,15 +97,10 @@ pub(crate) fn warm(
     thread::scope(|scope| {
         let readers: Vec<_> = (0..READERS).map(|_| scope.spawn(read_parts)).collect();
         while readers.iter().any(|reader| !reader.is_finished()) {
-            progress.status(&format!(
-                "reading the table: {} MiB",
-                done.load(Ordering::Relaxed) >> 20
-            ));
+            progress.status(&format!("reading the table: {} MiB", done.load(Ordering::Relaxed) >> 20));
             thread::sleep(Duration::from_millis(50));
         }
-        readers
-            .into_iter()
-            .try_for_each(|reader| reader.join().map_err(|_| anyhow!("reader panicked"))?)
+        readers.into_iter().try_for_each(|reader| reader.join().map_err(|_| anyhow!("reader panicked"))?)
     })
 }
 

@@ -29,10 +29,7 @@ fn is_root() -> bool {
 
 /// A directory on a disk: the images need direct I/O.
 fn dir() -> tempfile::TempDir {
-    tempfile::Builder::new()
-        .prefix("pgcalm-test-")
-        .tempdir_in("/var/tmp")
-        .unwrap()
+    tempfile::Builder::new().prefix("pgcalm-test-").tempdir_in("/var/tmp").unwrap()
 }
 
 fn device(dir: &Path, max_io: Option<Size>) -> (Journal, Device) {
@@ -53,11 +50,7 @@ fn device(dir: &Path, max_io: Option<Size>) -> (Journal, Device) {
 /// them.
 fn write_for_two_seconds(device: &Device, length: usize) -> (f64, f64) {
     let root = HostRoot::default();
-    let file = OpenOptions::new()
-        .write(true)
-        .custom_flags(OFlags::DIRECT.bits() as i32)
-        .open(device.node())
-        .unwrap();
+    let file = OpenOptions::new().write(true).custom_flags(OFlags::DIRECT.bits() as i32).open(device.node()).unwrap();
     let buffer = vec![1; length + 4096];
     let start = buffer.as_ptr().align_offset(4096);
     let buffer = &buffer[start..start + length];
@@ -71,10 +64,7 @@ fn write_for_two_seconds(device: &Device, length: usize) -> (f64, f64) {
     }
     let seconds = started.elapsed().as_secs_f64();
     let after = DeviceStat::read(&root, &device.name).unwrap();
-    (
-        (after.write_ops - before.write_ops) as f64 / seconds,
-        (after.write_bytes - before.write_bytes) as f64 / seconds,
-    )
+    ((after.write_ops - before.write_ops) as f64 / seconds, (after.write_bytes - before.write_bytes) as f64 / seconds)
 }
 
 #[test]
@@ -85,10 +75,7 @@ fn an_iops_cap_holds_while_it_is_on_and_not_after() {
     let dir = dir();
     let (journal, device) = device(dir.path(), None);
     let capper = Capper::new(&journal).unwrap();
-    let caps = Caps {
-        write_iops: Some(200),
-        ..Caps::default()
-    };
+    let caps = Caps { write_iops: Some(200), ..Caps::default() };
     let on = capper.apply(&device, caps).unwrap();
     let (capped, _) = write_for_two_seconds(&device, 8192);
     drop(on);
@@ -108,10 +95,7 @@ fn a_bandwidth_cap_holds() {
     let (journal, device) = device(dir.path(), None);
     let capper = Capper::new(&journal).unwrap();
     let limit = 8 << 20;
-    let caps = Caps {
-        write_bps: Some(limit),
-        ..Caps::default()
-    };
+    let caps = Caps { write_bps: Some(limit), ..Caps::default() };
     let on = capper.apply(&device, caps).unwrap();
     let (_, capped) = write_for_two_seconds(&device, 256 << 10);
     drop(on);
@@ -142,15 +126,7 @@ fn a_dropped_device_leaves_nothing_on_the_host() {
     let (journal, device) = device(dir.path(), Some(Size(64 << 10)));
     let name = device.name.clone();
     let capper = Capper::new(&journal).unwrap();
-    let caps = capper
-        .apply(
-            &device,
-            Caps {
-                write_iops: Some(100),
-                ..Caps::default()
-            },
-        )
-        .unwrap();
+    let caps = capper.apply(&device, Caps { write_iops: Some(100), ..Caps::default() }).unwrap();
     let max_sectors = || root.read(block_device::max_sectors_path(&name)).unwrap();
     assert_eq!(max_sectors().trim(), "64");
     drop(caps);

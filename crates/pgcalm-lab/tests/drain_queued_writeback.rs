@@ -49,22 +49,14 @@ const STANDING: u64 = 4096;
 
 /// Whether the test can run here; says why not.
 fn can_run() -> bool {
-    let needs = [
-        need::ROOT,
-        need::SERVER,
-        need::MODULE,
-        need::ROOT_GROUP_CAPS,
-    ];
+    let needs = [need::ROOT, need::SERVER, need::MODULE, need::ROOT_GROUP_CAPS];
     need::met("drain and the kernel's queue", &needs)
 }
 
 /// Bytes under writeback on the host.
 fn writeback() -> u64 {
     let text = fs::read_to_string("/proc/vmstat").unwrap();
-    let pages = text
-        .lines()
-        .find_map(|line| line.strip_prefix("nr_writeback "))
-        .unwrap();
+    let pages = text.lines().find_map(|line| line.strip_prefix("nr_writeback ")).unwrap();
     pages.parse::<u64>().unwrap() * 4096
 }
 
@@ -91,21 +83,16 @@ impl Arena {
     fn new(root: &HostRoot) -> Self {
         let interrupt = Interrupt::default();
         // On a disk: the image needs direct I/O.
-        let directory = tempfile::Builder::new()
-            .prefix("pgcalm-drain-test-")
-            .tempdir_in("/var/tmp")
-            .unwrap();
+        let directory = tempfile::Builder::new().prefix("pgcalm-drain-test-").tempdir_in("/var/tmp").unwrap();
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let path = directory.path().canonicalize().unwrap();
         let journal = Journal::open(root.clone(), &path.join("journal.json")).unwrap();
         let bindir = bindir();
         let installation = Installation::find(root, bindir.as_deref(), &interrupt).unwrap();
         let image = path.join("data.img");
-        let device =
-            Device::create(&journal, &image, Size(512 << 20), Kind::LOOP, &interrupt).unwrap();
+        let device = Device::create(&journal, &image, Size(512 << 20), Kind::LOOP, &interrupt).unwrap();
         let mount = path.join("data");
-        let file_system =
-            FileSystem::create(&journal, &device, FsType::Ext4, &mount, &interrupt).unwrap();
+        let file_system = FileSystem::create(&journal, &device, FsType::Ext4, &mount, &interrupt).unwrap();
         let own = |path: PathBuf| {
             fs::create_dir_all(&path).unwrap();
             chown(&path, Some(installation.uid), Some(installation.gid)).unwrap();
@@ -118,21 +105,12 @@ impl Arena {
         initdb(installation.command("initdb", &cluster), &cluster, &[]);
         // The module's caps are those of the device of base.
         let base = file_system.path().join("base");
-        let status = Command::new("cp")
-            .arg("--archive")
-            .arg(cluster.join("base"))
-            .arg(&base)
-            .status()
-            .unwrap();
+        let status = Command::new("cp").arg("--archive").arg(cluster.join("base")).arg(&base).status().unwrap();
         assert!(status.success());
         fs::remove_dir_all(cluster.join("base")).unwrap();
         symlink(&base, cluster.join("base")).unwrap();
         // As the server's user can read it, and as it stays until the end.
-        fs::copy(
-            module_directory().join("pg_calm.so"),
-            path.join("pg_calm.so"),
-        )
-        .unwrap();
+        fs::copy(module_directory().join("pg_calm.so"), path.join("pg_calm.so")).unwrap();
         // The host, but for the flusher, which seems to come once an hour: what waits here does not wait for that.
         let vm = path.join("host/proc/sys/vm");
         fs::create_dir_all(&vm).unwrap();
@@ -159,19 +137,9 @@ impl Arena {
         .into_iter()
         .map(|(name, value)| (name.to_string(), value.to_string()))
         .collect();
-        settings.insert(
-            "dynamic_library_path".to_string(),
-            format!("{}:$libdir", path.display()),
-        );
-        settings.insert(
-            "pg_calm.host_root".to_string(),
-            path.join("host").display().to_string(),
-        );
-        let places = Places {
-            data: cluster,
-            log: socket.join("server.log"),
-            socket,
-        };
+        settings.insert("dynamic_library_path".to_string(), format!("{}:$libdir", path.display()));
+        settings.insert("pg_calm.host_root".to_string(), path.join("host").display().to_string());
+        let places = Places { data: cluster, log: socket.join("server.log"), socket };
         let server = Server::start(&journal, &installation, places, &settings, &interrupt).unwrap();
         let arena = Self {
             server,
@@ -181,16 +149,11 @@ impl Arena {
             _journal: journal,
             directory,
         };
-        arena.sql(&format!(
-            "create tablespace uncapped location '{}'",
-            tablespace.display()
-        ));
+        arena.sql(&format!("create tablespace uncapped location '{}'", tablespace.display()));
         arena.sql("create table visited (n int, filler text)");
         arena.sql("create table small (n int)");
         arena.sql("create table elsewhere (n int) tablespace uncapped");
-        arena.sql(
-            "insert into visited select i, repeat('x', 1000) from generate_series(1, 100000) i",
-        );
+        arena.sql("insert into visited select i, repeat('x', 1000) from generate_series(1, 100000) i");
         arena.sql("insert into small values (0)");
         arena.sql("insert into elsewhere values (0)");
         arena.sql("vacuum");
@@ -203,10 +166,7 @@ impl Arena {
     }
 
     fn cap(&self, bytes_per_second: u64) -> Vec<InForce> {
-        let caps = Caps {
-            write_bps: Some(bytes_per_second),
-            ..Caps::default()
-        };
+        let caps = Caps { write_bps: Some(bytes_per_second), ..Caps::default() };
         self.capper.apply(&self.device, caps).unwrap()
     }
 
@@ -227,9 +187,7 @@ impl Arena {
 
     /// Has WAL cause a checkpoint with a page of this table in it; returns the number of those complete before.
     fn cause_checkpoint(&self, table: &str) -> usize {
-        wait_for("the end of a checkpoint", || {
-            self.begun() == self.completed()
-        });
+        wait_for("the end of a checkpoint", || self.begun() == self.completed());
         let completed = self.completed();
         self.sql(&format!("update {table} set n = n + 1"));
         // No more WAL than that: a drain ends when WAL asks for the next checkpoint.
@@ -284,9 +242,7 @@ fn a_checkpoint_lets_the_kernel_write_what_it_has_queued_of_other_files() {
     let caps = arena.cap(SLOW);
     let queue = arena.queue_visited();
     let completed = arena.cause_checkpoint("elsewhere");
-    wait_for("a checkpoint that has nothing to wait for", || {
-        arena.completed() > completed
-    });
+    wait_for("a checkpoint that has nothing to wait for", || arena.completed() > completed);
     assert!(writeback() > MUCH, "the queue is gone already");
 
     // One of the same device does, before its fsync.

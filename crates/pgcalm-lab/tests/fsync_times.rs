@@ -31,12 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The server's programs, if the tests can run here; says why not.
 fn can_run() -> Option<PathBuf> {
-    let needs = [
-        need::ROOT,
-        need::SERVER,
-        need::SERVER_PROBES,
-        need::KERNEL_TYPES,
-    ];
+    let needs = [need::ROOT, need::SERVER, need::SERVER_PROBES, need::KERNEL_TYPES];
     need::met("fsync times", &needs).then(bindir).flatten()
 }
 
@@ -58,10 +53,7 @@ struct Arena {
 impl Arena {
     fn new(root: &HostRoot, bindir: &Path, settings: &[(&str, String)]) -> Self {
         let interrupt = Interrupt::default();
-        let directory = tempfile::Builder::new()
-            .prefix("pgcalm-fsync-test-")
-            .tempdir_in("/var/tmp")
-            .unwrap();
+        let directory = tempfile::Builder::new().prefix("pgcalm-fsync-test-").tempdir_in("/var/tmp").unwrap();
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let path = directory.path().canonicalize().unwrap();
         let journal = Journal::open(root.clone(), &path.join("journal.json")).unwrap();
@@ -72,16 +64,9 @@ impl Arena {
             fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
             path
         };
-        let places = Places {
-            data: own(path.join("cluster")),
-            socket: own(path.join("socket")),
-            log: path.join("server.log"),
-        };
-        initdb(
-            installation.command("initdb", &places.data),
-            &places.data,
-            &[],
-        );
+        let places =
+            Places { data: own(path.join("cluster")), socket: own(path.join("socket")), log: path.join("server.log") };
+        initdb(installation.command("initdb", &places.data), &places.data, &[]);
         let mut all: BTreeMap<String, String> = [
             ("checkpoint_timeout", "1h"),
             ("checkpoint_completion_target", "0.9"),
@@ -91,17 +76,9 @@ impl Arena {
         .into_iter()
         .map(|(name, value)| (name.to_string(), value.to_string()))
         .collect();
-        all.extend(
-            settings
-                .iter()
-                .map(|(name, value)| (name.to_string(), value.clone())),
-        );
+        all.extend(settings.iter().map(|(name, value)| (name.to_string(), value.clone())));
         let server = Server::start(&journal, &installation, places, &all, &interrupt).unwrap();
-        Self {
-            server,
-            _journal: journal,
-            directory,
-        }
+        Self { server, _journal: journal, directory }
     }
 
     fn sql(&self, sql: &str) -> String {
@@ -116,12 +93,7 @@ impl Arena {
             .filter(|line| line.contains("checkpoint complete: "))
             .map(|line| {
                 let (_, value) = line.split_once(name).unwrap();
-                value
-                    .split([' ', ',', ';'])
-                    .next()
-                    .unwrap()
-                    .parse()
-                    .unwrap()
+                value.split([' ', ',', ';']).next().unwrap().parse().unwrap()
             })
             .collect()
     }
@@ -140,9 +112,7 @@ fn a_trace_counts_the_files_of_each_sync_phase() {
     let trace = FsyncTrace::start(arena.server.pid()).unwrap();
     for tables in [1, 7] {
         for number in 0..tables {
-            arena.sql(&format!(
-                "create table t{tables}_{number} as select generate_series(1, 1000) n"
-            ));
+            arena.sql(&format!("create table t{tables}_{number} as select generate_series(1, 1000) n"));
         }
         arena.sql("checkpoint");
     }
@@ -156,9 +126,7 @@ fn a_trace_counts_the_files_of_each_sync_phase() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    wait_for("a slow checkpoint", || {
-        arena.server.log().matches("checkpoint starting").count() > before + 2
-    });
+    wait_for("a slow checkpoint", || arena.server.log().matches("checkpoint starting").count() > before + 2);
     let record = trace.finish().unwrap();
     backup.kill().unwrap();
     backup.wait().unwrap();
@@ -175,11 +143,7 @@ fn a_trace_counts_the_files_of_each_sync_phase() {
         assert!(calls.total_s <= sync[before + index] + 0.001);
         assert!(calls.longest_ms > 0.0 && calls.longest_ms / 1e3 <= calls.total_s);
     }
-    assert!(
-        record
-            .checkpoints
-            .is_sorted_by(|a, b| a.start_s < b.start_s)
-    );
+    assert!(record.checkpoints.is_sorted_by(|a, b| a.start_s < b.start_s));
 }
 
 #[test]
@@ -191,10 +155,7 @@ fn the_module_times_the_calls_that_are_traced() {
     }
     let module = module_directory().join("pg_calm.so");
     // As the server's user can read it, and as it stays until the end.
-    let library = tempfile::Builder::new()
-        .prefix("pgcalm-fsync-test-")
-        .tempdir_in("/var/tmp")
-        .unwrap();
+    let library = tempfile::Builder::new().prefix("pgcalm-fsync-test-").tempdir_in("/var/tmp").unwrap();
     fs::set_permissions(library.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let copy = library.path().join("pg_calm.so");
     fs::copy(module, &copy).unwrap();
@@ -203,10 +164,7 @@ fn the_module_times_the_calls_that_are_traced() {
         &bindir,
         &[
             ("shared_preload_libraries", "pg_calm".to_string()),
-            (
-                "dynamic_library_path",
-                format!("{}:$libdir", library.path().display()),
-            ),
+            ("dynamic_library_path", format!("{}:$libdir", library.path().display())),
         ],
     );
     let script = fs::read_to_string(module_directory().join("pg_calm--0.1.sql"))
@@ -222,34 +180,21 @@ fn the_module_times_the_calls_that_are_traced() {
 
     let trace = FsyncTrace::start(arena.server.pid()).unwrap();
     for number in 0..5 {
-        arena.sql(&format!(
-            "create table t{number} as select generate_series(1, 1000) n"
-        ));
+        arena.sql(&format!("create table t{number} as select generate_series(1, 1000) n"));
     }
     arena.sql("checkpoint");
     let traced = trace.finish().unwrap();
     let timed = FsyncRecord::of_module(&arena.server, &Interrupt::default()).unwrap();
 
     assert_eq!(timed.source, FsyncSource::Module);
-    let counts = |record: &FsyncRecord| -> Vec<u64> {
-        record.checkpoints.iter().map(|calls| calls.count).collect()
-    };
+    let counts = |record: &FsyncRecord| -> Vec<u64> { record.checkpoints.iter().map(|calls| calls.count).collect() };
     assert_eq!(counts(&timed), counts(&traced));
     assert!(traced.checkpoints[0].count >= 5);
     // The module's clock is read around the calls that are traced, in whole microseconds.
     let (timed, traced) = (&timed.checkpoints[0], &traced.checkpoints[0]);
     let rounding = timed.count as f64 / 1e6;
-    assert!(
-        timed.total_s >= traced.total_s - rounding,
-        "{timed:?} {traced:?}"
-    );
-    assert!(
-        timed.longest_ms >= traced.longest_ms - 0.001,
-        "{timed:?} {traced:?}"
-    );
-    assert!(
-        (timed.start_s - traced.start_s).abs() < 1.0,
-        "{timed:?} {traced:?}"
-    );
+    assert!(timed.total_s >= traced.total_s - rounding, "{timed:?} {traced:?}");
+    assert!(timed.longest_ms >= traced.longest_ms - 0.001, "{timed:?} {traced:?}");
+    assert!((timed.start_s - traced.start_s).abs() < 1.0, "{timed:?} {traced:?}");
     assert!(arena.directory.path().exists());
 }

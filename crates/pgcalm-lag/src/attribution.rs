@@ -82,16 +82,10 @@ pub fn attribute(observations: &[Observation], segment_bytes: u64) -> Bottleneck
         return unknown("there is no sample");
     };
     if !last.connected {
-        return found(
-            Place::Disconnected,
-            "the standby has no walsender".to_string(),
-        );
+        return found(Place::Disconnected, "the standby has no walsender".to_string());
     }
     // Only what was seen since it connected.
-    let connected = observations
-        .iter()
-        .rposition(|observation| !observation.connected)
-        .map_or(0, |at| at + 1);
+    let connected = observations.iter().rposition(|observation| !observation.connected).map_or(0, |at| at + 1);
     let seen = Seen(&observations[connected..]);
     let [first, .., _] = seen.0 else {
         return unknown("there is one sample only: give it another interval");
@@ -124,8 +118,7 @@ pub fn attribute(observations: &[Observation], segment_bytes: u64) -> Bottleneck
     } else if unflushed >= transfer {
         found(
             Place::StandbyFlush,
-            "the standby wrote more than it has on disk, and says so: its fsync of WAL is under way"
-                .to_string(),
+            "the standby wrote more than it has on disk, and says so: its fsync of WAL is under way".to_string(),
         )
     } else {
         transfer_place(&seen, segment_bytes)
@@ -173,20 +166,15 @@ impl Seen<'_> {
 
     /// Mean of a share of the connections' time.
     fn mean(&self, share: impl Fn(&Connection) -> Option<f64>) -> Option<f64> {
-        let shares: Vec<f64> = self.0[1..]
-            .iter()
-            .filter_map(|observation| share(observation.connection.as_ref()?))
-            .collect();
+        let shares: Vec<f64> =
+            self.0[1..].iter().filter_map(|observation| share(observation.connection.as_ref()?)).collect();
         (!shares.is_empty()).then(|| shares.iter().sum::<f64>() / shares.len() as f64)
     }
 }
 
 fn keeps_up(seen: &Seen, generation: f64) -> Bottleneck {
     if generation < IDLE_BYTES_PER_S {
-        return found(
-            Place::Idle,
-            "the standby has all WAL, and none is made".to_string(),
-        );
+        return found(Place::Idle, "the standby has all WAL, and none is made".to_string());
     }
     let waiting = |observation: &Observation| observation.waiting_processes.unwrap_or(0);
     if seen.0.len() >= 3 && seen.share(|observation| waiting(observation) > 0) == 1.0 {
@@ -202,10 +190,7 @@ fn keeps_up(seen: &Seen, generation: f64) -> Bottleneck {
             ],
         };
     }
-    found(
-        Place::Generation,
-        format!("the standby keeps up with {}/s", bytes(generation)),
-    )
+    found(Place::Generation, format!("the standby keeps up with {}/s", bytes(generation)))
 }
 
 fn replay(seen: &Seen, seconds: f64) -> Bottleneck {
@@ -213,10 +198,7 @@ fn replay(seen: &Seen, seconds: f64) -> Bottleneck {
         let first = position(seen.first()).unwrap_or_default();
         position(seen.last()).unwrap_or_default().bytes_since(first) as f64 / seconds
     };
-    let (flushed, replayed) = (
-        moved(|observation| observation.flush),
-        moved(|observation| observation.replay),
-    );
+    let (flushed, replayed) = (moved(|observation| observation.flush), moved(|observation| observation.replay));
     found(
         Place::Replay,
         if replayed == 0.0 {
@@ -225,11 +207,7 @@ fn replay(seen: &Seen, seconds: f64) -> Bottleneck {
                  delayed (recovery_min_apply_delay)"
             )
         } else {
-            format!(
-                "{}/s were replayed, {}/s came to its disk",
-                bytes(replayed),
-                bytes(flushed)
-            )
+            format!("{}/s were replayed, {}/s came to its disk", bytes(replayed), bytes(flushed))
         },
     )
 }
@@ -256,32 +234,22 @@ fn transfer_place(seen: &Seen, segment_bytes: u64) -> Bottleneck {
         );
     }
     let blocked = seen.share(|observation| {
-        let unsent = observation
-            .primary_flush
-            .bytes_since(observation.sent.unwrap_or_default());
+        let unsent = observation.primary_flush.bytes_since(observation.sent.unwrap_or_default());
         let waits = observation.wait_event.as_deref();
         unsent > MESSAGE_BYTES && waits.is_some_and(versions::is_send_wait)
     });
     if blocked < MOST {
-        return unknown(
-            "the walsender was seen neither waiting for the connection nor for its disk in most samples",
-        );
+        return unknown("the walsender was seen neither waiting for the connection nor for its disk in most samples");
     }
     let (place, replies) = if seen.at_ends(segment_bytes) == 1.0 {
-        (
-            Place::StandbyWrite,
-            "the walreceiver replies at the ends of segments only: it never finds its socket empty",
-        )
+        (Place::StandbyWrite, "the walreceiver replies at the ends of segments only: it never finds its socket empty")
     } else if flushing >= MOST {
         return unknown(
             "the walreceiver is in fsync in most samples, and finds its socket empty after it: its disk or the network; on \
              the primary's host pgcalm sees which",
         );
     } else {
-        (
-            Place::Network,
-            "the walreceiver replies within segments: it finds its socket empty",
-        )
+        (Place::Network, "the walreceiver replies within segments: it finds its socket empty")
     };
     Bottleneck {
         place,
@@ -354,10 +322,7 @@ fn by_connection(seen: &Seen, segment_bytes: u64) -> Option<Bottleneck> {
 }
 
 fn found(place: Place, evidence: String) -> Bottleneck {
-    Bottleneck {
-        place,
-        evidence: vec![evidence],
-    }
+    Bottleneck { place, evidence: vec![evidence] }
 }
 
 fn unknown(why: &str) -> Bottleneck {

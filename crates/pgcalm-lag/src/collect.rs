@@ -24,8 +24,7 @@ const SERVER: &str = "SELECT current_setting('server_version_num')::int4, pg_is_
      current_setting('cluster_name'), current_setting('port')::int4, extract(epoch FROM clock_timestamp())::float8";
 
 /// Where a standby gets its WAL from.
-const UPSTREAM: &str =
-    "SELECT sender_host, sender_port FROM pg_stat_wal_receiver WHERE sender_host IS NOT NULL";
+const UPSTREAM: &str = "SELECT sender_host, sender_port FROM pg_stat_wal_receiver WHERE sender_host IS NOT NULL";
 
 /// Positions of all, by one statement. Those of the primary are read after those of the standbys, so that a standby that has
 /// everything can be behind by what was made in between, and is not ahead. At least one row: without walsenders, of nulls.
@@ -72,9 +71,7 @@ pub struct Server {
 
 /// Asks which server this is, and makes sure that it can be asked for lag.
 pub fn server(client: &mut Client) -> Result<Server, LagError> {
-    let row = client
-        .query_one(SERVER, &[])
-        .map_err(query("version and role"))?;
+    let row = client.query_one(SERVER, &[]).map_err(query("version and role"))?;
     let server = Server {
         version: row.get(0),
         may_list_wal: row.get(3),
@@ -97,15 +94,11 @@ pub fn server(client: &mut Client) -> Result<Server, LagError> {
 }
 
 fn standby(client: &mut Client) -> LagError {
-    let primary = client
-        .query_opt(UPSTREAM, &[])
-        .ok()
-        .flatten()
-        .and_then(|row| {
-            let host: Option<String> = row.get(0);
-            let port: Option<i32> = row.get(1);
-            Some(format!("{} port {}", host?, port?))
-        });
+    let primary = client.query_opt(UPSTREAM, &[]).ok().flatten().and_then(|row| {
+        let host: Option<String> = row.get(0);
+        let port: Option<i32> = row.get(1);
+        Some(format!("{} port {}", host?, port?))
+    });
     LagError::Standby { primary }
 }
 
@@ -114,9 +107,7 @@ pub fn read(client: &mut Client) -> Result<Reading, LagError> {
     let server = server(client)?;
     match read_primary(client, &server) {
         // It became a standby in between.
-        Err(LagError::Query { source, .. })
-            if source.code() == Some(&SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE) =>
-        {
+        Err(LagError::Query { source, .. }) if source.code() == Some(&SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE) => {
             Err(standby(client))
         }
         result => result,
@@ -126,9 +117,7 @@ pub fn read(client: &mut Client) -> Result<Reading, LagError> {
 fn read_primary(client: &mut Client, server: &Server) -> Result<Reading, LagError> {
     let mut reading = state(client, server)?;
     reading.slots = slots(client, server.version)?;
-    let rows = client
-        .query(POSITIONS, &[])
-        .map_err(query("positions of the standbys"))?;
+    let rows = client.query(POSITIONS, &[]).map_err(query("positions of the standbys"))?;
     if let Some(row) = rows.first() {
         reading.time = row.get(15);
         reading.flush_lsn = row.get::<_, PgLsn>(16).into();
@@ -139,10 +128,7 @@ fn read_primary(client: &mut Client, server: &Server) -> Result<Reading, LagErro
     if !server.may_list_wal {
         reading.missing.push(Missing {
             what: "oldest WAL segment".to_string(),
-            reason: format!(
-                "role {:?} may not call pg_ls_waldir(): GRANT pg_monitor TO it",
-                server.role
-            ),
+            reason: format!("role {:?} may not call pg_ls_waldir(): GRANT pg_monitor TO it", server.role),
         });
     }
     Ok(reading)
@@ -150,11 +136,7 @@ fn read_primary(client: &mut Client, server: &Server) -> Result<Reading, LagErro
 
 /// All that is neither a standby nor a slot.
 fn state(client: &mut Client, server: &Server) -> Result<Reading, LagError> {
-    let oldest_segment = if server.may_list_wal {
-        OLDEST_SEGMENT
-    } else {
-        "null::text"
-    };
+    let oldest_segment = if server.may_list_wal { OLDEST_SEGMENT } else { "null::text" };
     let version = Version(server.version);
     let (writes, wal) = (version.writes(), version.wal());
     let waits = versions::WAL_WAITS;
@@ -167,9 +149,7 @@ fn state(client: &mut Client, server: &Server) -> Result<Reading, LagError> {
          (SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter') \
          FROM pg_control_system() s, pg_control_checkpoint() c, {writes} w, {wal} l"
     );
-    let row = client
-        .query_one(&statement, &[])
-        .map_err(query("the last checkpoint"))?;
+    let row = client.query_one(&statement, &[]).map_err(query("the last checkpoint"))?;
     let settings = pgcalm_server::Settings::read(client, &SETTINGS).map_err(query("settings"))?;
     Ok(Reading {
         cluster: (row.get(0), row.get(1)),
@@ -208,9 +188,7 @@ fn slots(client: &mut Client, version: i32) -> Result<Vec<SlotReading>, LagError
         versions::invalidation_reason(version),
         versions::inactive_seconds(version),
     );
-    let rows = client
-        .query(&statement, &[])
-        .map_err(query("replication slots"))?;
+    let rows = client.query(&statement, &[]).map_err(query("replication slots"))?;
     Ok(rows
         .iter()
         .map(|row| SlotReading {
@@ -235,12 +213,8 @@ fn sender(row: &Row) -> Option<Sender> {
         application_name: row.get::<_, Option<String>>(1).unwrap_or_default(),
         client_address: row.get(2),
         // -1 for a Unix socket.
-        client_port: row
-            .get::<_, Option<i32>>(3)
-            .and_then(|port| u16::try_from(port).ok()),
-        state: row
-            .get::<_, Option<&str>>(4)
-            .map_or(StandbyState::Other, standby_state),
+        client_port: row.get::<_, Option<i32>>(3).and_then(|port| u16::try_from(port).ok()),
+        state: row.get::<_, Option<&str>>(4).map_or(StandbyState::Other, standby_state),
         sync_state: row.get(5),
         lsn: [lsn(row, 6), lsn(row, 7), lsn(row, 8), lsn(row, 9)],
         server_lag_s: [None, row.get(10), row.get(11), row.get(12)],

@@ -13,9 +13,7 @@ pub enum LagError {
         primary: Option<String>,
     },
     /// The role may not read statistics of others.
-    #[error(
-        "role {role:?} may not read pg_stat_replication: GRANT pg_monitor TO it, or connect as a superuser"
-    )]
+    #[error("role {role:?} may not read pg_stat_replication: GRANT pg_monitor TO it, or connect as a superuser")]
     Rights {
         /// The role.
         role: String,

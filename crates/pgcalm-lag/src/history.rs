@@ -73,9 +73,7 @@ impl History {
     /// Takes an answer and makes a sample of it.
     pub fn add(&mut self, reading: Reading) -> Sample {
         if self.readings.back().is_some_and(|last| {
-            last.cluster != reading.cluster
-                || last.time >= reading.time
-                || last.insert_lsn > reading.insert_lsn
+            last.cluster != reading.cluster || last.time >= reading.time || last.insert_lsn > reading.insert_lsn
         }) {
             *self = Self::default();
         }
@@ -86,32 +84,19 @@ impl History {
         let mut sample = self.primary(&reading);
         let pace = self.pace(&reading, &sample);
         sample.checkpoint.next_end_s = pace.and_then(|pace| pace.next_checkpoint_end());
-        sample.slots = reading
-            .slots
-            .iter()
-            .map(|slot| self.slot(&reading, pace, slot))
-            .collect();
+        sample.slots = reading.slots.iter().map(|slot| self.slot(&reading, pace, slot)).collect();
         sample.standbys = self.standbys(&reading, pace, &sample);
         sample.kept.seconds_until_needed_removed = sample
             .standbys
             .iter()
             .filter_map(|standby| standby.need.seconds_until_removed)
-            .chain(
-                sample
-                    .slots
-                    .iter()
-                    .filter_map(|slot| slot.seconds_until_lost),
-            )
+            .chain(sample.slots.iter().filter_map(|slot| slot.seconds_until_lost))
             .min_by(f64::total_cmp);
 
         self.readings.push_back(reading);
         let now = sample.time;
         // One that is older stays, so that the window is covered.
-        while self
-            .readings
-            .get(1)
-            .is_some_and(|second| now - second.time >= WINDOW_S)
-        {
+        while self.readings.get(1).is_some_and(|second| now - second.time >= WINDOW_S) {
             self.readings.pop_front();
         }
         sample
@@ -129,21 +114,15 @@ impl History {
     fn primary(&self, reading: &Reading) -> Sample {
         let previous = self.previous();
         let rate = |position: fn(&Reading) -> Lsn| {
-            previous
-                .map(|earlier| per_second(earlier, reading, position(earlier), position(reading)))
+            previous.map(|earlier| per_second(earlier, reading, position(earlier), position(reading)))
         };
         let counted = |counter: fn(&Reading) -> Option<u64>| {
             let earlier = previous?;
-            Some(
-                counter(reading)?.saturating_sub(counter(earlier)?) as f64
-                    / (reading.time - earlier.time),
-            )
+            Some(counter(reading)?.saturating_sub(counter(earlier)?) as f64 / (reading.time - earlier.time))
         };
         let settings = &reading.settings;
-        let oldest_lsn = reading
-            .oldest_segment
-            .as_deref()
-            .and_then(|name| segment::begin(name, settings.segment_bytes));
+        let oldest_lsn =
+            reading.oldest_segment.as_deref().and_then(|name| segment::begin(name, settings.segment_bytes));
         Sample {
             time: reading.time,
             interval_s: previous.map(|earlier| reading.time - earlier.time),
@@ -153,9 +132,9 @@ impl History {
                 flush_lsn: reading.flush_lsn,
                 unflushed_bytes: reading.end().bytes_since(reading.flush_lsn),
                 generation_bytes_per_s: rate(|reading| reading.insert_lsn),
-                generation_window_bytes_per_s: self.window().map(|earlier| {
-                    per_second(earlier, reading, earlier.insert_lsn, reading.insert_lsn)
-                }),
+                generation_window_bytes_per_s: self
+                    .window()
+                    .map(|earlier| per_second(earlier, reading, earlier.insert_lsn, reading.insert_lsn)),
                 flush_bytes_per_s: rate(|reading| reading.flush_lsn),
                 buffers_full_per_s: counted(|reading| u64::try_from(reading.buffers_full).ok()),
                 waiting_processes: reading.waiting_processes,
@@ -227,31 +206,15 @@ impl History {
 
     fn slot(&self, reading: &Reading, pace: Option<Pace>, slot: &SlotReading) -> Slot {
         let of = |reading: &Reading| {
-            let earlier = reading
-                .slots
-                .iter()
-                .find(|earlier| earlier.name == slot.name)?;
+            let earlier = reading.slots.iter().find(|earlier| earlier.name == slot.name)?;
             earlier.restart_lsn
         };
-        let rate = self.previous().and_then(|earlier| {
-            Some(per_second(
-                earlier,
-                reading,
-                of(earlier)?,
-                slot.restart_lsn?,
-            ))
-        });
-        let window_rate = self.window().and_then(|earlier| {
-            Some(per_second(
-                earlier,
-                reading,
-                of(earlier)?,
-                slot.restart_lsn?,
-            ))
-        });
-        let generation = self
-            .previous()
-            .map(|earlier| per_second(earlier, reading, earlier.insert_lsn, reading.insert_lsn));
+        let rate =
+            self.previous().and_then(|earlier| Some(per_second(earlier, reading, of(earlier)?, slot.restart_lsn?)));
+        let window_rate =
+            self.window().and_then(|earlier| Some(per_second(earlier, reading, of(earlier)?, slot.restart_lsn?)));
+        let generation =
+            self.previous().map(|earlier| per_second(earlier, reading, earlier.insert_lsn, reading.insert_lsn));
         Slot {
             name: slot.name.clone(),
             physical: slot.physical,
@@ -259,12 +222,8 @@ impl History {
             active_pid: slot.active_pid,
             restart_lsn: slot.restart_lsn,
             restart_bytes_per_s: rate,
-            retained_bytes: slot
-                .restart_lsn
-                .map(|restart| reading.end().bytes_since(restart)),
-            retained_growth_bytes_per_s: generation
-                .zip(rate)
-                .map(|(generation, rate)| generation - rate),
+            retained_bytes: slot.restart_lsn.map(|restart| reading.end().bytes_since(restart)),
+            retained_growth_bytes_per_s: generation.zip(rate).map(|(generation, rate)| generation - rate),
             wal_status: slot.wal_status,
             safe_wal_size_bytes: slot.safe_wal_size_bytes,
             invalidation_reason: slot.invalidation_reason.clone(),
@@ -290,10 +249,7 @@ impl History {
                 Seen {
                     time: reading.time,
                     sender: (*sender).clone(),
-                    has_temporary_slot: reading
-                        .slots
-                        .iter()
-                        .any(|other| other.temporary && Some(&other.name) == slot),
+                    has_temporary_slot: reading.slots.iter().any(|other| other.temporary && Some(&other.name) == slot),
                 },
             );
         }
@@ -304,10 +260,7 @@ impl History {
             .filter(|(key, _)| !connected.iter().any(|(other, _)| other == *key))
             .map(|(key, seen)| (key.clone(), seen.clone()))
             .collect();
-        let known: BTreeSet<&str> = gone
-            .iter()
-            .filter_map(|(key, _)| key.slot.as_deref())
-            .collect();
+        let known: BTreeSet<&str> = gone.iter().filter_map(|(key, _)| key.slot.as_deref()).collect();
         // A slot that nobody uses and that has WAL, or had, is somebody's who should be there.
         let absent = reading.slots.iter().filter(|slot| {
             !slot.active
@@ -319,23 +272,14 @@ impl History {
             (key.clone(), Some(reading.time - seen.time), standby)
         });
         let absent = absent.map(|slot| {
-            let key = Key {
-                application_name: String::new(),
-                client_address: None,
-                slot: Some(slot.name.clone()),
-                number: 0,
-            };
+            let key =
+                Key { application_name: String::new(), client_address: None, slot: Some(slot.name.clone()), number: 0 };
             (key, None, standby_of_slot(slot))
         });
         for (key, since, mut standby) in gone.chain(absent) {
             let slot = slot_of(reading, &standby);
             standby.disconnected_s = slot.and_then(|slot| slot.inactive_s).or(since);
-            for position in [
-                &mut standby.sent,
-                &mut standby.write,
-                &mut standby.flush,
-                &mut standby.replay,
-            ] {
+            for position in [&mut standby.sent, &mut standby.write, &mut standby.flush, &mut standby.replay] {
                 self.measure(reading, position);
             }
             standby.need = self.need(reading, pace, sample, &standby);
@@ -349,9 +293,7 @@ impl History {
     /// A connected one.
     fn standby(&self, reading: &Reading, key: &Key, sender: &Sender) -> Standby {
         let earlier = self.previous().and_then(|previous| {
-            let (_, sender) = keyed(previous)
-                .into_iter()
-                .find(|(other, _)| other == key)?;
+            let (_, sender) = keyed(previous).into_iter().find(|(other, _)| other == key)?;
             Some((previous, sender))
         });
         let position = |index: usize| {
@@ -369,9 +311,7 @@ impl History {
         };
         // Counters of another process or connection are no beginning.
         let same = earlier.filter(|(_, earlier)| earlier.pid == sender.pid);
-        let seconds = same
-            .as_ref()
-            .map(|(previous, _)| reading.time - previous.time);
+        let seconds = same.as_ref().map(|(previous, _)| reading.time - previous.time);
         Standby {
             application_name: sender.application_name.clone(),
             client_address: sender.client_address.clone(),
@@ -389,9 +329,7 @@ impl History {
             wait_event: sender.wait_event.clone(),
             connection: connection(sender, same.as_ref().map(|(_, earlier)| *earlier), seconds),
             walsender_disk_bytes_per_s: same.as_ref().and_then(|(_, earlier)| {
-                let bytes = sender
-                    .disk_read_bytes?
-                    .saturating_sub(earlier.disk_read_bytes?);
+                let bytes = sender.disk_read_bytes?.saturating_sub(earlier.disk_read_bytes?);
                 Some(bytes as f64 / seconds?)
             }),
             need: WalNeed::default(),
@@ -415,30 +353,17 @@ impl History {
         let Some((to_time, to)) = self.marks.get(beyond) else {
             return (0.0, LagSource::CaughtUp);
         };
-        let Some((from_time, from)) = beyond.checked_sub(1).and_then(|at| self.marks.get(at))
-        else {
+        let Some((from_time, from)) = beyond.checked_sub(1).and_then(|at| self.marks.get(at)) else {
             return (now - to_time, LagSource::AtLeast);
         };
         let part = lsn.bytes_since(*from) as f64 / to.bytes_since(*from) as f64;
-        (
-            now - (from_time + part * (to_time - from_time)),
-            LagSource::History,
-        )
+        (now - (from_time + part * (to_time - from_time)), LagSource::History)
     }
 
-    fn need(
-        &self,
-        reading: &Reading,
-        pace: Option<Pace>,
-        sample: &Sample,
-        standby: &Standby,
-    ) -> WalNeed {
+    fn need(&self, reading: &Reading, pace: Option<Pace>, sample: &Sample, standby: &Standby) -> WalNeed {
         let slot = slot_of(reading, standby);
-        let lsn = slot
-            .and_then(|slot| slot.restart_lsn)
-            .or(standby.flush.lsn)
-            .or(standby.write.lsn)
-            .or(standby.sent.lsn);
+        let lsn =
+            slot.and_then(|slot| slot.restart_lsn).or(standby.flush.lsn).or(standby.write.lsn).or(standby.sent.lsn);
         let Some(lsn) = lsn else {
             return WalNeed {
                 removed: slot.map(|slot| slot.wal_status == Some(WalStatus::Lost)),
@@ -447,24 +372,13 @@ impl History {
             };
         };
         let size = reading.settings.segment_bytes;
-        let removed = sample
-            .kept
-            .oldest_lsn
-            .map(|oldest| lsn < oldest && lsn < reading.write_lsn);
+        let removed = sample.kept.oldest_lsn.map(|oldest| lsn < oldest && lsn < reading.write_lsn);
         let rate = match standby.state {
             StandbyState::Disconnected => Some(0.0),
             // Since this connection began, at most.
             _ => self.readings.iter().find_map(|earlier| {
-                let sender = earlier
-                    .senders
-                    .iter()
-                    .find(|other| Some(other.pid) == standby.pid)?;
-                Some(per_second(
-                    earlier,
-                    reading,
-                    sender.lsn[2]?,
-                    standby.flush.lsn?,
-                ))
+                let sender = earlier.senders.iter().find(|other| Some(other.pid) == standby.pid)?;
+                Some(per_second(earlier, reading, sender.lsn[2]?, standby.flush.lsn?))
             }),
         };
         let keep = match slot {
@@ -507,28 +421,20 @@ impl History {
             }
         });
         // Standbys with temporary slots come back with another name of it.
-        let names: BTreeSet<(String, Option<String>)> = connected
-            .iter()
-            .map(|(key, _)| (key.application_name.clone(), key.client_address.clone()))
-            .collect();
+        let names: BTreeSet<(String, Option<String>)> =
+            connected.iter().map(|(key, _)| (key.application_name.clone(), key.client_address.clone())).collect();
         self.seen.retain(|key, seen| {
             let name = (key.application_name.clone(), key.client_address.clone());
-            !(seen.has_temporary_slot && names.contains(&name))
-                || connected.iter().any(|(other, _)| other == key)
+            !(seen.has_temporary_slot && names.contains(&name)) || connected.iter().any(|(other, _)| other == key)
         });
     }
 
     /// Notes what was seen of each, and says where it is held up.
     fn attribute(&mut self, reading: &Reading, standbys: &mut [(Key, Standby)]) {
-        self.observations
-            .retain(|key, _| standbys.iter().any(|(other, _)| other == key));
+        self.observations.retain(|key, _| standbys.iter().any(|(other, _)| other == key));
         for (key, standby) in standbys {
             let observations = self.observations.entry(key.clone()).or_default();
-            let last = if standby.replay.lsn.is_some() {
-                &standby.replay
-            } else {
-                &standby.flush
-            };
+            let last = if standby.replay.lsn.is_some() { &standby.replay } else { &standby.flush };
             observations.push_back(Observation {
                 time: reading.time,
                 insert: reading.insert_lsn,
@@ -547,10 +453,7 @@ impl History {
             if observations.len() > attribution::OBSERVATIONS {
                 observations.pop_front();
             }
-            standby.bottleneck = attribution::attribute(
-                observations.make_contiguous(),
-                reading.settings.segment_bytes,
-            );
+            standby.bottleneck = attribution::attribute(observations.make_contiguous(), reading.settings.segment_bytes);
         }
     }
 }
@@ -573,10 +476,7 @@ fn keyed(reading: &Reading) -> Vec<(Key, &Sender)> {
     senders.sort_by_key(|sender| (sender.client_port, sender.pid));
     let mut keyed: Vec<(Key, &Sender)> = Vec::new();
     for sender in senders {
-        let slot = reading
-            .slots
-            .iter()
-            .find(|slot| slot.active_pid == Some(sender.pid));
+        let slot = reading.slots.iter().find(|slot| slot.active_pid == Some(sender.pid));
         let mut key = Key {
             application_name: sender.application_name.clone(),
             client_address: sender.client_address.clone(),
@@ -599,9 +499,7 @@ fn connection(now: &Sender, earlier: Option<&Sender>, seconds: Option<f64>) -> O
     let tcp = now.tcp?;
     let since = earlier.and_then(|earlier| earlier.tcp).zip(seconds);
     let rate = |counter: fn(&crate::reading::Tcp) -> u64| {
-        since.map(|(earlier, seconds)| {
-            counter(&tcp).saturating_sub(counter(&earlier)) as f64 / seconds
-        })
+        since.map(|(earlier, seconds)| counter(&tcp).saturating_sub(counter(&earlier)) as f64 / seconds)
     };
     // Microseconds per second; the two clocks are not read at the same moment.
     let share = |counter| rate(counter).map(|rate: f64| (rate / 1e6).min(1.0));
@@ -619,10 +517,7 @@ fn connection(now: &Sender, earlier: Option<&Sender>, seconds: Option<f64>) -> O
 
 /// One that was connected.
 fn disconnected(sender: &Sender, slot: Option<String>) -> Standby {
-    let position = |index: usize| Position {
-        lsn: sender.lsn[index],
-        ..Position::default()
-    };
+    let position = |index: usize| Position { lsn: sender.lsn[index], ..Position::default() };
     Standby {
         application_name: sender.application_name.clone(),
         client_address: sender.client_address.clone(),
@@ -661,11 +556,7 @@ fn standby_of_slot(slot: &SlotReading) -> Standby {
         sent: Position::default(),
         write: Position::default(),
         flush: Position {
-            lsn: if slot.physical {
-                slot.restart_lsn
-            } else {
-                slot.confirmed_flush_lsn
-            },
+            lsn: if slot.physical { slot.restart_lsn } else { slot.confirmed_flush_lsn },
             ..Position::default()
         },
         replay: Position::default(),

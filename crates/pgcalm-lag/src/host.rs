@@ -71,48 +71,34 @@ impl Host {
             Addresses::default()
         });
         for sender in &mut reading.senders {
-            let address = sender
-                .client_address
-                .as_deref()
-                .and_then(|text| text.parse::<IpAddr>().ok());
+            let address = sender.client_address.as_deref().and_then(|text| text.parse::<IpAddr>().ok());
             let connection = connections.iter().find(|connection| {
                 connection.local_port == reading.port
                     && Some(connection.port) == sender.client_port
                     && Some(connection.address) == address
             });
             sender.tcp = connection.map(|connection| connection.tcp);
-            sender.interface = connection
-                .and_then(|c| addresses.interface(c.local_address, c.address))
-                .map(str::to_string);
+            sender.interface =
+                connection.and_then(|c| addresses.interface(c.local_address, c.address)).map(str::to_string);
         }
-        let names: BTreeSet<&str> = reading
-            .senders
-            .iter()
-            .filter_map(|sender| sender.interface.as_deref())
-            .collect();
+        let names: BTreeSet<&str> = reading.senders.iter().filter_map(|sender| sender.interface.as_deref()).collect();
         match interface::read(&self.root, &names) {
             Ok(interfaces) => reading.interfaces = interfaces,
-            Err(error) => reading.missing.push(Missing {
-                what: "what the interfaces carry".to_string(),
-                reason: error.to_string(),
-            }),
+            Err(error) => reading
+                .missing
+                .push(Missing { what: "what the interfaces carry".to_string(), reason: error.to_string() }),
         }
     }
 
     fn is_titled(&self, pid: i32, words: &[&str]) -> bool {
-        process::command_line(&self.root, pid).is_ok_and(|title| {
-            title.starts_with("postgres: ") && words.iter().all(|word| title.contains(word))
-        })
+        process::command_line(&self.root, pid)
+            .is_ok_and(|title| title.starts_with("postgres: ") && words.iter().all(|word| title.contains(word)))
     }
 
     /// A counter of /proc/PID/io; none if that may not be read.
     fn io(&self, pid: i32, counter: &str) -> Option<u64> {
         let text = self.root.read(format!("proc/{pid}/io")).ok()?;
-        text.lines()
-            .find_map(|line| line.strip_prefix(counter)?.strip_prefix(": "))?
-            .trim()
-            .parse()
-            .ok()
+        text.lines().find_map(|line| line.strip_prefix(counter)?.strip_prefix(": "))?.trim().parse().ok()
     }
 }
 
@@ -145,10 +131,7 @@ mod tests {
     #[test]
     fn a_network_that_may_not_be_looked_at_is_missing_and_not_just_absent() {
         let host = Host::new(HostRoot::default());
-        let mut reading = Reading {
-            senders: vec![sender(11)],
-            ..Reading::default()
-        };
+        let mut reading = Reading { senders: vec![sender(11)], ..Reading::default() };
         // What socket() says of a family that a service may not use.
         let refused = || io::Error::from_raw_os_error(97);
         host.add_connections(&mut reading, Err(refused()), Err(refused()));
@@ -164,24 +147,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         for (pid, title) in [
             (10, "postgres: 15/main: walwriter \0"),
-            (
-                11,
-                "postgres: walsender rep 192.0.2.7(40001) streaming 0/3000148\0",
-            ),
-            (
-                12,
-                "postgres: walsender rep 192.0.2.7(40002) streaming 0/3000148\0",
-            ),
+            (11, "postgres: walsender rep 192.0.2.7(40001) streaming 0/3000148\0"),
+            (12, "postgres: walsender rep 192.0.2.7(40002) streaming 0/3000148\0"),
             (13, "/usr/bin/vi\0walwriter\0"),
         ] {
             let place = dir.path().join(format!("proc/{pid}"));
             fs::create_dir_all(&place).unwrap();
             fs::write(place.join("cmdline"), title).unwrap();
-            fs::write(
-                place.join("io"),
-                format!("rchar: 1\nread_bytes: {pid}00\nwrite_bytes: {pid}01\n"),
-            )
-            .unwrap();
+            fs::write(place.join("io"), format!("rchar: 1\nread_bytes: {pid}00\nwrite_bytes: {pid}01\n")).unwrap();
         }
         let host = Host::new(HostRoot::new(dir.path()));
         let complete = |walwriter| {

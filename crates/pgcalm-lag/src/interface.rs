@@ -66,10 +66,7 @@ pub fn read(root: &HostRoot, names: &BTreeSet<&str>) -> pgcalm_host::Result<Vec<
     Ok(all
         .into_iter()
         .filter(|stat| names.contains(stat.name.as_str()))
-        .map(|stat| InterfaceReading {
-            link_bytes_per_s: network::link_bytes_per_second(root, &stat.name),
-            stat,
-        })
+        .map(|stat| InterfaceReading { link_bytes_per_s: network::link_bytes_per_second(root, &stat.name), stat })
         .collect())
 }
 

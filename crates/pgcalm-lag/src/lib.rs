@@ -49,11 +49,7 @@ pub use crate::model::Sample;
 ///
 /// [`LagError::Standby`], [`LagError::Rights`] and [`LagError::Version`] when the server can't be asked at all;
 /// [`LagError::Query`] when a statement fails. What is missing otherwise is in [`Sample::missing`].
-pub fn sample(
-    client: &mut Client,
-    history: &mut History,
-    host: Option<&Host>,
-) -> Result<Sample, LagError> {
+pub fn sample(client: &mut Client, history: &mut History, host: Option<&Host>) -> Result<Sample, LagError> {
     let mut reading = collect::read(client)?;
     if let Some(host) = host {
         host.complete(&mut reading);

@@ -43,9 +43,7 @@ impl FromStr for Lsn {
     type Err = ParseLsnError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        text.parse::<PgLsn>()
-            .map(Self::from)
-            .map_err(|_| ParseLsnError(text.to_string()))
+        text.parse::<PgLsn>().map(Self::from).map_err(|_| ParseLsnError(text.to_string()))
     }
 }
 
@@ -57,9 +55,7 @@ impl Serialize for Lsn {
 
 impl<'de> Deserialize<'de> for Lsn {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?
-            .parse()
-            .map_err(D::Error::custom)
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
     }
 }
 

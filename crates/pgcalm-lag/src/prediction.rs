@@ -54,15 +54,10 @@ impl Pace {
         let rate = rate.max(0.0);
         let keep_segments = keep.div_ceil(self.segment_bytes.max(1)) as f64;
         // One that does not fall behind further is in danger of the checkpoint under way and the next one only.
-        let looks = if rate >= self.generation {
-            2
-        } else {
-            usize::MAX
-        };
+        let looks = if rate >= self.generation { 2 } else { usize::MAX };
         self.coming().take(looks).find_map(|checkpoint| {
             let needed = self.segment(position.0 as f64 + rate * checkpoint.ends_s);
-            let redo = (self.insert_lsn.0 as f64 + self.generation * checkpoint.begins_s)
-                .max(self.redo_lsn.0 as f64);
+            let redo = (self.insert_lsn.0 as f64 + self.generation * checkpoint.begins_s).max(self.redo_lsn.0 as f64);
             let end = self.insert_lsn.0 as f64 + self.generation * checkpoint.ends_s;
             let removed = needed < self.segment(redo) && self.segment(end) - needed > keep_segments;
             removed.then_some(checkpoint.ends_s)
@@ -75,13 +70,10 @@ impl Pace {
 
     fn coming(&self) -> impl Iterator<Item = Coming> + use<> {
         let pace = *self;
-        let interval = pace
-            .timeout_s
-            .min(pace.trigger_bytes as f64 / pace.generation)
-            .max(0.1);
+        let interval = pace.timeout_s.min(pace.trigger_bytes as f64 / pace.generation).max(0.1);
         let since_redo = pace.insert_lsn.bytes_since(pace.redo_lsn) as f64;
-        let first = (pace.timeout_s - pace.checkpoint_age_s)
-            .min((pace.trigger_bytes as f64 - since_redo) / pace.generation);
+        let first =
+            (pace.timeout_s - pace.checkpoint_age_s).min((pace.trigger_bytes as f64 - since_redo) / pace.generation);
         let mut begins_s = first;
         std::iter::from_fn(move || {
             // Not a number, either.
@@ -121,10 +113,7 @@ mod tests {
     fn a_standby_that_stands_still_loses_its_segment_at_the_end_of_the_next_checkpoint() {
         // Begins in 32 s, ends 30 s later.
         assert_eq!(pace().next_checkpoint_end(), Some(62.0));
-        assert_eq!(
-            pace().removal(Lsn(1000 * SEGMENT - 100 * MIB), 0.0, 0),
-            Some(62.0)
-        );
+        assert_eq!(pace().removal(Lsn(1000 * SEGMENT - 100 * MIB), 0.0, 0), Some(62.0));
     }
 
     #[test]
@@ -141,10 +130,7 @@ mod tests {
         let position = Lsn(1000 * SEGMENT - 100 * MIB);
         let half = 4.0 * MIB as f64;
         // 100 MiB behind, 4 MiB/s more each second: 1024 MiB after 231 s, and checkpoints end at 62 + 64 n.
-        assert_eq!(
-            pace().removal(position, half, 1024 * MIB),
-            Some(62.0 + 3.0 * 64.0)
-        );
+        assert_eq!(pace().removal(position, half, 1024 * MIB), Some(62.0 + 3.0 * 64.0));
         assert_eq!(pace().removal(position, 8.0 * MIB as f64, 1024 * MIB), None);
         // It is past the redo position when that checkpoint is over.
         assert_eq!(pace().removal(position, 8.0 * MIB as f64, 0), None);
@@ -152,39 +138,19 @@ mod tests {
 
     #[test]
     fn a_checkpoint_under_way_counts_from_where_it_began() {
-        let late = Pace {
-            redo_lsn: Lsn(1000 * SEGMENT - 1024 * MIB),
-            ..pace()
-        };
+        let late = Pace { redo_lsn: Lsn(1000 * SEGMENT - 1024 * MIB), ..pace() };
         // It began 64 s ago at half of that; over at any moment.
         assert_eq!(late.next_checkpoint_end(), Some(0.0));
-        assert_eq!(
-            late.removal(Lsn(1000 * SEGMENT - 600 * MIB), 0.0, 0),
-            Some(0.0)
-        );
+        assert_eq!(late.removal(Lsn(1000 * SEGMENT - 600 * MIB), 0.0, 0), Some(0.0));
         // Beyond its redo position: safe until the next, which begins at once.
-        assert_eq!(
-            late.removal(Lsn(1000 * SEGMENT - 100 * MIB), 0.0, 0),
-            Some(30.0)
-        );
+        assert_eq!(late.removal(Lsn(1000 * SEGMENT - 100 * MIB), 0.0, 0), Some(30.0));
     }
 
     #[test]
     fn nothing_is_foreseen_for_an_idle_server() {
-        let idle = Pace {
-            generation: 0.0,
-            checkpoint_age_s: 4000.0,
-            ..pace()
-        };
+        let idle = Pace { generation: 0.0, checkpoint_age_s: 4000.0, ..pace() };
         assert_eq!(idle.next_checkpoint_end(), None);
         assert_eq!(idle.removal(Lsn(0), 0.0, 0), None);
-        assert_eq!(
-            Pace {
-                generation: f64::NAN,
-                ..idle
-            }
-            .next_checkpoint_end(),
-            None
-        );
+        assert_eq!(Pace { generation: f64::NAN, ..idle }.next_checkpoint_end(), None);
     }
 }

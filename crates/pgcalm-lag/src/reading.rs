@@ -91,8 +91,8 @@ impl Settings {
         if self.segment_bytes == 0 {
             return 0;
         }
-        let segments = (self.max_wal_size_bytes / self.segment_bytes) as f64
-            / (1.0 + self.checkpoint_completion_target);
+        let segments =
+            (self.max_wal_size_bytes / self.segment_bytes) as f64 / (1.0 + self.checkpoint_completion_target);
         (segments as u64).max(1) * self.segment_bytes
     }
 }

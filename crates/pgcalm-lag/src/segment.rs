@@ -8,11 +8,7 @@ pub fn name(lsn: Lsn, timeline: i32, segment_bytes: u64) -> String {
     let number = lsn.0 / size;
     let per_id = (1u64 << 32) / size;
     let per_id = per_id.max(1);
-    format!(
-        "{timeline:08X}{:08X}{:08X}",
-        number / per_id,
-        number % per_id
-    )
+    format!("{timeline:08X}{:08X}{:08X}", number / per_id, number % per_id)
 }
 
 /// Position at which a segment begins; none if that is no name of one.
@@ -32,18 +28,9 @@ mod tests {
         let size = 16 << 20;
         let lsn = Lsn(0x16_B374_D848);
         assert_eq!(name(lsn, 1, size), "0000000100000016000000B3");
-        assert_eq!(
-            begin("0000000100000016000000B3", size),
-            Some(Lsn(0x16_B300_0000))
-        );
-        assert_eq!(
-            name(Lsn(0x1_4000_0000), 2, 1 << 30),
-            "000000020000000100000001"
-        );
-        assert_eq!(
-            begin("000000020000000100000001", 1 << 30),
-            Some(Lsn(0x1_4000_0000))
-        );
+        assert_eq!(begin("0000000100000016000000B3", size), Some(Lsn(0x16_B300_0000)));
+        assert_eq!(name(Lsn(0x1_4000_0000), 2, 1 << 30), "000000020000000100000001");
+        assert_eq!(begin("000000020000000100000001", 1 << 30), Some(Lsn(0x1_4000_0000)));
         assert_eq!(begin("archive_status", size), None);
     }
 }

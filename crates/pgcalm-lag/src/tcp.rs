@@ -44,10 +44,7 @@ pub struct Connected {
 /// Empty where the kernel knows fewer fields than are asked for (before Linux 5.5).
 pub fn established() -> io::Result<Vec<Connected>> {
     let mut connections = Vec::new();
-    for (family, socket_id) in [
-        (AF_INET, SocketId::new_v4()),
-        (AF_INET6, SocketId::new_v6()),
-    ] {
+    for (family, socket_id) in [(AF_INET, SocketId::new_v4()), (AF_INET6, SocketId::new_v6())] {
         dump(family, socket_id, &mut |response| {
             connections.extend(connected(&response));
         })?;
@@ -104,8 +101,7 @@ fn dump(family: u8, socket_id: SocketId, take: &mut dyn FnMut(InetResponse)) -> 
         let (answers, _) = socket.recv_from_full()?;
         let mut at = 0;
         while at < answers.len() {
-            let answer = <NetlinkMessage<SockDiagMessage>>::deserialize(&answers[at..])
-                .map_err(io::Error::other)?;
+            let answer = <NetlinkMessage<SockDiagMessage>>::deserialize(&answers[at..]).map_err(io::Error::other)?;
             match answer.payload {
                 NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(response)) => {
                     take(*response);

@@ -28,12 +28,7 @@ pub fn bytes(value: f64) -> String {
         return NONE.to_string();
     }
     let size = value.abs();
-    for (unit, name) in [
-        (1u64 << 40, "TB"),
-        (1 << 30, "GB"),
-        (1 << 20, "MB"),
-        (1 << 10, "kB"),
-    ] {
+    for (unit, name) in [(1u64 << 40, "TB"), (1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "kB")] {
         let unit = unit as f64;
         if size >= unit {
             let digits = usize::from(size < 100.0 * unit);
@@ -110,26 +105,14 @@ pub fn sample(sample: &Sample) -> String {
 /// The time of day, UTC.
 fn clock(time: f64) -> String {
     let second = time.max(0.0) as u64 % 86_400;
-    format!(
-        "{:02}:{:02}:{:02} UTC",
-        second / 3600,
-        second / 60 % 60,
-        second % 60
-    )
+    format!("{:02}:{:02}:{:02} UTC", second / 3600, second / 60 % 60, second % 60)
 }
 
 fn primary(sample: &Sample) -> String {
     let wal = &sample.wal;
-    let mut parts = vec![format!(
-        "WAL at {}, {} made",
-        wal.insert_lsn,
-        rate(wal.generation_bytes_per_s)
-    )];
+    let mut parts = vec![format!("WAL at {}, {} made", wal.insert_lsn, rate(wal.generation_bytes_per_s))];
     if wal.unflushed_bytes > 0 {
-        parts.push(format!(
-            "{} not on disk yet",
-            bytes(wal.unflushed_bytes as f64)
-        ));
+        parts.push(format!("{} not on disk yet", bytes(wal.unflushed_bytes as f64)));
     }
     if let Some(waiting) = wal.waiting_processes.filter(|waiting| *waiting > 0) {
         parts.push(format!("{waiting} processes wait for its disk"));
@@ -177,16 +160,11 @@ fn standbys(standbys: &[Standby]) -> Table {
         let network = standby.connection.as_ref();
         table.add_row([
             Cell::new(name(standby)),
-            Cell::new(
-                standby
-                    .client_address
-                    .as_deref()
-                    .unwrap_or(if standby.pid.is_some() {
-                        "[local]"
-                    } else {
-                        NONE
-                    }),
-            ),
+            Cell::new(standby.client_address.as_deref().unwrap_or(if standby.pid.is_some() {
+                "[local]"
+            } else {
+                NONE
+            })),
             Cell::new(state(standby)),
             Cell::new(standby.sync_state.as_deref().unwrap_or(NONE)),
             number(behind(&standby.sent)),
@@ -194,9 +172,7 @@ fn standbys(standbys: &[Standby]) -> Table {
             number(behind(&standby.flush)),
             number(behind(&standby.replay)),
             number(rate(standby.flush.bytes_per_s)),
-            number(rate(
-                network.and_then(|connection| connection.acknowledged_bytes_per_s),
-            )),
+            number(rate(network.and_then(|connection| connection.acknowledged_bytes_per_s))),
             Cell::new(place(standby.bottleneck.place)),
         ]);
     }
@@ -206,23 +182,16 @@ fn standbys(standbys: &[Standby]) -> Table {
 /// What the row of a standby can't hold.
 fn verdict(standby: &Standby) -> String {
     let Bottleneck { place, evidence } = &standby.bottleneck;
-    let mut text = format!(
-        "{}: {}: {}",
-        name(standby),
-        self::place(*place),
-        evidence.join("; ")
-    );
+    let mut text = format!("{}: {}: {}", name(standby), self::place(*place), evidence.join("; "));
     let segment = standby.need.segment.as_deref().unwrap_or("WAL");
     let _ = match (standby.need.removed, standby.need.seconds_until_removed) {
         (Some(true), _) => write!(
             text,
             "; the WAL that it needs, {segment}, has been removed: it can go on from an archive only, or has to be made anew"
         ),
-        (_, Some(seconds)) => write!(
-            text,
-            "; {segment}, which it needs, is removed in {} at these rates",
-            duration(seconds)
-        ),
+        (_, Some(seconds)) => {
+            write!(text, "; {segment}, which it needs, is removed in {} at these rates", duration(seconds))
+        }
         _ => Ok(()),
     };
     text
@@ -237,17 +206,13 @@ fn interface(interface: &Interface, standbys: &[Standby]) -> String {
         rate(interface.received_bytes_per_s),
         packets(interface.received_packets_per_s),
     )];
-    parts.push(
-        match (interface.link_bytes_per_s, interface.sent_bytes_per_s) {
-            (None, _) => "the speed of its link is not known".to_string(),
-            (Some(link), None) => format!("its link carries {}/s", bytes(link as f64)),
-            (Some(link), Some(sent)) => format!(
-                "{:.0} % of the {}/s that its link carries",
-                100.0 * sent / link as f64,
-                bytes(link as f64)
-            ),
-        },
-    );
+    parts.push(match (interface.link_bytes_per_s, interface.sent_bytes_per_s) {
+        (None, _) => "the speed of its link is not known".to_string(),
+        (Some(link), None) => format!("its link carries {}/s", bytes(link as f64)),
+        (Some(link), Some(sent)) => {
+            format!("{:.0} % of the {}/s that its link carries", 100.0 * sent / link as f64, bytes(link as f64))
+        }
+    });
     for standby in standbys {
         let Some(connection) = &standby.connection else {
             continue;
@@ -269,26 +234,14 @@ fn packets(value: Option<f64>) -> String {
 }
 
 fn slots(slots: &[Slot], has_limit: bool) -> Table {
-    let mut table = table(&[
-        "slot",
-        "kind",
-        "active",
-        "retained",
-        "growth",
-        "WAL status",
-        "safe for",
-        "lost in",
-    ]);
+    let mut table = table(&["slot", "kind", "active", "retained", "growth", "WAL status", "safe for", "lost in"]);
     for slot in slots {
         let status = slot.wal_status.map_or(NONE, wal_status);
         table.add_row([
             Cell::new(&slot.name),
             Cell::new(if slot.physical { "physical" } else { "logical" }),
             Cell::new(if slot.active { "yes" } else { "no" }),
-            number(
-                slot.retained_bytes
-                    .map_or(NONE.to_string(), |retained| bytes(retained as f64)),
-            ),
+            number(slot.retained_bytes.map_or(NONE.to_string(), |retained| bytes(retained as f64))),
             number(rate(slot.retained_growth_bytes_per_s)),
             Cell::new(match &slot.invalidation_reason {
                 Some(reason) => format!("{status} ({reason})"),

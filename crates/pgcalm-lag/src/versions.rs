@@ -5,20 +5,12 @@ pub const OLDEST: i32 = 150_000;
 
 /// Why a slot was given up, as an expression of type text.
 pub fn invalidation_reason(version: i32) -> &'static str {
-    if version >= 170_000 {
-        "invalidation_reason"
-    } else {
-        "null::text"
-    }
+    if version >= 170_000 { "invalidation_reason" } else { "null::text" }
 }
 
 /// Time for which a slot has not been used, as an expression in s.
 pub fn inactive_seconds(version: i32) -> &'static str {
-    if version >= 170_000 {
-        "extract(epoch FROM clock_timestamp() - inactive_since)::float8"
-    } else {
-        "null::float8"
-    }
+    if version >= 170_000 { "extract(epoch FROM clock_timestamp() - inactive_since)::float8" } else { "null::float8" }
 }
 
 /// Wait events of a process that waits for WAL to be written or synced: of type IO in a process that does it itself, the

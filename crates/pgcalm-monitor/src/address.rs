@@ -27,8 +27,8 @@ pub fn of_found(found: &Found) -> Result<Address, MonitorError> {
 /// Of a connection string of libpq's, with the name that the server gets: host and port, or the port only if it is at the
 /// usual place.
 pub fn parse(connect: &str) -> Result<(String, Address), MonitorError> {
-    let address = Address::new(connect, None, &CALLER)
-        .map_err(|error| MonitorError::Usage(format!("--connect: {error}")))?;
+    let address =
+        Address::new(connect, None, &CALLER).map_err(|error| MonitorError::Usage(format!("--connect: {error}")))?;
     let name = match address.host() {
         Some(host) => format!("{host}:{}", address.port()),
         None => address.port().to_string(),

@@ -50,8 +50,7 @@ pub enum Key {
 
 /// Whether the socket of a server in this directory can be seen from here.
 pub fn sees(root: &HostRoot, directory: &Path, port: u16) -> bool {
-    root.path(directory.join(format!(".s.PGSQL.{port}")))
-        .exists()
+    root.path(directory.join(format!(".s.PGSQL.{port}"))).exists()
 }
 
 /// Finds all that may be looked at by their processes and, unless this is root, who sees all, the others by their sockets.
@@ -94,9 +93,5 @@ pub fn find(root: &HostRoot) -> pgcalm_host::Result<Servers> {
         }
     }
     servers.sort_by_key(|server| server.port);
-    Ok(Servers {
-        servers,
-        hidden: found.hidden.count() as u32,
-        table,
-    })
+    Ok(Servers { servers, hidden: found.hidden.count() as u32, table })
 }

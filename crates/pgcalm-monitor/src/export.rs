@@ -61,16 +61,8 @@ impl Exporter {
             history: None,
             ..Options::default()
         })?);
-        let listener = options
-            .listen
-            .map(|address| Listener::start(address, &monitor))
-            .transpose()?;
-        Ok(Self {
-            listener,
-            textfile,
-            monitor,
-            interval: options.interval,
-        })
+        let listener = options.listen.map(|address| Listener::start(address, &monitor)).transpose()?;
+        Ok(Self { listener, textfile, monitor, interval: options.interval })
     }
 
     /// Where it listens: the port that the kernel chose for port 0.
@@ -102,10 +94,7 @@ impl Exporter {
         while !stop() {
             if Instant::now() >= next {
                 let text = metrics::classic(&self.monitor.latest());
-                let error = textfile
-                    .write(&text)
-                    .err()
-                    .map_or_else(String::new, |error| format!("{error:#}"));
+                let error = textfile.write(&text).err().map_or_else(String::new, |error| format!("{error:#}"));
                 if error != said && !error.is_empty() {
                     say(&error);
                 }
@@ -119,15 +108,9 @@ impl Exporter {
 }
 
 fn all_answered(host: &Host) -> bool {
-    host.instances
-        .iter()
-        .all(|instance| instance.reachability != Reachability::Connecting)
+    host.instances.iter().all(|instance| instance.reachability != Reachability::Connecting)
 }
 
-fn usage(
-    option: &str,
-    value: impl std::fmt::Display,
-    problem: impl std::fmt::Display,
-) -> MonitorError {
+fn usage(option: &str, value: impl std::fmt::Display, problem: impl std::fmt::Display) -> MonitorError {
     MonitorError::Usage(format!("{option} {value}: {problem}"))
 }

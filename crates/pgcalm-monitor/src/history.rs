@@ -20,10 +20,7 @@ pub struct HistoryLimits {
 impl Default for HistoryLimits {
     /// An hour in at most 64 MiB.
     fn default() -> Self {
-        Self {
-            span: Duration::from_secs(3600),
-            bytes: 64 << 20,
-        }
+        Self { span: Duration::from_secs(3600), bytes: 64 << 20 }
     }
 }
 
@@ -59,10 +56,7 @@ const LEVEL: i32 = 1;
 impl History {
     /// An empty one.
     pub fn new(limits: HistoryLimits) -> Self {
-        Self {
-            limits,
-            entries: Mutex::default(),
-        }
+        Self { limits, entries: Mutex::default() }
     }
 
     /// Adds a sample, and forgets what is too old or too much.
@@ -76,10 +70,7 @@ impl History {
             entries.forget_back();
         }
         entries.bytes += compressed.len() + ENTRY_BYTES;
-        entries.samples.push_back(Entry {
-            time_ms: host.time_ms,
-            compressed,
-        });
+        entries.samples.push_back(Entry { time_ms: host.time_ms, compressed });
         let span_ms = self.limits.span.as_millis() as u64;
         while let Some(first) = entries.samples.front()
             && (first.time_ms + span_ms < host.time_ms || entries.bytes > self.limits.bytes)
@@ -107,18 +98,13 @@ impl History {
     /// Times of the first and the last sample, milliseconds since 1970.
     pub fn range(&self) -> Option<(u64, u64)> {
         let entries = self.lock();
-        Some((
-            entries.samples.front()?.time_ms,
-            entries.samples.back()?.time_ms,
-        ))
+        Some((entries.samples.front()?.time_ms, entries.samples.back()?.time_ms))
     }
 
     /// The sample at that time, or the last one before it; the first one if there is none before it.
     pub fn at(&self, time_ms: u64) -> Option<Host> {
         let entries = self.lock();
-        let after = entries
-            .samples
-            .partition_point(|entry| entry.time_ms <= time_ms);
+        let after = entries.samples.partition_point(|entry| entry.time_ms <= time_ms);
         let entry = entries.samples.get(after.saturating_sub(1))?;
         expand(&entry.compressed)
     }
@@ -127,12 +113,8 @@ impl History {
     pub fn between(&self, from_ms: u64, to_ms: u64, count: usize) -> Vec<Host> {
         let chosen: Vec<Vec<u8>> = {
             let entries = self.lock();
-            let first = entries
-                .samples
-                .partition_point(|entry| entry.time_ms < from_ms);
-            let end = entries
-                .samples
-                .partition_point(|entry| entry.time_ms <= to_ms);
+            let first = entries.samples.partition_point(|entry| entry.time_ms < from_ms);
+            let end = entries.samples.partition_point(|entry| entry.time_ms <= to_ms);
             let all = end.saturating_sub(first);
             let count = count.min(all);
             (0..count)
@@ -180,10 +162,7 @@ mod tests {
         Host {
             time_ms,
             instances: vec![Instance {
-                identity: Identity {
-                    name: format!("{time_ms}"),
-                    ..Identity::default()
-                },
+                identity: Identity { name: format!("{time_ms}"), ..Identity::default() },
                 ..Instance::default()
             }],
             ..Host::default()
@@ -196,10 +175,7 @@ mod tests {
 
     #[test]
     fn what_is_older_than_the_span_is_forgotten() {
-        let history = History::new(HistoryLimits {
-            span: Duration::from_secs(10),
-            ..HistoryLimits::default()
-        });
+        let history = History::new(HistoryLimits { span: Duration::from_secs(10), ..HistoryLimits::default() });
         for second in 0..100 {
             history.push(&sample(second * 1000)).unwrap();
         }
@@ -209,10 +185,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_the_newest_stay() {
-        let history = History::new(HistoryLimits {
-            bytes: 20_000,
-            ..HistoryLimits::default()
-        });
+        let history = History::new(HistoryLimits { bytes: 20_000, ..HistoryLimits::default() });
         for second in 0..500 {
             history.push(&sample(second * 1000)).unwrap();
             assert!(history.bytes() <= 20_000);
@@ -231,10 +204,7 @@ mod tests {
         assert_eq!(history.at(5_000), Some(sample(5_000)));
         assert_eq!(history.at(0), Some(sample(1_000)));
         assert_eq!(history.at(u64::MAX), Some(sample(10_000)));
-        assert_eq!(
-            times(&history.between(3_000, 8_000, 100)),
-            [3_000, 4_000, 5_000, 6_000, 7_000, 8_000]
-        );
+        assert_eq!(times(&history.between(3_000, 8_000, 100)), [3_000, 4_000, 5_000, 6_000, 7_000, 8_000]);
         assert_eq!(times(&history.between(1_000, 10_000, 2)), [5_000, 10_000]);
         assert!(history.between(20_000, 30_000, 5).is_empty());
     }

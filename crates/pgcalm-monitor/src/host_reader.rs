@@ -49,22 +49,13 @@ pub struct Disks {
 
 impl Disks {
     /// Reads the disks of these names; those that can't be read are left out, and named in `missing`.
-    pub fn read(
-        &mut self,
-        root: &HostRoot,
-        names: &BTreeSet<String>,
-        missing: &mut Vec<Missing>,
-    ) -> Vec<Device> {
+    pub fn read(&mut self, root: &HostRoot, names: &BTreeSet<String>, missing: &mut Vec<Missing>) -> Vec<Device> {
         let now = Instant::now();
         let mut devices = Vec::new();
         for name in names {
             match device(root, name) {
                 Ok(device) => devices.push(device),
-                Err(why) => missing.push(Missing {
-                    subject: Subject::Devices,
-                    reason: why.to_string(),
-                    remedy: None,
-                }),
+                Err(why) => missing.push(Missing { subject: Subject::Devices, reason: why.to_string(), remedy: None }),
             }
         }
         let plain = devices.clone();
@@ -109,22 +100,13 @@ pub struct Interfaces {
 
 impl Interfaces {
     /// Reads the interfaces of these names; those that are gone are left out.
-    pub fn read(
-        &mut self,
-        root: &HostRoot,
-        names: &BTreeSet<String>,
-        missing: &mut Vec<Missing>,
-    ) -> Vec<Interface> {
+    pub fn read(&mut self, root: &HostRoot, names: &BTreeSet<String>, missing: &mut Vec<Missing>) -> Vec<Interface> {
         if names.is_empty() {
             return Vec::new();
         }
         let now = Instant::now();
         let stats = network::interfaces(root, "self").unwrap_or_else(|error| {
-            missing.push(Missing {
-                subject: Subject::Replication,
-                reason: error.to_string(),
-                remedy: None,
-            });
+            missing.push(Missing { subject: Subject::Replication, reason: error.to_string(), remedy: None });
             Vec::new()
         });
         let mut interfaces: Vec<Interface> = stats
@@ -223,19 +205,13 @@ mod tests {
     #[test]
     fn only_interfaces_that_wal_leaves_by_are_read_with_their_links_speed() {
         let (_directory, root) = host();
-        let dev = |sent: u64| {
-            format!(
-                "  lo: 1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0\neth0: 7 2 0 0 0 0 0 0 {sent} 3 0 0 0 0 0 0\n"
-            )
-        };
+        let dev =
+            |sent: u64| format!("  lo: 1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0\neth0: 7 2 0 0 0 0 0 0 {sent} 3 0 0 0 0 0 0\n");
         write(&root, "proc/self/net/dev", &dev(1000));
         write(&root, "sys/class/net/eth0/speed", "1000\n");
         let mut missing = Vec::new();
         let mut interfaces = Interfaces::default();
-        assert_eq!(
-            interfaces.read(&root, &BTreeSet::new(), &mut missing),
-            Vec::new()
-        );
+        assert_eq!(interfaces.read(&root, &BTreeSet::new(), &mut missing), Vec::new());
         let names = BTreeSet::from(["eth0".to_string(), "gone".to_string()]);
         let first = interfaces.read(&root, &names, &mut missing);
         assert_eq!(first.len(), 1);

@@ -87,11 +87,7 @@ struct Histogram {
 impl Histogram {
     fn new(bounds: &[f64]) -> Self {
         let bounds = bounds.iter().copied().chain([f64::MAX]);
-        Self {
-            buckets: bounds.map(|bound| (bound, 0)).collect(),
-            count: 0,
-            sum: 0.0,
-        }
+        Self { buckets: bounds.map(|bound| (bound, 0)).collect(), count: 0, sum: 0.0 }
     }
 
     /// Adds durations between half of `upper` and `upper`, the middle of which stands for all of them; without an upper
@@ -99,10 +95,8 @@ impl Histogram {
     fn add(&mut self, upper: Option<f64>, count: u64) {
         let highest = self.buckets[self.buckets.len() - 2].0;
         // Bounds are microseconds that were divided: equal ones may differ in the last digit.
-        let place = upper.map_or(self.buckets.len() - 1, |upper| {
-            self.buckets
-                .partition_point(|(bound, _)| *bound < upper * 0.999)
-        });
+        let place = upper
+            .map_or(self.buckets.len() - 1, |upper| self.buckets.partition_point(|(bound, _)| *bound < upper * 0.999));
         self.buckets[place].1 += count;
         self.count += count;
         self.sum += count as f64 * upper.map_or(highest, |upper| 0.75 * upper);
@@ -112,17 +106,12 @@ impl Histogram {
 impl Metric {
     /// The unit: what the name ends with, if that is one of OpenMetrics'.
     fn unit(&self) -> Option<&'static str> {
-        ["bytes", "seconds", "ratio"]
-            .into_iter()
-            .find(|unit| self.name.ends_with(&format!("_{unit}")))
+        ["bytes", "seconds", "ratio"].into_iter().find(|unit| self.name.ends_with(&format!("_{unit}")))
     }
 
     /// All values in a sample.
     fn points(&self, host: &Host) -> Vec<Point> {
-        let mut points = Points {
-            names: self.labels.to_vec(),
-            ..Points::default()
-        };
+        let mut points = Points { names: self.labels.to_vec(), ..Points::default() };
         match self.read {
             Read::Host(read) => read(host, &mut points),
             Read::Instance(read) => {
@@ -149,19 +138,9 @@ impl Points {
 
     fn push(&mut self, labels: &[&str], value: Value) {
         debug_assert_eq!(labels.len(), self.names.len());
-        let server = self
-            .server
-            .iter()
-            .map(|name| (SERVER.to_string(), name.clone()));
-        let labels = self
-            .names
-            .iter()
-            .zip(labels)
-            .map(|(name, value)| (name.to_string(), value.to_string()));
-        self.points.push(Point {
-            labels: server.chain(labels).collect(),
-            value,
-        });
+        let server = self.server.iter().map(|name| (SERVER.to_string(), name.clone()));
+        let labels = self.names.iter().zip(labels).map(|(name, value)| (name.to_string(), value.to_string()));
+        self.points.push(Point { labels: server.chain(labels).collect(), value });
     }
 
     /// Adds a value if there is one.
@@ -197,15 +176,7 @@ impl Number for bool {
 
 /// All metrics, in the order in which they are written.
 fn table() -> impl Iterator<Item = &'static Metric> {
-    [
-        host::TABLE,
-        volumes::TABLE,
-        sessions::TABLE,
-        wal::TABLE,
-        checkpoint::TABLE,
-        module::TABLE,
-        replication::TABLE,
-    ]
-    .into_iter()
-    .flatten()
+    [host::TABLE, volumes::TABLE, sessions::TABLE, wal::TABLE, checkpoint::TABLE, module::TABLE, replication::TABLE]
+        .into_iter()
+        .flatten()
 }

@@ -102,25 +102,16 @@ impl Monitor {
         let mut assembler = Assembler::new(options.clone())?;
         let first = assembler.assemble()?;
         let shared = Arc::new(Shared {
-            state: Mutex::new(State {
-                stop: false,
-                latest: Arc::new(first),
-            }),
+            state: Mutex::new(State { stop: false, latest: Arc::new(first) }),
             changed: Condvar::new(),
-            history: History::new(options.history.unwrap_or(HistoryLimits {
-                bytes: 0,
-                span: Duration::ZERO,
-            })),
+            history: History::new(options.history.unwrap_or(HistoryLimits { bytes: 0, span: Duration::ZERO })),
         });
         let ours = Arc::clone(&shared);
         let thread = thread::Builder::new()
             .name("pgcalm monitor".to_string())
             .spawn(move || run(&ours, &mut assembler, &options))
             .context("start a thread")?;
-        Ok(Self {
-            shared,
-            thread: Some(thread),
-        })
+        Ok(Self { shared, thread: Some(thread) })
     }
 
     /// The latest sample. Never waits for a server.
@@ -139,9 +130,7 @@ impl Monitor {
         let (state, _) = self
             .shared
             .changed
-            .wait_timeout_while(state, time, |state| {
-                !state.stop && !condition(&state.latest)
-            })
+            .wait_timeout_while(state, time, |state| !state.stop && !condition(&state.latest))
             .unwrap_or_else(PoisonError::into_inner);
         condition(&state.latest).then(|| Arc::clone(&state.latest))
     }
@@ -184,11 +173,7 @@ fn run(shared: &Shared, assembler: &mut Assembler, options: &Options) {
             Ok(host) => host,
             Err(error) => Host {
                 time_ms: now_ms(),
-                missing: vec![Missing {
-                    subject: Subject::Instances,
-                    reason: format!("{error:#}"),
-                    remedy: None,
-                }],
+                missing: vec![Missing { subject: Subject::Instances, reason: format!("{error:#}"), remedy: None }],
                 ..Host::default()
             },
         };
@@ -232,9 +217,7 @@ impl Assembler {
         for (number, connect) in options.connect.iter().enumerate() {
             let (name, address) = address::parse(connect)?;
             if watched.iter().any(|other| other.name == name) {
-                return Err(MonitorError::Usage(format!(
-                    "--connect: {name} is named twice"
-                )));
+                return Err(MonitorError::Usage(format!("--connect: {name} is named twice")));
             }
             watched.push(Watched {
                 key: Key::Connect(number),
@@ -260,23 +243,14 @@ impl Assembler {
     }
 
     fn assemble(&mut self) -> anyhow::Result<Host> {
-        if self
-            .looked
-            .is_none_or(|when| when.elapsed() >= DISCOVERY_INTERVAL)
-            || self
-                .watched
-                .iter()
-                .any(|watched| !watched.located && watched.facts().is_some())
+        if self.looked.is_none_or(|when| when.elapsed() >= DISCOVERY_INTERVAL)
+            || self.watched.iter().any(|watched| !watched.located && watched.facts().is_some())
         {
             self.look_around()?;
             self.looked = Some(Instant::now());
         }
         let root = &self.options.root;
-        let mut host = Host {
-            time_ms: now_ms(),
-            hidden_processes: self.hidden,
-            ..Host::default()
-        };
+        let mut host = Host { time_ms: now_ms(), hidden_processes: self.hidden, ..Host::default() };
         match host_reader::memory(root) {
             Ok(memory) => host.memory = Some(memory),
             Err(missing) => host.missing.push(missing),
@@ -339,14 +313,9 @@ impl Assembler {
             return Ok(());
         }
         self.hidden = found.hidden;
-        self.watched
-            .retain(|watched| found.servers.iter().any(|server| server.key == watched.key));
+        self.watched.retain(|watched| found.servers.iter().any(|server| server.key == watched.key));
         for server in found.servers {
-            if let Some(watched) = self
-                .watched
-                .iter_mut()
-                .find(|watched| watched.key == server.key)
-            {
+            if let Some(watched) = self.watched.iter_mut().find(|watched| watched.key == server.key) {
                 watched.host = server.instance;
                 continue;
             }
@@ -369,8 +338,7 @@ impl Assembler {
                 missing: Vec::new(),
             });
         }
-        self.watched
-            .sort_by(|a, b| (a.port, &a.name).cmp(&(b.port, &b.name)));
+        self.watched.sort_by(|a, b| (a.port, &a.name).cmp(&(b.port, &b.name)));
         for watched in &mut self.watched {
             watched.read_volumes(&self.options.root);
         }
@@ -384,18 +352,13 @@ impl Assembler {
             (None, Key::Socket(directory, _)) => directory.display().to_string(),
             _ => String::new(),
         };
-        let port = server
-            .port
-            .map_or_else(|| "?".to_string(), |port| port.to_string());
+        let port = server.port.map_or_else(|| "?".to_string(), |port| port.to_string());
         let taken: Vec<&String> = self.names.values().collect();
         let name = match taken.contains(&&port) {
             false => port,
             true => format!("{port}:{place}"),
         };
-        self.names
-            .entry((server.port, place))
-            .or_insert(name)
-            .clone()
+        self.names.entry((server.port, place)).or_insert(name).clone()
     }
 }
 
@@ -404,9 +367,7 @@ impl Watched {
         let mut instance = match &self.watcher {
             Some(watcher) => watcher.view(interval),
             None => Instance {
-                reachability: Reachability::Unreachable {
-                    why: "it listens on no port".to_string(),
-                },
+                reachability: Reachability::Unreachable { why: "it listens on no port".to_string() },
                 ..Instance::default()
             },
         };
@@ -421,9 +382,7 @@ impl Watched {
             data_directory: host
                 .map(|host| host.data_directory.display().to_string())
                 .or(facts_of.and_then(|facts| facts.data_directory.clone())),
-            version: facts_of
-                .map(|facts| facts.version_name.clone())
-                .or(host.and_then(|host| host.version.clone())),
+            version: facts_of.map(|facts| facts.version_name.clone()).or(host.and_then(|host| host.version.clone())),
         };
         if let Reachability::Unreachable { why } = &instance.reachability {
             instance.missing.push(Missing {
@@ -455,10 +414,7 @@ impl Watched {
                  container: show the directory to the service (BindReadOnlyPaths={0}), or give --connect with a host name",
                 directory.display()
             ),
-            _ => {
-                "make a role with the name of this user, a member of pg_monitor, or give --connect"
-                    .to_string()
-            }
+            _ => "make a role with the name of this user, a member of pg_monitor, or give --connect".to_string(),
         }
     }
 
@@ -471,10 +427,7 @@ impl Watched {
         if !self.local {
             return;
         }
-        let mut instances = found
-            .servers
-            .iter()
-            .filter_map(|server| server.instance.as_ref());
+        let mut instances = found.servers.iter().filter_map(|server| server.instance.as_ref());
         let serves = |instance: &&HostInstance| {
             let pid = instance.postmaster.pid;
             instance::serves(root, &found.table, pid, facts.backend_pid)
@@ -500,12 +453,9 @@ impl Watched {
             return;
         };
         self.volumes = match &facts.data_directory {
-            Some(directory) => volumes::of_data_directory(
-                root,
-                Path::new(directory),
-                facts.backend_pid,
-                &mut self.missing,
-            ),
+            Some(directory) => {
+                volumes::of_data_directory(root, Path::new(directory), facts.backend_pid, &mut self.missing)
+            }
             None => {
                 self.missing.push(Missing {
                     subject: Subject::Devices,
@@ -532,7 +482,5 @@ fn free_bytes(root: &HostRoot, host: &HostInstance) -> Option<u64> {
 }
 
 fn now_ms() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |time| time.as_millis() as u64)
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64)
 }

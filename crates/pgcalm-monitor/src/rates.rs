@@ -20,9 +20,7 @@ pub fn of_server(before: &Counters, after: &Counters, elapsed: Duration) -> Opti
         wal_bytes_per_second: rate(|c| c.wal_position_bytes)?,
         wal_full_page_images_per_second: rate(|c| c.wal_full_page_images)?,
         buffers_written_by_checkpoints_per_second: rate(|c| c.buffers_written_by_checkpoints)?,
-        buffers_written_by_background_writer_per_second: rate(|c| {
-            c.buffers_written_by_background_writer
-        })?,
+        buffers_written_by_background_writer_per_second: rate(|c| c.buffers_written_by_background_writer)?,
         buffers_written_by_backends_per_second: rate(|c| c.buffers_written_by_backends)?,
     })
 }
@@ -42,9 +40,7 @@ pub fn of_module(before: &Module, after: &Module, elapsed: Duration) -> Option<M
 pub fn of_device(before: &Device, after: &Device, elapsed: Duration) -> Option<DeviceRates> {
     let rate = |counter: fn(&Device) -> u64| per_second(counter(before), counter(after), elapsed);
     let busy = match (before.busy_seconds, after.busy_seconds) {
-        (Some(before), Some(after)) if after >= before => {
-            Some(((after - before) / elapsed.as_secs_f64()).min(1.0))
-        }
+        (Some(before), Some(after)) if after >= before => Some(((after - before) / elapsed.as_secs_f64()).min(1.0)),
         _ => None,
     };
     Some(DeviceRates {
@@ -57,13 +53,8 @@ pub fn of_device(before: &Device, after: &Device, elapsed: Duration) -> Option<D
 }
 
 /// Rates of a network interface, likewise.
-pub fn of_interface(
-    before: &Interface,
-    after: &Interface,
-    elapsed: Duration,
-) -> Option<InterfaceRates> {
-    let rate =
-        |counter: fn(&Interface) -> u64| per_second(counter(before), counter(after), elapsed);
+pub fn of_interface(before: &Interface, after: &Interface, elapsed: Duration) -> Option<InterfaceRates> {
+    let rate = |counter: fn(&Interface) -> u64| per_second(counter(before), counter(after), elapsed);
     Some(InterfaceRates {
         sent_bytes_per_second: rate(|i| i.sent_bytes)?,
         sent_packets_per_second: rate(|i| i.sent_packets)?,
@@ -85,16 +76,8 @@ mod tests {
 
     #[test]
     fn counters_that_grow_have_a_rate_and_one_that_fell_has_none() {
-        let before = Counters {
-            commits: 100,
-            wal_position_bytes: 1000,
-            ..Counters::default()
-        };
-        let after = Counters {
-            commits: 150,
-            wal_position_bytes: 5000,
-            ..Counters::default()
-        };
+        let before = Counters { commits: 100, wal_position_bytes: 1000, ..Counters::default() };
+        let after = Counters { commits: 150, wal_position_bytes: 5000, ..Counters::default() };
         let rates = of_server(&before, &after, TWO_SECONDS).unwrap();
         assert_eq!(rates.commits_per_second, 25.0);
         assert_eq!(rates.wal_bytes_per_second, 2000.0);
@@ -105,15 +88,8 @@ mod tests {
 
     #[test]
     fn a_disk_is_busy_for_at_most_all_of_the_time() {
-        let before = Device {
-            busy_seconds: Some(10.0),
-            ..Device::default()
-        };
-        let after = Device {
-            busy_seconds: Some(13.0),
-            write_operations: 8,
-            ..Device::default()
-        };
+        let before = Device { busy_seconds: Some(10.0), ..Device::default() };
+        let after = Device { busy_seconds: Some(13.0), write_operations: 8, ..Device::default() };
         let rates = of_device(&before, &after, TWO_SECONDS).unwrap();
         assert_eq!(rates.busy, Some(1.0));
         assert_eq!(rates.write_operations_per_second, 4.0);

@@ -83,11 +83,7 @@ impl Server {
         if facts.version.major() < pgcalm_server::OLDEST {
             return Err(ServerError::Version(facts.version_name));
         }
-        Ok(Self {
-            session,
-            facts,
-            facts_when: Instant::now(),
-        })
+        Ok(Self { session, facts, facts_when: Instant::now() })
     }
 
     /// What is known of the server besides the samples.
@@ -113,9 +109,8 @@ impl Server {
     fn ask(&mut self, memory: &mut Memory) -> Result<Instance, Error> {
         let Self { session, facts, .. } = self;
         let mut instance = Instance::default();
-        let Some(core) = session.part("counters", Subject::Activity, |session| {
-            counters::ask(session, facts.version)
-        })?
+        let Some(core) =
+            session.part("counters", Subject::Activity, |session| counters::ask(session, facts.version))?
         else {
             return Ok(instance);
         };
@@ -123,9 +118,7 @@ impl Server {
         instance.role = Some(core.role);
         instance.counters = Some(core.counters);
 
-        let look = session.part("sessions", Subject::Activity, |session| {
-            activity::ask(session, facts)
-        })?;
+        let look = session.part("sessions", Subject::Activity, |session| activity::ask(session, facts))?;
         if !facts.sees_all_sessions {
             session.lacks(
                 Subject::Activity,
@@ -137,48 +130,27 @@ impl Server {
 
         match module::schema(facts) {
             Ok(schema) => {
-                if let Some(Some((module, unflushed))) =
-                    session.part("pg_calm_status", Subject::Module, |session| {
-                        module::ask_status(session, schema, facts)
-                    })?
+                if let Some(Some((module, unflushed))) = session
+                    .part("pg_calm_status", Subject::Module, |session| module::ask_status(session, schema, facts))?
                 {
                     instance.module = Some(module);
                     instance.unflushed = Some(unflushed);
                 }
-                instance.checkpoint =
-                    session.part("pg_calm_checkpoints", Subject::Checkpoint, |session| {
-                        let follower = &mut memory.follower;
-                        checkpoint::ask_module(
-                            session,
-                            schema,
-                            facts,
-                            &core,
-                            checkpointer,
-                            follower,
-                        )
-                    })?;
-                instance.archive =
-                    session.part("pg_calm_archive", Subject::ArchiveQueue, |session| {
-                        archive::ask_module(session, schema)
-                    })?;
+                instance.checkpoint = session.part("pg_calm_checkpoints", Subject::Checkpoint, |session| {
+                    let follower = &mut memory.follower;
+                    checkpoint::ask_module(session, schema, facts, &core, checkpointer, follower)
+                })?;
+                instance.archive = session
+                    .part("pg_calm_archive", Subject::ArchiveQueue, |session| archive::ask_module(session, schema))?;
                 instance.governor =
-                    session.part("pg_calm_governor", Subject::Module, |session| {
-                        governor::ask(session, schema)
-                    })?;
+                    session.part("pg_calm_governor", Subject::Module, |session| governor::ask(session, schema))?;
                 instance.arbiter = session
-                    .part("pg_calm_arbiter", Subject::Module, |session| {
-                        module::ask_arbiter(session, schema)
-                    })?
+                    .part("pg_calm_arbiter", Subject::Module, |session| module::ask_arbiter(session, schema))?
                     .unwrap_or_default();
-                instance.wal = session
-                    .part("pg_calm_wal", Subject::Module, |session| {
-                        module::ask_wal(session, schema)
-                    })?
-                    .flatten();
+                instance.wal =
+                    session.part("pg_calm_wal", Subject::Module, |session| module::ask_wal(session, schema))?.flatten();
                 instance.io = session
-                    .part("pg_calm_io_histogram", Subject::Module, |session| {
-                        module::ask_io(session, schema)
-                    })?
+                    .part("pg_calm_io_histogram", Subject::Module, |session| module::ask_io(session, schema))?
                     .unwrap_or_default();
             }
             Err((reason, remedy)) => {
@@ -196,28 +168,19 @@ impl Server {
             );
         }
         if instance.archive.is_none() {
-            instance.archive = session.part("archiver", Subject::ArchiveQueue, |session| {
-                memory.queue.ask(session, facts, core.role)
-            })?;
+            instance.archive = session
+                .part("archiver", Subject::ArchiveQueue, |session| memory.queue.ask(session, facts, core.role))?;
         }
         instance.replication = session.part("replication", Subject::Replication, |session| {
             let history = &mut memory.lag;
             replication::ask(session, facts, core.role, history)
         })?;
 
-        let elapsed = memory
-            .before
-            .as_ref()
-            .map(|before| now.duration_since(before.when));
+        let elapsed = memory.before.as_ref().map(|before| now.duration_since(before.when));
         if let Some(mut look) = look {
-            let holds = instance
-                .governor
-                .as_ref()
-                .map_or(0, |governor| governor.holds.len() as u64);
+            let holds = instance.governor.as_ref().map_or(0, |governor| governor.holds.len() as u64);
             activity::name_holds(&mut look.activity, holds);
-            memory
-                .wait_time
-                .add(&mut look.activity, elapsed.unwrap_or_default());
+            memory.wait_time.add(&mut look.activity, elapsed.unwrap_or_default());
             instance.activity = Some(look.activity);
         }
         if let (Some(before), Some(elapsed)) = (&memory.before, elapsed) {
@@ -226,11 +189,7 @@ impl Server {
                 new.rates = rates::of_module(old, new, elapsed);
             }
         }
-        memory.before = Some(Before {
-            when: now,
-            counters: core.counters,
-            module: instance.module.clone(),
-        });
+        memory.before = Some(Before { when: now, counters: core.counters, module: instance.module.clone() });
         Ok(instance)
     }
 }

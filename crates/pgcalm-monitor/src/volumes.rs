@@ -23,11 +23,7 @@ use crate::model::Subject;
 use crate::model::Volume;
 
 /// The volumes of an instance whose processes may be looked at: data first, then in the order of their roles.
-pub fn of_instance(
-    root: &HostRoot,
-    instance: &Instance,
-    missing: &mut Vec<Missing>,
-) -> Vec<Volume> {
+pub fn of_instance(root: &HostRoot, instance: &Instance, missing: &mut Vec<Missing>) -> Vec<Volume> {
     let mut volumes: Vec<(String, Volume)> = Vec::new();
     missing.extend(instance.places_unknown.iter().map(not_known));
     for place in &instance.places {
@@ -64,35 +60,23 @@ pub fn of_instance(
 /// The volume below a data directory of which only the path is known, with the limits of process `pid` of the server.
 ///
 /// Where pg_wal and tablespaces lie is known to the server's user and root only.
-pub fn of_data_directory(
-    root: &HostRoot,
-    directory: &Path,
-    pid: i32,
-    missing: &mut Vec<Missing>,
-) -> Vec<Volume> {
+pub fn of_data_directory(root: &HostRoot, directory: &Path, pid: i32, missing: &mut Vec<Missing>) -> Vec<Volume> {
     let remedy = Some("run as root or as the server's user".to_string());
-    let found = std::fs::metadata(root.path(directory))
-        .ok()
-        .and_then(|_| mounts::read(root).ok())
-        .and_then(|mounts| {
-            let mount = mounts::containing(&mounts, directory)?;
-            Some(file_system::below(root, mount.clone(), directory))
-        });
+    let found = std::fs::metadata(root.path(directory)).ok().and_then(|_| mounts::read(root).ok()).and_then(|mounts| {
+        let mount = mounts::containing(&mounts, directory)?;
+        Some(file_system::below(root, mount.clone(), directory))
+    });
     let Some(below) = found else {
         missing.push(Missing {
             subject: Subject::Devices,
-            reason: format!(
-                "{}: not to be seen from here, as with a server in a container",
-                directory.display()
-            ),
+            reason: format!("{}: not to be seen from here, as with a server in a container", directory.display()),
             remedy,
         });
         return Vec::new();
     };
     missing.push(Missing {
         subject: Subject::Devices,
-        reason: "whether pg_wal and tablespaces lie on other disks is hidden from this user"
-            .to_string(),
+        reason: "whether pg_wal and tablespaces lie on other disks is hidden from this user".to_string(),
         remedy,
     });
     missing.extend(below.device.unknown().map(not_known));
@@ -112,10 +96,7 @@ pub fn of_data_directory(
 /// Takes over the caps of the module, which knows those of the settings, too, where they are the tighter ones. They are
 /// of the data directory's disk.
 pub fn add_module_caps(volumes: &mut [Volume], module: &Module) {
-    let Some(volume) = volumes
-        .iter_mut()
-        .find(|volume| volume.roles.contains(&Role::Data))
-    else {
+    let Some(volume) = volumes.iter_mut().find(|volume| volume.roles.contains(&Role::Data)) else {
         return;
     };
     let source = module.caps_source.as_deref().unwrap_or("unknown source");
@@ -123,40 +104,25 @@ pub fn add_module_caps(volumes: &mut [Volume], module: &Module) {
         if let Some(per_second) = value
             && cap.as_ref().is_none_or(|cap| per_second < cap.per_second)
         {
-            *cap = Some(Cap {
-                per_second,
-                source: format!("pg_calm: {source}"),
-            });
+            *cap = Some(Cap { per_second, source: format!("pg_calm: {source}") });
         }
     };
-    tighten(
-        &mut volume.caps.write_operations,
-        module.write_operations_cap,
-    );
+    tighten(&mut volume.caps.write_operations, module.write_operations_cap);
     tighten(&mut volume.caps.write_bytes, module.write_bytes_cap);
 }
 
 /// What is not known of a disk.
 fn not_known(why: &Unknown) -> Missing {
-    Missing {
-        subject: Subject::Devices,
-        reason: why.to_string(),
-        remedy: None,
-    }
+    Missing { subject: Subject::Devices, reason: why.to_string(), remedy: None }
 }
 
 fn caps(root: &HostRoot, pid: i32, device: &BlockDevice, missing: &mut Vec<Missing>) -> Caps {
     match limits(root, pid, device) {
         Ok(Some((limits, unknown))) => {
-            missing.extend(unknown.iter().map(|why| Missing {
-                subject: Subject::Caps,
-                ..not_known(why)
-            }));
+            missing.extend(unknown.iter().map(|why| Missing { subject: Subject::Caps, ..not_known(why) }));
             let cap = |kind| {
-                throttle::tightest(&limits, kind).map(|limit| Cap {
-                    per_second: limit.value,
-                    source: limit.file.display().to_string(),
-                })
+                throttle::tightest(&limits, kind)
+                    .map(|limit| Cap { per_second: limit.value, source: limit.file.display().to_string() })
             };
             Caps {
                 read_operations: cap(Kind::ReadIops),
@@ -174,11 +140,7 @@ fn caps(root: &HostRoot, pid: i32, device: &BlockDevice, missing: &mut Vec<Missi
             Caps::default()
         }
         Err(error) => {
-            missing.push(Missing {
-                subject: Subject::Caps,
-                reason: error.to_string(),
-                remedy: None,
-            });
+            missing.push(Missing { subject: Subject::Caps, reason: error.to_string(), remedy: None });
             Caps::default()
         }
     }
@@ -189,11 +151,7 @@ fn caps(root: &HostRoot, pid: i32, device: &BlockDevice, missing: &mut Vec<Missi
 ///
 /// On v1 a group's limits are its own only (`throtl_pd_init()` in the kernel's block/blk-throttle.c), but those of the
 /// root group hold for what the kernel flusher writes on anybody's behalf.
-fn limits(
-    root: &HostRoot,
-    pid: i32,
-    device: &BlockDevice,
-) -> pgcalm_host::Result<Option<(Vec<Limit>, Vec<Unknown>)>> {
+fn limits(root: &HostRoot, pid: i32, device: &BlockDevice) -> pgcalm_host::Result<Option<(Vec<Limit>, Vec<Unknown>)>> {
     let Some(hierarchy) = Hierarchy::of_block_io(root)? else {
         return Ok(None);
     };
@@ -226,14 +184,7 @@ mod tests {
     fn host() -> (tempfile::TempDir, HostRoot) {
         let directory = tempfile::tempdir().unwrap();
         let root = HostRoot::new(directory.path());
-        for path in [
-            "proc/self",
-            "proc/7",
-            "cg/a/b",
-            "data/main",
-            "sys/dev/block",
-            "sys/devices/sda",
-        ] {
+        for path in ["proc/self", "proc/7", "cg/a/b", "data/main", "sys/dev/block", "sys/devices/sda"] {
             fs::create_dir_all(root.path(path)).unwrap();
         }
         fs::write(
@@ -282,18 +233,10 @@ mod tests {
 
     #[test]
     fn the_module_s_caps_hold_where_they_are_tighter() {
-        let cap = |per_second| {
-            Some(Cap {
-                per_second,
-                source: "cgroup".to_string(),
-            })
-        };
+        let cap = |per_second| Some(Cap { per_second, source: "cgroup".to_string() });
         let mut volumes = [Volume {
             roles: vec![Role::Data],
-            caps: Caps {
-                write_operations: cap(100),
-                ..Caps::default()
-            },
+            caps: Caps { write_operations: cap(100), ..Caps::default() },
             ..Volume::default()
         }];
         let module = Module {
@@ -305,9 +248,6 @@ mod tests {
         add_module_caps(&mut volumes, &module);
         assert_eq!(volumes[0].caps.write_operations, cap(100));
         let bytes = volumes[0].caps.write_bytes.as_ref().unwrap();
-        assert_eq!(
-            (bytes.per_second, bytes.source.as_str()),
-            (7, "pg_calm: settings")
-        );
+        assert_eq!((bytes.per_second, bytes.source.as_str()), (7, "pg_calm: settings"));
     }
 }

@@ -53,22 +53,17 @@ struct State {
 impl Watcher {
     /// Starts watching.
     pub fn start(address: Address, interval: Duration, root: HostRoot) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared {
-            state: Mutex::default(),
-            wake: Condvar::new(),
-        });
+        let shared = Arc::new(Shared { state: Mutex::default(), wake: Condvar::new() });
         let watched = Arc::clone(&shared);
-        thread::Builder::new()
-            .name("pgcalm watcher".to_string())
-            .spawn(move || {
-                // A bug in here must not look like a server that hangs.
-                let watching = AssertUnwindSafe(|| watch(&watched, &address, interval, &root));
-                if catch_unwind(watching).is_err() {
-                    let mut state = watched.lock();
-                    state.asking_since = None;
-                    state.unreachable = Some("pgcalm failed at reading its answer".to_string());
-                }
-            })?;
+        thread::Builder::new().name("pgcalm watcher".to_string()).spawn(move || {
+            // A bug in here must not look like a server that hangs.
+            let watching = AssertUnwindSafe(|| watch(&watched, &address, interval, &root));
+            if catch_unwind(watching).is_err() {
+                let mut state = watched.lock();
+                state.asking_since = None;
+                state.unreachable = Some("pgcalm failed at reading its answer".to_string());
+            }
+        })?;
         Ok(Self { shared })
     }
 
@@ -80,25 +75,17 @@ impl Watcher {
     /// The last sample if it is fresh; else only its reachability is set. Never waits for the server.
     pub fn view(&self, interval: Duration) -> Instance {
         let state = self.shared.lock();
-        let hung = state
-            .asking_since
-            .map(|since| since.elapsed())
-            .filter(|waited| *waited >= HUNG_AFTER);
+        let hung = state.asking_since.map(|since| since.elapsed()).filter(|waited| *waited >= HUNG_AFTER);
         let reachability = match (&state.unreachable, hung, &state.sample) {
             (Some(why), None, _) => Reachability::Unreachable { why: why.clone() },
-            (_, Some(waited), _) => Reachability::Hung {
-                seconds: waited.as_secs_f64(),
-            },
+            (_, Some(waited), _) => Reachability::Hung { seconds: waited.as_secs_f64() },
             // Without an answer for less than that time, the sample before is still the latest there is.
             (None, None, Some((when, instance))) if when.elapsed() < interval * 2 + HUNG_AFTER => {
                 return instance.clone();
             }
             _ => Reachability::Connecting,
         };
-        Instance {
-            reachability,
-            ..Instance::default()
-        }
+        Instance { reachability, ..Instance::default() }
     }
 }
 
@@ -118,10 +105,8 @@ impl Shared {
     /// Sleeps; false if the thread is to end.
     fn pause(&self, time: Duration) -> bool {
         let state = self.lock();
-        let (state, _) = self
-            .wake
-            .wait_timeout_while(state, time, |state| !state.stop)
-            .unwrap_or_else(PoisonError::into_inner);
+        let (state, _) =
+            self.wake.wait_timeout_while(state, time, |state| !state.stop).unwrap_or_else(PoisonError::into_inner);
         !state.stop
     }
 }

@@ -26,36 +26,21 @@ use support::Servers;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn options(connect: &[String]) -> Options {
-    Options {
-        connect: connect.to_vec(),
-        interval: Duration::from_millis(200),
-        ..Options::default()
-    }
+    Options { connect: connect.to_vec(), interval: Duration::from_millis(200), ..Options::default() }
 }
 
 fn instance_in<'a>(host: &'a Host, servers: &Servers, name: &str) -> Option<&'a Instance> {
     let directory = servers.directory.path().join(name).join("data");
-    host.instances
-        .iter()
-        .find(|instance| instance.identity.data_directory.as_deref() == directory.to_str())
+    host.instances.iter().find(|instance| instance.identity.data_directory.as_deref() == directory.to_str())
 }
 
 /// A sample in which the condition holds of the instance, which it gives.
-fn wait_for(
-    monitor: &Monitor,
-    servers: &Servers,
-    name: &str,
-    condition: impl Fn(&Instance) -> bool,
-) -> Instance {
-    let host: Option<Arc<Host>> = monitor.wait_for(PATIENCE, |host| {
-        instance_in(host, servers, name).is_some_and(&condition)
-    });
+fn wait_for(monitor: &Monitor, servers: &Servers, name: &str, condition: impl Fn(&Instance) -> bool) -> Instance {
+    let host: Option<Arc<Host>> =
+        monitor.wait_for(PATIENCE, |host| instance_in(host, servers, name).is_some_and(&condition));
     match host {
         Some(host) => instance_in(&host, servers, name).unwrap().clone(),
-        None => panic!(
-            "not seen: {:#?}",
-            instance_in(&monitor.latest(), servers, name)
-        ),
+        None => panic!("not seen: {:#?}", instance_in(&monitor.latest(), servers, name)),
     }
 }
 
@@ -71,9 +56,7 @@ fn a_stock_server_is_found_and_described_and_what_is_missing_is_named() {
     let hba = hba.to_str().unwrap().to_string();
     let server = servers.start("stock", &[("cluster_name", "shop"), ("hba_file", &hba)]);
     let monitor = Monitor::start(options(&[])).unwrap();
-    let instance = wait_for(&monitor, &servers, "stock", |instance| {
-        instance.rates.is_some()
-    });
+    let instance = wait_for(&monitor, &servers, "stock", |instance| instance.rates.is_some());
     assert_eq!(instance.identity.cluster_name.as_deref(), Some("shop"));
     assert_eq!(instance.identity.pid, Some(servers.servers[server].pid()));
     assert!(instance.identity.version.as_ref().unwrap().contains('.'));
@@ -85,10 +68,7 @@ fn a_stock_server_is_found_and_described_and_what_is_missing_is_named() {
     assert_eq!(instance.module, None);
     assert_eq!(instance.unflushed, None);
     assert!(
-        instance
-            .missing
-            .iter()
-            .any(|missing| missing.subject == Subject::Module && missing.remedy.is_some()),
+        instance.missing.iter().any(|missing| missing.subject == Subject::Module && missing.remedy.is_some()),
         "{:?}",
         instance.missing
     );
@@ -130,18 +110,10 @@ fn the_module_s_views_are_in_the_sample() {
     );
     let connect = format!("host={} user=postgres", servers.socket("calm").display());
     let monitor = Monitor::start(options(&[connect])).unwrap();
-    let instance = wait_for(&monitor, &servers, "calm", |instance| {
-        instance.reachability.is_reachable()
-    });
+    let instance = wait_for(&monitor, &servers, "calm", |instance| instance.reachability.is_reachable());
     let missing = &instance.missing[0];
     assert_eq!(missing.subject, Subject::Module);
-    assert!(
-        missing
-            .remedy
-            .as_ref()
-            .unwrap()
-            .contains("CREATE EXTENSION")
-    );
+    assert!(missing.remedy.as_ref().unwrap().contains("CREATE EXTENSION"));
 
     servers.sql(server, "CREATE EXTENSION pg_calm; CREATE TABLE t (i int)");
     servers.sql(server, "INSERT INTO t SELECT generate_series(1, 200000)");
@@ -155,10 +127,7 @@ fn the_module_s_views_are_in_the_sample() {
         .unwrap();
     let instance = wait_for(&monitor, &servers, "calm", |instance| {
         instance.module.is_some()
-            && instance
-                .checkpoint
-                .as_ref()
-                .is_some_and(|checkpoint| checkpoint.phase == CheckpointPhase::Write)
+            && instance.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.phase == CheckpointPhase::Write)
     });
     let module = instance.module.unwrap();
     assert_eq!(module.mode, "on");
@@ -170,12 +139,7 @@ fn the_module_s_views_are_in_the_sample() {
     assert!(checkpoint.progress.unwrap() <= 1.0);
     assert!(instance.unflushed.is_some());
     let governor = instance.governor.unwrap();
-    assert!(
-        governor
-            .inputs
-            .iter()
-            .any(|input| input.input == "max_wal" && input.state != "off")
-    );
+    assert!(governor.inputs.iter().any(|input| input.input == "max_wal" && input.state != "off"));
     assert!(!instance.io.is_empty());
     // The volume has the module's cap, as the connection is to a server of this host.
     let cap = instance.volumes[0].caps.write_operations.as_ref().unwrap();
@@ -185,9 +149,10 @@ fn the_module_s_views_are_in_the_sample() {
     servers.sql(server, "CHECKPOINT");
     backup.wait().unwrap();
     let instance = wait_for(&monitor, &servers, "calm", |instance| {
-        instance.checkpoint.as_ref().is_some_and(|checkpoint| {
-            checkpoint.phase == CheckpointPhase::Idle && checkpoint.last.is_some()
-        })
+        instance
+            .checkpoint
+            .as_ref()
+            .is_some_and(|checkpoint| checkpoint.phase == CheckpointPhase::Idle && checkpoint.last.is_some())
     });
     let last = instance.checkpoint.unwrap().last.unwrap();
     assert!(last.total_seconds.is_some() && last.fsync_seconds.is_some());
@@ -200,10 +165,7 @@ fn waits_and_the_archive_queue_are_seen() {
         return;
     }
     let mut servers = Servers::new();
-    let server = servers.start(
-        "busy",
-        &[("archive_mode", "on"), ("archive_command", "/bin/false")],
-    );
+    let server = servers.start("busy", &[("archive_mode", "on"), ("archive_command", "/bin/false")]);
     servers.sql(server, "CREATE TABLE t (i int); SELECT pg_switch_wal()");
     servers.sql(server, "INSERT INTO t VALUES (1); SELECT pg_switch_wal()");
     let connect = format!("host={} user=postgres", servers.socket("busy").display());
@@ -232,20 +194,15 @@ fn waits_and_the_archive_queue_are_seen() {
     assert!(activity.oldest_transaction_seconds.unwrap() > 0.0);
 
     let instance = wait_for(&monitor, &servers, "busy", |instance| {
-        instance.archive.as_ref().is_some_and(|archive| {
-            archive.failing && archive.failures > 0 && archive.queue_files >= Some(2)
-        })
+        instance
+            .archive
+            .as_ref()
+            .is_some_and(|archive| archive.failing && archive.failures > 0 && archive.queue_files >= Some(2))
     });
     let archive = instance.archive.unwrap();
     assert_eq!(archive.state, ArchiveState::Other);
-    assert_eq!(
-        archive.queue_bytes.unwrap(),
-        archive.queue_files.unwrap() * (16 << 20)
-    );
-    assert_eq!(
-        archive.oldest_file.as_deref(),
-        Some("000000010000000000000001")
-    );
+    assert_eq!(archive.queue_bytes.unwrap(), archive.queue_files.unwrap() * (16 << 20));
+    assert_eq!(archive.oldest_file.as_deref(), Some("000000010000000000000001"));
     assert!(archive.free_bytes.unwrap() > 0);
 
     servers.sql(
@@ -264,15 +221,11 @@ fn a_server_that_hangs_is_shown_as_hung_and_holds_up_no_other() {
     let mut servers = Servers::new();
     let hung = servers.start("hung", &[]);
     servers.start("well", &[]);
-    let connect: Vec<String> = ["hung", "well"]
-        .iter()
-        .map(|name| format!("host={} user=postgres", servers.socket(name).display()))
-        .collect();
+    let connect: Vec<String> =
+        ["hung", "well"].iter().map(|name| format!("host={} user=postgres", servers.socket(name).display())).collect();
     let monitor = Monitor::start(options(&connect)).unwrap();
     for name in ["hung", "well"] {
-        wait_for(&monitor, &servers, name, |instance| {
-            instance.rates.is_some()
-        });
+        wait_for(&monitor, &servers, name, |instance| instance.rates.is_some());
     }
     let family = servers.family(hung);
     let signal = |signal| {
@@ -282,9 +235,8 @@ fn a_server_that_hangs_is_shown_as_hung_and_holds_up_no_other() {
     };
     signal(Signal::STOP);
     let shown = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        let instance = wait_for(&monitor, &servers, "hung", |instance| {
-            matches!(instance.reachability, Reachability::Hung { .. })
-        });
+        let instance =
+            wait_for(&monitor, &servers, "hung", |instance| matches!(instance.reachability, Reachability::Hung { .. }));
         // Nothing old is shown as if it were new.
         assert_eq!(instance.counters, None);
         assert_eq!(instance.activity, None);
@@ -299,9 +251,7 @@ fn a_server_that_hangs_is_shown_as_hung_and_holds_up_no_other() {
     }));
     signal(Signal::CONT);
     shown.unwrap();
-    wait_for(&monitor, &servers, "hung", |instance| {
-        instance.reachability.is_reachable()
-    });
+    wait_for(&monitor, &servers, "hung", |instance| instance.reachability.is_reachable());
 }
 
 #[test]
@@ -312,18 +262,12 @@ fn a_server_that_is_not_there_is_unreachable_and_found_once_it_is() {
     let mut servers = Servers::new();
     let connect = format!("host={} user=postgres", servers.socket("late").display());
     let monitor = Monitor::start(options(&[connect])).unwrap();
-    let host = monitor.wait_for(PATIENCE, |host| {
-        matches!(
-            host.instances[0].reachability,
-            Reachability::Unreachable { .. }
-        )
-    });
+    let host =
+        monitor.wait_for(PATIENCE, |host| matches!(host.instances[0].reachability, Reachability::Unreachable { .. }));
     let missing = &host.expect("unreachable").instances[0].missing;
     assert_eq!(missing[0].subject, Subject::Connection);
     servers.start("late", &[]);
-    wait_for(&monitor, &servers, "late", |instance| {
-        instance.reachability.is_reachable()
-    });
+    wait_for(&monitor, &servers, "late", |instance| instance.reachability.is_reachable());
 }
 
 #[test]
@@ -333,10 +277,7 @@ fn receivers_of_wal_are_seen_and_missed() {
     }
     let mut servers = Servers::new();
     let server = servers.start("primary", &[]);
-    servers.sql(
-        server,
-        "SELECT pg_create_physical_replication_slot('r', true)",
-    );
+    servers.sql(server, "SELECT pg_create_physical_replication_slot('r', true)");
     let directory = servers.own_directory("received", servers.installation.uid);
     let mut receiver = servers.servers[server]
         .client("pg_receivewal")
@@ -349,9 +290,10 @@ fn receivers_of_wal_are_seen_and_missed() {
     let monitor = Monitor::start(options(&[connect])).unwrap();
     let seen = |state: &str| {
         wait_for(&monitor, &servers, "primary", |instance| {
-            instance.replication.as_ref().is_some_and(|replication| {
-                replication.standbys.len() == 1 && replication.standbys[0].state == state
-            })
+            instance
+                .replication
+                .as_ref()
+                .is_some_and(|replication| replication.standbys.len() == 1 && replication.standbys[0].state == state)
         })
     };
     let replication = seen("streaming").replication.unwrap();
@@ -376,25 +318,15 @@ fn a_role_without_rights_sees_less_and_is_told_so() {
     }
     let mut servers = Servers::new();
     let server = servers.start("strict", &[]);
-    servers.sql(
-        server,
-        "CREATE ROLE nobody LOGIN; CREATE ROLE monitor LOGIN IN ROLE pg_monitor",
-    );
+    servers.sql(server, "CREATE ROLE nobody LOGIN; CREATE ROLE monitor LOGIN IN ROLE pg_monitor");
     let socket = servers.socket("strict").display().to_string();
     let look = |user: &str| {
         let connect = format!("host={socket} user={user}");
         let monitor = Monitor::start(options(&[connect])).unwrap();
-        let host = monitor.wait_for(PATIENCE, |host| {
-            host.instances[0].reachability.is_reachable()
-        });
+        let host = monitor.wait_for(PATIENCE, |host| host.instances[0].reachability.is_reachable());
         host.expect("reachable").instances[0].clone()
     };
-    let lacks = |instance: &Instance, subject| {
-        instance
-            .missing
-            .iter()
-            .any(|missing| missing.subject == subject)
-    };
+    let lacks = |instance: &Instance, subject| instance.missing.iter().any(|missing| missing.subject == subject);
     let nobody = look("nobody");
     assert!(lacks(&nobody, Subject::Activity));
     assert!(lacks(&nobody, Subject::Checkpoint));

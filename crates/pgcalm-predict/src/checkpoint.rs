@@ -10,20 +10,15 @@ const PAGE: f64 = 8192.0;
 /// By time, or by WAL: one is started when `max_wal_size / (1 + checkpoint_completion_target)` of it has been written
 /// (`CalculateCheckpointSegments` in xlog.c).
 pub(crate) fn interval(settings: &Settings, wal_bytes_per_s: f64) -> f64 {
-    let by_wal = settings.max_wal_bytes as f64
-        / (1.0 + settings.checkpoint_completion_target)
-        / wal_bytes_per_s.max(1.0);
+    let by_wal =
+        settings.max_wal_bytes as f64 / (1.0 + settings.checkpoint_completion_target) / wal_bytes_per_s.max(1.0);
     settings.checkpoint_timeout_s.min(by_wal).max(1.0)
 }
 
 /// How many times over other processes write all buffers while a checkpoint writes for `seconds`.
 pub(crate) fn turnovers(settings: &Settings, others_pages_per_s: f64, seconds: f64) -> f64 {
     let buffers = settings.shared_buffers_bytes as f64 / PAGE;
-    if buffers > 0.0 {
-        others_pages_per_s * seconds / buffers
-    } else {
-        0.0
-    }
+    if buffers > 0.0 { others_pages_per_s * seconds / buffers } else { 0.0 }
 }
 
 /// Part of its pages that a checkpoint has written in the first `part` of its time.

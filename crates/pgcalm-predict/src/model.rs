@@ -26,15 +26,7 @@ pub fn predict(observation: Observation) -> Prediction {
     let (pg_calm, demand) = outlook(&observation, &caps, &simulation::run);
     let possible = possible(&observation, &caps, &pg_calm, &demand);
     let (helps, reason) = verdict::verdict(&observation, &caps, &stock, &pg_calm);
-    Prediction {
-        cautions: verdict::cautions(&observation),
-        observation,
-        stock,
-        pg_calm,
-        possible,
-        helps,
-        reason,
-    }
+    Prediction { cautions: verdict::cautions(&observation), observation, stock, pg_calm, possible, helps, reason }
 }
 
 #[cfg(test)]

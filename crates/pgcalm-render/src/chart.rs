@@ -94,37 +94,21 @@ impl Chart {
             Scale::Linear => ValueAxis::linear(values),
             Scale::Log => ValueAxis::log(values),
         };
-        Chart {
-            title,
-            note: String::new(),
-            field,
-            time: TimeAxis::new(seconds_of(&entries)),
-            values,
-            entries,
-            limit,
-        }
+        Chart { title, note: String::new(), field, time: TimeAxis::new(seconds_of(&entries)), values, entries, limit }
     }
 
     /// Whether there is nothing to draw.
     pub fn is_empty(&self) -> bool {
-        self.entries
-            .iter()
-            .all(|entry| entry.lines.iter().flatten().all(Option::is_none))
+        self.entries.iter().all(|entry| entry.lines.iter().flatten().all(Option::is_none))
     }
 
     /// Whether lanes with checkpoints are drawn.
     pub fn has_checkpoints(&self) -> bool {
-        self.entries
-            .iter()
-            .any(|entry| !entry.checkpoints.is_empty())
+        self.entries.iter().any(|entry| !entry.checkpoints.is_empty())
     }
 }
 
 /// Length of the longest line, in seconds.
 pub fn seconds_of(entries: &[Entry]) -> usize {
-    entries
-        .iter()
-        .flat_map(|entry| entry.lines.iter().map(Vec::len))
-        .max()
-        .unwrap_or(0)
+    entries.iter().flat_map(|entry| entry.lines.iter().map(Vec::len)).max().unwrap_or(0)
 }

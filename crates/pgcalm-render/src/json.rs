@@ -33,9 +33,7 @@ pub enum JsonError {
 /// # Errors
 ///
 /// [`JsonError::NotFinite`].
-pub fn to_json_pretty<T: Serialize + DeserializeOwned + PartialEq>(
-    report: &T,
-) -> Result<String, JsonError> {
+pub fn to_json_pretty<T: Serialize + DeserializeOwned + PartialEq>(report: &T) -> Result<String, JsonError> {
     let mut document = serde_json::to_string_pretty(report).map_err(JsonError::Syntax)?;
     document.push('\n');
     match parse::<T>(&document) {
@@ -53,17 +51,13 @@ pub fn to_json_pretty<T: Serialize + DeserializeOwned + PartialEq>(
 pub fn parse<T: DeserializeOwned>(document: &str) -> Result<T, JsonError> {
     let mut deserializer = serde_json::Deserializer::from_str(document);
     let mut track = serde_path_to_error::Track::new();
-    let report = T::deserialize(serde_path_to_error::Deserializer::new(
-        &mut deserializer,
-        &mut track,
-    ))
-    .map_err(|source| match source.classify() {
-        serde_json::error::Category::Data => JsonError::Field {
-            path: track.path().to_string(),
-            source,
-        },
-        _ => JsonError::Syntax(source),
-    })?;
+    let report =
+        T::deserialize(serde_path_to_error::Deserializer::new(&mut deserializer, &mut track)).map_err(|source| {
+            match source.classify() {
+                serde_json::error::Category::Data => JsonError::Field { path: track.path().to_string(), source },
+                _ => JsonError::Syntax(source),
+            }
+        })?;
     deserializer.end().map_err(JsonError::Syntax)?;
     Ok(report)
 }

@@ -47,17 +47,9 @@ pub fn trimmed(value: f64) -> String {
     }
     let digits = format!("{value:.6}");
     // Three decimals are enough for anything of at least 1.
-    let digits = if value.abs() >= 1.0 {
-        format!("{value:.3}")
-    } else {
-        digits
-    };
+    let digits = if value.abs() >= 1.0 { format!("{value:.3}") } else { digits };
     let digits = digits.trim_end_matches('0').trim_end_matches('.');
-    if digits == "-0" {
-        "0".to_string()
-    } else {
-        digits.to_string()
-    }
+    if digits == "-0" { "0".to_string() } else { digits.to_string() }
 }
 
 /// Bytes in PostgreSQL's units, powers of 1024, with three significant digits at most: `98 MB`, `1.2 GB`.
@@ -98,11 +90,7 @@ pub fn factor(part: f64, whole: f64) -> Option<String> {
 
 /// A part of a whole, 0 to 1, as `98 %`; [`MISSING`] if it is not finite.
 pub fn percent(part: f64) -> String {
-    if part.is_finite() {
-        format!("{:.0} %", part * 100.0)
-    } else {
-        MISSING.to_string()
-    }
+    if part.is_finite() { format!("{:.0} %", part * 100.0) } else { MISSING.to_string() }
 }
 
 /// `noun` with its number, and an `s` unless it is one.
@@ -114,15 +102,7 @@ pub fn plural(count: f64, noun: &str) -> String {
 /// Without control characters: a report may come from elsewhere, and must be able neither to steer the terminal
 /// nor to make an SVG that XML parsers refuse.
 pub fn printable(text: &str) -> String {
-    text.chars()
-        .map(|c| {
-            if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') {
-                ' '
-            } else {
-                c
-            }
-        })
-        .collect()
+    text.chars().map(|c| if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') { ' ' } else { c }).collect()
 }
 
 /// The first `max` characters, with an ellipsis in place of the rest.

@@ -51,14 +51,9 @@ pub fn pages_describe_every_field(documents: &[Document]) {
     let mut elsewhere = BTreeSet::new();
     for (name, schema) in documents {
         let mut model = fields_of(schema);
-        model.retain(|name, fields| {
-            name == "Report" || !elsewhere.contains(&(name.clone(), fields.clone()))
-        });
+        model.retain(|name, fields| name == "Report" || !elsewhere.contains(&(name.clone(), fields.clone())));
         let described = described_in(&folder().join(format!("{name}.md")));
-        assert_eq!(
-            described, model,
-            "docs/json-schema/{name}.md (left) against the model (right)"
-        );
+        assert_eq!(described, model, "docs/json-schema/{name}.md (left) against the model (right)");
         elsewhere.extend(described);
     }
 }
@@ -125,15 +120,10 @@ fn described_in(file: &Path) -> BTreeMap<String, BTreeSet<String>> {
     let mut section = None;
     for line in text.lines() {
         if let Some(heading) = line.strip_prefix("## ") {
-            section = heading
-                .strip_prefix('`')
-                .and_then(|rest| rest.split('`').next());
+            section = heading.strip_prefix('`').and_then(|rest| rest.split('`').next());
         } else if let (Some(section), Some(row)) = (section, line.strip_prefix("| `")) {
             let field = row.split('`').next().unwrap();
-            described
-                .entry(section.to_string())
-                .or_default()
-                .insert(field.to_string());
+            described.entry(section.to_string()).or_default().insert(field.to_string());
         }
     }
     described

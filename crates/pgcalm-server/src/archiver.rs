@@ -64,11 +64,8 @@ mod tests {
             (Some(2.0), Some(1.0), true),
             (Some(1.0), Some(2.0), false),
         ] {
-            let archiver = Archiver {
-                last_archived_seconds: archived,
-                last_failed_seconds: failed,
-                ..Archiver::default()
-            };
+            let archiver =
+                Archiver { last_archived_seconds: archived, last_failed_seconds: failed, ..Archiver::default() };
             assert_eq!(archiver.is_failing(), is_failing, "{archiver:?}");
         }
     }

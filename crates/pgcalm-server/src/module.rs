@@ -10,7 +10,5 @@ pub const MODULE_SCHEMA: &str = "(SELECT quote_ident(nspname) FROM pg_extension 
 
 /// What [`MODULE_SCHEMA`] stands for.
 pub fn module_schema(client: &mut Client) -> Result<Option<String>, Error> {
-    client
-        .query_one(&format!("SELECT {MODULE_SCHEMA}"), &[])?
-        .try_get(0)
+    client.query_one(&format!("SELECT {MODULE_SCHEMA}"), &[])?.try_get(0)
 }

@@ -51,9 +51,7 @@ impl Settings {
         rows.iter()
             .map(|row| {
                 let setting = Setting {
-                    value: row
-                        .try_get::<_, Option<Text>>("value")?
-                        .map_or_else(String::new, |value| value.0),
+                    value: row.try_get::<_, Option<Text>>("value")?.map_or_else(String::new, |value| value.0),
                     unit: row.try_get("unit")?,
                     context: row.try_get("context")?,
                     source: row.try_get("source")?,
@@ -103,11 +101,7 @@ impl<'a> FromIterator<(&'a str, &'a str, Option<&'a str>)> for Settings {
         T: IntoIterator<Item = (&'a str, &'a str, Option<&'a str>)>,
     {
         let setting = |(name, value, unit): (&str, &str, Option<&str>)| {
-            let setting = Setting {
-                value: value.to_string(),
-                unit: unit.map(str::to_string),
-                ..Setting::default()
-            };
+            let setting = Setting { value: value.to_string(), unit: unit.map(str::to_string), ..Setting::default() };
             (name.to_string(), setting)
         };
         Self(settings.into_iter().map(setting).collect())
@@ -118,11 +112,7 @@ impl<'a> FromIterator<(&'a str, &'a str, Option<&'a str>)> for Settings {
 pub fn unit_bytes(unit: &str) -> Option<f64> {
     let at = unit.find(|c: char| !c.is_ascii_digit())?;
     let (count, unit) = unit.split_at(at);
-    let count: f64 = if count.is_empty() {
-        1.0
-    } else {
-        count.parse().ok()?
-    };
+    let count: f64 = if count.is_empty() { 1.0 } else { count.parse().ok()? };
     let size = match unit {
         "B" => 1_u64,
         "kB" => 1 << 10,

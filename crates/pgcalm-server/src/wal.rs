@@ -55,10 +55,7 @@ impl Wal {
 
     /// Out of a row that has the columns of [`Version::wal`] among others.
     pub fn of(row: &Row) -> Result<Self, Error> {
-        let count = |name| {
-            row.try_get::<_, Option<i64>>(name)
-                .map(Option::unwrap_or_default)
-        };
+        let count = |name| row.try_get::<_, Option<i64>>(name).map(Option::unwrap_or_default);
         Ok(Self {
             records: count("wal_records")?,
             page_images: count("wal_fpi")?,

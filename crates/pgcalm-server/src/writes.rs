@@ -7,8 +7,7 @@ use postgres::Row;
 use crate::Version;
 
 /// Writes of relations by all but the checkpointer and the background writer.
-const BY_OTHERS: &str =
-    "object = 'relation' AND backend_type NOT IN ('checkpointer', 'background writer')";
+const BY_OTHERS: &str = "object = 'relation' AND backend_type NOT IN ('checkpointer', 'background writer')";
 
 impl Version {
     /// Subquery for [`Writes`].
@@ -41,10 +40,7 @@ impl Version {
                 "num_timed + num_requested",
                 "coalesce(sum((coalesce(writes, 0) + coalesce(extends, 0)) * op_bytes), 0)",
             ),
-            18.. => (
-                "num_done",
-                "coalesce(sum(coalesce(write_bytes, 0) + coalesce(extend_bytes, 0)), 0)",
-            ),
+            18.. => ("num_done", "coalesce(sum(coalesce(write_bytes, 0) + coalesce(extend_bytes, 0)), 0)"),
         };
         format!(
             "(SELECT num_timed + restartpoints_timed AS checkpoints_timed, \

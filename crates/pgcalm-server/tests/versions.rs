@@ -30,9 +30,7 @@ struct Server {
 impl Server {
     fn start() -> Self {
         let server = Self::new();
-        server
-            .programs
-            .initdb(&server.directory.path().join("data"), &[]);
+        server.programs.initdb(&server.directory.path().join("data"), &[]);
         server.launch()
     }
 
@@ -47,13 +45,9 @@ impl Server {
     }
 
     fn new() -> Self {
-        let bindir = std::env::var_os("PG_BINDIR")
-            .map_or_else(|| "/usr/lib/postgresql/15/bin".into(), PathBuf::from);
+        let bindir = std::env::var_os("PG_BINDIR").map_or_else(|| "/usr/lib/postgresql/15/bin".into(), PathBuf::from);
         let directory = programs::directory("pgcalm-versions");
-        Self {
-            programs: Programs::new(&bindir, directory.path()),
-            directory,
-        }
+        Self { programs: Programs::new(&bindir, directory.path()), directory }
     }
 
     fn launch(self) -> Self {
@@ -76,9 +70,7 @@ impl Server {
     fn archive_by(&self, command: &str) -> Client {
         let mut client = self.connect();
         for (name, value) in [("archive_mode", "on"), ("archive_command", command)] {
-            client
-                .batch_execute(&format!("ALTER SYSTEM SET {name} = '{value}'"))
-                .unwrap();
+            client.batch_execute(&format!("ALTER SYSTEM SET {name} = '{value}'")).unwrap();
         }
         drop(client);
         let (data, log) = (self.path("data"), self.path("log"));
@@ -112,21 +104,14 @@ fn blocks_and_checkpoints_are_counted_alike() {
     let mut client = server.connect();
     let version = Version::read(&mut client).unwrap();
     let before = Writes::read(&mut client, version).unwrap();
-    client
-        .batch_execute("CREATE TABLE t (i int, filler text)")
-        .unwrap();
+    client.batch_execute("CREATE TABLE t (i int, filler text)").unwrap();
     client
         .batch_execute(
             "COPY t FROM PROGRAM 'seq 400000 | sed ''s/$/\t0123456789012345678901234567890123456789012345678901234567890123456789/'''",
         )
         .unwrap();
-    let blocks: i64 = client
-        .query_one(
-            "SELECT pg_relation_size('t') / current_setting('block_size')::int",
-            &[],
-        )
-        .unwrap()
-        .get(0);
+    let blocks: i64 =
+        client.query_one("SELECT pg_relation_size('t') / current_setting('block_size')::int", &[]).unwrap().get(0);
     client.batch_execute("SELECT count(*) FROM t").unwrap();
     client.batch_execute("CHECKPOINT").unwrap();
     // A session reports what it counted when it ends, the checkpointer after it has answered.
@@ -141,19 +126,11 @@ fn blocks_and_checkpoints_are_counted_alike() {
         std::thread::sleep(Duration::from_millis(50));
         after = Writes::read(&mut client, version).unwrap();
     }
-    assert!(
-        2 * (after.buffers_backend - before.buffers_backend) < 7 * blocks,
-        "{after:?}, {blocks} blocks"
-    );
+    assert!(2 * (after.buffers_backend - before.buffers_backend) < 7 * blocks, "{after:?}, {blocks} blocks");
     assert!(after.buffers_evicted <= after.buffers_backend);
-    assert_eq!(
-        after.checkpoints_requested - before.checkpoints_requested,
-        1
-    );
+    assert_eq!(after.checkpoints_requested - before.checkpoints_requested, 1);
     assert!(after.buffers_checkpoint > before.buffers_checkpoint);
-    let row = client
-        .query_one(&format!("SELECT * FROM {} w", version.wal()), &[])
-        .unwrap();
+    let row = client.query_one(&format!("SELECT * FROM {} w", version.wal()), &[]).unwrap();
     assert!(row.get::<_, i64>("wal_writes") > 0);
     let wal = Wal::of(&row).unwrap();
     assert!(wal.bytes > blocks && wal.records > 0, "{wal:?}");
@@ -170,24 +147,15 @@ fn settings_have_their_units_and_hide_commands() {
     let server = Server::start();
     let mut client = server.archive_by("copy --password=x %p");
     client.batch_execute("SET pg_calm.mode = 'on'").unwrap();
-    let names = [
-        "archive_command",
-        "pg_calm.mode",
-        "shared_buffers",
-        "checkpoint_timeout",
-        "wal_segment_size",
-        "wal_level",
-    ];
+    let names =
+        ["archive_command", "pg_calm.mode", "shared_buffers", "checkpoint_timeout", "wal_segment_size", "wal_level"];
     let settings = Settings::read(&mut client, &names).unwrap();
     assert_eq!(settings.text("archive_command"), Some("set"));
     assert_eq!(settings.text("pg_calm.mode"), None);
     assert_eq!(settings.number("shared_buffers"), Some(16_777_216.0));
     assert_eq!(settings.number("checkpoint_timeout"), Some(300.0));
     assert_eq!(settings.number("wal_segment_size"), Some(16_777_216.0));
-    let (_, level) = settings
-        .into_iter()
-        .find(|(name, _)| name == "wal_level")
-        .unwrap();
+    let (_, level) = settings.into_iter().find(|(name, _)| name == "wal_level").unwrap();
     assert!(level.values.contains(&"logical".to_string()), "{level:?}");
     assert_eq!(level.context, "postmaster");
     assert_eq!(module_schema(&mut client).unwrap(), None);
@@ -212,20 +180,13 @@ fn the_archiver_fails_and_then_succeeds() {
         return;
     }
     let server = Server::start();
-    assert_eq!(
-        Archiver::read(&mut server.connect()).unwrap(),
-        Archiver::default()
-    );
+    assert_eq!(Archiver::read(&mut server.connect()).unwrap(), Archiver::default());
     let mut client = server.archive_by("false");
-    client
-        .batch_execute("SELECT txid_current(), pg_switch_wal()")
-        .unwrap();
+    client.batch_execute("SELECT txid_current(), pg_switch_wal()").unwrap();
     let failed = archiver_that(&mut client, |archiver| archiver.failed > 0);
     assert!(failed.is_failing() && failed.archived == 0, "{failed:?}");
     assert!(failed.last_failed_file.is_some());
-    client
-        .batch_execute("ALTER SYSTEM SET archive_command = 'true'")
-        .unwrap();
+    client.batch_execute("ALTER SYSTEM SET archive_command = 'true'").unwrap();
     client.batch_execute("SELECT pg_reload_conf()").unwrap();
     let archived = archiver_that(&mut client, |archiver| archiver.archived > 0);
     assert!(!archived.is_failing(), "{archived:?}");
@@ -244,11 +205,7 @@ fn restartpoints_are_counted() {
     let before = Writes::read(&mut client, version).unwrap();
     client.batch_execute("CHECKPOINT").unwrap();
     let deadline = Instant::now() + Duration::from_secs(30);
-    while Writes::read(&mut client, version)
-        .unwrap()
-        .checkpoints_requested
-        == before.checkpoints_requested
-    {
+    while Writes::read(&mut client, version).unwrap().checkpoints_requested == before.checkpoints_requested {
         assert!(Instant::now() < deadline, "still {before:?}");
         std::thread::sleep(Duration::from_millis(50));
     }

@@ -26,8 +26,5 @@ pub fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
 
 /// Sources of the module, with `pg_calm.so` once it is built.
 pub fn module_directory() -> &'static Path {
-    Path::new(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../extension/pg_calm"
-    ))
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../extension/pg_calm"))
 }

@@ -22,65 +22,42 @@ pub struct Need {
 }
 
 /// For loop devices, mounts, namespaces, eBPF, and to run servers as another user.
-pub const ROOT: Need = Need {
-    what: "root",
-    is_met: || rustix::process::geteuid().is_root(),
-};
+pub const ROOT: Need = Need { what: "root", is_met: || rustix::process::geteuid().is_root() };
 
 /// Programs of a server of any version.
-pub const ANY_SERVER: Need = Need {
-    what: "an installed PostgreSQL server",
-    is_met: || !postgres::bindirs(&HostRoot::default()).is_empty(),
-};
+pub const ANY_SERVER: Need =
+    Need { what: "an installed PostgreSQL server", is_met: || !postgres::bindirs(&HostRoot::default()).is_empty() };
 
 /// Those of [`bindir`].
-pub const SERVER: Need = Need {
-    what: "PostgreSQL 15, or PG_CONFIG that names another",
-    is_met: || bindir().is_some(),
-};
+pub const SERVER: Need = Need { what: "PostgreSQL 15, or PG_CONFIG that names another", is_met: || bindir().is_some() };
 
 /// Those of [`bindir`], with probes.
 pub const SERVER_PROBES: Need = Need {
     what: "a PostgreSQL built with --enable-dtrace",
     is_met: || {
-        bindir().is_some_and(|bindir| {
-            Notes::read(&bindir.join("postgres")).is_ok_and(|notes| !notes.sites.is_empty())
-        })
+        bindir().is_some_and(|bindir| Notes::read(&bindir.join("postgres")).is_ok_and(|notes| !notes.sites.is_empty()))
     },
 };
 
 /// The client library, of any version.
-pub const LIBPQ: Need = Need {
-    what: "libpq.so.5",
-    is_met: libpq::is_there,
-};
+pub const LIBPQ: Need = Need { what: "libpq.so.5", is_met: libpq::is_there };
 
 /// The module, built.
-pub const MODULE: Need = Need {
-    what: "pg_calm, make build",
-    is_met: || module_directory().join("pg_calm.so").exists(),
-};
+pub const MODULE: Need =
+    Need { what: "pg_calm, make build", is_met: || module_directory().join("pg_calm.so").exists() };
 
 /// For eBPF programs that read what the kernel knows.
-pub const KERNEL_TYPES: Need = Need {
-    what: "a kernel with BTF",
-    is_met: || Path::new("/sys/kernel/btf/vmlinux").exists(),
-};
+pub const KERNEL_TYPES: Need =
+    Need { what: "a kernel with BTF", is_met: || Path::new("/sys/kernel/btf/vmlinux").exists() };
 
 /// For `pgcalm lab volume`.
-pub const FUSE: Need = Need {
-    what: "/dev/fuse",
-    is_met: || Path::new("/dev/fuse").exists(),
-};
+pub const FUSE: Need = Need { what: "/dev/fuse", is_met: || Path::new("/dev/fuse").exists() };
 
 /// Caps of devices that hold for all.
 pub const ROOT_GROUP_CAPS: Need = Need {
     what: "a block cgroup of version 1 whose root group caps devices",
     is_met: || {
-        let journal = Journal::open(
-            HostRoot::default(),
-            Path::new("/nonexistent/pgcalm-journal.json"),
-        );
+        let journal = Journal::open(HostRoot::default(), Path::new("/nonexistent/pgcalm-journal.json"));
         journal.is_ok_and(|journal| matches!(Capper::of_root_group(&journal), Ok(Some(_))))
     },
 };

@@ -13,13 +13,10 @@ use pgcalm_host::postgres;
 
 /// Directory of the programs that tests run: PostgreSQL 15's, or those of `PG_CONFIG`.
 pub fn bindir() -> Option<PathBuf> {
-    let pg_config = std::env::var_os("PG_CONFIG")
-        .unwrap_or_else(|| "/usr/lib/postgresql/15/bin/pg_config".into());
+    let pg_config = std::env::var_os("PG_CONFIG").unwrap_or_else(|| "/usr/lib/postgresql/15/bin/pg_config".into());
     let output = Command::new(pg_config).arg("--bindir").output().ok()?;
     let bindir = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());
-    postgres::missing(&HostRoot::default(), &bindir)
-        .is_empty()
-        .then_some(bindir)
+    postgres::missing(&HostRoot::default(), &bindir).is_empty().then_some(bindir)
 }
 
 /// User and group that servers run as, if this is root, as whom they refuse to.
@@ -40,10 +37,7 @@ pub fn give_to_server(path: &Path) {
 /// A directory that is removed with what is in it, on a disk: memory file systems have no dirty pages. It is that user's, and
 /// all can read it.
 pub fn directory(prefix: &str) -> tempfile::TempDir {
-    let directory = tempfile::Builder::new()
-        .prefix(prefix)
-        .tempdir_in("/var/tmp")
-        .unwrap();
+    let directory = tempfile::Builder::new().prefix(prefix).tempdir_in("/var/tmp").unwrap();
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
     give_to_server(directory.path());
     directory
@@ -72,10 +66,7 @@ pub struct Programs {
 impl Programs {
     /// Those in `bindir`, run in `directory`, which has to be there.
     pub fn new(bindir: &Path, directory: &Path) -> Self {
-        Self {
-            bindir: bindir.to_path_buf(),
-            directory: directory.to_path_buf(),
-        }
+        Self { bindir: bindir.to_path_buf(), directory: directory.to_path_buf() }
     }
 
     /// In which they run.

@@ -63,11 +63,7 @@ impl Launch {
         let log = fs::File::create(&self.log).unwrap();
         let mut command = self.programs.command("postgres");
         command.arg("-D").arg(&self.data);
-        let child = wrap(command)
-            .stdout(log.try_clone().unwrap())
-            .stderr(log)
-            .spawn()
-            .unwrap();
+        let child = wrap(command).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
         let mut server = Server {
             // Pids fit: the kernel's own type is i32.
             pid: child.id() as i32,
@@ -118,10 +114,7 @@ impl Server {
 
     /// A connection string.
     pub fn conninfo(&self) -> String {
-        format!(
-            "host='{}' port={} user={} dbname=postgres",
-            self.launch.host, self.launch.port, self.launch.role
-        )
+        format!("host='{}' port={} user={} dbname=postgres", self.launch.host, self.launch.port, self.launch.role)
     }
 
     /// A client program that finds it by the environment.

@@ -8,11 +8,7 @@ const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '�
 
 /// A bar of `share`, 0 to 1, of `width` columns, filled up with spaces.
 pub fn bar(share: f64, width: usize) -> String {
-    let share = if share.is_finite() {
-        share.clamp(0.0, 1.0)
-    } else {
-        0.0
-    };
+    let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
     let mut eighths = (share * width as f64 * 8.0).round() as usize;
     if share > 0.0 {
         // Little is not nothing.
@@ -75,20 +71,7 @@ mod tests {
 
     #[test]
     fn zero_and_unknown_differ_in_curves() {
-        assert_eq!(
-            curve(
-                &[
-                    Some(0.0),
-                    None,
-                    Some(0.1),
-                    Some(5.0),
-                    Some(10.0),
-                    Some(99.0)
-                ],
-                10.0
-            ),
-            "▁ ▂▅██"
-        );
+        assert_eq!(curve(&[Some(0.0), None, Some(0.1), Some(5.0), Some(10.0), Some(99.0)], 10.0), "▁ ▂▅██");
         assert_eq!(curve(&[Some(0.0), Some(f64::NAN)], 0.0), "▁ ");
     }
 }

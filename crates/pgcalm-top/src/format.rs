@@ -68,27 +68,17 @@ pub fn seconds(value: f64) -> String {
 
 /// A duration without digits that change with every picture: `27 s`.
 pub fn whole_seconds(value: f64) -> String {
-    if value.is_finite() && value < 59.5 {
-        format!("{:.0} s", value.max(0.0))
-    } else {
-        seconds(value.round())
-    }
+    if value.is_finite() && value < 59.5 { format!("{:.0} s", value.max(0.0)) } else { seconds(value.round()) }
 }
 
 /// A moment, seconds since 1970, as the time of day.
 pub fn time_of_day(moment: f64, offset: FixedOffset) -> String {
-    at(moment, offset).map_or_else(
-        || MISSING.to_string(),
-        |time| time.format("%H:%M:%S").to_string(),
-    )
+    at(moment, offset).map_or_else(|| MISSING.to_string(), |time| time.format("%H:%M:%S").to_string())
 }
 
 /// A moment with date and offset from UTC.
 pub fn date_and_time(moment: f64, offset: FixedOffset) -> String {
-    at(moment, offset).map_or_else(
-        || MISSING.to_string(),
-        |time| time.format("%Y-%m-%d %H:%M:%S %:z").to_string(),
-    )
+    at(moment, offset).map_or_else(|| MISSING.to_string(), |time| time.format("%Y-%m-%d %H:%M:%S %:z").to_string())
 }
 
 fn at(moment: f64, offset: FixedOffset) -> Option<DateTime<FixedOffset>> {
@@ -134,10 +124,7 @@ mod tests {
     fn moments() {
         let offset = FixedOffset::east_opt(5 * 3600 + 1800).unwrap();
         assert_eq!(time_of_day(0.0, offset), "05:30:00");
-        assert_eq!(
-            date_and_time(1_763_733_785.0, offset),
-            "2025-11-21 19:33:05 +05:30"
-        );
+        assert_eq!(date_and_time(1_763_733_785.0, offset), "2025-11-21 19:33:05 +05:30");
         assert_eq!(time_of_day(f64::MAX, offset), "–");
     }
 }

@@ -45,18 +45,11 @@ pub const BINDINGS: &[Binding] = &[
             (KeyCode::Char('3'), PLAIN, Command::Page(Page::Missing)),
         ],
     },
-    Binding {
-        keys: "Space",
-        meaning: "pause, go on live",
-        bound: &[(KeyCode::Char(' '), PLAIN, Command::Pause)],
-    },
+    Binding { keys: "Space", meaning: "pause, go on live", bound: &[(KeyCode::Char(' '), PLAIN, Command::Pause)] },
     Binding {
         keys: "Left Right",
         meaning: "one picture back, on",
-        bound: &[
-            (KeyCode::Left, PLAIN, Command::Earlier(1)),
-            (KeyCode::Right, PLAIN, Command::Later(1)),
-        ],
+        bound: &[(KeyCode::Left, PLAIN, Command::Earlier(1)), (KeyCode::Right, PLAIN, Command::Later(1))],
     },
     Binding {
         keys: "[ ], PageUp PageDown",
@@ -71,18 +64,12 @@ pub const BINDINGS: &[Binding] = &[
     Binding {
         keys: "Home End",
         meaning: "oldest picture, live",
-        bound: &[
-            (KeyCode::Home, PLAIN, Command::Oldest),
-            (KeyCode::End, PLAIN, Command::Live),
-        ],
+        bound: &[(KeyCode::Home, PLAIN, Command::Oldest), (KeyCode::End, PLAIN, Command::Live)],
     },
     Binding {
         keys: "+ -",
         meaning: "curves of less, more time",
-        bound: &[
-            (KeyCode::Char('+'), PLAIN, Command::ShorterSpan),
-            (KeyCode::Char('-'), PLAIN, Command::LongerSpan),
-        ],
+        bound: &[(KeyCode::Char('+'), PLAIN, Command::ShorterSpan), (KeyCode::Char('-'), PLAIN, Command::LongerSpan)],
     },
     Binding {
         keys: "? h, Esc",
@@ -97,10 +84,7 @@ pub const BINDINGS: &[Binding] = &[
     Binding {
         keys: "Ctrl-L, Ctrl-Z",
         meaning: "draw anew, suspend",
-        bound: &[
-            (KeyCode::Char('l'), CONTROL, Command::Redraw),
-            (KeyCode::Char('z'), CONTROL, Command::Suspend),
-        ],
+        bound: &[(KeyCode::Char('l'), CONTROL, Command::Redraw), (KeyCode::Char('z'), CONTROL, Command::Suspend)],
     },
     Binding {
         keys: "q, Ctrl-C",
@@ -167,11 +151,8 @@ mod tests {
 
     #[test]
     fn no_key_is_bound_twice() {
-        let bound: Vec<_> = BINDINGS
-            .iter()
-            .flat_map(|binding| binding.bound)
-            .map(|(code, modifiers, _)| (code, modifiers))
-            .collect();
+        let bound: Vec<_> =
+            BINDINGS.iter().flat_map(|binding| binding.bound).map(|(code, modifiers, _)| (code, modifiers)).collect();
         for (at, key) in bound.iter().enumerate() {
             assert!(!bound[..at].contains(key), "{key:?}");
         }

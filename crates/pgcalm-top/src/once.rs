@@ -17,32 +17,13 @@ pub fn text(scene: &Scene, width: usize) -> String {
     let Some(host) = scene.host else {
         return "no sample was taken\n".to_string();
     };
-    let mut lines = vec![
-        Line::raw(format::date_and_time(scene.end(), scene.offset)),
-        Line::default(),
-    ];
+    let mut lines = vec![Line::raw(format::date_and_time(scene.end(), scene.offset)), Line::default()];
     match (scene.state.chosen(&names(host)), scene.instance()) {
         (Some(chosen), Some(instance)) => {
-            lines.extend(screen::instance_lines(
-                host,
-                chosen,
-                scene.palette,
-                width,
-                usize::MAX,
-            ));
+            lines.extend(screen::instance_lines(host, chosen, scene.palette, width, usize::MAX));
             lines.push(Line::default());
-            let context = Context {
-                scene,
-                host,
-                instance,
-                width,
-                curves: false,
-            };
-            lines.extend(row::lines(
-                section::all(&context),
-                usize::MAX,
-                scene.palette,
-            ));
+            let context = Context { scene, host, instance, width, curves: false };
+            lines.extend(row::lines(section::all(&context), usize::MAX, scene.palette));
         }
         _ => lines.extend(screen::no_instance(host).into_iter().map(Line::raw)),
     }

@@ -67,11 +67,7 @@ impl Palette {
     }
 
     fn coloured(self, colour: Color) -> Style {
-        if self.colours {
-            Style::new().fg(colour)
-        } else {
-            Style::new()
-        }
+        if self.colours { Style::new().fg(colour) } else { Style::new() }
     }
 }
 
@@ -91,13 +87,7 @@ mod tests {
             palette.alarm(),
         ] {
             assert_eq!(style.bg, None);
-            assert!(
-                matches!(
-                    style.fg,
-                    None | Some(Color::Cyan | Color::Magenta | Color::Red)
-                ),
-                "{style:?}"
-            );
+            assert!(matches!(style.fg, None | Some(Color::Cyan | Color::Magenta | Color::Red)), "{style:?}");
         }
     }
 

@@ -28,12 +28,7 @@ pub struct Row {
 impl Row {
     /// A row of several styles.
     pub fn new(section: &str, rank: u8, spans: Vec<Span<'static>>) -> Self {
-        Self {
-            section: section.to_string(),
-            note: String::new(),
-            content: Line::from(spans),
-            rank,
-        }
+        Self { section: section.to_string(), note: String::new(), content: Line::from(spans), rank }
     }
 
     /// The row with a note below the section's name.
@@ -86,11 +81,8 @@ pub fn lines(rows: Vec<Row>, width: usize, palette: Palette) -> Vec<Line<'static
 /// The line, with an ellipsis at the end if it was wider. Without control characters: names in it come from elsewhere,
 /// and must not be able to steer the terminal.
 pub fn cut(line: Line<'static>, width: usize) -> Line<'static> {
-    let mut spans: Vec<Span> = line
-        .spans
-        .into_iter()
-        .map(|span| Span::styled(printable(&span.content), span.style))
-        .collect();
+    let mut spans: Vec<Span> =
+        line.spans.into_iter().map(|span| Span::styled(printable(&span.content), span.style)).collect();
     if spans.iter().map(Span::width).sum::<usize>() <= width {
         return Line::from(spans);
     }
@@ -133,18 +125,11 @@ mod tests {
     use super::*;
 
     fn rows(ranks: &[u8]) -> Vec<Row> {
-        ranks
-            .iter()
-            .enumerate()
-            .map(|(at, rank)| Row::text("S", *rank, at.to_string(), Style::new()))
-            .collect()
+        ranks.iter().enumerate().map(|(at, rank)| Row::text("S", *rank, at.to_string(), Style::new())).collect()
     }
 
     fn left(ranks: &[u8], height: usize) -> Vec<String> {
-        fit(rows(ranks), height)
-            .iter()
-            .map(|row| row.content.to_string())
-            .collect()
+        fit(rows(ranks), height).iter().map(|row| row.content.to_string()).collect()
     }
 
     #[test]
@@ -164,10 +149,7 @@ mod tests {
             Row::text("A", 0, "a3", Style::new()),
             Row::text("B", 0, "b", Style::new()),
         ];
-        let lines: Vec<String> = lines(fit(rows, 3), 80, Palette::new(false))
-            .iter()
-            .map(Line::to_string)
-            .collect();
+        let lines: Vec<String> = lines(fit(rows, 3), 80, Palette::new(false)).iter().map(Line::to_string).collect();
         assert_eq!(lines, ["A           a2", "            a3", "B           b"]);
     }
 

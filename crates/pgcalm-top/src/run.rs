@@ -59,8 +59,7 @@ pub struct Options {
 pub fn live(options: Options, stop: &dyn Fn() -> bool) -> anyhow::Result<()> {
     if !terminal::is_there() {
         return Err(TopError::Usage(
-            "top: standard input and output are not a terminal; --once prints one picture as text"
-                .to_string(),
+            "top: standard input and output are not a terminal; --once prints one picture as text".to_string(),
         )
         .into());
     }
@@ -134,10 +133,7 @@ pub fn once(options: Options, width: usize, stop: &dyn Fn() -> bool) -> anyhow::
     }
     let mut text = String::new();
     session.show(|scene| text = once::text(scene, width));
-    Ok(Once {
-        text,
-        unanswered: unanswered(&session.latest, is_named),
-    })
+    Ok(Once { text, unanswered: unanswered(&session.latest, is_named) })
 }
 
 fn unanswered(host: &Host, is_named: bool) -> Option<TopError> {
@@ -153,23 +149,17 @@ fn unanswered(host: &Host, is_named: bool) -> Option<TopError> {
         .map(|instance| instance.identity.name.as_str())
         .collect();
     (!silent.is_empty()).then(|| {
-        TopError::Unreachable(format!(
-            "--connect: no answer from {}; the picture says why",
-            silent.join(", ")
-        ))
+        TopError::Unreachable(format!("--connect: no answer from {}; the picture says why", silent.join(", ")))
     })
 }
 
 /// Whether each server has answered twice, so that there are rates, or is known not to answer.
 fn is_complete(host: &Host) -> bool {
-    let servers = host
-        .instances
-        .iter()
-        .all(|instance| match instance.reachability {
-            Reachability::Reachable => instance.rates.is_some(),
-            Reachability::Connecting => false,
-            Reachability::Unreachable { .. } | Reachability::Hung { .. } => true,
-        });
+    let servers = host.instances.iter().all(|instance| match instance.reachability {
+        Reachability::Reachable => instance.rates.is_some(),
+        Reachability::Connecting => false,
+        Reachability::Unreachable { .. } | Reachability::Hung { .. } => true,
+    });
     servers && host.devices.iter().all(|device| device.rates.is_some())
 }
 
@@ -200,10 +190,7 @@ impl Session {
             track: Track::default(),
             latest,
             past: None,
-            state: State {
-                instance,
-                ..State::default()
-            },
+            state: State { instance, ..State::default() },
             palette: Palette::from_environment(),
         })
     }
@@ -227,11 +214,7 @@ impl Session {
         };
         if self.past.as_ref().is_none_or(|(at, _)| *at != moment) {
             let time_ms = (moment * 1000.0).round() as u64;
-            self.past = self
-                .monitor
-                .history()
-                .at(time_ms)
-                .map(|host| (moment, host));
+            self.past = self.monitor.history().at(time_ms).map(|host| (moment, host));
         }
     }
 
@@ -249,9 +232,7 @@ impl Session {
             // Of now, not of the moment shown: an hour in which the clocks change would be told apart by nothing.
             offset: Local::now().offset().fix(),
             interval: self.interval,
-            now: SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(0.0, |time| time.as_secs_f64()),
+            now: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64()),
         });
     }
 
@@ -270,10 +251,7 @@ fn find(host: &Host, wanted: &str) -> Result<String, ChoiceError> {
         identity.name == wanted
             || identity.port.is_some_and(|port| port.to_string() == wanted)
             || identity.pid.is_some_and(|pid| pid.to_string() == wanted)
-            || identity
-                .data_directory
-                .as_deref()
-                .is_some_and(|directory| directory == wanted.trim_end_matches('/'))
+            || identity.data_directory.as_deref().is_some_and(|directory| directory == wanted.trim_end_matches('/'))
     };
     match host.instances.iter().find(is_meant) {
         Some(instance) => Ok(instance.identity.name.clone()),

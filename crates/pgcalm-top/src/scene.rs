@@ -73,8 +73,5 @@ impl<'a> Scene<'a> {
 
 /// The identities of a sample's instances, as they are listed.
 pub fn names(host: &Host) -> Vec<String> {
-    host.instances
-        .iter()
-        .map(|instance| instance.identity.name.clone())
-        .collect()
+    host.instances.iter().map(|instance| instance.identity.name.clone()).collect()
 }

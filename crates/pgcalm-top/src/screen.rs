@@ -22,19 +22,12 @@ pub(crate) use instances::nothing as no_instance;
 
 /// Draws the picture of a scene, of the size of the frame.
 pub fn draw(frame: &mut Frame, scene: &Scene) {
-    let [top, body, bottom] = Layout::vertical([
-        Constraint::Length(1),
-        Constraint::Min(0),
-        Constraint::Length(1),
-    ])
-    .areas(frame.area());
+    let [top, body, bottom] =
+        Layout::vertical([Constraint::Length(1), Constraint::Min(0), Constraint::Length(1)]).areas(frame.area());
     frame.render_widget(title::line(scene, top.width.into()), top);
     match scene.state.page {
         _ if scene.host.is_none() => {
-            frame.render_widget(
-                Paragraph::new("\n  The first samples are being taken."),
-                body,
-            );
+            frame.render_widget(Paragraph::new("\n  The first samples are being taken."), body);
         }
         Page::Overview => overview::draw(frame, body, scene),
         Page::Charts => charts::draw_page(frame, body, scene),

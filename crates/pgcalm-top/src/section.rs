@@ -58,27 +58,15 @@ impl<'a> Context<'a> {
     }
 
     /// A figure and its curve up to the end of the row; without a cap, or below it, the curve's top is its highest value.
-    pub fn figure_row(
-        &self,
-        section: &str,
-        rank: u8,
-        figure: &str,
-        series: &Series,
-        worst: Worst,
-    ) -> Row {
-        let top = series
-            .highest(self.scene.start(), self.scene.end())
-            .unwrap_or(0.0);
+    pub fn figure_row(&self, section: &str, rank: u8, figure: &str, series: &Series, worst: Worst) -> Row {
+        let top = series.highest(self.scene.start(), self.scene.end()).unwrap_or(0.0);
         let columns = self.content_width().saturating_sub(FIGURE_WIDTH);
         Row::new(
             section,
             rank,
             vec![
                 Span::raw(field(figure, FIGURE_WIDTH)),
-                Span::styled(
-                    self.curve(series, columns, top, worst),
-                    self.palette().bar(),
-                ),
+                Span::styled(self.curve(series, columns, top, worst), self.palette().bar()),
             ],
         )
     }
@@ -88,13 +76,7 @@ impl<'a> Context<'a> {
         if !self.curves {
             return String::new();
         }
-        let bins = series.bins(
-            self.scene.end(),
-            self.scene.state.span_seconds(),
-            columns,
-            self.scene.gap(),
-            worst,
-        );
+        let bins = series.bins(self.scene.end(), self.scene.state.span_seconds(), columns, self.scene.gap(), worst);
         bar::curve(&bins, top)
     }
 }
@@ -121,10 +103,9 @@ fn connection(context: &Context) -> Vec<Row> {
         Reachability::Reachable => return Vec::new(),
         Reachability::Connecting => ("no answer yet".to_string(), palette.secondary()),
         Reachability::Unreachable { why } => (format!("unreachable: {why}"), palette.alarm()),
-        Reachability::Hung { seconds } => (
-            format!("has not answered for {}", format::whole_seconds(*seconds)),
-            palette.alarm(),
-        ),
+        Reachability::Hung { seconds } => {
+            (format!("has not answered for {}", format::whole_seconds(*seconds)), palette.alarm())
+        }
     };
     vec![Row::text("Server", 0, text, style)]
 }

@@ -18,11 +18,7 @@ pub enum Worst {
 impl Series {
     /// Of moments, in seconds since 1970, and the figure then, oldest first. What is not a number counts as unknown.
     pub fn new(points: impl Iterator<Item = (f64, Option<f64>)>) -> Self {
-        Self {
-            points: points
-                .map(|(time, value)| (time, value.filter(|value| value.is_finite())))
-                .collect(),
-        }
+        Self { points: points.map(|(time, value)| (time, value.filter(|value| value.is_finite()))).collect() }
     }
 
     /// The known values from `from` to `to`.
@@ -60,22 +56,12 @@ impl Series {
 
     /// The highest known value from `from` to `to`.
     pub fn highest(&self, from: f64, to: f64) -> Option<f64> {
-        self.known(from, to)
-            .into_iter()
-            .map(|(_, value)| value)
-            .reduce(f64::max)
+        self.known(from, to).into_iter().map(|(_, value)| value).reduce(f64::max)
     }
 
     /// `count` values for equal parts of the `span` seconds before `end`. A part without a moment of its own has the value of
     /// the last moment before it, unless that is more than `gap` seconds ago.
-    pub fn bins(
-        &self,
-        end: f64,
-        span: f64,
-        count: usize,
-        gap: f64,
-        worst: Worst,
-    ) -> Vec<Option<f64>> {
+    pub fn bins(&self, end: f64, span: f64, count: usize, gap: f64, worst: Worst) -> Vec<Option<f64>> {
         let width = span / count.max(1) as f64;
         let start = end - span;
         // Parts are open at their start, so that the last has the moment at `end`.
@@ -92,13 +78,10 @@ impl Series {
                     let (time, value) = self.points[..first].last()?;
                     return value.filter(|_| to - time <= gap);
                 }
-                inside
-                    .iter()
-                    .filter_map(|(_, value)| *value)
-                    .reduce(|a, b| match worst {
-                        Worst::Lowest => a.min(b),
-                        Worst::Highest => a.max(b),
-                    })
+                inside.iter().filter_map(|(_, value)| *value).reduce(|a, b| match worst {
+                    Worst::Lowest => a.min(b),
+                    Worst::Highest => a.max(b),
+                })
             })
             .collect()
     }
@@ -114,53 +97,26 @@ mod tests {
 
     #[test]
     fn a_part_has_its_worst_value() {
-        let series = series(&[
-            (1.0, Some(5.0)),
-            (2.0, Some(1.0)),
-            (3.0, Some(7.0)),
-            (4.0, Some(9.0)),
-        ]);
+        let series = series(&[(1.0, Some(5.0)), (2.0, Some(1.0)), (3.0, Some(7.0)), (4.0, Some(9.0))]);
         let bins = |worst| series.bins(4.0, 4.0, 2, 1.5, worst);
         assert_eq!(bins(Worst::Lowest), [Some(1.0), Some(7.0)]);
         assert_eq!(bins(Worst::Highest), [Some(5.0), Some(9.0)]);
         // What is after the end is not shown: time travel.
-        assert_eq!(
-            series.bins(2.0, 2.0, 2, 1.5, Worst::Highest),
-            [Some(5.0), Some(1.0)]
-        );
+        assert_eq!(series.bins(2.0, 2.0, 2, 1.5, Worst::Highest), [Some(5.0), Some(1.0)]);
     }
 
     #[test]
     fn parts_between_two_moments_have_the_former_and_gaps_have_none() {
         let series = series(&[(1.0, Some(5.0)), (3.0, Some(7.0)), (4.0, None)]);
-        assert_eq!(
-            series.bins(6.0, 6.0, 6, 1.0, Worst::Highest),
-            [Some(5.0), Some(5.0), Some(7.0), None, None, None]
-        );
-        assert_eq!(
-            series.bins(3.0, 6.0, 3, 1.0, Worst::Highest),
-            [None, Some(5.0), Some(7.0)]
-        );
+        assert_eq!(series.bins(6.0, 6.0, 6, 1.0, Worst::Highest), [Some(5.0), Some(5.0), Some(7.0), None, None, None]);
+        assert_eq!(series.bins(3.0, 6.0, 3, 1.0, Worst::Highest), [None, Some(5.0), Some(7.0)]);
         assert_eq!(series.bins(3.0, 6.0, 0, 1.0, Worst::Highest), []);
     }
 
     #[test]
     fn pieces_end_where_nothing_is_known() {
-        let series = series(&[
-            (1.0, Some(1.0)),
-            (2.0, Some(2.0)),
-            (3.0, None),
-            (4.0, Some(4.0)),
-            (9.0, Some(9.0)),
-        ]);
-        assert_eq!(
-            series.pieces(1.0, 9.0, 2.5),
-            [
-                vec![(1.0, 1.0), (2.0, 2.0)],
-                vec![(4.0, 4.0)],
-                vec![(9.0, 9.0)]
-            ]
-        );
+        let series = series(&[(1.0, Some(1.0)), (2.0, Some(2.0)), (3.0, None), (4.0, Some(4.0)), (9.0, Some(9.0))]);
+        assert_eq!(series.pieces(1.0, 9.0, 2.5), [vec![(1.0, 1.0), (2.0, 2.0)], vec![(4.0, 4.0)], vec![(9.0, 9.0)]]);
         assert_eq!(series.highest(1.0, 4.0), Some(4.0));
         assert_eq!(series.highest(5.0, 6.0), None);
     }

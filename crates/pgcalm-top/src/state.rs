@@ -245,10 +245,7 @@ mod tests {
         assert_eq!(shown(&[Command::Earlier(1)]), 298.0);
         assert_eq!(shown(&[Command::Earlier(1), Command::Earlier(10)]), 288.0);
         assert_eq!(shown(&[Command::MinuteEarlier]), 239.0);
-        assert_eq!(
-            shown(&[Command::MinuteEarlier, Command::MinuteLater]),
-            299.0
-        );
+        assert_eq!(shown(&[Command::MinuteEarlier, Command::MinuteLater]), 299.0);
         assert_eq!(shown(&[Command::Oldest]), 100.0);
         assert_eq!(shown(&[Command::Oldest, Command::Earlier(1)]), 100.0);
         assert_eq!(shown(&[Command::Oldest, Command::MinuteEarlier]), 100.0);

@@ -46,9 +46,7 @@ pub fn is_gone_after(time: Duration) -> anyhow::Result<bool> {
     let mut files = [PollFd::new(&stdin, PollFlags::IN)];
     let timeout = Timespec::try_from(time).context("time to wait for keys")?;
     match poll(&mut files, Some(&timeout)) {
-        Ok(_) => Ok(files[0]
-            .revents()
-            .intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)),
+        Ok(_) => Ok(files[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)),
         // The signal is looked at by the caller.
         Err(Errno::INTR) => Ok(false),
         Err(error) => Err(error).context("wait for keys"),
@@ -85,10 +83,7 @@ impl Screen {
         if PANICKED.load(Ordering::SeqCst) {
             bail!("a thread has failed; its message is above");
         }
-        self.terminal
-            .draw(render)
-            .map(|_| ())
-            .context("write to the terminal")
+        self.terminal.draw(render).map(|_| ()).context("write to the terminal")
     }
 
     /// All is drawn anew by the next picture, as after another program wrote to the terminal.

@@ -37,13 +37,9 @@ impl Figures {
     /// Those of an instance.
     pub fn of(instance: &Instance) -> Self {
         Self {
-            transactions: instance
-                .rates
-                .map(|rates| rates.commits_per_second + rates.rollbacks_per_second),
+            transactions: instance.rates.map(|rates| rates.commits_per_second + rates.rollbacks_per_second),
             wal_bytes: instance.rates.map(|rates| rates.wal_bytes_per_second),
-            unflushed_pages: instance
-                .unflushed
-                .map(|unflushed| (unflushed.old_pages + unflushed.new_pages) as f64),
+            unflushed_pages: instance.unflushed.map(|unflushed| (unflushed.old_pages + unflushed.new_pages) as f64),
             wait_session_seconds: instance.activity.as_ref().map(|activity| {
                 let seconds = &activity.wait_session_seconds;
                 WaitCause::ALL.map(|cause| seconds.get(&cause).copied().unwrap_or(0.0))
@@ -72,13 +68,7 @@ type Curve<T> = VecDeque<(f64, T)>;
 
 impl Track {
     fn with_limit(most_entries: usize) -> Self {
-        Self {
-            moments: VecDeque::new(),
-            instances: BTreeMap::new(),
-            disks: BTreeMap::new(),
-            entries: 0,
-            most_entries,
-        }
+        Self { moments: VecDeque::new(), instances: BTreeMap::new(), disks: BTreeMap::new(), entries: 0, most_entries }
     }
 
     /// Adds a sample. One that is not newer than the last is left out, but after the clock was set back, what is now
@@ -100,10 +90,7 @@ impl Track {
         }
         for device in &host.devices {
             if let Some(rates) = device.rates {
-                self.disks
-                    .entry(device.name.clone())
-                    .or_default()
-                    .push_back((moment, rates));
+                self.disks.entry(device.name.clone()).or_default().push_back((moment, rates));
                 self.entries += 1;
             }
         }
@@ -137,10 +124,7 @@ impl Track {
     pub fn first_waits(&self, name: &str, from: f64) -> Option<(f64, [f64; WaitCause::ALL.len()])> {
         let curve = self.instances.get(name)?;
         let first = curve.partition_point(|(time, _)| *time < from);
-        curve
-            .iter()
-            .skip(first)
-            .find_map(|(time, figures)| Some((*time, figures.wait_session_seconds?)))
+        curve.iter().skip(first).find_map(|(time, figures)| Some((*time, figures.wait_session_seconds?)))
     }
 
     fn retain(&mut self, keep: impl Fn(f64) -> bool) {
@@ -177,27 +161,19 @@ mod tests {
     use super::*;
 
     fn sample(second: u64, instances: &[(&str, u64)]) -> Host {
-        let mut host = Host {
-            time_ms: second * 1000,
-            ..Host::default()
-        };
+        let mut host = Host { time_ms: second * 1000, ..Host::default() };
         for (name, pages) in instances {
             let mut instance = Instance::default();
             instance.identity.name = name.to_string();
-            instance.unflushed = Some(pgcalm_monitor::model::Unflushed {
-                old_pages: *pages,
-                new_pages: 1,
-                ..Default::default()
-            });
+            instance.unflushed =
+                Some(pgcalm_monitor::model::Unflushed { old_pages: *pages, new_pages: 1, ..Default::default() });
             host.instances.push(instance);
         }
         host
     }
 
     fn unflushed(track: &Track, name: &str) -> Vec<(f64, f64)> {
-        track
-            .of_instance(name, |figures| figures.unflushed_pages)
-            .known(0.0, f64::MAX)
+        track.of_instance(name, |figures| figures.unflushed_pages).known(0.0, f64::MAX)
     }
 
     #[test]

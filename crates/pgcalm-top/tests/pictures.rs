@@ -38,18 +38,12 @@ fn two() -> Vec<Host> {
 }
 
 fn page(page: Page) -> State {
-    State {
-        page,
-        ..State::default()
-    }
+    State { page, ..State::default() }
 }
 
 /// The second instance chosen.
 fn second() -> State {
-    State {
-        instance: Some("5433".to_string()),
-        ..State::default()
-    }
+    State { instance: Some("5433".to_string()), ..State::default() }
 }
 
 #[test]
@@ -100,10 +94,7 @@ fn a_large_terminal_has_everything_and_charts_beside_it() {
         assert!(text.contains(part), "no {part} in\n{text}");
     }
     // Axes: time below, values at the left.
-    assert!(
-        text.contains("13:57:00") && text.contains("14:02:00"),
-        "{text}"
-    );
+    assert!(text.contains("13:57:00") && text.contains("14:02:00"), "{text}");
     assert!(text.contains("800/s  │"), "{text}");
 }
 
@@ -115,23 +106,15 @@ fn an_idle_checkpointer_tells_when_the_next_is_due() {
         host(vec![instance])
     });
     let lines = lines(&picture(&history, &State::default(), 80, 24));
-    let at = lines
-        .iter()
-        .position(|line| line == "Checkpoint  idle, the last began 48 s ago");
-    assert_eq!(
-        lines[at.unwrap() + 1],
-        "            max_wal_size: 512 MB of 8 GB, checkpoint_timeout: 48 s of 5 min"
-    );
+    let at = lines.iter().position(|line| line == "Checkpoint  idle, the last began 48 s ago");
+    assert_eq!(lines[at.unwrap() + 1], "            max_wal_size: 512 MB of 8 GB, checkpoint_timeout: 48 s of 5 min");
 }
 
 #[test]
 fn a_tall_terminal_has_charts_below() {
     let lines = lines(&picture(&two(), &State::default(), 80, 50));
     let chart = lines.iter().position(|line| line == "TPS  3860/s").unwrap();
-    let governor = lines
-        .iter()
-        .position(|line| line.starts_with("Governor"))
-        .unwrap();
+    let governor = lines.iter().position(|line| line.starts_with("Governor")).unwrap();
     assert!(chart > governor, "{}", lines.join("\n"));
 }
 
@@ -143,14 +126,8 @@ fn without_the_module_the_rest_is_there_and_what_is_missing_is_named() {
         section(&lines, "> 5432"),
         "> 5432 /srv/orders   15.20   primary   3860      4 write            –  98 %"
     );
-    assert_eq!(
-        section(&lines, "Checkpoint"),
-        "Checkpoint  write 12 s, 20395 buffers"
-    );
-    assert_eq!(
-        section(&lines, "Archive"),
-        "Archive     what waits is not known"
-    );
+    assert_eq!(section(&lines, "Checkpoint"), "Checkpoint  write 12 s, 20395 buffers");
+    assert_eq!(section(&lines, "Archive"), "Archive     what waits is not known");
     assert_eq!(
         section(&lines, "Missing"),
         "Missing     module (not in shared_preload_libraries); archive_queue (permission…"
@@ -185,18 +162,9 @@ fn the_page_of_what_is_missing_has_reasons_and_remedies() {
 #[test]
 fn an_unreachable_instance_says_why_and_leaves_no_empty_charts() {
     let lines = lines(&picture(&two(), &second(), 80, 24));
-    assert_eq!(
-        lines[3],
-        "> 5433 /srv/ledger   15      unreachable: connection refused"
-    );
-    assert_eq!(
-        section(&lines, "Server"),
-        "Server      unreachable: connection refused"
-    );
-    assert_eq!(
-        section(&lines, "Missing"),
-        "Missing     connection (connection refused)"
-    );
+    assert_eq!(lines[3], "> 5433 /srv/ledger   15      unreachable: connection refused");
+    assert_eq!(section(&lines, "Server"), "Server      unreachable: connection refused");
+    assert_eq!(section(&lines, "Missing"), "Missing     connection (connection refused)");
     assert!(!lines.iter().any(|line| line.starts_with("TPS")));
 }
 
@@ -208,21 +176,14 @@ fn a_server_that_hangs_says_since_when() {
         host(vec![instance])
     });
     let lines = lines(&picture(&history, &State::default(), 80, 24));
-    assert_eq!(
-        section(&lines, "Server"),
-        "Server      has not answered for 1 min 15 s"
-    );
+    assert_eq!(section(&lines, "Server"), "Server      has not answered for 1 min 15 s");
 }
 
 #[test]
 fn an_empty_host_says_so() {
     let history = history(|_| Host {
         hidden_processes: 2,
-        missing: vec![missing(
-            Subject::Instances,
-            "2 processes of others",
-            Some("run as root"),
-        )],
+        missing: vec![missing(Subject::Instances, "2 processes of others", Some("run as root"))],
         ..host(vec![])
     });
     let lines = lines(&picture(&history, &State::default(), 80, 24));
@@ -250,11 +211,7 @@ fn time_travel_shows_the_figures_of_that_moment_and_curves_up_to_it() {
         let mut instance = busy(second);
         let rates = instance.rates.as_mut().unwrap();
         // A stall from 14:00:50 to 14:01:10.
-        rates.commits_per_second = if (50..=70).contains(&second) {
-            0.0
-        } else {
-            3860.0
-        };
+        rates.commits_per_second = if (50..=70).contains(&second) { 0.0 } else { 3860.0 };
         let checkpoint = instance.checkpoint.as_mut().unwrap();
         if second <= 60 {
             checkpoint.phase = CheckpointPhase::Sync;
@@ -267,21 +224,9 @@ fn time_travel_shows_the_figures_of_that_moment_and_curves_up_to_it() {
     state.apply(Command::ShorterSpan, &[], &[]);
     state.moment = Moment::At((START + 60) as f64);
     let past = lines(&picture(&history, &state, 80, 24));
-    assert!(
-        past[0].ends_with("PAUSED at 14:01:00, 1 min ago"),
-        "{}",
-        past[0]
-    );
-    assert_eq!(
-        section(&past, "Checkpoint"),
-        "Checkpoint  sync 12 s, 20395 of 32373 buffers, 14 files synced, time"
-    );
-    let curve = |lines: &[String]| {
-        section(lines, "TPS")
-            .chars()
-            .skip(12 + 27)
-            .collect::<String>()
-    };
+    assert!(past[0].ends_with("PAUSED at 14:01:00, 1 min ago"), "{}", past[0]);
+    assert_eq!(section(&past, "Checkpoint"), "Checkpoint  sync 12 s, 20395 of 32373 buffers, 14 files synced, time");
+    let curve = |lines: &[String]| section(lines, "TPS").chars().skip(12 + 27).collect::<String>();
     assert!(section(&past, "TPS").starts_with("TPS         0/s "));
     // The stall is at the end, and nothing after it is shown.
     let past = curve(&past);
@@ -301,29 +246,18 @@ fn a_stall_of_a_second_shows_however_long_the_curve() {
         host(vec![instance])
     });
     let lines = lines(&picture(&history, &State::default(), 80, 24));
-    assert_eq!(
-        section(&lines, "TPS").matches('▁').count(),
-        1,
-        "{}",
-        section(&lines, "TPS")
-    );
+    assert_eq!(section(&lines, "TPS").matches('▁').count(), 1, "{}", section(&lines, "TPS"));
 }
 
 #[test]
 fn samples_that_stay_away_are_noticed() {
     let history = two();
     with_scene(&history, &State::default(), |scene| {
-        let late = Scene {
-            now: scene.now + 65.0,
-            ..*scene
-        };
+        let late = Scene { now: scene.now + 65.0, ..*scene };
         let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
         terminal.draw(|frame| screen::draw(frame, &late)).unwrap();
         let title = &lines(terminal.backend().buffer())[0];
-        assert!(
-            title.ends_with("no sample since 14:02:00, 1 min 5 s"),
-            "{title}"
-        );
+        assert!(title.ends_with("no sample since 14:02:00, 1 min 5 s"), "{title}");
     });
 }
 
@@ -338,16 +272,9 @@ fn a_long_list_shows_the_chosen_instance() {
         host(instances.collect())
     });
     for number in [0, 1, 15, 29] {
-        let state = State {
-            instance: Some(format!("{}", 5432 + number)),
-            ..State::default()
-        };
+        let state = State { instance: Some(format!("{}", 5432 + number)), ..State::default() };
         let lines = lines(&picture(&history, &state, 80, 24));
-        assert!(
-            lines[1].starts_with(&format!("  INSTANCE {} of 30", number + 1)),
-            "{}",
-            lines[1]
-        );
+        assert!(lines[1].starts_with(&format!("  INSTANCE {} of 30", number + 1)), "{}", lines[1]);
         section(&lines, &format!("> {}", 5432 + number));
         assert!(lines.iter().any(|line| line.starts_with("TPS")));
     }
@@ -370,10 +297,7 @@ fn a_long_name_loses_its_middle() {
 
 #[test]
 fn the_list_of_keys_covers_the_picture() {
-    let state = State {
-        help: true,
-        ..State::default()
-    };
+    let state = State { help: true, ..State::default() };
     for (width, height) in [(80, 24), (160, 50)] {
         let text = lines(&picture(&two(), &state, width, height)).join("\n");
         for part in [
@@ -392,9 +316,7 @@ fn the_list_of_keys_covers_the_picture() {
 fn the_page_of_charts_has_them_side_by_side() {
     for (width, height) in [(80, 24), (160, 50)] {
         let lines = lines(&picture(&two(), &page(Page::Charts), width, height));
-        let both = lines
-            .iter()
-            .any(|line| line.starts_with("TPS  3860/s") && line.contains("data sdb writes"));
+        let both = lines.iter().any(|line| line.starts_with("TPS  3860/s") && line.contains("data sdb writes"));
         assert!(both, "{}", lines.join("\n"));
     }
 }
@@ -412,10 +334,7 @@ fn what_goes_to_a_standby_is_told_beside_all_that_its_interface_sends() {
             host.interfaces = vec![Interface {
                 name: "eth0".to_string(),
                 link_bytes_per_second,
-                rates: Some(InterfaceRates {
-                    sent_bytes_per_second: 60.0 * MB as f64,
-                    ..InterfaceRates::default()
-                }),
+                rates: Some(InterfaceRates { sent_bytes_per_second: 60.0 * MB as f64, ..InterfaceRates::default() }),
                 ..Interface::default()
             }];
             host
@@ -461,10 +380,7 @@ fn any_size_will_do() {
                 for each in Page::ALL {
                     picture(recent, &page(each), width, height);
                 }
-                let state = State {
-                    help: true,
-                    ..State::default()
-                };
+                let state = State { help: true, ..State::default() };
                 picture(recent, &state, width, height);
             }
         }
@@ -480,10 +396,7 @@ fn no_cell_has_a_background_and_without_colours_none_has_any() {
             let cells = buffer.content();
             assert!(cells.iter().all(|cell| cell.bg == Color::Reset));
             with_scene(&history, &page(each), |scene| {
-                let scene = Scene {
-                    palette: Palette::new(false),
-                    ..*scene
-                };
+                let scene = Scene { palette: Palette::new(false), ..*scene };
                 let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
                 terminal.draw(|frame| screen::draw(frame, &scene)).unwrap();
                 let plain = terminal.backend().buffer();
@@ -499,10 +412,7 @@ fn one_picture_as_text_has_it_all_and_is_not_cut() {
     let history = history(|second| host(vec![plain(second), unreachable()]));
     with_scene(&history, &State::default(), |scene| {
         let text = once::text(scene, 80);
-        assert!(
-            text.starts_with("2026-11-21 14:02:00 +00:00\n\n  INSTANCE "),
-            "{text}"
-        );
+        assert!(text.starts_with("2026-11-21 14:02:00 +00:00\n\n  INSTANCE "), "{text}");
         for part in [
             "\n  5433 /srv/ledger   15      unreachable: connection refused\n",
             "ext4 on sdb at /srv/orders, caps by /sys/fs/cgroup/blkio/blkio.throttle.write_iops_device\n",

@@ -57,11 +57,7 @@ pub fn run(
         Ok(session) => session,
         Err(reason) => return without_ebpf::run(target, options, stop, &reason, take),
     };
-    let extras = Extras {
-        per_buffer: options.per_buffer,
-        files: options.files,
-        transactions: options.transactions,
-    };
+    let extras = Extras { per_buffer: options.per_buffer, files: options.files, transactions: options.transactions };
     let probes = CheckpointProbes::attach(&mut session, extras)?;
     // Dropped before the group from here on: libbpf's links to USDT probes point into their object.
     let mut session = session;
@@ -101,10 +97,7 @@ struct Trace<'a> {
 }
 
 impl Trace<'_> {
-    fn run(
-        mut self,
-        take: &mut dyn FnMut(Line) -> anyhow::Result<()>,
-    ) -> anyhow::Result<EndReason> {
+    fn run(mut self, take: &mut dyn FnMut(Line) -> anyhow::Result<()>) -> anyhow::Result<EndReason> {
         let reason = loop {
             let status = self.session.wait(&[&self.probes.events])?;
             self.collect()?;
@@ -173,11 +166,7 @@ impl Trace<'_> {
     }
 
     /// Tells of checkpoints whose seconds after are over, or of all.
-    fn tell(
-        &mut self,
-        all: bool,
-        take: &mut dyn FnMut(Line) -> anyhow::Result<()>,
-    ) -> anyhow::Result<()> {
+    fn tell(&mut self, all: bool, take: &mut dyn FnMut(Line) -> anyhow::Result<()>) -> anyhow::Result<()> {
         let newest = self.history.last().map_or(0, |count| count.second);
         while let Some(building) = self.ended.front_mut() {
             let end = building.end_ns.unwrap_or(0) / NS_PER_S;

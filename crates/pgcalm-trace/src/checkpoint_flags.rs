@@ -16,19 +16,13 @@ const FLAGS: [(i64, &str); 9] = [
 
 /// The names of the flags that are set.
 pub fn names(flags: i64) -> Vec<String> {
-    FLAGS
-        .iter()
-        .filter(|(bit, _)| flags & bit != 0)
-        .map(|(_, name)| (*name).to_string())
-        .collect()
+    FLAGS.iter().filter(|(bit, _)| flags & bit != 0).map(|(_, name)| (*name).to_string()).collect()
 }
 
 /// As [`reason`], from the names.
 pub fn reason_of_names(names: &[String]) -> &'static str {
-    let flags = FLAGS
-        .iter()
-        .filter(|(_, name)| names.iter().any(|given| given == name))
-        .fold(0, |flags, (bit, _)| flags | bit);
+    let flags =
+        FLAGS.iter().filter(|(_, name)| names.iter().any(|given| given == name)).fold(0, |flags, (bit, _)| flags | bit);
     reason(flags)
 }
 

@@ -19,9 +19,5 @@ pub fn monotonic_ns() -> u64 {
 /// Seconds since 1970 of a moment in CLOCK_MONOTONIC; exact to what the two clocks have drifted since then.
 pub fn unix_seconds(monotonic: u64) -> f64 {
     let age = Duration::from_nanos(monotonic_ns().saturating_sub(monotonic));
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .saturating_sub(age)
-        .as_secs_f64()
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(age).as_secs_f64()
 }

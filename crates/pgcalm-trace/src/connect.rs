@@ -67,15 +67,8 @@ pub fn run(
     // Dropped before the group from here on: libbpf's links to USDT probes point into their object.
     let mut session = session;
     connect.attach(&mut session);
-    take(Line::Start(session.start_line(
-        "connect",
-        vec![format!("threshold {} s", options.threshold.as_secs_f64())],
-    )))?;
-    let mut reader = Reader {
-        connect: &connect,
-        symbols,
-        stacks: Stacks::default(),
-    };
+    take(Line::Start(session.start_line("connect", vec![format!("threshold {} s", options.threshold.as_secs_f64())])))?;
+    let mut reader = Reader { connect: &connect, symbols, stacks: Stacks::default() };
     let mut summary = Summary::default();
     let mut total_ms = 0.0;
     let mut reported: HashSet<u32> = HashSet::new();
@@ -97,10 +90,7 @@ pub fn run(
                 take(Line::Hanging(hanging))?;
             }
         }
-        if options
-            .count
-            .is_some_and(|count| summary.ready + summary.ended >= count)
-        {
+        if options.count.is_some_and(|count| summary.ready + summary.ended >= count) {
             break EndReason::Count;
         }
         match status {
@@ -175,11 +165,8 @@ impl Reader<'_> {
             .enumerate()
             .filter(|(number, _)| finished.began_ns[*number] > 0)
             .map(|(number, name)| {
-                let end = finished.began_ns[number + 1..]
-                    .iter()
-                    .copied()
-                    .find(|ns| *ns > 0)
-                    .unwrap_or(finished.ended_ns);
+                let end =
+                    finished.began_ns[number + 1..].iter().copied().find(|ns| *ns > 0).unwrap_or(finished.ended_ns);
                 let ns = end.saturating_sub(finished.began_ns[number]);
                 self.phase(number as u8, name, ns, charges, calls)
             })
@@ -205,13 +192,7 @@ impl Reader<'_> {
         let spent: Vec<Spent> = charges
             .iter()
             .filter(|(key, _)| key.phase == number)
-            .filter_map(|(key, charge)| {
-                Some(Spent {
-                    role: Role::Backend,
-                    what: self.what(key)?,
-                    ns: charge.ns,
-                })
-            })
+            .filter_map(|(key, charge)| Some(Spent { role: Role::Backend, what: self.what(key)?, ns: charge.ns }))
             .collect();
         let attribution = attribution::attribute(&spent, &WalLoad::default());
         let mut calls: Vec<PhaseCalls> = calls
@@ -259,10 +240,7 @@ impl Reader<'_> {
 
     fn frames(&mut self, detail: u64) -> Vec<String> {
         match u32::try_from(detail) {
-            Ok(id) => self
-                .stacks
-                .frames(id, &self.symbols, |id| self.connect.stack(id))
-                .to_vec(),
+            Ok(id) => self.stacks.frames(id, &self.symbols, |id| self.connect.stack(id)).to_vec(),
             Err(_) => Vec::new(),
         }
     }
@@ -270,9 +248,7 @@ impl Reader<'_> {
     fn stacks_of(&mut self, charges: &[(ChargeKey, Charge)]) -> Vec<Stack> {
         let mut slept: Vec<_> = charges
             .iter()
-            .filter(|(key, charge)| {
-                key.activity() == Some(Activity::Uninterruptible) && charge.ns > 0
-            })
+            .filter(|(key, charge)| key.activity() == Some(Activity::Uninterruptible) && charge.ns > 0)
             .collect();
         slept.sort_by_key(|(_, charge)| std::cmp::Reverse(charge.ns));
         slept

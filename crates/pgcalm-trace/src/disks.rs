@@ -63,22 +63,15 @@ pub fn statistics(root: &HostRoot) -> HashMap<String, Statistics> {
                 return None;
             }
             let field = |number: usize| words.get(number)?.parse::<u64>().ok();
-            let statistics = Statistics {
-                requests: field(3)? + field(7)?,
-                service_ms: field(6)? + field(10)?,
-                busy_ms: field(12)?,
-            };
+            let statistics =
+                Statistics { requests: field(3)? + field(7)?, service_ms: field(6)? + field(10)?, busy_ms: field(12)? };
             Some((name.to_string(), statistics))
         })
         .collect()
 }
 
 /// What disks did between two looks, by name; those that had requests.
-pub fn between(
-    before: &HashMap<String, Statistics>,
-    now: &HashMap<String, Statistics>,
-    length_s: f64,
-) -> Vec<Disk> {
+pub fn between(before: &HashMap<String, Statistics>, now: &HashMap<String, Statistics>, length_s: f64) -> Vec<Disk> {
     let mut found: Vec<Disk> = now
         .iter()
         .filter_map(|(name, now)| {
@@ -123,14 +116,7 @@ mod tests {
         .unwrap();
         assert_eq!(
             statistics(&HostRoot::new(dir.path())),
-            HashMap::from([(
-                "vda".to_string(),
-                Statistics {
-                    requests: 150,
-                    service_ms: 60,
-                    busy_ms: 30
-                }
-            )])
+            HashMap::from([("vda".to_string(), Statistics { requests: 150, service_ms: 60, busy_ms: 30 })])
         );
     }
 
@@ -149,10 +135,7 @@ mod tests {
             fs::write(path, text).unwrap();
         }
         let root = HostRoot::new(dir.path());
-        assert_eq!(
-            partitions(&root),
-            HashMap::from([(number(254, 1), number(254, 0))])
-        );
+        assert_eq!(partitions(&root), HashMap::from([(number(254, 1), number(254, 0))]));
         assert_eq!(names(&root)[&number(7, 0)], "loop0");
     }
 }

@@ -28,13 +28,7 @@ unsafe impl plain::Plain for KernelHistogram {}
 
 impl Default for KernelHistogram {
     fn default() -> Self {
-        Self {
-            count: 0,
-            sum: 0,
-            min_complement: 0,
-            max: 0,
-            buckets: [0; BUCKETS],
-        }
+        Self { count: 0, sum: 0, min_complement: 0, max: 0, buckets: [0; BUCKETS] }
     }
 }
 
@@ -81,11 +75,7 @@ impl KernelHistogram {
         if self.count == 0 {
             return Histogram::default();
         }
-        let used = self
-            .buckets
-            .iter()
-            .rposition(|n| *n > 0)
-            .map_or(0, |i| i + 1);
+        let used = self.buckets.iter().rposition(|n| *n > 0).map_or(0, |i| i + 1);
         Histogram {
             count: self.count,
             sum_ms: ms(self.sum),

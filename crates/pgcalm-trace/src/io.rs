@@ -58,12 +58,7 @@ pub fn run(
         if now_ns >= last_ns + step || status != Status::Running {
             let differences = books.take(&io, &session)?;
             if options.interval.is_some() {
-                take(Line::Interval(interval(
-                    differences,
-                    &books,
-                    last_ns,
-                    now_ns,
-                )))?;
+                take(Line::Interval(interval(differences, &books, last_ns, now_ns)))?;
             }
             last_ns = now_ns;
         }
@@ -121,17 +116,13 @@ impl Books {
             }
         }
         let pids: HashSet<u32> = self.before.keys().map(|key| key.tgid).collect();
-        self.ended = pids
-            .into_iter()
-            .filter(|pid| !session.is_alive(*pid))
-            .collect();
+        self.ended = pids.into_iter().filter(|pid| !session.is_alive(*pid)).collect();
         Ok(differences)
     }
 
     fn name(&mut self, session: &Session, pid: u32) {
         let client = session.title(pid).and_then(|title| title.client.clone());
-        self.names
-            .insert(pid, (session.role(pid).to_string(), client));
+        self.names.insert(pid, (session.role(pid).to_string(), client));
     }
 }
 
@@ -173,9 +164,5 @@ fn interval(totals: Totals, books: &Books, began_ns: u64, ended_ns: u64) -> Inte
         })
         .collect();
     processes.sort_by_key(|process| (std::cmp::Reverse(process.syscalls), process.pid));
-    Interval {
-        time: clock::unix_seconds(began_ns),
-        length_s,
-        processes,
-    }
+    Interval { time: clock::unix_seconds(began_ns), length_s, processes }
 }

@@ -17,9 +17,7 @@ impl KernelSymbols {
     /// Reads them; [`TraceError::Host`] if the kernel hides the addresses, as it does for those without CAP_SYSLOG, and
     /// for all with kernel.kptr_restrict = 2.
     pub fn read(root: &HostRoot) -> anyhow::Result<Self> {
-        let text = root
-            .read("proc/kallsyms")
-            .context("names of the kernel's functions")?;
+        let text = root.read("proc/kallsyms").context("names of the kernel's functions")?;
         Self::parse(&text).ok_or_else(|| {
             TraceError::Host(
                 "the kernel hides its addresses (/proc/kallsyms): set kernel.kptr_restrict to 1 or 0".to_string(),
@@ -38,8 +36,7 @@ impl KernelSymbols {
                 let name = words.next()?;
                 // Compilers split functions: NAME.cold, NAME.isra.0, NAME.constprop.0
                 let name = name.split('.').next()?;
-                (address != 0 && matches!(kind, "t" | "T" | "w" | "W"))
-                    .then(|| (address, name.to_string()))
+                (address != 0 && matches!(kind, "t" | "T" | "w" | "W")).then(|| (address, name.to_string()))
             })
             .collect();
         symbols.sort_by_key(|(address, _)| *address);
@@ -54,10 +51,7 @@ impl KernelSymbols {
 
     /// The address of a function.
     pub fn address(&self, name: &str) -> Option<u64> {
-        self.symbols
-            .iter()
-            .find(|(_, symbol)| symbol == name)
-            .map(|(address, _)| *address)
+        self.symbols.iter().find(|(_, symbol)| symbol == name).map(|(address, _)| *address)
     }
 }
 
@@ -69,12 +63,7 @@ pub struct Stacks {
 
 impl Stacks {
     /// The names of the frames of a stack, innermost first, without those of the scheduler itself.
-    pub fn frames(
-        &mut self,
-        id: u32,
-        symbols: &KernelSymbols,
-        read: impl FnOnce(u32) -> Option<Vec<u8>>,
-    ) -> &[String] {
+    pub fn frames(&mut self, id: u32, symbols: &KernelSymbols, read: impl FnOnce(u32) -> Option<Vec<u8>>) -> &[String] {
         self.known.entry(id).or_insert_with(|| {
             let bytes = read(id).unwrap_or_default();
             let mut frames: Vec<String> = bytes
@@ -84,10 +73,7 @@ impl Stacks {
                 .filter_map(|address| symbols.name(address))
                 .map(str::to_string)
                 .collect();
-            let inner = frames
-                .iter()
-                .take(SCHEDULER_FRAMES)
-                .rposition(|name| SCHEDULER.contains(&name.as_str()));
+            let inner = frames.iter().take(SCHEDULER_FRAMES).rposition(|name| SCHEDULER.contains(&name.as_str()));
             frames.drain(..inner.map_or(0, |inner| inner + 1));
             frames
         })
@@ -127,17 +113,9 @@ mod tests {
         )
         .unwrap();
         let mut stacks = Stacks::default();
-        let bytes: Vec<u8> = [0x508u64, 0x1008, 0x2008, 0x3008, 0x4008, 0, 0x3000]
-            .into_iter()
-            .flat_map(u64::to_ne_bytes)
-            .collect();
-        assert_eq!(
-            stacks.frames(7, &symbols, |_| Some(bytes)),
-            ["io_schedule", "do_fsync"]
-        );
-        assert_eq!(
-            stacks.frames(7, &symbols, |_| panic!()),
-            ["io_schedule", "do_fsync"]
-        );
+        let bytes: Vec<u8> =
+            [0x508u64, 0x1008, 0x2008, 0x3008, 0x4008, 0, 0x3000].into_iter().flat_map(u64::to_ne_bytes).collect();
+        assert_eq!(stacks.frames(7, &symbols, |_| Some(bytes)), ["io_schedule", "do_fsync"]);
+        assert_eq!(stacks.frames(7, &symbols, |_| panic!()), ["io_schedule", "do_fsync"]);
     }
 }

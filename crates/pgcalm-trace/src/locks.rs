@@ -88,10 +88,7 @@ pub fn run(
         started_ns,
         around_ns,
         outside: VecDeque::new(),
-        periods: CheckpointPeriods::new(Lengths {
-            around_ns,
-            first_ns: options.first.as_nanos() as u64,
-        }),
+        periods: CheckpointPeriods::new(Lengths { around_ns, first_ns: options.first.as_nanos() as u64 }),
         begun: 0,
         told: 0,
     }
@@ -119,10 +116,7 @@ struct Trace<'a> {
 }
 
 impl Trace<'_> {
-    fn run(
-        mut self,
-        take: &mut dyn FnMut(Line) -> anyhow::Result<()>,
-    ) -> anyhow::Result<EndReason> {
+    fn run(mut self, take: &mut dyn FnMut(Line) -> anyhow::Result<()>) -> anyhow::Result<EndReason> {
         let reason = loop {
             let status = if self.options.acquisitions == Acquisitions::Estimated {
                 let next = self.slices.follow(&self.probes, &self.session)?;
@@ -146,11 +140,7 @@ impl Trace<'_> {
         if let Some(line) = self.periods.finish(now, &counts) {
             self.tell(line, take)?;
         }
-        let mut total = period::between(
-            &Counts::default(),
-            &counts.all(),
-            seconds(self.started_ns, now),
-        );
+        let mut total = period::between(&Counts::default(), &counts.all(), seconds(self.started_ns, now));
         // Of a server that has ended nobody can be asked any more.
         if reason != EndReason::ServerEnded {
             self.name_relations([&mut total]);
@@ -166,11 +156,7 @@ impl Trace<'_> {
         for change in self.probes.take_changes()? {
             let counts = self.counts()?;
             match change {
-                CheckpointChange::Start {
-                    time_ns,
-                    flags,
-                    restartpoint,
-                } => {
+                CheckpointChange::Start { time_ns, flags, restartpoint } => {
                     let line = self.line(time_ns, flags, restartpoint, &counts);
                     if let Some(before) = self.periods.begin(line, time_ns, &counts) {
                         self.tell(before, take)?;
@@ -190,18 +176,11 @@ impl Trace<'_> {
                 self.tell(line, take)?;
             }
         }
-        let is_due = self
-            .outside
-            .back()
-            .is_none_or(|(time, _)| now >= time + NS_PER_S);
+        let is_due = self.outside.back().is_none_or(|(time, _)| now >= time + NS_PER_S);
         if is_due {
             let outside = self.counts()?.outside();
             self.outside.push_back((now, outside));
-            while self
-                .outside
-                .get(1)
-                .is_some_and(|(time, _)| time + self.around_ns <= now)
-            {
+            while self.outside.get(1).is_some_and(|(time, _)| time + self.around_ns <= now) {
                 self.outside.pop_front();
             }
         }
@@ -213,31 +192,19 @@ impl Trace<'_> {
         let mut counts = self.probes.counts()?;
         for (counts, sums) in counts.0.iter_mut().zip(&self.slices.sums) {
             for (lock, number) in sums {
-                counts
-                    .acquisitions
-                    .insert(lock.clone(), number.round() as u64);
+                counts.acquisitions.insert(lock.clone(), number.round() as u64);
             }
         }
         Ok(counts)
     }
 
     /// What is known of a checkpoint that begins.
-    fn line(
-        &mut self,
-        time_ns: u64,
-        flags: i64,
-        restartpoint: bool,
-        counts: &TimedCounts,
-    ) -> Box<AroundCheckpoint> {
+    fn line(&mut self, time_ns: u64, flags: i64, restartpoint: bool, counts: &TimedCounts) -> Box<AroundCheckpoint> {
         self.begun += 1;
         let outside = counts.outside();
         let before = match self.outside.front() {
             Some((time, earlier)) => period::between(earlier, &outside, seconds(*time, time_ns)),
-            None => period::between(
-                &Counts::default(),
-                &outside,
-                seconds(self.started_ns, time_ns),
-            ),
+            None => period::between(&Counts::default(), &outside, seconds(self.started_ns, time_ns)),
         };
         Box::new(AroundCheckpoint {
             number: self.begun,
@@ -267,12 +234,7 @@ impl Trace<'_> {
         mut line: Box<AroundCheckpoint>,
         take: &mut dyn FnMut(Line) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        self.name_relations([
-            &mut line.before,
-            &mut line.first,
-            &mut line.during,
-            &mut line.after,
-        ]);
+        self.name_relations([&mut line.before, &mut line.first, &mut line.during, &mut line.after]);
         self.told += 1;
         take(Line::Checkpoint(line))
     }

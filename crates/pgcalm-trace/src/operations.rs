@@ -25,10 +25,7 @@ unsafe impl plain::Plain for OperationKey {}
 impl OperationKey {
     /// What the calls do.
     pub fn operation(&self) -> Operation {
-        OPERATIONS
-            .get(usize::from(self.operation))
-            .copied()
-            .unwrap_or(Operation::Other)
+        OPERATIONS.get(usize::from(self.operation)).copied().unwrap_or(Operation::Other)
     }
 
     /// On what.

@@ -7,10 +7,7 @@ macro_rules! drops {
             .maps
             .bss_data
             .as_deref()
-            .map_or_else(Drops::default, |bss| Drops {
-                events: bss.dropped_events,
-                entries: bss.dropped_entries,
-            })
+            .map_or_else(Drops::default, |bss| Drops { events: bss.dropped_events, entries: bss.dropped_entries })
     };
 }
 

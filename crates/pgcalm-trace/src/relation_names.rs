@@ -75,10 +75,7 @@ impl Names {
             return Ok(());
         }
         self.check_is_running()?;
-        let slowest = checkpoint
-            .sync
-            .iter_mut()
-            .flat_map(|sync| &mut sync.slowest);
+        let slowest = checkpoint.sync.iter_mut().flat_map(|sync| &mut sync.slowest);
         let all = checkpoint.files.iter_mut().flatten();
         let result = slowest
             .map(|file| (&file.path, &mut file.relation))
@@ -120,10 +117,7 @@ impl Names {
         };
         // Tablespace 0 is the database's own; 1664 is pg_global.
         let row = if file.in_tablespace {
-            client.query(
-                &format!("SELECT {NAME} WHERE c.relfilenode = $1 LIMIT 2"),
-                &[&file.filenode],
-            )?
+            client.query(&format!("SELECT {NAME} WHERE c.relfilenode = $1 LIMIT 2"), &[&file.filenode])?
         } else {
             let tablespace: u32 = if file.database == 0 { 1664 } else { 0 };
             client.query(
@@ -205,21 +199,13 @@ fn parse(path: &str) -> Option<RelationFile> {
         digits.parse::<u32>().ok()
     };
     match parts.as_slice() {
-        ["global", name] => Some(RelationFile {
-            database: 0,
-            filenode: filenode(name)?,
-            in_tablespace: false,
-        }),
-        ["base", database, name] => Some(RelationFile {
-            database: database.parse().ok()?,
-            filenode: filenode(name)?,
-            in_tablespace: false,
-        }),
-        [version, database, name] if version.starts_with("PG_") => Some(RelationFile {
-            database: database.parse().ok()?,
-            filenode: filenode(name)?,
-            in_tablespace: true,
-        }),
+        ["global", name] => Some(RelationFile { database: 0, filenode: filenode(name)?, in_tablespace: false }),
+        ["base", database, name] => {
+            Some(RelationFile { database: database.parse().ok()?, filenode: filenode(name)?, in_tablespace: false })
+        }
+        [version, database, name] if version.starts_with("PG_") => {
+            Some(RelationFile { database: database.parse().ok()?, filenode: filenode(name)?, in_tablespace: true })
+        }
         _ => None,
     }
 }
@@ -230,13 +216,7 @@ mod tests {
 
     #[test]
     fn relation_files_are_told_from_others() {
-        let file = |database, filenode, in_tablespace| {
-            Some(RelationFile {
-                database,
-                filenode,
-                in_tablespace,
-            })
-        };
+        let file = |database, filenode, in_tablespace| Some(RelationFile { database, filenode, in_tablespace });
         assert_eq!(parse("base/5/16427.1"), file(5, 16427, false));
         assert_eq!(parse("base/5/16427_fsm"), file(5, 16427, false));
         assert_eq!(parse("global/1262"), file(0, 1262, false));

@@ -32,10 +32,7 @@ impl<T: plain::Plain + Copy + Default + 'static> Events<T> {
             }
             0
         })?;
-        Ok(Self {
-            ring: builder.build()?,
-            receiver,
-        })
+        Ok(Self { ring: builder.build()?, receiver })
     }
 
     /// What has arrived, in order.

@@ -10,26 +10,11 @@ use crate::why;
 fn schema_files_match_the_models_and_describe_every_field() {
     // docs/json-schema/trace.md points at the schemas.
     let documents: [Document; 5] = [
-        (
-            "trace-checkpoint",
-            schemars::schema_for!(checkpoint::report::Line).to_value(),
-        ),
-        (
-            "trace-locks",
-            schemars::schema_for!(locks::report::Line).to_value(),
-        ),
-        (
-            "trace-why",
-            schemars::schema_for!(why::report::Line).to_value(),
-        ),
-        (
-            "trace-io",
-            schemars::schema_for!(io::report::Line).to_value(),
-        ),
-        (
-            "trace-connect",
-            schemars::schema_for!(connect::report::Line).to_value(),
-        ),
+        ("trace-checkpoint", schemars::schema_for!(checkpoint::report::Line).to_value()),
+        ("trace-locks", schemars::schema_for!(locks::report::Line).to_value()),
+        ("trace-why", schemars::schema_for!(why::report::Line).to_value()),
+        ("trace-io", schemars::schema_for!(io::report::Line).to_value()),
+        ("trace-connect", schemars::schema_for!(connect::report::Line).to_value()),
     ];
     pgcalm_schema::files_match(env!("CARGO_PKG_NAME"), &documents);
     pgcalm_schema::every_field_is_described(&documents);

@@ -110,12 +110,11 @@ impl ServerLog {
 /// What the server logs to now.
 fn open(target: &Target) -> Result<File, String> {
     let (root, pid) = (&target.root, target.pid());
-    let (pid, descriptor) =
-        match process_file::read_in_working_directory(root, pid, "current_logfiles") {
-            Ok(listed) => of_collector(target, &listed)?,
-            // Without logging_collector.
-            Err(_) => (pid, 2),
-        };
+    let (pid, descriptor) = match process_file::read_in_working_directory(root, pid, "current_logfiles") {
+        Ok(listed) => of_collector(target, &listed)?,
+        // Without logging_collector.
+        Err(_) => (pid, 2),
+    };
     let shown = std::fs::read_link(root.path(format!("proc/{pid}/fd/{descriptor}")));
     let shown = shown.map_or(String::new(), |path| path.display().to_string());
     let handle = process_file::find_open(root, pid, descriptor).map_err(|error| error.to_string());
@@ -137,27 +136,17 @@ fn of_collector(target: &Target, listed: &str) -> Result<(i32, u32), String> {
     };
     let open = children.into_iter().find(is_collector).and_then(|pid| {
         let files = process_file::open_for_writing(&target.root, pid);
-        let mut named = files
-            .into_iter()
-            .filter(|(_, file)| file.file_name() == path.file_name());
+        let mut named = files.into_iter().filter(|(_, file)| file.file_name() == path.file_name());
         named.next().map(|(descriptor, _)| (pid, descriptor))
     });
-    open.ok_or_else(|| {
-        format!(
-            "the server's log {}: its collector does not have it open",
-            path.display()
-        )
-    })
+    open.ok_or_else(|| format!("the server's log {}: its collector does not have it open", path.display()))
 }
 
 /// The file of current_logfiles; lines like `stderr log/postgresql-2026-11-21.log`. Any format has the messages in it.
 fn listed_path(listed: &str) -> Option<&Path> {
-    ["stderr", "csvlog", "jsonlog"].iter().find_map(|format| {
-        listed
-            .lines()
-            .find_map(|line| line.strip_prefix(format)?.strip_prefix(' '))
-            .map(Path::new)
-    })
+    ["stderr", "csvlog", "jsonlog"]
+        .iter()
+        .find_map(|format| listed.lines().find_map(|line| line.strip_prefix(format)?.strip_prefix(' ')).map(Path::new))
 }
 
 fn is_same(a: &File, b: &File) -> bool {
@@ -178,14 +167,8 @@ mod tests {
 
     #[test]
     fn current_logfiles_names_a_file_per_format() {
-        assert_eq!(
-            listed_path("csvlog log/a.csv\nstderr log/a.log\n"),
-            Some(Path::new("log/a.log"))
-        );
-        assert_eq!(
-            listed_path("jsonlog /var/log/a.json\n"),
-            Some(Path::new("/var/log/a.json"))
-        );
+        assert_eq!(listed_path("csvlog log/a.csv\nstderr log/a.log\n"), Some(Path::new("log/a.log")));
+        assert_eq!(listed_path("jsonlog /var/log/a.json\n"), Some(Path::new("/var/log/a.json")));
         assert_eq!(listed_path(""), None);
     }
 
@@ -199,8 +182,7 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         };
-        let stat =
-            |pid: i32, parent: i32| format!("{pid} (postgres) S {parent} {}", "0 ".repeat(40));
+        let stat = |pid: i32, parent: i32| format!("{pid} (postgres) S {parent} {}", "0 ".repeat(40));
         write("proc/7/stat", &stat(7, 1));
         write("proc/8/stat", &stat(8, 7));
         write("proc/8/cmdline", "postgres: logger ");
@@ -224,26 +206,15 @@ mod tests {
             major: 15,
             cluster_name: String::new(),
         };
-        for (link, listed) in [
-            ("/srv/log/a.log", "/etc/secret"),
-            ("/srv/log/a.log", "log/../../etc/secret"),
-        ] {
+        for (link, listed) in [("/srv/log/a.log", "/etc/secret"), ("/srv/log/a.log", "log/../../etc/secret")] {
             let descriptor = target.root.path("proc/8/fd/5");
             let _ = fs::remove_file(&descriptor);
             symlink(link, descriptor).unwrap();
-            fs::write(
-                target.root.path("srv/current_logfiles"),
-                format!("stderr {listed}\n"),
-            )
-            .unwrap();
+            fs::write(target.root.path("srv/current_logfiles"), format!("stderr {listed}\n")).unwrap();
             let error = open(&target).unwrap_err();
             assert!(error.contains("does not have it open"), "{listed}: {error}");
         }
-        fs::write(
-            target.root.path("srv/current_logfiles"),
-            "stderr log/a.log\n",
-        )
-        .unwrap();
+        fs::write(target.root.path("srv/current_logfiles"), "stderr log/a.log\n").unwrap();
         let listed = process_file::read_in_working_directory(&target.root, 7, "current_logfiles");
         assert_eq!(of_collector(&target, &listed.unwrap()), Ok((8, 5)));
     }

@@ -25,10 +25,7 @@ pub fn address_of(target: &Target, variable: &str) -> anyhow::Result<u64> {
     let Some(first) = first else {
         bail!("{} has no segments", program.display());
     };
-    let maps = target
-        .root
-        .read(format!("proc/{}/maps", target.pid()))
-        .context("memory of the postmaster")?;
+    let maps = target.root.read(format!("proc/{}/maps", target.pid())).context("memory of the postmaster")?;
     let path = fs::read_link(&program).with_context(|| format!("read {}", program.display()))?;
     let base = base_of(&maps, &path.to_string_lossy())
         .with_context(|| format!("{} is not mapped by the postmaster", path.display()))?;

@@ -93,9 +93,8 @@ impl Session {
         libbpf_rs::set_print(None);
         let pid = target.pid();
         let gone = || TraceError::ServerEnded { pid };
-        let postmaster =
-            rustix::process::pidfd_open(Pid::from_raw(pid).ok_or_else(gone)?, PidfdFlags::empty())
-                .map_err(|_| gone())?;
+        let postmaster = rustix::process::pidfd_open(Pid::from_raw(pid).ok_or_else(gone)?, PidfdFlags::empty())
+            .map_err(|_| gone())?;
         // The pid may have been given to another process since the server was found.
         let now = Process::read(&target.root, pid).map_err(|_| gone())?;
         if now.start_ticks != target.postmaster.process.start_ticks {
@@ -128,10 +127,7 @@ impl Session {
         }
         session.read_titles();
         if session.probes.is_empty() {
-            session.miss(
-                "everything that the server's own probes tell",
-                "it was built without --enable-dtrace",
-            );
+            session.miss("everything that the server's own probes tell", "it was built without --enable-dtrace");
         }
         if target.is_newer_than_known() {
             session.miss(
@@ -208,12 +204,7 @@ impl Session {
 
     /// The places of a probe of the server, for attaching to it in one process at a time; if there are none, `answer` is
     /// missing.
-    pub fn usdt_places(
-        &mut self,
-        probe: &str,
-        argument_sets: &dyn MapCore,
-        answer: &str,
-    ) -> Option<Places> {
+    pub fn usdt_places(&mut self, probe: &str, argument_sets: &dyn MapCore, answer: &str) -> Option<Places> {
         match self.probes.places(probe, argument_sets) {
             Ok(places) => Some(places),
             Err(error) => {
@@ -224,37 +215,19 @@ impl Session {
     }
 
     /// Attaches a program to a tracepoint of the kernel's, by tracefs' names, e.g. `syscalls`, `sys_enter_fsync`.
-    pub fn tracepoint(
-        &mut self,
-        program: &ProgramMut<'_>,
-        category: &str,
-        name: &str,
-        answer: &str,
-    ) -> bool {
+    pub fn tracepoint(&mut self, program: &ProgramMut<'_>, category: &str, name: &str, answer: &str) -> bool {
         let link = tracefs::with_tracefs(|| {
             program
-                .attach_tracepoint(
-                    libbpf_rs::TracepointCategory::Custom(category.to_string()),
-                    name,
-                )
+                .attach_tracepoint(libbpf_rs::TracepointCategory::Custom(category.to_string()), name)
                 .with_context(|| format!("attach to the tracepoint {category}:{name}"))
         });
         self.keep(link, answer)
     }
 
     /// Attaches a program to a function that the server's program exports, at its entry or its return.
-    pub fn uprobe(
-        &mut self,
-        program: &ProgramMut<'_>,
-        function: &str,
-        at_return: bool,
-        answer: &str,
-    ) -> bool {
-        let options = UprobeOpts {
-            retprobe: at_return,
-            func_name: Some(function.to_string()),
-            ..UprobeOpts::default()
-        };
+    pub fn uprobe(&mut self, program: &ProgramMut<'_>, function: &str, at_return: bool, answer: &str) -> bool {
+        let options =
+            UprobeOpts { retprobe: at_return, func_name: Some(function.to_string()), ..UprobeOpts::default() };
         // Not for one process: those that come later are the server's, too. Programs look at server_processes.
         let link = program
             .attach_uprobe_with_opts(-1, self.target.program(), 0, options)
@@ -264,9 +237,7 @@ impl Session {
 
     /// Attaches a program as its section says: `tp_btf/NAME`, `raw_tp/NAME`.
     pub fn attach(&mut self, program: &ProgramMut<'_>, answer: &str) -> bool {
-        let link = program
-            .attach()
-            .with_context(|| format!("attach {}", program.name().to_string_lossy()));
+        let link = program.attach().with_context(|| format!("attach {}", program.name().to_string_lossy()));
         self.keep(link, answer)
     }
 
@@ -285,10 +256,7 @@ impl Session {
 
     /// Notes that an answer can't be given.
     pub fn miss(&mut self, answer: &str, reason: &str) {
-        let missing = Missing {
-            answer: answer.to_string(),
-            reason: reason.to_string(),
-        };
+        let missing = Missing { answer: answer.to_string(), reason: reason.to_string() };
         if !self.missing.contains(&missing) {
             self.missing.push(missing);
         }
@@ -320,11 +288,7 @@ impl Session {
         };
         let timeout = Timespec::try_from(time).context("time to wait")?;
         let own: [&dyn Wake; 1] = [&self.processes.events];
-        let fds: Vec<i32> = own
-            .into_iter()
-            .chain(rings.iter().copied())
-            .map(Wake::epoll_fd)
-            .collect();
+        let fds: Vec<i32> = own.into_iter().chain(rings.iter().copied()).map(Wake::epoll_fd).collect();
         let mut poll: Vec<PollFd<'_>> = fds
             .iter()
             .map(|fd| {
@@ -338,9 +302,7 @@ impl Session {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error).context("wait for events"),
         }
-        let ended = poll
-            .last()
-            .is_some_and(|fd| fd.revents().contains(PollFlags::IN));
+        let ended = poll.last().is_some_and(|fd| fd.revents().contains(PollFlags::IN));
         self.follow_processes()?;
         // Some verbs are here a hundred times a second.
         if self.stopped_asked.elapsed() >= TICK / 2 {
@@ -388,11 +350,7 @@ impl Session {
 
     /// Process ids known to have that role; those that have ended are among them.
     pub fn with_role(&self, role: Role) -> Vec<u32> {
-        self.titles
-            .iter()
-            .filter(|(_, title)| title.role == role)
-            .map(|(pid, _)| *pid)
-            .collect()
+        self.titles.iter().filter(|(_, title)| title.role == role).map(|(pid, _)| *pid).collect()
     }
 
     /// The first line of a verb's output.
@@ -402,12 +360,7 @@ impl Session {
 
     /// The last line; `drops` are those of all groups.
     pub fn end_line(&self, reason: EndReason, drops: Drops) -> End {
-        End {
-            time: clock::unix_seconds(clock::monotonic_ns()),
-            reason,
-            drops,
-            missing: self.missing.clone(),
-        }
+        End { time: clock::unix_seconds(clock::monotonic_ns()), reason, drops, missing: self.missing.clone() }
     }
 
     /// What the session's own group could not keep; add the other groups'.
@@ -443,11 +396,7 @@ impl Session {
     }
 
     fn read_titles(&mut self) {
-        let untitled: Vec<(u32, Instant)> = self
-            .untitled
-            .iter()
-            .map(|(pid, since)| (*pid, *since))
-            .collect();
+        let untitled: Vec<(u32, Instant)> = self.untitled.iter().map(|(pid, since)| (*pid, *since)).collect();
         for (pid, since) in untitled {
             let is_late = since.elapsed() >= TITLE_TIME;
             match self.target.title(pid as i32) {
@@ -468,13 +417,7 @@ impl Session {
 }
 
 /// The first line of a verb's output; `ebpf` is whether that is in use.
-pub fn start_line(
-    target: &Target,
-    verb: &str,
-    options: Vec<String>,
-    ebpf: bool,
-    missing: Vec<Missing>,
-) -> Start {
+pub fn start_line(target: &Target, verb: &str, options: Vec<String>, ebpf: bool, missing: Vec<Missing>) -> Start {
     let kernel = target.root.read("proc/sys/kernel/osrelease");
     Start {
         verb: verb.to_string(),

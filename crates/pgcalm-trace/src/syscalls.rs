@@ -27,11 +27,7 @@ const CALLS: &[(libc::c_long, &str, Operation)] = &[
     (libc::SYS_sendmsg, "sendmsg", Operation::Write),
     (libc::SYS_fsync, "fsync", Operation::Sync),
     (libc::SYS_fdatasync, "fdatasync", Operation::Sync),
-    (
-        libc::SYS_sync_file_range,
-        "sync_file_range",
-        Operation::SyncRange,
-    ),
+    (libc::SYS_sync_file_range, "sync_file_range", Operation::SyncRange),
     (libc::SYS_syncfs, "syncfs", Operation::Sync),
     (libc::SYS_openat, "openat", Operation::Open),
     (libc::SYS_close, "close", Operation::Close),
@@ -44,11 +40,7 @@ const CALLS: &[(libc::c_long, &str, Operation)] = &[
     (libc::SYS_mkdirat, "mkdirat", Operation::Name),
     (libc::SYS_futex, "futex", Operation::Other),
     (libc::SYS_epoll_pwait, "epoll_pwait", Operation::Other),
-    (
-        libc::SYS_clock_nanosleep,
-        "clock_nanosleep",
-        Operation::Other,
-    ),
+    (libc::SYS_clock_nanosleep, "clock_nanosleep", Operation::Other),
     (libc::SYS_pselect6, "pselect6", Operation::Other),
     (libc::SYS_exit_group, "exit_group", Operation::Other),
     (libc::SYS_mmap, "mmap", Operation::Other),
@@ -109,14 +101,8 @@ pub fn name(number: u16) -> Option<String> {
     if number == NO_SYSCALL {
         return None;
     }
-    let known = CALLS
-        .iter()
-        .chain(OLD_CALLS)
-        .find(|(call, _, _)| *call == libc::c_long::from(number));
-    Some(known.map_or_else(
-        || format!("system call {number}"),
-        |(_, name, _)| (*name).to_string(),
-    ))
+    let known = CALLS.iter().chain(OLD_CALLS).find(|(call, _, _)| *call == libc::c_long::from(number));
+    Some(known.map_or_else(|| format!("system call {number}"), |(_, name, _)| (*name).to_string()))
 }
 
 /// What a system call does.
@@ -130,9 +116,8 @@ pub fn operation(number: u16) -> Operation {
 
 /// Whether a system call waits for events, those of sockets among them.
 pub fn polls(number: u16) -> bool {
-    name(number).is_some_and(|name| {
-        ["epoll_wait", "epoll_pwait", "poll", "select", "pselect6"].contains(&name.as_str())
-    })
+    name(number)
+        .is_some_and(|name| ["epoll_wait", "epoll_pwait", "poll", "select", "pselect6"].contains(&name.as_str()))
 }
 
 #[cfg(test)]
@@ -141,30 +126,14 @@ mod tests {
 
     #[test]
     fn the_table_and_the_names_agree() {
-        assert_eq!(
-            operations()[libc::SYS_fdatasync as usize],
-            Operation::Sync as u8
-        );
-        assert_eq!(
-            name(libc::SYS_fdatasync as u16).as_deref(),
-            Some("fdatasync")
-        );
+        assert_eq!(operations()[libc::SYS_fdatasync as usize], Operation::Sync as u8);
+        assert_eq!(name(libc::SYS_fdatasync as u16).as_deref(), Some("fdatasync"));
         assert_eq!(operation(libc::SYS_pwrite64 as u16), Operation::Write);
-        for (number, argument) in [
-            (libc::SYS_openat, 2),
-            (libc::SYS_renameat2, 2),
-            (libc::SYS_fsync, 0),
-        ] {
+        for (number, argument) in [(libc::SYS_openat, 2), (libc::SYS_renameat2, 2), (libc::SYS_fsync, 0)] {
             assert_eq!(path_arguments()[number as usize], argument, "{number}");
         }
         #[cfg(target_arch = "x86_64")]
-        assert_eq!(
-            (
-                path_arguments()[libc::SYS_rename as usize],
-                path_arguments()[libc::SYS_creat as usize]
-            ),
-            (1, 1)
-        );
+        assert_eq!((path_arguments()[libc::SYS_rename as usize], path_arguments()[libc::SYS_creat as usize]), (1, 1));
         assert_eq!(name(500).as_deref(), Some("system call 500"));
         assert_eq!(name(NO_SYSCALL), None);
     }

@@ -161,9 +161,7 @@ fn by_name(root: &HostRoot, selection: &Selection) -> anyhow::Result<Postmaster>
 
 fn look_error(error: pgcalm_host::Error) -> anyhow::Error {
     match &error {
-        pgcalm_host::Error::Read { source, .. }
-            if source.kind() == std::io::ErrorKind::PermissionDenied =>
-        {
+        pgcalm_host::Error::Read { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
             TraceError::Host(format!("{error}; needs root with CAP_SYS_PTRACE")).into()
         }
         _ => error.into(),

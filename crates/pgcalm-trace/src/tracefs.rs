@@ -23,8 +23,8 @@ pub fn with_tracefs<T>(attach: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Re
         return attach();
     }
     let home = File::open("/proc/thread-self/ns/mnt").context("open own mount namespace")?;
-    let directory = rustix::fs::open(".", OFlags::PATH | OFlags::DIRECTORY, Mode::empty())
-        .context("open working directory")?;
+    let directory =
+        rustix::fs::open(".", OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).context("open working directory")?;
     nix::sched::unshare(CloneFlags::CLONE_NEWNS).context("make a mount namespace")?;
     let result = mount().and_then(|()| attach());
     // Entering a mount namespace resets the working directory.
@@ -34,23 +34,16 @@ pub fn with_tracefs<T>(attach: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Re
 }
 
 fn is_mounted() -> bool {
-    [TRACEFS, "/sys/kernel/debug/tracing"]
-        .iter()
-        .any(|directory| Path::new(directory).join("events").is_dir())
+    [TRACEFS, "/sys/kernel/debug/tracing"].iter().any(|directory| Path::new(directory).join("events").is_dir())
 }
 
 fn mount() -> anyhow::Result<()> {
-    rustix::mount::mount_change(
-        "/",
-        MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
-    )
-    .context("keep mounts from the rest of the host")?;
-    rustix::mount::mount("tracefs", TRACEFS, "tracefs", MountFlags::empty(), None).map_err(
-        |error| {
-            TraceError::Host(format!(
-                "mount tracefs on {TRACEFS}: {error}; the kernel's tracepoints are out of reach without it"
-            ))
-            .into()
-        },
-    )
+    rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+        .context("keep mounts from the rest of the host")?;
+    rustix::mount::mount("tracefs", TRACEFS, "tracefs", MountFlags::empty(), None).map_err(|error| {
+        TraceError::Host(format!(
+            "mount tracefs on {TRACEFS}: {error}; the kernel's tracepoints are out of reach without it"
+        ))
+        .into()
+    })
 }

@@ -85,20 +85,12 @@ impl Places {
 impl Probes {
     /// Reads what the program declares.
     pub fn of(program: &Path) -> anyhow::Result<Self> {
-        Ok(Self {
-            program: program.to_path_buf(),
-            notes: Notes::read(program)?,
-            next_set: 0,
-        })
+        Ok(Self { program: program.to_path_buf(), notes: Notes::read(program)?, next_set: 0 })
     }
 
     /// Whether it declares none at all: PostgreSQL was built without --enable-dtrace.
     pub fn is_empty(&self) -> bool {
-        !self
-            .notes
-            .sites
-            .iter()
-            .any(|site| site.provider == PROVIDER)
+        !self.notes.sites.iter().any(|site| site.provider == PROVIDER)
     }
 
     /// Attaches to all places of a probe, e.g. `checkpoint__start`.
@@ -115,23 +107,14 @@ impl Probes {
         if sites.is_empty() {
             bail!("the server has no probe {probe}");
         }
-        if !sites
-            .iter()
-            .any(|site| argument::has_symbol(&site.arguments))
-        {
-            return Ok(vec![program.attach_usdt(
-                ANY_PROCESS,
-                &self.program,
-                PROVIDER,
-                probe,
-            )?]);
+        if !sites.iter().any(|site| argument::has_symbol(&site.arguments)) {
+            return Ok(vec![program.attach_usdt(ANY_PROCESS, &self.program, PROVIDER, probe)?]);
         }
         let mut cookies = Vec::new();
         for site in &sites {
             let mut cookie = OWN_ARGUMENTS;
             if let Some(map) = argument_sets {
-                let arguments =
-                    argument::parse(&site.arguments, site.address, &self.notes.symbols)?;
+                let arguments = argument::parse(&site.arguments, site.address, &self.notes.symbols)?;
                 cookie |= u64::from(self.enter(map, &arguments)?);
             }
             cookies.push(cookie);
@@ -139,10 +122,7 @@ impl Probes {
         Places {
             program: self.program.clone(),
             offsets: sites.iter().map(|site| site.offset as usize).collect(),
-            semaphores: sites
-                .iter()
-                .map(|site| site.semaphore_offset as usize)
-                .collect(),
+            semaphores: sites.iter().map(|site| site.semaphore_offset as usize).collect(),
             cookies,
         }
         .attach(program, ANY_PROCESS)
@@ -154,12 +134,8 @@ impl Probes {
         if sites.is_empty() {
             bail!("the server has no probe {probe}");
         }
-        let mut places = Places {
-            program: self.program.clone(),
-            offsets: Vec::new(),
-            semaphores: Vec::new(),
-            cookies: Vec::new(),
-        };
+        let mut places =
+            Places { program: self.program.clone(), offsets: Vec::new(), semaphores: Vec::new(), cookies: Vec::new() };
         for site in &sites {
             let arguments = argument::parse(&site.arguments, site.address, &self.notes.symbols)?;
             let set = self.enter(argument_sets, &arguments)?;
@@ -181,8 +157,7 @@ impl Probes {
         }
         // SAFETY: Argument is Plain, and so is an array of it: integers without padding.
         let bytes = unsafe { plain::as_bytes(&set) };
-        map.update(&index.to_ne_bytes(), bytes, MapFlags::ANY)
-            .context("enter the arguments of a probe")?;
+        map.update(&index.to_ne_bytes(), bytes, MapFlags::ANY).context("enter the arguments of a probe")?;
         self.next_set += 1;
         Ok(index)
     }

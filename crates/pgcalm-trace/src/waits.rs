@@ -57,13 +57,7 @@ pub const NO_STACK: u64 = u64::MAX;
 impl ChargeKey {
     /// Of a process, without a system call and a file.
     pub fn new(tgid: u32, activity: Activity, detail: u64) -> Self {
-        Self {
-            tgid,
-            detail,
-            syscall: NO_SYSCALL,
-            activity: activity as u8 + 1,
-            ..Self::default()
-        }
+        Self { tgid, detail, syscall: NO_SYSCALL, activity: activity as u8 + 1, ..Self::default() }
     }
 
     /// The same on a file.
@@ -148,10 +142,7 @@ unsafe impl plain::Plain for WaitState {}
 
 /// `enum file_kind`.
 pub fn file_kind(number: u8) -> FileKind {
-    FILE_KINDS
-        .get(usize::from(number))
-        .copied()
-        .unwrap_or(FileKind::Other)
+    FILE_KINDS.get(usize::from(number)).copied().unwrap_or(FileKind::Other)
 }
 
 /// All entries of a hash map.
@@ -167,9 +158,7 @@ where
             continue;
         };
         let (mut k, mut v) = (K::default(), V::default());
-        if plain::copy_from_bytes(&mut k, &key).is_ok()
-            && plain::copy_from_bytes(&mut v, &value).is_ok()
-        {
+        if plain::copy_from_bytes(&mut k, &key).is_ok() && plain::copy_from_bytes(&mut v, &value).is_ok() {
             found.push((k, v));
         }
     }

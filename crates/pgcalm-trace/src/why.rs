@@ -95,8 +95,7 @@ pub fn run(
         why.sample(&mut session)?;
         let now = monotonic_ns();
         seconds.take_events(&why)?;
-        if now >= next || (status != Status::Running && now + NS_PER_S >= next + SHORTEST_SECOND_NS)
-        {
+        if now >= next || (status != Status::Running && now + NS_PER_S >= next + SHORTEST_SECOND_NS) {
             let (second, verdict) = seconds.close(&mut why, &session)?;
             summary.all.add(&second);
             if verdict.is_some() {

@@ -26,19 +26,10 @@ fn the_checkpointers_writes_are_the_buffers_that_the_server_reports() {
     });
     arena.sql("create table t(a int)");
     arena.sql("checkpoint");
-    let written = || -> u64 {
-        arena
-            .sql("select buffers_checkpoint from pg_stat_bgwriter")
-            .trim()
-            .parse()
-            .unwrap()
-    };
+    let written = || -> u64 { arena.sql("select buffers_checkpoint from pg_stat_bgwriter").trim().parse().unwrap() };
     let before = written();
     let trace = Trace::start(arena.target(), |target, stop, take| {
-        let options = pgcalm_trace::io::Options {
-            duration: None,
-            interval: Some(Duration::from_secs(1)),
-        };
+        let options = pgcalm_trace::io::Options { duration: None, interval: Some(Duration::from_secs(1)) };
         pgcalm_trace::io::run(target, &options, stop, &mut |line| {
             take(line);
             Ok(())
@@ -107,10 +98,7 @@ fn the_checkpointers_writes_are_the_buffers_that_the_server_reports() {
     assert_eq!(sum, writes);
     // The backend wrote no data file, and WAL somebody did.
     assert!(total.processes.iter().any(|process| {
-        process
-            .operations
-            .iter()
-            .any(|calls| calls.operation == Operation::Write && calls.file == FileKind::Wal)
+        process.operations.iter().any(|calls| calls.operation == Operation::Write && calls.file == FileKind::Wal)
     }));
 }
 
@@ -121,11 +109,8 @@ fn each_connection_is_seen_once_with_its_phases_adding_up() {
     }
     let arena = Arena::new(&Setup::default());
     let trace = Trace::start(arena.target(), |target, stop, take| {
-        let options = pgcalm_trace::connect::Options {
-            duration: None,
-            count: None,
-            threshold: Duration::from_secs(600),
-        };
+        let options =
+            pgcalm_trace::connect::Options { duration: None, count: None, threshold: Duration::from_secs(600) };
         pgcalm_trace::connect::run(target, &options, stop, &mut |line| {
             eprint!("{}", connect::text::render(&line));
             take(line);
@@ -165,9 +150,12 @@ fn each_connection_is_seen_once_with_its_phases_adding_up() {
         }
         // The relation cache comes from catalogs and from pg_internal.init.
         for file in [FileKind::Data, FileKind::RelationCache] {
-            assert!(connection.phases[2].calls.iter().any(|calls| {
-                calls.operation == Operation::Read && calls.file == file && calls.calls > 0
-            }));
+            assert!(
+                connection.phases[2]
+                    .calls
+                    .iter()
+                    .any(|calls| { calls.operation == Operation::Read && calls.file == file && calls.calls > 0 })
+            );
         }
     }
     match lines.last() {
@@ -187,16 +175,11 @@ fn a_connection_that_has_to_write_the_relation_cache_shows_its_file() {
     let file = format!(
         "{}/base/{}/pg_internal.init",
         arena.sql("show data_directory").trim(),
-        arena
-            .sql("select oid from pg_database where datname = 'postgres'")
-            .trim()
+        arena.sql("select oid from pg_database where datname = 'postgres'").trim()
     );
     let trace = Trace::start(arena.target(), |target, stop, take| {
-        let options = pgcalm_trace::connect::Options {
-            duration: None,
-            count: None,
-            threshold: Duration::from_secs(600),
-        };
+        let options =
+            pgcalm_trace::connect::Options { duration: None, count: None, threshold: Duration::from_secs(600) };
         pgcalm_trace::connect::run(target, &options, stop, &mut |line| {
             take(line);
             Ok(())

@@ -74,11 +74,8 @@ fn verdicts(lines: &[Line]) -> Vec<&Verdict> {
 
 /// The seconds with a verdict from second `first` on.
 fn stalled(lines: &[Line], first: u64) -> Totals {
-    let numbers: Vec<u64> = verdicts(lines)
-        .iter()
-        .map(|verdict| verdict.second)
-        .filter(|number| *number >= first)
-        .collect();
+    let numbers: Vec<u64> =
+        verdicts(lines).iter().map(|verdict| verdict.second).filter(|number| *number >= first).collect();
     let mut totals = Totals::default();
     for second in seconds(lines) {
         if numbers.contains(&second.number) {
@@ -91,22 +88,14 @@ fn stalled(lines: &[Line], first: u64) -> Totals {
 
 fn largest(totals: &Totals) -> &Share {
     let (cause, _) = by_cause(&totals.shares)[0];
-    totals
-        .shares
-        .iter()
-        .find(|share| share.cause == cause)
-        .unwrap()
+    totals.shares.iter().find(|share| share.cause == cause).unwrap()
 }
 
 /// What must hold of every trace.
 fn check_sums(lines: &[Line]) {
     for second in seconds(lines) {
         let sum: f64 = second.shares.iter().map(|share| share.seconds).sum();
-        assert!(
-            (sum - second.lost_s).abs() < 1e-6,
-            "{sum} is not {}",
-            second.lost_s
-        );
+        assert!((sum - second.lost_s).abs() < 1e-6, "{sum} is not {}", second.lost_s);
     }
     match lines.last() {
         Some(Line::End(end)) => assert_eq!((end.drops.events, end.drops.entries), (0, 0)),
@@ -149,12 +138,7 @@ fn a_row_that_another_transaction_has_locked() {
         .filter_map(|share| share.object.as_deref())
         .collect();
     assert!(objects.contains(&"transactionid"), "{objects:?}");
-    assert!(
-        objects
-            .iter()
-            .all(|object| ["transactionid", "tuple"].contains(object)),
-        "{objects:?}"
-    );
+    assert!(objects.iter().all(|object| ["transactionid", "tuple"].contains(object)), "{objects:?}");
 }
 
 #[test]
@@ -162,20 +146,11 @@ fn a_capped_wal_device() {
     if !arena::can_run() {
         return;
     }
-    let arena = Arena::new(&Setup {
-        scale: 1,
-        ..Setup::default()
-    });
+    let arena = Arena::new(&Setup { scale: 1, ..Setup::default() });
     let trace = arena.why();
     let _load = arena.pgbench(UPDATE);
     let first = calm(&trace);
-    let _cap = arena.cap(
-        &arena.wal_device,
-        Caps {
-            write_iops: Some(20),
-            ..Caps::default()
-        },
-    );
+    let _cap = arena.cap(&arena.wal_device, Caps { write_iops: Some(20), ..Caps::default() });
     let lines = stall(trace, first);
     check_sums(&lines);
     let totals = stalled(&lines, first);
@@ -186,16 +161,14 @@ fn a_capped_wal_device() {
         totals
             .shares
             .iter()
-            .any(|share| share.cause == Cause::BlockThrottling
-                && share.through.as_deref() == Some("WALWrite"))
+            .any(|share| share.cause == Cause::BlockThrottling && share.through.as_deref() == Some("WALWrite"))
     );
     // The stack of who writes is the evidence.
-    assert!(verdicts(&lines).iter().any(|verdict| {
-        verdict
-            .stacks
-            .iter()
-            .any(|stack| stack.file == FileKind::Wal && !stack.frames.is_empty())
-    }));
+    assert!(
+        verdicts(&lines).iter().any(|verdict| {
+            verdict.stacks.iter().any(|stack| stack.file == FileKind::Wal && !stack.frames.is_empty())
+        })
+    );
 }
 
 #[test]
@@ -203,22 +176,12 @@ fn a_capped_data_device() {
     if !arena::can_run() {
         return;
     }
-    let arena = Arena::new(&Setup {
-        scale: 4,
-        ..Setup::default()
-    });
+    let arena = Arena::new(&Setup { scale: 4, ..Setup::default() });
     let trace = arena.why();
-    let _load = arena.pgbench(
-        "\\set aid random(1, 100000 * :scale)\nselect abalance from pgbench_accounts where aid = :aid;\n",
-    );
+    let _load = arena
+        .pgbench("\\set aid random(1, 100000 * :scale)\nselect abalance from pgbench_accounts where aid = :aid;\n");
     let first = calm(&trace);
-    let _cap = arena.cap(
-        &arena.data_device,
-        Caps {
-            read_iops: Some(20),
-            ..Caps::default()
-        },
-    );
+    let _cap = arena.cap(&arena.data_device, Caps { read_iops: Some(20), ..Caps::default() });
     arena.forget_data();
     let lines = stall(trace, first);
     check_sums(&lines);
@@ -235,27 +198,16 @@ fn a_long_call_while_the_others_go_on() {
     if !arena::can_run() {
         return;
     }
-    let arena = Arena::new(&Setup {
-        scale: 4,
-        ..Setup::default()
-    });
+    let arena = Arena::new(&Setup { scale: 4, ..Setup::default() });
     let trace = arena.why();
     let _load = arena.pgbench("select count(*) from generate_series(1, 3000);\n");
     let first = calm(&trace);
-    let _cap = arena.cap(
-        &arena.data_device,
-        Caps {
-            read_iops: Some(1),
-            ..Caps::default()
-        },
-    );
+    let _cap = arena.cap(&arena.data_device, Caps { read_iops: Some(1), ..Caps::default() });
     arena.forget_data();
     let _scan = arena.psql("select sum(abalance) from pgbench_accounts");
     let lines = stall(trace, first);
-    let of_calls: Vec<&Verdict> = verdicts(&lines)
-        .into_iter()
-        .filter(|verdict| verdict.triggers == [Trigger::LongSyscall])
-        .collect();
+    let of_calls: Vec<&Verdict> =
+        verdicts(&lines).into_iter().filter(|verdict| verdict.triggers == [Trigger::LongSyscall]).collect();
     let causes: Vec<Option<Cause>> = of_calls.iter().map(|verdict| verdict.cause).collect();
     assert!(!causes.is_empty(), "no long call");
     let throttled = Some(Cause::BlockThrottling);
@@ -263,9 +215,7 @@ fn a_long_call_while_the_others_go_on() {
     // The largest share of such a second was another one.
     let seconds = seconds(&lines);
     assert!(of_calls.iter().any(|verdict| {
-        let second = seconds
-            .iter()
-            .find(|second| second.number == verdict.second);
+        let second = seconds.iter().find(|second| second.number == verdict.second);
         by_cause(&second.unwrap().shares)[0].0 == Cause::Cpu
     }));
 }
@@ -276,18 +226,9 @@ fn without_ebpf_samples_tell_of_wal() {
     if !arena::can_run() {
         return;
     }
-    let arena = Arena::new(&Setup {
-        scale: 1,
-        ..Setup::default()
-    });
+    let arena = Arena::new(&Setup { scale: 1, ..Setup::default() });
     let _load = arena.pgbench(UPDATE);
-    let _cap = arena.cap(
-        &arena.wal_device,
-        Caps {
-            write_iops: Some(20),
-            ..Caps::default()
-        },
-    );
+    let _cap = arena.cap(&arena.wal_device, Caps { write_iops: Some(20), ..Caps::default() });
     let trace = Trace::start(arena.target(), |target, stop, take| {
         let options = pgcalm_trace::why::Options {
             duration: None,
@@ -316,11 +257,7 @@ fn a_surge_of_full_page_images() {
     if !arena::can_run() {
         return;
     }
-    let arena = Arena::new(&Setup {
-        scale: 2,
-        settings: &[("shared_buffers", "128MB")],
-        ..Setup::default()
-    });
+    let arena = Arena::new(&Setup { scale: 2, settings: &[("shared_buffers", "128MB")], ..Setup::default() });
     // Ten pages per transaction: images make its WAL more than ten times as large.
     let mut script = String::new();
     for number in 0..10 {
@@ -328,20 +265,12 @@ fn a_surge_of_full_page_images() {
     }
     script.push_str("begin;\n");
     for number in 0..10 {
-        script.push_str(&format!(
-            "update pgbench_accounts set abalance = abalance + 1 where aid = :aid{number};\n"
-        ));
+        script.push_str(&format!("update pgbench_accounts set abalance = abalance + 1 where aid = :aid{number};\n"));
     }
     script.push_str("commit;\n");
     arena.sql("alter table pgbench_accounts set (fillfactor = 50)");
     arena.sql("vacuum full pgbench_accounts");
-    let _cap = arena.cap(
-        &arena.wal_device,
-        Caps {
-            write_bps: Some(8 << 20),
-            ..Caps::default()
-        },
-    );
+    let _cap = arena.cap(&arena.wal_device, Caps { write_bps: Some(8 << 20), ..Caps::default() });
     let _load = arena.pgbench(&script);
     // Until nearly all pages have had their image since the last checkpoint.
     thread::sleep(Duration::from_secs(40));
@@ -364,33 +293,17 @@ fn a_journal_that_a_capped_neighbour_holds_up() {
     let arena = Arena::new(&Setup {
         // Blocks are allocated when written, as in ext3: the neighbour's data belong to the journal's transaction at once.
         mount_options: Some(c"nodelalloc"),
-        settings: &[
-            ("wal_level", "minimal"),
-            ("max_wal_senders", "0"),
-            ("wal_skip_threshold", "0"),
-        ],
+        settings: &[("wal_level", "minimal"), ("max_wal_senders", "0"), ("wal_skip_threshold", "0")],
         ..Setup::default()
     });
-    let group = format!(
-        "/sys/fs/cgroup/blkio/pgcalm-trace-test-{}",
-        std::process::id()
-    );
-    let _group = arena
-        .journal
-        .note(Change::Cgroup {
-            path: group.clone().into(),
-        })
-        .unwrap();
+    let group = format!("/sys/fs/cgroup/blkio/pgcalm-trace-test-{}", std::process::id());
+    let _group = arena.journal.note(Change::Cgroup { path: group.clone().into() }).unwrap();
     fs::create_dir(&group).unwrap();
     let trace = arena.why();
     let _load = arena.pgbench(NEW_TABLES);
     let first = calm(&trace);
     // In data=ordered mode the journal's commit waits for the neighbour's data, which its group's limit holds back.
-    fs::write(
-        format!("{group}/blkio.throttle.write_iops_device"),
-        format!("{} 20", arena.data_device.number),
-    )
-    .unwrap();
+    fs::write(format!("{group}/blkio.throttle.write_iops_device"), format!("{} 20", arena.data_device.number)).unwrap();
     let neighbour = Neighbour::start(arena.data.path(), &group);
     let lines = stall(trace, first);
     drop(neighbour);
@@ -408,11 +321,7 @@ struct Neighbour {
 impl Neighbour {
     fn start(directory: &Path, group: &str) -> Self {
         let end = Arc::new(AtomicBool::new(false));
-        let (directory, tasks, stop) = (
-            directory.join("neighbour"),
-            format!("{group}/tasks"),
-            Arc::clone(&end),
-        );
+        let (directory, tasks, stop) = (directory.join("neighbour"), format!("{group}/tasks"), Arc::clone(&end));
         fs::create_dir_all(&directory).unwrap();
         let thread = thread::spawn(move || {
             let me = rustix::thread::gettid().as_raw_nonzero().to_string();
@@ -425,10 +334,7 @@ impl Neighbour {
                 number += 1;
             }
         });
-        Self {
-            end,
-            thread: Some(thread),
-        }
+        Self { end, thread: Some(thread) }
     }
 }
 
@@ -460,30 +366,13 @@ fn dirty_page_throttling() {
     let bdi = format!("/sys/class/bdi/{}", arena.data_device.number);
     let mut settings = Vec::new();
     // max_bytes is kept as a share of the host's threshold, which moves: only max_ratio_fine gives back what was there.
-    for (name, kept, value) in [
-        ("strict_limit", "strict_limit", "1"),
-        ("max_bytes", "max_ratio_fine", "4194304"),
-    ] {
+    for (name, kept, value) in [("strict_limit", "strict_limit", "1"), ("max_bytes", "max_ratio_fine", "4194304")] {
         let file = format!("{bdi}/{kept}");
         let former = fs::read_to_string(&file).unwrap().trim().to_string();
-        settings.push(
-            arena
-                .journal
-                .note(Change::Setting {
-                    file: file.into(),
-                    former,
-                })
-                .unwrap(),
-        );
+        settings.push(arena.journal.note(Change::Setting { file: file.into(), former }).unwrap());
         fs::write(format!("{bdi}/{name}"), value).unwrap();
     }
-    let _cap = arena.cap(
-        &arena.data_device,
-        Caps {
-            write_iops: Some(20),
-            ..Caps::default()
-        },
-    );
+    let _cap = arena.cap(&arena.data_device, Caps { write_iops: Some(20), ..Caps::default() });
     let lines = stall(trace, first);
     drop(settings);
     check_sums(&lines);
@@ -499,32 +388,17 @@ fn the_log_of_xfs_on_a_capped_device() {
     }
     let arena = Arena::new(&Setup {
         data: FsType::Xfs,
-        settings: &[
-            ("wal_level", "minimal"),
-            ("max_wal_senders", "0"),
-            ("wal_skip_threshold", "0"),
-        ],
+        settings: &[("wal_level", "minimal"), ("max_wal_senders", "0"), ("wal_skip_threshold", "0")],
         ..Setup::default()
     });
     let trace = arena.why();
     let _load = arena.pgbench(NEW_TABLES);
     let first = calm(&trace);
-    let _cap = arena.cap(
-        &arena.data_device,
-        Caps {
-            write_iops: Some(20),
-            ..Caps::default()
-        },
-    );
+    let _cap = arena.cap(&arena.data_device, Caps { write_iops: Some(20), ..Caps::default() });
     let lines = stall(trace, first);
     check_sums(&lines);
     let totals = stalled(&lines, first);
-    let log: f64 = totals
-        .shares
-        .iter()
-        .filter(|share| share.cause == Cause::XfsLog)
-        .map(|share| share.seconds)
-        .sum();
+    let log: f64 = totals.shares.iter().filter(|share| share.cause == Cause::XfsLog).map(|share| share.seconds).sum();
     assert!(log > 0.0, "{:?}", totals.shares);
 }
 
@@ -536,15 +410,10 @@ fn a_convoy_at_a_lightweight_lock() {
     if !arena::can_run() {
         return;
     }
-    let arena = Arena::new(&Setup {
-        settings: &[("max_prepared_transactions", "220")],
-        ..Setup::default()
-    });
+    let arena = Arena::new(&Setup { settings: &[("max_prepared_transactions", "220")], ..Setup::default() });
     arena.sql("create table t(n int)");
     let held: String = (0..200)
-        .map(|number| {
-            format!("begin; insert into t values (1); prepare transaction 'held {number}';\n")
-        })
+        .map(|number| format!("begin; insert into t values (1); prepare transaction 'held {number}';\n"))
         .collect();
     assert!(arena.psql_file("held", &held).0.wait().unwrap().success());
     let trace = arena.why();
@@ -553,20 +422,11 @@ fn a_convoy_at_a_lightweight_lock() {
          commit prepared 'client :client_id';\n",
     );
     let first = calm(&trace);
-    let _cap = arena.cap(
-        &arena.data_device,
-        Caps {
-            write_iops: Some(10),
-            ..Caps::default()
-        },
-    );
+    let _cap = arena.cap(&arena.data_device, Caps { write_iops: Some(10), ..Caps::default() });
     let _checkpoint = arena.psql("checkpoint");
     // First the checkpoint writes and syncs its data files; at the lock everything stands still.
     let stands_still = |second: &Second| second.number >= first && second.commits == 0;
-    trace.wait_for(
-        4,
-        |line| matches!(line, Line::Second(second) if stands_still(second)),
-    );
+    trace.wait_for(4, |line| matches!(line, Line::Second(second) if stands_still(second)));
     let lines = trace.finish();
     check_sums(&lines);
     let mut totals = Totals::default();

@@ -27,13 +27,8 @@ pub(crate) struct Backing {
 impl Backing {
     pub(crate) fn open(path: &Path) -> Result<Self, VolumeError> {
         let what = || format!("open image {}", path.display());
-        let open = |flags: OFlags| {
-            OpenOptions::new()
-                .read(true)
-                .write(true)
-                .custom_flags(flags.bits() as i32)
-                .open(path)
-        };
+        let open =
+            |flags: OFlags| OpenOptions::new().read(true).write(true).custom_flags(flags.bits() as i32).open(path);
         let buffered = open(OFlags::empty()).map_err(VolumeError::io(what()))?;
         let direct = match open(OFlags::DIRECT) {
             Ok(file) => Some(file),
@@ -47,11 +42,7 @@ impl Backing {
                 path.display()
             )));
         }
-        Ok(Self {
-            buffered,
-            direct,
-            size: metadata.len(),
-        })
+        Ok(Self { buffered, direct, size: metadata.len() })
     }
 
     /// Bytes; the file keeps its size.
@@ -75,10 +66,7 @@ impl Backing {
 
     /// Writes from an aligned buffer. What direct I/O refuses is on the file system's device, too, when this returns.
     pub(crate) fn write(&self, data: &[u8], offset: u64) -> io::Result<()> {
-        if offset
-            .checked_add(data.len() as u64)
-            .is_none_or(|end| end > self.size)
-        {
+        if offset.checked_add(data.len() as u64).is_none_or(|end| end > self.size) {
             return Err(Errno::NOSPC.into());
         }
         if let Some(file) = self.direct_for(data.len(), offset) {

@@ -24,17 +24,9 @@ pub(crate) struct Pool(Mutex<Vec<Vec<u8>>>);
 
 impl Pool {
     pub(crate) fn take(self: &Arc<Self>) -> Buffer {
-        let memory = self
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop()
-            .unwrap_or_else(|| vec![0; LARGEST + ALIGNMENT]);
-        Buffer {
-            start: memory.as_ptr().align_offset(ALIGNMENT),
-            memory,
-            pool: Arc::clone(self),
-        }
+        let memory =
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_else(|| vec![0; LARGEST + ALIGNMENT]);
+        Buffer { start: memory.as_ptr().align_offset(ALIGNMENT), memory, pool: Arc::clone(self) }
     }
 }
 
@@ -55,10 +47,6 @@ impl DerefMut for Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         let memory = std::mem::take(&mut self.memory);
-        self.pool
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(memory);
+        self.pool.0.lock().unwrap_or_else(PoisonError::into_inner).push(memory);
     }
 }

@@ -93,9 +93,7 @@ impl Completions {
             late: AtomicU64::new(0),
         });
         let own = Arc::clone(&completions);
-        thread::Builder::new()
-            .name("completions".to_string())
-            .spawn(move || own.run())?;
+        thread::Builder::new().name("completions".to_string()).spawn(move || own.run())?;
         Ok(completions)
     }
 
@@ -114,11 +112,7 @@ impl Completions {
         let first = waiting.entries.peek().is_none_or(|entry| due < entry.due);
         let number = waiting.number;
         waiting.number += 1;
-        waiting.entries.push(Entry {
-            due,
-            number,
-            answer,
-        });
+        waiting.entries.push(Entry { due, number, answer });
         drop(waiting);
         if first {
             self.earlier.notify_one();
@@ -159,10 +153,7 @@ impl Completions {
         while !waiting.ended {
             let now = self.clock.now();
             let Some(due) = waiting.entries.peek().map(|entry| self.due(entry)) else {
-                waiting = self
-                    .earlier
-                    .wait(waiting)
-                    .unwrap_or_else(PoisonError::into_inner);
+                waiting = self.earlier.wait(waiting).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
             if due > now + AT_ONCE {

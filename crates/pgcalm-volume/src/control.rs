@@ -28,15 +28,9 @@ const LONGEST_HANG: Duration = Duration::from_secs(60);
 
 /// Serves until it is unmounted, by whomever. SIGTERM unmounts it, and it is served on for as long as the file is open; a
 /// second SIGTERM ends it at once. SIGINT and SIGHUP of the terminal are for whoever steers.
-pub fn run(
-    volume: &Volume,
-    image: &Path,
-    mountpoint: &Path,
-    honour_flushes: bool,
-) -> Result<(), VolumeError> {
+pub fn run(volume: &Volume, image: &Path, mountpoint: &Path, honour_flushes: bool) -> Result<(), VolumeError> {
     // Before the mount: none of them may end this process from here on.
-    let signals =
-        Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(VolumeError::io("take signals"))?;
+    let signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(VolumeError::io("take signals"))?;
     let server = Server::mount(image, mountpoint, volume.limits(), honour_flushes)?;
     let handle = server.handle();
     thread::spawn(move || await_signals(signals, &handle));
@@ -85,9 +79,7 @@ impl Order {
             ["limits", "on"] => Some(Self::Limit(Some(100))),
             ["limits", "on", percent] => {
                 let percent = percent.parse().ok()?;
-                (1..=100)
-                    .contains(&percent)
-                    .then_some(Self::Limit(Some(percent)))
+                (1..=100).contains(&percent).then_some(Self::Limit(Some(percent)))
             }
             ["limits", "off"] => Some(Self::Limit(None)),
             ["hang", time] => {
@@ -112,16 +104,13 @@ fn answer_lines(handle: &Handle) {
                 handle.hang(time);
                 "ok".to_string()
             }
-            Some(Order::Stats) => serde_json::to_string(&handle.counters())
-                .unwrap_or_else(|error| format!("error {error}")),
-            None => "error: there are limits on [PERCENT], limits off, hang MILLISECONDS, stats"
-                .to_string(),
+            Some(Order::Stats) => {
+                serde_json::to_string(&handle.counters()).unwrap_or_else(|error| format!("error {error}"))
+            }
+            None => "error: there are limits on [PERCENT], limits off, hang MILLISECONDS, stats".to_string(),
         };
         let mut stdout = io::stdout();
-        if writeln!(stdout, "{answer}")
-            .and_then(|()| stdout.flush())
-            .is_err()
-        {
+        if writeln!(stdout, "{answer}").and_then(|()| stdout.flush()).is_err() {
             return;
         }
     }

@@ -71,11 +71,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(
-        backing: Backing,
-        limits: Limits,
-        honour_flushes: bool,
-    ) -> io::Result<Arc<Self>> {
+    pub(crate) fn new(backing: Backing, limits: Limits, honour_flushes: bool) -> io::Result<Arc<Self>> {
         let clock = Clock::new();
         Ok(Arc::new(Self {
             backing,
@@ -93,8 +89,7 @@ impl State {
 
     /// From now on so many percent of the limits hold, with full credits, or none do.
     pub(crate) fn set_limited(&self, percent: Option<u32>) {
-        let limiter =
-            percent.map(|percent| Limiter::new(self.limits.scaled(percent), self.clock.now()));
+        let limiter = percent.map(|percent| Limiter::new(self.limits.scaled(percent), self.clock.now()));
         *lock(&self.limiter) = limiter;
         if percent.is_none() {
             self.completions.give_all();
@@ -107,10 +102,7 @@ impl State {
     }
 
     pub(crate) fn counters(&self) -> Counters {
-        Counters {
-            late: self.completions.late.load(Relaxed),
-            ..*lock(&self.counters)
-        }
+        Counters { late: self.completions.late.load(Relaxed), ..*lock(&self.counters) }
     }
 
     pub(crate) fn end(&self) {
@@ -121,9 +113,7 @@ impl State {
     /// Takes note of a request that has arrived; when it is due.
     fn arrive(&self, direction: Direction, bytes: u64) -> Option<u64> {
         let in_flight = self.in_flight.fetch_add(1, Relaxed) + 1;
-        let admission = lock(&self.limiter)
-            .as_mut()
-            .map(|limiter| limiter.admit(self.clock.now(), direction, bytes));
+        let admission = lock(&self.limiter).as_mut().map(|limiter| limiter.admit(self.clock.now(), direction, bytes));
         let operations = match admission {
             Some(admission) => admission.operations,
             None => self.limits.operations_of(bytes),
@@ -183,11 +173,7 @@ impl FileSystem {
             mtime: state.made,
             ctime: state.made,
             crtime: state.made,
-            kind: if file {
-                FileType::RegularFile
-            } else {
-                FileType::Directory
-            },
+            kind: if file { FileType::RegularFile } else { FileType::Directory },
             perm: if file { 0o600 } else { 0o700 },
             nlink: if file { 1 } else { 2 },
             uid: 0,
@@ -218,13 +204,7 @@ impl Filesystem for FileSystem {
         }
     }
 
-    fn getattr(
-        &self,
-        _request: &Request,
-        inode: INodeNo,
-        _handle: Option<FileHandle>,
-        reply: ReplyAttr,
-    ) {
+    fn getattr(&self, _request: &Request, inode: INodeNo, _handle: Option<FileHandle>, reply: ReplyAttr) {
         reply.attr(&FOR_EVER, &self.attributes(inode));
     }
 
@@ -252,9 +232,7 @@ impl Filesystem for FileSystem {
     fn open(&self, _request: &Request, _inode: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
         reply.opened(
             FileHandle(0),
-            FopenFlags::FOPEN_DIRECT_IO
-                | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES
-                | FopenFlags::FOPEN_NOFLUSH,
+            FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES | FopenFlags::FOPEN_NOFLUSH,
         );
     }
 
@@ -303,14 +281,7 @@ impl Filesystem for FileSystem {
         }
     }
 
-    fn fsync(
-        &self,
-        _request: &Request,
-        _inode: INodeNo,
-        _handle: FileHandle,
-        _datasync: bool,
-        reply: ReplyEmpty,
-    ) {
+    fn fsync(&self, _request: &Request, _inode: INodeNo, _handle: FileHandle, _datasync: bool, reply: ReplyEmpty) {
         lock(&self.0.counters).flushes += 1;
         if !self.0.honour_flushes {
             return reply.ok();

@@ -60,9 +60,7 @@ mod tests {
 
     #[test]
     fn what_is_no_time_is_refused() {
-        for text in [
-            "", "ms", "5", "-1ms", "1e3ms", "infs", "nanms", "1min", "60s", "10.1s",
-        ] {
+        for text in ["", "ms", "5", "-1ms", "1e3ms", "infs", "nanms", "1min", "60s", "10.1s"] {
             assert!(text.parse::<Latency>().is_err(), "{text}");
         }
     }

@@ -76,11 +76,7 @@ impl Limiter {
             .max(self.operations.charge(begin, direction, operations))
             .max(self.bytes.charge(begin, direction, bytes));
         self.at_work.push(Reverse(due));
-        Admission {
-            due,
-            operations,
-            throttled: Duration::from_nanos(due - now - latency),
-        }
+        Admission { due, operations, throttled: Duration::from_nanos(due - now - latency) }
     }
 }
 
@@ -95,11 +91,7 @@ struct Meters {
 impl Meters {
     fn new(allowance: &Allowance, now: u64) -> Self {
         let meter = |rate: Option<Rate>| rate.map(|rate| Meter::new(rate, now));
-        Self {
-            shared: meter(allowance.shared),
-            read: meter(allowance.read),
-            write: meter(allowance.write),
-        }
+        Self { shared: meter(allowance.shared), read: meter(allowance.read), write: meter(allowance.write) }
     }
 
     fn charge(&mut self, now: u64, direction: Direction, amount: u64) -> u64 {
@@ -126,11 +118,7 @@ struct Meter {
 
 impl Meter {
     fn new(rate: Rate, now: u64) -> Self {
-        Self {
-            rate,
-            clock: now,
-            credits: rate.burst.map_or(0.0, |burst| burst.initial as f64),
-        }
+        Self { rate, clock: now, credits: rate.burst.map_or(0.0, |burst| burst.initial as f64) }
     }
 
     fn charge(&mut self, now: u64, amount: u64) -> u64 {

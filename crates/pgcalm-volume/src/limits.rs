@@ -14,10 +14,7 @@ pub struct Rate {
 impl Rate {
     /// A rate without bursts.
     pub const fn of(sustained: u64) -> Self {
-        Self {
-            sustained,
-            burst: None,
-        }
+        Self { sustained, burst: None }
     }
 }
 
@@ -47,20 +44,12 @@ pub struct Allowance {
 impl Allowance {
     /// One that both directions share.
     pub const fn shared(rate: Rate) -> Self {
-        Self {
-            shared: Some(rate),
-            read: None,
-            write: None,
-        }
+        Self { shared: Some(rate), read: None, write: None }
     }
 
     /// One of the same rate for each direction.
     pub const fn each(rate: Rate) -> Self {
-        Self {
-            shared: None,
-            read: Some(rate),
-            write: Some(rate),
-        }
+        Self { shared: None, read: Some(rate), write: Some(rate) }
     }
 }
 
@@ -84,14 +73,7 @@ impl Limits {
     pub fn scaled(mut self, percent: u32) -> Self {
         let scale = |amount: u64| (amount * u64::from(percent) / 100).max(1);
         for allowance in [&mut self.operations, &mut self.bytes] {
-            for rate in [
-                &mut allowance.shared,
-                &mut allowance.read,
-                &mut allowance.write,
-            ]
-            .into_iter()
-            .flatten()
-            {
+            for rate in [&mut allowance.shared, &mut allowance.read, &mut allowance.write].into_iter().flatten() {
                 rate.sustained = scale(rate.sustained);
                 if let Some(burst) = &mut rate.burst {
                     burst.rate = scale(burst.rate);
@@ -103,8 +85,7 @@ impl Limits {
 
     /// Operations that a request of so many bytes counts as.
     pub fn operations_of(&self, bytes: u64) -> u64 {
-        self.io_size
-            .map_or(1, |io_size| bytes.div_ceil(io_size).max(1))
+        self.io_size.map_or(1, |io_size| bytes.div_ceil(io_size).max(1))
     }
 }
 
@@ -117,11 +98,7 @@ mod tests {
         let limits = Limits {
             operations: Allowance::shared(Rate {
                 sustained: 300,
-                burst: Some(Burst {
-                    rate: 3000,
-                    capacity: 7,
-                    initial: 7,
-                }),
+                burst: Some(Burst { rate: 3000, capacity: 7, initial: 7 }),
             }),
             bytes: Allowance::each(Rate::of(1000)),
             io_size: None,
@@ -131,10 +108,7 @@ mod tests {
         let half = limits.scaled(50);
         let operations = half.operations.shared.unwrap();
         assert_eq!(operations.sustained, 150);
-        assert_eq!(
-            operations.burst.map(|b| (b.rate, b.initial)),
-            Some((1500, 7))
-        );
+        assert_eq!(operations.burst.map(|b| (b.rate, b.initial)), Some((1500, 7)));
         assert_eq!(half.bytes, Allowance::each(Rate::of(500)));
         assert_eq!(half.latency, limits.latency);
         assert_eq!(limits.scaled(100), limits);

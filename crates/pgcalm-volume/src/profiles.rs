@@ -173,11 +173,7 @@ fn gp2(size: u64) -> Limits {
     if sustained < BURST {
         limits.operations = Allowance::shared(Rate {
             sustained,
-            burst: Some(Burst {
-                rate: BURST,
-                capacity: CREDITS,
-                initial: CREDITS,
-            }),
+            burst: Some(Burst { rate: BURST, capacity: CREDITS, initial: CREDITS }),
         });
     }
     limits
@@ -220,19 +216,12 @@ fn azure_premium_ssd(size: u64) -> Limits {
     /// What full credits last for at the burst rate, in seconds.
     const BURST_TIME: u64 = 30 * 60;
     let gib = size.div_ceil(GIB);
-    let (tier, iops, megabytes) = TIERS
-        .into_iter()
-        .find(|(tier, ..)| gib <= *tier)
-        .unwrap_or((u64::MAX, 20_000, 900));
+    let (tier, iops, megabytes) = TIERS.into_iter().find(|(tier, ..)| gib <= *tier).unwrap_or((u64::MAX, 20_000, 900));
     let rate = |sustained: u64, burst: u64| {
         let capacity = (burst - sustained.min(burst)) * BURST_TIME;
         Rate {
             sustained,
-            burst: (tier <= LARGEST_BURSTING).then_some(Burst {
-                rate: burst,
-                capacity,
-                initial: capacity,
-            }),
+            burst: (tier <= LARGEST_BURSTING).then_some(Burst { rate: burst, capacity, initial: capacity }),
         }
     };
     Limits {
@@ -266,10 +255,7 @@ mod tests {
         assert_eq!(sustained("small", 0), (500, 60 * MIB));
         assert_eq!(sustained("fast", 0), (16_000, 500 * MIB));
         assert_eq!(sustained("azure-premium-ssd", 100), (500, 100_000_000));
-        assert_eq!(
-            sustained("azure-premium-ssd", 60_000),
-            (20_000, 900_000_000)
-        );
+        assert_eq!(sustained("azure-premium-ssd", 60_000), (20_000, 900_000_000));
     }
 
     #[test]

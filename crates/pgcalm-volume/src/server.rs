@@ -39,27 +39,18 @@ pub struct Server {
 impl Server {
     /// Mounts a directory on `mountpoint` whose one file, `volume`, has the size and the data of `image`. The limits are
     /// off. Flushes are passed on to the image's file system, or answered at once.
-    pub fn mount(
-        image: &Path,
-        mountpoint: &Path,
-        limits: Limits,
-        honour_flushes: bool,
-    ) -> Result<Self, VolumeError> {
+    pub fn mount(image: &Path, mountpoint: &Path, limits: Limits, honour_flushes: bool) -> Result<Self, VolumeError> {
         if !rustix::process::geteuid().is_root() {
-            return Err(VolumeError::Host(
-                "needs root to mount a volume: run it with sudo".to_string(),
-            ));
+            return Err(VolumeError::Host("needs root to mount a volume: run it with sudo".to_string()));
         }
         if !Path::new("/dev/fuse").exists() {
             return Err(no_fuse());
         }
         let what = format!("mount on {}", mountpoint.display());
-        let mountpoint = mountpoint
-            .canonicalize()
-            .map_err(VolumeError::io(what.clone()))?;
+        let mountpoint = mountpoint.canonicalize().map_err(VolumeError::io(what.clone()))?;
         let backing = Backing::open(image)?;
-        let state = State::new(backing, limits, honour_flushes)
-            .map_err(VolumeError::io("start a thread".to_string()))?;
+        let state =
+            State::new(backing, limits, honour_flushes).map_err(VolumeError::io("start a thread".to_string()))?;
         take_precautions();
         let mut config = Config::default();
         config.mount_options = vec![
@@ -82,11 +73,7 @@ impl Server {
             .name("session".to_string())
             .spawn(move || session.run())
             .map_err(VolumeError::io("start a thread"))?;
-        Ok(Self {
-            mountpoint,
-            state,
-            session,
-        })
+        Ok(Self { mountpoint, state, session })
     }
 
     /// The file to put a loop device on.
@@ -96,10 +83,7 @@ impl Server {
 
     /// What can be used from other threads while one waits.
     pub fn handle(&self) -> Handle {
-        Handle {
-            mountpoint: self.mountpoint.clone(),
-            state: Arc::clone(&self.state),
-        }
+        Handle { mountpoint: self.mountpoint.clone(), state: Arc::clone(&self.state) }
     }
 
     /// Whether it has been unmounted.
@@ -113,14 +97,10 @@ impl Server {
         self.state.end();
         match result {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(VolumeError::io(format!(
-                "serve {}",
-                self.mountpoint.display()
-            ))(error)),
-            Err(_) => Err(VolumeError::io(format!(
-                "serve {}",
-                self.mountpoint.display()
-            ))(io::Error::other("a thread panicked"))),
+            Ok(Err(error)) => Err(VolumeError::io(format!("serve {}", self.mountpoint.display()))(error)),
+            Err(_) => Err(VolumeError::io(format!("serve {}", self.mountpoint.display()))(io::Error::other(
+                "a thread panicked",
+            ))),
         }
     }
 }
@@ -150,9 +130,8 @@ impl Handle {
 
     /// Takes the mount out of the tree at once; it is served for as long as somebody has the file open.
     pub fn detach(&self) -> Result<(), VolumeError> {
-        rustix::mount::unmount(&self.mountpoint, UnmountFlags::DETACH).map_err(|error| {
-            VolumeError::io(format!("unmount {}", self.mountpoint.display()))(error.into())
-        })
+        rustix::mount::unmount(&self.mountpoint, UnmountFlags::DETACH)
+            .map_err(|error| VolumeError::io(format!("unmount {}", self.mountpoint.display()))(error.into()))
     }
 }
 

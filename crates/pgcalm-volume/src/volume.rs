@@ -125,17 +125,9 @@ impl Volume {
         };
         let (operations, throughput) = (limits.operations, limits.bytes);
         let alike = operations.read == operations.write && throughput.read == throughput.write;
-        let mut scopes = vec![(
-            "reads and writes share",
-            operations.shared,
-            throughput.shared,
-        )];
+        let mut scopes = vec![("reads and writes share", operations.shared, throughput.shared)];
         if alike {
-            scopes.push((
-                "reads and writes each have",
-                operations.read,
-                throughput.read,
-            ));
+            scopes.push(("reads and writes each have", operations.read, throughput.read));
         } else {
             scopes.push(("reads have", operations.read, throughput.read));
             scopes.push(("writes have", operations.write, throughput.write));
@@ -157,23 +149,14 @@ impl Volume {
             parts.push("no limit".to_string());
         }
         let latency = limits.latency.as_nanos() as f64 / 1e6;
-        format!(
-            "{}: {}, {latency} ms each, {} deep",
-            self.profile.name,
-            parts.join(", "),
-            limits.depth
-        )
+        format!("{}: {}, {latency} ms each, {} deep", self.profile.name, parts.join(", "), limits.depth)
     }
 }
 
 /// The limits that were given, if any.
 fn allowance(shared: Option<u64>, read: Option<u64>, write: Option<u64>) -> Option<Allowance> {
     shared.or(read).or(write)?;
-    Some(Allowance {
-        shared: shared.map(Rate::of),
-        read: read.map(Rate::of),
-        write: write.map(Rate::of),
-    })
+    Some(Allowance { shared: shared.map(Rate::of), read: read.map(Rate::of), write: write.map(Rate::of) })
 }
 
 fn amount(rate: Rate, text: impl Fn(u64) -> String, unit: &str) -> String {
@@ -207,15 +190,12 @@ impl FromStr for Volume {
         })?;
         let mut changes = Changes::default();
         for pair in keys.into_iter().flat_map(|keys| keys.split(',')) {
-            let (key, value) = pair
-                .split_once('=')
-                .ok_or_else(|| format!("{pair:?}: give key=value, separated by commas"))?;
-            changes
-                .set(key.trim(), value.trim())
-                .map_err(|error| match error {
-                    Refusal::Key => format!("no key {key:?}: there are {}", KEYS.join(", ")),
-                    Refusal::Value(hint) => format!("{key}={value}: {hint}"),
-                })?;
+            let (key, value) =
+                pair.split_once('=').ok_or_else(|| format!("{pair:?}: give key=value, separated by commas"))?;
+            changes.set(key.trim(), value.trim()).map_err(|error| match error {
+                Refusal::Key => format!("no key {key:?}: there are {}", KEYS.join(", ")),
+                Refusal::Value(hint) => format!("{key}={value}: {hint}"),
+            })?;
         }
         let volume = Self { profile, changes };
         volume.check()?;
@@ -227,18 +207,10 @@ impl Volume {
     fn check(&self) -> Result<(), String> {
         let changes = &self.changes;
         if changes.size.is_some() && self.profile.default_size.is_none() {
-            return Err(format!(
-                "size: the limits of {} don't depend on it; leave it out",
-                self.profile.name
-            ));
+            return Err(format!("size: the limits of {} don't depend on it; leave it out", self.profile.name));
         }
-        let before = (self.profile.limits)(
-            changes
-                .size
-                .map(Size::bytes)
-                .or(self.profile.default_size)
-                .unwrap_or_default(),
-        );
+        let before =
+            (self.profile.limits)(changes.size.map(Size::bytes).or(self.profile.default_size).unwrap_or_default());
         if let Some(burst) = changes.burst_iops {
             if changes.credits.is_none() {
                 return Err("burst_iops: give credits=, too".to_string());
@@ -250,18 +222,12 @@ impl Volume {
             let bursts = before.operations.shared.and_then(|rate| rate.burst);
             match bursts {
                 Some(burst) if changes.iops.is_none() => {
-                    if changes
-                        .credits
-                        .is_some_and(|credits| credits > burst.capacity)
-                    {
+                    if changes.credits.is_some_and(|credits| credits > burst.capacity) {
                         return Err(format!("credits: at most {}", burst.capacity));
                     }
                 }
                 _ => {
-                    return Err(
-                        "credits: this volume has no bursts; give iops= and burst_iops=, too"
-                            .to_string(),
-                    );
+                    return Err("credits: this volume has no bursts; give iops= and burst_iops=, too".to_string());
                 }
             }
         }
@@ -346,11 +312,8 @@ fn number<T: TryFrom<u64>>(quantity: Quantity, value: &str) -> Result<T, Refusal
 
 fn depth(value: &str) -> Result<u32, Refusal> {
     let depth = COUNT.within(1, DEPTH.into(), "");
-    number(depth, value).map_err(|_| {
-        Refusal::Value(format!(
-            "give 1 to {DEPTH}: the queue of a loop device holds no more"
-        ))
-    })
+    number(depth, value)
+        .map_err(|_| Refusal::Value(format!("give 1 to {DEPTH}: the queue of a loop device holds no more")))
 }
 
 #[cfg(test)]
@@ -422,10 +385,7 @@ mod tests {
             ("", "there are gp2"),
             ("gp3:speed=1", "no key \"speed\": there are size, iops"),
             ("gp3:iops", "give key=value"),
-            (
-                "gp3:iops=0",
-                "iops=0: give a whole number per second from 1 to 10000000",
-            ),
+            ("gp3:iops=0", "iops=0: give a whole number per second from 1 to 10000000"),
             ("gp3:bandwidth=x", "bandwidth=x: give bytes per second"),
             ("gp3:latency=1", "latency=1: give a unit: us, ms, s"),
             ("gp3:depth=129", "give 1 to 128"),

@@ -83,17 +83,7 @@ pub fn command() -> Command {
 }
 
 /// What quantities are called in the help.
-pub const QUANTITIES: [&str; 9] = [
-    "N",
-    "N|none",
-    "N|seen",
-    "S",
-    "S|none",
-    "SIZE",
-    "SIZE|none",
-    "TIME",
-    "PORT",
-];
+pub const QUANTITIES: [&str; 9] = ["N", "N|none", "N|seen", "S", "S|none", "SIZE", "SIZE|none", "TIME", "PORT"];
 
 /// So that "-1" is a quantity that is refused, with what to give, and no unknown option.
 fn taking_negatives(command: Command) -> Command {
@@ -124,10 +114,7 @@ fn with_exit_codes(command: Command) -> Command {
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Run PostgreSQL under load on devices with caps, and measure.
-    #[command(
-        subcommand,
-        before_help = "Example: sudo pgcalm lab run checkpoint --quick"
-    )]
+    #[command(subcommand, before_help = "Example: sudo pgcalm lab run checkpoint --quick")]
     Lab(LabVerb),
     /// Say what will stall a server on its host and what to change, worst first; make and take back changes.
     ///
@@ -146,10 +133,7 @@ pub enum Verb {
     #[command(after_help = top::AFTER_HELP, before_help = "Example: pgcalm top")]
     Top(TopArgs),
     /// Trace a running PostgreSQL with eBPF: no module, no restart, no debug symbols (needs root).
-    #[command(
-        subcommand,
-        before_help = "Example: sudo pgcalm trace why --duration 60"
-    )]
+    #[command(subcommand, before_help = "Example: sudo pgcalm trace why --duration 60")]
     Trace(TraceVerb),
     /// How far each standby of a primary lags, where it is held up, and when WAL that it needs is removed.
     #[command(before_help = "Example: pgcalm lag --once")]
@@ -164,9 +148,7 @@ pub enum Verb {
     ///
     /// Best with the module loaded in shadow mode; without it, the data files' part of the page cache is sampled, for which
     /// it has to run on the server's host as root or as the server's user. Changes nothing.
-    #[command(
-        before_help = "Example: sudo pgcalm predict --iops 3000 --bandwidth 125MB --io-size 256kB"
-    )]
+    #[command(before_help = "Example: sudo pgcalm predict --iops 3000 --bandwidth 125MB --io-size 256kB")]
     Predict(PredictArgs),
     /// Restore a WAL file from an archive, checked: for restore_command.
     ///
@@ -262,10 +244,7 @@ pub enum LabVerb {
     #[command(before_help = "Example: pgcalm lab list")]
     List,
     /// Run a scenario (needs root).
-    #[command(
-        subcommand,
-        before_help = "Example: sudo pgcalm lab run checkpoint --quick"
-    )]
+    #[command(subcommand, before_help = "Example: sudo pgcalm lab run checkpoint --quick")]
     Run(ScenarioArgs),
     /// A block device that behaves like a cloud's volume, until Ctrl-C (needs root).
     ///
@@ -344,9 +323,7 @@ pub enum ScenarioArgs {
     /// Each contestant gets new file systems on the same two loop devices (direct I/O), a copy of the same loaded
     /// table, and the same load under the same caps. Caps hold from the start of the load to its end only. Sizes have
     /// PostgreSQL's units: kB, MB and GB are powers of 1024.
-    #[command(
-        before_help = "Example: sudo pgcalm lab run checkpoint --contestants stock,pg_calm --json report.json"
-    )]
+    #[command(before_help = "Example: sudo pgcalm lab run checkpoint --contestants stock,pg_calm --json report.json")]
     Checkpoint(Box<RunArgs<contest::Options>>),
     /// Two instances, one capped and making databases: does the other hang in the journal, and which layout helps?
     ///
@@ -411,9 +388,7 @@ pub enum ScenarioArgs {
     ///
     /// Each result is written when its row has ended; called again after an interruption, the suite goes on where it was. A
     /// row that fails is told, and the others are run.
-    #[command(
-        before_help = "Example: sudo pgcalm lab run suite bench/suites/arena.toml --part gp3-tables"
-    )]
+    #[command(before_help = "Example: sudo pgcalm lab run suite bench/suites/arena.toml --part gp3-tables")]
     Suite(Box<SuiteArgs>),
 }
 

@@ -22,15 +22,9 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
     if args.rules {
         return output::print(&rules::markdown(rules::table::RULES));
     }
-    let unknown = args
-        .only
-        .iter()
-        .find(|id| !rules::table::RULES.iter().any(|rule| rule.id == **id));
+    let unknown = args.only.iter().find(|id| !rules::table::RULES.iter().any(|rule| rule.id == **id));
     if let Some(id) = unknown {
-        return Err(DoctorError::Usage(format!(
-            "--only {id}: no such rule; pgcalm doctor --rules lists them"
-        ))
-        .into());
+        return Err(DoctorError::Usage(format!("--only {id}: no such rule; pgcalm doctor --rules lists them")).into());
     }
     args.change.check()?;
     output::check_writable("--json", args.json.file())?;
@@ -68,8 +62,7 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
         make(&root, args, &mut report, connection.as_mut())?;
     }
     output::present(&args.json, &report, &text::render(&report))?;
-    args.fail_on
-        .judge(report.findings.iter().map(|finding| finding.severity))?;
+    args.fail_on.judge(report.findings.iter().map(|finding| finding.severity))?;
     match collected.unasked {
         // What is taken back may be the kernel's alone; what stays is noted.
         Some(error) if !args.undo || is_named || !report.notes.is_empty() => {
@@ -112,29 +105,20 @@ fn make(
     report: &mut Report,
     mut connection: Option<&mut Connection>,
 ) -> anyhow::Result<()> {
-    let plan = apply::plan(
-        root,
-        rules::changes(report, &args.only),
-        connection.as_deref_mut(),
-    )?;
+    let plan = apply::plan(root, rules::changes(report, &args.only), connection.as_deref_mut())?;
     report.action = "apply".to_string();
     report.notes = plan.notes;
     if plan.changes.is_empty() {
         return Ok(());
     }
-    let shown = format!(
-        "{}\n{}",
-        text::render(report),
-        text::diff(report, &plan.changes)
-    );
+    let shown = format!("{}\n{}", text::render(report), text::diff(report, &plan.changes));
     if !args.change.agreed(&shown)? {
         report.changes = plan.changes;
         return Ok(());
     }
     announce(report, &plan.changes);
-    apply::apply(root, &args.state_dir, &plan.changes, connection).with_context(
-        || "changes made before this one stay; pgcalm doctor --undo --apply takes them back",
-    )?;
+    apply::apply(root, &args.state_dir, &plan.changes, connection)
+        .with_context(|| "changes made before this one stay; pgcalm doctor --undo --apply takes them back")?;
     report.applied = true;
     report.permanent = plan
         .changes

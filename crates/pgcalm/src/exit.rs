@@ -48,9 +48,7 @@ impl Exit {
             Self::Failed => "a run, a query or a file operation failed",
             Self::Usage => "bad option or value, or it is not clear which server is meant",
             Self::Host => "the host or the role lacks a privilege, a program or a feature",
-            Self::Unreachable => {
-                "no server: none is there, it does not answer, refuses, or ended meanwhile"
-            }
+            Self::Unreachable => "no server: none is there, it does not answer, refuses, or ended meanwhile",
             Self::Found => "--fail-on: something that bad was found",
             Self::Worse => "lab run suite --fail-on worse: pg_calm is worse than stock in a row",
             Self::Interrupted => "interrupted; what is not to last has been taken down",
@@ -75,9 +73,7 @@ impl RestoreExit {
     fn meaning(self) -> &'static str {
         match self {
             Self::Restored => "restored; with --check: whole",
-            Self::NotFound => {
-                "not in the archive: recovery takes this for the end of the archived WAL"
-            }
+            Self::NotFound => "not in the archive: recovery takes this for the end of the archived WAL",
             Self::Stop => {
                 "anything else (damaged, unfinished, in a form that is not read, another cluster's, unreadable, no archive, PATH no file, bad option): the server stops recovery"
             }
@@ -110,11 +106,7 @@ pub fn of(error: &anyhow::Error) -> Exit {
     }
     error
         .chain()
-        .find_map(|cause| {
-            of_server(cause)
-                .or_else(|| of_verb(cause))
-                .or_else(|| of_lab(cause))
-        })
+        .find_map(|cause| of_server(cause).or_else(|| of_verb(cause)).or_else(|| of_lab(cause)))
         .unwrap_or(Exit::Failed)
 }
 
@@ -148,10 +140,7 @@ fn of_server(cause: Cause) -> Option<Exit> {
     if let Some(pgcalm_host::Error::Unknown(_)) = cause.downcast_ref() {
         return Some(Exit::Host);
     }
-    cause
-        .downcast_ref()
-        .is_some_and(pgcalm_connect::is_lost)
-        .then_some(Exit::Unreachable)
+    cause.downcast_ref().is_some_and(pgcalm_connect::is_lost).then_some(Exit::Unreachable)
 }
 
 fn of_verb(cause: Cause) -> Option<Exit> {
@@ -219,16 +208,12 @@ mod tests {
 
     #[test]
     fn the_same_ending_has_the_same_code_whatever_the_verb() {
-        let refused = || ConnectError::Refused {
-            text: String::new(),
-            reason: String::new(),
-        };
+        let refused = || ConnectError::Refused { text: String::new(), reason: String::new() };
         let connecting = anyhow::Error::from(refused()).context("--connect");
         assert_eq!(of(&connecting), Exit::Unreachable);
-        for error in [
-            anyhow::Error::from(ChoiceError::Absent(String::new())),
-            TraceError::ServerEnded { pid: 1 }.into(),
-        ] {
+        for error in
+            [anyhow::Error::from(ChoiceError::Absent(String::new())), TraceError::ServerEnded { pid: 1 }.into()]
+        {
             assert_eq!(of(&error), Exit::Unreachable, "{error:?}");
         }
         for error in [

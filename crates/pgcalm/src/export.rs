@@ -8,8 +8,7 @@ use crate::args::export::ExportArgs;
 use crate::output;
 
 /// As postgres_exporter's, which it stands in for.
-const LISTEN: SocketAddr =
-    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9187);
+const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9187);
 
 /// Exports until a signal ends it, which is no error.
 pub fn run(args: ExportArgs) -> anyhow::Result<()> {
@@ -31,8 +30,5 @@ pub fn run(args: ExportArgs) -> anyhow::Result<()> {
     if let Some(file) = textfile {
         output::say(&format!("pgcalm export: {}", file.display()));
     }
-    exporter.run(
-        || stop.is_set(),
-        |problem| output::say(&format!("pgcalm export: {problem}")),
-    )
+    exporter.run(|| stop.is_set(), |problem| output::say(&format!("pgcalm export: {problem}")))
 }

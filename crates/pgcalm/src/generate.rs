@@ -15,12 +15,7 @@ const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
 /// Man pages have what comes after a help, but not what comes before it.
 fn with_examples(command: Command) -> Command {
     let texts = [command.get_before_help(), command.get_after_help()];
-    let text = texts
-        .into_iter()
-        .flatten()
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join("\n\n");
+    let text = texts.into_iter().flatten().map(ToString::to_string).collect::<Vec<_>>().join("\n\n");
     command.after_help(text).mut_subcommands(with_examples)
 }
 
@@ -34,8 +29,7 @@ pub fn run(options: &GenerateArgs) -> anyhow::Result<()> {
         let context = || format!("write completions into {}", directory.display());
         fs::create_dir_all(directory).with_context(context)?;
         for shell in SHELLS {
-            clap_complete::generate_to(shell, &mut args::command(), "pgcalm", directory)
-                .with_context(context)?;
+            clap_complete::generate_to(shell, &mut args::command(), "pgcalm", directory).with_context(context)?;
         }
     }
     Ok(())

@@ -24,10 +24,7 @@ use crate::output;
 /// Lists the instances.
 pub fn show(args: &IsolateShowArgs) -> anyhow::Result<()> {
     output::check_writable("--json", args.json.file())?;
-    present(
-        &args.json,
-        &pgcalm_isolate::show::show(&HostRoot::default())?,
-    )
+    present(&args.json, &pgcalm_isolate::show::show(&HostRoot::default())?)
 }
 
 /// Names the hazards.
@@ -43,8 +40,7 @@ pub fn check(args: &IsolateCheckArgs) -> anyhow::Result<()> {
     args.fail_on.judge(severities)?;
     if args.fail_on.fail_on.is_some() && report.hidden_processes > 0 {
         return Err(IsolateError::Host(
-            "--fail-on: servers run here that this user may not look at: run it as root"
-                .to_string(),
+            "--fail-on: servers run here that this user may not look at: run it as root".to_string(),
         )
         .into());
     }
@@ -86,10 +82,7 @@ pub fn clear(args: IsolateClearArgs) -> anyhow::Result<()> {
     check_change(args.change)?;
     output::check_writable("--json", args.json.file())?;
     let root = HostRoot::default();
-    let mut options = clear::Options {
-        instance: args.instance.instance,
-        plan: true,
-    };
+    let mut options = clear::Options { instance: args.instance.instance, plan: true };
     if !args.change.yes {
         let plan = clear::clear(&root, &options, &|| false)?;
         if !args.change.agreed(&text::render(&plan))? {
@@ -116,39 +109,15 @@ fn present(json: &JsonArg, report: &Report) -> anyhow::Result<()> {
 
 fn options(args: IsolateSetArgs) -> set::Options {
     let settings = [
-        (
-            Kind::ReadIops,
-            args.reads.read_iops.map(|limit| limit.0.map(u64::from)),
-        ),
-        (
-            Kind::ReadBps,
-            args.reads
-                .read_bandwidth
-                .map(|limit| limit.0.map(Size::bytes)),
-        ),
-        (
-            Kind::WriteIops,
-            args.writes.write_iops.map(|limit| limit.0.map(u64::from)),
-        ),
-        (
-            Kind::WriteBps,
-            args.writes
-                .write_bandwidth
-                .map(|limit| limit.0.map(Size::bytes)),
-        ),
+        (Kind::ReadIops, args.reads.read_iops.map(|limit| limit.0.map(u64::from))),
+        (Kind::ReadBps, args.reads.read_bandwidth.map(|limit| limit.0.map(Size::bytes))),
+        (Kind::WriteIops, args.writes.write_iops.map(|limit| limit.0.map(u64::from))),
+        (Kind::WriteBps, args.writes.write_bandwidth.map(|limit| limit.0.map(Size::bytes))),
     ];
     set::Options {
         instance: args.instance.instance.unwrap_or_default(),
         device: args.device,
-        settings: settings
-            .into_iter()
-            .filter_map(|(kind, value)| {
-                Some(Setting {
-                    kind,
-                    value: value?,
-                })
-            })
-            .collect(),
+        settings: settings.into_iter().filter_map(|(kind, value)| Some(Setting { kind, value: value? })).collect(),
         plan: true,
         hold: args.hold,
     }

@@ -41,22 +41,14 @@ pub fn list() -> anyhow::Result<()> {
     }
     text.push_str("\nContestants:\n");
     for contestant in &CONTESTANTS {
-        text.push_str(&format!(
-            "  {:<15} {}\n",
-            contestant.name, contestant.description
-        ));
+        text.push_str(&format!("  {:<15} {}\n", contestant.name, contestant.description));
         for (name, value) in contestant.settings {
             text.push_str(&format!("  {:<15}   {name} = {value}\n", ""));
         }
     }
     text.push_str("\nTroubles of checkpoint (--trouble NAME[@SECOND]):\n");
     for trouble in &TROUBLES {
-        text.push_str(&format!(
-            "  {:<24} {}{}\n",
-            trouble.name,
-            trouble.summary,
-            conditions(trouble)
-        ));
+        text.push_str(&format!("  {:<24} {}{}\n", trouble.name, trouble.summary, conditions(trouble)));
     }
     text.push_str("\nLayouts of journal:\n");
     for layout in &LAYOUTS {
@@ -64,11 +56,7 @@ pub fn list() -> anyhow::Result<()> {
     }
     text.push_str("\nArchivers of archive:\n");
     for archiver in &ARCHIVERS {
-        text.push_str(&format!(
-            "  {:<22} {}\n",
-            archiver.name,
-            archiver.description()
-        ));
+        text.push_str(&format!("  {:<22} {}\n", archiver.name, archiver.description()));
     }
     text.push_str("\nCases of replica:\n");
     for case in &CASES {
@@ -103,18 +91,9 @@ pub fn list() -> anyhow::Result<()> {
 fn conditions(trouble: &Trouble) -> String {
     let mut words: Vec<String> = Vec::new();
     words.extend(trouble.at.map(|second| format!("second {second}")));
-    words.extend(
-        trouble
-            .needs
-            .iter()
-            .map(|need| format!("needs {}", need.told())),
-    );
+    words.extend(trouble.needs.iter().map(|need| format!("needs {}", need.told())));
     words.dedup();
-    if words.is_empty() {
-        String::new()
-    } else {
-        format!(" [{}]", words.join(", "))
-    }
+    if words.is_empty() { String::new() } else { format!(" [{}]", words.join(", ")) }
 }
 
 /// Runs a scenario.
@@ -138,24 +117,19 @@ pub fn run(scenario: ScenarioArgs) -> anyhow::Result<()> {
             pgcalm_lab::tenants::report::text::render,
             pgcalm_lab::tenants::report::html::render,
         ),
-        ScenarioArgs::Torture(args) => run_verdict(
-            *args,
-            torture::run,
-            pgcalm_lab::torture::report::text::render,
-            |report| Some(format!("torture: {}", report.failure()?)),
-        ),
-        ScenarioArgs::ArchiveCrash(args) => run_verdict(
-            *args,
-            archive_crash::run,
-            archive_crash::report::text::render,
-            |report| Some(format!("archive-crash: {}", report.failure()?)),
-        ),
-        ScenarioArgs::Governor(args) => run_verdict(
-            *args,
-            governor::run,
-            governor::report::text::render,
-            |report| Some(format!("governor: {}", report.failure()?)),
-        ),
+        ScenarioArgs::Torture(args) => {
+            run_verdict(*args, torture::run, pgcalm_lab::torture::report::text::render, |report| {
+                Some(format!("torture: {}", report.failure()?))
+            })
+        }
+        ScenarioArgs::ArchiveCrash(args) => {
+            run_verdict(*args, archive_crash::run, archive_crash::report::text::render, |report| {
+                Some(format!("archive-crash: {}", report.failure()?))
+            })
+        }
+        ScenarioArgs::Governor(args) => run_verdict(*args, governor::run, governor::report::text::render, |report| {
+            Some(format!("governor: {}", report.failure()?))
+        }),
         ScenarioArgs::Archive(args) => run_one(
             *args,
             archive::run,

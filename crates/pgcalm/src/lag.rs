@@ -39,10 +39,7 @@ impl fmt::Display for Interrupted {
         let samples = self.samples;
         match self.wanted {
             Some(wanted) => write!(f, "interrupted after {samples} of {wanted} samples"),
-            None => write!(
-                f,
-                "interrupted after {samples} samples, before --duration was over"
-            ),
+            None => write!(f, "interrupted after {samples} samples, before --duration was over"),
         }
     }
 }
@@ -101,10 +98,7 @@ pub fn run(args: &LagArgs) -> anyhow::Result<()> {
         // After a server that took longer than an interval there is nothing to catch up with.
         next = (next + interval).max(Instant::now());
     }
-    let time = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs_f64();
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
     lines.take(&Line::End(End { time, samples }))?;
     // A signal is the usual end of one without a limit.
     let is_short = wanted.map_or(end.is_some(), |wanted| samples < wanted);
@@ -122,10 +116,7 @@ struct Lines {
 
 impl Lines {
     fn open(json: &JsonArg) -> anyhow::Result<Self> {
-        Ok(Self {
-            json_only: json.replaces_text(),
-            file: json.file().map(JsonLines::create).transpose()?,
-        })
+        Ok(Self { json_only: json.replaces_text(), file: json.file().map(JsonLines::create).transpose()? })
     }
 
     /// Writes a line; false if whoever reads standard output has closed it.
@@ -133,16 +124,9 @@ impl Lines {
         if let Some(file) = &mut self.file {
             file.take(line)?;
         }
-        let text = if self.json_only {
-            output::json_line(line)?
-        } else {
-            text::render(line)
-        };
+        let text = if self.json_only { output::json_line(line)? } else { text::render(line) };
         let mut output = io::stdout().lock();
-        match output
-            .write_all(text.as_bytes())
-            .and_then(|()| output.flush())
-        {
+        match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
             Err(error) => Err(error).context("write to standard output"),

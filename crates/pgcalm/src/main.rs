@@ -39,14 +39,8 @@ fn main() -> ExitCode {
         Err(error) if error.use_stderr() => {
             output::say(&format!("pgcalm: {}", usage::one_line(&error)));
             // Recovery would take 2 for the end of WAL.
-            let restores = std::env::args_os()
-                .nth(1)
-                .is_some_and(|verb| verb == WAL_RESTORE);
-            return ExitCode::from(if restores {
-                RestoreExit::Stop as u8
-            } else {
-                Exit::Usage as u8
-            });
+            let restores = std::env::args_os().nth(1).is_some_and(|verb| verb == WAL_RESTORE);
+            return ExitCode::from(if restores { RestoreExit::Stop as u8 } else { Exit::Usage as u8 });
         }
         // --help and --version.
         Err(error) => {
@@ -68,12 +62,8 @@ fn main() -> ExitCode {
         Verb::Lab(LabVerb::Volume(args)) => volume::run(*args),
         Verb::Lab(LabVerb::Report(args)) => report::render(&args),
         Verb::Lab(LabVerb::Up(args)) => lab::up(&args),
-        Verb::Lab(LabVerb::Neighbour(args)) => {
-            pgcalm_lab::trouble::neighbour::run(args.how, &args.file)
-        }
-        Verb::Lab(LabVerb::Warm(args)) => {
-            pgcalm_lab::warm::join_and_warm(&args.members, &args.data, args.how)
-        }
+        Verb::Lab(LabVerb::Neighbour(args)) => pgcalm_lab::trouble::neighbour::run(args.how, &args.file),
+        Verb::Lab(LabVerb::Warm(args)) => pgcalm_lab::warm::join_and_warm(&args.members, &args.data, args.how),
         Verb::Lab(LabVerb::Clean(args)) => lab::clean(&args),
         Verb::Lag(args) => lag::run(&args),
         Verb::Top(args) => top::run(args),
@@ -99,10 +89,6 @@ fn message(error: &anyhow::Error) -> String {
         .map(ToString::to_string)
         .or_else(|| error.downcast_ref::<TraceError>().map(ToString::to_string))
         .or_else(|| error.downcast_ref::<LagError>().map(ToString::to_string))
-        .or_else(|| {
-            error
-                .downcast_ref::<PredictError>()
-                .map(ToString::to_string)
-        });
+        .or_else(|| error.downcast_ref::<PredictError>().map(ToString::to_string));
     complete.unwrap_or_else(|| format!("{error:#}"))
 }

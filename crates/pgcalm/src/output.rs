@@ -18,9 +18,7 @@ use crate::args::json::JsonArg;
 /// Prints to standard output. Whoever has closed it, as `head` does, wants no more and no complaint.
 pub fn print(text: &str) -> anyhow::Result<()> {
     match io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(error).context("write to standard output")
-        }
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("write to standard output"),
         _ => Ok(()),
     }
 }
@@ -46,9 +44,7 @@ fn try_to_write(file: &Path) -> io::Result<()> {
     match std::fs::metadata(file).map(|metadata| metadata.file_type()) {
         Ok(kind) if kind.is_file() => OpenOptions::new().append(true).open(file).map(drop),
         // Opened for a trial, a FIFO would wait for its reader, and its reader take the trial's end for the end.
-        Ok(kind) if kind.is_fifo() || kind.is_char_device() => {
-            Ok(rustix::fs::access(file, Access::WRITE_OK)?)
-        }
+        Ok(kind) if kind.is_fifo() || kind.is_char_device() => Ok(rustix::fs::access(file, Access::WRITE_OK)?),
         Ok(kind) => Err(replacement::not_a_file(kind)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             OpenOptions::new().append(true).create(true).open(file)?;
@@ -101,17 +97,12 @@ pub struct JsonLines {
 impl JsonLines {
     /// Makes it empty.
     pub fn create(path: &Path) -> anyhow::Result<Self> {
-        Ok(Self {
-            path: path.to_path_buf(),
-            file: create(path).with_context(|| format!("create {}", path.display()))?,
-        })
+        Ok(Self { path: path.to_path_buf(), file: create(path).with_context(|| format!("create {}", path.display()))? })
     }
 
     /// Adds a line.
     pub fn take<T: Serialize>(&mut self, value: &T) -> anyhow::Result<()> {
-        self.file
-            .write_all(json_line(value)?.as_bytes())
-            .with_context(|| format!("write {}", self.path.display()))
+        self.file.write_all(json_line(value)?.as_bytes()).with_context(|| format!("write {}", self.path.display()))
     }
 
     /// Says where it is.

@@ -41,9 +41,7 @@ pub fn run(args: &PredictArgs) -> anyhow::Result<()> {
     let root = HostRoot::default();
     let mut client = observe::connect_to(&root, args.server.wanted())?;
     let observation = observe::observe(&root, &mut client, &options, &mut || {
-        interrupt
-            .sleep(Duration::ZERO)
-            .map_err(|_| PredictError::Interrupted.into())
+        interrupt.sleep(Duration::ZERO).map_err(|_| PredictError::Interrupted.into())
     })?;
     let prediction = pgcalm_predict::predict(observation);
     output::present(&args.json, &prediction, &text::render(&prediction))

@@ -8,16 +8,10 @@ use crate::suite;
 /// Shows a report, or writes it as HTML or its chart as SVG.
 pub fn render(args: &ReportArgs) -> anyhow::Result<()> {
     let text = std::fs::read_to_string(&args.file).map_err(|error| {
-        LabError::Usage(format!(
-            "{}: {error}; name a file that pgcalm lab run --json wrote",
-            args.file.display()
-        ))
+        LabError::Usage(format!("{}: {error}; name a file that pgcalm lab run --json wrote", args.file.display()))
     })?;
     let document = pgcalm_lab::document::read(&text).map_err(|error| {
-        LabError::Usage(format!(
-            "{}: {error}; name a file that pgcalm lab run --json wrote",
-            args.file.display()
-        ))
+        LabError::Usage(format!("{}: {error}; name a file that pgcalm lab run --json wrote", args.file.display()))
     })?;
     output::check_writable("--html", args.html.as_deref())?;
     output::check_writable("--svg", args.svg.as_deref())?;
@@ -64,10 +58,7 @@ pub fn render(args: &ReportArgs) -> anyhow::Result<()> {
         ))
         .into()),
         Document::Journal(report) => match &args.html {
-            Some(html) => output::write(
-                html,
-                &pgcalm_lab::interference::report::html::render(&report),
-            ),
+            Some(html) => output::write(html, &pgcalm_lab::interference::report::html::render(&report)),
             None => output::print(&pgcalm_lab::interference::report::text::render(&report)),
         },
         Document::Tenants(report) => {
@@ -83,13 +74,11 @@ pub fn render(args: &ReportArgs) -> anyhow::Result<()> {
                 output::print(&pgcalm_lab::tenants::report::text::render(&report))
             }
         }
-        Document::Torture(_) if args.html.is_some() || args.svg.is_some() => {
-            Err(LabError::Usage(format!(
-                "{}: a report of crash cycles has text only; leave out --html and --svg",
-                args.file.display()
-            ))
-            .into())
-        }
+        Document::Torture(_) if args.html.is_some() || args.svg.is_some() => Err(LabError::Usage(format!(
+            "{}: a report of crash cycles has text only; leave out --html and --svg",
+            args.file.display()
+        ))
+        .into()),
         Document::Archive(report) => {
             if let Some(html) = &args.html {
                 output::write(html, &pgcalm_lab::archive::report::html::render(&report))
@@ -140,14 +129,8 @@ pub fn render(args: &ReportArgs) -> anyhow::Result<()> {
                 output::print(&pgcalm_lab::suite::report::text::render(&report))
             }
         }
-        Document::ArchiveCrash(report) => {
-            output::print(&pgcalm_lab::archive_crash::report::text::render(&report))
-        }
-        Document::Governor(report) => {
-            output::print(&pgcalm_lab::governor::report::text::render(&report))
-        }
-        Document::Torture(report) => {
-            output::print(&pgcalm_lab::torture::report::text::render(&report))
-        }
+        Document::ArchiveCrash(report) => output::print(&pgcalm_lab::archive_crash::report::text::render(&report)),
+        Document::Governor(report) => output::print(&pgcalm_lab::governor::report::text::render(&report)),
+        Document::Torture(report) => output::print(&pgcalm_lab::torture::report::text::render(&report)),
     }
 }

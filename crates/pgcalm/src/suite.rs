@@ -51,21 +51,13 @@ struct Runnable<'a> {
 pub fn run(args: &SuiteArgs) -> anyhow::Result<()> {
     let interrupt = Interrupt::install()?;
     let suite = Suite::read(&args.file)?;
-    let selected: HashSet<&str> = suite
-        .select(&args.rows, args.part.as_deref())?
-        .into_iter()
-        .map(|row| row.name.as_str())
-        .collect();
+    let selected: HashSet<&str> =
+        suite.select(&args.rows, args.part.as_deref())?.into_iter().map(|row| row.name.as_str()).collect();
     let mut rows = Vec::new();
     for row in &suite.rows {
         interrupt.check()?;
-        let (options, command) = parse(row, args).map_err(|error| {
-            LabError::Usage(format!(
-                "{}: row {}: {error}",
-                args.file.display(),
-                row.name
-            ))
-        })?;
+        let (options, command) = parse(row, args)
+            .map_err(|error| LabError::Usage(format!("{}: row {}: {error}", args.file.display(), row.name)))?;
         rows.push(Runnable {
             row,
             options,
@@ -107,10 +99,7 @@ fn directory(args: &SuiteArgs) -> PathBuf {
 /// Has the scenario's own command line read the options, so that they are declared there and nowhere else.
 fn parse(row: &Row, args: &SuiteArgs) -> Result<(Options, String), String> {
     if row.scenario != SCENARIO {
-        return Err(format!(
-            "scenario {:?}: a suite's rows are of {SCENARIO}; run others on their own",
-            row.scenario
-        ));
+        return Err(format!("scenario {:?}: a suite's rows are of {SCENARIO}; run others on their own", row.scenario));
     }
     let command = Cli::command();
     let scenario = ["lab", "run", SCENARIO]
@@ -125,11 +114,7 @@ fn parse(row: &Row, args: &SuiteArgs) -> Result<(Options, String), String> {
                 && argument.get_value_delimiter().is_none()
         })
     };
-    let given = args
-        .option
-        .iter()
-        .map(|option| (option.name.clone(), Given::One(option.value.clone())))
-        .collect();
+    let given = args.option.iter().map(|option| (option.name.clone(), Given::One(option.value.clone()))).collect();
     let mut shown = row.clone();
     shown.levels.push(given);
     let words = shown.arguments(is_repeated);
@@ -139,10 +124,7 @@ fn parse(row: &Row, args: &SuiteArgs) -> Result<(Options, String), String> {
         all.retain(|word| !word.starts_with("--dir="));
         all.push(format!("--dir={}", dir.display()));
     }
-    let command_line = ["pgcalm", "lab", "run", SCENARIO]
-        .into_iter()
-        .map(String::from)
-        .chain(all);
+    let command_line = ["pgcalm", "lab", "run", SCENARIO].into_iter().map(String::from).chain(all);
     let parsed = Cli::try_parse_from(command_line).map_err(|error| {
         if error.use_stderr() {
             usage::one_line(&error)
@@ -154,9 +136,7 @@ fn parse(row: &Row, args: &SuiteArgs) -> Result<(Options, String), String> {
         return Err("no such scenario".to_string());
     };
     if parsed.report.json.json.is_some() || parsed.report.html.is_some() {
-        return Err(
-            "json and html: the suite writes its results itself; leave them out".to_string(),
-        );
+        return Err("json and html: the suite writes its results itself; leave them out".to_string());
     }
     let options = parsed.options;
     options.check().map_err(|error| error.to_string())?;
@@ -215,9 +195,7 @@ fn run_rows(
                 if let Some(LabError::Interrupted) = error.downcast_ref() {
                     return Err(error);
                 }
-                let text = error
-                    .downcast_ref::<LabError>()
-                    .map_or_else(|| format!("{error:#}"), ToString::to_string);
+                let text = error.downcast_ref::<LabError>().map_or_else(|| format!("{error:#}"), ToString::to_string);
                 output::say(&format!("{place}: failed: {text}"));
                 row.failure = Some(text);
             }
@@ -237,10 +215,7 @@ fn list(rows: &[Runnable<'_>], args: &SuiteArgs, interrupt: &Interrupt) -> anyho
     for row in rows.iter().filter(|row| row.is_selected) {
         interrupt.check()?;
         let now = Stamp::of(&row.options, interrupt)?;
-        let difference = row
-            .found
-            .as_ref()
-            .map(|found| found.stamp.differs_from(&now));
+        let difference = row.found.as_ref().map(|found| found.stamp.differs_from(&now));
         let takes = suite::estimate(&row.options);
         let state = match difference {
             Some(None) if !args.again => "its result is there".to_string(),
@@ -253,40 +228,21 @@ fn list(rows: &[Runnable<'_>], args: &SuiteArgs, interrupt: &Interrupt) -> anyho
             total += takes;
             due += 1;
         }
-        let part = row
-            .row
-            .part
-            .as_deref()
-            .map_or_else(String::new, |part| format!(", part {part}"));
-        text.push_str(&format!(
-            "{}{part}: {state}\n  {}\n",
-            row.row.name, row.command
-        ));
+        let part = row.row.part.as_deref().map_or_else(String::new, |part| format!(", part {part}"));
+        text.push_str(&format!("{}{part}: {state}\n  {}\n", row.row.name, row.command));
     }
     let rows = if due == 1 { "row" } else { "rows" };
-    text.push_str(&format!(
-        "{due} {rows} to run, about {} and the loading of tables\n",
-        minutes(total)
-    ));
+    text.push_str(&format!("{due} {rows} to run, about {} and the loading of tables\n", minutes(total)));
     output::print(&text)
 }
 
 fn minutes(duration: Duration) -> String {
     let minutes = duration.as_secs().div_ceil(60);
-    if minutes < 120 {
-        format!("{minutes} min")
-    } else {
-        format!("{} h {} min", minutes / 60, minutes % 60)
-    }
+    if minutes < 120 { format!("{minutes} min") } else { format!("{} h {} min", minutes / 60, minutes % 60) }
 }
 
 /// Shows the matrix, writes the files asked for, and fails if a row has.
-fn finish(
-    suite: &Suite,
-    rows: Vec<Runnable<'_>>,
-    args: &SuiteArgs,
-    interrupt: &Interrupt,
-) -> anyhow::Result<()> {
+fn finish(suite: &Suite, rows: Vec<Runnable<'_>>, args: &SuiteArgs, interrupt: &Interrupt) -> anyhow::Result<()> {
     let mut renewed = HashSet::new();
     let mut failed = Vec::new();
     let count = rows.iter().filter(|row| row.is_selected).count();
@@ -325,11 +281,7 @@ fn finish(
         pgcalm_lab::suite::report::html::render,
     )?;
     if !failed.is_empty() {
-        bail!(
-            "suite: {} of {count} rows failed: {}",
-            failed.len(),
-            failed.join(", ")
-        );
+        bail!("suite: {} of {count} rows failed: {}", failed.len(), failed.join(", "));
     }
     match args.fail_on {
         Some(FailOnVerdict::Worse) => judge(&report).map_err(anyhow::Error::from),
@@ -347,11 +299,7 @@ impl std::error::Error for WorseThanStock {}
 
 impl fmt::Display for WorseThanStock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "--fail-on worse: pg_calm is worse than stock in {}",
-            self.rows.join(", ")
-        )
+        write!(f, "--fail-on worse: pg_calm is worse than stock in {}", self.rows.join(", "))
     }
 }
 
@@ -390,10 +338,7 @@ pub fn write_markdown(
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
         Err(error) => bail!("read {}: {error}", file.display()),
     };
-    output::write(
-        file,
-        &pgcalm_lab::suite::report::markdown::render(report, &old, is_renewed),
-    )
+    output::write(file, &pgcalm_lab::suite::report::markdown::render(report, &old, is_renewed))
 }
 
 #[cfg(test)]
@@ -420,11 +365,8 @@ mod tests {
     #[test]
     fn options_are_the_scenarios_own() {
         let mut args = args();
-        let (options, command) = parsed(
-            "seconds = 30\nset = ['a=1', 'b=x y']\ncontestants = ['stock', 'pg_calm']",
-            &args,
-        )
-        .unwrap();
+        let (options, command) =
+            parsed("seconds = 30\nset = ['a=1', 'b=x y']\ncontestants = ['stock', 'pg_calm']", &args).unwrap();
         assert_eq!(options.seconds.0, 30);
         assert_eq!(options.common.set.len(), 2);
         assert_eq!(
@@ -461,13 +403,7 @@ mod tests {
     #[test]
     fn a_row_that_is_worse_in_something_has_an_exit_code_of_its_own() {
         let row = |name: &str, verdict| {
-            let mut row = pgcalm_lab::suite::report::Row::new(
-                name.into(),
-                name.into(),
-                None,
-                String::new(),
-                None,
-            );
+            let mut row = pgcalm_lab::suite::report::Row::new(name.into(), name.into(), None, String::new(), None);
             row.comparisons = ["tps_mean", "tps_min"]
                 .into_iter()
                 .zip([Verdict::Better, verdict])
@@ -488,16 +424,9 @@ mod tests {
         };
         let judged = |rows| judge(&Report::new("x".into(), String::new(), rows));
         assert!(judged(vec![row("a", Verdict::Better), row("b", Verdict::Same)]).is_ok());
-        let rows = vec![
-            row("a", Verdict::Worse),
-            row("b", Verdict::Same),
-            row("c", Verdict::Worse),
-        ];
+        let rows = vec![row("a", Verdict::Worse), row("b", Verdict::Same), row("c", Verdict::Worse)];
         let worse = judged(rows).unwrap_err();
-        assert_eq!(
-            worse.to_string(),
-            "--fail-on worse: pg_calm is worse than stock in a, c"
-        );
+        assert_eq!(worse.to_string(), "--fail-on worse: pg_calm is worse than stock in a, c");
         assert_eq!(exit::of(&worse.into()), exit::Exit::Worse);
     }
 

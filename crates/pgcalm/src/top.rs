@@ -34,10 +34,8 @@ pub fn run(args: TopArgs) -> anyhow::Result<()> {
 
 /// Of the terminal, of `$COLUMNS`, or the default.
 fn width() -> u16 {
-    let terminal = rustix::termios::tcgetwinsize(io::stdout())
-        .ok()
-        .map(|size| size.ws_col)
-        .filter(|columns| *columns > 0);
+    let terminal =
+        rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col).filter(|columns| *columns > 0);
     let variable = || {
         let columns = std::env::var("COLUMNS").ok()?;
         columns.parse().ok().filter(|columns| *columns > 0)

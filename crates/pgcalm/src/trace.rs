@@ -51,8 +51,7 @@ fn run_checkpoint(args: &TraceCheckpointArgs, stop: &Stop) -> anyhow::Result<()>
     };
     let target = find(&args.run, Some(&args.ask))?;
     let mut sink = Sink::open(&args.run, checkpoint::text::render)?;
-    let reason =
-        pgcalm_trace::checkpoint::run(&target, &options, stop, &mut |line| sink.take(line))?;
+    let reason = pgcalm_trace::checkpoint::run(&target, &options, stop, &mut |line| sink.take(line))?;
     sink.close(checkpoint::html::render)?;
     outcome(reason, &args.run, args.count.is_some(), &target)
 }
@@ -93,16 +92,11 @@ fn run_why(args: &TraceWhyArgs, stop: &Stop) -> anyhow::Result<()> {
     })?;
     sink.close(why::html::render)?;
     outcome(reason, &args.run, false, &target)?;
-    Ok(args
-        .fail_on
-        .judge(std::iter::repeat_n(Severity::Stall, stalls))?)
+    Ok(args.fail_on.judge(std::iter::repeat_n(Severity::Stall, stalls))?)
 }
 
 fn run_io(args: &TraceIoArgs, stop: &Stop) -> anyhow::Result<()> {
-    let options = pgcalm_trace::io::Options {
-        duration: args.run.time.duration,
-        interval: args.interval,
-    };
+    let options = pgcalm_trace::io::Options { duration: args.run.time.duration, interval: args.interval };
     let target = find(&args.run, None)?;
     let mut sink = Sink::open(&args.run, io::text::render)?;
     let reason = pgcalm_trace::io::run(&target, &options, stop, &mut |line| sink.take(line))?;
@@ -138,17 +132,10 @@ fn find(args: &RunArgs, ask: Option<&AskArg>) -> anyhow::Result<Target> {
 }
 
 /// How the command ends: a signal is the usual end of a trace without a limit.
-fn outcome(
-    reason: EndReason,
-    args: &RunArgs,
-    has_count: bool,
-    target: &Target,
-) -> anyhow::Result<()> {
+fn outcome(reason: EndReason, args: &RunArgs, has_count: bool, target: &Target) -> anyhow::Result<()> {
     match reason {
         EndReason::ServerEnded => Err(TraceError::ServerEnded { pid: target.pid() }.into()),
-        EndReason::Interrupted if has_count || args.time.duration.is_some() => {
-            Err(TraceError::Interrupted.into())
-        }
+        EndReason::Interrupted if has_count || args.time.duration.is_some() => Err(TraceError::Interrupted.into()),
         _ => Ok(()),
     }
 }

@@ -32,15 +32,11 @@ pub fn one_line(error: &clap::Error) -> String {
     });
     // Where it was looked for at first.
     if error.kind() == ErrorKind::InvalidSubcommand
-        && error.get(ContextKind::InvalidSubcommand)
-            == Some(&ContextValue::String("report".to_string()))
+        && error.get(ContextKind::InvalidSubcommand) == Some(&ContextValue::String("report".to_string()))
     {
         return "pgcalm lab report shows the reports of lab runs".to_string();
     }
-    let unknown = matches!(
-        error.kind(),
-        ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand
-    );
+    let unknown = matches!(error.kind(), ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand);
     if unknown && !suggests {
         text.push_str("; --help lists what there is");
     }
@@ -97,9 +93,7 @@ mod tests {
     fn each_option(command: &Command, path: &str, look: &mut dyn FnMut(&str, &str, &str)) {
         for arg in command.get_arguments() {
             let takes_value = arg.get_action().takes_values();
-            if let (true, Some(option), Some([name])) =
-                (takes_value, arg.get_long(), arg.get_value_names())
-            {
+            if let (true, Some(option), Some([name])) = (takes_value, arg.get_long(), arg.get_value_names()) {
                 look(path, &format!("--{option}"), name);
             }
         }
@@ -129,24 +123,11 @@ mod tests {
                 return;
             }
             let takes_bytes = name.starts_with("SIZE");
-            for value in [
-                "-1",
-                "-1s",
-                "-0.5MB",
-                "NaN",
-                "inf",
-                "1e400",
-                "3q",
-                "0x10",
-                "99999999999999999999999999",
-            ] {
+            for value in ["-1", "-1s", "-0.5MB", "NaN", "inf", "1e400", "3q", "0x10", "99999999999999999999999999"] {
                 let text = refused(path, option, value);
                 let asks_for_unit = takes_bytes && text.contains("give a unit: ");
                 let says_what = text.contains("give ") && text.contains("e.g. ");
-                assert!(
-                    text.contains(option) && (says_what || asks_for_unit),
-                    "{path} {option} {value}: {text}"
-                );
+                assert!(text.contains(option) && (says_what || asks_for_unit), "{path} {option} {value}: {text}");
                 tried += 1;
             }
             if takes_bytes {

@@ -22,9 +22,7 @@ pub fn run(args: VolumeArgs) -> anyhow::Result<()> {
         dir: args.dir,
         honour_flushes: !args.ignore_flushes,
     };
-    volume::run(&options, &interrupt, |ready| {
-        output::print(&ready.to_string())
-    })
+    volume::run(&options, &interrupt, |ready| output::print(&ready.to_string()))
 }
 
 fn lab_error(error: VolumeError) -> anyhow::Error {

@@ -37,10 +37,7 @@ pub fn run(args: WalRestoreArgs) -> RestoreExit {
     match panic::catch_unwind(|| restore(&request)) {
         Ok(Ok(restored)) => {
             for error in &restored.damaged {
-                say(&format!(
-                    "{error}; took {} instead",
-                    restored.source.display()
-                ));
+                say(&format!("{error}; took {} instead", restored.source.display()));
             }
             if restored.unchecked {
                 say(&format!(
@@ -66,9 +63,7 @@ pub fn run(args: WalRestoreArgs) -> RestoreExit {
 }
 
 fn print(text: &str) -> bool {
-    output::print(text)
-        .inspect_err(|error| say(&format!("{error:#}")))
-        .is_ok()
+    output::print(text).inspect_err(|error| say(&format!("{error:#}"))).is_ok()
 }
 
 fn say(text: &str) {

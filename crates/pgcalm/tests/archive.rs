@@ -38,10 +38,7 @@ fn a_power_cut_tells_an_archiver_that_syncs_from_one_that_does_not() {
     if !need::met("archiving", &[need::ROOT, need::ANY_SERVER]) {
         return;
     }
-    let dir = Dir(PathBuf::from(format!(
-        "/var/tmp/pgcalm-test-{}-archive",
-        std::process::id()
-    )));
+    let dir = Dir(PathBuf::from(format!("/var/tmp/pgcalm-test-{}-archive", std::process::id())));
     fs::create_dir(&dir.0).unwrap();
     let json = dir.0.join("report.json");
     let html = dir.0.join("report.html");
@@ -81,19 +78,10 @@ fn a_power_cut_tells_an_archiver_that_syncs_from_one_that_does_not() {
     assert_eq!(losses(1), 0, "{}", run(1)["crash"]);
     // The copy and its directory, and what the server does to acknowledge.
     let syncs = |index: usize| run(index)["crash"]["syncs_per_file"].as_f64().unwrap();
-    assert!(
-        (syncs(1) - syncs(0) - 2.0).abs() < 0.01,
-        "{} {}",
-        syncs(0),
-        syncs(1)
-    );
+    assert!((syncs(1) - syncs(0) - 2.0).abs() < 0.01, "{} {}", syncs(0), syncs(1));
     assert!(fs::read_to_string(&html).unwrap().contains("cp-sync"));
 
-    let text = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
-        .args(["lab", "report"])
-        .arg(&json)
-        .output()
-        .unwrap();
+    let text = Command::new(env!("CARGO_BIN_EXE_pgcalm")).args(["lab", "report"]).arg(&json).output().unwrap();
     let text = String::from_utf8(text.stdout).unwrap();
     assert!(text.contains("lossy"), "{text}");
     assert!(text.contains("cp lost what it had acknowledged"), "{text}");

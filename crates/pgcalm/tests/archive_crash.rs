@@ -22,20 +22,12 @@ use lab_run::left_of_crashes;
 
 /// Whether they can run here; if not, says why not.
 fn can_run() -> bool {
-    need::met(
-        "power cuts at the steps of archiving",
-        &[need::ROOT, need::SERVER, need::MODULE],
-    )
+    need::met("power cuts at the steps of archiving", &[need::ROOT, need::SERVER, need::MODULE])
 }
 
 fn archive_crash(dir: &Path, more: &[&str]) -> Command {
     let mut command = lab(&["run", "archive-crash"], dir);
-    command
-        .arg("--pg-bindir")
-        .arg(bindir().unwrap())
-        .arg("--module-dir")
-        .arg(module_directory())
-        .args(more);
+    command.arg("--pg-bindir").arg(bindir().unwrap()).arg("--module-dir").arg(module_directory()).args(more);
     command
 }
 
@@ -53,21 +45,14 @@ fn no_segment_is_lost_at_any_step_but_by_the_control() {
     }
     let dir = Dir::new("archive-crash");
     let json = dir.0.join("report.json");
-    let output = archive_crash(&dir.0, &["--cycles", "10", "--control", "status"])
-        .arg("--json")
-        .arg(&json)
-        .output()
-        .unwrap();
+    let output =
+        archive_crash(&dir.0, &["--cycles", "10", "--control", "status"]).arg("--json").arg(&json).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(0), "{stderr}");
     assert_eq!(left_of_crashes(&dir.0), Vec::<String>::new());
 
     let report = read(&json);
-    let mut points: Vec<&str> = report
-        .cycles
-        .iter()
-        .map(|cycle| cycle.point.as_deref().unwrap())
-        .collect();
+    let mut points: Vec<&str> = report.cycles.iter().map(|cycle| cycle.point.as_deref().unwrap()).collect();
     points.sort();
     points.dedup();
     assert_eq!(points.len(), 10, "{points:?}");
@@ -79,11 +64,7 @@ fn no_segment_is_lost_at_any_step_but_by_the_control() {
     assert!(report.controls.iter().all(|control| control.detected()));
     assert_eq!(report.controls.len(), 1);
 
-    let shown = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
-        .args(["lab", "report"])
-        .arg(&json)
-        .output()
-        .unwrap();
+    let shown = Command::new(env!("CARGO_BIN_EXE_pgcalm")).args(["lab", "report"]).arg(&json).output().unwrap();
     assert_eq!(shown.stdout, output.stdout);
 }
 

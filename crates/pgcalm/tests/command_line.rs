@@ -7,10 +7,7 @@ use std::process::Output;
 use rustix::fs::FileType;
 
 fn pgcalm(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_pgcalm"))
-        .args(arguments)
-        .output()
-        .unwrap()
+    Command::new(env!("CARGO_BIN_EXE_pgcalm")).args(arguments).output().unwrap()
 }
 
 /// Whatever the verb: a server that can't be reached, a name that fits none, a string that is none, a file that can't be
@@ -78,10 +75,7 @@ fn absurd_quantities_are_refused() {
         ("doctor --duration -1", "give a time up to 366d"),
         ("lag --duration 0", "give a time above 0"),
         ("lag --count -1", "give a whole number from 1"),
-        (
-            "lag --count 99999999999999999999",
-            "give a whole number from 1",
-        ),
+        ("lag --count 99999999999999999999", "give a whole number from 1"),
         ("trace checkpoint --around 0.5", "give whole seconds"),
         ("predict --reads -1", "or seen"),
         ("doctor --write-bandwidth 0MB", "or none"),
@@ -141,11 +135,7 @@ fn a_bad_value_is_refused_with_the_option_and_the_fix() {
         (["--data-iops", "0"], "--data-iops", "none"),
         (["--data-bps", "fast"], "--data-bps", "125MB"),
         (["--wal-bps", "fast"], "--wal-bps", "125MB"),
-        (
-            ["--data-max-io", "5000B"],
-            "--data-max-io",
-            "multiple of 4kB",
-        ),
+        (["--data-max-io", "5000B"], "--data-max-io", "multiple of 4kB"),
         (["--wal-size", "64MB"], "--wal-size", "128MB"),
         (["--fs", "zfs"], "--fs", "ext4, xfs"),
         (["--clients", "0"], "--clients", "1 to 1000"),
@@ -155,35 +145,15 @@ fn a_bad_value_is_refused_with_the_option_and_the_fix() {
         (["--checkpoint-timeout", "5"], "--checkpoint-timeout", "30s"),
         (["--sysctl", "tight"], "--sysctl", "default:SIZE"),
         (["--sysctl", "default:1MB"], "--sysctl", "1GB or more"),
-        (
-            ["--contestants", "stock,fast"],
-            "--contestants",
-            "stock-tuned",
-        ),
-        (
-            ["--contestants", "stock,stock"],
-            "--contestants",
-            "--repeat",
-        ),
+        (["--contestants", "stock,fast"], "--contestants", "stock-tuned"),
+        (["--contestants", "stock,stock"], "--contestants", "--repeat"),
         (["--distribution", "normal"], "--distribution", "zipfian"),
         (["--repeat", "0"], "--repeat", "1 to 100"),
         (["--set", "work_mem"], "--set", "name=value"),
         (["--set", "port=5433"], "--set", "leave it out"),
-        (
-            ["--set-contestant", "pg_calm-off:a=1"],
-            "--set-contestant",
-            "--contestants",
-        ),
-        (
-            ["--json", "/nonexistent/x.json"],
-            "--json",
-            "directory that exists",
-        ),
-        (
-            ["--html", "/nonexistent/x.html"],
-            "--html",
-            "directory that exists",
-        ),
+        (["--set-contestant", "pg_calm-off:a=1"], "--set-contestant", "--contestants"),
+        (["--json", "/nonexistent/x.json"], "--json", "directory that exists"),
+        (["--html", "/nonexistent/x.html"], "--html", "directory that exists"),
     ] {
         let line = refused(&arguments);
         assert!(line.contains(option), "{arguments:?}: {line}");
@@ -243,34 +213,9 @@ fn layouts_refuse_bad_values_likewise() {
 #[test]
 fn isolate_refuses_what_is_not_there() {
     for (arguments, part) in [
-        (
-            &["set", "--instance", "x", "--device", "/dev/null"][..],
-            "--write-iops",
-        ),
-        (
-            &[
-                "set",
-                "--instance",
-                "x",
-                "--device",
-                "/dev/null",
-                "--write-iops",
-                "1",
-            ],
-            "not a block device",
-        ),
-        (
-            &[
-                "set",
-                "--instance",
-                "x",
-                "--device",
-                "/dev/null",
-                "--write-iops",
-                "0",
-            ],
-            "none",
-        ),
+        (&["set", "--instance", "x", "--device", "/dev/null"][..], "--write-iops"),
+        (&["set", "--instance", "x", "--device", "/dev/null", "--write-iops", "1"], "not a block device"),
+        (&["set", "--instance", "x", "--device", "/dev/null", "--write-iops", "0"], "none"),
         (&["set", "--instance", "x"], "--device"),
         (&["set", "--hold"], "--apply"),
     ] {
@@ -279,11 +224,7 @@ fn isolate_refuses_what_is_not_there() {
         let output = pgcalm(&all);
         let stderr = String::from_utf8(output.stderr).unwrap();
         // What is isolated on this host is noted where only root can read it.
-        let (code, part) = if stderr.contains("Permission denied") {
-            (3, "run it with sudo")
-        } else {
-            (2, part)
-        };
+        let (code, part) = if stderr.contains("Permission denied") { (3, "run it with sudo") } else { (2, part) };
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {stderr}");
         assert_eq!(stderr.lines().count(), 1, "{arguments:?}: {stderr}");
         assert!(stderr.contains(part), "{arguments:?}: {stderr}");
@@ -353,13 +294,7 @@ fn a_disk_is_not_written_over() {
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{text}");
     assert!(text.contains("is a device and no file"), "{text}");
-    let markdown = pgcalm(&[
-        "lab",
-        "report",
-        report.to_str().unwrap(),
-        "--markdown",
-        "/dev/null",
-    ]);
+    let markdown = pgcalm(&["lab", "report", report.to_str().unwrap(), "--markdown", "/dev/null"]);
     assert_eq!(markdown.status.code(), Some(2));
 }
 
@@ -392,15 +327,7 @@ fn the_list_names_scenarios_and_contestants() {
     let output = pgcalm(&["lab", "list"]);
     assert_eq!(output.status.code(), Some(0));
     let text = String::from_utf8(output.stdout).unwrap();
-    for name in [
-        "checkpoint",
-        "journal",
-        "torture",
-        "xfs-logdev",
-        "stock-tuned",
-        "pg_calm",
-        "stock-uncapped",
-    ] {
+    for name in ["checkpoint", "journal", "torture", "xfs-logdev", "stock-tuned", "pg_calm", "stock-uncapped"] {
         assert!(text.contains(name), "{text}");
     }
 }
@@ -409,11 +336,7 @@ fn the_list_names_scenarios_and_contestants() {
 fn a_closed_standard_output_is_no_error() {
     let (reader, writer) = rustix::pipe::pipe().unwrap();
     drop(reader);
-    let status = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
-        .args(["lab", "list"])
-        .stdout(writer)
-        .status()
-        .unwrap();
+    let status = Command::new(env!("CARGO_BIN_EXE_pgcalm")).args(["lab", "list"]).stdout(writer).status().unwrap();
     assert_eq!(status.code(), Some(0));
 }
 
@@ -443,18 +366,9 @@ fn clean_has_nothing_to_do_where_there_is_no_lab() {
 fn top_needs_a_terminal_and_good_values() {
     for (arguments, parts) in [
         (&["top"][..], ["not a terminal", "--once"]),
-        (
-            &["top", "--interval", "0.01"],
-            ["--interval", "0.1 s to 1 h"],
-        ),
-        (
-            &["top", "--interval", "nan"],
-            ["--interval", "0.1 s to 1 h"],
-        ),
-        (
-            &["top", "--once", "--connect", "nonsense"],
-            ["--connect", "user=monitor"],
-        ),
+        (&["top", "--interval", "0.01"], ["--interval", "0.1 s to 1 h"]),
+        (&["top", "--interval", "nan"], ["--interval", "0.1 s to 1 h"]),
+        (&["top", "--once", "--connect", "nonsense"], ["--connect", "user=monitor"]),
     ] {
         let output = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
             .args(arguments)

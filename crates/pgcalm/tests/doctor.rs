@@ -15,11 +15,7 @@ use pgcalm_testkit::programs::Programs;
 use pgcalm_testkit::server::Launch;
 
 fn doctor(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_pgcalm"))
-        .arg("doctor")
-        .args(arguments)
-        .output()
-        .unwrap()
+    Command::new(env!("CARGO_BIN_EXE_pgcalm")).arg("doctor").args(arguments).output().unwrap()
 }
 
 fn complaint(output: &Output) -> String {
@@ -30,10 +26,7 @@ fn complaint(output: &Output) -> String {
 fn mistakes_are_told_in_one_line_with_exit_code_2() {
     for (arguments, word) in [
         (&["--connect", "what"][..], "--connect"),
-        (
-            &["--connect", "host=a", "--instance", "1"],
-            "cannot be used with",
-        ),
+        (&["--connect", "host=a", "--instance", "1"], "cannot be used with"),
         (&["--apply", "--plan"], "cannot be used with"),
         (&["--undo", "--apply"], "give --yes"),
         (&["--only", "fsync-off"], "--apply"),
@@ -45,10 +38,7 @@ fn mistakes_are_told_in_one_line_with_exit_code_2() {
         let output = doctor(arguments);
         let text = complaint(&output);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {text}");
-        assert!(
-            text.starts_with("pgcalm: ") && !text.contains('\n'),
-            "{text}"
-        );
+        assert!(text.starts_with("pgcalm: ") && !text.contains('\n'), "{text}");
         assert!(text.contains(word), "{arguments:?}: {text}");
     }
 }
@@ -90,13 +80,7 @@ fn a_host_is_judged_whatever_runs_on_it_and_whoever_asks() {
 fn with_nothing_to_take_back_nothing_is_done() {
     let directory = tempfile::tempdir().unwrap();
     let state = directory.path().join("state");
-    let output = doctor(&[
-        "--undo",
-        "--apply",
-        "--yes",
-        "--state-dir",
-        state.to_str().unwrap(),
-    ]);
+    let output = doctor(&["--undo", "--apply", "--yes", "--state-dir", state.to_str().unwrap()]);
     assert!(output.status.success(), "{}", complaint(&output));
     assert_eq!(String::from_utf8_lossy(&output.stdout), "Nothing to do.\n");
     // The directory of state can't be made.

@@ -37,9 +37,7 @@ const NOBODY: u32 = 65534;
 
 /// The programs of Debian's package, where bench/install-deps has unpacked them; says so if they aren't there.
 fn prometheus(program: &str) -> Option<PathBuf> {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../target/prometheus")
-        .join(program);
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/prometheus").join(program);
     if !file.exists() {
         eprintln!("skipped: {program} is not there: make deps unpacks it");
         return None;
@@ -59,12 +57,7 @@ struct Running {
 impl Running {
     /// Starts it; what it says on standard error comes line by line.
     fn start(command: &mut Command) -> (Self, impl Iterator<Item = String> + use<>) {
-        let mut child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
         (Self { child }, lines.map_while(Result::ok))
     }
@@ -100,20 +93,14 @@ fn exporter(servers: &Servers, arguments: &[String]) -> (Running, String) {
             .current_dir("/"),
     );
     let line = lines.next().expect("a line with the address");
-    let address = line
-        .strip_prefix("pgcalm export: http://")
-        .and_then(|rest| rest.strip_suffix("/metrics"));
+    let address = line.strip_prefix("pgcalm export: http://").and_then(|rest| rest.strip_suffix("/metrics"));
     (running, address.expect(&line).to_string())
 }
 
 /// Status, head and body of an answer.
 fn get(address: &str, path: &str, accept: &str) -> Option<(u16, String, String)> {
     let mut stream = TcpStream::connect(address).ok()?;
-    write!(
-        stream,
-        "GET {path} HTTP/1.0\r\nHost: {address}\r\nAccept: {accept}\r\n\r\n"
-    )
-    .ok()?;
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\nAccept: {accept}\r\n\r\n").ok()?;
     let mut text = String::new();
     stream.read_to_string(&mut text).ok()?;
     let (head, body) = text.split_once("\r\n\r\n")?;
@@ -135,10 +122,7 @@ fn wait_for<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
 
 /// The results of a query, as Prometheus' API gives them.
 fn query(address: &str, expression: &str) -> Option<Vec<Value>> {
-    let encoded: String = expression
-        .bytes()
-        .map(|byte| format!("%{byte:02x}"))
-        .collect();
+    let encoded: String = expression.bytes().map(|byte| format!("%{byte:02x}")).collect();
     let (status, _, body) = get(address, &format!("/api/v1/query?query={encoded}"), "*/*")?;
     let answer: Value = serde_json::from_str(&body).ok()?;
     // Not ready yet.
@@ -160,9 +144,7 @@ fn dashboard_queries() -> Vec<String> {
         .flatten()
         .map(|target| {
             let query = target["expr"].as_str().unwrap();
-            let query = query
-                .replace("$__rate_interval", "30s")
-                .replace("$instance", ".*");
+            let query = query.replace("$__rate_interval", "30s").replace("$instance", ".*");
             query.replace("$server", ".*")
         })
         .collect()
@@ -173,15 +155,8 @@ fn alert_rules_are_valid_and_fire_when_they_should() {
     let Some(promtool) = prometheus("promtool") else {
         return;
     };
-    for arguments in [
-        ["check", "rules", "alerts.yml"],
-        ["test", "rules", "alerts_test.yml"],
-    ] {
-        let output = Command::new(&promtool)
-            .args(arguments)
-            .current_dir(dashboards())
-            .output()
-            .unwrap();
+    for arguments in [["check", "rules", "alerts.yml"], ["test", "rules", "alerts_test.yml"]] {
+        let output = Command::new(&promtool).args(arguments).current_dir(dashboards()).output().unwrap();
         assert!(
             output.status.success(),
             "promtool {arguments:?}: {}{}",
@@ -212,15 +187,8 @@ fn prometheus_scrapes_two_instances() {
     if module {
         servers.sql(calm, "CREATE EXTENSION pg_calm; CREATE TABLE t (i int)");
     }
-    let textfile = servers
-        .own_directory("textfile", NOBODY)
-        .join("pgcalm.prom");
-    let connect = |name| {
-        format!(
-            "--connect=host={} user=monitor",
-            servers.socket(name).display()
-        )
-    };
+    let textfile = servers.own_directory("textfile", NOBODY).join("pgcalm.prom");
+    let connect = |name| format!("--connect=host={} user=monitor", servers.socket(name).display());
     let (mut exporter, address) = exporter(
         &servers,
         &[
@@ -232,11 +200,7 @@ fn prometheus_scrapes_two_instances() {
     );
 
     // A port that is free at this moment: Prometheus does not tell which one it would have been given for 0.
-    let port = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let own = servers.own_directory("prometheus", servers.installation.uid);
     fs::copy(dashboards().join("alerts.yml"), own.join("alerts.yml")).unwrap();
     fs::write(
@@ -251,14 +215,8 @@ fn prometheus_scrapes_two_instances() {
     fs::copy(&program, &program_copy).unwrap();
     let mut command = Command::new(&program_copy);
     command
-        .arg(format!(
-            "--config.file={}",
-            own.join("prometheus.yml").display()
-        ))
-        .arg(format!(
-            "--storage.tsdb.path={}",
-            own.join("data").display()
-        ))
+        .arg(format!("--config.file={}", own.join("prometheus.yml").display()))
+        .arg(format!("--storage.tsdb.path={}", own.join("data").display()))
         .arg(format!("--web.listen-address=127.0.0.1:{port}"))
         .arg("--log.level=error");
     servers.installation.run_as(&mut command, &own);
@@ -266,22 +224,15 @@ fn prometheus_scrapes_two_instances() {
     thread::spawn(|| lines.for_each(|line| eprintln!("prometheus: {line}")));
     let api = format!("127.0.0.1:{port}");
 
-    wait_for("up == 1", || {
-        query(&api, "up{job=\"pgcalm\"} == 1").filter(|found| found.len() == 1)
-    });
-    wait_for("both instances", || {
-        query(&api, "pgcalm_up == 1").filter(|found| found.len() == 2)
-    });
+    wait_for("up == 1", || query(&api, "up{job=\"pgcalm\"} == 1").filter(|found| found.len() == 1));
+    wait_for("both instances", || query(&api, "pgcalm_up == 1").filter(|found| found.len() == 2));
     let transactions = wait_for("a metric of both", || {
-        query(&api, "pgcalm_transactions_total{outcome=\"commit\"} > 0")
-            .filter(|found| found.len() == 2)
+        query(&api, "pgcalm_transactions_total{outcome=\"commit\"} > 0").filter(|found| found.len() == 2)
     });
     for name in ["stock", "calm"] {
         let server = format!("{}:5432", servers.socket(name).display());
         assert!(
-            transactions
-                .iter()
-                .any(|found| found["metric"]["server"] == server.as_str()),
+            transactions.iter().any(|found| found["metric"]["server"] == server.as_str()),
             "{server}: {transactions:?}"
         );
     }
@@ -298,10 +249,7 @@ fn prometheus_scrapes_two_instances() {
         let found = query(&api, &expression).unwrap();
         answered += usize::from(!found.is_empty());
     }
-    assert!(
-        answered >= 15,
-        "{answered} queries of the dashboard found something"
-    );
+    assert!(answered >= 15, "{answered} queries of the dashboard found something");
     let (_, _, rules) = get(&api, "/api/v1/rules", "*/*").unwrap();
     let rules: Value = serde_json::from_str(&rules).unwrap();
     let rules = rules["data"]["groups"][0]["rules"].as_array().unwrap();
@@ -309,11 +257,8 @@ fn prometheus_scrapes_two_instances() {
         assert_eq!(rule["lastError"], Value::Null, "{rule}");
     }
 
-    let text = wait_for("the textfile", || {
-        fs::read_to_string(&textfile)
-            .ok()
-            .filter(|text| text.contains("pgcalm_up"))
-    });
+    let text =
+        wait_for("the textfile", || fs::read_to_string(&textfile).ok().filter(|text| text.contains("pgcalm_up")));
     let mut check = Command::new(&promtool)
         .args(["check", "metrics"])
         .stdin(Stdio::piped())
@@ -321,24 +266,13 @@ fn prometheus_scrapes_two_instances() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    check
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(text.as_bytes())
-        .unwrap();
+    check.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
     let output = check.wait_with_output().unwrap();
-    assert!(
-        output.status.success(),
-        "promtool check metrics: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "promtool check metrics: {}", String::from_utf8_lossy(&output.stderr));
 
     assert_eq!(exporter.terminate(), 0);
     assert!(!textfile.exists(), "a file that nobody keeps up to date");
-    wait_for("up == 0", || {
-        query(&api, "up{job=\"pgcalm\"} == 0").filter(|found| found.len() == 1)
-    });
+    wait_for("up == 0", || query(&api, "up{job=\"pgcalm\"} == 0").filter(|found| found.len() == 1));
 }
 
 #[test]
@@ -358,26 +292,19 @@ fn an_ordinary_user_finds_servers_by_their_sockets() {
         assert!(head.contains("application/openmetrics-text"), "{head}");
         // Other servers of this host may have the port, too.
         let version = servers.installation.version.split(' ').nth(1).unwrap();
-        let line = body.lines().find(|line| {
-            line.starts_with("pgcalm_instance_info{")
-                && line.contains(&format!("version=\"{version}\""))
-        });
+        let line = body
+            .lines()
+            .find(|line| line.starts_with("pgcalm_instance_info{") && line.contains(&format!("version=\"{version}\"")));
         line.map(|_| body.clone())
     });
     assert!(text.ends_with("# EOF\n"));
     // What is hidden from that user is named.
     assert!(text.contains("subject=\"devices\""), "{text}");
-    assert!(
-        !text.contains(data.to_str().unwrap()),
-        "no path of the server's: {text}"
-    );
+    assert!(!text.contains(data.to_str().unwrap()), "no path of the server's: {text}");
 
     let (_, head, body) = get(&address, "/metrics", "*/*").unwrap();
     assert!(head.contains("text/plain; version=0.0.4"), "{head}");
-    assert!(
-        body.contains("# TYPE pgcalm_transactions_total counter"),
-        "{body}"
-    );
+    assert!(body.contains("# TYPE pgcalm_transactions_total counter"), "{body}");
     assert_eq!(get(&address, "/", "*/*").unwrap().0, 200);
     assert_eq!(get(&address, "/other", "*/*").unwrap().0, 404);
     assert_eq!(exporter.terminate(), 0);
@@ -404,10 +331,7 @@ fn service(unit: &unit::Unit, directory: &Path, arguments: &[String]) -> (Runnin
 
 /// A directory that a service sees whatever is hidden from it.
 fn visible() -> tempfile::TempDir {
-    let directory = tempfile::Builder::new()
-        .prefix("pgcalm-export-test-")
-        .tempdir_in("/var/lib")
-        .unwrap();
+    let directory = tempfile::Builder::new().prefix("pgcalm-export-test-").tempdir_in("/var/lib").unwrap();
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
     directory
 }
@@ -425,9 +349,7 @@ fn the_packages_service_exports_all_that_the_program_offers() {
     servers.sql(server, "CREATE ROLE nobody LOGIN IN ROLE pg_monitor");
     let wal = servers.own_directory("wal", servers.installation.uid);
     let mut receiver = servers.installation.command("pg_receivewal", &wal);
-    receiver
-        .args(["-h", &host, "-U", "postgres", "-D"])
-        .arg(&wal);
+    receiver.args(["-h", &host, "-U", "postgres", "-D"]).arg(&wal);
     let (_receiver, _lines) = Running::start(&mut receiver);
 
     let textfile = directory.path().join("textfile");
@@ -436,10 +358,7 @@ fn the_packages_service_exports_all_that_the_program_offers() {
     let textfile = textfile.join("pgcalm.prom");
     let mut unit = unit::Unit::of_package();
     // What the unit's comment tells for --textfile.
-    unit.set(
-        "ReadWritePaths",
-        textfile.parent().unwrap().to_str().unwrap(),
-    );
+    unit.set("ReadWritePaths", textfile.parent().unwrap().to_str().unwrap());
     let argument = format!("--textfile={}", textfile.display());
     let (mut exporter, address) = service(&unit, directory.path(), &[argument]);
     let text = wait_for("the connection of who gets WAL", || {
@@ -450,26 +369,14 @@ fn the_packages_service_exports_all_that_the_program_offers() {
         };
         is_there("pgcalm_walsender_network_bytes_per_second{").then(|| body.clone())
     });
-    for name in [
-        "pgcalm_network_bytes_total{",
-        "pgcalm_network_packets_total{",
-    ] {
+    for name in ["pgcalm_network_bytes_total{", "pgcalm_network_packets_total{"] {
         assert!(text.contains(name), "{name}: {text}");
     }
     let own = format!("server=\"{}", servers.socket("found").display());
-    let missing: Vec<&str> = text
-        .lines()
-        .filter(|line| line.starts_with("pgcalm_missing{") && line.contains(&own))
-        .collect();
-    assert!(
-        !missing
-            .iter()
-            .any(|line| line.contains("replication") || line.contains("connection")),
-        "{missing:?}"
-    );
-    let mode = wait_for("the textfile", || fs::metadata(&textfile).ok())
-        .permissions()
-        .mode();
+    let missing: Vec<&str> =
+        text.lines().filter(|line| line.starts_with("pgcalm_missing{") && line.contains(&own)).collect();
+    assert!(!missing.iter().any(|line| line.contains("replication") || line.contains("connection")), "{missing:?}");
+    let mode = wait_for("the textfile", || fs::metadata(&textfile).ok()).permissions().mode();
     assert_eq!(mode & 0o777, 0o644, "{mode:o}");
     assert_eq!(exporter.terminate(), 0);
 }
@@ -486,9 +393,7 @@ fn what_a_service_hides_is_missing_and_named() {
     servers.sql(server, "CREATE ROLE nobody LOGIN IN ROLE pg_monitor");
     let wal = servers.own_directory("wal", servers.installation.uid);
     let mut receiver = servers.installation.command("pg_receivewal", &wal);
-    receiver
-        .args(["-h", &host, "-U", "postgres", "-D"])
-        .arg(&wal);
+    receiver.args(["-h", &host, "-U", "postgres", "-D"]).arg(&wal);
     let (_receiver, _lines) = Running::start(&mut receiver);
     let mut unit = unit::Unit::of_package();
     unit.set("RestrictAddressFamilies", "AF_UNIX AF_INET AF_INET6");
@@ -496,12 +401,8 @@ fn what_a_service_hides_is_missing_and_named() {
     let (mut exporter, address) = service(&unit, directory.path(), &[connect]);
     wait_for("what is missing of replication", || {
         let (_, _, body) = get(&address, "/metrics", "*/*")?;
-        let mut lines = body
-            .lines()
-            .filter(|line| line.starts_with("pgcalm_missing{"));
-        lines
-            .any(|line| line.contains("subject=\"replication\""))
-            .then_some(())
+        let mut lines = body.lines().filter(|line| line.starts_with("pgcalm_missing{"));
+        lines.any(|line| line.contains("subject=\"replication\"")).then_some(())
     });
     assert_eq!(exporter.terminate(), 0);
 }
@@ -521,26 +422,13 @@ fn bad_options_end_with_one_line_that_names_them() {
         (vec![textfile.as_str()], "is a FIFO and no file"),
         (vec!["--textfile=/dev/null"], "is a device and no file"),
         (vec![taken_directory.as_str()], "is a directory and no file"),
-        (
-            vec![taken.as_str(), "--connect=host=/nonexistent"],
-            "--listen 127.0.0.1:",
-        ),
+        (vec![taken.as_str(), "--connect=host=/nonexistent"], "--listen 127.0.0.1:"),
         (vec!["--connect=port=x password=secret"], "--connect: "),
-        (
-            vec!["--connect=host=a", "--connect=host=a"],
-            "--connect: a:5432 is named twice",
-        ),
-        (
-            vec!["--textfile=/nonexistent/a.prom"],
-            "--textfile /nonexistent/a.prom: ",
-        ),
+        (vec!["--connect=host=a", "--connect=host=a"], "--connect: a:5432 is named twice"),
+        (vec!["--textfile=/nonexistent/a.prom"], "--textfile /nonexistent/a.prom: "),
         (vec!["--interval=0"], "--interval"),
     ] {
-        let output = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
-            .arg("export")
-            .args(&arguments)
-            .output()
-            .unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_pgcalm")).arg("export").args(&arguments).output().unwrap();
         let text = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {text}");
         assert!(text.contains(expected), "{arguments:?}: {text}");

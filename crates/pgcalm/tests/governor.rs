@@ -22,12 +22,7 @@ use lab_run::leftovers;
 
 /// Whether they can run here; if not, says why not.
 fn can_run() -> bool {
-    let needs = [
-        need::ROOT,
-        need::SERVER,
-        need::MODULE,
-        need::ROOT_GROUP_CAPS,
-    ];
+    let needs = [need::ROOT, need::SERVER, need::MODULE, need::ROOT_GROUP_CAPS];
     need::met("overload with the governor and without", &needs)
 }
 

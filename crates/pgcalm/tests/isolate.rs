@@ -44,9 +44,7 @@ fn host() -> HostRoot {
 /// The hierarchy, if the tests can run here; if not, says why not.
 fn hierarchy() -> Option<Hierarchy> {
     let needs = [need::ROOT, need::ANY_SERVER, need::BLOCK_CGROUP];
-    need::met("isolate on a real server", &needs)
-        .then(|| Hierarchy::of_block_io(&host()).unwrap())
-        .flatten()
+    need::met("isolate on a real server", &needs).then(|| Hierarchy::of_block_io(&host()).unwrap()).flatten()
 }
 
 /// A directory on a disk (direct I/O), open to the servers' user.
@@ -73,11 +71,7 @@ impl Drop for Remains {
 
 /// The limits of all instances below a directory are lifted, those of instances that have ended as well.
 fn lift_limits_below(directory: &Path) {
-    for note in fs::read_dir("/run/pgcalm/isolate")
-        .into_iter()
-        .flatten()
-        .flatten()
-    {
+    for note in fs::read_dir("/run/pgcalm/isolate").into_iter().flatten().flatten() {
         let data = fs::read(note.path())
             .ok()
             .and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok())
@@ -98,45 +92,23 @@ impl Place {
 
     /// With the file system on a partition of the device, or on the device itself.
     fn with(test: &str, partitioned: bool) -> Self {
-        let directory = PathBuf::from(format!(
-            "/var/tmp/pgcalm-isolate-{}-{test}",
-            std::process::id()
-        ));
+        let directory = PathBuf::from(format!("/var/tmp/pgcalm-isolate-{}-{test}", std::process::id()));
         fs::create_dir(&directory).unwrap();
         let journal = Journal::open(host(), &directory.join("journal.json")).unwrap();
         let image = directory.join("pgcalm.img");
-        let device = Device::create(
-            &journal,
-            &image,
-            Size(SIZE),
-            Kind::LOOP,
-            &Interrupt::default(),
-        )
-        .unwrap();
+        let device = Device::create(&journal, &image, Size(SIZE), Kind::LOOP, &Interrupt::default()).unwrap();
         let mut node = device.node();
         if partitioned {
             node.push_str("p1");
             partition(&device, &node);
         }
         let mkfs = Command::new("mkfs.ext4")
-            .args([
-                "-q",
-                "-F",
-                "-E",
-                "nodiscard,lazy_itable_init=0,lazy_journal_init=0",
-            ])
+            .args(["-q", "-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"])
             .arg(&node)
             .status();
         assert!(mkfs.unwrap().success());
         fs::create_dir(directory.join("mnt")).unwrap();
-        rustix::mount::mount(
-            &node,
-            directory.join("mnt"),
-            "ext4",
-            MountFlags::empty(),
-            None,
-        )
-        .unwrap();
+        rustix::mount::mount(&node, directory.join("mnt"), "ext4", MountFlags::empty(), None).unwrap();
         Self {
             directory: directory.clone(),
             device: device.name.clone(),
@@ -160,17 +132,11 @@ impl Drop for Place {
             thread::sleep(Duration::from_millis(50));
         }
         if self.partitioned {
-            let _ = Command::new("delpart")
-                .args([self.loop_device.node().as_str(), "1"])
-                .status();
+            let _ = Command::new("delpart").args([self.loop_device.node().as_str(), "1"]).status();
         }
         let _ = fs::remove_dir(&mountpoint);
         // The device removes its image after this; a directory that isn't empty yet stays for that.
-        for entry in fs::read_dir(&self.directory)
-            .into_iter()
-            .flatten()
-            .flatten()
-        {
+        for entry in fs::read_dir(&self.directory).into_iter().flatten().flatten() {
             if entry.path().extension().is_some_and(|e| e == "log") {
                 let _ = fs::remove_file(entry.path());
             }
@@ -182,13 +148,8 @@ impl Drop for Place {
 fn partition(device: &Device, node: &str) {
     let sectors = (SIZE - (1 << 20)) / 512;
     // Of a test that was killed: the loop device is given out again with it.
-    let _ = Command::new("delpart")
-        .args([device.node().as_str(), "1"])
-        .stderr(Stdio::null())
-        .status();
-    let status = Command::new("addpart")
-        .args([device.node().as_str(), "1", "2048", &sectors.to_string()])
-        .status();
+    let _ = Command::new("delpart").args([device.node().as_str(), "1"]).stderr(Stdio::null()).status();
+    let status = Command::new("addpart").args([device.node().as_str(), "1", "2048", &sectors.to_string()]).status();
     assert!(status.unwrap().success());
     let end = Instant::now() + Duration::from_secs(30);
     while !Path::new(node).exists() {
@@ -255,9 +216,7 @@ impl Server {
             .output()
             .unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
-        let tps = text
-            .lines()
-            .find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse().ok());
+        let tps = text.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse().ok());
         tps.unwrap_or_else(|| panic!("{text} {:?}", String::from_utf8(output.stderr)))
     }
 }
@@ -290,12 +249,7 @@ fn isolate(arguments: &[&str]) -> Report {
     let output = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
         .arg("isolate")
         .args(arguments)
-        .args(
-            changes
-                .then_some(["--apply", "--yes"])
-                .into_iter()
-                .flatten(),
-        )
+        .args(changes.then_some(["--apply", "--yes"]).into_iter().flatten())
         .arg("--json")
         .output()
         .unwrap();
@@ -324,14 +278,8 @@ fn hold(data: &str, node: &str) -> Child {
         let shown = isolate(&["show"]);
         // The limits are there before the record of them is complete.
         let under_way = shown.notes.iter().any(|note| note.contains("has begun"));
-        let limits = shown
-            .instances
-            .iter()
-            .find(|one| one.data_directory == data);
-        !under_way
-            && limits.is_some_and(|one| {
-                one.isolated && one.other_groups.is_empty() && !one.limits.is_empty()
-            })
+        let limits = shown.instances.iter().find(|one| one.data_directory == data);
+        !under_way && limits.is_some_and(|one| one.isolated && one.other_groups.is_empty() && !one.limits.is_empty())
     });
     child
 }
@@ -360,12 +308,7 @@ fn groups(hierarchy: &Hierarchy, server: &Server) -> Vec<PathBuf> {
     let table = process::table(&host()).unwrap();
     let mut groups: Vec<PathBuf> = process::family(&table, server.pid())
         .iter()
-        .filter_map(|process| {
-            hierarchy
-                .group_of(&host(), &process.pid.to_string())
-                .ok()
-                .flatten()
-        })
+        .filter_map(|process| hierarchy.group_of(&host(), &process.pid.to_string()).ok().flatten())
         .collect();
     groups.sort();
     groups.dedup();
@@ -389,15 +332,7 @@ fn a_limit_holds_for_one_instance_until_it_is_cleared() {
     let data = one.data.to_str().unwrap();
     let node = format!("/dev/{}", place.device);
     let limit = LIMIT.to_string();
-    let arguments = [
-        "set",
-        "--instance",
-        data,
-        "--device",
-        &node,
-        "--write-iops",
-        &limit,
-    ];
+    let arguments = ["set", "--instance", data, "--device", &node, "--write-iops", &limit];
     let plan = isolate(&[&arguments[..], &["--plan"]].concat());
     assert!(!plan.applied);
     assert_eq!(groups(&hierarchy, &one), former);
@@ -405,10 +340,7 @@ fn a_limit_holds_for_one_instance_until_it_is_cleared() {
     assert!(set.applied);
     assert!(set.instances[0].isolated);
     assert_eq!(set.instances[0].other_groups, [""; 0]);
-    assert_eq!(
-        set.instances[0].limits.last().unwrap().value,
-        u64::from(LIMIT)
-    );
+    assert_eq!(set.instances[0].limits.last().unwrap().value, u64::from(LIMIT));
     // The steps of the plan are made, and maybe moves of processes that have come since.
     for step in &plan.steps {
         let made = set.steps.contains(step) || step.action == "move";
@@ -436,14 +368,7 @@ fn a_limit_holds_for_one_instance_until_it_is_cleared() {
         .filter(|hazard| hazard.instances.iter().any(|name| name == data))
         .map(|hazard| hazard.name)
         .collect();
-    assert_eq!(
-        names,
-        [
-            "shared-journal",
-            "wal-on-capped-device",
-            "writeback-escapes-limit"
-        ]
-    );
+    assert_eq!(names, ["shared-journal", "wal-on-capped-device", "writeback-escapes-limit"]);
 
     let group = hierarchy.directory(&groups(&hierarchy, &one)[0]);
     let cleared = isolate(&["clear", "--instance", data]);
@@ -468,15 +393,7 @@ fn a_group_whose_instance_has_ended_is_cleared() {
     let server = Server::start(&place, "one");
     let data = server.data.to_str().unwrap().to_string();
     let node = format!("/dev/{}", place.device);
-    let set = isolate(&[
-        "set",
-        "--instance",
-        &data,
-        "--device",
-        &node,
-        "--read-bandwidth",
-        "100MB",
-    ]);
+    let set = isolate(&["set", "--instance", &data, "--device", &node, "--read-bandwidth", "100MB"]);
     let group = hierarchy.directory(Path::new(set.instances[0].group.there().unwrap()));
     drop(server);
     let noted = isolate(&["show"]).notes;
@@ -507,30 +424,16 @@ fn on_a_partition_the_limit_is_on_its_disk() {
     let place = Place::with("partition", true);
     // The module finds limits by itself, for the disk of the data directory's partition as well.
     let module = has_module(&place);
-    let path = format!(
-        "dynamic_library_path={}:$libdir",
-        place.directory.join("mnt").display()
-    );
+    let path = format!("dynamic_library_path={}:$libdir", place.directory.join("mnt").display());
     let load = ["-c", &path, "-c", "shared_preload_libraries=pg_calm"];
     let server = Server::start_with(&place, "one", if module { &load } else { &[] });
     let data = server.data.to_str().unwrap();
     let disk = &place.device;
     let node = format!("/dev/{disk}p1");
     let limit = LIMIT.to_string();
-    let set = isolate(&[
-        "set",
-        "--instance",
-        data,
-        "--device",
-        &node,
-        "--write-iops",
-        &limit,
-    ]);
+    let set = isolate(&["set", "--instance", data, "--device", &node, "--write-iops", &limit]);
     let on_data = &set.instances[0].places[0];
-    assert_eq!(
-        on_data.device.as_deref(),
-        Some(format!("{disk}p1").as_str())
-    );
+    assert_eq!(on_data.device.as_deref(), Some(format!("{disk}p1").as_str()));
     assert_eq!(&on_data.disk.there().unwrap().name, disk);
     let felt = set.instances[0].limits.last().unwrap();
     assert_eq!((&felt.disk.name, felt.value), (disk, u64::from(LIMIT)));
@@ -621,10 +524,7 @@ fn limits_that_are_held_end_with_the_command_or_the_instance() {
     child.wait().unwrap();
     assert_ne!(groups(&hierarchy, &server), former);
     let notes = isolate(&["show"]).notes;
-    assert!(
-        notes.iter().any(|note| note.contains("which was killed")),
-        "{notes:?}"
-    );
+    assert!(notes.iter().any(|note| note.contains("which was killed")), "{notes:?}");
     isolate(&["clear", "--instance", &data]);
     assert_eq!(groups(&hierarchy, &server), former);
 

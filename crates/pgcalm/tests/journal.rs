@@ -47,11 +47,7 @@ fn tiny_run(dir: &Path, more: &[&str]) -> Command {
 fn start(dir: &Path, more: &[&str]) -> Child {
     let end = Instant::now() + BUSY_TIMEOUT;
     loop {
-        let mut child = tiny_run(dir, more)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut child = tiny_run(dir, more).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         while child.try_wait().unwrap().is_none() {
             if leftovers(dir).iter().any(|left| left.contains(".img")) {
                 return child;
@@ -113,9 +109,10 @@ fn wait_for_noise(child: &Child) {
     loop {
         let procs = group(child.id()).join("cgroup.procs");
         let pids = fs::read_to_string(procs).unwrap_or_default();
-        let noisy = pids.lines().filter_map(|pid| pid.parse().ok()).any(|pid| {
-            process::command_line(&host(), pid).is_ok_and(|line| line.contains("CREATE DATABASE"))
-        });
+        let noisy = pids
+            .lines()
+            .filter_map(|pid| pid.parse().ok())
+            .any(|pid| process::command_line(&host(), pid).is_ok_and(|line| line.contains("CREATE DATABASE")));
         if noisy {
             return;
         }
@@ -159,15 +156,7 @@ fn both_phases_of_each_layout_are_measured_and_the_host_is_as_before() {
 
     let report = read(&json);
     let names: Vec<&str> = report.layouts.iter().map(|l| l.name.as_str()).collect();
-    assert_eq!(
-        names,
-        [
-            "ext4-nodelalloc",
-            "xfs-logdev",
-            "ext4-logdev",
-            "ext4-separate"
-        ]
-    );
+    assert_eq!(names, ["ext4-nodelalloc", "xfs-logdev", "ext4-logdev", "ext4-separate"]);
     for layout in &report.layouts {
         for phase in [&layout.alone, &layout.noisy] {
             assert_eq!(phase.tps.len(), 2, "{layout:?}");
@@ -190,11 +179,7 @@ fn both_phases_of_each_layout_are_measured_and_the_host_is_as_before() {
     assert_eq!(mounted, "data=ordered,nodelalloc");
     assert!(fs::read_to_string(&html).unwrap().contains("<svg"));
 
-    let shown = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
-        .args(["lab", "report"])
-        .arg(&json)
-        .output()
-        .unwrap();
+    let shown = Command::new(env!("CARGO_BIN_EXE_pgcalm")).args(["lab", "report"]).arg(&json).output().unwrap();
     assert_eq!(shown.stdout, output.stdout);
 }
 
@@ -204,29 +189,12 @@ fn sigint_takes_everything_down() {
         return;
     }
     let dir = Dir::new("journal-sigint");
-    let mut child = start(
-        &dir.0,
-        &[
-            "--seconds",
-            "600",
-            "--lead",
-            "0",
-            "--layouts",
-            "ext4-nodelalloc",
-        ],
-    );
+    let mut child = start(&dir.0, &["--seconds", "600", "--lead", "0", "--layouts", "ext4-nodelalloc"]);
     signal(&child, Signal::INT);
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert_eq!(leftovers(&dir.0), Vec::<String>::new());
 
-    let more = [
-        "--seconds",
-        "3",
-        "--lead",
-        "3",
-        "--layouts",
-        "ext4-nodelalloc",
-    ];
+    let more = ["--seconds", "3", "--lead", "3", "--layouts", "ext4-nodelalloc"];
     let mut child = start(&dir.0, &more);
     wait_for_noise(&child);
     assert!(group(child.id()).exists());

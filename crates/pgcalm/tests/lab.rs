@@ -29,14 +29,7 @@ use lab_run::sysctls;
 
 /// A run of stock PostgreSQL on a tiny table.
 fn tiny_run(dir: &Path, more: &[&str]) -> Command {
-    let mut arguments = vec![
-        "run",
-        "checkpoint",
-        "--rows",
-        "20000",
-        "--contestants",
-        "stock",
-    ];
+    let mut arguments = vec!["run", "checkpoint", "--rows", "20000", "--contestants", "stock"];
     arguments.extend(more);
     lab(&arguments, dir)
 }
@@ -64,15 +57,10 @@ fn caps(numbers: &[String]) -> Vec<String> {
     Kind::ALL
         .iter()
         .flat_map(|kind| {
-            let text = root
-                .read(hierarchy.mountpoint.join(kind.v1_file()))
-                .unwrap_or_default();
+            let text = root.read(hierarchy.mountpoint.join(kind.v1_file())).unwrap_or_default();
             text.lines().map(String::from).collect::<Vec<_>>()
         })
-        .filter(|line| {
-            line.split_once(' ')
-                .is_some_and(|(device, _)| numbers.iter().any(|number| number == device))
-        })
+        .filter(|line| line.split_once(' ').is_some_and(|(device, _)| numbers.iter().any(|number| number == device)))
         .collect()
 }
 
@@ -121,41 +109,21 @@ fn a_run_feels_its_caps_and_reports_what_it_measured() {
     let wal_ops = run.series.wal_write_ops.iter().sum::<f64>() / 5.0;
     assert!(wal_ops > 50.0, "{wal_ops}");
     assert!(wal_ops < 120.0, "{wal_ops}");
-    assert!(
-        run.tps_mean > 10.0 && run.tps_mean < 120.0,
-        "{}",
-        run.tps_mean
-    );
+    assert!(run.tps_mean > 10.0 && run.tps_mean < 120.0, "{}", run.tps_mean);
     // The cap lets a tenth of a second's writes through at once, then makes the next one wait.
     assert!(run.latency_ms.unwrap().p99 > 20.0, "{:?}", run.latency_ms);
     let wal = run.wal_device.unwrap();
     let flushes = wal.flush_ops_per_s.unwrap();
     assert!(flushes > 10.0, "{wal:?}");
-    assert!(
-        (wal.write_ops_per_s - (wal_ops - flushes)).abs() < 1e-9,
-        "{wal:?}"
-    );
+    assert!((wal.write_ops_per_s - (wal_ops - flushes)).abs() < 1e-9, "{wal:?}");
     assert!(wal.write_mib_per_s > 0.0, "{wal:?}");
     assert_eq!(run.series.data_flush_ops.len(), 5);
     // Each commit waits for a flush of WAL.
     let server = &run.series.server;
     let syncs: f64 = server.wal_syncs.iter().flatten().sum();
     assert!(syncs > 50.0, "{server:?}");
-    assert!(
-        server
-            .wal_mib
-            .iter()
-            .all(|mib| mib.is_some_and(|mib| mib > 0.0)),
-        "{server:?}"
-    );
-    assert!(
-        server
-            .client_waits
-            .iter()
-            .flatten()
-            .any(|waits| waits.contains_key("WALSync")),
-        "{server:?}"
-    );
+    assert!(server.wal_mib.iter().all(|mib| mib.is_some_and(|mib| mib > 0.0)), "{server:?}");
+    assert!(server.client_waits.iter().flatten().any(|waits| waits.contains_key("WALSync")), "{server:?}");
     assert!(server.module.is_empty(), "{server:?}");
     // Held by the throttle before they count as queued (block/blk-throttle.c), so how many are is chance.
     assert_eq!(run.series.wal_in_flight_max.len(), 5);
@@ -166,39 +134,19 @@ fn a_run_feels_its_caps_and_reports_what_it_measured() {
     let backlog = run.backlog.as_ref().unwrap();
     assert_eq!(backlog.shared_buffers_unknown, None);
     // The load has dirtied buffers, and no checkpoint has been due.
-    assert!(
-        backlog.end.dirty_shared_buffers_mib > Some(0.0),
-        "{backlog:?}"
-    );
+    assert!(backlog.end.dirty_shared_buffers_mib > Some(0.0), "{backlog:?}");
     assert!(backlog.last_minute_s > 1.0, "{backlog:?}");
     assert_eq!(backlog.drain_bound_s, Some(60.0));
-    assert!(
-        backlog.drain_s.is_some_and(|seconds| seconds > 0.0),
-        "{backlog:?}"
-    );
+    assert!(backlog.drain_s.is_some_and(|seconds| seconds > 0.0), "{backlog:?}");
     assert!(fs::read_to_string(&html).unwrap().contains("<svg"));
 }
 
 /// What the report of a steady run says.
 fn steady_run(dir: &Dir, name: &str, more: &[&str]) -> pgcalm_lab::contest::report::Report {
     let json = dir.0.join(format!("{name}.json"));
-    let mut arguments = vec![
-        "run",
-        "checkpoint",
-        "--contestants",
-        "stock",
-        "--cap",
-        "none",
-    ];
+    let mut arguments = vec!["run", "checkpoint", "--contestants", "stock", "--cap", "none"];
     // Other programs of the host may have much dirty.
-    arguments.extend([
-        "--memory",
-        "1GB",
-        "--shared-buffers",
-        "128MB",
-        "--wal-size",
-        "512MB",
-    ]);
+    arguments.extend(["--memory", "1GB", "--shared-buffers", "128MB", "--wal-size", "512MB"]);
     arguments.extend(["--steady", "--seconds", "3", "--rows"]);
     arguments.extend(more);
     arguments.extend(["--json", json.to_str().unwrap()]);
@@ -243,27 +191,13 @@ fn a_steady_run_ends_after_three_checkpoints_and_one_without_them_says_so() {
     assert_eq!(steadiness.objection, None, "{steadiness:?}");
     assert!(run.checkpoints.len() >= 3, "{:?}", run.checkpoints);
     assert!(steadiness.dirty.len() >= 4, "{steadiness:?}");
-    assert!(
-        steadiness
-            .dirty
-            .iter()
-            .all(|dirty| dirty.dirty.dirty_shared_buffers_mib.is_some()),
-        "{steadiness:?}"
-    );
+    assert!(steadiness.dirty.iter().all(|dirty| dirty.dirty.dirty_shared_buffers_mib.is_some()), "{steadiness:?}");
     // It ended by itself, long before its time, and its clients' last transactions are logged.
     let seconds = run.series.tps.len();
     let load = steadiness.warm_up_s + seconds as f64;
     assert!(seconds >= 3 && load < 580.0, "{steadiness:?}");
-    assert!(
-        begun.elapsed() < Duration::from_secs(600),
-        "{:?}",
-        begun.elapsed()
-    );
-    assert!(
-        run.series.tps.iter().all(|tps| *tps > 0.0),
-        "{:?}",
-        run.series.tps
-    );
+    assert!(begun.elapsed() < Duration::from_secs(600), "{:?}", begun.elapsed());
+    assert!(run.series.tps.iter().all(|tps| *tps > 0.0), "{:?}", run.series.tps);
     assert_clean(&dir.0, &[]);
 }
 
@@ -302,11 +236,7 @@ fn caps_in_the_servers_own_group_hold_its_own_writes() {
     let report = pgcalm_lab::document::from_json(&fs::read_to_string(&json).unwrap()).unwrap();
     assert_eq!(report.settings["cap-in"], "own");
     assert_eq!(report.cap.kind, CapKind::ControlGroup);
-    assert!(
-        report.cap.description.contains("below the root"),
-        "{:?}",
-        report.cap
-    );
+    assert!(report.cap.description.contains("below the root"), "{:?}", report.cap);
     let operations = report.contestants[0].runs[0].series.wal_write_ops.clone();
     let mean = operations.iter().sum::<f64>() / operations.len() as f64;
     assert!(mean > 50.0 && mean < 120.0, "{operations:?}");
@@ -319,17 +249,8 @@ fn a_rate_is_what_clients_begin_at_most() {
     }
     let dir = Dir::new("rate");
     let json = dir.0.join("report.json");
-    let running = Running::start(tiny_run(
-        &dir.0,
-        &[
-            "--seconds",
-            "6",
-            "--rate",
-            "40",
-            "--json",
-            json.to_str().unwrap(),
-        ],
-    ));
+    let running =
+        Running::start(tiny_run(&dir.0, &["--seconds", "6", "--rate", "40", "--json", json.to_str().unwrap()]));
     let (status, last) = running.end();
     assert_eq!(status.code(), Some(0), "{last}");
     assert_clean(&dir.0, &[]);
@@ -338,11 +259,7 @@ fn a_rate_is_what_clients_begin_at_most() {
     assert_eq!(report.settings["rate"], 40);
     // Begun at random: 200 are expected in five seconds; without a rate it is some thousands.
     let run = &report.contestants[0].runs[0];
-    assert!(
-        run.tps_mean > 0.0 && run.tps_mean < 80.0,
-        "{}",
-        run.tps_mean
-    );
+    assert!(run.tps_mean > 0.0 && run.tps_mean < 80.0, "{}", run.tps_mean);
 }
 
 #[test]
@@ -353,8 +270,7 @@ fn sigint_in_any_phase_takes_everything_down() {
     let dir = Dir::new("sigint");
     for phase in ["loading", "making devices", "restoring", "measuring"] {
         let before = sysctls();
-        let mut running =
-            Running::start(tiny_run(&dir.0, &["--seconds", "600", "--sysctl", "roomy"]));
+        let mut running = Running::start(tiny_run(&dir.0, &["--seconds", "600", "--sysctl", "roomy"]));
         running.wait_for(phase);
         let numbers = device_numbers(&dir.0);
         if phase == "measuring" {
@@ -403,10 +319,7 @@ fn clean_removes_what_kill_9_left() {
     assert!(!caps(&numbers).is_empty());
     let left = leftovers(&dir.0);
     assert!(left.len() > 4, "{left:?}");
-    assert!(
-        left.iter().any(|name| name.ends_with("-memory")),
-        "{left:?}"
-    );
+    assert!(left.iter().any(|name| name.ends_with("-memory")), "{left:?}");
 
     let (status, last) = Running::start(lab(&["clean", "--templates"], &dir.0)).end();
     assert_eq!(status.code(), Some(0), "{last}");
@@ -433,8 +346,7 @@ fn a_server_that_dies_ends_the_run_with_one_line_and_a_clean_host() {
         .find(|pid| {
             process::command_line(&root, *pid)
                 .is_ok_and(|line| line.contains("postgres -D") && line.contains("pgcalm-test"))
-                && process::working_directory(&root, *pid)
-                    .is_some_and(|cwd| cwd.starts_with(&dir.0))
+                && process::working_directory(&root, *pid).is_some_and(|cwd| cwd.starts_with(&dir.0))
         })
         .unwrap();
     rustix::process::kill_process(Pid::from_raw(postmaster).unwrap(), Signal::KILL).unwrap();
@@ -482,20 +394,14 @@ fn a_wal_volume_that_runs_full_is_a_result_and_no_error() {
     let report = pgcalm_lab::document::from_json(&fs::read_to_string(&json).unwrap()).unwrap();
     let run = &report.contestants[0].runs[0];
     let failure = run.server_failure.as_ref().expect("the volume runs full");
-    assert!(
-        failure.message.contains("No space left on device"),
-        "{failure:?}"
-    );
+    assert!(failure.message.contains("No space left on device"), "{failure:?}");
     assert!(run.checkpoint_under_way_s.is_some());
     assert!(run.tps_mean > 0.0);
     // The last second that was served, and those after it.
     let after = failure.at_s.ceil() as usize;
     assert!(after < run.series.tps.len(), "{failure:?}");
     assert_eq!(run.series.tps[after..].iter().sum::<f64>(), 0.0);
-    assert!(
-        run.seconds_zero as usize >= run.series.tps.len() - after,
-        "{failure:?}"
-    );
+    assert!(run.seconds_zero as usize >= run.series.tps.len() - after, "{failure:?}");
 }
 
 #[test]
@@ -531,10 +437,7 @@ fn without_root_a_run_says_at_once_what_it_needs() {
 }
 
 fn without_root(mut command: Command) {
-    let output = command
-        .args(["lab", "run", "checkpoint", "--quick"])
-        .output()
-        .unwrap();
+    let output = command.args(["lab", "run", "checkpoint", "--quick"]).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(3), "{stderr}");
     assert_eq!(stderr.lines().count(), 1, "{stderr}");

@@ -30,16 +30,7 @@ fn can_run() -> bool {
 
 /// A run of stock PostgreSQL for five seconds, again and again while another lab is at work on this host.
 fn run(dir: &Path, load: &[&str]) -> Output {
-    let mut arguments = vec![
-        "run",
-        "checkpoint",
-        "--contestants",
-        "stock",
-        "--seconds",
-        "5",
-        "--rows",
-        "2000",
-    ];
+    let mut arguments = vec!["run", "checkpoint", "--contestants", "stock", "--seconds", "5", "--rows", "2000"];
     arguments.extend(load);
     let end = Instant::now() + BUSY_TIMEOUT;
     loop {
@@ -108,10 +99,8 @@ fn sysbench_is_prepared_once_and_counted_in_the_server() {
     // `[ 2s ] thds: 4 tps: 402.81 qps: ...`: each of them writes. Its last words may not come, as the lab counts the
     // time from the first transaction, and stops it then.
     let output = fs::read_to_string(dir.0.join("pgcalm-kept/stock-1/load.out")).unwrap();
-    let told: Vec<f64> = output
-        .lines()
-        .filter_map(|line| line.split_once(" tps: ")?.1.split(' ').next()?.parse().ok())
-        .collect();
+    let told: Vec<f64> =
+        output.lines().filter_map(|line| line.split_once(" tps: ")?.1.split(' ').next()?.parse().ok()).collect();
     assert!(told.len() >= 2, "{output}");
     let told = told.iter().sum::<f64>() / told.len() as f64;
     // The seconds are not the same, and some of a slow disk have a third of others. Statements would be six times as many.
@@ -131,20 +120,14 @@ fn tpcb_makes_whole_branches() {
     assert_eq!(report.settings["load"], "tpcb");
     assert_eq!(report.settings["rows"], 100_000);
     assert!(report.contestants[0].runs[0].latency_ms.is_some());
-    assert!(
-        shown.contains("load tpcb") && !shown.contains("keys"),
-        "{shown}"
-    );
+    assert!(shown.contains("load tpcb") && !shown.contains("keys"), "{shown}");
     assert_eq!(templates(&dir.0), ["pg15-tpcb1-v1".replace("15", &major())]);
 }
 
 /// Of the newest server, which the lab takes.
 fn major() -> String {
     let bindir = postgres::bindirs(&host()).remove(0);
-    let output = std::process::Command::new(bindir.join("postgres"))
-        .arg("--version")
-        .output()
-        .unwrap();
+    let output = std::process::Command::new(bindir.join("postgres")).arg("--version").output().unwrap();
     let version = postgres::version_name(&text(&output.stdout)).unwrap();
     postgres::major_version(&version).unwrap().to_string()
 }
@@ -170,19 +153,12 @@ fn a_script_has_the_tables_of_its_preparation() {
     }
     let dir = Dir::new("script");
     let script = dir.0.join("mine.sql");
-    fs::write(
-        &script,
-        "\\set id random(1, :rows)\nupdate mine set n = n + 1 where id = :id;\n",
-    )
-    .unwrap();
+    fs::write(&script, "\\set id random(1, :rows)\nupdate mine set n = n + 1 where id = :id;\n").unwrap();
     let arguments = ["--load", script.to_str().unwrap()];
     // Without it there is the standard table only.
     let (code, last) = failure(&dir.0, &arguments);
     assert_eq!(code, 1, "{last}");
-    assert!(
-        last.contains("\"mine\" does not exist") || last.contains("pgbench failed"),
-        "{last}"
-    );
+    assert!(last.contains("\"mine\" does not exist") || last.contains("pgbench failed"), "{last}");
 
     fs::write(
         dir.0.join("mine.prepare.sql"),
@@ -207,21 +183,9 @@ fn a_command_that_fails_or_does_nothing_is_named_with_its_last_words() {
             1,
             "stock: sh failed (exit status: 4): no such scenario",
         ),
-        (
-            "sh -c 'psql -qc \"create table a ()\"; echo done >&2'",
-            1,
-            "stock: sh ended after 0 of 5 s: done",
-        ),
-        (
-            "sleep 600",
-            1,
-            "stock: sleep made no transaction that writes in 5 s: no message",
-        ),
-        (
-            "no-such-program x",
-            3,
-            "--load: program no-such-program not found",
-        ),
+        ("sh -c 'psql -qc \"create table a ()\"; echo done >&2'", 1, "stock: sh ended after 0 of 5 s: done"),
+        ("sleep 600", 1, "stock: sleep made no transaction that writes in 5 s: no message"),
+        ("no-such-program x", 3, "--load: program no-such-program not found"),
         ("/etc/passwd", 3, "can't start passwd"),
         ("/nonexistent/mix.sql", 2, "--load /nonexistent/mix.sql"),
         ("sh -c 'open", 2, "a quote is not closed"),
@@ -230,15 +194,9 @@ fn a_command_that_fails_or_does_nothing_is_named_with_its_last_words() {
         assert_eq!(got, code, "{load}: {last}");
         assert!(last.contains(words) || code == 2, "{load}: {last}");
     }
-    let (code, last) = failure(
-        &dir.0,
-        &["--load", "sleep 9", "--prepare", "ls /nonexistent"],
-    );
+    let (code, last) = failure(&dir.0, &["--load", "sleep 9", "--prepare", "ls /nonexistent"]);
     assert_eq!(code, 1, "{last}");
-    assert!(
-        last.contains("--prepare: ls failed") && last.contains("No such file"),
-        "{last}"
-    );
+    assert!(last.contains("--prepare: ls failed") && last.contains("No such file"), "{last}");
 }
 
 /// Processes whose command line holds `mark`.
@@ -249,8 +207,7 @@ fn marked(mark: &str) -> Vec<i32> {
         .iter()
         .map(|process| process.pid)
         .filter(|pid| {
-            process::command_line(&root, *pid)
-                .is_ok_and(|line| line.starts_with("sleep") && line.contains(mark))
+            process::command_line(&root, *pid).is_ok_and(|line| line.starts_with("sleep") && line.contains(mark))
         })
         .collect()
 }
@@ -267,18 +224,7 @@ fn clean_ends_a_command_that_kill_9_left() {
     let end = Instant::now() + BUSY_TIMEOUT;
     let mut child = loop {
         let mut child = lab(
-            &[
-                "run",
-                "checkpoint",
-                "--contestants",
-                "stock",
-                "--seconds",
-                "600",
-                "--rows",
-                "2000",
-                "--load",
-                &load,
-            ],
+            &["run", "checkpoint", "--contestants", "stock", "--seconds", "600", "--rows", "2000", "--load", &load],
             &dir.0,
         )
         .stderr(Stdio::null())

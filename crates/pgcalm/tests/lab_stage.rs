@@ -29,10 +29,7 @@ const VOLUME: &str = "custom:iops=300,bandwidth=20MB,io_size=256kB";
 
 /// Whether they can run here; if not, says why not.
 fn can_run() -> bool {
-    need::met(
-        "stages of the lab",
-        &[need::FUSE, need::ROOT, need::ANY_SERVER],
-    )
+    need::met("stages of the lab", &[need::FUSE, need::ROOT, need::ANY_SERVER])
 }
 
 /// A run of stock PostgreSQL on a tiny table, in the memory of a small host.
@@ -84,17 +81,8 @@ fn reads_and_writes_share_the_limits_of_a_volume() {
     }
     let dir = Dir::new("volume");
     let json = dir.0.join("report.json");
-    let running = Running::start(run_on_volume(
-        &dir.0,
-        &[
-            "--seconds",
-            "6",
-            "--warm-up",
-            "2",
-            "--json",
-            json.to_str().unwrap(),
-        ],
-    ));
+    let running =
+        Running::start(run_on_volume(&dir.0, &["--seconds", "6", "--warm-up", "2", "--json", json.to_str().unwrap()]));
     let (status, last) = running.end();
     assert_eq!(status.code(), Some(0), "{last}");
     assert_clean(&dir.0);
@@ -166,10 +154,7 @@ fn a_server_is_up_until_it_is_interrupted() {
     ));
     running.wait_for("the server is up");
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
-    let mount = mounts
-        .lines()
-        .find(|line| line.contains(dir.0.join("pgcalm-data").to_str().unwrap()))
-        .unwrap();
+    let mount = mounts.lines().find(|line| line.contains(dir.0.join("pgcalm-data").to_str().unwrap())).unwrap();
     for option in ["nodelalloc", "data=writeback"] {
         assert!(mount.contains(option), "{mount}");
     }
@@ -187,20 +172,11 @@ fn a_server_is_up_until_it_is_interrupted() {
     };
     assert_eq!(ask("select count(*) from test"), "20000");
     // The table is frozen: reading it has nothing to write.
-    assert_eq!(
-        ask(
-            "select relallvisible = relpages and relpages > 0 from pg_class where relname = 'test'"
-        ),
-        "t"
-    );
-    assert_eq!(
-        ask("select count(distinct info), min(length(info)), min(id), max(id) from test"),
-        "20000|32|1|20000"
-    );
+    assert_eq!(ask("select relallvisible = relpages and relpages > 0 from pg_class where relname = 'test'"), "t");
+    assert_eq!(ask("select count(distinct info), min(length(info)), min(id), max(id) from test"), "20000|32|1|20000");
     // Half of the room for WAL is in segments that are there, the server's current one among them; it goes on in the
     // next, and a checkpoint removes none.
-    let later =
-        "select count(*) from pg_ls_waldir() where name > pg_walfile_name(pg_current_wal_lsn())";
+    let later = "select count(*) from pg_ls_waldir() where name > pg_walfile_name(pg_current_wal_lsn())";
     assert_eq!(ask(later), "8");
     ask("select pg_logical_emit_message(false, 'x', ''), pg_switch_wal()");
     ask("select pg_logical_emit_message(false, 'x', '')");
@@ -222,25 +198,12 @@ fn what_the_host_does_not_have_and_nobody_knows_is_told_in_a_line() {
     for (more, code, expected) in [
         (&["--memory", "900GB"][..], 3, "MiB available"),
         (&["--volume", "gp4"], 2, "gp3"),
-        (
-            &["--volume", "gp3", "--wal-volume", "gp3"],
-            2,
-            "--layout two",
-        ),
+        (&["--volume", "gp3", "--wal-volume", "gp3"], 2, "--layout two"),
         (&["--volume", "gp3", "--cap", "cgroup"], 2, "--volume"),
         (&["--volume", "gp3", "--data-iops", "100"], 2, "--volume"),
         (&["--wal-size", "900GB"], 3, "MiB needed"),
         (
-            &[
-                "--fs",
-                "xfs",
-                "--mount-options",
-                "data=writeback",
-                "--seconds",
-                "3",
-                "--wal-size",
-                "512MB",
-            ],
+            &["--fs", "xfs", "--mount-options", "data=writeback", "--seconds", "3", "--wal-size", "512MB"],
             2,
             "xfs does not take them",
         ),

@@ -59,16 +59,13 @@ fn runs(dir: &Path) -> Vec<Run> {
 
 fn of<'a>(run: &'a Run, name: &str) -> &'a TroubleRun {
     let mut all = run.troubles.iter();
-    all.find(|trouble| trouble.name == name)
-        .unwrap_or_else(|| panic!("no {name}: {:?}", run.troubles))
+    all.find(|trouble| trouble.name == name).unwrap_or_else(|| panic!("no {name}: {:?}", run.troubles))
 }
 
 /// The first number in what a trouble says that it did.
 fn amount(trouble: &TroubleRun) -> u64 {
     let done = trouble.done.as_deref().unwrap_or_default();
-    done.split_whitespace()
-        .find_map(|word| word.parse().ok())
-        .unwrap_or_else(|| panic!("{trouble:?}"))
+    done.split_whitespace().find_map(|word| word.parse().ok()).unwrap_or_else(|| panic!("{trouble:?}"))
 }
 
 /// The write cap of the data device of a lab in `dir`, where the root group of cgroup v1 has it.
@@ -77,14 +74,10 @@ fn cap(dir: &Path) -> Option<u64> {
     let hierarchy = Hierarchy::of_block_io(&root).unwrap()?;
     let file = hierarchy.mountpoint.join(Kind::WriteIops.v1_file());
     let image = dir.join("pgcalm-data.img");
-    let device = block_device::loop_devices(&root)
-        .unwrap()
-        .into_iter()
-        .find(|device| device.backing_file == image)?;
+    let device = block_device::loop_devices(&root).unwrap().into_iter().find(|device| device.backing_file == image)?;
     let number = block_device::number(&root, &device.name).unwrap();
     let text = root.read(file).ok()?;
-    text.lines()
-        .find_map(|line| line.strip_prefix(&format!("{number} "))?.parse().ok())
+    text.lines().find_map(|line| line.strip_prefix(&format!("{number} "))?.parse().ok())
 }
 
 #[test]
@@ -123,20 +116,13 @@ fn what_is_asked_for_happens_and_the_run_goes_on() {
     assert_eq!(leftovers(&dir.0), Vec::<String>::new());
 
     let run = runs(&dir.0).remove(0);
-    assert!(
-        run.troubles.iter().all(|one| one.failure.is_none()),
-        "{:?}",
-        run.troubles
-    );
+    assert!(run.troubles.iter().all(|one| one.failure.is_none()), "{:?}", run.troubles);
     // All of a table of 25 MB.
     let backup = of(&run, "base-backup-fast");
     assert!(amount(backup) > 20, "{backup:?}");
     assert!(backup.until_s > backup.from_s, "{backup:?}");
     let fast = run.checkpoints.iter();
-    assert!(
-        fast.map(|one| &one.reason)
-            .any(|r| r.contains("immediate") || r.contains("fast"))
-    );
+    assert!(fast.map(|one| &one.reason).any(|r| r.contains("immediate") || r.contains("fast")));
     // Whole, half, and whole again before it is lifted.
     caps.dedup();
     assert!(caps.starts_with(&[CAP, CAP / 2]), "{caps:?}");
@@ -151,13 +137,7 @@ fn what_is_asked_for_happens_and_the_run_goes_on() {
     let back = restart.until_s.unwrap().ceil() as usize;
     let after: f64 = run.series.tps[back..].iter().sum();
     assert!(after > 0.0, "{back}: {:?}", run.series.tps);
-    assert!(
-        run.checkpoints
-            .iter()
-            .any(|one| one.reason.contains("shutdown")),
-        "{:?}",
-        run.checkpoints
-    );
+    assert!(run.checkpoints.iter().any(|one| one.reason.contains("shutdown")), "{:?}", run.checkpoints);
 }
 
 #[test]
@@ -216,26 +196,10 @@ fn the_modules_process_is_stopped_and_stock_runs_undisturbed() {
 fn what_can_not_have_trouble_says_so_in_one_line() {
     let dir = Dir::new("trouble-refused");
     for (scenario, more, part) in [
-        (
-            "tenants",
-            &["--trouble", "pg-dump"][..],
-            "only lab run checkpoint has it",
-        ),
-        (
-            "governor",
-            &["--trouble", "pg-dump"],
-            "only lab run checkpoint has it",
-        ),
-        (
-            "torture",
-            &["--trouble", "pg-dump"],
-            "only lab run checkpoint has it",
-        ),
-        (
-            "checkpoint",
-            &["--trouble", "memory-halves"],
-            "give --memory",
-        ),
+        ("tenants", &["--trouble", "pg-dump"][..], "only lab run checkpoint has it"),
+        ("governor", &["--trouble", "pg-dump"], "only lab run checkpoint has it"),
+        ("torture", &["--trouble", "pg-dump"], "only lab run checkpoint has it"),
+        ("checkpoint", &["--trouble", "memory-halves"], "give --memory"),
         ("checkpoint", &["--trouble", "pgdump"], "no trouble"),
     ] {
         let mut arguments = vec!["run", scenario];

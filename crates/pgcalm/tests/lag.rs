@@ -68,8 +68,7 @@ impl Server {
         let mut launch = Launch::new(programs, data);
         launch.port = port;
         launch.host = "127.0.0.1".to_string();
-        launch.settings =
-            format!("listen_addresses = '127.0.0.1'\nunix_socket_directories = ''\n{settings}");
+        launch.settings = format!("listen_addresses = '127.0.0.1'\nunix_socket_directories = ''\n{settings}");
         Self(launch.start())
     }
 
@@ -84,10 +83,7 @@ impl Server {
     /// A session as those of the command.
     fn watcher(&self, role: &str) -> pgcalm_connect::Client {
         let conninfo = format!("host=127.0.0.1 port={} user={role}", self.port());
-        let wanted = Wanted {
-            connect: Some(&conninfo),
-            instance: None,
-        };
+        let wanted = Wanted { connect: Some(&conninfo), instance: None };
         pgcalm_lag::connect::connect(&HostRoot::default(), wanted, "pgcalm test").unwrap()
     }
 
@@ -132,10 +128,7 @@ impl Load {
                 }
             }
         });
-        Self {
-            stop,
-            thread: Some(thread),
-        }
+        Self { stop, thread: Some(thread) }
     }
 }
 
@@ -164,11 +157,7 @@ struct Watch {
 
 impl Watch {
     fn new(primary: &Server, host: Option<Host>) -> Self {
-        Self {
-            client: primary.watcher("postgres"),
-            history: History::default(),
-            host,
-        }
+        Self { client: primary.watcher("postgres"), history: History::default(), host }
     }
 
     fn sample(&mut self) -> Sample {
@@ -183,11 +172,7 @@ impl Watch {
             if is(&sample) {
                 return sample;
             }
-            assert!(
-                started.elapsed() < PATIENCE,
-                "not seen: {what}\n{}",
-                text::sample(&sample)
-            );
+            assert!(started.elapsed() < PATIENCE, "not seen: {what}\n{}", text::sample(&sample));
             thread::sleep(INTERVAL);
         }
     }
@@ -206,19 +191,11 @@ fn is_at(place: Place) -> impl Fn(&Sample) -> bool {
 }
 
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port()
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 fn pgcalm_lag(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_pgcalm"))
-        .arg("lag")
-        .args(arguments)
-        .output()
-        .unwrap()
+    Command::new(env!("CARGO_BIN_EXE_pgcalm")).arg("lag").args(arguments).output().unwrap()
 }
 
 /// One line on standard error, with that exit code.
@@ -237,10 +214,7 @@ fn a_standby_and_all_that_can_befall_it() {
     }
     let directory = programs::directory("pgcalm-lag");
     let programs = Programs::new(&programs::bindir().unwrap(), directory.path());
-    let (data, copy) = (
-        directory.path().join("primary"),
-        directory.path().join("standby"),
-    );
+    let (data, copy) = (directory.path().join("primary"), directory.path().join("standby"));
     programs.initdb(&data, &["--wal-segsize=1"]);
     // A receiver that is stopped must not be thrown out for it.
     let primary = Server::start(
@@ -292,11 +266,8 @@ struct Running(Child);
 
 impl Running {
     fn start(arguments: &[&str], output: Stdio) -> Self {
-        let child = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
-            .args(arguments)
-            .stdout(output)
-            .stderr(Stdio::null())
-            .spawn();
+        let child =
+            Command::new(env!("CARGO_BIN_EXE_pgcalm")).args(arguments).stdout(output).stderr(Stdio::null()).spawn();
         Self(child.unwrap())
     }
 
@@ -332,9 +303,7 @@ impl Drop for Running {
 fn backend(server: &server::Server, application_name: &str) -> i32 {
     let mut pid = String::new();
     wait_for("the session", || {
-        pid = server.sql(&format!(
-            "SELECT pid FROM pg_stat_activity WHERE application_name = '{application_name}'"
-        ));
+        pid = server.sql(&format!("SELECT pid FROM pg_stat_activity WHERE application_name = '{application_name}'"));
         !pid.is_empty()
     });
     pid.parse().unwrap()
@@ -393,10 +362,7 @@ fn a_stopped_server_is_given_up() {
         user: DefaultUser::Superuser,
         connect_timeout: Duration::from_secs(30),
         gives_up: true,
-        session: Some(Session {
-            statement_timeout: Duration::from_millis(100),
-            ..Session::WATCH
-        }),
+        session: Some(Session { statement_timeout: Duration::from_millis(100), ..Session::WATCH }),
     };
     let address = Address::new(&server.conninfo(), None, &caller).unwrap();
     let mut client = address.connect().unwrap();
@@ -440,28 +406,11 @@ fn idle(watch: &mut Watch, primary: &Server) {
 /// What the command prints, and what it refuses.
 fn command_line(primary: &Server, standby: &Server) {
     let connect = primary.conninfo();
-    let output = pgcalm_lag(&[
-        "--connect",
-        &connect,
-        "--interval",
-        "0.2",
-        "--count",
-        "3",
-        "--json",
-    ]);
+    let output = pgcalm_lag(&["--connect", &connect, "--interval", "0.2", "--count", "3", "--json"]);
     assert!(output.status.success(), "{output:?}");
-    let lines: Vec<Line> = String::from_utf8(output.stdout)
-        .unwrap()
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
-    let [
-        Line::Start(start),
-        Line::Sample(first),
-        Line::Sample(_),
-        Line::Sample(last),
-        Line::End(end),
-    ] = &lines[..]
+    let lines: Vec<Line> =
+        String::from_utf8(output.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let [Line::Start(start), Line::Sample(first), Line::Sample(_), Line::Sample(last), Line::End(end)] = &lines[..]
     else {
         panic!("{lines:?}");
     };
@@ -475,25 +424,17 @@ fn command_line(primary: &Server, standby: &Server) {
     let output = pgcalm_lag(&["--connect", &connect, "--interval", "0.2", "--once"]);
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(
-        text.contains("near") && text.contains("streaming"),
-        "{text}"
-    );
+    assert!(text.contains("near") && text.contains("streaming"), "{text}");
 
     let error = refused(&["--connect", &standby.conninfo()], 2);
     let upstream = format!("127.0.0.1 port {}", primary.port());
-    assert!(
-        error.contains("is a standby") && error.contains(&upstream),
-        "{error}"
-    );
+    assert!(error.contains("is a standby") && error.contains(&upstream), "{error}");
     let mut client = primary.client();
     client.batch_execute("CREATE ROLE visitor LOGIN").unwrap();
     let visitor = connect.replace("user=postgres", "user=visitor dbname=postgres");
     let error = refused(&["--connect", &visitor], 3);
     assert!(error.contains("GRANT pg_monitor"), "{error}");
-    client
-        .batch_execute("GRANT pg_read_all_stats TO visitor")
-        .unwrap();
+    client.batch_execute("GRANT pg_read_all_stats TO visitor").unwrap();
     let mut partly = primary.watcher("visitor dbname=postgres");
     let sample = pgcalm_lag::sample(&mut partly, &mut History::default(), None).unwrap();
     assert_eq!(sample.kept.oldest_segment, None);
@@ -509,11 +450,7 @@ fn command_line(primary: &Server, standby: &Server) {
 /// The walreceiver does not read: its kernel takes what it has room for, then the walsender waits.
 fn receiver_stopped(watch: &mut Watch, primary: &Server, standby: &Server) {
     let mut without_host = Watch::new(primary, None);
-    let receiver: i32 = standby
-        .client()
-        .query_one("SELECT pid FROM pg_stat_wal_receiver", &[])
-        .unwrap()
-        .get(0);
+    let receiver: i32 = standby.client().query_one("SELECT pid FROM pg_stat_wal_receiver", &[]).unwrap().get(0);
     let stopped = Stopped::new(receiver);
     let load = Load::start(primary);
     watch.until("the standby's write", is_at(Place::StandbyWrite));
@@ -521,9 +458,8 @@ fn receiver_stopped(watch: &mut Watch, primary: &Server, standby: &Server) {
     let sample = watch.until("the standby's write, and a full socket", |sample| {
         let connection = |standby: &Standby| standby.connection.as_ref()?.unacknowledged_bytes;
         is_at(Place::StandbyWrite)(sample)
-            && only(sample).is_some_and(|standby| {
-                connection(standby) > Some(0) && standby.write.lag_bytes > Some(1 << 20)
-            })
+            && only(sample)
+                .is_some_and(|standby| connection(standby) > Some(0) && standby.write.lag_bytes > Some(1 << 20))
     });
     let standby = only(&sample).unwrap();
     assert_eq!(standby.state, StandbyState::Streaming);
@@ -541,9 +477,8 @@ fn receiver_stopped(watch: &mut Watch, primary: &Server, standby: &Server) {
     assert!(loopback.sent_bytes_per_s.unwrap() > 0.0, "{loopback:?}");
     assert!(text::sample(&sample).contains("interface lo: sends"));
     let more = watch.until("a growing lag", |now| {
-        only(now).is_some_and(|now| {
-            now.flush.lag_bytes > standby.flush.lag_bytes && now.flush.lag_s > standby.flush.lag_s
-        })
+        only(now)
+            .is_some_and(|now| now.flush.lag_bytes > standby.flush.lag_bytes && now.flush.lag_s > standby.flush.lag_s)
     });
     assert_eq!(only(&more).unwrap().flush.lsn, standby.flush.lsn);
 
@@ -563,9 +498,7 @@ fn receiver_stopped(watch: &mut Watch, primary: &Server, standby: &Server) {
 /// WAL arrives, and is not replayed.
 fn replay_paused(watch: &mut Watch, primary: &Server, standby: &Server) {
     let mut client = standby.client();
-    client
-        .batch_execute("SELECT pg_wal_replay_pause()")
-        .unwrap();
+    client.batch_execute("SELECT pg_wal_replay_pause()").unwrap();
     let load = Load::start(primary);
     let sample = watch.until("replay", is_at(Place::Replay));
     drop(load);
@@ -577,9 +510,7 @@ fn replay_paused(watch: &mut Watch, primary: &Server, standby: &Server) {
         only(sample).is_some_and(|standby| standby.flush.lag_bytes == Some(0))
     });
     assert!(is_at(Place::Replay)(&sample), "{}", text::sample(&sample));
-    client
-        .batch_execute("SELECT pg_wal_replay_resume()")
-        .unwrap();
+    client.batch_execute("SELECT pg_wal_replay_resume()").unwrap();
     watch.until("an idle primary", is_at(Place::Idle));
 }
 
@@ -599,14 +530,8 @@ fn standby_stopped(watch: &mut Watch, primary: &Server, standby: Server) {
     assert_eq!(by_slot.slot.as_deref(), Some("near_slot"));
     assert_eq!(by_slot.bottleneck.place, Place::Disconnected);
 
-    primary
-        .client()
-        .batch_execute("ALTER SYSTEM SET max_slot_wal_keep_size = '40MB'")
-        .unwrap();
-    primary
-        .client()
-        .batch_execute("SELECT pg_reload_conf()")
-        .unwrap();
+    primary.client().batch_execute("ALTER SYSTEM SET max_slot_wal_keep_size = '40MB'").unwrap();
+    primary.client().batch_execute("SELECT pg_reload_conf()").unwrap();
     let load = Load::start(primary);
     let sample = watch.until("more WAL kept, and a prediction", |sample| {
         let slot = &sample.slots[0];
@@ -632,16 +557,11 @@ fn slot_lost(watch: &mut Watch, primary: &Server) {
         make_wal(&mut client);
     }
     client.batch_execute("CHECKPOINT").unwrap();
-    let sample = watch.until("a lost slot", |sample| {
-        sample.slots[0].wal_status == Some(WalStatus::Lost)
-    });
+    let sample = watch.until("a lost slot", |sample| sample.slots[0].wal_status == Some(WalStatus::Lost));
     assert_eq!(sample.slots[0].seconds_until_lost, Some(0.0));
     let standby = only(&sample).unwrap();
     assert_eq!(standby.need.removed, Some(true));
     assert_eq!(standby.bottleneck.place, Place::Disconnected);
     let text = text::sample(&sample);
-    assert!(
-        text.contains("LOST") && text.contains("has been removed"),
-        "{text}"
-    );
+    assert!(text.contains("LOST") && text.contains("has been removed"), "{text}");
 }

@@ -31,11 +31,7 @@ fn the_version_is_the_same_everywhere() {
     assert_eq!(meta["version"], VERSION);
     assert_eq!(meta["provides"]["pg_calm"]["version"], VERSION);
     let debian = text("debian/changelog");
-    assert_eq!(
-        debian.split_once(')').unwrap().0,
-        format!("pgcalm ({VERSION}"),
-        "debian/changelog"
-    );
+    assert_eq!(debian.split_once(')').unwrap().0, format!("pgcalm ({VERSION}"), "debian/changelog");
     let changelog = text("CHANGELOG.md");
     let newest = changelog.lines().find_map(|line| line.strip_prefix("## "));
     assert!(
@@ -45,10 +41,7 @@ fn the_version_is_the_same_everywhere() {
     // The SQL objects' version has no patch level: an update of the library alone needs no ALTER EXTENSION.
     let (sql_version, _patch) = VERSION.rsplit_once('.').unwrap();
     let control = text("extension/pg_calm/pg_calm.control");
-    assert!(
-        control.contains(&format!("default_version = '{sql_version}'")),
-        "pg_calm.control: {control}"
-    );
+    assert!(control.contains(&format!("default_version = '{sql_version}'")), "pg_calm.control: {control}");
     let script = format!("pg_calm--{sql_version}.sql");
     assert_eq!(meta["provides"]["pg_calm"]["file"], script.as_str());
     text(&format!("extension/pg_calm/{script}"));
@@ -63,10 +56,7 @@ fn meta_json_has_what_pgxn_requires() {
         assert!(!value.is_empty(), "{key}");
     }
     let name = meta["name"].as_str().unwrap();
-    assert!(
-        name.len() >= 2 && !name.contains(|c: char| c.is_control() || "/\\:. ".contains(c)),
-        "a Term: {name}"
-    );
+    assert!(name.len() >= 2 && !name.contains(|c: char| c.is_control() || "/\\:. ".contains(c)), "a Term: {name}");
     assert_eq!(meta["license"], "postgresql");
     assert_eq!(meta["meta-spec"]["version"], "1.0.0");
     assert!(meta["meta-spec"]["url"].is_string());
@@ -76,11 +66,7 @@ fn meta_json_has_what_pgxn_requires() {
         assert!(value["file"].is_string(), "{extension}: file");
         for version in [&value["version"], &meta["version"]] {
             let parts: Vec<&str> = version.as_str().unwrap().split('.').collect();
-            assert_eq!(
-                parts.len(),
-                3,
-                "{extension}: {version} is no semantic version"
-            );
+            assert_eq!(parts.len(), 3, "{extension}: {version} is no semantic version");
             assert!(parts.iter().all(|part| part.parse::<u32>().is_ok()));
         }
     }
@@ -90,10 +76,7 @@ fn meta_json_has_what_pgxn_requires() {
 fn verbs(verb: &[&str], found: &mut BTreeSet<String>) {
     let mut arguments = verb.to_vec();
     arguments.push("--help");
-    let output = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
-        .args(&arguments)
-        .output()
-        .unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_pgcalm")).args(&arguments).output().unwrap();
     assert!(output.status.success(), "{arguments:?}");
     let mut name = vec!["pgcalm"];
     name.extend(verb);
@@ -104,10 +87,7 @@ fn verbs(verb: &[&str], found: &mut BTreeSet<String>) {
     };
     let list = list.split_once("\n\n").map_or(list, |(list, _)| list);
     for line in list.lines() {
-        let Some(name) = line
-            .strip_prefix("  ")
-            .filter(|rest| !rest.starts_with(' '))
-        else {
+        let Some(name) = line.strip_prefix("  ").filter(|rest| !rest.starts_with(' ')) else {
             continue;
         };
         let name = name.split_whitespace().next().unwrap();
@@ -153,10 +133,7 @@ fn every_verb_has_a_man_page_and_completions() {
             let verb = page.rsplit('-').next().unwrap();
             assert!(text.contains(verb), "{file} lacks {verb}");
         }
-        assert!(
-            text.contains("--instance") || text.contains("-l instance"),
-            "{file}"
-        );
+        assert!(text.contains("--instance") || text.contains("-l instance"), "{file}");
     }
 }
 
@@ -174,54 +151,29 @@ fn the_demo_installs_nothing_and_cleans_up_whatever_comes_of_it() {
             fs::write(&path, text).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         };
-        let demo = text("bench/demo").replace(
-            "/var/lib/pgcalm-demo",
-            &dir.path().join("lab").display().to_string(),
-        );
+        let demo = text("bench/demo").replace("/var/lib/pgcalm-demo", &dir.path().join("lab").display().to_string());
         script("bench/demo", &demo);
         script("bench/install-deps", "#!/bin/sh\n");
         let said = "#!/bin/sh\necho $(basename $0) \"$@\" >>calls\nmkdir -p lab\n";
         script("bin/make", &format!("{said}[ '{failure}' != build ]\n"));
-        script(
-            "target/release/pgcalm",
-            &format!("{said}[ \"$2\" != run ] || [ '{failure}' != run ]\n"),
-        );
-        let path = format!(
-            "{}:{}",
-            dir.path().join("bin").display(),
-            std::env::var("PATH").unwrap()
-        );
-        let output = Command::new(dir.path().join("bench/demo"))
-            .env("PATH", path)
-            .output()
-            .unwrap();
+        script("target/release/pgcalm", &format!("{said}[ \"$2\" != run ] || [ '{failure}' != run ]\n"));
+        let path = format!("{}:{}", dir.path().join("bin").display(), std::env::var("PATH").unwrap());
+        let output = Command::new(dir.path().join("bench/demo")).env("PATH", path).output().unwrap();
         assert_eq!(output.status.success(), failure.is_empty(), "{output:?}");
         let calls = fs::read_to_string(dir.path().join("calls")).unwrap();
         assert!(!calls.contains("install"), "{calls}");
-        let runs: Vec<&str> = calls
-            .lines()
-            .filter(|line| line.contains("lab run"))
-            .collect();
+        let runs: Vec<&str> = calls.lines().filter(|line| line.contains("lab run")).collect();
         assert_eq!(runs.len(), usize::from(failure != "build"), "{calls}");
-        assert!(
-            runs.iter()
-                .all(|run| run.contains("--module-dir extension/pg_calm")),
-            "{calls}"
-        );
+        assert!(runs.iter().all(|run| run.contains("--module-dir extension/pg_calm")), "{calls}");
         let last = calls.lines().last().unwrap();
-        assert!(
-            last.starts_with("pgcalm lab clean --dir ") && last.ends_with("--templates"),
-            "{calls}"
-        );
+        assert!(last.starts_with("pgcalm lab clean --dir ") && last.ends_with("--templates"), "{calls}");
     }
 }
 
 #[test]
 fn a_directory_that_cant_be_made_is_one_line() {
-    let output = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
-        .args(["generate", "--man", "/proc/no/such"])
-        .output()
-        .unwrap();
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_pgcalm")).args(["generate", "--man", "/proc/no/such"]).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert_eq!(stderr.lines().count(), 1, "{stderr}");

@@ -23,9 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The server programs, if the tests can run here; if not, says why not.
 fn can_run() -> Option<PathBuf> {
-    need::met("predict", &[need::ROOT, need::SERVER])
-        .then(bindir)
-        .flatten()
+    need::met("predict", &[need::ROOT, need::SERVER]).then(bindir).flatten()
 }
 
 fn module() -> Option<&'static Path> {
@@ -41,8 +39,7 @@ struct Server {
 impl Server {
     fn start(bindir: &Path, module: Option<&Path>) -> Self {
         let dir = programs::directory("pgcalm-predict");
-        let mut settings =
-            "shared_buffers = 1MB\nbgwriter_lru_maxpages = 0\nautovacuum = off\n".to_string();
+        let mut settings = "shared_buffers = 1MB\nbgwriter_lru_maxpages = 0\nautovacuum = off\n".to_string();
         if let Some(module) = module {
             fs::copy(module.join("pg_calm.so"), dir.path().join("pg_calm.so")).unwrap();
             settings.push_str(&format!(
@@ -52,19 +49,11 @@ impl Server {
             ));
         }
         let programs = Programs::new(bindir, dir.path());
-        let server = Self {
-            server: server::Server::create(&programs, &settings),
-            dir,
-        };
+        let server = Self { server: server::Server::create(&programs, &settings), dir };
         if let Some(module) = module {
             server.create_functions(module);
         }
-        let made = server
-            .server
-            .client("pgbench")
-            .args(["-i", "-q", "-s", "3"])
-            .output()
-            .unwrap();
+        let made = server.server.client("pgbench").args(["-i", "-q", "-s", "3"]).output().unwrap();
         assert!(made.status.success(), "{made:?}");
         server
     }
@@ -112,11 +101,7 @@ impl Server {
 }
 
 fn pgcalm(conninfo: &str, more: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_pgcalm"))
-        .args(["predict", "--connect", conninfo])
-        .args(more)
-        .output()
-        .unwrap()
+    Command::new(env!("CARGO_BIN_EXE_pgcalm")).args(["predict", "--connect", conninfo]).args(more).output().unwrap()
 }
 
 fn complaint(output: &Output) -> String {
@@ -129,17 +114,8 @@ fn complaint(output: &Output) -> String {
 fn without_the_module_the_page_cache_is_sampled() {
     let Some(bindir) = can_run() else { return };
     let server = Server::start(&bindir, None);
-    let output = server.predict(&[
-        "--duration",
-        "6",
-        "--iops",
-        "200",
-        "--bandwidth",
-        "40MB",
-        "--reads",
-        "50",
-        "--json",
-    ]);
+    let output =
+        server.predict(&["--duration", "6", "--iops", "200", "--bandwidth", "40MB", "--reads", "50", "--json"]);
     if output.status.code() == Some(3) && complaint(&output).contains("cachestat(2)") {
         eprintln!("skipped: predict: the kernel has no cachestat(2)");
         return;
@@ -154,23 +130,10 @@ fn without_the_module_the_page_cache_is_sampled() {
     assert_eq!(observation.device.all_iops, Some(200.0));
     assert_eq!(observation.device.reads_per_s, 50.0);
     assert_eq!(observation.shadow, None);
-    assert!(
-        prediction.stock.device_operations_per_s <= 201.0,
-        "{prediction:?}"
-    );
-    assert!(
-        prediction.cautions.join(" ").contains("shadow"),
-        "{prediction:?}"
-    );
+    assert!(prediction.stock.device_operations_per_s <= 201.0, "{prediction:?}");
+    assert!(prediction.cautions.join(" ").contains("shadow"), "{prediction:?}");
 
-    let output = server.predict(&[
-        "--duration",
-        "5",
-        "--write-iops",
-        "none",
-        "--write-bandwidth",
-        "none",
-    ]);
+    let output = server.predict(&["--duration", "5", "--write-iops", "none", "--write-bandwidth", "none"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains("it will not help, because"), "{output:?}");
     assert!(text.contains("sustainable TPS"), "{output:?}");
@@ -188,44 +151,24 @@ fn with_the_module_in_shadow_mode_its_map_is_read_and_with_it_on_there_is_nothin
     assert_eq!(observation.source, "shadow");
     // The module's own caps.
     assert_eq!(observation.device.write_iops, Some(300.0));
-    assert_eq!(
-        observation.device.write_bytes_per_s,
-        Some(50.0 * 1_048_576.0)
-    );
+    assert_eq!(observation.device.write_bytes_per_s, Some(50.0 * 1_048_576.0));
     // Which counts reads.
     assert_eq!(observation.device.all_iops, Some(300.0));
     assert_eq!(observation.device.all_bytes_per_s, None);
     // Data and WAL are on the same device, unless it can't be seen.
     let device = &observation.device;
-    assert!(
-        device.name.is_empty() || device.wal_writes_per_s > 0.0,
-        "{device:?}"
-    );
+    assert!(device.name.is_empty() || device.wal_writes_per_s > 0.0, "{device:?}");
     assert!(observation.shadow.is_some());
     // Six regions of tables and indexes, catalogs aside; the rows of pgbench_accounts are spread evenly.
     let regions: f64 = observation.regions.iter().map(|class| class.regions).sum();
     assert!(regions >= 6.0, "{observation:?}");
-    assert!(
-        observation
-            .regions
-            .iter()
-            .any(|class| class.pages_first_second > 1.0),
-        "{observation:?}"
-    );
-    assert!(
-        prediction.pg_calm.device_operations_per_s <= 301.0,
-        "{prediction:?}"
-    );
+    assert!(observation.regions.iter().any(|class| class.pages_first_second > 1.0), "{observation:?}");
+    assert!(prediction.pg_calm.device_operations_per_s <= 301.0, "{prediction:?}");
 
     let output = server
         .server
         .client("psql")
-        .args([
-            "-c",
-            "alter system set pg_calm.mode = on",
-            "-c",
-            "select pg_reload_conf()",
-        ])
+        .args(["-c", "alter system set pg_calm.mode = on", "-c", "select pg_reload_conf()"])
         .output()
         .unwrap();
     assert!(output.status.success(), "{output:?}");

@@ -48,13 +48,8 @@ fn run(dir: &Path, more: &[&str]) -> Report {
     let json = dir.join("report.json");
     let end = Instant::now() + BUSY_TIMEOUT;
     let output = loop {
-        let output = tiny_run(dir, more)
-            .arg("--json")
-            .arg(&json)
-            .arg("--html")
-            .arg(dir.join("report.html"))
-            .output()
-            .unwrap();
+        let output =
+            tiny_run(dir, more).arg("--json").arg(&json).arg("--html").arg(dir.join("report.html")).output().unwrap();
         let busy = String::from_utf8_lossy(&output.stderr).contains("another pgcalm lab");
         if !busy || Instant::now() > end {
             break output;
@@ -64,11 +59,7 @@ fn run(dir: &Path, more: &[&str]) -> Report {
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(0), "{stderr}");
     assert_eq!(leftovers(dir), Vec::<String>::new());
-    let shown = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
-        .args(["lab", "report"])
-        .arg(&json)
-        .output()
-        .unwrap();
+    let shown = Command::new(env!("CARGO_BIN_EXE_pgcalm")).args(["lab", "report"]).arg(&json).output().unwrap();
     assert_eq!(shown.stdout, output.stdout);
     match pgcalm_lab::document::read(&fs::read_to_string(&json).unwrap()).unwrap() {
         Document::Replica(report) => *report,
@@ -78,14 +69,7 @@ fn run(dir: &Path, more: &[&str]) -> Report {
 
 /// Starts it, again and again while another lab is at work on this host, and waits until the load is at work.
 fn start(dir: &Path) -> Child {
-    let more = [
-        "--cases",
-        "slow-link",
-        "--seconds",
-        "600",
-        "--wal-size",
-        "200MB",
-    ];
+    let more = ["--cases", "slow-link", "--seconds", "600", "--wal-size", "200MB"];
     let end = Instant::now() + BUSY_TIMEOUT;
     loop {
         let mut child = tiny_run(dir, &more)
@@ -156,14 +140,7 @@ fn a_standby_behind_a_slow_link_falls_behind_and_catches_up() {
         return;
     }
     let dir = Dir::new("replica-link");
-    let more = [
-        "--cases",
-        "slow-link",
-        "--seconds",
-        "3",
-        "--wal-size",
-        "700MB",
-    ];
+    let more = ["--cases", "slow-link", "--seconds", "3", "--wal-size", "700MB"];
     let report = run(&dir.0, &more);
     // The link was chosen so that it is too slow.
     let link = report.link.bytes_per_s;
@@ -174,23 +151,15 @@ fn a_standby_behind_a_slow_link_falls_behind_and_catches_up() {
     assert!(case.catch_up_s.is_some(), "{case:?}");
     assert_eq!(case.receiver_error, None);
     // What came over the link came at its rate at most, but for what the token bucket lets through at once.
-    let sent: Vec<f64> = case
-        .samples
-        .iter()
-        .filter_map(|sample| sample.link_bytes_per_s)
-        .collect();
+    let sent: Vec<f64> = case.samples.iter().filter_map(|sample| sample.link_bytes_per_s).collect();
     assert!(sent.iter().all(|rate| *rate < 1.5 * link), "{sent:?}");
     assert!(sent.iter().any(|rate| *rate > 0.1 * link), "{sent:?}");
     assert!(case.most_bytes(|sample| sample.sent).unwrap() > 0);
     // Only from within the primary's namespace the kernel tells of the connection.
-    let network =
-        |sample: &pgcalm_lab::replica::report::Sample| sample.walsender_network_bytes_per_s;
+    let network = |sample: &pgcalm_lab::replica::report::Sample| sample.walsender_network_bytes_per_s;
     assert!(case.mean_under_load(network).unwrap() > 0.0, "{case:?}");
     let last = case.samples.last().unwrap();
-    assert_eq!(
-        (last.replay.bytes, last.receiver.as_str()),
-        (Some(0), "streaming")
-    );
+    assert_eq!((last.replay.bytes, last.receiver.as_str()), (Some(0), "streaming"));
     let html = fs::read_to_string(dir.0.join("report.html")).unwrap();
     assert!(html.contains("<svg"));
 }
@@ -205,14 +174,7 @@ fn a_standby_whose_wal_was_recycled_comes_back_only_with_an_archive() {
     }
     let module = module_directory();
     let dir = Dir::new("replica-removed");
-    let more = [
-        "--cases",
-        "recycled,restore",
-        "--seconds",
-        "5",
-        "--wal-size",
-        "700MB",
-    ];
+    let more = ["--cases", "recycled,restore", "--seconds", "5", "--wal-size", "700MB"];
     let mut more = more.to_vec();
     more.extend([
         // What was not archived yet when the standby asks comes over the link, up to some 250 MiB: within half a minute.
@@ -279,14 +241,8 @@ fn a_standby_catches_up_under_load_or_from_what_wal_keep_size_kept() {
     // What the standby shows is as old as its link makes it, and never younger than what it was told last.
     let heartbeat = keep.heartbeat.as_ref().unwrap();
     assert!(heartbeat.written > 0, "{heartbeat:?}");
-    assert!(
-        heartbeat.age.longest_s >= heartbeat.standby.longest_s,
-        "{heartbeat:?}"
-    );
-    assert_eq!(
-        (heartbeat.sender_timeouts, heartbeat.receiver_timeouts),
-        (0, 0)
-    );
+    assert!(heartbeat.age.longest_s >= heartbeat.standby.longest_s, "{heartbeat:?}");
+    assert_eq!((heartbeat.sender_timeouts, heartbeat.receiver_timeouts), (0, 0));
 }
 
 #[test]

@@ -71,24 +71,12 @@ fn end(dir: &Path, more: &[&str]) -> (Option<i32>, String) {
 #[test]
 fn a_signal_ends_the_plan_of_a_long_suite() {
     let dir = tempfile::tempdir().unwrap();
-    let rows: String = (0..100_000)
-        .map(|row| format!("[[row]]\nname = 'r{row}'\nseconds = 3\n"))
-        .collect();
-    fs::write(
-        dir.path().join("suite.toml"),
-        format!("title = 'Long'\n{rows}"),
-    )
-    .unwrap();
-    let mut running = suite(dir.path(), &["--plan"])
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
+    let rows: String = (0..100_000).map(|row| format!("[[row]]\nname = 'r{row}'\nseconds = 3\n")).collect();
+    fs::write(dir.path().join("suite.toml"), format!("title = 'Long'\n{rows}")).unwrap();
+    let mut running = suite(dir.path(), &["--plan"]).stdout(Stdio::null()).spawn().unwrap();
     wait_for("its handler of signals", || {
         let status = fs::read_to_string(format!("/proc/{}/status", running.id())).unwrap();
-        let caught = status
-            .lines()
-            .find_map(|line| line.strip_prefix("SigCgt:"))
-            .unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
         u64::from_str_radix(caught.trim(), 16).unwrap() & (1 << 14) != 0
     });
     signal(&running, Signal::TERM);
@@ -111,41 +99,16 @@ fn results_stay_and_only_what_is_missing_is_run() {
     let at = |name: &str| dir.0.join(name);
     let (json, html, markdown) = (at("suite.json"), at("suite.html"), at("suite.md"));
     fs::write(at("suite.toml"), SUITE).unwrap();
-    let files = [
-        "--json",
-        json.to_str().unwrap(),
-        "--html",
-        html.to_str().unwrap(),
-        "--markdown",
-        markdown.to_str().unwrap(),
-    ];
+    let files =
+        ["--json", json.to_str().unwrap(), "--html", html.to_str().unwrap(), "--markdown", markdown.to_str().unwrap()];
     // The rows of the matrix come after the one that fails.
     let (code, said) = end(&dir.0, &files);
     assert_eq!(code, Some(1), "{said}");
-    assert!(
-        said.ends_with("pgcalm: suite: 1 of 3 rows failed: broken\n"),
-        "{said}"
-    );
+    assert!(said.ends_with("pgcalm: suite: 1 of 3 rows failed: broken\n"), "{said}");
     let report = document(&json);
-    let names: Vec<(&str, bool, bool)> = report
-        .rows
-        .iter()
-        .map(|row| {
-            (
-                row.name.as_str(),
-                row.report.is_some(),
-                row.failure.is_some(),
-            )
-        })
-        .collect();
-    assert_eq!(
-        names,
-        [
-            ("broken", false, true),
-            ("3", true, false),
-            ("4", true, false)
-        ]
-    );
+    let names: Vec<(&str, bool, bool)> =
+        report.rows.iter().map(|row| (row.name.as_str(), row.report.is_some(), row.failure.is_some())).collect();
+    assert_eq!(names, [("broken", false, true), ("3", true, false), ("4", true, false)]);
     let failure = report.rows[0].failure.as_deref().unwrap();
     assert!(failure.contains("server did not start"), "{failure}");
     assert!(fs::read_to_string(&html).unwrap().contains("id=\"row-4\""));
@@ -169,11 +132,7 @@ fn results_stay_and_only_what_is_missing_is_run() {
     // Row 3 has now a result of other options.
     let (code, said) = end(&dir.0, &["--show", "--json", json.to_str().unwrap()]);
     assert_eq!(code, Some(0), "{said}");
-    let shown: Vec<bool> = document(&json)
-        .rows
-        .iter()
-        .map(|row| row.report.is_some())
-        .collect();
+    let shown: Vec<bool> = document(&json).rows.iter().map(|row| row.report.is_some()).collect();
     assert_eq!(shown, [false, false, true]);
     let output = suite(&dir.0, &["--plan"]).output().unwrap();
     let listed = String::from_utf8(output.stdout).unwrap();
@@ -187,18 +146,14 @@ fn an_interrupt_ends_the_suite_and_what_is_there_stays() {
         return;
     }
     let dir = Dir::new("suite-sigint");
-    let text = SUITE.replace("[3, 4]", "[3, 600]").replace(
-        "[[row]]\nname = \"broken\"\nseconds = 3\nset = [\"max_wal_size=nonsense\"]\n",
-        "",
-    );
+    let text = SUITE
+        .replace("[3, 4]", "[3, 600]")
+        .replace("[[row]]\nname = \"broken\"\nseconds = 3\nset = [\"max_wal_size=nonsense\"]\n", "");
     fs::write(dir.0.join("suite.toml"), text).unwrap();
     let (code, said) = end(&dir.0, &["--rows", "3"]);
     assert_eq!(code, Some(0), "{said}");
-    let mut child = suite(&dir.0, &["--json", "/dev/null"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut child =
+        suite(&dir.0, &["--json", "/dev/null"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     // Row 3 is there, so this is in row 600, whatever it is at.
     thread::sleep(Duration::from_secs(4));
     signal(&child, Signal::INT);
@@ -227,17 +182,11 @@ fn refused(text: &str, more: &[&str]) -> String {
 #[test]
 fn mistakes_are_told_with_file_and_row_before_anything_is_run() {
     let said = refused(&SUITE.replace("set =", "sett ="), &[]);
-    assert!(
-        said.contains("suite.toml: row broken: ") && said.contains("--sett"),
-        "{said}"
-    );
+    assert!(said.contains("suite.toml: row broken: ") && said.contains("--sett"), "{said}");
     let said = refused(&SUITE.replace("title", "titel"), &[]);
     assert!(said.contains("suite.toml: line 2: "), "{said}");
     let said = refused(SUITE, &["--rows", "none"]);
-    assert!(
-        said.contains("--rows none: no such row; there are broken, 3, 4"),
-        "{said}"
-    );
+    assert!(said.contains("--rows none: no such row; there are broken, 3, 4"), "{said}");
     let said = refused(SUITE, &["--option", "secs=3"]);
     assert!(said.contains("--secs"), "{said}");
 }

@@ -30,17 +30,12 @@ use lab_run::host;
 use lab_run::lab;
 
 fn blkio() -> Option<Hierarchy> {
-    Hierarchy::of_block_io(&host())
-        .unwrap()
-        .filter(|hierarchy| hierarchy.version == Version::V1)
+    Hierarchy::of_block_io(&host()).unwrap().filter(|hierarchy| hierarchy.version == Version::V1)
 }
 
 /// Whether they can run here; if not, says why not.
 fn can_run() -> bool {
-    need::met(
-        "tenants",
-        &[need::ROOT, need::ANY_SERVER, need::BLOCK_CGROUP],
-    )
+    need::met("tenants", &[need::ROOT, need::ANY_SERVER, need::BLOCK_CGROUP])
 }
 
 fn tenants(dir: &Path, more: &[&str]) -> Command {
@@ -51,18 +46,11 @@ fn tenants(dir: &Path, more: &[&str]) -> Command {
 }
 
 /// Starts it with its messages in a file, again and again while another lab is at work on this host.
-#[allow(
-    clippy::zombie_processes,
-    reason = "the caller waits for the child that is returned"
-)]
+#[allow(clippy::zombie_processes, reason = "the caller waits for the child that is returned")]
 fn start(mut command: Command, messages: &Path) -> Child {
     let end = Instant::now() + BUSY_TIMEOUT;
     loop {
-        let mut child = command
-            .stdout(Stdio::null())
-            .stderr(fs::File::create(messages).unwrap())
-            .spawn()
-            .unwrap();
+        let mut child = command.stdout(Stdio::null()).stderr(fs::File::create(messages).unwrap()).spawn().unwrap();
         loop {
             let text = fs::read_to_string(messages).unwrap();
             if text.contains("another pgcalm lab") {
@@ -92,17 +80,10 @@ fn wait_for(messages: &Path, text: &str) {
 fn devices(dir: &Path) -> (Vec<String>, Vec<String>) {
     let all = block_device::loop_devices(&host()).unwrap();
     let named = |on: &dyn Fn(&Path) -> bool| -> Vec<String> {
-        all.iter()
-            .filter(|device| on(&device.backing_file))
-            .map(|device| device.name.clone())
-            .collect()
+        all.iter().filter(|device| on(&device.backing_file)).map(|device| device.name.clone()).collect()
     };
     let pools = named(&|file| file.starts_with(dir));
-    let volumes = named(&|file| {
-        pools
-            .iter()
-            .any(|pool| file == Path::new("/dev").join(pool))
-    });
+    let volumes = named(&|file| pools.iter().any(|pool| file == Path::new("/dev").join(pool)));
     (pools, volumes)
 }
 
@@ -127,10 +108,7 @@ fn assert_clean(dir: &Path, pools: &[String]) {
     let mounted = mounts::read(&root).unwrap();
     assert!(!mounted.iter().any(|mount| mount.target.starts_with(dir)));
     let (left, volumes) = devices(dir);
-    assert!(
-        left.is_empty() && volumes.is_empty(),
-        "{left:?}, {volumes:?}"
-    );
+    assert!(left.is_empty() && volumes.is_empty(), "{left:?}, {volumes:?}");
     for device in block_device::loop_devices(&root).unwrap() {
         for pool in pools {
             assert_ne!(device.backing_file, Path::new("/dev").join(pool));
@@ -140,12 +118,7 @@ fn assert_clean(dir: &Path, pools: &[String]) {
         let cwd = process::working_directory(&root, process.pid);
         assert!(!cwd.is_some_and(|cwd| cwd.starts_with(dir)), "{process:?}");
     }
-    for name in [
-        "pgcalm-lab.json",
-        "pgcalm-tenants.img",
-        "pgcalm-tenants",
-        "pgcalm-run",
-    ] {
+    for name in ["pgcalm-lab.json", "pgcalm-tenants.img", "pgcalm-tenants", "pgcalm-run"] {
         assert!(!dir.join(name).exists(), "{name}");
     }
 }
@@ -158,25 +131,14 @@ fn a_run_reports_every_instance() {
     let dir = Dir::new("tenants");
     let (json, html) = (dir.0.join("report.json"), dir.0.join("report.html"));
     let messages = dir.0.join("messages");
-    let command = tenants(
-        &dir.0,
-        &[
-            "--seconds",
-            "6",
-            "--json",
-            json.to_str().unwrap(),
-            "--html",
-            html.to_str().unwrap(),
-        ],
-    );
+    let command =
+        tenants(&dir.0, &["--seconds", "6", "--json", json.to_str().unwrap(), "--html", html.to_str().unwrap()]);
     let status = start(command, &messages).wait().unwrap();
     let said = fs::read_to_string(&messages).unwrap();
     assert_eq!(status.code(), Some(0), "{said}");
     assert_clean(&dir.0, &[]);
 
-    let Document::Tenants(report) =
-        pgcalm_lab::document::read(&fs::read_to_string(&json).unwrap()).unwrap()
-    else {
+    let Document::Tenants(report) = pgcalm_lab::document::read(&fs::read_to_string(&json).unwrap()).unwrap() else {
         panic!("not a document of tenants");
     };
     let [stock] = &report.contestants[..] else {
@@ -215,12 +177,8 @@ fn instance_limits(pid: u32) -> Vec<(String, String, [Vec<String>; 2])> {
     };
     (1..=2)
         .filter_map(|number| {
-            let memory = memory
-                .mountpoint
-                .join(format!("pgcalm-lab-memory-{pid}-{number}"));
-            let cpu = cpu
-                .mountpoint
-                .join(format!("pgcalm-lab-cpu-{pid}-{number}"));
+            let memory = memory.mountpoint.join(format!("pgcalm-lab-memory-{pid}-{number}"));
+            let cpu = cpu.mountpoint.join(format!("pgcalm-lab-cpu-{pid}-{number}"));
             if !memory.exists() && !cpu.exists() {
                 return None;
             }
@@ -241,23 +199,13 @@ fn sigint_and_kill_9_leave_nothing_behind() {
     let dir = Dir::new("tenants-end");
     let messages = dir.0.join("messages");
     for signal in [Signal::INT, Signal::KILL] {
-        let options = [
-            "--seconds",
-            "600",
-            "--instance-memory",
-            "96MB",
-            "--instance-cpus",
-            "0.5",
-        ];
+        let options = ["--seconds", "600", "--instance-memory", "96MB", "--instance-cpus", "0.5"];
         let mut child = start(tenants(&dir.0, &options), &messages);
         wait_for(&messages, "measuring");
         thread::sleep(Duration::from_secs(1));
         let (pools, volumes) = devices(&dir.0);
-        let numbers: Vec<String> = pools
-            .iter()
-            .chain(&volumes)
-            .map(|name| block_device::number(&host(), name).unwrap())
-            .collect();
+        let numbers: Vec<String> =
+            pools.iter().chain(&volumes).map(|name| block_device::number(&host(), name).unwrap()).collect();
         // Or the rest would prove nothing.
         assert_eq!(volumes.len(), 4, "{pools:?}");
         assert_eq!(caps(&numbers), 8, "{numbers:?}");

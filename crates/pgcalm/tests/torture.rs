@@ -30,26 +30,16 @@ fn can_run() -> bool {
 }
 
 fn torture(dir: &Path, more: &[&str]) -> Command {
-    let mut command = lab(
-        &["run", "torture", "--rows", "40000", "--size", "600MB"],
-        dir,
-    );
+    let mut command = lab(&["run", "torture", "--rows", "40000", "--size", "600MB"], dir);
     // The table is small, so there must be fewer buffers yet for pages to be written.
     command.args(["--set", "shared_buffers=2MB", "--seconds", "3"]);
     command.arg("--pg-bindir").arg(bindir().unwrap());
-    command
-        .arg("--module-dir")
-        .arg(module_directory())
-        .args(more);
+    command.arg("--module-dir").arg(module_directory()).args(more);
     command
 }
 
 fn start(mut command: Command) -> Child {
-    command
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap()
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
 /// Waits until `dir` has `what` often enough among its leftovers.
@@ -92,18 +82,9 @@ fn two_cycles(dir: &Path, json: &Path, more: &[&str]) -> String {
 /// Two cycles, after which nothing is left on the host; what they report is in `json`. Returns the exit code and what the run
 /// printed.
 fn run_two(dir: &Path, json: &Path, more: &[&str]) -> (Option<i32>, String, String) {
-    let output = torture(dir, &["--cycles", "2", "--fs", "ext4"])
-        .args(more)
-        .arg("--json")
-        .arg(json)
-        .output()
-        .unwrap();
+    let output = torture(dir, &["--cycles", "2", "--fs", "ext4"]).args(more).arg("--json").arg(json).output().unwrap();
     assert_eq!(left_of_crashes(dir), Vec::<String>::new());
-    (
-        output.status.code(),
-        String::from_utf8(output.stdout).unwrap(),
-        String::from_utf8(output.stderr).unwrap(),
-    )
+    (output.status.code(), String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
 }
 
 /// How often [`two_cycles`] may be run until a load has got as far as is wanted before its crash.
@@ -117,19 +98,12 @@ fn nothing_is_lost_in_crashes_but_by_the_control() {
     let dir = Dir::new("torture");
     let json = dir.0.join("report.json");
     let stdout = two_cycles(&dir.0, &json, &["--control"]);
-    assert!(
-        stdout.contains("control: detected loss as it must"),
-        "{stdout}"
-    );
+    assert!(stdout.contains("control: detected loss as it must"), "{stdout}");
     let mut report = read(&json);
     assert_eq!(report.controls.len(), 2);
     assert!(report.controls.iter().all(|control| control.detected()));
 
-    let shown = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
-        .args(["lab", "report"])
-        .arg(&json)
-        .output()
-        .unwrap();
+    let shown = Command::new(env!("CARGO_BIN_EXE_pgcalm")).args(["lab", "report"]).arg(&json).output().unwrap();
     assert_eq!(String::from_utf8(shown.stdout).unwrap(), stdout);
 
     // Each crash comes after a second or two, by when a busy machine may not have got to a flush.
@@ -160,29 +134,13 @@ fn nothing_is_lost_in_crashes_but_by_the_control() {
 /// Blocks that showed a deleted file's data in two power cuts: in files that nobody synced, and in all others. Where there are some, a
 /// table may be damaged.
 fn stale_blocks(dir: &Path, json: &Path, mount_options: &str) -> (u64, u64) {
-    let (code, stdout, stderr) = run_two(
-        dir,
-        json,
-        &[
-            "--crash",
-            "shutdown",
-            "--stale-blocks",
-            "--mount-options",
-            mount_options,
-        ],
-    );
+    let (code, stdout, stderr) =
+        run_two(dir, json, &["--crash", "shutdown", "--stale-blocks", "--mount-options", mount_options]);
     assert!(stdout.contains("a deleted file's data"), "{stdout}");
     let report = read(json);
-    let found = || {
-        report
-            .cycles
-            .iter()
-            .map(|cycle| cycle.stale.as_ref().unwrap())
-    };
+    let found = || report.cycles.iter().map(|cycle| cycle.stale.as_ref().unwrap());
     let in_unsynced = found().map(|stale| stale.in_unsynced_files).sum();
-    let in_server = found()
-        .map(|stale| stale.before_recovery + stale.after_recovery)
-        .sum();
+    let in_server = found().map(|stale| stale.before_recovery + stale.after_recovery).sum();
     let sound = report.cycles.iter().all(Cycle::is_sound);
     assert!(sound || in_server > 0, "{stderr}");
     assert_eq!(code, Some(if sound { 0 } else { 1 }), "{stderr}");
@@ -196,13 +154,9 @@ fn what_is_not_synced_may_show_deleted_files_on_ext4_with_data_writeback_only() 
     }
     let dir = Dir::new("torture-stale");
     let json = dir.0.join("report.json");
-    assert_eq!(
-        stale_blocks(&dir.0, &json, "data=ordered,nodelalloc"),
-        (0, 0)
-    );
+    assert_eq!(stale_blocks(&dir.0, &json, "data=ordered,nodelalloc"), (0, 0));
     // On a busy machine there may be no commit of the journal before the crash.
-    let shown =
-        (0..MOST_RUNS).any(|_| stale_blocks(&dir.0, &json, "data=writeback,nodelalloc").0 > 0);
+    let shown = (0..MOST_RUNS).any(|_| stale_blocks(&dir.0, &json, "data=writeback,nodelalloc").0 > 0);
     assert!(shown);
 }
 
@@ -231,11 +185,7 @@ fn clean_removes_what_kill_9_left() {
     wait_for_load(&dir.0);
     signal(&child, Signal::KILL);
     child.wait().unwrap();
-    assert!(
-        left_of_crashes(&dir.0).len() > 4,
-        "{:?}",
-        left_of_crashes(&dir.0)
-    );
+    assert!(left_of_crashes(&dir.0).len() > 4, "{:?}", left_of_crashes(&dir.0));
     let output = lab(&["clean"], &dir.0).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(0), "{stderr}");

@@ -56,29 +56,12 @@ fn counts_are_those_of_log_checkpoints_and_strace() {
     let trace = Trace::start(
         &server,
         "checkpoint",
-        &[
-            "--count",
-            "2",
-            "--around",
-            "0",
-            "--per-buffer",
-            "--files",
-            "--connect",
-            "",
-        ],
+        &["--count", "2", "--around", "0", "--per-buffer", "--files", "--connect", ""],
     );
-    let checkpointer =
-        server.sql("SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'");
+    let checkpointer = server.sql("SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'");
     let calls = server.dir.path().join("strace");
     let mut strace = Command::new("strace")
-        .args([
-            "-qq",
-            "-e",
-            "trace=fsync,fdatasync,sync_file_range",
-            "-p",
-            &checkpointer,
-            "-o",
-        ])
+        .args(["-qq", "-e", "trace=fsync,fdatasync,sync_file_range", "-p", &checkpointer, "-o"])
         .arg(&calls)
         .stderr(Stdio::null())
         .spawn()
@@ -104,14 +87,8 @@ fn counts_are_those_of_log_checkpoints_and_strace() {
         found.iter().map(|checkpoint| value(checkpoint)).collect()
     };
     assert_eq!(values(|c| c.buffers.logged.unwrap()), logged("wrote "));
-    assert_eq!(
-        values(|c| c.sync.as_ref().unwrap().times.count),
-        logged("sync files=")
-    );
-    assert_eq!(
-        values(|c| c.wal_segments.unwrap().recycled),
-        logged("removed, ")
-    );
+    assert_eq!(values(|c| c.sync.as_ref().unwrap().times.count), logged("sync files="));
+    assert_eq!(values(|c| c.wal_segments.unwrap().recycled), logged("removed, "));
     for checkpoint in &found {
         assert_eq!(checkpoint.reason, "requested");
         assert_eq!(checkpoint.buffers.total, Some(2048));
@@ -125,21 +102,15 @@ fn counts_are_those_of_log_checkpoints_and_strace() {
             assert!(quantiles.is_sorted() && quantiles[0].is_some(), "{name}");
         }
         // What lies between two buffers that were written has in it what lies between flush and count of one.
-        let sums = [
-            per_buffer.flush_done_to_sync_written.sum_ms,
-            per_buffer.sync_written.sum_ms,
-        ];
+        let sums = [per_buffer.flush_done_to_sync_written.sum_ms, per_buffer.sync_written.sum_ms];
         assert!(sums.is_sorted(), "{sums:?}");
         let phases = checkpoint.phases.list();
         assert!(phases.iter().all(|(_, time)| time.is_some()), "{phases:?}");
         let sum: f64 = phases.iter().filter_map(|(_, time)| *time).sum();
         assert!(sum <= checkpoint.total_s.unwrap(), "{checkpoint:?}");
     }
-    let fsyncs: u64 = values(|c| {
-        c.sync.as_ref().unwrap().times.count + c.other_syncs.as_ref().unwrap().times.count
-    })
-    .iter()
-    .sum();
+    let fsyncs: u64 =
+        values(|c| c.sync.as_ref().unwrap().times.count + c.other_syncs.as_ref().unwrap().times.count).iter().sum();
     let strace_lines = fs::read_to_string(&calls).unwrap();
     let called = |name: &str| {
         let lines = strace_lines.lines();
@@ -151,24 +122,19 @@ fn counts_are_those_of_log_checkpoints_and_strace() {
         files.map(value).sum()
     };
     assert_eq!(sum(|file| file.fsyncs), fsyncs);
-    assert_eq!(
-        sum(|file| file.flush_hints),
-        called("sync_file_range("),
-        "{strace_lines}"
-    );
+    assert_eq!(sum(|file| file.flush_hints), called("sync_file_range("), "{strace_lines}");
     assert!(sum(|file| file.flush_hints) > 0, "{strace_lines}");
     let named = |checkpoint: &checkpoint::Checkpoint| {
         let files = &checkpoint.sync.as_ref().unwrap().slowest;
-        files
-            .iter()
-            .any(|file| file.relation.as_deref() == Some("postgres: counted"))
+        files.iter().any(|file| file.relation.as_deref() == Some("postgres: counted"))
     };
     assert!(named(found[1]), "{:?}", found[1].sync);
     // Of one file both are told.
-    let both =
-        found[1].files.iter().flatten().find(|file| {
-            file.relation.as_deref() == Some("postgres: counted") && file.flush_hints > 0
-        });
+    let both = found[1]
+        .files
+        .iter()
+        .flatten()
+        .find(|file| file.relation.as_deref() == Some("postgres: counted") && file.flush_hints > 0);
     assert!(both.is_some_and(|file| file.fsyncs == 1), "{both:?}");
 }
 
@@ -197,9 +163,7 @@ fn transactions_are_counted_exactly() {
     assert_eq!(code, Some(0), "{stderr}");
     let found = checkpoints(&lines);
     let transactions = found[0].transactions.as_ref().unwrap();
-    let sum = |value: fn(&checkpoint::Second) -> u64| -> u64 {
-        transactions.seconds.iter().map(value).sum()
-    };
+    let sum = |value: fn(&checkpoint::Second) -> u64| -> u64 { transactions.seconds.iter().map(value).sum() };
     // 50 statements, CHECKPOINT; each connection starts with a transaction that reads the catalogs.
     assert_eq!(sum(|second| second.commits), 50 + 1 + 2);
     assert_eq!(sum(|second| second.aborts), 1);
@@ -211,21 +175,15 @@ fn a_wait_for_a_lock_is_told_with_lock_mode_and_process_type() {
     let server = Server::start(&bindir);
     server.sql("CREATE TABLE locked (n int)");
     let trace = Trace::start(&server, "locks", &["--all-acquisitions", "--connect", ""]);
-    let mut holder = server
-        .psql("BEGIN; LOCK TABLE locked; SELECT pg_sleep(2); COMMIT")
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut holder =
+        server.psql("BEGIN; LOCK TABLE locked; SELECT pg_sleep(2); COMMIT").stdout(Stdio::null()).spawn().unwrap();
     wait_for("the lock", || {
         server.sql("SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND relation = 'locked'::regclass")
             == "1"
     });
     server.sql("INSERT INTO locked VALUES (1)");
     holder.wait().unwrap();
-    let oid: u32 = server
-        .sql("SELECT 'locked'::regclass::oid")
-        .parse()
-        .unwrap();
+    let oid: u32 = server.sql("SELECT 'locked'::regclass::oid").parse().unwrap();
     trace.signal(Signal::INT);
     let (lines, code, stderr) = trace.end::<locks::Line>();
     assert_eq!(code, Some(0), "{stderr}");
@@ -236,11 +194,8 @@ fn a_wait_for_a_lock_is_told_with_lock_mode_and_process_type() {
             _ => None,
         })
         .unwrap();
-    let waits: Vec<_> = total
-        .locks
-        .iter()
-        .filter(|lock| lock.class == LockClass::Heavyweight && lock.relation == Some(oid))
-        .collect();
+    let waits: Vec<_> =
+        total.locks.iter().filter(|lock| lock.class == LockClass::Heavyweight && lock.relation == Some(oid)).collect();
     assert_eq!(waits.len(), 1, "{:?}", total.locks);
     assert_eq!(waits[0].name, "relation");
     assert_eq!(waits[0].relation_name.as_deref(), Some("postgres: locked"));
@@ -251,34 +206,19 @@ fn a_wait_for_a_lock_is_told_with_lock_mode_and_process_type() {
         let locks = total.locks.iter().filter(|lock| lock.name == name);
         locks.filter_map(|lock| lock.acquisitions).sum::<u64>()
     };
-    assert!(
-        acquired("BufferMapping") > 0 && acquired("WALInsert") > 0,
-        "{:?}",
-        total.locks
-    );
+    assert!(acquired("BufferMapping") > 0 && acquired("WALInsert") > 0, "{:?}", total.locks);
 }
 
 /// A session waits for a lock of another one, and gets it.
 fn make_wait(server: &Server) {
-    let mut holder = server
-        .client("psql")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut holder = server.client("psql").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let mut script = holder.stdin.take().unwrap();
     script.write_all(b"BEGIN; LOCK TABLE locked;\n").unwrap();
     let locks = |state: &str| {
-        server.sql(&format!(
-            "SELECT count(*) FROM pg_locks WHERE relation = 'locked'::regclass AND {state}"
-        ))
+        server.sql(&format!("SELECT count(*) FROM pg_locks WHERE relation = 'locked'::regclass AND {state}"))
     };
     wait_for("the lock", || locks("granted") == "1");
-    let mut waiter = server
-        .psql("INSERT INTO locked VALUES (1)")
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut waiter = server.psql("INSERT INTO locked VALUES (1)").stdout(Stdio::null()).spawn().unwrap();
     wait_for("who waits for it", || locks("NOT granted") == "1");
     // The end of its script ends the session.
     drop(script);
@@ -326,33 +266,26 @@ fn semaphores(server: &Server) -> Vec<u16> {
     let notes = Notes::read(&program).unwrap();
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
     let memory = fs::File::open(format!("/proc/{pid}/mem")).unwrap();
-    [
-        "checkpoint__start",
-        "checkpoint__done",
-        "transaction__commit",
-        "clog__checkpoint__start",
-    ]
-    .iter()
-    .map(|name| {
-        let offset = notes.sites(name).next().unwrap().semaphore_offset;
-        let address = maps
-            .lines()
-            .filter(|line| line.ends_with(&*program.to_string_lossy()) && line.contains(" rw-p "))
-            .find_map(|line| {
-                let mut words = line.split_whitespace();
-                let (from, to) = words.next()?.split_once('-')?;
-                let hex = |text: &str| u64::from_str_radix(text, 16).unwrap();
-                let (from, to, start) = (hex(from), hex(to), hex(words.nth(1)?));
-                (start..start + (to - from))
-                    .contains(&offset)
-                    .then(|| from + offset - start)
-            })
-            .unwrap();
-        let mut value = [0; 2];
-        memory.read_exact_at(&mut value, address).unwrap();
-        u16::from_ne_bytes(value)
-    })
-    .collect()
+    ["checkpoint__start", "checkpoint__done", "transaction__commit", "clog__checkpoint__start"]
+        .iter()
+        .map(|name| {
+            let offset = notes.sites(name).next().unwrap().semaphore_offset;
+            let address = maps
+                .lines()
+                .filter(|line| line.ends_with(&*program.to_string_lossy()) && line.contains(" rw-p "))
+                .find_map(|line| {
+                    let mut words = line.split_whitespace();
+                    let (from, to) = words.next()?.split_once('-')?;
+                    let hex = |text: &str| u64::from_str_radix(text, 16).unwrap();
+                    let (from, to, start) = (hex(from), hex(to), hex(words.nth(1)?));
+                    (start..start + (to - from)).contains(&offset).then(|| from + offset - start)
+                })
+                .unwrap();
+            let mut value = [0; 2];
+            memory.read_exact_at(&mut value, address).unwrap();
+            u16::from_ne_bytes(value)
+        })
+        .collect()
 }
 
 #[test]
@@ -394,9 +327,7 @@ fn a_server_that_ends_ends_the_trace() {
 /// Runs a trace that is refused; its only line on standard error.
 fn refused(arguments: &[&str], code: i32, as_user: Option<u32>) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));
-    command
-        .args(["trace", "checkpoint", "--duration", "1"])
-        .args(arguments);
+    command.args(["trace", "checkpoint", "--duration", "1"]).args(arguments);
     if let Some(user) = as_user {
         command.uid(user).current_dir("/");
     }
@@ -412,14 +343,10 @@ fn the_wrong_process_is_refused_with_the_way_out() {
     let Some(bindir) = can_run() else { return };
     let mut server = Server::start(&bindir);
     let pid = server.pid().to_string();
-    let checkpointer =
-        server.sql("SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'");
+    let checkpointer = server.sql("SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'");
     let own = std::process::id().to_string();
     let message = refused(&["--instance", &checkpointer], 4, None);
-    assert!(
-        message.contains(&format!("of the server with pid {pid}")),
-        "{message}"
-    );
+    assert!(message.contains(&format!("of the server with pid {pid}")), "{message}");
     let message = refused(&["--instance", &own], 4, None);
     assert!(message.contains("no such server"), "{message}");
     let data = server.dir.path().join("data");
@@ -427,10 +354,7 @@ fn the_wrong_process_is_refused_with_the_way_out() {
     let missing = missing.to_str().unwrap();
     for name in [missing, "65535"] {
         let message = refused(&["--instance", name], 4, None);
-        assert!(
-            message.contains(&format!("--instance {name}: no such server")),
-            "{message}"
-        );
+        assert!(message.contains(&format!("--instance {name}: no such server")), "{message}");
     }
     let user = User::from_name("postgres").unwrap().unwrap();
     let message = refused(&["--instance", &pid], 3, Some(user.uid.as_raw()));
@@ -445,10 +369,7 @@ fn running_servers_are_found() {
     let Some(bindir) = can_run() else { return };
     let server = Server::start(&bindir);
     let running = postmaster::running(&host()).unwrap();
-    let found = running
-        .iter()
-        .find(|found| found.process.pid == server.pid())
-        .unwrap();
+    let found = running.iter().find(|found| found.process.pid == server.pid()).unwrap();
     assert_eq!(found.data_directory, server.dir.path().join("data"));
     assert_eq!(found.socket_directory.as_deref(), Some(server.dir.path()));
 }

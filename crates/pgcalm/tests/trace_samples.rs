@@ -37,9 +37,7 @@ fn wal_of_short_connections_is_counted_once() {
     let rows = 1000;
     let connections = 20;
     for _ in 0..connections {
-        server.sql(&format!(
-            "INSERT INTO rows SELECT generate_series(1, {rows})"
-        ));
+        server.sql(&format!("INSERT INTO rows SELECT generate_series(1, {rows})"));
     }
     let records = |trace: &Trace| -> u64 {
         let seconds = seconds(trace);
@@ -87,14 +85,7 @@ fn acquisitions_are_estimated_from_slices() {
     let Some(locks::Line::Start(start)) = lines.first() else {
         panic!("{lines:?}");
     };
-    assert!(
-        start
-            .options
-            .iter()
-            .any(|option| option.contains("estimated")),
-        "{:?}",
-        start.options
-    );
+    assert!(start.options.iter().any(|option| option.contains("estimated")), "{:?}", start.options);
     let total = lines
         .iter()
         .find_map(|line| match line {
@@ -103,10 +94,6 @@ fn acquisitions_are_estimated_from_slices() {
         })
         .unwrap();
     // How near an estimate from a few slices comes depends on what else the machine does: only that there is one.
-    let acquired: u64 = total
-        .locks
-        .iter()
-        .filter_map(|lock| lock.acquisitions)
-        .sum();
+    let acquired: u64 = total.locks.iter().filter_map(|lock| lock.acquisitions).sum();
     assert!(acquired > 0, "{:?}", total.locks);
 }

@@ -52,10 +52,7 @@ fn assert_is_logged(server: &Server, checkpoint: &checkpoint::Checkpoint) {
     assert_eq!(checkpoint.reason, "requested");
     assert_eq!(checkpoint.flags, ["immediate", "force", "wait"]);
     assert_eq!(checkpoint.buffers.logged, Some(last("wrote ")));
-    assert_eq!(
-        checkpoint.sync.as_ref().unwrap().times.count,
-        last("sync files=")
-    );
+    assert_eq!(checkpoint.sync.as_ref().unwrap().times.count, last("sync files="));
     assert_eq!(checkpoint.wal_segments.unwrap().recycled, last("removed, "));
     assert!(checkpoint.total_s.is_some() && checkpoint.phases.sync_s.is_some());
 }
@@ -73,11 +70,7 @@ fn without_root_log_and_views_tell_less_and_it_says_so() {
     );
     let written = "SELECT buffers_checkpoint FROM pg_stat_bgwriter";
     // PostgreSQL 17 moved the counter.
-    let before: Option<u64> = server
-        .query(written)
-        .status
-        .success()
-        .then(|| server.sql(written).parse().unwrap());
+    let before: Option<u64> = server.query(written).status.success().then(|| server.sql(written).parse().unwrap());
     server.sql("CREATE TABLE seen AS SELECT generate_series(1, 10000) AS n");
     server.sql("CHECKPOINT");
     let (lines, code, stderr) = trace.end::<checkpoint::Line>();
@@ -106,12 +99,7 @@ fn without_root_or_a_connection_the_log_is_left() {
         "logging_collector = on\nlog_directory = 'collected'\nlog_destination = 'csvlog'\n",
         |command| command,
     );
-    let trace = Trace::start_as(
-        Some(&server_user()),
-        &server,
-        "checkpoint",
-        &["--count", "2"],
-    );
+    let trace = Trace::start_as(Some(&server_user()), &server, "checkpoint", &["--count", "2"]);
     for _ in 0..2 {
         server.sql("CHECKPOINT");
         // The collector opens a new file, which has to be found.
@@ -156,21 +144,11 @@ fn why_without_root_counts_commits_and_sees_checkpoints() {
         server.sql("INSERT INTO written VALUES (1)");
     }
     server.sql("CHECKPOINT");
-    let seen =
-        |text: &str| std::fs::read_to_string(&trace.json).is_ok_and(|lines| lines.contains(text));
+    let seen = |text: &str| std::fs::read_to_string(&trace.json).is_ok_and(|lines| lines.contains(text));
     wait_for("the checkpoint's end", || seen("\"phase\":\"after\""));
     // Backends that have ended have reported all they did; the next second has it.
-    let seconds = std::fs::read_to_string(&trace.json)
-        .unwrap()
-        .lines()
-        .count();
-    wait_for("two more seconds", || {
-        std::fs::read_to_string(&trace.json)
-            .unwrap()
-            .lines()
-            .count()
-            >= seconds + 2
-    });
+    let seconds = std::fs::read_to_string(&trace.json).unwrap().lines().count();
+    wait_for("two more seconds", || std::fs::read_to_string(&trace.json).unwrap().lines().count() >= seconds + 2);
     trace.signal(Signal::INT);
     let (lines, code, stderr) = trace.end::<why::Line>();
     assert_eq!(code, Some(0), "{stderr}");
@@ -185,11 +163,7 @@ fn why_without_root_counts_commits_and_sees_checkpoints() {
     assert!(commits > 20, "{commits}");
     let records: u64 = seconds.iter().map(|second| second.wal.records).sum();
     assert!(records > 20, "{records}");
-    assert!(
-        seconds
-            .iter()
-            .all(|s| s.wal.source == why::WalSource::Views)
-    );
+    assert!(seconds.iter().all(|s| s.wal.source == why::WalSource::Views));
 }
 
 #[test]
@@ -207,24 +181,13 @@ fn where_the_kernel_refuses_ebpf_the_log_is_left() {
         .arg(&output)
         .spawn()
         .unwrap();
-    wait_for("the trace's first line", || {
-        std::fs::metadata(&output).is_ok_and(|file| file.len() > 0)
-    });
+    wait_for("the trace's first line", || std::fs::metadata(&output).is_ok_and(|file| file.len() > 0));
     server.sql("CHECKPOINT");
     assert!(trace.wait().unwrap().success());
     let text = std::fs::read_to_string(&output).unwrap();
-    let lines: Vec<checkpoint::Line> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let lines: Vec<checkpoint::Line> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(!start(&lines).ebpf);
-    assert!(
-        start(&lines)
-            .missing
-            .iter()
-            .all(|m| m.reason.contains("CAP_BPF")),
-        "{text}"
-    );
+    assert!(start(&lines).missing.iter().all(|m| m.reason.contains("CAP_BPF")), "{text}");
     assert_is_logged(&server, checkpoints(&lines)[0]);
 }
 
@@ -271,18 +234,10 @@ fn a_stopped_server_is_said_to_be_stopped_and_holds_up_nothing() {
     let server = Server::start(&bindir);
     // Files of the first trace must not be in the way of the second.
     for (user, reported) in [(Some(server_user()), false), (None, true)] {
-        let trace = Trace::start_as(
-            user.as_ref(),
-            &server,
-            "checkpoint",
-            &["--around", "0", "--connect", ""],
-        );
+        let trace = Trace::start_as(user.as_ref(), &server, "checkpoint", &["--around", "0", "--connect", ""]);
         server.sql("CREATE TABLE stopped AS SELECT 1 AS n; DROP TABLE stopped");
         // The checkpoint ends, and its files are named, while nobody answers.
-        let mut psql = server
-            .psql("SELECT pg_sleep(1); CHECKPOINT")
-            .spawn()
-            .unwrap();
+        let mut psql = server.psql("SELECT pg_sleep(1); CHECKPOINT").spawn().unwrap();
         wait_for("the connection", || {
             server.sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'") == "1"
         });
@@ -290,10 +245,7 @@ fn a_stopped_server_is_said_to_be_stopped_and_holds_up_nothing() {
         let stopped = Stopped(&server);
         psql.wait().unwrap();
         wait_for("the checkpoint", || {
-            std::fs::read_to_string(&trace.json)
-                .unwrap()
-                .contains("\"type\":\"checkpoint\"")
-                || !reported
+            std::fs::read_to_string(&trace.json).unwrap().contains("\"type\":\"checkpoint\"") || !reported
         });
         // Time for a look at the server.
         thread::sleep(Duration::from_millis(600));
@@ -305,13 +257,7 @@ fn a_stopped_server_is_said_to_be_stopped_and_holds_up_nothing() {
             panic!("{lines:?}");
         };
         let go_on = format!("kill -CONT {}", server.pid());
-        assert!(
-            end.missing
-                .iter()
-                .any(|missing| missing.reason.contains(&go_on)),
-            "{:?}",
-            end.missing
-        );
+        assert!(end.missing.iter().any(|missing| missing.reason.contains(&go_on)), "{:?}", end.missing);
         server.sql("SELECT 1");
     }
 }
@@ -362,11 +308,7 @@ fn a_server_in_another_mount_namespace_is_traced_from_the_host() {
     // The catalog's files are synced here, so that the traced checkpoint has fewer files than are named.
     server.sql("CREATE TABLE elsewhere (n integer)");
     server.sql("CHECKPOINT");
-    let trace = Trace::start(
-        &server,
-        "checkpoint",
-        &["--count", "1", "--around", "0", "--connect", ""],
-    );
+    let trace = Trace::start(&server, "checkpoint", &["--count", "1", "--around", "0", "--connect", ""]);
     server.sql("INSERT INTO elsewhere SELECT generate_series(1, 1000)");
     server.sql("CHECKPOINT");
     let (lines, code, stderr) = trace.end::<checkpoint::Line>();
@@ -377,10 +319,5 @@ fn a_server_in_another_mount_namespace_is_traced_from_the_host() {
     let found = checkpoints(&lines);
     let files = &found[0].sync.as_ref().unwrap().slowest;
     // Asked for through a socket that the host can't see by its name.
-    assert!(
-        files
-            .iter()
-            .any(|file| file.relation.as_deref() == Some("postgres: elsewhere")),
-        "{files:?}"
-    );
+    assert!(files.iter().any(|file| file.relation.as_deref() == Some("postgres: elsewhere")), "{files:?}");
 }

@@ -41,10 +41,7 @@ fn can_run() -> bool {
 
 fn run(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output().unwrap();
-    assert!(
-        output.status.success(),
-        "{program} {arguments:?}: {output:?}"
-    );
+    assert!(output.status.success(), "{program} {arguments:?}: {output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -74,14 +71,7 @@ impl Controlled {
             fs::create_dir(&mount).unwrap();
         }
         let mut child = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
-            .args([
-                "lab",
-                "volume",
-                "--control",
-                "--profile",
-                profile,
-                "--image",
-            ])
+            .args(["lab", "volume", "--control", "--profile", profile, "--image"])
             .arg(&image)
             .arg("--mount")
             .arg(&mount)
@@ -89,12 +79,8 @@ impl Controlled {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut controlled = Self {
-            input: child.stdin.take(),
-            output: BufReader::new(child.stdout.take().unwrap()),
-            child,
-            mount,
-        };
+        let mut controlled =
+            Self { input: child.stdin.take(), output: BufReader::new(child.stdout.take().unwrap()), child, mount };
         let ready = controlled.line();
         assert_eq!(ready, format!("ready {}", controlled.file().display()));
         controlled
@@ -200,11 +186,7 @@ fn requests_count_as_the_provider_counts_them() {
     let dir = Dir::new("volume-counts");
     let mut volume = Controlled::start(&dir, "gp3");
     assert_eq!(volume.ask("limits on"), "ok");
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(volume.file())
-        .unwrap();
+    let file = OpenOptions::new().read(true).write(true).open(volume.file()).unwrap();
     // On page boundaries, as the kernel's own requests are: FUSE passes 256 pages at once, which 1 MiB elsewhere exceeds.
     let memory = vec![1; (1 << 20) + 4096];
     let start = memory.as_ptr().align_offset(4096);
@@ -241,11 +223,7 @@ fn a_volume_goes_on_when_nobody_steers_it_any_more_and_ends_when_unmounted() {
     drop(volume.input.take());
     signal(&volume.child, Signal::INT);
     signal(&volume.child, Signal::HUP);
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(volume.file())
-        .unwrap();
+    let file = OpenOptions::new().read(true).write(true).open(volume.file()).unwrap();
     file.write_all_at(b"still there", 0).unwrap();
     let mut text = [0; 11];
     file.read_exact_at(&mut text, 0).unwrap();
@@ -272,10 +250,7 @@ fn a_profile_that_there_is_not_is_answered_with_those_that_there_are() {
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(text.lines().count(), 1, "{text}");
     assert!(text.contains("there are gp2, gp3, io2"), "{text}");
-    let list = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
-        .args(["lab", "list"])
-        .output()
-        .unwrap();
+    let list = Command::new(env!("CARGO_BIN_EXE_pgcalm")).args(["lab", "list"]).output().unwrap();
     let text = String::from_utf8(list.stdout).unwrap();
     assert!(text.contains("azure-premium-ssd-v2"), "{text}");
 }
@@ -313,9 +288,7 @@ fn start_verb(dir: &Path, profile: &str) -> (Child, String) {
         .spawn()
         .unwrap();
     let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap())
-        .read_line(&mut line)
-        .unwrap();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let node = line.split(' ').next().unwrap().to_string();
     assert!(node.starts_with("/dev/loop"), "{line}");
     (child, node)

@@ -38,11 +38,7 @@ impl Drop for Site {
         for server in ["primary", "restored"] {
             let data = self.dir.join(server);
             if data.join("postmaster.pid").exists() {
-                let _ = self
-                    .command("pg_ctl")
-                    .args(["stop", "-m", "immediate", "-w", "-D"])
-                    .arg(&data)
-                    .output();
+                let _ = self.command("pg_ctl").args(["stop", "-m", "immediate", "-w", "-D"]).arg(&data).output();
             }
         }
         let _ = fs::remove_dir_all(&self.dir);
@@ -55,16 +51,10 @@ impl Site {
             return None;
         }
         let bindir = postgres::bindirs(&HostRoot::default()).swap_remove(0);
-        let dir = PathBuf::from(format!(
-            "/var/tmp/pgcalm-test-{}-{test}",
-            std::process::id()
-        ));
+        let dir = PathBuf::from(format!("/var/tmp/pgcalm-test-{}-{test}", std::process::id()));
         fs::create_dir(&dir).unwrap();
         give_to_server(&dir);
-        let site = Self {
-            programs: Programs::new(&bindir, &dir),
-            dir,
-        };
+        let site = Self { programs: Programs::new(&bindir, &dir), dir };
         // Where the tests are built, the server's user may not come.
         fs::copy(env!("CARGO_BIN_EXE_pgcalm"), site.program()).unwrap();
         site.create();
@@ -102,11 +92,7 @@ impl Site {
     }
 
     fn stop(&self, server: &str) {
-        self.done(
-            self.command("pg_ctl")
-                .args(["stop", "-m", "fast", "-w", "-D"])
-                .arg(self.dir.join(server)),
-        );
+        self.done(self.command("pg_ctl").args(["stop", "-m", "fast", "-w", "-D"]).arg(self.dir.join(server)));
     }
 
     fn log(&self, server: &str) -> PathBuf {
@@ -115,18 +101,9 @@ impl Site {
 
     fn sql(&self, sql: &str) -> String {
         let mut psql = self.command("psql");
-        psql.args([
-            "-XAtq",
-            "-v",
-            "ON_ERROR_STOP=1",
-            "-U",
-            "postgres",
-            "-d",
-            "postgres",
-            "-h",
-        ])
-        .arg(&self.dir)
-        .args(["-c", sql]);
+        psql.args(["-XAtq", "-v", "ON_ERROR_STOP=1", "-U", "postgres", "-d", "postgres", "-h"])
+            .arg(&self.dir)
+            .args(["-c", sql]);
         self.done(&mut psql).trim().to_string()
     }
 
@@ -134,15 +111,8 @@ impl Site {
         fs::create_dir(self.archive()).unwrap();
         give_to_server(&self.archive());
         let primary = self.dir.join("primary");
-        initdb(
-            self.command("initdb"),
-            &primary,
-            &["--wal-segsize=1", "--encoding=SQL_ASCII"],
-        );
-        let mut configuration = fs::OpenOptions::new()
-            .append(true)
-            .open(primary.join("postgresql.conf"))
-            .unwrap();
+        initdb(self.command("initdb"), &primary, &["--wal-segsize=1", "--encoding=SQL_ASCII"]);
+        let mut configuration = fs::OpenOptions::new().append(true).open(primary.join("postgresql.conf")).unwrap();
         write!(
             configuration,
             "listen_addresses = ''\nunix_socket_directories = '{}'\nfsync = off\narchive_mode = on\n\
@@ -155,24 +125,13 @@ impl Site {
         assert!(started.status.success(), "{started:?}");
         self.done(
             self.command("pg_basebackup")
-                .args([
-                    "-X",
-                    "none",
-                    "-c",
-                    "fast",
-                    "--no-sync",
-                    "-U",
-                    "postgres",
-                    "-h",
-                ])
+                .args(["-X", "none", "-c", "fast", "--no-sync", "-U", "postgres", "-h"])
                 .arg(&self.dir)
                 .arg("-D")
                 .arg(self.dir.join("base")),
         );
         self.sql("create table witness (id int, filler text)");
-        self.sql(&format!(
-            "insert into witness select i, md5(i::text) from generate_series(1, {ROWS}) i"
-        ));
+        self.sql(&format!("insert into witness select i, md5(i::text) from generate_series(1, {ROWS}) i"));
         self.sql("select pg_create_restore_point('here')");
         // The same place, with a name that is no UTF-8.
         self.sql("select pg_create_restore_point(convert_from('\\x636166e9', 'SQL_ASCII'))");
@@ -205,18 +164,10 @@ impl Site {
         let restored = self.dir.join("restored");
         let _ = fs::remove_dir_all(&restored);
         let _ = fs::remove_file(self.log("restored"));
-        self.done(
-            Command::new("cp")
-                .arg("--archive")
-                .arg(self.dir.join("base"))
-                .arg(&restored),
-        );
+        self.done(Command::new("cp").arg("--archive").arg(self.dir.join("base")).arg(&restored));
         fs::write(restored.join("recovery.signal"), "").unwrap();
         give_to_server(&restored.join("recovery.signal"));
-        let mut configuration = fs::OpenOptions::new()
-            .append(true)
-            .open(restored.join("postgresql.conf"))
-            .unwrap();
+        let mut configuration = fs::OpenOptions::new().append(true).open(restored.join("postgresql.conf")).unwrap();
         write!(
             configuration,
             "archive_mode = off\nrecovery_target_action = 'promote'\n\
@@ -229,11 +180,7 @@ impl Site {
     }
 
     fn recover_with_pgcalm(&self, settings: &[u8]) -> Output {
-        let command = format!(
-            "{} wal-restore --archive {} %f %p",
-            self.program().display(),
-            self.archive().display()
-        );
+        let command = format!("{} wal-restore --archive {} %f %p", self.program().display(), self.archive().display());
         self.recover(&command, settings)
     }
 
@@ -255,11 +202,7 @@ impl Site {
             std::thread::sleep(std::time::Duration::from_millis(100));
         }
         assert_eq!(self.sql("select pg_is_in_recovery()"), "f", "{what}");
-        assert_eq!(
-            self.sql("select count(*) from witness"),
-            ROWS.to_string(),
-            "{what}"
-        );
+        assert_eq!(self.sql("select count(*) from witness"), ROWS.to_string(), "{what}");
     }
 
     /// Sees that recovery stops and that the database was not opened.
@@ -275,10 +218,7 @@ impl Site {
         for entry in wal {
             let name = entry.unwrap().file_name();
             let name = name.to_str().unwrap();
-            assert!(
-                !name.starts_with("xlogtemp") && !name.ends_with(".history"),
-                "{what}: {name}"
-            );
+            assert!(!name.starts_with("xlogtemp") && !name.ends_with(".history"), "{what}: {name}");
         }
     }
 }
@@ -376,10 +316,7 @@ fn what_the_archive_has_under_another_name_stops_recovery() {
     let away = site.dir.join("tier");
     fs::rename(&victim, &away).unwrap();
     symlink(site.dir.join("unmounted"), &victim).unwrap();
-    site.expect_refusal(
-        "dangling link",
-        &format!("{}: is a link to ", victim.display()),
-    );
+    site.expect_refusal("dangling link", &format!("{}: is a link to ", victim.display()));
     fs::remove_file(&victim).unwrap();
     symlink(&away, &victim).unwrap();
     site.expect_recovery("link");
@@ -391,10 +328,7 @@ fn after_a_promotion_the_new_timeline_is_recovered() {
     let Some(site) = Site::new("timeline") else {
         return;
     };
-    site.expect_promotion(
-        "first",
-        b"recovery_target_name = 'caf\xe9'\narchive_mode = on\n",
-    );
+    site.expect_promotion("first", b"recovery_target_name = 'caf\xe9'\narchive_mode = on\n");
     site.sql("select pg_switch_wal()");
     site.stop("restored");
     let history = fs::read(site.archive().join("00000002.history")).unwrap();
@@ -402,12 +336,7 @@ fn after_a_promotion_the_new_timeline_is_recovered() {
     // As if the first timeline's server had died there, and the promoted one had archived what it has of its last segment.
     let of = |timeline: &str| {
         let mut segments = site.segments();
-        segments.retain(|path| {
-            path.file_name()
-                .unwrap()
-                .as_bytes()
-                .starts_with(timeline.as_bytes())
-        });
+        segments.retain(|path| path.file_name().unwrap().as_bytes().starts_with(timeline.as_bytes()));
         segments
     };
     let branch = of("00000002").swap_remove(0);
@@ -501,19 +430,11 @@ fn only_a_file_is_replaced() {
         assert_eq!(text.lines().count(), 1, "{text}");
         assert!(text.contains("and no file"), "{text}");
     }
-    assert!(
-        fs::metadata("/dev/null")
-            .unwrap()
-            .file_type()
-            .is_char_device()
-    );
+    assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
     fs::write(place("file"), "old").unwrap();
     for target in ["file", "new"] {
         assert!(restore(target).status.success());
-        assert_eq!(
-            fs::read(place(target)).unwrap(),
-            fs::read(place(name)).unwrap()
-        );
+        assert_eq!(fs::read(place(target)).unwrap(), fs::read(place(name)).unwrap());
     }
 }
 

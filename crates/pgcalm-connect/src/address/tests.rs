@@ -18,10 +18,7 @@ const CALLER: Caller = Caller {
 
 fn environment(variables: &[(&str, &str)]) -> Environment {
     Environment {
-        variables: variables
-            .iter()
-            .map(|(name, value)| (name.to_string(), value.into()))
-            .collect(),
+        variables: variables.iter().map(|(name, value)| (name.to_string(), value.into())).collect(),
         home: None,
         uid: 1000,
         user: Some("someone".to_string()),
@@ -47,15 +44,9 @@ fn what_is_left_out_has_a_default() {
     assert_eq!(address.base.get_application_name(), Some("pgcalm test"));
     assert_eq!(address.connect_timeout, Some(Duration::from_secs(7)));
     assert_eq!(address.tls.mode, crate::tls::Mode::Prefer);
-    let superuser = Caller {
-        user: DefaultUser::Superuser,
-        ..CALLER
-    };
+    let superuser = Caller { user: DefaultUser::Superuser, ..CALLER };
     let of = |caller, uid| {
-        let environment = Environment {
-            uid,
-            ..environment(&[])
-        };
+        let environment = Environment { uid, ..environment(&[]) };
         let address = Address::in_environment("host=db1", None, caller, &environment);
         address.unwrap().user
     };
@@ -127,10 +118,7 @@ fn a_found_server_comes_before_the_environment_and_after_the_string() {
     // Its port goes with any host: /proc/PID/root of its container, or a proxy's.
     assert_eq!(of("host=/srv/other").place(), "/srv/other port 5433");
     assert_eq!(of("host=db1 hostaddr=127.0.0.1").place(), "db1 port 5433");
-    assert_eq!(
-        of("service=there hostaddr=127.0.0.1").place(),
-        "db3 port 5433"
-    );
+    assert_eq!(of("service=there hostaddr=127.0.0.1").place(), "db3 port 5433");
 }
 
 #[test]
@@ -148,10 +136,7 @@ fn hosts_ports_and_addresses_go_together() {
     // A zone goes with an IPv6 address only.
     assert_eq!(of("hostaddr=fe80::1%lo").place(), "fe80::1%lo port 5432");
     assert_eq!(of("host=a hostaddr=fe80::1%1").place(), "a port 5432");
-    assert_eq!(
-        of("postgresql://[fe80::1%25lo]:1/d").place(),
-        "fe80::1%lo port 1"
-    );
+    assert_eq!(of("postgresql://[fe80::1%25lo]:1/d").place(), "fe80::1%lo port 1");
     assert!(!of("hostaddr=fe80::1%lo").is_local() && of("hostaddr=::1%lo").is_local());
     refuses("host=a hostaddr=127.0.0.1%lo", "hostaddr");
     refuses("host=a hostaddr=fe80::1%", "hostaddr");
@@ -171,17 +156,10 @@ fn hosts_ports_and_addresses_go_together() {
 fn passwords_of_a_file_are_for_hosts_by_name() {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join(".pgpass");
-    fs::write(
-        &file,
-        "db1:5432:*:*:one\nlocalhost:*:base:*:here\n/srv/run:*:*:*:there\n",
-    )
-    .unwrap();
+    fs::write(&file, "db1:5432:*:*:one\nlocalhost:*:base:*:here\n/srv/run:*:*:*:there\n").unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
     let passwords = |conninfo: &str| -> Vec<Option<String>> {
-        let environment = Environment {
-            home: Some(home.path().to_path_buf()),
-            ..environment(&[])
-        };
+        let environment = Environment { home: Some(home.path().to_path_buf()), ..environment(&[]) };
         let address = Address::in_environment(conninfo, None, &CALLER, &environment).unwrap();
         let hosts = address.hosts.into_iter();
         hosts.map(|host| host.password.value).collect()
@@ -201,9 +179,6 @@ fn passwords_of_a_file_are_for_hosts_by_name() {
 fn a_server_of_the_programs_own_has_nothing_of_the_environment() {
     let address = Address::of_superuser(Path::new("/srv/run"), "pgcalm lab").unwrap();
     assert_eq!(address.place(), "/srv/run port 5432");
-    assert_eq!(
-        (&*address.user, &*address.database),
-        ("postgres", "postgres")
-    );
+    assert_eq!((&*address.user, &*address.database), ("postgres", "postgres"));
     assert!(address.hosts[0].password.value.is_none() && address.session.is_none());
 }

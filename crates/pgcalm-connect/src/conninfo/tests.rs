@@ -154,9 +154,7 @@ fn strings_mean_what_they_mean_to_libpq() {
         }
         let here = here.ok().map(|pairs| -> BTreeMap<String, String> {
             let pairs = pairs.into_iter();
-            pairs
-                .map(|(keyword, value)| (keyword.name.to_string(), value))
-                .collect()
+            pairs.map(|(keyword, value)| (keyword.name.to_string(), value)).collect()
         });
         let there = libpq::parse(text);
         if here != there.clone().ok() {
@@ -199,18 +197,12 @@ fn passwords_are_found_where_they_are() {
         ("what password='a b", vec!["'a b"]),
         ("password=", vec![""]),
         ("passfile=a", vec![]),
-        (
-            "postgresql://u:a@b@h/d?password=c&pass%77ord=d#",
-            vec!["a@b", "c", "d#"],
-        ),
+        ("postgresql://u:a@b@h/d?password=c&pass%77ord=d#", vec!["a@b", "c", "d#"]),
         ("postgresql://u:a?b@h/d?password=c", vec!["a?b", "c"]),
         ("postgresql://u:a/b?c@h/d", vec!["a/b?c"]),
         ("postgres://u@h:1/d", vec![]),
     ] {
-        let found: Vec<&str> = passwords(text)
-            .into_iter()
-            .map(|range| &text[range])
-            .collect();
+        let found: Vec<&str> = passwords(text).into_iter().map(|range| &text[range]).collect();
         assert_eq!(found, expected, "{text}");
     }
 }

@@ -38,23 +38,15 @@ pub fn read(
     let mut note = Missing(missing);
     let kernel_release = note.read("the kernel's release", kernel_release::read(root));
     let mut host = Host {
-        memory_bytes: note
-            .read("memory", MemInfo::read(root))
-            .map(|info| info.total_kib << 10),
-        sysctls: note
-            .read("the writeback sysctls", vm_sysctl::read_all(root))
-            .map(numbers)
-            .unwrap_or_default(),
-        dirty_thresholds: note
-            .read(
-                "the kernel's dirty thresholds",
-                dirty_threshold::DirtyThresholds::read(root),
-            )
-            .map(|thresholds| DirtyThresholds {
+        memory_bytes: note.read("memory", MemInfo::read(root)).map(|info| info.total_kib << 10),
+        sysctls: note.read("the writeback sysctls", vm_sysctl::read_all(root)).map(numbers).unwrap_or_default(),
+        dirty_thresholds: note.read("the kernel's dirty thresholds", dirty_threshold::DirtyThresholds::read(root)).map(
+            |thresholds| DirtyThresholds {
                 dirtyable_bytes: thresholds.dirtyable_bytes,
                 background_bytes: thresholds.background_bytes,
                 limit_bytes: thresholds.limit_bytes,
-            }),
+            },
+        ),
         kernel_features: kernel_features::read(root, kernel_release.as_deref()),
         kernel_release,
         ..Host::default()
@@ -70,17 +62,11 @@ pub fn read(
         .filter(|hazard| hazard.instances.contains(&instance.data_directory))
         .cloned()
         .collect();
-    let root_group = Hierarchy::of_block_io(root)
-        .ok()
-        .flatten()
-        .map(|hierarchy| hierarchy.mountpoint);
+    let root_group = Hierarchy::of_block_io(root).ok().flatten().map(|hierarchy| hierarchy.mountpoint);
     host.disks = disks(root, &instance, root_group.as_deref(), &mut note);
     let memory_limit: Known<_> = memory_limit::of_process(root, pid).into();
     host.memory_limit = memory_limit.map(|limit| {
-        limit.as_ref().map(|limit| MemoryLimit {
-            bytes: limit.bytes,
-            file: limit.file.display().to_string(),
-        })
+        limit.as_ref().map(|limit| MemoryLimit { bytes: limit.bytes, file: limit.file.display().to_string() })
     });
     if let Some(wal) = instance.places.iter().find(|place| place.role == "wal") {
         let room = process_file::find(root, pid, Path::new(&wal.path)).and_then(room);
@@ -102,25 +88,17 @@ struct Missing<'a>(&'a mut Vec<String>);
 
 impl Missing<'_> {
     fn read<T, E: std::fmt::Display>(&mut self, what: &str, result: Result<T, E>) -> Option<T> {
-        result
-            .map_err(|error| self.0.push(format!("{what}: {error:#}")))
-            .ok()
+        result.map_err(|error| self.0.push(format!("{what}: {error:#}"))).ok()
     }
 }
 
 fn numbers(values: BTreeMap<String, String>) -> BTreeMap<String, u64> {
-    values
-        .into_iter()
-        .filter_map(|(name, value)| Some((name, value.parse().ok()?)))
-        .collect()
+    values.into_iter().filter_map(|(name, value)| Some((name, value.parse().ok()?))).collect()
 }
 
 fn room(directory: OwnedFd) -> io::Result<FileSystem> {
     let found = rustix::fs::fstatvfs(directory)?;
-    Ok(FileSystem {
-        size_bytes: found.f_blocks * found.f_frsize,
-        available_bytes: found.f_bavail * found.f_frsize,
-    })
+    Ok(FileSystem { size_bytes: found.f_blocks * found.f_frsize, available_bytes: found.f_bavail * found.f_frsize })
 }
 
 fn disks(
@@ -159,9 +137,7 @@ fn disks(
                         dirty_limit: mounted
                             .contains(&disk)
                             .then(|| BackingDevice::read(root, &disk.number))
-                            .and_then(|read| {
-                                note.read("the kernel's limit on a device's dirty pages", read)
-                            })
+                            .and_then(|read| note.read("the kernel's limit on a device's dirty pages", read))
                             .flatten()
                             .map(|device| DeviceDirtyLimit {
                                 max_share: device.max_share,
@@ -185,30 +161,19 @@ fn disks(
 
 /// The tightest cap on what reaches the disk: that of the instance's own group, or on v1 that of the root group, in which
 /// the kernel's flusher writes for it.
-fn cap(
-    instance: &isolate::Instance,
-    disk: &isolate::Disk,
-    kind: &str,
-    root_group: Option<&Path>,
-) -> Option<Cap> {
+fn cap(instance: &isolate::Instance, disk: &isolate::Disk, kind: &str, root_group: Option<&Path>) -> Option<Cap> {
     instance
         .limits
         .iter()
         .filter(|limit| limit.disk == *disk && limit.kind == kind)
         .filter(|limit| limit.in_force || Path::new(&limit.file).parent() == root_group)
         .min_by_key(|limit| limit.value)
-        .map(|limit| Cap {
-            value: limit.value,
-            source: limit.file.clone(),
-        })
+        .map(|limit| Cap { value: limit.value, source: limit.file.clone() })
 }
 
 /// A partition has no queue of its own, and a disk with a scheduler that does this itself no such file.
 fn writeback_throttling(root: &HostRoot, name: &str) -> Option<WritebackThrottling> {
     let file = format!("/sys/block/{}/queue/wbt_lat_usec", name.replace('/', "!"));
     let text = kernel_file::read(root, &file).ok()?;
-    Some(WritebackThrottling {
-        latency_us: text.parse().ok()?,
-        file,
-    })
+    Some(WritebackThrottling { latency_us: text.parse().ok()?, file })
 }

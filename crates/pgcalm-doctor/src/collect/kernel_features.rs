@@ -52,10 +52,7 @@ mod tests {
     fn what_the_kernel_answers_agrees_with_its_version() {
         let root = HostRoot::default();
         let release = kernel_release::read(&root).unwrap();
-        let (asked, version) = (
-            read(&root, Some(&release)),
-            kernel_release::version(&release).unwrap(),
-        );
+        let (asked, version) = (read(&root, Some(&release)), kernel_release::version(&release).unwrap());
         // A container's filter may take away, nothing may add.
         assert!(asked.cachestat != Some(true) || version >= (6, 5));
         assert_eq!(asked.populate_write, Some(version >= (5, 14)));

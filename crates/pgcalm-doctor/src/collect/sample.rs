@@ -29,10 +29,7 @@ WHERE state = 'streaming' AND flush_lsn IS NOT NULL AND NOT pg_is_in_recovery()"
 /// Bytes that standbys are behind, by their walsenders' process id, with their names.
 fn standbys(client: &mut Client) -> Result<BTreeMap<i32, (String, u64)>, Error> {
     let rows = unless_lost(client.query(STANDBYS, &[]))?.unwrap_or_default();
-    Ok(rows
-        .iter()
-        .map(|row| (row.get(0), (row.get(1), row.get::<_, i64>(2) as u64)))
-        .collect())
+    Ok(rows.iter().map(|row| (row.get(0), (row.get(1), row.get::<_, i64>(2) as u64))).collect())
 }
 
 /// A server that refuses an answer has none; one that has gone can't be sampled.
@@ -52,15 +49,13 @@ pub fn take(
     mut client: Option<&mut Client>,
     time: Duration,
 ) -> Result<Option<Sample>, Error> {
-    let names: Vec<String> = host
-        .map(|host| host.disks.iter().map(|disk| disk.disk.name.clone()))
-        .into_iter()
-        .flatten()
-        .collect();
+    let names: Vec<String> =
+        host.map(|host| host.disks.iter().map(|disk| disk.disk.name.clone())).into_iter().flatten().collect();
     let mut read = || -> Result<_, Error> {
         let wal = match client.as_mut() {
-            Some(client) => unless_lost(client.query_one(WAL_POSITION, &[]))?
-                .and_then(|row| row.get::<_, Option<f64>>(0)),
+            Some(client) => {
+                unless_lost(client.query_one(WAL_POSITION, &[]))?.and_then(|row| row.get::<_, Option<f64>>(0))
+            }
             None => None,
         };
         // A name with a slash has `!` for it in /sys.
@@ -104,19 +99,13 @@ pub fn take(
     }
     Ok(Some(Sample {
         seconds,
-        wal_bytes_per_second: wal_before
-            .zip(wal_after)
-            .map(|(before, after)| ((after - before) / seconds).max(0.0)),
+        wal_bytes_per_second: wal_before.zip(wal_after).map(|(before, after)| ((after - before) / seconds).max(0.0)),
         disks,
         uncounted,
         standbys: standbys_after
             .into_iter()
             .filter_map(|(pid, (application_name, after_bytes))| {
-                Some(StandbyLag {
-                    application_name,
-                    before_bytes: standbys_before.get(&pid)?.1,
-                    after_bytes,
-                })
+                Some(StandbyLag { application_name, before_bytes: standbys_before.get(&pid)?.1, after_bytes })
             })
             .collect(),
     }))

@@ -192,19 +192,14 @@ fn slots(client: &mut Client) -> anyhow::Result<Vec<Slot>> {
             name: row.get(0),
             active: row.get(1),
             wal_status: row.get(2),
-            retained_bytes: row
-                .get::<_, Option<i64>>(3)
-                .map(|bytes| u64::try_from(bytes).unwrap_or(0)),
+            retained_bytes: row.get::<_, Option<i64>>(3).map(|bytes| u64::try_from(bytes).unwrap_or(0)),
         })
         .collect())
 }
 
 /// None where the role sees its own sessions only.
 fn standbys(client: &mut Client) -> anyhow::Result<Option<Vec<Standby>>> {
-    let row = client.query_one(
-        "SELECT pg_has_role(current_user, 'pg_read_all_stats', 'USAGE')",
-        &[],
-    )?;
+    let row = client.query_one("SELECT pg_has_role(current_user, 'pg_read_all_stats', 'USAGE')", &[])?;
     if !row.get::<_, bool>(0) {
         return Ok(None);
     }
@@ -214,25 +209,16 @@ fn standbys(client: &mut Client) -> anyhow::Result<Option<Vec<Standby>>> {
          WHERE r.state <> 'backup' ORDER BY 1, 2",
         &[],
     )?;
-    let standby = |row: &Row| Standby {
-        application_name: row.get(0),
-        slot: row.get(1),
-    };
+    let standby = |row: &Row| Standby { application_name: row.get(0), slot: row.get(1) };
     Ok(Some(rows.iter().map(standby).collect()))
 }
 
-fn pg_calm(
-    client: &mut Client,
-    settings: &BTreeMap<String, Setting>,
-) -> anyhow::Result<Option<PgCalm>> {
+fn pg_calm(client: &mut Client, settings: &BTreeMap<String, Setting>) -> anyhow::Result<Option<PgCalm>> {
     // pg_settings shows no placeholders, so the setting is there only if the module has defined it.
     let Some(mode) = settings.get("pg_calm.mode") else {
         return Ok(None);
     };
-    let mut calm = PgCalm {
-        mode: mode.value.clone(),
-        ..PgCalm::default()
-    };
+    let mut calm = PgCalm { mode: mode.value.clone(), ..PgCalm::default() };
     if let Some(schema) = module_schema(client)? {
         let row = client.query_one(
             &format!(
@@ -259,10 +245,7 @@ fn pg_calm(
 }
 
 fn may(client: &mut Client, function: &str) -> anyhow::Result<bool> {
-    let row = client.query_one(
-        "SELECT has_function_privilege($1::text, 'EXECUTE')",
-        &[&function],
-    )?;
+    let row = client.query_one("SELECT has_function_privilege($1::text, 'EXECUTE')", &[&function])?;
     Ok(row.get(0))
 }
 
@@ -271,7 +254,5 @@ fn unsigned(row: &Row, column: usize) -> u64 {
 }
 
 fn in_words(error: &postgres::Error) -> String {
-    error
-        .as_db_error()
-        .map_or_else(|| error.to_string(), |error| error.message().to_string())
+    error.as_db_error().map_or_else(|| error.to_string(), |error| error.message().to_string())
 }

@@ -22,9 +22,7 @@ pub fn render(report: &Report) -> String {
         out.push_str(&diff(report, &report.changes));
     }
     if !report.permanent.is_empty() {
-        out.push_str(
-            "\nSysctls hold until the next boot. To keep them, in /etc/sysctl.d/90-pgcalm.conf:\n",
-        );
+        out.push_str("\nSysctls hold until the next boot. To keep them, in /etc/sysctl.d/90-pgcalm.conf:\n");
         for text in &report.permanent {
             line(&mut out, text);
         }
@@ -38,9 +36,7 @@ pub fn render(report: &Report) -> String {
 
 /// Where the settings among the changes are written to; `None` if there are none.
 pub fn written(report: &Report, changes: &[Change]) -> Option<String> {
-    changes
-        .iter()
-        .find(|change| change.target == Target::Setting)?;
+    changes.iter().find(|change| change.target == Target::Setting)?;
     let server = report.facts.server.as_ref()?;
     let directory = server.data_directory.as_deref().unwrap_or("?");
     let host = report.facts.host.as_ref();
@@ -76,15 +72,7 @@ pub fn diff(report: &Report, changes: &[Change]) -> String {
 }
 
 fn finding_lines(out: &mut String, number: usize, finding: &Finding) {
-    paragraph(
-        out,
-        &format!(
-            "{number}. {}: {} [{}]",
-            finding.severity.name(),
-            finding.problem,
-            finding.rule
-        ),
-    );
+    paragraph(out, &format!("{number}. {}: {} [{}]", finding.severity.name(), finding.problem, finding.rule));
     for evidence in &finding.evidence {
         paragraph(out, &format!("   seen:   {evidence}"));
     }
@@ -136,11 +124,8 @@ fn summary(report: &Report) -> String {
                     count => counts.push(format!("{} {count}", severity.name())),
                 }
             }
-            let found = if counts.is_empty() {
-                "Nothing found".to_string()
-            } else {
-                format!("Found: {}", counts.join(", "))
-            };
+            let found =
+                if counts.is_empty() { "Nothing found".to_string() } else { format!("Found: {}", counts.join(", ")) };
             format!(
                 "{found}; {} clear, {} not judged.",
                 plural(report.clear.len() as f64, "rule"),

@@ -22,16 +22,11 @@ pub fn goes_nowhere(facts: &Facts) -> Answer {
     // archive_library came with 15.
     let library = read::text(server, "archive_library").unwrap_or_default();
     let command = read::text(server, "archive_command")?;
-    when(
-        mode != "off" && library.is_empty() && command.is_empty(),
-        || {
-            Found::new(format!(
-                "archive_mode = {mode}, neither archive_library nor archive_command is set"
-            ))
+    when(mode != "off" && library.is_empty() && command.is_empty(), || {
+        Found::new(format!("archive_mode = {mode}, neither archive_library nor archive_command is set"))
             .and(waiting(server))
             .run("ALTER SYSTEM SET archive_command = '…'; SELECT pg_reload_conf();")
-        },
-    )
+    })
 }
 
 /// Whether this server archives: a standby does with `always` only.
@@ -95,11 +90,7 @@ fn hung_for(server: &Server) -> Result<Option<f64>, Unknown> {
     let Some(waits) = archiver.oldest_ready_seconds else {
         return Ok(None);
     };
-    let ended = [
-        archiver.last_archived_seconds,
-        archiver.last_failed_seconds,
-        server.up_seconds,
-    ];
+    let ended = [archiver.last_archived_seconds, archiver.last_failed_seconds, server.up_seconds];
     let seconds = ended.into_iter().flatten().fold(waits, f64::min);
     Ok((seconds > HANGS_AFTER).then_some(seconds))
 }
@@ -122,20 +113,13 @@ pub fn backlog(facts: &Facts) -> Answer {
     let segment = read::bytes(server, "wal_segment_size")?.unwrap_or(0);
     let max = read::bytes(server, "max_wal_size")?.unwrap_or(0);
     when(files * segment > max, || {
-        Found::new(format!(
-            "{}; max_wal_size is {}",
-            waiting(server),
-            words::size(max)
-        ))
-        .run("SELECT count(*) FROM pg_ls_archive_statusdir() WHERE name LIKE '%.ready';")
+        Found::new(format!("{}; max_wal_size is {}", waiting(server), words::size(max)))
+            .run("SELECT count(*) FROM pg_ls_archive_statusdir() WHERE name LIKE '%.ready';")
     })
 }
 
 fn waiting(server: &Server) -> String {
-    match (
-        server.archiver.ready_files,
-        read::bytes(server, "wal_segment_size"),
-    ) {
+    match (server.archiver.ready_files, read::bytes(server, "wal_segment_size")) {
         (Some(files), Ok(Some(segment))) => {
             format!("{files} files wait, {}", words::size(files * segment))
         }
@@ -147,10 +131,7 @@ fn waiting(server: &Server) -> String {
 pub fn slot_inactive(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
     let max = read::bytes(server, "max_wal_size")?.unwrap_or(0);
-    let left = server
-        .slots
-        .iter()
-        .filter(|slot| !slot.active && slot.retained_bytes.is_some_and(|bytes| bytes > max));
+    let left = server.slots.iter().filter(|slot| !slot.active && slot.retained_bytes.is_some_and(|bytes| bytes > max));
     of_slots(left, |found, slot| {
         found.run(format!(
             "SELECT pg_drop_replication_slot('{}'); -- if whoever read it is gone for good",
@@ -165,11 +146,7 @@ pub fn slot_unbounded(facts: &Facts) -> Answer {
     if read::bytes(server, "max_slot_wal_keep_size")?.is_some() {
         return Ok(None);
     }
-    let holding: Vec<&Slot> = server
-        .slots
-        .iter()
-        .filter(|slot| slot.retained_bytes.is_some())
-        .collect();
+    let holding: Vec<&Slot> = server.slots.iter().filter(|slot| slot.retained_bytes.is_some()).collect();
     let Some(most) = holding.iter().filter_map(|s| s.retained_bytes).max() else {
         return Ok(None);
     };
@@ -192,10 +169,7 @@ pub fn slot_unbounded(facts: &Facts) -> Answer {
 /// WAL that a slot needs goes, or is gone.
 pub fn slot_lost(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
-    let bad = server
-        .slots
-        .iter()
-        .filter(|slot| matches!(slot.wal_status.as_deref(), Some("unreserved" | "lost")));
+    let bad = server.slots.iter().filter(|slot| matches!(slot.wal_status.as_deref(), Some("unreserved" | "lost")));
     of_slots(bad, |found, _| found)
 }
 

@@ -20,11 +20,7 @@ const HEADROOM: f64 = 1.5;
 /// Nothing that is written is durable.
 pub fn fsync_off(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
-    when(!read::is_on(server, "fsync")?, || {
-        Found::new("fsync = off")
-            .set(server, "fsync", "on")
-            .run("sync")
-    })
+    when(!read::is_on(server, "fsync")?, || Found::new("fsync = off").set(server, "fsync", "on").run("sync"))
 }
 
 /// Torn pages can't be repaired.
@@ -33,19 +29,16 @@ pub fn full_page_writes_off(facts: &Facts) -> Answer {
     if read::is_on(server, "full_page_writes")? {
         return Ok(None);
     }
-    let data = read::instance(facts)?
-        .places
-        .iter()
-        .find(|p| p.role == "data");
+    let data = read::instance(facts)?.places.iter().find(|p| p.role == "data");
     let Some(data) = data else {
         return Err("the file system of the data directory is not known".into());
     };
     when(!matches!(data.fs.as_str(), "zfs" | "btrfs"), || {
-        Found::new(format!(
-            "full_page_writes = off, the data directory is on {}",
-            data.fs
-        ))
-        .set(server, "full_page_writes", "on")
+        Found::new(format!("full_page_writes = off, the data directory is on {}", data.fs)).set(
+            server,
+            "full_page_writes",
+            "on",
+        )
     })
 }
 
@@ -158,11 +151,7 @@ pub fn timeout_short(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
     let timeout = read::seconds(server, "checkpoint_timeout")?;
     when(timeout < TIMEOUT, || {
-        Found::new(format!("checkpoint_timeout = {}", words::time(timeout))).set(
-            server,
-            "checkpoint_timeout",
-            "5min",
-        )
+        Found::new(format!("checkpoint_timeout = {}", words::time(timeout))).set(server, "checkpoint_timeout", "5min")
     })
 }
 
@@ -181,7 +170,5 @@ pub fn room(facts: &Facts) -> Option<u64> {
 }
 
 fn too_few(count: u64) -> Unknown {
-    Unknown::new(format!(
-        "checkpoints since the statistics were reset: {count}; {ENOUGH_CHECKPOINTS} are needed"
-    ))
+    Unknown::new(format!("checkpoints since the statistics were reset: {count}; {ENOUGH_CHECKPOINTS} are needed"))
 }

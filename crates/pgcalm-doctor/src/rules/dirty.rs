@@ -50,10 +50,7 @@ pub fn limit_beyond_checkpoint(facts: &Facts) -> Answer {
             iops.source
         ))
         .and(format!("checkpoint_timeout is {}", words::time(timeout)))
-        .run(format!(
-            "sysctl -w vm.dirty_bytes={bytes} vm.dirty_background_bytes={}",
-            bytes / 2
-        ))
+        .run(format!("sysctl -w vm.dirty_bytes={bytes} vm.dirty_background_bytes={}", bytes / 2))
     })
 }
 
@@ -63,9 +60,7 @@ pub fn writeback_interval(facts: &Facts) -> Answer {
     let expire = read::sysctl(facts, "dirty_expire_centisecs")?;
     when(interval == 0 || interval > expire, || {
         set(
-            Found::new(format!(
-                "vm.dirty_writeback_centisecs = {interval}, vm.dirty_expire_centisecs = {expire}"
-            )),
+            Found::new(format!("vm.dirty_writeback_centisecs = {interval}, vm.dirty_expire_centisecs = {expire}")),
             facts,
             "dirty_writeback_centisecs",
             WRITEBACK_INTERVAL.min(expire.max(1)),
@@ -84,16 +79,10 @@ pub fn background_over_limit(facts: &Facts) -> Answer {
     };
     let background = amount("dirty_background_bytes", "dirty_background_ratio")?;
     let limit = amount("dirty_bytes", "dirty_ratio")?;
-    let (limit_bytes, ratio) = (
-        read::sysctl(facts, "dirty_bytes")?,
-        read::sysctl(facts, "dirty_ratio")?,
-    );
+    let (limit_bytes, ratio) = (read::sysctl(facts, "dirty_bytes")?, read::sysctl(facts, "dirty_ratio")?);
     when(background >= limit, || {
-        let found = Found::new(format!(
-            "background threshold {}, limit {}",
-            words::size(background),
-            words::size(limit)
-        ));
+        let found =
+            Found::new(format!("background threshold {}, limit {}", words::size(background), words::size(limit)));
         match limit_bytes {
             0 => set(found, facts, "dirty_background_ratio", (ratio / 2).max(1)),
             bytes => set(found, facts, "dirty_background_bytes", bytes / 2),
@@ -105,12 +94,7 @@ pub fn background_over_limit(facts: &Facts) -> Answer {
 pub fn expire_short(facts: &Facts) -> Answer {
     let expire = read::sysctl(facts, "dirty_expire_centisecs")?;
     when(expire < EXPIRE && !read::pg_calm_is_on(facts), || {
-        set(
-            Found::new(format!("vm.dirty_expire_centisecs = {expire}")),
-            facts,
-            "dirty_expire_centisecs",
-            EXPIRE,
-        )
+        set(Found::new(format!("vm.dirty_expire_centisecs = {expire}")), facts, "dirty_expire_centisecs", EXPIRE)
     })
 }
 
@@ -135,12 +119,7 @@ pub fn not_for_pg_calm(facts: &Facts) -> Answer {
             words::size(thresholds.dirtyable_bytes)
         ));
         if background_low {
-            found = set(
-                found,
-                facts,
-                "dirty_background_ratio",
-                CALM_BACKGROUND_RATIO,
-            );
+            found = set(found, facts, "dirty_background_ratio", CALM_BACKGROUND_RATIO);
         }
         if limit_low {
             found = set(found, facts, "dirty_ratio", CALM_RATIO);
@@ -153,8 +132,6 @@ pub fn not_for_pg_calm(facts: &Facts) -> Answer {
 }
 
 fn set(found: Found, facts: &Facts, name: &str, to: u64) -> Found {
-    let from = read::sysctl(facts, name)
-        .ok()
-        .map(|value| value.to_string());
+    let from = read::sysctl(facts, name).ok().map(|value| value.to_string());
     found.write(&format!("/{}", vm_sysctl::path(name)), from, to.to_string())
 }

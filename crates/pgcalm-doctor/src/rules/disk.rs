@@ -38,8 +38,7 @@ pub fn dirty_limit(facts: &Facts) -> Answer {
         known = true;
         let share = u64::from(limit.max_share);
         // In u128: bytes times a million.
-        let bytes =
-            (u128::from(thresholds.limit_bytes) * u128::from(share) / u128::from(WHOLE)) as u64;
+        let bytes = (u128::from(thresholds.limit_bytes) * u128::from(share) / u128::from(WHOLE)) as u64;
         if share == WHOLE || bytes > thresholds.background_bytes {
             continue;
         }
@@ -97,11 +96,7 @@ pub fn little_set_aside(facts: &Facts) -> Answer {
 }
 
 fn in_unit_of(file: &str, share: u64) -> u64 {
-    if file.ends_with("_fine") {
-        share
-    } else {
-        share * 100 / WHOLE
-    }
+    if file.ends_with("_fine") { share } else { share * 100 / WHOLE }
 }
 
 /// A disk works at its cap right now.
@@ -111,9 +106,7 @@ pub fn at_cap(facts: &Facts) -> Answer {
         return Err("rates were not measured: give --duration".into());
     };
     let of = |used: Option<f64>| {
-        used.map_or("no known cap".to_string(), |used| {
-            format!("{} of its cap", words::percent(used, 1.0))
-        })
+        used.map_or("no known cap".to_string(), |used| format!("{} of its cap", words::percent(used, 1.0)))
     };
     let mut found: Option<Found> = None;
     let mut judged = Vec::new();
@@ -134,12 +127,7 @@ pub fn at_cap(facts: &Facts) -> Answer {
         if operations.part.is_some() || bytes.part.is_some() {
             judged.push(&disk.disk);
         }
-        if operations
-            .part
-            .unwrap_or(0.0)
-            .max(bytes.part.unwrap_or(0.0))
-            < AT_CAP
-        {
+        if operations.part.unwrap_or(0.0).max(bytes.part.unwrap_or(0.0)) < AT_CAP {
             continue;
         }
         let evidence = format!(
@@ -173,12 +161,7 @@ pub fn at_cap(facts: &Facts) -> Answer {
         if !place.disks().any(|disk| judged.contains(&disk)) {
             return Err(match sample.uncounted.get(&disk.name) {
                 Some(why) => why.clone(),
-                None => Unknown::new(format!(
-                    "{} ({}): {}",
-                    disk.name,
-                    place.role,
-                    read::no_cap()
-                )),
+                None => Unknown::new(format!("{} ({}): {}", disk.name, place.role, read::no_cap())),
             });
         }
     }
@@ -202,17 +185,9 @@ impl Use {
         let (alone, both) = (part(writes, own), part(writes + reads, all));
         // None is less than any part.
         if both > alone {
-            Self {
-                rate: writes + reads,
-                kinds: "read and ",
-                part: both,
-            }
+            Self { rate: writes + reads, kinds: "read and ", part: both }
         } else {
-            Self {
-                rate: writes,
-                kinds: "",
-                part: alone,
-            }
+            Self { rate: writes, kinds: "", part: alone }
         }
     }
 }
@@ -237,11 +212,7 @@ pub fn writeback_throttling(facts: &Facts) -> Answer {
             "{}: {} = {now}; it takes {} operations per second ({})",
             disk.disk.name, throttling.file, cap.value, cap.source
         ))
-        .write(
-            &throttling.file,
-            Some(now.to_string()),
-            READ_LATENCY_US.to_string(),
-        )
+        .write(&throttling.file, Some(now.to_string()), READ_LATENCY_US.to_string())
     })
 }
 
@@ -250,17 +221,10 @@ pub fn writeback_throttling(facts: &Facts) -> Answer {
 pub fn wal_with_data(facts: &Facts) -> Answer {
     let data = read::data_disk(facts)?;
     read::disk_of(facts, "wal")?;
-    if hazard::is_there(facts, "wal-on-capped-device")?
-        || !data.roles.iter().any(|role| role == "wal")
-    {
+    if hazard::is_there(facts, "wal-on-capped-device")? || !data.roles.iter().any(|role| role == "wal") {
         return Ok(None);
     }
-    let caps = [
-        &data.write_iops,
-        &data.write_bandwidth,
-        &data.all_iops,
-        &data.all_bandwidth,
-    ];
+    let caps = [&data.write_iops, &data.write_bandwidth, &data.all_iops, &data.all_bandwidth];
     let cap = caps.into_iter().flatten().next();
     let cap = cap.ok_or_else(read::no_cap)?;
     Ok(Some(Found::new(format!(
@@ -281,17 +245,13 @@ pub fn shows_unwritten(facts: &Facts) -> Answer {
 
 /// Data goes through the journal.
 pub fn data_journal(facts: &Facts) -> Answer {
-    journal(facts, |journal| {
-        journal.data_mode.as_deref() == Some("journal")
-    })
+    journal(facts, |journal| journal.data_mode.as_deref() == Some("journal"))
 }
 
 fn journal(facts: &Facts, is_bad: fn(&Journal) -> bool) -> Answer {
     let places = &read::instance(facts)?.places;
-    let bad: Vec<&Place> = places
-        .iter()
-        .filter(|place| place.role != "log" && place.journal.there().is_some_and(is_bad))
-        .collect();
+    let bad: Vec<&Place> =
+        places.iter().filter(|place| place.role != "log" && place.journal.there().is_some_and(is_bad)).collect();
     let Some(first) = bad.first() else {
         let unknown = places.iter().find_map(|place| place.journal.unknown());
         return unknown.map_or(Ok(None), |why| Err(why.clone()));
@@ -306,10 +266,7 @@ fn journal(facts: &Facts, is_bad: fn(&Journal) -> bool) -> Answer {
             place.mount_options.join(",")
         ));
     }
-    Ok(Some(found.run(format!(
-        "# in the line of {} in /etc/fstab, then unmount and mount again",
-        first.mountpoint
-    ))))
+    Ok(Some(found.run(format!("# in the line of {} in /etc/fstab, then unmount and mount again", first.mountpoint))))
 }
 
 /// The cap on operations of the disk of pg_wal.
@@ -350,8 +307,7 @@ pub fn flush_hints(facts: &Facts) -> Answer {
     let page = read::number(server, "block_size")?;
     // Scattered pages at this rate use the bandwidth up as well: then there is no operation to be saved.
     let scattered = cap.value as f64 * page;
-    let spare = read::write_bandwidth(facts, disk)
-        .is_none_or(|bandwidth| scattered < bandwidth.value as f64 / 2.0);
+    let spare = read::write_bandwidth(facts, disk).is_none_or(|bandwidth| scattered < bandwidth.value as f64 / 2.0);
     when(spare, || {
         let mut found = Found::new(format!(
             "checkpoint_flush_after = {checkpoint}, bgwriter_flush_after = {background} pages; {} takes {} write \
@@ -361,10 +317,7 @@ pub fn flush_hints(facts: &Facts) -> Answer {
             cap.source,
             words::size(scattered as u64)
         ));
-        for (name, value) in [
-            ("checkpoint_flush_after", checkpoint),
-            ("bgwriter_flush_after", background),
-        ] {
+        for (name, value) in [("checkpoint_flush_after", checkpoint), ("bgwriter_flush_after", background)] {
             if value > 0.0 {
                 found = found.set(server, name, "0");
             }

@@ -13,9 +13,7 @@ pub fn no_cachestat(facts: &Facts) -> Answer {
 }
 
 pub fn no_populate_write(facts: &Facts) -> Answer {
-    lacks(facts, "MADV_POPULATE_WRITE", |features| {
-        features.populate_write
-    })
+    lacks(facts, "MADV_POPULATE_WRITE", |features| features.populate_write)
 }
 
 pub fn no_btf(facts: &Facts) -> Answer {
@@ -27,22 +25,14 @@ pub fn no_usdt(facts: &Facts) -> Answer {
     let Some(probes) = read::host(facts)?.usdt_probes else {
         return Err("the server's program could not be read: run as root".into());
     };
-    when(probes == 0, || {
-        Found::new("the server's program has no probe of provider postgresql")
-    })
+    when(probes == 0, || Found::new("the server's program has no probe of provider postgresql"))
 }
 
 fn lacks(facts: &Facts, name: &str, feature: fn(&KernelFeatures) -> Option<bool>) -> Answer {
     let host = read::host(facts)?;
     let Some(has) = feature(&host.kernel_features) else {
-        return Err(Unknown::new(format!(
-            "whether the kernel has {name} could not be told"
-        )));
+        return Err(Unknown::new(format!("whether the kernel has {name} could not be told")));
     };
     let release = host.kernel_release.as_deref().unwrap_or("unknown");
-    when(!has, || {
-        Found::new(format!(
-            "Linux {release} has no {name}, or does not grant it here"
-        ))
-    })
+    when(!has, || Found::new(format!("Linux {release} has no {name}, or does not grant it here")))
 }

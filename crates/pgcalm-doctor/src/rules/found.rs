@@ -21,10 +21,7 @@ pub struct Found {
 impl Found {
     /// Begins with its first evidence.
     pub fn new(evidence: impl Into<String>) -> Self {
-        Self {
-            evidence: vec![evidence.into()],
-            ..Self::default()
-        }
+        Self { evidence: vec![evidence.into()], ..Self::default() }
     }
 
     /// Adds evidence.
@@ -62,12 +59,7 @@ impl Found {
 
     /// Adds a change of a file of the kernel.
     pub fn write(mut self, file: &str, from: Option<String>, to: impl Into<String>) -> Self {
-        self.changes.push(Change {
-            target: Target::Kernel,
-            name: file.to_string(),
-            from,
-            to: Some(to.into()),
-        });
+        self.changes.push(Change { target: Target::Kernel, name: file.to_string(), from, to: Some(to.into()) });
         self
     }
 }

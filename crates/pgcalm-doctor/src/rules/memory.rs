@@ -56,10 +56,7 @@ pub fn buffers_small(facts: &Facts) -> Answer {
         return Ok(None);
     }
     let host = read::host(facts)?;
-    let memory = [
-        host.memory_bytes,
-        host.memory_limit.there().map(|limit| limit.bytes),
-    ];
+    let memory = [host.memory_bytes, host.memory_limit.there().map(|limit| limit.bytes)];
     let Some(memory) = memory.into_iter().flatten().min() else {
         return Err("the host's memory could not be read".into());
     };

@@ -17,13 +17,9 @@ pub fn degraded(facts: &Facts) -> Answer {
         STATES
             .iter()
             .filter(|(words, _)| why.contains(words))
-            .fold(
-                Found::new(format!(
-                    "pg_calm_status: mode {}, degraded: {why}",
-                    calm.mode
-                )),
-                |found, (_, cure)| found.and(*cure),
-            )
+            .fold(Found::new(format!("pg_calm_status: mode {}, degraded: {why}", calm.mode)), |found, (_, cure)| {
+                found.and(*cure)
+            })
             .run("SELECT mode, degraded, caps_source FROM pg_calm_status;")
     }))
 }
@@ -48,10 +44,7 @@ const STATES: [(&str, &str); 9] = [
         "the writeback worker is not running",
         "the server's log says why it ended; it is started again after 5 s, if max_worker_processes has a place for it",
     ),
-    (
-        "pg_calm.page_map_memory is too small",
-        "double pg_calm.page_map_memory (restart)",
-    ),
+    ("pg_calm.page_map_memory is too small", "double pg_calm.page_map_memory (restart)"),
     (
         "an fsync of pg_wal/archive_status failed",
         "before PostgreSQL 16 WAL piles up until the server is restarted: see to the WAL volume, then restart",
@@ -83,20 +76,15 @@ pub fn map_full(facts: &Facts) -> Answer {
             calm.map_full,
             words::size(memory)
         ))
-        .set(
-            server,
-            "pg_calm.page_map_memory",
-            words::setting_size(memory * 2),
-        )
+        .set(server, "pg_calm.page_map_memory", words::setting_size(memory * 2))
     })
 }
 
 fn with_views(facts: &Facts) -> Result<Option<&PgCalm>, Unknown> {
     match &read::server(facts)?.pg_calm {
-        Some(calm) if !calm.has_views => Err(
-            "pg_calm's views are not in the database of the connection: CREATE EXTENSION pg_calm"
-                .into(),
-        ),
+        Some(calm) if !calm.has_views => {
+            Err("pg_calm's views are not in the database of the connection: CREATE EXTENSION pg_calm".into())
+        }
         calm => Ok(calm.as_ref()),
     }
 }

@@ -16,8 +16,7 @@ use crate::words;
 
 const NO_HOST: &str = "the server's host was not looked at";
 const NO_SERVER: &str = "no connection to the server: give --connect";
-const NO_INSTANCE: &str =
-    "the server's process was not found: run it on the server's host, as root";
+const NO_INSTANCE: &str = "the server's process was not found: run it on the server's host, as root";
 
 pub fn host(facts: &Facts) -> Result<&Host, Unknown> {
     facts.host.as_ref().ok_or_else(|| NO_HOST.into())
@@ -83,16 +82,14 @@ pub fn is_on(server: &Server, name: &str) -> Result<bool, Unknown> {
 /// The value of a numeric setting, in its unit.
 pub fn number(server: &Server, name: &str) -> Result<f64, Unknown> {
     let text = text(server, name)?;
-    text.parse()
-        .map_err(|_| Unknown::new(format!("{name} = {text} is no number")))
+    text.parse().map_err(|_| Unknown::new(format!("{name} = {text} is no number")))
 }
 
 /// The value of a setting that is an amount of memory or disk; `None` for its special value -1.
 pub fn bytes(server: &Server, name: &str) -> Result<Option<u64>, Unknown> {
     let value = number(server, name)?;
     let unit = unit(server, name)?;
-    let factor = unit_bytes(unit)
-        .ok_or_else(|| Unknown::new(format!("{name} has the unknown unit {unit}")))?;
+    let factor = unit_bytes(unit).ok_or_else(|| Unknown::new(format!("{name} has the unknown unit {unit}")))?;
     Ok((value >= 0.0).then_some((value * factor) as u64))
 }
 
@@ -100,16 +97,13 @@ pub fn bytes(server: &Server, name: &str) -> Result<Option<u64>, Unknown> {
 pub fn seconds(server: &Server, name: &str) -> Result<f64, Unknown> {
     let value = number(server, name)?;
     let unit = unit(server, name)?;
-    let factor = unit_seconds(unit)
-        .ok_or_else(|| Unknown::new(format!("{name} has the unknown unit {unit}")))?;
+    let factor = unit_seconds(unit).ok_or_else(|| Unknown::new(format!("{name} has the unknown unit {unit}")))?;
     Ok(value * factor)
 }
 
 fn unit<'a>(server: &'a Server, name: &str) -> Result<&'a str, Unknown> {
     let setting = server.settings.get(name);
-    setting
-        .and_then(|setting| setting.unit.as_deref())
-        .ok_or_else(|| Unknown::new(format!("{name} has no unit")))
+    setting.and_then(|setting| setting.unit.as_deref()).ok_or_else(|| Unknown::new(format!("{name} has no unit")))
 }
 
 /// Whether pg_calm does the writing back.
@@ -123,16 +117,12 @@ pub fn pg_calm_is_on(facts: &Facts) -> bool {
 /// times dilute. An average over less than `least` seconds doesn't count: it may be of one burst, as initdb's.
 pub fn wal_rate(facts: &Facts, least: f64) -> Result<f64, Unknown> {
     let wal = &server(facts)?.wal;
-    let average = wal
-        .seconds
-        .filter(|seconds| *seconds > 0.0 && *seconds >= least)
-        .map(|seconds| wal.bytes as f64 / seconds);
+    let average =
+        wal.seconds.filter(|seconds| *seconds > 0.0 && *seconds >= least).map(|seconds| wal.bytes as f64 / seconds);
     let sample = facts.sample.as_ref().and_then(|s| s.wal_bytes_per_second);
     match (average, sample) {
         (Some(average), Some(sample)) => Ok(average.max(sample)),
-        (average, sample) => average
-            .or(sample)
-            .ok_or_else(|| "the rate of WAL is not known: give --duration".into()),
+        (average, sample) => average.or(sample).ok_or_else(|| "the rate of WAL is not known: give --duration".into()),
     }
 }
 
@@ -151,9 +141,7 @@ pub fn write_iops(facts: &Facts, disk: &Disk) -> Result<Cap, Unknown> {
 pub fn write_bandwidth(facts: &Facts, disk: &Disk) -> Option<Cap> {
     let reads = rates(facts, disk).map(|rates| rates.read_bytes_per_second);
     let (own, all) = (disk.write_bandwidth.as_ref(), disk.all_bandwidth.as_ref());
-    of_writes(own, all, reads, |reads| {
-        format!("{} read", words::size(reads))
-    })
+    of_writes(own, all, reads, |reads| format!("{} read", words::size(reads)))
 }
 
 /// The rates of the sample.
@@ -163,26 +151,17 @@ pub fn rates<'a>(facts: &'a Facts, disk: &Disk) -> Option<&'a DiskRates> {
 }
 
 /// Writes' own cap, or what reads leave of the one that they share, whichever is less.
-fn of_writes(
-    own: Option<&Cap>,
-    all: Option<&Cap>,
-    reads: Option<f64>,
-    worded: impl Fn(u64) -> String,
-) -> Option<Cap> {
+fn of_writes(own: Option<&Cap>, all: Option<&Cap>, reads: Option<f64>, worded: impl Fn(u64) -> String) -> Option<Cap> {
     let reads = reads.unwrap_or(0.0);
     let left = all.map(|all| Cap {
         value: (all.value as f64 - reads).max(all.value as f64 * LEAST_SHARE) as u64,
         source: format!("{}, less {} per second", all.source, worded(reads as u64)),
     });
     // The first of equals: where nothing is read, nothing has to be said of it.
-    own.cloned()
-        .into_iter()
-        .chain(left)
-        .min_by_key(|cap| cap.value)
+    own.cloned().into_iter().chain(left).min_by_key(|cap| cap.value)
 }
 
 /// A cloud volume's cap is nowhere on the host.
 pub fn no_cap() -> Unknown {
-    "no cap on writes can be seen; a cloud volume's is nowhere on the host: give --iops and --bandwidth"
-        .into()
+    "no cap on writes can be seen; a cloud volume's is nowhere on the host: give --iops and --bandwidth".into()
 }

@@ -19,20 +19,14 @@ const SYNC_OPERATION: u64 = 256 << 10;
 /// A standby has neither slot nor wal_keep_size, and nothing else that keeps WAL or brings it.
 pub fn standby_without_slot(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
-    let bare: Vec<&Standby> = standbys(server)?
-        .iter()
-        .filter(|standby| standby.slot.is_none())
-        .collect();
+    let bare: Vec<&Standby> = standbys(server)?.iter().filter(|standby| standby.slot.is_none()).collect();
     if bare.is_empty() || read::text(server, "archive_mode")? != "off" || is_governed(server) {
         return Ok(None);
     }
     let max = read::bytes(server, "max_wal_size")?.unwrap_or(0);
     let kept = read::bytes(server, "wal_keep_size")?.unwrap_or(0);
     when(kept < max, || {
-        let names: Vec<&str> = bare
-            .iter()
-            .map(|standby| standby.application_name.as_str())
-            .collect();
+        let names: Vec<&str> = bare.iter().map(|standby| standby.application_name.as_str()).collect();
         Found::new(format!(
             "no slot for {}; wal_keep_size = {}, max_wal_size = {}, archive_mode = off",
             names.join(", "),
@@ -58,9 +52,7 @@ pub fn standby_falls_behind(facts: &Facts) -> Answer {
         return Err("rates were not measured: give --duration".into());
     };
     let made = rate * sample.seconds;
-    let falls = |lag: &&StandbyLag| {
-        lag.after_bytes > lag.before_bytes && lag.after_bytes as f64 > made && made > 0.0
-    };
+    let falls = |lag: &&StandbyLag| lag.after_bytes > lag.before_bytes && lag.after_bytes as f64 > made && made > 0.0;
     let mut found: Option<Found> = None;
     for lag in sample.standbys.iter().filter(falls) {
         let growth = (lag.after_bytes - lag.before_bytes) as f64 / sample.seconds;
@@ -73,11 +65,7 @@ pub fn standby_falls_behind(facts: &Facts) -> Answer {
             words::size(lag.before_bytes),
             words::size(rate as u64),
             if left > 0.0 {
-                format!(
-                    "what it shows is {} old in {}",
-                    words::time(PATIENCE),
-                    words::time(left)
-                )
+                format!("what it shows is {} old in {}", words::time(PATIENCE), words::time(left))
             } else {
                 format!("what it shows is older than {}", words::time(PATIENCE))
             }
@@ -87,9 +75,7 @@ pub fn standby_falls_behind(facts: &Facts) -> Answer {
             None => Found::new(evidence),
         });
     }
-    Ok(found.map(|found| {
-        found.run("pgcalm lag --connect '…' # where it is held up, and how long its WAL is kept")
-    }))
+    Ok(found.map(|found| found.run("pgcalm lag --connect '…' # where it is held up, and how long its WAL is kept")))
 }
 
 /// At the cap of its disk, a server is silent for longer than the other end of a replication connection waits.
@@ -103,10 +89,8 @@ pub fn timeout_under_cap(facts: &Facts) -> Answer {
         .into_iter()
         .map(|name| Ok((name, read::seconds(server, name)?)))
         .collect::<Result<_, Unknown>>()?;
-    let Some((name, timeout)) = timeouts
-        .into_iter()
-        .filter(|(_, timeout)| *timeout > 0.0)
-        .min_by(|(_, a), (_, b)| a.total_cmp(b))
+    let Some((name, timeout)) =
+        timeouts.into_iter().filter(|(_, timeout)| *timeout > 0.0).min_by(|(_, a), (_, b)| a.total_cmp(b))
     else {
         return Ok(None);
     };
@@ -145,38 +129,20 @@ fn queue(facts: &Facts, server: &Server, disk: &Disk) -> Result<Queue, Unknown> 
         return Err(unknown.clone());
     }
     let time = |bytes: u64, operation: f64| {
-        let by_operations = iops
-            .as_ref()
-            .map_or(0.0, |cap| bytes as f64 / operation / cap.value as f64);
-        let by_bytes = bandwidth
-            .as_ref()
-            .map_or(0.0, |cap| bytes as f64 / cap.value as f64);
+        let by_operations = iops.as_ref().map_or(0.0, |cap| bytes as f64 / operation / cap.value as f64);
+        let by_bytes = bandwidth.as_ref().map_or(0.0, |cap| bytes as f64 / cap.value as f64);
         by_operations.max(by_bytes)
     };
     let segment = read::bytes(server, "wal_segment_size")?.unwrap_or(0);
-    let of_segment = Queue {
-        bytes: segment,
-        what: "a WAL segment",
-        time: time(segment, SYNC_OPERATION as f64),
-    };
-    let shared = disk
-        .roles
-        .iter()
-        .any(|role| role == "data" || role == "tablespace");
+    let of_segment = Queue { bytes: segment, what: "a WAL segment", time: time(segment, SYNC_OPERATION as f64) };
+    let shared = disk.roles.iter().any(|role| role == "data" || role == "tablespace");
     if !shared || read::pg_calm_is_on(facts) {
         return Ok(of_segment);
     }
     let dirty = read::dirty_thresholds(facts)?.limit_bytes;
-    let of_pages = Queue {
-        bytes: dirty,
-        what: "scattered dirty pages",
-        time: time(dirty, read::number(server, "block_size")?),
-    };
-    Ok(if of_pages.time > of_segment.time {
-        of_pages
-    } else {
-        of_segment
-    })
+    let of_pages =
+        Queue { bytes: dirty, what: "scattered dirty pages", time: time(dirty, read::number(server, "block_size")?) };
+    Ok(if of_pages.time > of_segment.time { of_pages } else { of_segment })
 }
 
 fn standbys(server: &Server) -> Result<&[Standby], Unknown> {
@@ -186,9 +152,6 @@ fn standbys(server: &Server) -> Result<&[Standby], Unknown> {
 
 /// Whether pg_calm's governor holds writers before a standby is lost: it does so whatever the writeback worker lacks.
 fn is_governed(server: &Server) -> bool {
-    let is_on = server
-        .pg_calm
-        .as_ref()
-        .is_some_and(|calm| calm.mode == "on");
+    let is_on = server.pg_calm.as_ref().is_some_and(|calm| calm.mode == "on");
     is_on && read::text(server, "pg_calm.governor_max_lag").is_ok_and(|limit| !limit.is_empty())
 }

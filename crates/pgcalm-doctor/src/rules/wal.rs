@@ -26,9 +26,7 @@ pub fn disk_small(facts: &Facts) -> Answer {
     read::instance(facts)?;
     let server = read::server(facts)?;
     let Some(room) = checkpoint::room(facts) else {
-        return Err(
-            "the size of pg_wal or the room on its disk could not be read (pg_monitor)".into(),
-        );
+        return Err("the size of pg_wal or the room on its disk could not be read (pg_monitor)".into());
     };
     let max = read::bytes(server, "max_wal_size")?.unwrap_or(0);
     let kept = read::bytes(server, "wal_keep_size")?.unwrap_or(0);
@@ -39,11 +37,7 @@ pub fn disk_small(facts: &Facts) -> Answer {
             words::size(kept),
             words::size(room)
         ))
-        .set(
-            server,
-            "max_wal_size",
-            words::setting_size((room / 2).max(32 << 20)),
-        )
+        .set(server, "max_wal_size", words::setting_size((room / 2).max(32 << 20)))
     })
 }
 
@@ -72,11 +66,7 @@ pub fn compression(facts: &Facts) -> Answer {
             words::percent(images.min(bytes), bytes),
             words::size(wal.bytes)
         ))
-        .set(
-            server,
-            "wal_compression",
-            if has_lz4 { "lz4" } else { "on" },
-        )
+        .set(server, "wal_compression", if has_lz4 { "lz4" } else { "on" })
     })
 }
 
@@ -93,11 +83,7 @@ pub fn writer_flushes_often(facts: &Facts) -> Answer {
             "wal_writer_flush_after = 0; the disk of pg_wal takes {} write operations per second ({})",
             cap.value, cap.source
         ))
-        .set(
-            server,
-            "wal_writer_flush_after",
-            words::setting_size(WRITER_FLUSH_AFTER),
-        ),
+        .set(server, "wal_writer_flush_after", words::setting_size(WRITER_FLUSH_AFTER)),
     ))
 }
 

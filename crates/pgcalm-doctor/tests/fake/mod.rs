@@ -47,37 +47,21 @@ impl Host {
             host.link(&format!("sys/block/{disk}"), &format!("../devices/{disk}"));
             for (link, target) in [
                 (format!("sys/dev/block/{major_minor}"), disk.to_string()),
-                (
-                    format!("sys/dev/block/{partition}"),
-                    format!("{disk}/{disk}1"),
-                ),
+                (format!("sys/dev/block/{partition}"), format!("{disk}/{disk}1")),
             ] {
                 host.link(&link, &format!("../../devices/{target}"));
             }
-            for (name, target) in [
-                (disk.to_string(), disk.to_string()),
-                (format!("{disk}1"), format!("{disk}/{disk}1")),
-            ] {
-                host.link(
-                    &format!("sys/class/block/{name}"),
-                    &format!("../../devices/{target}"),
-                );
+            for (name, target) in
+                [(disk.to_string(), disk.to_string()), (format!("{disk}1"), format!("{disk}/{disk}1"))]
+            {
+                host.link(&format!("sys/class/block/{name}"), &format!("../../devices/{target}"));
                 host.write(&format!("dev/{name}"), "");
             }
-            host.write(
-                &format!("sys/class/bdi/{major_minor}/max_ratio_fine"),
-                "1000000\n",
-            );
-            host.write(
-                &format!("sys/class/bdi/{major_minor}/min_ratio_fine"),
-                "250000\n",
-            );
+            host.write(&format!("sys/class/bdi/{major_minor}/max_ratio_fine"), "1000000\n");
+            host.write(&format!("sys/class/bdi/{major_minor}/min_ratio_fine"), "250000\n");
             host.ext4(disk, "rw\ndelalloc\ndioread_nolock\ndata=ordered\n");
         }
-        host.write(
-            "proc/self/mountinfo",
-            "41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
-        );
+        host.write("proc/self/mountinfo", "41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
         for group in ["sys/fs/cgroup", SERVICE] {
             host.write(&format!("{group}/cgroup.controllers"), "cpu io memory\n");
         }
@@ -131,10 +115,7 @@ impl Host {
     pub fn ext4(&self, disk: &str, options: &str) {
         let pid = if disk == "sda" { 98 } else { 99 };
         self.write(&format!("proc/fs/ext4/{disk}1/options"), options);
-        self.write(
-            &format!("sys/fs/ext4/{disk}1/journal_task"),
-            &format!("{pid}\n"),
-        );
+        self.write(&format!("sys/fs/ext4/{disk}1/journal_task"), &format!("{pid}\n"));
         self.write(&format!("proc/{pid}/comm"), &format!("jbd2/{disk}1-8\n"));
     }
 
@@ -154,36 +135,25 @@ impl Host {
     pub fn mounts(&self, pid: i32, data: &str) {
         self.write(
             &format!("proc/{pid}/mountinfo"),
-            &format!(
-                "1 0 8:1 / / rw - {data} /dev/sda1 rw\n2 1 8:17 / /wal rw - ext4 /dev/sdb1 rw\n"
-            ),
+            &format!("1 0 8:1 / / rw - {data} /dev/sda1 rw\n2 1 8:17 / /wal rw - ext4 /dev/sdb1 rw\n"),
         );
     }
 
     pub fn server(&self, pid: i32, data: &str, port: u16) {
         self.process(pid, 1, MEMBERSHIP, &format!("/{data}"));
-        self.write(
-            &format!("{data}/postmaster.pid"),
-            &format!("{pid}\n/{data}\n1\n{port}\n/tmp\n\n"),
-        );
+        self.write(&format!("{data}/postmaster.pid"), &format!("{pid}\n/{data}\n1\n{port}\n/tmp\n\n"));
         self.write(&format!("{data}/PG_VERSION"), "15\n");
         fs::create_dir_all(self.root.path(format!("{data}/pg_wal"))).ok();
     }
 
     /// A limit of the service's group on the data's disk.
     pub fn limit_data(&self) {
-        self.write(
-            &format!("{SERVICE}/io.max"),
-            "8:0 rbps=max wbps=max riops=max wiops=3000\n",
-        );
+        self.write(&format!("{SERVICE}/io.max"), "8:0 rbps=max wbps=max riops=max wiops=3000\n");
     }
 
     /// cgroup v1 instead, the server in /db, with a limit in the group of `directory`.
     pub fn v1(&self, directory: &str) {
-        self.write(
-            "proc/self/mountinfo",
-            "38 31 0:35 / /sys/fs/cgroup/blkio rw - cgroup cgroup rw,blkio\n",
-        );
+        self.write("proc/self/mountinfo", "38 31 0:35 / /sys/fs/cgroup/blkio rw - cgroup cgroup rw,blkio\n");
         for pid in [70, 71] {
             self.write(&format!("proc/{pid}/cgroup"), "7:blkio:/db\n");
         }
@@ -215,10 +185,7 @@ impl Host {
         });
         // What can't be faked by files: the room of this machine's disk, and a program.
         let host = facts.host.as_mut().unwrap();
-        host.wal_file_system = Some(FileSystem {
-            size_bytes: 100 * GIB,
-            available_bytes: 90 * GIB,
-        });
+        host.wal_file_system = Some(FileSystem { size_bytes: 100 * GIB, available_bytes: 90 * GIB });
         host.usdt_probes = Some(70);
         let caps = host.disks.iter().filter_map(|disk| disk.write_iops.clone());
         let cap = caps.min_by_key(|cap| cap.value);
@@ -308,17 +275,9 @@ pub fn server() -> Server {
 }
 
 pub fn slot(name: &str, active: bool, retained: u64) -> Slot {
-    Slot {
-        name: name.into(),
-        active,
-        wal_status: Some("reserved".into()),
-        retained_bytes: Some(retained),
-    }
+    Slot { name: name.into(), active, wal_status: Some("reserved".into()), retained_bytes: Some(retained) }
 }
 
 pub fn standby(slot: Option<&str>) -> Standby {
-    Standby {
-        application_name: "near".into(),
-        slot: slot.map(str::to_string),
-    }
+    Standby { application_name: "near".into(), slot: slot.map(str::to_string) }
 }

@@ -92,26 +92,16 @@ pub(super) fn journals(instances: &[Instance], root_group: Option<&str>) -> Vec<
             if limits.is_empty() {
                 continue;
             }
-            let Journals {
-                fs,
-                names,
-                evidence,
-            } = found.entry(place.device_number.as_str()).or_default();
+            let Journals { fs, names, evidence } = found.entry(place.device_number.as_str()).or_default();
             *fs = &place.fs;
             names.push(instance.data_directory.clone());
             if evidence.is_empty() {
                 let inside = if journal.external {
-                    format!(
-                        "on {}",
-                        journal.device.as_deref().unwrap_or("another device")
-                    )
+                    format!("on {}", journal.device.as_deref().unwrap_or("another device"))
                 } else {
                     "inside".to_string()
                 };
-                evidence.push(format!(
-                    "{} ({}) has its journal {inside}",
-                    place.mountpoint, place.fs
-                ));
+                evidence.push(format!("{} ({}) has its journal {inside}", place.mountpoint, place.fs));
             }
             evidence.append(&mut limits);
         }
@@ -119,11 +109,7 @@ pub(super) fn journals(instances: &[Instance], root_group: Option<&str>) -> Vec<
     found
         .into_values()
         .map(|journals| {
-            let Journals {
-                fs,
-                mut names,
-                mut evidence,
-            } = journals;
+            let Journals { fs, mut names, mut evidence } = journals;
             names.dedup();
             let mut seen = Vec::new();
             evidence.retain(|line| {
@@ -170,8 +156,5 @@ fn distinct<'a>(disks: impl Iterator<Item = &'a Disk>) -> Vec<&'a Disk> {
 }
 
 fn of_role<'a>(instance: &'a Instance, role: &'a str) -> impl Iterator<Item = &'a Place> {
-    instance
-        .places
-        .iter()
-        .filter(move |place| place.role == role)
+    instance.places.iter().filter(move |place| place.role == role)
 }

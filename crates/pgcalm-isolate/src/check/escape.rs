@@ -8,11 +8,8 @@ use crate::report::Limit;
 pub(super) fn find(instances: &[Instance], cgroup_version: Option<&str>) -> Vec<Hazard> {
     let mut hazards = Vec::new();
     for instance in instances {
-        let limits: Vec<&Limit> = instance
-            .limits
-            .iter()
-            .filter(|limit| limit.in_force && is_on_writes(limit))
-            .collect();
+        let limits: Vec<&Limit> =
+            instance.limits.iter().filter(|limit| limit.in_force && is_on_writes(limit)).collect();
         let mut evidence: Vec<String> = limits.iter().map(|limit| described(limit)).collect();
         if let (Some(group), false) = (instance.group.there(), limits.is_empty()) {
             if cgroup_version == Some("v1") && group != "/" {
@@ -38,12 +35,7 @@ pub(super) fn find(instances: &[Instance], cgroup_version: Option<&str>) -> Vec<
                 });
             }
         }
-        let ignored: Vec<String> = instance
-            .limits
-            .iter()
-            .filter(|limit| !limit.in_force)
-            .map(described)
-            .collect();
+        let ignored: Vec<String> = instance.limits.iter().filter(|limit| !limit.in_force).map(described).collect();
         if !ignored.is_empty() {
             hazards.push(Hazard {
                 name: "limit-not-passed-down".to_string(),
@@ -62,8 +54,7 @@ pub(super) fn find(instances: &[Instance], cgroup_version: Option<&str>) -> Vec<
                     "the postmaster is in {group}, other processes in {}",
                     instance.other_groups.join(", ")
                 )],
-                cure: "pgcalm isolate set moves all of them; or restart the server in its group"
-                    .to_string(),
+                cure: "pgcalm isolate set moves all of them; or restart the server in its group".to_string(),
             });
         }
     }

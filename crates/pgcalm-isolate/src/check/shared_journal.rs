@@ -18,24 +18,15 @@ pub(super) fn find(instances: &[Instance]) -> Vec<Hazard> {
     for instance in instances {
         for place in &instance.places {
             if place.journal.there().is_some() && place.fs != "xfs" {
-                journals
-                    .entry(place.device_number.as_str())
-                    .or_default()
-                    .push((instance, place));
+                journals.entry(place.device_number.as_str()).or_default().push((instance, place));
             }
         }
     }
-    journals
-        .into_values()
-        .filter_map(|users| hazard(&users))
-        .collect()
+    journals.into_values().filter_map(|users| hazard(&users)).collect()
 }
 
 fn hazard(users: &[(&Instance, &Place)]) -> Option<Hazard> {
-    let mut names: Vec<String> = users
-        .iter()
-        .map(|(instance, _)| instance.data_directory.clone())
-        .collect();
+    let mut names: Vec<String> = users.iter().map(|(instance, _)| instance.data_directory.clone()).collect();
     names.dedup();
     let (_, place) = users.first()?;
     let journal = place.journal.there()?;
@@ -44,8 +35,7 @@ fn hazard(users: &[(&Instance, &Place)]) -> Option<Hazard> {
         .flat_map(|(instance, place)| {
             let disks = place.disks().chain(journal.disks());
             disks.flat_map(|disk| {
-                write_limits(instance, disk)
-                    .map(|limit| format!("{}: {}", instance.data_directory, described(limit)))
+                write_limits(instance, disk).map(|limit| format!("{}: {}", instance.data_directory, described(limit)))
             })
         })
         .collect();
@@ -59,8 +49,7 @@ fn hazard(users: &[(&Instance, &Place)]) -> Option<Hazard> {
         "{} on {device} ({}), used by {} instances",
         place.mountpoint,
         match (&journal.data_mode, journal.waits_for_data) {
-            (Some(mode), true) =>
-                format!("{} with data={mode}, whose commits wait for data", place.fs),
+            (Some(mode), true) => format!("{} with data={mode}, whose commits wait for data", place.fs),
             (Some(mode), false) => format!("{} with data={mode}", place.fs),
             (None, _) => place.fs.clone(),
         },

@@ -6,10 +6,7 @@ use crate::report::Place;
 use crate::report::Slave;
 
 fn disk(name: &str) -> Disk {
-    Disk {
-        name: name.into(),
-        number: format!("number of {name}"),
-    }
+    Disk { name: name.into(), number: format!("number of {name}") }
 }
 
 fn place(role: &str, device: &str, waits_for_data: bool) -> Place {
@@ -53,20 +50,11 @@ fn instance(name: &str, places: Vec<Place>) -> Instance {
 }
 
 fn limit(device: &str, kind: &str) -> Limit {
-    Limit {
-        disk: disk(device),
-        kind: kind.into(),
-        value: 100,
-        file: format!("/cg/x/{kind}"),
-        in_force: true,
-    }
+    Limit { disk: disk(device), kind: kind.into(), value: 100, file: format!("/cg/x/{kind}"), in_force: true }
 }
 
 fn names(instances: &[Instance], version: &str) -> Vec<String> {
-    hazards(instances, Some(version), Some("/cg"))
-        .into_iter()
-        .map(|hazard| hazard.name)
-        .collect()
+    hazards(instances, Some(version), Some("/cg")).into_iter().map(|hazard| hazard.name).collect()
 }
 
 #[test]
@@ -82,16 +70,7 @@ fn a_journal_is_a_hazard_when_shared_with_a_capped_instance_only() {
     assert!(found[0].evidence[0].contains("wait for data"));
     assert!(found[0].evidence[1].contains("/cg/x/write-iops"));
     // A file system each, and reads, are no hazard.
-    assert_eq!(
-        names(
-            &[
-                instance("one", vec![place("data", "sdb", true)]),
-                two.clone()
-            ],
-            "v2"
-        ),
-        [""; 0]
-    );
+    assert_eq!(names(&[instance("one", vec![place("data", "sdb", true)]), two.clone()], "v2"), [""; 0]);
     let mut xfs = [one.clone(), two.clone()];
     for instance in &mut xfs {
         instance.places[0].fs = "xfs".into();
@@ -104,24 +83,15 @@ fn a_journal_is_a_hazard_when_shared_with_a_capped_instance_only() {
 
 #[test]
 fn an_instance_that_uses_a_file_system_twice_does_not_share_it() {
-    let mut one = instance(
-        "one",
-        vec![place("data", "sda", true), place("log", "sda", true)],
-    );
+    let mut one = instance("one", vec![place("data", "sda", true), place("log", "sda", true)]);
     one.limits = vec![limit("sda", "write-bandwidth")];
     assert_eq!(names(&[one], "v2"), ["log-on-capped-device"]);
 }
 
 #[test]
 fn wal_and_log_on_a_capped_device_are_named() {
-    let mut one = instance(
-        "one",
-        vec![
-            place("data", "sda", false),
-            place("wal", "sda", false),
-            place("log", "sdb", false),
-        ],
-    );
+    let mut one =
+        instance("one", vec![place("data", "sda", false), place("wal", "sda", false), place("log", "sdb", false)]);
     one.limits = vec![limit("sda", "write-iops")];
     assert_eq!(names(&[one.clone()], "v2"), ["wal-on-capped-device"]);
     // On a disk of its own it is what was wanted.
@@ -132,11 +102,7 @@ fn wal_and_log_on_a_capped_device_are_named() {
 
 /// A place on a device-mapper device on partitions of these disks.
 fn mapped(role: &str, device: &str, disks: &[&str]) -> Place {
-    let slaves = disks.iter().map(|name| Slave {
-        device: format!("{name}1"),
-        disk: disk(name),
-        slaves: Vec::new(),
-    });
+    let slaves = disks.iter().map(|name| Slave { device: format!("{name}1"), disk: disk(name), slaves: Vec::new() });
     let mut place = place(role, device, false);
     place.slaves = slaves.collect();
     if let Known::Is(Some(journal)) = &mut place.journal {
@@ -149,11 +115,7 @@ fn mapped(role: &str, device: &str, disks: &[&str]) -> Place {
 fn devices_that_are_made_of_one_disk_share_it() {
     let mut one = instance(
         "one",
-        vec![
-            mapped("data", "dm-0", &["sda"]),
-            mapped("wal", "dm-1", &["sdb", "sda"]),
-            mapped("log", "dm-2", &["sdc"]),
-        ],
+        vec![mapped("data", "dm-0", &["sda"]), mapped("wal", "dm-1", &["sdb", "sda"]), mapped("log", "dm-2", &["sdc"])],
     );
     // On the device of the one only.
     one.limits = vec![limit("dm-0", "write-iops"), limit("sdb", "write-iops")];
@@ -163,10 +125,7 @@ fn devices_that_are_made_of_one_disk_share_it() {
     assert_eq!(found[0].name, "wal-on-capped-device");
     assert_eq!(
         found[0].evidence,
-        [
-            "/dm-1/wal and /dm-0/data are both on sda",
-            "write-iops 100 on sda in /cg/x/write-iops"
-        ]
+        ["/dm-1/wal and /dm-0/data are both on sda", "write-iops 100 on sda in /cg/x/write-iops"]
     );
     one.limits = vec![limit("sdc", "write-iops")];
     assert_eq!(names(&[one.clone()], "v2"), ["log-on-capped-device"]);
@@ -177,10 +136,7 @@ fn devices_that_are_made_of_one_disk_share_it() {
     let found = hazards(&[one.clone(), two.clone()], Some("v2"), Some("/cg"));
     assert_eq!(found[0].name, "shared-journal");
     assert_eq!(found[0].instances, ["one", "two"]);
-    one.limits = vec![Limit {
-        file: "/cg/blkio.throttle.write_iops_device".into(),
-        ..limit("sda", "write-iops")
-    }];
+    one.limits = vec![Limit { file: "/cg/blkio.throttle.write_iops_device".into(), ..limit("sda", "write-iops") }];
     assert!(names(&[one], "v1").contains(&"journal-device-capped".to_string()));
 }
 
@@ -192,10 +148,7 @@ fn a_journal_is_capped_by_the_root_group_and_on_xfs_by_the_instances_own() {
         in_force: false,
         ..limit("sda", "write-iops")
     }];
-    assert_eq!(
-        names(&[one.clone()], "v1"),
-        ["journal-device-capped", "limit-not-passed-down"]
-    );
+    assert_eq!(names(&[one.clone()], "v1"), ["journal-device-capped", "limit-not-passed-down"]);
     // Elsewhere the log of XFS costs a limited instance more.
     let cure = |instance: &Instance| {
         hazards(std::slice::from_ref(instance), Some("v1"), Some("/cg"))
@@ -208,11 +161,7 @@ fn a_journal_is_capped_by_the_root_group_and_on_xfs_by_the_instances_own() {
     one.limits = vec![limit("sda", "write-iops")];
     assert_eq!(names(&[one.clone()], "v2"), [""; 0]);
     one.places[0].fs = "xfs".into();
-    assert!(
-        cure(&one).starts_with("take the limit off"),
-        "{}",
-        cure(&one)
-    );
+    assert!(cure(&one).starts_with("take the limit off"), "{}", cure(&one));
     assert_eq!(names(&[one], "v2"), ["journal-device-capped"]);
 }
 

@@ -55,10 +55,7 @@ fn summary(report: &Report) -> String {
         Ok(None) => "no block I/O controller".to_string(),
         Err(why) => format!("block I/O limits not known: {why}"),
     };
-    let unclear = report
-        .instances
-        .iter()
-        .filter(|i| !i.not_known().is_empty());
+    let unclear = report.instances.iter().filter(|i| !i.not_known().is_empty());
     let unclear = match unclear.count() {
         0 => String::new(),
         _ => " in what is known, which is not all".to_string(),
@@ -86,31 +83,21 @@ fn summary(report: &Report) -> String {
 
 fn instance_lines(out: &mut String, instance: &Instance) {
     let version = instance.version.as_deref().unwrap_or("?");
-    let port = instance
-        .port
-        .map_or_else(String::new, |port| format!(", port {port}"));
+    let port = instance.port.map_or_else(String::new, |port| format!(", port {port}"));
     line(
         out,
         &format!(
             "{}: PostgreSQL {version}{port}, pid {}, {}",
             instance.data_directory,
             instance.pid,
-            if instance.processes == 1 {
-                "1 process".to_string()
-            } else {
-                format!("{} processes", instance.processes)
-            }
+            if instance.processes == 1 { "1 process".to_string() } else { format!("{} processes", instance.processes) }
         ),
     );
     for place in &instance.places {
         line(out, &format!("  {}", place_line(place)));
     }
     if let Some(group) = instance.group.there() {
-        let ours = if instance.isolated {
-            " (made by pgcalm)"
-        } else {
-            ""
-        };
+        let ours = if instance.isolated { " (made by pgcalm)" } else { "" };
         line(out, &format!("  group       {group}{ours}"));
     }
     for group in &instance.other_groups {
@@ -148,10 +135,7 @@ fn place_line(place: &Place) -> String {
                 }
                 Some(_) => ", journal inside".to_string(),
             };
-            let mode = journal
-                .data_mode
-                .as_ref()
-                .map_or_else(String::new, |mode| format!(", data={mode}"));
+            let mode = journal.data_mode.as_ref().map_or_else(String::new, |mode| format!(", data={mode}"));
             let waits = if journal.waits_for_data {
                 ", its commits wait for data"
             } else if journal.shows_unwritten {
@@ -168,9 +152,7 @@ fn place_line(place: &Place) -> String {
         place.role,
         place.path,
         place.mountpoint,
-        [std::slice::from_ref(&place.fs), &place.mount_options]
-            .concat()
-            .join(" "),
+        [std::slice::from_ref(&place.fs), &place.mount_options].concat().join(" "),
     )
 }
 
@@ -195,22 +177,12 @@ fn made_of(slaves: &[Slave]) -> String {
 }
 
 fn limit_line(limit: &Limit) -> String {
-    let felt = if limit.in_force {
-        ""
-    } else {
-        ", not passed down to this group"
-    };
-    format!(
-        "{} {} on {} ({}){felt}",
-        limit.kind, limit.value, limit.disk.name, limit.file
-    )
+    let felt = if limit.in_force { "" } else { ", not passed down to this group" };
+    format!("{} {} on {} ({}){felt}", limit.kind, limit.value, limit.disk.name, limit.file)
 }
 
 fn hazard_lines(out: &mut String, hazard: &Hazard) {
-    line(
-        out,
-        &format!("{}: {}", hazard.name, hazard.instances.join(", ")),
-    );
+    line(out, &format!("{}: {}", hazard.name, hazard.instances.join(", ")));
     for evidence in &hazard.evidence {
         paragraph(out, &format!("  seen: {evidence}"));
     }

@@ -40,11 +40,7 @@ pub fn moves(
         let group = inventory::group_of(root, hierarchy, process.pid)?;
         let outside = group.is_some_and(|group| hierarchy.directory(&group) != state.group);
         if outside {
-            steps.push(Step::Move {
-                pid: process.pid,
-                start_ticks: process.start_ticks,
-                to: state.group.clone(),
-            });
+            steps.push(Step::Move { pid: process.pid, start_ticks: process.start_ticks, to: state.group.clone() });
         }
     }
     Ok(steps)
@@ -68,10 +64,8 @@ pub fn apply(
     state.save(root)?;
     let result = try_apply(root, hierarchy, plan, &mut state, interrupted);
     if let Err(error) = result {
-        let others: Vec<State> = state::read_all(root)?
-            .into_iter()
-            .filter(|other| other.group != state.group)
-            .collect();
+        let others: Vec<State> =
+            state::read_all(root)?.into_iter().filter(|other| other.group != state.group).collect();
         return match clear::undo(root, &state, &others) {
             Ok(_) => Err(error),
             // What went wrong first is the reason.
@@ -112,30 +106,20 @@ fn try_apply(
             break;
         }
         for step in &moves {
-            let Step::Move {
-                pid, start_ticks, ..
-            } = step
-            else {
+            let Step::Move { pid, start_ticks, .. } = step else {
                 continue;
             };
             let Some(group) = inventory::group_of(root, hierarchy, *pid)? else {
                 continue;
             };
-            state.moved.push(Moved {
-                pid: *pid,
-                start_ticks: *start_ticks,
-                former: hierarchy.directory(&group),
-            });
+            state.moved.push(Moved { pid: *pid, start_ticks: *start_ticks, former: hierarchy.directory(&group) });
             done.insert((*pid, *start_ticks));
         }
         state.save(root)?;
         moves.iter().try_for_each(&mut make)?;
     }
     if !stable {
-        bail!(
-            "instance {} forks faster than its processes can be moved; all is as before",
-            state.pid
-        );
+        bail!("instance {} forks faster than its processes can be moved; all is as before", state.pid);
     }
     plan.after.iter().try_for_each(&mut make)?;
     Ok(made)

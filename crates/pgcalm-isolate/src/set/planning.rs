@@ -65,13 +65,10 @@ pub fn plan(
         .with_context(|| format!("instance {} has just ended", postmaster.pid))?;
     let directory = hierarchy.directory(&group);
     let states = state::read_all(root)?;
-    let (name, is_same) = (
-        format!("{GROUP_PREFIX}{}", postmaster.pid),
-        |state: &State| (state.pid, state.start_ticks) == (postmaster.pid, postmaster.start_ticks),
-    );
-    let earlier = states
-        .into_iter()
-        .find(|state| is_same(state) || state.group.file_name() == Some(OsStr::new(&name)));
+    let (name, is_same) = (format!("{GROUP_PREFIX}{}", postmaster.pid), |state: &State| {
+        (state.pid, state.start_ticks) == (postmaster.pid, postmaster.start_ticks)
+    });
+    let earlier = states.into_iter().find(|state| is_same(state) || state.group.file_name() == Some(OsStr::new(&name)));
     let limits = limits(hierarchy.version, disk, settings);
     if let Some(state) = earlier {
         if !is_same(&state) {
@@ -102,12 +99,7 @@ pub fn plan(
             ))
             .into());
         }
-        return Ok(Plan {
-            before: Vec::new(),
-            after: writes(&state.group, limits),
-            state,
-            notes: Vec::new(),
-        });
+        return Ok(Plan { before: Vec::new(), after: writes(&state.group, limits), state, notes: Vec::new() });
     }
     let group = directory.join(name);
     if root.path(&group).exists() {
@@ -145,10 +137,7 @@ fn limits(version: Version, disk: &Disk, settings: &[Setting]) -> Lines {
             for setting in settings {
                 // 0 lifts a limit (tg_set_conf in the kernel's block/blk-throttle.c).
                 let value = setting.value.unwrap_or(0);
-                lines
-                    .entry(setting.kind.v1_file())
-                    .or_default()
-                    .push(format!("{number} {value}"));
+                lines.entry(setting.kind.v1_file()).or_default().push(format!("{number} {value}"));
             }
         }
         Version::V2 => {
@@ -169,10 +158,7 @@ fn writes(group: &Path, lines: Lines) -> Vec<Step> {
     lines
         .into_iter()
         .flat_map(|(name, lines)| lines.into_iter().map(move |line| (name, line)))
-        .map(|(name, value)| Step::Write {
-            file: group.join(name),
-            value,
-        })
+        .map(|(name, value)| Step::Write { file: group.join(name), value })
         .collect()
 }
 
@@ -188,10 +174,7 @@ fn plan_v1(
     for (number, limit) in throttle::of_group(root, Version::V1, &state.former)? {
         let overridden = number == disk.number && settings.iter().any(|s| s.kind == limit.kind);
         if !overridden {
-            limits
-                .entry(limit.kind.v1_file())
-                .or_default()
-                .push(format!("{number} {}", limit.value));
+            limits.entry(limit.kind.v1_file()).or_default().push(format!("{number} {}", limit.value));
             notes.push(format!(
                 "Taken along from {}: {} {} on device {number}; from now on it counts for this instance alone.",
                 state.former.display(),
@@ -207,33 +190,19 @@ fn plan_v1(
     );
     let mut before = vec![Step::MakeGroup(state.group.clone())];
     before.extend(writes(&state.group, limits));
-    Ok(Plan {
-        before,
-        after: Vec::new(),
-        state,
-        notes,
-    })
+    Ok(Plan { before, after: Vec::new(), state, notes })
 }
 
 /// On v2 the group is made inside the former one, so that all limits of that one hold on. A group with controllers for
 /// groups below may hold no processes itself, unless it is the root: so controllers come after the processes have gone,
 /// and nobody else's processes may be there.
-fn plan_v2(
-    inventory: &Inventory,
-    hierarchy: &Hierarchy,
-    mut state: State,
-    limits: Lines,
-) -> anyhow::Result<Plan> {
+fn plan_v2(inventory: &Inventory, hierarchy: &Hierarchy, mut state: State, limits: Lines) -> anyhow::Result<Plan> {
     let root = &inventory.root;
     if state.former != hierarchy.mountpoint {
-        let family: BTreeSet<i32> = process::family(&inventory.table, state.pid)
-            .iter()
-            .map(|process| process.pid)
-            .collect();
-        let others: Vec<i32> = cgroup::members(root, &state.former)?
-            .into_iter()
-            .filter(|pid| !family.contains(pid))
-            .collect();
+        let family: BTreeSet<i32> =
+            process::family(&inventory.table, state.pid).iter().map(|process| process.pid).collect();
+        let others: Vec<i32> =
+            cgroup::members(root, &state.former)?.into_iter().filter(|pid| !family.contains(pid)).collect();
         if let Some(first) = others.first() {
             return Err(IsolateError::Usage(format!(
                 "group {} holds {} processes that are not the instance's, such as {first}: on cgroup v2 it can't be \
@@ -259,15 +228,11 @@ fn plan_v2(
     // It brings the memory controller with it (cgroup::owns_writeback).
     if !enabled.split_whitespace().any(|name| name == "io") {
         state.controllers.push("io".to_string());
-        after.push(Step::Write {
-            file: control,
-            value: "+io".to_string(),
-        });
+        after.push(Step::Write { file: control, value: "+io".to_string() });
     }
     if cgroup::owns_writeback(root, hierarchy)? == Some(false) {
         notes.push(
-            "This host has no memory controller: what the kernel's flusher writes will not be limited."
-                .to_string(),
+            "This host has no memory controller: what the kernel's flusher writes will not be limited.".to_string(),
         );
     }
     notes.push(
@@ -276,10 +241,5 @@ fn plan_v2(
             .to_string(),
     );
     after.extend(writes(&state.group, limits));
-    Ok(Plan {
-        before: vec![Step::MakeGroup(state.group.clone())],
-        after,
-        state,
-        notes,
-    })
+    Ok(Plan { before: vec![Step::MakeGroup(state.group.clone())], after, state, notes })
 }

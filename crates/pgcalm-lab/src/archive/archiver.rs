@@ -70,13 +70,7 @@ const fn pgbackrest(name: &'static str, asynchronous: Option<u32>, lz4: bool) ->
 }
 
 const fn pg_calm(name: &'static str, workers: u32, compression: Compression) -> Archiver {
-    archiver(
-        name,
-        Way::PgCalm {
-            workers,
-            compression,
-        },
-    )
+    archiver(name, Way::PgCalm { workers, compression })
 }
 
 /// All that there are.
@@ -136,15 +130,10 @@ impl Archiver {
                 "An archive module that copies nothing: what acknowledging costs.".to_string()
             }
             Way::Noop { module: true } => {
-                "The same with pg_calm loaded, which acknowledges without an fsync per file."
-                    .to_string()
+                "The same with pg_calm loaded, which acknowledges without an fsync per file.".to_string()
             }
-            Way::Cp { sync: false } => {
-                "archive_command as the manual shows it: test, then cp.".to_string()
-            }
-            Way::Cp { sync: true } => {
-                "The same, and sync of the copy and its directory.".to_string()
-            }
+            Way::Cp { sync: false } => "archive_command as the manual shows it: test, then cp.".to_string(),
+            Way::Cp { sync: true } => "The same, and sync of the copy and its directory.".to_string(),
             Way::BasicArchive => "PostgreSQL's basic_archive.".to_string(),
             Way::PgBackRest { asynchronous, lz4 } => format!(
                 "pgBackRest, {}, {}.",
@@ -155,13 +144,9 @@ impl Archiver {
                 if lz4 { "lz4" } else { "no compression" }
             ),
             Way::PgReceivewal => "pg_receivewal, streaming from a replication slot.".to_string(),
-            Way::PgCalm {
-                workers,
-                compression,
-            } => format!(
-                "pg_calm with archive_workers={workers}, {}.",
-                compression.described()
-            ),
+            Way::PgCalm { workers, compression } => {
+                format!("pg_calm with archive_workers={workers}, {}.", compression.described())
+            }
         }
     }
 
@@ -192,10 +177,7 @@ impl Archiver {
             Way::Noop { module } => {
                 set(
                     "archive_library",
-                    places
-                        .noop_module
-                        .map(|module| module.display().to_string())
-                        .unwrap_or_default(),
+                    places.noop_module.map(|module| module.display().to_string()).unwrap_or_default(),
                 );
                 // not by itself: the library is not the module's own
                 if module {
@@ -203,22 +185,12 @@ impl Archiver {
                 }
             }
             Way::Cp { sync } => {
-                let sync = if sync {
-                    format!(" && sync {archive}/%f {archive}")
-                } else {
-                    String::new()
-                };
-                set(
-                    "archive_command",
-                    format!("test ! -f {archive}/%f && cp %p {archive}/%f{sync}"),
-                );
+                let sync = if sync { format!(" && sync {archive}/%f {archive}") } else { String::new() };
+                set("archive_command", format!("test ! -f {archive}/%f && cp %p {archive}/%f{sync}"));
             }
             Way::BasicArchive => {
                 set("archive_library", "basic_archive".to_string());
-                set(
-                    "basic_archive.archive_directory",
-                    places.archive.display().to_string(),
-                );
+                set("basic_archive.archive_directory", places.archive.display().to_string());
             }
             Way::PgBackRest { .. } => set(
                 "archive_command",
@@ -228,20 +200,11 @@ impl Archiver {
                 ),
             ),
             Way::PgReceivewal => {}
-            Way::PgCalm {
-                workers,
-                compression,
-            } => {
+            Way::PgCalm { workers, compression } => {
                 set("archive_library", "pg_calm".to_string());
-                set(
-                    "pg_calm.archive_directory",
-                    places.archive.display().to_string(),
-                );
+                set("pg_calm.archive_directory", places.archive.display().to_string());
                 set("pg_calm.archive_workers", workers.to_string());
-                set(
-                    "pg_calm.archive_compression",
-                    compression.name().to_string(),
-                );
+                set("pg_calm.archive_compression", compression.name().to_string());
             }
         }
         settings
@@ -289,9 +252,6 @@ mod tests {
             noop_module: None,
         };
         let settings = parse("cp").unwrap().settings(&places);
-        assert_eq!(
-            settings["archive_command"],
-            "test ! -f '/a b/it'\\''s 100%%'/%f && cp %p '/a b/it'\\''s 100%%'/%f"
-        );
+        assert_eq!(settings["archive_command"], "test ! -f '/a b/it'\\''s 100%%'/%f && cp %p '/a b/it'\\''s 100%%'/%f");
     }
 }

@@ -84,16 +84,12 @@ pub struct Surroundings<'a> {
 
 impl Surroundings<'_> {
     fn file_system(&self, role: &str, device: &Device) -> anyhow::Result<FileSystem> {
-        self.stage
-            .file_system(role, device, self.options.fs, Layout::default())
+        self.stage.file_system(role, device, self.options.fs, Layout::default())
     }
 
     fn cap(&self) -> anyhow::Result<Vec<InForce>> {
         let mut caps = self.capper.apply(&self.wal, self.options.wal_caps())?;
-        caps.extend(
-            self.capper
-                .apply(&self.archive, self.options.archive_caps())?,
-        );
+        caps.extend(self.capper.apply(&self.archive, self.options.archive_caps())?);
         Ok(caps)
     }
 
@@ -122,16 +118,13 @@ impl Surroundings<'_> {
         let stage = self.stage;
         let run = stage.dir.run();
         let _run_dir = stage.run_dir(Some(&format!("archive-{}-{repetition}", archiver.name)))?;
-        stage
-            .progress
-            .note(&format!("{label}: new file systems with the backlog"));
+        stage.progress.note(&format!("{label}: new file systems with the backlog"));
         let mut data = self.file_system("data", &self.data)?;
         let wal = self.file_system("wal", &self.wal)?;
         let archive = self.file_system("archive", &self.archive)?;
         let cluster = data.path().join("cluster");
         let pg_wal = wal.path().join("pg_wal");
-        self.backlog
-            .copy_to(&cluster, &pg_wal, &stage.installation, stage.interrupt)?;
+        self.backlog.copy_to(&cluster, &pg_wal, &stage.installation, stage.interrupt)?;
         let directory = archive.path().join("wal");
         stage.private_dir(&directory)?;
         // All on disk, and the backlog in the page cache, as WAL is that was written not long ago.
@@ -166,10 +159,7 @@ impl Surroundings<'_> {
             directory,
             mark: configuration.clone(),
             server,
-            _detached: EndDetached {
-                root: stage.root().clone(),
-                mark: configuration,
-            },
+            _detached: EndDetached { root: stage.root().clone(), mark: configuration },
             archive,
             detached: Detached::default(),
         };
@@ -226,25 +216,15 @@ impl<'a> Arena<'a> {
         feed.prepare(alone)?;
         let caps = self.context.cap()?;
         let window = self.drain(&mut feed, alone, None)?;
-        let checkpoint = if options.empty {
-            Some(self.checkpoint(window.drain.files)?)
-        } else {
-            None
-        };
+        let checkpoint = if options.empty { Some(self.checkpoint(window.drain.files)?) } else { None };
         drop(caps);
-        self.note(&format!(
-            "{} files in {:.2} s",
-            window.drain.files, window.drain.duration_s
-        ));
+        self.note(&format!("{} files in {:.2} s", window.drain.files, window.drain.duration_s));
         let loaded = match options.seconds.0 {
-            Some(seconds) if !loaded.is_empty() => {
-                Some(self.drain_loaded(&mut feed, loaded, seconds.0)?)
-            }
+            Some(seconds) if !loaded.is_empty() => Some(self.drain_loaded(&mut feed, loaded, seconds.0)?),
             _ => None,
         };
         let module_status = self.module_status()?;
-        let acknowledged =
-            &backlog.files[..alone.len() + options.loaded_files() as usize + crash.len()];
+        let acknowledged = &backlog.files[..alone.len() + options.loaded_files() as usize + crash.len()];
         let crash = if self.archiver.copies() {
             Some(self.crash(feed, crash, acknowledged)?)
         } else {
@@ -253,13 +233,7 @@ impl<'a> Arena<'a> {
             self.archive.discard_contents()?;
             None
         };
-        Ok(Run {
-            alone: window.drain,
-            checkpoint,
-            loaded,
-            crash,
-            module_status,
-        })
+        Ok(Run { alone: window.drain, checkpoint, loaded, crash, module_status })
     }
 
     fn feed(&self) -> anyhow::Result<Feed<'a>> {
@@ -274,15 +248,9 @@ impl<'a> Arena<'a> {
             });
         }
         if !self.context.options.empty {
-            self.server.sql(
-                &format!("select pg_drop_replication_slot('{slot}')"),
-                interrupt,
-            )?;
+            self.server.sql(&format!("select pg_drop_replication_slot('{slot}')"), interrupt)?;
         }
-        let pid = self.server.sql(
-            "select pid from pg_stat_activity where backend_type = 'archiver'",
-            interrupt,
-        )?;
+        let pid = self.server.sql("select pid from pg_stat_activity where backend_type = 'archiver'", interrupt)?;
         Ok(Feed::Archiver {
             pid: pid.trim().parse().context("the server has no archiver")?,
             status: self.pg_wal.join("archive_status"),
@@ -297,17 +265,8 @@ impl<'a> Arena<'a> {
         tracer: Option<std::process::Command>,
     ) -> anyhow::Result<Window> {
         let root = self.context.stage.root().clone();
-        let devices = Devices {
-            wal: &self.context.wal.name,
-            archive: &self.context.archive.name,
-        };
-        let asynchronous = matches!(
-            self.archiver.way,
-            Way::PgBackRest {
-                asynchronous: Some(_),
-                ..
-            }
-        );
+        let devices = Devices { wal: &self.context.wal.name, archive: &self.context.archive.name };
+        let asynchronous = matches!(self.archiver.way, Way::PgBackRest { asynchronous: Some(_), .. });
         let mut queue = BTreeMap::new();
         let before = Counters::read(&root, devices, self.server.pid(), &self.detached)?;
         let started = Instant::now();
@@ -327,16 +286,10 @@ impl<'a> Arena<'a> {
                     DRAIN_TIMEOUT.as_secs()
                 );
             }
-            if let std::collections::btree_map::Entry::Vacant(second) =
-                queue.entry(now() as i64 + 1)
-            {
+            if let std::collections::btree_map::Entry::Vacant(second) = queue.entry(now() as i64 + 1) {
                 let left = part.len() - feed.acknowledged(part);
                 second.insert(left as f64);
-                self.context.stage.progress.status(&format!(
-                    "{}: {left} of {} files left",
-                    self.label,
-                    part.len()
-                ));
+                self.context.stage.progress.status(&format!("{}: {left} of {} files left", self.label, part.len()));
             }
             if asynchronous && looked.elapsed() > LOOK {
                 self.detached.look(&root, &self.mark)?;
@@ -366,28 +319,16 @@ impl<'a> Arena<'a> {
     /// What acknowledging has left to do.
     fn checkpoint(&self, files: u64) -> anyhow::Result<Checkpoint> {
         let root = self.context.stage.root();
-        let devices = Devices {
-            wal: &self.context.wal.name,
-            archive: &self.context.archive.name,
-        };
+        let devices = Devices { wal: &self.context.wal.name, archive: &self.context.archive.name };
         let before = Counters::read(root, devices, self.server.pid(), &self.detached)?;
         let started = Instant::now();
-        self.server
-            .sql("checkpoint", self.context.stage.interrupt)?;
+        self.server.sql("checkpoint", self.context.stage.interrupt)?;
         let duration_s = started.elapsed().as_secs_f64();
         let after = Counters::read(root, devices, self.server.pid(), &self.detached)?;
-        Ok(Checkpoint {
-            duration_s,
-            wal_writes_per_file: after.wal_writes_per_file(&before, files),
-        })
+        Ok(Checkpoint { duration_s, wal_writes_per_file: after.wal_writes_per_file(&before, files) })
     }
 
-    fn drain_loaded(
-        &mut self,
-        feed: &mut Feed<'_>,
-        part: &[String],
-        seconds: u32,
-    ) -> anyhow::Result<Loaded> {
+    fn drain_loaded(&mut self, feed: &mut Feed<'_>, part: &[String], seconds: u32) -> anyhow::Result<Loaded> {
         self.note(&format!("draining {} files beside pgbench", part.len()));
         feed.prepare(part)?;
         let directory = self.context.stage.dir.run();
@@ -407,14 +348,8 @@ impl<'a> Arena<'a> {
         self.context.stage.interrupt.sleep(BEFORE)?;
         let window = self.drain(feed, part, None)?;
         while !load.has_ended()? {
-            self.context
-                .stage
-                .progress
-                .status(&format!("{}: waiting for pgbench to end", self.label));
-            self.context
-                .stage
-                .interrupt
-                .sleep(Duration::from_millis(100))?;
+            self.context.stage.progress.status(&format!("{}: waiting for pgbench to end", self.label));
+            self.context.stage.interrupt.sleep(Duration::from_millis(100))?;
         }
         drop(caps);
         let transactions = Transactions::read(&directory, LOG_PREFIX)?;
@@ -425,27 +360,17 @@ impl<'a> Arena<'a> {
         if !self.archiver.needs_module() {
             return Ok(BTreeMap::new());
         }
-        self.server
-            .row("pg_calm_archive", self.context.stage.interrupt)
+        self.server.row("pg_calm_archive", self.context.stage.interrupt)
     }
 
     /// The last drain, under strace, and the power cut at its end.
-    fn crash(
-        mut self,
-        mut feed: Feed<'_>,
-        part: &[String],
-        acknowledged: &[String],
-    ) -> anyhow::Result<Crash> {
+    fn crash(mut self, mut feed: Feed<'_>, part: &[String], acknowledged: &[String]) -> anyhow::Result<Crash> {
         self.note(&format!("draining {} files up to a power cut", part.len()));
         let output = self.context.stage.dir.run().join("syncs");
         feed.prepare(part)?;
         let root = self.context.stage.root().clone();
         let running = feed.traced(&root, &self.server)?;
-        let tracer = if running.is_empty() {
-            None
-        } else {
-            Some(Tracer::attach(&running, &output)?)
-        };
+        let tracer = if running.is_empty() { None } else { Some(Tracer::attach(&running, &output)?) };
         let window = {
             let command = tracer.is_none().then(|| tracer::command(&output));
             self.drain(&mut feed, part, command)?
@@ -460,12 +385,8 @@ impl<'a> Arena<'a> {
             None => tracer::count(&output)?,
         };
         self.archive.remount()?;
-        let survivors = survivors::compare(
-            &self.directory,
-            self.context.backlog,
-            acknowledged,
-            self.context.stage.interrupt,
-        )?;
+        let survivors =
+            survivors::compare(&self.directory, self.context.backlog, acknowledged, self.context.stage.interrupt)?;
         self.archive.discard_contents()?;
         Ok(Crash {
             syncs_per_file: calls as f64 / window.drain.files as f64,
@@ -477,21 +398,14 @@ impl<'a> Arena<'a> {
     }
 
     fn note(&self, text: &str) {
-        self.context
-            .stage
-            .progress
-            .note(&format!("{}: {text}", self.label));
+        self.context.stage.progress.note(&format!("{}: {text}", self.label));
     }
 }
 
 /// The figures of a drain beside pgbench.
 fn loaded(transactions: &Transactions, window: Window) -> anyhow::Result<Loaded> {
     let first = transactions.started.ceil() as i64;
-    let last = *transactions
-        .by_second
-        .keys()
-        .next_back()
-        .context("no transaction")?;
+    let last = *transactions.by_second.keys().next_back().context("no transaction")?;
     // Whole seconds, of which the first with the drain is the drain's.
     let drain_first = window.started.floor() as i64;
     let drain_last = (window.ended.floor() as i64).min(last - 1).max(drain_first);
@@ -501,12 +415,8 @@ fn loaded(transactions: &Transactions, window: Window) -> anyhow::Result<Loaded>
     let mut series = Series::default();
     for second in first..last {
         let histogram = transactions.by_second.get(&second);
-        series
-            .tps
-            .push(histogram.map_or(0.0, |histogram| histogram.len() as f64));
-        series
-            .latency_p99_ms
-            .push(histogram.map(|histogram| quantile_ms(histogram, 0.99)));
+        series.tps.push(histogram.map_or(0.0, |histogram| histogram.len() as f64));
+        series.latency_p99_ms.push(histogram.map(|histogram| quantile_ms(histogram, 0.99)));
         let queue = if second <= drain_first {
             window.drain.files as f64
         } else {
@@ -560,8 +470,5 @@ fn end_detached(root: &HostRoot, mark: &Path) -> anyhow::Result<()> {
 
 /// Seconds of the epoch.
 fn now() -> f64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs_f64()
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }

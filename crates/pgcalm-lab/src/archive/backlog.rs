@@ -31,8 +31,7 @@ pub const SLOT: &str = "pgcalm";
 const LIST: &str = "pgcalm-backlog";
 
 /// Rows whose WAL is about 50 MB: text of random digits, as compressible as WAL of inserts is.
-const FILL: &str =
-    "insert into filler select i, md5(random()::text), now() from generate_series(1, 400000) i";
+const FILL: &str = "insert into filler select i, md5(random()::text), now() from generate_series(1, 400000) i";
 
 /// A cleanly shut down cluster with its backlog.
 #[derive(Debug)]
@@ -55,24 +54,14 @@ impl Backlog {
             if options.empty { "-empty" } else { "" }
         ));
         if path.join(LIST).exists() {
-            stage
-                .progress
-                .note(&format!("using the backlog in {}", path.display()));
+            stage.progress.note(&format!("using the backlog in {}", path.display()));
             return Self::open(path, options);
         }
-        stage.progress.note(&format!(
-            "making a backlog of {} WAL files",
-            options.backlog_files()
-        ));
+        stage.progress.note(&format!("making a backlog of {} WAL files", options.backlog_files()));
         let segment_size = format!("--wal-segsize={}", options.segment_size.bytes() >> 20);
         let arguments = ["--data-checksums", &segment_size];
         template::make(stage, &path, &arguments, |data| {
-            let files = Maker {
-                options,
-                stage,
-                data,
-            }
-            .make()?;
+            let files = Maker { options, stage, data }.make()?;
             Ok(shared_file::write(&data.join(LIST), files.join("\n"))?)
         })?;
         Self::open(path, options)
@@ -82,10 +71,7 @@ impl Backlog {
         let list = path.join(LIST);
         let text = shared_file::read(&list).with_context(|| format!("read {}", list.display()))?;
         Ok(Self {
-            files: String::from_utf8_lossy(&text)
-                .lines()
-                .map(str::to_string)
-                .collect(),
+            files: String::from_utf8_lossy(&text).lines().map(str::to_string).collect(),
             empty: options.empty,
             path,
         })
@@ -126,11 +112,7 @@ struct Maker<'a> {
 impl Maker<'_> {
     fn make(&self) -> anyhow::Result<Vec<String>> {
         let interrupt = self.stage.interrupt;
-        let files = if self.options.empty {
-            self.move_ahead()?
-        } else {
-            Vec::new()
-        };
+        let files = if self.options.empty { self.move_ahead()? } else { Vec::new() };
         let server = self.start()?;
         server.sql(
             &format!(
@@ -141,11 +123,7 @@ impl Maker<'_> {
             interrupt,
         )?;
         server.sql("vacuum (freeze, analyze) test", interrupt)?;
-        let files = if self.options.empty {
-            files
-        } else {
-            self.fill(&server)?
-        };
+        let files = if self.options.empty { files } else { self.fill(&server)? };
         server.shut_down(interrupt)?;
         // Nothing is ready: runs say when.
         let status = self.status_directory();
@@ -157,19 +135,11 @@ impl Maker<'_> {
 
     /// Moves the start of WAL behind the names of an empty backlog, which so is old WAL to the server.
     fn move_ahead(&self) -> anyhow::Result<Vec<String>> {
-        let names = names_from(
-            1,
-            self.options.files + 16,
-            self.options.segment_size.bytes(),
-        );
+        let names = names_from(1, self.options.files + 16, self.options.segment_size.bytes());
         let (files, ahead) = names.split_at(self.options.files as usize);
         let next = ahead.last().context("no name for the first WAL file")?;
         tool::run(
-            self.stage
-                .installation
-                .command("pg_resetwal", self.data)
-                .args(["-l", next, "-D"])
-                .arg(self.data),
+            self.stage.installation.command("pg_resetwal", self.data).args(["-l", next, "-D"]).arg(self.data),
             self.stage.interrupt,
         )?;
         Ok(files.to_vec())
@@ -187,25 +157,18 @@ impl Maker<'_> {
             ("archive_mode", "on"),
             ("archive_command", ""),
         ]);
-        self.stage
-            .start(self.stage.places(self.data.to_path_buf()), &settings)
+        self.stage.start(self.stage.places(self.data.to_path_buf()), &settings)
     }
 
     fn fill(&self, server: &Server) -> anyhow::Result<Vec<String>> {
         server.sql("select pg_switch_wal()", self.stage.interrupt)?;
         server.sql("checkpoint", self.stage.interrupt)?;
-        server.sql(
-            &format!("select pg_create_physical_replication_slot('{SLOT}', true)"),
-            self.stage.interrupt,
-        )?;
+        server.sql(&format!("select pg_create_physical_replication_slot('{SLOT}', true)"), self.stage.interrupt)?;
         let before = self.ready()?;
         let wanted = self.options.backlog_files() as usize;
         loop {
             let mut files: Vec<String> = self.ready()?.difference(&before).cloned().collect();
-            self.stage.progress.status(&format!(
-                "making a backlog: {} of {wanted} WAL files",
-                files.len()
-            ));
+            self.stage.progress.status(&format!("making a backlog: {} of {wanted} WAL files", files.len()));
             if files.len() >= wanted {
                 files.truncate(wanted);
                 server.sql("drop table filler", self.stage.interrupt)?;
@@ -251,11 +214,7 @@ mod tests {
     fn names_go_on_in_the_next_log_where_one_is_full() {
         assert_eq!(
             names_from(254, 3, 16 << 20),
-            [
-                "0000000100000000000000FE",
-                "0000000100000000000000FF",
-                "000000010000000100000000"
-            ]
+            ["0000000100000000000000FE", "0000000100000000000000FF", "000000010000000100000000"]
         );
         assert_eq!(names_from(4, 1, 1 << 30), ["000000010000000100000000"]);
     }

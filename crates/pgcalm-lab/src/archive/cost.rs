@@ -31,12 +31,7 @@ pub struct Counters {
 
 impl Counters {
     /// Reads them; `detached` are programs that no process of the server is the parent of.
-    pub fn read(
-        root: &HostRoot,
-        devices: Devices<'_>,
-        postmaster: i32,
-        detached: &Detached,
-    ) -> anyhow::Result<Self> {
+    pub fn read(root: &HostRoot, devices: Devices<'_>, postmaster: i32, detached: &Detached) -> anyhow::Result<Self> {
         let wal_commits = journal_commits::read(root, devices.wal)?;
         let archive_commits = journal_commits::read(root, devices.archive)?;
         Ok(Self {
@@ -56,10 +51,7 @@ impl Counters {
             duration_s,
             wal_writes_per_file: self.wal_writes_per_file(before, files),
             archive_writes_per_file: per_file(self.archive.write_ops - before.archive.write_ops),
-            journal_commits_per_file: self
-                .commits
-                .zip(before.commits)
-                .map(|(now, then)| per_file(now - then)),
+            journal_commits_per_file: self.commits.zip(before.commits).map(|(now, then)| per_file(now - then)),
             cpu_s: self.cpu_ticks.saturating_sub(before.cpu_ticks) as f64
                 / rustix::param::clock_ticks_per_second() as f64,
         }
@@ -75,15 +67,10 @@ impl Counters {
 /// moves on to its parent when it ends, so that none is lost.
 fn cpu_ticks(root: &HostRoot, postmaster: i32) -> anyhow::Result<u64> {
     let table = process::table(root)?;
-    let server: u64 = process::family(&table, postmaster)
-        .iter()
-        .map(|process| process.cpu_ticks + process.children_cpu_ticks)
-        .sum();
+    let server: u64 =
+        process::family(&table, postmaster).iter().map(|process| process.cpu_ticks + process.children_cpu_ticks).sum();
     let own = std::process::id() as i32;
-    let ours = table
-        .iter()
-        .find(|process| process.pid == own)
-        .map_or(0, |process| process.children_cpu_ticks);
+    let ours = table.iter().find(|process| process.pid == own).map_or(0, |process| process.children_cpu_ticks);
     Ok(server + ours)
 }
 
@@ -114,8 +101,7 @@ pub fn find(root: &HostRoot, mark: &Path) -> anyhow::Result<Vec<process::Process
     let mark = mark.display().to_string();
     let mut found = process::table(root)?;
     found.retain(|process| {
-        process.parent == 1
-            && process::command_line(root, process.pid).is_ok_and(|line| line.contains(&mark))
+        process.parent == 1 && process::command_line(root, process.pid).is_ok_and(|line| line.contains(&mark))
     });
     Ok(found)
 }

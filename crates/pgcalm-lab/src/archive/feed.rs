@@ -48,12 +48,7 @@ pub enum Feed<'a> {
 impl Feed<'_> {
     /// Prepares a part; the archiver does nothing yet.
     pub fn prepare(&mut self, part: &[String]) -> anyhow::Result<()> {
-        let Self::Archiver {
-            pid,
-            status,
-            installation,
-        } = self
-        else {
+        let Self::Archiver { pid, status, installation } = self else {
             return Ok(());
         };
         signal(*pid, Signal::STOP)?;
@@ -73,24 +68,14 @@ impl Feed<'_> {
     }
 
     /// Starts the drain. `tracer` is what a program is to be started under, if it is to be traced.
-    pub fn start(
-        &mut self,
-        part: &[String],
-        server: &Server,
-        tracer: Option<Command>,
-    ) -> anyhow::Result<()> {
+    pub fn start(&mut self, part: &[String], server: &Server, tracer: Option<Command>) -> anyhow::Result<()> {
         match self {
             Self::Archiver { pid, .. } => {
                 // Sets the latch that it waits for, as the end of a WAL file does.
                 signal(*pid, Signal::USR1)?;
                 signal(*pid, Signal::CONT)
             }
-            Self::Receiver {
-                archive,
-                log,
-                segment_size,
-                child,
-            } => {
+            Self::Receiver { archive, log, segment_size, child } => {
                 let last = part.last().context("nothing to receive")?;
                 let end = pgcalm_archive::SegmentName::parse(last)
                     .and_then(|name| name.start(*segment_size))
@@ -116,12 +101,8 @@ impl Feed<'_> {
     /// How many files of a part are acknowledged. Files are taken in order.
     pub fn acknowledged(&self, part: &[String]) -> usize {
         match self {
-            Self::Archiver { status, .. } => {
-                part.partition_point(|name| status.join(format!("{name}.done")).exists())
-            }
-            Self::Receiver { archive, .. } => {
-                part.partition_point(|name| archive.join(name).exists())
-            }
+            Self::Archiver { status, .. } => part.partition_point(|name| status.join(format!("{name}.done")).exists()),
+            Self::Receiver { archive, .. } => part.partition_point(|name| archive.join(name).exists()),
         }
     }
 
@@ -132,12 +113,7 @@ impl Feed<'_> {
         };
         match self {
             Self::Archiver { status, .. } => Ok(status.join(format!("{last}.done")).exists()),
-            Self::Receiver {
-                archive,
-                log,
-                child,
-                ..
-            } => {
+            Self::Receiver { archive, log, child, .. } => {
                 // Its end tells the server how far it has synced.
                 let Some(running) = child else {
                     return Ok(true);
@@ -148,10 +124,7 @@ impl Feed<'_> {
                 *child = None;
                 if !status.success() || !archive.join(last).exists() {
                     let words = crate::server::read_log(log);
-                    bail!(
-                        "pg_receivewal ended ({status}): {}",
-                        tool::last_line(&words)
-                    );
+                    bail!("pg_receivewal ended ({status}): {}", tool::last_line(&words));
                 }
                 Ok(true)
             }
@@ -168,8 +141,7 @@ impl Feed<'_> {
             .iter()
             .filter(|process| {
                 process::command_line(root, process.pid).is_ok_and(|title| {
-                    title.starts_with("postgres: archiver")
-                        || title.starts_with("postgres: pg_calm archive")
+                    title.starts_with("postgres: archiver") || title.starts_with("postgres: pg_calm archive")
                 })
             })
             .map(|process| process.pid)
@@ -184,9 +156,7 @@ impl Drop for Feed<'_> {
             Self::Archiver { pid, .. } => {
                 let _ = signal(*pid, Signal::CONT);
             }
-            Self::Receiver {
-                child: Some(child), ..
-            } => {
+            Self::Receiver { child: Some(child), .. } => {
                 let _ = child.kill();
                 let _ = child.wait();
             }

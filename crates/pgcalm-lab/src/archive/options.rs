@@ -100,9 +100,7 @@ impl Options {
         if let Some(seconds) = self.seconds.0
             && !(5..=3600).contains(&seconds.0)
         {
-            return Err(LabError::Usage(format!(
-                "--seconds {seconds}: use a value from 5 to 3600, or none"
-            )));
+            return Err(LabError::Usage(format!("--seconds {seconds}: use a value from 5 to 3600, or none")));
         }
         for archiver in &self.archivers {
             if matches!(archiver.way, Way::Noop { .. }) && self.noop_module.is_none() {
@@ -131,11 +129,7 @@ impl Options {
 
     /// WAL files of the drain that a crash ends.
     pub(super) fn crash_files(&self) -> u32 {
-        if self.empty {
-            0
-        } else {
-            self.files.min(MOST_CRASH_FILES)
-        }
+        if self.empty { 0 } else { self.files.min(MOST_CRASH_FILES) }
     }
 
     /// WAL files of all drains.
@@ -145,11 +139,7 @@ impl Options {
 
     /// Bytes of the backlog.
     pub(super) fn backlog_size(&self) -> u64 {
-        if self.empty {
-            0
-        } else {
-            u64::from(self.backlog_files()) * self.segment_size.bytes()
-        }
+        if self.empty { 0 } else { u64::from(self.backlog_files()) * self.segment_size.bytes() }
     }
 
     pub(super) fn data_size(&self) -> Size {
@@ -195,9 +185,7 @@ impl Options {
             ("wal_recycle", "off"),
         ];
         let kept = u64::from(self.files).saturating_sub(REMOVED_FILES) * self.segment_size.bytes();
-        let keep = self
-            .empty
-            .then(|| ("wal_keep_size", format!("{}MB", kept >> 20)));
+        let keep = self.empty.then(|| ("wal_keep_size", format!("{}MB", kept >> 20)));
         let own = own.map(|(name, value)| (name, value.to_string()));
         self.common.over(own.into_iter().chain(keep))
     }
@@ -233,10 +221,7 @@ mod tests {
     #[test]
     fn the_backlog_has_a_part_for_each_drain() {
         let all = options(&[]);
-        assert_eq!(
-            all.backlog_files(),
-            all.files + all.files + MOST_CRASH_FILES
-        );
+        assert_eq!(all.backlog_files(), all.files + all.files + MOST_CRASH_FILES);
         let alone = options(&["--seconds", "none", "--files", "3"]);
         assert_eq!(alone.backlog_files(), 6);
         let empty = options(&["--empty", "--files", "12000"]);

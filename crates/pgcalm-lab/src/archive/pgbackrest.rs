@@ -42,16 +42,16 @@ pub fn prepare(
         data.display(),
         socket.display(),
     );
-    shared_file::write(configuration, text)
-        .with_context(|| format!("write {}", configuration.display()))?;
+    shared_file::write(configuration, text).with_context(|| format!("write {}", configuration.display()))?;
     shared_file::give(configuration, installation)?;
     let mut command: Command = tool::command("pgbackrest");
     installation.run_as(&mut command, socket);
     tool::run(
-        command
-            .arg(format!("--config={}", configuration.display()))
-            .arg(format!("--stanza={STANZA}"))
-            .args(["--no-online", "--log-level-console=error", "stanza-create"]),
+        command.arg(format!("--config={}", configuration.display())).arg(format!("--stanza={STANZA}")).args([
+            "--no-online",
+            "--log-level-console=error",
+            "stanza-create",
+        ]),
         interrupt,
     )?;
     Ok(())

@@ -161,11 +161,7 @@ impl Crash {
 impl Archiver {
     /// Whether all that was acknowledged survived in all runs; `None` if it copies nothing or it was not tried.
     pub fn is_durable(&self) -> Option<bool> {
-        let mut crashes = self
-            .runs
-            .iter()
-            .filter_map(|run| run.crash.as_ref())
-            .peekable();
+        let mut crashes = self.runs.iter().filter_map(|run| run.crash.as_ref()).peekable();
         crashes.peek()?;
         Some(crashes.all(Crash::is_durable))
     }

@@ -61,9 +61,7 @@ pub fn compare(
             }
         };
         if let Some(loss) = loss {
-            survivors
-                .first_loss
-                .get_or_insert_with(|| format!("{name}: {loss}"));
+            survivors.first_loss.get_or_insert_with(|| format!("{name}: {loss}"));
         }
     }
     Ok(survivors)
@@ -127,12 +125,7 @@ mod tests {
             let path = PathBuf::from(format!("/archive/{name}{rest}"));
             assert_eq!(segment_of(&path).as_deref(), Some(name), "{rest}");
         }
-        for rest in [
-            ".partial",
-            ".tmp",
-            ".zst.tmp",
-            &format!("{sum}.pgbackrest.tmp"),
-        ] {
+        for rest in [".partial", ".tmp", ".zst.tmp", &format!("{sum}.pgbackrest.tmp")] {
             let path = PathBuf::from(format!("/archive/{name}{rest}"));
             assert_eq!(segment_of(&path), None, "{rest}");
         }

@@ -24,11 +24,7 @@ pub struct Tracer {
 /// strace itself, to start a process. Children are followed; only the calls that count stop them.
 pub fn command(output: &Path) -> Command {
     let mut command = tool::command("strace");
-    command
-        .args(["-f", "--seccomp-bpf", "-e"])
-        .arg(format!("trace={}", CALLS.join(",")))
-        .arg("-o")
-        .arg(output);
+    command.args(["-f", "--seccomp-bpf", "-e"]).arg(format!("trace={}", CALLS.join(","))).arg("-o").arg(output);
     command
 }
 
@@ -36,17 +32,9 @@ impl Tracer {
     /// Attaches to processes; returns once it is there.
     pub fn attach(pids: &[i32], output: &Path) -> anyhow::Result<Self> {
         // Without --seccomp-bpf, which can't be had for a process that is running.
-        let arguments: [OsString; 5] = [
-            "-f".into(),
-            "-e".into(),
-            format!("trace={}", CALLS.join(",")).into(),
-            "-o".into(),
-            output.into(),
-        ];
-        Ok(Self {
-            strace: Strace::attach(arguments, pids)?,
-            output: output.to_path_buf(),
-        })
+        let arguments: [OsString; 5] =
+            ["-f".into(), "-e".into(), format!("trace={}", CALLS.join(",")).into(), "-o".into(), output.into()];
+        Ok(Self { strace: Strace::attach(arguments, pids)?, output: output.to_path_buf() })
     }
 
     /// Ends it and returns how many calls there were.
@@ -59,19 +47,13 @@ impl Tracer {
 /// Calls in the output of strace.
 pub fn count(output: &Path) -> anyhow::Result<u64> {
     let text = shared_file::read(output).with_context(|| format!("read {}", output.display()))?;
-    Ok(String::from_utf8_lossy(&text)
-        .lines()
-        .filter(|line| is_call(line))
-        .count() as u64)
+    Ok(String::from_utf8_lossy(&text).lines().filter(|line| is_call(line)).count() as u64)
 }
 
 /// `1234  fsync(3) = 0` or `1234 fsync(3 <unfinished ...>`; the end of the latter is a line of its own.
 fn is_call(line: &str) -> bool {
     let call = line.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ');
-    CALLS.iter().any(|name| {
-        call.strip_prefix(name)
-            .is_some_and(|rest| rest.starts_with('('))
-    })
+    CALLS.iter().any(|name| call.strip_prefix(name).is_some_and(|rest| rest.starts_with('(')))
 }
 
 #[cfg(test)]

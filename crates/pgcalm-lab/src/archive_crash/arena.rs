@@ -85,9 +85,7 @@ impl<'a> Arena<'a> {
         sabotage: Option<Sabotage>,
         cycles: u32,
     ) -> anyhow::Result<Self> {
-        stage
-            .progress
-            .note(&format!("making a cluster on {}", fs_type.name()));
+        stage.progress.note(&format!("making a cluster on {}", fs_type.name()));
         let volume = |part| Volume::create(stage, part, fs_type, cycles);
         let mut arena = Self {
             options,
@@ -95,11 +93,7 @@ impl<'a> Arena<'a> {
             fs_type,
             sabotage,
             segments: Segments::default(),
-            volumes: [
-                volume(Part::Archive)?,
-                volume(Part::Data)?,
-                volume(Part::Status)?,
-            ],
+            volumes: [volume(Part::Archive)?, volume(Part::Data)?, volume(Part::Status)?],
         };
         arena.init()?;
         Ok(arena)
@@ -117,17 +111,11 @@ impl<'a> Arena<'a> {
             .and_then(|()| symlink(&status, &in_pg_wal))
             .with_context(|| format!("put a link in the place of {}", in_pg_wal.display()))?;
         let mut settings = self.options.server_settings();
-        settings.insert(
-            "pg_calm.archive_directory".into(),
-            archive.display().to_string(),
-        );
+        settings.insert("pg_calm.archive_directory".into(), archive.display().to_string());
         if self.sabotage == Some(Sabotage::Cp) {
             let archive = shell::word(&archive);
             settings.remove("archive_library");
-            settings.insert(
-                "archive_command".into(),
-                format!("test ! -e {archive}/%f && cp %p {archive}/%f"),
-            );
+            settings.insert("archive_command".into(), format!("test ! -e {archive}/%f && cp %p {archive}/%f"));
         }
         let places = self.places();
         let server = stage.start(places.clone(), &settings)?;
@@ -138,17 +126,8 @@ impl<'a> Arena<'a> {
 
     /// Archiving, a power cut, a look, recovery, another look, a clean stop. What is found is in the result; if the server
     /// did not recover, the arena must not be used again.
-    pub fn cycle(
-        &mut self,
-        number: u32,
-        interference: Interference,
-        random: &mut Rng,
-    ) -> anyhow::Result<Cycle> {
-        let mut cycle = Cycle {
-            number,
-            fs: self.fs_type.name().to_string(),
-            ..Cycle::default()
-        };
+    pub fn cycle(&mut self, number: u32, interference: Interference, random: &mut Rng) -> anyhow::Result<Cycle> {
+        let mut cycle = Cycle { number, fs: self.fs_type.name().to_string(), ..Cycle::default() };
         let synced = match interference {
             Interference::Stop(point) => {
                 cycle.point = Some(point.name());
@@ -207,12 +186,7 @@ impl<'a> Arena<'a> {
         call: u32,
     ) -> anyhow::Result<(Vec<i32>, Option<Strace>)> {
         let (process, call, how, target) = match interference {
-            Interference::Stop(point) => (
-                point.process,
-                point.call,
-                format!("signal=STOP:when={call}"),
-                point.target,
-            ),
+            Interference::Stop(point) => (point.process, point.call, format!("signal=STOP:when={call}"), point.target),
             Interference::Sabotage(sabotage) => match sabotage.swallowed_fsync() {
                 Some((process, target)) => (process, "fsync", "retval=0".to_string(), target),
                 None => return Ok((Vec::new(), None)),
@@ -236,13 +210,9 @@ impl<'a> Arena<'a> {
                 self.finish_segment(client)?;
             }
             // The archiver needs time for what makes segments go.
-            self.wait(ARCHIVING, || {
-                Ok(self.is_stopped(victims) || segments::all_are_archived(&status)?)
-            })?;
+            self.wait(ARCHIVING, || Ok(self.is_stopped(victims) || segments::all_are_archived(&status)?))?;
             let checkpoint = checkpoint_aside(connect(&socket)?);
-            self.wait(CHECKPOINT, || {
-                Ok(self.is_stopped(victims) || checkpoint.is_finished())
-            })?;
+            self.wait(CHECKPOINT, || Ok(self.is_stopped(victims) || checkpoint.is_finished()))?;
             if self.is_stopped(victims) {
                 return Ok(true);
             }
@@ -301,9 +271,7 @@ impl<'a> Arena<'a> {
         cycle.recovery_s = Some(started.elapsed().as_secs_f64());
         if !self.catch_up()? {
             let words = server::complaint(&server.log()).to_string();
-            cycle.problems.push(format!(
-                "archiving does not go on; the server's log: {words}"
-            ));
+            cycle.problems.push(format!("archiving does not go on; the server's log: {words}"));
         }
         cycle.segments = self.segments.len();
         let found = self.verify(When::CaughtUp);
@@ -326,31 +294,20 @@ impl<'a> Arena<'a> {
 
     fn verify(&mut self, when: When) -> Vec<String> {
         let [archive, data, status] = self.directories();
-        let places = segments::Places {
-            pg_wal: &data.join("pg_wal"),
-            archive: &archive,
-            status: &status,
-        };
+        let places = segments::Places { pg_wal: &data.join("pg_wal"), archive: &archive, status: &status };
         self.segments.verify(places, when)
     }
 
     /// Makes and notes one finished segment.
     fn finish_segment(&mut self, client: &mut Client) -> anyhow::Result<()> {
-        client.batch_execute(
-            "insert into filler select md5(random()::text) from generate_series(1, 20)",
-        )?;
+        client.batch_execute("insert into filler select md5(random()::text) from generate_series(1, 20)")?;
         let row = client.query_one("select pg_walfile_name(pg_switch_wal())", &[])?;
         let pg_wal = self.volume(Part::Data).directory().join("pg_wal");
         self.segments.note(&pg_wal, row.try_get(0)?)
     }
 
     fn start(&self) -> anyhow::Result<Server> {
-        let Stage {
-            journal,
-            installation,
-            interrupt,
-            ..
-        } = self.stage;
+        let Stage { journal, installation, interrupt, .. } = self.stage;
         Server::restart(journal, installation, self.places(), interrupt)
     }
 
@@ -389,11 +346,7 @@ impl<'a> Arena<'a> {
     }
 
     /// Waits until `is_met` says so; whether it did in time.
-    fn wait(
-        &self,
-        time: Duration,
-        mut is_met: impl FnMut() -> anyhow::Result<bool>,
-    ) -> anyhow::Result<bool> {
+    fn wait(&self, time: Duration, mut is_met: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<bool> {
         let end = Instant::now() + time;
         while !is_met()? {
             if Instant::now() > end {
@@ -437,13 +390,10 @@ impl<'a> Arena<'a> {
         if !self.options.common.keep {
             return Ok(None);
         }
-        let control = self
-            .sabotage
-            .map_or(String::new(), |it| format!("control-{}-", it.name()));
+        let control = self.sabotage.map_or(String::new(), |it| format!("control-{}-", it.name()));
         let name = format!("archive-crash-{control}{}-{}", cycle.fs, cycle.number);
         let directory = self.stage.dir.kept().join(name);
-        fs::create_dir_all(&directory)
-            .with_context(|| format!("create {}", directory.display()))?;
+        fs::create_dir_all(&directory).with_context(|| format!("create {}", directory.display()))?;
         Ok(Some(directory))
     }
 
@@ -462,22 +412,12 @@ impl<'a> Arena<'a> {
         let Some(directory) = self.kept(cycle)? else {
             return Ok(());
         };
-        let Stage {
-            interrupt,
-            progress,
-            ..
-        } = self.stage;
+        let Stage { interrupt, progress, .. } = self.stage;
         for volume in &self.volumes {
             let target = directory.join(volume.part.name());
             if !target.exists() {
-                tool::run(
-                    tool::command("cp")
-                        .arg("-a")
-                        .arg(volume.directory())
-                        .arg(&target),
-                    interrupt,
-                )
-                .with_context(|| format!("keep {} of a failed cycle", volume.part.name()))?;
+                tool::run(tool::command("cp").arg("-a").arg(volume.directory()).arg(&target), interrupt)
+                    .with_context(|| format!("keep {} of a failed cycle", volume.part.name()))?;
             }
         }
         progress.note(&format!("its files are kept in {}", directory.display()));

@@ -68,9 +68,7 @@ impl Options {
     pub fn check(&self) -> Result<(), LabError> {
         range("cycles", self.cycles, 0, 1000)?;
         if self.cycles == 0 && self.control.is_empty() {
-            return Err(LabError::Usage(
-                "--cycles 0: nothing to do without --control".to_string(),
-            ));
+            return Err(LabError::Usage("--cycles 0: nothing to do without --control".to_string()));
         }
         Ok(())
     }
@@ -109,8 +107,7 @@ mod tests {
 
     #[test]
     fn controls_are_named_and_something_is_to_be_done() {
-        let options: Options =
-            parsed(&["--cycles", "0", "--control", "status,cp", "--seed", "7"]).unwrap();
+        let options: Options = parsed(&["--cycles", "0", "--control", "status,cp", "--seed", "7"]).unwrap();
         options.check().unwrap();
         assert_eq!(options.control, [Sabotage::Status, Sabotage::Cp]);
         let named = named(&options);

@@ -65,12 +65,7 @@ pub struct Volume {
 
 impl Volume {
     /// Makes device and file system.
-    pub fn create(
-        stage: &Stage<'_>,
-        part: Part,
-        fs_type: FsType,
-        cycles: u32,
-    ) -> anyhow::Result<Self> {
+    pub fn create(stage: &Stage<'_>, part: Part, fs_type: FsType, cycles: u32) -> anyhow::Result<Self> {
         let role = format!("{}-{}", fs_type.name(), part.name());
         let layout = Layout {
             // No commit of the journal but those that somebody asks for.
@@ -81,11 +76,7 @@ impl Volume {
             ..Layout::default()
         };
         let device = stage.device(&role, part.size(cycles))?;
-        Ok(Self {
-            part,
-            file_system: stage.file_system(&role, &device, fs_type, layout)?,
-            _device: device,
-        })
+        Ok(Self { part, file_system: stage.file_system(&role, &device, fs_type, layout)?, _device: device })
     }
 
     /// What is in it: the data directory, the archive, the directory of status files.

@@ -50,11 +50,7 @@ pub struct Point {
 }
 
 const fn point(process: Process, call: &'static str, target: Target) -> Point {
-    Point {
-        process,
-        call,
-        target,
-    }
+    Point { process, call, target }
 }
 
 /// All of them, taken in turn.

@@ -195,10 +195,7 @@ pub(super) mod tests {
         let lost = failure(|report| report.cycles[1].violations.push("0002 is gone".into()));
         assert_eq!(lost, "cycle 2 (ext4, archiver: fsync): 0002 is gone");
         let many = failure(|report| report.cycles[1].violations = vec!["gone".into(); 5]);
-        assert!(
-            many.ends_with("gone; gone; gone; 2 more violations"),
-            "{many}"
-        );
+        assert!(many.ends_with("gone; gone; gone; 2 more violations"), "{many}");
         let stuck = failure(|report| report.cycles[0].problems.push("stuck".into()));
         assert!(stuck.ends_with("stuck"), "{stuck}");
         let blind = failure(|report| report.controls[0].cycles[0].violations.clear());

@@ -96,18 +96,14 @@ fn verify(places: Places<'_>, when: When, name: &str, sum: Sum) -> Vec<String> {
         Found::File(archived) if archived == sum => {}
         Found::File(_) => wrong.push(format!("{name} is in the archive with another content")),
         Found::Unreadable(error) => wrong.push(format!("{name} in the archive: {error}")),
-        Found::Nothing if !is_in_pg_wal => {
-            wrong.push(format!("{name} is neither in pg_wal nor in the archive"))
-        }
+        Found::Nothing if !is_in_pg_wal => wrong.push(format!("{name} is neither in pg_wal nor in the archive")),
         Found::Nothing if when == When::CaughtUp => {
             wrong.push(format!("{name} is not in the archive"));
         }
         Found::Nothing => {}
     }
     if places.status.join(format!("{name}.ready")).exists() && !is_in_pg_wal {
-        wrong.push(format!(
-            "{name} was recycled or removed, and is announced as ready"
-        ));
+        wrong.push(format!("{name} was recycled or removed, and is announced as ready"));
     }
     wrong
 }
@@ -140,11 +136,7 @@ mod tests {
     }
 
     fn wrong(dir: &Path, segments: &mut Segments, when: When) -> String {
-        let places = Places {
-            pg_wal: &dir.join("pg_wal"),
-            archive: &dir.join("archive"),
-            status: &dir.join("status"),
-        };
+        let places = Places { pg_wal: &dir.join("pg_wal"), archive: &dir.join("archive"), status: &dir.join("status") };
         segments.verify(places, when).join("; ")
     }
 

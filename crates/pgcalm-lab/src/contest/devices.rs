@@ -64,33 +64,21 @@ impl<'a> Devices<'a> {
             Capper::new(journal)?
         };
         let memory = match options.memory {
-            Some(size) => Some(memory::group(
-                journal,
-                size,
-                "memory",
-                "",
-                capper.group_of_v2(),
-            )?),
+            Some(size) => Some(memory::group(journal, size, "memory", "", capper.group_of_v2())?),
             None => None,
         };
         let layout = options.layout();
         stage.progress.note(&match layout {
             VolumeLayout::One => format!("making a device of {}", options.data_device_size()),
-            VolumeLayout::Two => format!(
-                "making devices of {} (data) and {} (WAL)",
-                options.data_device_size(),
-                options.wal_size()
-            ),
+            VolumeLayout::Two => {
+                format!("making devices of {} (data) and {} (WAL)", options.data_device_size(), options.wal_size())
+            }
         });
-        let files =
-            DeviceFiles::create(&stage.dir, journal, options.devices, options.device_sizes())?;
+        let files = DeviceFiles::create(&stage.dir, journal, options.devices, options.device_sizes())?;
         let device = |role: &str, size, volume: Option<&Volume>, max_io| {
             let directory = stage.dir.volume(role);
             let kind = match volume {
-                Some(volume) => Kind::Volume {
-                    volume,
-                    directory: &directory,
-                },
+                Some(volume) => Kind::Volume { volume, directory: &directory },
                 None => Kind::Loop { max_io },
             };
             let image = files.image(role);
@@ -101,66 +89,36 @@ impl<'a> Devices<'a> {
             }
             anyhow::Ok(device)
         };
-        let data = device(
-            "data",
-            options.data_device_size(),
-            volume,
-            options.data_max_io,
-        )?;
+        let data = device("data", options.data_device_size(), volume, options.data_max_io)?;
         let wal = match layout {
             VolumeLayout::One => None,
-            VolumeLayout::Two => Some(device(
-                "wal",
-                options.wal_size(),
-                options.wal_volume.as_ref().or(volume),
-                options.wal_max_io,
-            )?),
+            VolumeLayout::Two => {
+                Some(device("wal", options.wal_size(), options.wal_volume.as_ref().or(volume), options.wal_max_io)?)
+            }
         };
-        Ok(Self {
-            stage,
-            data,
-            wal,
-            memory,
-            capper,
-            _files: files,
-        })
+        Ok(Self { stage, data, wal, memory, capper, _files: files })
     }
 
     /// How devices are capped, as reports name it.
     pub fn cap_mechanism(&self, options: &Options) -> &'static str {
-        if options.cap == Some(CapWay::None) {
-            "none"
-        } else {
-            self.capper.mechanism()
-        }
+        if options.cap == Some(CapWay::None) { "none" } else { self.capper.mechanism() }
     }
 
     /// What keeps the devices from being as fast as they are, for the headline of a report.
     pub fn cap(&self, options: &Options) -> Cap {
-        let memory = options
-            .memory
-            .map(|size| format!("a control group of {size}"));
+        let memory = options.memory.map(|size| format!("a control group of {size}"));
         let Some(volume) = &options.common.volume else {
-            return Cap {
-                memory,
-                ..Cap::of_mechanism(self.cap_mechanism(options))
-            };
+            return Cap { memory, ..Cap::of_mechanism(self.cap_mechanism(options)) };
         };
         let wal = options.wal_volume.as_ref().filter(|wal| *wal != volume);
         let description = match (&self.wal, wal) {
             (None, _) => format!("one emulated {}", volume.description()),
             (Some(_), None) => format!("two volumes, each an emulated {}", volume.description()),
-            (Some(_), Some(wal)) => format!(
-                "data on an emulated {}; WAL on an emulated {}",
-                volume.description(),
-                wal.description()
-            ),
+            (Some(_), Some(wal)) => {
+                format!("data on an emulated {}; WAL on an emulated {}", volume.description(), wal.description())
+            }
         };
-        Cap {
-            kind: CapKind::CloudVolume,
-            description,
-            memory,
-        }
+        Cap { kind: CapKind::CloudVolume, description, memory }
     }
 
     /// The group that plays the host's memory.
@@ -170,18 +128,11 @@ impl<'a> Devices<'a> {
 
     /// Names of the devices that hold data, and WAL alone.
     pub fn names(&self) -> (Vec<String>, Vec<String>) {
-        (
-            vec![self.data.name.clone()],
-            self.wal.iter().map(|device| device.name.clone()).collect(),
-        )
+        (vec![self.data.name.clone()], self.wal.iter().map(|device| device.name.clone()).collect())
     }
 
     /// Puts the limits of the devices in force, until the result is dropped.
-    pub fn limit(
-        &self,
-        options: &Options,
-        contestant: &Contestant,
-    ) -> anyhow::Result<Vec<InForce>> {
+    pub fn limit(&self, options: &Options, contestant: &Contestant) -> anyhow::Result<Vec<InForce>> {
         let mut limits = Vec::new();
         if contestant.data_capped {
             let caps = options.data_caps(contestant);
@@ -194,18 +145,11 @@ impl<'a> Devices<'a> {
     }
 
     /// Halves the limits that [`limit`](Self::limit) has put in force, until the result is dropped.
-    pub(crate) fn halve(
-        &self,
-        options: &Options,
-        contestant: &Contestant,
-    ) -> anyhow::Result<Vec<InForce>> {
+    pub(crate) fn halve(&self, options: &Options, contestant: &Contestant) -> anyhow::Result<Vec<InForce>> {
         const PERCENT: u32 = 50;
         let mut limits = Vec::new();
         let devices = [
-            (
-                Some(&self.data).filter(|_| contestant.data_capped),
-                options.data_caps(contestant),
-            ),
+            (Some(&self.data).filter(|_| contestant.data_capped), options.data_caps(contestant)),
             (self.wal.as_ref(), options.wal_caps()),
         ];
         for (device, caps) in devices {
@@ -232,11 +176,7 @@ impl<'a> Devices<'a> {
         match self.data.volume() {
             Some(volume) => Ok(vec![InForce::Volume(volume.hang(time)?)]),
             None => {
-                let nearly = Caps {
-                    write_iops: Some(1),
-                    read_iops: Some(1),
-                    ..Caps::default()
-                };
+                let nearly = Caps { write_iops: Some(1), read_iops: Some(1), ..Caps::default() };
                 let caps = options.data_caps(contestant);
                 self.capper.change(&self.data.number, nearly, caps)
             }
@@ -245,9 +185,7 @@ impl<'a> Devices<'a> {
 
     /// Takes a process into the memory that is played, if there is any.
     pub(crate) fn admit_to_memory(&self, pid: i32) -> anyhow::Result<()> {
-        self.memory
-            .as_ref()
-            .map_or(Ok(()), |memory| memory.admit(pid))
+        self.memory.as_ref().map_or(Ok(()), |memory| memory.admit(pid))
     }
 
     /// Takes a server and its processes into all groups.
@@ -285,12 +223,7 @@ impl<'a> Devices<'a> {
         settings: &BTreeMap<String, String>,
         before: impl FnOnce(&Path) -> anyhow::Result<()>,
     ) -> anyhow::Result<Scene> {
-        let Stage {
-            installation,
-            progress,
-            interrupt,
-            ..
-        } = self.stage;
+        let Stage { installation, progress, interrupt, .. } = self.stage;
         let started = Instant::now();
         let mut data = self.file_system(options, "data", &self.data)?;
         let mut wal = match &self.wal {
@@ -318,35 +251,18 @@ impl<'a> Devices<'a> {
         }
         before(&cluster)?;
         let read = Instant::now();
-        let server = self
-            .stage
-            .start(self.stage.places(cluster.clone()), settings)?;
+        let server = self.stage.start(self.stage.places(cluster.clone()), settings)?;
         self.admit(server.pid())?;
-        Ok(Scene {
-            server,
-            cluster,
-            data,
-            wal,
-            copying: copied - started,
-            reading: read - copied,
-        })
+        Ok(Scene { server, cluster, data, wal, copying: copied - started, reading: read - copied })
     }
 
-    fn file_system(
-        &self,
-        options: &Options,
-        role: &str,
-        device: &Device,
-    ) -> anyhow::Result<FileSystem> {
+    fn file_system(&self, options: &Options, role: &str, device: &Device) -> anyhow::Result<FileSystem> {
         if options.devices == DeviceStore::Memory {
             // What one contestant has written is not to be the next one's advantage.
             device.discard(self.stage.interrupt)?;
         }
         let mount_options = options.mount_options.as_ref();
-        let layout = Layout {
-            mount_options: mount_options.map_or("", MountOptions::as_str),
-            log: None,
-        };
+        let layout = Layout { mount_options: mount_options.map_or("", MountOptions::as_str), log: None };
         self.stage.file_system(role, device, options.fs, layout)
     }
 }

@@ -19,20 +19,12 @@ pub(crate) fn stack(stage: &Stage<'_>, options: &Options) -> anyhow::Result<()> 
 pub(crate) fn space(stage: &Stage<'_>, options: &Options) -> anyhow::Result<()> {
     let lab = &stage.dir;
     let place = Template::place(lab, &stage.installation, &options.preparation()?);
-    let template = if place.exists() {
-        0
-    } else {
-        options.template_size().bytes()
-    };
+    let template = if place.exists() { 0 } else { options.template_size().bytes() };
     let devices = match options.devices {
         DeviceStore::Disk => options.device_sizes().bytes(),
         DeviceStore::Memory => {
             let cached = options.template_size().bytes() + options.shared_buffers.bytes();
-            need_memory(
-                meminfo::available_kib(stage.root())?,
-                options.device_sizes(),
-                cached,
-            )?;
+            need_memory(meminfo::available_kib(stage.root())?, options.device_sizes(), cached)?;
             0
         }
     };

@@ -63,12 +63,7 @@ pub struct Options {
           value_parser = rows::<u64>, hide_possible_values = true)]
     pub rows: u64,
     /// shared_buffers of all contestants.
-    #[arg(
-        long,
-        value_name = "SIZE",
-        default_value = "256MB",
-        default_value_if("quick", "true", "128MB")
-    )]
+    #[arg(long, value_name = "SIZE", default_value = "256MB", default_value_if("quick", "true", "128MB"))]
     pub shared_buffers: Size,
     /// The volume of WAL, where there are two and they differ.
     #[arg(long, value_name = "PROFILE", requires = "volume")]
@@ -83,60 +78,30 @@ pub struct Options {
     pub cap: Option<CapWay>,
     /// The control group with the caps: root is all that is in no child group, the kernel's flusher included; own is the
     /// server's alone, as tenants of one host have them: with cgroup v1 the kernel's flusher then escapes.
-    #[arg(
-        long,
-        value_name = "GROUP",
-        default_value = "root",
-        conflicts_with = "volume"
-    )]
+    #[arg(long, value_name = "GROUP", default_value = "root", conflicts_with = "volume")]
     pub cap_in: CapIn,
     /// Memory of the host that is played: server and page cache are in a control group of this size, and the kernel's dirty
     /// limits are what its defaults come to there.
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<Size>,
     /// Write operations per second that the data device takes, or none.
-    #[arg(
-        long,
-        value_name = "N|none",
-        default_value = "800",
-        conflicts_with = "volume"
-    )]
+    #[arg(long, value_name = "N|none", default_value = "800", conflicts_with = "volume")]
     pub data_iops: Limit<u32>,
     /// Bytes per second that the data device takes, or none.
-    #[arg(
-        long,
-        value_name = "SIZE|none",
-        default_value = "125MB",
-        conflicts_with = "volume"
-    )]
+    #[arg(long, value_name = "SIZE|none", default_value = "125MB", conflicts_with = "volume")]
     pub data_bps: Limit<Size>,
     /// Read operations per second that the data device gives, or none.
-    #[arg(
-        long,
-        value_name = "N|none",
-        default_value = "none",
-        conflicts_with = "volume"
-    )]
+    #[arg(long, value_name = "N|none", default_value = "none", conflicts_with = "volume")]
     pub data_read_iops: Limit<u32>,
     /// Largest operation sent to the data device, e.g. 256kB so that 1 MiB counts as four operations, as on EBS
     /// [default: what the kernel chooses].
     #[arg(long, value_name = "SIZE", conflicts_with = "volume")]
     pub data_max_io: Option<Size>,
     /// Write operations per second that the WAL device takes, or none.
-    #[arg(
-        long,
-        value_name = "N|none",
-        default_value = "4000",
-        conflicts_with = "volume"
-    )]
+    #[arg(long, value_name = "N|none", default_value = "4000", conflicts_with = "volume")]
     pub wal_iops: Limit<u32>,
     /// Bytes per second that the WAL device takes, or none.
-    #[arg(
-        long,
-        value_name = "SIZE|none",
-        default_value = "none",
-        conflicts_with = "volume"
-    )]
+    #[arg(long, value_name = "SIZE|none", default_value = "none", conflicts_with = "volume")]
     pub wal_bps: Limit<Size>,
     /// Largest operation sent to the WAL device [default: what the kernel chooses].
     #[arg(long, value_name = "SIZE", conflicts_with = "volume")]
@@ -184,24 +149,14 @@ pub struct Options {
     #[arg(long, value_name = "S", default_value = "720")]
     pub at_most: Seconds,
     /// What is measured of each run.
-    #[arg(
-        long,
-        value_name = "S",
-        default_value = "150",
-        default_value_if("quick", "true", "60")
-    )]
+    #[arg(long, value_name = "S", default_value = "150", default_value_if("quick", "true", "60"))]
     pub seconds: Seconds,
     /// How long what was put off may take to be written after the load, with the limits in force; a run that does not get
     /// that far reports so. none: not waited for. Clients that a stall holds at the end are waited for as long, too.
     #[arg(long, value_name = "S|none", default_value = "60")]
     pub drain: Limit<Seconds>,
     /// checkpoint_timeout, at least 30.
-    #[arg(
-        long,
-        value_name = "S",
-        default_value = "60",
-        default_value_if("quick", "true", "30")
-    )]
+    #[arg(long, value_name = "S", default_value = "60", default_value_if("quick", "true", "30"))]
     pub checkpoint_timeout: Seconds,
     /// Writeback sysctls during the runs: default is the kernel's (dirty_background_ratio 10, dirty_ratio 20,
     /// dirty_expire_centisecs 3000), default:SIZE what these ratios come to where SIZE of memory can be dirty (small: 4 GB,
@@ -259,9 +214,7 @@ impl Options {
         }
         self.load.check()?;
         if self.rate.0.is_some() && !self.load.choice.is_pgbench() {
-            return Err(LabError::Usage(
-                "--rate is for loads by pgbench: give the program its own option".to_string(),
-            ));
+            return Err(LabError::Usage("--rate is for loads by pgbench: give the program its own option".to_string()));
         }
         if self.distribution.is_some() && self.load.choice != LoadChoice::Upsert {
             return Err(LabError::Usage(format!(
@@ -269,35 +222,20 @@ impl Options {
                 self.load.choice
             )));
         }
-        range(
-            "shared-buffers",
-            self.shared_buffers,
-            Size(1 << 20),
-            Size(1 << 40),
-        )?;
+        range("shared-buffers", self.shared_buffers, Size(1 << 20), Size(1 << 40))?;
         range("clients", self.clients, 1, 1000)?;
         if let Some(rate) = self.rate.0 {
             range("rate", rate, 1, 1_000_000)?;
         }
         range("seconds", self.seconds, Seconds(3), Seconds(86_400))?;
         // PostgreSQL's own range.
-        range(
-            "checkpoint-timeout",
-            self.checkpoint_timeout,
-            Seconds(30),
-            Seconds(86_400),
-        )?;
+        range("checkpoint-timeout", self.checkpoint_timeout, Seconds(30), Seconds(86_400))?;
         range("repeat", self.repeat, 1, 100)?;
         if let Some(most) = self.repeat_at_most {
             range("repeat-at-most", most, self.repeat, 100)?;
         }
         if self.steady {
-            range(
-                "at-most",
-                self.at_most,
-                Seconds(self.warm_up.0 + self.seconds.0),
-                Seconds(86_400),
-            )?;
+            range("at-most", self.at_most, Seconds(self.warm_up.0 + self.seconds.0), Seconds(86_400))?;
         }
         if let Some(drain) = self.drain.0 {
             range("drain", drain, Seconds(1), Seconds(3600))?;
@@ -314,28 +252,20 @@ impl Options {
         }
         if self.wal_volume.is_some() && self.layout() == VolumeLayout::One {
             return Err(LabError::Usage(
-                "--wal-volume: data and WAL lie on one volume: give --layout two as well"
-                    .to_string(),
+                "--wal-volume: data and WAL lie on one volume: give --layout two as well".to_string(),
             ));
         }
-        for (option, max_io) in [
-            ("data-max-io", self.data_max_io),
-            ("wal-max-io", self.wal_max_io),
-        ] {
+        for (option, max_io) in [("data-max-io", self.data_max_io), ("wal-max-io", self.wal_max_io)] {
             let Some(max_io) = max_io else { continue };
             range(option, max_io, Size(4 << 10), Size(1 << 30))?;
             if !max_io.bytes().is_multiple_of(4096) {
-                return Err(LabError::Usage(format!(
-                    "--{option} {max_io}: use a multiple of 4kB"
-                )));
+                return Err(LabError::Usage(format!("--{option} {max_io}: use a multiple of 4kB")));
             }
         }
         if let Some(size) = self.read_ahead {
             range("read-ahead", size, Size(0), Size(1 << 30))?;
             if !size.bytes().is_multiple_of(4096) {
-                return Err(LabError::Usage(format!(
-                    "--read-ahead {size}: use a multiple of 4kB"
-                )));
+                return Err(LabError::Usage(format!("--read-ahead {size}: use a multiple of 4kB")));
             }
         }
         if let Some(size) = self.wal_size {
@@ -357,11 +287,7 @@ impl Options {
         for volume in volumes.into_iter().flatten() {
             *volume = with_operations(volume, times)?;
         }
-        for iops in [
-            &mut options.data_iops,
-            &mut options.data_read_iops,
-            &mut options.wal_iops,
-        ] {
+        for iops in [&mut options.data_iops, &mut options.data_read_iops, &mut options.wal_iops] {
             iops.0 = iops.0.map(|iops| iops.saturating_mul(times));
         }
         Ok(options)
@@ -393,10 +319,7 @@ impl Options {
 
     /// Rows of the table: as given, or what the size that was asked for comes to.
     pub(crate) fn table_rows(&self) -> u64 {
-        self.load
-            .table_size
-            .and_then(|size| self.load.rows_of(size).ok())
-            .unwrap_or_else(|| self.load.whole(self.rows))
+        self.load.table_size.and_then(|size| self.load.rows_of(size).ok()).unwrap_or_else(|| self.load.whole(self.rows))
     }
 
     /// Which rows upsert touches.
@@ -406,8 +329,7 @@ impl Options {
 
     /// How its tables are made.
     pub(crate) fn preparation(&self) -> Result<Preparation, LabError> {
-        self.load
-            .preparation(self.table_rows(), self.clients, self.seconds.0)
+        self.load.preparation(self.table_rows(), self.clients, self.seconds.0)
     }
 
     /// Seconds of load of a run at most.
@@ -434,11 +356,7 @@ impl Options {
 
     /// Where data and WAL lie.
     pub(crate) fn layout(&self) -> VolumeLayout {
-        self.layout.unwrap_or(if self.common.volume.is_some() {
-            VolumeLayout::One
-        } else {
-            VolumeLayout::Two
-        })
+        self.layout.unwrap_or(if self.common.volume.is_some() { VolumeLayout::One } else { VolumeLayout::Two })
     }
 
     /// The sysctls of a run. With `--memory` those that the kernel's defaults come to there: their ratios are of memory that
@@ -462,19 +380,12 @@ impl Options {
 
     /// How the page cache is filled: not at all where trouble does that.
     pub(crate) fn warm(&self) -> Warm {
-        if self.troubles().any(|one| trouble::reads_files(one.trouble)) {
-            Warm::None
-        } else {
-            self.warm
-        }
+        if self.troubles().any(|one| trouble::reads_files(one.trouble)) { Warm::None } else { self.warm }
     }
 
     /// Whether devices have limits.
     pub(crate) fn has_caps(&self) -> bool {
-        let capped = Caps {
-            read_iops: self.data_read_iops.0,
-            ..Caps::on_writes(self.data_iops, self.data_bps)
-        };
+        let capped = Caps { read_iops: self.data_read_iops.0, ..Caps::on_writes(self.data_iops, self.data_bps) };
         self.common.volume.is_some()
             || self.cap != Some(CapWay::None) && (capped.is_some() || self.wal_caps().is_some())
     }
@@ -526,10 +437,7 @@ impl Options {
     pub(crate) fn server_settings(&self, contestant: &Contestant) -> BTreeMap<String, String> {
         let max_wal_size = (self.wal_size().bytes() / 2).min(8 << 30) >> 20;
         let mut settings = self.common.over([
-            (
-                "shared_buffers",
-                format!("{}kB", self.shared_buffers.0 >> 10),
-            ),
+            ("shared_buffers", format!("{}kB", self.shared_buffers.0 >> 10)),
             ("max_wal_size", format!("{max_wal_size}MB")),
             ("checkpoint_timeout", self.checkpoint_timeout.to_string()),
             ("max_connections", (self.clients + 20).to_string()),
@@ -543,11 +451,7 @@ impl Options {
 
     /// Where a contestant differs from `stock`.
     pub(crate) fn settings_of(&self, contestant: &Contestant) -> BTreeMap<String, String> {
-        let mut settings = if contestant.module {
-            self.told_caps()
-        } else {
-            BTreeMap::new()
-        };
+        let mut settings = if contestant.module { self.told_caps() } else { BTreeMap::new() };
         settings.extend(contestant::settings_of(contestant, &self.set_contestant));
         settings
     }
@@ -569,56 +473,34 @@ impl Options {
                 let caps = Caps::on_writes(self.data_iops, self.data_bps).scaled(percent);
                 let iops = caps.write_iops.map(|iops| iops.to_string());
                 let bandwidth = caps.write_bps.map(|bytes| format!("{}kB", bytes >> 10));
-                [
-                    ("pg_calm.write_iops", iops),
-                    ("pg_calm.write_bandwidth", bandwidth),
-                ]
-                .into_iter()
-                .filter_map(|(name, value)| Some((name.to_string(), value?)))
-                .collect()
+                [("pg_calm.write_iops", iops), ("pg_calm.write_bandwidth", bandwidth)]
+                    .into_iter()
+                    .filter_map(|(name, value)| Some((name.to_string(), value?)))
+                    .collect()
             }
         }
     }
 
     pub(crate) fn data_caps(&self, contestant: &Contestant) -> Caps {
         if contestant.data_capped && self.cap != Some(CapWay::None) {
-            Caps {
-                read_iops: self.data_read_iops.0,
-                ..Caps::on_writes(self.data_iops, self.data_bps)
-            }
+            Caps { read_iops: self.data_read_iops.0, ..Caps::on_writes(self.data_iops, self.data_bps) }
         } else {
             Caps::default()
         }
     }
 
     pub(crate) fn wal_caps(&self) -> Caps {
-        if self.cap == Some(CapWay::None) {
-            Caps::default()
-        } else {
-            Caps::on_writes(self.wal_iops, self.wal_bps)
-        }
+        if self.cap == Some(CapWay::None) { Caps::default() } else { Caps::on_writes(self.wal_iops, self.wal_bps) }
     }
 }
 
 /// Options that only caps by control groups have.
-const CAPS: [&str; 8] = [
-    "cap-in",
-    "data-iops",
-    "data-bps",
-    "data-read-iops",
-    "data-max-io",
-    "wal-iops",
-    "wal-bps",
-    "wal-max-io",
-];
+const CAPS: [&str; 8] =
+    ["cap-in", "data-iops", "data-bps", "data-read-iops", "data-max-io", "wal-iops", "wal-bps", "wal-max-io"];
 
 /// The volume with so many times its operations.
 fn with_operations(volume: &Volume, times: u32) -> Result<Volume, LabError> {
-    let Allowance {
-        shared,
-        read,
-        write,
-    } = volume.limits().operations;
+    let Allowance { shared, read, write } = volume.limits().operations;
     let mut text = volume.to_string();
     for (key, rate) in [("iops", shared), ("read_iops", read), ("write_iops", write)] {
         if let Some(rate) = rate {
@@ -628,8 +510,7 @@ fn with_operations(volume: &Volume, times: u32) -> Result<Volume, LabError> {
             text.push_str(&format!("{separator}{key}={iops}"));
         }
     }
-    text.parse()
-        .map_err(|error| LabError::Usage(format!("--volume {text}: {error}")))
+    text.parse().map_err(|error| LabError::Usage(format!("--volume {text}: {error}")))
 }
 
 /// How a DBA tells the module the limits of a volume, which it can't find out by itself.
@@ -640,10 +521,7 @@ fn module_caps(limits: &Limits) -> BTreeMap<String, String> {
     let kib = |bytes: u64| format!("{}kB", bytes >> 10);
     [
         ("pg_calm.iops", of_all(limits.operations).map(number)),
-        (
-            "pg_calm.write_iops",
-            of_writes(limits.operations).map(number),
-        ),
+        ("pg_calm.write_iops", of_writes(limits.operations).map(number)),
         ("pg_calm.bandwidth", of_all(limits.bytes).map(kib)),
         ("pg_calm.write_bandwidth", of_writes(limits.bytes).map(kib)),
         ("pg_calm.io_size", limits.io_size.map(kib)),
@@ -686,23 +564,13 @@ mod tests {
         assert_eq!(named["distribution"], "uniform");
         assert_eq!(named["sysctl"], "default");
         assert_eq!(named["set"], serde_json::json!(["wal_compression=lz4"]));
-        assert_eq!(
-            named["contestants"],
-            serde_json::json!(["stock", "stock-tuned", "pg_calm"])
-        );
+        assert_eq!(named["contestants"], serde_json::json!(["stock", "stock-tuned", "pg_calm"]));
         assert!(!named.contains_key("dir"), "{named:?}");
     }
 
     #[test]
     fn a_volume_takes_the_place_of_caps_and_the_module_is_told_its_limits() {
-        let options = options(&[
-            "--volume",
-            "gp3",
-            "--memory",
-            "4GB",
-            "--shared-buffers",
-            "1GB",
-        ]);
+        let options = options(&["--volume", "gp3", "--memory", "4GB", "--shared-buffers", "1GB"]);
         options.check().unwrap();
         let named = options.named();
         assert_eq!(named["volume"], "gp3");
@@ -724,25 +592,15 @@ mod tests {
         let of = |arguments: &[&str]| options(arguments).of(twice).unwrap();
         let volume = |text| of(&["--volume", text]).common.volume.unwrap();
         assert_eq!(volume("gp3").to_string(), "gp3:iops=6000");
-        assert_eq!(
-            volume("gp3:iops=4000").limits(),
-            volume("gp3:iops=4000,depth=128").limits()
-        );
+        assert_eq!(volume("gp3:iops=4000").limits(), volume("gp3:iops=4000,depth=128").limits());
         let limits = volume("custom:read_iops=500,write_iops=300,bandwidth=50MB").limits();
         assert_eq!(limits.operations.read.unwrap().sustained, 1000);
         assert_eq!(limits.operations.write.unwrap().sustained, 600);
         assert_eq!(limits.bytes.shared.unwrap().sustained, 50 << 20);
         let capped = of(&["--data-iops", "800", "--wal-iops", "none"]);
-        assert_eq!(
-            (capped.data_iops, capped.wal_iops),
-            (Limit(Some(1600)), Limit(None))
-        );
+        assert_eq!((capped.data_iops, capped.wal_iops), (Limit(Some(1600)), Limit(None)));
         let stock = contestant::parse("stock").unwrap();
-        let volume = options(&["--volume", "gp3"])
-            .of(stock)
-            .unwrap()
-            .common
-            .volume;
+        let volume = options(&["--volume", "gp3"]).of(stock).unwrap().common.volume;
         assert_eq!(volume.unwrap().to_string(), "gp3");
     }
 

@@ -31,13 +31,8 @@ pub(crate) fn bytes(seconds: u32, wal_size: Size, settings: &BTreeMap<String, St
     if !recycles {
         return 0;
     }
-    let most = settings
-        .get("max_wal_size")
-        .and_then(|size| size.parse::<Size>().ok())
-        .map_or(u64::MAX, Size::bytes);
-    (u64::from(seconds) * PER_SECOND)
-        .min(wal_size.bytes() / 2)
-        .min(most)
+    let most = settings.get("max_wal_size").and_then(|size| size.parse::<Size>().ok()).map_or(u64::MAX, Size::bytes);
+    (u64::from(seconds) * PER_SECOND).min(wal_size.bytes() / 2).min(most)
 }
 
 /// Makes segments in `pg_wal` of a cluster that is shut down, to follow those that are there, until all are `bytes` together.
@@ -78,10 +73,7 @@ pub(crate) fn prepare(
 
 /// Timeline, and the number of the segment in two parts, 8 digits each.
 fn is_segment(name: &str) -> bool {
-    name.len() == 24
-        && name
-            .bytes()
-            .all(|byte| byte.is_ascii_digit() || (b'A'..=b'F').contains(&byte))
+    name.len() == 24 && name.bytes().all(|byte| byte.is_ascii_digit() || (b'A'..=b'F').contains(&byte))
 }
 
 /// The name of the segment after `name` (XLogFileName in xlog_internal.h).
@@ -89,12 +81,7 @@ fn following(name: &str, size: u64) -> Option<String> {
     let part = |range: std::ops::Range<usize>| u64::from_str_radix(name.get(range)?, 16).ok();
     let in_one = (1u64 << 32) / size;
     let number = part(8..16)? * in_one + part(16..24)? + 1;
-    Some(format!(
-        "{}{:08X}{:08X}",
-        name.get(..8)?,
-        number / in_one,
-        number % in_one
-    ))
+    Some(format!("{}{:08X}{:08X}", name.get(..8)?, number / in_one, number % in_one))
 }
 
 #[cfg(test)]
@@ -104,14 +91,8 @@ mod tests {
     #[test]
     fn names_follow_one_another_over_the_border_of_a_log() {
         let follows = |name| following(name, 16 << 20).unwrap();
-        assert_eq!(
-            follows("00000001000000000000000A"),
-            "00000001000000000000000B"
-        );
-        assert_eq!(
-            follows("0000000100000002000000FF"),
-            "000000010000000300000000"
-        );
+        assert_eq!(follows("00000001000000000000000A"), "00000001000000000000000B");
+        assert_eq!(follows("0000000100000002000000FF"), "000000010000000300000000");
         assert!(is_segment("0000000100000002000000FF"));
         assert!(!is_segment("00000002.history"));
         assert!(!is_segment("archive_status"));

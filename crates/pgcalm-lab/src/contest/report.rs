@@ -78,22 +78,14 @@ impl Cap {
     /// What [`Host::cap_mechanism`] tells of runs whose caps were limits of control groups.
     pub fn of_mechanism(mechanism: &str) -> Self {
         let (kind, description) = match mechanism {
-            "cgroup-v1-root" => (
-                CapKind::ControlGroup,
-                "writes capped by the root control group".to_string(),
-            ),
-            "cgroup-v1" | "cgroup-v2" => (
-                CapKind::ControlGroup,
-                "writes capped by a control group below the root".to_string(),
-            ),
+            "cgroup-v1-root" => (CapKind::ControlGroup, "writes capped by the root control group".to_string()),
+            "cgroup-v1" | "cgroup-v2" => {
+                (CapKind::ControlGroup, "writes capped by a control group below the root".to_string())
+            }
             "none" | "" => (CapKind::None, "no caps".to_string()),
             other => (CapKind::ControlGroup, format!("writes capped by {other}")),
         };
-        Self {
-            kind,
-            description,
-            memory: None,
-        }
+        Self { kind, description, memory: None }
     }
 }
 
@@ -141,10 +133,7 @@ pub struct Contestant {
 impl Contestant {
     /// Why one of its runs is not steady; `None` if all are, or nobody asked.
     pub fn objection(&self) -> Option<&str> {
-        self.runs
-            .iter()
-            .filter_map(|run| run.steadiness.as_ref()?.objection.as_deref())
-            .next()
+        self.runs.iter().filter_map(|run| run.steadiness.as_ref()?.objection.as_deref()).next()
     }
 
     /// Checkpoints that ended in the measured time, in the run with the fewest.
@@ -584,9 +573,7 @@ pub fn is_module_gauge(column: &str) -> bool {
         || column.starts_with("in_flight_")
         || column == "io_size"
         || column.starts_with("governor_")
-            && !["_holds", "_held_time", "_releases"]
-                .iter()
-                .any(|counter| column.ends_with(counter))
+            && !["_holds", "_held_time", "_releases"].iter().any(|counter| column.ends_with(counter))
         || column.ends_with("iops")
         || column.ends_with("bandwidth")
 }

@@ -34,9 +34,7 @@ pub(crate) fn objection(dirty: &[BacklogAt]) -> Option<String> {
         return Some("no checkpoint ended".to_string());
     };
     if ended < CHECKPOINTS {
-        return Some(format!(
-            "{ended} of {CHECKPOINTS} checkpoints ended in the measured part"
-        ));
+        return Some(format!("{ended} of {CHECKPOINTS} checkpoints ended in the measured part"));
     }
     let known = begin.dirty_shared_buffers_mib.is_some() && end.dirty_shared_buffers_mib.is_some();
     let amount = |at: &BacklogAt| match known {
@@ -76,12 +74,7 @@ pub(crate) struct SteadyWatch<'a> {
 
 impl<'a> SteadyWatch<'a> {
     /// Of a load that begins at `started`.
-    pub(crate) fn new(
-        backlog: BacklogWatch<'a>,
-        started: f64,
-        warm_up: Duration,
-        least: Duration,
-    ) -> Self {
+    pub(crate) fn new(backlog: BacklogWatch<'a>, started: f64, warm_up: Duration, least: Duration) -> Self {
         Self {
             backlog,
             started,
@@ -131,9 +124,7 @@ impl<'a> SteadyWatch<'a> {
 
     /// When the measured part begins.
     pub(crate) fn begin(&self) -> f64 {
-        self.dirty
-            .first()
-            .map_or(self.started + self.warm_up, |(begin, _)| *begin)
+        self.dirty.first().map_or(self.started + self.warm_up, |(begin, _)| *begin)
     }
 
     /// Seconds of load before the measured part.
@@ -151,14 +142,7 @@ impl<'a> SteadyWatch<'a> {
         Steadiness {
             objection,
             warm_up_s: self.warmed_up(),
-            dirty: self
-                .dirty
-                .into_iter()
-                .map(|(at, dirty)| DirtyAt {
-                    at_s: at - begin,
-                    dirty,
-                })
-                .collect(),
+            dirty: self.dirty.into_iter().map(|(at, dirty)| DirtyAt { at_s: at - begin, dirty }).collect(),
         }
     }
 }
@@ -170,10 +154,7 @@ mod tests {
     fn series(amounts: &[(f64, f64)]) -> Vec<BacklogAt> {
         amounts
             .iter()
-            .map(|(buffers, kernel)| BacklogAt {
-                dirty_shared_buffers_mib: Some(*buffers),
-                dirty_kernel_mib: *kernel,
-            })
+            .map(|(buffers, kernel)| BacklogAt { dirty_shared_buffers_mib: Some(*buffers), dirty_kernel_mib: *kernel })
             .collect()
     }
 
@@ -195,12 +176,7 @@ mod tests {
         assert!(!of((1000.0, 0.0), (899.0, 0.0)));
         // From the kernel to the buffers is no change.
         assert!(of((100.0, 900.0), (600.0, 400.0)));
-        let said = objection(&series(&[
-            (200.0, 0.0),
-            (0.0, 0.0),
-            (0.0, 0.0),
-            (200.0, 300.0),
-        ]));
+        let said = objection(&series(&[(200.0, 0.0), (0.0, 0.0), (0.0, 0.0), (200.0, 300.0)]));
         assert_eq!(
             said.unwrap(),
             "500 MiB were dirty after the last checkpoint, 200 MiB after the one at its beginning"

@@ -50,20 +50,10 @@ pub struct Options {
     #[serde(serialize_with = "serialize_names")]
     pub cases: Vec<&'static Case>,
     /// Load of each run; of stock, at most.
-    #[arg(
-        long,
-        value_name = "S",
-        default_value = "600",
-        default_value_if("quick", "true", "90")
-    )]
+    #[arg(long, value_name = "S", default_value = "600", default_value_if("quick", "true", "90"))]
     pub seconds: Seconds,
     /// Seconds at the start that mean, worst and best second leave out: writers are not held until pages have gathered.
-    #[arg(
-        long,
-        value_name = "S",
-        default_value = "60",
-        default_value_if("quick", "true", "0")
-    )]
+    #[arg(long, value_name = "S", default_value = "60", default_value_if("quick", "true", "0"))]
     pub skip: Seconds,
     /// Connections of the load.
     #[arg(long, value_name = "N", default_value = "8", value_parser = count::<u32>)]
@@ -73,12 +63,7 @@ pub struct Options {
           value_parser = rows::<u64>)]
     pub rows: u64,
     /// shared_buffers of all servers.
-    #[arg(
-        long,
-        value_name = "SIZE",
-        default_value = "1GB",
-        default_value_if("quick", "true", "256MB")
-    )]
+    #[arg(long, value_name = "SIZE", default_value = "1GB", default_value_if("quick", "true", "256MB"))]
     pub shared_buffers: Size,
     /// Write operations per second that the data device takes.
     #[arg(
@@ -99,20 +84,10 @@ pub struct Options {
     )]
     pub data_bps: Limit<Size>,
     /// Size of the WAL device, which has no caps without --volume.
-    #[arg(
-        long,
-        value_name = "SIZE",
-        default_value = "4GB",
-        default_value_if("quick", "true", "512MB")
-    )]
+    #[arg(long, value_name = "SIZE", default_value = "4GB", default_value_if("quick", "true", "512MB"))]
     pub wal_size: Size,
     /// max_wal_size of all servers.
-    #[arg(
-        long,
-        value_name = "SIZE",
-        default_value = "2GB",
-        default_value_if("quick", "true", "128MB")
-    )]
+    #[arg(long, value_name = "SIZE", default_value = "2GB", default_value_if("quick", "true", "128MB"))]
     pub max_wal_size: Size,
     /// Transactions per second of the case paced, one run each.
     #[arg(long, value_name = "LIST", default_value = "600,800,1000,1200,1400,1600", value_delimiter = ',',
@@ -142,33 +117,17 @@ impl Options {
         for rate in &self.rates {
             range("rates", *rate, 1, 1_000_000)?;
         }
-        range(
-            "max-wal-size",
-            self.max_wal_size,
-            Size(32 << 20),
-            self.wal_size,
-        )?;
+        range("max-wal-size", self.max_wal_size, Size(32 << 20), self.wal_size)?;
         let kinds = self.kinds();
-        let shortest = [
-            (Kind::Overload, self.seconds),
-            (Kind::Paced, self.paced_seconds),
-        ]
-        .into_iter()
-        .filter(|(kind, _)| kinds.contains(kind))
-        .map(|(_, seconds)| seconds.0)
-        .min();
+        let shortest = [(Kind::Overload, self.seconds), (Kind::Paced, self.paced_seconds)]
+            .into_iter()
+            .filter(|(kind, _)| kinds.contains(kind))
+            .map(|(_, seconds)| seconds.0)
+            .min();
         if let Some(shortest) = shortest {
-            range(
-                "skip",
-                self.skip,
-                Seconds(0),
-                Seconds(shortest.saturating_sub(1)),
-            )?;
+            range("skip", self.skip, Seconds(0), Seconds(shortest.saturating_sub(1)))?;
         }
-        for (option, seconds) in [
-            ("paced-seconds", self.paced_seconds),
-            ("idle-seconds", self.idle_seconds),
-        ] {
+        for (option, seconds) in [("paced-seconds", self.paced_seconds), ("idle-seconds", self.idle_seconds)] {
             range(option, seconds, Seconds(3), Seconds(86_400))?;
         }
         self.overload().check()
@@ -203,11 +162,7 @@ impl Options {
     }
 
     fn contestants(&self, kind: Kind) -> Vec<&'static Contestant> {
-        self.cases
-            .iter()
-            .filter(|case| case.kind == kind)
-            .flat_map(|case| case.contestants)
-            .collect()
+        self.cases.iter().filter(|case| case.kind == kind).flat_map(|case| case.contestants).collect()
     }
 
     /// All cases of overload.
@@ -259,13 +214,9 @@ impl Options {
         ];
         let mut common = self.common.clone();
         // Before those that were asked for, which count.
-        common.set.splice(
-            0..0,
-            own.map(|(name, value)| ServerSetting {
-                name: name.to_string(),
-                value: value.to_string(),
-            }),
-        );
+        common
+            .set
+            .splice(0..0, own.map(|(name, value)| ServerSetting { name: name.to_string(), value: value.to_string() }));
         contest::Options {
             rows: self.rows,
             shared_buffers: self.shared_buffers,
@@ -313,10 +264,7 @@ mod tests {
         let idle = all.idle(1);
         assert_eq!(idle.cap, Some(CapWay::None));
         // Below what there is of a device for it.
-        assert_eq!(
-            idle.server_settings(idle.contestants[0])["max_wal_size"],
-            "512MB"
-        );
+        assert_eq!(idle.server_settings(idle.contestants[0])["max_wal_size"], "512MB");
     }
 
     #[test]
@@ -348,9 +296,7 @@ mod tests {
             assert!(refusal.contains(part), "{refusal}");
         }
         assert!(parsed::<Options>(&["--cases", "nobody"]).is_err());
-        options(&["--cases", "idle", "--seconds", "3"])
-            .check()
-            .unwrap();
+        options(&["--cases", "idle", "--seconds", "3"]).check().unwrap();
     }
 
     #[test]

@@ -111,11 +111,7 @@ impl Case {
             mean,
             worst: tps.iter().copied().fold(f64::INFINITY, f64::min),
             best: tps.iter().copied().fold(0.0, f64::max),
-            variation: if mean > 0.0 {
-                deviation(tps) / mean
-            } else {
-                0.0
-            },
+            variation: if mean > 0.0 { deviation(tps) / mean } else { 0.0 },
         })
     }
 
@@ -143,20 +139,12 @@ impl Case {
 impl Idle {
     /// On to off.
     pub fn ratio(&self) -> Option<Ratio> {
-        let mut ratios: Vec<f64> = self
-            .pairs
-            .iter()
-            .filter(|pair| pair.off_tps > 0.0)
-            .map(|pair| pair.on_tps / pair.off_tps)
-            .collect();
+        let mut ratios: Vec<f64> =
+            self.pairs.iter().filter(|pair| pair.off_tps > 0.0).map(|pair| pair.on_tps / pair.off_tps).collect();
         ratios.sort_by(f64::total_cmp);
         let (low, high) = (*ratios.first()?, *ratios.last()?);
         let middle = ratios.len() / 2;
-        let below = if ratios.len().is_multiple_of(2) {
-            middle - 1
-        } else {
-            middle
-        };
+        let below = if ratios.len().is_multiple_of(2) { middle - 1 } else { middle };
         Some(Ratio {
             median: (ratios[below] + ratios[middle]) / 2.0,
             mean: mean(&ratios),
@@ -254,10 +242,7 @@ pub(super) mod tests {
     }
 
     fn gives_up(mut case: Case, at_s: f64) -> Case {
-        case.run.server_failure = Some(ServerFailure {
-            at_s,
-            message: "No space left on device".into(),
-        });
+        case.run.server_failure = Some(ServerFailure { at_s, message: "No space left on device".into() });
         case
     }
 
@@ -274,11 +259,7 @@ pub(super) mod tests {
             ],
             idle: Some(Idle {
                 pairs: [(100.0, 90.0), (100.0, 110.0), (200.0, 200.0)]
-                    .map(|(off_tps, on_tps)| Pair {
-                        off_tps,
-                        on_tps,
-                        holds: Some(0.0),
-                    })
+                    .map(|(off_tps, on_tps)| Pair { off_tps, on_tps, holds: Some(0.0) })
                     .to_vec(),
             }),
         }
@@ -287,9 +268,7 @@ pub(super) mod tests {
     #[test]
     fn seconds_after_the_servers_end_and_those_left_out_do_not_count() {
         let report = report();
-        let [stock, governed] = &report.cases[..] else {
-            panic!("two cases")
-        };
+        let [stock, governed] = &report.cases[..] else { panic!("two cases") };
         let even = stock.evenness(1).unwrap();
         assert_eq!((even.mean, even.worst, even.best), (6.0, 4.0, 8.0));
         assert_eq!(stock.zero(), 0);
@@ -329,9 +308,6 @@ pub(super) mod tests {
         let governed = report.cases.remove(1);
         report.cases.push(gives_up(governed, 2.0));
         let failure = report.failure().unwrap();
-        assert!(
-            failure.starts_with("governed: the server gave up after 2 s"),
-            "{failure}"
-        );
+        assert!(failure.starts_with("governed: the server gave up after 2 s"), "{failure}");
     }
 }

@@ -25,13 +25,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 const KEPT: usize = 6;
 
 /// Who sleeps, and where; the samples are counted.
-type Place = (
-    &'static str,
-    String,
-    Option<String>,
-    Option<String>,
-    Vec<String>,
-);
+type Place = (&'static str, String, Option<String>, Option<String>, Vec<String>);
 
 /// The processes to look at.
 #[derive(Debug, Clone)]
@@ -67,10 +61,7 @@ impl HangSampler {
                 places
             })
         };
-        Self {
-            stop,
-            thread: Some(thread),
-        }
+        Self { stop, thread: Some(thread) }
     }
 
     /// Ends, and returns the places of each of who, most often seen first.
@@ -90,11 +81,7 @@ impl Drop for HangSampler {
     }
 }
 
-fn sample(
-    root: &HostRoot,
-    watched: &Watched,
-    places: &mut HashMap<Place, u32>,
-) -> pgcalm_host::Result<()> {
+fn sample(root: &HostRoot, watched: &Watched, places: &mut HashMap<Place, u32>) -> pgcalm_host::Result<()> {
     let table = process::table(root)?;
     let mut look_at = |who: &'static str, process: &Process| {
         if process.state != 'D' {
@@ -161,9 +148,7 @@ fn ranked(places: HashMap<Place, u32>) -> Vec<Hang> {
             samples,
         })
         .collect();
-    hangs.sort_by(|a, b| {
-        (b.samples, &a.process, &a.stack, &a.call).cmp(&(a.samples, &b.process, &b.stack, &b.call))
-    });
+    hangs.sort_by(|a, b| (b.samples, &a.process, &a.stack, &a.call).cmp(&(a.samples, &b.process, &b.stack, &b.call)));
     ["victim", "login", "neighbour", "kernel"]
         .iter()
         .flat_map(|who| {
@@ -190,37 +175,16 @@ mod tests {
             fs::create_dir_all(root.path(format!("proc/{pid}/fd"))).unwrap();
             fs::write(
                 root.path(format!("proc/{pid}/stat")),
-                format!(
-                    "{pid} (postgres) {state} {parent} 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0\n"
-                ),
+                format!("{pid} (postgres) {state} {parent} 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0\n"),
             )
             .unwrap();
-            fs::write(
-                root.path(format!("proc/{pid}/cmdline")),
-                "postgres: postgres postgres [local] COMMIT\0",
-            )
-            .unwrap();
-            fs::write(
-                root.path(format!("proc/{pid}/syscall")),
-                format!("{} 0x1f 0x0\n", libc::SYS_fsync),
-            )
-            .unwrap();
-            fs::write(
-                root.path(format!("proc/{pid}/stack")),
-                "[<0>] jbd2_log_wait_commit+0x1/0x2\n",
-            )
-            .unwrap();
-            symlink(
-                "/d/pg_wal/xlogtemp.77",
-                root.path(format!("proc/{pid}/fd/31")),
-            )
-            .unwrap();
+            fs::write(root.path(format!("proc/{pid}/cmdline")), "postgres: postgres postgres [local] COMMIT\0")
+                .unwrap();
+            fs::write(root.path(format!("proc/{pid}/syscall")), format!("{} 0x1f 0x0\n", libc::SYS_fsync)).unwrap();
+            fs::write(root.path(format!("proc/{pid}/stack")), "[<0>] jbd2_log_wait_commit+0x1/0x2\n").unwrap();
+            symlink("/d/pg_wal/xlogtemp.77", root.path(format!("proc/{pid}/fd/31"))).unwrap();
         }
-        let watched = Watched {
-            victim: 10,
-            neighbour: 20,
-            device: "loop0".into(),
-        };
+        let watched = Watched { victim: 10, neighbour: 20, device: "loop0".into() };
         let mut places = HashMap::new();
         for _ in 0..2 {
             sample(&root, &watched, &mut places).unwrap();

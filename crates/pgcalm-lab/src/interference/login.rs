@@ -73,11 +73,7 @@ impl Cold {
                 }
             },
         );
-        Ok(Self {
-            probe,
-            file,
-            written,
-        })
+        Ok(Self { probe, file, written })
     }
 
     /// Ends it; `window` is for how long it counts.

@@ -24,16 +24,8 @@ pub struct Noise {
 impl Noise {
     /// Starts them on the server with its socket in `socket`.
     pub fn start(socket: &Path, sessions: u32, major: u32) -> anyhow::Result<Self> {
-        let mut noise = Self {
-            stop: Arc::default(),
-            made: Arc::default(),
-            threads: Vec::new(),
-        };
-        let strategy = if major >= COPIES_BY_WAL {
-            " strategy file_copy"
-        } else {
-            ""
-        };
+        let mut noise = Self { stop: Arc::default(), made: Arc::default(), threads: Vec::new() };
+        let strategy = if major >= COPIES_BY_WAL { " strategy file_copy" } else { "" };
         for session in 0..sessions {
             let mut client = connect(socket)?;
             let (stop, made) = (Arc::clone(&noise.stop), Arc::clone(&noise.made));

@@ -31,20 +31,10 @@ pub struct Options {
     #[serde(serialize_with = "serialize_names")]
     pub layouts: Vec<&'static Layout>,
     /// Time that is measured of each of the two phases.
-    #[arg(
-        long,
-        value_name = "S",
-        default_value = "12",
-        default_value_if("quick", "true", "8")
-    )]
+    #[arg(long, value_name = "S", default_value = "12", default_value_if("quick", "true", "8"))]
     pub seconds: Seconds,
     /// Time under load, and noise, before that.
-    #[arg(
-        long,
-        value_name = "S",
-        default_value = "8",
-        default_value_if("quick", "true", "6")
-    )]
+    #[arg(long, value_name = "S", default_value = "8", default_value_if("quick", "true", "6"))]
     pub lead: Seconds,
     /// Write operations per second of the neighbour.
     #[arg(long, value_name = "N", default_value = "100", value_parser = count::<u32>)]
@@ -80,9 +70,7 @@ impl Options {
         range("clients", self.clients, 1, 100)?;
         range("scale", self.scale, 1, 1000)?;
         // Two clusters with their WAL, and databases of which each session has one at a time at least.
-        let needed = (400 << 20)
-            + u64::from(self.scale) * SCALE_BYTES * 3 / 2
-            + u64::from(self.sessions) * (10 << 20);
+        let needed = (400 << 20) + u64::from(self.scale) * SCALE_BYTES * 3 / 2 + u64::from(self.sessions) * (10 << 20);
         if self.size.bytes() < needed {
             return Err(LabError::Usage(format!(
                 "--size {}: these tables and sessions need {}MB",
@@ -99,10 +87,7 @@ impl Options {
         let wal = (self.size.bytes() >> 22).clamp(96, 1024);
         self.common.over([
             ("max_wal_size", format!("{wal}MB")),
-            (
-                "max_connections",
-                (self.clients.max(self.sessions) + 20).to_string(),
-            ),
+            ("max_connections", (self.clients.max(self.sessions) + 20).to_string()),
         ])
     }
 }
@@ -117,14 +102,8 @@ mod tests {
         let all: Options = parsed(&[]).unwrap();
         all.check().unwrap();
         assert_eq!(all.layouts.len(), layout::LAYOUTS.len());
-        assert_eq!(
-            (all.seconds, all.lead, all.scale),
-            (Seconds(12), Seconds(8), 20)
-        );
+        assert_eq!((all.seconds, all.lead, all.scale), (Seconds(12), Seconds(8), 20));
         let quick: Options = parsed(&["--quick", "--scale", "3"]).unwrap();
-        assert_eq!(
-            (quick.seconds, quick.lead, quick.scale),
-            (Seconds(8), Seconds(6), 3)
-        );
+        assert_eq!((quick.seconds, quick.lead, quick.scale), (Seconds(8), Seconds(6), 3));
     }
 }

@@ -66,28 +66,14 @@ struct Running {
 impl Pair<'_> {
     /// Measures one phase; where processes hung is told with it.
     pub fn measure(&self, noisy: bool) -> anyhow::Result<(Phase, Vec<Hang>)> {
-        let Surroundings {
-            options,
-            stage,
-            capper,
-            ..
-        } = self.context;
+        let Surroundings { options, stage, capper, .. } = self.context;
         let name = if noisy { "noisy" } else { "alone" };
         // Made now: later it might wait for the journal itself.
         let files = self.directory.join(format!("pgcalm-{name}"));
-        fs::DirBuilder::new()
-            .mode(0o700)
-            .create(&files)
-            .with_context(|| format!("create {}", files.display()))?;
+        fs::DirBuilder::new().mode(0o700).create(&files).with_context(|| format!("create {}", files.display()))?;
         // In this order: the noise needs its connections before it is capped.
         let noise = noisy
-            .then(|| {
-                Noise::start(
-                    &self.neighbour_socket,
-                    options.sessions,
-                    stage.installation.major,
-                )
-            })
+            .then(|| Noise::start(&self.neighbour_socket, options.sessions, stage.installation.major))
             .transpose()?;
         // The neighbour's quota; the limits of a volume are everybody's.
         let mut caps = capper.apply_to(&self.capped.number, self.caps)?;
@@ -95,37 +81,16 @@ impl Pair<'_> {
         self.under_load(Around { caps, noise }, name, &files)
     }
 
-    fn under_load(
-        &self,
-        around: Around,
-        name: &str,
-        files_directory: &Path,
-    ) -> anyhow::Result<(Phase, Vec<Hang>)> {
+    fn under_load(&self, around: Around, name: &str, files_directory: &Path) -> anyhow::Result<(Phase, Vec<Hang>)> {
         let Surroundings { options, stage, .. } = self.context;
-        let Stage {
-            journal,
-            progress,
-            interrupt,
-            dir,
-            ..
-        } = stage;
+        let Stage { journal, progress, interrupt, dir, .. } = stage;
         let window = Duration::from_secs(options.seconds.0.into());
         let seconds = options.lead.0 + options.seconds.0;
-        progress.note(&format!(
-            "{}: {name}, measuring the last {} of {seconds} s",
-            self.label, options.seconds.0
-        ));
+        progress.note(&format!("{}: {name}, measuring the last {} of {seconds} s", self.label, options.seconds.0));
         let directory = dir.run().join(name);
         stage.private_dir(&directory)?;
         let started = Instant::now();
-        let load = Load::start_with(
-            stage,
-            self.victim,
-            &directory,
-            &[],
-            options.clients,
-            seconds,
-        )?;
+        let load = Load::start_with(stage, self.victim, &directory, &[], options.clients, seconds)?;
         let leading = Leading { around, load };
         interrupt.sleep(Duration::from_secs(options.lead.0.into()))?;
         let measured_from = SystemTime::now();
@@ -160,15 +125,7 @@ impl Pair<'_> {
             }
             interrupt.sleep(Duration::from_millis(100))?;
         }
-        let Running {
-            caps,
-            load,
-            connects,
-            cold_connects,
-            files,
-            hangs,
-            noise,
-        } = running;
+        let Running { caps, load, connects, cold_connects, files, hangs, noise } = running;
         let hangs = hangs.finish();
         drop(caps);
         drop(load);
@@ -235,9 +192,7 @@ fn files(directory: &Path) -> Probe {
 }
 
 fn seconds_of(time: SystemTime) -> f64 {
-    time.duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs_f64()
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
 /// Transactions ended in each full second of the window, which has one less than it lasts.

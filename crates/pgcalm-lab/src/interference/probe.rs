@@ -33,10 +33,7 @@ pub struct Seen {
 
 impl Probe {
     /// Calls `operation` with 0, 1 and so on, with `pause` between, until it is to end.
-    pub fn start(
-        pause: Duration,
-        operation: impl FnMut(u64) -> anyhow::Result<()> + Send + 'static,
-    ) -> Self {
+    pub fn start(pause: Duration, operation: impl FnMut(u64) -> anyhow::Result<()> + Send + 'static) -> Self {
         Self::start_prepared(pause, || Ok(()), operation)
     }
 
@@ -52,20 +49,14 @@ impl Probe {
             let stop = Arc::clone(&stop);
             thread::spawn(move || run(pause, prepare, operation, &stop))
         };
-        Self {
-            stop,
-            started,
-            thread: Some(thread),
-        }
+        Self { stop, started, thread: Some(thread) }
     }
 
     /// Ends it, once the operation under way has ended; `window` is for how long it counts.
     pub fn finish(mut self, window: Duration) -> anyhow::Result<Seen> {
         self.stop.store(true, Ordering::Relaxed);
         let timings = match self.thread.take() {
-            Some(thread) => thread
-                .join()
-                .map_err(|_| anyhow!("a probe has panicked"))??,
+            Some(thread) => thread.join().map_err(|_| anyhow!("a probe has panicked"))??,
             None => Vec::new(),
         };
         Ok(seen(&timings, self.started, window))
@@ -103,15 +94,9 @@ fn run(
 }
 
 fn seen(timings: &[(Instant, Duration)], started: Instant, window: Duration) -> Seen {
-    let in_time = timings
-        .iter()
-        .filter(|(end, _)| end.duration_since(started) <= window)
-        .count();
+    let in_time = timings.iter().filter(|(end, _)| end.duration_since(started) <= window).count();
     let max = timings.iter().map(|(_, took)| *took).max();
-    Seen {
-        per_s: in_time as f64 / window.as_secs_f64(),
-        max_ms: max.unwrap_or_default().as_secs_f64() * 1e3,
-    }
+    Seen { per_s: in_time as f64 / window.as_secs_f64(), max_ms: max.unwrap_or_default().as_secs_f64() * 1e3 }
 }
 
 #[cfg(test)]
@@ -123,17 +108,8 @@ mod tests {
     #[test]
     fn what_ends_late_counts_for_the_longest_only() {
         let started = Instant::now();
-        let timing = |end: u64, took: u64| {
-            (
-                started + Duration::from_secs(end),
-                Duration::from_secs(took),
-            )
-        };
-        let seen = seen(
-            &[timing(1, 1), timing(4, 3), timing(30, 26)],
-            started,
-            Duration::from_secs(10),
-        );
+        let timing = |end: u64, took: u64| (started + Duration::from_secs(end), Duration::from_secs(took));
+        let seen = seen(&[timing(1, 1), timing(4, 3), timing(30, 26)], started, Duration::from_secs(10));
         assert_eq!(seen.per_s, 0.2);
         assert_eq!(seen.max_ms, 26_000.0);
     }

@@ -80,10 +80,7 @@ mod tests {
     #[test]
     fn names_scripts_and_commands_are_told_apart() {
         assert_eq!("tpcb".parse(), Ok(LoadChoice::Tpcb));
-        assert_eq!(
-            "/tmp/mix.sql".parse(),
-            Ok(LoadChoice::Script("/tmp/mix.sql".into()))
-        );
+        assert_eq!("/tmp/mix.sql".parse(), Ok(LoadChoice::Script("/tmp/mix.sql".into())));
         for command in ["sysbench oltp_write_only run", "psql -f /tmp/mix.sql"] {
             let choice: LoadChoice = command.parse().unwrap();
             assert!(!choice.is_pgbench(), "{choice:?}");

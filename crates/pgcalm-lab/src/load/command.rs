@@ -47,9 +47,7 @@ pub struct CommandLoad {
 impl CommandLoad {
     /// Starts it, and the counting of transactions in the server.
     pub fn start(stage: &Stage<'_>, line: &CommandLine, told: &Told) -> anyhow::Result<Self> {
-        let undo = stage.journal.note(Change::Command {
-            run: told.directory.to_path_buf(),
-        })?;
+        let undo = stage.journal.note(Change::Command { run: told.directory.to_path_buf() })?;
         let file = |name: &str| {
             let path = told.directory.join(name);
             shared_file::create(&path).with_context(|| format!("create {}", path.display()))
@@ -62,10 +60,7 @@ impl CommandLoad {
             .stdin(Stdio::null())
             .spawn()
             .map_err(|error| {
-                LabError::Host(format!(
-                    "--load: can't start {} as the servers' user: {error}",
-                    line.program()
-                ))
+                LabError::Host(format!("--load: can't start {} as the servers' user: {error}", line.program()))
             })?;
         Ok(Self {
             program: line.program().to_string(),

@@ -44,10 +44,7 @@ impl CommandLine {
     /// Its first word, without directories.
     pub fn program(&self) -> &str {
         let program = &self.words[0];
-        Path::new(program)
-            .file_name()
-            .and_then(|name| name.to_str())
-            .unwrap_or(program)
+        Path::new(program).file_name().and_then(|name| name.to_str()).unwrap_or(program)
     }
 
     /// Fails if the program is not there. Asked before anything is changed: loading a table may take long.
@@ -68,11 +65,7 @@ impl CommandLine {
 
     /// The line with what it is told, but for the place of the server: what it does to a database.
     pub fn described(&self, told: &Told) -> String {
-        self.words
-            .iter()
-            .map(|word| replaced(word, &numbers(told)))
-            .collect::<Vec<_>>()
-            .join(" ")
+        self.words.iter().map(|word| replaced(word, &numbers(told))).collect::<Vec<_>>().join(" ")
     }
 
     /// The command, as the user of the servers; not started.
@@ -85,8 +78,7 @@ impl CommandLine {
             ("{user}", USER.to_string()),
             ("{database}", DATABASE.to_string()),
         ]);
-        let mut command =
-            tool::command(self.find().unwrap_or_else(|| PathBuf::from(&self.words[0])));
+        let mut command = tool::command(self.find().unwrap_or_else(|| PathBuf::from(&self.words[0])));
         installation.run_as(&mut command, told.directory);
         command
             .args(self.words[1..].iter().map(|word| replaced(word, &values)))
@@ -111,10 +103,7 @@ impl CommandLine {
         }
         env::split_paths(&env::var_os("PATH")?)
             .map(|directory| directory.join(program))
-            .find(|file| {
-                fs::metadata(file)
-                    .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
-            })
+            .find(|file| fs::metadata(file).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0))
     }
 }
 
@@ -127,9 +116,7 @@ fn numbers(told: &Told) -> [(&'static str, String); 3] {
 }
 
 fn replaced(word: &str, values: &[(&str, String)]) -> String {
-    values.iter().fold(word.to_string(), |word, (name, value)| {
-        word.replace(name, value)
-    })
+    values.iter().fold(word.to_string(), |word, (name, value)| word.replace(name, value))
 }
 
 impl Serialize for CommandLine {
@@ -143,15 +130,11 @@ impl FromStr for CommandLine {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let words =
-            shlex::split(text).ok_or_else(|| format!("a quote is not closed in {text:?}"))?;
+        let words = shlex::split(text).ok_or_else(|| format!("a quote is not closed in {text:?}"))?;
         if words.first().is_none_or(String::is_empty) {
             return Err("give a program".to_string());
         }
-        Ok(Self {
-            text: text.to_string(),
-            words,
-        })
+        Ok(Self { text: text.to_string(), words })
     }
 }
 
@@ -167,20 +150,10 @@ mod tests {
 
     #[test]
     fn words_are_split_as_a_shell_does_and_placeholders_replaced_within_them() {
-        let line: CommandLine = "/opt/bench 'a b' --n={rows}x{clients} {other} $HOME"
-            .parse()
-            .unwrap();
-        let told = Told {
-            rows: 1000,
-            clients: 4,
-            seconds: 8,
-            directory: Path::new("/run"),
-        };
+        let line: CommandLine = "/opt/bench 'a b' --n={rows}x{clients} {other} $HOME".parse().unwrap();
+        let told = Told { rows: 1000, clients: 4, seconds: 8, directory: Path::new("/run") };
         assert_eq!(line.program(), "bench");
-        assert_eq!(
-            line.described(&told),
-            "/opt/bench a b --n=1000x4 {other} $HOME"
-        );
+        assert_eq!(line.described(&told), "/opt/bench a b --n=1000x4 {other} $HOME");
         for nothing in ["", "   ", "''", "bench 'open"] {
             assert!(nothing.parse::<CommandLine>().is_err(), "{nothing:?}");
         }
@@ -190,14 +163,7 @@ mod tests {
     fn a_program_that_is_not_there_is_a_lack_of_the_host() {
         let line: CommandLine = "upsrt --fast".parse().unwrap();
         let text = line.need("load").unwrap_err().to_string();
-        assert!(
-            text.contains("upsrt not found") && text.contains("tpcb"),
-            "{text}"
-        );
-        "sh -c true"
-            .parse::<CommandLine>()
-            .unwrap()
-            .need("load")
-            .unwrap();
+        assert!(text.contains("upsrt not found") && text.contains("tpcb"), "{text}");
+        "sh -c true".parse::<CommandLine>().unwrap().need("load").unwrap();
     }
 }

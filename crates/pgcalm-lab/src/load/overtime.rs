@@ -21,9 +21,7 @@ pub struct Overtime {
 impl Overtime {
     /// Of clients who should end at `end`.
     pub fn after(end: Instant) -> Self {
-        Self {
-            begins: end + NOTICE,
-        }
+        Self { begins: end + NOTICE }
     }
 
     /// Whether they are late.
@@ -32,26 +30,16 @@ impl Overtime {
     }
 
     /// Lifts the caps once they are late, and fails if that does not help. Whether it has lifted them now.
-    pub fn check(
-        &self,
-        label: &str,
-        caps: &mut Option<Vec<InForce>>,
-        progress: &Progress,
-    ) -> anyhow::Result<bool> {
+    pub fn check(&self, label: &str, caps: &mut Option<Vec<InForce>>, progress: &Progress) -> anyhow::Result<bool> {
         if !self.has_come() {
             return Ok(false);
         }
         if Instant::now() > self.begins + UNCAPPED {
-            bail!(
-                "clients do not end {} s after the caps were lifted",
-                UNCAPPED.as_secs()
-            );
+            bail!("clients do not end {} s after the caps were lifted", UNCAPPED.as_secs());
         }
         let lifted = caps.take().is_some();
         if lifted {
-            progress.note(&format!(
-                "{label}: time is up, but a stall holds the clients: the caps are lifted"
-            ));
+            progress.note(&format!("{label}: time is up, but a stall holds the clients: the caps are lifted"));
         }
         Ok(lifted)
     }

@@ -50,16 +50,10 @@ impl Preparation {
             Self::Standard { rows } => format!("rows{rows}"),
             Self::Pgbench { scale } => format!("tpcb{scale}"),
             Self::Script { name, text, rows } => {
-                let name: String = name
-                    .chars()
-                    .filter(char::is_ascii_alphanumeric)
-                    .take(40)
-                    .collect();
+                let name: String = name.chars().filter(char::is_ascii_alphanumeric).take(40).collect();
                 format!("{name}-rows{rows}-{:016x}", hash(text))
             }
-            Self::Command {
-                rows, described, ..
-            } => {
+            Self::Command { rows, described, .. } => {
                 format!("command-rows{rows}-{:016x}", hash(described))
             }
         }
@@ -89,18 +83,8 @@ mod tests {
 
     #[test]
     fn a_templates_name_tells_the_tables_apart_and_stays_what_it_was_for_the_standard_table() {
-        assert_eq!(
-            Preparation::Standard { rows: 20_000_000 }.key(),
-            "rows20000000"
-        );
-        let script = |text: &str, rows| {
-            Preparation::Script {
-                name: "my mix.v2".into(),
-                text: text.into(),
-                rows,
-            }
-            .key()
-        };
+        assert_eq!(Preparation::Standard { rows: 20_000_000 }.key(), "rows20000000");
+        let script = |text: &str, rows| Preparation::Script { name: "my mix.v2".into(), text: text.into(), rows }.key();
         let key = script("create table a ();", 1000);
         assert!(key.starts_with("mymixv2-rows1000-"), "{key}");
         assert_ne!(key, script("create table b ();", 1000));

@@ -37,18 +37,11 @@ impl RunningLoad {
     ) -> anyhow::Result<Self> {
         let script = match choice {
             LoadChoice::Upsert => {
-                return Load::start(stage, server, directory, work)
-                    .map(|load| Self::Pgbench(Box::new(load)));
+                return Load::start(stage, server, directory, work).map(|load| Self::Pgbench(Box::new(load)));
             }
             LoadChoice::Command(line) => {
-                let told = Told {
-                    rows: work.rows,
-                    clients: work.clients,
-                    seconds: work.seconds,
-                    directory,
-                };
-                return CommandLoad::start(stage, line, &told)
-                    .map(|load| Self::Command(Box::new(load)));
+                let told = Told { rows: work.rows, clients: work.clients, seconds: work.seconds, directory };
+                return CommandLoad::start(stage, line, &told).map(|load| Self::Command(Box::new(load)));
             }
             LoadChoice::Tpcb => None,
             LoadChoice::Read70 => Some(include_str!("../../workloads/read70.sql").to_string()),
@@ -61,22 +54,14 @@ impl RunningLoad {
             Some(text) => {
                 // The servers' user may not be allowed to read it where it is.
                 let file = directory.join("load.sql");
-                shared_file::write(&file, text)
-                    .with_context(|| format!("write {}", file.display()))?;
+                shared_file::write(&file, text).with_context(|| format!("write {}", file.display()))?;
                 arguments.extend(["-D".into(), format!("rows={}", work.rows).into()]);
                 arguments.extend(["-f".into(), file.into()]);
             }
         }
         arguments.extend(work.rate.map(|rate| format!("--rate={rate}").into()));
-        Load::start_with(
-            stage,
-            server,
-            directory,
-            &arguments,
-            work.clients,
-            work.seconds,
-        )
-        .map(|load| Self::Pgbench(Box::new(load)))
+        Load::start_with(stage, server, directory, &arguments, work.clients, work.seconds)
+            .map(|load| Self::Pgbench(Box::new(load)))
     }
 
     /// Does as trouble demands; `left` is what clients who come back work for. A command is never told to.

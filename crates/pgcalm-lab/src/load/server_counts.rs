@@ -90,10 +90,7 @@ impl ServerCounts {
             let shared = Arc::clone(&shared);
             thread::spawn(move || watch(client, &shared, before))
         };
-        Ok(Self {
-            shared,
-            thread: Some(thread),
-        })
+        Ok(Self { shared, thread: Some(thread) })
     }
 
     /// Writing transactions in the last second of looks.
@@ -119,11 +116,7 @@ impl ServerCounts {
     /// Ends looking and returns what was seen.
     pub fn finish(&mut self) -> anyhow::Result<Transactions> {
         self.shared.stop.store(true, Ordering::Relaxed);
-        let total = self
-            .thread
-            .take()
-            .and_then(|thread| thread.join().ok())
-            .flatten();
+        let total = self.thread.take().and_then(|thread| thread.join().ok()).flatten();
         let seen = self.shared.lock();
         let end = seen.end.unwrap_or(seen.looks.len());
         transactions(&seen.looks[..end], total)
@@ -167,15 +160,8 @@ fn watch(mut client: Client, shared: &Shared, before: i64) -> Option<u64> {
 }
 
 fn look(client: &mut Client, tenth: i64) -> anyhow::Result<Look> {
-    let row = client
-        .query_one(LOOK, &[])
-        .context("count transactions in the server")?;
-    Ok(Look {
-        tenth,
-        next_id: row.get(0),
-        under_way: row.get(1),
-        oldest_ms: row.get(2),
-    })
+    let row = client.query_one(LOOK, &[]).context("count transactions in the server")?;
+    Ok(Look { tenth, next_id: row.get(0), under_way: row.get(1), oldest_ms: row.get(2) })
 }
 
 /// From looks to transactions: those of a second are the ids taken between the looks at its beginning and end. `total`
@@ -202,11 +188,7 @@ fn transactions(looks: &[Look], total: Option<u64>) -> anyhow::Result<Transactio
     };
     let active = looks.iter().filter(|look| look.tenth > started);
     let number = active.clone().count().max(1) as f64;
-    let under_way = active
-        .clone()
-        .map(|look| look.under_way as f64)
-        .sum::<f64>()
-        / number;
+    let under_way = active.clone().map(|look| look.under_way as f64).sum::<f64>() / number;
     let wrote: u64 = counts.iter().map(|(_, number)| number).sum();
     let all = total.unwrap_or(wrote).max(wrote);
     let length_s = (last.tenth - started) as f64 / LOOKS as f64;
@@ -222,9 +204,7 @@ fn transactions(looks: &[Look], total: Option<u64>) -> anyhow::Result<Transactio
 }
 
 fn now() -> Duration {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 fn tenth_now() -> i64 {
@@ -236,12 +216,7 @@ mod tests {
     use super::*;
 
     fn look(tenth: i64, next_id: i64, under_way: i64) -> Look {
-        Look {
-            tenth,
-            next_id,
-            under_way,
-            oldest_ms: (under_way > 0).then_some(tenth as f64),
-        }
+        Look { tenth, next_id, under_way, oldest_ms: (under_way > 0).then_some(tenth as f64) }
     }
 
     #[test]
@@ -257,19 +232,11 @@ mod tests {
             look(1030, 90, 0),
         ];
         let transactions = transactions(&looks, Some(80)).unwrap();
-        let counts: Vec<(i64, u64)> = transactions
-            .by_second
-            .iter()
-            .map(|(second, histogram)| (*second, histogram.len()))
-            .collect();
+        let counts: Vec<(i64, u64)> =
+            transactions.by_second.iter().map(|(second, histogram)| (*second, histogram.len())).collect();
         assert_eq!(counts, [(100, 10), (101, 30)]);
         assert_eq!(transactions.started, 100.5);
-        let Source::Server {
-            ended,
-            mean_ms,
-            oldest_ms,
-        } = transactions.source
-        else {
+        let Source::Server { ended, mean_ms, oldest_ms } = transactions.source else {
             panic!("{transactions:?}");
         };
         assert_eq!(ended, 102.5);

@@ -33,11 +33,7 @@ pub struct Workload {
     /// which is given PGHOST, PGPORT, PGUSER, PGDATABASE, PGCALM_ROWS, PGCALM_CLIENTS and PGCALM_SECONDS; {rows}, {clients},
     /// {seconds}, {host}, {port}, {user} and {database} in it are replaced; no shell is run. What a program does is
     /// counted in the server.
-    #[arg(
-        long = "load",
-        value_name = "upsert|read70|tpcb|tpcc|FILE.sql|COMMAND",
-        default_value = "upsert"
-    )]
+    #[arg(long = "load", value_name = "upsert|read70|tpcb|tpcc|FILE.sql|COMMAND", default_value = "upsert")]
     #[serde(rename = "load")]
     pub choice: LoadChoice,
     /// What makes the tables of a COMMAND, run once and told the same as it [default: the table of upsert].
@@ -92,8 +88,7 @@ impl Workload {
 
     /// Bytes of the tables and indexes; a guess where nothing is known yet.
     pub fn table_bytes(&self, rows: u64) -> u64 {
-        self.loaded
-            .map_or(rows * self.row_bytes().unwrap_or(ROW_BYTES), Size::bytes)
+        self.loaded.map_or(rows * self.row_bytes().unwrap_or(ROW_BYTES), Size::bytes)
     }
 
     /// Takes note of the size of the tables as they are, where it was a guess.
@@ -104,17 +99,10 @@ impl Workload {
     }
 
     /// How its tables are made.
-    pub fn preparation(
-        &self,
-        rows: u64,
-        clients: u32,
-        seconds: u32,
-    ) -> Result<Preparation, LabError> {
+    pub fn preparation(&self, rows: u64, clients: u32, seconds: u32) -> Result<Preparation, LabError> {
         Ok(match &self.choice {
             LoadChoice::Upsert | LoadChoice::Read70 => Preparation::Standard { rows },
-            LoadChoice::Tpcb => Preparation::Pgbench {
-                scale: rows.div_ceil(BRANCH),
-            },
+            LoadChoice::Tpcb => Preparation::Pgbench { scale: rows.div_ceil(BRANCH) },
             LoadChoice::Tpcc => Preparation::Script {
                 name: "tpcc".to_string(),
                 text: include_str!("../../workloads/tpcc.prepare.sql").to_string(),
@@ -122,11 +110,7 @@ impl Workload {
             },
             LoadChoice::Script(path) => match beside(path) {
                 Some(file) => Preparation::Script {
-                    name: path
-                        .file_stem()
-                        .unwrap_or_default()
-                        .to_string_lossy()
-                        .into(),
+                    name: path.file_stem().unwrap_or_default().to_string_lossy().into(),
                     text: read("--load", &file)?,
                     rows,
                 },
@@ -138,12 +122,7 @@ impl Workload {
                     rows,
                     clients,
                     seconds,
-                    described: line.described(&Told {
-                        rows,
-                        clients,
-                        seconds,
-                        directory: Path::new(""),
-                    }),
+                    described: line.described(&Told { rows, clients, seconds, directory: Path::new("") }),
                 },
                 None => Preparation::Standard { rows },
             },
@@ -170,8 +149,7 @@ fn beside(script: &Path) -> Option<PathBuf> {
 
 /// The text of a script.
 pub(crate) fn read(option: &str, path: &Path) -> Result<String, LabError> {
-    fs::read_to_string(path)
-        .map_err(|error| LabError::Usage(format!("{option} {}: {error}", path.display())))
+    fs::read_to_string(path).map_err(|error| LabError::Usage(format!("{option} {}: {error}", path.display())))
 }
 
 #[cfg(test)]
@@ -179,21 +157,13 @@ mod tests {
     use super::*;
 
     fn workload(load: &str) -> Workload {
-        Workload {
-            choice: load.parse().unwrap(),
-            prepare: None,
-            table_size: None,
-            loaded: None,
-        }
+        Workload { choice: load.parse().unwrap(), prepare: None, table_size: None, loaded: None }
     }
 
     #[test]
     fn a_size_is_rows_where_a_rows_size_is_known() {
         let gigabyte = Size(1 << 30);
-        assert_eq!(
-            workload("upsert").rows_of(gigabyte).unwrap(),
-            (1 << 30) / 125
-        );
+        assert_eq!(workload("upsert").rows_of(gigabyte).unwrap(), (1 << 30) / 125);
         // Whole branches.
         assert_eq!(workload("tpcb").rows_of(gigabyte).unwrap(), 6_900_000);
         let mut prepared = workload("sysbench run");
@@ -210,10 +180,7 @@ mod tests {
         let mut workload = workload(script.to_str().unwrap());
         workload.settle(5000);
         assert_eq!(workload.table_bytes(1000), 125_000);
-        assert_eq!(
-            workload.preparation(1000, 1, 1).unwrap(),
-            Preparation::Standard { rows: 1000 }
-        );
+        assert_eq!(workload.preparation(1000, 1, 1).unwrap(), Preparation::Standard { rows: 1000 });
         fs::write(dir.path().join("mix.prepare.sql"), "create table a ();").unwrap();
         workload.settle(5000);
         assert_eq!(workload.table_bytes(1000), 5000);

@@ -60,9 +60,9 @@ impl Common {
     pub(crate) fn refuse_trouble(&self) -> Result<(), LabError> {
         match self.trouble.first() {
             None => Ok(()),
-            Some(first) => Err(LabError::Usage(format!(
-                "--trouble {first}: only lab run checkpoint has it: leave it out"
-            ))),
+            Some(first) => {
+                Err(LabError::Usage(format!("--trouble {first}: only lab run checkpoint has it: leave it out")))
+            }
         }
     }
 
@@ -99,25 +99,17 @@ pub(crate) fn parsed<T: Args>(words: &[&str]) -> Result<T, clap::Error> {
 /// By name on the command line, as reports show them; without those that are not given and have no default.
 pub(crate) fn named<T: Serialize>(options: &T) -> BTreeMap<String, Value> {
     // Fails on maps whose keys are no text; there are none.
-    let mut named: BTreeMap<String, Value> = serde_json::to_value(options)
-        .and_then(serde_json::from_value)
-        .unwrap_or_default();
+    let mut named: BTreeMap<String, Value> =
+        serde_json::to_value(options).and_then(serde_json::from_value).unwrap_or_default();
     named.retain(|_, value| !value.is_null());
     named
 }
 
 /// Fails unless `value` is one from `low` to `high`, naming the option.
-pub(crate) fn range<T: PartialOrd + fmt::Display>(
-    option: &str,
-    value: T,
-    low: T,
-    high: T,
-) -> Result<(), LabError> {
+pub(crate) fn range<T: PartialOrd + fmt::Display>(option: &str, value: T, low: T, high: T) -> Result<(), LabError> {
     // No number at all is not in a range, either.
     if !(&low..=&high).contains(&&value) {
-        return Err(LabError::Usage(format!(
-            "--{option} {value}: use a value from {low} to {high}"
-        )));
+        return Err(LabError::Usage(format!("--{option} {value}: use a value from {low} to {high}")));
     }
     Ok(())
 }
@@ -133,10 +125,7 @@ pub(crate) fn count<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
 }
 
 /// As it is printed.
-pub(crate) fn as_text<T: fmt::Display, S: Serializer>(
-    value: &Option<T>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
+pub(crate) fn as_text<T: fmt::Display, S: Serializer>(value: &Option<T>, serializer: S) -> Result<S::Ok, S::Error> {
     match value {
         Some(value) => serializer.collect_str(value),
         None => serializer.serialize_none(),

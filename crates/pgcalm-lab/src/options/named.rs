@@ -9,17 +9,11 @@ pub trait Named: 'static {
 }
 
 /// The one of `all` with that name; `kind` is what they are, for the message.
-pub(crate) fn one_of<T: Named>(
-    all: &'static [T],
-    kind: &str,
-    name: &str,
-) -> Result<&'static T, String> {
-    all.iter()
-        .find(|one| one.name() == name.trim())
-        .ok_or_else(|| {
-            let names: Vec<_> = all.iter().map(T::name).collect();
-            format!("no {kind} {name:?}; choose from {}", names.join(", "))
-        })
+pub(crate) fn one_of<T: Named>(all: &'static [T], kind: &str, name: &str) -> Result<&'static T, String> {
+    all.iter().find(|one| one.name() == name.trim()).ok_or_else(|| {
+        let names: Vec<_> = all.iter().map(T::name).collect();
+        format!("no {kind} {name:?}; choose from {}", names.join(", "))
+    })
 }
 
 /// Fails if one is named twice in a list.
@@ -36,10 +30,7 @@ pub(crate) fn each_once<T: Named>(option: &str, list: &[&'static T]) -> Result<(
 }
 
 /// As a list of their names.
-pub(crate) fn serialize_names<T: Named, S: Serializer>(
-    list: &[&'static T],
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
+pub(crate) fn serialize_names<T: Named, S: Serializer>(list: &[&'static T], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(list.iter().map(|one| one.name()))
 }
 
@@ -61,10 +52,7 @@ mod tests {
     fn unknown_names_are_refused_with_those_there_are_and_double_ones_too() {
         let read = |name| one_of(&LETTERS, "letter", name).map(Named::name);
         assert_eq!(read(" beta"), Ok("beta"));
-        assert_eq!(
-            read("gamma"),
-            Err("no letter \"gamma\"; choose from alpha, beta".to_string())
-        );
+        assert_eq!(read("gamma"), Err("no letter \"gamma\"; choose from alpha, beta".to_string()));
         assert!(read("").is_err());
         let [alpha, beta] = &LETTERS;
         assert!(each_once("letters", &[alpha, beta]).is_ok());

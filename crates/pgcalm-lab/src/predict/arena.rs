@@ -52,10 +52,7 @@ impl Arena<'_> {
         let _run_dir = stage.run_dir(Some(point.name))?;
         let template = Template::obtain(stage, &conditions.preparation()?)?;
         let _sysctls = sysctl::apply(&stage.journal, conditions.sysctl())?;
-        stage.progress.note(&format!(
-            "{}: restoring the table on new file systems",
-            point.name
-        ));
+        stage.progress.note(&format!("{}: restoring the table on new file systems", point.name));
         let settings = conditions.server_settings(shadow());
         let scene = self.devices.serve(&conditions, &template, &settings)?;
         stage.create_functions(&scene.server)?;
@@ -69,13 +66,7 @@ impl Arena<'_> {
             settings.retain(|name, _| !name.starts_with("data-"));
         }
         settings.insert("rows".to_string(), conditions.rows.into());
-        Ok(Point {
-            name: point.name.to_string(),
-            held_back: point.held_back,
-            settings,
-            prediction,
-            measured,
-        })
+        Ok(Point { name: point.name.to_string(), held_back: point.held_back, settings, prediction, measured })
     }
 
     fn predict_and_measure(
@@ -86,31 +77,18 @@ impl Arena<'_> {
     ) -> anyhow::Result<(Prediction, Measured)> {
         let options = self.options;
         let Scene { server, data, .. } = scene;
-        let Stage {
-            progress,
-            interrupt,
-            dir,
-            ..
-        } = self.stage;
+        let Stage { progress, interrupt, dir, .. } = self.stage;
         let mut caps = Some(self.devices.limit(conditions, shadow())?);
-        progress.note(&format!(
-            "{}: observing {} s in shadow mode",
-            point.name, options.observe.0
-        ));
+        progress.note(&format!("{}: observing {} s in shadow mode", point.name, options.observe.0));
         // Before the load: where stock stalls, a new connection may take longer than anybody waits for it.
-        let mut client = pgcalm_predict::observe::connect(&format!(
-            "host='{}' user=postgres dbname=postgres",
-            dir.run().display()
-        ))?;
+        let mut client =
+            pgcalm_predict::observe::connect(&format!("host='{}' user=postgres dbname=postgres", dir.run().display()))?;
         let mut load = self.load(conditions, server, options.lead.0 + options.observe.0 + 2)?;
         interrupt.sleep(Duration::from_secs(options.lead.0.into()))?;
         let observation = pgcalm_predict::observe::observe(
             self.stage.root(),
             &mut client,
-            &pgcalm_predict::observe::Options {
-                seconds: options.observe.0,
-                ..Default::default()
-            },
+            &pgcalm_predict::observe::Options { seconds: options.observe.0, ..Default::default() },
             &mut || Ok(interrupt.check()?),
         )?;
         let prediction = pgcalm_predict::predict(observation);
@@ -122,22 +100,13 @@ impl Arena<'_> {
         server.sql("alter system set pg_calm.mode = 'on'", interrupt)?;
         server.sql("select pg_reload_conf()", interrupt)?;
         let file_system = File::open(data.path())?;
-        rustix::fs::syncfs(&file_system)
-            .with_context(|| format!("sync {}", data.path().display()))?;
+        rustix::fs::syncfs(&file_system).with_context(|| format!("sync {}", data.path().display()))?;
         drop(file_system);
 
         let mut caps = Some(self.devices.limit(conditions, shadow())?);
-        progress.note(&format!(
-            "{}: measuring {} s with pg_calm on",
-            point.name, options.seconds.0
-        ));
+        progress.note(&format!("{}: measuring {} s with pg_calm on", point.name, options.seconds.0));
         let (data_devices, wal_devices) = self.devices.names();
-        let sampler = Sampler::start(
-            self.stage.root().clone(),
-            data_devices,
-            wal_devices,
-            server.pid(),
-        );
+        let sampler = Sampler::start(self.stage.root().clone(), data_devices, wal_devices, server.pid());
         let started = SystemTime::now().duration_since(UNIX_EPOCH)?;
         let mut load = self.load(conditions, server, options.settle.0 + options.seconds.0 + 2)?;
         let first = started.as_secs() as i64 + 1 + i64::from(options.settle.0);
@@ -152,8 +121,7 @@ impl Arena<'_> {
         let (samples, _blocked) = sampler.finish();
         // Of both loads: the seconds tell them apart.
         let transactions = Transactions::read(&dir.run(), LOG_PREFIX)?;
-        let (first, end) =
-            measured::whole_checkpoints(&server_log::checkpoints(&server.log()), first, end);
+        let (first, end) = measured::whole_checkpoints(&server_log::checkpoints(&server.log()), first, end);
         let mut measured = measured::measured(&samples, &transactions, first, end)?;
         after.tell(&before, &mut measured);
         Ok((prediction, measured))
@@ -166,12 +134,7 @@ impl Arena<'_> {
         Ok(self.stage.interrupt.sleep(second.saturating_sub(now))?)
     }
 
-    fn load(
-        &self,
-        conditions: &contest::Options,
-        server: &Server,
-        seconds: u32,
-    ) -> anyhow::Result<Load> {
+    fn load(&self, conditions: &contest::Options, server: &Server, seconds: u32) -> anyhow::Result<Load> {
         Load::start(
             self.stage,
             server,
@@ -187,12 +150,7 @@ impl Arena<'_> {
     }
 
     /// Until the load has ended; a stall that holds its clients beyond their time ends with the caps.
-    fn wait_for(
-        &self,
-        point: &GridPoint,
-        load: &mut Load,
-        caps: &mut Option<Vec<InForce>>,
-    ) -> anyhow::Result<()> {
+    fn wait_for(&self, point: &GridPoint, load: &mut Load, caps: &mut Option<Vec<InForce>>) -> anyhow::Result<()> {
         let options = self.options;
         let longest = options.lead.0 + options.observe.0 + options.settle.0 + options.seconds.0;
         let overtime = Overtime::after(Instant::now() + Duration::from_secs(longest.into()));

@@ -49,12 +49,7 @@ const MEDIUM: GridPoint = GridPoint {
 /// All that there are. The model has been changed after those were seen that are not held back.
 pub const POINTS: [GridPoint; 12] = [
     MEDIUM,
-    GridPoint {
-        name: "sparse",
-        rows: 20_000_000,
-        shared_buffers: Size(256 * MIB),
-        ..MEDIUM
-    },
+    GridPoint { name: "sparse", rows: 20_000_000, shared_buffers: Size(256 * MIB), ..MEDIUM },
     GridPoint {
         name: "zipfian",
         rows: 20_000_000,
@@ -62,11 +57,7 @@ pub const POINTS: [GridPoint; 12] = [
         shared_buffers: Size(256 * MIB),
         ..MEDIUM
     },
-    GridPoint {
-        name: "few-operations",
-        data_iops: 300,
-        ..MEDIUM
-    },
+    GridPoint { name: "few-operations", data_iops: 300, ..MEDIUM },
     GridPoint {
         name: "many-operations",
         held_back: true,
@@ -75,16 +66,8 @@ pub const POINTS: [GridPoint; 12] = [
         shared_buffers: Size(256 * MIB),
         ..MEDIUM
     },
-    GridPoint {
-        name: "little-bandwidth",
-        data_bps: Size(25 * MIB),
-        ..MEDIUM
-    },
-    GridPoint {
-        name: "large-buffers",
-        shared_buffers: Size(1024 * MIB),
-        ..MEDIUM
-    },
+    GridPoint { name: "little-bandwidth", data_bps: Size(25 * MIB), ..MEDIUM },
+    GridPoint { name: "large-buffers", shared_buffers: Size(1024 * MIB), ..MEDIUM },
     GridPoint {
         name: "little-memory",
         held_back: true,

@@ -21,11 +21,7 @@ pub(super) struct Counters {
 
 impl Counters {
     pub fn read(client: &mut Client) -> anyhow::Result<Self> {
-        Ok(Self {
-            when: Instant::now(),
-            statistics: Statistics::read(client)?,
-            module: ModuleCounters::read(client)?,
-        })
+        Ok(Self { when: Instant::now(), statistics: Statistics::read(client)?, module: ModuleCounters::read(client)? })
     }
 
     /// Adds to `measured` what was counted since `earlier`.
@@ -65,37 +61,24 @@ pub(super) fn measured(
     first: i64,
     end: i64,
 ) -> anyhow::Result<Measured> {
-    let mut within = samples
-        .iter()
-        .filter(|sample| sample.second >= first && sample.second <= end);
+    let mut within = samples.iter().filter(|sample| sample.second >= first && sample.second <= end);
     let (Some(from), Some(to)) = (within.next(), within.next_back()) else {
         bail!("the device was not sampled while it was measured");
     };
     let seconds = (to.second - from.second) as f64;
     let per_second = |from: u64, to: u64| to.saturating_sub(from) as f64 / seconds;
     let tps_series: Vec<f64> = (first..end)
-        .map(|second| {
-            transactions
-                .by_second
-                .get(&second)
-                .map_or(0.0, |ended| ended.len() as f64)
-        })
+        .map(|second| transactions.by_second.get(&second).map_or(0.0, |ended| ended.len() as f64))
         .collect();
     let series = |counter: fn(&Sample) -> f64| -> Vec<f64> {
-        let within: Vec<&Sample> = samples
-            .iter()
-            .filter(|sample| sample.second >= first && sample.second <= end)
-            .collect();
-        within
-            .windows(2)
-            .map(|pair| counter(pair[1]) - counter(pair[0]))
-            .collect()
+        let within: Vec<&Sample> =
+            samples.iter().filter(|sample| sample.second >= first && sample.second <= end).collect();
+        within.windows(2).map(|pair| counter(pair[1]) - counter(pair[0])).collect()
     };
     Ok(Measured {
         seconds: (end - first) as u32,
         device_operations_per_s: per_second(from.data.write_ops, to.data.write_ops),
-        device_mib_per_s: per_second(from.data.write_bytes, to.data.write_bytes)
-            / f64::from(1 << 20),
+        device_mib_per_s: per_second(from.data.write_bytes, to.data.write_bytes) / f64::from(1 << 20),
         tps: tps_series.iter().sum::<f64>() / tps_series.len().max(1) as f64,
         tps_series,
         operations_series: series(|sample| sample.data.write_ops as f64),
@@ -150,18 +133,10 @@ mod tests {
         let samples: Vec<Sample> = (100..110)
             .map(|second| Sample {
                 second,
-                memory: MemInfo {
-                    total_kib: 1,
-                    dirty_kib: 0,
-                    writeback_kib: 0,
-                },
+                memory: MemInfo { total_kib: 1, dirty_kib: 0, writeback_kib: 0 },
                 data: DeviceStat {
                     // Ten times as much before the window.
-                    write_ops: if second < 104 {
-                        second as u64 * 1000
-                    } else {
-                        second as u64 * 100
-                    },
+                    write_ops: if second < 104 { second as u64 * 1000 } else { second as u64 * 100 },
                     write_bytes: (second as u64) << 20,
                     ..DeviceStat::default()
                 },

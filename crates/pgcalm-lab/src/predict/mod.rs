@@ -25,27 +25,17 @@ pub use options::Options;
 /// How the server is started at each point.
 fn shadow() -> &'static Contestant {
     // CONTESTANTS has it, which a test sees to.
-    CONTESTANTS
-        .iter()
-        .find(|contestant| contestant.name == "pg_calm-shadow")
-        .unwrap_or(&CONTESTANTS[0])
+    CONTESTANTS.iter().find(|contestant| contestant.name == "pg_calm-shadow").unwrap_or(&CONTESTANTS[0])
 }
 
 /// Runs all points and returns the report. Whatever way it ends, the host is as before.
 pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<model::Report> {
     options.check()?;
-    let needs = Needs {
-        module: true,
-        ..Needs::default()
-    };
+    let needs = Needs { module: true, ..Needs::default() };
     let stage = &Stage::open(&options.common, needs, interrupt)?;
     let points = options.points();
     // The point with the largest table needs most of everything.
-    let largest = points
-        .iter()
-        .max_by_key(|point| point.rows)
-        .map(|point| options.of(point))
-        .context("no point")?;
+    let largest = points.iter().max_by_key(|point| point.rows).map(|point| options.of(point)).context("no point")?;
     need::space(stage, &largest)?;
     let _run_dir = stage.run_dir(None)?;
     let devices = Devices::create(stage, &largest)?;
@@ -55,15 +45,9 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<model::Re
         settings: options.named(),
         points: Vec::new(),
     };
-    let arena = Arena {
-        options,
-        stage,
-        devices: &devices,
-    };
+    let arena = Arena { options, stage, devices: &devices };
     for point in points {
-        let done = arena
-            .run(point)
-            .with_context(|| format!("point {}", point.name))?;
+        let done = arena.run(point).with_context(|| format!("point {}", point.name))?;
         let predicted = &done.prediction.pg_calm;
         stage.progress.note(&format!(
             "{}: predicted {:.0} operations/s, {:.1} MiB/s, {:.0} TPS; measured {:.0}, {:.1}, {:.0}",

@@ -49,12 +49,7 @@ pub struct Options {
     #[arg(long, value_name = "S", default_value = "35")]
     pub settle: Seconds,
     /// For how long it is measured, from the end of a checkpoint in it to that of the last.
-    #[arg(
-        long,
-        value_name = "S",
-        default_value = "180",
-        default_value_if("quick", "true", "90")
-    )]
+    #[arg(long, value_name = "S", default_value = "180", default_value_if("quick", "true", "90"))]
     pub seconds: Seconds,
     /// checkpoint_timeout, at least 30.
     #[arg(long, value_name = "S", default_value = "30")]
@@ -100,11 +95,7 @@ impl Options {
 
     /// The points that are run.
     pub(super) fn points(&self) -> Vec<&'static GridPoint> {
-        if self.points.is_empty() {
-            POINTS.iter().collect()
-        } else {
-            self.points.clone()
-        }
+        if self.points.is_empty() { POINTS.iter().collect() } else { self.points.clone() }
     }
 
     /// The options of a contest with the conditions of `point`.
@@ -136,10 +127,7 @@ impl Options {
     fn settings(&self) -> Vec<ServerSetting> {
         let mut settings = self.common.set.clone();
         if !settings.iter().any(|set| set.name == "autovacuum") {
-            settings.push(ServerSetting {
-                name: "autovacuum".to_string(),
-                value: "off".to_string(),
-            });
+            settings.push(ServerSetting { name: "autovacuum".to_string(), value: "off".to_string() });
         }
         settings
     }
@@ -165,19 +153,10 @@ mod tests {
         assert_eq!((quick.points().len(), quick.seconds), (3, Seconds(90)));
         quick.check().unwrap();
         let built: Options = parsed(&["--module-dir", "/x"]).unwrap();
-        assert!(
-            built
-                .check()
-                .unwrap_err()
-                .to_string()
-                .contains("make install")
-        );
+        assert!(built.check().unwrap_err().to_string().contains("make install"));
         let named = quick.named();
         assert_eq!(named["set"], serde_json::json!(["a=1", "autovacuum=off"]));
-        assert_eq!(
-            (&named["wal-iops"], &named["fs"]),
-            (&4000.into(), &"ext4".into())
-        );
+        assert_eq!((&named["wal-iops"], &named["fs"]), (&4000.into(), &"ext4".into()));
     }
 
     /// As on a cloud volume; WAL has one of its own.
@@ -185,9 +164,7 @@ mod tests {
     fn the_module_is_told_what_a_volume_takes() {
         let settings = |more: &[&str]| {
             let options: Options = parsed(more).unwrap();
-            options
-                .of(&POINTS[0])
-                .server_settings(crate::predict::shadow())
+            options.of(&POINTS[0]).server_settings(crate::predict::shadow())
         };
         assert!(!settings(&[]).contains_key("pg_calm.iops"));
         assert_eq!(settings(&["--volume", "gp3"])["pg_calm.iops"], "3000");

@@ -116,10 +116,7 @@ impl Point {
         let predicted = &self.prediction.pg_calm;
         let measured = &self.measured;
         [
-            error(
-                predicted.device_operations_per_s,
-                measured.device_operations_per_s,
-            ),
+            error(predicted.device_operations_per_s, measured.device_operations_per_s),
             error(predicted.device_mib_per_s, measured.device_mib_per_s),
             error(predicted.sustainable_tps, measured.tps),
         ]

@@ -22,10 +22,7 @@ const COLUMNS: u32 = 200;
 
 /// Makes the role of the load.
 pub fn prepare(server: &Server, interrupt: &Interrupt) -> anyhow::Result<()> {
-    server.sql(
-        &format!("create role {ROLE} login; create schema authorization {ROLE}"),
-        interrupt,
-    )?;
+    server.sql(&format!("create role {ROLE} login; create schema authorization {ROLE}"), interrupt)?;
     Ok(())
 }
 
@@ -41,14 +38,7 @@ pub fn start(
     let file = directory.join("flood.sql");
     shared_file::write(&file, script(rows)).with_context(|| format!("write {}", file.display()))?;
     // Not prepared: the table of a statement that is prepared ahead is not there yet.
-    let arguments: [OsString; 6] = [
-        "-U".into(),
-        ROLE.into(),
-        "-M".into(),
-        "simple".into(),
-        "-f".into(),
-        file.into(),
-    ];
+    let arguments: [OsString; 6] = ["-U".into(), ROLE.into(), "-M".into(), "simple".into(), "-f".into(), file.into()];
     Load::start_with(stage, server, directory, &arguments, clients, seconds)
 }
 

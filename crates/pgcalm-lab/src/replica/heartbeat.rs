@@ -34,10 +34,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Makes the row.
 pub fn prepare(server: &Server, interrupt: &Interrupt) -> anyhow::Result<()> {
-    server.sql(
-        "create table heartbeat (written_s float8); insert into heartbeat values (0)",
-        interrupt,
-    )?;
+    server.sql("create table heartbeat (written_s float8); insert into heartbeat values (0)", interrupt)?;
     Ok(())
 }
 
@@ -65,13 +62,8 @@ impl Pulse {
     pub fn start(started: Instant, primary: &Path, standby: &Path) -> anyhow::Result<Self> {
         let writer = connect(primary)?;
         let reader = connect(standby)?;
-        let mut pulse = Self {
-            started,
-            stop: Arc::default(),
-            beats: Arc::default(),
-            threads: Vec::new(),
-            stopped_s: None,
-        };
+        let mut pulse =
+            Self { started, stop: Arc::default(), beats: Arc::default(), threads: Vec::new(), stopped_s: None };
         pulse.spawn(writer, INTERVAL, write);
         pulse.spawn(reader, LOOK, look);
         Ok(pulse)
@@ -109,30 +101,14 @@ impl Pulse {
     }
 
     /// Waits for the threads and says what a failover manager would have made of it.
-    pub fn finish(
-        mut self,
-        patience: Duration,
-        samples: &[Sample],
-        timeouts: Timeouts,
-    ) -> anyhow::Result<Heartbeat> {
+    pub fn finish(mut self, patience: Duration, samples: &[Sample], timeouts: Timeouts) -> anyhow::Result<Heartbeat> {
         self.stop.store(true, Ordering::Relaxed);
-        let end = self
-            .stopped_s
-            .unwrap_or_else(|| self.started.elapsed().as_secs_f64());
+        let end = self.stopped_s.unwrap_or_else(|| self.started.elapsed().as_secs_f64());
         for thread in self.threads.drain(..) {
-            thread
-                .join()
-                .map_err(|_| anyhow!("a thread of the heartbeat panicked"))?
-                .context("heartbeat")?;
+            thread.join().map_err(|_| anyhow!("a thread of the heartbeat panicked"))?.context("heartbeat")?;
         }
         let beats = self.beats.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(outcome(
-            &beats,
-            end,
-            patience.as_secs_f64(),
-            samples,
-            timeouts,
-        ))
+        Ok(outcome(&beats, end, patience.as_secs_f64(), samples, timeouts))
     }
 }
 
@@ -168,21 +144,10 @@ fn look(client: &mut Client, started: Instant, beats: &Mutex<Beats>) -> anyhow::
     Ok(())
 }
 
-fn outcome(
-    beats: &Beats,
-    end: f64,
-    patience: f64,
-    samples: &[Sample],
-    timeouts: Timeouts,
-) -> Heartbeat {
+fn outcome(beats: &Beats, end: f64, patience: f64, samples: &[Sample], timeouts: Timeouts) -> Heartbeat {
     let before_end = |time: &f64| *time <= end;
     let confirmed: Vec<f64> = beats.confirmed.iter().copied().filter(before_end).collect();
-    let seen: Vec<(f64, f64)> = beats
-        .seen
-        .iter()
-        .copied()
-        .filter(|(time, _)| before_end(time))
-        .collect();
+    let seen: Vec<(f64, f64)> = beats.seen.iter().copied().filter(|(time, _)| before_end(time)).collect();
     let seen_at: Vec<f64> = seen.iter().map(|(time, _)| *time).collect();
     let silence = |stretches: Vec<Stretch>| {
         let mut silence = longest(&stretches, patience);
@@ -212,24 +177,14 @@ struct Stretch {
 fn gaps(times: &[f64], end: f64) -> Vec<Stretch> {
     let begins = std::iter::once(0.0).chain(times.iter().copied());
     let ends = times.iter().copied().chain([end]);
-    begins
-        .zip(ends)
-        .map(|(since, until)| Stretch {
-            since,
-            from: since,
-            until,
-        })
-        .collect()
+    begins.zip(ends).map(|(since, until)| Stretch { since, from: since, until }).collect()
 }
 
 /// From one sight of a heartbeat to the next; it was written before it was seen.
 fn ages(seen: &[(f64, f64)], end: f64) -> Vec<Stretch> {
     let begins = std::iter::once((0.0, 0.0)).chain(seen.iter().copied());
     let ends = seen.iter().map(|(time, _)| *time).chain([end]);
-    begins
-        .zip(ends)
-        .map(|((from, since), until)| Stretch { since, from, until })
-        .collect()
+    begins.zip(ends).map(|((from, since), until)| Stretch { since, from, until }).collect()
 }
 
 /// The greatest age at the end of any stretch, and when patience ends first.
@@ -264,18 +219,9 @@ mod tests {
     use crate::replica::report::Lag;
 
     fn judged(confirmed: &[f64], seen: &[(f64, f64)], end: f64) -> Heartbeat {
-        let beats = Beats {
-            confirmed: confirmed.to_vec(),
-            seen: seen.to_vec(),
-        };
-        let sample = |time_s: f64, bytes| Sample {
-            time_s,
-            flush: Lag {
-                bytes: Some(bytes),
-                s: None,
-            },
-            ..Sample::default()
-        };
+        let beats = Beats { confirmed: confirmed.to_vec(), seen: seen.to_vec() };
+        let sample =
+            |time_s: f64, bytes| Sample { time_s, flush: Lag { bytes: Some(bytes), s: None }, ..Sample::default() };
         let samples = [sample(0.0, 1), sample(4.0, 2), sample(8.0, 3)];
         outcome(&beats, end, 3.0, &samples, Timeouts::default())
     }

@@ -130,17 +130,10 @@ impl Options {
             ("max-lag", self.max_lag, 1 << 20),
             ("max-wal-size", self.max_wal_size, 32 << 20),
             ("keep-size", self.keep_size, 16 << 20),
-            (
-                "wal-size",
-                self.wal_size,
-                2 * self.max_wal_size.bytes() + (128 << 20),
-            ),
+            ("wal-size", self.wal_size, 2 * self.max_wal_size.bytes() + (128 << 20)),
         ] {
             if size.bytes() < least {
-                return Err(LabError::Usage(format!(
-                    "--{option} {size}: use at least {}MB",
-                    least.div_ceil(1 << 20)
-                )));
+                return Err(LabError::Usage(format!("--{option} {size}: use at least {}MB", least.div_ceil(1 << 20))));
             }
         }
         Ok(())
@@ -148,20 +141,12 @@ impl Options {
 
     /// Caps of either WAL device, where there are any.
     pub(super) fn wal_caps(&self) -> Caps {
-        Caps {
-            write_iops: Some(self.wal_iops),
-            read_iops: self.wal_read_iops.0,
-            ..Caps::default()
-        }
+        Caps { write_iops: Some(self.wal_iops), read_iops: self.wal_read_iops.0, ..Caps::default() }
     }
 
     /// Caps of either data device, likewise.
     pub(super) fn data_caps(&self) -> Caps {
-        Caps {
-            write_iops: self.data_iops.0,
-            read_iops: self.data_read_iops.0,
-            ..Caps::default()
-        }
+        Caps { write_iops: self.data_iops.0, read_iops: self.data_read_iops.0, ..Caps::default() }
     }
 
     /// Whether any case needs an archive.
@@ -181,10 +166,7 @@ impl Options {
         self.common.over([
             ("shared_buffers", "256MB".to_string()),
             ("synchronous_commit", "off".to_string()),
-            (
-                "max_wal_size",
-                format!("{}kB", self.max_wal_size.bytes() >> 10),
-            ),
+            ("max_wal_size", format!("{}kB", self.max_wal_size.bytes() >> 10)),
             // The segments that are kept ready for recycling; the device needs room for what is kept for a slot.
             ("min_wal_size", "32MB".to_string()),
             // A table that lives for a tenth of a second needs none, and it would come at different times in each case.

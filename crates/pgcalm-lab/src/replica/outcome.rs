@@ -18,11 +18,7 @@ pub fn governor(limit_bytes: u64, samples: &[Sample]) -> Governor {
     let lags = || window.iter().map(|(_, lag)| *lag);
     // The first one's rates are of the time before the window.
     let mean = |rate: fn(&Sample) -> Option<f64>| {
-        let rates: Vec<f64> = window
-            .iter()
-            .skip(1)
-            .filter_map(|(sample, _)| rate(sample))
-            .collect();
+        let rates: Vec<f64> = window.iter().skip(1).filter_map(|(sample, _)| rate(sample)).collect();
         (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
     };
     Governor {
@@ -31,8 +27,7 @@ pub fn governor(limit_bytes: u64, samples: &[Sample]) -> Governor {
         samples: window.len() as u32,
         samples_held: lags().filter(|lag| is_held(*lag)).count() as u32,
         lag_min_bytes: lags().min(),
-        lag_mean_bytes: (!window.is_empty())
-            .then(|| lags().map(|lag| lag as f64).sum::<f64>() / window.len() as f64),
+        lag_mean_bytes: (!window.is_empty()).then(|| lags().map(|lag| lag as f64).sum::<f64>() / window.len() as f64),
         lag_max_bytes: lags().max(),
         received_bytes_per_s: mean(|sample| sample.received_bytes_per_s),
         link_bytes_per_s: mean(|sample| sample.link_bytes_per_s),
@@ -67,10 +62,7 @@ mod tests {
             time_s,
             under_load,
             unflushed_bytes: Some(10),
-            flush: Lag {
-                bytes: Some(flush_lag),
-                s: None,
-            },
+            flush: Lag { bytes: Some(flush_lag), s: None },
             received_bytes_per_s: Some(time_s * 100.0),
             ..Sample::default()
         }
@@ -97,10 +89,7 @@ mod tests {
     #[test]
     fn level_is_whoever_lacks_only_the_last_second_of_wal_while_the_load_is_at_work() {
         let aged = |time_s, age, under_load| Sample {
-            replay: Lag {
-                bytes: Some(1),
-                s: Some(age),
-            },
+            replay: Lag { bytes: Some(1), s: Some(age) },
             ..sample(time_s, 1, under_load)
         };
         // Level before, behind when the caps are lifted.

@@ -74,18 +74,14 @@ impl<'a> Pair<'a> {
         let standby_side = context.standby.mount(stage, &context.base)?;
         let archive = match context.archive.as_ref().filter(|_| case.archive) {
             Some(device) => {
-                let file_system =
-                    stage.file_system("archive", device, FsType::Ext4, Layout::default())?;
+                let file_system = stage.file_system("archive", device, FsType::Ext4, Layout::default())?;
                 stage.private_dir(&file_system.path().join("wal"))?;
                 Some(file_system)
             }
             None => None,
         };
         let network = Network::create(&stage.journal, interrupt)?;
-        let settings = [
-            context.primary_settings(case),
-            context.standby_settings(case),
-        ];
+        let settings = [context.primary_settings(case), context.standby_settings(case)];
         let start = |end: End, side: &Side, settings: &BTreeMap<String, String>| {
             network.within(end, || stage.start(side.places.clone(), settings))
         };
@@ -104,17 +100,7 @@ impl<'a> Pair<'a> {
             .and_then(|()| shared_file::give(&signal, &stage.installation))
             .with_context(|| format!("write {}", signal.display()))?;
         let standby = start(End::Standby, &standby_side, &settings[1])?;
-        let pair = Self {
-            context,
-            case,
-            settings,
-            primary,
-            standby,
-            network,
-            primary_side,
-            standby_side,
-            archive,
-        };
+        let pair = Self { context, case, settings, primary, standby, network, primary_side, standby_side, archive };
         pair.wait_until_level()?;
         Ok(pair)
     }
@@ -148,15 +134,8 @@ impl<'a> Pair<'a> {
 
     /// The load for `seconds`, under the caps and with the link's limit, and the time until the standby has caught up.
     pub fn measure(&mut self, seconds: u32, link: Option<u64>) -> anyhow::Result<Outcome> {
-        let Surroundings {
-            options, capper, ..
-        } = self.context;
-        let Stage {
-            interrupt,
-            progress,
-            dir,
-            ..
-        } = self.context.stage;
+        let Surroundings { options, capper, .. } = self.context;
+        let Stage { interrupt, progress, dir, .. } = self.context.stage;
         let name = self.case.name;
         for server in [&self.primary, &self.standby] {
             capper.admit(server.pid())?;
@@ -175,19 +154,9 @@ impl<'a> Pair<'a> {
         let epoch = epoch_s();
         let started = Instant::now();
         let watch = Watch::start(self.watched());
-        let mut pulse = Pulse::start(
-            started,
-            &self.primary_side.places.socket,
-            &self.standby_side.places.socket,
-        )?;
-        let mut load = flood::start(
-            self.context.stage,
-            &self.primary,
-            &directory,
-            options.rows,
-            options.clients,
-            seconds,
-        )?;
+        let mut pulse = Pulse::start(started, &self.primary_side.places.socket, &self.standby_side.places.socket)?;
+        let mut load =
+            flood::start(self.context.stage, &self.primary, &directory, options.rows, options.clients, seconds)?;
         let half = started + Duration::from_secs(seconds.into()) / 2;
         let lift_at = (self.case.capped == Capped::FirstHalf).then_some(half);
         let mut lifted_s = None;
@@ -200,10 +169,7 @@ impl<'a> Pair<'a> {
         drop(load);
         let load_s = started.elapsed().as_secs_f64();
         let after = insert_position(&mut primary)?;
-        let received = standby_position(
-            &mut standby,
-            "greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn())",
-        )?;
+        let received = standby_position(&mut standby, "greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn())")?;
         watch.load_has_ended();
 
         progress.note(&format!("{name}: waiting for the standby to catch up"));
@@ -211,8 +177,7 @@ impl<'a> Pair<'a> {
         pulse.stop();
         let samples = watch.finish()?;
         drop(applied);
-        let (primary_log, standby_log) =
-            (&self.primary_side.places.log, &self.standby_side.places.log);
+        let (primary_log, standby_log) = (&self.primary_side.places.log, &self.standby_side.places.log);
         let log = replication_log::read(standby_log);
         let heartbeat = pulse.finish(
             Duration::from_secs(options.patience.0.into()),
@@ -241,10 +206,7 @@ impl<'a> Pair<'a> {
             caps_lifted_s: lifted_s,
             level_s: lifted_s.and_then(|lifted| outcome::level(lifted, &samples)),
             heartbeat: Some(heartbeat),
-            governor: self
-                .case
-                .governed
-                .then(|| outcome::governor(options.max_lag.bytes(), &samples)),
+            governor: self.case.governed.then(|| outcome::governor(options.max_lag.bytes(), &samples)),
             samples,
         })
     }
@@ -264,15 +226,10 @@ impl<'a> Pair<'a> {
 
     /// The caps of the case. Volumes have their limits in any: those of FirstHalf are lifted with the caps.
     fn apply_caps(&self) -> anyhow::Result<Vec<InForce>> {
-        let Surroundings {
-            options, capper, ..
-        } = self.context;
+        let Surroundings { options, capper, .. } = self.context;
         let mut applied = Vec::new();
         for devices in [&self.context.primary, &self.context.standby] {
-            for (device, caps) in [
-                (&devices.wal, options.wal_caps()),
-                (&devices.data, options.data_caps()),
-            ] {
+            for (device, caps) in [(&devices.wal, options.wal_caps()), (&devices.data, options.data_caps())] {
                 if self.case.capped != Capped::No {
                     applied.extend(capper.apply_to(&device.number, caps)?);
                 }
@@ -291,10 +248,7 @@ impl<'a> Pair<'a> {
         while !load.has_ended()? {
             turn(Instant::now());
             self.check_servers()?;
-            for (end, side) in [
-                (End::Primary, &self.primary_side),
-                (End::Standby, &self.standby_side),
-            ] {
+            for (end, side) in [(End::Primary, &self.primary_side), (End::Standby, &self.standby_side)] {
                 if side.wal_free()? < LEAST_FREE {
                     return Ok(Some(format!(
                         "the {}'s WAL device was nearly full; a larger --wal-size lets it go on",
@@ -308,11 +262,7 @@ impl<'a> Pair<'a> {
     }
 
     /// Returns when the standby had replayed up to `end`, if it did, and how long was waited, both in seconds.
-    fn wait_for_standby(
-        &mut self,
-        standby: &mut Client,
-        end: Lsn,
-    ) -> anyhow::Result<(Option<f64>, f64)> {
+    fn wait_for_standby(&mut self, standby: &mut Client, end: Lsn) -> anyhow::Result<(Option<f64>, f64)> {
         let patience = Duration::from_secs(self.context.options.catch_up.0.into());
         let started = Instant::now();
         let mut progressed = started;
@@ -344,10 +294,7 @@ impl<'a> Pair<'a> {
     }
 
     fn check_servers(&mut self) -> anyhow::Result<()> {
-        for (end, server) in [
-            (End::Primary, &mut self.primary),
-            (End::Standby, &mut self.standby),
-        ] {
+        for (end, server) in [(End::Primary, &mut self.primary), (End::Standby, &mut self.standby)] {
             if server.has_ended()? {
                 let log = server.log();
                 bail!("the {} has ended: {}", end.name(), server::complaint(&log));
@@ -381,8 +328,5 @@ fn standby_position(standby: &mut Client, position: &str) -> anyhow::Result<Lsn>
 
 /// Seconds of the epoch.
 fn epoch_s() -> f64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs_f64()
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }

@@ -71,27 +71,17 @@ fn parse(log: &str) -> ReceiverLog {
         let Some((prefix, message)) = line.split_once("] FATAL:  ") else {
             continue;
         };
-        let of_receiver = [
-            "could not receive",
-            "could not connect",
-            "could not send",
-            "terminating walreceiver",
-        ]
-        .iter()
-        .any(|begin| message.starts_with(begin));
+        let of_receiver = ["could not receive", "could not connect", "could not send", "terminating walreceiver"]
+            .iter()
+            .any(|begin| message.starts_with(begin));
         if !of_receiver {
             continue;
         }
         result.failures += 1;
         result.removed |= message.contains(REMOVED);
-        let time = prefix
-            .rsplit_once(" [")
-            .and_then(|(times, _)| times.rsplit_once(' ')?.1.parse().ok());
+        let time = prefix.rsplit_once(" [").and_then(|(times, _)| times.rsplit_once(' ')?.1.parse().ok());
         if let (None, Some(time)) = (&result.first, time) {
-            result.first = Some(Failure {
-                time,
-                message: message.trim().to_string(),
-            });
+            result.first = Some(Failure { time, message: message.trim().to_string() });
         }
     }
     result

@@ -211,20 +211,12 @@ impl Case {
 
     /// The most of a lag in seconds, over all samples.
     pub fn most_s(&self, lag: fn(&Sample) -> Lag) -> Option<f64> {
-        self.samples
-            .iter()
-            .filter_map(|sample| lag(sample).s)
-            .max_by(f64::total_cmp)
+        self.samples.iter().filter_map(|sample| lag(sample).s).max_by(f64::total_cmp)
     }
 
     /// Mean of a rate under load, over the samples that have it.
     pub fn mean_under_load(&self, rate: fn(&Sample) -> Option<f64>) -> Option<f64> {
-        let rates: Vec<f64> = self
-            .samples
-            .iter()
-            .filter(|sample| sample.under_load)
-            .filter_map(rate)
-            .collect();
+        let rates: Vec<f64> = self.samples.iter().filter(|sample| sample.under_load).filter_map(rate).collect();
         (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
     }
 }

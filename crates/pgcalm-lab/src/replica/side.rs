@@ -101,18 +101,12 @@ impl Base {
     /// Makes it.
     pub fn create(stage: &Stage<'_>) -> anyhow::Result<Self> {
         let path = stage.dir.base();
-        let directory = stage
-            .journal
-            .note(Change::Directory { path: path.clone() })?;
+        let directory = stage.journal.note(Change::Directory { path: path.clone() })?;
         stage.new_cluster(&path, &[])?;
         // Nobody else is in that network.
         let access = path.join("pg_hba.conf");
         let line = format!("host replication postgres {} trust\n", network::NETWORK);
-        shared_file::append(&access, line)
-            .with_context(|| format!("write {}", access.display()))?;
-        Ok(Self {
-            path,
-            _directory: directory,
-        })
+        shared_file::append(&access, line).with_context(|| format!("write {}", access.display()))?;
+        Ok(Self { path, _directory: directory })
     }
 }

@@ -64,11 +64,7 @@ impl Watch {
             crate::network::enter(&watched.namespace)?;
             Watcher::new(watched)?.run(&flags.0, &flags.1)
         });
-        Self {
-            stop,
-            under_load,
-            thread: Some(thread),
-        }
+        Self { stop, under_load, thread: Some(thread) }
     }
 
     /// From the next sample on the load is over.
@@ -137,10 +133,7 @@ impl Watcher {
         for number in 0.. {
             let due = started + INTERVAL * number;
             while Instant::now() < due && !stop.load(Ordering::Relaxed) {
-                thread::sleep(
-                    due.saturating_duration_since(Instant::now())
-                        .min(Duration::from_millis(50)),
-                );
+                thread::sleep(due.saturating_duration_since(Instant::now()).min(Duration::from_millis(50)));
             }
             let last = stop.load(Ordering::Relaxed);
             let load = under_load.load(Ordering::Relaxed);
@@ -156,10 +149,9 @@ impl Watcher {
         let primary = pgcalm_lag::sample(&mut self.primary, &mut self.history, Some(&self.host))?;
         let time_s = started.elapsed().as_secs_f64();
         let counters = self.counters()?;
-        let row = self.standby.query_one(
-            "select pg_last_wal_replay_lsn(), (select status from pg_stat_wal_receiver)",
-            &[],
-        )?;
+        let row = self
+            .standby
+            .query_one("select pg_last_wal_replay_lsn(), (select status from pg_stat_wal_receiver)", &[])?;
         let replayed: Option<PgLsn> = row.try_get(0)?;
         let status: Option<String> = row.try_get(1)?;
         let restored = replication_log::read(&self.watched.standby_log).restored;
@@ -179,10 +171,7 @@ impl Watcher {
             ..Sample::default()
         };
         self.restored = restored;
-        let standby = primary
-            .standbys
-            .iter()
-            .find(|standby| standby.application_name == STANDBY);
+        let standby = primary.standbys.iter().find(|standby| standby.application_name == STANDBY);
         if let Some(standby) = standby {
             sample.bottleneck = name_of(standby.bottleneck.place);
             if standby.pid.is_some() {
@@ -191,8 +180,7 @@ impl Watcher {
         }
         if standby.is_none_or(|standby| standby.pid.is_none()) {
             // The primary does not know how far it is, but it may come on from an archive.
-            sample.replay =
-                replayed.map_or_else(Lag::default, |lsn| self.behind(lsn.into(), &primary));
+            sample.replay = replayed.map_or_else(Lag::default, |lsn| self.behind(lsn.into(), &primary));
         }
         if let Some(before) = self.before.replace(counters) {
             rates(&mut sample, &before, &counters);
@@ -201,9 +189,7 @@ impl Watcher {
     }
 
     fn counters(&self) -> anyhow::Result<Counters> {
-        let Watched {
-            root, primary_pid, ..
-        } = &self.watched;
+        let Watched { root, primary_pid, .. } = &self.watched;
         Ok(Counters {
             at: Instant::now(),
             link_bytes: network::sent_bytes(root, *primary_pid, INTERFACE)?,
@@ -224,35 +210,25 @@ impl Watcher {
 
 /// What the primary knows of a standby that is connected.
 fn connected(sample: &mut Sample, standby: &lag::Standby) {
-    let lag = |position: &lag::Position| Lag {
-        bytes: position.lag_bytes,
-        s: position.lag_s,
-    };
+    let lag = |position: &lag::Position| Lag { bytes: position.lag_bytes, s: position.lag_s };
     sample.sent = lag(&standby.sent);
     sample.write = lag(&standby.write);
     sample.flush = lag(&standby.flush);
     sample.replay = lag(&standby.replay);
     sample.received_bytes_per_s = standby.flush.bytes_per_s;
     sample.walsender_disk_bytes_per_s = standby.walsender_disk_bytes_per_s;
-    sample.walsender_network_bytes_per_s = standby
-        .connection
-        .as_ref()
-        .and_then(|connection| connection.acknowledged_bytes_per_s);
+    sample.walsender_network_bytes_per_s =
+        standby.connection.as_ref().and_then(|connection| connection.acknowledged_bytes_per_s);
 }
 
 fn rates(sample: &mut Sample, before: &Counters, now: &Counters) {
     let seconds = now.at.duration_since(before.at).as_secs_f64();
     let rate = |now: u64, before: u64| Some(now.saturating_sub(before) as f64 / seconds);
-    sample.link_bytes_per_s = now
-        .link_bytes
-        .zip(before.link_bytes)
-        .and_then(|(now, before)| rate(now, before));
+    sample.link_bytes_per_s = now.link_bytes.zip(before.link_bytes).and_then(|(now, before)| rate(now, before));
     let (primary, standby) = (&now.primary_wal, &now.standby_wal);
-    sample.primary_wal_device_bytes_per_s =
-        rate(primary.write_bytes, before.primary_wal.write_bytes);
+    sample.primary_wal_device_bytes_per_s = rate(primary.write_bytes, before.primary_wal.write_bytes);
     sample.primary_wal_device_writes_per_s = rate(primary.write_ops, before.primary_wal.write_ops);
-    sample.standby_wal_device_bytes_per_s =
-        rate(standby.write_bytes, before.standby_wal.write_bytes);
+    sample.standby_wal_device_bytes_per_s = rate(standby.write_bytes, before.standby_wal.write_bytes);
     sample.standby_wal_device_writes_per_s = rate(standby.write_ops, before.standby_wal.write_ops);
 }
 

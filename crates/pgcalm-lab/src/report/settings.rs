@@ -46,11 +46,7 @@ pub(crate) fn machine(host: &Host) -> Vec<String> {
     if !host.pgcalm.is_empty() {
         phrases.push(format!("pgcalm {}", host.pgcalm));
     }
-    phrases.extend(
-        host.module
-            .as_deref()
-            .map(|module| format!("pg_calm {}", build(module))),
-    );
+    phrases.extend(host.module.as_deref().map(|module| format!("pg_calm {}", build(module))));
     phrases
 }
 

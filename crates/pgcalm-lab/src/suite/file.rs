@@ -47,22 +47,16 @@ impl Suite {
     /// Reads the file; an error names it, the place and the way out.
     pub fn read(file: &Path) -> Result<Self, LabError> {
         let named = |text: String| LabError::Usage(format!("{}: {text}", file.display()));
-        let text = fs::read_to_string(file)
-            .map_err(|error| named(format!("{error}; name the file of a suite")))?;
+        let text = fs::read_to_string(file).map_err(|error| named(format!("{error}; name the file of a suite")))?;
         Self::parse(&text).map_err(named)
     }
 
     /// Reads the text of such a file; an error does not name the file.
     pub fn parse(text: &str) -> Result<Self, String> {
         let document: Document = toml::from_str(text).map_err(|error| {
-            let line = error
-                .span()
-                .map(|span| text[..span.start].matches('\n').count() + 1);
+            let line = error.span().map(|span| text[..span.start].matches('\n').count() + 1);
             let place = line.map_or_else(String::new, |line| format!("line {line}: "));
-            format!(
-                "{place}{}; docs/guides/lab-suites.md has the format",
-                error.message()
-            )
+            format!("{place}{}; docs/guides/lab-suites.md has the format", error.message())
         })?;
         let defaults = level(document.defaults).map_err(|error| format!("defaults: {error}"))?;
         let mut rows = Vec::new();
@@ -72,9 +66,7 @@ impl Suite {
         }
         for (index, table) in document.matrix.into_iter().enumerate() {
             let place = place(&table, "matrix", index);
-            rows.extend(
-                matrix::rows(table, &defaults).map_err(|error| format!("{place}: {error}"))?,
-            );
+            rows.extend(matrix::rows(table, &defaults).map_err(|error| format!("{place}: {error}"))?);
         }
         if rows.is_empty() {
             return Err("no rows: give some [[row]] or [[matrix]]".to_string());
@@ -83,10 +75,7 @@ impl Suite {
         // Sections of a document of results are found by them.
         let mut titles = HashSet::new();
         for row in &rows {
-            for (what, of, before) in [
-                ("name", &row.name, &mut names),
-                ("title", &row.title, &mut titles),
-            ] {
+            for (what, of, before) in [("name", &row.name, &mut names), ("title", &row.title, &mut titles)] {
                 if !before.insert(of) {
                     return Err(format!(
                         "row {}: another row has the {what} {of:?}, too: give it one of its own",
@@ -95,11 +84,7 @@ impl Suite {
                 }
             }
         }
-        Ok(Self {
-            title: document.title,
-            about: document.about.trim().to_string(),
-            rows,
-        })
+        Ok(Self { title: document.title, about: document.about.trim().to_string(), rows })
     }
 
     /// The rows with one of these names (all if there are none) and of this part (all if none is given).
@@ -118,10 +103,7 @@ impl Suite {
             return Err(LabError::Usage(if parts.is_empty() {
                 format!("--part {part}: the suite has no parts; leave it out")
             } else {
-                format!(
-                    "--part {part}: no such part; there are {}",
-                    parts.join(", ")
-                )
+                format!("--part {part}: no such part; there are {}", parts.join(", "))
             }));
         }
         let wanted: HashSet<&str> = names.iter().map(String::as_str).collect();
@@ -132,9 +114,7 @@ impl Suite {
             .filter(|row| part.is_none() || row.part.as_deref() == part)
             .collect();
         if chosen.is_empty() {
-            return Err(LabError::Usage(
-                "--rows and --part: no row is both; leave one of them out".to_string(),
-            ));
+            return Err(LabError::Usage("--rows and --part: no row is both; leave one of them out".to_string()));
         }
         Ok(chosen)
     }
@@ -201,19 +181,11 @@ fs = "xfs"
         let suite = Suite::parse(TWO).unwrap();
         assert_eq!(suite.title, "Two");
         assert_eq!(suite.parts(), ["first", "second"]);
-        let [one, two] = &suite.rows[..] else {
-            panic!("{suite:?}")
-        };
-        assert_eq!(
-            (one.title.as_str(), two.title.as_str()),
-            ("one", "The second")
-        );
+        let [one, two] = &suite.rows[..] else { panic!("{suite:?}") };
+        assert_eq!((one.title.as_str(), two.title.as_str()), ("one", "The second"));
         assert_eq!(one.scenario, "checkpoint");
         assert_eq!(words(one), ["--seconds=90", "--contestants=stock,pg_calm"]);
-        assert_eq!(
-            words(two),
-            ["--seconds=60", "--contestants=stock,pg_calm", "--fs=xfs"]
-        );
+        assert_eq!(words(two), ["--seconds=60", "--contestants=stock,pg_calm", "--fs=xfs"]);
     }
 
     #[test]
@@ -224,26 +196,11 @@ fs = "xfs"
             ("title = 'x'\n[[rows]]\nname='a'", "unknown field `rows`"),
             ("title = 'x'", "no rows"),
             ("title = 'x'\n[[row]]\nfs = 'xfs'", "row 1: it has no name"),
-            (
-                "title = 'x'\n[[row]]\nname = 'a/b'",
-                "row a/b: name \"a/b\"",
-            ),
-            (
-                "title = 'x'\n[[row]]\nname = 'a'\ntitle = 1",
-                "row a: title",
-            ),
-            (
-                "title = 'x'\n[[row]]\nname = 'a'\nfs = {x = 1}",
-                "row a: option fs",
-            ),
-            (
-                "title = 'x'\n[[row]]\nname = 'a'\n[[row]]\nname = 'a'",
-                "row a: another row has the name",
-            ),
-            (
-                "title = 'x'\n[[row]]\nname = 'a'\n[[row]]\nname = 'b'\ntitle = 'a'",
-                "row b: another row has the title",
-            ),
+            ("title = 'x'\n[[row]]\nname = 'a/b'", "row a/b: name \"a/b\""),
+            ("title = 'x'\n[[row]]\nname = 'a'\ntitle = 1", "row a: title"),
+            ("title = 'x'\n[[row]]\nname = 'a'\nfs = {x = 1}", "row a: option fs"),
+            ("title = 'x'\n[[row]]\nname = 'a'\n[[row]]\nname = 'a'", "row a: another row has the name"),
+            ("title = 'x'\n[[row]]\nname = 'a'\n[[row]]\nname = 'b'\ntitle = 'a'", "row b: another row has the title"),
         ];
         for (text, expected) in cases {
             let error = Suite::parse(text).unwrap_err();

@@ -18,11 +18,9 @@ impl Given {
     pub(super) fn from_toml(name: &str, value: &Value) -> Result<Self, String> {
         match value {
             Value::Boolean(flag) => Ok(Self::Flag(*flag)),
-            Value::Array(items) => items
-                .iter()
-                .map(|item| scalar(name, item))
-                .collect::<Result<_, _>>()
-                .map(Self::Several),
+            Value::Array(items) => {
+                items.iter().map(|item| scalar(name, item)).collect::<Result<_, _>>().map(Self::Several)
+            }
             value => scalar(name, value).map(Self::One),
         }
     }
@@ -42,8 +40,8 @@ fn scalar(name: &str, value: &Value) -> Result<String, String> {
         Value::String(text) => Ok(text.clone()),
         Value::Integer(number) => Ok(number.to_string()),
         Value::Float(number) => Ok(number.to_string()),
-        Value::Boolean(_) | Value::Datetime(_) | Value::Array(_) | Value::Table(_) => Err(format!(
-            "option {name}: give a text, a number, true, or a list of texts and numbers"
-        )),
+        Value::Boolean(_) | Value::Datetime(_) | Value::Array(_) | Value::Table(_) => {
+            Err(format!("option {name}: give a text, a number, true, or a list of texts and numbers"))
+        }
     }
 }

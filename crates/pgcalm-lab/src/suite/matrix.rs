@@ -42,27 +42,20 @@ type Cell<'a> = Vec<(&'a Axis, &'a AxisValue)>;
 pub(super) fn rows(mut table: Table, defaults: &Level) -> Result<Vec<Row>, String> {
     let name = table::text(&mut table, "name")?;
     let title = table::text(&mut table, "title")?;
-    let scenario =
-        table::text(&mut table, "scenario")?.unwrap_or_else(|| table::SCENARIO.to_string());
+    let scenario = table::text(&mut table, "scenario")?.unwrap_or_else(|| table::SCENARIO.to_string());
     let part = table::text(&mut table, "part")?;
     let axes = axes(table.remove("axes"))?;
     let changes = changes(table.remove("change"), &axes)?;
     let own = table::level(table)?;
     let name = name.unwrap_or_else(|| {
-        let names: Vec<String> = axes
-            .iter()
-            .map(|axis| format!("{{{}}}", axis.name))
-            .collect();
+        let names: Vec<String> = axes.iter().map(|axis| format!("{{{}}}", axis.name)).collect();
         names.join("-")
     });
     let title = title.unwrap_or_else(|| name.clone());
 
     let mut rows = Vec::new();
     for cell in cells(&axes) {
-        let applying: Vec<&Change> = changes
-            .iter()
-            .filter(|change| change.applies(&cell))
-            .collect();
+        let applying: Vec<&Change> = changes.iter().filter(|change| change.applies(&cell)).collect();
         if applying.iter().any(|change| change.skip) {
             continue;
         }
@@ -94,8 +87,7 @@ pub(super) fn rows(mut table: Table, defaults: &Level) -> Result<Vec<Row>, Strin
 }
 
 fn axes(value: Option<Value>) -> Result<Vec<Axis>, String> {
-    const EXPECTED: &str =
-        "give [matrix.axes] with a list of values for each, e.g. fs = [\"ext4\", \"xfs\"]";
+    const EXPECTED: &str = "give [matrix.axes] with a list of values for each, e.g. fs = [\"ext4\", \"xfs\"]";
     let Some(Value::Table(table)) = value else {
         return Err(format!("axes: {EXPECTED}"));
     };
@@ -115,10 +107,7 @@ fn axes(value: Option<Value>) -> Result<Vec<Axis>, String> {
                 .collect::<Result<Vec<AxisValue>, String>>()
                 .map_err(|error| format!("axis {name}: {error}"))?;
             for (index, value) in values.iter().enumerate() {
-                if values[..index]
-                    .iter()
-                    .any(|earlier| earlier.label == value.label)
-                {
+                if values[..index].iter().any(|earlier| earlier.label == value.label) {
                     return Err(format!("axis {name}: {} is there twice", value.label));
                 }
             }
@@ -131,19 +120,11 @@ fn axes(value: Option<Value>) -> Result<Vec<Axis>, String> {
 fn axis_value(axis: &str, value: Value) -> Result<AxisValue, String> {
     let Value::Table(mut table) = value else {
         let given = Given::from_toml(axis, &value)?;
-        return Ok(AxisValue {
-            label: given.label(),
-            part: None,
-            options: vec![(axis.to_string(), given)],
-        });
+        return Ok(AxisValue { label: given.label(), part: None, options: vec![(axis.to_string(), given)] });
     };
     let label = table::text(&mut table, "label")?
         .ok_or("a value with several options needs a label: { label = \"...\", ... }")?;
-    Ok(AxisValue {
-        label,
-        part: table::text(&mut table, "part")?,
-        options: table::level(table)?,
-    })
+    Ok(AxisValue { label, part: table::text(&mut table, "part")?, options: table::level(table)? })
 }
 
 fn changes(value: Option<Value>, axes: &[Axis]) -> Result<Vec<Change>, String> {
@@ -155,9 +136,7 @@ fn changes(value: Option<Value>, axes: &[Axis]) -> Result<Vec<Change>, String> {
     tables
         .into_iter()
         .enumerate()
-        .map(|(index, table)| {
-            change(table, axes).map_err(|error| format!("change {}: {error}", index + 1))
-        })
+        .map(|(index, table)| change(table, axes).map_err(|error| format!("change {}: {error}", index + 1)))
         .collect()
 }
 
@@ -171,10 +150,7 @@ fn change(table: Value, axes: &[Axis]) -> Result<Change, String> {
     };
     let mut matches = Vec::new();
     for (name, value) in conditions {
-        let axis = axes
-            .iter()
-            .find(|axis| axis.name == name)
-            .ok_or_else(|| format!("where: no axis {name}"))?;
+        let axis = axes.iter().find(|axis| axis.name == name).ok_or_else(|| format!("where: no axis {name}"))?;
         let labels = match Given::from_toml(&name, &value)? {
             Given::Several(labels) => labels,
             given => vec![given.label()],
@@ -182,10 +158,7 @@ fn change(table: Value, axes: &[Axis]) -> Result<Change, String> {
         for label in &labels {
             if !axis.values.iter().any(|value| value.label == *label) {
                 let known: Vec<&str> = axis.values.iter().map(|v| v.label.as_str()).collect();
-                return Err(format!(
-                    "where: axis {name} has no {label}; it has {}",
-                    known.join(", ")
-                ));
+                return Err(format!("where: axis {name} has no {label}; it has {}", known.join(", ")));
             }
         }
         matches.push((name, labels));
@@ -195,19 +168,14 @@ fn change(table: Value, axes: &[Axis]) -> Result<Change, String> {
         Some(Value::Boolean(skip)) => skip,
         Some(_) => return Err("skip: give true".to_string()),
     };
-    Ok(Change {
-        matches,
-        skip,
-        options: table::level(table)?,
-    })
+    Ok(Change { matches, skip, options: table::level(table)? })
 }
 
 impl Change {
     fn applies(&self, cell: &Cell<'_>) -> bool {
-        self.matches.iter().all(|(name, labels)| {
-            cell.iter()
-                .any(|(axis, value)| axis.name == *name && labels.contains(&value.label))
-        })
+        self.matches
+            .iter()
+            .all(|(name, labels)| cell.iter().any(|(axis, value)| axis.name == *name && labels.contains(&value.label)))
     }
 }
 
@@ -232,13 +200,9 @@ fn filled(pattern: &str, cell: &Cell<'_>) -> Result<String, String> {
     let mut text = String::new();
     let mut rest = pattern;
     while let Some((before, after)) = rest.split_once('{') {
-        let (name, after) = after
-            .split_once('}')
-            .ok_or_else(|| format!("{pattern:?}: a {{ is not closed"))?;
-        let (_, value) = cell
-            .iter()
-            .find(|(axis, _)| axis.name == name)
-            .ok_or_else(|| format!("{pattern:?}: no axis {name}"))?;
+        let (name, after) = after.split_once('}').ok_or_else(|| format!("{pattern:?}: a {{ is not closed"))?;
+        let (_, value) =
+            cell.iter().find(|(axis, _)| axis.name == name).ok_or_else(|| format!("{pattern:?}: no axis {name}"))?;
         text.push_str(before);
         text.push_str(&value.label);
         rest = after;
@@ -290,11 +254,8 @@ skip = true
     #[test]
     fn every_combination_is_a_row() {
         let suite = Suite::parse(MATRIX).unwrap();
-        let rows: Vec<(&str, &str, Option<&str>)> = suite
-            .rows
-            .iter()
-            .map(|row| (row.name.as_str(), row.title.as_str(), row.part.as_deref()))
-            .collect();
+        let rows: Vec<(&str, &str, Option<&str>)> =
+            suite.rows.iter().map(|row| (row.name.as_str(), row.title.as_str(), row.part.as_deref())).collect();
         assert_eq!(
             rows,
             [
@@ -315,10 +276,8 @@ skip = true
 
     #[test]
     fn names_come_from_the_axes_unless_given() {
-        let suite = Suite::parse(
-            "title = 'x'\n[[matrix]]\n[matrix.axes]\nfs = ['ext4', 'xfs']\nclients = [4, 8]",
-        )
-        .unwrap();
+        let suite =
+            Suite::parse("title = 'x'\n[[matrix]]\n[matrix.axes]\nfs = ['ext4', 'xfs']\nclients = [4, 8]").unwrap();
         let names: Vec<&str> = suite.rows.iter().map(|row| row.name.as_str()).collect();
         assert_eq!(names, ["ext4-4", "ext4-8", "xfs-4", "xfs-8"]);
     }
@@ -334,22 +293,10 @@ skip = true
             (with("[\"ext4\"", "[\"ext:4\""), "name \"ext:4-small\""),
             (with("{table} table", "{tab} table"), "no axis tab"),
             (with("\"{table}\"", "\"{table\""), "not closed"),
-            (
-                with("label = \"small\", ", ""),
-                "axis table: a value with several",
-            ),
-            (
-                with("label = \"large\"", "label = \"small\""),
-                "is there twice",
-            ),
-            (
-                with("fs = \"xfs\" }\nskip", "fs = \"zfs\" }\nskip"),
-                "it has ext4, xfs",
-            ),
-            (
-                with("table = [\"large\"]", "size = [\"large\"]"),
-                "change 1: where: no axis size",
-            ),
+            (with("label = \"small\", ", ""), "axis table: a value with several"),
+            (with("label = \"large\"", "label = \"small\""), "is there twice"),
+            (with("fs = \"xfs\" }\nskip", "fs = \"zfs\" }\nskip"), "it has ext4, xfs"),
+            (with("table = [\"large\"]", "size = [\"large\"]"), "change 1: where: no axis size"),
             (with("skip = true", "skip = 1"), "change 2: skip"),
             (with("[\"ext4\", \"xfs\"]", "[]"), "axis fs: give"),
         ];

@@ -130,16 +130,7 @@ impl Row {
         report: Option<contest::report::Report>,
     ) -> Self {
         let comparisons = report.as_ref().map_or_else(Vec::new, compare::of);
-        Self {
-            name,
-            title,
-            part,
-            command,
-            failure: None,
-            module: None,
-            report,
-            comparisons,
-        }
+        Self { name, title, part, command, failure: None, module: None, report, comparisons }
     }
 
     /// Why pg_calm and stock are not compared: which of them was not steady, and why not; empty if they both were, or nobody
@@ -155,28 +146,19 @@ impl Row {
 
     /// Whether pg_calm is worse than stock in something.
     pub fn is_worse(&self) -> bool {
-        self.comparisons
-            .iter()
-            .any(|found| found.contestant == SUBJECT && found.verdict == Verdict::Worse)
+        self.comparisons.iter().any(|found| found.contestant == SUBJECT && found.verdict == Verdict::Worse)
     }
 
     /// What is compared of a contestant.
     fn comparison(&self, contestant: &str, metric: &str) -> Option<&Comparison> {
-        self.comparisons
-            .iter()
-            .find(|found| found.contestant == contestant && found.metric == metric)
+        self.comparisons.iter().find(|found| found.contestant == contestant && found.metric == metric)
     }
 }
 
 impl Report {
     /// A document of these rows.
     pub fn new(title: String, about: String, rows: Vec<Row>) -> Self {
-        Self {
-            scenario: SCENARIO.to_string(),
-            title,
-            about,
-            rows,
-        }
+        Self { scenario: SCENARIO.to_string(), title, about, rows }
     }
 
     /// Fills in what reports of earlier versions don't have.

@@ -39,11 +39,7 @@ pub struct Stamp {
 impl Stamp {
     /// Of a run with these options that would be made now.
     pub fn of(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Self> {
-        let installation = Installation::find(
-            &HostRoot::default(),
-            options.common.pg_bindir.as_deref(),
-            interrupt,
-        )?;
+        let installation = Installation::find(&HostRoot::default(), options.common.pg_bindir.as_deref(), interrupt)?;
         let module = if options.contestants.iter().any(|c| c.module) {
             let directory = match &options.common.module_dir {
                 Some(directory) => directory.clone(),
@@ -54,8 +50,7 @@ impl Stamp {
                 // The run says so, with the way out.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => None,
                 Err(error) => {
-                    return Err(error)
-                        .with_context(|| format!("read pg_calm in {}", directory.display()));
+                    return Err(error).with_context(|| format!("read pg_calm in {}", directory.display()));
                 }
             }
         } else {
@@ -76,12 +71,7 @@ impl Stamp {
             .iter()
             .filter(|(name, value)| self.options.get(*name) != Some(value))
             .map(|(name, _)| name.as_str())
-            .chain(
-                self.options
-                    .keys()
-                    .filter(|name| !now.options.contains_key(*name))
-                    .map(String::as_str),
-            )
+            .chain(self.options.keys().filter(|name| !now.options.contains_key(*name)).map(String::as_str))
             .collect();
         if !options.is_empty() {
             return Some(format!("other options: {}", options.join(", ")));
@@ -122,9 +112,7 @@ pub struct Results {
 impl Results {
     /// Where they are or will be.
     pub fn new(directory: &Path) -> Self {
-        Self {
-            directory: directory.to_path_buf(),
-        }
+        Self { directory: directory.to_path_buf() }
     }
 
     /// Makes the directory and fails if nothing can be written there, before a run of minutes is made for it.
@@ -162,18 +150,12 @@ impl Results {
         Ok(serde_json::from_str::<Stamped>(&text)
             .ok()
             .zip(crate::document::from_json(&text).ok())
-            .map(|(stamped, report)| Found {
-                stamp: stamped.suite_row,
-                report,
-            }))
+            .map(|(stamped, report)| Found { stamp: stamped.suite_row, report }))
     }
 
     /// Puts a result there: whole or, if it fails or the machine does, not at all.
     pub fn put(&self, row: &str, stamp: &Stamp, report: &model::Report) -> anyhow::Result<()> {
-        let text = pgcalm_render::json::to_json_pretty(&Document {
-            suite_row: stamp.clone(),
-            report: report.clone(),
-        })?;
+        let text = pgcalm_render::json::to_json_pretty(&Document { suite_row: stamp.clone(), report: report.clone() })?;
         let file = self.file(row);
         let part = self.directory.join(format!(".{row}.json.part"));
         replacement::write(&file, &part, 0o644, text.as_bytes(), Durability::Synced)
@@ -218,9 +200,7 @@ mod tests {
         assert_eq!((found.stamp, found.report), (stamp(), report()));
         let text = fs::read_to_string(results.file("a")).unwrap();
         assert_eq!(crate::document::from_json(&text).unwrap(), report());
-        let left: Vec<_> = fs::read_dir(directory.path().join("new"))
-            .unwrap()
-            .collect();
+        let left: Vec<_> = fs::read_dir(directory.path().join("new")).unwrap().collect();
         assert_eq!(left.len(), 1, "{left:?}");
     }
 
@@ -258,10 +238,7 @@ mod tests {
                 "other options: seconds",
             ),
             (|now| now.pgcalm = "0.2.0".into(), "pgcalm 0.1.0"),
-            (
-                |now| now.server = "PostgreSQL 17".into(),
-                "PostgreSQL 15.20",
-            ),
+            (|now| now.server = "PostgreSQL 17".into(), "PostgreSQL 15.20"),
             (|now| now.module = None, "another build of pg_calm"),
         ];
         for (change, expected) in cases {
@@ -271,10 +248,7 @@ mod tests {
 
     #[test]
     fn a_directory_that_cannot_be_written_is_named() {
-        let error = Results::new(Path::new("/proc/none"))
-            .check()
-            .unwrap_err()
-            .to_string();
+        let error = Results::new(Path::new("/proc/none")).check().unwrap_err().to_string();
         assert!(error.starts_with("--results /proc/none: "), "{error}");
     }
 }

@@ -66,10 +66,7 @@ mod tests {
     use super::*;
 
     fn level(options: &[(&str, Given)]) -> Level {
-        options
-            .iter()
-            .map(|(name, given)| (name.to_string(), given.clone()))
-            .collect()
+        options.iter().map(|(name, given)| (name.to_string(), given.clone())).collect()
     }
 
     fn one(text: &str) -> Given {
@@ -105,14 +102,7 @@ mod tests {
         };
         assert_eq!(
             row.arguments(|name| name == "set"),
-            [
-                "--seconds=90",
-                "--set=a=1",
-                "--set=b=2",
-                "--set=a=3",
-                "--contestants=stock",
-                "--quick"
-            ]
+            ["--seconds=90", "--set=a=1", "--set=b=2", "--set=a=3", "--contestants=stock", "--quick"]
         );
     }
 }

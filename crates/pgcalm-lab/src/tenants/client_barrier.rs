@@ -41,10 +41,7 @@ impl<'a> ClientBarrier<'a> {
             let waiting = unix_socket::waiting_clients(stage.root())?;
             let missing = self.servers.iter().find(|server| {
                 let (directory, port) = server.address();
-                let socket = ServerSocket {
-                    directory: directory.to_path_buf(),
-                    port,
-                };
+                let socket = ServerSocket { directory: directory.to_path_buf(), port };
                 !waiting.contains_key(&socket)
             });
             let Some(missing) = missing else {

@@ -53,11 +53,7 @@ pub fn parse(name: &str) -> Result<&'static Contestant, String> {
 }
 
 /// Adds the directory of the shared segments for the contestant that has one.
-pub(super) fn add_directory(
-    contestant: &Contestant,
-    directory: &Path,
-    settings: &mut BTreeMap<String, String>,
-) {
+pub(super) fn add_directory(contestant: &Contestant, directory: &Path, settings: &mut BTreeMap<String, String>) {
     if contestant.name == ARBITER {
         settings.insert(DIRECTORY.to_string(), directory.display().to_string());
     }

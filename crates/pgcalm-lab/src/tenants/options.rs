@@ -115,10 +115,7 @@ impl Options {
         // PostgreSQL's own range.
         range("checkpoint-timeout", self.checkpoint_timeout.0, 30, 86_400)?;
         if self.shared_buffers < Size(1 << 20) {
-            return Err(LabError::Usage(format!(
-                "--shared-buffers {}: use 1MB or more",
-                self.shared_buffers
-            )));
+            return Err(LabError::Usage(format!("--shared-buffers {}: use 1MB or more", self.shared_buffers)));
         }
         if let Some(memory) = self.instance_memory {
             let least = Size(self.shared_buffers.bytes() + INSTANCE_OVERHEAD);
@@ -133,10 +130,7 @@ impl Options {
     /// Settings of each server of a contestant.
     pub(super) fn server_settings(&self, contestant: &Contestant) -> BTreeMap<String, String> {
         let own = [
-            (
-                "shared_buffers",
-                format!("{}kB", self.shared_buffers.0 >> 10),
-            ),
+            ("shared_buffers", format!("{}kB", self.shared_buffers.0 >> 10)),
             ("max_wal_size", "96MB".to_string()),
             ("min_wal_size", "32MB".to_string()),
             ("checkpoint_timeout", self.checkpoint_timeout.to_string()),
@@ -147,10 +141,7 @@ impl Options {
             ("work_mem", "1MB".to_string()),
             ("maintenance_work_mem", "16MB".to_string()),
         ];
-        let module = [
-            ("pg_calm.page_map_memory", "2MB".to_string()),
-            ("pg_calm.checkpoint_history", "10".to_string()),
-        ];
+        let module = [("pg_calm.page_map_memory", "2MB".to_string()), ("pg_calm.checkpoint_history", "10".to_string())];
         let module = module.into_iter().filter(|_| contestant.module);
         let mut settings = self.common.over(own.into_iter().chain(module));
         settings.extend(contestant::settings_of(contestant, &self.set_contestant));

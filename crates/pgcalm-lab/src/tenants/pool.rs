@@ -53,11 +53,7 @@ impl Buffer {
 }
 
 /// Writes the pattern all over a device that gets a file system next.
-pub(super) fn mark_untouched(
-    device: &Device,
-    size: Size,
-    interrupt: &Interrupt,
-) -> anyhow::Result<()> {
+pub(super) fn mark_untouched(device: &Device, size: Size, interrupt: &Interrupt) -> anyhow::Result<()> {
     let node = device.node();
     let target = open_direct(&node)?;
     let mut buffer = Buffer::new();
@@ -66,9 +62,7 @@ pub(super) fn mark_untouched(
     while offset < size.bytes() {
         interrupt.check()?;
         let length = (size.bytes() - offset).min(PART as u64) as usize;
-        target
-            .write_all_at(buffer.part(length), offset)
-            .with_context(|| format!("write {node}"))?;
+        target.write_all_at(buffer.part(length), offset).with_context(|| format!("write {node}"))?;
         offset += length as u64;
     }
     Ok(())
@@ -106,22 +100,11 @@ impl<'a> Volumes<'a> {
         directory: PathBuf,
         mount_options: Option<&MountOptions>,
     ) -> anyhow::Result<Self> {
-        let last = block_device::loop_numbers(journal.root())?
-            .into_iter()
-            .max()
-            .unwrap_or_default();
-        let devices = journal.note(Change::LoopDevicesOn {
-            image: image.to_path_buf(),
-            last,
-        })?;
-        let directory_undo = journal.note(Change::Directory {
-            path: directory.clone(),
-        })?;
-        fs::create_dir_all(&directory)
-            .with_context(|| format!("create {}", directory.display()))?;
-        let mounts = journal.note(Change::MountsBelow {
-            directory: directory.clone(),
-        })?;
+        let last = block_device::loop_numbers(journal.root())?.into_iter().max().unwrap_or_default();
+        let devices = journal.note(Change::LoopDevicesOn { image: image.to_path_buf(), last })?;
+        let directory_undo = journal.note(Change::Directory { path: directory.clone() })?;
+        fs::create_dir_all(&directory).with_context(|| format!("create {}", directory.display()))?;
+        let mounts = journal.note(Change::MountsBelow { directory: directory.clone() })?;
         Ok(Self {
             pool,
             journal,
@@ -145,10 +128,7 @@ impl<'a> Volumes<'a> {
         copy(model, self.pool, offset, size, interrupt)?;
         let device = device::attach(
             Path::new(&self.pool.node()),
-            &[
-                &format!("--offset={offset}"),
-                &format!("--sizelimit={}", size.bytes()),
-            ],
+            &[&format!("--offset={offset}"), &format!("--sizelimit={}", size.bytes())],
             interrupt,
         )?;
         let path = self.directory.join(name);
@@ -162,22 +142,12 @@ impl<'a> Volumes<'a> {
         )
         .map_err(|error| filesystem::refused(error, FsType::Ext4, &self.mount_options))
         .with_context(|| format!("mount /dev/{device} at {}", path.display()))?;
-        Ok(Volume {
-            number: block_device::number(self.journal.root(), &device)?,
-            name: device,
-            path,
-        })
+        Ok(Volume { number: block_device::number(self.journal.root(), &device)?, name: device, path })
     }
 }
 
 /// Copies what is in use of a device to a part of another.
-fn copy(
-    from: &Device,
-    to: &Device,
-    offset: u64,
-    size: Size,
-    interrupt: &Interrupt,
-) -> anyhow::Result<()> {
+fn copy(from: &Device, to: &Device, offset: u64, size: Size, interrupt: &Interrupt) -> anyhow::Result<()> {
     // Through the page cache: it is read once for each tenant.
     let source = File::open(from.node()).with_context(|| format!("open {}", from.node()))?;
     let target = open_direct(&to.node())?;
@@ -187,13 +157,9 @@ fn copy(
         interrupt.check()?;
         let length = (size.bytes() - done).min(PART as u64) as usize;
         let part = buffer.part(length);
-        source
-            .read_exact_at(part, done)
-            .with_context(|| format!("read {}", from.node()))?;
+        source.read_exact_at(part, done).with_context(|| format!("read {}", from.node()))?;
         if part.iter().any(|byte| *byte != UNTOUCHED) {
-            target
-                .write_all_at(part, offset + done)
-                .with_context(|| format!("write {}", to.node()))?;
+            target.write_all_at(part, offset + done).with_context(|| format!("write {}", to.node()))?;
         }
         done += length as u64;
     }

@@ -84,27 +84,15 @@ impl Contestant {
 
     /// Worst second of the worst instance.
     pub fn worst_second(&self) -> f64 {
-        self.instances
-            .iter()
-            .map(|i| i.tps_min)
-            .fold(f64::INFINITY, f64::min)
+        self.instances.iter().map(|i| i.tps_min).fold(f64::INFINITY, f64::min)
     }
 
     /// The most checkpoints that started within five seconds: all of the instances if they are in lockstep.
     pub fn checkpoints_at_once(&self) -> usize {
-        let mut starts: Vec<f64> = self
-            .instances
-            .iter()
-            .flat_map(|i| i.checkpoint_starts_s.iter().copied())
-            .collect();
+        let mut starts: Vec<f64> = self.instances.iter().flat_map(|i| i.checkpoint_starts_s.iter().copied()).collect();
         starts.sort_by(f64::total_cmp);
         (0..starts.len())
-            .map(|first| {
-                starts[first..]
-                    .iter()
-                    .take_while(|start| **start < starts[first] + 5.0)
-                    .count()
-            })
+            .map(|first| starts[first..].iter().take_while(|start| **start < starts[first] + 5.0).count())
             .max()
             .unwrap_or(0)
     }

@@ -79,17 +79,10 @@ impl<'a> Arena<'a> {
         settings: &BTreeMap<String, String>,
     ) -> anyhow::Result<Self> {
         let Surroundings { options, stage, .. } = *context;
-        stage
-            .progress
-            .note(&format!("making a cluster on {}", fs_type.name()));
+        stage.progress.note(&format!("making a cluster on {}", fs_type.name()));
         let device = stage.device(fs_type.name(), options.size)?;
-        let layout = Layout {
-            mount_options: options
-                .mount_options
-                .as_ref()
-                .map_or("", MountOptions::as_str),
-            log: None,
-        };
+        let layout =
+            Layout { mount_options: options.mount_options.as_ref().map_or("", MountOptions::as_str), log: None };
         let file_system = stage.file_system(fs_type.name(), &device, fs_type, layout)?;
         let mut arena = Self {
             context,
@@ -112,9 +105,8 @@ impl<'a> Arena<'a> {
         let server = stage.start(places.clone(), settings)?;
         stage.create_functions(&server)?;
         let mut client = connect(&places.socket)?;
-        client.batch_execute(
-            "create table ledger (id int primary key, version bigint not null, info text not null)",
-        )?;
+        client
+            .batch_execute("create table ledger (id int primary key, version bigint not null, info text not null)")?;
         client
             .batch_execute("create extension amcheck")
             .context("create extension amcheck (it comes with the server's contrib modules)")?;
@@ -131,18 +123,10 @@ impl<'a> Arena<'a> {
     /// Load, crash, recovery, comparison, clean stop. What is found is in the result; a cluster in which something was
     /// found must not be used again.
     pub fn cycle(&mut self, number: u32, crash: Crash, random: &mut Rng) -> anyhow::Result<Cycle> {
-        let mut cycle = Cycle {
-            number,
-            fs: self.fs_type.name().to_string(),
-            crash: crash.name().to_string(),
-            ..Cycle::default()
-        };
+        let mut cycle =
+            Cycle { number, fs: self.fs_type.name().to_string(), crash: crash.name().to_string(), ..Cycle::default() };
         if self.looks_for_stale_blocks(crash) {
-            let Stage {
-                progress,
-                interrupt,
-                ..
-            } = self.context.stage;
+            let Stage { progress, interrupt, .. } = self.context.stage;
             progress.status(&format!("cycle {number}: filling free space"));
             stale::fill(self.file_system.path(), interrupt)?;
         }
@@ -176,44 +160,28 @@ impl<'a> Arena<'a> {
         cycle: &mut Cycle,
     ) -> anyhow::Result<[SharedMemory; 2]> {
         let Surroundings { options, stage, .. } = *self.context;
-        let Stage {
-            journal,
-            installation,
-            progress,
-            interrupt,
-            ..
-        } = stage;
+        let Stage { journal, installation, progress, interrupt, .. } = stage;
         let places = self.places();
         let mut server = Server::restart(journal, installation, places.clone(), interrupt)?;
         // Lifted before the server is ended, if it comes to that.
         let caps = match self.context.capper {
             Some(capper) => {
-                let caps = Caps {
-                    write_iops: options.iops.0,
-                    ..Caps::default()
-                };
+                let caps = Caps { write_iops: options.iops.0, ..Caps::default() };
                 capper.apply(&self.device, caps)?
             }
             None => Vec::new(),
         };
         let mut monitor = connect(&places.socket)?;
         let tracer = match self.sabotage {
-            Some(Sabotage::UnsyncedFiles) => Some(Sabotage::deceive_checkpointer(
-                journal.root(),
-                &server,
-                &places,
-                &mut monitor,
-                interrupt,
-            )?),
+            Some(Sabotage::UnsyncedFiles) => {
+                Some(Sabotage::deceive_checkpointer(journal.root(), &server, &places, &mut monitor, interrupt)?)
+            }
             _ => None,
         };
-        let ledger =
-            std::mem::replace(&mut self.ledger, Ledger::new(options.clients, options.rows));
+        let ledger = std::mem::replace(&mut self.ledger, Ledger::new(options.clients, options.rows));
         let load = Load::start(&places.socket, ledger, random)?;
-        let unsynced = self
-            .looks_for_stale_blocks(crash)
-            .then(|| Unsynced::start(self.file_system.path()))
-            .transpose()?;
+        let unsynced =
+            self.looks_for_stale_blocks(crash).then(|| Unsynced::start(self.file_system.path())).transpose()?;
 
         let started = Instant::now();
         let time = Duration::from_millis(random.u64(LOAD_MS..u64::from(options.seconds.0) * 1000));
@@ -223,9 +191,7 @@ impl<'a> Arena<'a> {
         loop {
             if let Some(error) = died(&mut server, &load)? {
                 let words = server::complaint(&server.log()).to_string();
-                cycle.problems.push(format!(
-                    "before the crash: {error}; the server's log: {words}"
-                ));
+                cycle.problems.push(format!("before the crash: {error}; the server's log: {words}"));
                 break;
             }
             match Module::status(&mut monitor) {
@@ -239,11 +205,7 @@ impl<'a> Arena<'a> {
                     continue;
                 }
             }
-            progress.status(&format!(
-                "cycle {}: load, crash at {:.1} s",
-                cycle.number,
-                time.as_secs_f64()
-            ));
+            progress.status(&format!("cycle {}: load, crash at {:.1} s", cycle.number, time.as_secs_f64()));
             let elapsed = started.elapsed();
             let end = match (aim, aimed) {
                 (Some(delay), None) if elapsed >= time => {
@@ -276,10 +238,7 @@ impl<'a> Arena<'a> {
         let end = Instant::now() + LOAD_TIMEOUT;
         while !load.has_ended() {
             if Instant::now() > end {
-                bail!(
-                    "clients do not notice within {} s that their server is gone",
-                    LOAD_TIMEOUT.as_secs()
-                );
+                bail!("clients do not notice within {} s that their server is gone", LOAD_TIMEOUT.as_secs());
             }
             interrupt.sleep(Duration::from_millis(5))?;
         }
@@ -287,27 +246,15 @@ impl<'a> Arena<'a> {
         self.ledger = done.ledger;
         cycle.commits = done.commits;
         cycle.rows_written = done.rows;
-        let counter = |name: &str| {
-            cycle
-                .module_status
-                .get(name)
-                .and_then(serde_json::Value::as_u64)
-                .unwrap_or(0)
-        };
+        let counter = |name: &str| cycle.module_status.get(name).and_then(serde_json::Value::as_u64).unwrap_or(0);
         let errors = counter("errors");
-        (
-            cycle.bridged_pages,
-            cycle.flushed_pages,
-            cycle.unflushed_pages,
-        ) = (
+        (cycle.bridged_pages, cycle.flushed_pages, cycle.unflushed_pages) = (
             counter("bridged_pages"),
             counter("flushed_pages"),
             counter("unflushed_pages_old") + counter("unflushed_pages_new"),
         );
         if errors > 0 {
-            cycle.problems.push(format!(
-                "pg_calm saw {errors} writeback errors before the crash"
-            ));
+            cycle.problems.push(format!("pg_calm saw {errors} writeback errors before the crash"));
         }
         let log = server_log::checkpoints(&server::read_log(&places.log));
         cycle.checkpoint = log.running.map(|(_, reason)| reason);
@@ -342,13 +289,7 @@ impl<'a> Arena<'a> {
     }
 
     fn recover(&mut self, cycle: &mut Cycle) -> anyhow::Result<()> {
-        let Stage {
-            journal,
-            installation,
-            progress,
-            interrupt,
-            ..
-        } = self.context.stage;
+        let Stage { journal, installation, progress, interrupt, .. } = self.context.stage;
         progress.status(&format!("cycle {}: recovery", cycle.number));
         let places = self.places();
         let started = Instant::now();
@@ -378,10 +319,7 @@ impl<'a> Arena<'a> {
             cycle.problems.push(format!("{error:#}"));
         } else {
             verify::checksums(
-                installation
-                    .command("pg_checksums", &places.data)
-                    .args(["--check", "-D"])
-                    .arg(&places.data),
+                installation.command("pg_checksums", &places.data).args(["--check", "-D"]).arg(&places.data),
                 interrupt,
                 &mut cycle.problems,
             )?;
@@ -394,8 +332,7 @@ impl<'a> Arena<'a> {
     /// only then it shows what has become of the data.
     fn remove_empty_lock_file(&self) -> anyhow::Result<()> {
         let file = self.places().data.join("postmaster.pid");
-        if self.sabotage.is_some() && fs::metadata(&file).is_ok_and(|metadata| metadata.len() == 0)
-        {
+        if self.sabotage.is_some() && fs::metadata(&file).is_ok_and(|metadata| metadata.len() == 0) {
             fs::remove_file(&file).with_context(|| format!("remove {}", file.display()))?;
         }
         Ok(())
@@ -411,14 +348,8 @@ impl<'a> Arena<'a> {
             Some(Sabotage::UnsyncedFiles) => "control-files-",
             None => "",
         };
-        let directory = self
-            .context
-            .stage
-            .dir
-            .kept()
-            .join(format!("{control}{}-{}", cycle.fs, cycle.number));
-        fs::create_dir_all(&directory)
-            .with_context(|| format!("create {}", directory.display()))?;
+        let directory = self.context.stage.dir.kept().join(format!("{control}{}-{}", cycle.fs, cycle.number));
+        fs::create_dir_all(&directory).with_context(|| format!("create {}", directory.display()))?;
         Ok(Some(directory))
     }
 
@@ -445,17 +376,12 @@ impl<'a> Arena<'a> {
             self.context.stage.interrupt,
         )
         .with_context(|| format!("keep the cluster in {}", target.display()))?;
-        self.context
-            .stage
-            .progress
-            .note(&format!("the cluster is kept in {}", target.display()));
+        self.context.stage.progress.note(&format!("the cluster is kept in {}", target.display()));
         Ok(())
     }
 
     fn places(&self) -> Places {
-        self.context
-            .stage
-            .places(self.file_system.path().join("cluster"))
+        self.context.stage.places(self.file_system.path().join("cluster"))
     }
 }
 

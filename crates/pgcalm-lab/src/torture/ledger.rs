@@ -74,11 +74,7 @@ impl ClientLedger {
                 let key = self.key(index);
                 let entry = &mut self.entries[index];
                 entry.attempted += 1;
-                Row {
-                    key,
-                    version: entry.attempted,
-                    info: content(key, entry.attempted),
-                }
+                Row { key, version: entry.attempted, info: content(key, entry.attempted) }
             })
             .collect();
         self.under_way = indexes;
@@ -120,11 +116,7 @@ pub struct Ledger {
 impl Ledger {
     /// Nothing was written yet.
     pub fn new(clients: u32, rows: u32) -> Self {
-        Self {
-            clients: (0..clients)
-                .map(|number| ClientLedger::new(number, clients, rows))
-                .collect(),
-        }
+        Self { clients: (0..clients).map(|number| ClientLedger::new(number, clients, rows)).collect() }
     }
 
     /// Hands the ledgers to their clients; [`from_clients`](Self::from_clients) takes them back.
@@ -157,11 +149,7 @@ impl Ledger {
     /// durable.
     pub fn compare(&mut self, rows: &[Row]) -> Comparison {
         let mut result = Comparison::default();
-        let mut stored: Vec<Vec<i64>> = self
-            .clients
-            .iter()
-            .map(|client| vec![0; client.len()])
-            .collect();
+        let mut stored: Vec<Vec<i64>> = self.clients.iter().map(|client| vec![0; client.len()]).collect();
         for row in rows {
             let place = usize::try_from(row.key - 1).ok().and_then(|number| {
                 let client = number % self.clients.len();
@@ -179,11 +167,8 @@ impl Ledger {
             }
         }
         for (client, stored) in self.clients.iter_mut().zip(&stored) {
-            let done = client
-                .under_way
-                .iter()
-                .filter(|&&index| stored[index] == client.entries[index].attempted)
-                .count();
+            let done =
+                client.under_way.iter().filter(|&&index| stored[index] == client.entries[index].attempted).count();
             if done > 0 && done < client.under_way.len() {
                 result.torn += client.under_way.len() as u64;
             }
@@ -237,25 +222,14 @@ mod tests {
         }
     }
 
-    const SOUND: Comparison = Comparison {
-        compared: 0,
-        lost: 0,
-        corrupt: 0,
-        torn: 0,
-    };
+    const SOUND: Comparison = Comparison { compared: 0, lost: 0, corrupt: 0, torn: 0 };
 
     #[test]
     fn every_second_row_of_each_client_is_loaded() {
         let (mut ledger, rows) = loaded();
         let keys: Vec<i32> = rows.iter().map(|row| row.key).collect();
         assert_eq!(keys, [1, 2, 5]);
-        assert_eq!(
-            ledger.compare(&rows),
-            Comparison {
-                compared: 3,
-                ..SOUND
-            }
-        );
+        assert_eq!(ledger.compare(&rows), Comparison { compared: 3, ..SOUND });
     }
 
     #[test]
@@ -301,20 +275,8 @@ mod tests {
         let damages: [fn(&mut Vec<Row>); 5] = [
             |table| find(table, 1).info.push('x'),
             |table| find(table, 1).info = content(1, 2),
-            |table| {
-                *find(table, 1) = Row {
-                    key: 1,
-                    version: 2,
-                    info: content(1, 2),
-                }
-            },
-            |table| {
-                table.push(Row {
-                    key: 99,
-                    version: 1,
-                    info: content(99, 1),
-                })
-            },
+            |table| *find(table, 1) = Row { key: 1, version: 2, info: content(1, 2) },
+            |table| table.push(Row { key: 99, version: 1, info: content(99, 1) }),
             |table| {
                 let row = find(table, 1).clone();
                 table.push(row);

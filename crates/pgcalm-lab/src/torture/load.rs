@@ -106,20 +106,12 @@ impl Load {
                 }
             })
         };
-        Ok(Self {
-            shared,
-            clients,
-            busybody,
-        })
+        Ok(Self { shared, clients, busybody })
     }
 
     /// What has gone wrong with a client so far.
     pub fn error(&self) -> Option<String> {
-        self.shared
-            .error
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.shared.error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Collects the ledgers, once the server has crashed.
@@ -156,9 +148,8 @@ fn write(
 ) -> anyhow::Result<()> {
     let upsert = connection.prepare(UPSERT)?;
     while !shared.is_stopped() {
-        let mut indexes: Vec<usize> = (0..random.usize(1..=ROWS_PER_TRANSACTION))
-            .map(|_| random.usize(..ledger.len()))
-            .collect();
+        let mut indexes: Vec<usize> =
+            (0..random.usize(1..=ROWS_PER_TRANSACTION)).map(|_| random.usize(..ledger.len())).collect();
         indexes.sort_unstable();
         indexes.dedup();
         let rows = ledger.attempt(indexes);
@@ -173,11 +164,7 @@ fn write(
     Ok(())
 }
 
-fn do_chores(
-    mut connection: pgcalm_connect::Client,
-    shared: &Shared,
-    mut random: Rng,
-) -> anyhow::Result<()> {
+fn do_chores(mut connection: pgcalm_connect::Client, shared: &Shared, mut random: Rng) -> anyhow::Result<()> {
     loop {
         let end = Duration::from_millis(random.u64(100..1500));
         let mut slept = Duration::ZERO;

@@ -127,9 +127,7 @@ impl Options {
             )));
         }
         if self.cycles == 0 && !self.control {
-            return Err(LabError::Usage(
-                "--cycles 0: nothing to do without --control".to_string(),
-            ));
+            return Err(LabError::Usage("--cycles 0: nothing to do without --control".to_string()));
         }
         Ok(())
     }
@@ -178,10 +176,7 @@ mod tests {
         assert_eq!(options.common.dir.to_str(), Some(DEFAULT_TORTURE_DIR));
         let named = named(&options);
         assert_eq!(named["seed"], 42);
-        assert_eq!(
-            (&named["fs"], &named["crash"]),
-            (&"xfs".into(), &"both".into())
-        );
+        assert_eq!((&named["fs"], &named["crash"]), (&"xfs".into(), &"both".into()));
         assert_eq!(options.file_systems(), [FsType::Xfs]);
         assert_eq!(options.crashes(), [Crash::Shutdown, Crash::Kill]);
     }

@@ -25,9 +25,7 @@ impl Sabotage {
     pub fn name(self) -> &'static str {
         match self {
             Self::FsyncOff => "fsync=off",
-            Self::UnsyncedFiles => {
-                "the checkpointer's fsync of the table and its index does nothing"
-            }
+            Self::UnsyncedFiles => "the checkpointer's fsync of the table and its index does nothing",
         }
     }
 
@@ -37,9 +35,7 @@ impl Sabotage {
             Self::FsyncOff => Some(("fsync", "off")),
             Self::UnsyncedFiles => None,
         };
-        pair.into_iter()
-            .map(|(name, value)| (name.to_string(), value.to_string()))
-            .collect()
+        pair.into_iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
     }
 
     /// strace, which lets the checkpointer of `server` believe that it has synced the table.
@@ -63,11 +59,6 @@ impl Sabotage {
         }
         interrupt.check()?;
         let files = [table, index].map(|name| places.data.join(name));
-        Strace::tamper(
-            &[checkpointer],
-            "fsync",
-            "retval=0",
-            &files.each_ref().map(|file| file.as_path()),
-        )
+        Strace::tamper(&[checkpointer], "fsync", "retval=0", &files.each_ref().map(|file| file.as_path()))
     }
 }

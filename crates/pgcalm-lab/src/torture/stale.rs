@@ -52,8 +52,7 @@ fn pattern(of: &[u8]) -> Vec<u8> {
 pub fn fill(mountpoint: &Path, interrupt: &Interrupt) -> anyhow::Result<()> {
     let path = mountpoint.join("deleted");
     let many = pattern(DELETED).repeat(256);
-    let mut file =
-        shared_file::create(&path).with_context(|| format!("create {}", path.display()))?;
+    let mut file = shared_file::create(&path).with_context(|| format!("create {}", path.display()))?;
     loop {
         interrupt.check()?;
         match file.write_all(&many) {
@@ -62,8 +61,7 @@ pub fn fill(mountpoint: &Path, interrupt: &Interrupt) -> anyhow::Result<()> {
             Err(error) => return Err(error).with_context(|| format!("write {}", path.display())),
         }
     }
-    file.sync_all()
-        .with_context(|| format!("sync {}", path.display()))?;
+    file.sync_all().with_context(|| format!("sync {}", path.display()))?;
     drop(file);
     fs::remove_file(&path).with_context(|| format!("remove {}", path.display()))?;
     Ok(())
@@ -80,8 +78,7 @@ impl Unsynced {
     /// Starts in the file system at `mountpoint`; ends when it is dropped, or the file system is shut down.
     pub fn start(mountpoint: &Path) -> anyhow::Result<Self> {
         let directory = directory(mountpoint);
-        fs::create_dir_all(&directory)
-            .with_context(|| format!("create {}", directory.display()))?;
+        fs::create_dir_all(&directory).with_context(|| format!("create {}", directory.display()))?;
         let stop = Arc::new(AtomicBool::new(false));
         let thread = {
             let stop = Arc::clone(&stop);
@@ -90,10 +87,7 @@ impl Unsynced {
                 let _ = write(&directory, &stop);
             })
         };
-        Ok(Self {
-            stop,
-            thread: Some(thread),
-        })
+        Ok(Self { stop, thread: Some(thread) })
     }
 }
 
@@ -156,8 +150,7 @@ pub fn in_tree(directory: &Path) -> anyhow::Result<(u64, Vec<String>)> {
             if !kind.is_file() {
                 continue;
             }
-            let found =
-                in_file(&path, &deleted).with_context(|| format!("read {}", path.display()))?;
+            let found = in_file(&path, &deleted).with_context(|| format!("read {}", path.display()))?;
             blocks += found;
             if found > 0 && names.len() < NAMED {
                 let name = path.strip_prefix(directory).unwrap_or(&path);
@@ -181,9 +174,7 @@ fn in_file(path: &Path, deleted: &[u8]) -> std::io::Result<u64> {
             Err(error) => return Err(error),
         }
         let whole = filled / BLOCK * BLOCK;
-        let found = buffer[..whole]
-            .chunks_exact(BLOCK)
-            .filter(|block| *block == deleted);
+        let found = buffer[..whole].chunks_exact(BLOCK).filter(|block| *block == deleted);
         blocks += found.count() as u64;
         buffer.copy_within(whole..filled, 0);
         filled -= whole;
@@ -206,9 +197,6 @@ mod tests {
         content.extend_from_slice(&pattern(DELETED)[..BLOCK / 2]);
         fs::write(inner.join("16384"), content).unwrap();
         fs::write(inner.join("16385"), pattern(UNSYNCED)).unwrap();
-        assert_eq!(
-            in_tree(dir.path()).unwrap(),
-            (2, vec!["base/5/16384".to_string()])
-        );
+        assert_eq!(in_tree(dir.path()).unwrap(), (2, vec!["base/5/16384".to_string()]));
     }
 }

@@ -29,10 +29,7 @@ pub fn read(client: &mut pgcalm_connect::Client, problems: &mut Vec<String>) -> 
             Some(table)
         }
         (table, index) => {
-            for error in [table.as_ref().err(), index.as_ref().err()]
-                .into_iter()
-                .flatten()
-            {
+            for error in [table.as_ref().err(), index.as_ref().err()].into_iter().flatten() {
                 // The server's message and its hint are on lines of their own.
                 let words = format!("{error:#}").replace('\n', " ");
                 problems.push(format!("reading the ledger: {words}"));
@@ -63,28 +60,13 @@ fn read_by(client: &mut pgcalm_connect::Client, path: Path) -> anyhow::Result<Ve
     client
         .query(&format!("select id, version, info from ledger{order}"), &[])?
         .iter()
-        .map(|row| {
-            Ok(Row {
-                key: row.try_get(0)?,
-                version: row.try_get(1)?,
-                info: row.try_get(2)?,
-            })
-        })
+        .map(|row| Ok(Row { key: row.try_get(0)?, version: row.try_get(1)?, info: row.try_get(2)? }))
         .collect()
 }
 
 /// Structure of all tables and indexes, and whether every row is in every index.
-pub fn amcheck(
-    server: &Server,
-    interrupt: &Interrupt,
-    problems: &mut Vec<String>,
-) -> anyhow::Result<()> {
-    let result = tool::run(
-        server
-            .client("pg_amcheck")
-            .args(["--heapallindexed", "postgres"]),
-        interrupt,
-    );
+pub fn amcheck(server: &Server, interrupt: &Interrupt, problems: &mut Vec<String>) -> anyhow::Result<()> {
+    let result = tool::run(server.client("pg_amcheck").args(["--heapallindexed", "postgres"]), interrupt);
     finding(result, interrupt, problems)
 }
 
@@ -99,11 +81,7 @@ pub fn checksums(
 }
 
 /// A program that fails has found something, unless it was interrupted or isn't there.
-fn finding(
-    result: anyhow::Result<String>,
-    interrupt: &Interrupt,
-    problems: &mut Vec<String>,
-) -> anyhow::Result<()> {
+fn finding(result: anyhow::Result<String>, interrupt: &Interrupt, problems: &mut Vec<String>) -> anyhow::Result<()> {
     interrupt.check()?;
     match result {
         Ok(_) => Ok(()),
@@ -117,15 +95,8 @@ fn finding(
 
 /// What a server log tells of damage.
 pub fn log(text: &str, problems: &mut Vec<String>) {
-    let grave = [
-        "PANIC:",
-        "page verification failed",
-        "invalid page in block",
-    ];
-    if let Some(line) = text
-        .lines()
-        .find(|line| grave.iter().any(|words| line.contains(words)))
-    {
+    let grave = ["PANIC:", "page verification failed", "invalid page in block"];
+    if let Some(line) = text.lines().find(|line| grave.iter().any(|words| line.contains(words))) {
         problems.push(format!("log: {line}"));
     }
 }

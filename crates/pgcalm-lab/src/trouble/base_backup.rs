@@ -23,8 +23,6 @@ pub(crate) fn spread() -> Box<dyn Play> {
 /// The archive goes to the program's output, which nobody keeps: it reads the volume and writes nothing to it.
 fn start(ground: &Ground<'_>, checkpoint: &str) -> Start {
     let mut command = ground.server.client("pg_basebackup");
-    command
-        .args(["-D", "-", "-F", "tar", "-X", "none", "--no-sync"])
-        .args(["-c", checkpoint]);
+    command.args(["-D", "-", "-F", "tar", "-X", "none", "--no-sync"]).args(["-c", checkpoint]);
     Start::of(command)
 }

@@ -61,11 +61,7 @@ fn told(settings: &BTreeMap<String, String>) -> String {
         .filter(|(name, _)| name.ends_with("iops") || name.ends_with("bandwidth"))
         .map(|(name, value)| format!("{name} = {value}"))
         .collect();
-    if limits.is_empty() {
-        "none is set".to_string()
-    } else {
-        limits.join(", ")
-    }
+    if limits.is_empty() { "none is set".to_string() } else { limits.join(", ") }
 }
 
 #[cfg(test)]
@@ -89,10 +85,7 @@ mod tests {
         assert!(!settings(&half, "stock").contains_key("pg_calm.iops"));
         let double = ["--trouble", "caps-told-double"];
         assert_eq!(settings(&double, "pg_calm")["pg_calm.write_iops"], "1600");
-        assert_eq!(
-            settings(&double, "pg_calm")["pg_calm.write_bandwidth"],
-            "256000kB"
-        );
+        assert_eq!(settings(&double, "pg_calm")["pg_calm.write_bandwidth"], "256000kB");
         let nothing = ["--volume", "gp3", "--trouble", "caps-not-told"];
         let settings = settings(&nothing, "pg_calm");
         assert!(!settings.contains_key("pg_calm.iops"), "{settings:?}");

@@ -22,10 +22,7 @@ pub(crate) fn bytes(options: &Options) -> u64 {
 pub(crate) fn make() -> Box<dyn Play> {
     Box::new(ByProgram {
         prepare: |ground| {
-            ground.server.sql(
-                "create table pgcalm_trouble_copy (line text)",
-                ground.stage.interrupt,
-            )?;
+            ground.server.sql("create table pgcalm_trouble_copy (line text)", ground.stage.interrupt)?;
             Ok(true)
         },
         ..ByProgram::new(

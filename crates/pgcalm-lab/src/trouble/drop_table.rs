@@ -6,10 +6,7 @@ use crate::trouble::program::statement;
 pub(crate) fn make() -> Box<dyn Play> {
     Box::new(ByProgram {
         prepare: |ground| {
-            let sql = format!(
-                "create table pgcalm_trouble_large as table {}",
-                ground.table.name
-            );
+            let sql = format!("create table pgcalm_trouble_large as table {}", ground.table.name);
             ground.server.sql(&sql, ground.stage.interrupt)?;
             Ok(true)
         },

@@ -22,19 +22,11 @@ pub(crate) fn reads_files(trouble: &Trouble) -> bool {
 }
 
 pub(crate) fn before_start() -> Box<dyn Play> {
-    Box::new(FilesRead {
-        before: true,
-        bytes: 0,
-        program: None,
-    })
+    Box::new(FilesRead { before: true, bytes: 0, program: None })
 }
 
 pub(crate) fn after_start() -> Box<dyn Play> {
-    Box::new(FilesRead {
-        before: false,
-        bytes: 0,
-        program: None,
-    })
+    Box::new(FilesRead { before: false, bytes: 0, program: None })
 }
 
 #[derive(Debug)]

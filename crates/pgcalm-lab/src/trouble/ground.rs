@@ -62,11 +62,7 @@ impl Table {
         // A name in double quotes may hold anything.
         let (row, blocks) = row.trim_end().rsplit_once('|')?;
         let (name, column) = row.rsplit_once('|')?;
-        Some(Self {
-            name: name.to_string(),
-            column: column.to_string(),
-            blocks: blocks.parse().ok()?,
-        })
+        Some(Self { name: name.to_string(), column: column.to_string(), blocks: blocks.parse().ok()? })
     }
 }
 
@@ -76,14 +72,7 @@ mod tests {
 
     #[test]
     fn a_table_is_read_from_a_line_of_psql() {
-        assert_eq!(
-            Table::read("test|id|123\n"),
-            Some(Table {
-                name: "test".into(),
-                column: "id".into(),
-                blocks: 123
-            })
-        );
+        assert_eq!(Table::read("test|id|123\n"), Some(Table { name: "test".into(), column: "id".into(), blocks: 123 }));
         assert_eq!(Table::read("\n"), None);
     }
 }

@@ -36,10 +36,6 @@ impl Play for Idle {
     }
 
     fn demand(&self) -> Demand {
-        if self.until.is_some() && !self.over {
-            Demand::Rest
-        } else {
-            Demand::Work
-        }
+        if self.until.is_some() && !self.over { Demand::Rest } else { Demand::Work }
     }
 }

@@ -81,34 +81,18 @@ const NO_ROOM: fn(&Options) -> u64 = |_| 0;
 
 /// One that needs nothing.
 const fn plain(name: &'static str, summary: &'static str, make: fn() -> Box<dyn Play>) -> Trouble {
-    Trouble {
-        name,
-        summary,
-        at: SECOND,
-        needs: &[],
-        room: NO_ROOM,
-        make,
-    }
+    Trouble { name, summary, at: SECOND, needs: &[], room: NO_ROOM, make }
 }
 
 /// All that there are.
 pub static TROUBLES: [Trouble; 28] = [
-    Trouble {
-        at: None,
-        ..plain("none", "nothing, for an axis of a suite", || {
-            Box::new(Nothing)
-        })
-    },
+    Trouble { at: None, ..plain("none", "nothing, for an axis of a suite", || Box::new(Nothing)) },
     plain(
         "base-backup-fast",
         "pg_basebackup of the server with a fast checkpoint, read and thrown away",
         base_backup::fast,
     ),
-    plain(
-        "base-backup-spread",
-        "the same with a spread checkpoint",
-        base_backup::spread,
-    ),
+    plain("base-backup-spread", "the same with a spread checkpoint", base_backup::spread),
     Trouble {
         at: None,
         ..plain(
@@ -125,32 +109,16 @@ pub static TROUBLES: [Trouble; 28] = [
             files_read::after_start,
         )
     },
-    plain(
-        "pg-dump",
-        "pg_dump of the database, thrown away",
-        pg_dump::make,
-    ),
-    plain(
-        "vacuum-freeze",
-        "VACUUM FREEZE of all pages of the largest table, without cost delay",
-        vacuum_freeze::make,
-    ),
+    plain("pg-dump", "pg_dump of the database, thrown away", pg_dump::make),
+    plain("vacuum-freeze", "VACUUM FREEZE of all pages of the largest table, without cost delay", vacuum_freeze::make),
     Trouble {
         room: |options| options.load.table_bytes(options.table_rows()) / 2,
-        ..plain(
-            "create-index",
-            "CREATE INDEX CONCURRENTLY on the largest table",
-            create_index::make,
-        )
+        ..plain("create-index", "CREATE INDEX CONCURRENTLY on the largest table", create_index::make)
     },
     Trouble {
         needs: &[Need::Memory],
         room: |options| copy::bytes(options) * 5 / 4,
-        ..plain(
-            "copy-twice-memory",
-            "COPY of twice --memory into a new table",
-            copy::make,
-        )
+        ..plain("copy-twice-memory", "COPY of twice --memory into a new table", copy::make)
     },
     plain(
         "big-delete",
@@ -215,46 +183,26 @@ pub static TROUBLES: [Trouble; 28] = [
     },
     Trouble {
         needs: &[Need::Caps],
-        ..plain(
-            "caps-halve",
-            "the limits of all devices halve, to the end; the module is not told",
-            caps_halve::make,
-        )
+        ..plain("caps-halve", "the limits of all devices halve, to the end; the module is not told", caps_halve::make)
     },
     Trouble {
         at: None,
         needs: &[Need::Module, Need::Caps],
-        ..plain(
-            "caps-told-half",
-            "the module's settings say half of what the limits are",
-            caps_told::make,
-        )
+        ..plain("caps-told-half", "the module's settings say half of what the limits are", caps_told::make)
     },
     Trouble {
         at: None,
         needs: &[Need::Module, Need::Caps],
-        ..plain(
-            "caps-told-double",
-            "the module's settings say twice what the limits are",
-            caps_told::make,
-        )
+        ..plain("caps-told-double", "the module's settings say twice what the limits are", caps_told::make)
     },
     Trouble {
         at: None,
         needs: &[Need::Module, Need::Volume],
-        ..plain(
-            "caps-not-told",
-            "the module's settings say nothing of the limits",
-            caps_told::make,
-        )
+        ..plain("caps-not-told", "the module's settings say nothing of the limits", caps_told::make)
     },
     Trouble {
         needs: &[Need::Memory, Need::MemoryToSpare],
-        ..plain(
-            "memory-halves",
-            "the memory of the host that is played halves, to the end",
-            memory_halves::make,
-        )
+        ..plain("memory-halves", "the memory of the host that is played halves, to the end", memory_halves::make)
     },
     Trouble {
         needs: &[Need::Module],
@@ -266,11 +214,7 @@ pub static TROUBLES: [Trouble; 28] = [
     },
     Trouble {
         needs: &[Need::Module],
-        ..plain(
-            "cleaner-stopped",
-            "SIGSTOP to the module's cleaner, SIGCONT after 30 s",
-            process_stopped::cleaner,
-        )
+        ..plain("cleaner-stopped", "SIGSTOP to the module's cleaner, SIGCONT after 30 s", process_stopped::cleaner)
     },
     Trouble {
         needs: &[Need::Module],
@@ -282,11 +226,7 @@ pub static TROUBLES: [Trouble; 28] = [
     },
     Trouble {
         needs: &[Need::Pgbench],
-        ..plain(
-            "idle-then-burst",
-            "no load for 60 s, then all clients at once",
-            idle::make,
-        )
+        ..plain("idle-then-burst", "no load for 60 s, then all clients at once", idle::make)
     },
     Trouble {
         needs: &[Need::Pgbench],
@@ -296,11 +236,7 @@ pub static TROUBLES: [Trouble; 28] = [
             restart::make,
         )
     },
-    plain(
-        "cpu-quota",
-        "the server has half a core, to the end",
-        cpu_quota::make,
-    ),
+    plain("cpu-quota", "the server has half a core, to the end", cpu_quota::make),
 ];
 
 /// No trouble.

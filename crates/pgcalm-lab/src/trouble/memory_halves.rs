@@ -21,11 +21,9 @@ struct MemoryHalves {
 
 impl MemoryHalves {
     fn join(&mut self) -> anyhow::Result<()> {
-        self.setting.take().map_or(Ok(()), |setting| {
-            setting
-                .join()
-                .unwrap_or_else(|_| Err(anyhow!("a thread panicked")))
-        })
+        self.setting
+            .take()
+            .map_or(Ok(()), |setting| setting.join().unwrap_or_else(|_| Err(anyhow!("a thread panicked"))))
     }
 }
 

@@ -94,10 +94,7 @@ fn told(verb: &str, line: &str) -> Option<String> {
 fn start(ground: &Ground<'_>, how: How) -> anyhow::Result<Start> {
     let program = std::env::current_exe().context("find the program of this process")?;
     let mut command = tool::command(program);
-    command
-        .args(["lab", VERB, "--how", how.name()])
-        .arg(ground.volume.join(how.name()))
-        .current_dir(ground.directory);
+    command.args(["lab", VERB, "--how", how.name()]).arg(ground.volume.join(how.name())).current_dir(ground.directory);
     Ok(Start::of(command))
 }
 
@@ -107,9 +104,7 @@ pub fn run(how: How, file: &Path) -> anyhow::Result<()> {
     let done = AtomicU64::new(0);
     thread::scope(|scope| {
         let threads = if how == How::Reads { 4 } else { 1 };
-        let workers: Vec<_> = (0..threads)
-            .map(|_| scope.spawn(|| work(how, file, &done)))
-            .collect();
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| work(how, file, &done))).collect();
         let unit = match how {
             How::Writes => "MiB",
             How::Syncs => "times",
@@ -119,11 +114,9 @@ pub fn run(how: How, file: &Path) -> anyhow::Result<()> {
             thread::sleep(Duration::from_secs(1));
             println!("{} {unit}", done.load(Ordering::Relaxed));
         }
-        workers.into_iter().try_for_each(|worker| {
-            worker
-                .join()
-                .unwrap_or_else(|_| Err(io::Error::other("a thread panicked")))
-        })
+        workers
+            .into_iter()
+            .try_for_each(|worker| worker.join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked"))))
     })
     .with_context(|| format!("{} {}", how.name(), file.display()))
 }
@@ -154,10 +147,7 @@ fn work(how: How, file: &Path, done: &AtomicU64) -> io::Result<()> {
         }
         How::Reads => {
             const BLOCK: usize = 64 << 10;
-            let file = OpenOptions::new()
-                .read(true)
-                .custom_flags(OFlags::DIRECT.bits() as i32)
-                .open(file)?;
+            let file = OpenOptions::new().read(true).custom_flags(OFlags::DIRECT.bits() as i32).open(file)?;
             let buffer = &mut vec![0; BLOCK + 4096];
             let begin = buffer.as_ptr().align_offset(4096);
             loop {

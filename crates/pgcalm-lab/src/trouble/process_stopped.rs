@@ -35,12 +35,7 @@ struct Stopped {
 
 impl Stopped {
     fn new(name: &'static str) -> Self {
-        Self {
-            name,
-            pid: None,
-            until: None,
-            seen: String::new(),
-        }
+        Self { name, pid: None, until: None, seen: String::new() }
     }
 
     fn go_on(&mut self) {
@@ -55,8 +50,7 @@ impl Play for Stopped {
     fn begin(&mut self, ground: &Ground<'_>, left: Duration) -> anyhow::Result<()> {
         let pid = find(ground.stage.root(), ground.server.pid(), self.name)?
             .with_context(|| format!("the server has no process {}", self.name))?;
-        rustix::process::kill_process(pid, Signal::STOP)
-            .with_context(|| format!("stop {}", self.name))?;
+        rustix::process::kill_process(pid, Signal::STOP).with_context(|| format!("stop {}", self.name))?;
         self.pid = Some(pid);
         self.until = Some(Instant::now() + lasting(TIME, left));
         Ok(())

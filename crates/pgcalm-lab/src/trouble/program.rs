@@ -38,18 +38,12 @@ pub(crate) struct Start {
 
 impl Start {
     pub(crate) fn of(command: Command) -> Self {
-        Self {
-            command,
-            feed: None,
-        }
+        Self { command, feed: None }
     }
 
     /// `feed` gives it so many bytes on its standard input.
     pub(crate) fn fed(command: Command, feed: Feed, bytes: u64) -> Self {
-        Self {
-            command,
-            feed: Some((feed, bytes)),
-        }
+        Self { command, feed: Some((feed, bytes)) }
     }
 }
 
@@ -75,29 +69,15 @@ struct Seen {
 
 impl Program {
     /// Starts it; `mark` tells it from all others of the run in `directory`.
-    pub(crate) fn start(
-        journal: &Journal,
-        directory: &Path,
-        mark: &str,
-        start: Start,
-    ) -> anyhow::Result<Self> {
+    pub(crate) fn start(journal: &Journal, directory: &Path, mark: &str, start: Start) -> anyhow::Result<Self> {
         let Start { mut command, feed } = start;
         let run = directory.join(format!("trouble-{mark}"));
         let undo = journal.note(Change::Command { run: run.clone() })?;
-        let name = Path::new(command.get_program())
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
+        let name = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned();
         if feed.is_some() {
             command.stdin(Stdio::piped());
         }
-        let mut child = tool::spawn(
-            command
-                .env(RUN_VARIABLE, run)
-                .stdout(Stdio::piped())
-                .stderr(Stdio::piped()),
-        )?;
+        let mut child = tool::spawn(command.env(RUN_VARIABLE, run).stdout(Stdio::piped()).stderr(Stdio::piped()))?;
         let seen = Arc::new(Seen::default());
         let mut threads = Vec::new();
         if let Some(output) = child.stdout.take() {
@@ -121,13 +101,7 @@ impl Program {
             let seen = Arc::clone(&seen);
             threads.push(thread::spawn(move || feed(&mut input, bytes, &seen.bytes)));
         }
-        Ok(Self {
-            name,
-            child,
-            threads,
-            seen,
-            undo: Some(undo),
-        })
+        Ok(Self { name, child, threads, seen, undo: Some(undo) })
     }
 
     /// Whether it has ended; an error if it failed.
@@ -139,11 +113,7 @@ impl Program {
             let _ = thread.join();
         }
         if !status.success() {
-            bail!(
-                "{} failed ({status}): {}",
-                self.name,
-                lock(&self.seen.errors)
-            );
+            bail!("{} failed ({status}): {}", self.name, lock(&self.seen.errors));
         }
         Ok(true)
     }
@@ -222,14 +192,7 @@ impl ByProgram {
         start: fn(&Ground<'_>, Duration) -> anyhow::Result<Start>,
         done: fn(u64, &str) -> Option<String>,
     ) -> Self {
-        Self {
-            mark,
-            prepare: |_| Ok(false),
-            start,
-            done,
-            program: None,
-            result: None,
-        }
+        Self { mark, prepare: |_| Ok(false), start, done, program: None, result: None }
     }
 
     fn settle(&mut self) {
@@ -252,12 +215,7 @@ impl Play for ByProgram {
 
     fn begin(&mut self, ground: &Ground<'_>, left: Duration) -> anyhow::Result<()> {
         let start = (self.start)(ground, left)?;
-        self.program = Some(Program::start(
-            &ground.stage.journal,
-            ground.directory,
-            self.mark,
-            start,
-        )?);
+        self.program = Some(Program::start(&ground.stage.journal, ground.directory, self.mark, start)?);
         Ok(())
     }
 
@@ -282,10 +240,7 @@ impl Play for ByProgram {
 /// psql with one statement, whose session ends with it, and for which vacuum does not wait.
 pub(crate) fn statement(ground: &Ground<'_>, sql: &str) -> Command {
     let mut command = ground.server.psql();
-    command.args(["-c", sql]).env(
-        "PGOPTIONS",
-        "-c client_connection_check_interval=500 -c vacuum_cost_delay=0",
-    );
+    command.args(["-c", sql]).env("PGOPTIONS", "-c client_connection_check_interval=500 -c vacuum_cost_delay=0");
     command
 }
 

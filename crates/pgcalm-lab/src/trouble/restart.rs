@@ -65,10 +65,7 @@ impl Play for Restart {
         let end = Instant::now() + PATIENCE;
         while !self.is_over(ground)? {
             if Instant::now() > end {
-                bail!(
-                    "the server is not back {} s after the run",
-                    PATIENCE.as_secs()
-                );
+                bail!("the server is not back {} s after the run", PATIENCE.as_secs());
             }
             ground.stage.interrupt.sleep(Duration::from_millis(100))?;
         }
@@ -76,11 +73,7 @@ impl Play for Restart {
     }
 
     fn demand(&self) -> Demand {
-        if self.state == State::Up {
-            Demand::Work
-        } else {
-            Demand::CutOff
-        }
+        if self.state == State::Up { Demand::Work } else { Demand::CutOff }
     }
 
     fn done(&self) -> Option<String> {

@@ -52,19 +52,14 @@ pub(crate) struct Told {
 impl Troubles {
     /// Those of `options` that mean something to `contestant`; the others are only told.
     pub(crate) fn new(options: &Options, contestant: &Contestant) -> Self {
-        let parts = options
-            .troubles()
-            .map(|scheduled| Part::new(scheduled, options, contestant))
-            .collect();
+        let parts = options.troubles().map(|scheduled| Part::new(scheduled, options, contestant)).collect();
         Self { parts }
     }
 
     /// Those that come before the server.
     pub(crate) fn before_start(&mut self, before: &Before<'_>) -> anyhow::Result<()> {
         for part in self.waiting() {
-            part.play
-                .before_start(before)
-                .with_context(|| format!("--trouble {}", part.name))?;
+            part.play.before_start(before).with_context(|| format!("--trouble {}", part.name))?;
         }
         Ok(())
     }
@@ -73,14 +68,8 @@ impl Troubles {
     pub(crate) fn prepare(&mut self, ground: &Ground<'_>) -> anyhow::Result<()> {
         let mut has_written = false;
         for part in self.waiting() {
-            ground
-                .stage
-                .progress
-                .status(&format!("preparing {}", part.name));
-            has_written |= part
-                .play
-                .prepare(ground)
-                .with_context(|| format!("--trouble {}", part.name))?;
+            ground.stage.progress.status(&format!("preparing {}", part.name));
+            has_written |= part.play.prepare(ground).with_context(|| format!("--trouble {}", part.name))?;
             if part.second.is_none() {
                 part.told.done = part.play.done();
                 part.state = State::Over;
@@ -94,19 +83,11 @@ impl Troubles {
 
     /// Begins those whose second has come and looks after those that have begun. `measured` is what has passed of the
     /// measured part, `left` what is left of it. What fails is told, and the run goes on.
-    pub(crate) fn poll(
-        &mut self,
-        ground: &Ground<'_>,
-        measured: Duration,
-        left: Duration,
-    ) -> anyhow::Result<()> {
+    pub(crate) fn poll(&mut self, ground: &Ground<'_>, measured: Duration, left: Duration) -> anyhow::Result<()> {
         for part in &mut self.parts {
             let step = match (part.state, part.second) {
                 (State::Waits, Some(second)) if measured.as_secs() >= u64::from(second) => {
-                    ground
-                        .stage
-                        .progress
-                        .note(&format!("trouble: {}", part.name));
+                    ground.stage.progress.note(&format!("trouble: {}", part.name));
                     part.told.from = Some(now());
                     part.state = State::Runs;
                     part.play.begin(ground, left).map(|()| false)
@@ -119,10 +100,7 @@ impl Troubles {
                 Ok(true) => {
                     part.told.until = Some(now());
                     part.end(ground, None)?;
-                    ground
-                        .stage
-                        .progress
-                        .note(&format!("trouble is over: {}", part.name));
+                    ground.stage.progress.note(&format!("trouble is over: {}", part.name));
                 }
                 Err(error) => part.end(ground, Some(error))?,
             }
@@ -158,17 +136,15 @@ impl Troubles {
     }
 
     fn waiting(&mut self) -> impl Iterator<Item = &mut Part> {
-        self.parts
-            .iter_mut()
-            .filter(|part| part.state == State::Waits)
+        self.parts.iter_mut().filter(|part| part.state == State::Waits)
     }
 }
 
 impl Part {
     fn new(scheduled: &Scheduled, options: &Options, contestant: &Contestant) -> Self {
         let trouble = scheduled.trouble;
-        let undisturbed = (trouble.needs.contains(&Need::Module) && !contestant.module)
-            .then(|| "it has no module".to_string());
+        let undisturbed =
+            (trouble.needs.contains(&Need::Module) && !contestant.module).then(|| "it has no module".to_string());
         Self {
             name: trouble.name,
             second: scheduled.second(options.seconds),
@@ -177,11 +153,7 @@ impl Part {
                 Some(_) => State::Over,
                 None => State::Waits,
             },
-            told: Told {
-                name: trouble.name.to_string(),
-                undisturbed,
-                ..Told::default()
-            },
+            told: Told { name: trouble.name.to_string(), undisturbed, ..Told::default() },
         }
     }
 
@@ -202,18 +174,12 @@ impl Part {
             return Err(error);
         }
         let failure = format!("{error:#}");
-        ground
-            .stage
-            .progress
-            .note(&format!("trouble: {} failed: {failure}", self.name));
+        ground.stage.progress.note(&format!("trouble: {} failed: {failure}", self.name));
         self.told.failure = Some(failure);
         Ok(())
     }
 }
 
 fn now() -> f64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs_f64()
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }

@@ -50,16 +50,10 @@ impl FromStr for Scheduled {
         };
         let trouble = one_of(&TROUBLES, "trouble", name)?;
         let at = at
-            .map(|at| {
-                at.parse()
-                    .map(Seconds)
-                    .map_err(|_| format!("{text}: give a second, e.g. {name}@20"))
-            })
+            .map(|at| at.parse().map(Seconds).map_err(|_| format!("{text}: give a second, e.g. {name}@20")))
             .transpose()?;
         if at.is_some() && trouble.at.is_none() {
-            return Err(format!(
-                "{text}: {name} comes before the server starts: leave its second out"
-            ));
+            return Err(format!("{text}: {name} comes before the server starts: leave its second out"));
         }
         Ok(Self { trouble, at })
     }
@@ -88,10 +82,7 @@ pub(crate) fn check(options: &Options) -> Result<(), LabError> {
     for (index, scheduled) in all.iter().enumerate() {
         let name = scheduled.trouble.name();
         let refused = |why: String| Err(LabError::Usage(format!("--trouble {scheduled}: {why}")));
-        if all[..index]
-            .iter()
-            .any(|earlier| earlier.trouble.name() == name)
-        {
+        if all[..index].iter().any(|earlier| earlier.trouble.name() == name) {
             return refused("it is named twice: it comes once in a run".to_string());
         }
         if let Some(second) = scheduled.second(options.seconds)
@@ -123,24 +114,15 @@ impl Need {
                 options.contestants.iter().any(|one| one.module),
                 "no contestant has the module: name pg_calm in --contestants",
             ),
-            Self::Memory => (
-                options.memory.is_some(),
-                "it needs a host of a known size: give --memory",
-            ),
+            Self::Memory => (options.memory.is_some(), "it needs a host of a known size: give --memory"),
             Self::MemoryToSpare => (
-                options
-                    .memory
-                    .is_some_and(|memory| options.fits(crate::Size(memory.bytes() / 2))),
+                options.memory.is_some_and(|memory| options.fits(crate::Size(memory.bytes() / 2))),
                 "shared_buffers do not fit into half of it: give more --memory or less --shared-buffers",
             ),
-            Self::Caps => (
-                options.has_caps(),
-                "there are no caps: give --volume, or leave --cap none out",
-            ),
-            Self::Volume => (
-                options.common.volume.is_some(),
-                "the module finds caps of control groups by itself: give --volume",
-            ),
+            Self::Caps => (options.has_caps(), "there are no caps: give --volume, or leave --cap none out"),
+            Self::Volume => {
+                (options.common.volume.is_some(), "the module finds caps of control groups by itself: give --volume")
+            }
             Self::Pgbench => (
                 options.load.choice.is_pgbench(),
                 "a program that is not pgbench can't be asked to pause: use another --load",
@@ -166,10 +148,7 @@ mod tests {
             assert_eq!(text.parse::<Scheduled>().unwrap().to_string(), text);
         }
         for (text, part) in [
-            (
-                "pgdump",
-                "no trouble \"pgdump\"; choose from none, base-backup-fast",
-            ),
+            ("pgdump", "no trouble \"pgdump\"; choose from none, base-backup-fast"),
             ("pg-dump@soon", "give a second"),
             ("pg-dump@", "give a second"),
             ("files-read-before-start@3", "leave its second out"),
@@ -191,48 +170,15 @@ mod tests {
     #[test]
     fn what_can_not_come_is_refused_with_the_way_out() {
         for (arguments, part) in [
-            (
-                &["--trouble", "pg-dump@60", "--seconds", "60"][..],
-                "--trouble pg-dump@60: the run ends after 60s",
-            ),
-            (
-                &["--trouble", "pg-dump@5", "--trouble", "pg-dump@9"],
-                "named twice",
-            ),
+            (&["--trouble", "pg-dump@60", "--seconds", "60"][..], "--trouble pg-dump@60: the run ends after 60s"),
+            (&["--trouble", "pg-dump@5", "--trouble", "pg-dump@9"], "named twice"),
             (&["--trouble", "memory-halves"], "give --memory"),
-            (
-                &["--trouble", "caps-halve", "--cap", "none"],
-                "leave --cap none out",
-            ),
+            (&["--trouble", "caps-halve", "--cap", "none"], "leave --cap none out"),
             (&["--trouble", "caps-not-told"], "give --volume"),
-            (
-                &[
-                    "--trouble",
-                    "caps-told-half",
-                    "--trouble",
-                    "caps-told-double",
-                ],
-                "name one",
-            ),
-            (
-                &["--trouble", "worker-killed", "--contestants", "stock"],
-                "name pg_calm",
-            ),
-            (
-                &["--trouble", "restart-in-mid-load", "--load", "sh -c true"],
-                "use another --load",
-            ),
-            (
-                &[
-                    "--trouble",
-                    "memory-halves",
-                    "--memory",
-                    "2GB",
-                    "--shared-buffers",
-                    "1GB",
-                ],
-                "do not fit",
-            ),
+            (&["--trouble", "caps-told-half", "--trouble", "caps-told-double"], "name one"),
+            (&["--trouble", "worker-killed", "--contestants", "stock"], "name pg_calm"),
+            (&["--trouble", "restart-in-mid-load", "--load", "sh -c true"], "use another --load"),
+            (&["--trouble", "memory-halves", "--memory", "2GB", "--shared-buffers", "1GB"], "do not fit"),
         ] {
             let error = refusal(arguments);
             assert!(error.contains(part), "{arguments:?}: {error}");

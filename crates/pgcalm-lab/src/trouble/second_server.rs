@@ -32,11 +32,7 @@ impl Play for SecondServer {
         let stage = ground.stage;
         let data = ground.volume.join("second");
         stage.new_cluster(&data, &[])?;
-        let places = Places {
-            data,
-            socket: ground.directory.to_path_buf(),
-            log: ground.directory.join("second.log"),
-        };
+        let places = Places { data, socket: ground.directory.to_path_buf(), log: ground.directory.join("second.log") };
         let server = stage.start(
             places,
             &settings([
@@ -47,12 +43,7 @@ impl Play for SecondServer {
             ]),
         )?;
         ground.devices.admit_to_memory(server.pid())?;
-        tool::run(
-            server
-                .client("pgbench")
-                .args(["-i", "-q", "-s", SCALE, "postgres"]),
-            stage.interrupt,
-        )?;
+        tool::run(server.client("pgbench").args(["-i", "-q", "-s", SCALE, "postgres"]), stage.interrupt)?;
         server.sql("checkpoint", stage.interrupt)?;
         self.server = Some(server);
         Ok(false)
@@ -63,16 +54,8 @@ impl Play for SecondServer {
             return Ok(());
         };
         let mut command = server.client("pgbench");
-        command
-            .args(["-n", "-N", "-c", "2"])
-            .args(["-T", &(left.as_secs() + 1).to_string()])
-            .arg("postgres");
-        self.load = Some(Program::start(
-            &ground.stage.journal,
-            ground.directory,
-            "second-server",
-            Start::of(command),
-        )?);
+        command.args(["-n", "-N", "-c", "2"]).args(["-T", &(left.as_secs() + 1).to_string()]).arg("postgres");
+        self.load = Some(Program::start(&ground.stage.journal, ground.directory, "second-server", Start::of(command))?);
         Ok(())
     }
 

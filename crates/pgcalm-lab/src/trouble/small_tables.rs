@@ -26,8 +26,7 @@ pub(crate) fn make() -> Box<dyn Play> {
             "small-tables",
             |ground, left| {
                 let script = ground.directory.join("small-tables.sql");
-                fs::write(&script, SCRIPT)
-                    .with_context(|| format!("write {}", script.display()))?;
+                fs::write(&script, SCRIPT).with_context(|| format!("write {}", script.display()))?;
                 let mut command = ground.server.client("pgbench");
                 command
                     .args(["-n", "-M", "simple", "-c", "1", "--rate=200"])

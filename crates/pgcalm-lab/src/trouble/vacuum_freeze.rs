@@ -9,10 +9,7 @@ pub(crate) fn make() -> Box<dyn Play> {
         |ground, _left| {
             // Pages that the load has not touched are frozen since they were loaded; they are read all the same, as those of
             // a table would be that has never been frozen.
-            let sql = format!(
-                "vacuum (freeze, disable_page_skipping) {}",
-                ground.table.name
-            );
+            let sql = format!("vacuum (freeze, disable_page_skipping) {}", ground.table.name);
             Ok(Start::of(statement(ground, &sql)))
         },
         |_bytes, _line| None,

@@ -23,9 +23,7 @@ struct VolumeHangs {
 impl Play for VolumeHangs {
     fn begin(&mut self, ground: &Ground<'_>, left: Duration) -> anyhow::Result<()> {
         let time = lasting(TIME, left);
-        self.hang = ground
-            .devices
-            .hang(ground.options, ground.contestant, time)?;
+        self.hang = ground.devices.hang(ground.options, ground.contestant, time)?;
         self.until = Some(Instant::now() + time);
         Ok(())
     }

@@ -24,8 +24,7 @@ impl Play for WorkerKilled {
     fn begin(&mut self, ground: &Ground<'_>, _left: Duration) -> anyhow::Result<()> {
         let pid = find(ground.stage.root(), ground.server.pid(), WORKER)?
             .with_context(|| format!("the server has no process {WORKER}"))?;
-        rustix::process::kill_process(pid, Signal::TERM)
-            .with_context(|| format!("end {WORKER}"))?;
+        rustix::process::kill_process(pid, Signal::TERM).with_context(|| format!("end {WORKER}"))?;
         self.first = Some(pid);
         Ok(())
     }
@@ -39,10 +38,7 @@ impl Play for WorkerKilled {
     fn done(&self) -> Option<String> {
         let first = self.first?.as_raw_nonzero();
         Some(match self.second {
-            Some(second) => format!(
-                "process {first} ended, {} came after it",
-                second.as_raw_nonzero()
-            ),
+            Some(second) => format!("process {first} ended, {} came after it", second.as_raw_nonzero()),
             None => format!("process {first} was told to end, none came after it"),
         })
     }

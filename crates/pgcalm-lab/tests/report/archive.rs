@@ -28,12 +28,7 @@ fn drain(files: u64, duration_s: f64) -> Drain {
 }
 
 fn archiver(name: &str, duration_s: f64, missing: u64) -> Archiver {
-    let latency = Latency {
-        p50: 1.0,
-        p99: 4.0,
-        p999: 8.0,
-        max: 9.0,
-    };
+    let latency = Latency { p50: 1.0, p99: 4.0, p999: 8.0, max: 9.0 };
     Archiver {
         name: name.to_string(),
         description: format!("{name}, described."),
@@ -82,11 +77,7 @@ fn report() -> Report {
         },
         settings: BTreeMap::from([("files".to_string(), 10.into())]),
         dd_mib_per_s: vec![200.0],
-        archivers: vec![
-            archiver("cp", 0.5, 30),
-            archiver("basic_archive", 2.0, 0),
-            archiver("pg_calm-2", 1.0, 0),
-        ],
+        archivers: vec![archiver("cp", 0.5, 30), archiver("basic_archive", 2.0, 0), archiver("pg_calm-2", 1.0, 0)],
     }
 }
 
@@ -104,10 +95,7 @@ fn the_fastest_has_no_rank_if_it_lost_anything() {
     assert_eq!(row(&text, "cp")[1], "lossy");
     assert_eq!(row(&text, "pg_calm-2")[1], "1");
     assert_eq!(row(&text, "basic_archive")[1], "2");
-    assert!(
-        text.contains("pg_calm-2: 2.0x the files per second of basic_archive"),
-        "{text}"
-    );
+    assert!(text.contains("pg_calm-2: 2.0x the files per second of basic_archive"), "{text}");
     assert!(text.contains("200 MiB/s, pg_calm-2 80 % of it"), "{text}");
     assert!(text.contains("of 30 files 30 were missing"), "{text}");
 }
@@ -141,12 +129,7 @@ fn html_escapes_what_a_report_holds_and_loads_nothing() {
     assert!(html.contains("&lt;script&gt;"));
     assert!(html.contains("<svg"));
     for source in ["http://", "https://", "url("] {
-        assert!(
-            !html
-                .replace("http://www.w3.org/2000/svg", "")
-                .contains(source),
-            "{source}"
-        );
+        assert!(!html.replace("http://www.w3.org/2000/svg", "").contains(source), "{source}");
     }
 }
 

@@ -41,15 +41,7 @@ fn the_five_seconds_after_each_start_count_and_no_others() {
     // The first is before the window, the last one's seconds are not all in it.
     let mut contestant = contestant(&[-1.0, 20.4, 40.6, 55.8]);
     let run: &mut Run = &mut contestant.runs[0];
-    for (second, tps) in [
-        (3, 1.0),
-        (19, 1.0),
-        (22, 30.0),
-        (25, 1.0),
-        (45, 70.0),
-        (46, 1.0),
-        (57, 1.0),
-    ] {
+    for (second, tps) in [(3, 1.0), (19, 1.0), (22, 30.0), (25, 1.0), (45, 70.0), (46, 1.0), (57, 1.0)] {
         run.series.tps[second] = tps;
     }
     run.series.latency_p99_ms[10] = Some(99.0);
@@ -63,9 +55,7 @@ fn the_five_seconds_after_each_start_count_and_no_others() {
     assert_eq!(of(&START_LATENCY_P99_RATIO, &contestant), Some(3.0));
     assert_eq!(
         checkpoint_start::sentence(&[contestant]).as_deref(),
-        Some(
-            "first 5 s of checkpoints, worst second and mean in % of the median: stock 30 and 90 %"
-        )
+        Some("first 5 s of checkpoints, worst second and mean in % of the median: stock 30 and 90 %")
     );
 }
 
@@ -73,10 +63,7 @@ fn the_five_seconds_after_each_start_count_and_no_others() {
 fn one_that_is_under_way_at_the_end_counts() {
     let mut contestant = contestant(&[]);
     assert_eq!(of(&START_TPS_MIN, &contestant), None);
-    assert_eq!(
-        checkpoint_start::sentence(std::slice::from_ref(&contestant)),
-        None
-    );
+    assert_eq!(checkpoint_start::sentence(std::slice::from_ref(&contestant)), None);
     let run = &mut contestant.runs[0];
     run.checkpoint_under_way_s = Some(10.0);
     run.series.tps[49] = 1.0;

@@ -16,9 +16,7 @@ const SVG_NAMESPACE: &str = "http://www.w3.org/2000/svg";
 fn drawings(page: &str) -> Vec<&str> {
     page.match_indices("<svg")
         .map(|(start, _)| {
-            let length = page[start..]
-                .find("</svg>")
-                .expect("an svg element is closed");
+            let length = page[start..].find("</svg>").expect("an svg element is closed");
             &page[start..start + length + "</svg>".len()]
         })
         .collect()
@@ -32,10 +30,7 @@ fn check(report: &Report) {
     }
     let svg = svg_tps(report);
     let document = Document::parse(&svg).unwrap_or_else(|error| panic!("{error}: {svg}"));
-    assert_eq!(
-        document.root_element().tag_name().namespace(),
-        Some(SVG_NAMESPACE)
-    );
+    assert_eq!(document.root_element().tag_name().namespace(), Some(SVG_NAMESPACE));
     for rendered in [&page, &svg] {
         let fetched = rendered.replace(SVG_NAMESPACE, "");
         for scheme in ["http:", "https:", "url(", "src=", "href=", "@import"] {
@@ -45,9 +40,7 @@ fn check(report: &Report) {
     for rendered in [&page, &svg, &text::render(report)] {
         for number in ["NaN", "inf", "Infinity"] {
             let word = |rest: &str| rest.chars().next().is_none_or(|c| !c.is_alphanumeric());
-            let found = rendered
-                .match_indices(number)
-                .find(|(at, found)| word(&rendered[at + found.len()..]));
+            let found = rendered.match_indices(number).find(|(at, found)| word(&rendered[at + found.len()..]));
             assert!(found.is_none(), "{found:?}");
         }
     }
@@ -73,11 +66,7 @@ fn a_picture_says_that_the_volume_is_emulated_and_with_what_it_was_measured() {
 
 #[test]
 fn a_full_report() {
-    for report in [
-        support::report(150, 1),
-        support::report(240, 3),
-        support::report(1800, 1),
-    ] {
+    for report in [support::report(150, 1), support::report(240, 3), support::report(1800, 1)] {
         check(&report);
     }
 }
@@ -104,9 +93,7 @@ fn the_cap_is_drawn_where_there_is_one() {
     let capped = support::report(60, 1);
     assert!(html::render(&capped).contains("cap 800/s"));
     let mut uncapped = capped;
-    uncapped
-        .settings
-        .insert("data-iops".to_string(), serde_json::json!(null));
+    uncapped.settings.insert("data-iops".to_string(), serde_json::json!(null));
     let page = html::render(&uncapped);
     assert!(!page.contains("cap 800/s"));
     check(&uncapped);
@@ -116,18 +103,14 @@ fn the_cap_is_drawn_where_there_is_one() {
 fn a_gap_in_a_series_breaks_the_line() {
     let mut report = support::report(10, 1);
     report.contestants.truncate(1);
-    report.contestants[0].runs[0].series.latency_p99_ms =
-        vec![Some(1.0), None, Some(2.0), Some(3.0), None];
+    report.contestants[0].runs[0].series.latency_p99_ms = vec![Some(1.0), None, Some(2.0), Some(3.0), None];
     let page = html::render(&report);
     let figure = page.split("data-field=\"latency_p99_ms\"").nth(1).unwrap();
     let chart = drawings(figure)[0];
     let document = Document::parse(chart).unwrap();
     let path = document
         .descendants()
-        .find(|node| {
-            node.attribute("class")
-                .is_some_and(|class| class.starts_with("line"))
-        })
+        .find(|node| node.attribute("class").is_some_and(|class| class.starts_with("line")))
         .and_then(|node| node.attribute("d"))
         .unwrap();
     assert_eq!(path.matches('M').count(), 2, "{path}");
@@ -140,21 +123,14 @@ fn everything_is_escaped() {
     let mut report = support::report(30, 1);
     report.scenario = hostile.to_string();
     report.host.postgres = hostile.to_string();
-    report
-        .settings
-        .insert(hostile.to_string(), serde_json::json!(hostile));
-    report
-        .settings
-        .insert("fs".to_string(), serde_json::json!(hostile));
+    report.settings.insert(hostile.to_string(), serde_json::json!(hostile));
+    report.settings.insert("fs".to_string(), serde_json::json!(hostile));
     for contestant in &mut report.contestants {
         contestant.name.push_str(hostile);
         contestant.description = hostile.to_string();
-        contestant
-            .server_settings
-            .insert(hostile.to_string(), hostile.to_string());
+        contestant.server_settings.insert(hostile.to_string(), hostile.to_string());
         for run in &mut contestant.runs {
-            run.module_status
-                .insert(hostile.to_string(), serde_json::json!(hostile));
+            run.module_status.insert(hostile.to_string(), serde_json::json!(hostile));
             for checkpoint in &mut run.checkpoints {
                 checkpoint.reason = hostile.to_string();
             }
@@ -166,11 +142,7 @@ fn everything_is_escaped() {
     }
     let page = html::render(&report);
     assert!(!page.contains("<img"));
-    assert_eq!(
-        page.matches("</script>").count(),
-        2,
-        "those of the page itself"
-    );
+    assert_eq!(page.matches("</script>").count(), 2, "those of the page itself");
     for drawing in drawings(&page) {
         Document::parse(drawing).unwrap();
     }
@@ -187,10 +159,7 @@ fn nothing_measured() {
     check(&no_contestants);
 
     let mut no_runs = full.clone();
-    no_runs
-        .contestants
-        .iter_mut()
-        .for_each(|contestant| contestant.runs.clear());
+    no_runs.contestants.iter_mut().for_each(|contestant| contestant.runs.clear());
     check(&no_runs);
 
     let mut one_without_runs = full.clone();
@@ -198,11 +167,7 @@ fn nothing_measured() {
     check(&one_without_runs);
 
     let mut no_series = full.clone();
-    for run in no_series
-        .contestants
-        .iter_mut()
-        .flat_map(|contestant| &mut contestant.runs)
-    {
+    for run in no_series.contestants.iter_mut().flat_map(|contestant| &mut contestant.runs) {
         run.series = Series::default();
         run.checkpoints.clear();
     }
@@ -215,23 +180,10 @@ fn nothing_measured() {
 
 #[test]
 fn numbers_that_are_none() {
-    let values = [
-        f64::NAN,
-        f64::INFINITY,
-        f64::NEG_INFINITY,
-        0.0,
-        -1.0,
-        f64::MAX,
-        f64::MIN,
-        f64::MIN_POSITIVE,
-    ];
+    let values = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -1.0, f64::MAX, f64::MIN, f64::MIN_POSITIVE];
     for value in values {
         let mut everywhere = support::report(20, 2);
-        for run in everywhere
-            .contestants
-            .iter_mut()
-            .flat_map(|contestant| &mut contestant.runs)
-        {
+        for run in everywhere.contestants.iter_mut().flat_map(|contestant| &mut contestant.runs) {
             support::poison(run, value);
         }
         check(&everywhere);

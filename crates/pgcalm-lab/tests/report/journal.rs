@@ -17,12 +17,7 @@ fn phase(tps: f64, files: f64, zero: u32) -> Phase {
         tps_mean: tps,
         tps_min: 0.0,
         seconds_zero: zero,
-        latency_ms: Latency {
-            p50: 1.0,
-            p99: 9.0,
-            p999: 10.0,
-            max: 4321.0,
-        },
+        latency_ms: Latency { p50: 1.0, p99: 9.0, p999: 10.0, max: 4321.0 },
         connects_per_s: 30.0,
         connect_max_ms: 44.0,
         cold_connects_per_s: 8.0,
@@ -93,16 +88,10 @@ fn a_collapse_is_told_from_a_loss_and_from_none() {
     let text = text::render(&report()).replace('\n', " ");
     assert!(text.contains("gone collapses"), "{text}");
     assert!(text.contains("(to nothing)"), "{text}");
-    assert!(
-        text.contains("stuck holds up whoever needs the journal"),
-        "{text}"
-    );
+    assert!(text.contains("stuck holds up whoever needs the journal"), "{text}");
     assert!(text.contains("slow suffers"), "{text}");
     assert!(text.contains("fine holds"), "{text}");
-    assert!(
-        text.contains("client backend in fsync of a new WAL segment, jbd2_log_wait_commit"),
-        "{text}"
-    );
+    assert!(text.contains("client backend in fsync of a new WAL segment, jbd2_log_wait_commit"), "{text}");
     assert!(!text.contains("NaN"), "{text}");
 }
 
@@ -111,9 +100,7 @@ fn a_login_with_a_cold_relcache_has_its_own_figure_and_place() {
     let text = text::render(&report()).replace('\n', " ");
     assert!(text.contains("cold relcache 5678 ms and 5678 ms"), "{text}");
     assert!(
-        text.contains(
-            "Logins: client backend in openat of a relation cache file, add_transaction_credits"
-        ),
+        text.contains("Logins: client backend in openat of a relation cache file, add_transaction_credits"),
         "{text}"
     );
     let html = html::render(&report());
@@ -134,8 +121,5 @@ fn html_shows_every_layout_and_escapes_what_it_is_given() {
 #[test]
 fn a_document_reads_back_as_what_was_written() {
     let document = pgcalm_render::json::to_json_pretty(&report()).unwrap();
-    assert_eq!(
-        pgcalm_lab::document::read(&document).unwrap(),
-        Document::Journal(Box::new(report()))
-    );
+    assert_eq!(pgcalm_lab::document::read(&document).unwrap(), Document::Journal(Box::new(report())));
 }

@@ -35,11 +35,7 @@ fn the_documents_shape_is_as_promised() {
         "/data_device/write_mib_per_s",
         "/series/tps/59",
     ] {
-        assert!(
-            run.pointer(pointer)
-                .is_some_and(serde_json::Value::is_number),
-            "{pointer}"
-        );
+        assert!(run.pointer(pointer).is_some_and(serde_json::Value::is_number), "{pointer}");
     }
     assert!(run["checkpoints"].is_array());
 }
@@ -50,20 +46,14 @@ fn a_wrong_field_is_named_with_its_path() {
     let mut value: serde_json::Value = serde_json::from_str(&document).unwrap();
     value["contestants"][1]["runs"][0]["tps_mean"] = "fast".into();
     let message = from_json(&value.to_string()).unwrap_err().to_string();
-    assert!(
-        message.contains("`contestants[1].runs[0].tps_mean`"),
-        "{message}"
-    );
+    assert!(message.contains("`contestants[1].runs[0].tps_mean`"), "{message}");
     assert!(message.contains("fast"), "{message}");
     assert!(!message.contains('\n'), "{message}");
 
     let mut value: serde_json::Value = serde_json::from_str(&document).unwrap();
     value["host"].as_object_mut().unwrap().remove("kernel");
     let message = from_json(&value.to_string()).unwrap_err().to_string();
-    assert!(
-        message.contains("`host`") && message.contains("`kernel`"),
-        "{message}"
-    );
+    assert!(message.contains("`host`") && message.contains("`kernel`"), "{message}");
 }
 
 #[test]
@@ -81,26 +71,16 @@ fn what_is_no_json_is_said_to_be_none() {
         assert!(matches!(error, JsonError::Syntax(_)), "{text}: {error}");
     }
     let document = to_json_pretty(&support::report(5, 1)).unwrap();
-    assert!(matches!(
-        from_json(&format!("{document}{document}")),
-        Err(JsonError::Syntax(_))
-    ));
+    assert!(matches!(from_json(&format!("{document}{document}")), Err(JsonError::Syntax(_))));
     assert!(matches!(from_json("[]"), Err(JsonError::Field { .. })));
 }
 
 #[test]
 fn a_number_that_is_not_finite_is_not_written() {
     let mut report = support::report(5, 1);
-    report.contestants[2].runs[0]
-        .latency_ms
-        .as_mut()
-        .unwrap()
-        .p99 = f64::NAN;
+    report.contestants[2].runs[0].latency_ms.as_mut().unwrap().p99 = f64::NAN;
     let message = to_json_pretty(&report).unwrap_err().to_string();
-    assert!(
-        message.contains("`contestants[2].runs[0].latency_ms.p99`"),
-        "{message}"
-    );
+    assert!(message.contains("`contestants[2].runs[0].latency_ms.p99`"), "{message}");
 }
 
 #[test]
@@ -114,13 +94,7 @@ fn a_document_of_an_earlier_version_is_read_with_what_follows_from_it() {
     }
     run.insert("device_write_ops_per_s".into(), 774.0.into());
     let series = run["series"].as_object_mut().unwrap();
-    for field in [
-        "data_read_mib",
-        "data_flush_ops",
-        "wal_read_ops",
-        "wal_read_mib",
-        "wal_flush_ops",
-    ] {
+    for field in ["data_read_mib", "data_flush_ops", "wal_read_ops", "wal_read_mib", "wal_flush_ops"] {
         assert!(series.remove(field).is_some(), "{field}");
     }
     assert!(from_json(&value.to_string()).unwrap() == report);

@@ -53,12 +53,7 @@ fn prediction(helps: bool) -> Prediction {
                 bridge: true,
                 clean_buffers: true,
             },
-            kernel: Kernel {
-                background_bytes: 1 << 31,
-                limit_bytes: 1 << 32,
-                expire_s: 30.0,
-                interval_s: 5.0,
-            },
+            kernel: Kernel { background_bytes: 1 << 31, limit_bytes: 1 << 32, expire_s: 30.0, interval_s: 5.0 },
             device: Device {
                 name: "vdb".into(),
                 write_iops: Some(800.0),
@@ -77,12 +72,7 @@ fn prediction(helps: bool) -> Prediction {
                 counted_times: 1,
             },
             checkpoint_pages: 5.0,
-            regions: vec![RegionClass {
-                regions: 10.0,
-                pages_first_second: 1.5,
-                exponent: 0.5,
-                checkpoint_pages: 0.5,
-            }],
+            regions: vec![RegionClass { regions: 10.0, pages_first_second: 1.5, exponent: 0.5, checkpoint_pages: 0.5 }],
             files: 0.0,
             shadow: None,
         },
@@ -149,22 +139,10 @@ fn errors_and_their_medians_are_told_with_those_held_back_apart() {
     assert!(text.contains("-50 %"), "{text}");
     let flat = text.replace('\n', " ");
     // 10 % and 50 %.
-    assert!(
-        flat.contains("all points (2): device operations 30 %, bandwidth 0 %, TPS 20 %"),
-        "{flat}"
-    );
-    assert!(
-        flat.contains("held back from the model (1): device operations 50 %"),
-        "{flat}"
-    );
-    assert!(
-        flat.contains("made with (1): device operations 10 %"),
-        "{flat}"
-    );
-    assert!(
-        text.lines().all(|line| line.chars().count() <= 110),
-        "{text}"
-    );
+    assert!(flat.contains("all points (2): device operations 30 %, bandwidth 0 %, TPS 20 %"), "{flat}");
+    assert!(flat.contains("held back from the model (1): device operations 50 %"), "{flat}");
+    assert!(flat.contains("made with (1): device operations 10 %"), "{flat}");
+    assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
 }
 
 #[test]
@@ -190,32 +168,17 @@ fn a_verdict_is_told_either_way() {
     assert!(helps.contains("pg_calm helps: SYNTHETIC"), "{helps}");
     assert!(helps.contains("uncertain: SYNTHETIC caution"), "{helps}");
     let flat = helps.replace('\n', " ");
-    assert!(
-        flat.contains("takes 3000 operations and any number of MB per second"),
-        "{helps}"
-    );
-    assert!(
-        flat.contains("per second now; reads count, 120 per second, beside 900 writes of WAL"),
-        "{helps}"
-    );
-    assert!(
-        flat.contains("physically possible: 1000 TPS; the volume sustains 800 at 14.2 dirty pages"),
-        "{helps}"
-    );
+    assert!(flat.contains("takes 3000 operations and any number of MB per second"), "{helps}");
+    assert!(flat.contains("per second now; reads count, 120 per second, beside 900 writes of WAL"), "{helps}");
+    assert!(flat.contains("physically possible: 1000 TPS; the volume sustains 800 at 14.2 dirty pages"), "{helps}");
     assert!(flat.contains("writers need not be held"), "{helps}");
     let not = pgcalm_predict::report::text::render(&prediction(false));
-    assert!(
-        not.replace('\n', " ").contains("writers have to be held"),
-        "{not}"
-    );
+    assert!(not.replace('\n', " ").contains("writers have to be held"), "{not}");
     assert!(not.contains("it will not help, because SYNTHETIC"), "{not}");
 }
 
 #[test]
 fn a_document_reads_back() {
     let json = pgcalm_render::json::to_json_pretty(&report()).unwrap();
-    assert_eq!(
-        pgcalm_lab::document::read(&json).unwrap(),
-        Document::Predict(Box::new(report()))
-    );
+    assert_eq!(pgcalm_lab::document::read(&json).unwrap(), Document::Predict(Box::new(report())));
 }

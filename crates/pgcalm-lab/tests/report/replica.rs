@@ -19,10 +19,7 @@ use pgcalm_lab::report::Host;
 const MIB: u64 = 1 << 20;
 
 fn sample(time_s: f64, under_load: bool, lag_mib: Option<u64>, place: &str) -> Sample {
-    let lag = Lag {
-        bytes: lag_mib.map(|mib| mib * MIB),
-        s: lag_mib.map(|_| 2.5),
-    };
+    let lag = Lag { bytes: lag_mib.map(|mib| mib * MIB), s: lag_mib.map(|_| 2.5) };
     Sample {
         time_s,
         under_load,
@@ -70,12 +67,7 @@ fn case(name: &str) -> Case {
 }
 
 fn silence(longest_s: f64, failover_s: Option<f64>) -> Silence {
-    Silence {
-        longest_s,
-        ended_s: 50.0,
-        failover_s,
-        behind_bytes: failover_s.map(|_| 70 * MIB),
-    }
+    Silence { longest_s, ended_s: 50.0, failover_s, behind_bytes: failover_s.map(|_| 70 * MIB) }
 }
 
 fn report() -> Report {
@@ -121,10 +113,7 @@ fn report() -> Report {
     let governed_capped = Case {
         link_limited: false,
         caps_lifted_s: Some(20.0),
-        ..Case {
-            name: "governed-capped".into(),
-            ..governed.clone()
-        }
+        ..Case { name: "governed-capped".into(), ..governed.clone() }
     };
     Report {
         scenario: "replica".into(),
@@ -140,25 +129,13 @@ fn report() -> Report {
             cap_mechanism: "cgroup-v1-root".into(),
         },
         settings: BTreeMap::from([("seconds".to_string(), 2.into())]),
-        link: Link {
-            bytes_per_s: 1e7,
-            generation_bytes_per_s: Some(2e7),
-        },
-        cases: vec![
-            case("slow-link"),
-            removed,
-            governed,
-            uncapped,
-            governed_capped,
-        ],
+        link: Link { bytes_per_s: 1e7, generation_bytes_per_s: Some(2e7) },
+        cases: vec![case("slow-link"), removed, governed, uncapped, governed_capped],
     }
 }
 
 fn words(report: &Report) -> String {
-    text::render(report)
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ")
+    text::render(report).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]
@@ -198,23 +175,7 @@ fn the_table_has_a_row_for_each_case() {
     let figures: Vec<&str> = row("slow-link").split_whitespace().collect();
     assert_eq!(
         figures,
-        [
-            "slow-link",
-            "50",
-            "10",
-            "90",
-            "80",
-            "80",
-            "80",
-            "80",
-            "2.50",
-            "–",
-            "–",
-            "–",
-            "–",
-            "–",
-            "7.25"
-        ]
+        ["slow-link", "50", "10", "90", "80", "80", "80", "80", "2.50", "–", "–", "–", "–", "–", "7.25"]
     );
     assert!(row("recycled ").ends_with('–'));
 }
@@ -228,8 +189,7 @@ fn a_document_without_heartbeats_is_read() {
             case.remove(field).unwrap();
         }
     }
-    let Document::Replica(report) = pgcalm_lab::document::read(&document.to_string()).unwrap()
-    else {
+    let Document::Replica(report) = pgcalm_lab::document::read(&document.to_string()).unwrap() else {
         panic!("not a report of a standby");
     };
     assert_eq!(report.cases[3].heartbeat, None);
@@ -239,10 +199,7 @@ fn a_document_without_heartbeats_is_read() {
 fn a_document_reads_back_as_it_was() {
     let report = report();
     let document = pgcalm_render::json::to_json_pretty(&report).unwrap();
-    assert_eq!(
-        pgcalm_lab::document::read(&document).unwrap(),
-        Document::Replica(Box::new(report))
-    );
+    assert_eq!(pgcalm_lab::document::read(&document).unwrap(), Document::Replica(Box::new(report)));
 }
 
 #[test]

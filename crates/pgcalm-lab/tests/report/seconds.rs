@@ -14,46 +14,26 @@ fn value<'a>(rendered: &'a str, line: usize, column: &str) -> &'a str {
         .split('\t')
         .position(|name| name == column)
         .unwrap_or_else(|| panic!("no column {column}"));
-    lines
-        .nth(line)
-        .unwrap()
-        .split('\t')
-        .nth(place)
-        .unwrap_or_else(|| panic!("line {line} is too short"))
+    lines.nth(line).unwrap().split('\t').nth(place).unwrap_or_else(|| panic!("line {line} is too short"))
 }
 
 #[test]
 fn what_counts_from_the_servers_start_is_told_by_second_and_a_level_as_it_is() {
     let mut report = support::report(4, 1);
-    report
-        .contestants
-        .retain(|contestant| ["stock", "pg_calm"].contains(&contestant.name.as_str()));
+    report.contestants.retain(|contestant| ["stock", "pg_calm"].contains(&contestant.name.as_str()));
     let run = &mut report.contestants[1].runs[0];
     run.series.server = ServerSeries {
         wal_syncs: vec![Some(900.0), None, Some(1801.5), Some(0.0)],
         checkpointer_wait: vec![None, None, Some("Extension".into()), None],
         client_waits: vec![
-            Some(
-                [
-                    ("WALWrite".into(), 3),
-                    ("WALSync".into(), 5),
-                    ("none".into(), 1),
-                ]
-                .into(),
-            ),
+            Some([("WALWrite".into(), 3), ("WALSync".into(), 5), ("none".into(), 1)].into()),
             None,
             None,
             None,
         ],
         module: [
-            (
-                "flushed_pages".to_string(),
-                vec![Some(100.0), Some(130.0), None, Some(150.0)],
-            ),
-            (
-                "unflushed_pages_old".to_string(),
-                vec![Some(7.0), Some(9.0), None, Some(2.0)],
-            ),
+            ("flushed_pages".to_string(), vec![Some(100.0), Some(130.0), None, Some(150.0)]),
+            ("unflushed_pages_old".to_string(), vec![Some(7.0), Some(9.0), None, Some(2.0)]),
         ]
         .into(),
         ..ServerSeries::default()

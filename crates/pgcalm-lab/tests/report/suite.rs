@@ -21,15 +21,9 @@ use crate::support;
 /// Stock and pg_calm alone, with these mean TPS, worst seconds and p99.9.
 fn run(stock: [f64; 3], pg_calm: [f64; 3]) -> Run {
     let mut report = support::report(60, 1);
-    report
-        .contestants
-        .retain(|contestant| ["stock", "pg_calm"].contains(&contestant.name.as_str()));
+    report.contestants.retain(|contestant| ["stock", "pg_calm"].contains(&contestant.name.as_str()));
     for contestant in &mut report.contestants {
-        let figures = if contestant.name == "stock" {
-            stock
-        } else {
-            pg_calm
-        };
+        let figures = if contestant.name == "stock" { stock } else { pg_calm };
         for run in &mut contestant.runs {
             let latency = run.latency_ms.as_mut().unwrap();
             [run.tps_mean, run.tps_min, latency.p999] = figures;
@@ -59,10 +53,7 @@ fn suite() -> Report {
             row("won", Some(run([100.0, 0.0, 50.0], [150.0, 80.0, 5.0]))),
             row("lost", Some(run([100.0, 50.0, 5.0], [95.0, 50.0, 5.0]))),
             failed,
-            row(
-                "lost-most",
-                Some(run([100.0, 50.0, 5.0], [120.0, 10.0, 5.0])),
-            ),
+            row("lost-most", Some(run([100.0, 50.0, 5.0], [120.0, 10.0, 5.0]))),
             row("even", Some(run([1000.0, 50.0, 5.0], [1001.0, 50.0, 5.0]))),
             row("never-run", None),
         ],
@@ -70,22 +61,13 @@ fn suite() -> Report {
 }
 
 fn verdicts(row: &Row) -> Vec<(&str, Verdict)> {
-    row.comparisons
-        .iter()
-        .map(|comparison| (comparison.metric.as_str(), comparison.verdict))
-        .collect()
+    row.comparisons.iter().map(|comparison| (comparison.metric.as_str(), comparison.verdict)).collect()
 }
 
 /// Where each of the texts begins, in their order.
 fn assert_in_order(rendered: &str, texts: &[&str]) {
-    let places: Vec<usize> = texts
-        .iter()
-        .map(|text| {
-            rendered
-                .find(text)
-                .unwrap_or_else(|| panic!("no {text:?} in {rendered}"))
-        })
-        .collect();
+    let places: Vec<usize> =
+        texts.iter().map(|text| rendered.find(text).unwrap_or_else(|| panic!("no {text:?} in {rendered}"))).collect();
     assert!(places.is_sorted(), "{texts:?} at {places:?}: {rendered}");
 }
 
@@ -95,24 +77,14 @@ fn contestants_are_compared_with_stock() {
     let suite = suite();
     assert_eq!(
         verdicts(&suite.rows[0]),
-        [
-            ("tps_mean", Better),
-            ("tps_min", Better),
-            ("latency_p999_ms", Better),
-            ("latency_max_ms", Same)
-        ]
+        [("tps_mean", Better), ("tps_min", Better), ("latency_p999_ms", Better), ("latency_max_ms", Same)]
     );
     // No ratio to a second at zero.
     assert_eq!(suite.rows[0].comparisons[1].ratio, None);
     assert_eq!(suite.rows[0].comparisons[2].ratio, Some(0.1));
     assert_eq!(
         verdicts(&suite.rows[1]),
-        [
-            ("tps_mean", Worse),
-            ("tps_min", Same),
-            ("latency_p999_ms", Same),
-            ("latency_max_ms", Same)
-        ]
+        [("tps_mean", Worse), ("tps_min", Same), ("latency_p999_ms", Same), ("latency_max_ms", Same)]
     );
     assert_eq!(verdicts(&suite.rows[4])[0], ("tps_mean", Same));
     assert_eq!(verdicts(&suite.rows[2]), []);
@@ -121,16 +93,10 @@ fn contestants_are_compared_with_stock() {
 #[test]
 fn ranges_that_overlap_are_no_difference() {
     let mut report = support::report(60, 2);
-    report
-        .contestants
-        .retain(|contestant| ["stock", "pg_calm"].contains(&contestant.name.as_str()));
+    report.contestants.retain(|contestant| ["stock", "pg_calm"].contains(&contestant.name.as_str()));
     let mut with_means = |stock: [f64; 2], pg_calm: [f64; 2]| {
         for contestant in &mut report.contestants {
-            let means = if contestant.name == "stock" {
-                stock
-            } else {
-                pg_calm
-            };
+            let means = if contestant.name == "stock" { stock } else { pg_calm };
             for (run, mean) in contestant.runs.iter_mut().zip(means) {
                 run.tps_mean = mean;
             }
@@ -145,9 +111,7 @@ fn ranges_that_overlap_are_no_difference() {
 #[test]
 fn stock_alone_and_the_reference_are_not_compared() {
     let mut report = support::report(60, 1);
-    report
-        .contestants
-        .retain(|contestant| ["stock", "stock-uncapped"].contains(&contestant.name.as_str()));
+    report.contestants.retain(|contestant| ["stock", "stock-uncapped"].contains(&contestant.name.as_str()));
     assert_eq!(row("a", Some(report.clone())).comparisons, []);
     report.contestants.remove(0);
     assert_eq!(row("a", Some(report)).comparisons, []);
@@ -182,28 +146,14 @@ fn without_losses_the_heading_says_so() {
     let mut suite = suite();
     suite.rows.retain(|row| row.name == "won");
     let text = text::render(&suite);
-    assert!(
-        text.contains("\npg_calm is worse than stock in nothing compared\nwon: The row won\n"),
-        "{text}"
-    );
+    assert!(text.contains("\npg_calm is worse than stock in nothing compared\nwon: The row won\n"), "{text}");
 }
 
 #[test]
 fn the_picture_has_each_row_with_both_losses_first() {
     let picture = svg::render(&suite());
-    let document =
-        roxmltree::Document::parse(&picture).unwrap_or_else(|error| panic!("{error}: {picture}"));
-    assert_in_order(
-        &picture,
-        &[
-            "pg_calm is worse",
-            ">lost-most<",
-            ">lost<",
-            ">Others<",
-            ">won<",
-            ">even<",
-        ],
-    );
+    let document = roxmltree::Document::parse(&picture).unwrap_or_else(|error| panic!("{error}: {picture}"));
+    assert_in_order(&picture, &["pg_calm is worse", ">lost-most<", ">lost<", ">Others<", ">won<", ">even<"]);
     assert!(!picture.contains("never-run"), "{picture}");
     let widths: Vec<f64> = document
         .descendants()
@@ -220,20 +170,14 @@ fn the_picture_has_each_row_with_both_losses_first() {
         let Some(report) = &mut row.report else {
             continue;
         };
-        report
-            .contestants
-            .retain(|contestant| contestant.name == "stock");
+        report.contestants.retain(|contestant| contestant.name == "stock");
     }
     assert!(!svg::render(&alone).contains(">won<"));
 }
 
 #[test]
 fn repeats_show_their_spread() {
-    let suite = Report::new(
-        "x".into(),
-        String::new(),
-        vec![row("a", Some(support::report(60, 3)))],
-    );
+    let suite = Report::new("x".into(), String::new(), vec![row("a", Some(support::report(60, 3)))]);
     let text = text::render(&suite);
     assert!(text.contains("    3 runs: mean TPS "), "{text}");
 }
@@ -312,10 +256,7 @@ fn what_is_not_steady_has_no_verdict_and_no_place_in_the_picture() {
     );
     let picture = svg::render(&suite);
     assert!(picture.contains(">both-steady<"), "{picture}");
-    assert!(
-        !picture.contains(">stocks<") && !picture.contains(">ours<"),
-        "{picture}"
-    );
+    assert!(!picture.contains(">stocks<") && !picture.contains(">ours<"), "{picture}");
     // Nor does the report of such a run say who won.
     let of_row = |index: usize| suite.rows[index].report.as_ref().unwrap();
     let headline = &reading::lines(of_row(0))[0];
@@ -354,12 +295,7 @@ fn each_figure_has_its_checkpoints_and_a_verdict_beside_it() {
     assert_eq!(suite.rows[0].comparisons[0].checkpoints, 1);
     assert_eq!(suite.rows[0].comparisons[0].baseline_checkpoints, 1);
     let text = text::render(&suite);
-    assert!(
-        text.contains(
-            "\n    worse: worst second; better: mean TPS; same: p99.9, longest transaction\n"
-        ),
-        "{text}"
-    );
+    assert!(text.contains("\n    worse: worst second; better: mean TPS; same: p99.9, longest transaction\n"), "{text}");
     let markdown = markdown::render(&suite, "", |_| false);
     assert_in_order(
         &markdown,
@@ -392,10 +328,9 @@ fn a_picture_says_that_volumes_are_emulated_and_what_it_was_measured_with() {
         }
     }
     let said = caption(&suite);
-    for part in [
-        "on emulated volumes",
-        "PostgreSQL 15.20; Linux 6.18.5; ext4; 2000-01-01; pg_calm 0123456789ab; pgcalm 0.1.0",
-    ] {
+    for part in
+        ["on emulated volumes", "PostgreSQL 15.20; Linux 6.18.5; ext4; 2000-01-01; pg_calm 0123456789ab; pgcalm 0.1.0"]
+    {
         assert!(said.contains(part), "{part}: {said}");
     }
 }
@@ -404,15 +339,7 @@ fn a_picture_says_that_volumes_are_emulated_and_what_it_was_measured_with() {
 fn the_page_is_self_contained_and_has_every_run() {
     let suite = suite();
     let page = html::render(&suite);
-    assert_in_order(
-        &page,
-        &[
-            "id=\"row-lost-most\"",
-            "id=\"row-lost\"",
-            "id=\"row-won\"",
-            "id=\"row-even\"",
-        ],
-    );
+    assert_in_order(&page, &["id=\"row-lost-most\"", "id=\"row-lost\"", "id=\"row-won\"", "id=\"row-even\""]);
     for name in ["lost-most", "lost", "won", "even"] {
         assert!(page.contains(&format!("href=\"#row-{name}\"")), "{name}");
     }
@@ -423,19 +350,14 @@ fn the_page_is_self_contained_and_has_every_run() {
     for scheme in ["http:", "https:", "url(", "src=", "@import"] {
         assert!(!page.contains(scheme), "{scheme}");
     }
-    assert_eq!(
-        page.matches("href=").count(),
-        page.matches("href=\"#row-").count()
-    );
+    assert_eq!(page.matches("href=").count(), page.matches("href=\"#row-").count());
 }
 
 #[test]
 fn the_size_of_fifty_long_runs_can_be_mailed() {
     let mut long = support::report(180, 1);
     long.contestants.truncate(3);
-    let rows = (0..50)
-        .map(|index| row(&format!("row-{index}"), Some(long.clone())))
-        .collect();
+    let rows = (0..50).map(|index| row(&format!("row-{index}"), Some(long.clone()))).collect();
     let page = html::render(&Report::new("x".into(), String::new(), rows));
     assert!(page.len() < 10_000_000, "{}", page.len());
 }

@@ -15,10 +15,7 @@ use crate::support;
 const WIDTH: usize = 110;
 
 fn widest(text: &str) -> usize {
-    text.lines()
-        .map(|line| line.chars().count())
-        .max()
-        .unwrap_or(0)
+    text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
 }
 
 #[test]
@@ -33,18 +30,9 @@ fn every_contestant_has_a_row_of_all_figures() {
         // Reads in MiB/s, flushes and the backlog are not in this report.
         assert_eq!(rows, [1 + 10, 1 + 3 + 1 + 3, 1 + 5], "{rendered}");
     }
-    assert!(
-        rendered.contains("data volume 800 write IOPS + 125 MB/s"),
-        "{rendered}"
-    );
-    assert!(
-        rendered.contains("WAL volume 4000 write IOPS"),
-        "{rendered}"
-    );
-    assert!(
-        rendered.contains("writes capped by the root control group; data volume"),
-        "{rendered}"
-    );
+    assert!(rendered.contains("data volume 800 write IOPS + 125 MB/s"), "{rendered}");
+    assert!(rendered.contains("WAL volume 4000 write IOPS"), "{rendered}");
+    assert!(rendered.contains("writes capped by the root control group; data volume"), "{rendered}");
     assert!(rendered.contains("roomy sysctls"), "{rendered}");
     assert!(rendered.contains("Linux 6.18.5"), "{rendered}");
     assert!(!rendered.contains("median of the runs"), "{rendered}");
@@ -54,19 +42,11 @@ fn every_contestant_has_a_row_of_all_figures() {
 #[test]
 fn repeats_give_median_and_range() {
     let mut report = support::report(60, 3);
-    for (run, tps) in report.contestants[0]
-        .runs
-        .iter_mut()
-        .zip([1500.0, 900.0, 1100.0])
-    {
+    for (run, tps) in report.contestants[0].runs.iter_mut().zip([1500.0, 900.0, 1100.0]) {
         run.tps_mean = tps;
     }
     let rendered = text::render(&report);
-    let row: Vec<&str> = rendered
-        .lines()
-        .skip_while(|line| !line.starts_with("stock "))
-        .take(2)
-        .collect();
+    let row: Vec<&str> = rendered.lines().skip_while(|line| !line.starts_with("stock ")).take(2).collect();
     assert!(row[0].contains(" 1100 "), "{rendered}");
     assert_eq!(row[1].trim(), "[900..1500]", "{rendered}");
     assert!(rendered.contains("median of the runs"), "{rendered}");
@@ -98,29 +78,17 @@ fn control_characters_do_not_reach_the_terminal() {
     report.contestants[0].name = "\u{1b}[31mstock".to_string();
     report.scenario = "a\u{7}b".to_string();
     let rendered = text::render(&report);
-    assert!(
-        !rendered.chars().any(|c| c.is_control() && c != '\n'),
-        "{rendered:?}"
-    );
+    assert!(!rendered.chars().any(|c| c.is_control() && c != '\n'), "{rendered:?}");
 }
 
 #[test]
 fn readings_are_facts_against_each_rival() {
     let mut report = support::report(60, 1);
-    let figures = [
-        (1148.0, 44, 0.0, 780.0),
-        (1200.0, 0, 100.0, 780.0),
-        (3559.0, 0, 3500.0, 234.0),
-        (3670.0, 0, 3600.0, 2000.0),
-    ];
+    let figures =
+        [(1148.0, 44, 0.0, 780.0), (1200.0, 0, 100.0, 780.0), (3559.0, 0, 3500.0, 234.0), (3670.0, 0, 3600.0, 2000.0)];
     for (contestant, (mean, zero, min, ops)) in report.contestants.iter_mut().zip(figures) {
         let run = &mut contestant.runs[0];
-        (
-            run.tps_mean,
-            run.seconds_zero,
-            run.tps_min,
-            run.data_device.write_ops_per_s,
-        ) = (mean, zero, min, ops);
+        (run.tps_mean, run.seconds_zero, run.tps_min, run.data_device.write_ops_per_s) = (mean, zero, min, ops);
     }
     assert_eq!(
         reading::lines(&report),
@@ -140,9 +108,7 @@ fn readings_without_pg_calm_stock_or_rivals() {
     let full = support::report(60, 1);
     let with = |names: &[&str]| {
         let mut report = full.clone();
-        report
-            .contestants
-            .retain(|contestant| names.contains(&contestant.name.as_str()));
+        report.contestants.retain(|contestant| names.contains(&contestant.name.as_str()));
         reading::lines(&report)
     };
     assert!(with(&["stock", "stock-tuned"])[0].starts_with("stock-tuned: "));
@@ -150,10 +116,7 @@ fn readings_without_pg_calm_stock_or_rivals() {
     for name in ["stock", "pg_calm", "stock-uncapped"] {
         let lines = with(&[name]);
         assert_eq!(lines.len(), 1, "{lines:?}");
-        assert!(
-            lines[0].starts_with(&format!("{name}: ")) && lines[0].contains("TPS mean"),
-            "{lines:?}"
-        );
+        assert!(lines[0].starts_with(&format!("{name}: ")) && lines[0].contains("TPS mean"), "{lines:?}");
     }
     let lines = with(&["pg_calm", "stock-uncapped"]);
     assert!(lines[1].contains("% of the uncapped"), "{lines:?}");
@@ -166,20 +129,14 @@ fn a_server_that_gave_up_is_told_with_its_words() {
     for (run, at_s) in report.contestants[0].runs.iter_mut().zip([48.5, 31.25]) {
         run.server_failure = Some(ServerFailure {
             at_s,
-            message: "could not write to file \"pg_wal/xlogtemp.44\": No space left on device"
-                .into(),
+            message: "could not write to file \"pg_wal/xlogtemp.44\": No space left on device".into(),
         });
     }
-    let told: Vec<String> = reading::lines(&report)
-        .into_iter()
-        .filter(|line| line.contains("gave up"))
-        .collect();
+    let told: Vec<String> = reading::lines(&report).into_iter().filter(|line| line.contains("gave up")).collect();
     assert_eq!(
         told,
-        [
-            "stock: the server gave up after 31.2 s: could not write to file \"pg_wal/xlogtemp.44\": No space left on \
-             device"
-        ]
+        ["stock: the server gave up after 31.2 s: could not write to file \"pg_wal/xlogtemp.44\": No space left on \
+             device"]
     );
     assert!(widest(&text::render(&report)) <= WIDTH);
 }
@@ -188,10 +145,7 @@ fn a_server_that_gave_up_is_told_with_its_words() {
 fn cpu_time_that_the_hypervisor_withheld_is_told() {
     let mut report = support::report(60, 2);
     let told = |report: &_| -> Vec<String> {
-        reading::lines(report)
-            .into_iter()
-            .filter(|line| line.contains("hypervisor"))
-            .collect()
+        reading::lines(report).into_iter().filter(|line| line.contains("hypervisor")).collect()
     };
     assert_eq!(told(&report), [""; 0]);
     report.contestants[0].runs[0].series.cpu_steal_percent[7] = 5.0;
@@ -200,9 +154,7 @@ fn cpu_time_that_the_hypervisor_withheld_is_told() {
     report.contestants[0].runs[1].series.cpu_steal_percent[3] = 31.24;
     assert_eq!(
         told(&report),
-        [
-            "stock: the hypervisor withheld more than 5 % of the CPU time in 2 of 120 seconds, 31.2 % at most"
-        ]
+        ["stock: the hypervisor withheld more than 5 % of the CPU time in 2 of 120 seconds, 31.2 % at most"]
     );
     assert!(widest(&text::render(&report)) <= WIDTH);
     // As a report of a version that did not record it is read.
@@ -225,11 +177,7 @@ fn conditions_that_are_not_the_rule_are_told() {
         report.settings.insert(option.to_string(), value);
     }
     let rendered = text::render(&report);
-    for phrase in [
-        "both in memory",
-        "wal_compression=lz4, work_mem=8MB",
-        "pg_calm:pg_calm.bridge=off",
-    ] {
+    for phrase in ["both in memory", "wal_compression=lz4, work_mem=8MB", "pg_calm:pg_calm.bridge=off"] {
         assert!(rendered.contains(phrase), "{phrase}: {rendered}");
     }
     assert!(widest(&rendered) <= WIDTH, "{rendered}");
@@ -238,14 +186,8 @@ fn conditions_that_are_not_the_rule_are_told() {
 fn backlog(steady_state: bool, drain_s: Option<f64>) -> Backlog {
     Backlog {
         steady_state,
-        minute_before_end: BacklogAt {
-            dirty_shared_buffers_mib: Some(150.0),
-            dirty_kernel_mib: 100.0,
-        },
-        end: BacklogAt {
-            dirty_shared_buffers_mib: Some(180.0),
-            dirty_kernel_mib: 32.0,
-        },
+        minute_before_end: BacklogAt { dirty_shared_buffers_mib: Some(150.0), dirty_kernel_mib: 100.0 },
+        end: BacklogAt { dirty_shared_buffers_mib: Some(180.0), dirty_kernel_mib: 32.0 },
         last_minute_s: 60.0,
         written_last_minute_mib: 2400.0,
         drain_s,
@@ -269,10 +211,8 @@ fn what_was_put_off_is_told_first_of_those_that_were_not_steady() {
     let unknown = report.contestants[3].runs[0].backlog.as_mut().unwrap();
     unknown.end.dirty_shared_buffers_mib = None;
     unknown.drain_bound_s = None;
-    let told: Vec<String> = reading::lines(&report)
-        .into_iter()
-        .filter(|line| line.contains("dirty at the end"))
-        .collect();
+    let told: Vec<String> =
+        reading::lines(&report).into_iter().filter(|line| line.contains("dirty at the end")).collect();
     assert_eq!(
         told,
         [
@@ -291,11 +231,7 @@ fn what_was_put_off_is_told_first_of_those_that_were_not_steady() {
 #[test]
 fn a_run_that_was_not_drained_counts_with_the_time_waited() {
     let mut report = support::report(60, 3);
-    for (run, drained) in report.contestants[0]
-        .runs
-        .iter_mut()
-        .zip([None, Some(5.0), None])
-    {
+    for (run, drained) in report.contestants[0].runs.iter_mut().zip([None, Some(5.0), None]) {
         run.backlog = Some(backlog(true, drained));
     }
     assert_eq!(DRAIN.median_of(&report.contestants[0]), Some(60.0));

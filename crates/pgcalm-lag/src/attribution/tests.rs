@@ -60,17 +60,10 @@ fn blocked(write: impl Fn(u64) -> u64) -> Vec<Observation> {
     })
 }
 
-fn with_connection(
-    mut observations: Vec<Observation>,
-    busy: f64,
-    receiver_limited: f64,
-) -> Vec<Observation> {
+fn with_connection(mut observations: Vec<Observation>, busy: f64, receiver_limited: f64) -> Vec<Observation> {
     for observation in &mut observations {
-        observation.connection = Some(Connection {
-            busy: Some(busy),
-            receiver_limited: Some(receiver_limited),
-            ..Connection::default()
-        });
+        observation.connection =
+            Some(Connection { busy: Some(busy), receiver_limited: Some(receiver_limited), ..Connection::default() });
     }
     observations
 }
@@ -118,18 +111,14 @@ fn wal_that_was_missing_from_the_start_is_held_up_however_short_the_history() {
 fn processes_that_wait_for_wal_in_every_sample_mean_the_primarys_disk() {
     let waiting = samples(|_, standby| standby.waiting_processes = Some(7));
     assert_eq!(place(&waiting), Place::PrimaryWalDisk);
-    let now_and_then =
-        samples(|second, standby| standby.waiting_processes = Some(u32::from(second != 2)));
+    let now_and_then = samples(|second, standby| standby.waiting_processes = Some(u32::from(second != 2)));
     assert_eq!(place(&now_and_then), Place::Generation);
 }
 
 #[test]
 fn a_walsender_that_reads_is_held_up_by_the_primarys_disk() {
     let mut reading = blocked(|second| (4 * second + 1) * MIB);
-    for (name, observation) in ["WALRead", "WalRead", "WALRead", "WALRead", "WalRead"]
-        .into_iter()
-        .zip(&mut reading)
-    {
+    for (name, observation) in ["WALRead", "WalRead", "WALRead", "WALRead", "WalRead"].into_iter().zip(&mut reading) {
         observation.wait_event = Some(name.to_string());
     }
     assert_eq!(place(&reading), Place::PrimaryWalDisk);
@@ -143,12 +132,7 @@ fn replay_that_stands_still_while_wal_is_flushed() {
     });
     let bottleneck = attribute(&paused, SEGMENT);
     assert_eq!(bottleneck.place, Place::Replay);
-    assert!(
-        bottleneck
-            .evidence
-            .join(" ")
-            .contains("nothing was replayed")
-    );
+    assert!(bottleneck.evidence.join(" ").contains("nothing was replayed"));
 }
 
 #[test]
@@ -165,16 +149,10 @@ fn wal_that_was_written_and_not_flushed() {
 fn the_kernels_accounts_tell_the_network_from_a_receiver_that_does_not_read() {
     let slow = || blocked(|second| (4 * second + 1) * MIB);
     assert_eq!(place(&with_connection(slow(), 1.0, 0.0)), Place::Network);
-    assert_eq!(
-        place(&with_connection(slow(), 1.0, 0.95)),
-        Place::StandbyWrite
-    );
+    assert_eq!(place(&with_connection(slow(), 1.0, 0.95)), Place::StandbyWrite);
     // A receiver that says nothing: the kernel still knows.
     let silent = || blocked(|_| 5 * MIB);
-    assert_eq!(
-        place(&with_connection(silent(), 1.0, 1.0)),
-        Place::StandbyWrite
-    );
+    assert_eq!(place(&with_connection(silent(), 1.0, 1.0)), Place::StandbyWrite);
     assert_eq!(place(&with_connection(silent(), 1.0, 0.0)), Place::Network);
 }
 
@@ -191,22 +169,13 @@ fn in_fsync(mut observations: Vec<Observation>) -> Vec<Observation> {
 fn a_receiver_that_reads_nothing_while_it_syncs_is_told_from_the_network() {
     let slow = || in_fsync(blocked(|second| (4 * second + 2) * MIB));
     // Half of the time its kernel takes what comes, and has no room for the rest.
-    assert_eq!(
-        place(&with_connection(slow(), 0.9, 0.3)),
-        Place::StandbyFlush
-    );
-    assert_eq!(
-        place(&with_connection(slow(), 1.0, 0.9)),
-        Place::StandbyFlush
-    );
+    assert_eq!(place(&with_connection(slow(), 0.9, 0.3)), Place::StandbyFlush);
+    assert_eq!(place(&with_connection(slow(), 1.0, 0.9)), Place::StandbyFlush);
     // One that syncs all the time because each packet comes alone has room.
     assert_eq!(place(&with_connection(slow(), 1.0, 0.0)), Place::Network);
     // One that does not sync has none for another reason.
     let writing = blocked(|second| (4 * second + 2) * MIB);
-    assert_eq!(
-        place(&with_connection(writing, 1.0, 0.9)),
-        Place::StandbyWrite
-    );
+    assert_eq!(place(&with_connection(writing, 1.0, 0.9)), Place::StandbyWrite);
     // Seen from elsewhere.
     assert_eq!(place(&slow()), Place::Unknown);
 }
@@ -217,14 +186,8 @@ fn a_receiver_that_never_catches_up_with_its_kernel_is_told_from_the_network() {
     // (docs/research/standby-behind-a-slow-link.md): replies at the ends of segments, and a
     // kernel with room for 15 MB more, which a second's writes hardly fill.
     let at_ends = || blocked(|second| (2 * second + 3) * SEGMENT);
-    assert_eq!(
-        place(&with_connection(at_ends(), 1.0, 0.25)),
-        Place::StandbyWrite
-    );
-    assert_eq!(
-        place(&with_connection(at_ends(), 1.0, 0.0)),
-        Place::StandbyWrite
-    );
+    assert_eq!(place(&with_connection(at_ends(), 1.0, 0.25)), Place::StandbyWrite);
+    assert_eq!(place(&with_connection(at_ends(), 1.0, 0.0)), Place::StandbyWrite);
     // Between two segments it found its socket empty, and was in fsync.
     let mut mixed = at_ends();
     for observation in &mut mixed[2..4] {
@@ -234,10 +197,7 @@ fn a_receiver_that_never_catches_up_with_its_kernel_is_told_from_the_network() {
     for observation in &mut mixed {
         observation.replay = observation.flush;
     }
-    assert_eq!(
-        place(&with_connection(mixed, 1.0, 0.25)),
-        Place::StandbyFlush
-    );
+    assert_eq!(place(&with_connection(mixed, 1.0, 0.25)), Place::StandbyFlush);
     // Cut off at the end of a segment.
     let cut_off = || blocked(|_| SEGMENT);
     assert_eq!(place(&with_connection(cut_off(), 1.0, 0.0)), Place::Network);
@@ -266,15 +226,9 @@ fn little_wal_that_the_standbys_kernel_has_and_nobody_reads() {
 #[test]
 fn without_them_the_places_of_the_replies_tell() {
     // Within segments: it ran out of data.
-    assert_eq!(
-        place(&blocked(|second| (4 * second + 1) * MIB)),
-        Place::Network
-    );
+    assert_eq!(place(&blocked(|second| (4 * second + 1) * MIB)), Place::Network);
     // At their ends only.
-    assert_eq!(
-        place(&blocked(|second| second / 2 * SEGMENT)),
-        Place::StandbyWrite
-    );
+    assert_eq!(place(&blocked(|second| second / 2 * SEGMENT)), Place::StandbyWrite);
     // Never: that may be either.
     assert_eq!(place(&blocked(|_| 5 * MIB)), Place::Unknown);
     // Nor is it known if nothing shows that the connection is what holds it up.
@@ -316,13 +270,7 @@ fn one_that_is_not_connected_is_disconnected_and_begins_anew() {
     let gone = samples(|second, standby| standby.connected = second < 2);
     assert_eq!(place(&gone), Place::Disconnected);
     // Idle or not, as with one that has caught up.
-    let idle = samples(|_, standby| {
-        *standby = Observation {
-            time: standby.time,
-            connected: false,
-            ..caught_up(0)
-        }
-    });
+    let idle = samples(|_, standby| *standby = Observation { time: standby.time, connected: false, ..caught_up(0) });
     assert_eq!(place(&idle), Place::Disconnected);
     let back = samples(|second, standby| standby.connected = second == 4);
     assert_eq!(place(&back), Place::Unknown);

@@ -74,17 +74,9 @@ fn with(mut reading: Reading, senders: &[Sender], slots: &[SlotReading]) -> Read
 fn lag_in_seconds_is_the_age_of_what_is_missing() {
     let mut history = History::default();
     for second in 0..10u64 {
-        history.add(with(
-            reading(second as f64, second * MIB),
-            &[sender("near", second * MIB)],
-            &[],
-        ));
+        history.add(with(reading(second as f64, second * MIB), &[sender("near", second * MIB)], &[]));
     }
-    let sample = history.add(with(
-        reading(10.0, 10 * MIB),
-        &[sender("near", 5 * MIB + MIB / 2)],
-        &[],
-    ));
+    let sample = history.add(with(reading(10.0, 10 * MIB), &[sender("near", 5 * MIB + MIB / 2)], &[]));
     let replay = &sample.standbys[0].replay;
     assert_eq!(replay.lag_bytes, Some(4 * MIB + MIB / 2));
     assert_eq!(replay.lag_source, Some(LagSource::History));
@@ -99,11 +91,7 @@ fn an_idle_primary_does_not_look_lagged() {
     let mut history = History::default();
     let mut sample = Sample::default();
     for second in 0..20 {
-        sample = history.add(with(
-            reading(f64::from(second), 0),
-            &[sender("near", 0)],
-            &[],
-        ));
+        sample = history.add(with(reading(f64::from(second), 0), &[sender("near", 0)], &[]));
     }
     let standby = &sample.standbys[0];
     assert_eq!(standby.replay.lag_s, Some(0.0));
@@ -119,15 +107,9 @@ fn an_idle_primary_does_not_look_lagged() {
 fn the_header_of_a_page_is_no_wal() {
     let mut reading = reading(0.0, 0);
     reading.insert_lsn = Lsn(BASE + 40);
-    assert_eq!(
-        History::default().add(reading.clone()).wal.unflushed_bytes,
-        0
-    );
+    assert_eq!(History::default().add(reading.clone()).wal.unflushed_bytes, 0);
     reading.insert_lsn = Lsn(BASE + 48);
-    assert_eq!(
-        History::default().add(reading.clone()).wal.unflushed_bytes,
-        48
-    );
+    assert_eq!(History::default().add(reading.clone()).wal.unflushed_bytes, 48);
     reading.flush_lsn = Lsn(BASE + 8);
     assert_eq!(History::default().add(reading).wal.unflushed_bytes, 40);
 }
@@ -138,10 +120,7 @@ fn beyond_the_history_a_lag_is_a_lower_bound() {
     history.add(with(reading(0.0, 100 * MIB), &[sender("near", 0)], &[]));
     let sample = history.add(with(reading(7.0, 100 * MIB), &[sender("near", 0)], &[]));
     let standby = &sample.standbys[0];
-    assert_eq!(
-        (standby.replay.lag_s, standby.replay.lag_source),
-        (Some(7.0), Some(LagSource::AtLeast))
-    );
+    assert_eq!((standby.replay.lag_s, standby.replay.lag_source), (Some(7.0), Some(LagSource::AtLeast)));
     // No WAL is made, and yet it isn't idle.
     assert_eq!(standby.bottleneck.place, Place::Unknown);
 }
@@ -159,19 +138,12 @@ fn a_standby_whose_connection_ends_is_shown_and_its_wal_watched() {
     assert_eq!(standby.bottleneck.place, Place::Disconnected);
     assert_eq!(standby.disconnected_s, Some(1.0));
     assert_eq!(standby.flush.lag_bytes, Some(8 * MIB));
-    assert_eq!(
-        standby.need.segment.as_deref(),
-        Some("000000010000000200000082")
-    );
+    assert_eq!(standby.need.segment.as_deref(), Some("000000010000000200000082"));
     // At 8 MiB/s a checkpoint after 33 segments of 16 MiB: 528 MiB, of which 40 are written: in 61 s, and 10 s for itself.
     assert_eq!(standby.need.seconds_until_removed, Some(71.0));
     assert_eq!(sample.kept.seconds_until_needed_removed, Some(71.0));
     // It comes back.
-    let sample = history.add(with(
-        reading(6.0, 48 * MIB),
-        &[sender("near", 32 * MIB)],
-        &[],
-    ));
+    let sample = history.add(with(reading(6.0, 48 * MIB), &[sender("near", 32 * MIB)], &[]));
     assert_eq!(sample.standbys.len(), 1);
     assert_eq!(sample.standbys[0].state, StandbyState::Streaming);
 }
@@ -195,42 +167,23 @@ fn an_inactive_slot_is_a_disconnected_standby() {
     assert_eq!(standby.flush.lag_bytes, Some(7 * MIB));
     assert_eq!(sample.slots[0].retained_bytes, Some(7 * MIB));
     // A slot that keeps WAL without limit is never lost.
-    let sample = history.add(with(
-        reading(1.0, 80 * MIB),
-        &[],
-        &[slot("near", None, MIB)],
-    ));
+    let sample = history.add(with(reading(1.0, 80 * MIB), &[], &[slot("near", None, MIB)]));
     assert_eq!(sample.slots[0].seconds_until_lost, None);
-    assert_eq!(
-        sample.slots[0].retained_growth_bytes_per_s,
-        Some(72.0 * MIB as f64)
-    );
+    assert_eq!(sample.slots[0].retained_growth_bytes_per_s, Some(72.0 * MIB as f64));
 }
 
 #[test]
 fn a_standby_and_its_slot_are_one() {
     let mut history = History::default();
-    history.add(with(
-        reading(0.0, 0),
-        &[sender("near", 0)],
-        &[slot("near_slot", Some(100), 0)],
-    ));
+    history.add(with(reading(0.0, 0), &[sender("near", 0)], &[slot("near_slot", Some(100), 0)]));
     let sample = history.add(with(reading(1.0, 0), &[], &[slot("near_slot", None, 0)]));
-    let names: Vec<&str> = sample
-        .standbys
-        .iter()
-        .map(|standby| standby.application_name.as_str())
-        .collect();
+    let names: Vec<&str> = sample.standbys.iter().map(|standby| standby.application_name.as_str()).collect();
     assert_eq!(names, ["near"]);
     assert_eq!(sample.standbys[0].slot.as_deref(), Some("near_slot"));
     // Under another name on the same slot: the old one is not missed.
     let mut renamed = sender("far", 0);
     renamed.pid = 101;
-    let sample = history.add(with(
-        reading(2.0, 0),
-        &[renamed],
-        &[slot("near_slot", Some(101), 0)],
-    ));
+    let sample = history.add(with(reading(2.0, 0), &[renamed], &[slot("near_slot", Some(101), 0)]));
     assert_eq!(sample.standbys.len(), 1);
     assert_eq!(sample.standbys[0].application_name, "far");
     // Dropped by somebody: gone on purpose.
@@ -283,11 +236,7 @@ fn the_connections_shares_are_of_the_interval() {
     let mut history = History::default();
     let with_tcp = |time: f64, busy_us, receiver_limited_us| {
         let mut sender = sender("near", 0);
-        sender.tcp = Some(crate::reading::Tcp {
-            busy_us,
-            receiver_limited_us,
-            ..crate::reading::Tcp::default()
-        });
+        sender.tcp = Some(crate::reading::Tcp { busy_us, receiver_limited_us, ..crate::reading::Tcp::default() });
         with(reading(time, 0), &[sender], &[])
     };
     history.add(with_tcp(0.0, 5_000_000, 0));

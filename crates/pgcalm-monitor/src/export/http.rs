@@ -41,9 +41,7 @@ pub struct Listener {
 
 impl std::fmt::Debug for Listener {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Listener")
-            .field("address", &self.address)
-            .finish_non_exhaustive()
+        f.debug_struct("Listener").field("address", &self.address).finish_non_exhaustive()
     }
 }
 
@@ -51,19 +49,10 @@ impl Listener {
     /// Starts answering with what the monitor has.
     pub fn start(address: SocketAddr, monitor: &Arc<Monitor>) -> Result<Self, MonitorError> {
         let server = Server::http(address).map_err(|error| {
-            usage(
-                "--listen",
-                address,
-                format!("{error}; give an address of this host and a port that is free"),
-            )
+            usage("--listen", address, format!("{error}; give an address of this host and a port that is free"))
         })?;
         let address = server.server_addr().to_ip().unwrap_or(address);
-        let mut listener = Self {
-            server: Arc::new(server),
-            address,
-            stop: Arc::default(),
-            threads: Vec::new(),
-        };
+        let mut listener = Self { server: Arc::new(server), address, stop: Arc::default(), threads: Vec::new() };
         for _ in 0..THREADS {
             let server = Arc::clone(&listener.server);
             let monitor = Arc::clone(monitor);
@@ -113,16 +102,10 @@ fn answer(request: Request, monitor: &Monitor) {
                 false => text(200, CLASSIC, metrics::classic(&host)),
             }
         }
-        (Method::Get | Method::Head, "/") => text(
-            200,
-            PLAIN,
-            "pgcalm export: the metrics are at /metrics\n".to_string(),
-        ),
-        (Method::Get | Method::Head, _) => text(
-            404,
-            PLAIN,
-            "not found; the metrics are at /metrics\n".to_string(),
-        ),
+        (Method::Get | Method::Head, "/") => {
+            text(200, PLAIN, "pgcalm export: the metrics are at /metrics\n".to_string())
+        }
+        (Method::Get | Method::Head, _) => text(404, PLAIN, "not found; the metrics are at /metrics\n".to_string()),
         _ => text(405, PLAIN, "only GET and HEAD\n".to_string()),
     };
     // A client that has gone away needs no answer.
@@ -135,12 +118,7 @@ fn accepts_openmetrics(request: &Request) -> bool {
         .headers()
         .iter()
         .filter(|header| header.field.equiv("Accept"))
-        .any(|header| {
-            header
-                .value
-                .as_str()
-                .contains("application/openmetrics-text")
-        })
+        .any(|header| header.value.as_str().contains("application/openmetrics-text"))
 }
 
 fn text(status: u16, kind: &str, body: String) -> Response<Cursor<Vec<u8>>> {

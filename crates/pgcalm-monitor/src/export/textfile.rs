@@ -31,19 +31,16 @@ impl Textfile {
         let mut hidden = std::ffi::OsString::from(".");
         hidden.push(name);
         hidden.push(".tmp");
-        let file = Self {
-            temporary: path.with_file_name(hidden),
-            path,
-        };
-        replacement::check(&file.path)
-            .and_then(|()| Replacement::create(file.temporary.clone(), MODE))
-            .map_err(|error| {
+        let file = Self { temporary: path.with_file_name(hidden), path };
+        replacement::check(&file.path).and_then(|()| Replacement::create(file.temporary.clone(), MODE)).map_err(
+            |error| {
                 usage(
                     "--textfile",
                     display,
                     format!("{error}; name a file in a directory that exists and can be written"),
                 )
-            })?;
+            },
+        )?;
         Ok(file)
     }
 
@@ -96,10 +93,6 @@ mod tests {
     fn a_directory_that_is_not_there_is_a_usage_error() {
         let error = Textfile::new("/nonexistent/a.prom".into()).unwrap_err();
         assert!(matches!(error, MonitorError::Usage(_)));
-        assert!(
-            error
-                .to_string()
-                .starts_with("--textfile /nonexistent/a.prom: ")
-        );
+        assert!(error.to_string().starts_with("--textfile /nonexistent/a.prom: "));
     }
 }

@@ -38,10 +38,7 @@ pub const TABLE: &[Metric] = &[
         read: Read::Instance(|instance, points| {
             if let Some(counters) = &instance.counters {
                 points.add(&["checkpoint"], counters.buffers_written_by_checkpoints);
-                points.add(
-                    &["background_writer"],
-                    counters.buffers_written_by_background_writer,
-                );
+                points.add(&["background_writer"], counters.buffers_written_by_background_writer);
                 points.add(&["backend"], counters.buffers_written_by_backends);
             }
         }),
@@ -77,13 +74,7 @@ pub const TABLE: &[Metric] = &[
         help: "Part of its buffers that the checkpoint under way has written; absent if none is, or without pg_calm",
         labels: &[],
         read: Read::Instance(|instance, points| {
-            points.maybe(
-                &[],
-                instance
-                    .checkpoint
-                    .as_ref()
-                    .and_then(|checkpoint| checkpoint.progress),
-            );
+            points.maybe(&[], instance.checkpoint.as_ref().and_then(|checkpoint| checkpoint.progress));
         }),
     },
     Metric {
@@ -92,13 +83,7 @@ pub const TABLE: &[Metric] = &[
         help: "Since the start of the last complete checkpoint",
         labels: &[],
         read: Read::Instance(|instance, points| {
-            points.maybe(
-                &[],
-                instance
-                    .checkpoint
-                    .as_ref()
-                    .and_then(|checkpoint| checkpoint.since_last_seconds),
-            );
+            points.maybe(&[], instance.checkpoint.as_ref().and_then(|checkpoint| checkpoint.since_last_seconds));
         }),
     },
     Metric {
@@ -107,13 +92,7 @@ pub const TABLE: &[Metric] = &[
         help: "Setting checkpoint_timeout",
         labels: &[],
         read: Read::Instance(|instance, points| {
-            points.maybe(
-                &[],
-                instance
-                    .checkpoint
-                    .as_ref()
-                    .and_then(|checkpoint| checkpoint.timeout_seconds),
-            );
+            points.maybe(&[], instance.checkpoint.as_ref().and_then(|checkpoint| checkpoint.timeout_seconds));
         }),
     },
     Metric {
@@ -122,13 +101,7 @@ pub const TABLE: &[Metric] = &[
         help: "WAL since the redo point of the last complete checkpoint",
         labels: &[],
         read: Read::Instance(|instance, points| {
-            points.maybe(
-                &[],
-                instance
-                    .checkpoint
-                    .as_ref()
-                    .and_then(|checkpoint| checkpoint.wal_since_redo_bytes),
-            );
+            points.maybe(&[], instance.checkpoint.as_ref().and_then(|checkpoint| checkpoint.wal_since_redo_bytes));
         }),
     },
     Metric {
@@ -137,13 +110,7 @@ pub const TABLE: &[Metric] = &[
         help: "Setting max_wal_size",
         labels: &[],
         read: Read::Instance(|instance, points| {
-            points.maybe(
-                &[],
-                instance
-                    .checkpoint
-                    .as_ref()
-                    .and_then(|checkpoint| checkpoint.max_wal_size_bytes),
-            );
+            points.maybe(&[], instance.checkpoint.as_ref().and_then(|checkpoint| checkpoint.max_wal_size_bytes));
         }),
     },
     Metric {
@@ -153,10 +120,7 @@ pub const TABLE: &[Metric] = &[
                sync, or slowest_file for the longest fsync; with pg_calm only",
         labels: &["phase"],
         read: Read::Instance(|instance, points| {
-            let last = instance
-                .checkpoint
-                .as_ref()
-                .and_then(|checkpoint| checkpoint.last.as_ref());
+            let last = instance.checkpoint.as_ref().and_then(|checkpoint| checkpoint.last.as_ref());
             if let Some(last) = last {
                 points.maybe(&["total"], last.total_seconds);
                 points.maybe(&["write"], last.write_seconds);

@@ -41,11 +41,7 @@ fn row(metric: &Metric) -> String {
         Read::Instance(_) => Some(&SERVER),
         Read::Host(_) => None,
     };
-    let labels: Vec<String> = server
-        .into_iter()
-        .chain(metric.labels)
-        .map(|label| format!("`{label}`"))
-        .collect();
+    let labels: Vec<String> = server.into_iter().chain(metric.labels).map(|label| format!("`{label}`")).collect();
     format!(
         "| `{}` | {} | {} | {} |\n",
         match metric.kind {
@@ -64,9 +60,7 @@ fn row(metric: &Metric) -> String {
 
 #[test]
 fn docs_metrics_lists_the_table() {
-    let text: String = std::iter::once(HEAD.to_string())
-        .chain(table().map(row))
-        .collect();
+    let text: String = std::iter::once(HEAD.to_string()).chain(table().map(row)).collect();
     let file = docs().join("reference/metrics.md");
     if std::env::var_os("UPDATE_METRICS").is_some() {
         std::fs::write(&file, &text).unwrap();
@@ -83,52 +77,29 @@ fn names_follow_the_conventions_and_are_unique() {
     for metric in table() {
         assert!(metric.name.starts_with("pgcalm_"), "{}", metric.name);
         assert!(!metric.name.ends_with("_total"), "{}", metric.name);
-        assert!(
-            metric
-                .name
-                .chars()
-                .all(|c| c.is_ascii_lowercase() || c == '_'),
-            "{}",
-            metric.name
-        );
+        assert!(metric.name.chars().all(|c| c.is_ascii_lowercase() || c == '_'), "{}", metric.name);
         assert!(seen.insert(metric.name), "{} is there twice", metric.name);
         assert!(!metric.help.ends_with('.'), "{}", metric.help);
         for label in metric.labels {
-            assert!(
-                !["query", "user", "database", "instance", "job"].contains(label),
-                "{}: {label}",
-                metric.name
-            );
+            assert!(!["query", "user", "database", "instance", "job"].contains(label), "{}: {label}", metric.name);
         }
     }
 }
 
 /// Words that begin like a metric.
 fn named_in(text: &str) -> BTreeSet<&str> {
-    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-        .filter(|word| word.starts_with("pgcalm_"))
-        .collect()
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| word.starts_with("pgcalm_")).collect()
 }
 
 #[test]
 fn dashboard_and_rules_name_metrics_that_there_are() {
     let known: BTreeSet<String> = table().map(sample_name).collect();
-    for (name, least) in [
-        ("pgcalm.json", 25),
-        ("alerts.yml", 10),
-        ("alerts_test.yml", 10),
-    ] {
+    for (name, least) in [("pgcalm.json", 25), ("alerts.yml", 10), ("alerts_test.yml", 10)] {
         let text = std::fs::read_to_string(docs().join("dashboards").join(name)).unwrap();
         let used = named_in(&text);
         let unknown: Vec<&&str> = used.iter().filter(|word| !known.contains(**word)).collect();
-        assert!(
-            unknown.is_empty(),
-            "docs/dashboards/{name} names {unknown:?}"
-        );
-        assert!(
-            used.len() >= least,
-            "docs/dashboards/{name} names {used:?} only"
-        );
+        assert!(unknown.is_empty(), "docs/dashboards/{name} names {unknown:?}");
+        assert!(used.len() >= least, "docs/dashboards/{name} names {used:?} only");
     }
 }
 

@@ -93,12 +93,9 @@ fn encode(metric: &Metric, host: &Host, encoder: &mut DescriptorEncoder) -> fmt:
                 ConstCounter::new(value).encode(encoder)?;
             }
             Value::Number(value) => ConstGauge::new(value).encode(encoder)?,
-            Value::Histogram(histogram) => encoder.encode_histogram::<NoLabelSet>(
-                histogram.sum,
-                histogram.count,
-                &histogram.buckets,
-                None,
-            )?,
+            Value::Histogram(histogram) => {
+                encoder.encode_histogram::<NoLabelSet>(histogram.sum, histogram.count, &histogram.buckets, None)?
+            }
         }
     }
     Ok(())
@@ -121,11 +118,7 @@ mod tests {
                     ..Identity::default()
                 },
                 reachability: Reachability::Reachable,
-                counters: Some(Counters {
-                    commits: 42,
-                    wal_position_bytes: 1 << 33,
-                    ..Counters::default()
-                }),
+                counters: Some(Counters { commits: 42, wal_position_bytes: 1 << 33, ..Counters::default() }),
                 ..Instance::default()
             }],
             ..Host::default()

@@ -65,11 +65,7 @@ pub const TABLE: &[Metric] = &[
         help: "Always 1: something of the instance could not be read; subject is what",
         labels: &["subject"],
         read: Read::Instance(|instance, points| {
-            let mut subjects: Vec<_> = instance
-                .missing
-                .iter()
-                .map(|missing| missing.subject)
-                .collect();
+            let mut subjects: Vec<_> = instance.missing.iter().map(|missing| missing.subject).collect();
             subjects.sort();
             subjects.dedup();
             for subject in subjects {

@@ -12,15 +12,11 @@ use crate::model::Module;
 
 /// Upper bounds of the exported histograms, seconds: every second one of the module's, which are powers of two
 /// microseconds.
-const BOUNDS: [f64; 11] = [
-    16e-6, 64e-6, 256e-6, 1024e-6, 4096e-6, 16384e-6, 65536e-6, 0.262144, 1.048576, 4.194304,
-    16.777216,
-];
+const BOUNDS: [f64; 11] =
+    [16e-6, 64e-6, 256e-6, 1024e-6, 4096e-6, 16384e-6, 65536e-6, 0.262144, 1.048576, 4.194304, 16.777216];
 
 /// States of an input of the governor, as pg_calm_governor has them.
-const GOVERNOR_STATES: [&str; 6] = [
-    "off", "unknown", "watched", "pacing", "released", "refusing",
-];
+const GOVERNOR_STATES: [&str; 6] = ["off", "unknown", "watched", "pacing", "released", "refusing"];
 
 fn counter(instance: &Instance, value: fn(&Module) -> u64) -> Option<u64> {
     instance.module.as_ref().map(value)
@@ -36,9 +32,7 @@ fn histograms(io: &[IoHistogram]) -> BTreeMap<(&str, &'static str), Histogram> {
             "background writer" => "background_writer",
             _ => "other",
         };
-        let sums = sums
-            .entry((histogram.operation.as_str(), process))
-            .or_insert_with(|| Histogram::new(&BOUNDS));
+        let sums = sums.entry((histogram.operation.as_str(), process)).or_insert_with(|| Histogram::new(&BOUNDS));
         for bucket in &histogram.buckets {
             let calls = bucket.count * u64::from(histogram.sampled_every);
             sums.add(bucket.upper_bound_seconds, calls);
@@ -66,12 +60,7 @@ pub const TABLE: &[Metric] = &[
         help: "Pages that pg_calm is writing back now",
         labels: &[],
         read: Read::Instance(|instance, points| {
-            points.maybe(
-                &[],
-                instance
-                    .unflushed
-                    .map(|unflushed| unflushed.in_flight_pages * unflushed.page_bytes),
-            );
+            points.maybe(&[], instance.unflushed.map(|unflushed| unflushed.in_flight_pages * unflushed.page_bytes));
         }),
     },
     Metric {
@@ -80,10 +69,7 @@ pub const TABLE: &[Metric] = &[
         help: "Whether pg_calm's writeback worker runs",
         labels: &[],
         read: Read::Instance(|instance, points| {
-            points.maybe(
-                &[],
-                instance.module.as_ref().map(|module| module.worker_running),
-            );
+            points.maybe(&[], instance.module.as_ref().map(|module| module.worker_running));
         }),
     },
     Metric {
@@ -92,13 +78,7 @@ pub const TABLE: &[Metric] = &[
         help: "Whether pg_calm does less than its mode says; pg_calm_status tells why",
         labels: &[],
         read: Read::Instance(|instance, points| {
-            points.maybe(
-                &[],
-                instance
-                    .module
-                    .as_ref()
-                    .map(|module| module.degraded.is_some()),
-            );
+            points.maybe(&[], instance.module.as_ref().map(|module| module.degraded.is_some()));
         }),
     },
     Metric {
@@ -108,11 +88,7 @@ pub const TABLE: &[Metric] = &[
                worker_stuck, no_cap, other_devices, map_full, not_bridged, not_shared, status_sync, governor_stuck, breaker or other",
         labels: &["state"],
         read: Read::Instance(|instance, points| {
-            for (state, named) in instance
-                .module
-                .iter()
-                .flat_map(|module| module.degraded_states())
-            {
+            for (state, named) in instance.module.iter().flat_map(|module| module.degraded_states()) {
                 points.add(&[state], named);
             }
         }),
@@ -194,11 +170,7 @@ pub const TABLE: &[Metric] = &[
                archive; state is off, unknown, watched, pacing, released or refusing",
         labels: &["input", "state"],
         read: Read::Instance(|instance, points| {
-            for input in instance
-                .governor
-                .iter()
-                .flat_map(|governor| &governor.inputs)
-            {
+            for input in instance.governor.iter().flat_map(|governor| &governor.inputs) {
                 for state in GOVERNOR_STATES {
                     points.add(&[&input.input, state], input.state == state);
                 }
@@ -211,13 +183,7 @@ pub const TABLE: &[Metric] = &[
         help: "Sessions that the governor holds now",
         labels: &[],
         read: Read::Instance(|instance, points| {
-            points.maybe(
-                &[],
-                instance
-                    .governor
-                    .as_ref()
-                    .map(|governor| governor.holds.len() as u64),
-            );
+            points.maybe(&[], instance.governor.as_ref().map(|governor| governor.holds.len() as u64));
         }),
     },
     Metric {
@@ -226,11 +192,7 @@ pub const TABLE: &[Metric] = &[
         help: "Waits of sessions for the governor since the server started, in its mode shadow that there would have been",
         labels: &["input"],
         read: Read::Instance(|instance, points| {
-            for input in instance
-                .governor
-                .iter()
-                .flat_map(|governor| &governor.inputs)
-            {
+            for input in instance.governor.iter().flat_map(|governor| &governor.inputs) {
                 points.add(&[&input.input], input.holds);
             }
         }),
@@ -241,11 +203,7 @@ pub const TABLE: &[Metric] = &[
         help: "Time of the waits for the governor that are over, all sessions together",
         labels: &["input"],
         read: Read::Instance(|instance, points| {
-            for input in instance
-                .governor
-                .iter()
-                .flat_map(|governor| &governor.inputs)
-            {
+            for input in instance.governor.iter().flat_map(|governor| &governor.inputs) {
                 points.add(&[&input.input], input.held_seconds);
             }
         }),
@@ -256,13 +214,7 @@ pub const TABLE: &[Metric] = &[
         help: "Bytes of WAL per second that the governor allows; absent if any",
         labels: &[],
         read: Read::Instance(|instance, points| {
-            points.maybe(
-                &[],
-                instance
-                    .governor
-                    .as_ref()
-                    .and_then(|governor| governor.allowed_bytes_per_second),
-            );
+            points.maybe(&[], instance.governor.as_ref().and_then(|governor| governor.allowed_bytes_per_second));
         }),
     },
     Metric {
@@ -283,10 +235,7 @@ pub const TABLE: &[Metric] = &[
         labels: &[],
         read: Read::Instance(|instance, points| {
             let own = instance.arbiter.iter().find(|member| member.own);
-            points.maybe(
-                &[],
-                own.and_then(|member| member.write_operations_per_second),
-            );
+            points.maybe(&[], own.and_then(|member| member.write_operations_per_second));
         }),
     },
     Metric {
@@ -340,13 +289,7 @@ pub const TABLE: &[Metric] = &[
         help: "How long it would wait, in mode shadow too; absent if that would bring nothing, or nothing is measured",
         labels: &[],
         read: Read::Instance(|instance, points| {
-            points.maybe(
-                &[],
-                instance
-                    .wal
-                    .as_ref()
-                    .and_then(|wal| wal.proposed_delay_seconds),
-            );
+            points.maybe(&[], instance.wal.as_ref().and_then(|wal| wal.proposed_delay_seconds));
         }),
     },
     Metric {
@@ -355,10 +298,7 @@ pub const TABLE: &[Metric] = &[
         help: "Commits in each flush of WAL lately; absent if they are not counted",
         labels: &[],
         read: Read::Instance(|instance, points| {
-            points.maybe(
-                &[],
-                instance.wal.as_ref().and_then(|wal| wal.commits_per_flush),
-            );
+            points.maybe(&[], instance.wal.as_ref().and_then(|wal| wal.commits_per_flush));
         }),
     },
 ];

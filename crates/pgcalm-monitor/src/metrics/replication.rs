@@ -47,9 +47,7 @@ pub const TABLE: &[Metric] = &[
                 &[],
                 instance.replication.as_ref().map(|replication| {
                     let standbys = replication.standbys.iter();
-                    standbys
-                        .filter(|standby| standby.state != "disconnected")
-                        .count() as u64
+                    standbys.filter(|standby| standby.state != "disconnected").count() as u64
                 }),
             );
         }),
@@ -75,10 +73,7 @@ pub const TABLE: &[Metric] = &[
         read: Read::Instance(|instance, points| {
             points.maybe(&["write"], worst_seconds(instance, |s| s.write_lag_seconds));
             points.maybe(&["flush"], worst_seconds(instance, |s| s.flush_lag_seconds));
-            points.maybe(
-                &["replay"],
-                worst_seconds(instance, |s| s.replay_lag_seconds),
-            );
+            points.maybe(&["replay"], worst_seconds(instance, |s| s.replay_lag_seconds));
         }),
     },
     Metric {
@@ -126,14 +121,8 @@ pub const TABLE: &[Metric] = &[
         labels: &["state"],
         read: Read::Instance(|instance, points| {
             let lost = |slot: &Slot| slot.wal_status.as_deref() == Some("lost");
-            points.maybe(
-                &["active"],
-                slots(instance, |slot| slot.active && !lost(slot)),
-            );
-            points.maybe(
-                &["inactive"],
-                slots(instance, |slot| !slot.active && !lost(slot)),
-            );
+            points.maybe(&["active"], slots(instance, |slot| slot.active && !lost(slot)));
+            points.maybe(&["inactive"], slots(instance, |slot| !slot.active && !lost(slot)));
             points.maybe(&["lost"], slots(instance, lost));
         }),
     },
@@ -144,10 +133,7 @@ pub const TABLE: &[Metric] = &[
         labels: &[],
         read: Read::Instance(|instance, points| {
             if let Some(replication) = &instance.replication {
-                let retained = replication
-                    .slots
-                    .iter()
-                    .filter_map(|slot| slot.retained_bytes);
+                let retained = replication.slots.iter().filter_map(|slot| slot.retained_bytes);
                 points.add(&[], retained.max().unwrap_or(0));
             }
         }),
@@ -158,14 +144,8 @@ pub const TABLE: &[Metric] = &[
         help: "On a standby: whether it streams WAL; 0 as well while it restores from an archive",
         labels: &[],
         read: Read::Instance(|instance, points| {
-            let receiver = instance
-                .replication
-                .as_ref()
-                .and_then(|replication| replication.receiver.as_ref());
-            points.maybe(
-                &[],
-                receiver.map(|receiver| receiver.status.as_deref() == Some("streaming")),
-            );
+            let receiver = instance.replication.as_ref().and_then(|replication| replication.receiver.as_ref());
+            points.maybe(&[], receiver.map(|receiver| receiver.status.as_deref() == Some("streaming")));
         }),
     },
     Metric {
@@ -174,10 +154,7 @@ pub const TABLE: &[Metric] = &[
         help: "On a standby: WAL received and not replayed",
         labels: &[],
         read: Read::Instance(|instance, points| {
-            let receiver = instance
-                .replication
-                .as_ref()
-                .and_then(|replication| replication.receiver.as_ref());
+            let receiver = instance.replication.as_ref().and_then(|replication| replication.receiver.as_ref());
             points.maybe(&[], receiver.and_then(|receiver| receiver.replay_lag_bytes));
         }),
     },
@@ -187,14 +164,8 @@ pub const TABLE: &[Metric] = &[
         help: "On a standby: age of the last commit replayed; 0 if all that was received is replayed",
         labels: &[],
         read: Read::Instance(|instance, points| {
-            let receiver = instance
-                .replication
-                .as_ref()
-                .and_then(|replication| replication.receiver.as_ref());
-            points.maybe(
-                &[],
-                receiver.and_then(|receiver| receiver.replay_lag_seconds),
-            );
+            let receiver = instance.replication.as_ref().and_then(|replication| replication.receiver.as_ref());
+            points.maybe(&[], receiver.and_then(|receiver| receiver.replay_lag_seconds));
         }),
     },
 ];

@@ -34,10 +34,7 @@ pub const TABLE: &[Metric] = &[
         help: "Bytes written to temporary files since statistics were reset",
         labels: &[],
         read: Read::Instance(|instance, points| {
-            points.maybe(
-                &[],
-                instance.counters.map(|counters| counters.temporary_bytes),
-            );
+            points.maybe(&[], instance.counters.map(|counters| counters.temporary_bytes));
         }),
     },
     Metric {
@@ -61,13 +58,7 @@ pub const TABLE: &[Metric] = &[
         help: "Setting max_connections",
         labels: &[],
         read: Read::Instance(|instance, points| {
-            points.maybe(
-                &[],
-                instance
-                    .activity
-                    .as_ref()
-                    .map(|activity| activity.max_connections),
-            );
+            points.maybe(&[], instance.activity.as_ref().map(|activity| activity.max_connections));
         }),
     },
     Metric {

@@ -11,12 +11,7 @@ pub const TABLE: &[Metric] = &[
         help: "Position up to which WAL is inserted, on a standby replayed",
         labels: &[],
         read: Read::Instance(|instance, points| {
-            points.maybe(
-                &[],
-                instance
-                    .counters
-                    .map(|counters| counters.wal_position_bytes),
-            );
+            points.maybe(&[], instance.counters.map(|counters| counters.wal_position_bytes));
         }),
     },
     Metric {
@@ -25,12 +20,7 @@ pub const TABLE: &[Metric] = &[
         help: "Full-page images in WAL since statistics were reset",
         labels: &[],
         read: Read::Instance(|instance, points| {
-            points.maybe(
-                &[],
-                instance
-                    .counters
-                    .map(|counters| counters.wal_full_page_images),
-            );
+            points.maybe(&[], instance.counters.map(|counters| counters.wal_full_page_images));
         }),
     },
     Metric {
@@ -39,13 +29,7 @@ pub const TABLE: &[Metric] = &[
         help: "WAL files archived since statistics were reset",
         labels: &[],
         read: Read::Instance(|instance, points| {
-            points.maybe(
-                &[],
-                instance
-                    .archive
-                    .as_ref()
-                    .map(|archive| archive.archived_files),
-            );
+            points.maybe(&[], instance.archive.as_ref().map(|archive| archive.archived_files));
         }),
     },
     Metric {
@@ -54,10 +38,7 @@ pub const TABLE: &[Metric] = &[
         help: "Attempts to archive a WAL file that failed since statistics were reset",
         labels: &[],
         read: Read::Instance(|instance, points| {
-            points.maybe(
-                &[],
-                instance.archive.as_ref().map(|archive| archive.failures),
-            );
+            points.maybe(&[], instance.archive.as_ref().map(|archive| archive.failures));
         }),
     },
     Metric {
@@ -66,10 +47,7 @@ pub const TABLE: &[Metric] = &[
         help: "Whether the last attempt to archive a WAL file failed",
         labels: &[],
         read: Read::Instance(|instance, points| {
-            points.maybe(
-                &[],
-                instance.archive.as_ref().map(|archive| archive.failing),
-            );
+            points.maybe(&[], instance.archive.as_ref().map(|archive| archive.failing));
         }),
     },
     Metric {
@@ -78,13 +56,7 @@ pub const TABLE: &[Metric] = &[
         help: "WAL files that wait to be archived; absent where nothing is archived",
         labels: &[],
         read: Read::Instance(|instance, points| {
-            points.maybe(
-                &[],
-                instance
-                    .archive
-                    .as_ref()
-                    .and_then(|archive| archive.queue_files),
-            );
+            points.maybe(&[], instance.archive.as_ref().and_then(|archive| archive.queue_files));
         }),
     },
     Metric {
@@ -93,13 +65,7 @@ pub const TABLE: &[Metric] = &[
         help: "Length of the WAL files that wait to be archived",
         labels: &[],
         read: Read::Instance(|instance, points| {
-            points.maybe(
-                &[],
-                instance
-                    .archive
-                    .as_ref()
-                    .and_then(|archive| archive.queue_bytes),
-            );
+            points.maybe(&[], instance.archive.as_ref().and_then(|archive| archive.queue_bytes));
         }),
     },
     Metric {
@@ -121,13 +87,7 @@ pub const TABLE: &[Metric] = &[
         help: "Free space of pg_wal's file system; absent if it can't be looked at",
         labels: &[],
         read: Read::Instance(|instance, points| {
-            points.maybe(
-                &[],
-                instance
-                    .archive
-                    .as_ref()
-                    .and_then(|archive| archive.free_bytes),
-            );
+            points.maybe(&[], instance.archive.as_ref().and_then(|archive| archive.free_bytes));
         }),
     },
     Metric {
@@ -137,13 +97,7 @@ pub const TABLE: &[Metric] = &[
                or without pg_calm",
         labels: &[],
         read: Read::Instance(|instance, points| {
-            points.maybe(
-                &[],
-                instance
-                    .archive
-                    .as_ref()
-                    .and_then(|archive| archive.time_to_full_seconds),
-            );
+            points.maybe(&[], instance.archive.as_ref().and_then(|archive| archive.time_to_full_seconds));
         }),
     },
     Metric {
@@ -152,10 +106,7 @@ pub const TABLE: &[Metric] = &[
         help: "Whether more waits to be archived than pg_calm.archive_alert_threshold allows",
         labels: &[],
         read: Read::Instance(|instance, points| {
-            points.maybe(
-                &[],
-                instance.archive.as_ref().and_then(|archive| archive.alert),
-            );
+            points.maybe(&[], instance.archive.as_ref().and_then(|archive| archive.alert));
         }),
     },
 ];

@@ -62,15 +62,8 @@ pub enum CheckpointPhase {
 
 impl CheckpointPhase {
     /// All phases.
-    pub const ALL: [Self; 7] = [
-        Self::Idle,
-        Self::Prepare,
-        Self::Write,
-        Self::Drain,
-        Self::Sync,
-        Self::End,
-        Self::Unknown,
-    ];
+    pub const ALL: [Self; 7] =
+        [Self::Idle, Self::Prepare, Self::Write, Self::Drain, Self::Sync, Self::End, Self::Unknown];
 
     /// As reports and labels name it.
     pub fn name(self) -> &'static str {

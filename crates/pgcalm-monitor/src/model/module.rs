@@ -52,10 +52,7 @@ const DEGRADED: [(&str, &str); 11] = [
     ("worker_down", "the writeback worker is not running"),
     ("worker_stuck", "the writeback worker does not respond"),
     ("no_cap", "no cap of the data directory's device is known"),
-    (
-        "other_devices",
-        "files on other devices than the data directory's",
-    ),
+    ("other_devices", "files on other devices than the data directory's"),
     ("map_full", "pg_calm.page_map_memory is too small"),
     ("not_bridged", "gaps are not bridged"),
     ("not_shared", "the device's budget is not shared"),
@@ -107,14 +104,8 @@ mod tests {
     use super::*;
 
     fn named(degraded: &str) -> Vec<&'static str> {
-        let module = Module {
-            degraded: Some(degraded.to_string()),
-            ..Module::default()
-        };
-        module
-            .degraded_states()
-            .filter_map(|(state, named)| named.then_some(state))
-            .collect()
+        let module = Module { degraded: Some(degraded.to_string()), ..Module::default() };
+        module.degraded_states().filter_map(|(state, named)| named.then_some(state)).collect()
     }
 
     #[test]

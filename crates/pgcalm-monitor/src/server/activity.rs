@@ -49,12 +49,7 @@ pub fn ask(session: &mut Session, facts: &Facts) -> Result<Look, Error> {
         match text("state")?.as_str() {
             "active" => {
                 connections.active += sessions;
-                waits.push(Wait {
-                    cause: waits::cause(&event_type, &event),
-                    event_type,
-                    event,
-                    sessions,
-                });
+                waits.push(Wait { cause: waits::cause(&event_type, &event), event_type, event, sessions });
             }
             "idle" => connections.idle += sessions,
             "idle in transaction" | "idle in transaction (aborted)" => {
@@ -66,9 +61,7 @@ pub fn ask(session: &mut Session, facts: &Facts) -> Result<Look, Error> {
             oldest = Some(oldest.map_or(age, |known| known.max(age)));
         }
     }
-    waits.sort_by(|a, b| {
-        (b.sessions, &a.event_type, &a.event).cmp(&(a.sessions, &b.event_type, &b.event))
-    });
+    waits.sort_by(|a, b| (b.sessions, &a.event_type, &a.event).cmp(&(a.sessions, &b.event_type, &b.event)));
     Ok(Look {
         activity: Activity {
             connections,
@@ -84,16 +77,10 @@ pub fn ask(session: &mut Session, facts: &Facts) -> Result<Look, Error> {
 /// Before PostgreSQL 17 a session that the governor holds waits for an extension's event without a name, but the module
 /// tells how many it holds.
 pub fn name_holds(activity: &mut Activity, holds: u64) {
-    let named: u64 = activity
-        .waits
-        .iter()
-        .filter(|wait| wait.cause == WaitCause::Governor)
-        .map(|wait| wait.sessions)
-        .sum();
-    let Some(unnamed) = activity
-        .waits
-        .iter_mut()
-        .find(|wait| wait.event_type == "Extension" && wait.event == "Extension")
+    let named: u64 =
+        activity.waits.iter().filter(|wait| wait.cause == WaitCause::Governor).map(|wait| wait.sessions).sum();
+    let Some(unnamed) =
+        activity.waits.iter_mut().find(|wait| wait.event_type == "Extension" && wait.event == "Extension")
     else {
         return;
     };
@@ -140,10 +127,8 @@ mod tests {
 
     #[test]
     fn holds_are_told_from_other_extensions_waits() {
-        let mut activity = Activity {
-            waits: vec![waiting("Extension", "Extension", 5), waiting("", "", 1)],
-            ..Activity::default()
-        };
+        let mut activity =
+            Activity { waits: vec![waiting("Extension", "Extension", 5), waiting("", "", 1)], ..Activity::default() };
         name_holds(&mut activity, 3);
         let causes = activity.sessions_by_cause();
         assert_eq!(causes[&WaitCause::Governor], 3);

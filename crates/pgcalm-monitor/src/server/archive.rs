@@ -39,12 +39,7 @@ struct Counted {
 
 impl Queue {
     /// The state of archiving without the module.
-    pub fn ask(
-        &mut self,
-        session: &mut Session,
-        facts: &Facts,
-        role: ServerRole,
-    ) -> Result<Archive, Error> {
+    pub fn ask(&mut self, session: &mut Session, facts: &Facts, role: ServerRole) -> Result<Archive, Error> {
         let mut archive = ask_archiver(session)?;
         let archives = match role {
             ServerRole::Primary => facts.archive_mode != "off",
@@ -54,11 +49,7 @@ impl Queue {
             return Ok(archive);
         }
         archive.state = ArchiveState::Other;
-        if self
-            .counted
-            .as_ref()
-            .is_none_or(|(when, _)| when.elapsed() >= QUEUE_INTERVAL)
-        {
+        if self.counted.as_ref().is_none_or(|(when, _)| when.elapsed() >= QUEUE_INTERVAL) {
             self.counted = Some((Instant::now(), count(session)?));
         }
         if let Some((when, counted)) = &self.counted {
@@ -67,11 +58,7 @@ impl Queue {
             archive.oldest_file = counted.oldest.clone();
             archive.oldest_seconds = counted.age.map(|age| age + when.elapsed().as_secs_f64());
             for missing in &counted.missing {
-                session.lacks(
-                    missing.subject,
-                    missing.reason.clone(),
-                    missing.remedy.as_deref(),
-                );
+                session.lacks(missing.subject, missing.reason.clone(), missing.remedy.as_deref());
             }
         }
         Ok(archive)
@@ -84,9 +71,7 @@ fn count(session: &mut Session) -> Result<Counted, Error> {
         let row = &rows[0];
         Ok(Counted {
             files: row.count("files")?,
-            oldest: row
-                .text("oldest")?
-                .map(|name| name.trim_end_matches(".ready").to_string()),
+            oldest: row.text("oldest")?.map(|name| name.trim_end_matches(".ready").to_string()),
             age: row.number("age")?,
             missing: Vec::new(),
         })

@@ -28,12 +28,8 @@ pub fn ask_module(
          (extract(epoch FROM ended) * 1000)::int8 AS ended_ms FROM {schema}.pg_calm_checkpoints ORDER BY id DESC LIMIT 5"
     );
     let rows = session.rows(&sql)?;
-    let with_status = |status: &str| {
-        rows.iter().find(|row| {
-            row.text("status")
-                .is_ok_and(|is| is.as_deref() == Some(status))
-        })
-    };
+    let with_status =
+        |status: &str| rows.iter().find(|row| row.text("status").is_ok_and(|is| is.as_deref() == Some(status)));
     let last = with_status("complete");
     let mut checkpoint = Checkpoint {
         phase: CheckpointPhase::Idle,
@@ -55,22 +51,16 @@ pub fn ask_module(
         last: last.map(completed).transpose()?,
     };
     // Only the newest can be under way.
-    let Some(row) = rows.first().filter(|row| {
-        row.text("status")
-            .is_ok_and(|status| status.as_deref() == Some("running"))
-    }) else {
+    let Some(row) =
+        rows.first().filter(|row| row.text("status").is_ok_and(|status| status.as_deref() == Some("running")))
+    else {
         follower.follow(None, core);
         return Ok(checkpoint);
     };
     let id = row.count("id")?.unwrap_or_default();
     follower.follow(Some(id), core);
     let seen = |name| row.number(name).map(|time| time.is_some());
-    checkpoint.phase = module_phase(
-        seen("buffer_scan_time")?,
-        seen("write_time")?,
-        seen("sync_time")?,
-        checkpointer,
-    );
+    checkpoint.phase = module_phase(seen("buffer_scan_time")?, seen("write_time")?, seen("sync_time")?, checkpointer);
     checkpoint.kind = row.text("kind")?;
     checkpoint.reason = row.text("reason")?;
     checkpoint.running_seconds = row.number("age")?;
@@ -78,11 +68,7 @@ pub fn ask_module(
     checkpoint.buffers_written = row.count("buffers_written")?.or(follower.written());
     checkpoint.buffers_dirty = row.count("buffers_dirty")?;
     checkpoint.files_synced = row.count("files_synced")?;
-    checkpoint.progress = match (
-        checkpoint.phase,
-        checkpoint.buffers_written,
-        checkpoint.buffers_dirty,
-    ) {
+    checkpoint.progress = match (checkpoint.phase, checkpoint.buffers_written, checkpoint.buffers_dirty) {
         (CheckpointPhase::Prepare, ..) => Some(0.0),
         (CheckpointPhase::Write, Some(written), Some(dirty)) if dirty > 0 => {
             Some((written as f64 / dirty as f64).min(1.0))
@@ -114,10 +100,7 @@ fn module_phase(
 }
 
 fn completed(row: &Row) -> Result<CompletedCheckpoint, Error> {
-    let seconds = |name| {
-        row.number(name)
-            .map(|time| time.map(|milliseconds| milliseconds / 1000.0))
-    };
+    let seconds = |name| row.number(name).map(|time| time.map(|milliseconds| milliseconds / 1000.0));
     Ok(CompletedCheckpoint {
         id: row.count("id")?.unwrap_or_default(),
         reason: row.text("reason")?.unwrap_or_default(),
@@ -155,22 +138,12 @@ struct Followed {
 impl Follower {
     /// Takes note of the checkpoint that is under way, if one is.
     fn follow(&mut self, id: Option<u64>, core: &Core) {
-        let before = self
-            .count
-            .replace(core.counters.buffers_written_by_checkpoints);
+        let before = self.count.replace(core.counters.buffers_written_by_checkpoints);
         match id {
             None => self.current = None,
-            Some(id)
-                if self
-                    .current
-                    .as_ref()
-                    .is_some_and(|current| current.id == id) => {}
+            Some(id) if self.current.as_ref().is_some_and(|current| current.id == id) => {}
             Some(id) => {
-                self.current = Some(Followed {
-                    id,
-                    since: Instant::now(),
-                    before,
-                });
+                self.current = Some(Followed { id, since: Instant::now(), before });
             }
         }
     }
@@ -181,12 +154,7 @@ impl Follower {
     }
 
     /// The state by the checkpointer's wait event; `None` if that is hidden.
-    pub fn look(
-        &mut self,
-        facts: &Facts,
-        core: &Core,
-        checkpointer: Option<&(String, String)>,
-    ) -> Option<Checkpoint> {
+    pub fn look(&mut self, facts: &Facts, core: &Core, checkpointer: Option<&(String, String)>) -> Option<Checkpoint> {
         let (event_type, event) = checkpointer?;
         let phase = wait_phase(event_type, event);
         // Two in a row without a pause pass for one.
@@ -196,10 +164,7 @@ impl Follower {
             source: CheckpointSource::WaitEvent,
             kind: None,
             reason: None,
-            running_seconds: self
-                .current
-                .as_ref()
-                .map(|current| current.since.elapsed().as_secs_f64()),
+            running_seconds: self.current.as_ref().map(|current| current.since.elapsed().as_secs_f64()),
             buffers_written: self.written(),
             buffers_dirty: None,
             progress: None,
@@ -222,12 +187,8 @@ fn wait_phase(event_type: &str, event: &str) -> CheckpointPhase {
         ("Timeout", "checkpointwritedelay") => CheckpointPhase::Write,
         ("IO", "datafilewrite" | "datafileflush") => CheckpointPhase::Write,
         ("IO", "datafilesync" | "slruflushsync") => CheckpointPhase::Sync,
-        ("IO", event) if event.starts_with("slru") || event.starts_with("replicationslot") => {
-            CheckpointPhase::Prepare
-        }
-        ("IO", event) if event.starts_with("wal") || event.starts_with("controlfile") => {
-            CheckpointPhase::End
-        }
+        ("IO", event) if event.starts_with("slru") || event.starts_with("replicationslot") => CheckpointPhase::Prepare,
+        ("IO", event) if event.starts_with("wal") || event.starts_with("controlfile") => CheckpointPhase::End,
         _ => CheckpointPhase::Unknown,
     }
 }
@@ -245,13 +206,8 @@ mod tests {
     #[test]
     fn the_module_s_boundaries_give_the_phase() {
         let nothing = event("", "");
-        let phase = |scanned, written, synced, at: &(String, String)| {
-            module_phase(scanned, written, synced, Some(at))
-        };
-        assert_eq!(
-            phase(false, false, false, &nothing),
-            CheckpointPhase::Prepare
-        );
+        let phase = |scanned, written, synced, at: &(String, String)| module_phase(scanned, written, synced, Some(at));
+        assert_eq!(phase(false, false, false, &nothing), CheckpointPhase::Prepare);
         assert_eq!(phase(true, false, false, &nothing), CheckpointPhase::Write);
         assert_eq!(phase(true, true, false, &nothing), CheckpointPhase::Sync);
         let drain = event("Extension", "Extension");
@@ -265,10 +221,7 @@ mod tests {
     fn core(written: u64) -> Core {
         Core {
             role: ServerRole::Primary,
-            counters: Counters {
-                buffers_written_by_checkpoints: written,
-                ..Counters::default()
-            },
+            counters: Counters { buffers_written_by_checkpoints: written, ..Counters::default() },
             wal_since_redo_bytes: None,
             checkpoint_seconds: None,
         }

@@ -29,9 +29,7 @@ pub fn ask(session: &mut Session, schema: &str) -> Result<Governor, Error> {
             releases: row.count("releases")?.unwrap_or_default(),
         });
     }
-    for row in session.rows(&format!(
-        "SELECT * FROM {schema}.pg_calm_governor_holds ORDER BY since"
-    ))? {
+    for row in session.rows(&format!("SELECT * FROM {schema}.pg_calm_governor_holds ORDER BY since"))? {
         governor.holds.push(GovernorHold {
             pid: row.try_get::<_, Option<i32>>("pid")?.unwrap_or_default(),
             input: row.text("input")?.unwrap_or_default(),

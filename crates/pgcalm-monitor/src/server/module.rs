@@ -28,11 +28,7 @@ pub fn schema(facts: &Facts) -> Result<&str, (&'static str, &'static str)> {
 }
 
 /// pg_calm_status.
-pub fn ask_status(
-    session: &mut Session,
-    schema: &str,
-    facts: &Facts,
-) -> Result<Option<(Module, Unflushed)>, Error> {
+pub fn ask_status(session: &mut Session, schema: &str, facts: &Facts) -> Result<Option<(Module, Unflushed)>, Error> {
     let sql = format!("SELECT *, io_size::int8 AS io_bytes FROM {schema}.pg_calm_status");
     let Some(row) = session.row(&sql)? else {
         return Ok(None);
@@ -100,8 +96,7 @@ pub fn ask_io(session: &mut Session, schema: &str) -> Result<Vec<IoHistogram>, E
 
 /// pg_calm_arbiter.
 pub fn ask_arbiter(session: &mut Session, schema: &str) -> Result<Vec<ArbiterMember>, Error> {
-    let sql =
-        format!("SELECT *, weight::int8 AS share FROM {schema}.pg_calm_arbiter ORDER BY slot");
+    let sql = format!("SELECT *, weight::int8 AS share FROM {schema}.pg_calm_arbiter ORDER BY slot");
     session
         .rows(&sql)?
         .iter()

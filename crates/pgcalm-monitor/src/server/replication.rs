@@ -74,10 +74,8 @@ fn refine(replication: &mut Replication, sample: &Sample) {
             replay_lag_seconds: standby.replay.lag_s,
             disconnected_seconds: standby.disconnected_s,
             interface: connection(standby).and_then(|connection| connection.interface.clone()),
-            network_bytes_per_second: connection(standby)
-                .and_then(|connection| connection.acknowledged_bytes_per_s),
-            network_packets_per_second: connection(standby)
-                .and_then(|connection| connection.sent_packets_per_s),
+            network_bytes_per_second: connection(standby).and_then(|connection| connection.acknowledged_bytes_per_s),
+            network_packets_per_second: connection(standby).and_then(|connection| connection.sent_packets_per_s),
             held_up_at: Some(word(&standby.bottleneck.place)),
             seconds_until_wal_removed: standby.need.seconds_until_removed,
         })

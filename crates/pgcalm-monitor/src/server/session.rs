@@ -60,18 +60,13 @@ impl Session {
 
     /// Notes that something is missing in this sample.
     pub fn lacks(&mut self, subject: Subject, reason: String, remedy: Option<&str>) {
-        self.missing.push(Missing {
-            subject,
-            reason,
-            remedy: remedy.map(String::from),
-        });
+        self.missing.push(Missing { subject, reason, remedy: remedy.map(String::from) });
     }
 
     /// Takes back what was noted to be missing of a subject, for who repeats it in later samples.
     pub fn take_missing_of(&mut self, subject: Subject) -> Vec<Missing> {
-        let (taken, left) = std::mem::take(&mut self.missing)
-            .into_iter()
-            .partition(|missing| missing.subject == subject);
+        let (taken, left) =
+            std::mem::take(&mut self.missing).into_iter().partition(|missing| missing.subject == subject);
         self.missing = left;
         taken
     }
@@ -98,10 +93,7 @@ impl Session {
         let Some(reported) = error.as_db_error() else {
             return Err(error);
         };
-        if matches!(
-            reported.parsed_severity(),
-            Some(Severity::Fatal | Severity::Panic)
-        ) {
+        if matches!(reported.parsed_severity(), Some(Severity::Fatal | Severity::Panic)) {
             return Err(error);
         }
         let missing = Missing {
@@ -109,8 +101,7 @@ impl Session {
             reason: format!("{name}: {}", reported.message()),
             remedy: remedy(reported.code().code()).map(String::from),
         };
-        self.client
-            .batch_execute("ROLLBACK; BEGIN TRANSACTION READ ONLY")?;
+        self.client.batch_execute("ROLLBACK; BEGIN TRANSACTION READ ONLY")?;
         // An extension that was made anew has other functions below the same names.
         self.statements.clear();
         self.failed.insert(name, (Instant::now(), missing.clone()));
@@ -152,9 +143,7 @@ impl Session {
 fn remedy(code: &str) -> Option<&'static str> {
     match code {
         "42501" => Some("connect as a member of pg_monitor"),
-        "57014" => {
-            Some("the server took longer than statement_timeout (5 s): it is busy or stalls")
-        }
+        "57014" => Some("the server took longer than statement_timeout (5 s): it is busy or stalls"),
         _ => None,
     }
 }

@@ -36,10 +36,7 @@ impl Servers {
     /// None yet.
     pub fn new() -> Self {
         let root = HostRoot::default();
-        let directory = tempfile::Builder::new()
-            .prefix("pgcalm-monitor-test-")
-            .tempdir_in("/var/tmp")
-            .unwrap();
+        let directory = tempfile::Builder::new().prefix("pgcalm-monitor-test-").tempdir_in("/var/tmp").unwrap();
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let journal = Journal::open(root.clone(), &directory.path().join("journal.json")).unwrap();
         Self {
@@ -65,11 +62,7 @@ impl Servers {
         let server = Server::start(
             &self.journal,
             &self.installation,
-            Places {
-                data,
-                socket: socket.clone(),
-                log: place.join("log"),
-            },
+            Places { data, socket: socket.clone(), log: place.join("log") },
             &all,
             &Interrupt::default(),
         );
@@ -86,10 +79,7 @@ impl Servers {
     /// Process ids of all processes of a server.
     pub fn family(&self, server: usize) -> Vec<i32> {
         let table = process::table(&HostRoot::default()).unwrap();
-        process::family(&table, self.servers[server].pid())
-            .iter()
-            .map(|process| process.pid)
-            .collect()
+        process::family(&table, self.servers[server].pid()).iter().map(|process| process.pid).collect()
     }
 
     /// Its socket directory.
@@ -99,9 +89,7 @@ impl Servers {
 
     /// Runs SQL.
     pub fn sql(&self, server: usize, sql: &str) -> String {
-        self.servers[server]
-            .sql(sql, &Interrupt::default())
-            .unwrap()
+        self.servers[server].sql(sql, &Interrupt::default()).unwrap()
     }
 
     /// A new directory that belongs to that user.
@@ -114,12 +102,7 @@ impl Servers {
 
     fn own(&self, path: &Path, mode: u32) -> PathBuf {
         fs::create_dir(path).unwrap();
-        std::os::unix::fs::chown(
-            path,
-            Some(self.installation.uid),
-            Some(self.installation.gid),
-        )
-        .unwrap();
+        std::os::unix::fs::chown(path, Some(self.installation.uid), Some(self.installation.gid)).unwrap();
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
         path.to_path_buf()
     }

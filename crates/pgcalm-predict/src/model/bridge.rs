@@ -16,11 +16,7 @@ pub(super) fn work(dirty: f64, gap: u32, operation_bytes: f64) -> Work {
     if dirty <= 1.0 {
         // In so many of the cases there is one page.
         let dirty = dirty.max(0.0);
-        return Work {
-            operations: dirty,
-            bytes: dirty * PAGE,
-            pages: dirty,
-        };
+        return Work { operations: dirty, bytes: dirty * PAGE, pages: dirty };
     }
     let dirty = dirty.min(PAGES);
     let p = dirty / PAGES;
@@ -29,11 +25,7 @@ pub(super) fn work(dirty: f64, gap: u32, operation_bytes: f64) -> Work {
     let runs = 1.0 + (dirty - 1.0) * q.powf(g + 1.0);
     let bridged = (q - (g + 1.0) * q.powf(g + 1.0) + g * q.powf(g + 2.0)) / p;
     let bytes = (dirty + (dirty - 1.0) * bridged).min(PAGES) * PAGE;
-    Work {
-        operations: runs * operations_of_run(bytes / runs, operation_bytes),
-        bytes,
-        pages: dirty,
-    }
+    Work { operations: runs * operations_of_run(bytes / runs, operation_bytes), bytes, pages: dirty }
 }
 
 /// Operations of a run, in the mean: the expectation of ⌈length / operation⌉ for lengths that are distributed
@@ -53,12 +45,7 @@ pub(super) fn quickest_gap(densities: &[(f64, f64)], caps: &Caps, limit: u32) ->
 
 /// That gap if no more than `most_bridged` bytes of clean pages may be written along, and the seconds that it takes:
 /// `bridge_least_seconds` in extension/pg_calm/src/writeback/bridge_choice.c.
-pub(super) fn least_time(
-    densities: &[(f64, f64)],
-    caps: &Caps,
-    limit: u32,
-    most_bridged: f64,
-) -> (u32, f64) {
+pub(super) fn least_time(densities: &[(f64, f64)], caps: &Caps, limit: u32, most_bridged: f64) -> (u32, f64) {
     let mut work = Work::default();
     // Of each: the part that is clean, and how many gaps there are of the length that is looked at.
     let mut gaps: Vec<(f64, f64)> = Vec::with_capacity(densities.len());
@@ -84,10 +71,7 @@ pub(super) fn least_time(
             break;
         }
         // Long runs count once for each operation that they fill.
-        let seconds = caps.seconds(Work {
-            operations: work.operations.max(work.bytes / caps.operation_bytes),
-            ..work
-        });
+        let seconds = caps.seconds(Work { operations: work.operations.max(work.bytes / caps.operation_bytes), ..work });
         if seconds <= best.1 {
             best = (gap, seconds);
         }

@@ -35,11 +35,7 @@ impl AddAssign for Work {
 impl Mul<f64> for Work {
     type Output = Self;
     fn mul(self, times: f64) -> Self {
-        Self {
-            operations: self.operations * times,
-            bytes: self.bytes * times,
-            pages: self.pages * times,
-        }
+        Self { operations: self.operations * times, bytes: self.bytes * times, pages: self.pages * times }
     }
 }
 
@@ -98,21 +94,10 @@ impl Caps {
         let operation_bytes = (device.operation_bytes as f64).max(PAGE);
         let cap = |value: Option<f64>| value.unwrap_or(f64::INFINITY);
         let (all_iops, all_bytes) = (cap(device.all_iops), cap(device.all_bytes_per_s));
-        let wal_bytes = if device.wal_writes_per_s > 0.0 {
-            observation.wal_bytes_per_s
-        } else {
-            0.0
-        };
-        let wal = Work {
-            operations: device.wal_writes_per_s,
-            bytes: wal_bytes,
-            pages: 0.0,
-        };
-        let reads = Work {
-            operations: device.reads_per_s,
-            bytes: device.read_mib_per_s * f64::from(1 << 20),
-            pages: 0.0,
-        };
+        let wal_bytes = if device.wal_writes_per_s > 0.0 { observation.wal_bytes_per_s } else { 0.0 };
+        let wal = Work { operations: device.wal_writes_per_s, bytes: wal_bytes, pages: 0.0 };
+        let reads =
+            Work { operations: device.reads_per_s, bytes: device.read_mib_per_s * f64::from(1 << 20), pages: 0.0 };
         Self {
             write_iops: cap(device.write_iops).min(all_iops),
             write_bytes: cap(device.write_bytes_per_s).min(all_bytes),
@@ -143,8 +128,7 @@ impl Caps {
         let (others, wal) = (self.foreground * speed, self.wal * speed);
         let left = |all: f64, others: f64| (all - others).max(all * least);
         Self {
-            write_iops: left(self.write_iops, wal.operations)
-                .min(left(self.all_iops, others.operations)),
+            write_iops: left(self.write_iops, wal.operations).min(left(self.all_iops, others.operations)),
             write_bytes: left(self.write_bytes, wal.bytes).min(left(self.all_bytes, others.bytes)),
             ..*self
         }

@@ -35,12 +35,7 @@ pub(crate) fn observation() -> Observation {
             bridge: true,
             clean_buffers: false,
         },
-        kernel: Kernel {
-            background_bytes: 1 << 40,
-            limit_bytes: 1 << 41,
-            expire_s: 0.0,
-            interval_s: 0.0,
-        },
+        kernel: Kernel { background_bytes: 1 << 40, limit_bytes: 1 << 41, expire_s: 0.0, interval_s: 0.0 },
         device: Device {
             name: "vdb".into(),
             write_iops: Some(500.0),
@@ -59,12 +54,7 @@ pub(crate) fn observation() -> Observation {
             counted_times: 1,
         },
         checkpoint_pages: 0.0,
-        regions: vec![RegionClass {
-            regions: 1000.0,
-            pages_first_second: 1.0,
-            exponent: 1.0,
-            checkpoint_pages: 0.0,
-        }],
+        regions: vec![RegionClass { regions: 1000.0, pages_first_second: 1.0, exponent: 1.0, checkpoint_pages: 0.0 }],
         files: 0.0,
         shadow: None,
     }
@@ -74,6 +64,5 @@ pub(crate) fn observation() -> Observation {
 pub(super) fn no_time_for_drains(observation: &mut Observation) {
     let settings = &mut observation.settings;
     settings.checkpoint_completion_target = 1.0;
-    settings.max_wal_bytes =
-        (2.0 * observation.wal_bytes_per_s * settings.checkpoint_timeout_s) as u64 - 1;
+    settings.max_wal_bytes = (2.0 * observation.wal_bytes_per_s * settings.checkpoint_timeout_s) as u64 - 1;
 }

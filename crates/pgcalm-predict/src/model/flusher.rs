@@ -16,11 +16,7 @@ pub(super) fn device_threshold(
     let background = observation.kernel.background_bytes as f64;
     let others = observation.device.other_mib_per_s * f64::from(1 << 20) * speed;
     let all = device_bytes_per_s * f64::from(observation.device.counted_times.max(1)) + others;
-    let share = if all > 0.0 {
-        device_bytes_per_s / all
-    } else {
-        0.0
-    };
+    let share = if all > 0.0 { device_bytes_per_s / all } else { 0.0 };
     let left = (background - dirty_bytes).max(0.0);
     (background * share).max(left / 8.0)
 }

@@ -18,11 +18,7 @@ pub(super) fn dirty(class: &RegionClass, seconds: f64, speed: f64) -> f64 {
 fn hits(class: &RegionClass, seconds: f64, speed: f64) -> f64 {
     let seconds = speed * seconds;
     // Mostly it is 1, and a power takes its time.
-    let grown = if class.exponent == 1.0 {
-        seconds
-    } else {
-        seconds.powf(class.exponent)
-    };
+    let grown = if class.exponent == 1.0 { seconds } else { seconds.powf(class.exponent) };
     class.pages_first_second * grown / PAGES
 }
 

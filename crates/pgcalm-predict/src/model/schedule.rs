@@ -42,12 +42,7 @@ impl Schedule {
     /// Calls `flush` for each time that a region is flushed, with the seconds since the last time. Returns over how many
     /// seconds that went on. A region is due `due` seconds after it was flushed, and has
     /// `checkpoint_pages` for the checkpointer to write: with none it is not passed by.
-    pub fn walk(
-        &self,
-        due: f64,
-        checkpoint_pages: f64,
-        mut flush: impl FnMut(f64, Occasion),
-    ) -> f64 {
+    pub fn walk(&self, due: f64, checkpoint_pages: f64, mut flush: impl FnMut(f64, Occasion)) -> f64 {
         let due = due.max(SHORTEST);
         let end = self.checkpoint * f64::from(CHECKPOINTS);
         for phase in 0..PHASES {
@@ -60,11 +55,7 @@ impl Schedule {
                 f64::INFINITY
             };
             let mut sync = self.completion * self.checkpoint;
-            let mut visit = if self.visit.is_finite() {
-                visit_phase * self.visit
-            } else {
-                f64::INFINITY
-            };
+            let mut visit = if self.visit.is_finite() { visit_phase * self.visit } else { f64::INFINITY };
             let mut last = 0.0;
             loop {
                 let next_due = last + due;

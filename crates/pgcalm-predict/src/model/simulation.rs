@@ -113,11 +113,7 @@ pub(super) fn run(observation: &Observation, caps: &Caps, speed: f64, effort: Ef
         Effort::Search => 1,
         Effort::Answer => PHASES,
     };
-    let mut demand = Demand {
-        work: Work::default(),
-        worker: Work::default(),
-        keeps_up: true,
-    };
+    let mut demand = Demand { work: Work::default(), worker: Work::default(), keeps_up: true };
     for phase in 0..phases {
         let part = (f64::from(phase) + 0.5) / f64::from(phases);
         let one = Simulation::new(observation, caps, speed, part).run();
@@ -130,8 +126,7 @@ pub(super) fn run(observation: &Observation, caps: &Caps, speed: f64, effort: Ef
 
 impl<'a> Simulation<'a> {
     fn new(observation: &'a Observation, device: &'a Caps, speed: f64, phase: f64) -> Self {
-        let interval =
-            checkpoint::interval(&observation.settings, observation.wal_bytes_per_s * speed);
+        let interval = checkpoint::interval(&observation.settings, observation.wal_bytes_per_s * speed);
         let (regions, files) = growth::regions(observation, speed, interval);
         let evicted = growth::evicted(observation, speed);
         Self {
@@ -180,8 +175,7 @@ impl<'a> Simulation<'a> {
         Demand {
             work,
             worker: self.worker * (1.0 / (self.now - began)),
-            keeps_up: most <= self.freerun_bytes()
-                && (!self.device.are_shared() || operations.max(bytes) <= 1.0),
+            keeps_up: most <= self.freerun_bytes() && (!self.device.are_shared() || operations.max(bytes) <= 1.0),
         }
     }
 
@@ -195,20 +189,14 @@ impl<'a> Simulation<'a> {
     fn pass_checkpoint(&mut self) -> f64 {
         let longest = self.now + self.checkpointer.interval * LONGEST;
         let ended = self.checkpointer.ended();
-        self.pass_until(|simulation| {
-            simulation.checkpointer.ended() > ended || simulation.now >= longest
-        })
+        self.pass_until(|simulation| simulation.checkpointer.ended() > ended || simulation.now >= longest)
     }
 
     fn pass_until(&mut self, over: impl Fn(&Self) -> bool) -> f64 {
         let step = (self.checkpointer.interval / STEPS).max(STEP);
         let mut most = 0.0_f64;
         while !over(self) {
-            self.step(if self.checkpointer.draining().is_some() {
-                step * STEP_OF_DRAIN / STEP
-            } else {
-                step
-            });
+            self.step(if self.checkpointer.draining().is_some() { step * STEP_OF_DRAIN / STEP } else { step });
             most = most.max(self.dirty_bytes() + self.queue.bytes());
         }
         most
@@ -247,11 +235,7 @@ impl<'a> Simulation<'a> {
 
     /// Bytes that are dirty in the page cache.
     fn dirty_bytes(&self) -> f64 {
-        let pages: f64 = self
-            .regions
-            .iter()
-            .map(|region| region.dirty * region.weight)
-            .sum();
+        let pages: f64 = self.regions.iter().map(|region| region.dirty * region.weight).sum();
         pages * PAGE
     }
 
@@ -316,8 +300,7 @@ impl<'a> Simulation<'a> {
     fn unflushed_limit(&self) -> f64 {
         let part = self.device_bytes();
         match self.observation.settings.unflushed_limit_bytes {
-            0 => (part * USED
-                / (1.0 + self.dirtied.most_bytes_per_second * self.visit_seconds * VISIT_FACTOR))
+            0 => (part * USED / (1.0 + self.dirtied.most_bytes_per_second * self.visit_seconds * VISIT_FACTOR))
                 .clamp(part * LEAST_WAITING, part * MOST_WAITING),
             set => set as f64,
         }
@@ -338,8 +321,7 @@ impl<'a> Simulation<'a> {
             if region.file != file || region.dirty <= 0.0 {
                 continue;
             }
-            let filled = bridge::work(region.dirty, gap, self.caps.request_bytes).bytes
-                - region.dirty * PAGE;
+            let filled = bridge::work(region.dirty, gap, self.caps.request_bytes).bytes - region.dirty * PAGE;
             let gap = if filled * region.weight <= headroom {
                 headroom -= filled * region.weight;
                 gap
@@ -353,11 +335,7 @@ impl<'a> Simulation<'a> {
 
 /// The longest gap that may be bridged at all: `device_max_gap` in device.c, or none where bridging is refused.
 fn longest_gap(observation: &Observation, caps: &Caps) -> u32 {
-    if observation.settings.bridge && observation.settings.full_page_writes {
-        caps.longest_gap()
-    } else {
-        0
-    }
+    if observation.settings.bridge && observation.settings.full_page_writes { caps.longest_gap() } else { 0 }
 }
 
 /// Seconds that a page may wait: `flush_age_ms` in writeback.c.
@@ -367,11 +345,7 @@ fn flush_age(observation: &Observation) -> f64 {
         return settings.flush_age_s;
     }
     let half = settings.checkpoint_timeout_s / 2.0;
-    if observation.kernel.expire_s > 0.0 {
-        half.min(observation.kernel.expire_s)
-    } else {
-        half
-    }
+    if observation.kernel.expire_s > 0.0 { half.min(observation.kernel.expire_s) } else { half }
 }
 
 #[cfg(test)]

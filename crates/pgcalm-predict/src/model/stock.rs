@@ -24,30 +24,16 @@ const HALVINGS: u32 = 14;
 /// - So are a checkpoint's (`checkpoint_flush_after`), sorted.
 /// - What backends write stays in the page cache until the kernel's flusher visits the file, by time or when more waits than
 ///   the device's share of the background threshold, or a checkpoint syncs it.
-pub(super) fn demand(
-    observation: &Observation,
-    caps: &Caps,
-    speed: f64,
-    _effort: Effort,
-) -> Demand {
+pub(super) fn demand(observation: &Observation, caps: &Caps, speed: f64, _effort: Effort) -> Demand {
     let settings = &observation.settings;
-    let background_writer = if settings.bgwriter_flush_after_bytes > 0 {
-        observation.background_writer_pages_per_s
-    } else {
-        0.0
-    };
+    let background_writer =
+        if settings.bgwriter_flush_after_bytes > 0 { observation.background_writer_pages_per_s } else { 0.0 };
     let written = observation.background_writer_pages_per_s + observation.backend_pages_per_s;
-    let stays = if settings.backend_flush_after_bytes > 0 || written <= 0.0 {
-        0.0
-    } else {
-        1.0 - background_writer / written
-    };
+    let stays =
+        if settings.backend_flush_after_bytes > 0 || written <= 0.0 { 0.0 } else { 1.0 - background_writer / written };
     let at_once = (written * (1.0 - stays)) * speed;
     let schedule = Schedule {
-        checkpoint: checkpoint::interval(
-            &observation.settings,
-            observation.wal_bytes_per_s * speed,
-        ),
+        checkpoint: checkpoint::interval(&observation.settings, observation.wal_bytes_per_s * speed),
         completion: settings.checkpoint_completion_target,
         windows: settings.checkpoint_flush_after_bytes > 0,
         visit: flusher::visit_interval(observation),
@@ -55,18 +41,11 @@ pub(super) fn demand(
     let classes: Vec<RegionClass> = observation
         .regions
         .iter()
-        .map(|class| RegionClass {
-            pages_first_second: class.pages_first_second * stays,
-            ..class.clone()
-        })
+        .map(|class| RegionClass { pages_first_second: class.pages_first_second * stays, ..class.clone() })
         .collect();
 
-    let threshold = flusher::device_threshold(
-        observation,
-        observation.device.mib_per_s * f64::from(1 << 20),
-        speed,
-        0.0,
-    );
+    let threshold =
+        flusher::device_threshold(observation, observation.device.mib_per_s * f64::from(1 << 20), speed, 0.0);
     let mut due = f64::INFINITY;
     if waiting(&classes, speed, &schedule, due) > threshold {
         let (mut low, mut high) = (0.0, schedule.checkpoint);
@@ -79,11 +58,7 @@ pub(super) fn demand(
             }
         }
     }
-    let mut all = Work {
-        operations: at_once,
-        bytes: at_once * PAGE,
-        pages: at_once,
-    };
+    let mut all = Work { operations: at_once, bytes: at_once * PAGE, pages: at_once };
     for class in &classes {
         let mut work = Work::default();
         let seconds = schedule.walk(due, class.checkpoint_pages, |interval, occasion| {
@@ -99,11 +74,7 @@ pub(super) fn demand(
         all += work * (class.regions / seconds);
     }
     let (operations, bytes) = caps.uses(all, speed);
-    Demand {
-        work: all,
-        worker: Work::default(),
-        keeps_up: operations.max(bytes) <= 1.0,
-    }
+    Demand { work: all, worker: Work::default(), keeps_up: operations.max(bytes) <= 1.0 }
 }
 
 /// Bytes that wait in the mean.

@@ -23,11 +23,8 @@ pub(super) fn outlook(
     demand: &dyn Fn(&Observation, &Caps, f64, Effort) -> Demand,
 ) -> (Outlook, Demand) {
     // Where nothing is committed, what is written stands for it.
-    let (observed, highest) = if observation.tps > 0.0 {
-        (observation.tps, observation.unhindered_tps)
-    } else {
-        (1.0, 1.0)
-    };
+    let (observed, highest) =
+        if observation.tps > 0.0 { (observation.tps, observation.unhindered_tps) } else { (1.0, 1.0) };
     let needs = |tps: f64, effort: Effort| {
         let mut demand = demand(observation, caps, tps / observed, effort);
         if demand.work.operations > 0.0 {
@@ -40,11 +37,7 @@ pub(super) fn outlook(
     let mut bound_by = "server";
     if !demand.keeps_up {
         let (operations, bytes) = caps.uses(demand.work, highest / observed);
-        bound_by = if operations >= bytes {
-            "operations"
-        } else {
-            "bandwidth"
-        };
+        bound_by = if operations >= bytes { "operations" } else { "bandwidth" };
         let (mut low, mut high) = (0.0, highest);
         for _ in 0..HALVINGS {
             tps = (low + high) / 2.0;
@@ -68,22 +61,13 @@ pub(super) fn outlook(
 
 /// What the volume sustains if all pages are written as densely as the worker writes those that it flushes itself, by what it takes
 /// at the rate of `outlook`. None where there are no transactions, or nothing is written.
-pub(super) fn possible(
-    observation: &Observation,
-    caps: &Caps,
-    outlook: &Outlook,
-    demand: &Demand,
-) -> Option<Possible> {
+pub(super) fn possible(observation: &Observation, caps: &Caps, outlook: &Outlook, demand: &Demand) -> Option<Possible> {
     let (all, worker) = (demand.work, demand.worker);
     let tps = outlook.sustainable_tps;
     if tps <= 0.0 || all.pages <= 0.0 {
         return None;
     }
-    let dense = if worker.pages > 0.0 {
-        worker * (all.pages / worker.pages)
-    } else {
-        all
-    };
+    let dense = if worker.pages > 0.0 { worker * (all.pages / worker.pages) } else { all };
     let (operations, bytes) = caps.uses(dense, tps / observation.tps);
     // What is sustained is possible.
     let volume = (tps / operations.max(bytes)).max(tps);

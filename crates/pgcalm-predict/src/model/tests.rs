@@ -16,10 +16,7 @@ use crate::report::RegionClass;
 const MIB: f64 = 1_048_576.0;
 
 fn close(value: f64, expected: f64) {
-    assert!(
-        (value - expected).abs() <= 1e-6 * expected.abs().max(1.0),
-        "{value} instead of {expected}"
-    );
+    assert!((value - expected).abs() <= 1e-6 * expected.abs().max(1.0), "{value} instead of {expected}");
 }
 
 fn caps(write_iops: f64, write_bytes: f64, operation_bytes: f64) -> Caps {
@@ -58,11 +55,7 @@ fn a_half_dirty_region_has_as_many_runs_as_coins_say() {
     // A quarter of them have one page between.
     close(bridged.bytes, 639.75 * PAGE);
     // One page, or one in half of the cases.
-    let one = Work {
-        operations: 1.0,
-        bytes: PAGE,
-        pages: 1.0,
-    };
+    let one = Work { operations: 1.0, bytes: PAGE, pages: 1.0 };
     assert_eq!(bridge::work(1.0, 19, MIB), one);
     close(bridge::work(0.5, 19, MIB).operations, 0.5);
     // All of it: 8 MiB, and half an operation more than they fill.
@@ -81,9 +74,7 @@ fn runs_are_those_of_pages_that_lie_at_random() {
             let mut region = [false; 1024];
             let mut left = dirty;
             while left > 0 {
-                state = state
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1_442_695_040_888_963_407);
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 let page = (state >> 54) as usize;
                 if !region[page] {
                     region[page] = true;
@@ -105,51 +96,27 @@ fn runs_are_those_of_pages_that_lie_at_random() {
         // Operations so large that each run is one.
         let work = bridge::work(f64::from(dirty), gap as u32, 1e12);
         let error = |value: f64, counted: u32| value / (f64::from(counted) / 2000.0) - 1.0;
-        assert!(
-            error(work.operations, runs).abs() < 0.03,
-            "{dirty} {gap} {work:?}"
-        );
-        assert!(
-            error(work.bytes / PAGE, pages).abs() < 0.03,
-            "{dirty} {gap} {work:?}"
-        );
+        assert!(error(work.operations, runs).abs() < 0.03, "{dirty} {gap} {work:?}");
+        assert!(error(work.bytes / PAGE, pages).abs() < 0.03, "{dirty} {gap} {work:?}");
     }
 }
 
 #[test]
 fn pages_get_dirty_as_even_writes_make_them() {
-    let class = RegionClass {
-        regions: 1.0,
-        pages_first_second: 1024.0,
-        exponent: 1.0,
-        checkpoint_pages: 512.0,
-    };
-    close(
-        region::dirty(&class, 1.0, 1.0),
-        1024.0 * (1.0 - (-1.0_f64).exp()),
-    );
+    let class = RegionClass { regions: 1.0, pages_first_second: 1024.0, exponent: 1.0, checkpoint_pages: 512.0 };
+    close(region::dirty(&class, 1.0, 1.0), 1024.0 * (1.0 - (-1.0_f64).exp()));
     // Twice as fast, in half of the time.
-    close(
-        region::dirty(&class, 0.5, 2.0),
-        region::dirty(&class, 1.0, 1.0),
-    );
+    close(region::dirty(&class, 0.5, 2.0), region::dirty(&class, 1.0, 1.0));
     // Half of those that were clean.
     close(region::with_checkpoint(&class, 512.0), 768.0);
 }
 
 #[test]
 fn a_region_is_flushed_when_the_first_of_its_occasions_comes() {
-    let schedule = Schedule {
-        checkpoint: 100.0,
-        completion: 0.5,
-        windows: false,
-        visit: f64::INFINITY,
-    };
+    let schedule = Schedule { checkpoint: 100.0, completion: 0.5, windows: false, visit: f64::INFINITY };
     let walk = |schedule: &Schedule, due: f64| {
         let mut flushes = Vec::new();
-        let seconds = schedule.walk(due, 10.0, |interval, occasion| {
-            flushes.push((interval, occasion))
-        });
+        let seconds = schedule.walk(due, 10.0, |interval, occasion| flushes.push((interval, occasion)));
         (flushes, seconds)
     };
     let (flushes, seconds) = walk(&schedule, f64::INFINITY);
@@ -159,16 +126,9 @@ fn a_region_is_flushed_when_the_first_of_its_occasions_comes() {
     assert_eq!(flushes[1].0, 100.0);
     // Due three times between two syncs, 25 s being left of 100.
     let (flushes, _) = walk(&schedule, 30.0);
-    let between: Vec<f64> = flushes[2..6]
-        .iter()
-        .map(|(interval, _)| *interval)
-        .collect();
+    let between: Vec<f64> = flushes[2..6].iter().map(|(interval, _)| *interval).collect();
     assert_eq!(between, [30.0, 30.0, 30.0, 10.0]);
-    let all = Schedule {
-        windows: true,
-        visit: 40.0,
-        ..schedule
-    };
+    let all = Schedule { windows: true, visit: 40.0, ..schedule };
     let (flushes, seconds) = walk(&all, f64::INFINITY);
     let often = |occasion| {
         let number = flushes.iter().filter(|(_, o)| *o == occasion).count();
@@ -191,10 +151,7 @@ fn stock_writes_what_is_scattered_page_by_page() {
     assert!((demand.operations - 1000.0).abs() < 10.0, "{demand:?}");
     // The device takes half of that, less what the file system needs, so half of the transactions.
     let prediction = predict(observation);
-    assert!(
-        (prediction.stock.sustainable_tps - 499.0).abs() < 5.0,
-        "{prediction:?}"
-    );
+    assert!((prediction.stock.sustainable_tps - 499.0).abs() < 5.0, "{prediction:?}");
     assert_eq!(prediction.stock.bound_by, "operations");
 }
 
@@ -228,10 +185,7 @@ fn what_may_wait_sets_the_density() {
     let caps = Caps::of(&observation);
     let demand = simulation::run(&observation, &caps, 1.0, Effort::Answer).work;
     // Nothing is near enough to be merged: as many operations as pages.
-    assert!(
-        demand.operations > 900.0 && demand.operations < 1050.0,
-        "{demand:?}"
-    );
+    assert!(demand.operations > 900.0 && demand.operations < 1050.0, "{demand:?}");
 }
 
 #[test]
@@ -243,10 +197,7 @@ fn without_full_page_writes_nothing_is_bridged() {
     let caps = Caps::of(&observation);
     let demand = simulation::run(&observation, &caps, 1.0, Effort::Answer).work;
     // 96 pages of 1024, of which a tenth have a neighbour, each 101 s.
-    assert!(
-        demand.operations > 800.0 && demand.operations < 950.0,
-        "{demand:?}"
-    );
+    assert!(demand.operations > 800.0 && demand.operations < 950.0, "{demand:?}");
 }
 
 #[test]
@@ -266,21 +217,13 @@ fn the_verdict_says_why() {
     uncapped.device.write_bytes_per_s = None;
     let prediction = predict(uncapped);
     assert!(!prediction.helps);
-    assert!(
-        prediction.reason.contains("nothing caps"),
-        "{}",
-        prediction.reason
-    );
+    assert!(prediction.reason.contains("nothing caps"), "{}", prediction.reason);
 
     let mut idle = observation();
     idle.device.write_iops = Some(50_000.0);
     let prediction = predict(idle);
     assert!(!prediction.helps);
-    assert!(
-        prediction.reason.contains("far from its caps"),
-        "{}",
-        prediction.reason
-    );
+    assert!(prediction.reason.contains("far from its caps"), "{}", prediction.reason);
 
     let mut nothing = observation();
     nothing.regions.clear();
@@ -339,10 +282,7 @@ fn reads_take_from_what_the_volume_sustains() {
     observation.device.all_iops = Some(500.0);
     let Prediction { stock, pg_calm, .. } = predict(observation);
     assert!(stock.sustainable_tps < 600.0, "{stock:?}");
-    assert!(
-        pg_calm.sustainable_tps > 500.0 && pg_calm.sustainable_tps < 600.0,
-        "{pg_calm:?}"
-    );
+    assert!(pg_calm.sustainable_tps > 500.0 && pg_calm.sustainable_tps < 600.0, "{pg_calm:?}");
     assert_eq!(pg_calm.bound_by, "operations");
 }
 
@@ -351,16 +291,8 @@ fn what_is_possible_is_told_by_the_density_of_the_worker() {
     // 1000 pages, half of which the worker writes, five with each operation; the others write one or two. All like the worker's
     // would take 200 of 500 operations and 100 of 500 MiB.
     let mut observation = observation();
-    let work = |operations, mib, pages| Work {
-        operations,
-        bytes: mib * MIB,
-        pages,
-    };
-    let demand = Demand {
-        work: work(400.0, 60.0, 1000.0),
-        worker: work(100.0, 50.0, 500.0),
-        keeps_up: true,
-    };
+    let work = |operations, mib, pages| Work { operations, bytes: mib * MIB, pages };
+    let demand = Demand { work: work(400.0, 60.0, 1000.0), worker: work(100.0, 50.0, 500.0), keeps_up: true };
     let outlook = Outlook {
         sustainable_tps: 1000.0,
         device_operations_per_s: 400.0,

@@ -13,19 +13,13 @@ const IDLE: f64 = 0.5;
 const GAIN: f64 = 1.1;
 
 /// Whether it helps, and why.
-pub(super) fn verdict(
-    observation: &Observation,
-    caps: &Caps,
-    stock: &Outlook,
-    pg_calm: &Outlook,
-) -> (bool, String) {
+pub(super) fn verdict(observation: &Observation, caps: &Caps, stock: &Outlook, pg_calm: &Outlook) -> (bool, String) {
     let work = Work {
         operations: stock.device_operations_per_s,
         bytes: stock.device_mib_per_s * f64::from(1 << 20),
         pages: 0.0,
     };
-    let (use_of_operations, use_of_bytes) =
-        caps.uses(work, stock.sustainable_tps / observation.tps.max(1.0));
+    let (use_of_operations, use_of_bytes) = caps.uses(work, stock.sustainable_tps / observation.tps.max(1.0));
     if caps.write_iops.is_infinite() && caps.write_bytes.is_infinite() {
         return (
             false,
@@ -34,16 +28,10 @@ pub(super) fn verdict(
         );
     }
     if caps.write_iops.is_infinite() {
-        return (
-            false,
-            "the device's operations are not capped, and pg_calm saves nothing else".to_string(),
-        );
+        return (false, "the device's operations are not capped, and pg_calm saves nothing else".to_string());
     }
     if observation.regions.is_empty() {
-        return (
-            false,
-            "hardly any page of a data file was written while the server was looked at".to_string(),
-        );
+        return (false, "hardly any page of a data file was written while the server was looked at".to_string());
     }
     if pg_calm.sustainable_tps >= stock.sustainable_tps * GAIN {
         return (
@@ -51,10 +39,7 @@ pub(super) fn verdict(
             format!(
                 "the device keeps up with {:.0} transactions per second instead of {:.0}, with {:.0} operations per second of \
                  its {:.0}",
-                pg_calm.sustainable_tps,
-                stock.sustainable_tps,
-                pg_calm.device_operations_per_s,
-                caps.write_iops
+                pg_calm.sustainable_tps, stock.sustainable_tps, pg_calm.device_operations_per_s, caps.write_iops
             ),
         );
     }
@@ -77,10 +62,7 @@ pub(super) fn verdict(
         );
     }
     if !observation.settings.full_page_writes || !observation.settings.bridge {
-        return (
-            false,
-            "with full_page_writes or pg_calm.bridge off no gaps are bridged".to_string(),
-        );
+        return (false, "with full_page_writes or pg_calm.bridge off no gaps are bridged".to_string());
     }
     (
         false,

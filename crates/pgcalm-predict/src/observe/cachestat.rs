@@ -38,20 +38,8 @@ pub struct CacheStat {
 pub fn cachestat(file: &File, range: Range) -> io::Result<CacheStat> {
     let mut result = CacheStat::default();
     // SAFETY: both pointers are to live values of the layout that the kernel reads and writes, and it keeps neither.
-    let status = unsafe {
-        libc::syscall(
-            SYS_CACHESTAT,
-            file.as_raw_fd(),
-            &raw const range,
-            &raw mut result,
-            0,
-        )
-    };
-    if status == 0 {
-        Ok(result)
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    let status = unsafe { libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), &raw const range, &raw mut result, 0) };
+    if status == 0 { Ok(result) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Whether the kernel has it, and lets us.
@@ -59,10 +47,7 @@ pub fn is_there() -> bool {
     // Since 6.14 the caller must own a file or be able to write to it (can_do_cachestat of mm/filemap.c): not so this program.
     let writable = File::options().write(true).open("/dev/null");
     writable.is_ok_and(|file| {
-        let range = Range {
-            offset: 0,
-            length: 1,
-        };
+        let range = Range { offset: 0, length: 1 };
         cachestat(&file, range).is_ok()
     })
 }
@@ -75,12 +60,7 @@ mod tests {
     /// On a file system that has a page cache of its own to flush, which tmpfs hasn't.
     fn file() -> (tempfile::TempDir, File) {
         let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(dir.path().join("16384"))
-            .unwrap();
+        let file = File::options().read(true).write(true).create_new(true).open(dir.path().join("16384")).unwrap();
         (dir, file)
     }
 
@@ -96,18 +76,12 @@ mod tests {
             file.write_all_at(&[1; 8192], block * 8192).unwrap();
         }
         file.sync_all().unwrap();
-        let whole = Range {
-            offset: 0,
-            length: 0,
-        };
+        let whole = Range { offset: 0, length: 0 };
         assert_eq!(cachestat(&file, whole).unwrap().dirty, 0);
         for block in [3, 20, 40] {
             file.write_all_at(&[2; 8192], block * 8192).unwrap();
         }
-        let half = Range {
-            offset: 0,
-            length: 32 * 8192,
-        };
+        let half = Range { offset: 0, length: 32 * 8192 };
         let page = rustix_page_size();
         assert_eq!(cachestat(&file, whole).unwrap().dirty, 3 * 8192 / page);
         assert_eq!(cachestat(&file, half).unwrap().dirty, 2 * 8192 / page);

@@ -66,11 +66,7 @@ impl Growth {
     pub fn look(&mut self, file: &str, region: u64, dirty: f64, age: f64) {
         let looks = self.regions.entry((file.to_string(), region)).or_default();
         if age >= YOUNG {
-            looks.push(Look {
-                when: Instant::now(),
-                age: Duration::from_secs_f64(age),
-                dirty,
-            });
+            looks.push(Look { when: Instant::now(), age: Duration::from_secs_f64(age), dirty });
         }
     }
 
@@ -79,12 +75,7 @@ impl Growth {
     ///
     /// A checkpoint's `checkpoint_pages` are spread over the regions of those tables, or over all that are often written to if
     /// they are more: small tables and catalogs, a region each, have few pages for it.
-    pub fn classes(
-        &self,
-        transactions: &Rates,
-        extent: Extent,
-        checkpoint_pages: f64,
-    ) -> (Vec<RegionClass>, f64) {
+    pub fn classes(&self, transactions: &Rates, extent: Extent, checkpoint_pages: f64) -> (Vec<RegionClass>, f64) {
         let points: Vec<(&str, Vec<Point>)> = self
             .regions
             .iter()
@@ -104,12 +95,8 @@ impl Growth {
         let highest = rates.iter().fold(0.0_f64, |top, (rate, _)| top.max(*rate));
         let often = |rate: f64| rate > highest * RARE;
         let busy = rates.iter().filter(|(rate, _)| often(*rate)).count();
-        let files: HashSet<&str> = points
-            .iter()
-            .zip(&rates)
-            .filter(|(_, (rate, _))| often(*rate))
-            .map(|((file, _), _)| *file)
-            .collect();
+        let files: HashSet<&str> =
+            points.iter().zip(&rates).filter(|(_, (rate, _))| often(*rate)).map(|((file, _), _)| *file).collect();
         let unseen = (extent.regions - busy as f64).max(0.0).round() as usize;
         let passed = busy + unseen;
         rates.extend(std::iter::repeat_n((0.0, 1.0), unseen));
@@ -118,9 +105,7 @@ impl Growth {
         for (index, (rate, exponent)) in rates.iter().enumerate() {
             let passed = often(*rate) || index >= points.len();
             let octave = (rate.max(highest * RARE).max(1e-9).log2() * 2.0).round() as i32;
-            let class = classes
-                .entry((passed, octave, (exponent * 10.0).round() as i32))
-                .or_default();
+            let class = classes.entry((passed, octave, (exponent * 10.0).round() as i32)).or_default();
             class.0 += 1.0;
             class.1 += rate;
             class.2 += exponent;
@@ -143,11 +128,7 @@ impl Look {
     fn point(&self, transactions: &Rates) -> Point {
         // The first page only starts the clock.
         let part = ((self.dirty - 1.0) / PAGES).clamp(0.0, 0.999);
-        Point {
-            age: transactions.seconds_of_work(self.when, self.age),
-            hits: -(1.0 - part).ln(),
-            dirty: self.dirty,
-        }
+        Point { age: transactions.seconds_of_work(self.when, self.age), hits: -(1.0 - part).ln(), dirty: self.dirty }
     }
 }
 
@@ -158,9 +139,7 @@ fn exponents<'a>(regions: &[(&'a str, Vec<Point>)]) -> HashMap<&'a str, f64> {
     for (file, points) in regions {
         let points: Vec<(f64, f64)> = points
             .iter()
-            .filter(|point| {
-                point.dirty >= ENOUGH && point.dirty < 0.9 * PAGES && point.age > YOUNG / 2.0
-            })
+            .filter(|point| point.dirty >= ENOUGH && point.dirty < 0.9 * PAGES && point.age > YOUNG / 2.0)
             .map(|point| (point.age.ln(), point.hits.ln()))
             .collect();
         let number = points.len() as f64;
@@ -177,12 +156,7 @@ fn exponents<'a>(regions: &[(&'a str, Vec<Point>)]) -> HashMap<&'a str, f64> {
     }
     sums.into_iter()
         .filter(|(_, (_, variance))| *variance > 0.1)
-        .map(|(relation, (covariance, variance))| {
-            (
-                relation,
-                (covariance / variance).clamp(EXPONENTS.0, EXPONENTS.1),
-            )
-        })
+        .map(|(relation, (covariance, variance))| (relation, (covariance / variance).clamp(EXPONENTS.0, EXPONENTS.1)))
         .collect()
 }
 
@@ -222,10 +196,7 @@ mod tests {
             }
         }
         // No transactions: time is the clock.
-        let extent = Extent {
-            regions: 40.0,
-            files: 1.0,
-        };
+        let extent = Extent { regions: 40.0, files: 1.0 };
         let (classes, files) = growth.classes(&Rates::default(), extent, 4000.0);
         assert_eq!(files, 1.0);
         let regions: f64 = classes.iter().map(|class| class.regions).sum();

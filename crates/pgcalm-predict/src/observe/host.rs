@@ -86,30 +86,20 @@ pub(super) fn device(
 }
 
 /// The limits of process `pid` on disk `number`, and why there may be others.
-fn limits(
-    root: &HostRoot,
-    pid: &str,
-    number: &str,
-) -> pgcalm_host::Result<(Vec<Limit>, Vec<Unknown>)> {
+fn limits(root: &HostRoot, pid: &str, number: &str) -> pgcalm_host::Result<(Vec<Limit>, Vec<Unknown>)> {
     let Some(hierarchy) = Hierarchy::of_block_io(root)? else {
         return Ok(Default::default());
     };
     let group = hierarchy.group_of(root, pid)?;
-    Ok(group.map_or_else(Default::default, |group| {
-        throttle::limits(root, &hierarchy, &group, number)
-    }))
+    Ok(group.map_or_else(Default::default, |group| throttle::limits(root, &hierarchy, &group, number)))
 }
 
 /// The instance of this host that serves a session: another may have its data directory by name, as in containers.
 pub(super) fn instance(root: &HostRoot, client: &mut Client) -> anyhow::Result<Option<Instance>> {
-    let backend = client
-        .query_one("SELECT pg_backend_pid()", &[])?
-        .get::<_, i32>(0);
+    let backend = client.query_one("SELECT pg_backend_pid()", &[])?.get::<_, i32>(0);
     let table = process::table(root)?;
     let found = instance::find(root, &table)?.instances;
-    Ok(found
-        .into_iter()
-        .find(|instance| instance::serves(root, &table, instance.postmaster.pid, backend)))
+    Ok(found.into_iter().find(|instance| instance::serves(root, &table, instance.postmaster.pid, backend)))
 }
 
 fn on_disk(instance: &Instance, role: Role) -> Option<&Disk> {
@@ -119,44 +109,28 @@ fn on_disk(instance: &Instance, role: Role) -> Option<&Disk> {
 
 /// A loop device's bytes are written to the disk that holds its file, too, and those of a device made of others to these.
 fn counted_times(root: &HostRoot, name: &str) -> u32 {
-    let made_of_others = root
-        .list(format!("sys/block/{name}/slaves"))
-        .is_ok_and(|slaves| !slaves.is_empty());
+    let made_of_others = root.list(format!("sys/block/{name}/slaves")).is_ok_and(|slaves| !slaves.is_empty());
     let is_loop = root.path(format!("sys/block/{name}/loop")).exists();
     1 + u32::from(made_of_others || is_loop)
 }
 
 fn largest_operation(root: &HostRoot, name: &str) -> Option<u64> {
-    let kib: u64 = root
-        .read(block_device::max_sectors_path(name))
-        .ok()?
-        .trim()
-        .parse()
-        .ok()?;
+    let kib: u64 = root.read(block_device::max_sectors_path(name)).ok()?.trim().parse().ok()?;
     Some(kib << 10)
 }
 
 fn max_segments(root: &HostRoot, name: &str) -> Option<u32> {
-    root.read(block_device::max_segments_path(name))
-        .ok()?
-        .trim()
-        .parse()
-        .ok()
+    root.read(block_device::max_segments_path(name)).ok()?.trim().parse().ok()
 }
 
 /// How the kernel treats dirty pages.
 pub(super) fn kernel(root: &HostRoot) -> anyhow::Result<Kernel> {
     let vmstat = root.read("proc/vmstat")?;
     let page_size = super::page_cache::page_size();
-    let pages = |name: &str| {
-        vmstat
-            .lines()
-            .find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok())
-            .unwrap_or(0)
-    };
-    let seconds = |name: &str| -> anyhow::Result<f64> {
-        Ok(vm_sysctl::read(root, name)?.parse::<f64>().unwrap_or(0.0) / 100.0)
-    };
+    let pages =
+        |name: &str| vmstat.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok()).unwrap_or(0);
+    let seconds =
+        |name: &str| -> anyhow::Result<f64> { Ok(vm_sysctl::read(root, name)?.parse::<f64>().unwrap_or(0.0) / 100.0) };
     Ok(Kernel {
         background_bytes: pages("nr_dirty_background_threshold ") * page_size,
         limit_bytes: pages("nr_dirty_threshold ") * page_size,
@@ -196,13 +170,10 @@ impl Counters {
 
     /// Tells `device` what came since `earlier`, per second.
     pub fn tell(&self, earlier: &Self, seconds: f64, device: &mut Device) {
-        let rate = |counter: fn(&Self) -> u64| {
-            counter(self).saturating_sub(counter(earlier)) as f64 / seconds
-        };
+        let rate = |counter: fn(&Self) -> u64| counter(self).saturating_sub(counter(earlier)) as f64 / seconds;
         let mib = f64::from(1 << 20);
         let written = rate(|counters| counters.bytes);
-        let others =
-            rate(|counters| counters.bytes_of_all) - written * f64::from(device.counted_times);
+        let others = rate(|counters| counters.bytes_of_all) - written * f64::from(device.counted_times);
         device.operations_per_s = rate(|counters| counters.operations);
         device.mib_per_s = written / mib;
         device.reads_per_s = rate(|counters| counters.reads);

@@ -105,10 +105,7 @@ pub fn observe(
     let mut growth = Growth::default();
     let mut rates = Rates::default();
     let first = Statistics::read(client)?;
-    let first_shadow = in_shadow
-        .is_some()
-        .then(|| ModuleCounters::read(client))
-        .transpose()?;
+    let first_shadow = in_shadow.is_some().then(|| ModuleCounters::read(client)).transpose()?;
     let counters = Counters::read(root, &device.name)?;
     let tables = tables::changes(client)?;
     rates.add(&first);
@@ -119,10 +116,7 @@ pub fn observe(
         next += INTERVAL;
         while Instant::now() < next {
             go_on()?;
-            std::thread::sleep(
-                next.saturating_duration_since(Instant::now())
-                    .min(Duration::from_millis(100)),
-            );
+            std::thread::sleep(next.saturating_duration_since(Instant::now()).min(Duration::from_millis(100)));
         }
         rates.add(&Statistics::read(client)?);
         match &mut page_cache {
@@ -148,13 +142,7 @@ pub fn observe(
 
     let interval = checkpoint::interval(&settings, written.wal_bytes / seconds);
     let checkpoints = if in_shadow.is_some() {
-        checkpoint_pages::pages(
-            &settings,
-            interval,
-            seconds,
-            &written,
-            &shadow::checkpoint_ages(client)?,
-        )
+        checkpoint_pages::pages(&settings, interval, seconds, &written, &shadow::checkpoint_ages(client)?)
     } else {
         None
     };
@@ -162,11 +150,7 @@ pub fn observe(
     let extent = tables::extent(client, &tables)?;
     let (regions, files) = growth.classes(&rates, extent, checkpoint_pages);
     Ok(Observation {
-        source: if in_shadow.is_some() {
-            "shadow".to_string()
-        } else {
-            "cachestat".to_string()
-        },
+        source: if in_shadow.is_some() { "shadow".to_string() } else { "cachestat".to_string() },
         seconds,
         tps: written.transactions / seconds,
         unhindered_tps: rates.unhindered(),
@@ -198,8 +182,7 @@ fn page_cache(root: &HostRoot, instance: Option<&Instance>) -> anyhow::Result<Pa
         )
         .into());
     }
-    PageCache::of(root, instance.postmaster.pid, &instance.data_directory)
-        .context("sample the page cache")
+    PageCache::of(root, instance.postmaster.pid, &instance.data_directory).context("sample the page cache")
 }
 
 #[cfg(test)]
@@ -218,10 +201,7 @@ mod tests {
             };
             let mut device = crate::model::fixture::observation().device;
             options.limit(&mut device);
-            assert_eq!(
-                (device.write_iops, device.all_iops),
-                (Some(write_iops), Some(3000.0))
-            );
+            assert_eq!((device.write_iops, device.all_iops), (Some(write_iops), Some(3000.0)));
             assert_eq!(device.all_bytes_per_s, device.write_bytes_per_s);
         }
     }

@@ -69,10 +69,7 @@ impl PageCache {
     /// Looks at all regions of files that were written lately.
     pub fn sample(&mut self, growth: &mut Growth) -> anyhow::Result<()> {
         let files = self.files()?;
-        let regions: u64 = files
-            .iter()
-            .map(|(_, length)| length.div_ceil(REGION))
-            .sum();
+        let regions: u64 = files.iter().map(|(_, length)| length.div_ceil(REGION)).sum();
         let step = regions.div_ceil(MOST).max(1);
         let now = Instant::now();
         for (path, length) in files {
@@ -82,10 +79,7 @@ impl PageCache {
                 continue;
             };
             for number in (0..length.div_ceil(REGION)).step_by(step as usize) {
-                let range = Range {
-                    offset: number * REGION,
-                    length: REGION,
-                };
+                let range = Range { offset: number * REGION, length: REGION };
                 let Ok(state) = cachestat(&file, range) else {
                     continue;
                 };
@@ -148,10 +142,7 @@ impl PageCache {
 
     /// What is in a directory, or nothing if it is none.
     fn below(&self, directory: &Path) -> Vec<PathBuf> {
-        process_file::names(&self.root, self.pid, directory)
-            .into_iter()
-            .map(|name| directory.join(name))
-            .collect()
+        process_file::names(&self.root, self.pid, directory).into_iter().map(|name| directory.join(name)).collect()
     }
 }
 
@@ -176,13 +167,7 @@ mod tests {
         let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let database = dir.path().join("base/5");
         fs::create_dir_all(&database).unwrap();
-        let file = |name: &str| {
-            File::options()
-                .write(true)
-                .create_new(true)
-                .open(database.join(name))
-                .unwrap()
-        };
+        let file = |name: &str| File::options().write(true).create_new(true).open(database.join(name)).unwrap();
         let table = file("16384.1");
         let map = file("16384_vm");
         map.write_all_at(&[1; 8192], 0).unwrap();
@@ -195,14 +180,7 @@ mod tests {
         // What the server's user may put there.
         symlink("16384_vm", database.join("16390")).unwrap();
         let fifo = rustix::fs::FileType::Fifo;
-        rustix::fs::mknodat(
-            rustix::fs::CWD,
-            database.join("16391"),
-            fifo,
-            rustix::fs::Mode::RUSR,
-            0,
-        )
-        .unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, database.join("16391"), fifo, rustix::fs::Mode::RUSR, 0).unwrap();
 
         let own = std::process::id() as i32;
         let mut cache = PageCache::of(&HostRoot::default(), own, dir.path()).unwrap();
@@ -220,13 +198,7 @@ mod tests {
         let mut growth = Growth::default();
         cache.sample(&mut growth).unwrap();
         assert_eq!(cache.seen[&(path.clone(), 0)].since, since);
-        assert_eq!(
-            growth
-                .classes(&Rates::default(), Extent::default(), 0.0)
-                .0
-                .len(),
-            1
-        );
+        assert_eq!(growth.classes(&Rates::default(), Extent::default(), 0.0).0.len(), 1);
         table.sync_all().unwrap();
         cache.sample(&mut Growth::default()).unwrap();
         assert_eq!(cache.seen[&(path, 0)].dirty, 0);

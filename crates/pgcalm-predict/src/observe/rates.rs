@@ -41,13 +41,9 @@ impl Rates {
     /// Transactions at a moment, in proportion between two looks.
     fn count_at(&self, moment: Instant) -> f64 {
         let after = self.looks.partition_point(|(when, _)| *when <= moment);
-        match (
-            after.checked_sub(1).map(|i| self.looks[i]),
-            self.looks.get(after),
-        ) {
+        match (after.checked_sub(1).map(|i| self.looks[i]), self.looks.get(after)) {
             (Some((from, count)), Some((to, next))) => {
-                let part = moment.duration_since(from).as_secs_f64()
-                    / to.duration_since(from).as_secs_f64().max(1e-9);
+                let part = moment.duration_since(from).as_secs_f64() / to.duration_since(from).as_secs_f64().max(1e-9);
                 count + part * (next - count)
             }
             (Some((_, count)), None) => count,
@@ -76,10 +72,7 @@ fn unhindered(mut rates: Vec<f64>) -> f64 {
     }
     rates.sort_by(f64::total_cmp);
     let high = rates[((rates.len() - 1) as f64 * 0.9).round() as usize];
-    let good: Vec<f64> = rates
-        .into_iter()
-        .filter(|rate| *rate >= UNHINDERED * high)
-        .collect();
+    let good: Vec<f64> = rates.into_iter().filter(|rate| *rate >= UNHINDERED * high).collect();
     good.iter().sum::<f64>() / good.len() as f64
 }
 
@@ -92,18 +85,14 @@ mod tests {
         let start = Instant::now();
         let at = |seconds: u64| start + Duration::from_secs(seconds);
         // 100 per second for 10 s, then nothing for 10 s: 50 per second in the mean.
-        let rates = Rates {
-            looks: vec![(at(0), 0.0), (at(10), 1000.0), (at(20), 1000.0)],
-        };
+        let rates = Rates { looks: vec![(at(0), 0.0), (at(10), 1000.0), (at(20), 1000.0)] };
         let close = |value: f64, expected: f64| assert!((value - expected).abs() < 1e-6, "{value}");
         close(rates.seconds_of_work(at(5), Duration::from_secs(5)), 10.0);
         close(rates.seconds_of_work(at(20), Duration::from_secs(10)), 0.0);
         close(rates.seconds_of_work(at(15), Duration::from_secs(10)), 10.0);
         // Half of it before anybody looked.
         close(rates.seconds_of_work(at(2), Duration::from_secs(4)), 6.0);
-        let idle = Rates {
-            looks: vec![(at(0), 5.0), (at(10), 5.0)],
-        };
+        let idle = Rates { looks: vec![(at(0), 5.0), (at(10), 5.0)] };
         close(idle.seconds_of_work(at(9), Duration::from_secs(3)), 3.0);
     }
 

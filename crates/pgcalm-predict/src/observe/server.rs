@@ -16,13 +16,7 @@ use crate::report::Settings;
 
 /// Connects as libpq's connection string says; it may be empty.
 pub fn connect(conninfo: &str) -> anyhow::Result<Client> {
-    connect_to(
-        &HostRoot::default(),
-        Wanted {
-            connect: Some(conninfo),
-            instance: None,
-        },
-    )
+    connect_to(&HostRoot::default(), Wanted { connect: Some(conninfo), instance: None })
 }
 
 /// Connects to the server that is meant.
@@ -139,10 +133,7 @@ impl Statistics {
         Self {
             transactions: added(self.transactions, earlier.transactions),
             checkpointer_pages: added(self.checkpointer_pages, earlier.checkpointer_pages),
-            background_writer_pages: added(
-                self.background_writer_pages,
-                earlier.background_writer_pages,
-            ),
+            background_writer_pages: added(self.background_writer_pages, earlier.background_writer_pages),
             backend_pages: added(self.backend_pages, earlier.backend_pages),
             wal_writes: added(self.wal_writes, earlier.wal_writes),
             wal_bytes: added(self.wal_bytes, earlier.wal_bytes),

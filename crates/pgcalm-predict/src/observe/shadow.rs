@@ -25,10 +25,7 @@ pub(super) struct ModuleCaps {
 }
 
 /// The module's caps, if it is loaded and tracks pages; an error if it is at work already.
-pub(super) fn is_there(
-    client: &mut Client,
-    settings: &Settings,
-) -> anyhow::Result<Option<ModuleCaps>> {
+pub(super) fn is_there(client: &mut Client, settings: &Settings) -> anyhow::Result<Option<ModuleCaps>> {
     match settings.text("pg_calm.mode") {
         None | Some("off") => return Ok(None),
         Some("on") => {
@@ -64,9 +61,7 @@ pub(super) fn is_there(
         write_bytes_per_s: row.get(1),
         all_iops: given("pg_calm.iops"),
         all_bytes_per_s: given("pg_calm.bandwidth"),
-        operation_bytes: row
-            .get::<_, Option<i64>>(2)
-            .and_then(|bytes| u64::try_from(bytes).ok()),
+        operation_bytes: row.get::<_, Option<i64>>(2).and_then(|bytes| u64::try_from(bytes).ok()),
         source: row.get::<_, Option<String>>(3).unwrap_or_default(),
     }))
 }
@@ -169,9 +164,7 @@ impl ModuleCounters {
         Counted {
             device_operations_per_s: rate(|now| now.device_operations),
             mib_per_s: rate(|now| now.written_bytes) / f64::from(1 << 20),
-            flushed_pages_per_s: rate(|now| {
-                now.flushed_pages + now.fsynced_pages + now.handed_pages
-            }),
+            flushed_pages_per_s: rate(|now| now.flushed_pages + now.fsynced_pages + now.handed_pages),
             fsynced_pages_per_s: rate(|now| now.fsynced_pages),
             handed_pages_per_s: rate(|now| now.handed_pages),
             kernel_flushed_pages_per_s: rate(|now| now.kernel_flushed_pages),

@@ -14,15 +14,9 @@ const SEGMENT: f64 = 1073741824.0;
 /// Rows that were inserted, updated or deleted in each table, by its OID.
 pub(super) fn changes(client: &mut Client) -> anyhow::Result<HashMap<u32, i64>> {
     let rows = client
-        .query(
-            "select relid, n_tup_ins + n_tup_upd + n_tup_del from pg_stat_user_tables",
-            &[],
-        )
+        .query("select relid, n_tup_ins + n_tup_upd + n_tup_del from pg_stat_user_tables", &[])
         .context("read pg_stat_user_tables")?;
-    Ok(rows
-        .into_iter()
-        .map(|row| (row.get(0), row.get::<_, Option<i64>>(1).unwrap_or(0)))
-        .collect())
+    Ok(rows.into_iter().map(|row| (row.get(0), row.get::<_, Option<i64>>(1).unwrap_or(0))).collect())
 }
 
 /// What is written to of tables and their indexes.
@@ -50,8 +44,5 @@ pub(super) fn extent(client: &mut Client, before: &HashMap<u32, i64>) -> anyhow:
             &[&changed, &REGION, &SEGMENT],
         )
         .context("read the sizes of tables")?;
-    Ok(Extent {
-        regions: row.get(0),
-        files: row.get(1),
-    })
+    Ok(Extent { regions: row.get(0), files: row.get(1) })
 }

@@ -47,11 +47,7 @@ pub fn render(prediction: &Prediction) -> String {
         &mut out,
         &format!(
             "device {}: takes {} operations and {} MB per second ({}); {} operations and {} MiB per second now{reads}",
-            if device.name.is_empty() {
-                "unknown"
-            } else {
-                &device.name
-            },
+            if device.name.is_empty() { "unknown" } else { &device.name },
             cap(device.write_iops, device.all_iops, 1.0),
             cap(device.write_bytes_per_s, device.all_bytes_per_s, 1e6),
             device.caps_source,
@@ -77,10 +73,7 @@ pub fn render(prediction: &Prediction) -> String {
         right("sustainable TPS"),
         Cell::new("bound by"),
     ]);
-    for (name, outlook) in [
-        ("stock", &prediction.stock),
-        ("pg_calm", &prediction.pg_calm),
-    ] {
+    for (name, outlook) in [("stock", &prediction.stock), ("pg_calm", &prediction.pg_calm)] {
         table.add_row([
             Cell::new(name),
             right(short(outlook.device_operations_per_s)),
@@ -125,8 +118,5 @@ pub fn limit(possible: &Possible) -> String {
     } else {
         "writers need not be held"
     };
-    format!(
-        "physically possible: {} TPS; {volume}; {writers}",
-        short(possible.tps)
-    )
+    format!("physically possible: {} TPS; {volume}; {writers}", short(possible.tps))
 }

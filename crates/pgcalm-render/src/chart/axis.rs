@@ -24,10 +24,8 @@ pub struct TimeAxis {
 
 impl TimeAxis {
     /// Steps that people count time in.
-    const STEPS: [f64; 16] = [
-        1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0,
-        7200.0, 14400.0,
-    ];
+    const STEPS: [f64; 16] =
+        [1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0, 14400.0];
     /// As many labels as fit on a phone.
     const MAX_TICKS: f64 = 6.0;
     /// From here on the labels are in minutes.
@@ -36,29 +34,16 @@ impl TimeAxis {
     /// An axis for `seconds`, with labels at round numbers.
     pub fn new(seconds: usize) -> TimeAxis {
         let seconds = (seconds as f64).max(1.0);
-        let step = Self::STEPS
-            .into_iter()
-            .find(|step| seconds / step <= Self::MAX_TICKS)
-            .unwrap_or(seconds / Self::MAX_TICKS);
-        let (unit, per_unit) = if seconds > Self::MINUTES_FROM {
-            ("min", 60.0)
-        } else {
-            ("s", 1.0)
-        };
+        let step =
+            Self::STEPS.into_iter().find(|step| seconds / step <= Self::MAX_TICKS).unwrap_or(seconds / Self::MAX_TICKS);
+        let (unit, per_unit) = if seconds > Self::MINUTES_FROM { ("min", 60.0) } else { ("s", 1.0) };
         let ticks = (0..=(seconds / step) as usize)
             .map(|index| {
                 let second = index as f64 * step;
-                Tick {
-                    at: second / seconds,
-                    label: trimmed(second / per_unit),
-                }
+                Tick { at: second / seconds, label: trimmed(second / per_unit) }
             })
             .collect();
-        TimeAxis {
-            seconds,
-            ticks,
-            unit,
-        }
+        TimeAxis { seconds, ticks, unit }
     }
 
     /// Fraction of the width at which `second` lies.
@@ -81,26 +66,15 @@ impl ValueAxis {
     /// From zero to a round number above the highest value.
     pub fn linear(values: impl Iterator<Item = f64>) -> ValueAxis {
         // Below the square root of the largest float nothing here can overflow.
-        let highest = values
-            .filter(|value| value.is_finite())
-            .fold(0.0, f64::max)
-            .min(1e150);
+        let highest = values.filter(|value| value.is_finite()).fold(0.0, f64::max).min(1e150);
         let highest = if highest > 1e-150 { highest } else { 1.0 };
         let step = round_step(highest / 4.0);
         // A hair less than the quotient, so that 4000 / 1000 needs four steps and not five.
         let steps = (highest / step - 1e-9).ceil().max(1.0);
         let ticks = (0..=steps as usize)
-            .map(|index| Tick {
-                at: index as f64 / steps,
-                label: axis_label(index as f64 * step),
-            })
+            .map(|index| Tick { at: index as f64 / steps, label: axis_label(index as f64 * step) })
             .collect();
-        ValueAxis {
-            low: 0.0,
-            high: steps * step,
-            log: false,
-            ticks,
-        }
+        ValueAxis { low: 0.0, high: steps * step, log: false, ticks }
     }
 
     /// Decades around the positive values.
@@ -108,9 +82,7 @@ impl ValueAxis {
         const MAX_DECADES: f64 = 9.0;
         let (low, high) = values
             .filter(|value| value.is_finite() && *value > 0.0)
-            .fold((f64::INFINITY, 0.0), |(low, high), value| {
-                (value.min(low), value.max(high))
-            });
+            .fold((f64::INFINITY, 0.0), |(low, high), value| (value.min(low), value.max(high)));
         let (low, high) = if high > 0.0 { (low, high) } else { (1.0, 10.0) };
         let top = high.log10().ceil().clamp(-150.0, 150.0);
         let bottom = low.log10().floor().clamp(top - MAX_DECADES, top - 1.0);
@@ -118,10 +90,7 @@ impl ValueAxis {
         let mut ticks = Vec::new();
         for decade in 0..=decades as usize {
             let value = 10f64.powf(bottom + decade as f64);
-            ticks.push(Tick {
-                at: decade as f64 / decades,
-                label: axis_label(value),
-            });
+            ticks.push(Tick { at: decade as f64 / decades, label: axis_label(value) });
             // One or two decades alone leave too few lines to read a value from.
             if decades <= 2.0 && (decade as f64) < decades {
                 ticks.extend([2.0, 5.0].map(|factor: f64| Tick {
@@ -130,21 +99,12 @@ impl ValueAxis {
                 }));
             }
         }
-        ValueAxis {
-            low: bottom,
-            high: top,
-            log: true,
-            ticks,
-        }
+        ValueAxis { low: bottom, high: top, log: true, ticks }
     }
 
     /// Fraction of the height at which `value` lies, within 0..=1.
     pub fn place(&self, value: f64) -> f64 {
-        let value = if self.log {
-            value.max(f64::MIN_POSITIVE).log10()
-        } else {
-            value
-        };
+        let value = if self.log { value.max(f64::MIN_POSITIVE).log10() } else { value };
         ((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0)
     }
 }
@@ -152,10 +112,8 @@ impl ValueAxis {
 /// The next of 1, 2, 2.5, 5 times a power of ten.
 fn round_step(value: f64) -> f64 {
     let magnitude = 10f64.powf(value.log10().floor());
-    let factor = [1.0, 2.0, 2.5, 5.0]
-        .into_iter()
-        .find(|factor| factor * magnitude >= value * (1.0 - 1e-9))
-        .unwrap_or(10.0);
+    let factor =
+        [1.0, 2.0, 2.5, 5.0].into_iter().find(|factor| factor * magnitude >= value * (1.0 - 1e-9)).unwrap_or(10.0);
     factor * magnitude
 }
 
@@ -204,30 +162,12 @@ mod tests {
 
     #[test]
     fn any_values_give_finite_axes() {
-        let cases: [&[f64]; 6] = [
-            &[],
-            &[0.0],
-            &[-1.0],
-            &[f64::NAN, f64::INFINITY],
-            &[f64::MAX, f64::MIN_POSITIVE],
-            &[f64::MIN_POSITIVE],
-        ];
+        let cases: [&[f64]; 6] =
+            [&[], &[0.0], &[-1.0], &[f64::NAN, f64::INFINITY], &[f64::MAX, f64::MIN_POSITIVE], &[f64::MIN_POSITIVE]];
         for values in cases {
-            for axis in [
-                ValueAxis::linear(values.iter().copied()),
-                ValueAxis::log(values.iter().copied()),
-            ] {
-                assert!(
-                    (2..=30).contains(&axis.ticks.len()),
-                    "{values:?}: {}",
-                    axis.ticks.len()
-                );
-                assert!(
-                    axis.ticks
-                        .iter()
-                        .all(|tick| (0.0..=1.0 + 1e-9).contains(&tick.at)),
-                    "{values:?}"
-                );
+            for axis in [ValueAxis::linear(values.iter().copied()), ValueAxis::log(values.iter().copied())] {
+                assert!((2..=30).contains(&axis.ticks.len()), "{values:?}: {}", axis.ticks.len());
+                assert!(axis.ticks.iter().all(|tick| (0.0..=1.0 + 1e-9).contains(&tick.at)), "{values:?}");
                 for value in [0.0, 1.0, f64::MAX, -1.0] {
                     assert!((0.0..=1.0).contains(&axis.place(value)), "{values:?}");
                 }
@@ -237,14 +177,8 @@ mod tests {
 
     #[test]
     fn time_is_counted_in_round_steps() {
-        assert_eq!(
-            labels(&TimeAxis::new(150).ticks),
-            ["0", "30", "60", "90", "120", "150"]
-        );
-        assert_eq!(
-            labels(&TimeAxis::new(1800).ticks),
-            ["0", "5", "10", "15", "20", "25", "30"]
-        );
+        assert_eq!(labels(&TimeAxis::new(150).ticks), ["0", "30", "60", "90", "120", "150"]);
+        assert_eq!(labels(&TimeAxis::new(1800).ticks), ["0", "5", "10", "15", "20", "25", "30"]);
         assert_eq!(TimeAxis::new(1800).unit, "min");
         assert!(TimeAxis::new(0).ticks.len() >= 2);
         assert!(TimeAxis::new(1_000_000).ticks.len() <= 8);

@@ -44,11 +44,7 @@ pub fn svg(title: &str, caption: &str, label: &str, height: f64, content: &Marku
 fn first_lines(caption: &str) -> Vec<String> {
     let lines = textwrap::wrap(caption, CAPTION_CHARS);
     let is_cut = lines.len() > CAPTION_LINES;
-    let mut shown: Vec<String> = lines
-        .into_iter()
-        .take(CAPTION_LINES)
-        .map(String::from)
-        .collect();
+    let mut shown: Vec<String> = lines.into_iter().take(CAPTION_LINES).map(String::from).collect();
     if let Some(last) = shown.last_mut().filter(|_| is_cut) {
         last.push_str(" …");
     }

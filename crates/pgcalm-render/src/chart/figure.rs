@@ -15,12 +15,7 @@ use super::path::Area;
 use super::path::coordinate;
 
 /// The stretched coordinate system.
-const PLOT: Area = Area {
-    left: 0.0,
-    top: 0.0,
-    width: 1000.0,
-    height: 1000.0,
-};
+const PLOT: Area = Area { left: 0.0, top: 0.0, width: 1000.0, height: 1000.0 };
 /// Height of a checkpoint lane in its own units.
 const LANE_HEIGHT: f64 = 10.0;
 
@@ -60,16 +55,9 @@ pub fn render(chart: &Chart, description: &str) -> Markup {
 
 fn lines(chart: &Chart, description: &str) -> Markup {
     // The subject is drawn last, on top of the others.
-    let (subject, others): (Vec<_>, Vec<_>) = chart
-        .entries
-        .iter()
-        .partition(|entry| entry.style.is_subject());
-    let grid: String = chart
-        .values
-        .ticks
-        .iter()
-        .map(|tick| format!("M0 {}H1000", coordinate(PLOT.y(tick.at))))
-        .collect();
+    let (subject, others): (Vec<_>, Vec<_>) = chart.entries.iter().partition(|entry| entry.style.is_subject());
+    let grid: String =
+        chart.values.ticks.iter().map(|tick| format!("M0 {}H1000", coordinate(PLOT.y(tick.at)))).collect();
     html! {
         svg viewBox="0 0 1000 1000" preserveAspectRatio="none" role="img" aria-label=(description) {
             path.grid d=(grid) {}

@@ -11,12 +11,7 @@ use super::path::Area;
 use super::path::coordinate;
 use crate::number::ellipsis;
 
-const PLOT: Area = Area {
-    left: 190.0,
-    top: 114.0,
-    width: 740.0,
-    height: 280.0,
-};
+const PLOT: Area = Area { left: 190.0, top: 114.0, width: 740.0, height: 280.0 };
 /// From the plot to the first checkpoint lane: the labels of the time axis are between.
 const LANES_BELOW: f64 = 58.0;
 const LANE_PITCH: f64 = 28.0;

@@ -49,15 +49,9 @@ impl Style {
 pub fn assign<'a>(known: &[&str], names: impl Iterator<Item = &'a str>) -> Vec<Style> {
     let names: Vec<&str> = names.collect();
     let place = |name: &str| known.iter().position(|known| *known == name);
-    let mut free = (known.len()..LOOKS.len())
-        .chain((1..known.len()).filter(|index| !names.contains(&known[*index])))
-        .cycle();
-    names
-        .iter()
-        .map(|name| Style {
-            index: place(name).unwrap_or_else(|| free.next().unwrap_or(1)),
-        })
-        .collect()
+    let mut free =
+        (known.len()..LOOKS.len()).chain((1..known.len()).filter(|index| !names.contains(&known[*index]))).cycle();
+    names.iter().map(|name| Style { index: place(name).unwrap_or_else(|| free.next().unwrap_or(1)) }).collect()
 }
 
 #[cfg(test)]
@@ -92,11 +86,7 @@ mod tests {
     fn luminance(colour: &str) -> f64 {
         let channel = |at: usize| {
             let value = f64::from(u8::from_str_radix(&colour[at..at + 2], 16).unwrap()) / 255.0;
-            if value <= 0.040_45 {
-                value / 12.92
-            } else {
-                ((value + 0.055) / 1.055).powf(2.4)
-            }
+            if value <= 0.040_45 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
         };
         0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5)
     }
@@ -104,9 +94,7 @@ mod tests {
     #[test]
     fn every_look_stands_out() {
         let css = include_str!("../page/report.css");
-        let (light, dark) = css
-            .split_once("@media (prefers-color-scheme: dark)")
-            .unwrap();
+        let (light, dark) = css.split_once("@media (prefers-color-scheme: dark)").unwrap();
         for part in [light, dark] {
             let colour_after = |text: &str| {
                 let at = part.find(text).unwrap() + text.len();

@@ -58,10 +58,7 @@ pub fn draw_page(frame: &mut Frame, area: Rect, scene: &Scene) {
         return;
     };
     let [title, area] = Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(area);
-    let name = Line::styled(
-        format!("Instance {}", instance.identity.name),
-        scene.palette.heading(),
-    );
+    let name = Line::styled(format!("Instance {}", instance.identity.name), scene.palette.heading());
     frame.render_widget(cut(name, title.width.into()), title);
     let columns = if area.width >= TWO_COLUMNS { 2 } else { 1 };
     let most = usize::from((area.height / LEAST_HEIGHT).max(1)) * columns;
@@ -69,9 +66,7 @@ pub fn draw_page(frame: &mut Frame, area: Rect, scene: &Scene) {
     let rows: Vec<&[Figure]> = figures.chunks(columns).collect();
     let places = Layout::vertical(rows.iter().map(|_| Constraint::Fill(1))).split(area);
     for (row, place) in rows.iter().zip(places.iter()) {
-        let places = Layout::horizontal((0..columns).map(|_| Constraint::Fill(1)))
-            .spacing(1)
-            .split(*place);
+        let places = Layout::horizontal((0..columns).map(|_| Constraint::Fill(1))).spacing(1).split(*place);
         for (figure, place) in row.iter().zip(places.iter()) {
             draw(frame, *place, scene, figure);
         }
@@ -138,9 +133,7 @@ fn draw(frame: &mut Frame, area: Rect, scene: &Scene, figure: &Figure) {
     // The cap is the top unless it is so far away that nothing could be seen of the curve.
     let cap = figure.cap.filter(|cap| *cap <= highest * 10.0);
     let top = cap.unwrap_or(0.0).max(highest).max(f64::MIN_POSITIVE);
-    let limit: Vec<(f64, f64)> = cap
-        .map(|cap| vec![(start, cap), (end, cap)])
-        .unwrap_or_default();
+    let limit: Vec<(f64, f64)> = cap.map(|cap| vec![(start, cap), (end, cap)]).unwrap_or_default();
     let mut datasets = vec![
         Dataset::default()
             .marker(Marker::Braille)
@@ -149,24 +142,17 @@ fn draw(frame: &mut Frame, area: Rect, scene: &Scene, figure: &Figure) {
             .data(&limit),
     ];
     datasets.extend(pieces.iter().map(|piece| {
-        Dataset::default()
-            .marker(Marker::Braille)
-            .graph_type(GraphType::Line)
-            .style(scene.palette.bar())
-            .data(piece)
+        Dataset::default().marker(Marker::Braille).graph_type(GraphType::Line).style(scene.palette.bar()).data(piece)
     }));
     let axis = || Axis::default().style(scene.palette.secondary());
     let chart = Chart::new(datasets)
         .block(Block::new().title(title))
-        .x_axis(axis().bounds([start, end]).labels([
-            format::time_of_day(start, scene.offset),
-            format::time_of_day(end, scene.offset),
-        ]))
-        .y_axis(
+        .x_axis(
             axis()
-                .bounds([0.0, top])
-                .labels(["0".to_string(), (figure.format)(top)]),
-        );
+                .bounds([start, end])
+                .labels([format::time_of_day(start, scene.offset), format::time_of_day(end, scene.offset)]),
+        )
+        .y_axis(axis().bounds([0.0, top]).labels(["0".to_string(), (figure.format)(top)]));
     frame.render_widget(chart, area);
 }
 
@@ -176,10 +162,7 @@ fn title(scene: &Scene, figure: &Figure, newest: Option<&(f64, f64)>) -> Line<'s
         spans.push(Span::raw(format!("  {}", (figure.format)(*value))));
     }
     if let Some(cap) = figure.cap {
-        spans.push(Span::styled(
-            format!("  cap {}", (figure.format)(cap)),
-            scene.palette.notice(),
-        ));
+        spans.push(Span::styled(format!("  cap {}", (figure.format)(cap)), scene.palette.notice()));
     }
     Line::from(spans)
 }

@@ -18,10 +18,7 @@ pub fn line(scene: &Scene, width: usize) -> Line<'static> {
     let span = format::whole_seconds(scene.state.span_seconds());
     two_ended(
         Line::from(Span::styled(keys, scene.palette.secondary())),
-        Line::from(Span::styled(
-            format!("curves {span}{reach}"),
-            scene.palette.secondary(),
-        )),
+        Line::from(Span::styled(format!("curves {span}{reach}"), scene.palette.secondary())),
         width,
     )
 }

@@ -37,15 +37,7 @@ pub fn draw(frame: &mut Frame, area: Rect, palette: Palette) {
     }
     let height = (lines.len() + 2).min(usize::from(area.height)) as u16;
     let width = WIDTH.min(area.width);
-    let place = Rect {
-        x: area.x + (area.width - width) / 2,
-        y: area.y + (area.height - height) / 2,
-        width,
-        height,
-    };
+    let place = Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height };
     frame.render_widget(Clear, place);
-    frame.render_widget(
-        Paragraph::new(lines).block(Block::bordered().title(" keys ")),
-        place,
-    );
+    frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(" keys ")), place);
 }

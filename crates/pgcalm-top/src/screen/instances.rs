@@ -24,32 +24,15 @@ const FIGURES_WIDTH: usize = 57;
 const LEAST_NAME: usize = 18;
 
 /// A line of headings, and of each instance that fits below it; the chosen one is always among them.
-pub fn lines(
-    host: &Host,
-    chosen: usize,
-    palette: Palette,
-    width: usize,
-    height: usize,
-) -> Vec<Line<'static>> {
+pub fn lines(host: &Host, chosen: usize, palette: Palette, width: usize, height: usize) -> Vec<Line<'static>> {
     let count = host.instances.len();
     let shown = height.saturating_sub(1).clamp(1, count.max(1));
     // The chosen one in the middle where the list is longer than its place.
-    let first = chosen
-        .saturating_sub(shown / 2)
-        .min(count.saturating_sub(shown));
-    let longest = host
-        .instances
-        .iter()
-        .map(|instance| Span::raw(name(instance)).width())
-        .max()
-        .unwrap_or(0);
+    let first = chosen.saturating_sub(shown / 2).min(count.saturating_sub(shown));
+    let longest = host.instances.iter().map(|instance| Span::raw(name(instance)).width()).max().unwrap_or(0);
     let room = width.saturating_sub(FIGURES_WIDTH).max(LEAST_NAME);
     let name_width = longest.clamp(LEAST_NAME, room);
-    let title = if shown < count {
-        format!("INSTANCE {} of {count}", chosen + 1)
-    } else {
-        "INSTANCE".to_string()
-    };
+    let title = if shown < count { format!("INSTANCE {} of {count}", chosen + 1) } else { "INSTANCE".to_string() };
     let mut lines = vec![cut(
         Line::from(Span::styled(
             format!(
@@ -68,10 +51,7 @@ pub fn lines(
         width,
     )];
     for (at, instance) in host.instances.iter().enumerate().skip(first).take(shown) {
-        lines.push(cut(
-            instance_line(host, instance, at == chosen, name_width, palette),
-            width,
-        ));
+        lines.push(cut(instance_line(host, instance, at == chosen, name_width, palette), width));
     }
     lines
 }
@@ -88,26 +68,12 @@ pub fn nothing(host: &Host) -> Vec<String> {
     lines
 }
 
-fn instance_line(
-    host: &Host,
-    instance: &Instance,
-    chosen: bool,
-    name_width: usize,
-    palette: Palette,
-) -> Line<'static> {
-    let style = if chosen {
-        palette.selected()
-    } else {
-        Style::new()
-    };
+fn instance_line(host: &Host, instance: &Instance, chosen: bool, name_width: usize, palette: Palette) -> Line<'static> {
+    let style = if chosen { palette.selected() } else { Style::new() };
     let mark = if chosen { '>' } else { ' ' };
     let version = instance.identity.version.as_deref().unwrap_or(MISSING);
     let mut spans = vec![Span::styled(
-        format!(
-            "{mark} {} {} ",
-            field(&shortened(&name(instance), name_width), name_width),
-            field(version, 7)
-        ),
+        format!("{mark} {} {} ", field(&shortened(&name(instance), name_width), name_width), field(version, 7)),
         style,
     )];
     match &instance.reachability {
@@ -120,10 +86,8 @@ fn instance_line(
         Reachability::Unreachable { why } => {
             spans.push(Span::styled(format!("unreachable: {why}"), palette.alarm()));
         }
-        Reachability::Hung { seconds } => spans.push(Span::styled(
-            format!("has not answered for {}", format::whole_seconds(*seconds)),
-            palette.alarm(),
-        )),
+        Reachability::Hung { seconds } => spans
+            .push(Span::styled(format!("has not answered for {}", format::whole_seconds(*seconds)), palette.alarm())),
     }
     Line::from(spans)
 }
@@ -145,11 +109,7 @@ fn shortened(name: &str, width: usize) -> String {
     if length <= width {
         return name.to_string();
     }
-    let head = name
-        .chars()
-        .position(|c| matches!(c, ' ' | ':'))
-        .map_or(0, |at| at + 1)
-        .min(width / 2);
+    let head = name.chars().position(|c| matches!(c, ' ' | ':')).map_or(0, |at| at + 1).min(width / 2);
     let head: String = name.chars().take(head).collect();
     let tail = width.saturating_sub(head.chars().count() + 1);
     let tail: String = name.chars().skip(length - tail).collect();
@@ -159,16 +119,9 @@ fn shortened(name: &str, width: usize) -> String {
 fn figures(host: &Host, instance: &Instance) -> String {
     let known = |value: Option<String>| value.unwrap_or_else(|| MISSING.to_string());
     let figures = Figures::of(instance);
-    let transactions = figures
-        .transactions
-        .map(|rate| format::rate(rate).trim_end_matches("/s").to_string());
-    let active = instance
-        .activity
-        .as_ref()
-        .map(|activity| activity.connections.active.to_string());
-    let unflushed = figures
-        .unflushed_pages
-        .map(|pages| format::count(pages as u64));
+    let transactions = figures.transactions.map(|rate| format::rate(rate).trim_end_matches("/s").to_string());
+    let active = instance.activity.as_ref().map(|activity| activity.connections.active.to_string());
+    let unflushed = figures.unflushed_pages.map(|pages| format::count(pages as u64));
     let share = disks::greatest_share(host, instance).map(number::percent);
     format!(
         "{} {} {} {} {} {}",

@@ -26,9 +26,6 @@ pub fn draw(frame: &mut Frame, area: Rect, scene: &Scene) {
         lines.push(Line::raw("Nothing is missing."));
     }
     lines.extend(missing);
-    let lines: Vec<Line> = lines
-        .into_iter()
-        .map(|line| crate::row::cut(line, usize::MAX))
-        .collect();
+    let lines: Vec<Line> = lines.into_iter().map(|line| crate::row::cut(line, usize::MAX)).collect();
     frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }), area);
 }

@@ -34,36 +34,19 @@ pub fn draw(frame: &mut Frame, area: Rect, scene: &Scene) {
     };
     let most = (area.height / LIST_PART).max(2);
     let listed = (host.instances.len() as u16).saturating_add(1).min(most);
-    let [list, _, rest] = Layout::vertical([
-        Constraint::Length(listed),
-        Constraint::Length(1),
-        Constraint::Min(0),
-    ])
-    .areas(area);
-    let lines = instances::lines(
-        host,
-        chosen,
-        scene.palette,
-        list.width.into(),
-        list.height.into(),
-    );
+    let [list, _, rest] =
+        Layout::vertical([Constraint::Length(listed), Constraint::Length(1), Constraint::Min(0)]).areas(area);
+    let lines = instances::lines(host, chosen, scene.palette, list.width.into(), list.height.into());
     frame.render_widget(Text::from(lines), list);
     if rest.width >= TWO_COLUMNS {
-        let [figures, _, beside] = Layout::horizontal([
-            Constraint::Length(FIGURES_WIDTH),
-            Constraint::Length(2),
-            Constraint::Min(0),
-        ])
-        .areas(rest);
+        let [figures, _, beside] =
+            Layout::horizontal([Constraint::Length(FIGURES_WIDTH), Constraint::Length(2), Constraint::Min(0)])
+                .areas(rest);
         draw_figures(frame, figures, scene);
         charts::draw_stack(frame, beside, scene);
     } else {
         let used = draw_figures(frame, rest, scene).saturating_add(1);
-        let below = Rect {
-            y: rest.y.saturating_add(used),
-            height: rest.height.saturating_sub(used),
-            ..rest
-        };
+        let below = Rect { y: rest.y.saturating_add(used), height: rest.height.saturating_sub(used), ..rest };
         charts::draw_stack(frame, below, scene);
     }
 }
@@ -73,13 +56,7 @@ fn draw_figures(frame: &mut Frame, area: Rect, scene: &Scene) -> u16 {
     let (Some(host), Some(instance)) = (scene.host, scene.instance()) else {
         return 0;
     };
-    let context = Context {
-        scene,
-        host,
-        instance,
-        width: area.width.into(),
-        curves: true,
-    };
+    let context = Context { scene, host, instance, width: area.width.into(), curves: true };
     let missing = missing::row(host, Some(instance), scene.palette);
     let room = usize::from(area.height).saturating_sub(missing.iter().len());
     let mut rows = row::fit(section::all(&context), room);

@@ -13,16 +13,9 @@ const LATE_INTERVALS: f64 = 5.0;
 
 /// Name, pages, and the moment: live, or how long ago.
 pub fn line(scene: &Scene, width: usize) -> Line<'static> {
-    let mut left = vec![
-        Span::styled("pgcalm top", scene.palette.heading()),
-        Span::raw("  "),
-    ];
+    let mut left = vec![Span::styled("pgcalm top", scene.palette.heading()), Span::raw("  ")];
     for (at, page) in Page::ALL.iter().enumerate() {
-        let style = if *page == scene.state.page {
-            scene.palette.selected()
-        } else {
-            scene.palette.secondary()
-        };
+        let style = if *page == scene.state.page { scene.palette.selected() } else { scene.palette.secondary() };
         left.push(Span::styled(format!(" {} {} ", at + 1, page.name()), style));
     }
     two_ended(Line::from(left), moment(scene), width)
@@ -35,15 +28,9 @@ fn moment(scene: &Scene) -> Line<'static> {
     let time = format::time_of_day(scene.end(), scene.offset);
     let age = scene.now - scene.end();
     let span = if !scene.is_live() {
-        Span::styled(
-            format!("PAUSED at {time}, {} ago", format::whole_seconds(age)),
-            scene.palette.notice(),
-        )
+        Span::styled(format!("PAUSED at {time}, {} ago", format::whole_seconds(age)), scene.palette.notice())
     } else if age > scene.interval * LATE_INTERVALS {
-        Span::styled(
-            format!("no sample since {time}, {}", format::whole_seconds(age)),
-            scene.palette.alarm(),
-        )
+        Span::styled(format!("no sample since {time}, {}", format::whole_seconds(age)), scene.palette.alarm())
     } else {
         Span::raw(format!("live {time}"))
     };

@@ -17,46 +17,25 @@ pub fn rows(context: &Context) -> Vec<Row> {
         return vec![Row::text("Archive", 5, "off", palette.secondary())];
     }
     let queue = archive.queue_files.map(|files| {
-        let bytes = archive
-            .queue_bytes
-            .map(|bytes| format!(", {}", format::byte_count(bytes)));
+        let bytes = archive.queue_bytes.map(|bytes| format!(", {}", format::byte_count(bytes)));
         match files {
             0 => "nothing waits".to_string(),
             1 => format!("1 file waits{}", bytes.unwrap_or_default()),
-            _ => format!(
-                "{} files wait{}",
-                format::count(files),
-                bytes.unwrap_or_default()
-            ),
+            _ => format!("{} files wait{}", format::count(files), bytes.unwrap_or_default()),
         }
     });
     let text = listed([
         queue.or(Some("what waits is not known".to_string())),
+        archive.oldest_seconds.map(|seconds| format!("oldest {}", format::whole_seconds(seconds))),
+        archive.archived_bytes_per_second.map(|rate| format!("archives {}", format::byte_rate(rate))),
+        archive.last_archived_seconds.map(|seconds| format!("last archived {} ago", format::whole_seconds(seconds))),
         archive
-            .oldest_seconds
-            .map(|seconds| format!("oldest {}", format::whole_seconds(seconds))),
-        archive
-            .archived_bytes_per_second
-            .map(|rate| format!("archives {}", format::byte_rate(rate))),
-        archive
-            .last_archived_seconds
-            .map(|seconds| format!("last archived {} ago", format::whole_seconds(seconds))),
-        archive.time_to_full_seconds.map(|seconds| {
-            format!(
-                "pg_wal's disk is full in {}",
-                format::whole_seconds(seconds)
-            )
-        }),
-        archive
-            .free_bytes
-            .map(|bytes| format!("{} free", format::byte_count(bytes))),
+            .time_to_full_seconds
+            .map(|seconds| format!("pg_wal's disk is full in {}", format::whole_seconds(seconds))),
+        archive.free_bytes.map(|bytes| format!("{} free", format::byte_count(bytes))),
     ]);
     let alert = archive.alert == Some(true) || archive.time_to_full_seconds.is_some();
-    let style = if alert {
-        palette.alarm()
-    } else {
-        ratatui::style::Style::new()
-    };
+    let style = if alert { palette.alarm() } else { ratatui::style::Style::new() };
     let mut rows = vec![Row::text("Archive", 1, text, style)];
     if archive.failing {
         let since = archive

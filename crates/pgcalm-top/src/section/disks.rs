@@ -40,12 +40,7 @@ pub enum Meter {
 }
 
 impl Meter {
-    const ALL: [Self; 4] = [
-        Self::WriteOperations,
-        Self::WriteBytes,
-        Self::ReadOperations,
-        Self::ReadBytes,
-    ];
+    const ALL: [Self; 4] = [Self::WriteOperations, Self::WriteBytes, Self::ReadOperations, Self::ReadBytes];
 
     /// As rows and charts name it.
     pub fn name(self) -> &'static str {
@@ -133,10 +128,7 @@ pub fn rows(context: &Context) -> Vec<Row> {
 
 fn volume_rows(context: &Context, volume: &Volume, disk: &str, less: u8) -> Vec<Row> {
     let section = section(volume);
-    let rates = context
-        .host
-        .device(volume)
-        .and_then(|device| device.rates.as_ref());
+    let rates = context.host.device(volume).and_then(|device| device.rates.as_ref());
     let Some(rates) = rates else {
         return Vec::new();
     };
@@ -153,31 +145,16 @@ fn volume_rows(context: &Context, volume: &Volume, disk: &str, less: u8) -> Vec<
             Meter::WriteBytes => disk,
             _ => "",
         };
-        let reading = Reading {
-            disk,
-            meter,
-            value: meter.of(rates),
-            cap: cap.filter(|cap| *cap > 0.0),
-        };
+        let reading = Reading { disk, meter, value: meter.of(rates), cap: cap.filter(|cap| *cap > 0.0) };
         rows.push(Row::new(&section, rank, reading.spans(context)).with_note(note));
     }
-    rows.push(Row::text(
-        &section,
-        less + 4,
-        details(context, volume, rates),
-        context.palette().secondary(),
-    ));
+    rows.push(Row::text(&section, less + 4, details(context, volume, rates), context.palette().secondary()));
     rows
 }
 
 /// `data`, `wal`, `data+wal`.
 pub fn section(volume: &Volume) -> String {
-    volume
-        .roles
-        .iter()
-        .map(|role| role.name())
-        .collect::<Vec<_>>()
-        .join("+")
+    volume.roles.iter().map(|role| role.name()).collect::<Vec<_>>().join("+")
 }
 
 /// What a disk does, against what is allowed.
@@ -192,17 +169,12 @@ impl Reading<'_> {
     fn spans(&self, context: &Context) -> Vec<Span<'static>> {
         let palette = context.palette();
         let figure = match self.cap {
-            Some(cap) => format!(
-                "{} of {}",
-                self.meter.format(self.value).trim_end_matches("/s"),
-                self.meter.format(cap)
-            ),
+            Some(cap) => {
+                format!("{} of {}", self.meter.format(self.value).trim_end_matches("/s"), self.meter.format(cap))
+            }
             None => self.meter.format(self.value),
         };
-        let mut spans = vec![
-            Span::raw(field(self.meter.name(), NAME_WIDTH)),
-            Span::raw(field(&figure, FIGURE_WIDTH)),
-        ];
+        let mut spans = vec![Span::raw(field(self.meter.name(), NAME_WIDTH)), Span::raw(field(&figure, FIGURE_WIDTH))];
         let series = self.meter.series(context.scene, self.disk);
         let top = match self.cap {
             Some(cap) => {
@@ -215,22 +187,14 @@ impl Reading<'_> {
             }
             None => {
                 let columns = GAUGE_WIDTH + PERCENT_WIDTH;
-                spans.push(Span::styled(
-                    field("no cap known", columns),
-                    palette.secondary(),
-                ));
-                series
-                    .highest(context.scene.start(), context.scene.end())
-                    .unwrap_or(0.0)
+                spans.push(Span::styled(field("no cap known", columns), palette.secondary()));
+                series.highest(context.scene.start(), context.scene.end()).unwrap_or(0.0)
             }
         };
         let used = NAME_WIDTH + FIGURE_WIDTH + GAUGE_WIDTH + PERCENT_WIDTH + 1;
         let columns = context.content_width().saturating_sub(used);
         spans.push(Span::raw(" "));
-        spans.push(Span::styled(
-            context.curve(&series, columns, top, Worst::Highest),
-            palette.bar(),
-        ));
+        spans.push(Span::styled(context.curve(&series, columns, top, Worst::Highest), palette.bar()));
         spans
     }
 }
@@ -244,29 +208,16 @@ fn details(context: &Context, volume: &Volume, rates: &DeviceRates) -> String {
             format::byte_rate(rates.read_bytes_per_second)
         )
     });
-    let in_flight = context
-        .host
-        .device(volume)
-        .map(|device| format!("{} in flight", format::count(device.in_flight)));
-    let mut sources: Vec<&str> = Meter::ALL
-        .iter()
-        .filter_map(|meter| meter.cap(&volume.caps))
-        .map(|cap| cap.source.as_str())
-        .collect();
+    let in_flight = context.host.device(volume).map(|device| format!("{} in flight", format::count(device.in_flight)));
+    let mut sources: Vec<&str> =
+        Meter::ALL.iter().filter_map(|meter| meter.cap(&volume.caps)).map(|cap| cap.source.as_str()).collect();
     sources.dedup();
     let sources = (!sources.is_empty()).then(|| format!("caps by {}", sources.join(", ")));
     listed([
         reads,
-        rates
-            .busy
-            .map(|busy| format!("busy {}", number::percent(busy))),
+        rates.busy.map(|busy| format!("busy {}", number::percent(busy))),
         in_flight,
-        Some(format!(
-            "{} on {} at {}",
-            volume.file_system,
-            volume.disk.as_deref().unwrap_or("no disk"),
-            volume.path
-        )),
+        Some(format!("{} on {} at {}", volume.file_system, volume.disk.as_deref().unwrap_or("no disk"), volume.path)),
         sources,
     ])
 }

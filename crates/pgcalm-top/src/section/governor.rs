@@ -17,11 +17,7 @@ pub fn rows(context: &Context) -> Vec<Row> {
         return Vec::new();
     };
     let palette = context.palette();
-    let inputs: Vec<&GovernorInput> = governor
-        .inputs
-        .iter()
-        .filter(|input| input.state != "off")
-        .collect();
+    let inputs: Vec<&GovernorInput> = governor.inputs.iter().filter(|input| input.state != "off").collect();
     if inputs.is_empty() {
         return vec![Row::text(SECTION, 5, "off", palette.secondary())];
     }
@@ -49,12 +45,8 @@ fn pace(governor: &Governor) -> String {
         .reduce(f64::max)
         .map(|seconds| format!("longest {}", format::seconds(seconds)));
     listed([
-        governor
-            .allowed_bytes_per_second
-            .map(|rate| format!("allows {} of WAL", format::byte_rate(rate))),
-        governor
-            .wal_bytes_per_second
-            .map(|rate| format!("written {}", format::byte_rate(rate))),
+        governor.allowed_bytes_per_second.map(|rate| format!("allows {} of WAL", format::byte_rate(rate))),
+        governor.wal_bytes_per_second.map(|rate| format!("written {}", format::byte_rate(rate))),
         Some(format!("{} sessions held", governor.holds.len())),
         longest,
     ])
@@ -68,11 +60,9 @@ fn describe(input: &GovernorInput) -> String {
     };
     let position = match (input.value, input.value_limit) {
         // Of wal_space the limit is what has to be left, of all others what there may be.
-        (Some(value), Some(limit)) if input.input == "wal_space" => Some(format!(
-            "{} free, {} to be left",
-            quantity(value),
-            quantity(limit)
-        )),
+        (Some(value), Some(limit)) if input.input == "wal_space" => {
+            Some(format!("{} free, {} to be left", quantity(value), quantity(limit)))
+        }
         (Some(value), Some(limit)) => Some(format!("{} of {}", quantity(value), quantity(limit))),
         (Some(value), None) => Some(quantity(value)),
         (None, _) => None,
@@ -81,15 +71,8 @@ fn describe(input: &GovernorInput) -> String {
         Some(format!("{} {}", input.input, input.state)),
         position,
         input.object.clone().map(|object| format!("by {object}")),
-        input
-            .drain_bytes_per_second
-            .map(|rate| format!("drains {}", format::byte_rate(rate))),
-        (input.holds > 0).then(|| {
-            format!(
-                "{} holds of {} in all",
-                format::count(input.holds),
-                format::seconds(input.held_seconds)
-            )
-        }),
+        input.drain_bytes_per_second.map(|rate| format!("drains {}", format::byte_rate(rate))),
+        (input.holds > 0)
+            .then(|| format!("{} holds of {} in all", format::count(input.holds), format::seconds(input.held_seconds))),
     ])
 }

@@ -19,25 +19,14 @@ pub fn rows(context: &Context) -> Vec<Row> {
     let mut spans = Vec::new();
     if let Some(limit) = memory.dirty_threshold_bytes.filter(|limit| *limit > 0) {
         let share = (memory.dirty_bytes + memory.writeback_bytes) as f64 / limit as f64;
-        spans.push(Span::styled(
-            bar::gauge(share, GAUGE_WIDTH),
-            palette.of_share(share),
-        ));
+        spans.push(Span::styled(bar::gauge(share, GAUGE_WIDTH), palette.of_share(share)));
         spans.push(Span::raw(" "));
     }
-    let of = memory
-        .dirty_threshold_bytes
-        .map(|bytes| format!(" of {}", format::byte_count(bytes)))
-        .unwrap_or_default();
+    let of = memory.dirty_threshold_bytes.map(|bytes| format!(" of {}", format::byte_count(bytes))).unwrap_or_default();
     spans.push(Span::raw(listed([
         Some(format!("{}{of}", format::byte_count(memory.dirty_bytes))),
-        memory
-            .background_threshold_bytes
-            .map(|bytes| format!("flushed from {}", format::byte_count(bytes))),
-        Some(format!(
-            "in writeback {}",
-            format::byte_count(memory.writeback_bytes)
-        )),
+        memory.background_threshold_bytes.map(|bytes| format!("flushed from {}", format::byte_count(bytes))),
+        Some(format!("in writeback {}", format::byte_count(memory.writeback_bytes))),
     ])));
     vec![Row::new("Dirty pages", 3, spans)]
 }

@@ -27,20 +27,10 @@ pub fn rows(context: &Context) -> Vec<Row> {
                 context.palette().alarm(),
             ));
         }
-        rows.push(Row::text(
-            "pg_calm",
-            4,
-            writeback(module),
-            context.palette().secondary(),
-        ));
+        rows.push(Row::text("pg_calm", 4, writeback(module), context.palette().secondary()));
     }
     if let Some(text) = context.instance.wal.as_ref().and_then(flushes) {
-        rows.push(Row::text(
-            "WAL flushes",
-            4,
-            text,
-            context.palette().secondary(),
-        ));
+        rows.push(Row::text("WAL flushes", 4, text, context.palette().secondary()));
     }
     rows.extend(arbiter(context));
     rows
@@ -48,31 +38,20 @@ pub fn rows(context: &Context) -> Vec<Row> {
 
 fn figure(unflushed: &Unflushed) -> String {
     let pages = unflushed.old_pages + unflushed.new_pages;
-    format!(
-        "{} pages, {}",
-        format::count(pages),
-        format::byte_count(pages.saturating_mul(unflushed.page_bytes))
-    )
+    format!("{} pages, {}", format::count(pages), format::byte_count(pages.saturating_mul(unflushed.page_bytes)))
 }
 
 fn writeback(module: &Module) -> String {
     let rates = module.rates.map(|rates| {
         listed([
-            Some(format::rate_of(
-                rates.flushed_pages_per_second,
-                "flushed pages",
-            )),
+            Some(format::rate_of(rates.flushed_pages_per_second, "flushed pages")),
             Some(format::rate_of(rates.bridged_pages_per_second, "bridged")),
-            Some(format::rate_of(
-                rates.device_operations_per_second,
-                "operations",
-            )),
+            Some(format::rate_of(rates.device_operations_per_second, "operations")),
             Some(format::byte_rate(rates.written_bytes_per_second)),
         ])
     });
     let idle = (!module.worker_running).then(|| "no writeback worker".to_string());
-    let errors =
-        (module.errors > 0).then(|| format!("{} writeback errors", format::count(module.errors)));
+    let errors = (module.errors > 0).then(|| format!("{} writeback errors", format::count(module.errors)));
     let full = (module.full_files > 0 || module.full_regions > 0)
         .then(|| "page map was full (pg_calm.page_map_memory)".to_string());
     listed([Some(module.mode.clone()), idle, errors, full, rates])
@@ -84,18 +63,13 @@ fn flushes(wal: &WalFlushes) -> Option<String> {
         return None;
     }
     let microseconds = |seconds: f64| format!("{:.0} us", seconds * 1e6);
-    let delay = (wal.delay_seconds > 0.0)
-        .then(|| format!("commits wait {}", microseconds(wal.delay_seconds)));
+    let delay = (wal.delay_seconds > 0.0).then(|| format!("commits wait {}", microseconds(wal.delay_seconds)));
     let proposed = wal
         .proposed_delay_seconds
         .filter(|_| delay.is_none())
         .map(|seconds| format!("{} would bring more", microseconds(seconds)));
-    let fullness = wal
-        .commits_per_flush
-        .map(|commits| format!("{commits:.1} commits in each"));
-    let rate = wal
-        .flushes_per_second
-        .map(|rate| format!("{} per second", format::rate(rate)));
+    let fullness = wal.commits_per_flush.map(|commits| format!("{commits:.1} commits in each"));
+    let rate = wal.flushes_per_second.map(|rate| format!("{} per second", format::rate(rate)));
     Some(listed([rate, fullness, delay, proposed]))
 }
 
@@ -105,22 +79,15 @@ fn arbiter(context: &Context) -> Option<Row> {
     let text = listed([
         Some(format!("one of {} instances", members.len())),
         share(own),
-        Some(format!(
-            "{} want to write",
-            members.iter().filter(|member| member.wants).count()
-        )),
+        Some(format!("{} want to write", members.iter().filter(|member| member.wants).count())),
     ]);
     Some(Row::text("Arbiter", 4, text, context.palette().secondary()))
 }
 
 fn share(member: &ArbiterMember) -> Option<String> {
     let share = listed([
-        member
-            .write_operations_per_second
-            .map(|operations| format!("{} operations", format::rate(operations as f64))),
-        member
-            .write_bytes_per_second
-            .map(|bytes| format::byte_rate(bytes as f64)),
+        member.write_operations_per_second.map(|operations| format!("{} operations", format::rate(operations as f64))),
+        member.write_bytes_per_second.map(|bytes| format::byte_rate(bytes as f64)),
     ]);
     (!share.is_empty()).then(|| format!("share {share}"))
 }

@@ -23,12 +23,7 @@ pub fn rows(context: &Context) -> Vec<Row> {
     let Some(activity) = &context.instance.activity else {
         return Vec::new();
     };
-    let mut rows = vec![Row::text(
-        "Sessions",
-        2,
-        connections(activity),
-        context.palette().secondary(),
-    )];
+    let mut rows = vec![Row::text("Sessions", 2, connections(activity), context.palette().secondary())];
     rows.extend(waits(context, activity));
     rows
 }
@@ -57,39 +52,21 @@ fn waits(context: &Context, activity: &Activity) -> Vec<Row> {
     let mean = mean_sessions(context, activity).unwrap_or_default();
     let mut causes: Vec<(WaitCause, f64, u64)> = WaitCause::ALL
         .into_iter()
-        .map(|cause| {
-            (
-                cause,
-                mean.get(&cause).copied().unwrap_or(0.0),
-                now.get(&cause).copied().unwrap_or(0),
-            )
-        })
+        .map(|cause| (cause, mean.get(&cause).copied().unwrap_or(0.0), now.get(&cause).copied().unwrap_or(0)))
         .filter(|(_, mean, now)| *mean >= 0.005 || *now > 0)
         .collect();
     causes.sort_by(|a, b| b.1.total_cmp(&a.1).then(b.2.cmp(&a.2)));
     if causes.is_empty() {
-        return vec![Row::text(
-            "Waits",
-            1,
-            "no session was seen at work",
-            context.palette().secondary(),
-        )];
+        return vec![Row::text("Waits", 1, "no session was seen at work", context.palette().secondary())];
     }
-    let most = causes
-        .iter()
-        .map(|(_, mean, now)| mean.max(*now as f64))
-        .fold(0.0, f64::max);
+    let most = causes.iter().map(|(_, mean, now)| mean.max(*now as f64)).fold(0.0, f64::max);
     causes
         .iter()
         .enumerate()
         .map(|(at, (cause, mean, now))| {
             // The first three are what a small terminal has room for.
             let rank = [1, 1, 2].get(at).copied().unwrap_or(5);
-            let style = if *cause == WaitCause::Cpu {
-                context.palette().secondary()
-            } else {
-                context.palette().bar()
-            };
+            let style = if *cause == WaitCause::Cpu { context.palette().secondary() } else { context.palette().bar() };
             let width = cause.name().len().max(CAUSE_WIDTH);
             Row::new(
                 "Waits",
@@ -101,10 +78,7 @@ fn waits(context: &Context, activity: &Activity) -> Vec<Row> {
                     Span::raw(right(&format!("{mean:.1}"), 5)),
                     Span::styled(" mean ", context.palette().secondary()),
                     Span::styled(bar::bar(mean / most, BAR_WIDTH), style),
-                    Span::styled(
-                        format!(" {}", events(activity, *cause)),
-                        context.palette().secondary(),
-                    ),
+                    Span::styled(format!(" {}", events(activity, *cause)), context.palette().secondary()),
                 ],
             )
         })
@@ -116,20 +90,14 @@ fn waits(context: &Context, activity: &Activity) -> Vec<Row> {
 fn mean_sessions(context: &Context, activity: &Activity) -> Option<BTreeMap<WaitCause, f64>> {
     let end = context.scene.end();
     let name = &context.instance.identity.name;
-    let (from, first) = context
-        .scene
-        .track
-        .first_waits(name, context.scene.start())?;
+    let (from, first) = context.scene.track.first_waits(name, context.scene.start())?;
     if from >= end {
         return None;
     }
-    let means = WaitCause::ALL
-        .into_iter()
-        .zip(first)
-        .map(|(cause, before)| {
-            let seconds = activity.wait_session_seconds.get(&cause).unwrap_or(&0.0);
-            (cause, (seconds - before).max(0.0) / (end - from))
-        });
+    let means = WaitCause::ALL.into_iter().zip(first).map(|(cause, before)| {
+        let seconds = activity.wait_session_seconds.get(&cause).unwrap_or(&0.0);
+        (cause, (seconds - before).max(0.0) / (end - from))
+    });
     Some(means.collect())
 }
 

@@ -10,8 +10,8 @@ use crate::series::Worst;
 pub fn rows(context: &Context) -> Vec<Row> {
     let mut rows = Vec::new();
     if let Some(rates) = context.instance.rates {
-        let rollbacks = (rates.rollbacks_per_second >= 0.05)
-            .then(|| format::rate_of(rates.rollbacks_per_second, "rolled back"));
+        let rollbacks =
+            (rates.rollbacks_per_second >= 0.05).then(|| format::rate_of(rates.rollbacks_per_second, "rolled back"));
         let all = rates.commits_per_second + rates.rollbacks_per_second;
         let figure = listed([Some(format::rate(all)), rollbacks]);
         let series = context.scene.series(|figures| figures.transactions);

@@ -20,12 +20,7 @@ pub const MB: u64 = 1 << 20;
 
 /// Two minutes of samples, the last of which is shown unless the state says otherwise.
 pub fn history(sample: impl Fn(u64) -> Host) -> Vec<Host> {
-    (0..=120)
-        .map(|second| Host {
-            time_ms: (START + second) * 1000,
-            ..sample(second)
-        })
-        .collect()
+    (0..=120).map(|second| Host { time_ms: (START + second) * 1000, ..sample(second) }).collect()
 }
 
 /// The picture of the state in a terminal of that size.
@@ -50,9 +45,7 @@ pub fn with_scene(history: &[Host], state: &State, show: impl FnOnce(&Scene)) {
         palette: Palette::new(true),
         offset: FixedOffset::east_opt(0).unwrap(),
         interval: 1.0,
-        now: history
-            .last()
-            .map_or(0.0, |host| host.time_ms as f64 / 1000.0),
+        now: history.last().map_or(0.0, |host| host.time_ms as f64 / 1000.0),
     });
 }
 
@@ -69,10 +62,7 @@ pub fn lines(buffer: &Buffer) -> Vec<String> {
 
 /// The line that begins with a section's name.
 pub fn section<'a>(lines: &'a [String], name: &str) -> &'a str {
-    lines
-        .iter()
-        .find(|line| line.starts_with(name))
-        .unwrap_or_else(|| panic!("no {name} in\n{}", lines.join("\n")))
+    lines.iter().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name} in\n{}", lines.join("\n")))
 }
 
 /// An instance with pg_calm in the write phase of a checkpoint, data capped, WAL not, second by second.
@@ -106,12 +96,7 @@ pub fn busy(second: u64) -> Instance {
             }),
             ..Module::default()
         }),
-        unflushed: Some(Unflushed {
-            old_pages: 12_000,
-            new_pages: 505,
-            in_flight_pages: 256,
-            page_bytes: 8192,
-        }),
+        unflushed: Some(Unflushed { old_pages: 12_000, new_pages: 505, in_flight_pages: 256, page_bytes: 8192 }),
         checkpoint: Some(Checkpoint {
             phase: CheckpointPhase::Write,
             source: CheckpointSource::Module,
@@ -141,17 +126,9 @@ pub fn busy(second: u64) -> Instance {
             }),
         }),
         activity: Some(Activity {
-            connections: Connections {
-                active: 4,
-                idle: 6,
-                idle_in_transaction: 1,
-                other: 0,
-            },
+            connections: Connections { active: 4, idle: 6, idle_in_transaction: 1, other: 0 },
             max_connections: 100,
-            waits: vec![
-                wait(WaitCause::WalLock, "LWLock", "WALWrite", 3),
-                wait(WaitCause::Wal, "IO", "WALSync", 1),
-            ],
+            waits: vec![wait(WaitCause::WalLock, "LWLock", "WALWrite", 3), wait(WaitCause::Wal, "IO", "WALSync", 1)],
             wait_session_seconds: [
                 (WaitCause::WalLock, seconds * 2.4),
                 (WaitCause::Wal, seconds),
@@ -174,11 +151,7 @@ pub fn busy(second: u64) -> Instance {
                 path: "/srv/orders".to_string(),
                 file_system: "ext4".to_string(),
                 disk: Some("sdb".to_string()),
-                caps: Caps {
-                    write_operations: Some(cap(800)),
-                    write_bytes: Some(cap(125 * MB)),
-                    ..Caps::default()
-                },
+                caps: Caps { write_operations: Some(cap(800)), write_bytes: Some(cap(125 * MB)), ..Caps::default() },
             },
             Volume {
                 roles: vec![Role::Wal, Role::Log],
@@ -227,11 +200,7 @@ pub fn busy(second: u64) -> Instance {
                     drain_bytes_per_second: Some(12.0 * MB as f64),
                     ..GovernorInput::default()
                 },
-                GovernorInput {
-                    input: "archive".to_string(),
-                    state: "off".to_string(),
-                    ..GovernorInput::default()
-                },
+                GovernorInput { input: "archive".to_string(), state: "off".to_string(), ..GovernorInput::default() },
             ],
             ..Governor::default()
         }),
@@ -241,10 +210,7 @@ pub fn busy(second: u64) -> Instance {
 }
 
 fn cap(per_second: u64) -> Cap {
-    Cap {
-        per_second,
-        source: "/sys/fs/cgroup/blkio/blkio.throttle.write_iops_device".to_string(),
-    }
+    Cap { per_second, source: "/sys/fs/cgroup/blkio/blkio.throttle.write_iops_device".to_string() }
 }
 
 /// The same without the module, as a user without privileges sees it.
@@ -254,11 +220,7 @@ pub fn plain(second: u64) -> Instance {
         unflushed: None,
         governor: None,
         missing: vec![
-            missing(
-                Subject::Module,
-                "not in shared_preload_libraries",
-                Some("add pg_calm there and restart"),
-            ),
+            missing(Subject::Module, "not in shared_preload_libraries", Some("add pg_calm there and restart")),
             missing(
                 Subject::ArchiveQueue,
                 "permission denied for pg_ls_archive_statusdir",
@@ -278,22 +240,14 @@ pub fn plain(second: u64) -> Instance {
         checkpoint.last = None;
     }
     if let Some(archive) = &mut instance.archive {
-        *archive = Archive {
-            state: ArchiveState::Other,
-            failing: true,
-            last_failed_seconds: Some(4.0),
-            ..Archive::default()
-        };
+        *archive =
+            Archive { state: ArchiveState::Other, failing: true, last_failed_seconds: Some(4.0), ..Archive::default() };
     }
     instance
 }
 
 pub fn missing(subject: Subject, reason: &str, remedy: Option<&str>) -> Missing {
-    Missing {
-        subject,
-        reason: reason.to_string(),
-        remedy: remedy.map(ToString::to_string),
-    }
+    Missing { subject, reason: reason.to_string(), remedy: remedy.map(ToString::to_string) }
 }
 
 /// A server that does not let anyone in.
@@ -306,14 +260,8 @@ pub fn unreachable() -> Instance {
             data_directory: Some("/srv/ledger".to_string()),
             ..Identity::default()
         },
-        reachability: Reachability::Unreachable {
-            why: "connection refused".to_string(),
-        },
-        missing: vec![missing(
-            Subject::Connection,
-            "connection refused",
-            Some("start it"),
-        )],
+        reachability: Reachability::Unreachable { why: "connection refused".to_string() },
+        missing: vec![missing(Subject::Connection, "connection refused", Some("start it"))],
         ..Instance::default()
     }
 }
@@ -342,10 +290,7 @@ pub fn host(instances: Vec<Instance>) -> Host {
             dirty_threshold_bytes: Some(4800 * MB),
             dirty_expire_seconds: Some(30.0),
         }),
-        devices: vec![
-            device("sdb", 780.0, 12.0 * MB as f64),
-            device("sdc", 410.0, 13.0 * MB as f64),
-        ],
+        devices: vec![device("sdb", 780.0, 12.0 * MB as f64), device("sdc", 410.0, 13.0 * MB as f64)],
         instances,
         ..Host::default()
     }

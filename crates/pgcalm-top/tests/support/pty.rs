@@ -45,13 +45,7 @@ impl Terminal {
             .env("RUST_BACKTRACE", "0")
             .spawn_borrowed(&pts)
             .unwrap();
-        Self {
-            pty,
-            _pts: pts,
-            child,
-            screen: vt100::Parser::new(rows, columns, 0),
-            before,
-        }
+        Self { pty, _pts: pts, child, screen: vt100::Parser::new(rows, columns, 0), before }
     }
 
     pub fn type_keys(&mut self, keys: &str) {
@@ -71,11 +65,7 @@ impl Terminal {
     pub fn wait_for(&mut self, what: &str, condition: impl Fn(&str) -> bool) {
         let end = Instant::now() + PATIENCE;
         while !condition(&self.text()) {
-            assert!(
-                Instant::now() < end,
-                "{what} does not come in\n{}",
-                self.text()
-            );
+            assert!(Instant::now() < end, "{what} does not come in\n{}", self.text());
             self.read();
         }
     }
@@ -84,11 +74,7 @@ impl Terminal {
     pub fn type_until(&mut self, keys: &str, what: &str, condition: impl Fn(&str) -> bool) {
         let end = Instant::now() + PATIENCE;
         while !condition(&self.text()) {
-            assert!(
-                Instant::now() < end,
-                "{what} does not come in\n{}",
-                self.text()
-            );
+            assert!(Instant::now() < end, "{what} does not come in\n{}", self.text());
             if !self.read() {
                 self.type_keys(keys);
             }
@@ -143,10 +129,7 @@ impl Terminal {
     /// Reads what is there, or waits a moment; whether there was anything.
     fn read(&mut self) -> bool {
         let mut fds = [PollFd::new(&self.pty, PollFlags::IN)];
-        let moment = Timespec {
-            tv_sec: 0,
-            tv_nsec: 100_000_000,
-        };
+        let moment = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
         if rustix::event::poll(&mut fds, Some(&moment)).unwrap() == 0 {
             return false;
         }

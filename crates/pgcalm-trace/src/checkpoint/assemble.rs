@@ -125,23 +125,16 @@ impl Building {
                 phases.finish_s = since(Kind::TwophaseDone).or_else(|| since(Kind::SyncDone));
                 buffers.logged = number(0);
                 buffers.total = buffers.total.or(number(1));
-                self.checkpoint.wal_segments =
-                    number(2)
-                        .zip(number(3))
-                        .zip(number(4))
-                        .map(|((added, removed), recycled)| WalSegments {
-                            added,
-                            removed,
-                            recycled,
-                        });
+                self.checkpoint.wal_segments = number(2)
+                    .zip(number(3))
+                    .zip(number(4))
+                    .map(|((added, removed), recycled)| WalSegments { added, removed, recycled });
             }
             Kind::FileSynced => {
                 if let Some(files) = &mut self.files {
                     files.take_fsync(event);
                 }
-                let start = event
-                    .time_ns
-                    .saturating_sub(event.arguments[0].max(0) as u64);
+                let start = event.time_ns.saturating_sub(event.arguments[0].max(0) as u64);
                 let at_s = seconds(start.saturating_sub(self.start_ns));
                 if self.in_sync {
                     self.sync.take(event, at_s);
@@ -182,9 +175,7 @@ impl Building {
         let end = self.end_ns.unwrap_or(u64::MAX) / NS_PER_S;
         let seconds = history
             .iter()
-            .filter(|count| {
-                count.second + around >= start && count.second <= end.saturating_add(around)
-            })
+            .filter(|count| count.second + around >= start && count.second <= end.saturating_add(around))
             .map(|count| Second {
                 second: count.second as i64 - start as i64,
                 phase: if count.second < start {
@@ -214,18 +205,15 @@ impl SyncsBuilder {
             errno: (event.arguments[1] < 0).then(|| (-event.arguments[1] % ERRNO_UNKNOWN) as i32),
         };
         // A failure is always worth to be shown.
-        let place = self.slowest.partition_point(|other| {
-            (other.errno.is_some(), other.time_ms) >= (file.errno.is_some(), file.time_ms)
-        });
+        let place = self
+            .slowest
+            .partition_point(|other| (other.errno.is_some(), other.time_ms) >= (file.errno.is_some(), file.time_ms));
         self.slowest.insert(place, file);
         self.slowest.truncate(SLOWEST);
     }
 
     fn to_model(&self) -> Syncs {
-        Syncs {
-            times: self.times.to_model(),
-            slowest: self.slowest.clone(),
-        }
+        Syncs { times: self.times.to_model(), slowest: self.slowest.clone() }
     }
 }
 
@@ -241,20 +229,14 @@ pub struct Assembler {
 impl Assembler {
     /// Before any event; `files` is whether each file is told.
     pub fn new(files: bool) -> Self {
-        Self {
-            files,
-            ..Self::default()
-        }
+        Self { files, ..Self::default() }
     }
 
     /// Takes an event; returns the checkpoint that it ends. Events of a checkpoint whose start was not seen are left out.
     pub fn take(&mut self, event: &Event) -> Option<Building> {
         let starts = match event.kind {
             Kind::CheckpointStart => true,
-            Kind::BufferCheckpointStart => self
-                .open
-                .as_ref()
-                .is_none_or(|open| open.checkpoint.restartpoint),
+            Kind::BufferCheckpointStart => self.open.as_ref().is_none_or(|open| open.checkpoint.restartpoint),
             _ => false,
         };
         if starts {
@@ -296,12 +278,7 @@ mod tests {
     use super::*;
 
     fn event(second: u64, kind: Kind, arguments: [i64; 5]) -> Event {
-        Event {
-            time_ns: second * NS_PER_S,
-            kind,
-            arguments,
-            path: String::new(),
-        }
+        Event { time_ns: second * NS_PER_S, kind, arguments, path: String::new() }
     }
 
     fn checkpoint(start: u64) -> Vec<Event> {
@@ -331,19 +308,13 @@ mod tests {
     #[test]
     fn phases_buffers_and_files_of_a_checkpoint() {
         let mut assembler = Assembler::default();
-        let mut ended: Vec<Building> = checkpoint(100)
-            .iter()
-            .filter_map(|event| assembler.take(event))
-            .collect();
+        let mut ended: Vec<Building> = checkpoint(100).iter().filter_map(|event| assembler.take(event)).collect();
         assert_eq!(ended.len(), 1);
         let building = &mut ended[0];
         building.set_syncs();
         let checkpoint = &building.checkpoint;
         assert_eq!(checkpoint.reason, "requested");
-        assert_eq!(
-            checkpoint.flags,
-            ["immediate", "force", "wait", "requested"]
-        );
+        assert_eq!(checkpoint.flags, ["immediate", "force", "wait", "requested"]);
         assert!(!checkpoint.restartpoint);
         assert_eq!(checkpoint.total_s, Some(14.0));
         assert_eq!(checkpoint.phases.begin_s, Some(1.0));
@@ -364,37 +335,22 @@ mod tests {
     fn each_file_has_its_fsync_calls_and_hints() {
         let mut assembler = Assembler::new(true);
         let mut events = checkpoint(100);
-        for (event, path) in events
-            .iter_mut()
-            .filter(|event| event.kind == Kind::FileSynced)
-            .zip(["base/5/1", "global/pg_control"])
+        for (event, path) in
+            events.iter_mut().filter(|event| event.kind == Kind::FileSynced).zip(["base/5/1", "global/pg_control"])
         {
             event.path = path.to_string();
         }
-        let mut building = events
-            .iter()
-            .find_map(|event| assembler.take(event))
-            .unwrap();
-        let hints = |path: &str, longest_ns| FileHints {
-            path: path.to_string(),
-            count: 3,
-            total_ns: 900_000_000,
-            longest_ns,
-        };
-        building.set_files(&[
-            hints("base/5/2", 600_000_000),
-            hints("base/5/1", 300_000_000),
-        ]);
+        let mut building = events.iter().find_map(|event| assembler.take(event)).unwrap();
+        let hints =
+            |path: &str, longest_ns| FileHints { path: path.to_string(), count: 3, total_ns: 900_000_000, longest_ns };
+        building.set_files(&[hints("base/5/2", 600_000_000), hints("base/5/1", 300_000_000)]);
         let files = building.checkpoint.files.unwrap();
         let paths: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
         // Longest in all first.
         assert_eq!(paths, ["base/5/1", "base/5/2", "global/pg_control"]);
         assert_eq!((files[0].fsyncs, files[0].flush_hints), (1, 3));
         assert_eq!(files[0].total_ms(), 1400.0);
-        assert_eq!(
-            (files[1].fsyncs, files[1].longest_flush_hint_ms),
-            (0, 600.0)
-        );
+        assert_eq!((files[1].fsyncs, files[1].longest_flush_hint_ms), (0, 600.0));
         assert_eq!((files[2].fsyncs, files[2].flush_hints), (1, 0));
     }
 
@@ -426,20 +382,13 @@ mod tests {
     fn what_began_before_the_trace_is_left_out() {
         let mut assembler = Assembler::default();
         let events = checkpoint(1);
-        assert!(
-            events[2..]
-                .iter()
-                .all(|event| assembler.take(event).is_none())
-        );
+        assert!(events[2..].iter().all(|event| assembler.take(event).is_none()));
     }
 
     #[test]
     fn seconds_lie_before_during_and_after() {
         let mut assembler = Assembler::default();
-        let mut building = checkpoint(100)
-            .iter()
-            .find_map(|event| assembler.take(event))
-            .unwrap();
+        let mut building = checkpoint(100).iter().find_map(|event| assembler.take(event)).unwrap();
         let history: Vec<SecondCount> = (90..130)
             .map(|second| SecondCount {
                 second,

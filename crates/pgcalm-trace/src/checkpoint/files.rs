@@ -30,20 +30,13 @@ impl FileBook {
     }
 
     fn file(&mut self, path: &str) -> &mut FileTimes {
-        self.0.entry(path.to_string()).or_insert_with(|| FileTimes {
-            path: path.to_string(),
-            ..FileTimes::default()
-        })
+        self.0.entry(path.to_string()).or_insert_with(|| FileTimes { path: path.to_string(), ..FileTimes::default() })
     }
 
     /// The one that took longest first.
     pub fn into_model(self) -> Vec<FileTimes> {
         let mut files: Vec<FileTimes> = self.0.into_values().collect();
-        files.sort_by(|a, b| {
-            b.total_ms()
-                .total_cmp(&a.total_ms())
-                .then_with(|| a.path.cmp(&b.path))
-        });
+        files.sort_by(|a, b| b.total_ms().total_cmp(&a.total_ms()).then_with(|| a.path.cmp(&b.path)));
         files
     }
 }

@@ -247,10 +247,7 @@ impl PerBuffer {
         [
             ("Buffer flush", &self.flush),
             ("Buffer write", &self.write),
-            (
-                "Flush done to sync written",
-                &self.flush_done_to_sync_written,
-            ),
+            ("Flush done to sync written", &self.flush_done_to_sync_written),
             ("Sync written", &self.sync_written),
         ]
     }
@@ -259,12 +256,8 @@ impl PerBuffer {
 impl Transactions {
     /// From the seconds.
     pub fn of(seconds: Vec<Second>) -> Self {
-        let commits = |phase: Around| {
-            seconds
-                .iter()
-                .filter(move |second| second.phase == phase)
-                .map(|second| second.commits)
-        };
+        let commits =
+            |phase: Around| seconds.iter().filter(move |second| second.phase == phase).map(|second| second.commits);
         let mean = |phase: Around| {
             let count = commits(phase).count();
             (count > 0).then(|| commits(phase).sum::<u64>() as f64 / count as f64)

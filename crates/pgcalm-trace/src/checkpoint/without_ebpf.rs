@@ -35,8 +35,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// How often the log is read.
 const LOG_INTERVAL: Duration = Duration::from_millis(200);
 
-const TRANSACTIONS: &str =
-    "SELECT sum(xact_commit)::int8, sum(xact_rollback)::int8 FROM pg_stat_database";
+const TRANSACTIONS: &str = "SELECT sum(xact_commit)::int8, sum(xact_rollback)::int8 FROM pg_stat_database";
 /// The control file: changes when a checkpoint is complete.
 const LAST_CHECKPOINT: &str = "SELECT redo_lsn::text || checkpoint_lsn::text, \
      extract(epoch FROM clock_timestamp() - checkpoint_time)::float8 FROM pg_control_checkpoint()";
@@ -71,11 +70,7 @@ pub fn run(
             .into());
         }
     };
-    let mut missing = missing(
-        reason,
-        log.as_ref().err().map(String::as_str),
-        client.is_some(),
-    );
+    let mut missing = missing(reason, log.as_ref().err().map(String::as_str), client.is_some());
     let mut sources = Vec::new();
     if log.is_ok() {
         sources.push("server log".to_string());
@@ -83,13 +78,7 @@ pub fn run(
     if client.is_some() {
         sources.push("views".to_string());
     }
-    take(Line::Start(session::start_line(
-        target,
-        "checkpoint",
-        sources,
-        false,
-        missing.clone(),
-    )))?;
+    take(Line::Start(session::start_line(target, "checkpoint", sources, false, missing.clone())))?;
     let deadline = options.duration.map(|duration| Instant::now() + duration);
     let mut views = match &mut client {
         Some(client) => Some(Views::new(target, options, client)?),
@@ -108,8 +97,7 @@ pub fn run(
                 views.take_logged(complete);
                 let is_due = Instant::now() >= next || ended.is_some();
                 // A server that shuts down ends this session first, too.
-                let is_answering =
-                    ended != Some(EndReason::ServerEnded) && !polling::is_stopped(target);
+                let is_answering = ended != Some(EndReason::ServerEnded) && !polling::is_stopped(target);
                 if is_due && is_answering {
                     next = Instant::now() + INTERVAL;
                     match views.read(client) {
@@ -124,12 +112,7 @@ pub fn run(
                 }
                 ready.extend(views.ended(ended.is_some()));
             }
-            _ => ready.extend(
-                complete
-                    .into_iter()
-                    .flatten()
-                    .map(|(checkpoint, ..)| checkpoint),
-            ),
+            _ => ready.extend(complete.into_iter().flatten().map(|(checkpoint, ..)| checkpoint)),
         }
         tell(&mut told, options, ready, take)?;
         if options.count.is_some_and(|count| told >= count) {
@@ -166,9 +149,7 @@ fn tell(
 }
 
 fn read_log_checkpoints(client: &mut Client) -> anyhow::Result<String> {
-    let row = client
-        .query_one("SELECT current_setting('log_checkpoints')", &[])
-        .context("read log_checkpoints")?;
+    let row = client.query_one("SELECT current_setting('log_checkpoints')", &[]).context("read log_checkpoints")?;
     Ok(row.get(0))
 }
 
@@ -176,40 +157,25 @@ fn read_log_checkpoints(client: &mut Client) -> anyhow::Result<String> {
 fn missing(reason: &str, no_log: Option<&str>, is_connected: bool) -> Vec<Missing> {
     let mut missing = Vec::new();
     let mut add = |answer: &str, reason: &str| {
-        missing.push(Missing {
-            answer: answer.to_string(),
-            reason: reason.to_string(),
-        });
+        missing.push(Missing { answer: answer.to_string(), reason: reason.to_string() });
     };
     add(
         "begin, clog, subtrans, multixact and buffer scan apart (they are in buffer write), twophase and finish",
         reason,
     );
     add("number of dirty buffers", reason);
-    add(
-        "times of single buffers, of flush hints, and of each fsync by file",
-        reason,
-    );
+    add("times of single buffers, of flush hints, and of each fsync by file", reason);
     match no_log {
         Some(no_log) => add(
             "the total, flags, whether a requested checkpoint was due to WAL, fsync calls and WAL files",
             &format!("{reason}; {no_log}"),
         ),
-        None => add(
-            "checkpoints of which the log has no line in English (log_checkpoints = off, lc_messages)",
-            reason,
-        ),
+        None => add("checkpoints of which the log has no line in English (log_checkpoints = off, lc_messages)", reason),
     }
     if is_connected {
-        add(
-            "exact seconds: views are read once a second, and backends report about as often",
-            reason,
-        );
+        add("exact seconds: views are read once a second, and backends report about as often", reason);
     } else {
-        add(
-            "transactions",
-            &format!("{reason}; without --connect the database can't be asked"),
-        );
+        add("transactions", &format!("{reason}; without --connect the database can't be asked"));
     }
     missing
 }
@@ -231,11 +197,7 @@ impl Logged {
             Some(Message::Start { flags, .. }) => Some(flags),
             _ => None,
         };
-        Self {
-            log,
-            number: 0,
-            started,
-        }
+        Self { log, number: 0, started }
     }
 
     /// Those that are complete now. When is exact to the interval in which the log is read.
@@ -252,8 +214,7 @@ impl Logged {
                     checkpoint.number = self.number;
                     checkpoint.time = clock::unix_seconds(start_ns);
                     checkpoint.flags = self.started.take().unwrap_or_default();
-                    checkpoint.reason =
-                        checkpoint_flags::reason_of_names(&checkpoint.flags).to_string();
+                    checkpoint.reason = checkpoint_flags::reason_of_names(&checkpoint.flags).to_string();
                     complete.push((*checkpoint, start_ns, end_ns));
                 }
             }
@@ -324,9 +285,8 @@ impl Views {
         self.transactions = transactions;
         // The checkpointer reports them right after it has logged, but not before.
         let settled = now.saturating_sub(NS_PER_S / 2);
-        let (complete, unsettled): (Vec<_>, Vec<_>) = std::mem::take(&mut self.complete)
-            .into_iter()
-            .partition(|(.., end_ns)| *end_ns <= settled);
+        let (complete, unsettled): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.complete).into_iter().partition(|(.., end_ns)| *end_ns <= settled);
         self.complete = unsettled;
         if !complete.is_empty() {
             let counters = self.read_counters(client)?;
@@ -339,8 +299,7 @@ impl Views {
                     let written = counters.buffers - self.counters.buffers;
                     checkpoint.buffers.written = u64::try_from(written).ok();
                 }
-                self.waiting
-                    .push_back(Building::known(checkpoint, start_ns, end_ns));
+                self.waiting.push_back(Building::known(checkpoint, start_ns, end_ns));
             }
             self.counters = counters;
         }
@@ -363,11 +322,7 @@ impl Views {
         let mut checkpoint = Checkpoint {
             number: self.number,
             time: clock::unix_seconds(start_ns),
-            reason: if counters.timed > self.counters.timed {
-                "time".to_string()
-            } else {
-                "requested".to_string()
-            },
+            reason: if counters.timed > self.counters.timed { "time".to_string() } else { "requested".to_string() },
             ..Checkpoint::default()
         };
         let seconds = |now: f64, before: f64| Some(((now - before) / 1000.0).max(0.0));
@@ -385,8 +340,7 @@ impl Views {
         if all && self.are_logged {
             // There will be no reading of their counters.
             for (checkpoint, start_ns, end_ns) in self.complete.drain(..) {
-                self.waiting
-                    .push_back(Building::known(checkpoint, start_ns, end_ns));
+                self.waiting.push_back(Building::known(checkpoint, start_ns, end_ns));
             }
         }
         while let Some(building) = self.waiting.front_mut() {
@@ -405,8 +359,7 @@ impl Views {
     }
 
     fn read_counters(&self, client: &mut Client) -> anyhow::Result<Counters> {
-        let writes =
-            Writes::read(client, self.version).context("read the checkpointer's counters")?;
+        let writes = Writes::read(client, self.version).context("read the checkpointer's counters")?;
         Ok(Counters {
             timed: writes.checkpoints_timed,
             write_ms: writes.checkpoint_write_ms,
@@ -417,8 +370,6 @@ impl Views {
 }
 
 fn read_transactions(client: &mut Client) -> anyhow::Result<(i64, i64)> {
-    let row = client
-        .query_one(TRANSACTIONS, &[])
-        .context("read the numbers of transactions")?;
+    let row = client.query_one(TRANSACTIONS, &[]).context("read the numbers of transactions")?;
     Ok((row.get(0), row.get(1)))
 }

@@ -46,12 +46,8 @@ pub enum PhaseName {
 }
 
 /// All phases in their order.
-pub const PHASES: [PhaseName; 4] = [
-    PhaseName::Start,
-    PhaseName::Authentication,
-    PhaseName::Database,
-    PhaseName::Session,
-];
+pub const PHASES: [PhaseName; 4] =
+    [PhaseName::Start, PhaseName::Authentication, PhaseName::Database, PhaseName::Session];
 
 impl PhaseName {
     /// For people.

@@ -23,11 +23,7 @@ pub struct FineHistogram {
 impl FineHistogram {
     /// The model's form of it, with its quantiles.
     pub fn to_model(&self) -> Histogram {
-        Histogram {
-            p50_ms: self.quantile_ms(50),
-            p99_ms: self.quantile_ms(99),
-            ..self.whole.to_model()
-        }
+        Histogram { p50_ms: self.quantile_ms(50), p99_ms: self.quantile_ms(99), ..self.whole.to_model() }
     }
 
     /// What so many percent of the values are below, ms; the largest value at most.
@@ -62,10 +58,7 @@ mod tests {
 
     /// As fine_histogram_add does it.
     fn of(values: &[u64]) -> FineHistogram {
-        let mut histogram = FineHistogram {
-            whole: KernelHistogram::default(),
-            parts: [0; ALL_PARTS],
-        };
+        let mut histogram = FineHistogram { whole: KernelHistogram::default(), parts: [0; ALL_PARTS] };
         for value in values {
             let bucket = ((u64::BITS - value.leading_zeros()) as usize).min(BUCKETS - 1);
             let place = match bucket > PART_BITS {
@@ -92,10 +85,7 @@ mod tests {
         within_an_eighth(model.p99_ms, 5_000_000.0);
         // Never above the largest.
         assert_eq!(of(&[5]).to_model().p99_ms, Some(5.0 / 1e6));
-        assert_eq!(
-            of(&[1 << 50]).to_model().p50_ms,
-            Some((1u64 << 50) as f64 / 1e6)
-        );
+        assert_eq!(of(&[1 << 50]).to_model().p50_ms, Some((1u64 << 50) as f64 / 1e6));
     }
 
     #[test]

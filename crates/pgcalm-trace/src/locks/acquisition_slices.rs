@@ -31,18 +31,9 @@ enum State {
     #[default]
     New,
     /// A process is traced, out of so many.
-    Slice {
-        links: Vec<Link>,
-        began_ns: u64,
-        processes: usize,
-    },
+    Slice { links: Vec<Link>, began_ns: u64, processes: usize },
     /// Between two slices: what the last one has counted, from when to when, and of how many processes it was one.
-    Pause {
-        counted: ByTime<HashMap<Lock, u64>>,
-        began_ns: u64,
-        ended_ns: u64,
-        processes: usize,
-    },
+    Pause { counted: ByTime<HashMap<Lock, u64>>, began_ns: u64, ended_ns: u64, processes: usize },
 }
 
 impl State {
@@ -79,31 +70,17 @@ impl AcquisitionSlices {
             return Ok(due);
         }
         match std::mem::take(&mut self.state) {
-            State::Slice {
-                links,
-                began_ns,
-                processes,
-            } => {
+            State::Slice { links, began_ns, processes } => {
                 // The kernel takes the breakpoints out at once, and then waits for others before it returns.
                 let ended_ns = monotonic_ns();
                 drop(links);
                 let after = probes.counted_acquisitions()?;
                 let counted = difference(&self.before, &after);
                 self.before = after;
-                self.state = State::Pause {
-                    counted,
-                    began_ns,
-                    ended_ns,
-                    processes,
-                };
+                self.state = State::Pause { counted, began_ns, ended_ns, processes };
                 Ok(began_ns + STEP.as_nanos() as u64)
             }
-            State::Pause {
-                counted,
-                began_ns,
-                ended_ns,
-                processes,
-            } => {
+            State::Pause { counted, began_ns, ended_ns, processes } => {
                 self.add(&counted, weight(began_ns, ended_ns, now, processes));
                 self.begin(probes, session)
             }
@@ -117,17 +94,11 @@ impl AcquisitionSlices {
         if !active.is_empty() {
             let chosen = active[self.random.below(active.len() as u64) as usize];
             // It may have ended just now; nothing is counted then.
-            links = probes
-                .attach_acquisitions(chosen as i32)
-                .unwrap_or_default();
+            links = probes.attach_acquisitions(chosen as i32).unwrap_or_default();
         }
         // Attaching takes its time.
         let began_ns = monotonic_ns();
-        self.state = State::Slice {
-            links,
-            began_ns,
-            processes: active.len(),
-        };
+        self.state = State::Slice { links, began_ns, processes: active.len() };
         Ok(began_ns + SLICE.as_nanos() as u64)
     }
 
@@ -144,11 +115,7 @@ impl AcquisitionSlices {
             })
             .collect();
         let before = std::mem::replace(&mut self.on_cpu_ns, now);
-        self.on_cpu_ns
-            .iter()
-            .filter(|(pid, now)| before.get(pid) != Some(now))
-            .map(|(pid, _)| *pid)
-            .collect()
+        self.on_cpu_ns.iter().filter(|(pid, now)| before.get(pid) != Some(now)).map(|(pid, _)| *pid).collect()
     }
 
     fn add(&mut self, counted: &ByTime<HashMap<Lock, u64>>, weight: f64) {
@@ -167,10 +134,7 @@ fn weight(began_ns: u64, ended_ns: u64, next_ns: u64, processes: usize) -> f64 {
     processes as f64 * step / slice
 }
 
-fn difference(
-    before: &ByTime<HashMap<Lock, u64>>,
-    after: &ByTime<HashMap<Lock, u64>>,
-) -> ByTime<HashMap<Lock, u64>> {
+fn difference(before: &ByTime<HashMap<Lock, u64>>, after: &ByTime<HashMap<Lock, u64>>) -> ByTime<HashMap<Lock, u64>> {
     std::array::from_fn(|time| {
         after[time]
             .iter()
@@ -190,11 +154,7 @@ mod tests {
 
     #[test]
     fn a_slice_of_one_process_stands_for_all_and_for_the_whole_step() {
-        let lock = Lock {
-            what: What::Lightweight("WALInsert".to_string()),
-            mode: 0,
-            role: Role::Backend,
-        };
+        let lock = Lock { what: What::Lightweight("WALInsert".to_string()), mode: 0, role: Role::Backend };
         let counts = |number| {
             let mut counts = ByTime::<HashMap<Lock, u64>>::default();
             counts[0].insert(lock.clone(), number);

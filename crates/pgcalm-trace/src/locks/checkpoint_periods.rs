@@ -47,12 +47,7 @@ enum Stage {
 impl CheckpointPeriods {
     /// Before any checkpoint.
     pub fn new(lengths: Lengths) -> Self {
-        Self {
-            lengths,
-            within_before: Counts::default(),
-            first_before: Counts::default(),
-            last: None,
-        }
+        Self { lengths, within_before: Counts::default(), first_before: Counts::default(), last: None }
     }
 
     /// A checkpoint begins, as `line` has it; returns the one before if not all was told of it.
@@ -65,12 +60,7 @@ impl CheckpointPeriods {
         counts: &TimedCounts,
     ) -> Option<Box<AroundCheckpoint>> {
         let before = self.finish(time_ns, counts);
-        self.last = Some(Last {
-            line,
-            started_ns: time_ns,
-            first_is_over: false,
-            stage: Stage::During,
-        });
+        self.last = Some(Last { line, started_ns: time_ns, first_is_over: false, stage: Stage::During });
         before.filter(|line| line.complete)
     }
 
@@ -98,9 +88,7 @@ impl CheckpointPeriods {
         if self.is_after_due(now_ns) {
             self.end_after(now_ns, counts);
         }
-        self.last
-            .take_if(|last| last.first_is_over && matches!(last.stage, Stage::Over))
-            .map(|last| last.line)
+        self.last.take_if(|last| last.first_is_over && matches!(last.stage, Stage::Over)).map(|last| last.line)
     }
 
     /// Takes what there is by then, as nothing more will come, and returns the checkpoint.
@@ -112,15 +100,13 @@ impl CheckpointPeriods {
     }
 
     fn is_first_due(&self, now_ns: u64) -> bool {
-        self.last.as_ref().is_some_and(|last| {
-            !last.first_is_over && now_ns >= last.started_ns + self.lengths.first_ns
-        })
+        self.last.as_ref().is_some_and(|last| !last.first_is_over && now_ns >= last.started_ns + self.lengths.first_ns)
     }
 
     fn is_after_due(&self, now_ns: u64) -> bool {
-        self.last.as_ref().is_some_and(|last| {
-            matches!(last.stage, Stage::After(ended_ns, _) if now_ns >= ended_ns + self.lengths.around_ns)
-        })
+        self.last.as_ref().is_some_and(
+            |last| matches!(last.stage, Stage::After(ended_ns, _) if now_ns >= ended_ns + self.lengths.around_ns),
+        )
     }
 
     fn end_first(&mut self, now_ns: u64, counts: &TimedCounts) {
@@ -129,8 +115,7 @@ impl CheckpointPeriods {
         };
         let end_ns = now_ns.min(last.started_ns + self.lengths.first_ns);
         let first = counts.first();
-        last.line.first =
-            period::between(&self.first_before, &first, seconds(last.started_ns, end_ns));
+        last.line.first = period::between(&self.first_before, &first, seconds(last.started_ns, end_ns));
         last.first_is_over = true;
         self.first_before = first;
     }
@@ -139,11 +124,7 @@ impl CheckpointPeriods {
         let Some(last) = &mut self.last else { return };
         if matches!(last.stage, Stage::During) {
             let within = counts.within();
-            last.line.during = period::between(
-                &self.within_before,
-                &within,
-                seconds(last.started_ns, now_ns),
-            );
+            last.line.during = period::between(&self.within_before, &within, seconds(last.started_ns, now_ns));
             self.within_before = within;
         }
     }
@@ -151,8 +132,7 @@ impl CheckpointPeriods {
     fn end_after(&mut self, now_ns: u64, counts: &TimedCounts) {
         let Some(last) = &mut self.last else { return };
         if let Stage::After(ended_ns, at_end) = &last.stage {
-            last.line.after =
-                period::between(at_end, &counts.outside(), seconds(*ended_ns, now_ns));
+            last.line.after = period::between(at_end, &counts.outside(), seconds(*ended_ns, now_ns));
             last.stage = Stage::Over;
         }
     }
@@ -175,15 +155,8 @@ mod tests {
         TimedCounts(numbers.map(|number| {
             let mut histogram = KernelHistogram::default();
             (0..number).for_each(|_| histogram.take(1000));
-            let lock = Lock {
-                what: What::Lightweight("WALWrite".to_string()),
-                mode: 0,
-                role: Role::Backend,
-            };
-            Counts {
-                waits: [(lock, histogram)].into(),
-                ..Counts::default()
-            }
+            let lock = Lock { what: What::Lightweight("WALWrite".to_string()), mode: 0, role: Role::Backend };
+            Counts { waits: [(lock, histogram)].into(), ..Counts::default() }
         }))
     }
 
@@ -208,15 +181,8 @@ mod tests {
 
     /// A checkpoint that begins at 100 s; the time after it is 2 s, the first seconds are 5.
     fn begun() -> CheckpointPeriods {
-        let mut periods = CheckpointPeriods::new(Lengths {
-            around_ns: 2 * S,
-            first_ns: 5 * S,
-        });
-        assert!(
-            periods
-                .begin(line(1), 100 * S, &counts([10, 0, 0, 0]))
-                .is_none()
-        );
+        let mut periods = CheckpointPeriods::new(Lengths { around_ns: 2 * S, first_ns: 5 * S });
+        assert!(periods.begin(line(1), 100 * S, &counts([10, 0, 0, 0])).is_none());
         periods
     }
 
@@ -254,11 +220,7 @@ mod tests {
         periods.end(101 * S, &counts([10, 0, 0, 3]));
         periods.advance(105 * S, &counts([10, 0, 0, 3]));
         // Two waits of it had ended when its start was read.
-        assert!(
-            periods
-                .begin(line(2), 200 * S, &counts([10, 0, 0, 5]))
-                .is_none()
-        );
+        assert!(periods.begin(line(2), 200 * S, &counts([10, 0, 0, 5])).is_none());
         let line = periods.finish(202 * S, &counts([10, 0, 0, 6])).unwrap();
         assert!(!line.complete);
         assert_eq!(waits(&line.first), (3, 2.0));
@@ -270,16 +232,10 @@ mod tests {
     fn the_next_checkpoint_ends_what_goes_on_of_the_last() {
         let mut periods = begun();
         periods.end(101 * S, &counts([10, 0, 0, 3]));
-        let first = periods
-            .begin(line(2), 102 * S, &counts([10, 0, 1, 3]))
-            .unwrap();
+        let first = periods.begin(line(2), 102 * S, &counts([10, 0, 1, 3])).unwrap();
         assert_eq!((first.number, waits(&first.first)), (1, (4, 2.0)));
         // The second is given up.
-        assert!(
-            periods
-                .begin(line(3), 103 * S, &counts([10, 0, 1, 9]))
-                .is_none()
-        );
+        assert!(periods.begin(line(3), 103 * S, &counts([10, 0, 1, 9])).is_none());
         periods.end(104 * S, &counts([10, 0, 1, 9]));
         let third = periods.finish(104 * S, &counts([10, 0, 1, 9])).unwrap();
         assert_eq!((third.number, waits(&third.during)), (3, (0, 1.0)));

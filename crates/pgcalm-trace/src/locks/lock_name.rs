@@ -48,7 +48,5 @@ pub fn lightweight_mode(number: u32) -> String {
 }
 
 fn name(names: &[&str], number: u32) -> String {
-    names
-        .get(number as usize)
-        .map_or_else(|| format!("number {number}"), |name| (*name).to_string())
+    names.get(number as usize).map_or_else(|| format!("number {number}"), |name| (*name).to_string())
 }

@@ -39,19 +39,14 @@ pub fn between(earlier: &Counts, later: &Counts, seconds: f64) -> Period {
     for (lock, number) in &later.acquisitions {
         let difference = number.saturating_sub(*earlier.acquisitions.get(lock).unwrap_or(&0));
         if difference > 0 {
-            locks
-                .entry(lock)
-                .or_insert_with(|| entry(lock, Histogram::default()))
-                .acquisitions = Some(difference);
+            locks.entry(lock).or_insert_with(|| entry(lock, Histogram::default())).acquisitions = Some(difference);
         }
     }
     let mut locks: Vec<LockWaits> = locks.into_values().collect();
     locks.sort_by(|a, b| {
         (b.waits.sum_ms.total_cmp(&a.waits.sum_ms))
             .then(b.acquisitions.cmp(&a.acquisitions))
-            .then_with(|| {
-                (&a.name, &a.mode, &a.process_type).cmp(&(&b.name, &b.mode, &b.process_type))
-            })
+            .then_with(|| (&a.name, &a.mode, &a.process_type).cmp(&(&b.name, &b.mode, &b.process_type)))
     });
     Period { seconds, locks }
 }
@@ -63,18 +58,10 @@ pub fn seconds(from_ns: u64, to_ns: u64) -> f64 {
 
 fn entry(lock: &Lock, waits: Histogram) -> LockWaits {
     let (class, name, mode, database, relation) = match &lock.what {
-        What::Lightweight(name) => (
-            LockClass::Lightweight,
-            name.clone(),
-            lock_name::lightweight_mode(lock.mode),
-            None,
-            None,
-        ),
-        What::Heavyweight {
-            lock_type,
-            database,
-            relation,
-        } => (
+        What::Lightweight(name) => {
+            (LockClass::Lightweight, name.clone(), lock_name::lightweight_mode(lock.mode), None, None)
+        }
+        What::Heavyweight { lock_type, database, relation } => (
             LockClass::Heavyweight,
             lock_name::lock_type(*lock_type),
             lock_name::heavyweight_mode(lock.mode),
@@ -104,11 +91,7 @@ mod tests {
     use pgcalm_host::server_process::Role;
 
     fn lock(name: &str) -> Lock {
-        Lock {
-            what: What::Lightweight(name.to_string()),
-            mode: 0,
-            role: Role::Backend,
-        }
+        Lock { what: What::Lightweight(name.to_string()), mode: 0, role: Role::Backend }
     }
 
     fn histogram(values: &[u64]) -> KernelHistogram {
@@ -122,17 +105,10 @@ mod tests {
     #[test]
     fn only_what_is_new_is_in_a_period() {
         let counts = |wal: &[u64], buffer: &[u64]| Counts {
-            waits: HashMap::from([
-                (lock("WALWrite"), histogram(wal)),
-                (lock("BufferMapping"), histogram(buffer)),
-            ]),
+            waits: HashMap::from([(lock("WALWrite"), histogram(wal)), (lock("BufferMapping"), histogram(buffer))]),
             acquisitions: HashMap::new(),
         };
-        let period = between(
-            &counts(&[5, 7], &[9]),
-            &counts(&[5, 7, 1_000_000, 3], &[9]),
-            2.0,
-        );
+        let period = between(&counts(&[5, 7], &[9]), &counts(&[5, 7, 1_000_000, 3], &[9]), 2.0);
         assert_eq!(period.locks.len(), 1);
         let waits = &period.locks[0].waits;
         assert_eq!(period.locks[0].name, "WALWrite");

@@ -114,19 +114,13 @@ impl Period {
         let is_sampled = self.locks.iter().any(|lock| lock.sampled_s.is_some());
         let count: u64 = self.locks.iter().map(|lock| lock.waits.count).sum();
         let sum: f64 = self.locks.iter().map(LockWaits::total_ms).sum();
-        (self.seconds > 0.0).then(|| {
-            (
-                (!is_sampled).then(|| count as f64 / self.seconds),
-                sum / self.seconds,
-            )
-        })
+        (self.seconds > 0.0).then(|| ((!is_sampled).then(|| count as f64 / self.seconds), sum / self.seconds))
     }
 }
 
 impl LockWaits {
     /// Time waited, ms.
     pub fn total_ms(&self) -> f64 {
-        self.sampled_s
-            .map_or(self.waits.sum_ms, |seconds| seconds * 1000.0)
+        self.sampled_s.map_or(self.waits.sum_ms, |seconds| seconds * 1000.0)
     }
 }

@@ -52,18 +52,9 @@ pub fn run(
         "the split by checkpoint, and --count",
     ]
     .into_iter()
-    .map(|answer| Missing {
-        answer: answer.to_string(),
-        reason: reason.to_string(),
-    })
+    .map(|answer| Missing { answer: answer.to_string(), reason: reason.to_string() })
     .collect();
-    take(Line::Start(session::start_line(
-        target,
-        "locks",
-        Vec::new(),
-        false,
-        missing.clone(),
-    )))?;
+    take(Line::Start(session::start_line(target, "locks", Vec::new(), false, missing.clone())))?;
     let started = Instant::now();
     let deadline = options.duration.map(|duration| started + duration);
     // A sample stands for the time since the one before.
@@ -93,9 +84,7 @@ pub fn run(
         last = now;
         for row in rows {
             let count: i64 = row.get(3);
-            *waited
-                .entry((row.get(0), row.get(1), row.get(2)))
-                .or_default() += count as f64 * seconds;
+            *waited.entry((row.get(0), row.get(1), row.get(2))).or_default() += count as f64 * seconds;
         }
         if let Some(reason) = ended {
             break reason;
@@ -115,11 +104,7 @@ fn period(waited: HashMap<(String, String, String), f64>, time: Duration) -> Per
     let mut locks: Vec<LockWaits> = waited
         .into_iter()
         .map(|((class, name, process_type), seconds)| LockWaits {
-            class: if class == "LWLock" {
-                LockClass::Lightweight
-            } else {
-                LockClass::Heavyweight
-            },
+            class: if class == "LWLock" { LockClass::Lightweight } else { LockClass::Heavyweight },
             name,
             mode: "unknown".to_string(),
             database: None,
@@ -136,8 +121,5 @@ fn period(waited: HashMap<(String, String, String), f64>, time: Duration) -> Per
             .total_cmp(&a.sampled_s.unwrap_or(0.0))
             .then_with(|| (&a.name, &a.process_type).cmp(&(&b.name, &b.process_type)))
     });
-    Period {
-        seconds: time.as_secs_f64(),
-        locks,
-    }
+    Period { seconds: time.as_secs_f64(), locks }
 }

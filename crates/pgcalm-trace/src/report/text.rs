@@ -12,9 +12,7 @@ use crate::report::histogram::Histogram;
 pub fn start(start: &Start) -> String {
     let mut out = String::new();
     let server = &start.server;
-    let port = server
-        .port
-        .map_or(String::new(), |port| format!(", port {port}"));
+    let port = server.port.map_or(String::new(), |port| format!(", port {port}"));
     let options = match start.options.as_slice() {
         [] => String::new(),
         options => format!("; {}", options.join(", ")),
@@ -56,10 +54,7 @@ pub(crate) fn end_sentence(end: &End) -> String {
 /// The answers that can't be given.
 pub fn missing(out: &mut String, missing: &[Missing]) {
     for missing in missing {
-        paragraph(
-            out,
-            &format!("Missing: {}: {}", missing.answer, missing.reason),
-        );
+        paragraph(out, &format!("Missing: {}: {}", missing.answer, missing.reason));
     }
 }
 

@@ -30,10 +30,7 @@ impl Message {
         if line.starts_with('\t') {
             return None;
         }
-        BEFORE
-            .iter()
-            .filter_map(|before| line.split_once(before))
-            .find_map(|(_, text)| parse_text(text))
+        BEFORE.iter().filter_map(|before| line.split_once(before)).find_map(|(_, text)| parse_text(text))
     }
 }
 
@@ -45,34 +42,23 @@ fn parse_text(text: &str) -> Option<Message> {
     if let Some(flags) = rest.strip_prefix("starting:") {
         // In csvlog and jsonlog a quote ends it.
         let flags = flags.split('"').next()?;
-        return Some(Message::Start {
-            restartpoint,
-            flags: flags.split_whitespace().map(flag).collect(),
-        });
+        return Some(Message::Start { restartpoint, flags: flags.split_whitespace().map(flag).collect() });
     }
     let rest = rest.strip_prefix("complete: ")?;
-    let mut checkpoint = Checkpoint {
-        restartpoint,
-        ..Checkpoint::default()
-    };
+    let mut checkpoint = Checkpoint { restartpoint, ..Checkpoint::default() };
     checkpoint.buffers.logged = number(rest, "wrote ");
     checkpoint.phases.buffer_write_s = number(rest, "write=");
     checkpoint.phases.sync_s = number(rest, " sync=");
     checkpoint.total_s = Some(number(rest, "total=")?);
-    checkpoint.wal_segments = rest
-        .split_once(" WAL file(s) added, ")
-        .and_then(|(_, rest)| {
-            Some(WalSegments {
-                added: number_before(text, " WAL file(s) added")?,
-                removed: rest.split(' ').next()?.parse().ok()?,
-                recycled: number(rest, "removed, ")?,
-            })
-        });
-    let (count, longest, average): (Option<u64>, Option<f64>, Option<f64>) = (
-        number(rest, "sync files="),
-        number(rest, "longest="),
-        number(rest, "average="),
-    );
+    checkpoint.wal_segments = rest.split_once(" WAL file(s) added, ").and_then(|(_, rest)| {
+        Some(WalSegments {
+            added: number_before(text, " WAL file(s) added")?,
+            removed: rest.split(' ').next()?.parse().ok()?,
+            recycled: number(rest, "removed, ")?,
+        })
+    });
+    let (count, longest, average): (Option<u64>, Option<f64>, Option<f64>) =
+        (number(rest, "sync files="), number(rest, "longest="), number(rest, "average="));
     checkpoint.sync = count.map(|count| Syncs {
         times: Histogram {
             count,
@@ -99,9 +85,7 @@ fn flag(word: &str) -> String {
 /// The number right after `key`.
 fn number<T: std::str::FromStr>(text: &str, key: &str) -> Option<T> {
     let (_, rest) = text.split_once(key)?;
-    let end = rest
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(rest.len());
+    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
     rest[..end].parse().ok()
 }
 
@@ -132,21 +116,12 @@ mod tests {
             format!(
                 "2026-11-21 14:00:00.123 UTC,,,77,,65,3,,2026,,0,LOG,00000,\"checkpoint complete: {FIGURES}\",,,,,\"\""
             ),
-            format!(
-                "{{\"pid\":77,\"error_severity\":\"LOG\",\"message\":\"checkpoint complete: {FIGURES}\"}}"
-            ),
+            format!("{{\"pid\":77,\"error_severity\":\"LOG\",\"message\":\"checkpoint complete: {FIGURES}\"}}"),
         ] {
             let found = complete(&line);
             assert!(!found.restartpoint);
             assert_eq!(found.buffers.logged, Some(45));
-            assert_eq!(
-                found.wal_segments,
-                Some(WalSegments {
-                    added: 1,
-                    removed: 2,
-                    recycled: 33
-                })
-            );
+            assert_eq!(found.wal_segments, Some(WalSegments { added: 1, removed: 2, recycled: 33 }));
             assert_eq!(found.phases.buffer_write_s, Some(4.208));
             assert_eq!(found.phases.sync_s, Some(0.021));
             assert_eq!(found.total_s, Some(4.261));
@@ -158,10 +133,8 @@ mod tests {
 
     #[test]
     fn version_17_counts_slru_buffers_apart() {
-        let line = format!(
-            "LOG:  restartpoint complete: {}",
-            FIGURES.replace("(0.3%)", "(0.3%), wrote 3 SLRU buffers")
-        );
+        let line =
+            format!("LOG:  restartpoint complete: {}", FIGURES.replace("(0.3%)", "(0.3%), wrote 3 SLRU buffers"));
         let found = complete(&line);
         assert!(found.restartpoint);
         assert_eq!(found.buffers.logged, Some(45));
@@ -174,18 +147,9 @@ mod tests {
             Some(Message::Start { flags, .. }) => flags,
             other => panic!("{other:?}"),
         };
-        assert_eq!(
-            flags("a LOG:  checkpoint starting: immediate force wait"),
-            ["immediate", "force", "wait"]
-        );
-        assert_eq!(
-            flags("a LOG:  checkpoint starting: fast force wait"),
-            ["immediate", "force", "wait"]
-        );
-        assert_eq!(
-            flags("x,LOG,00000,\"checkpoint starting: end-of-recovery\",,"),
-            ["end_of_recovery"]
-        );
+        assert_eq!(flags("a LOG:  checkpoint starting: immediate force wait"), ["immediate", "force", "wait"]);
+        assert_eq!(flags("a LOG:  checkpoint starting: fast force wait"), ["immediate", "force", "wait"]);
+        assert_eq!(flags("x,LOG,00000,\"checkpoint starting: end-of-recovery\",,"), ["end_of_recovery"]);
     }
 
     #[test]

@@ -44,23 +44,12 @@ unsafe impl plain::Plain for Argument {}
 
 impl Default for Argument {
     fn default() -> Self {
-        Self {
-            offset: 0,
-            register_offset: 0,
-            kind: Kind::Constant as u8,
-            size: 8,
-            is_signed: 0,
-            unused: [0; 3],
-        }
+        Self { offset: 0, register_offset: 0, kind: Kind::Constant as u8, size: 8, is_signed: 0, unused: [0; 3] }
     }
 }
 
 /// Reads all arguments of a site at `address`, e.g. `-4@40+CheckpointStats(%rip) 8@%rax`.
-pub fn parse(
-    arguments: &str,
-    address: u64,
-    symbols: &HashMap<String, u64>,
-) -> anyhow::Result<Vec<Argument>> {
+pub fn parse(arguments: &str, address: u64, symbols: &HashMap<String, u64>) -> anyhow::Result<Vec<Argument>> {
     arguments
         .split_whitespace()
         .map(|text| parse_one(text, address, symbols).with_context(|| format!("argument {text:?}")))
@@ -75,11 +64,7 @@ pub fn has_symbol(arguments: &str) -> bool {
 fn parse_one(text: &str, address: u64, symbols: &HashMap<String, u64>) -> anyhow::Result<Argument> {
     let (size, place) = text.split_once('@').context("has no size")?;
     let size: i8 = size.parse().context("has no size")?;
-    let mut argument = Argument {
-        size: size.unsigned_abs(),
-        is_signed: u8::from(size < 0),
-        ..Argument::default()
-    };
+    let mut argument = Argument { size: size.unsigned_abs(), is_signed: u8::from(size < 0), ..Argument::default() };
     if !matches!(argument.size, 1 | 2 | 4 | 8) {
         bail!("has an unknown size");
     }
@@ -116,16 +101,14 @@ fn symbol_address(text: &str, symbols: &HashMap<String, u64>) -> anyhow::Result<
         match part.parse::<i64>() {
             Ok(number) => offset += number,
             Err(_) => {
-                let symbol = symbols.get(part).with_context(|| {
-                    format!("the program does not export {part}, which it refers to")
-                })?;
+                let symbol = symbols
+                    .get(part)
+                    .with_context(|| format!("the program does not export {part}, which it refers to"))?;
                 address = Some(*symbol);
             }
         }
     }
-    Ok(address
-        .context("names no symbol")?
-        .wrapping_add_signed(offset))
+    Ok(address.context("names no symbol")?.wrapping_add_signed(offset))
 }
 
 /// Offset of a register, whatever part of it is named, in struct pt_regs of x86_64 (asm/ptrace.h).
@@ -148,10 +131,7 @@ fn register_offset(name: &str) -> Option<u16> {
         (&["rdi", "edi", "di", "dil"], 112),
         (&["rsp", "esp", "sp", "spl"], 152),
     ];
-    REGISTERS
-        .iter()
-        .find(|(names, _)| names.contains(&name))
-        .map(|(_, offset)| *offset)
+    REGISTERS.iter().find(|(names, _)| names.contains(&name)).map(|(_, offset)| *offset)
 }
 
 #[cfg(test)]
@@ -160,10 +140,7 @@ mod tests {
 
     #[test]
     fn reads_what_gcc_writes_into_postgresql() {
-        let symbols = HashMap::from([
-            ("CheckpointStats".to_string(), 0x2000),
-            ("NBuffers".to_string(), 0x1000),
-        ]);
+        let symbols = HashMap::from([("CheckpointStats".to_string(), 0x2000), ("NBuffers".to_string(), 0x1000)]);
         let text = "-4@40+CheckpointStats(%rip) -4@NBuffers(%rip) 4@60(%rax) 1@%dil -4@$7 2@(%r12)";
         let arguments = parse(text, 0x1800, &symbols).unwrap();
         let expected = [
@@ -175,19 +152,10 @@ mod tests {
             (0, 24, Kind::Memory, 2, 0),
         ];
         assert_eq!(arguments.len(), expected.len());
-        for (argument, (offset, register_offset, kind, size, is_signed)) in
-            arguments.into_iter().zip(expected)
-        {
+        for (argument, (offset, register_offset, kind, size, is_signed)) in arguments.into_iter().zip(expected) {
             assert_eq!(
                 argument,
-                Argument {
-                    offset,
-                    register_offset,
-                    kind: kind as u8,
-                    size,
-                    is_signed,
-                    unused: [0; 3],
-                }
+                Argument { offset, register_offset, kind: kind as u8, size, is_signed, unused: [0; 3] }
             );
         }
         assert!(has_symbol(text));

@@ -43,16 +43,13 @@ impl Notes {
     pub fn read(program: &Path) -> anyhow::Result<Self> {
         let file = File::open(program).with_context(|| format!("open {}", program.display()))?;
         let cache = ReadCache::new(file);
-        let elf = object::File::parse(&cache)
-            .with_context(|| format!("read {} as ELF", program.display()))?;
+        let elf = object::File::parse(&cache).with_context(|| format!("read {} as ELF", program.display()))?;
         parse(&elf).with_context(|| format!("read the probes of {}", program.display()))
     }
 
     /// The sites of one probe of PostgreSQL's.
     pub fn sites(&self, name: &str) -> impl Iterator<Item = &Site> {
-        self.sites
-            .iter()
-            .filter(move |site| site.provider == super::PROVIDER && site.name == name)
+        self.sites.iter().filter(move |site| site.provider == super::PROVIDER && site.name == name)
     }
 }
 
@@ -66,10 +63,7 @@ fn parse<'data, R: ReadRef<'data>>(elf: &object::File<'data, R>) -> anyhow::Resu
     let data = section.data()?;
     // prelink may have moved the program after the notes were written; this section moves along.
     let base = elf.section_by_name(".stapsdt.base").map(|s| s.address());
-    let segments: Vec<(u64, u64, u64)> = elf
-        .segments()
-        .map(|s| (s.address(), s.size(), s.file_range().0))
-        .collect();
+    let segments: Vec<(u64, u64, u64)> = elf.segments().map(|s| (s.address(), s.size(), s.file_range().0)).collect();
     let offset_of = |address: u64| {
         segments
             .iter()
@@ -116,9 +110,7 @@ fn site(
         0 => 0,
         semaphore => offset_of(semaphore.wrapping_add(moved)).unwrap_or(0),
     };
-    let mut texts = texts
-        .split(|byte| *byte == 0)
-        .map(|text| String::from_utf8_lossy(text).into_owned());
+    let mut texts = texts.split(|byte| *byte == 0).map(|text| String::from_utf8_lossy(text).into_owned());
     let (Some(provider), Some(name)) = (texts.next(), texts.next()) else {
         return Ok(None);
     };

@@ -147,45 +147,31 @@ pub fn attribute(spent: &[Spent], wal: &WalLoad) -> Attribution {
 /// called for a verdict but long calls, what those in them waited for, since all others went on as usual.
 ///
 /// `in_long_calls` has the time of all, of which that of who was in a long call alone is a backend's.
-pub fn decisive(
-    second: &[Share],
-    lost_s: f64,
-    in_long_calls: Option<&[Spent]>,
-) -> Option<(Cause, f64)> {
+pub fn decisive(second: &[Share], lost_s: f64, in_long_calls: Option<&[Spent]>) -> Option<(Cause, f64)> {
     let of_calls = in_long_calls.map(|spent| attribute(spent, &WalLoad::default()).shares);
     let largest = |shares: &[Share]| by_cause(shares).first().copied();
-    let (cause, seconds) = of_calls
-        .and_then(|shares| largest(&shares))
-        .or_else(|| largest(second))?;
+    let (cause, seconds) = of_calls.and_then(|shares| largest(&shares)).or_else(|| largest(second))?;
     Some((cause, seconds / lost_s))
 }
 
 /// A wait that the server's probes would have told of, where only the wait event does.
 fn by_probe(what: &What) -> What {
     match what {
-        What::WaitEvent {
-            event: Some(event), ..
-        } if event & EVENT_CLASS == EVENT_LWLOCK => {
+        What::WaitEvent { event: Some(event), .. } if event & EVENT_CLASS == EVENT_LWLOCK => {
             What::Lwlock(lock_names::lightweight(event & !EVENT_CLASS))
         }
-        What::WaitEvent {
-            event: Some(event), ..
-        } if event & EVENT_CLASS == EVENT_LOCK => What::HeavyweightLock(event & !EVENT_CLASS),
+        What::WaitEvent { event: Some(event), .. } if event & EVENT_CLASS == EVENT_LOCK => {
+            What::HeavyweightLock(event & !EVENT_CLASS)
+        }
         what => what.clone(),
     }
 }
 
 fn is_client(what: &What) -> bool {
     match what {
-        What::WaitEvent {
-            event: Some(event), ..
-        } => matches!(event & EVENT_CLASS, EVENT_CLIENT | EVENT_ACTIVITY),
+        What::WaitEvent { event: Some(event), .. } => matches!(event & EVENT_CLASS, EVENT_CLIENT | EVENT_ACTIVITY),
         // Before PostgreSQL 14 only the call tells.
-        What::WaitEvent {
-            event: None,
-            operation,
-            polls,
-        } => *polls || *operation == Operation::Read,
+        What::WaitEvent { event: None, operation, polls } => *polls || *operation == Operation::Read,
         _ => false,
     }
 }
@@ -195,22 +181,11 @@ fn classify(what: &What) -> (Cause, FileKind, Option<String>) {
     match what {
         What::OnCpu => (Cause::Unknown, FileKind::None, None),
         What::RunQueue => (Cause::Cpu, FileKind::None, None),
-        What::Uninterruptible {
-            frames,
-            operation,
-            file,
-            throttled,
-        } => (
-            stack_class::cause(frames, *operation, *file, *throttled),
-            *file,
-            None,
-        ),
+        What::Uninterruptible { frames, operation, file, throttled } => {
+            (stack_class::cause(frames, *operation, *file, *throttled), *file, None)
+        }
         What::Lwlock(name) => (Cause::Lwlock, FileKind::None, Some(name.clone())),
-        What::HeavyweightLock(kind) => (
-            Cause::Lock,
-            FileKind::None,
-            Some(lock_names::lock_type(*kind).to_string()),
-        ),
+        What::HeavyweightLock(kind) => (Cause::Lock, FileKind::None, Some(lock_names::lock_type(*kind).to_string())),
         What::WaitEvent { event, .. } => {
             let event = event.unwrap_or_default();
             let number = event & !EVENT_CLASS;
@@ -265,30 +240,13 @@ struct Parts {
 
 impl Parts {
     /// `seconds` of the shares are nanoseconds until [`Self::into_shares`].
-    fn add(
-        &mut self,
-        cause: Cause,
-        file: FileKind,
-        object: Option<String>,
-        through: Option<String>,
-        ns: f64,
-    ) {
+    fn add(&mut self, cause: Cause, file: FileKind, object: Option<String>, through: Option<String>, ns: f64) {
         let same = |share: &&mut Share| {
-            share.cause == cause
-                && share.file == file
-                && share.object == object
-                && share.through == through
+            share.cause == cause && share.file == file && share.object == object && share.through == through
         };
         match self.shares.iter_mut().find(same) {
             Some(share) => share.seconds += ns,
-            None => self.shares.push(Share {
-                cause,
-                file,
-                object,
-                through,
-                seconds: ns,
-                share: 0.0,
-            }),
+            None => self.shares.push(Share { cause, file, object, through, seconds: ns, share: 0.0 }),
         }
     }
 
@@ -297,13 +255,7 @@ impl Parts {
         if holders.is_empty() && lock == INODE_LOCK {
             self.add(Cause::KernelLock, file, Some(lock.to_string()), None, ns);
         } else if holders.is_empty() {
-            self.add(
-                Cause::Lwlock,
-                FileKind::None,
-                Some(lock.to_string()),
-                None,
-                ns,
-            );
+            self.add(Cause::Lwlock, FileKind::None, Some(lock.to_string()), None, ns);
         }
         for (cause, part) in holders {
             self.add(*cause, file, None, Some(lock.to_string()), ns * part);
@@ -311,16 +263,11 @@ impl Parts {
     }
 
     fn is_wal(share: &Share) -> bool {
-        share.file == FileKind::Wal
-            && matches!(share.cause, Cause::WalWrite | Cause::BlockThrottling)
+        share.file == FileKind::Wal && matches!(share.cause, Cause::WalWrite | Cause::BlockThrottling)
     }
 
     fn wal_ns(&self) -> f64 {
-        self.shares
-            .iter()
-            .filter(|share| Self::is_wal(share))
-            .map(|share| share.seconds)
-            .sum()
+        self.shares.iter().filter(|share| Self::is_wal(share)).map(|share| share.seconds).sum()
     }
 
     /// Charges to the full-page images what they add to the wait for WAL: no more than it has grown per commit, and no
@@ -332,9 +279,7 @@ impl Parts {
             return;
         }
         let usual = wal.usual_wait_per_commit_ns.unwrap_or(0.0) * wal.commits as f64;
-        let part = ((all - usual) / all)
-            .min(wal.page_image_share)
-            .clamp(0.0, 1.0);
+        let part = ((all - usual) / all).min(wal.page_image_share).clamp(0.0, 1.0);
         let charged: Vec<Share> = self
             .shares
             .iter_mut()
@@ -344,21 +289,14 @@ impl Parts {
                 share.seconds -= moved;
                 Share {
                     cause: Cause::FullPageImages,
-                    object: (share.cause == Cause::BlockThrottling)
-                        .then(|| Cause::BlockThrottling.label().to_string()),
+                    object: (share.cause == Cause::BlockThrottling).then(|| Cause::BlockThrottling.label().to_string()),
                     seconds: moved,
                     ..share.clone()
                 }
             })
             .collect();
         for share in charged {
-            self.add(
-                share.cause,
-                share.file,
-                share.object,
-                share.through,
-                share.seconds,
-            );
+            self.add(share.cause, share.file, share.object, share.through, share.seconds);
         }
     }
 
@@ -377,11 +315,7 @@ mod tests {
     use super::*;
 
     fn backend(what: What, ns: u64) -> Spent {
-        Spent {
-            role: Role::Backend,
-            what,
-            ns,
-        }
+        Spent { role: Role::Backend, what, ns }
     }
 
     fn wal_sync(role: Role, throttled: bool, ns: u64) -> Spent {
@@ -398,14 +332,7 @@ mod tests {
     }
 
     fn event(event: u32, ns: u64) -> Spent {
-        backend(
-            What::WaitEvent {
-                event: Some(event),
-                operation: Operation::Other,
-                polls: true,
-            },
-            ns,
-        )
+        backend(What::WaitEvent { event: Some(event), operation: Operation::Other, polls: true }, ns)
     }
 
     fn sum(attribution: &Attribution) -> f64 {
@@ -413,12 +340,7 @@ mod tests {
     }
 
     fn seconds(attribution: &Attribution, cause: Cause) -> f64 {
-        attribution
-            .shares
-            .iter()
-            .filter(|share| share.cause == cause)
-            .map(|share| share.seconds)
-            .sum()
+        attribution.shares.iter().filter(|share| share.cause == cause).map(|share| share.seconds).sum()
     }
 
     #[test]
@@ -441,11 +363,7 @@ mod tests {
         assert_eq!(result.lost_ns, 113);
         assert!((sum(&result) * 1e9 - 113.0).abs() < 1e-6);
         assert!((seconds(&result, Cause::Unknown) * 1e9 - 5.0).abs() < 1e-6);
-        let lock = result
-            .shares
-            .iter()
-            .find(|s| s.cause == Cause::Lock)
-            .unwrap();
+        let lock = result.shares.iter().find(|s| s.cause == Cause::Lock).unwrap();
         assert_eq!(lock.object.as_deref(), Some("transactionid"));
         let parts: f64 = result.shares.iter().map(|share| share.share).sum();
         assert!((parts - 1.0).abs() < 1e-9);
@@ -460,11 +378,7 @@ mod tests {
         ];
         let result = attribute(&spent, &WalLoad::default());
         let through = |cause| {
-            let share = result
-                .shares
-                .iter()
-                .find(|share| share.cause == cause && share.through.is_some())
-                .unwrap();
+            let share = result.shares.iter().find(|share| share.cause == cause && share.through.is_some()).unwrap();
             assert_eq!(share.through.as_deref(), Some("WALWrite"));
             share.seconds * 1e9
         };
@@ -476,10 +390,7 @@ mod tests {
     #[test]
     fn where_only_a_long_call_called_for_a_verdict_its_cause_is_named_and_not_that_of_the_others() {
         // 2238 commits went well, with one processor for many, while one call was held by a control group.
-        let spent = [
-            backend(What::RunQueue, 550),
-            wal_sync(Role::Backend, true, 450),
-        ];
+        let spent = [backend(What::RunQueue, 550), wal_sync(Role::Backend, true, 450)];
         let result = attribute(&spent, &WalLoad::default());
         let lost_s = 1000.0 / 1e9;
         let of = |calls: Option<&[Spent]>| {
@@ -501,10 +412,8 @@ mod tests {
             },
             ns,
         };
-        let calls = [
-            write(Role::Backend, "rwsem_down_write_slowpath", 900),
-            write(Role::Unknown, "balance_dirty_pages", 900),
-        ];
+        let calls =
+            [write(Role::Backend, "rwsem_down_write_slowpath", 900), write(Role::Unknown, "balance_dirty_pages", 900)];
         assert_eq!(of(Some(&calls)).0, Cause::DirtyThrottling);
         // Ended before any sample of this second.
         assert_eq!(of(Some(&[])), (Cause::Cpu, 55.0));
@@ -512,10 +421,7 @@ mod tests {
 
     #[test]
     fn a_wal_lock_whose_holders_never_slept_is_only_a_lock() {
-        let result = attribute(
-            &[backend(What::Lwlock("WALWrite".into()), 9)],
-            &WalLoad::default(),
-        );
+        let result = attribute(&[backend(What::Lwlock("WALWrite".into()), 9)], &WalLoad::default());
         assert_eq!(result.shares.len(), 1);
         assert_eq!(result.shares[0].cause, Cause::Lwlock);
     }
@@ -562,24 +468,15 @@ mod tests {
         assert!((seconds(&result, Cause::WalWrite) * 1e9 - 200.0).abs() < 1e-6);
         assert!((result.wal_ns - 1000.0).abs() < 1e-6);
 
-        let bytes = WalLoad {
-            page_image_share: 0.5,
-            ..surge
-        };
+        let bytes = WalLoad { page_image_share: 0.5, ..surge };
         let result = attribute(&spent, &bytes);
         assert!((seconds(&result, Cause::FullPageImages) * 1e9 - 500.0).abs() < 1e-6);
 
-        let usual = WalLoad {
-            usual_page_image_share: Some(0.95),
-            ..surge
-        };
+        let usual = WalLoad { usual_page_image_share: Some(0.95), ..surge };
         let result = attribute(&spent, &usual);
         assert_eq!(seconds(&result, Cause::FullPageImages), 0.0);
 
-        let no_growth = WalLoad {
-            usual_wait_per_commit_ns: Some(100.0),
-            ..surge
-        };
+        let no_growth = WalLoad { usual_wait_per_commit_ns: Some(100.0), ..surge };
         let result = attribute(&spent, &no_growth);
         assert_eq!(seconds(&result, Cause::FullPageImages), 0.0);
     }
@@ -600,11 +497,7 @@ mod tests {
 
     #[test]
     fn before_version_14_polling_without_a_lock_is_the_client() {
-        let what = What::WaitEvent {
-            event: None,
-            operation: Operation::Other,
-            polls: true,
-        };
+        let what = What::WaitEvent { event: None, operation: Operation::Other, polls: true };
         let result = attribute(&[backend(what, 5)], &WalLoad::default());
         assert_eq!(result.client_ns, 5);
     }

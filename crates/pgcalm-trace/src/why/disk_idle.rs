@@ -37,11 +37,7 @@ impl DiskIdle {
     /// A bio over its limit waits before it becomes a request (block/blk-throttle.c), so who waits for such a disk waits
     /// for the throttle. The file inflight of sysfs has reads and writes (Documentation/ABI/stable/sysfs-block).
     pub fn is_idle_holding_back(&mut self, device: u32, bios: u64) -> bool {
-        let device = self
-            .disk_of_partition
-            .get(&device)
-            .copied()
-            .unwrap_or(device);
+        let device = self.disk_of_partition.get(&device).copied().unwrap_or(device);
         let most = self.held_back.entry(device).or_default();
         *most = bios.max(*most);
         let root = &self.root;
@@ -66,10 +62,7 @@ mod tests {
     #[test]
     fn a_disk_with_no_request_in_flight_is_idle() {
         let dir = tempfile::tempdir().unwrap();
-        for (disk, inflight) in [
-            ("7:1", "       0        0\n"),
-            ("7:2", "       0        3\n"),
-        ] {
+        for (disk, inflight) in [("7:1", "       0        0\n"), ("7:2", "       0        3\n")] {
             let directory = dir.path().join("sys/dev/block").join(disk);
             fs::create_dir_all(&directory).unwrap();
             fs::write(directory.join("inflight"), inflight).unwrap();

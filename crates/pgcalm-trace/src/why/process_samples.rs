@@ -163,9 +163,7 @@ impl Processes {
         if let Some(usage) = wal_usage
             && counts_wal
         {
-            let before = process
-                .as_ref()
-                .map_or(Some([0; 3]), |process| process.wal_usage);
+            let before = process.as_ref().map_or(Some([0; 3]), |process| process.wal_usage);
             if let Some(before) = before {
                 add_since(&mut self.wal_usage, &usage, &before);
             }
@@ -243,9 +241,7 @@ impl Process {
 impl Call {
     /// Whether the process was in it for longer, other than for want of work.
     pub fn is_long(&self, long_call_ns: u64) -> bool {
-        self.syscall != NO_SYSCALL
-            && !self.is_idle
-            && self.seen_ns.saturating_sub(self.since_ns) > long_call_ns
+        self.syscall != NO_SYSCALL && !self.is_idle && self.seen_ns.saturating_sub(self.since_ns) > long_call_ns
     }
 }
 
@@ -253,8 +249,7 @@ impl ChargeKey {
     /// Whether it waits for the client or for work.
     fn is_idle(&self) -> bool {
         let class = self.detail as u32 & EVENT_CLASS;
-        self.activity() == Some(Activity::WaitEvent)
-            && matches!(class, EVENT_CLIENT | EVENT_ACTIVITY)
+        self.activity() == Some(Activity::WaitEvent) && matches!(class, EVENT_CLIENT | EVENT_ACTIVITY)
     }
 }
 
@@ -302,15 +297,7 @@ mod tests {
     const PID: u32 = 7;
 
     fn sample(time_ns: u64, on_cpu_ns: u64, run_queue_ns: u64, sleep: Option<Sleep>) -> Sample {
-        Sample {
-            time_ns,
-            on_cpu_ns,
-            run_queue_ns,
-            times_run: 1,
-            call_identity: 0,
-            wal_usage: None,
-            sleep,
-        }
+        Sample { time_ns, on_cpu_ns, run_queue_ns, times_run: 1, call_identity: 0, wal_usage: None, sleep }
     }
 
     fn event(event: u32) -> ChargeKey {
@@ -327,30 +314,18 @@ mod tests {
         let mut processes = Processes::default();
         processes.take(PID, sample(1000, 10, 20, None), u64::MAX, true);
         let (lock, client) = (event(0x0300_0000), event(EVENT_CLIENT));
-        for (time, sleep) in [
-            (1100, Some(Sleep::In(lock))),
-            (1200, Some(Sleep::Same)),
-            (1300, Some(Sleep::In(client))),
-            (1400, None),
-        ] {
+        for (time, sleep) in
+            [(1100, Some(Sleep::In(lock))), (1200, Some(Sleep::Same)), (1300, Some(Sleep::In(client))), (1400, None)]
+        {
             processes.take(PID, sample(time, 60, 50, sleep), u64::MAX, true);
         }
         let charges = processes.charge();
         assert_eq!(ns(&charges, &ChargeKey::new(PID, Activity::OnCpu, 0)), 50);
-        assert_eq!(
-            ns(&charges, &ChargeKey::new(PID, Activity::RunQueue, 0)),
-            30
-        );
+        assert_eq!(ns(&charges, &ChargeKey::new(PID, Activity::RunQueue, 0)), 30);
         // Two and one of three samples; which of them is rounded up depends on which comes first.
         let (lock, client) = (ns(&charges, &lock), ns(&charges, &client));
-        assert!(
-            matches!((lock, client), (213, 107) | (214, 106)),
-            "{lock}, {client}"
-        );
-        assert_eq!(
-            charges.iter().map(|(_, charge)| charge.ns).sum::<u64>(),
-            400
-        );
+        assert!(matches!((lock, client), (213, 107) | (214, 106)), "{lock}, {client}");
+        assert_eq!(charges.iter().map(|(_, charge)| charge.ns).sum::<u64>(), 400);
         // Nothing twice.
         assert!(processes.charge().is_empty());
     }
@@ -369,10 +344,7 @@ mod tests {
         let mut processes = Processes::default();
         let mut key = ChargeKey::new(PID, Activity::Uninterruptible, 0);
         key.syscall = 75;
-        let call = |time, identity| Sample {
-            call_identity: identity,
-            ..sample(time, 0, 0, Some(Sleep::In(key)))
-        };
+        let call = |time, identity| Sample { call_identity: identity, ..sample(time, 0, 0, Some(Sleep::In(key))) };
         for (time, identity) in [(0, 1), (50, 1), (100, 2), (300, 2), (400, 3)] {
             processes.take(PID, call(time, identity), 100, true);
         }
@@ -392,10 +364,7 @@ mod tests {
     #[test]
     fn wal_is_what_each_process_adds_to_what_it_had_and_what_it_says_at_its_end() {
         let mut processes = Processes::default();
-        let wal = |usage| Sample {
-            wal_usage: Some(usage),
-            ..sample(0, 0, 0, None)
-        };
+        let wal = |usage| Sample { wal_usage: Some(usage), ..sample(0, 0, 0, None) };
         processes.take(PID, wal([10, 1, 1000]), u64::MAX, true);
         processes.begin();
         processes.take(PID, wal([15, 2, 9000]), u64::MAX, true);

@@ -373,11 +373,7 @@ impl Totals {
 /// Computes the parts of the lost time and puts the largest first.
 pub fn finish(shares: &mut [Share], lost_s: f64) {
     for share in shares.iter_mut() {
-        share.share = if lost_s > 0.0 {
-            share.seconds / lost_s
-        } else {
-            0.0
-        };
+        share.share = if lost_s > 0.0 { share.seconds / lost_s } else { 0.0 };
     }
     shares.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
 }

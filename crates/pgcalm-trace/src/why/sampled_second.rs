@@ -41,11 +41,7 @@ pub struct Seconds<'a> {
 
 impl<'a> Seconds<'a> {
     /// The first second begins now.
-    pub fn start(
-        target: &'a Target,
-        mut views: Option<Views>,
-        log: Option<ServerLog>,
-    ) -> anyhow::Result<Self> {
+    pub fn start(target: &'a Target, mut views: Option<Views>, log: Option<ServerLog>) -> anyhow::Result<Self> {
         let counters = match &mut views {
             Some(views) => views.read()?,
             None => Counters::default(),
@@ -85,11 +81,7 @@ impl<'a> Seconds<'a> {
             Some(views) if !polling::is_stopped(self.target) => views.read()?,
             _ => self.counters,
         };
-        let Difference {
-            commits,
-            aborts,
-            mut wal,
-        } = now.since(&self.counters);
+        let Difference { commits, aborts, mut wal } = now.since(&self.counters);
         if self.views.is_none() {
             wal.source = WalSource::Unknown;
         }
@@ -124,11 +116,7 @@ impl<'a> Seconds<'a> {
         let rate = commits as f64 / length_s.max(0.001);
         // What the end of the trace cuts off is too short to tell: backends report once a second.
         let is_whole = length_s >= 0.5;
-        let is_slow = is_whole
-            && self
-                .commits_per_s
-                .median()
-                .is_some_and(|median| rate < median / 2.0);
+        let is_slow = is_whole && self.commits_per_s.median().is_some_and(|median| rate < median / 2.0);
         let verdict = is_slow.then(|| {
             let largest = by_cause(&second.shares).first().copied();
             Verdict {

@@ -74,12 +74,7 @@ pub struct Seconds {
 
 impl Seconds {
     /// The first second begins now.
-    pub fn start(
-        why: &mut Why,
-        session: &Session,
-        symbols: KernelSymbols,
-        threshold_ns: u64,
-    ) -> anyhow::Result<Self> {
+    pub fn start(why: &mut Why, session: &Session, symbols: KernelSymbols, threshold_ns: u64) -> anyhow::Result<Self> {
         why.processes.begin();
         let began_ns = monotonic_ns();
         Ok(Self {
@@ -103,11 +98,7 @@ impl Seconds {
         for event in why.take_events()? {
             match event {
                 Event::CheckpointStart(start_ns) => {
-                    self.checkpoint = Some(Checkpoint {
-                        start_ns,
-                        phase: "write",
-                        at_start: why.counters()?,
-                    });
+                    self.checkpoint = Some(Checkpoint { start_ns, phase: "write", at_start: why.counters()? });
                 }
                 Event::CheckpointSync => self.set_phase("sync"),
                 Event::CheckpointEnd => self.set_phase("after"),
@@ -123,11 +114,7 @@ impl Seconds {
     }
 
     /// Ends the second now; with a verdict if it calls for one.
-    pub fn close(
-        &mut self,
-        why: &mut Why,
-        session: &Session,
-    ) -> anyhow::Result<(Second, Option<Verdict>)> {
+    pub fn close(&mut self, why: &mut Why, session: &Session) -> anyhow::Result<(Second, Option<Verdict>)> {
         let charges = why.processes.charge();
         let calls = why.processes.calls();
         let now_ns = monotonic_ns();
@@ -138,27 +125,17 @@ impl Seconds {
         self.note_clients(&charges);
         self.clients.retain(|pid| calls.contains_key(pid));
 
-        let roles: HashMap<u32, Role> = charges
-            .iter()
-            .map(|(key, _)| (key.tgid, self.role(session, key.tgid)))
-            .collect();
+        let roles: HashMap<u32, Role> =
+            charges.iter().map(|(key, _)| (key.tgid, self.role(session, key.tgid))).collect();
         let (keys, spent): (Vec<ChargeKey>, Vec<Spent>) = charges
             .iter()
             .filter_map(|(key, charge)| {
-                let spent = Spent {
-                    role: roles[&key.tgid],
-                    what: self.what(why, key)?,
-                    ns: charge.ns,
-                };
+                let spent = Spent { role: roles[&key.tgid], what: self.what(why, key)?, ns: charge.ns };
                 Some((*key, spent))
             })
             .unzip();
         let wal = wal_of(why, &before, &counters);
-        let page_image_share = if wal.bytes > 0 {
-            wal.page_image_bytes as f64 / wal.bytes as f64
-        } else {
-            0.0
-        };
+        let page_image_share = if wal.bytes > 0 { wal.page_image_bytes as f64 / wal.bytes as f64 } else { 0.0 };
         let attribution = attribution::attribute(
             &spent,
             &WalLoad {
@@ -168,11 +145,8 @@ impl Seconds {
                 usual_wait_per_commit_ns: self.wal_wait_per_commit_ns.median(),
             },
         );
-        let backends: HashSet<u32> = charges
-            .iter()
-            .filter(|(key, _)| roles[&key.tgid] == Role::Backend)
-            .map(|(key, _)| key.tgid)
-            .collect();
+        let backends: HashSet<u32> =
+            charges.iter().filter(|(key, _)| roles[&key.tgid] == Role::Backend).map(|(key, _)| key.tgid).collect();
         let second = Second {
             time: clock::unix_seconds(self.began_ns),
             number: self.number,
@@ -205,20 +179,11 @@ impl Seconds {
                 spent
             })
             .collect();
-        let verdict = self.verdict(
-            why,
-            session,
-            &second,
-            &charges,
-            &roles,
-            (long_syscalls, &in_long_calls),
-        );
+        let verdict = self.verdict(why, session, &second, &charges, &roles, (long_syscalls, &in_long_calls));
 
-        self.commits_per_s
-            .push(commits as f64 / length_s.max(0.001));
+        self.commits_per_s.push(commits as f64 / length_s.max(0.001));
         if commits > 0 {
-            self.wal_wait_per_commit_ns
-                .push(attribution.wal_ns / commits as f64);
+            self.wal_wait_per_commit_ns.push(attribution.wal_ns / commits as f64);
             self.page_image_share.push(page_image_share);
         }
         self.began_ns = now_ns;
@@ -246,10 +211,7 @@ impl Seconds {
 
     fn frames(&mut self, why: &Why, detail: u64) -> Vec<String> {
         match u32::try_from(detail) {
-            Ok(id) if detail != NO_STACK => self
-                .stacks
-                .frames(id, &self.symbols, |id| why.stack(id))
-                .to_vec(),
+            Ok(id) if detail != NO_STACK => self.stacks.frames(id, &self.symbols, |id| why.stack(id)).to_vec(),
             _ => Vec::new(),
         }
     }
@@ -264,10 +226,7 @@ impl Seconds {
                 file: key.file(),
                 throttled: key.is_throttled(),
             },
-            Activity::Lwlock => What::Lwlock(
-                why.lock_name(key.detail)
-                    .unwrap_or_else(|| "unnamed".to_string()),
-            ),
+            Activity::Lwlock => What::Lwlock(why.lock_name(key.detail).unwrap_or_else(|| "unnamed".to_string())),
             Activity::HeavyweightLock => What::HeavyweightLock(key.detail.saturating_sub(1) as u32),
             Activity::WaitEvent
                 if key.detail as u32 & attribution::EVENT_CLASS == attribution::EVENT_LWLOCK
@@ -329,9 +288,7 @@ impl Seconds {
             .iter()
             .filter_map(|(pid, call)| long(*pid, call, false))
             .chain(calls.iter().filter_map(|(pid, call)| {
-                let call = call
-                    .as_ref()
-                    .filter(|call| call.is_long(self.threshold_ns))?;
+                let call = call.as_ref().filter(|call| call.is_long(self.threshold_ns))?;
                 long(*pid, call, true)
             }))
             .filter(|call| backends.contains(&call.pid))
@@ -351,10 +308,7 @@ impl Seconds {
     ) -> Option<Verdict> {
         let mut triggers = Vec::new();
         let rate = second.commits as f64 / second.length_s.max(0.001);
-        if second
-            .median_commits_per_s
-            .is_some_and(|median| rate < median / 2.0)
-        {
+        if second.median_commits_per_s.is_some_and(|median| rate < median / 2.0) {
             triggers.push(Trigger::CommitsBelowHalf);
         }
         if !long_syscalls.is_empty() {
@@ -364,11 +318,7 @@ impl Seconds {
             return None;
         }
         let only_calls = triggers == [Trigger::LongSyscall];
-        let decisive = attribution::decisive(
-            &second.shares,
-            second.lost_s,
-            only_calls.then_some(in_long_calls),
-        );
+        let decisive = attribution::decisive(&second.shares, second.lost_s, only_calls.then_some(in_long_calls));
         Some(Verdict {
             second: second.number,
             triggers,
@@ -381,12 +331,7 @@ impl Seconds {
     }
 
     /// The stacks that most time was slept in, those of client backends first.
-    fn stacks_of(
-        &mut self,
-        why: &Why,
-        charges: &[(ChargeKey, Charge)],
-        roles: &HashMap<u32, Role>,
-    ) -> Vec<Stack> {
+    fn stacks_of(&mut self, why: &Why, charges: &[(ChargeKey, Charge)], roles: &HashMap<u32, Role>) -> Vec<Stack> {
         let mut sums: HashMap<(Role, ChargeKey), u64> = HashMap::new();
         for (key, charge) in charges {
             if key.activity() != Some(Activity::Uninterruptible) {
@@ -399,11 +344,8 @@ impl Seconds {
         sums.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
         let (mut backends, mut others) = (0, 0);
         sums.retain(|((role, _), _)| {
-            let (count, most) = if *role == Role::Backend {
-                (&mut backends, BACKEND_STACKS)
-            } else {
-                (&mut others, OTHER_STACKS)
-            };
+            let (count, most) =
+                if *role == Role::Backend { (&mut backends, BACKEND_STACKS) } else { (&mut others, OTHER_STACKS) };
             *count += 1;
             *count <= most
         });
@@ -444,11 +386,7 @@ fn wal_of(why: &Why, before: &Counters, now: &Counters) -> Wal {
         }
     });
     Wal {
-        source: if why.knows_wal {
-            WalSource::Inserts
-        } else {
-            WalSource::Unknown
-        },
+        source: if why.knows_wal { WalSource::Inserts } else { WalSource::Unknown },
         bytes,
         records,
         page_images,

@@ -51,12 +51,8 @@ const PAGE_FAULTS: &[&str] = &["exc_page_fault", "do_user_addr_fault", "do_page_
 /// `throttled` says that the device was idle meanwhile because the block cgroup held I/O back. It counts only where the
 /// sleep is for I/O, not where it is for a journal or for fewer dirty pages.
 pub fn cause(frames: &[String], operation: Operation, file: FileKind, throttled: bool) -> Cause {
-    let waiter = frames.iter().find_map(|frame| {
-        WAITERS
-            .iter()
-            .find(|(name, _)| name == frame)
-            .map(|(_, cause)| *cause)
-    });
+    let waiter =
+        frames.iter().find_map(|frame| WAITERS.iter().find(|(name, _)| name == frame).map(|(_, cause)| *cause));
     if let Some(cause) = waiter {
         return cause;
     }
@@ -68,13 +64,7 @@ pub fn cause(frames: &[String], operation: Operation, file: FileKind, throttled:
         (FileKind::Data, Operation::Read) => Cause::DataRead,
         (FileKind::Data, Operation::Sync | Operation::SyncRange) => Cause::DataFsync,
         (FileKind::Data, Operation::Write | Operation::Allocate) => Cause::BufferWrite,
-        (FileKind::None, _)
-            if frames
-                .iter()
-                .any(|frame| PAGE_FAULTS.contains(&frame.as_str())) =>
-        {
-            Cause::Memory
-        }
+        (FileKind::None, _) if frames.iter().any(|frame| PAGE_FAULTS.contains(&frame.as_str())) => Cause::Memory,
         (FileKind::None | FileKind::Data | FileKind::Socket | FileKind::Pipe, _) => Cause::Unknown,
         _ => Cause::OtherFile,
     }
@@ -93,81 +83,31 @@ mod tests {
     fn the_innermost_waiter_decides() {
         // An fsync that commits the journal while the journal waits for space.
         let frames = ["io_schedule", "__jbd2_log_wait_for_space", "ext4_sync_file"];
-        assert_eq!(
-            of(&frames, Operation::Sync, FileKind::Data, false),
-            Cause::Journal
-        );
-        let frames = [
-            "balance_dirty_pages",
-            "start_this_handle",
-            "ext4_buffered_write_iter",
-        ];
-        assert_eq!(
-            of(&frames, Operation::Write, FileKind::Data, true),
-            Cause::DirtyThrottling
-        );
+        assert_eq!(of(&frames, Operation::Sync, FileKind::Data, false), Cause::Journal);
+        let frames = ["balance_dirty_pages", "start_this_handle", "ext4_buffered_write_iter"];
+        assert_eq!(of(&frames, Operation::Write, FileKind::Data, true), Cause::DirtyThrottling);
     }
 
     #[test]
     fn a_lock_of_the_kernel_is_no_wait_for_the_device() {
-        let frames = [
-            "schedule_preempt_disabled",
-            "rwsem_down_write_slowpath",
-            "down_write",
-        ];
-        assert_eq!(
-            of(&frames, Operation::Write, FileKind::Data, true),
-            Cause::KernelLock
-        );
+        let frames = ["schedule_preempt_disabled", "rwsem_down_write_slowpath", "down_write"];
+        assert_eq!(of(&frames, Operation::Write, FileKind::Data, true), Cause::KernelLock);
     }
 
     #[test]
     fn without_a_waiter_the_file_decides_and_a_throttle_before_it() {
-        let frames = [
-            "io_schedule",
-            "folio_wait_bit_common",
-            "folio_wait_writeback",
-        ];
-        assert_eq!(
-            of(&frames, Operation::Sync, FileKind::Wal, false),
-            Cause::WalWrite
-        );
-        assert_eq!(
-            of(&frames, Operation::Sync, FileKind::Data, false),
-            Cause::DataFsync
-        );
-        assert_eq!(
-            of(&frames, Operation::Write, FileKind::Data, false),
-            Cause::BufferWrite
-        );
-        assert_eq!(
-            of(&frames, Operation::Read, FileKind::Data, false),
-            Cause::DataRead
-        );
-        assert_eq!(
-            of(&frames, Operation::Read, FileKind::Data, true),
-            Cause::BlockThrottling
-        );
-        assert_eq!(
-            of(&frames, Operation::Write, FileKind::Slru, false),
-            Cause::OtherFile
-        );
+        let frames = ["io_schedule", "folio_wait_bit_common", "folio_wait_writeback"];
+        assert_eq!(of(&frames, Operation::Sync, FileKind::Wal, false), Cause::WalWrite);
+        assert_eq!(of(&frames, Operation::Sync, FileKind::Data, false), Cause::DataFsync);
+        assert_eq!(of(&frames, Operation::Write, FileKind::Data, false), Cause::BufferWrite);
+        assert_eq!(of(&frames, Operation::Read, FileKind::Data, false), Cause::DataRead);
+        assert_eq!(of(&frames, Operation::Read, FileKind::Data, true), Cause::BlockThrottling);
+        assert_eq!(of(&frames, Operation::Write, FileKind::Slru, false), Cause::OtherFile);
     }
 
     #[test]
     fn what_nothing_explains_is_unknown() {
-        assert_eq!(
-            of(&["rwsem_down"], Operation::Other, FileKind::None, false),
-            Cause::Unknown
-        );
-        assert_eq!(
-            of(
-                &["io_schedule", "exc_page_fault"],
-                Operation::Other,
-                FileKind::None,
-                false
-            ),
-            Cause::Memory
-        );
+        assert_eq!(of(&["rwsem_down"], Operation::Other, FileKind::None, false), Cause::Unknown);
+        assert_eq!(of(&["io_schedule", "exc_page_fault"], Operation::Other, FileKind::None, false), Cause::Memory);
     }
 }

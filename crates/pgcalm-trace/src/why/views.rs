@@ -9,8 +9,7 @@ use crate::target::Target;
 use crate::why::report::Wal;
 use crate::why::report::WalSource;
 
-const TRANSACTIONS: &str =
-    "SELECT sum(xact_commit)::int8, sum(xact_rollback)::int8 FROM pg_stat_database";
+const TRANSACTIONS: &str = "SELECT sum(xact_commit)::int8, sum(xact_rollback)::int8 FROM pg_stat_database";
 
 /// Counters of the server since its statistics were reset.
 #[derive(Debug, Clone, Copy, Default)]
@@ -31,10 +30,7 @@ pub struct Views {
 impl Views {
     /// Connects; see [`connection::address`].
     pub fn connect(target: &Target, connect: &str) -> anyhow::Result<Self> {
-        Ok(Self {
-            client: connection::connect(target, connect)?,
-            version: Version::of_major(target.major as i32),
-        })
+        Ok(Self { client: connection::connect(target, connect)?, version: Version::of_major(target.major as i32) })
     }
 
     /// Whether the server has ended the session.
@@ -44,15 +40,11 @@ impl Views {
 
     /// The counters now.
     pub fn read(&mut self) -> anyhow::Result<Counters> {
-        let row = self
-            .client
-            .query_one(TRANSACTIONS, &[])
-            .context("read the numbers of transactions")?;
+        let row = self.client.query_one(TRANSACTIONS, &[]).context("read the numbers of transactions")?;
         Ok(Counters {
             commits: row.get(0),
             aborts: row.get(1),
-            wal: pgcalm_server::Wal::read(&mut self.client, self.version)
-                .context("read pg_stat_wal")?,
+            wal: pgcalm_server::Wal::read(&mut self.client, self.version).context("read pg_stat_wal")?,
         })
     }
 }
@@ -96,27 +88,12 @@ mod tests {
 
     #[test]
     fn a_reset_of_the_statistics_gives_no_wild_figures() {
-        let wal = |bytes, records, page_images| pgcalm_server::Wal {
-            bytes,
-            records,
-            page_images,
-            ..Default::default()
-        };
-        let before = Counters {
-            commits: 1000,
-            aborts: 10,
-            wal: wal(5_000_000, 100, 7),
-        };
-        let after = Counters {
-            commits: 1010,
-            aborts: 0,
-            wal: wal(5_008_192, 101, 0),
-        };
+        let wal =
+            |bytes, records, page_images| pgcalm_server::Wal { bytes, records, page_images, ..Default::default() };
+        let before = Counters { commits: 1000, aborts: 10, wal: wal(5_000_000, 100, 7) };
+        let after = Counters { commits: 1010, aborts: 0, wal: wal(5_008_192, 101, 0) };
         let difference = after.since(&before);
         assert_eq!((difference.commits, difference.aborts), (10, 0));
-        assert_eq!(
-            (difference.wal.bytes, difference.wal.page_images),
-            (8192, 0)
-        );
+        assert_eq!((difference.wal.bytes, difference.wal.page_images), (8192, 0));
     }
 }

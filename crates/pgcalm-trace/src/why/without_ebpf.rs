@@ -105,49 +105,29 @@ pub fn run(
         }
     };
     take(Line::Summary(summary))?;
-    take(Line::End(End {
-        time: clock::unix_seconds(monotonic_ns()),
-        reason,
-        drops: Drops::default(),
-        missing,
-    }))?;
+    take(Line::End(End { time: clock::unix_seconds(monotonic_ns()), reason, drops: Drops::default(), missing }))?;
     Ok(reason)
 }
 
 fn missing(reason: &str, is_connected: bool, no_log: Option<&String>) -> Vec<Missing> {
     let mut missing = Vec::new();
     let mut add = |answer: &str, reason: &str| {
-        missing.push(Missing {
-            answer: answer.to_string(),
-            reason: reason.to_string(),
-        });
+        missing.push(Missing { answer: answer.to_string(), reason: reason.to_string() });
     };
     if is_connected {
-        add(
-            "exact commits and WAL of a second: backends report about once a second",
-            reason,
-        );
-        add(
-            "long system calls; bytes of full-page images; calls on WAL files; kernel stacks of a verdict",
-            reason,
-        );
+        add("exact commits and WAL of a second: backends report about once a second", reason);
+        add("long system calls; bytes of full-page images; calls on WAL files; kernel stacks of a verdict", reason);
     } else {
         add(
             "commits, so verdicts; WAL and its full-page images",
             &format!("{reason}; with --connect the server's views tell some of it"),
         );
     }
-    add(
-        "block-cgroup throttling apart from the disk's own time",
-        reason,
-    );
+    add("block-cgroup throttling apart from the disk's own time", reason);
     if let Some(no_log) = no_log {
         add("checkpoints", no_log);
     }
-    add(
-        "exact times: each is a sum of samples",
-        "only /proc is left to look at",
-    );
+    add("exact times: each is a sum of samples", "only /proc is left to look at");
     missing
 }
 
@@ -165,16 +145,7 @@ impl Sampler<'_> {
                 titles.insert(pid, title.role);
             }
         }
-        titles
-            .into_iter()
-            .filter_map(|(pid, role)| {
-                Some(Spent {
-                    role,
-                    what: self.what(pid)?,
-                    ns,
-                })
-            })
-            .collect()
+        titles.into_iter().filter_map(|(pid, role)| Some(Spent { role, what: self.what(pid)?, ns })).collect()
     }
 
     fn what(&self, pid: i32) -> Option<What> {
@@ -200,21 +171,13 @@ impl Sampler<'_> {
                 throttled: false,
             });
         }
-        Some(What::WaitEvent {
-            event: self.event(pid),
-            operation,
-            polls: syscalls::polls(number),
-        })
+        Some(What::WaitEvent { event: self.event(pid), operation, polls: syscalls::polls(number) })
     }
 
     fn file(&self, pid: i32, operation: Operation, descriptor: u64) -> FileKind {
         let works_on_file = matches!(
             operation,
-            Operation::Read
-                | Operation::Write
-                | Operation::Sync
-                | Operation::SyncRange
-                | Operation::Allocate
+            Operation::Read | Operation::Write | Operation::Sync | Operation::SyncRange | Operation::Allocate
         );
         if !works_on_file {
             return FileKind::None;
@@ -228,9 +191,7 @@ impl Sampler<'_> {
         let mut pointer = [0; 8];
         memory.read_exact_at(&mut pointer, self.wait_event?).ok()?;
         let mut event = [0; 4];
-        memory
-            .read_exact_at(&mut event, u64::from_ne_bytes(pointer))
-            .ok()?;
+        memory.read_exact_at(&mut event, u64::from_ne_bytes(pointer)).ok()?;
         Some(u32::from_ne_bytes(event))
     }
 }
@@ -256,22 +217,15 @@ fn kind_of_path(path: &Path) -> FileKind {
     let name = names.next().unwrap_or_default();
     let directory = names.next().unwrap_or_default();
     let above = names.next().unwrap_or_default();
-    let is_wal = name.starts_with("xlogtemp.")
-        || (name.len() >= 24 && name.bytes().take(24).all(|b| b.is_ascii_hexdigit()));
+    let is_wal =
+        name.starts_with("xlogtemp.") || (name.len() >= 24 && name.bytes().take(24).all(|b| b.is_ascii_hexdigit()));
     if directory == "archive_status" {
         FileKind::WalStatus
     } else if is_wal {
         FileKind::Wal
     } else if name.starts_with("pgsql_tmp") || directory.starts_with("pgsql_tmp") {
         FileKind::Temporary
-    } else if [
-        "pg_xact",
-        "pg_subtrans",
-        "pg_commit_ts",
-        "pg_notify",
-        "pg_serial",
-    ]
-    .contains(&directory.as_ref())
+    } else if ["pg_xact", "pg_subtrans", "pg_commit_ts", "pg_notify", "pg_serial"].contains(&directory.as_ref())
         || above == "pg_multixact"
     {
         FileKind::Slru
@@ -290,10 +244,7 @@ mod tests {
 
     #[test]
     fn a_system_call_has_a_number_and_an_argument_and_a_running_process_none() {
-        assert_eq!(
-            parse_syscall("75 0x1f 0x0 0x0 0x0 0x0 0x0 0x7ffc 0x7f00\n"),
-            Some((75, 31))
-        );
+        assert_eq!(parse_syscall("75 0x1f 0x0 0x0 0x0 0x0 0x0 0x7ffc 0x7f00\n"), Some((75, 31)));
         assert_eq!(parse_syscall("running\n"), None);
         assert_eq!(parse_syscall("-1 0x7ffc 0x7f00\n"), None);
     }
@@ -307,10 +258,7 @@ mod tests {
             ("/t/PG_15_202209061/5/16384", FileKind::Data),
             ("/d/pg_multixact/offsets/0000", FileKind::Slru),
             ("/d/base/pgsql_tmp/pgsql_tmp7.0", FileKind::Temporary),
-            (
-                "/d/pg_wal/archive_status/000000010000000000000003.ready",
-                FileKind::WalStatus,
-            ),
+            ("/d/pg_wal/archive_status/000000010000000000000003.ready", FileKind::WalStatus),
             ("socket:[77]", FileKind::Socket),
             ("/d/postmaster.pid", FileKind::Other),
         ] {

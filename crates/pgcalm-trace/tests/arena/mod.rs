@@ -62,12 +62,7 @@ pub struct Setup {
 
 impl Default for Setup {
     fn default() -> Self {
-        Self {
-            data: FsType::Ext4,
-            mount_options: None,
-            settings: &[],
-            scale: 0,
-        }
+        Self { data: FsType::Ext4, mount_options: None, settings: &[], scale: 0 }
     }
 }
 
@@ -88,10 +83,7 @@ impl Arena {
     pub fn new(setup: &Setup) -> Self {
         let interrupt = Interrupt::default();
         let root = HostRoot::default();
-        let directory = tempfile::Builder::new()
-            .prefix("pgcalm-trace-test-")
-            .tempdir_in("/var/tmp")
-            .unwrap();
+        let directory = tempfile::Builder::new().prefix("pgcalm-trace-test-").tempdir_in("/var/tmp").unwrap();
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let path = directory.path().canonicalize().unwrap();
         let journal = Journal::open(root.clone(), &path.join("journal.json")).unwrap();
@@ -129,8 +121,7 @@ impl Arena {
                 own(&target);
             } else {
                 fs::copy(entry.path(), &target).unwrap();
-                std::os::unix::fs::chown(&target, Some(installation.uid), Some(installation.gid))
-                    .unwrap();
+                std::os::unix::fs::chown(&target, Some(installation.uid), Some(installation.gid)).unwrap();
             }
         }
         fs::remove_dir_all(cluster.join("pg_wal")).unwrap();
@@ -148,11 +139,7 @@ impl Arena {
         {
             settings.insert((*name).to_string(), (*value).to_string());
         }
-        let places = Places {
-            data: cluster,
-            log: socket.join("server.log"),
-            socket,
-        };
+        let places = Places { data: cluster, log: socket.join("server.log"), socket };
         let server = Server::start(&journal, &installation, places, &settings, &interrupt).unwrap();
         let arena = Self {
             server,
@@ -183,10 +170,7 @@ impl Arena {
     /// Starts psql on its way.
     pub fn psql(&self, sql: &str) -> Running {
         let mut command = self.server.psql();
-        command
-            .args(["-c", sql])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
+        command.args(["-c", sql]).stdout(Stdio::null()).stderr(Stdio::null());
         Running(command.spawn().unwrap())
     }
 
@@ -195,11 +179,7 @@ impl Arena {
         let file = self.directory.path().join(format!("{name}.sql"));
         fs::write(&file, script).unwrap();
         let mut command = self.server.psql();
-        command
-            .arg("-f")
-            .arg(&file)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
+        command.arg("-f").arg(&file).stdout(Stdio::null()).stderr(Stdio::null());
         Running(command.spawn().unwrap())
     }
 
@@ -240,14 +220,7 @@ impl Arena {
     }
 
     pub fn target(&self) -> Target {
-        Target::find(
-            &HostRoot::default(),
-            &Selection {
-                pid: Some(self.server.pid()),
-                ..Selection::default()
-            },
-        )
-        .unwrap()
+        Target::find(&HostRoot::default(), &Selection { pid: Some(self.server.pid()), ..Selection::default() }).unwrap()
     }
 
     /// Traces why.
@@ -279,9 +252,7 @@ impl<T: Send + 'static> Trace<T> {
     /// Starts it.
     pub fn start(
         target: Target,
-        run: impl FnOnce(&Target, &Stop, &mut dyn FnMut(T)) -> anyhow::Result<EndReason>
-        + Send
-        + 'static,
+        run: impl FnOnce(&Target, &Stop, &mut dyn FnMut(T)) -> anyhow::Result<EndReason> + Send + 'static,
     ) -> Self {
         let stop = Stop::default();
         let lines = Arc::new(Mutex::new(Vec::new()));
@@ -291,25 +262,13 @@ impl<T: Send + 'static> Trace<T> {
                 run(&target, &stop, &mut |line| lines.lock().unwrap().push(line)).unwrap();
             }
         });
-        Self {
-            stop,
-            lines,
-            thread,
-        }
+        Self { stop, lines, thread }
     }
 
     /// Waits until that many lines are there that `counts` is true of.
     pub fn wait_for(&self, number: usize, counts: impl Fn(&T) -> bool) {
         let end = Instant::now() + PATIENCE;
-        while self
-            .lines
-            .lock()
-            .unwrap()
-            .iter()
-            .filter(|line| counts(line))
-            .count()
-            < number
-        {
+        while self.lines.lock().unwrap().iter().filter(|line| counts(line)).count() < number {
             assert!(!self.thread.is_finished(), "the trace has ended");
             assert!(Instant::now() < end, "the trace tells too little");
             thread::sleep(Duration::from_millis(50));

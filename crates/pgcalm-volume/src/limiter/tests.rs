@@ -65,11 +65,7 @@ fn small_requests_get_the_operations_and_large_ones_the_bytes() {
 #[test]
 fn reads_and_writes_share_what_is_shared_and_have_what_is_theirs() {
     let mixed = |number| {
-        if number % 2 == 0 {
-            (Direction::Read, 8192)
-        } else {
-            (Direction::Write, 8192)
-        }
+        if number % 2 == 0 { (Direction::Read, 8192) } else { (Direction::Write, 8192) }
     };
     let [read, write] = closed_loop(&mut Limiter::new(gp3(), 0), 32, 10, mixed);
     assert!(within(read.0 + write.0, 30_000), "{read:?} {write:?}");
@@ -84,12 +80,7 @@ fn reads_and_writes_share_what_is_shared_and_have_what_is_theirs() {
 #[test]
 fn a_large_request_counts_as_the_provider_counts() {
     let mut limiter = Limiter::new(gp3(), 0);
-    for (bytes, operations) in [
-        (512, 1),
-        (256 << 10, 1),
-        ((256 << 10) + 512, 2),
-        (1 << 20, 4),
-    ] {
+    for (bytes, operations) in [(512, 1), (256 << 10, 1), ((256 << 10) + 512, 2), (1 << 20, 4)] {
         let admission = limiter.admit(0, Direction::Write, bytes);
         assert_eq!(admission.operations, operations, "{bytes}");
     }
@@ -103,9 +94,7 @@ fn no_more_are_at_work_than_the_queue_is_deep() {
     limits.depth = 4;
     // Of an endless supply four at a time are done in each half of a millisecond.
     let mut limiter = Limiter::new(limits, 0);
-    let dues: Vec<u64> = (0..12)
-        .map(|_| limiter.admit(0, Direction::Read, 4096).due)
-        .collect();
+    let dues: Vec<u64> = (0..12).map(|_| limiter.admit(0, Direction::Read, 4096).due).collect();
     assert_eq!(dues[3], 500_000);
     assert_eq!(dues[4], 1_000_000);
     assert_eq!(dues[11], 1_500_000);
@@ -115,10 +104,7 @@ fn no_more_are_at_work_than_the_queue_is_deep() {
 fn an_idle_minute_is_not_made_up_for() {
     let mut limiter = Limiter::new(gp3(), 0);
     limiter.admit(0, Direction::Write, 8192);
-    let last = (0..3000)
-        .map(|_| limiter.admit(60 * S, Direction::Write, 8192).due)
-        .max()
-        .unwrap();
+    let last = (0..3000).map(|_| limiter.admit(60 * S, Direction::Write, 8192).due).max().unwrap();
     assert!(last >= 61 * S - SLACK - MS, "{last}");
 }
 
@@ -128,11 +114,7 @@ fn credits_are_spent_at_the_burst_rate_and_then_the_sustained_one_holds() {
     limits.bytes = Allowance::default();
     limits.operations = Allowance::shared(Rate {
         sustained: 300,
-        burst: Some(Burst {
-            rate: 3000,
-            capacity: 27_000,
-            initial: 27_000,
-        }),
+        burst: Some(Burst { rate: 3000, capacity: 27_000, initial: 27_000 }),
     });
     // 27,000 credits, of which 2,700 are lost per second.
     let mut limiter = Limiter::new(limits, 0);
@@ -143,10 +125,7 @@ fn credits_are_spent_at_the_burst_rate_and_then_the_sustained_one_holds() {
     assert!(within(longer[1].0, 36_000), "{longer:?}");
     // Ten idle seconds save 3,000 again.
     let begin = 40 * S;
-    let due = (0..3000)
-        .map(|_| limiter.admit(begin, Direction::Write, 8192).due)
-        .max()
-        .unwrap();
+    let due = (0..3000).map(|_| limiter.admit(begin, Direction::Write, 8192).due).max().unwrap();
     assert!(due < begin + 3 * S / 2, "{}", due - begin);
 }
 
@@ -159,14 +138,9 @@ fn the_classes_of_no_provider_deliver_what_they_say_to_reads_and_writes_together
     for (name, operations, bytes) in [("small", 500, 60 << 20), ("fast", 16_000, 500 << 20)] {
         let limits = name.parse::<crate::Volume>().unwrap().limits();
         let [read, write] = closed_loop(&mut Limiter::new(limits, 0), 64, 10, |n| (turns(n), 8192));
-        assert!(
-            within(read.0 + write.0, operations * 10),
-            "{name}: {read:?}"
-        );
+        assert!(within(read.0 + write.0, operations * 10), "{name}: {read:?}");
         assert!(within(read.0, operations * 5), "{name}: {read:?}");
-        let [read, write] = closed_loop(&mut Limiter::new(limits, 0), 64, 10, |n| {
-            (turns(n), 1 << 20)
-        });
+        let [read, write] = closed_loop(&mut Limiter::new(limits, 0), 64, 10, |n| (turns(n), 1 << 20));
         assert!(within(read.1 + write.1, bytes * 10), "{name}: {read:?}");
     }
 }

@@ -53,10 +53,7 @@ impl DiskCaps {
         let own_bytes = self.writes.write_bandwidth;
         (
             least(own_iops, self.iops.map(u64::from)),
-            least(
-                own_bytes.map(|limit| limit.0.map(Size::bytes)),
-                self.bandwidth.map(Size::bytes),
-            ),
+            least(own_bytes.map(|limit| limit.0.map(Size::bytes)), self.bandwidth.map(Size::bytes)),
         )
     }
 }

@@ -29,8 +29,7 @@ impl ChangeArgs {
     pub fn check(self) -> anyhow::Result<()> {
         if self.apply && !self.yes && !io::stdin().is_terminal() {
             return Err(LabError::Usage(
-                "--apply asks before it changes anything, and standard input is no terminal; give --yes"
-                    .to_string(),
+                "--apply asks before it changes anything, and standard input is no terminal; give --yes".to_string(),
             )
             .into());
         }
@@ -46,10 +45,7 @@ impl ChangeArgs {
         output::say(text.trim_end());
         output::say("Make these changes? Type yes:");
         let mut answer = String::new();
-        io::stdin()
-            .lock()
-            .read_line(&mut answer)
-            .context("read the answer")?;
+        io::stdin().lock().read_line(&mut answer).context("read the answer")?;
         Ok(answer.trim() == "yes")
     }
 }

@@ -26,13 +26,7 @@ pub struct DoctorArgs {
     #[command(flatten)]
     pub change: ChangeArgs,
     /// Only what these rules propose, separated by commas.
-    #[arg(
-        long,
-        value_name = "RULES",
-        value_delimiter = ',',
-        requires = "change",
-        conflicts_with = "undo"
-    )]
+    #[arg(long, value_name = "RULES", value_delimiter = ',', requires = "change", conflicts_with = "undo")]
     pub only: Vec<String>,
     /// Show what --apply has changed and --undo --apply takes back: sysctls, and settings of the server that is connected to.
     #[arg(long)]

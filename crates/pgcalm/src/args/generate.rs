@@ -26,10 +26,7 @@ mod tests {
             found.push(path.to_string());
         }
         for argument in command.get_arguments() {
-            if argument
-                .get_help()
-                .is_none_or(|help| help.to_string().trim().is_empty())
-            {
+            if argument.get_help().is_none_or(|help| help.to_string().trim().is_empty()) {
                 found.push(format!("{path} {}", argument.get_id()));
             }
         }
@@ -67,9 +64,7 @@ mod tests {
         for (path, verb) in found {
             let help = verb.clone().render_long_help().to_string();
             let example = help.lines().next().unwrap_or_default();
-            let example = example
-                .strip_prefix("Example: ")
-                .unwrap_or_else(|| panic!("{path}: {example}"));
+            let example = example.strip_prefix("Example: ").unwrap_or_else(|| panic!("{path}: {example}"));
             let words = example.strip_prefix("sudo ").unwrap_or(example);
             assert!(words.starts_with(&path), "{path}: {example}");
             let parsed = args::command().try_get_matches_from(words.split(' '));
@@ -118,20 +113,15 @@ mod tests {
                 }
             }
             assert!(takes.len() > 1, "{option}: {takes:?}");
-            assert!(
-                takes.iter().all(|(values, _)| *values == takes[0].0),
-                "{option}: {takes:?}"
-            );
+            assert!(takes.iter().all(|(values, _)| *values == takes[0].0), "{option}: {takes:?}");
         }
         // Which say it in words of their own.
         for (path, verb) in &found {
             for argument in verb.get_arguments() {
                 let name = argument.get_long().unwrap_or_default();
                 assert!(
-                    !matches!(
-                        name,
-                        "port" | "pid" | "datadir" | "sample" | "write-bps" | "read-bps"
-                    ) || path.starts_with("pgcalm lab"),
+                    !matches!(name, "port" | "pid" | "datadir" | "sample" | "write-bps" | "read-bps")
+                        || path.starts_with("pgcalm lab"),
                     "{path} --{name}"
                 );
             }
@@ -146,9 +136,7 @@ mod tests {
         shown(&command, "pgcalm", &mut found);
         for (path, verb) in found {
             let help = verb.clone().render_help().to_string();
-            let (_, codes) = help
-                .split_once("\nExit codes:\n")
-                .unwrap_or_else(|| panic!("{path}"));
+            let (_, codes) = help.split_once("\nExit codes:\n").unwrap_or_else(|| panic!("{path}"));
             let unreachable = codes.lines().any(|line| line.starts_with("  4  "));
             assert_eq!(unreachable, path != "pgcalm wal-restore", "{path}: {codes}");
         }

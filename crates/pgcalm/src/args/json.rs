@@ -18,9 +18,7 @@ pub struct JsonArg {
 impl JsonArg {
     /// The file that it goes into, if it is one.
     pub fn file(&self) -> Option<&Path> {
-        self.json
-            .as_deref()
-            .filter(|file| *file != Path::new(STANDARD_OUTPUT))
+        self.json.as_deref().filter(|file| *file != Path::new(STANDARD_OUTPUT))
     }
 
     /// Whether it takes the place of the text.

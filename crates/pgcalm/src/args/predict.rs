@@ -30,11 +30,7 @@ pub struct PredictArgs {
     pub reads: Option<Reads>,
     /// Bytes of a contiguous write that count as one operation, e.g. 256kB on EBS [default: the largest operation that the
     /// device is sent, or pg_calm.io_size].
-    #[arg(
-        long,
-        value_name = "SIZE",
-        help_heading = "Caps of the disk of the data"
-    )]
+    #[arg(long, value_name = "SIZE", help_heading = "Caps of the disk of the data")]
     pub io_size: Option<Size>,
 }
 

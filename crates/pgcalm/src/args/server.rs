@@ -18,10 +18,7 @@ pub struct ServerArgs {
 
 impl ServerArgs {
     pub fn wanted(&self) -> Wanted<'_> {
-        Wanted {
-            connect: self.connect.as_deref(),
-            instance: self.instance.instance.as_deref(),
-        }
+        Wanted { connect: self.connect.as_deref(), instance: self.instance.instance.as_deref() }
     }
 }
 

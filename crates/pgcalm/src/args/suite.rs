@@ -70,9 +70,6 @@ impl std::str::FromStr for RowOption {
             .split_once('=')
             .filter(|(name, _)| !name.is_empty() && !name.starts_with('-'))
             .ok_or("give name=value without dashes, e.g. seconds=30")?;
-        Ok(Self {
-            name: name.to_string(),
-            value: value.to_string(),
-        })
+        Ok(Self { name: name.to_string(), value: value.to_string() })
     }
 }

@@ -43,10 +43,7 @@ impl Place {
     fn new() -> Self {
         let directory = programs::directory("pgcalm-proof-");
         let programs = Programs::new(&programs::bindir().unwrap(), directory.path());
-        Self {
-            directory,
-            programs,
-        }
+        Self { directory, programs }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -109,53 +106,23 @@ fn a_containers_server_is_the_one_that_is_asked_and_changed() {
     let (outer_place, inner_place) = (Place::new(), Place::new());
     let port = port(0);
     let outer = outer_place.server(port, "fsync = off");
-    let sockets = format!(
-        "unix_socket_directories = '{USUAL}, {}'\nfsync = off",
-        inner_place.directory.path().display()
-    );
+    let sockets =
+        format!("unix_socket_directories = '{USUAL}, {}'\nfsync = off", inner_place.directory.path().display());
     let inner = inner_place.launch("inner", port, &sockets);
     let inner = inner.start_wrapped(in_container);
     assert!(Path::new(USUAL).join(format!(".s.PGSQL.{port}")).exists());
     let pid = inner.pid().to_string();
 
-    let lag = pgcalm(&[
-        "lag",
-        "--instance",
-        &pid,
-        "--count",
-        "1",
-        "--interval",
-        "0.1",
-        "--json",
-    ]);
+    let lag = pgcalm(&["lag", "--instance", &pid, "--count", "1", "--interval", "0.1", "--json"]);
     assert!(text(&lag.stdout).contains("\"inner\""), "{lag:?}");
     // Of a server that is traced no other one is asked, wherever --connect leads.
     let other = format!("{} user=postgres", outer.conninfo());
-    let trace = pgcalm(&[
-        "trace",
-        "locks",
-        "--duration=1s",
-        "--instance",
-        &pid,
-        "--connect",
-        &other,
-    ]);
+    let trace = pgcalm(&["trace", "locks", "--duration=1s", "--instance", &pid, "--connect", &other]);
     assert_eq!(trace.status.code(), Some(4), "{trace:?}");
-    assert!(
-        text(&trace.stderr).contains("another server answers"),
-        "{trace:?}"
-    );
+    assert!(text(&trace.stderr).contains("another server answers"), "{trace:?}");
     let state = inner_place.path("state");
     let change = |more: &[&str]| {
-        let mut arguments = vec![
-            "doctor",
-            "--instance",
-            &pid,
-            "--duration",
-            "0",
-            "--apply",
-            "--yes",
-        ];
+        let mut arguments = vec!["doctor", "--instance", &pid, "--duration", "0", "--apply", "--yes"];
         arguments.extend(["--state-dir", state.to_str().unwrap()]);
         arguments.extend(more);
         pgcalm(&arguments)
@@ -178,17 +145,11 @@ fn a_containers_server_is_the_one_that_is_asked_and_changed() {
     change(&["--only", "fsync-off"]);
     let file = state.join("state.json");
     let noted = fs::read_to_string(&file).unwrap();
-    let inode = noted
-        .lines()
-        .find(|line| line.contains("\"inode\""))
-        .unwrap();
+    let inode = noted.lines().find(|line| line.contains("\"inode\"")).unwrap();
     fs::write(&file, noted.replace(inode, "\"inode\": 1,")).unwrap();
     let output = change(&["--undo"]);
     assert!(set(&inner), "{output:?}");
-    assert!(
-        text(&output.stdout).contains("not connected to it"),
-        "{output:?}"
-    );
+    assert!(text(&output.stdout).contains("not connected to it"), "{output:?}");
 }
 
 /// A process of another user's that says of itself that it is a server.
@@ -203,13 +164,8 @@ impl Claim {
         fs::create_dir(&data).unwrap();
         std::os::unix::fs::chown(&data, Some(NOBODY), Some(NOBODY)).unwrap();
         fs::copy("/bin/sleep", data.join("postgres")).unwrap();
-        let child = Command::new(data.join("postgres"))
-            .arg("1000")
-            .current_dir(&data)
-            .uid(NOBODY)
-            .gid(NOBODY)
-            .spawn()
-            .unwrap();
+        let child =
+            Command::new(data.join("postgres")).arg("1000").current_dir(&data).uid(NOBODY).gid(NOBODY).spawn().unwrap();
         fs::write(data.join("PG_VERSION"), "15\n").unwrap();
         Self { child, data }
     }
@@ -245,12 +201,7 @@ fn a_process_that_claims_another_servers_place_leads_nobody_there() {
     symlink(Path::new(USUAL).join(&socket), links.join(&socket)).unwrap();
     symlink(USUAL, claim.data.join("link")).unwrap();
     let before = server.log();
-    for directory in [
-        USUAL,
-        claim.data.join("link").to_str().unwrap(),
-        links.to_str().unwrap(),
-        "",
-    ] {
+    for directory in [USUAL, claim.data.join("link").to_str().unwrap(), links.to_str().unwrap(), ""] {
         claim.listens(directory, port);
         let state = place.path("state");
         let output = pgcalm(&[
@@ -349,11 +300,7 @@ fn a_number_of_no_server_has_one_exit_code_and_the_host_is_judged_all_the_same()
         ] {
             let mut command = command();
             let output = command.args(arguments).arg(name).output().unwrap();
-            assert_eq!(
-                output.status.code(),
-                Some(4),
-                "{arguments:?} {name}: {output:?}"
-            );
+            assert_eq!(output.status.code(), Some(4), "{arguments:?} {name}: {output:?}");
         }
     }
     for connect in ["host=/nowhere", "host=127.0.0.1 port=1 user=x"] {

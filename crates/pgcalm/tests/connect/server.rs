@@ -42,9 +42,7 @@ impl Deref for Server {
 
 /// The server programs; says so if there are none.
 pub fn bindir() -> Option<PathBuf> {
-    need::met("connect", &[need::SERVER])
-        .then(programs::bindir)
-        .flatten()
+    need::met("connect", &[need::SERVER]).then(programs::bindir).flatten()
 }
 
 impl Server {
@@ -68,11 +66,7 @@ impl Server {
              log_connections = on\nlog_statement = all\nlc_messages = C\n",
             path.display()
         );
-        Self {
-            server: launch.start(),
-            directory,
-            port,
-        }
+        Self { server: launch.start(), directory, port }
     }
 
     pub fn path(&self) -> &Path {
@@ -93,17 +87,10 @@ fn make_certificates(programs: &Programs) {
     };
     let key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc";
     for name in ["ca", "other"] {
-        openssl(&format!(
-            "req -x509 {key} -keyout {name}.key -out {name}.crt -days 2 -subj /CN={name}"
-        ));
+        openssl(&format!("req -x509 {key} -keyout {name}.key -out {name}.crt -days 2 -subj /CN={name}"));
     }
-    for (name, subject) in [
-        ("server", "/CN=unused -addext subjectAltName=DNS:localhost"),
-        ("holder", "/CN=holder"),
-    ] {
-        openssl(&format!(
-            "req {key} -keyout {name}.key -out {name}.csr -subj {subject}"
-        ));
+    for (name, subject) in [("server", "/CN=unused -addext subjectAltName=DNS:localhost"), ("holder", "/CN=holder")] {
+        openssl(&format!("req {key} -keyout {name}.key -out {name}.csr -subj {subject}"));
         openssl(&format!(
             "x509 -req -in {name}.csr -CA ca.crt -CAkey ca.key -CAcreateserial -copy_extensions copy -out {name}.crt -days 2"
         ));

@@ -10,12 +10,8 @@ use crate::pages;
 use crate::text;
 
 fn help(verb: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
-        .args(verb)
-        .arg("--help")
-        .env("COLUMNS", "100")
-        .output()
-        .unwrap();
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_pgcalm")).args(verb).arg("--help").env("COLUMNS", "100").output().unwrap();
     assert!(output.status.success(), "{verb:?}");
     String::from_utf8(output.stdout).unwrap()
 }
@@ -27,10 +23,7 @@ fn verbs(help: &str) -> Vec<&str> {
     };
     list.lines()
         .take_while(|line| !line.is_empty())
-        .filter_map(|line| {
-            line.strip_prefix("  ")
-                .filter(|rest| !rest.starts_with(' '))
-        })
+        .filter_map(|line| line.strip_prefix("  ").filter(|rest| !rest.starts_with(' ')))
         .filter_map(|line| line.split_whitespace().next())
         .filter(|verb| *verb != "help")
         .collect()
@@ -40,10 +33,7 @@ fn verbs(help: &str) -> Vec<&str> {
 fn all() -> Vec<(String, String)> {
     fn add(verb: &[&str], found: &mut Vec<(String, String)>) {
         let help = help(verb);
-        let name = std::iter::once("pgcalm")
-            .chain(verb.iter().copied())
-            .collect::<Vec<_>>()
-            .join(" ");
+        let name = std::iter::once("pgcalm").chain(verb.iter().copied()).collect::<Vec<_>>().join(" ");
         found.push((name, help.clone()));
         for next in verbs(&help) {
             let mut verb = verb.to_vec();
@@ -107,11 +97,7 @@ fn every_exit_code_is_in_the_reference() {
     let mut ordered: Vec<_> = lists.iter().collect();
     ordered.sort_by_key(|(_, names)| std::cmp::Reverse(names.len()));
     for (codes, names) in ordered {
-        let names = if names.len() == most {
-            "all others".to_string()
-        } else {
-            format!("`{}`", names.join("`, `"))
-        };
+        let names = if names.len() == most { "all others".to_string() } else { format!("`{}`", names.join("`, `")) };
         for (code, meaning) in codes {
             writeln!(table, "| {names} | {code} | {meaning} |").unwrap();
         }
@@ -147,9 +133,7 @@ fn verbs_that_pages_name_are_there() {
                     }
                     if !all.contains(&next) {
                         // arguments follow a verb that has none below it
-                        if all
-                            .iter()
-                            .any(|other| other.starts_with(&format!("{name} ")))
+                        if all.iter().any(|other| other.starts_with(&format!("{name} ")))
                             && word != "generate"
                             && word != "help"
                         {
@@ -158,11 +142,7 @@ fn verbs_that_pages_name_are_there() {
                         break;
                     }
                     name = next;
-                    if line[start..]
-                        .split('`')
-                        .next()
-                        .is_some_and(|code| code.ends_with(&name))
-                    {
+                    if line[start..].split('`').next().is_some_and(|code| code.ends_with(&name)) {
                         break;
                     }
                 }
@@ -175,8 +155,5 @@ fn verbs_that_pages_name_are_there() {
 #[test]
 fn codes_of_a_help() {
     let help = "x\n\nExit codes:\n  0    fine\n  200  anything else,\n       and more\n";
-    assert_eq!(
-        exit_codes(help),
-        [(0, "fine".into()), (200, "anything else, and more".into())]
-    );
+    assert_eq!(exit_codes(help), [(0, "fine".into()), (200, "anything else, and more".into())]);
 }

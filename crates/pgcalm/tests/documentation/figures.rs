@@ -32,9 +32,7 @@ fn without_links(text: &str) -> String {
 /// Numbers of the cells of a row after the first, which says what was run.
 fn figures(row: &str) -> Vec<String> {
     let cells = row.trim_matches('|').split('|').skip(1);
-    cells
-        .flat_map(|cell| numbers(&without_links(cell)))
-        .collect()
+    cells.flat_map(|cell| numbers(&without_links(cell))).collect()
 }
 
 /// Numbers of a paragraph or an item of a list outside of code; with two digits they may count anything.
@@ -68,9 +66,7 @@ fn figures_are_those_of_the_results_that_they_name() {
     all.push("README.md".into());
     for page in all {
         // there results and trials of older builds stand side by side
-        if page.starts_with("docs/research/")
-            || RESULTS.iter().any(|results| page.ends_with(results))
-        {
+        if page.starts_with("docs/research/") || RESULTS.iter().any(|results| page.ends_with(results)) {
             continue;
         }
         for block in blocks(&text(&page)) {
@@ -79,9 +75,7 @@ fn figures_are_those_of_the_results_that_they_name() {
                 if !RESULTS.iter().any(|results| path.ends_with(results)) {
                     continue;
                 }
-                let file = project()
-                    .join(Path::new(&page).parent().unwrap())
-                    .join(path);
+                let file = project().join(Path::new(&page).parent().unwrap()).join(path);
                 let results = std::fs::read_to_string(&file).unwrap();
                 let results = if anchor.is_empty() {
                     results
@@ -89,11 +83,7 @@ fn figures_are_those_of_the_results_that_they_name() {
                     markdown::section(&results, anchor).unwrap_or_else(|| panic!("{page}: {link}"))
                 };
                 let known = numbers(&results);
-                let figures = if block.starts_with('|') {
-                    figures(block.trim())
-                } else {
-                    figures_of_prose(&block)
-                };
+                let figures = if block.starts_with('|') { figures(block.trim()) } else { figures_of_prose(&block) };
                 for figure in figures {
                     number += 1;
                     if !known.contains(&figure) {
@@ -110,13 +100,8 @@ fn figures_are_those_of_the_results_that_they_name() {
 /// What a results section's first table has for a contestant, by the heads of its columns; of two with one head the first.
 fn measured(section: &str, contestant: &str, head: &str) -> Option<String> {
     let mut lines = section.lines();
-    let heads = lines
-        .find(|line| line.starts_with("contestant ") && line.contains(" mean "))?
-        .replace("at 0", "at-0");
-    let column = heads
-        .split_whitespace()
-        .skip(1)
-        .position(|name| name == head)?;
+    let heads = lines.find(|line| line.starts_with("contestant ") && line.contains(" mean "))?.replace("at 0", "at-0");
+    let column = heads.split_whitespace().skip(1).position(|name| name == head)?;
     let row = lines.find(|line| line.split_whitespace().next() == Some(contestant))?;
     row.split_whitespace().nth(column + 1).map(String::from)
 }
@@ -126,9 +111,7 @@ fn against(cell: &str, what: &str) -> Option<(String, String)> {
     let (_, after) = cell.split_once(&format!("{what} "))?;
     let mut figures = numbers(after).into_iter();
     let pair = (figures.next()?, figures.next()?);
-    after
-        .starts_with(&format!("{} ms against {}", pair.0, pair.1))
-        .then_some(pair)
+    after.starts_with(&format!("{} ms against {}", pair.0, pair.1)).then_some(pair)
 }
 
 /// A row of the README's results: heads of its table, cells, and the section that it links to.
@@ -143,12 +126,8 @@ impl Row {
     /// What is wrong with a figure that is shown for a contestant.
     fn mistake(&self, contestant: &str, column: &str, shown: &str) -> Option<String> {
         let known = measured(&self.section, contestant, column);
-        (known.as_deref() != Some(shown)).then(|| {
-            format!(
-                "{}: {contestant}, {column}: {shown}, measured was {known:?}",
-                self.anchor
-            )
-        })
+        (known.as_deref() != Some(shown))
+            .then(|| format!("{}: {contestant}, {column}: {shown}, measured was {known:?}", self.anchor))
     }
 }
 
@@ -157,11 +136,7 @@ fn rows_of_the_readme() -> Vec<Row> {
     let mut heads = Vec::new();
     let mut rows = Vec::new();
     for line in markdown::prose(&readme).filter(|line| line.starts_with('|')) {
-        let cells: Vec<String> = line
-            .trim_matches('|')
-            .split('|')
-            .map(|cell| cell.trim().to_string())
-            .collect();
+        let cells: Vec<String> = line.trim_matches('|').split('|').map(|cell| cell.trim().to_string()).collect();
         if cells.iter().any(|cell| cell == "stock mean") {
             heads = cells;
             continue;
@@ -171,14 +146,9 @@ fn rows_of_the_readme() -> Vec<Row> {
             continue;
         };
         if heads.len() == cells.len() && RESULTS.iter().any(|results| path.ends_with(results)) {
-            let section = markdown::section(&text(path), anchor)
-                .unwrap_or_else(|| panic!("README.md: {path}#{anchor}"));
-            rows.push(Row {
-                heads: heads.clone(),
-                cells,
-                anchor: anchor.to_string(),
-                section,
-            });
+            let section =
+                markdown::section(&text(path), anchor).unwrap_or_else(|| panic!("README.md: {path}#{anchor}"));
+            rows.push(Row { heads: heads.clone(), cells, anchor: anchor.to_string(), section });
         }
     }
     rows
@@ -252,16 +222,10 @@ fn figures_of_a_row() {
         figures("| 800 IOPS | 1,578 (377) | 5.4 × | 0 | 26 ([16](benchmarks.md)) 27 |"),
         ["1578", "377", "5.4", "26", "27"]
     );
-    assert_eq!(
-        figures_of_prose("a 12 of 1,234 `56789` ([7777](x.md))"),
-        ["1234"]
-    );
+    assert_eq!(figures_of_prose("a 12 of 1,234 `56789` ([7777](x.md))"), ["1234"]);
     assert_eq!(blocks("a\nb\n\nc\n- d\n  e\n| f |\n").len(), 4);
     assert_eq!(
-        against(
-            "gp3; p99 7.04 ms against 16.5; **longest 463 ms against 61.4**",
-            "longest"
-        ),
+        against("gp3; p99 7.04 ms against 16.5; **longest 463 ms against 61.4**", "longest"),
         Some(("463".into(), "61.4".into()))
     );
     let section = "        TPS  TPS secs  ms\ncontestant mean p5  at 0 p99 max\n───\nstock  5302  7  1  2.31 66.2\n       [1..2]\npg_calm 5848 8 0 2.34 66.8\n";

@@ -28,10 +28,7 @@ const MAY_BE_LONG: [&str; 7] = [
 const UPDATE: &str = "UPDATE_DOCS=1 cargo test -p pgcalm --test documentation";
 
 fn project() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../..")
-        .canonicalize()
-        .unwrap()
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
 /// Text of a file by its path in the project.
@@ -69,12 +66,8 @@ fn hold_table(path: &str, table: &str) {
     const BEGIN: &str = "<!-- made from the code -->\n";
     const END: &str = "<!-- end -->\n";
     let page = text(path);
-    let (before, rest) = page
-        .split_once(BEGIN)
-        .unwrap_or_else(|| panic!("{path} lacks {BEGIN}"));
-    let (shown, after) = rest
-        .split_once(END)
-        .unwrap_or_else(|| panic!("{path} lacks {END}"));
+    let (before, rest) = page.split_once(BEGIN).unwrap_or_else(|| panic!("{path} lacks {BEGIN}"));
+    let (shown, after) = rest.split_once(END).unwrap_or_else(|| panic!("{path} lacks {END}"));
     if std::env::var_os("UPDATE_DOCS").is_some() {
         let page = format!("{before}{BEGIN}{table}{END}{after}");
         fs::write(project().join(path), page).unwrap();
@@ -82,11 +75,7 @@ fn hold_table(path: &str, table: &str) {
     }
     let shown: Vec<&str> = shown.lines().collect();
     for (number, line) in table.lines().enumerate() {
-        assert_eq!(
-            shown.get(number),
-            Some(&line),
-            "{path} is not as the code has it: {UPDATE}"
-        );
+        assert_eq!(shown.get(number), Some(&line), "{path} is not as the code has it: {UPDATE}");
     }
     assert_eq!(shown.len(), table.lines().count(), "{path}: {UPDATE}");
 }
@@ -95,17 +84,10 @@ fn hold_table(path: &str, table: &str) {
 fn the_page_on_trouble_has_all_of_them() {
     let mut table = String::from("| name | what happens | second | needs |\n|---|---|---|---|\n");
     for trouble in &pgcalm_lab::trouble::TROUBLES {
-        let second = trouble
-            .at
-            .map_or("before the start".to_string(), |at| at.to_string());
+        let second = trouble.at.map_or("before the start".to_string(), |at| at.to_string());
         let mut needs: Vec<&str> = trouble.needs.iter().map(|need| need.told()).collect();
         needs.dedup();
-        table.push_str(&format!(
-            "| `{}` | {} | {second} | {} |\n",
-            trouble.name,
-            trouble.summary,
-            needs.join(", ")
-        ));
+        table.push_str(&format!("| `{}` | {} | {second} | {} |\n", trouble.name, trouble.summary, needs.join(", ")));
     }
     hold_table("docs/guides/lab-trouble.md", &table);
 }
@@ -113,10 +95,7 @@ fn the_page_on_trouble_has_all_of_them() {
 #[test]
 fn the_readme_is_short() {
     let lines = text("README.md").lines().count();
-    assert!(
-        lines <= README_LINES,
-        "README.md: {lines} lines, more than {README_LINES}"
-    );
+    assert!(lines <= README_LINES, "README.md: {lines} lines, more than {README_LINES}");
 }
 
 #[test]

@@ -33,11 +33,7 @@ pub fn links(text: &str) -> Vec<String> {
 
 /// What a heading is called in a link, if GitHub and MkDocs call it the same.
 fn anchor(heading: &str) -> Option<String> {
-    let kept: String = heading
-        .to_lowercase()
-        .chars()
-        .filter(|c| c.is_alphanumeric() || " -_".contains(*c))
-        .collect();
+    let kept: String = heading.to_lowercase().chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c)).collect();
     let github = kept.trim().replace(' ', "-");
     let mut mkdocs = String::new();
     for c in github.chars() {
@@ -67,10 +63,7 @@ pub fn headings(text: &str) -> Vec<String> {
 }
 
 pub fn anchors(text: &str) -> BTreeSet<String> {
-    headings(text)
-        .iter()
-        .filter_map(|heading| anchor(heading))
-        .collect()
+    headings(text).iter().filter_map(|heading| anchor(heading)).collect()
 }
 
 /// The part below a heading that has this anchor, up to the next one of its level or above.
@@ -83,9 +76,7 @@ pub fn section(text: &str, wanted: &str) -> Option<String> {
         if level > 0 && !code {
             match &found {
                 Some((outer, _)) if level <= *outer => break,
-                None if anchor(&line.trim_start_matches('#').replace('`', "")).as_deref()
-                    == Some(wanted) =>
-                {
+                None if anchor(&line.trim_start_matches('#').replace('`', "")).as_deref() == Some(wanted) => {
                     found = Some((level, String::new()));
                 }
                 _ => {}
@@ -100,26 +91,18 @@ pub fn section(text: &str, wanted: &str) -> Option<String> {
 }
 
 pub fn words(text: &str) -> usize {
-    text.split_whitespace()
-        .filter(|word| word.contains(char::is_alphanumeric))
-        .count()
+    text.split_whitespace().filter(|word| word.contains(char::is_alphanumeric)).count()
 }
 
 #[test]
 fn anchors_are_those_of_both() {
-    assert_eq!(
-        anchor("The kernel's `x`: what?").as_deref(),
-        Some("the-kernels-x-what")
-    );
+    assert_eq!(anchor("The kernel's `x`: what?").as_deref(), Some("the-kernels-x-what"));
     assert_eq!(anchor("One + two"), None);
 }
 
 #[test]
 fn code_has_no_links() {
-    assert_eq!(
-        links("a [b](c.md#d) `[e](f)`\n```\n[g](h)\n```\n![i](j.svg \"k\")"),
-        ["c.md#d", "j.svg"]
-    );
+    assert_eq!(links("a [b](c.md#d) `[e](f)`\n```\n[g](h)\n```\n![i](j.svg \"k\")"), ["c.md#d", "j.svg"]);
 }
 
 #[test]

@@ -44,10 +44,7 @@ impl Source {
                 }
                 factor.parse().unwrap_or_else(|_| {
                     let define = format!("#define {factor} ");
-                    let (_, value) = self
-                        .0
-                        .split_once(&define)
-                        .unwrap_or_else(|| panic!("{factor} is not defined"));
+                    let (_, value) = self.0.split_once(&define).unwrap_or_else(|| panic!("{factor} is not defined"));
                     self.integer(value.lines().next().unwrap().trim())
                 })
             })
@@ -56,10 +53,8 @@ impl Source {
 
     /// Names of the values of an enum setting, each with its constant.
     fn options(&self, array: &str) -> Vec<(String, String)> {
-        let (_, rest) = self
-            .0
-            .split_once(&format!(" {array}[] = {{"))
-            .unwrap_or_else(|| panic!("{array} is not defined"));
+        let (_, rest) =
+            self.0.split_once(&format!(" {array}[] = {{")).unwrap_or_else(|| panic!("{array} is not defined"));
         let body = rest.split("};").next().unwrap();
         body.split('{')
             .filter_map(|entry| {
@@ -107,21 +102,13 @@ fn arguments(call: &str) -> Vec<String> {
         }
         arguments.last_mut().unwrap().push(c);
     }
-    arguments
-        .iter()
-        .map(|argument| argument.trim().to_string())
-        .collect()
+    arguments.iter().map(|argument| argument.trim().to_string()).collect()
 }
 
 /// Content of the string literals that stand in a row; NULL is none.
 fn string(argument: &str) -> String {
     let argument = argument.replace("\\\"", "\u{1}");
-    argument
-        .split('"')
-        .skip(1)
-        .step_by(2)
-        .collect::<String>()
-        .replace('\u{1}', "\"")
+    argument.split('"').skip(1).step_by(2).collect::<String>().replace('\u{1}', "\"")
 }
 
 /// A number with the unit that the server shows it in.
@@ -131,13 +118,7 @@ fn amount(value: i64, flags: &str) -> String {
     } else if flags.contains("GUC_UNIT_MB") {
         &[(1024, "GB"), (1, "MB")]
     } else if flags.contains("GUC_UNIT_MS") {
-        &[
-            (86_400_000, "d"),
-            (3_600_000, "h"),
-            (60_000, "min"),
-            (1000, "s"),
-            (1, "ms"),
-        ]
+        &[(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"), (1, "ms")]
     } else {
         &[]
     };
@@ -179,9 +160,7 @@ fn settings() -> Vec<Setting> {
             "Int" => {
                 let at_most = source.integer(&arguments[6]);
                 let least = amount(source.integer(&arguments[5]), flags);
-                let unit = ["KB", "MB", "MS"]
-                    .into_iter()
-                    .find(|unit| flags.contains(&format!("GUC_UNIT_{unit}")));
+                let unit = ["KB", "MB", "MS"].into_iter().find(|unit| flags.contains(&format!("GUC_UNIT_{unit}")));
                 let unit = unit.map_or("", |unit| match unit {
                     "KB" => " kB",
                     "MB" => " MB",
@@ -204,13 +183,7 @@ fn settings() -> Vec<Setting> {
                 let options = source.options(&arguments[5]);
                 let default = options.iter().find(|(_, constant)| constant == boot);
                 let names: Vec<&str> = options.iter().map(|(name, _)| name.as_str()).collect();
-                (
-                    default
-                        .unwrap_or_else(|| panic!("{name}: {boot}"))
-                        .0
-                        .clone(),
-                    names.join(", "),
-                )
+                (default.unwrap_or_else(|| panic!("{name}: {boot}")).0.clone(), names.join(", "))
             }
             "String" => (string(boot), "text".to_string()),
             _ => panic!("{name}: {kind} is not known here"),
@@ -241,11 +214,7 @@ fn every_setting_is_in_the_reference_as_the_code_has_it() {
     let calls = Source::read().0.matches("DefineCustom").count();
     assert_eq!(settings.len(), calls, "calls that were not understood");
     assert!(settings.len() > 30);
-    assert!(
-        settings
-            .iter()
-            .all(|setting| setting.name.starts_with("pg_calm."))
-    );
+    assert!(settings.iter().all(|setting| setting.name.starts_with("pg_calm.")));
     settings.retain(|setting| !setting.hidden);
     let mut table = String::new();
     for (heading, of) in [
@@ -256,22 +225,14 @@ fn every_setting_is_in_the_reference_as_the_code_has_it() {
     ] {
         let known = ["arbiter_", "archive_", "governor"];
         writeln!(table, "\n## {heading}\n").unwrap();
-        table.push_str(
-            "| setting | default | values | change by | meaning |\n|---|---|---|---|---|\n",
-        );
+        table.push_str("| setting | default | values | change by | meaning |\n|---|---|---|---|---|\n");
         for setting in &settings {
             let name = setting.name.strip_prefix("pg_calm.").unwrap();
-            let here = if of.is_empty() {
-                !known.iter().any(|start| name.starts_with(start))
-            } else {
-                name.starts_with(of)
-            };
+            let here =
+                if of.is_empty() { !known.iter().any(|start| name.starts_with(start)) } else { name.starts_with(of) };
             if here {
-                let default = if setting.default.is_empty() {
-                    "empty".into()
-                } else {
-                    format!("`{}`", setting.default)
-                };
+                let default =
+                    if setting.default.is_empty() { "empty".into() } else { format!("`{}`", setting.default) };
                 writeln!(
                     table,
                     "| `{}` | {default} | {} | {} | {} |",
@@ -290,19 +251,13 @@ fn named(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices("pg_calm.").filter_map(|(start, _)| {
         let before = text[..start].chars().next_back().unwrap_or(' ');
         let word = &text[start..];
-        let end = word
-            .find(|c: char| !(c.is_ascii_lowercase() || c == '_' || c == '.'))
-            .unwrap_or(word.len());
+        let end = word.find(|c: char| !(c.is_ascii_lowercase() || c == '_' || c == '.')).unwrap_or(word.len());
         let word = word[..end].trim_end_matches(['.', '_']);
         // files of the module, and names of logs of its tests
-        let file = [".c", ".h", ".so", ".control", ".conf", ".pgcalm-exporter"]
-            .iter()
-            .any(|ending| word.ends_with(ending));
-        (word.len() > "pg_calm.".len()
-            && !file
-            && !before.is_alphanumeric()
-            && !"/_.-".contains(before))
-        .then_some(word)
+        let file =
+            [".c", ".h", ".so", ".control", ".conf", ".pgcalm-exporter"].iter().any(|ending| word.ends_with(ending));
+        (word.len() > "pg_calm.".len() && !file && !before.is_alphanumeric() && !"/_.-".contains(before))
+            .then_some(word)
     })
 }
 
@@ -327,10 +282,7 @@ fn settings_that_pages_name_are_there() {
 
 #[test]
 fn calls_are_taken_apart() {
-    assert_eq!(
-        arguments("\"a, (b\" \"c\", f(1, 2), 3) + 4"),
-        ["\"a, (b\" \"c\"", "f(1, 2)", "3"]
-    );
+    assert_eq!(arguments("\"a, (b\" \"c\", f(1, 2), 3) + 4"), ["\"a, (b\" \"c\"", "f(1, 2)", "3"]);
     assert_eq!(string("\"a \\\"b\\\" \"\n\t\"c\""), "a \"b\" c");
     assert_eq!(string("NULL"), "");
     assert_eq!(amount(48 * 1024, "GUC_UNIT_KB"), "48MB");

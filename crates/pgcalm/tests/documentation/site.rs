@@ -31,15 +31,7 @@ fn links_and_anchors_resolve() {
     let mut bad = Vec::new();
     let mut number = 0;
     let mut all = pages();
-    all.extend(
-        [
-            "README.md",
-            "CHANGELOG.md",
-            "CONTRIBUTING.md",
-            "SECURITY.md",
-        ]
-        .map(String::from),
-    );
+    all.extend(["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"].map(String::from));
     for page in all {
         for link in markdown::links(&text(&page)) {
             if link.contains("://") || link.starts_with("mailto:") {
@@ -74,23 +66,15 @@ fn links_and_anchors_resolve() {
 fn named_pages(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices("docs/").filter_map(|(start, _)| {
         let word = &text[start..];
-        let end = word
-            .find(|c: char| !(c.is_ascii_alphanumeric() || "-_./".contains(c)))
-            .unwrap_or(word.len());
-        word[..end]
-            .split_inclusive(".md")
-            .next()
-            .filter(|path| path.ends_with(".md"))
+        let end = word.find(|c: char| !(c.is_ascii_alphanumeric() || "-_./".contains(c))).unwrap_or(word.len());
+        word[..end].split_inclusive(".md").next().filter(|path| path.ends_with(".md"))
     })
 }
 
 #[test]
 fn pages_that_sources_name_are_there() {
     let mut sources = files("crates", &[".rs", ".h", ".c", ".toml", ".json", ".snap"]);
-    sources.extend(files(
-        "extension",
-        &[".c", ".h", ".sh", ".pl", ".pm", ".sql", "Makefile"],
-    ));
+    sources.extend(files("extension", &[".c", ".h", ".sh", ".pl", ".pm", ".sql", "Makefile"]));
     sources.extend(files("bench", &[""]));
     sources.extend(files("debian", &[""]));
     sources.extend(files(".ci", &[""]));
@@ -127,9 +111,7 @@ fn every_page_is_in_the_navigation() {
     for page in pages() {
         let name = page.strip_prefix("docs/").unwrap();
         let moved = text(&page).contains("<!-- moved -->");
-        let listed = navigation
-            .lines()
-            .any(|line| line.ends_with(&format!(" {name}")));
+        let listed = navigation.lines().any(|line| line.ends_with(&format!(" {name}")));
         assert!(listed != moved, "mkdocs.yml: {name}");
     }
 }

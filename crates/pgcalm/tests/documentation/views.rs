@@ -48,16 +48,9 @@ fn comments(script: &str) -> Vec<(String, String)> {
 
 /// Columns by their types, from OUT parameters of the function that a view selects from.
 fn columns(script: &str, function: &str) -> Vec<(String, String)> {
-    let (_, rest) = script
-        .split_once(&format!("CREATE FUNCTION {function}("))
-        .unwrap();
+    let (_, rest) = script.split_once(&format!("CREATE FUNCTION {function}(")).unwrap();
     let list = rest.split("\nAS ").next().unwrap();
-    let list = list
-        .split("\nRETURNS")
-        .next()
-        .unwrap()
-        .trim()
-        .trim_end_matches(')');
+    let list = list.split("\nRETURNS").next().unwrap().trim().trim_end_matches(')');
     list.split(',')
         .filter_map(|column| {
             let (name, kind) = column.trim().strip_prefix("OUT ")?.split_once(' ')?;
@@ -81,12 +74,7 @@ fn every_view_and_function_is_in_the_reference() {
         shown.insert(view.to_string());
         let columns = columns(&script, view);
         assert!(!columns.is_empty(), "{view} has no columns");
-        writeln!(
-            table,
-            "\n## {view}\n\n{}.\n",
-            comment(&format!("VIEW {view}"))
-        )
-        .unwrap();
+        writeln!(table, "\n## {view}\n\n{}.\n", comment(&format!("VIEW {view}"))).unwrap();
         table.push_str("| column | type | meaning |\n|---|---|---|\n");
         for (column, kind) in columns {
             let meaning = comment(&format!("COLUMN {view}.{column}")).replace('|', "\\|");

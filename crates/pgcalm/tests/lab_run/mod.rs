@@ -40,10 +40,7 @@ pub struct Dir(pub PathBuf);
 
 impl Dir {
     pub fn new(test: &str) -> Self {
-        let path = PathBuf::from(format!(
-            "/var/tmp/pgcalm-test-{}-{test}",
-            std::process::id()
-        ));
+        let path = PathBuf::from(format!("/var/tmp/pgcalm-test-{}-{test}", std::process::id()));
         fs::create_dir(&path).unwrap();
         Self(path)
     }
@@ -97,11 +94,7 @@ impl Running {
     pub fn start(mut command: Command) -> Self {
         let end = Instant::now() + BUSY_TIMEOUT;
         loop {
-            let mut child = command
-                .stdout(Stdio::null())
-                .stderr(Stdio::piped())
-                .spawn()
-                .unwrap();
+            let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
             let stderr = child.stderr.take().unwrap();
             let (sender, lines) = std::sync::mpsc::channel();
             thread::spawn(move || {
@@ -109,11 +102,7 @@ impl Running {
                     let _ = sender.send(line);
                 }
             });
-            let mut running = Self {
-                child,
-                lines,
-                seen: Vec::new(),
-            };
+            let mut running = Self { child, lines, seen: Vec::new() };
             let first = running.next_line();
             if !first.is_some_and(|line| line.contains("another pgcalm lab")) {
                 return running;
@@ -175,12 +164,7 @@ pub fn leftovers(dir: &Path) -> Vec<String> {
             found.push(format!("process {}", process.pid));
         }
     }
-    for name in [
-        "pgcalm-lab.json",
-        "pgcalm-data.img",
-        "pgcalm-wal.img",
-        "pgcalm-run",
-    ] {
+    for name in ["pgcalm-lab.json", "pgcalm-data.img", "pgcalm-wal.img", "pgcalm-run"] {
         if dir.join(name).exists() {
             found.push(format!("file {name}"));
         }

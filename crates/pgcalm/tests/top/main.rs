@@ -37,25 +37,14 @@ fn picture(output: Output) -> String {
 fn picture_with(output: Output, code: i32, complaint: &str) -> String {
     let text = String::from_utf8(output.stdout).unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(
-        (output.status.code(), stderr.as_str()),
-        (Some(code), complaint),
-        "{text}"
-    );
-    assert!(
-        !text.contains(|c: char| c.is_control() && c != '\n'),
-        "{text:?}"
-    );
+    assert_eq!((output.status.code(), stderr.as_str()), (Some(code), complaint), "{text}");
+    assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
     text
 }
 
 /// What follows the name of a section.
 fn section<'a>(picture: &'a str, name: &str) -> &'a str {
-    picture
-        .lines()
-        .find_map(|line| line.strip_prefix(name))
-        .unwrap_or_else(|| panic!("no {name} in\n{picture}"))
-        .trim()
+    picture.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("no {name} in\n{picture}")).trim()
 }
 
 #[test]
@@ -73,10 +62,7 @@ fn a_server_without_the_module() {
 fn one_picture_has_what_the_server_and_the_host_tell(server: &Server) {
     let text = picture(once(&["--connect", &server.conninfo()]).output().unwrap());
     let line = text.lines().find(|line| line.starts_with("> ")).unwrap();
-    assert!(
-        line.contains("looked_at") && line.contains("primary"),
-        "{text}"
-    );
+    assert!(line.contains("looked_at") && line.contains("primary"), "{text}");
     section(&text, "Checkpoint");
     assert!(section(&text, "TPS").ends_with("/s"), "{text}");
     assert!(section(&text, "Sessions").ends_with("of 100"), "{text}");
@@ -91,10 +77,7 @@ fn one_picture_has_what_the_server_and_the_host_tell(server: &Server) {
 }
 
 fn an_instance_of_the_host_is_chosen_by_directory_or_process_id(server: &Server) {
-    for instance in [
-        server.data().display().to_string(),
-        server.pid().to_string(),
-    ] {
+    for instance in [server.data().display().to_string(), server.pid().to_string()] {
         let text = picture(once(&["--instance", &instance]).output().unwrap());
         let line = text.lines().find(|line| line.starts_with("> ")).unwrap();
         assert!(line.contains("looked_at"), "{text}");
@@ -131,9 +114,7 @@ fn once_it_ends_that_is_seen_and_the_past_remains(mut server: Server) {
     });
     server.stop();
     terminal.wait_for_text("Server      unreachable: ");
-    terminal.type_until("\x1b[D", "the past", |text| {
-        text.contains("PAUSED at ") && text.contains("TPS         ")
-    });
+    terminal.type_until("\x1b[D", "the past", |text| text.contains("PAUSED at ") && text.contains("TPS         "));
     terminal.type_keys("\x1b[F");
     terminal.wait_for_text("Server      unreachable: ");
     terminal.type_keys("\x03");
@@ -161,19 +142,13 @@ fn one_picture_has_what_the_module_tells(server: &Server) {
     assert!(!text.contains("missing: module: "), "{text}");
 }
 
-const NO_ANSWER: &str =
-    "pgcalm: --connect: no answer from /nonexistent:5999; the picture says why\n";
+const NO_ANSWER: &str = "pgcalm: --connect: no answer from /nonexistent:5999; the picture says why\n";
 
 #[test]
 fn a_server_that_is_not_there_is_a_picture_too() {
-    let output = once(&["--connect", "host=/nonexistent port=5999 user=x"])
-        .output()
-        .unwrap();
+    let output = once(&["--connect", "host=/nonexistent port=5999 user=x"]).output().unwrap();
     let text = picture_with(output, 4, NO_ANSWER);
-    assert!(
-        section(&text, "Server").starts_with("unreachable: "),
-        "{text}"
-    );
+    assert!(section(&text, "Server").starts_with("unreachable: "), "{text}");
     assert!(text.contains("missing: connection: "), "{text}");
 }
 
@@ -204,9 +179,7 @@ fn keys_change_the_picture_and_q_leaves_the_terminal_as_it_was(server: &Server) 
     terminal.wait_for("the end of help", |text| !text.contains("┌ keys"));
     // The other pages.
     terminal.type_keys("2");
-    terminal.wait_for("charts", |text| {
-        text.contains("Instance ") && text.contains("TPS  ")
-    });
+    terminal.wait_for("charts", |text| text.contains("Instance ") && text.contains("TPS  "));
     terminal.type_keys("\t");
     terminal.wait_for_text("This host, and instance ");
     terminal.type_keys("1");
@@ -232,8 +205,7 @@ fn keys_change_the_picture_and_q_leaves_the_terminal_as_it_was(server: &Server) 
     // A larger terminal has charts beside the figures.
     terminal.resize(50, 160);
     terminal.wait_for("charts beside", |text| {
-        text.lines()
-            .any(|line| line.starts_with("Checkpoint") && line.contains("TPS  "))
+        text.lines().any(|line| line.starts_with("Checkpoint") && line.contains("TPS  "))
     });
     terminal.type_keys("q");
     let (status, _) = terminal.wait_for_end();

@@ -16,9 +16,7 @@ use pgcalm_testkit::server;
 
 /// The server's directories, if the tests can run here; if not, says why not.
 pub fn installation() -> Option<Directories> {
-    need::met("top on a real server", &[need::ROOT, need::SERVER])
-        .then(Directories::find)
-        .flatten()
+    need::met("top on a real server", &[need::ROOT, need::SERVER]).then(Directories::find).flatten()
 }
 
 /// Where the files of a server installation are.
@@ -31,17 +29,12 @@ pub struct Directories {
 
 impl Directories {
     fn find() -> Option<Self> {
-        let pg_config = std::env::var_os("PG_CONFIG")
-            .unwrap_or_else(|| "/usr/lib/postgresql/15/bin/pg_config".into());
+        let pg_config = std::env::var_os("PG_CONFIG").unwrap_or_else(|| "/usr/lib/postgresql/15/bin/pg_config".into());
         let directory = |option: &str| {
             let output = Command::new(&pg_config).arg(option).output().ok()?;
             Some(PathBuf::from(String::from_utf8(output.stdout).ok()?.trim()))
         };
-        Some(Self {
-            bin: directory("--bindir")?,
-            pkglib: directory("--pkglibdir")?,
-            share: directory("--sharedir")?,
-        })
+        Some(Self { bin: directory("--bindir")?, pkglib: directory("--pkglibdir")?, share: directory("--sharedir")? })
     }
 
     /// A copy below `place` that has pg_calm: a server finds its files relative to its own program, links resolved.
@@ -51,11 +44,7 @@ impl Directories {
             return None;
         }
         let inside = |path: &Path| place.join(path.strip_prefix("/").unwrap());
-        let copy = Self {
-            bin: inside(&self.bin),
-            pkglib: inside(&self.pkglib),
-            share: inside(&self.share),
-        };
+        let copy = Self { bin: inside(&self.bin), pkglib: inside(&self.pkglib), share: inside(&self.share) };
         fs::create_dir_all(&copy.bin).unwrap();
         for entry in fs::read_dir(&self.bin).unwrap() {
             let entry = entry.unwrap();
@@ -110,8 +99,7 @@ impl Server {
             true => directories.with_module(&dir.path().join("installation"))?,
             false => directories.clone(),
         };
-        let mut settings =
-            "cluster_name = 'looked_at'\nshared_buffers = 16MB\nfsync = off\n".to_string();
+        let mut settings = "cluster_name = 'looked_at'\nshared_buffers = 16MB\nfsync = off\n".to_string();
         if with_module {
             settings.push_str("shared_preload_libraries = 'pg_calm'\n");
         }

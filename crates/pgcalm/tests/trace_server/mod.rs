@@ -31,12 +31,7 @@ pub fn host() -> HostRoot {
 
 /// The server programs, if traces can run here; if not, says why not.
 pub fn can_run() -> Option<PathBuf> {
-    let needs = [
-        need::ROOT,
-        need::SERVER,
-        need::SERVER_PROBES,
-        need::KERNEL_TYPES,
-    ];
+    let needs = [need::ROOT, need::SERVER, need::SERVER_PROBES, need::KERNEL_TYPES];
     need::met("trace", &needs).then(bindir).flatten()
 }
 
@@ -61,11 +56,7 @@ impl Server {
     }
 
     /// With more settings, and its command wrapped up.
-    pub fn start_with(
-        bindir: &Path,
-        settings: &str,
-        wrap: impl FnOnce(Command) -> Command,
-    ) -> Self {
+    pub fn start_with(bindir: &Path, settings: &str, wrap: impl FnOnce(Command) -> Command) -> Self {
         let dir = programs::directory("pgcalm-trace");
         let programs = Programs::new(bindir, dir.path());
         let data = dir.path().join("data");
@@ -77,11 +68,7 @@ impl Server {
             "log_checkpoints = on\ncheckpoint_timeout = 1h\nautovacuum = off\nshared_buffers = 16MB\n\
              max_prepared_transactions = 2\n{settings}"
         );
-        Self {
-            bindir: bindir.to_path_buf(),
-            server: launch.start_wrapped(wrap),
-            dir,
-        }
+        Self { bindir: bindir.to_path_buf(), server: launch.start_wrapped(wrap), dir }
     }
 
     /// Numbers after `key` of all "checkpoint complete" lines from `line` on.
@@ -119,13 +106,7 @@ impl Trace {
         let _ = fs::remove_file(&json);
         let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));
         command
-            .args([
-                "trace",
-                verb,
-                "--instance",
-                &server.pid().to_string(),
-                "--json",
-            ])
+            .args(["trace", verb, "--instance", &server.pid().to_string(), "--json"])
             .arg(&json)
             .arg("--html")
             .arg(json.with_extension("html"))
@@ -133,10 +114,7 @@ impl Trace {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         if let Some(user) = user {
-            command
-                .uid(user.uid.as_raw())
-                .gid(user.gid.as_raw())
-                .current_dir(server.dir.path());
+            command.uid(user.uid.as_raw()).gid(user.gid.as_raw()).current_dir(server.dir.path());
         }
         let child = command.spawn().unwrap();
         let mut trace = Self { child, json };
@@ -155,11 +133,8 @@ impl Trace {
     pub fn end<T: DeserializeOwned>(self) -> (Vec<T>, Option<i32>, String) {
         let output = self.child.wait_with_output().unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
-        let lines = fs::read_to_string(&self.json)
-            .unwrap()
-            .lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect();
+        let lines =
+            fs::read_to_string(&self.json).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let html = fs::read_to_string(self.json.with_extension("html")).unwrap();
         assert!(html.ends_with("</html>"), "{html}");
         (lines, output.status.code(), stderr)

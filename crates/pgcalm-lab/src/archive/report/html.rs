@@ -111,10 +111,7 @@ fn charts(report: &Report) -> Markup {
                 checkpoints: Vec::new(),
             })
             .collect();
-        let chart = Chart {
-            note: note.to_string(),
-            ..Chart::of(title, name, entries, scale, None)
-        };
+        let chart = Chart { note: note.to_string(), ..Chart::of(title, name, entries, scale, None) };
         chart::figure::render(&chart, &format!("{title} by second."))
     };
     html! {

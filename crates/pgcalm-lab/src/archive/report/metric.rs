@@ -68,11 +68,7 @@ pub(super) static ALL: [&Metric; 13] = [
     &Metric {
         heading: ["chkpt", "s"],
         meaning: "Seconds of the checkpoint right after, which syncs what acknowledging has left to it and removes the oldest 64 files.",
-        value: |run| {
-            run.checkpoint
-                .as_ref()
-                .map(|checkpoint| checkpoint.duration_s)
-        },
+        value: |run| run.checkpoint.as_ref().map(|checkpoint| checkpoint.duration_s),
     },
     &Metric {
         heading: ["files/s", "loaded"],
@@ -87,11 +83,7 @@ pub(super) static ALL: [&Metric; 13] = [
     &Metric {
         heading: ["p99 ms", "before"],
         meaning: "99th percentile of pgbench's latency before the drain.",
-        value: |run| {
-            run.loaded
-                .as_ref()
-                .map(|loaded| loaded.latency_before_ms.p99)
-        },
+        value: |run| run.loaded.as_ref().map(|loaded| loaded.latency_before_ms.p99),
     },
     &Metric {
         heading: ["p99 ms", "beside"],
@@ -114,11 +106,8 @@ pub(super) fn dd_mib_per_s(report: &Report) -> Option<f64> {
 
 /// Archivers by files per second, the fastest first; only those that copy and lost nothing.
 pub(super) fn ranked(report: &Report) -> Vec<&Archiver> {
-    let mut ranked: Vec<&Archiver> = report
-        .archivers
-        .iter()
-        .filter(|archiver| archiver.copies && archiver.is_durable() == Some(true))
-        .collect();
+    let mut ranked: Vec<&Archiver> =
+        report.archivers.iter().filter(|archiver| archiver.copies && archiver.is_durable() == Some(true)).collect();
     let speed = |archiver: &Archiver| FILES_PER_S.of(archiver).unwrap_or(0.0);
     ranked.sort_by(|a, b| speed(b).total_cmp(&speed(a)));
     ranked
@@ -126,9 +115,7 @@ pub(super) fn ranked(report: &Report) -> Vec<&Archiver> {
 
 /// `1` for the first of [`ranked`], or why it has no place.
 pub(super) fn place(ranked: &[&Archiver], archiver: &Archiver) -> String {
-    let place = ranked
-        .iter()
-        .position(|other| std::ptr::eq(*other, archiver));
+    let place = ranked.iter().position(|other| std::ptr::eq(*other, archiver));
     match (place, archiver.copies, archiver.is_durable()) {
         (Some(place), _, _) => (place + 1).to_string(),
         (None, false, _) => "no copy".to_string(),

@@ -23,12 +23,7 @@ use crate::report::settings;
 /// The archivers under a heading with the conditions, and what the table says in words; every line ends in a newline.
 pub fn render(report: &Report) -> String {
     let mut out = String::new();
-    heading(
-        &mut out,
-        &report.scenario,
-        &report.host,
-        &conditions(report),
-    );
+    heading(&mut out, &report.scenario, &report.host, &conditions(report));
     out.push('\n');
     if !report.archivers.is_empty() {
         table(&mut out, report);
@@ -47,14 +42,7 @@ pub(super) fn conditions(report: &Report) -> Vec<String> {
 
 /// The figures that any archiver has.
 pub(super) fn shown(report: &Report) -> Vec<&'static Metric> {
-    ALL.into_iter()
-        .filter(|metric| {
-            report
-                .archivers
-                .iter()
-                .any(|archiver| metric.of(archiver).is_some())
-        })
-        .collect()
+    ALL.into_iter().filter(|metric| report.archivers.iter().any(|archiver| metric.of(archiver).is_some())).collect()
 }
 
 fn table(out: &mut String, report: &Report) {
@@ -63,23 +51,12 @@ fn table(out: &mut String, report: &Report) {
     let mut table = new_table(
         [Cell::new("\narchiver"), right("\nrank")]
             .into_iter()
-            .chain(
-                metrics
-                    .iter()
-                    .map(|metric| right(metric.heading.join("\n"))),
-            ),
+            .chain(metrics.iter().map(|metric| right(metric.heading.join("\n")))),
     );
     for archiver in &report.archivers {
-        let figures = metrics
-            .iter()
-            .map(|metric| right(metric.of(archiver).map_or(MISSING.to_string(), short)));
+        let figures = metrics.iter().map(|metric| right(metric.of(archiver).map_or(MISSING.to_string(), short)));
         table.add_row(
-            [
-                Cell::new(printable(&archiver.name)),
-                right(metric::place(&ranked, archiver)),
-            ]
-            .into_iter()
-            .chain(figures),
+            [Cell::new(printable(&archiver.name)), right(metric::place(&ranked, archiver))].into_iter().chain(figures),
         );
     }
     push_table(out, table, 1);
@@ -93,17 +70,9 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
     lines.extend(acknowledging(report));
     lines.extend(bandwidth(report, &ranked));
     for archiver in &report.archivers {
-        let loss = archiver
-            .runs
-            .iter()
-            .filter_map(|run| run.crash.as_ref())
-            .find(|crash| !crash.is_durable());
+        let loss = archiver.runs.iter().filter_map(|run| run.crash.as_ref()).find(|crash| !crash.is_durable());
         if let Some(crash) = loss {
-            let first = crash
-                .first_loss
-                .as_ref()
-                .map(|loss| format!(" ({})", printable(loss)))
-                .unwrap_or_default();
+            let first = crash.first_loss.as_ref().map(|loss| format!(" ({})", printable(loss))).unwrap_or_default();
             lines.push(format!(
                 "{} lost what it had acknowledged: of {} files {} were missing and {} different after the power \
                  cut{first}",
@@ -114,11 +83,7 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
             ));
         }
     }
-    if report
-        .archivers
-        .iter()
-        .all(|archiver| archiver.runs.is_empty())
-    {
+    if report.archivers.iter().all(|archiver| archiver.runs.is_empty()) {
         lines.push("No run was completed.".to_string());
     }
     lines
@@ -139,17 +104,10 @@ fn lead(ranked: &[&Archiver]) -> Option<String> {
 
 /// Acknowledging alone, with the module and without.
 fn acknowledging(report: &Report) -> Option<String> {
-    let named = |name: &str| {
-        report
-            .archivers
-            .iter()
-            .find(|archiver| archiver.name == name)
-    };
+    let named = |name: &str| report.archivers.iter().find(|archiver| archiver.name == name);
     let (stock, ours) = (named("noop")?, named("noop-pg_calm")?);
     let factor = factor(FILES_PER_S.of(ours)?, FILES_PER_S.of(stock)?)?;
-    Some(format!(
-        "Acknowledging alone, with pg_calm loaded: {factor} the files per second of stock"
-    ))
+    Some(format!("Acknowledging alone, with pg_calm loaded: {factor} the files per second of stock"))
 }
 
 /// The first three against the device.
@@ -158,10 +116,7 @@ fn bandwidth(report: &Report, ranked: &[&Archiver]) -> Option<String> {
     let mut text = format!("dd conv=fsync to the archive's device: {} MiB/s", short(dd));
     for archiver in ranked.iter().take(3) {
         let share = 100.0 * MIB_PER_S.of(archiver)? / dd;
-        text.push_str(&format!(
-            ", {} {share:.0} % of it",
-            printable(&archiver.name)
-        ));
+        text.push_str(&format!(", {} {share:.0} % of it", printable(&archiver.name)));
     }
     Some(text)
 }

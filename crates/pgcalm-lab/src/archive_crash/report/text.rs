@@ -16,17 +16,9 @@ use crate::report::settings;
 /// The points under a heading with the conditions, and the verdict; every line ends in a newline.
 pub fn render(report: &Report) -> String {
     let mut out = String::new();
-    heading(
-        &mut out,
-        &report.scenario,
-        &report.host,
-        &settings::options(&report.settings, &[]),
-    );
-    let settings: Vec<String> = report
-        .server_settings
-        .iter()
-        .map(|(name, value)| format!("{name} = {value}"))
-        .collect();
+    heading(&mut out, &report.scenario, &report.host, &settings::options(&report.settings, &[]));
+    let settings: Vec<String> =
+        report.server_settings.iter().map(|(name, value)| format!("{name} = {value}")).collect();
     paragraph(&mut out, &settings.join(", "));
     out.push('\n');
     if !report.cycles.is_empty() {
@@ -96,10 +88,7 @@ fn lines(report: &Report) -> Vec<String> {
                 control.sabotage,
                 last.findings()
             ),
-            _ => format!(
-                "control: NOT found out ({}, {}) in {cuts} power cuts",
-                control.fs, control.sabotage
-            ),
+            _ => format!("control: NOT found out ({}, {}) in {cuts} power cuts", control.fs, control.sabotage),
         });
     }
     lines.push(match report.failure() {
@@ -133,28 +122,16 @@ mod tests {
     #[test]
     fn points_controls_and_verdict_are_shown() {
         let mut report = report();
-        report.cycles.push(Cycle {
-            stopped: false,
-            segments: 20,
-            ..cycle(3, "archiver: rename")
-        });
+        report.cycles.push(Cycle { stopped: false, segments: 20, ..cycle(3, "archiver: rename") });
         let text = render(&report);
         let row = |words: &str| {
             let line = text.lines().find(|line| line.contains(words));
-            line.unwrap_or_else(|| panic!("{words}: {text}"))
-                .to_string()
+            line.unwrap_or_else(|| panic!("{words}: {text}")).to_string()
         };
-        let cells: Vec<String> = row("archiver: rename")
-            .split_whitespace()
-            .skip(3)
-            .map(str::to_string)
-            .collect();
+        let cells: Vec<String> = row("archiver: rename").split_whitespace().skip(3).map(str::to_string).collect();
         assert_eq!(cells, ["2", "1", "0", "0"], "{text}");
         assert!(row("control: ").contains("found out as it must be"));
-        assert!(
-            row("passed: ").starts_with("passed: 3 power cuts, 2 with"),
-            "{text}"
-        );
+        assert!(row("passed: ").starts_with("passed: 3 power cuts, 2 with"), "{text}");
         assert!(text.contains("20 finished segments"), "{text}");
     }
 
@@ -164,10 +141,7 @@ mod tests {
         report.cycles[1].violations.push("0002 is gone".into());
         report.controls[0].cycles[0].violations.clear();
         let text = render(&report).replace('\n', " ");
-        assert!(
-            text.contains("cycle 2 (ext4, archiver: fsync, call 2, synced: data): 0002 is gone"),
-            "{text}"
-        );
+        assert!(text.contains("cycle 2 (ext4, archiver: fsync, call 2, synced: data): 0002 is gone"), "{text}");
         assert!(text.contains("control: NOT found out (ext4"), "{text}");
         assert!(text.contains("FAILED: cycle 2"), "{text}");
     }

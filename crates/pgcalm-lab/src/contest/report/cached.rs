@@ -7,18 +7,13 @@ use crate::contest::report::Contestant;
 pub(super) fn line(contestant: &Contestant) -> Option<String> {
     let run = contestant.runs.last()?;
     let at = |cached: Cached| {
-        format!(
-            "{:.0} % cached, {:.0} % of that in large folios",
-            cached.cached_percent, cached.large_folios_percent
-        )
+        format!("{:.0} % cached, {:.0} % of that in large folios", cached.cached_percent, cached.large_folios_percent)
     };
     let name = printable(&contestant.name);
     match (run.cached_at_start, run.cached_at_end) {
-        (Some(start), Some(end)) => Some(format!(
-            "{name}: of the tables at the start {}; at the end {}",
-            at(start),
-            at(end)
-        )),
+        (Some(start), Some(end)) => {
+            Some(format!("{name}: of the tables at the start {}; at the end {}", at(start), at(end)))
+        }
         (Some(start), None) => Some(format!("{name}: of the tables at the start {}", at(start))),
         (None, _) => None,
     }

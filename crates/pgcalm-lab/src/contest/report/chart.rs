@@ -29,52 +29,23 @@ pub(crate) struct Field {
     pub(crate) read: fn(&Series) -> Vec<Option<f64>>,
 }
 
-pub(crate) static TPS: Field = Field {
-    name: "tps",
-    read: |series| plain(&series.tps),
-};
+pub(crate) static TPS: Field = Field { name: "tps", read: |series| plain(&series.tps) };
 pub(crate) static LATENCY_P99: Field = Field {
     name: "latency_p99_ms",
-    read: |series| {
-        series
-            .latency_p99_ms
-            .iter()
-            .map(|value| value.filter(|ms| ms.is_finite()))
-            .collect()
-    },
+    read: |series| series.latency_p99_ms.iter().map(|value| value.filter(|ms| ms.is_finite())).collect(),
 };
-pub(crate) static DIRTY: Field = Field {
-    name: "dirty_mib",
-    read: |series| plain(&series.dirty_mib),
-};
-pub(crate) static WRITEBACK: Field = Field {
-    name: "writeback_mib",
-    read: |series| plain(&series.writeback_mib),
-};
-pub(crate) static DATA_WRITE_OPS: Field = Field {
-    name: "data_write_ops",
-    read: |series| plain(&series.data_write_ops),
-};
-pub(crate) static DATA_WRITE_MIB: Field = Field {
-    name: "data_write_mib",
-    read: |series| plain(&series.data_write_mib),
-};
+pub(crate) static DIRTY: Field = Field { name: "dirty_mib", read: |series| plain(&series.dirty_mib) };
+pub(crate) static WRITEBACK: Field = Field { name: "writeback_mib", read: |series| plain(&series.writeback_mib) };
+pub(crate) static DATA_WRITE_OPS: Field =
+    Field { name: "data_write_ops", read: |series| plain(&series.data_write_ops) };
+pub(crate) static DATA_WRITE_MIB: Field =
+    Field { name: "data_write_mib", read: |series| plain(&series.data_write_mib) };
 
 /// All fields that have a chart.
-pub(crate) static FIELDS: [&Field; 6] = [
-    &TPS,
-    &LATENCY_P99,
-    &DIRTY,
-    &WRITEBACK,
-    &DATA_WRITE_OPS,
-    &DATA_WRITE_MIB,
-];
+pub(crate) static FIELDS: [&Field; 6] = [&TPS, &LATENCY_P99, &DIRTY, &WRITEBACK, &DATA_WRITE_OPS, &DATA_WRITE_MIB];
 
 fn plain(values: &[f64]) -> Vec<Option<f64>> {
-    values
-        .iter()
-        .map(|value| value.is_finite().then_some(*value))
-        .collect()
+    values.iter().map(|value| value.is_finite().then_some(*value)).collect()
 }
 
 /// Which of a contestant's runs a chart shows.
@@ -97,12 +68,7 @@ pub(crate) fn of(
         Runs::First => all.len().min(1),
         Runs::All => all.len(),
     };
-    let styles = style::assign(
-        report
-            .contestants
-            .iter()
-            .map(|contestant| contestant.name.as_str()),
-    );
+    let styles = style::assign(report.contestants.iter().map(|contestant| contestant.name.as_str()));
     let mut entries: Vec<Entry> = report
         .contestants
         .iter()
@@ -110,38 +76,22 @@ pub(crate) fn of(
         .map(|(contestant, style)| Entry {
             name: printable(&contestant.name),
             style,
-            lines: contestant.runs[..shown(&contestant.runs)]
-                .iter()
-                .map(|run| (field.read)(&run.series))
-                .collect(),
+            lines: contestant.runs[..shown(&contestant.runs)].iter().map(|run| (field.read)(&run.series)).collect(),
             checkpoints: Vec::new(),
         })
         .collect();
     let seconds = seconds_of(&entries);
     for (entry, contestant) in entries.iter_mut().zip(&report.contestants) {
         // Of the first run.
-        let first = contestant
-            .runs
-            .first()
-            .map_or(&[][..], |run| &run.checkpoints);
-        entry.checkpoints = first
-            .iter()
-            .filter_map(|checkpoint| band(checkpoint, seconds))
-            .collect();
+        let first = contestant.runs.first().map_or(&[][..], |run| &run.checkpoints);
+        entry.checkpoints = first.iter().filter_map(|checkpoint| band(checkpoint, seconds)).collect();
     }
     Chart::of(title, field.name, entries, scale, limit)
 }
 
 /// The chart that a report is opened for: throughput, every second, every run.
 pub(crate) fn tps(report: &Report) -> Chart {
-    of(
-        report,
-        "Transactions per second",
-        &TPS,
-        Runs::All,
-        Scale::Linear,
-        None,
-    )
+    of(report, "Transactions per second", &TPS, Runs::All, Scale::Linear, None)
 }
 
 /// That chart as an SVG document, for a README.
@@ -195,17 +145,9 @@ fn band(checkpoint: &Checkpoint, seconds: usize) -> Option<Band> {
     let (start, end) = (checkpoint.start_s, checkpoint.end_s);
     let sync = end - checkpoint.sync_s.max(0.0);
     let last = seconds as f64;
-    if ![start, sync, end].iter().all(|second| second.is_finite())
-        || end < start
-        || end < 0.0
-        || start > last
-    {
+    if ![start, sync, end].iter().all(|second| second.is_finite()) || end < start || end < 0.0 || start > last {
         return None;
     }
     let within = |second: f64| second.clamp(0.0, last);
-    Some(Band {
-        start: within(start),
-        sync: within(sync.max(start)),
-        end: within(end),
-    })
+    Some(Band { start: within(start), sync: within(sync.max(start)), end: within(end) })
 }

@@ -53,10 +53,7 @@ pub static START_TPS_BEFORE: Metric = Metric {
         let shares: Vec<f64> = starts(run)
             .into_iter()
             .filter_map(|first| {
-                let before = run
-                    .series
-                    .tps
-                    .get(first.checked_sub(SECONDS_BEFORE)?..first)?;
+                let before = run.series.tps.get(first.checked_sub(SECONDS_BEFORE)?..first)?;
                 let after = run.series.tps.get(first..first + SECONDS)?;
                 percent(mean(after)?, mean(before)?)
             })
@@ -83,13 +80,7 @@ pub static START_LATENCY_P99_RATIO: Metric = Metric {
     meaning: "The same by the 99th percentile of the median second of the run.",
     optional: true,
     value: |run| {
-        let mut all: Vec<f64> = run
-            .series
-            .latency_p99_ms
-            .iter()
-            .copied()
-            .flatten()
-            .collect();
+        let mut all: Vec<f64> = run.series.latency_p99_ms.iter().copied().flatten().collect();
         all.sort_by(f64::total_cmp);
         let median = *all.get(all.len() / 2)?;
         ratio(latency_p99(run)?, median)
@@ -103,19 +94,11 @@ pub fn sentence(contestants: &[Contestant]) -> Option<String> {
         .filter_map(|contestant| {
             let worst = START_TPS_MIN.median_of(contestant)?;
             let mean = START_TPS_MEAN.median_of(contestant)?;
-            Some(format!(
-                "{} {} and {} %",
-                printable(&contestant.name),
-                short(worst),
-                short(mean)
-            ))
+            Some(format!("{} {} and {} %", printable(&contestant.name), short(worst), short(mean)))
         })
         .collect();
     (!told.is_empty()).then(|| {
-        format!(
-            "first {SECONDS} s of checkpoints, worst second and mean in % of the median: {}",
-            told.join(", ")
-        )
+        format!("first {SECONDS} s of checkpoints, worst second and mean in % of the median: {}", told.join(", "))
     })
 }
 
@@ -123,10 +106,7 @@ pub fn sentence(contestants: &[Contestant]) -> Option<String> {
 /// seconds lie in it, whether it ended there or not.
 fn starts(run: &Run) -> Vec<usize> {
     let length = run.series.tps.len();
-    let end_s = run
-        .server_failure
-        .as_ref()
-        .map_or(length as f64, |failure| failure.at_s);
+    let end_s = run.server_failure.as_ref().map_or(length as f64, |failure| failure.at_s);
     let under_way = run.checkpoint_under_way_s.map(|since| end_s - since);
     run.checkpoints
         .iter()
@@ -141,19 +121,14 @@ fn starts(run: &Run) -> Vec<usize> {
 
 /// The seconds after them, each once.
 fn seconds(run: &Run) -> Vec<usize> {
-    let mut seconds: Vec<usize> = starts(run)
-        .into_iter()
-        .flat_map(|first| first..first + SECONDS)
-        .collect();
+    let mut seconds: Vec<usize> = starts(run).into_iter().flat_map(|first| first..first + SECONDS).collect();
     seconds.sort_unstable();
     seconds.dedup();
     seconds
 }
 
 fn tps(run: &Run) -> impl Iterator<Item = f64> + '_ {
-    seconds(run)
-        .into_iter()
-        .filter_map(move |second| run.series.tps.get(second).copied())
+    seconds(run).into_iter().filter_map(move |second| run.series.tps.get(second).copied())
 }
 
 fn latency_p99(run: &Run) -> Option<f64> {

@@ -30,20 +30,11 @@ pub(crate) fn conditions(report: &Report) -> Vec<String> {
     phrases.extend(report.cap.memory.clone());
     // What is said of a volume like a cloud's is all that there is to it.
     if report.cap.kind != CapKind::CloudVolume {
-        phrases.push(volume(
-            report,
-            "data volume",
-            "data-iops",
-            "data-bps",
-            Some("data-max-io"),
-        ));
+        phrases.push(volume(report, "data volume", "data-iops", "data-bps", Some("data-max-io")));
         phrases.push(volume(report, "WAL volume", "wal-iops", "wal-bps", None));
     }
     let text = |option: &str| {
-        let value = report
-            .settings
-            .get(option)
-            .filter(|value| !value.is_null())?;
+        let value = report.settings.get(option).filter(|value| !value.is_null())?;
         Some(shown(value)).filter(|text| !text.is_empty())
     };
     // A bare number of seconds needs its unit; `60s` and `5min` have one.
@@ -53,37 +44,20 @@ pub(crate) fn conditions(report: &Report) -> Vec<String> {
         Some(if bare { format!("{text} s") } else { text })
     };
     // Those that lie on a disk are the rule.
-    phrases.extend(
-        text("devices")
-            .filter(|store| store == "memory")
-            .map(|store| format!("both in {store}")),
-    );
+    phrases.extend(text("devices").filter(|store| store == "memory").map(|store| format!("both in {store}")));
     phrases.extend(text("fs"));
-    phrases.extend(
-        text("stack")
-            .filter(|stack| stack != "none")
-            .map(|stack| format!("on {stack}")),
-    );
+    phrases.extend(text("stack").filter(|stack| stack != "none").map(|stack| format!("on {stack}")));
     phrases.extend(text("read-ahead").map(|size| format!("read-ahead {size}")));
     phrases.extend(text("sysctl").map(|profile| format!("{profile} sysctls")));
     phrases.extend(text("shared-buffers").map(|size| format!("shared_buffers {size}")));
     // Upserts are the rule.
-    phrases.extend(
-        text("load")
-            .filter(|load| load != "upsert")
-            .map(|load| format!("load {load}")),
-    );
-    phrases.extend(
-        text("table-size")
-            .filter(|size| size != "none")
-            .map(|size| format!("{size} of tables")),
-    );
+    phrases.extend(text("load").filter(|load| load != "upsert").map(|load| format!("load {load}")));
+    phrases.extend(text("table-size").filter(|size| size != "none").map(|size| format!("{size} of tables")));
     phrases.extend(text("rows").map(|rows| format!("{} rows", rows.parse().map_or(rows, short))));
     phrases.extend(text("distribution").map(|name| format!("{name} keys")));
     phrases.extend(text("clients").map(|clients| format!("{clients} clients")));
     // As fast as they go is the rule.
-    phrases
-        .extend(iops(report, "rate").map(|rate| format!("{} transactions/s begun", whole(rate))));
+    phrases.extend(iops(report, "rate").map(|rate| format!("{} transactions/s begun", whole(rate))));
     phrases.extend(seconds("checkpoint-timeout").map(|time| format!("checkpoint_timeout {time}")));
     phrases.extend(seconds("seconds").map(|time| format!("{time} measured")));
     phrases.extend(text("trouble").map(|names| format!("trouble {names}")));
@@ -109,11 +83,7 @@ pub(crate) fn caption(report: &Report) -> String {
         Some(server(&report.host.postgres)),
         Some(format!("Linux {}", report.host.kernel)),
         Some(day),
-        report
-            .host
-            .module
-            .as_deref()
-            .map(|module| format!("pg_calm {}", build(module))),
+        report.host.module.as_deref().map(|module| format!("pg_calm {}", build(module))),
         Some(format!("pgcalm {}", report.host.pgcalm)),
     ];
     let place = place.unwrap_or(phrases.len());
@@ -121,13 +91,7 @@ pub(crate) fn caption(report: &Report) -> String {
     phrases.join(", ")
 }
 
-fn volume(
-    report: &Report,
-    name: &str,
-    iops_option: &str,
-    bps_option: &str,
-    max_io_option: Option<&str>,
-) -> String {
+fn volume(report: &Report, name: &str, iops_option: &str, bps_option: &str, max_io_option: Option<&str>) -> String {
     let mut caps = Vec::new();
     caps.extend(iops(report, iops_option).map(|iops| format!("{} write IOPS", whole(iops))));
     caps.extend(bytes(report, bps_option).map(|bps| format!("{} MB/s", trimmed(bps / 1e6))));
@@ -135,19 +99,14 @@ fn volume(
         return format!("{name} uncapped");
     }
     let max_io = max_io_option.and_then(|option| bytes(report, option));
-    let per_operation = max_io.map_or_else(String::new, |size| {
-        format!(" ({} KiB per operation)", trimmed(size / 1024.0))
-    });
+    let per_operation =
+        max_io.map_or_else(String::new, |size| format!(" ({} KiB per operation)", trimmed(size / 1024.0)));
     format!("{name} {}{per_operation}", caps.join(" + "))
 }
 
 /// Caps are exact: 12500 is not "12.5k".
 pub(crate) fn whole(value: f64) -> String {
-    if value.abs() < 1e12 {
-        format!("{value:.0}")
-    } else {
-        short(value)
-    }
+    if value.abs() < 1e12 { format!("{value:.0}") } else { short(value) }
 }
 
 /// A positive number with an optional unit: `800`, `"800"`, `"125MB"`, `"256KiB"`, `"256k"`. As in dd(1), `k`, `M`,
@@ -157,9 +116,7 @@ fn quantity(value: &Value) -> Option<f64> {
         Value::Number(number) => number.as_f64()?,
         Value::String(text) => {
             let text = text.trim().trim_end_matches("/s");
-            let split = text
-                .find(|c: char| !c.is_ascii_digit() && c != '.')
-                .unwrap_or(text.len());
+            let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
             let (digits, unit) = text.split_at(split);
             digits.parse::<f64>().ok()? * multiplier(unit.trim())?
         }
@@ -194,16 +151,8 @@ mod tests {
         assert_eq!(quantity(&json!("125MB/s")), Some(125e6));
         assert_eq!(quantity(&json!("256KiB")), Some(262_144.0));
         assert_eq!(quantity(&json!("256k")), Some(262_144.0));
-        for none in [
-            json!(null),
-            json!(0),
-            json!("none"),
-            json!(""),
-            json!(-1),
-            json!("1e999"),
-            json!(true),
-            json!([]),
-        ] {
+        for none in [json!(null), json!(0), json!("none"), json!(""), json!(-1), json!("1e999"), json!(true), json!([])]
+        {
             assert_eq!(quantity(&none), None, "{none}");
         }
     }

@@ -89,11 +89,7 @@ mod tests {
 
     #[test]
     fn where_flushes_are_not_known_they_are_not_made_up() {
-        let series = Series {
-            wal_write_ops: vec![10.0, 20.0],
-            wal_write_mib: vec![1.0, 1.0],
-            ..Series::default()
-        };
+        let series = Series { wal_write_ops: vec![10.0, 20.0], wal_write_mib: vec![1.0, 1.0], ..Series::default() };
         let wal = series.wal_device(2).unwrap();
         assert_eq!(wal.write_ops_per_s, 15.0);
         assert_eq!(wal.flush_ops_per_s, None);
@@ -102,11 +98,7 @@ mod tests {
     #[test]
     fn more_flushes_than_writes_leave_none() {
         // Journal commits: a write each, flushed before and after itself.
-        let series = Series {
-            data_write_ops: vec![1.0],
-            data_flush_ops: vec![2.0],
-            ..Series::default()
-        };
+        let series = Series { data_write_ops: vec![1.0], data_flush_ops: vec![2.0], ..Series::default() };
         assert_eq!(series.data_device(1).write_ops_per_s, 0.0);
     }
 }

@@ -45,10 +45,7 @@ pub fn render(report: &Report) -> String {
             host: &report.host,
             headline: readings.first().map_or("", String::as_str),
             readings: readings.get(1..).unwrap_or_default(),
-            conditions: &[
-                conditions::conditions(report),
-                settings::machine(&report.host),
-            ],
+            conditions: &[conditions::conditions(report), settings::machine(&report.host)],
         },
         &sections,
         Some(&scripts(report)),
@@ -102,17 +99,11 @@ pub(crate) fn charts(report: &Report) -> Markup {
 }
 
 fn is_repeated(report: &Report) -> bool {
-    report
-        .contestants
-        .iter()
-        .any(|contestant| contestant.runs.len() > 1)
+    report.contestants.iter().any(|contestant| contestant.runs.len() > 1)
 }
 
 fn noted(chart: Chart, note: &str) -> Chart {
-    Chart {
-        note: note.to_string(),
-        ..chart
-    }
+    Chart { note: note.to_string(), ..chart }
 }
 
 fn figure(report: &Report, chart: &Chart) -> Markup {
@@ -137,29 +128,19 @@ pub(crate) fn tps_chart(report: &Report) -> Markup {
 
 /// All others.
 pub(crate) fn other_charts(report: &Report) -> Markup {
-    let first_run = if is_repeated(report) {
-        "First run of each. "
-    } else {
-        ""
-    };
+    let first_run = if is_repeated(report) { "First run of each. " } else { "" };
     let first = |title, field, scale, limit, note: &str| {
         let chart = chart::of(report, title, field, Runs::First, scale, limit);
         noted(chart, &format!("{first_run}{note}"))
     };
-    let uncapped = report
-        .contestants
-        .iter()
-        .any(|contestant| contestant.name == "stock-uncapped");
+    let uncapped = report.contestants.iter().any(|contestant| contestant.name == "stock-uncapped");
     let cap_note = |limit: &Option<Limit>| match (limit, uncapped) {
         (None, _) => "",
         (Some(_), false) => "The cap is dashed.",
         (Some(_), true) => "The cap is dashed; it does not apply to stock-uncapped.",
     };
     let (iops, bandwidth) = (chart::iops_limit(report), chart::bandwidth_limit(report));
-    let (iops_note, bandwidth_note) = (
-        format!("Empty flushes count, too. {}", cap_note(&iops)),
-        cap_note(&bandwidth),
-    );
+    let (iops_note, bandwidth_note) = (format!("Empty flushes count, too. {}", cap_note(&iops)), cap_note(&bandwidth));
     let figure = |chart: Chart| figure(report, &chart);
     html! {
         (figure(first(
@@ -189,12 +170,7 @@ pub(crate) fn other_charts(report: &Report) -> Markup {
 
 /// What the tooltip shows: the first run of each contestant.
 pub(crate) fn series(report: &Report) -> Value {
-    let styles = style::assign(
-        report
-            .contestants
-            .iter()
-            .map(|contestant| contestant.name.as_str()),
-    );
+    let styles = style::assign(report.contestants.iter().map(|contestant| contestant.name.as_str()));
     // Hundredths are more than a tooltip needs, and all digits would double the file.
     let rounded = |value: Option<f64>| value.map(|value| (value * 100.0).round() / 100.0);
     let contestants: Vec<Value> = report
@@ -204,10 +180,7 @@ pub(crate) fn series(report: &Report) -> Value {
         .map(|(contestant, style)| {
             let mut fields = serde_json::Map::new();
             for field in chart::FIELDS {
-                let values = contestant
-                    .runs
-                    .first()
-                    .map_or_else(Vec::new, |run| (field.read)(&run.series));
+                let values = contestant.runs.first().map_or_else(Vec::new, |run| (field.read)(&run.series));
                 let values: Vec<Option<f64>> = values.into_iter().map(rounded).collect();
                 fields.insert(field.name.to_string(), json!(values));
             }

@@ -269,15 +269,7 @@ pub static FSYNC_MAX: Metric = Metric {
     name: "longest fsync, s",
     meaning: "The longest call of fsync in the sync phase of a checkpoint of the run, measured from outside the server.",
     optional: true,
-    value: |run| {
-        longest(
-            run.fsync
-                .as_ref()?
-                .checkpoints
-                .iter()
-                .map(|calls| calls.longest_ms / 1e3),
-        )
-    },
+    value: |run| longest(run.fsync.as_ref()?.checkpoints.iter().map(|calls| calls.longest_ms / 1e3)),
 };
 
 /// Longest checkpoint.
@@ -355,14 +347,10 @@ pub fn shown(contestants: &[Contestant]) -> Vec<&'static Metric> {
     let told = |metric: &Metric| {
         contestants.iter().any(|contestant| {
             // At a checkpoint's start zero says something: it is the worst that there is.
-            metric
-                .median_of(contestant)
-                .is_some_and(|value| value != 0.0 || metric.group == Group::CheckpointStart)
+            metric.median_of(contestant).is_some_and(|value| value != 0.0 || metric.group == Group::CheckpointStart)
         })
     };
-    ALL.into_iter()
-        .filter(|metric| !metric.optional || told(metric))
-        .collect()
+    ALL.into_iter().filter(|metric| !metric.optional || told(metric)).collect()
 }
 
 impl Metric {
@@ -378,10 +366,7 @@ impl Metric {
             // Halved first: the sum of two large values could overflow.
             values[middle - 1] / 2.0 + values[middle] / 2.0
         };
-        Some(Figure {
-            median,
-            range: (values.len() > 1).then_some((first, last)),
-        })
+        Some(Figure { median, range: (values.len() > 1).then_some((first, last)) })
     }
 
     /// The median over the runs alone.
@@ -399,7 +384,5 @@ fn worst(run: &Run, duration: fn(&Checkpoint) -> f64) -> Option<f64> {
 }
 
 fn longest(seconds: impl Iterator<Item = f64>) -> Option<f64> {
-    seconds
-        .filter(|seconds| seconds.is_finite())
-        .max_by(f64::total_cmp)
+    seconds.filter(|seconds| seconds.is_finite()).max_by(f64::total_cmp)
 }

@@ -32,16 +32,9 @@ const STEAL_PERCENT: f64 = 5.0;
 /// The subject is `pg_calm`, or the last contestant where it did not run; `stock` comes first among the rivals. Never
 /// empty: with a single contestant it gives that one's own figures.
 pub fn lines(report: &Report) -> Vec<String> {
-    let ran: Vec<&Contestant> = report
-        .contestants
-        .iter()
-        .filter(|contestant| TPS_MEAN.of(contestant).is_some())
-        .collect();
-    let candidates = || {
-        ran.iter()
-            .copied()
-            .filter(|contestant| contestant.name != REFERENCE)
-    };
+    let ran: Vec<&Contestant> =
+        report.contestants.iter().filter(|contestant| TPS_MEAN.of(contestant).is_some()).collect();
+    let candidates = || ran.iter().copied().filter(|contestant| contestant.name != REFERENCE);
     let subject = candidates()
         .find(|contestant| contestant.name == SUBJECT)
         .or_else(|| candidates().next_back())
@@ -49,60 +42,38 @@ pub fn lines(report: &Report) -> Vec<String> {
     let Some(subject) = subject else {
         return vec!["No run was completed.".to_string()];
     };
-    let others = || {
-        ran.iter()
-            .copied()
-            .filter(|contestant| !std::ptr::eq(*contestant, subject))
-    };
+    let others = || ran.iter().copied().filter(|contestant| !std::ptr::eq(*contestant, subject));
     // Figures of what is not steady are not to be compared: they are other ones in a longer run.
     let steady = |contestant: &&Contestant| contestant.objection().is_none();
     let mut lines: Vec<String> = Some(subject)
         .filter(steady)
         .into_iter()
         .flat_map(|subject| {
-            let mut rivals: Vec<&Contestant> = others()
-                .filter(|contestant| contestant.name != REFERENCE)
-                .filter(steady)
-                .collect();
+            let mut rivals: Vec<&Contestant> =
+                others().filter(|contestant| contestant.name != REFERENCE).filter(steady).collect();
             // `stock` is what a reader has today.
             rivals.sort_by_key(|rival| rival.name != "stock");
             match rivals.is_empty() {
                 true => vec![alone(subject)],
-                false => rivals
-                    .into_iter()
-                    .map(|rival| against(subject, rival))
-                    .collect(),
+                false => rivals.into_iter().map(|rival| against(subject, rival)).collect(),
             }
         })
         .collect();
     if let Some(line) = lines.first_mut()
         && report.cap.kind == CapKind::CloudVolume
     {
-        let (volume, _) = report
-            .cap
-            .description
-            .split_once(':')
-            .unwrap_or((&report.cap.description, ""));
+        let (volume, _) = report.cap.description.split_once(':').unwrap_or((&report.cap.description, ""));
         line.push_str(&format!(" ({})", printable(volume)));
     }
-    let (steady, unsteady): (Vec<_>, Vec<_>) = ran
-        .iter()
-        .filter_map(|contestant| steadiness(contestant))
-        .partition(|(steady, _line)| *steady);
+    let (steady, unsteady): (Vec<_>, Vec<_>) =
+        ran.iter().filter_map(|contestant| steadiness(contestant)).partition(|(steady, _line)| *steady);
     let line = |(_steady, line)| line;
     lines.splice(0..0, unsteady.into_iter().map(line));
     lines.extend(steady.into_iter().map(line));
     // Where a run had not come to rest, its other figures are not what a longer run would have.
-    let (steady, unsteady): (Vec<_>, Vec<_>) = ran
-        .iter()
-        .filter_map(|contestant| backlog(contestant))
-        .partition(|(steady, _line)| *steady);
-    lines.extend(
-        unsteady
-            .into_iter()
-            .chain(steady)
-            .map(|(_steady, line)| line),
-    );
+    let (steady, unsteady): (Vec<_>, Vec<_>) =
+        ran.iter().filter_map(|contestant| backlog(contestant)).partition(|(steady, _line)| *steady);
+    lines.extend(unsteady.into_iter().chain(steady).map(|(_steady, line)| line));
     lines.extend(ran.iter().filter_map(|contestant| under_way(contestant)));
     lines.extend(ran.iter().filter_map(|contestant| failure(contestant)));
     lines.extend(ran.iter().filter_map(|contestant| steal(contestant)));
@@ -111,56 +82,35 @@ pub fn lines(report: &Report) -> Vec<String> {
     lines.extend(ran.iter().filter_map(|contestant| cached::line(contestant)));
     let reference = others().find(|contestant| contestant.name == REFERENCE);
     if let Some(share) = reference.and_then(|reference| share_of(subject, reference)) {
-        lines.push(format!(
-            "{}: {share} of the uncapped mean TPS",
-            name(subject)
-        ));
+        lines.push(format!("{}: {share} of the uncapped mean TPS", name(subject)));
     }
     lines
 }
 
 fn against(subject: &Contestant, rival: &Contestant) -> String {
-    let pair = |metric: &crate::contest::report::metric::Metric| {
-        Some((metric.median_of(subject)?, metric.median_of(rival)?))
-    };
+    let pair =
+        |metric: &crate::contest::report::metric::Metric| Some((metric.median_of(subject)?, metric.median_of(rival)?));
     let mut facts = Vec::new();
     if let Some((ours, theirs)) = pair(&TPS_MEAN) {
         facts.push(match factor(ours, theirs) {
             Some(factor) => format!("{factor} {}'s mean TPS", name(rival)),
-            None => format!(
-                "{} TPS against {}'s {}",
-                short(ours),
-                name(rival),
-                short(theirs)
-            ),
+            None => format!("{} TPS against {}'s {}", short(ours), name(rival), short(theirs)),
         });
     }
     match (pair(&SECONDS_ZERO), pair(&TPS_MIN)) {
         // Neither came to a halt: the worst second tells them apart.
         (Some((0.0, 0.0)), Some((ours, theirs))) => {
-            facts.push(format!(
-                "worst second {} TPS against {}",
-                short(ours),
-                short(theirs)
-            ));
+            facts.push(format!("worst second {} TPS against {}", short(ours), short(theirs)));
         }
         (Some((ours, theirs)), _) => {
-            facts.push(format!(
-                "{} at zero against {}",
-                plural(ours, "second"),
-                short(theirs)
-            ));
+            facts.push(format!("{} at zero against {}", plural(ours, "second"), short(theirs)));
         }
         _ => {}
     }
     if let Some((ours, theirs)) = pair(&DEVICE_WRITE_OPS) {
         facts.push(match factor(ours, theirs) {
             Some(factor) => format!("{factor} the device write operations"),
-            None => format!(
-                "{} device write operations/s against {}",
-                short(ours),
-                short(theirs)
-            ),
+            None => format!("{} device write operations/s against {}", short(ours), short(theirs)),
         });
     }
     format!("{}: {}", name(subject), facts.join(", "))
@@ -168,18 +118,10 @@ fn against(subject: &Contestant, rival: &Contestant) -> String {
 
 /// Whether it went on until it was steady, of the run that tells worst of it.
 fn steadiness(contestant: &Contestant) -> Option<(bool, String)> {
-    let of_runs = || {
-        contestant
-            .runs
-            .iter()
-            .filter_map(|run| run.steadiness.as_ref())
-    };
+    let of_runs = || contestant.runs.iter().filter_map(|run| run.steadiness.as_ref());
     let name = name(contestant);
     if let Some(objection) = contestant.objection() {
-        return Some((
-            false,
-            format!("{name}: not steady: {}", printable(objection)),
-        ));
+        return Some((false, format!("{name}: not steady: {}", printable(objection))));
     }
     let (first, last) = of_runs().find_map(|s| Some((s.dirty.first()?, s.dirty.last()?)))?;
     Some((
@@ -199,15 +141,9 @@ fn backlog(contestant: &Contestant) -> Option<(bool, String)> {
         let bound = backlog.drain_bound_s.unwrap_or(0.0);
         backlog.drain_s.unwrap_or(bound + 1.0)
     };
-    let backlog = contestant
-        .runs
-        .iter()
-        .filter_map(|run| run.backlog.as_ref())
-        .max_by(|a, b| {
-            (!a.steady_state, undrained(a))
-                .partial_cmp(&(!b.steady_state, undrained(b)))
-                .unwrap_or(Ordering::Equal)
-        })?;
+    let backlog = contestant.runs.iter().filter_map(|run| run.backlog.as_ref()).max_by(|a, b| {
+        (!a.steady_state, undrained(a)).partial_cmp(&(!b.steady_state, undrained(b))).unwrap_or(Ordering::Equal)
+    })?;
     let mut line = format!("{}: ", name(contestant));
     if backlog.steady_state {
         line.push_str("steady");
@@ -219,10 +155,7 @@ fn backlog(contestant: &Contestant) -> Option<(bool, String)> {
             short(backlog.written_last_minute_mib)
         ));
     }
-    line.push_str(&format!(
-        "; {} MiB dirty at the end",
-        short(backlog.end.mib())
-    ));
+    line.push_str(&format!("; {} MiB dirty at the end", short(backlog.end.mib())));
     if backlog.end.dirty_shared_buffers_mib.is_none() {
         line.push_str(" beside shared buffers, which are not known");
     }
@@ -230,10 +163,7 @@ fn backlog(contestant: &Contestant) -> Option<(bool, String)> {
         (Some(seconds), _) => {
             line.push_str(&format!(", drained in {} s", short(seconds)));
             // What did not fall any more is hardly the server's: it had completed a checkpoint.
-            if let Some(left) = backlog
-                .left_after_drain_mib
-                .filter(|left| *left >= DRAINED_MIB)
-            {
+            if let Some(left) = backlog.left_after_drain_mib.filter(|left| *left >= DRAINED_MIB) {
                 line.push_str(&format!(", but for {} MiB of the host", short(left)));
             }
         }
@@ -247,16 +177,8 @@ fn backlog(contestant: &Contestant) -> Option<(bool, String)> {
 
 /// A checkpoint that did not end within the run, the longest of all runs.
 fn under_way(contestant: &Contestant) -> Option<String> {
-    let seconds = contestant
-        .runs
-        .iter()
-        .filter_map(|run| run.checkpoint_under_way_s)
-        .max_by(f64::total_cmp)?;
-    Some(format!(
-        "{}: a checkpoint was still under way {} s after it began",
-        name(contestant),
-        short(seconds)
-    ))
+    let seconds = contestant.runs.iter().filter_map(|run| run.checkpoint_under_way_s).max_by(f64::total_cmp)?;
+    Some(format!("{}: a checkpoint was still under way {} s after it began", name(contestant), short(seconds)))
 }
 
 /// The server's end, the earliest of all runs.
@@ -276,12 +198,7 @@ fn failure(contestant: &Contestant) -> Option<String> {
 
 /// Seconds whose figures are the machine's: the hypervisor had its CPUs run something else.
 fn steal(contestant: &Contestant) -> Option<String> {
-    let shares = || {
-        contestant
-            .runs
-            .iter()
-            .flat_map(|run| &run.series.cpu_steal_percent)
-    };
+    let shares = || contestant.runs.iter().flat_map(|run| &run.series.cpu_steal_percent);
     let most = shares().copied().max_by(f64::total_cmp)?;
     let seconds = shares().filter(|share| **share > STEAL_PERCENT).count();
     (seconds > 0).then(|| {
@@ -297,11 +214,8 @@ fn steal(contestant: &Contestant) -> Option<String> {
 
 /// What is known of latency where the load does not tell; of several runs the slowest.
 fn from_server(contestant: &Contestant) -> Option<String> {
-    let latency = contestant
-        .runs
-        .iter()
-        .filter_map(|run| run.latency_server_ms)
-        .max_by(|a, b| a.mean.total_cmp(&b.mean))?;
+    let latency =
+        contestant.runs.iter().filter_map(|run| run.latency_server_ms).max_by(|a, b| a.mean.total_cmp(&b.mean))?;
     Some(format!(
         "{}: transactions that wrote, counted in the server; mean latency of all {} ms, the oldest seen under way {} ms",
         name(contestant),
@@ -312,26 +226,10 @@ fn from_server(contestant: &Contestant) -> Option<String> {
 
 fn alone(subject: &Contestant) -> String {
     let mut facts = Vec::new();
-    facts.extend(
-        TPS_MEAN
-            .median_of(subject)
-            .map(|tps| format!("{} TPS mean", short(tps))),
-    );
-    facts.extend(
-        TPS_MIN
-            .median_of(subject)
-            .map(|tps| format!("worst second {}", short(tps))),
-    );
-    facts.extend(
-        SECONDS_ZERO
-            .median_of(subject)
-            .map(|seconds| format!("{} at zero", plural(seconds, "second"))),
-    );
-    facts.extend(
-        DEVICE_WRITE_OPS
-            .median_of(subject)
-            .map(|ops| format!("{} device write operations/s", short(ops))),
-    );
+    facts.extend(TPS_MEAN.median_of(subject).map(|tps| format!("{} TPS mean", short(tps))));
+    facts.extend(TPS_MIN.median_of(subject).map(|tps| format!("worst second {}", short(tps))));
+    facts.extend(SECONDS_ZERO.median_of(subject).map(|seconds| format!("{} at zero", plural(seconds, "second"))));
+    facts.extend(DEVICE_WRITE_OPS.median_of(subject).map(|ops| format!("{} device write operations/s", short(ops))));
     format!("{}: {}", name(subject), facts.join(", "))
 }
 

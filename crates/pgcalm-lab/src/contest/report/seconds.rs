@@ -71,13 +71,7 @@ fn of_second(run: &Run, second: usize, module: &BTreeSet<&String>) -> Vec<(Strin
         ("writeback_mib", sure(&series.writeback_mib)),
         ("cpu_busy_percent", sure(&series.cpu_busy_percent)),
         ("cpu_steal_percent", sure(&series.cpu_steal_percent)),
-        (
-            "blocked_processes",
-            series
-                .blocked_processes
-                .get(second)
-                .map(|number| f64::from(*number)),
-        ),
+        ("blocked_processes", series.blocked_processes.get(second).map(|number| f64::from(*number))),
         ("wal_mib", maybe(&server.wal_mib)),
         ("wal_writes", maybe(&server.wal_writes)),
         ("wal_syncs", maybe(&server.wal_syncs)),
@@ -90,10 +84,7 @@ fn of_second(run: &Run, second: usize, module: &BTreeSet<&String>) -> Vec<(Strin
     .map(|(name, value)| (name.to_string(), text(value)))
     .collect();
     let wait = server.checkpointer_wait.get(second).cloned().flatten();
-    cells.push((
-        "checkpointer_wait".to_string(),
-        printable(&wait.unwrap_or_default()),
-    ));
+    cells.push(("checkpointer_wait".to_string(), printable(&wait.unwrap_or_default())));
     let waits = server.client_waits.get(second).cloned().flatten();
     cells.push(("client_waits".to_string(), waits_text(waits)));
     for column in module {
@@ -126,9 +117,5 @@ fn text(value: Option<f64>) -> String {
 fn waits_text(waits: Option<BTreeMap<String, u32>>) -> String {
     let mut waits: Vec<(String, u32)> = waits.unwrap_or_default().into_iter().collect();
     waits.sort_by_key(|(_, number)| std::cmp::Reverse(*number));
-    waits
-        .iter()
-        .map(|(event, number)| format!("{}:{number}", printable(event)))
-        .collect::<Vec<_>>()
-        .join(",")
+    waits.iter().map(|(event, number)| format!("{}:{number}", printable(event))).collect::<Vec<_>>().join(",")
 }

@@ -37,15 +37,11 @@ pub fn render(report: &Report) -> String {
     if !report.contestants.is_empty() {
         // All figures don't fit beside one another: what clients see, then what the server did to its volumes, then how
         // checkpoints begin.
-        let (start, others): (Vec<_>, Vec<_>) = metric::shown(&report.contestants)
+        let (start, others): (Vec<_>, Vec<_>) =
+            metric::shown(&report.contestants).into_iter().partition(|metric| metric.group == Group::CheckpointStart);
+        let (seen, done): (Vec<_>, Vec<_>) = others
             .into_iter()
-            .partition(|metric| metric.group == Group::CheckpointStart);
-        let (seen, done): (Vec<_>, Vec<_>) = others.into_iter().partition(|metric| {
-            matches!(
-                metric.group,
-                Group::Throughput | Group::Stalls | Group::Latency
-            )
-        });
+            .partition(|metric| matches!(metric.group, Group::Throughput | Group::Stalls | Group::Latency));
         push_lines(&mut out, &table(report, &seen));
         out.push('\n');
         push_lines(&mut out, &table(report, &done));
@@ -53,16 +49,9 @@ pub fn render(report: &Report) -> String {
             out.push_str(&format!("\n{}\n", Group::CheckpointStart.title()));
             push_lines(&mut out, &table(report, &start));
         }
-        let runs = report
-            .contestants
-            .iter()
-            .map(|contestant| contestant.runs.len())
-            .max();
+        let runs = report.contestants.iter().map(|contestant| contestant.runs.len()).max();
         if runs > Some(1) {
-            paragraph(
-                &mut out,
-                "Each figure is the median of the runs; [lowest..highest run].",
-            );
+            paragraph(&mut out, "Each figure is the median of the runs; [lowest..highest run].");
         }
         out.push('\n');
     }
@@ -73,20 +62,13 @@ pub fn render(report: &Report) -> String {
 }
 
 fn table(report: &Report, metrics: &[&Metric]) -> String {
-    let headings = metrics
-        .iter()
-        .map(|metric| right(metric.heading.join("\n")));
+    let headings = metrics.iter().map(|metric| right(metric.heading.join("\n")));
     let mut table = new_table(std::iter::once(Cell::new("\ncontestant")).chain(headings));
-    table
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(WIDTH);
+    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
     for contestant in &report.contestants {
         table.add_row(
-            std::iter::once(Cell::new(printable(&contestant.name))).chain(
-                metrics
-                    .iter()
-                    .map(|metric| right(figure(metric, contestant))),
-            ),
+            std::iter::once(Cell::new(printable(&contestant.name)))
+                .chain(metrics.iter().map(|metric| right(figure(metric, contestant)))),
         );
     }
     for (index, column) in table.column_iter_mut().enumerate() {
@@ -107,12 +89,7 @@ fn figure(metric: &Metric, contestant: &Contestant) -> String {
     };
     match figure.range {
         Some((low, high)) if std::ptr::eq(metric, &TPS_MEAN) => {
-            format!(
-                "{}\n[{}..{}]",
-                short(figure.median),
-                short(low),
-                short(high)
-            )
+            format!("{}\n[{}..{}]", short(figure.median), short(low), short(high))
         }
         _ => short(figure.median),
     }

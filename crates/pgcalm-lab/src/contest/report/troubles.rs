@@ -22,17 +22,12 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
 fn line(who: &str, trouble: &TroubleRun) -> String {
     let name = printable(&trouble.name);
     if let Some(reason) = &trouble.undisturbed {
-        return format!(
-            "{who}: undisturbed by trouble {name}: {}",
-            printable(reason)
-        );
+        return format!("{who}: undisturbed by trouble {name}: {}", printable(reason));
     }
     let mut text = format!("{who}: trouble {name}");
     match (trouble.from_s, trouble.until_s) {
         (None, _) => text.push_str(", not in any second"),
-        (Some(from), Some(until)) => {
-            text.push_str(&format!(" from second {from:.1} to {until:.1}"))
-        }
+        (Some(from), Some(until)) => text.push_str(&format!(" from second {from:.1} to {until:.1}")),
         (Some(from), None) => text.push_str(&format!(" from second {from:.1} to the end")),
     }
     if trouble.from_s.is_none() && trouble.failure.is_none() {
@@ -60,37 +55,16 @@ mod tests {
             done: Some("dumped 1204 MiB".into()),
             ..TroubleRun::default()
         };
-        assert_eq!(
-            line("stock", &trouble),
-            "stock: trouble pg-dump from second 20.0 to 43.0, dumped 1204 MiB"
-        );
-        let failed = TroubleRun {
-            until_s: None,
-            failure: Some("pg_dump failed".into()),
-            done: None,
-            ..trouble.clone()
-        };
+        assert_eq!(line("stock", &trouble), "stock: trouble pg-dump from second 20.0 to 43.0, dumped 1204 MiB");
+        let failed =
+            TroubleRun { until_s: None, failure: Some("pg_dump failed".into()), done: None, ..trouble.clone() };
         assert_eq!(
             line("stock", &failed),
             "stock: trouble pg-dump from second 20.0 to the end; failed: pg_dump failed"
         );
-        let before = TroubleRun {
-            from_s: None,
-            until_s: None,
-            done: None,
-            ..trouble.clone()
-        };
-        assert_eq!(
-            line("x", &before),
-            "x: trouble pg-dump from before the start"
-        );
-        let undisturbed = TroubleRun {
-            undisturbed: Some("it has no module".into()),
-            ..trouble
-        };
-        assert_eq!(
-            line("x", &undisturbed),
-            "x: undisturbed by trouble pg-dump: it has no module"
-        );
+        let before = TroubleRun { from_s: None, until_s: None, done: None, ..trouble.clone() };
+        assert_eq!(line("x", &before), "x: trouble pg-dump from before the start");
+        let undisturbed = TroubleRun { undisturbed: Some("it has no module".into()), ..trouble };
+        assert_eq!(line("x", &undisturbed), "x: undisturbed by trouble pg-dump: it has no module");
     }
 }

@@ -18,12 +18,7 @@ use crate::report::settings;
 /// The cases under a heading with the conditions, and the verdict; every line ends in a newline.
 pub fn render(report: &Report) -> String {
     let mut out = String::new();
-    heading(
-        &mut out,
-        &report.scenario,
-        &report.host,
-        &settings::options(&report.settings, &[]),
-    );
+    heading(&mut out, &report.scenario, &report.host, &settings::options(&report.settings, &[]));
     out.push('\n');
     if !report.cases.is_empty() {
         table(&mut out, report);
@@ -39,9 +34,7 @@ pub fn render(report: &Report) -> String {
     }
     let verdict = match report.failure() {
         Some(failure) => format!("FAILED: {failure}"),
-        None => {
-            "passed: who had to get through did, and stock, if it took part, did not".to_string()
-        }
+        None => "passed: who had to get through did, and stock, if it took part, did not".to_string(),
     };
     paragraph(&mut out, &verdict);
     out
@@ -62,8 +55,7 @@ fn table(out: &mut String, report: &Report) {
         "least free for\nWAL, MiB".to_string(),
         "holds".to_string(),
     ];
-    let mut table =
-        new_table(std::iter::once(Cell::new("case")).chain(headings.into_iter().map(right)));
+    let mut table = new_table(std::iter::once(Cell::new("case")).chain(headings.into_iter().map(right)));
     for case in &report.cases {
         let name = match case.rate {
             Some(rate) => format!("{} {rate}/s", case.name),
@@ -72,9 +64,7 @@ fn table(out: &mut String, report: &Report) {
         let mut cells = vec![Cell::new(name), right(case.tps().len()), right(case.zero())];
         match case.evenness(report.skip_s) {
             Some(even) => {
-                cells.extend(
-                    [even.mean, even.worst, even.best].map(|tps| right(format!("{tps:.0}"))),
-                );
+                cells.extend([even.mean, even.worst, even.best].map(|tps| right(format!("{tps:.0}"))));
                 cells.push(right(format!("{:.2}", even.variation)));
             }
             None => cells.extend([MISSING; 4].map(right)),
@@ -90,10 +80,7 @@ fn table(out: &mut String, report: &Report) {
 fn lines(case: &Case) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(failure) = &case.run.server_failure {
-        lines.push(format!(
-            "{}: the server gave up after {:.0} s: {}",
-            case.name, failure.at_s, failure.message
-        ));
+        lines.push(format!("{}: the server gave up after {:.0} s: {}", case.name, failure.at_s, failure.message));
     }
     if let (Some(rate), Some(pace)) = (case.rate, &case.run.pace_ms) {
         lines.push(format!(
@@ -106,10 +93,7 @@ fn lines(case: &Case) -> Vec<String> {
     }
     let checkpoints = &case.run.checkpoints;
     if case.rate.is_none() && !checkpoints.is_empty() {
-        let longest = checkpoints
-            .iter()
-            .map(|one| one.total_s)
-            .fold(0.0, f64::max);
+        let longest = checkpoints.iter().map(|one| one.total_s).fold(0.0, f64::max);
         lines.push(format!(
             "{}: {} complete checkpoints, the longest {} s",
             case.name,
@@ -164,33 +148,16 @@ mod tests {
         let row = |start: &str| {
             let line = text.lines().find(|line| line.starts_with(start));
             let line = line.unwrap_or_else(|| panic!("{start}: {text}"));
-            line.split_whitespace()
-                .map(str::to_string)
-                .collect::<Vec<_>>()
+            line.split_whitespace().map(str::to_string).collect::<Vec<_>>()
         };
-        assert_eq!(
-            row("governed ")[1..],
-            ["5", "1", "3", "0", "5", "0.62", "125", "10"],
-            "{text}"
-        );
+        assert_eq!(row("governed ")[1..], ["5", "1", "3", "0", "5", "0.62", "125", "10"], "{text}");
         assert_eq!(row("stock ")[1..3], ["3", "0"], "{text}");
-        assert!(
-            text.contains("stock: the server gave up after 3 s: No space left"),
-            "{text}"
-        );
-        assert!(
-            text.contains("idle: off 100 TPS, on 90, on/off 0.9000"),
-            "{text}"
-        );
+        assert!(text.contains("stock: the server gave up after 3 s: No space left"), "{text}");
+        assert!(text.contains("idle: off 100 TPS, on 90, on/off 0.9000"), "{text}");
         assert!(text.contains("median 1.0000"), "{text}");
         assert!(text.contains("0 waits for the governor"), "{text}");
-        assert!(text.ends_with(
-            "passed: who had to get through did, and stock, if it took part, did not\n"
-        ));
-        assert!(
-            text.lines().all(|line| line.chars().count() <= 115),
-            "{text}"
-        );
+        assert!(text.ends_with("passed: who had to get through did, and stock, if it took part, did not\n"));
+        assert!(text.lines().all(|line| line.chars().count() <= 115), "{text}");
     }
 
     #[test]
@@ -207,16 +174,9 @@ mod tests {
         let mut report = report();
         let case = &mut report.cases[1];
         case.rate = Some(600);
-        case.run.pace_ms = Some(Pace {
-            latency_mean: 3.5,
-            late_mean: 2.25,
-            late_max: 95_000.0,
-        });
+        case.run.pace_ms = Some(Pace { latency_mean: 3.5, late_mean: 2.25, late_max: 95_000.0 });
         let text = render(&report).replace('\n', " ");
         assert!(text.contains("governed 600/s"), "{text}");
-        assert!(
-            text.contains("should have begun 3.50 ms; begun late by 2.25 ms in the mean, 95000 ms"),
-            "{text}"
-        );
+        assert!(text.contains("should have begun 3.50 ms; begun late by 2.25 ms in the mean, 95000 ms"), "{text}");
     }
 }

@@ -34,11 +34,7 @@ const CALLS: [(i64, &str, Object); 14] = [
     (libc::SYS_fdatasync, "fdatasync", Object::Descriptor),
     (libc::SYS_ftruncate, "ftruncate", Object::Descriptor),
     (libc::SYS_fallocate, "fallocate", Object::Descriptor),
-    (
-        libc::SYS_sync_file_range,
-        "sync_file_range",
-        Object::Descriptor,
-    ),
+    (libc::SYS_sync_file_range, "sync_file_range", Object::Descriptor),
     (libc::SYS_truncate, "truncate", Object::Path(0)),
     (libc::SYS_openat, "openat", Object::Path(1)),
     (libc::SYS_renameat, "renameat", Object::Path(1)),
@@ -64,20 +60,14 @@ pub fn of_process(root: &HostRoot, pid: i32) -> Option<(&'static str, Option<Str
     let mut fields = text.split_whitespace();
     // `running`, or -1 outside of any.
     let number: i64 = fields.next()?.parse().ok()?;
-    let (_, name, object) = CALLS
-        .iter()
-        .chain(&OLD_CALLS)
-        .find(|(of, _, _)| *of == number)?;
-    let arguments: Vec<u64> = fields
-        .map_while(|field| u64::from_str_radix(field.strip_prefix("0x")?, 16).ok())
-        .collect();
+    let (_, name, object) = CALLS.iter().chain(&OLD_CALLS).find(|(of, _, _)| *of == number)?;
+    let arguments: Vec<u64> =
+        fields.map_while(|field| u64::from_str_radix(field.strip_prefix("0x")?, 16).ok()).collect();
     let path = match object {
-        Object::Descriptor => arguments.first().and_then(|descriptor| {
-            fs::read_link(root.path(format!("proc/{pid}/fd/{descriptor}"))).ok()
-        }),
-        Object::Path(argument) => arguments
-            .get(*argument)
-            .and_then(|address| path_at(root, pid, *address)),
+        Object::Descriptor => arguments
+            .first()
+            .and_then(|descriptor| fs::read_link(root.path(format!("proc/{pid}/fd/{descriptor}"))).ok()),
+        Object::Path(argument) => arguments.get(*argument).and_then(|address| path_at(root, pid, *address)),
         Object::Directory => None,
     };
     Some((name, path.and_then(|path| kind_of(&path))))
@@ -97,11 +87,7 @@ fn kind_of(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_str()?;
     let inside = |directory: &str| path.iter().any(|part| part == directory);
     Some(if inside("pg_wal") {
-        if name.starts_with("xlogtemp") {
-            "new WAL segment".to_string()
-        } else {
-            "WAL segment".to_string()
-        }
+        if name.starts_with("xlogtemp") { "new WAL segment".to_string() } else { "WAL segment".to_string() }
     } else if name.starts_with("pg_internal.init") {
         "relation cache file".to_string()
     } else if inside("base") || inside("global") {
@@ -135,11 +121,7 @@ mod tests {
     #[test]
     fn the_file_of_a_call_is_behind_a_descriptor_or_a_path() {
         for (call, path, expected) in [
-            (
-                format!("{} 0x1f 0x0\n", libc::SYS_fsync),
-                "/d/pg_wal/xlogtemp.77",
-                ("fsync", "new WAL segment"),
-            ),
+            (format!("{} 0x1f 0x0\n", libc::SYS_fsync), "/d/pg_wal/xlogtemp.77", ("fsync", "new WAL segment")),
             (
                 format!("{} 0xffffff9c 0x20 0x241\n", libc::SYS_openat),
                 "base/1/pg_internal.init.77",

@@ -68,12 +68,7 @@ fn cells(neighbour: &str, phase: &Phase) -> Markup {
 }
 
 fn layout_section(layout: &Layout) -> Markup {
-    let top = layout
-        .alone
-        .tps
-        .iter()
-        .chain(&layout.noisy.tps)
-        .fold(1.0_f64, |top, tps| top.max(*tps));
+    let top = layout.alone.tps.iter().chain(&layout.noisy.tps).fold(1.0_f64, |top, tps| top.max(*tps));
     html! {
         h3 { (layout.name) }
         p { (layout.description) }

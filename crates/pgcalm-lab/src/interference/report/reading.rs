@@ -68,11 +68,7 @@ fn fall(factor: f64) -> String {
 
 /// The factor as a table shows it.
 pub(super) fn factor(factor: f64) -> String {
-    if factor.is_infinite() {
-        "inf".to_string()
-    } else {
-        short(factor)
-    }
+    if factor.is_infinite() { "inf".to_string() } else { short(factor) }
 }
 
 /// Who, in which call on what, in which kernel function.

@@ -35,9 +35,7 @@ pub(super) const FIGURES: [Figure; 9] = [
     ("p99\nms", |phase| phase.latency_ms.p99),
     ("max\nms", |phase| phase.latency_ms.max),
     ("longest\nconnect ms", |phase| phase.connect_max_ms),
-    ("longest, cold\nrelcache ms", |phase| {
-        phase.cold_connect_max_ms
-    }),
+    ("longest, cold\nrelcache ms", |phase| phase.cold_connect_max_ms),
     (FILES, |phase| phase.files_per_s),
     ("longest\nfile ms", |phase| phase.file_max_ms),
 ];
@@ -45,12 +43,7 @@ pub(super) const FIGURES: [Figure; 9] = [
 /// The table under a heading with the conditions, then what it says in words and where the victim hung.
 pub fn render(report: &Report) -> String {
     let mut out = String::new();
-    heading(
-        &mut out,
-        &report.scenario,
-        &report.host,
-        &conditions(report),
-    );
+    heading(&mut out, &report.scenario, &report.host, &conditions(report));
     out.push('\n');
     if !report.layouts.is_empty() {
         push_table(&mut out, table(report), 2);
@@ -76,29 +69,20 @@ fn table(report: &Report) -> Table {
             .chain(FIGURES.iter().map(|(heading, _)| right(heading))),
     );
     for layout in &report.layouts {
-        for (name, neighbour, phase) in [
-            (layout.name.as_str(), "idle", &layout.alone),
-            ("", "noisy", &layout.noisy),
-        ] {
+        for (name, neighbour, phase) in [(layout.name.as_str(), "idle", &layout.alone), ("", "noisy", &layout.noisy)] {
             table.add_row(
                 [Cell::new(printable(name)), Cell::new(neighbour)]
                     .into_iter()
-                    .chain(
-                        FIGURES
-                            .iter()
-                            .map(|(_, figure)| right(short(figure(phase)))),
-                    ),
+                    .chain(FIGURES.iter().map(|(_, figure)| right(short(figure(phase))))),
             );
         }
-        table.add_row(
-            [Cell::new(""), Cell::new("factor")]
-                .into_iter()
-                .chain(FIGURES.iter().map(|(heading, _)| match *heading {
-                    TPS => right(reading::factor(layout.tps_factor())),
-                    FILES => right(reading::factor(layout.files_factor())),
-                    _ => right(""),
-                })),
-        );
+        table.add_row([Cell::new(""), Cell::new("factor")].into_iter().chain(FIGURES.iter().map(|(heading, _)| {
+            match *heading {
+                TPS => right(reading::factor(layout.tps_factor())),
+                FILES => right(reading::factor(layout.files_factor())),
+                _ => right(""),
+            }
+        })));
     }
     table
 }
@@ -108,17 +92,9 @@ fn hangs(out: &mut String, layout: &Layout) {
         return;
     }
     out.push('\n');
-    paragraph(
-        out,
-        &format!("{}: seen in uninterruptible sleep", layout.name),
-    );
+    paragraph(out, &format!("{}: seen in uninterruptible sleep", layout.name));
     for who in ["victim", "login", "neighbour", "kernel"] {
-        for hang in layout
-            .hangs
-            .iter()
-            .filter(|hang| hang.who == who)
-            .take(HANGS)
-        {
+        for hang in layout.hangs.iter().filter(|hang| hang.who == who).take(HANGS) {
             paragraph(out, &format!("  {}", line(hang)));
         }
     }

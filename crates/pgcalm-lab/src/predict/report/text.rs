@@ -23,12 +23,7 @@ pub(super) const GROUPS: [&str; 3] = ["operations/s", "MiB/s", "TPS"];
 /// The grid: a row for each point under a heading with the conditions, then what it says in words.
 pub fn render(report: &Report) -> String {
     let mut out = String::new();
-    heading(
-        &mut out,
-        &report.scenario,
-        &report.host,
-        &conditions(report),
-    );
+    heading(&mut out, &report.scenario, &report.host, &conditions(report));
     out.push('\n');
     if !report.points.is_empty() {
         push_table(&mut out, grid(report), 2);
@@ -41,10 +36,7 @@ pub fn render(report: &Report) -> String {
         paragraph(&mut out, "*: held back from the model");
     }
     for point in &report.points {
-        paragraph(
-            &mut out,
-            &format!("{}: {}", point.name, point_settings(point)),
-        );
+        paragraph(&mut out, &format!("{}: {}", point.name, point_settings(point)));
         if let Some(text) = against_possible(point) {
             paragraph(&mut out, &format!("{}: {text}", point.name));
         }
@@ -55,11 +47,7 @@ pub fn render(report: &Report) -> String {
 /// What is possible at a point, and how much of it was measured.
 pub(super) fn against_possible(point: &Point) -> Option<String> {
     let possible = point.prediction.possible.as_ref()?;
-    Some(format!(
-        "{}; measured {} of it",
-        limit(possible),
-        percent(point.measured.tps / possible.tps)
-    ))
+    Some(format!("{}; measured {} of it", limit(possible), percent(point.measured.tps / possible.tps)))
 }
 
 pub(super) fn conditions(report: &Report) -> Vec<String> {
@@ -76,40 +64,23 @@ pub(super) fn figures(point: &Point) -> [(f64, f64); 3] {
     let predicted = &point.prediction.pg_calm;
     let measured = &point.measured;
     [
-        (
-            predicted.device_operations_per_s,
-            measured.device_operations_per_s,
-        ),
+        (predicted.device_operations_per_s, measured.device_operations_per_s),
         (predicted.device_mib_per_s, measured.device_mib_per_s),
         (predicted.sustainable_tps, measured.tps),
     ]
 }
 
 fn grid(report: &Report) -> Table {
-    let mut table = new_table(
-        std::iter::once(Cell::new("\npoint")).chain(GROUPS.iter().flat_map(|group| {
-            [
-                right(format!("{group}\npredicted")),
-                right("\nmeasured"),
-                right("\nerror"),
-            ]
-        })),
-    );
+    let mut table = new_table(std::iter::once(Cell::new("\npoint")).chain(
+        GROUPS.iter().flat_map(|group| [right(format!("{group}\npredicted")), right("\nmeasured"), right("\nerror")]),
+    ));
     for point in &report.points {
         let mark = if point.held_back { "*" } else { "" };
-        table.add_row(
-            std::iter::once(Cell::new(format!("{}{mark}", printable(&point.name)))).chain(
-                figures(point).into_iter().zip(point.errors()).flat_map(
-                    |((predicted, measured), error)| {
-                        [
-                            right(short(predicted)),
-                            right(short(measured)),
-                            right(reading::signed_percent(error)),
-                        ]
-                    },
-                ),
-            ),
-        );
+        table.add_row(std::iter::once(Cell::new(format!("{}{mark}", printable(&point.name)))).chain(
+            figures(point).into_iter().zip(point.errors()).flat_map(|((predicted, measured), error)| {
+                [right(short(predicted)), right(short(measured)), right(reading::signed_percent(error))]
+            }),
+        ));
     }
     table
 }

@@ -87,14 +87,8 @@ fn comparison(report: &Report) -> Markup {
 fn charts(report: &Report) -> Markup {
     let styles = style::assign(report.cases.iter().map(|case| case.name.as_str()));
     let all: Vec<(&Case, Style)> = report.cases.iter().zip(styles).collect();
-    let held: Vec<(&Case, Style)> = all
-        .iter()
-        .copied()
-        .filter(|(case, _)| case.governor.is_some())
-        .collect();
-    let figure = |title, field, limit, note: &str, read: Read| {
-        chart_of(&all, title, field, limit, note, read)
-    };
+    let held: Vec<(&Case, Style)> = all.iter().copied().filter(|(case, _)| case.governor.is_some()).collect();
+    let figure = |title, field, limit, note: &str, read: Read| chart_of(&all, title, field, limit, note, read);
     let rate = |title, field, note: &str, read: Read| figure(title, field, None, note, read);
     let link = || {
         Some(Limit {
@@ -103,15 +97,9 @@ fn charts(report: &Report) -> Markup {
         })
     };
     let governed = || {
-        let governor = report
-            .cases
-            .iter()
-            .find_map(|case| case.governor.as_ref())?;
+        let governor = report.cases.iter().find_map(|case| case.governor.as_ref())?;
         let value = governor.limit_bytes as f64 / MIB;
-        Some(Limit {
-            value,
-            label: format!("governor's limit {} MiB", short(value)),
-        })
+        Some(Limit { value, label: format!("governor's limit {} MiB", short(value)) })
     };
     html! {
         p.note { "From the beginning of the load until the standby had caught up, or was given up." }
@@ -184,10 +172,7 @@ fn chart_of(
             checkpoints: Vec::new(),
         })
         .collect();
-    let chart = Chart {
-        note: note.to_string(),
-        ..Chart::of(title, field, entries, Scale::Linear, limit)
-    };
+    let chart = Chart { note: note.to_string(), ..Chart::of(title, field, entries, Scale::Linear, limit) };
     chart::figure::render(&chart, &format!("{title} by second."))
 }
 
@@ -239,14 +224,9 @@ fn samples(case: &Case) -> Markup {
         ("replay MiB", |s| in_mib(s.replay)),
         ("s", |s| s.replay.s),
         ("link MiB/s", |s| mib(s.link_bytes_per_s)),
-        ("walsender net MiB/s", |s| {
-            mib(s.walsender_network_bytes_per_s)
-        }),
+        ("walsender net MiB/s", |s| mib(s.walsender_network_bytes_per_s)),
         ("disk MiB/s", |s| mib(s.walsender_disk_bytes_per_s)),
-        (
-            "walwriter disk MiB/s",
-            |s| mib(s.walwriter_disk_bytes_per_s),
-        ),
+        ("walwriter disk MiB/s", |s| mib(s.walwriter_disk_bytes_per_s)),
     ];
     html! {
         div.scroll {

@@ -33,9 +33,7 @@ pub(super) static ALL: [Metric; 14] = [
         meaning: "What the primary sent under load as a part of the link's rate; 95.6 % is the most, the rest is headers.",
         value: |report, case| {
             let sent = case.mean_under_load(|sample| sample.link_bytes_per_s)?;
-            case.link_limited
-                .then_some(100.0 * sent / report.link.bytes_per_s)
-                .and_then(finite)
+            case.link_limited.then_some(100.0 * sent / report.link.bytes_per_s).and_then(finite)
         },
     },
     Metric {
@@ -66,26 +64,17 @@ pub(super) static ALL: [Metric; 14] = [
     Metric {
         heading: ["network", "MiB/s"],
         meaning: "Sent by the walsender under load and confirmed by the standby's kernel, mean.",
-        value: |_, case| {
-            case.mean_under_load(|sample| sample.walsender_network_bytes_per_s)
-                .map(|rate| rate / MIB)
-        },
+        value: |_, case| case.mean_under_load(|sample| sample.walsender_network_bytes_per_s).map(|rate| rate / MIB),
     },
     Metric {
         heading: ["sender", "rd MiB/s"],
         meaning: "Read from disk by the walsender under load, mean.",
-        value: |_, case| {
-            case.mean_under_load(|sample| sample.walsender_disk_bytes_per_s)
-                .map(|rate| rate / MIB)
-        },
+        value: |_, case| case.mean_under_load(|sample| sample.walsender_disk_bytes_per_s).map(|rate| rate / MIB),
     },
     Metric {
         heading: ["walwriter", "wr MiB/s"],
         meaning: "Written to disk by the walwriter under load, mean. Backends write WAL, too.",
-        value: |_, case| {
-            case.mean_under_load(|sample| sample.walwriter_disk_bytes_per_s)
-                .map(|rate| rate / MIB)
-        },
+        value: |_, case| case.mean_under_load(|sample| sample.walwriter_disk_bytes_per_s).map(|rate| rate / MIB),
     },
     Metric {
         heading: ["no write", "max s"],

@@ -17,9 +17,7 @@ const WAL_SHARE: f64 = 1448.0 / 1514.0;
 
 /// Link and cases, a line each.
 pub(super) fn lines(report: &Report) -> Vec<String> {
-    std::iter::once(link(report))
-        .chain(report.cases.iter().map(|case| line(report, case)))
-        .collect()
+    std::iter::once(link(report)).chain(report.cases.iter().map(|case| line(report, case))).collect()
 }
 
 fn link(report: &Report) -> String {
@@ -38,10 +36,7 @@ fn line(report: &Report, case: &Case) -> String {
     let mut text = format!("{}: ", printable(&case.name));
     text.push_str(&match case.catch_up_s {
         Some(seconds) => format!("caught up {} s after the load", short(seconds)),
-        None => format!(
-            "had not caught up {} s after the load",
-            short(case.watched_s)
-        ),
+        None => format!("had not caught up {} s after the load", short(case.watched_s)),
     });
     if let Some(lag) = case.most_bytes(|sample| sample.replay) {
         text.push_str(&format!(", at most {} MiB behind", short(lag as f64 / MIB)));
@@ -51,10 +46,7 @@ fn line(report: &Report, case: &Case) -> String {
     }
     text.push('.');
     if case.segments_restored > 0 {
-        text.push_str(&format!(
-            " {} segments came from the archive.",
-            case.segments_restored
-        ));
+        text.push_str(&format!(" {} segments came from the archive.", case.segments_restored));
     }
     if let Some(error) = &case.receiver_error {
         text.push_str(&format!(
@@ -68,11 +60,7 @@ fn line(report: &Report, case: &Case) -> String {
         ));
     }
     if let Some(why) = &case.cut_short {
-        text.push_str(&format!(
-            " The load was ended after {} s: {}.",
-            short(case.load_s),
-            printable(why)
-        ));
+        text.push_str(&format!(" The load was ended after {} s: {}.", short(case.load_s), printable(why)));
     }
     if let Some(lifted) = case.caps_lifted_s {
         text.push_str(&format!(
@@ -99,9 +87,9 @@ fn line(report: &Report, case: &Case) -> String {
 fn patience(heartbeat: &Heartbeat) -> String {
     let timeouts = match (heartbeat.sender_timeouts, heartbeat.receiver_timeouts) {
         (0, 0) => String::new(),
-        (sender, receiver) => format!(
-            " wal_sender_timeout ended {sender} connections, wal_receiver_timeout {receiver}."
-        ),
+        (sender, receiver) => {
+            format!(" wal_sender_timeout ended {sender} connections, wal_receiver_timeout {receiver}.")
+        }
     };
     let one = |(what, silence): (&str, Silence)| {
         let longest = format!("{what} {} s at most", short(silence.longest_s));
@@ -127,12 +115,9 @@ fn patience(heartbeat: &Heartbeat) -> String {
 /// What the lag did at the limit, and what that cost.
 fn governed(report: &Report, case: &Case, governor: &Governor) -> String {
     let limit = short(governor.limit_bytes as f64 / MIB);
-    let (Some(reached), Some(mean), Some(least), Some(most)) = (
-        governor.reached_s,
-        governor.lag_mean_bytes,
-        governor.lag_min_bytes,
-        governor.lag_max_bytes,
-    ) else {
+    let (Some(reached), Some(mean), Some(least), Some(most)) =
+        (governor.reached_s, governor.lag_mean_bytes, governor.lag_min_bytes, governor.lag_max_bytes)
+    else {
         return format!("The lag never came near the governor's limit of {limit} MiB.");
     };
     let verdict = match governor.is_held() {
@@ -151,10 +136,7 @@ fn governed(report: &Report, case: &Case, governor: &Governor) -> String {
         short(most as f64 / MIB),
     );
     if let Some(received) = governor.received_bytes_per_s.filter(|_| !case.link_limited) {
-        text.push_str(&format!(
-            "; {} MiB of WAL per second arrived",
-            short(received / MIB)
-        ));
+        text.push_str(&format!("; {} MiB of WAL per second arrived", short(received / MIB)));
     } else if let Some(received) = governor.received_bytes_per_s {
         text.push_str(&format!(
             "; {:.1} % of the link's rate arrived as WAL, of at most {:.1} %",
@@ -195,9 +177,7 @@ impl Case {
     /// One line, while a run is under way.
     pub fn summary(&self) -> String {
         let behind = |bytes: Option<u64>| {
-            bytes.map_or("unknown".to_string(), |bytes| {
-                format!("{} MiB", short(bytes as f64 / MIB))
-            })
+            bytes.map_or("unknown".to_string(), |bytes| format!("{} MiB", short(bytes as f64 / MIB)))
         };
         format!(
             "{}: {} MiB of WAL per second made, {} received; at most {} behind; {}",

@@ -19,12 +19,7 @@ use crate::report::settings;
 /// The cases under a heading with the conditions, and what the table says in words; every line ends in a newline.
 pub fn render(report: &Report) -> String {
     let mut out = String::new();
-    heading(
-        &mut out,
-        &report.scenario,
-        &report.host,
-        &conditions(report),
-    );
+    heading(&mut out, &report.scenario, &report.host, &conditions(report));
     out.push('\n');
     if !report.cases.is_empty() {
         push_table(&mut out, table(report), 1);
@@ -43,13 +38,10 @@ pub(super) fn conditions(report: &Report) -> Vec<String> {
 
 fn table(report: &Report) -> Table {
     let mut table = new_table(
-        std::iter::once(Cell::new("\ncase"))
-            .chain(ALL.iter().map(|metric| right(metric.heading.join("\n")))),
+        std::iter::once(Cell::new("\ncase")).chain(ALL.iter().map(|metric| right(metric.heading.join("\n")))),
     );
     for case in &report.cases {
-        let figures = ALL
-            .iter()
-            .map(|metric| right((metric.value)(report, case).map_or(MISSING.to_string(), short)));
+        let figures = ALL.iter().map(|metric| right((metric.value)(report, case).map_or(MISSING.to_string(), short)));
         table.add_row(std::iter::once(Cell::new(printable(&case.name))).chain(figures));
     }
     table

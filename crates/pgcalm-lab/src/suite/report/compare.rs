@@ -100,19 +100,13 @@ pub(super) fn of(report: &Report) -> Vec<Comparison> {
         .iter()
         .filter(|c| c.name != BASELINE && c.name != REFERENCE)
         .filter(|rival| rival.objection().is_none())
-        .flat_map(|rival| {
-            COMPARED
-                .iter()
-                .filter_map(|compared| against(compared, rival, stock))
-        })
+        .flat_map(|rival| COMPARED.iter().filter_map(|compared| against(compared, rival, stock)))
         .collect()
 }
 
 fn against(compared: &Compared, rival: &Contestant, stock: &Contestant) -> Option<Comparison> {
     let (ours, theirs) = (compared.metric.of(rival)?, compared.metric.of(stock)?);
-    let ratio = (theirs.median > 0.0)
-        .then(|| ours.median / theirs.median)
-        .filter(|ratio| ratio.is_finite());
+    let ratio = (theirs.median > 0.0).then(|| ours.median / theirs.median).filter(|ratio| ratio.is_finite());
     Some(Comparison {
         contestant: rival.name.clone(),
         metric: compared.name.to_string(),
@@ -156,10 +150,7 @@ mod tests {
     fn figure(runs: &[f64]) -> Figure {
         let low = runs.iter().copied().fold(f64::INFINITY, f64::min);
         let high = runs.iter().copied().fold(0.0, f64::max);
-        Figure {
-            median: (low + high) / 2.0,
-            range: (runs.len() > 1).then_some((low, high)),
-        }
+        Figure { median: (low + high) / 2.0, range: (runs.len() > 1).then_some((low, high)) }
     }
 
     /// Of one figure, with a mean of 1000 TPS of stock.

@@ -83,10 +83,7 @@ fn matrix(groups: &[Group<'_>]) -> Markup {
 
 /// A row of the suite: a line with its name, and one for each contestant.
 fn lines(row: &Row) -> Markup {
-    let contestants = row
-        .report
-        .as_ref()
-        .map_or(&[][..], |report| &report.contestants);
+    let contestants = row.report.as_ref().map_or(&[][..], |report| &report.contestants);
     let styles = style::assign(contestants.iter().map(|c| c.name.as_str()));
     html! {
         tbody {

@@ -75,18 +75,13 @@ fn table(rows: &[&Row]) -> String {
             out.push_str(&format!(" {stock} / {mark}{ours}{mark} |"));
         }
         let [stock, ours] = both.map(|contestant| {
-            contestant.map_or_else(
-                || MISSING.to_string(),
-                |contestant| contestant.checkpoints().to_string(),
-            )
+            contestant.map_or_else(|| MISSING.to_string(), |contestant| contestant.checkpoints().to_string())
         });
         let verdict = match &row.objections()[..] {
             [] => reading::verdict(row, SUBJECT).unwrap_or_default(),
             objections => {
-                let texts: Vec<String> = objections
-                    .iter()
-                    .map(|(name, objection)| format!("{name}: {objection}"))
-                    .collect();
+                let texts: Vec<String> =
+                    objections.iter().map(|(name, objection)| format!("{name}: {objection}")).collect();
                 texts.join("; ")
             }
         };

@@ -16,10 +16,8 @@ pub(super) struct Group<'a> {
 /// All rows that have a result, in groups, none of them empty.
 pub(super) fn groups(report: &Report) -> Vec<Group<'_>> {
     let with_result = || report.rows.iter().filter(|row| row.report.is_some());
-    let (steady, unsteady): (Vec<&Row>, Vec<&Row>) =
-        with_result().partition(|row| row.objections().is_empty());
-    let (mut losses, others): (Vec<&Row>, Vec<&Row>) =
-        steady.into_iter().partition(|row| loss(row).is_some());
+    let (steady, unsteady): (Vec<&Row>, Vec<&Row>) = with_result().partition(|row| row.objections().is_empty());
+    let (mut losses, others): (Vec<&Row>, Vec<&Row>) = steady.into_iter().partition(|row| loss(row).is_some());
     // The largest first; the sort is stable.
     losses.sort_by(|a, b| {
         let size = |row: &Row| loss(row).unwrap_or(1.0);
@@ -29,15 +27,11 @@ pub(super) fn groups(report: &Report) -> Vec<Group<'_>> {
         true => "pg_calm is worse than stock in nothing compared",
         false => "Others",
     };
-    [
-        ("pg_calm is worse than stock in something", losses),
-        (title, others),
-        (NOT_STEADY, unsteady),
-    ]
-    .into_iter()
-    .filter(|(_, rows)| !rows.is_empty())
-    .map(|(title, rows)| Group { title, rows })
-    .collect()
+    [("pg_calm is worse than stock in something", losses), (title, others), (NOT_STEADY, unsteady)]
+        .into_iter()
+        .filter(|(_, rows)| !rows.is_empty())
+        .map(|(title, rows)| Group { title, rows })
+        .collect()
 }
 
 /// The heading of rows in which there is nothing to compare.
@@ -45,20 +39,12 @@ pub(super) const NOT_STEADY: &str = "Not steady: no verdict";
 
 /// Rows that failed in this run of the suite.
 pub(super) fn failed(report: &Report) -> Vec<(&Row, &str)> {
-    report
-        .rows
-        .iter()
-        .filter_map(|row| Some((row, row.failure.as_deref()?)))
-        .collect()
+    report.rows.iter().filter_map(|row| Some((row, row.failure.as_deref()?))).collect()
 }
 
 /// Rows without a result that did not fail either.
 pub(super) fn missing(report: &Report) -> Vec<&Row> {
-    report
-        .rows
-        .iter()
-        .filter(|row| row.report.is_none() && row.failure.is_none())
-        .collect()
+    report.rows.iter().filter(|row| row.report.is_none() && row.failure.is_none()).collect()
 }
 
 /// The worst of the subject's losses as a share of stock's figure, below one; none if it loses nothing.

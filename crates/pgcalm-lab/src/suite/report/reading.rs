@@ -36,51 +36,15 @@ macro_rules! of_metric {
 
 /// The figures of the matrix, in its order.
 pub(super) static SHOWN: [Shown; 9] = [
-    Shown {
-        heading: ["TPS", "mean"],
-        figure: of_metric!(TPS_MEAN),
-        compared: Some("tps_mean"),
-    },
-    Shown {
-        heading: ["TPS", "worst"],
-        figure: of_metric!(TPS_MIN),
-        compared: Some("tps_min"),
-    },
-    Shown {
-        heading: ["secs", "<half"],
-        figure: of_metric!(SECONDS_BELOW_HALF_MEDIAN),
-        compared: None,
-    },
-    Shown {
-        heading: ["ms", "p99.9"],
-        figure: of_metric!(LATENCY_P999),
-        compared: Some("latency_p999_ms"),
-    },
-    Shown {
-        heading: ["ms", "max"],
-        figure: of_metric!(LATENCY_MAX),
-        compared: Some("latency_max_ms"),
-    },
-    Shown {
-        heading: ["chk", "pts"],
-        figure: |contestant| Some(f64::from(contestant.checkpoints())),
-        compared: None,
-    },
-    Shown {
-        heading: ["device", "rd/s"],
-        figure: of_metric!(DEVICE_READ_OPS),
-        compared: None,
-    },
-    Shown {
-        heading: ["device", "wr/s"],
-        figure: of_metric!(DEVICE_WRITE_OPS),
-        compared: None,
-    },
-    Shown {
-        heading: ["device", "MiB/s"],
-        figure: of_metric!(DEVICE_WRITE_MIB),
-        compared: None,
-    },
+    Shown { heading: ["TPS", "mean"], figure: of_metric!(TPS_MEAN), compared: Some("tps_mean") },
+    Shown { heading: ["TPS", "worst"], figure: of_metric!(TPS_MIN), compared: Some("tps_min") },
+    Shown { heading: ["secs", "<half"], figure: of_metric!(SECONDS_BELOW_HALF_MEDIAN), compared: None },
+    Shown { heading: ["ms", "p99.9"], figure: of_metric!(LATENCY_P999), compared: Some("latency_p999_ms") },
+    Shown { heading: ["ms", "max"], figure: of_metric!(LATENCY_MAX), compared: Some("latency_max_ms") },
+    Shown { heading: ["chk", "pts"], figure: |contestant| Some(f64::from(contestant.checkpoints())), compared: None },
+    Shown { heading: ["device", "rd/s"], figure: of_metric!(DEVICE_READ_OPS), compared: None },
+    Shown { heading: ["device", "wr/s"], figure: of_metric!(DEVICE_WRITE_OPS), compared: None },
+    Shown { heading: ["device", "MiB/s"], figure: of_metric!(DEVICE_WRITE_MIB), compared: None },
 ];
 
 /// Under the matrix.
@@ -115,8 +79,7 @@ pub(super) fn verdict(row: &Row, contestant: &str) -> Option<String> {
             let found: Vec<&str> = COMPARED
                 .iter()
                 .filter(|compared| {
-                    row.comparison(contestant, compared.name)
-                        .is_some_and(|found| found.verdict == verdict)
+                    row.comparison(contestant, compared.name).is_some_and(|found| found.verdict == verdict)
                 })
                 .map(|compared| compared.title)
                 .collect();
@@ -132,12 +95,7 @@ pub(super) fn spread(contestant: &Contestant) -> Option<String> {
         .iter()
         .filter_map(|compared| {
             let (low, high) = compared.metric.of(contestant)?.range?;
-            Some(format!(
-                "{} {} to {}",
-                compared.title,
-                short(low),
-                short(high)
-            ))
+            Some(format!("{} {} to {}", compared.title, short(low), short(high)))
         })
         .collect();
     let runs = contestant.runs.len();
@@ -161,21 +119,13 @@ pub(super) fn made_with(report: &Report) -> Option<String> {
         (Some(first), Some(last)) if first != last => Some(format!("{first} to {last}")),
         (first, _) => first.cloned(),
     };
-    let file_system = |run: &crate::contest::report::Report| {
-        run.settings.get("fs").map(shown).unwrap_or_default()
-    };
+    let file_system = |run: &crate::contest::report::Report| run.settings.get("fs").map(shown).unwrap_or_default();
     let parts: Vec<String> = [
         joined("", &mut results().map(|run| server(&run.host.postgres))),
         joined("Linux ", &mut results().map(|run| run.host.kernel.clone())),
         joined("", &mut results().map(file_system)),
         days,
-        joined(
-            "pg_calm ",
-            &mut report
-                .rows
-                .iter()
-                .filter_map(|row| Some(build(row.module.as_deref()?))),
-        ),
+        joined("pg_calm ", &mut report.rows.iter().filter_map(|row| Some(build(row.module.as_deref()?)))),
         joined("pgcalm ", &mut results().map(|run| run.host.pgcalm.clone())),
     ]
     .into_iter()
@@ -186,11 +136,7 @@ pub(super) fn made_with(report: &Report) -> Option<String> {
 
 /// Whether any row was measured on a volume that is not what its name says.
 pub(super) fn is_emulated(report: &Report) -> bool {
-    report
-        .rows
-        .iter()
-        .filter_map(|row| row.report.as_ref())
-        .any(|run| run.cap.kind == CapKind::CloudVolume)
+    report.rows.iter().filter_map(|row| row.report.as_ref()).any(|run| run.cap.kind == CapKind::CloudVolume)
 }
 
 /// What a reader must know of a row beside its figures.
@@ -198,46 +144,26 @@ pub(super) fn remarks(row: &Row) -> Vec<String> {
     let Some(report) = &row.report else {
         return Vec::new();
     };
-    let mut remarks: Vec<String> = checkpoint_start::sentence(&report.contestants)
-        .into_iter()
-        .collect();
+    let mut remarks: Vec<String> = checkpoint_start::sentence(&report.contestants).into_iter().collect();
     let unsteady: Vec<String> = report
         .contestants
         .iter()
         .filter(|contestant| {
-            contestant.runs.iter().any(|run| {
-                run.backlog
-                    .as_ref()
-                    .is_some_and(|backlog| !backlog.steady_state)
-            })
+            contestant.runs.iter().any(|run| run.backlog.as_ref().is_some_and(|backlog| !backlog.steady_state))
         })
         .map(|contestant| printable(&contestant.name))
         .collect();
     if !unsteady.is_empty() {
-        remarks.push(format!(
-            "no steady state, the backlog still changed at the end: {}",
-            unsteady.join(", ")
-        ));
+        remarks.push(format!("no steady state, the backlog still changed at the end: {}", unsteady.join(", ")));
     }
     for contestant in &report.contestants {
         if let Some(objection) = contestant.objection() {
-            remarks.push(format!(
-                "{}: not steady: {}",
-                printable(&contestant.name),
-                printable(objection)
-            ));
+            remarks.push(format!("{}: not steady: {}", printable(&contestant.name), printable(objection)));
         }
     }
     for contestant in &report.contestants {
-        if contestant
-            .runs
-            .iter()
-            .any(|run| run.server_failure.is_some())
-        {
-            remarks.push(format!(
-                "{}: the server gave up",
-                printable(&contestant.name)
-            ));
+        if contestant.runs.iter().any(|run| run.server_failure.is_some()) {
+            remarks.push(format!("{}: the server gave up", printable(&contestant.name)));
         }
     }
     remarks
@@ -259,11 +185,7 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
     let mut lines: Vec<String> = COMPARED
         .iter()
         .filter_map(|compared| {
-            let found: Vec<_> = report
-                .rows
-                .iter()
-                .filter_map(|row| row.comparison(SUBJECT, compared.name))
-                .collect();
+            let found: Vec<_> = report.rows.iter().filter_map(|row| row.comparison(SUBJECT, compared.name)).collect();
             if found.is_empty() {
                 return None;
             }
@@ -289,46 +211,26 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
                 found.len(),
                 of(Verdict::Better, "better"),
                 of(Verdict::Worse, "worse"),
-                found
-                    .iter()
-                    .filter(|comparison| comparison.verdict == Verdict::Same)
-                    .count()
+                found.iter().filter(|comparison| comparison.verdict == Verdict::Same).count()
             ))
         })
         .collect();
-    let unsteady: Vec<&str> = report
-        .rows
-        .iter()
-        .filter(|row| !row.objections().is_empty())
-        .map(|row| row.name.as_str())
-        .collect();
+    let unsteady: Vec<&str> =
+        report.rows.iter().filter(|row| !row.objections().is_empty()).map(|row| row.name.as_str()).collect();
     if !unsteady.is_empty() {
         lines.push(format!("Not steady: {}", unsteady.join(", ")));
     }
-    let failed: Vec<&str> = order::failed(report)
-        .iter()
-        .map(|(row, _)| row.name.as_str())
-        .collect();
+    let failed: Vec<&str> = order::failed(report).iter().map(|(row, _)| row.name.as_str()).collect();
     if !failed.is_empty() {
         lines.push(format!("Failed: {}", failed.join(", ")));
     }
-    let missing: Vec<&str> = order::missing(report)
-        .iter()
-        .map(|row| row.name.as_str())
-        .collect();
+    let missing: Vec<&str> = order::missing(report).iter().map(|row| row.name.as_str()).collect();
     if !missing.is_empty() {
         lines.push(format!("Without a result: {}", missing.join(", ")));
     }
-    let builds: BTreeSet<&str> = report
-        .rows
-        .iter()
-        .filter_map(|row| row.module.as_deref())
-        .collect();
+    let builds: BTreeSet<&str> = report.rows.iter().filter_map(|row| row.module.as_deref()).collect();
     if builds.len() > 1 {
-        lines.push(format!(
-            "Rows were measured with {} different builds of the module",
-            builds.len()
-        ));
+        lines.push(format!("Rows were measured with {} different builds of the module", builds.len()));
     }
     if lines.is_empty() {
         lines.push("No row compares pg_calm with stock.".to_string());

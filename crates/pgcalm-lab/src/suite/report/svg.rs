@@ -50,12 +50,7 @@ fn bars(row: &Row) -> Vec<Bar> {
         .into_iter()
         .zip(styles)
         .map(|(name, style)| {
-            let contestant = row
-                .report
-                .as_ref()?
-                .contestants
-                .iter()
-                .find(|contestant| contestant.name == name)?;
+            let contestant = row.report.as_ref()?.contestants.iter().find(|contestant| contestant.name == name)?;
             Some(Bar {
                 name,
                 colour: style.light_colour(),
@@ -75,22 +70,12 @@ pub fn render(report: &Report) -> String {
         .filter(|group| group.title != order::NOT_STEADY)
         .map(|group| Group {
             title: group.title,
-            rows: group
-                .rows
-                .into_iter()
-                .map(|row| (row, bars(row)))
-                .filter(|(_, bars)| !bars.is_empty())
-                .collect(),
+            rows: group.rows.into_iter().map(|row| (row, bars(row))).filter(|(_, bars)| !bars.is_empty()).collect(),
         })
         .filter(|group| !group.rows.is_empty())
         .collect();
-    let values = ValueAxis::linear(
-        groups
-            .iter()
-            .flat_map(|group| &group.rows)
-            .flat_map(|(_, bars)| bars)
-            .map(|bar| bar.mean),
-    );
+    let values =
+        ValueAxis::linear(groups.iter().flat_map(|group| &group.rows).flat_map(|(_, bars)| bars).map(|bar| bar.mean));
     let x = |value: f64| LEFT + (RIGHT - LEFT) * values.place(value);
     let mut y = TOP;
     let mut parts = Vec::new();
@@ -119,10 +104,7 @@ pub fn render(report: &Report) -> String {
     card::svg(
         &report.title,
         &caption(report),
-        &format!(
-            "{}: mean and worst second of stock and pg_calm in {count} rows",
-            report.title
-        ),
+        &format!("{}: mean and worst second of stock and pg_calm in {count} rows", report.title),
         bottom + 36.0,
         &content,
     )
@@ -135,9 +117,7 @@ fn caption(report: &Report) -> String {
         false => "",
     };
     let with = reading::made_with(report).unwrap_or_default();
-    format!(
-        "TPS{on}: the worst second (dark) / the mean (whole bar), and checkpoints measured. {with}"
-    )
+    format!("TPS{on}: the worst second (dark) / the mean (whole bar), and checkpoints measured. {with}")
 }
 
 fn legend() -> Markup {

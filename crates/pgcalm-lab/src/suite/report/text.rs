@@ -72,10 +72,7 @@ fn matrix(out: &mut String, groups: &[order::Group<'_>]) {
             if index == 0 {
                 heading.insert(0, format!("\n{}", group.title));
             }
-            headings.push(Heading {
-                before: lines,
-                lines: heading,
-            });
+            headings.push(Heading { before: lines, lines: heading });
             for contestant in row.report.iter().flat_map(|report| &report.contestants) {
                 let mut cells = vec![Cell::new(format!("  {}", printable(&contestant.name)))];
                 for shown in &SHOWN {
@@ -88,18 +85,12 @@ fn matrix(out: &mut String, groups: &[order::Group<'_>]) {
                 }
                 table.add_row(cells);
                 lines += 1;
-                let below: Vec<String> = [
-                    reading::verdict(row, &contestant.name),
-                    reading::spread(contestant),
-                ]
-                .into_iter()
-                .flatten()
-                .flat_map(|line| indented(&line))
-                .collect();
-                headings.push(Heading {
-                    before: lines,
-                    lines: below,
-                });
+                let below: Vec<String> = [reading::verdict(row, &contestant.name), reading::spread(contestant)]
+                    .into_iter()
+                    .flatten()
+                    .flat_map(|line| indented(&line))
+                    .collect();
+                headings.push(Heading { before: lines, lines: below });
             }
         }
     }
@@ -138,11 +129,7 @@ fn row_heading(row: &Row) -> Vec<String> {
     let name = printable(&row.name);
     let title = printable(&row.title);
     let mut text = String::new();
-    let first = if name == title {
-        name
-    } else {
-        format!("{name}: {title}")
-    };
+    let first = if name == title { name } else { format!("{name}: {title}") };
     paragraph(&mut text, &first);
     if let Some(cap) = reading::cap(row) {
         paragraph(&mut text, &format!("  {cap}"));

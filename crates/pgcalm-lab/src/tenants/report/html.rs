@@ -59,14 +59,7 @@ fn headline(report: &Report) -> String {
     let parts: Vec<String> = report
         .contestants
         .iter()
-        .map(|c| {
-            format!(
-                "{}: {} of {} instances with zero seconds",
-                c.name,
-                c.instances_zero(),
-                c.instances.len()
-            )
-        })
+        .map(|c| format!("{}: {} of {} instances with zero seconds", c.name, c.instances_zero(), c.instances.len()))
         .collect();
     parts.join(", ")
 }
@@ -102,12 +95,7 @@ fn comparison(report: &Report) -> Markup {
 }
 
 fn instances(report: &Report) -> Markup {
-    let count = report
-        .contestants
-        .iter()
-        .map(|c| c.instances.len())
-        .max()
-        .unwrap_or(0);
+    let count = report.contestants.iter().map(|c| c.instances.len()).max().unwrap_or(0);
     html! {
         p.note { "Worst second in transactions, seconds at zero, and 99th percentile of the latency." }
         div.scroll {

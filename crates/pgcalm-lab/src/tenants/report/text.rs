@@ -20,37 +20,17 @@ type Figure = (&'static str, fn(&Contestant) -> String);
 pub(super) const FIGURES: [Figure; 13] = [
     ("TPS of all, mean", |c| short(c.total.tps_mean)),
     ("TPS of all, worst second", |c| short(c.total.tps_min)),
-    ("instances with zero seconds", |c| {
-        c.instances_zero().to_string()
-    }),
-    ("zero seconds of all instances", |c| {
-        c.seconds_zero().to_string()
-    }),
+    ("instances with zero seconds", |c| c.instances_zero().to_string()),
+    ("zero seconds of all instances", |c| c.seconds_zero().to_string()),
     ("worst second of an instance", |c| short(c.worst_second())),
-    ("latency p99, ms", |c| {
-        short(c.total.latency_ms.map_or(f64::NAN, |l| l.p99))
-    }),
-    ("latency p99.9, ms", |c| {
-        short(c.total.latency_ms.map_or(f64::NAN, |l| l.p999))
-    }),
-    ("latency max, ms", |c| {
-        short(c.total.latency_ms.map_or(f64::NAN, |l| l.max))
-    }),
-    ("device writes per second", |c| {
-        short(c.total.data_device.write_ops_per_s)
-    }),
-    ("device MiB/s written", |c| {
-        short(c.total.data_device.write_mib_per_s)
-    }),
-    ("Dirty of the host, most, MiB", |c| {
-        short(most(&c.total.series.dirty_mib))
-    }),
-    ("Writeback of the host, most, MiB", |c| {
-        short(most(&c.total.series.writeback_mib))
-    }),
-    ("checkpoint starts in 5 s, most", |c| {
-        c.checkpoints_at_once().to_string()
-    }),
+    ("latency p99, ms", |c| short(c.total.latency_ms.map_or(f64::NAN, |l| l.p99))),
+    ("latency p99.9, ms", |c| short(c.total.latency_ms.map_or(f64::NAN, |l| l.p999))),
+    ("latency max, ms", |c| short(c.total.latency_ms.map_or(f64::NAN, |l| l.max))),
+    ("device writes per second", |c| short(c.total.data_device.write_ops_per_s)),
+    ("device MiB/s written", |c| short(c.total.data_device.write_mib_per_s)),
+    ("Dirty of the host, most, MiB", |c| short(most(&c.total.series.dirty_mib))),
+    ("Writeback of the host, most, MiB", |c| short(most(&c.total.series.writeback_mib))),
+    ("checkpoint starts in 5 s, most", |c| c.checkpoints_at_once().to_string()),
 ];
 
 fn most(values: &[f64]) -> f64 {
@@ -60,21 +40,12 @@ fn most(values: &[f64]) -> f64 {
 /// The comparison under a heading with the conditions; every line ends in a newline.
 pub fn render(report: &Report) -> String {
     let mut out = String::new();
-    heading(
-        &mut out,
-        &report.scenario,
-        &report.host,
-        &conditions(report),
-    );
+    heading(&mut out, &report.scenario, &report.host, &conditions(report));
     out.push('\n');
     let contestants = || report.contestants.iter();
-    let mut table = new_table(
-        std::iter::once(Cell::new("")).chain(contestants().map(|c| right(printable(&c.name)))),
-    );
+    let mut table = new_table(std::iter::once(Cell::new("")).chain(contestants().map(|c| right(printable(&c.name)))));
     for (name, figure) in FIGURES {
-        table.add_row(
-            std::iter::once(Cell::new(name)).chain(contestants().map(|c| right(figure(c)))),
-        );
+        table.add_row(std::iter::once(Cell::new(name)).chain(contestants().map(|c| right(figure(c)))));
     }
     push_table(&mut out, table, 2);
     out.push('\n');
@@ -88,11 +59,7 @@ pub fn render(report: &Report) -> String {
 fn worst(contestant: &Contestant) -> String {
     let mut instances: Vec<_> = contestant.instances.iter().collect();
     instances.sort_by(|a, b| {
-        (b.seconds_zero, a.tps_min as u64, a.number).cmp(&(
-            a.seconds_zero,
-            b.tps_min as u64,
-            b.number,
-        ))
+        (b.seconds_zero, a.tps_min as u64, a.number).cmp(&(a.seconds_zero, b.tps_min as u64, b.number))
     });
     let named: Vec<String> = instances
         .iter()

@@ -36,17 +36,9 @@ const HEADINGS: [&str; 13] = [
 /// The cycles under a heading with the conditions, and the verdict; every line ends in a newline.
 pub fn render(report: &Report) -> String {
     let mut out = String::new();
-    heading(
-        &mut out,
-        &report.scenario,
-        &report.host,
-        &conditions(report),
-    );
-    let settings: Vec<String> = report
-        .server_settings
-        .iter()
-        .map(|(name, value)| format!("{name} = {value}"))
-        .collect();
+    heading(&mut out, &report.scenario, &report.host, &conditions(report));
+    let settings: Vec<String> =
+        report.server_settings.iter().map(|(name, value)| format!("{name} = {value}")).collect();
     paragraph(&mut out, &settings.join(", "));
     out.push('\n');
     if !report.cycles.is_empty() {
@@ -71,21 +63,13 @@ struct Row<'a> {
 }
 
 fn table(out: &mut String, report: &Report) {
-    let mut table = new_table(HEADINGS.iter().enumerate().map(|(index, heading)| {
-        if index < 2 {
-            Cell::new(heading)
-        } else {
-            right(heading)
-        }
-    }));
+    let mut table = new_table(
+        HEADINGS.iter().enumerate().map(|(index, heading)| if index < 2 { Cell::new(heading) } else { right(heading) }),
+    );
     let mut rows = Vec::new();
     for cycle in &report.cycles {
         if report.cycles.len() <= LISTED || !cycle.is_sound() {
-            rows.push(Row {
-                label: format!("#{}", cycle.number),
-                crash: kind(cycle),
-                cycles: vec![cycle],
-            });
+            rows.push(Row { label: format!("#{}", cycle.number), crash: kind(cycle), cycles: vec![cycle] });
         }
     }
     let mut kinds: Vec<String> = report.cycles.iter().map(kind).collect();
@@ -93,16 +77,8 @@ fn table(out: &mut String, report: &Report) {
     kinds.dedup();
     if report.cycles.len() > 1 {
         for crash in kinds {
-            let cycles: Vec<&Cycle> = report
-                .cycles
-                .iter()
-                .filter(|cycle| kind(cycle) == crash)
-                .collect();
-            rows.push(Row {
-                label: cycles.len().to_string(),
-                crash,
-                cycles,
-            });
+            let cycles: Vec<&Cycle> = report.cycles.iter().filter(|cycle| kind(cycle) == crash).collect();
+            rows.push(Row { label: cycles.len().to_string(), crash, cycles });
         }
         rows.push(Row {
             label: report.cycles.len().to_string(),
@@ -132,11 +108,7 @@ fn cells(row: &Row) -> Vec<Cell> {
     } else {
         let mean = recoveries.iter().sum::<f64>() / recoveries.len() as f64;
         let max = recoveries.iter().copied().fold(0.0, f64::max);
-        if row.cycles.len() == 1 {
-            format!("{mean:.1}")
-        } else {
-            format!("{mean:.1} ({max:.1})")
-        }
+        if row.cycles.len() == 1 { format!("{mean:.1}") } else { format!("{mean:.1} ({max:.1})") }
     };
     let figures = [
         format!("{load:.1}"),
@@ -151,11 +123,7 @@ fn cells(row: &Row) -> Vec<Cell> {
         sum(|cycle| cycle.flushed_pages),
         recovery,
     ];
-    [row.label.clone(), row.crash.clone()]
-        .into_iter()
-        .map(Cell::new)
-        .chain(figures.into_iter().map(right))
-        .collect()
+    [row.label.clone(), row.crash.clone()].into_iter().map(Cell::new).chain(figures.into_iter().map(right)).collect()
 }
 
 fn lines(report: &Report) -> Vec<String> {
@@ -175,12 +143,7 @@ fn lines(report: &Report) -> Vec<String> {
     }
     lines.extend(stale(report));
     for cycle in report.cycles.iter().filter(|cycle| !cycle.is_sound()) {
-        lines.push(format!(
-            "cycle {} ({}): {}",
-            cycle.number,
-            kind(cycle),
-            cycle.findings()
-        ));
+        lines.push(format!("cycle {} ({}): {}", cycle.number, kind(cycle), cycle.findings()));
     }
     for control in &report.controls {
         let sabotage = &control.sabotage;
@@ -215,11 +178,7 @@ fn lines(report: &Report) -> Vec<String> {
 
 /// Where blocks of deleted files showed up, if they were looked for.
 fn stale(report: &Report) -> Option<String> {
-    let found: Vec<_> = report
-        .cycles
-        .iter()
-        .filter_map(|cycle| cycle.stale.as_ref())
-        .collect();
+    let found: Vec<_> = report.cycles.iter().filter_map(|cycle| cycle.stale.as_ref()).collect();
     if found.is_empty() {
         return None;
     }
@@ -228,17 +187,10 @@ fn stale(report: &Report) -> Option<String> {
         let hit = found.iter().filter(|stale| blocks(stale) > 0).count();
         format!("{} in {hit} of {} crashes", sum(blocks), found.len())
     };
-    let mut files: Vec<&str> = found
-        .iter()
-        .flat_map(|stale| stale.files.iter().map(String::as_str))
-        .collect();
+    let mut files: Vec<&str> = found.iter().flat_map(|stale| stale.files.iter().map(String::as_str)).collect();
     files.sort_unstable();
     files.dedup();
-    let files = if files.is_empty() {
-        String::new()
-    } else {
-        format!(" ({})", printable(&files.join(", ")))
-    };
+    let files = if files.is_empty() { String::new() } else { format!(" ({})", printable(&files.join(", "))) };
     Some(format!(
         "blocks that show a deleted file's data: {}, in files that nobody synced; {}, in the server's before recovery; \
          {}, in the server's after it{files}.",
@@ -285,10 +237,7 @@ pub(super) mod tests {
             controls: vec![Control {
                 sabotage: "fsync=off".into(),
                 server_settings: BTreeMap::from([("fsync".into(), "off".into())]),
-                cycles: vec![Cycle {
-                    rows_lost: 7,
-                    ..cycle(1, "ext4", "shutdown")
-                }],
+                cycles: vec![Cycle { rows_lost: 7, ..cycle(1, "ext4", "shutdown") }],
             }],
         }
     }
@@ -296,25 +245,14 @@ pub(super) mod tests {
     #[test]
     fn sums_and_verdict_are_shown() {
         let text = render(&report());
+        assert!(text.contains("control: detected loss as it must (ext4 shutdown, fsync=off, cycle 1"), "{text}");
+        assert!(text.contains("passed: 2 crashes, 2000 acknowledged commits"), "{text}");
         assert!(
-            text.contains("control: detected loss as it must (ext4 shutdown, fsync=off, cycle 1"),
-            "{text}"
-        );
-        assert!(
-            text.contains("passed: 2 crashes, 2000 acknowledged commits"),
-            "{text}"
-        );
-        assert!(
-            text.lines().any(|line| line.starts_with("2")
-                && line.contains("all")
-                && line.contains("40000")),
+            text.lines().any(|line| line.starts_with("2") && line.contains("all") && line.contains("40000")),
             "{text}"
         );
         assert!(text.contains("page cache survives"), "{text}");
-        assert!(
-            text.lines().all(|line| line.chars().count() <= 125),
-            "{text}"
-        );
+        assert!(text.lines().all(|line| line.chars().count() <= 125), "{text}");
     }
 
     #[test]
@@ -343,9 +281,6 @@ pub(super) mod tests {
         let text = render(&report);
         assert!(!text.contains("#29 "), "{text}");
         assert!(text.contains("#30 "), "{text}");
-        assert!(
-            text.contains("FAILED: cycle 30 (ext4, kill): 2 acknowledged rows lost"),
-            "{text}"
-        );
+        assert!(text.contains("FAILED: cycle 30 (ext4, kill): 2 acknowledged rows lost"), "{text}");
     }
 }

@@ -7,10 +7,7 @@ use super::Report;
 impl Cycle {
     /// Whether nothing was lost and nothing is wrong.
     pub fn is_sound(&self) -> bool {
-        self.rows_lost == 0
-            && self.rows_corrupt == 0
-            && self.rows_torn == 0
-            && self.problems.is_empty()
+        self.rows_lost == 0 && self.rows_corrupt == 0 && self.rows_torn == 0 && self.problems.is_empty()
     }
 
     /// What is wrong, in one line.
@@ -45,13 +42,7 @@ impl Report {
                 1 => String::new(),
                 n => format!("; {} more failed", n - 1),
             };
-            return Some(format!(
-                "cycle {} ({}, {}): {}{more}",
-                first.number,
-                first.fs,
-                first.crash,
-                first.findings()
-            ));
+            return Some(format!("cycle {} ({}, {}): {}{more}", first.number, first.fs, first.crash, first.findings()));
         }
         for control in &self.controls {
             if !control.detected() {
@@ -63,9 +54,8 @@ impl Report {
                 ));
             }
         }
-        let idle = |count: fn(&Cycle) -> u64| {
-            !self.cycles.is_empty() && self.cycles.iter().all(|cycle| count(cycle) == 0)
-        };
+        let idle =
+            |count: fn(&Cycle) -> u64| !self.cycles.is_empty() && self.cycles.iter().all(|cycle| count(cycle) == 0);
         if idle(|cycle| cycle.commits) {
             return Some("no transaction was acknowledged in any cycle".to_string());
         }
@@ -81,9 +71,7 @@ impl Report {
     }
 
     fn module_is_on(&self) -> bool {
-        self.server_settings
-            .get("pg_calm.mode")
-            .is_some_and(|mode| mode == "on")
+        self.server_settings.get("pg_calm.mode").is_some_and(|mode| mode == "on")
     }
 }
 
@@ -105,10 +93,7 @@ mod tests {
             (|cycle| cycle.rows_lost = 3, "3 acknowledged rows lost"),
             (|cycle| cycle.rows_corrupt = 2, "2 rows corrupt"),
             (|cycle| cycle.rows_torn = 1, "1 rows of torn"),
-            (
-                |cycle| cycle.problems.push("pg_checksums: bad".into()),
-                "pg_checksums: bad",
-            ),
+            (|cycle| cycle.problems.push("pg_checksums: bad".into()), "pg_checksums: bad"),
         ];
         for (damage, words) in damages {
             let mut report = report();
@@ -124,12 +109,7 @@ mod tests {
         let mut report = report();
         report.controls[0].cycles[0].rows_lost = 0;
         report.controls[0].cycles[0].problems.clear();
-        assert!(
-            report
-                .failure()
-                .unwrap()
-                .starts_with("control (ext4, fsync=off)")
-        );
+        assert!(report.failure().unwrap().starts_with("control (ext4, fsync=off)"));
         report.controls[0].cycles.clear();
         assert!(report.failure().unwrap().starts_with("control"));
     }
@@ -141,9 +121,7 @@ mod tests {
             cycle.bridged_pages = 0;
         }
         assert!(report.failure().unwrap().contains("bridged no page"));
-        report
-            .server_settings
-            .insert("pg_calm.mode".into(), "off".into());
+        report.server_settings.insert("pg_calm.mode".into(), "off".into());
         assert_eq!(report.failure(), None);
     }
 }

@@ -27,10 +27,7 @@ impl Noise {
     /// Within -1..1, mostly near 0.
     fn next(&mut self) -> f64 {
         let mut uniform = || {
-            self.0 = self
-                .0
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (self.0 >> 40) as f64 / (1u64 << 24) as f64
         };
         uniform() + uniform() - 1.0
@@ -74,39 +71,21 @@ fn run(shape: &Shape, seconds: usize, seed: u64) -> Run {
     for second in 0..seconds {
         let now = second as f64 + 0.5;
         let stalled = shape.sync_s > 1.0
-            && checkpoints.iter().any(|checkpoint| {
-                now > checkpoint.end_s - checkpoint.sync_s && now < checkpoint.end_s + 3.0
-            });
-        let tps = if stalled {
-            shape.stalled_tps
-        } else {
-            shape.tps
-        };
+            && checkpoints
+                .iter()
+                .any(|checkpoint| now > checkpoint.end_s - checkpoint.sync_s && now < checkpoint.end_s + 3.0);
+        let tps = if stalled { shape.stalled_tps } else { shape.tps };
         let tps = (tps * (1.0 + shape.noise * noise.next())).round().max(0.0);
         series.tps.push(tps);
         let latency = |factor: f64| (tps > 0.0).then(|| 4000.0 / tps * factor);
         series.latency_p50_ms.push(latency(0.9));
-        series
-            .latency_p99_ms
-            .push(latency(if stalled { 30.0 } else { 2.2 + noise.next() }));
-        series.latency_max_ms.push(latency(if stalled {
-            90.0
-        } else {
-            6.0 + 3.0 * noise.next()
-        }));
+        series.latency_p99_ms.push(latency(if stalled { 30.0 } else { 2.2 + noise.next() }));
+        series.latency_max_ms.push(latency(if stalled { 90.0 } else { 6.0 + 3.0 * noise.next() }));
         let phase = ((now + 8.0) % 60.0) / 60.0;
-        series
-            .dirty_mib
-            .push(shape.dirty_mib * (0.3 + 0.7 * phase) * (1.0 + 0.05 * noise.next()));
-        series
-            .writeback_mib
-            .push(if stalled { 420.0 } else { 12.0 } * (1.0 + 0.4 * noise.next()));
-        series
-            .data_write_ops
-            .push((shape.write_ops * (1.0 + 0.1 * noise.next())).round());
-        series
-            .data_write_mib
-            .push(shape.write_mib * (1.0 + 0.1 * noise.next()));
+        series.dirty_mib.push(shape.dirty_mib * (0.3 + 0.7 * phase) * (1.0 + 0.05 * noise.next()));
+        series.writeback_mib.push(if stalled { 420.0 } else { 12.0 } * (1.0 + 0.4 * noise.next()));
+        series.data_write_ops.push((shape.write_ops * (1.0 + 0.1 * noise.next())).round());
+        series.data_write_mib.push(shape.write_mib * (1.0 + 0.1 * noise.next()));
         series.data_read_ops.push(0.0);
         series.wal_write_ops.push(tps * 0.9);
         series.wal_write_mib.push(tps * 0.008);
@@ -122,8 +101,7 @@ fn run(shape: &Shape, seconds: usize, seed: u64) -> Run {
     };
     let median = at(0.5);
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
-    let seconds_where =
-        |test: &dyn Fn(f64) -> bool| sorted.iter().filter(|tps| test(**tps)).count() as u32;
+    let seconds_where = |test: &dyn Fn(f64) -> bool| sorted.iter().filter(|tps| test(**tps)).count() as u32;
     let stalls = shape.sync_s > 1.0;
     Run {
         tps_mean: mean(&series.tps),
@@ -159,21 +137,12 @@ fn run(shape: &Shape, seconds: usize, seed: u64) -> Run {
             vec![
                 Blocked {
                     process: "checkpointer".to_string(),
-                    stack: [
-                        "folio_wait_bit",
-                        "folio_wait_writeback",
-                        "file_write_and_wait_range",
-                        "ext4_sync_file",
-                    ]
-                    .map(String::from)
-                    .to_vec(),
+                    stack: ["folio_wait_bit", "folio_wait_writeback", "file_write_and_wait_range", "ext4_sync_file"]
+                        .map(String::from)
+                        .to_vec(),
                     samples: 44,
                 },
-                Blocked {
-                    process: "client backend".to_string(),
-                    stack: Vec::new(),
-                    samples: 12,
-                },
+                Blocked { process: "client backend".to_string(), stack: Vec::new(), samples: 12 },
             ]
         } else {
             Vec::new()
@@ -183,18 +152,12 @@ fn run(shape: &Shape, seconds: usize, seed: u64) -> Run {
 
 /// A report of four contestants.
 pub fn report(seconds: usize, repeats: u64) -> Report {
-    let contestant =
-        |name: &str, description: &str, settings: &[(&str, &str)], shape: Shape| Contestant {
-            name: name.to_string(),
-            description: format!("{description} ({LABEL})"),
-            server_settings: settings
-                .iter()
-                .map(|(name, value)| (name.to_string(), value.to_string()))
-                .collect(),
-            runs: (0..repeats)
-                .map(|repeat| run(&shape, seconds, 1 + repeat + 1000 * name.len() as u64))
-                .collect(),
-        };
+    let contestant = |name: &str, description: &str, settings: &[(&str, &str)], shape: Shape| Contestant {
+        name: name.to_string(),
+        description: format!("{description} ({LABEL})"),
+        server_settings: settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
+        runs: (0..repeats).map(|repeat| run(&shape, seconds, 1 + repeat + 1000 * name.len() as u64)).collect(),
+    };
     let stock = Shape {
         tps: 3300.0,
         noise: 0.22,
@@ -236,25 +199,11 @@ pub fn report(seconds: usize, repeats: u64) -> Report {
         contestant(
             "stock-tuned",
             "The best settings for writeback that stock has.",
-            &[
-                ("backend_flush_after", "0"),
-                ("checkpoint_flush_after", "0"),
-                ("max_wal_size", "8GB"),
-            ],
+            &[("backend_flush_after", "0"), ("checkpoint_flush_after", "0"), ("max_wal_size", "8GB")],
             tuned,
         ),
-        contestant(
-            "pg_calm",
-            "The module, nothing else set.",
-            &[("shared_preload_libraries", "pg_calm")],
-            calm,
-        ),
-        contestant(
-            "stock-uncapped",
-            "Stock with the data volume's caps lifted.",
-            &[],
-            uncapped,
-        ),
+        contestant("pg_calm", "The module, nothing else set.", &[("shared_preload_libraries", "pg_calm")], calm),
+        contestant("stock-uncapped", "Stock with the data volume's caps lifted.", &[], uncapped),
     ];
     for run in &mut contestants[2].runs {
         run.module_status = BTreeMap::from([
@@ -295,10 +244,7 @@ pub fn report(seconds: usize, repeats: u64) -> Report {
             ("sysctl", json!("roomy")),
             ("distribution", json!("uniform")),
             ("repeat", json!(repeats)),
-            (
-                "contestants",
-                json!(["stock", "stock-tuned", "pg_calm", "stock-uncapped"]),
-            ),
+            ("contestants", json!(["stock", "stock-tuned", "pg_calm", "stock-uncapped"])),
         ]
         .into_iter()
         .map(|(name, value)| (name.to_string(), value))
@@ -314,12 +260,7 @@ pub fn poison(run: &mut Run, value: f64) {
     run.tps_median = value;
     run.tps_min = value;
     run.tps_p5 = value;
-    run.latency_ms = Some(Latency {
-        p50: value,
-        p99: value,
-        p999: value,
-        max: value,
-    });
+    run.latency_ms = Some(Latency { p50: value, p99: value, p999: value, max: value });
     run.data_device = DeviceRates {
         read_ops_per_s: value,
         read_mib_per_s: value,
@@ -351,11 +292,7 @@ pub fn poison(run: &mut Run, value: f64) {
     ] {
         values.fill(value);
     }
-    for values in [
-        &mut series.latency_p50_ms,
-        &mut series.latency_p99_ms,
-        &mut series.latency_max_ms,
-    ] {
+    for values in [&mut series.latency_p50_ms, &mut series.latency_p99_ms, &mut series.latency_max_ms] {
         values.fill(Some(value));
     }
 }

@@ -98,12 +98,7 @@ impl Checkpointer {
 
     /// The rhythms of regions, at so many times the observed rate.
     pub fn beat(&self, speed: f64, turn: f64) -> Beat {
-        Beat {
-            speed,
-            turn,
-            interval: self.interval,
-            started: self.started,
-        }
+        Beat { speed, turn, interval: self.interval, started: self.started }
     }
 }
 
@@ -162,11 +157,7 @@ impl Simulation<'_> {
         if spent >= self.checkpointer.drains {
             self.fsync(file, spent);
         } else if self.flusher.guards(file) {
-            self.checkpointer.phase = Phase::LettingKernel {
-                file,
-                spent,
-                start: self.now,
-            };
+            self.checkpointer.phase = Phase::LettingKernel { file, spent, start: self.now };
         } else if self.has_many_pages(file) {
             self.begin_drain(file, spent);
         } else {
@@ -195,9 +186,7 @@ impl Simulation<'_> {
     fn drain(&mut self, mut drain: Drain) {
         let file = drain.file;
         let spent = drain.spent + self.now - drain.start;
-        let over = spent >= self.checkpointer.drains
-            || !self.is_promising(&drain)
-            || self.round_over(&mut drain);
+        let over = spent >= self.checkpointer.drains || !self.is_promising(&drain) || self.round_over(&mut drain);
         if !over {
             self.checkpointer.phase = Phase::Draining(drain);
         } else if self.flusher.guards(file) {
@@ -232,8 +221,7 @@ impl Simulation<'_> {
         if left >= drain.start_pages {
             return false;
         }
-        drain.spent + elapsed + elapsed / (drain.start_pages - left) * (left - enough)
-            < self.checkpointer.drains
+        drain.spent + elapsed + elapsed / (drain.start_pages - left) * (left - enough) < self.checkpointer.drains
     }
 
     fn threshold_pages(&self) -> f64 {

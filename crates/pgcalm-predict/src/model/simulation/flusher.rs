@@ -51,11 +51,7 @@ struct Guard {
 impl Flusher {
     /// The first visit is after `phase` of the time between them.
     pub fn new(kernel: &Kernel, files: usize, phase: f64) -> Self {
-        let look = if kernel.interval_s > 0.0 {
-            kernel.interval_s * LATE
-        } else {
-            f64::INFINITY
-        };
+        let look = if kernel.interval_s > 0.0 { kernel.interval_s * LATE } else { f64::INFINITY };
         let mut visited = 0.0;
         if kernel.expire_s > 0.0 && look.is_finite() {
             visited = (phase - 1.0) * (kernel.expire_s / look).ceil() * look;
@@ -69,14 +65,7 @@ impl Flusher {
             interval: kernel.interval_s,
             next_look,
             visited,
-            guards: vec![
-                Guard {
-                    since: visited,
-                    holds: false,
-                    near: false,
-                };
-                files
-            ],
+            guards: vec![Guard { since: visited, holds: false, near: false }; files],
             cursor: 0,
             all_seconds: 0.0,
         }
@@ -127,9 +116,7 @@ impl Simulation<'_> {
                 continue;
             }
             let guard = &mut flusher.guards[file];
-            if guard.holds
-                && self.now >= guard.since + flusher.expire + flusher.interval + 2.0 * LEAD
-            {
+            if guard.holds && self.now >= guard.since + flusher.expire + flusher.interval + 2.0 * LEAD {
                 guard.holds = false;
                 guard.since = self.now;
             }
@@ -179,11 +166,7 @@ impl Simulation<'_> {
     }
 
     fn write_visited(&mut self, file: usize, prepared: bool) {
-        let gap = if prepared || self.flusher.guards(file) {
-            self.visit_gap(file)
-        } else {
-            0
-        };
+        let gap = if prepared || self.flusher.guards(file) { self.visit_gap(file) } else { 0 };
         if self.device.are_shared() && self.unflushed_pages(Some(file)) >= VISIT_PAGES {
             self.flusher.guards[file].since = self.now;
         }

@@ -63,11 +63,8 @@ impl Region {
     /// Pages get dirty for `step` seconds.
     pub fn grow(&mut self, observation: &Observation, speed: f64, now: f64, step: f64) {
         // Part of what is evicted that is dirty.
-        let dirty = if now > self.quiet_until {
-            1.0
-        } else {
-            1.0 - (-self.changes_per_second * (now - self.cleaned)).exp()
-        };
+        let dirty =
+            if now > self.quiet_until { 1.0 } else { 1.0 - (-self.changes_per_second * (now - self.cleaned)).exp() };
         self.seconds += step * dirty;
         self.update(&observation.regions[self.class], speed, now);
     }
@@ -79,8 +76,7 @@ impl Region {
             0.0
         } else {
             let full = self.dirty_again(beat.turn.min(beat.interval), beat.turn);
-            self.checkpoint_pages
-                * (self.dirty_again(now - self.cleaned, beat.turn) / full).min(1.0)
+            self.checkpoint_pages * (self.dirty_again(now - self.cleaned, beat.turn) / full).min(1.0)
         };
         self.add(pages);
         self.cleaned = now;
@@ -93,8 +89,7 @@ impl Region {
     pub fn clean(&mut self, class: &RegionClass, now: f64, beat: &Beat) {
         let clean = now - IN_USE;
         if self.cleaned < clean {
-            let part = self.dirty_again(now - self.cleaned, beat.turn)
-                - self.dirty_again(IN_USE, beat.turn);
+            let part = self.dirty_again(now - self.cleaned, beat.turn) - self.dirty_again(IN_USE, beat.turn);
             self.add(self.buffered_pages * part);
             self.cleaned = clean;
             self.update(class, beat.speed, now);
@@ -165,20 +160,12 @@ pub(super) struct Beat {
 /// is missing in the server's statistics, which it reports; what got dirty meanwhile is not.
 pub(super) fn evicted(observation: &Observation, speed: f64) -> f64 {
     let reported = observation.background_writer_pages_per_s + observation.backend_pages_per_s;
-    let seen: f64 = observation
-        .regions
-        .iter()
-        .map(|class| class.regions * class.pages_first_second)
-        .sum();
+    let seen: f64 = observation.regions.iter().map(|class| class.regions * class.pages_first_second).sum();
     reported.max(seen) * speed
 }
 
 /// Regions for all classes, mixed in the order of places, and the number of files that they lie in.
-pub(super) fn regions(
-    observation: &Observation,
-    speed: f64,
-    interval: f64,
-) -> (Vec<Region>, usize) {
+pub(super) fn regions(observation: &Observation, speed: f64, interval: f64) -> (Vec<Region>, usize) {
     let total: f64 = observation.regions.iter().map(|class| class.regions).sum();
     let shrink = (MOST / total.max(1.0)).min(1.0);
     let evicted = evicted(observation, speed);
@@ -231,11 +218,7 @@ pub(super) fn regions(
         }
     }
     regions.sort_by(|a, b| a.place.total_cmp(&b.place));
-    let files = if observation.files > 0.0 {
-        observation.files
-    } else {
-        (total / PER_FILE).ceil()
-    };
+    let files = if observation.files > 0.0 { observation.files } else { (total / PER_FILE).ceil() };
     let files = files.clamp(1.0, (regions.len() as f64).clamp(1.0, MOST)) as usize;
     let number = regions.len();
     let turnovers = checkpoint::turnovers(

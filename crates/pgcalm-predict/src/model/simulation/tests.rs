@@ -17,12 +17,8 @@ fn observation() -> Observation {
     observation.settings.checkpoint_timeout_s = 100.0;
     observation.settings.flush_age_s = 50.0;
     observation.checkpoint_pages = 2000.0;
-    observation.regions = vec![RegionClass {
-        regions: 100.0,
-        pages_first_second: 0.0,
-        exponent: 1.0,
-        checkpoint_pages: 20.0,
-    }];
+    observation.regions =
+        vec![RegionClass { regions: 100.0, pages_first_second: 0.0, exponent: 1.0, checkpoint_pages: 20.0 }];
     observation.files = 2.0;
     observation
 }
@@ -44,10 +40,7 @@ fn without_checkpoint_pages() -> Observation {
 }
 
 fn close(value: f64, expected: f64, part: f64) {
-    assert!(
-        (value / expected - 1.0).abs() < part,
-        "{value} instead of {expected}"
-    );
+    assert!((value / expected - 1.0).abs() < part, "{value} instead of {expected}");
 }
 
 fn demand(observation: &Observation) -> Demand {
@@ -165,12 +158,7 @@ fn buffered() -> Observation {
     observation
 }
 
-const BEAT: Beat = Beat {
-    speed: 1.0,
-    turn: 20.0,
-    interval: 100.0,
-    started: 0.0,
-};
+const BEAT: Beat = Beat { speed: 1.0, turn: 20.0, interval: 100.0, started: 0.0 };
 
 #[test]
 fn what_the_cleaner_writes_is_what_is_dirty_in_buffers_and_not_in_use() {
@@ -190,10 +178,7 @@ fn what_the_cleaner_writes_is_what_is_dirty_in_buffers_and_not_in_use() {
     // What a checkpoint finds of 100 pages after 5 s more; and nothing where the cleaner has been since it started.
     region.checkpoint_pages = 100.0;
     region.flushed();
-    let beat = Beat {
-        started: 58.0,
-        ..BEAT
-    };
+    let beat = Beat { started: 58.0, ..BEAT };
     let mut passed = region.clone();
     passed.checkpoint(class, 60.0, &beat);
     close(passed.marked(), 100.0 / 160.0 * again(5.01), 1e-3);
@@ -221,11 +206,7 @@ fn after_a_cleaning_only_what_is_changed_again_is_evicted() {
     close(evicted_after(10), 10.0 * part(10.0), 0.01);
     // After the turn all of them are dirty.
     let all = 10.0 * (part(20.0) + 10.0);
-    close(
-        evicted_after(30),
-        1024.0 * (1.0 - (-all / 1024.0).exp()),
-        0.01,
-    );
+    close(evicted_after(30), 1024.0 * (1.0 - (-all / 1024.0).exp()), 0.01);
 }
 
 #[test]
@@ -241,11 +222,7 @@ fn a_region_is_cleaned_right_before_it_is_flushed() {
     };
     // By age, after 50 s: 100 times the 396 that were evicted, and 160 in buffers, of 1024 pages. Then there is little to evict.
     let (pages, left) = flushed(&observation);
-    close(
-        pages,
-        100.0 * (1024.0 - 628.0 * (1.0 - 160.0 / 1024.0)),
-        0.02,
-    );
+    close(pages, 100.0 * (1024.0 - 628.0 * (1.0 - 160.0 / 1024.0)), 0.02);
     assert!(left < 100.0, "{left}");
     observation.settings.clean_buffers = false;
     let (pages, left) = flushed(&observation);
@@ -264,10 +241,7 @@ fn buffers_that_are_not_turned_over_get_dirty_as_a_checkpoint_found_them() {
     let (mut regions, _) = growth::regions(&observation, 1.0, 100.0);
     let region = &mut regions[0];
     let class = &observation.regions[0];
-    let beat = Beat {
-        turn: f64::INFINITY,
-        ..BEAT
-    };
+    let beat = Beat { turn: f64::INFINITY, ..BEAT };
     region.clean(class, 50.0, &beat);
     region.flushed();
     region.clean(class, 100.0, &beat);
@@ -410,11 +384,7 @@ fn what_waits_and_what_comes_while_it_is_visited_stay_below_the_threshold() {
         let mut simulation = Simulation::new(&observation, &caps, 1.0, 0.5);
         simulation.visit_seconds = 1e-6;
         simulation.dirtied.most_bytes_per_second = dirtied_per_visited * 1e6 / VISIT_FACTOR;
-        close(
-            simulation.unflushed_limit(),
-            simulation.device_bytes() * part,
-            1e-9,
-        );
+        close(simulation.unflushed_limit(), simulation.device_bytes() * part, 1e-9);
     }
 }
 
@@ -428,8 +398,7 @@ fn a_visit_takes_more_than_bandwidth_asks_for_and_less_than_an_operation_for_eac
     }
     let scattered = 1.0 / caps.write_iops / PAGE;
     assert!(
-        simulation.visit_seconds > 1.0 / caps.write_bytes
-            && simulation.visit_seconds < 0.9 * scattered,
+        simulation.visit_seconds > 1.0 / caps.write_bytes && simulation.visit_seconds < 0.9 * scattered,
         "{} of {scattered}",
         simulation.visit_seconds
     );
@@ -444,10 +413,7 @@ fn what_is_more_than_may_wait_is_flushed_at_once() {
     let limited = demand(&observation);
     observation.settings.unflushed_limit_bytes = 1 << 40;
     let free = demand(&observation);
-    assert!(
-        limited.work.bytes > 4.0 * free.work.bytes,
-        "{limited:?} {free:?}"
-    );
+    assert!(limited.work.bytes > 4.0 * free.work.bytes, "{limited:?} {free:?}");
 }
 
 #[test]
@@ -462,23 +428,11 @@ fn a_device_that_is_too_slow_does_not_keep_up() {
 
 #[test]
 fn the_queue_is_worked_on_in_its_order() {
-    let caps = Caps {
-        write_iops: 100.0,
-        write_bytes: 10.0 * MIB,
-        ..Caps::of(&observation())
-    };
+    let caps = Caps { write_iops: 100.0, write_bytes: 10.0 * MIB, ..Caps::of(&observation()) };
     let mut queue = Queue::default();
     // A second of operations, then two of bytes.
-    queue.add(Work {
-        operations: 100.0,
-        bytes: MIB,
-        pages: 0.0,
-    });
-    queue.add(Work {
-        operations: 10.0,
-        bytes: 20.0 * MIB,
-        pages: 0.0,
-    });
+    queue.add(Work { operations: 100.0, bytes: MIB, pages: 0.0 });
+    queue.add(Work { operations: 10.0, bytes: 20.0 * MIB, pages: 0.0 });
     close(queue.seconds(&caps), 3.0, 1e-9);
     assert_eq!(queue.work(&caps, 2.0), 0.0);
     close(queue.bytes(), 10.0 * MIB, 1e-9);
@@ -489,40 +443,24 @@ fn the_queue_is_worked_on_in_its_order() {
 
 #[test]
 fn a_gap_follows_the_budget_that_runs_out() {
-    let caps = Caps {
-        write_iops: 100.0,
-        write_bytes: 100.0 * MIB,
-        ..Caps::of(&observation())
-    };
+    let caps = Caps { write_iops: 100.0, write_bytes: 100.0 * MIB, ..Caps::of(&observation()) };
     // It begins with the quickest; all operations and half of the bytes of each second make it longer, the reverse shorter.
     for (operations, bytes, expected) in [(100.0, 50.0, 20), (50.0, 100.0, 5), (100.0, 100.0, 10)] {
         let mut balance = Balance::default();
         assert_eq!(balance.gap(&caps, 127, 0.0, || 10), 10);
-        balance.written += Work {
-            operations,
-            bytes: bytes * MIB,
-            pages: 0.0,
-        };
+        balance.written += Work { operations, bytes: bytes * MIB, pages: 0.0 };
         assert_eq!(balance.gap(&caps, 127, 1.0, || 99), expected);
     }
     // Where neither is used up there is nothing to follow.
     let mut balance = Balance::default();
     balance.gap(&caps, 127, 0.0, || 10);
-    balance.written += Work {
-        operations: 10.0,
-        bytes: 20.0 * MIB,
-        pages: 0.0,
-    };
+    balance.written += Work { operations: 10.0, bytes: 20.0 * MIB, pages: 0.0 };
     assert_eq!(balance.gap(&caps, 127, 1.0, || 99), 99);
     // After a pause it begins anew, and no gap is longer than the longest.
     let mut balance = Balance::default();
     balance.gap(&caps, 127, 0.0, || 10);
     assert_eq!(balance.gap(&caps, 127, 5.0, || 3), 3);
-    balance.written += Work {
-        operations: 1000.0,
-        bytes: MIB,
-        pages: 0.0,
-    };
+    balance.written += Work { operations: 1000.0, bytes: MIB, pages: 0.0 };
     assert_eq!(balance.gap(&caps, 127, 6.0, || 3), 127);
 }
 

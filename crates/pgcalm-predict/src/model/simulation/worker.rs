@@ -30,8 +30,7 @@ impl Simulation<'_> {
         self.flusher.all_seconds = 0.0;
         for candidate in &candidates {
             let region = &self.regions[candidate.region];
-            self.flusher.all_seconds +=
-                region.marked() * region.weight / candidate.pages_per_second;
+            self.flusher.all_seconds += region.marked() * region.weight / candidate.pages_per_second;
         }
         for candidate in candidates {
             if left <= 0.0 {
@@ -55,8 +54,7 @@ impl Simulation<'_> {
             let beat = self.checkpointer.beat(self.speed, self.turn);
             region.clean(region.class(self.observation), self.now, &beat);
         }
-        self.balance.written +=
-            bridge::work(region.dirty, self.gap, self.caps.operation_bytes) * region.weight;
+        self.balance.written += bridge::work(region.dirty, self.gap, self.caps.operation_bytes) * region.weight;
         let work = self.write_region(candidate.region, self.gap);
         self.worker += work;
     }
@@ -70,9 +68,7 @@ impl Simulation<'_> {
             .iter()
             .enumerate()
             .filter(|(_, region)| region.marked() > 0.0)
-            .filter(|(_, region)| {
-                draining == Some(region.file) || !self.flusher.guards(region.file)
-            })
+            .filter(|(_, region)| draining == Some(region.file) || !self.flusher.guards(region.file))
             .map(|(index, region)| {
                 let work = bridge::work(region.dirty, self.gap, self.caps.operation_bytes);
                 Candidate {
@@ -95,11 +91,7 @@ impl Simulation<'_> {
     /// Whether it has to be flushed now (`start_next_region`).
     fn is_due(&self, index: usize, too_much: bool) -> bool {
         let region = &self.regions[index];
-        region.window
-            || too_much
-            || region
-                .since
-                .is_some_and(|since| self.now - since >= flush_age(self.observation))
+        region.window || too_much || region.since.is_some_and(|since| self.now - since >= flush_age(self.observation))
     }
 
     /// With time to spare the longest gap that pays; in a drain the one with which the device is done soonest; else that with
@@ -112,10 +104,7 @@ impl Simulation<'_> {
             .map(|candidate| &self.regions[candidate.region])
             .map(|region| (region.marked(), region.weight))
             .collect();
-        let bytes: f64 = dirty
-            .iter()
-            .map(|(pages, number)| pages * number * PAGE)
-            .sum();
+        let bytes: f64 = dirty.iter().map(|(pages, number)| pages * number * PAGE).sum();
         if bytes > 0.0 {
             let (_, seconds) = bridge::least_time(&dirty, &self.caps, limit, self.headroom());
             self.visit_seconds = seconds / bytes;
@@ -125,10 +114,6 @@ impl Simulation<'_> {
             return;
         }
         let quickest = || bridge::quickest_gap(&dirty, &self.caps, limit);
-        self.gap = if draining {
-            quickest()
-        } else {
-            self.balance.gap(&self.caps, limit, self.now, quickest)
-        };
+        self.gap = if draining { quickest() } else { self.balance.gap(&self.caps, limit, self.now, quickest) };
     }
 }

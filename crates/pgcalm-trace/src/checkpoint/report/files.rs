@@ -40,10 +40,7 @@ pub fn text(files: &[FileTimes]) -> String {
         out.push('\n');
     }
     if files.len() > ROWS {
-        out.push_str(&format!(
-            "  ... and {} more, which JSON and HTML have\n",
-            files.len() - ROWS
-        ));
+        out.push_str(&format!("  ... and {} more, which JSON and HTML have\n", files.len() - ROWS));
     }
     out
 }

@@ -26,10 +26,7 @@ fn render_checkpoint(checkpoint: &Checkpoint) -> String {
     for (name, time) in checkpoint.phases.list() {
         let Some(time) = time else { continue };
         let share = if total > 0.0 { time / total } else { 0.0 };
-        out.push_str(&format!(
-            "  {name:<14}{time:>10.3} s  {}\n",
-            text::bar(share, 40)
-        ));
+        out.push_str(&format!("  {name:<14}{time:>10.3} s  {}\n", text::bar(share, 40)));
     }
     for sentence in sentences(checkpoint) {
         paragraph(&mut out, &format!("  {sentence}"));
@@ -54,24 +51,13 @@ fn render_checkpoint(checkpoint: &Checkpoint) -> String {
 
 /// What checkpoint it is and how long it took, in one line.
 pub(crate) fn headline(checkpoint: &Checkpoint) -> String {
-    let kind = if checkpoint.restartpoint {
-        "Restartpoint"
-    } else {
-        "Checkpoint"
-    };
+    let kind = if checkpoint.restartpoint { "Restartpoint" } else { "Checkpoint" };
     let flags = match checkpoint.flags.as_slice() {
         [] => String::new(),
         flags => format!(" [{}]", flags.join(" ")),
     };
-    let total = checkpoint
-        .total_s
-        .map_or("total not known".to_string(), |total| {
-            format!("{total:.3} s")
-        });
-    format!(
-        "{kind} {} ({}){flags}: {total}",
-        checkpoint.number, checkpoint.reason
-    )
+    let total = checkpoint.total_s.map_or("total not known".to_string(), |total| format!("{total:.3} s"));
+    format!("{kind} {} ({}){flags}: {total}", checkpoint.number, checkpoint.reason)
 }
 
 /// Buffers, WAL and fsync calls in words.
@@ -91,21 +77,13 @@ pub(crate) fn sentences(checkpoint: &Checkpoint) -> Vec<String> {
         sentences.push(format!("Buffers: {}.", parts.join(", ")));
     }
     if let Some(wal) = checkpoint.wal_segments {
-        sentences.push(format!(
-            "WAL files: {} added, {} removed, {} recycled.",
-            wal.added, wal.removed, wal.recycled
-        ));
+        sentences.push(format!("WAL files: {} added, {} removed, {} recycled.", wal.added, wal.removed, wal.recycled));
     }
-    for (name, syncs) in [
-        ("fsync calls of the sync phase", &checkpoint.sync),
-        ("fsync calls outside it", &checkpoint.other_syncs),
-    ] {
+    for (name, syncs) in
+        [("fsync calls of the sync phase", &checkpoint.sync), ("fsync calls outside it", &checkpoint.other_syncs)]
+    {
         if let Some(syncs) = syncs {
-            sentences.push(format!(
-                "{name}: {}, {:.3} s in all.",
-                syncs.times.count,
-                syncs.times.sum_ms / 1000.0
-            ));
+            sentences.push(format!("{name}: {}, {:.3} s in all.", syncs.times.count, syncs.times.sum_ms / 1000.0));
         }
     }
     sentences
@@ -119,13 +97,8 @@ fn slowest(syncs: &Syncs) -> String {
     out.push_str("  Slowest files:\n");
     for file in &syncs.slowest {
         let relation = file.relation.as_deref().unwrap_or("");
-        let error = file
-            .errno
-            .map_or(String::new(), |errno| format!(" FAILED, errno {errno}"));
-        let line = format!(
-            "  {:>12.3} ms at {:>8.3} s  {:<24} {relation}{error}",
-            file.time_ms, file.at_s, file.path
-        );
+        let error = file.errno.map_or(String::new(), |errno| format!(" FAILED, errno {errno}"));
+        let line = format!("  {:>12.3} ms at {:>8.3} s  {:<24} {relation}{error}", file.time_ms, file.at_s, file.path);
         out.push_str(&pgcalm_render::number::printable(line.trim_end()));
         out.push('\n');
     }
@@ -139,9 +112,7 @@ pub(crate) fn transaction_sentence(transactions: &Transactions) -> String {
         "Commits per second: {} before, {} during (worst second {}), {} after.",
         figure(transactions.before),
         figure(transactions.during),
-        transactions
-            .during_min
-            .map_or("?".to_string(), |min| min.to_string()),
+        transactions.during_min.map_or("?".to_string(), |min| min.to_string()),
         figure(transactions.after)
     )
 }
@@ -151,17 +122,8 @@ const ROWS: usize = 40;
 
 fn render_transactions(transactions: &Transactions) -> String {
     let mut out = String::new();
-    paragraph(
-        &mut out,
-        &format!("  {}", transaction_sentence(transactions)),
-    );
-    let most = transactions
-        .seconds
-        .iter()
-        .map(|second| second.commits)
-        .max()
-        .unwrap_or(0)
-        .max(1);
+    paragraph(&mut out, &format!("  {}", transaction_sentence(transactions)));
+    let most = transactions.seconds.iter().map(|second| second.commits).max().unwrap_or(0).max(1);
     let step = transactions.seconds.len().div_ceil(ROWS).max(1);
     for group in transactions.seconds.chunks(step) {
         let (Some(first), commits, aborts) = (
@@ -171,11 +133,7 @@ fn render_transactions(transactions: &Transactions) -> String {
         ) else {
             continue;
         };
-        let aborts = if aborts > 0 {
-            format!("  {aborts} aborted")
-        } else {
-            String::new()
-        };
+        let aborts = if aborts > 0 { format!("  {aborts} aborted") } else { String::new() };
         out.push_str(&format!(
             "  {:>5} s {:<6} {commits:>8} {}{aborts}\n",
             first.second,
@@ -184,10 +142,7 @@ fn render_transactions(transactions: &Transactions) -> String {
         ));
     }
     if step > 1 {
-        paragraph(
-            &mut out,
-            &format!("  Each row is the worst of {step} seconds."),
-        );
+        paragraph(&mut out, &format!("  Each row is the worst of {step} seconds."));
     }
     out
 }

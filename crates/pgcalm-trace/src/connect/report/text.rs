@@ -31,11 +31,7 @@ pub fn heading(connection: &Connection) -> String {
     format!(
         "connection {}: {} after {} ms",
         connection.pid,
-        if connection.ready {
-            "ready"
-        } else {
-            "ENDED before it was ready,"
-        },
+        if connection.ready { "ready" } else { "ENDED before it was ready," },
         short(connection.total_ms)
     )
 }
@@ -67,13 +63,7 @@ fn connection_block(connection: &Connection) -> String {
             .iter()
             .filter(|calls| !matches!(calls.file, FileKind::None))
             .map(|calls| {
-                format!(
-                    "{} {} {} ({} ms)",
-                    calls.calls,
-                    calls.operation.label(),
-                    calls.file.label(),
-                    short(calls.ms)
-                )
+                format!("{} {} {} ({} ms)", calls.calls, calls.operation.label(), calls.file.label(), short(calls.ms))
             })
             .collect();
         if !calls.is_empty() {
@@ -98,11 +88,7 @@ fn connection_block(connection: &Connection) -> String {
 
 /// A hanging connection in words.
 pub fn hanging_sentence(hanging: &Hanging) -> String {
-    let stack = if hanging.frames.is_empty() {
-        String::new()
-    } else {
-        format!(": {}", hanging.frames.join(" < "))
-    };
+    let stack = if hanging.frames.is_empty() { String::new() } else { format!(": {}", hanging.frames.join(" < ")) };
     format!(
         "HANGS: connection {} for {} ms, in {}, {} on {}{stack}",
         hanging.pid,

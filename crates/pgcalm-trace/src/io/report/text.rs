@@ -23,10 +23,7 @@ pub fn render(line: &Line) -> String {
 
 fn block(interval: &Interval, heading: &str) -> String {
     let mut out = String::new();
-    paragraph(
-        &mut out,
-        &format!("{heading}: {} s", short(interval.length_s)),
-    );
+    paragraph(&mut out, &format!("{heading}: {} s", short(interval.length_s)));
     for process in &interval.processes {
         out.push_str(&format!("  {}\n", process_line(process)));
         for calls in &process.operations {
@@ -38,10 +35,7 @@ fn block(interval: &Interval, heading: &str) -> String {
 
 /// Who and how much, in words.
 pub fn process_line(process: &Process) -> String {
-    let client = process
-        .client
-        .as_deref()
-        .map_or(String::new(), |client| format!(" {client}"));
+    let client = process.client.as_deref().map_or(String::new(), |client| format!(" {client}"));
     format!(
         "{} {}{client}: {} system calls; sent {} B/s, received {} B/s",
         process.pid,
@@ -91,11 +85,7 @@ mod tests {
 
     #[test]
     fn the_99th_percentile_is_its_buckets_upper_bound() {
-        let mut histogram = Histogram {
-            count: 100,
-            buckets: vec![0; 21],
-            ..Histogram::default()
-        };
+        let mut histogram = Histogram { count: 100, buckets: vec![0; 21], ..Histogram::default() };
         histogram.buckets[10] = 99;
         histogram.buckets[20] = 1;
         assert_eq!(p99_ms(&histogram), 1024.0 / 1e6);

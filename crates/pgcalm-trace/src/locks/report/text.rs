@@ -50,33 +50,17 @@ fn render_checkpoint(checkpoint: &AroundCheckpoint) -> String {
 
 /// Which checkpoint, in one line.
 pub(crate) fn headline(checkpoint: &AroundCheckpoint) -> String {
-    let kind = if checkpoint.restartpoint {
-        "Restartpoint"
-    } else {
-        "Checkpoint"
-    };
-    let state = if checkpoint.complete {
-        ""
-    } else {
-        "under way for "
-    };
-    format!(
-        "{kind} {} ({}): {state}{:.3} s",
-        checkpoint.number, checkpoint.reason, checkpoint.during.seconds
-    )
+    let kind = if checkpoint.restartpoint { "Restartpoint" } else { "Checkpoint" };
+    let state = if checkpoint.complete { "" } else { "under way for " };
+    format!("{kind} {} ({}): {state}{:.3} s", checkpoint.number, checkpoint.reason, checkpoint.during.seconds)
 }
 
 /// What the waits of a time come to.
 pub(crate) fn sentence(period: &Period) -> String {
     match period.rates() {
         Some((waits, ms)) => {
-            let waits = waits.map_or(String::new(), |waits| {
-                format!("{waits:.1} waits per second, ")
-            });
-            format!(
-                "{:.1} s: {waits}{ms:.1} ms waited per second",
-                period.seconds
-            )
+            let waits = waits.map_or(String::new(), |waits| format!("{waits:.1} waits per second, "));
+            format!("{:.1} s: {waits}{ms:.1} ms waited per second", period.seconds)
         }
         None => "not seen".to_string(),
     }
@@ -89,13 +73,7 @@ pub(crate) fn title(lock: &LockWaits) -> String {
         (None, Some(oid)) => format!(" {oid}"),
         (None, None) => String::new(),
     };
-    format!(
-        "{} {}{relation}, {}, {}",
-        lock.class.name(),
-        lock.name,
-        lock.mode,
-        lock.process_type
-    )
+    format!("{} {}{relation}, {}, {}", lock.class.name(), lock.name, lock.mode, lock.process_type)
 }
 
 fn render_period(name: &str, period: &Period) -> String {
@@ -108,9 +86,7 @@ fn render_period(name: &str, period: &Period) -> String {
         "waits", "total", "mean", "longest"
     ));
     for lock in period.locks.iter().take(ROWS) {
-        let acquisitions = lock
-            .acquisitions
-            .map_or(String::new(), |number| format!(" ({number} acquisitions)"));
+        let acquisitions = lock.acquisitions.map_or(String::new(), |number| format!(" ({number} acquisitions)"));
         let ms = |ms: Option<f64>| ms.map_or("-".to_string(), |ms| duration(ms * 1e6));
         let bound = ms(lock.waits.upper_bound_ms());
         // Where only the bucket is known, it says below which bound.
@@ -133,10 +109,7 @@ fn render_period(name: &str, period: &Period) -> String {
         out.push('\n');
     }
     if period.locks.len() > ROWS {
-        out.push_str(&format!(
-            "  ... and {} more, which JSON and HTML have\n",
-            period.locks.len() - ROWS
-        ));
+        out.push_str(&format!("  ... and {} more, which JSON and HTML have\n", period.locks.len() - ROWS));
     }
     out
 }

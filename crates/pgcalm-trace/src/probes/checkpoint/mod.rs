@@ -153,9 +153,8 @@ pub struct CheckpointProbes {
 impl CheckpointProbes {
     /// Loads and attaches it; what can't be attached is missing from the session.
     pub fn attach(session: &mut Session, extras: Extras) -> anyhow::Result<Self> {
-        let mut open = skeleton::ModSkelBuilder::default()
-            .open(object_storage())
-            .context("open the BPF object checkpoint")?;
+        let mut open =
+            skeleton::ModSkelBuilder::default().open(object_storage()).context("open the BPF object checkpoint")?;
         session.share(&mut open.maps.server_processes)?;
         open.maps.events.set_max_entries(EVENTS_SIZE)?;
         let mut skeleton = open.load().context("load the BPF object checkpoint")?;
@@ -164,96 +163,28 @@ impl CheckpointProbes {
         let programs = &mut skeleton.progs;
         // Ends before starts: what is seen to begin is seen to end.
         for (program, probe, answer) in [
-            (
-                &programs.checkpoint__done,
-                "checkpoint__done",
-                "end of checkpoints",
-            ),
-            (
-                &programs.twophase__checkpoint__done,
-                "twophase__checkpoint__done",
-                "time of twophase",
-            ),
-            (
-                &programs.twophase__checkpoint__start,
-                "twophase__checkpoint__start",
-                "time of twophase",
-            ),
-            (
-                &programs.buffer__checkpoint__done,
-                "buffer__checkpoint__done",
-                "time of sync",
-            ),
-            (
-                &programs.buffer__checkpoint__sync__start,
-                "buffer__checkpoint__sync__start",
-                "time of sync",
-            ),
-            (
-                &programs.buffer__sync__done,
-                "buffer__sync__done",
-                "number of buffers written",
-            ),
-            (
-                &programs.buffer__sync__start,
-                "buffer__sync__start",
-                "number of dirty buffers",
-            ),
-            (
-                &programs.multixact__checkpoint__done,
-                "multixact__checkpoint__done",
-                "time of multixact",
-            ),
-            (
-                &programs.multixact__checkpoint__start,
-                "multixact__checkpoint__start",
-                "time of multixact",
-            ),
-            (
-                &programs.subtrans__checkpoint__done,
-                "subtrans__checkpoint__done",
-                "time of subtrans",
-            ),
-            (
-                &programs.subtrans__checkpoint__start,
-                "subtrans__checkpoint__start",
-                "time of subtrans",
-            ),
-            (
-                &programs.clog__checkpoint__done,
-                "clog__checkpoint__done",
-                "time of clog",
-            ),
-            (
-                &programs.clog__checkpoint__start,
-                "clog__checkpoint__start",
-                "time of clog",
-            ),
-            (
-                &programs.buffer__checkpoint__start,
-                "buffer__checkpoint__start",
-                "start of writing",
-            ),
-            (
-                &programs.checkpoint__start,
-                "checkpoint__start",
-                "start of checkpoints",
-            ),
+            (&programs.checkpoint__done, "checkpoint__done", "end of checkpoints"),
+            (&programs.twophase__checkpoint__done, "twophase__checkpoint__done", "time of twophase"),
+            (&programs.twophase__checkpoint__start, "twophase__checkpoint__start", "time of twophase"),
+            (&programs.buffer__checkpoint__done, "buffer__checkpoint__done", "time of sync"),
+            (&programs.buffer__checkpoint__sync__start, "buffer__checkpoint__sync__start", "time of sync"),
+            (&programs.buffer__sync__done, "buffer__sync__done", "number of buffers written"),
+            (&programs.buffer__sync__start, "buffer__sync__start", "number of dirty buffers"),
+            (&programs.multixact__checkpoint__done, "multixact__checkpoint__done", "time of multixact"),
+            (&programs.multixact__checkpoint__start, "multixact__checkpoint__start", "time of multixact"),
+            (&programs.subtrans__checkpoint__done, "subtrans__checkpoint__done", "time of subtrans"),
+            (&programs.subtrans__checkpoint__start, "subtrans__checkpoint__start", "time of subtrans"),
+            (&programs.clog__checkpoint__done, "clog__checkpoint__done", "time of clog"),
+            (&programs.clog__checkpoint__start, "clog__checkpoint__start", "time of clog"),
+            (&programs.buffer__checkpoint__start, "buffer__checkpoint__start", "start of writing"),
+            (&programs.checkpoint__start, "checkpoint__start", "start of checkpoints"),
         ] {
             session.usdt(program, probe, Some(sets), answer);
         }
         if extras.transactions {
             for (program, probe, answer) in [
-                (
-                    &programs.transaction__commit,
-                    "transaction__commit",
-                    "commits per second",
-                ),
-                (
-                    &programs.transaction__abort,
-                    "transaction__abort",
-                    "aborts per second",
-                ),
+                (&programs.transaction__commit, "transaction__commit", "commits per second"),
+                (&programs.transaction__abort, "transaction__abort", "aborts per second"),
             ] {
                 session.usdt(program, probe, Some(sets), answer);
             }
@@ -316,11 +247,8 @@ impl CheckpointProbes {
         for call in self.sync_calls() {
             // The end before the start: what is seen to begin is seen to end.
             for (program, at_return) in [(call.at_return, true), (call.at_call, false)] {
-                let options = UprobeOpts {
-                    retprobe: at_return,
-                    func_name: Some(call.name.to_string()),
-                    ..UprobeOpts::default()
-                };
+                let options =
+                    UprobeOpts { retprobe: at_return, func_name: Some(call.name.to_string()), ..UprobeOpts::default() };
                 links.push(program.attach_uprobe_with_opts(pid as i32, &library, 0, options)?);
             }
         }
@@ -377,9 +305,7 @@ impl CheckpointProbes {
             .take()?
             .into_iter()
             .filter_map(|event| {
-                let kind = KINDS
-                    .into_iter()
-                    .find(|kind| *kind as u32 == event.header.kind)?;
+                let kind = KINDS.into_iter().find(|kind| *kind as u32 == event.header.kind)?;
                 Some(Event {
                     time_ns: event.header.time_ns,
                     kind,
@@ -395,28 +321,22 @@ impl CheckpointProbes {
         let Some(bss) = self.skeleton.maps.bss_data.as_deref_mut() else {
             return PerBuffer::default();
         };
-        let [flush, write, sync_written, flush_done_to_sync_written] =
-            bss.buffer_times.histograms.map(|histogram| {
-                let whole = histogram.whole;
-                FineHistogram {
-                    whole: KernelHistogram {
-                        count: whole.count,
-                        sum: whole.sum,
-                        min_complement: whole.min_complement,
-                        max: whole.max,
-                        buckets: whole.buckets,
-                    },
-                    parts: histogram.parts,
-                }
-                .to_model()
-            });
+        let [flush, write, sync_written, flush_done_to_sync_written] = bss.buffer_times.histograms.map(|histogram| {
+            let whole = histogram.whole;
+            FineHistogram {
+                whole: KernelHistogram {
+                    count: whole.count,
+                    sum: whole.sum,
+                    min_complement: whole.min_complement,
+                    max: whole.max,
+                    buckets: whole.buckets,
+                },
+                parts: histogram.parts,
+            }
+            .to_model()
+        });
         bss.buffer_times = Default::default();
-        PerBuffer {
-            flush,
-            write,
-            sync_written,
-            flush_done_to_sync_written,
-        }
+        PerBuffer { flush, write, sync_written, flush_done_to_sync_written }
     }
 
     /// Flush hints by file since the last call; call it when a checkpoint has ended.
@@ -460,11 +380,7 @@ impl CheckpointProbes {
             // SAFETY: second is Plain and has no padding.
             let zero = unsafe { plain::as_bytes(&zero) };
             map.update(&key, zero, MapFlags::ANY)?;
-            seconds.push(SecondCount {
-                second: number,
-                commits: value.commits,
-                aborts: value.aborts,
-            });
+            seconds.push(SecondCount { second: number, commits: value.commits, aborts: value.aborts });
         }
         self.next_second = self.next_second.max(now);
         Ok(seconds)
@@ -499,9 +415,7 @@ struct SyncCall<'a> {
 /// The C library that a process of the server runs, opened: its name is in the server's hands.
 fn c_library(session: &Session, pid: u32) -> anyhow::Result<File> {
     let root = &session.target.root;
-    let maps = root
-        .read(format!("proc/{pid}/maps"))
-        .with_context(|| format!("memory of process {pid}"))?;
+    let maps = root.read(format!("proc/{pid}/maps")).with_context(|| format!("memory of process {pid}"))?;
     let path = c_library_of(&maps).context("no C library is mapped that is still there")?;
     let pid = pid as i32;
     let path = process_file::in_its_words(root, pid, path.into())
@@ -515,15 +429,10 @@ fn c_library(session: &Session, pid: u32) -> anyhow::Result<File> {
 fn c_library_of(maps: &str) -> Option<&str> {
     maps.lines()
         .filter(|line| line.contains(" r-xp "))
-        .filter_map(|line| {
-            line.split_once('/')
-                .map(|(before, _)| &line[before.len()..])
-        })
+        .filter_map(|line| line.split_once('/').map(|(before, _)| &line[before.len()..]))
         .find(|path| {
             let name = path.rsplit('/').next().unwrap_or_default();
-            (name.starts_with("libc.so")
-                || name.starts_with("libc-")
-                || name.starts_with("ld-musl"))
+            (name.starts_with("libc.so") || name.starts_with("libc-") || name.starts_with("ld-musl"))
                 && !path.ends_with(" (deleted)")
         })
 }
@@ -539,9 +448,7 @@ fn path(parts: &[u8]) -> String {
     names.reverse();
     // What stands above base, global, pg_xact, ... is the data directory's name.
     let known = |name: &String| {
-        matches!(name.as_str(), "base" | "global")
-            || name.starts_with("pg_")
-            || name.starts_with("PG_")
+        matches!(name.as_str(), "base" | "global") || name.starts_with("pg_") || name.starts_with("PG_")
     };
     let start = names.iter().position(known).unwrap_or(0);
     names[start..].join("/")
@@ -560,10 +467,7 @@ mod tests {
                  7f0000001000-7f0000002000 r-xp 00001000 fe:00 1  {path}\n"
             )
         };
-        for path in [
-            "/usr/lib/x86_64-linux-gnu/libc.so.6",
-            "/lib/ld-musl-x86_64.so.1",
-        ] {
+        for path in ["/usr/lib/x86_64-linux-gnu/libc.so.6", "/lib/ld-musl-x86_64.so.1"] {
             assert_eq!(c_library_of(&maps(path)), Some(path));
         }
         assert_eq!(c_library_of(&maps("/usr/lib/libc.so.6 (deleted)")), None);

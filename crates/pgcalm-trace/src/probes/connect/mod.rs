@@ -60,48 +60,32 @@ pub struct Connect {
 impl Connect {
     /// Loads it.
     pub fn load(session: &mut Session, symbols: &KernelSymbols) -> anyhow::Result<Self> {
-        let mut open = skeleton::ModSkelBuilder::default()
-            .open(object_storage())
-            .context("open the BPF object connect")?;
+        let mut open =
+            skeleton::ModSkelBuilder::default().open(object_storage()).context("open the BPF object connect")?;
         session.share(&mut open.maps.server_processes)?;
-        let wait_event_pointer =
-            match server_memory::address_of(&session.target, "my_wait_event_info") {
-                Ok(address) => address,
-                Err(error) => {
-                    session.miss("the server's wait events", &format!("{error:#}"));
-                    0
-                }
-            };
-        let constants = open
-            .maps
-            .rodata_data
-            .as_deref_mut()
-            .context("the BPF object connect has no constants")?;
+        let wait_event_pointer = match server_memory::address_of(&session.target, "my_wait_event_info") {
+            Ok(address) => address,
+            Err(error) => {
+                session.miss("the server's wait events", &format!("{error:#}"));
+                0
+            }
+        };
+        let constants = open.maps.rodata_data.as_deref_mut().context("the BPF object connect has no constants")?;
         constants.wait_event_pointer = wait_event_pointer;
         constants.operation_of_syscall = syscalls::operations();
         constants.path_argument_of_syscall = syscalls::path_arguments();
         constants.only_new_processes = 1;
-        constants.throttle_function = symbols
-            .address(waits::THROTTLE_FUNCTION)
-            .unwrap_or_default();
+        constants.throttle_function = symbols.address(waits::THROTTLE_FUNCTION).unwrap_or_default();
         let skeleton = open.load().map_err(|error| {
             TraceError::Host(format!(
                 "the kernel does not take the eBPF programs of trace connect: {error}; they need Linux 5.18 or later"
             ))
         })?;
         for (partition, whole) in disks::partitions(&session.target.root) {
-            skeleton.maps.disk_of_partition.update(
-                &partition.to_ne_bytes(),
-                &whole.to_ne_bytes(),
-                MapFlags::ANY,
-            )?;
+            skeleton.maps.disk_of_partition.update(&partition.to_ne_bytes(), &whole.to_ne_bytes(), MapFlags::ANY)?;
         }
         let events = Events::of(&skeleton.maps.events)?;
-        Ok(Self {
-            skeleton,
-            knows_wait_events: wait_event_pointer != 0,
-            events,
-        })
+        Ok(Self { skeleton, knows_wait_events: wait_event_pointer != 0, events })
     }
 
     /// Attaches it.
@@ -128,11 +112,7 @@ impl Connect {
             session.attach(program, "block-cgroup throttling");
         }
         for (program, function, at_return) in [
-            (
-                &programs.authentication_began,
-                "ClientAuthentication",
-                false,
-            ),
+            (&programs.authentication_began, "ClientAuthentication", false),
             (&programs.authentication_ended, "ClientAuthentication", true),
             (&programs.database_reached, "InitPostgres", true),
             (&programs.ready_for_query, "ReadyForQuery", false),
@@ -165,12 +145,10 @@ impl Connect {
             .keys()
             .filter_map(|key| Some(u32::from_ne_bytes(key.try_into().ok()?)))
             .collect();
-        Ok(
-            waits::entries::<u32, WaitState>(&self.skeleton.maps.wait_states)?
-                .into_iter()
-                .filter(|(pid, _)| connections.contains(pid))
-                .collect(),
-        )
+        Ok(waits::entries::<u32, WaitState>(&self.skeleton.maps.wait_states)?
+            .into_iter()
+            .filter(|(pid, _)| connections.contains(pid))
+            .collect())
     }
 
     /// All charges.
@@ -195,21 +173,12 @@ impl Connect {
 
     /// The addresses of a stack.
     pub fn stack(&self, id: u32) -> Option<Vec<u8>> {
-        self.skeleton
-            .maps
-            .stacks
-            .lookup(&id.to_ne_bytes(), MapFlags::ANY)
-            .ok()?
+        self.skeleton.maps.stacks.lookup(&id.to_ne_bytes(), MapFlags::ANY).ok()?
     }
 
     /// When a connection under way was forked, CLOCK_MONOTONIC in ns.
     pub fn forked_ns(&self, pid: u32) -> Option<u64> {
-        let bytes = self
-            .skeleton
-            .maps
-            .connections
-            .lookup(&pid.to_ne_bytes(), MapFlags::ANY)
-            .ok()??;
+        let bytes = self.skeleton.maps.connections.lookup(&pid.to_ne_bytes(), MapFlags::ANY).ok()??;
         Some(u64::from_ne_bytes(bytes.get(..8)?.try_into().ok()?))
     }
 

@@ -33,15 +33,9 @@ pub struct Io {
 impl Io {
     /// Loads it.
     pub fn load(session: &Session) -> anyhow::Result<Self> {
-        let mut open = skeleton::ModSkelBuilder::default()
-            .open(object_storage())
-            .context("open the BPF object io")?;
+        let mut open = skeleton::ModSkelBuilder::default().open(object_storage()).context("open the BPF object io")?;
         session.share(&mut open.maps.server_processes)?;
-        let constants = open
-            .maps
-            .rodata_data
-            .as_deref_mut()
-            .context("the BPF object io has no constants")?;
+        let constants = open.maps.rodata_data.as_deref_mut().context("the BPF object io has no constants")?;
         constants.operation_of_syscall = syscalls::operations();
         constants.path_argument_of_syscall = syscalls::path_arguments();
         let skeleton = open.load().map_err(|error| {

@@ -163,57 +163,25 @@ impl LockProbes {
     /// Loads and attaches it; what can't be attached is missing from the session.
     ///
     /// `first` is how long the first seconds of a checkpoint are.
-    pub fn attach(
-        session: &mut Session,
-        acquisitions: Acquisitions,
-        first: Duration,
-    ) -> anyhow::Result<Self> {
-        let mut open = skeleton::ModSkelBuilder::default()
-            .open(object_storage())
-            .context("open the BPF object locks")?;
+    pub fn attach(session: &mut Session, acquisitions: Acquisitions, first: Duration) -> anyhow::Result<Self> {
+        let mut open =
+            skeleton::ModSkelBuilder::default().open(object_storage()).context("open the BPF object locks")?;
         session.share(&mut open.maps.server_processes)?;
-        open.maps
-            .rodata_data
-            .as_deref_mut()
-            .context("the BPF object locks has no constants")?
-            .first_ns = first.as_nanos() as u64;
+        open.maps.rodata_data.as_deref_mut().context("the BPF object locks has no constants")?.first_ns =
+            first.as_nanos() as u64;
         let skeleton = open.load().context("load the BPF object locks")?;
         let events = Events::of(&skeleton.maps.events)?;
         let sets = &skeleton.maps.usdt_argument_sets;
         let programs = &skeleton.progs;
         for (program, probe, answer) in [
             (&programs.checkpoint__done, "checkpoint__done", SPLIT),
-            (
-                &programs.buffer__checkpoint__done,
-                "buffer__checkpoint__done",
-                SPLIT,
-            ),
-            (
-                &programs.buffer__checkpoint__start,
-                "buffer__checkpoint__start",
-                SPLIT,
-            ),
+            (&programs.buffer__checkpoint__done, "buffer__checkpoint__done", SPLIT),
+            (&programs.buffer__checkpoint__start, "buffer__checkpoint__start", SPLIT),
             (&programs.checkpoint__start, "checkpoint__start", SPLIT),
-            (
-                &programs.lwlock__wait__done,
-                "lwlock__wait__done",
-                "waits for lightweight locks",
-            ),
-            (
-                &programs.lwlock__wait__start,
-                "lwlock__wait__start",
-                "waits for lightweight locks",
-            ),
-            (
-                &programs.lock__wait__done,
-                "lock__wait__done",
-                "waits for heavyweight locks",
-            ),
-            (
-                &programs.lock__wait__start,
-                "lock__wait__start",
-                "waits for heavyweight locks",
-            ),
+            (&programs.lwlock__wait__done, "lwlock__wait__done", "waits for lightweight locks"),
+            (&programs.lwlock__wait__start, "lwlock__wait__start", "waits for lightweight locks"),
+            (&programs.lock__wait__done, "lock__wait__done", "waits for heavyweight locks"),
+            (&programs.lock__wait__start, "lock__wait__start", "waits for heavyweight locks"),
         ] {
             session.usdt(program, probe, Some(sets), answer);
         }
@@ -229,21 +197,13 @@ impl LockProbes {
                 }
             }
         }
-        Ok(Self {
-            skeleton,
-            events,
-            acquisitions,
-            places,
-        })
+        Ok(Self { skeleton, events, acquisitions, places })
     }
 
     /// Attaches the counters of acquisitions to one process, for as long as the links live.
     pub fn attach_acquisitions(&self, pid: i32) -> anyhow::Result<Vec<Link>> {
         let mut links = Vec::new();
-        for ((program, _), places) in acquisition_programs(&self.skeleton)
-            .into_iter()
-            .zip(&self.places)
-        {
+        for ((program, _), places) in acquisition_programs(&self.skeleton).into_iter().zip(&self.places) {
             if let Some(places) = places {
                 links.extend(places.attach(program, pid)?);
             }
@@ -260,9 +220,7 @@ impl LockProbes {
                 continue;
             };
             let value = acquisitions.lookup(&key, MapFlags::ANY)?;
-            let number = value
-                .and_then(|bytes| bytes.try_into().ok())
-                .map_or(0, u64::from_ne_bytes);
+            let number = value.and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes);
             *counts[time].entry(lock).or_default() += number;
         }
         Ok(counts)
@@ -322,17 +280,12 @@ impl LockProbes {
 const SPLIT: &str = "split by checkpoint";
 const ACQUISITIONS: &str = "acquisitions of lightweight locks";
 
-fn acquisition_programs<'a>(
-    skeleton: &'a skeleton::ModSkel<'static>,
-) -> [(&'a ProgramMut<'static>, &'static str); 3] {
+fn acquisition_programs<'a>(skeleton: &'a skeleton::ModSkel<'static>) -> [(&'a ProgramMut<'static>, &'static str); 3] {
     let programs = &skeleton.progs;
     [
         (&programs.lwlock__acquire, "lwlock__acquire"),
         (&programs.lwlock__condacquire, "lwlock__condacquire"),
-        (
-            &programs.lwlock__acquire__or__wait,
-            "lwlock__acquire__or__wait",
-        ),
+        (&programs.lwlock__acquire__or__wait, "lwlock__acquire__or__wait"),
     ]
 }
 
@@ -342,18 +295,7 @@ fn read_key(bytes: &[u8]) -> Option<(Lock, usize)> {
     let name = key.name.split(|byte| *byte == 0).next().unwrap_or_default();
     let what = match key.class {
         LIGHTWEIGHT => What::Lightweight(String::from_utf8_lossy(name).into_owned()),
-        _ => What::Heavyweight {
-            lock_type: key.r#type,
-            database: key.database,
-            relation: key.relation,
-        },
+        _ => What::Heavyweight { lock_type: key.r#type, database: key.database, relation: key.relation },
     };
-    Some((
-        Lock {
-            what,
-            mode: key.mode,
-            role: Role::from_number(key.role),
-        },
-        key.when as usize % TIMES,
-    ))
+    Some((Lock { what, mode: key.mode, role: Role::from_number(key.role) }, key.when as usize % TIMES))
 }

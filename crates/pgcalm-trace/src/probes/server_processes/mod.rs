@@ -55,43 +55,32 @@ impl ServerProcesses {
         let mut open = skeleton::ModSkelBuilder::default()
             .open(object_storage())
             .context("open the BPF object server_processes")?;
-        open.maps
-            .rodata_data
-            .as_deref_mut()
-            .context("the BPF object server_processes has no constants")?
-            .postmaster = postmaster;
+        open.maps.rodata_data.as_deref_mut().context("the BPF object server_processes has no constants")?.postmaster =
+            postmaster;
         let skeleton = open.load().map_err(|error| {
             TraceError::Host(format!(
                 "the kernel does not take an eBPF program: {error}; it needs Linux 5.15 or later, CAP_BPF and CAP_PERFMON"
             ))
         })?;
         let events = Events::of(&skeleton.maps.events)?;
-        Ok(Self {
-            skeleton,
-            links: Vec::new(),
-            events,
-        })
+        Ok(Self { skeleton, links: Vec::new(), events })
     }
 
     /// Starts to follow forks and exits.
     pub fn attach(&mut self) -> anyhow::Result<()> {
-        for program in [
-            &mut self.skeleton.progs.process_forked,
-            &mut self.skeleton.progs.process_exited,
-        ] {
-            self.links.push(program.attach().map_err(|error| {
-                TraceError::Host(format!("attach to the scheduler's tracepoints: {error}"))
-            })?);
+        for program in [&mut self.skeleton.progs.process_forked, &mut self.skeleton.progs.process_exited] {
+            self.links.push(
+                program
+                    .attach()
+                    .map_err(|error| TraceError::Host(format!("attach to the scheduler's tracepoints: {error}")))?,
+            );
         }
         Ok(())
     }
 
     /// Enters a process that was there before; one that was forked since is left as it is.
     pub fn enter(&self, pid: u32, role: Role) -> anyhow::Result<()> {
-        let process = server_process {
-            role: role as u32,
-            ..server_process::default()
-        };
+        let process = server_process { role: role as u32, ..server_process::default() };
         // SAFETY: server_process is Plain and has no padding.
         let bytes = unsafe { plain::as_bytes(&process) };
         let map = &self.skeleton.maps.server_processes;
@@ -126,8 +115,7 @@ impl ServerProcesses {
 
     /// See [`crate::session::Session::share`].
     pub fn share(&self, map: &mut OpenMapMut<'_>) -> anyhow::Result<()> {
-        map.reuse_fd(self.skeleton.maps.server_processes.as_fd())
-            .context("share the map of the server's processes")
+        map.reuse_fd(self.skeleton.maps.server_processes.as_fd()).context("share the map of the server's processes")
     }
 
     /// Forks and exits since the last call.

@@ -127,14 +127,8 @@ pub struct Why {
 
 impl Why {
     /// Loads it; `long_call_ns` is the time above which a system call is long.
-    pub fn load(
-        session: &mut Session,
-        long_call_ns: u64,
-        counts_wal_calls: bool,
-    ) -> anyhow::Result<Self> {
-        let mut open = skeleton::ModSkelBuilder::default()
-            .open(object_storage())
-            .context("open the BPF object why")?;
+    pub fn load(session: &mut Session, long_call_ns: u64, counts_wal_calls: bool) -> anyhow::Result<Self> {
+        let mut open = skeleton::ModSkelBuilder::default().open(object_storage()).context("open the BPF object why")?;
         session.share(&mut open.maps.server_processes)?;
         let mut address_of = |variable, answer: &str| {
             server_memory::address_of(&session.target, variable).unwrap_or_else(|error| {
@@ -142,16 +136,10 @@ impl Why {
                 0
             })
         };
-        let wait_event_pointer = address_of(
-            "my_wait_event_info",
-            "the server's wait events (which tell a client's delay from others)",
-        );
+        let wait_event_pointer =
+            address_of("my_wait_event_info", "the server's wait events (which tell a client's delay from others)");
         let wal_usage_address = address_of("pgWalUsage", "full-page images and WAL bytes");
-        let constants = open
-            .maps
-            .rodata_data
-            .as_deref_mut()
-            .context("the BPF object why has no constants")?;
+        let constants = open.maps.rodata_data.as_deref_mut().context("the BPF object why has no constants")?;
         constants.wait_event_pointer = wait_event_pointer;
         constants.wal_usage_address = wal_usage_address;
         constants.operation_of_syscall = syscalls::operations();
@@ -186,77 +174,33 @@ impl Why {
         let programs = &self.skeleton.progs;
         let arguments: &dyn MapCore = &self.skeleton.maps.usdt_argument_sets;
         for (program, probe, answer) in [
-            (
-                &programs.transaction_committed,
-                "transaction__commit",
-                "commits per second",
-            ),
-            (
-                &programs.transaction_aborted,
-                "transaction__abort",
-                "aborts per second",
-            ),
-            (
-                &programs.checkpoint_began,
-                "checkpoint__start",
-                "checkpoints",
-            ),
-            (
-                &programs.checkpoint_syncs,
-                "buffer__checkpoint__sync__start",
-                "checkpoints",
-            ),
-            (
-                &programs.checkpoint_ended,
-                "checkpoint__done",
-                "checkpoints",
-            ),
+            (&programs.transaction_committed, "transaction__commit", "commits per second"),
+            (&programs.transaction_aborted, "transaction__abort", "aborts per second"),
+            (&programs.checkpoint_began, "checkpoint__start", "checkpoints"),
+            (&programs.checkpoint_syncs, "buffer__checkpoint__sync__start", "checkpoints"),
+            (&programs.checkpoint_ended, "checkpoint__done", "checkpoints"),
         ] {
             session.usdt(program, probe, None, answer);
         }
         if !self.knows_wait_events {
             for (program, probe, answer) in [
-                (
-                    &programs.lwlock_wait_began,
-                    "lwlock__wait__start",
-                    "names of lightweight locks",
-                ),
-                (
-                    &programs.lwlock_wait_ended,
-                    "lwlock__wait__done",
-                    "names of lightweight locks",
-                ),
-                (
-                    &programs.lock_wait_began,
-                    "lock__wait__start",
-                    "types of locks",
-                ),
-                (
-                    &programs.lock_wait_ended,
-                    "lock__wait__done",
-                    "types of locks",
-                ),
+                (&programs.lwlock_wait_began, "lwlock__wait__start", "names of lightweight locks"),
+                (&programs.lwlock_wait_ended, "lwlock__wait__done", "names of lightweight locks"),
+                (&programs.lock_wait_began, "lock__wait__start", "types of locks"),
+                (&programs.lock_wait_ended, "lock__wait__done", "types of locks"),
             ] {
                 session.usdt(program, probe, Some(arguments), answer);
             }
         }
         if self.knows_wal {
-            session.uprobe(
-                &programs.process_exits,
-                "proc_exit",
-                false,
-                "the last WAL of processes that end",
-            );
+            session.uprobe(&programs.process_exits, "proc_exit", false, "the last WAL of processes that end");
         }
         if self.counts_wal_calls {
             for program in [&programs.wal_call_entered, &programs.wal_call_left] {
                 self.counts_wal_calls &= session.attach(program, "calls on WAL files");
             }
         } else {
-            session.miss(
-                "calls on WAL files",
-                "only with --wal-calls, which costs more",
-            );
+            session.miss("calls on WAL files", "only with --wal-calls, which costs more");
         }
     }
 
@@ -288,8 +232,7 @@ impl Why {
                 bss.samples_number = pids.len() as u32;
                 for (place, pid) in bss.samples.iter_mut().zip(pids) {
                     place.tgid = *pid;
-                    place.times_run_before =
-                        self.processes.times_run_asleep(*pid).unwrap_or(u64::MAX);
+                    place.times_run_before = self.processes.times_run_asleep(*pid).unwrap_or(u64::MAX);
                 }
             }
             self.skeleton
@@ -331,8 +274,7 @@ impl Why {
             wal_usage: (found.knows_wal_usage != 0).then_some(found.wal_usage),
             sleep,
         };
-        self.processes
-            .take(pid, sample, self.long_call_ns, counts_wal);
+        self.processes.take(pid, sample, self.long_call_ns, counts_wal);
     }
 
     fn uninterruptible(&mut self, found: &process_sample) -> ChargeKey {
@@ -342,21 +284,11 @@ impl Why {
             .take(found.stack_bytes as usize / size_of::<u64>())
             .flat_map(|address| address.to_ne_bytes())
             .collect();
-        let stack = if bytes.is_empty() {
-            waits::NO_STACK
-        } else {
-            self.stacks.number(bytes)
-        };
+        let stack = if bytes.is_empty() { waits::NO_STACK } else { self.stacks.number(bytes) };
         // The disk has nothing to do, and the block cgroup holds back what it could.
-        let throttled = found.held_back > 0
-            && self
-                .disk_idle
-                .is_idle_holding_back(found.device, u64::from(found.held_back));
-        ChargeKey::new(found.tgid, Activity::Uninterruptible, stack).on_file(
-            found.syscall,
-            found.file_kind,
-            throttled,
-        )
+        let throttled =
+            found.held_back > 0 && self.disk_idle.is_idle_holding_back(found.device, u64::from(found.held_back));
+        ChargeKey::new(found.tgid, Activity::Uninterruptible, stack).on_file(found.syscall, found.file_kind, throttled)
     }
 
     fn interruptible(&mut self, found: &process_sample) -> ChargeKey {
@@ -366,11 +298,7 @@ impl Why {
             self.nameless.entry(event).or_default();
         }
         if !self.knows_wait_events
-            && let Ok(Some(bytes)) = self
-                .skeleton
-                .maps
-                .open_waits
-                .lookup(&pid.to_ne_bytes(), MapFlags::ANY)
+            && let Ok(Some(bytes)) = self.skeleton.maps.open_waits.lookup(&pid.to_ne_bytes(), MapFlags::ANY)
         {
             let mut waits = open_waits::default();
             // Same size by construction.
@@ -450,12 +378,7 @@ impl Why {
     /// The counters.
     pub fn counters(&self) -> anyhow::Result<Counters> {
         let [wal_records, wal_page_images, wal_bytes] = self.processes.wal_usage();
-        let mut sum = Counters {
-            wal_records,
-            wal_page_images,
-            wal_bytes,
-            ..Counters::default()
-        };
+        let mut sum = Counters { wal_records, wal_page_images, wal_bytes, ..Counters::default() };
         let mut calls = WalCalls::default();
         let values = self
             .skeleton
@@ -482,12 +405,7 @@ impl Why {
 
     /// The name of a lightweight lock by its wait event, or by the name's address where that is not known.
     pub fn lock_name(&self, key: u64) -> Option<String> {
-        let bytes = self
-            .skeleton
-            .maps
-            .lock_names
-            .lookup(&key.to_ne_bytes(), MapFlags::ANY)
-            .ok()??;
+        let bytes = self.skeleton.maps.lock_names.lookup(&key.to_ne_bytes(), MapFlags::ANY).ok()??;
         let end = bytes.iter().position(|byte| *byte == 0)?;
         Some(String::from_utf8_lossy(&bytes[..end]).into_owned())
     }

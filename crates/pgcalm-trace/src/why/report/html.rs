@@ -44,15 +44,9 @@ pub fn render(lines: &[Line]) -> String {
 
 /// A column for each second: the lost time by cause.
 fn columns(seconds: &[&Second]) -> Markup {
-    let all: Vec<_> = seconds
-        .iter()
-        .flat_map(|second| second.shares.iter().cloned())
-        .collect();
+    let all: Vec<_> = seconds.iter().flat_map(|second| second.shares.iter().cloned()).collect();
     let causes: Vec<Cause> = by_cause(&all).into_iter().map(|(cause, _)| cause).collect();
-    let most = seconds
-        .iter()
-        .map(|second| second.lost_s)
-        .fold(0.0, f64::max);
+    let most = seconds.iter().map(|second| second.lost_s).fold(0.0, f64::max);
     if most <= 0.0 {
         return html! { p.empty { "No time was lost." } };
     }
@@ -66,13 +60,8 @@ fn columns(seconds: &[&Second]) -> Markup {
             let colour = colour(&causes, cause);
             let x = index as f64 * step;
             let width = step * 0.9;
-            let title = format!(
-                "second {}, {} commits: {} {} s",
-                second.number,
-                second.commits,
-                cause.label(),
-                short(lost)
-            );
+            let title =
+                format!("second {}, {} commits: {} {} s", second.number, second.commits, cause.label(), short(lost));
             shapes.push_str(&format!(
                 "<rect class=\"k{colour}\" fill=\"currentColor\" x=\"{x:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" \
                  height=\"{height:.1}\"><title>{title}</title></rect>"
@@ -97,17 +86,11 @@ fn columns(seconds: &[&Second]) -> Markup {
 }
 
 fn colour(causes: &[Cause], cause: Cause) -> usize {
-    causes
-        .iter()
-        .position(|known| *known == cause)
-        .unwrap_or(COLOURS)
-        .min(COLOURS - 1)
+    causes.iter().position(|known| *known == cause).unwrap_or(COLOURS).min(COLOURS - 1)
 }
 
 fn verdict_section(verdict: &Verdict, seconds: &[&Second]) -> Markup {
-    let second = seconds
-        .iter()
-        .find(|second| second.number == verdict.second);
+    let second = seconds.iter().find(|second| second.number == verdict.second);
     html! {
         section {
             h3 { (text::sentence(verdict)) }

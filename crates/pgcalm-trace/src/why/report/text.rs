@@ -43,11 +43,9 @@ fn second_line(second: &Second) -> String {
         causes.push("nothing lost".to_string());
     }
     let checkpoint = match &second.checkpoint {
-        Some(checkpoint) if checkpoint.phase != "after" => format!(
-            "  [checkpoint {}, {} s]",
-            checkpoint.phase,
-            short(checkpoint.since_start_s)
-        ),
+        Some(checkpoint) if checkpoint.phase != "after" => {
+            format!("  [checkpoint {}, {} s]", checkpoint.phase, short(checkpoint.since_start_s))
+        }
         _ => String::new(),
     };
     format!(
@@ -71,18 +69,10 @@ pub fn sentence(verdict: &Verdict) -> String {
         })
         .collect();
     let cause = match verdict.cause {
-        Some(cause) => format!(
-            "{}, {} of the lost time",
-            cause.label(),
-            percent(verdict.share)
-        ),
+        Some(cause) => format!("{}, {} of the lost time", cause.label(), percent(verdict.share)),
         None => "no time was lost in the server".to_string(),
     };
-    format!(
-        "WHY second {}: {cause} ({})",
-        verdict.second,
-        reasons.join("; ")
-    )
+    format!("WHY second {}: {cause} ({})", verdict.second, reasons.join("; "))
 }
 
 fn verdict_block(verdict: &Verdict) -> String {
@@ -99,12 +89,7 @@ fn verdict_block(verdict: &Verdict) -> String {
         ));
     }
     for stack in &verdict.stacks {
-        let frames: Vec<&str> = stack
-            .frames
-            .iter()
-            .take(FRAMES)
-            .map(String::as_str)
-            .collect();
+        let frames: Vec<&str> = stack.frames.iter().take(FRAMES).map(String::as_str).collect();
         paragraph(
             &mut out,
             &format!(
@@ -119,16 +104,8 @@ fn verdict_block(verdict: &Verdict) -> String {
         );
     }
     for thread in &verdict.kernel_threads {
-        let frames: Vec<&str> = thread
-            .frames
-            .iter()
-            .take(FRAMES)
-            .map(String::as_str)
-            .collect();
-        paragraph(
-            &mut out,
-            &format!("    {} sleeps: {}", thread.name, frames.join(" < ")),
-        );
+        let frames: Vec<&str> = thread.frames.iter().take(FRAMES).map(String::as_str).collect();
+        paragraph(&mut out, &format!("    {} sleeps: {}", thread.name, frames.join(" < ")));
     }
     out
 }
@@ -168,11 +145,7 @@ fn totals(out: &mut String, heading: &str, totals: &Totals) {
         ));
     }
     if rest > 0.0 {
-        out.push_str(&format!(
-            "    {:>5}  {:>7} s  smaller ones\n",
-            percent(rest / totals.lost_s),
-            short(rest)
-        ));
+        out.push_str(&format!("    {:>5}  {:>7} s  smaller ones\n", percent(rest / totals.lost_s), short(rest)));
     }
 }
 
@@ -206,10 +179,6 @@ pub fn wal(second: &Second) -> String {
             })
         ),
         WalSource::Unknown => "WAL not known".to_string(),
-        WalSource::Views => format!(
-            "{} MiB WAL inserted, {} page images",
-            short(mib),
-            second.wal.page_images
-        ),
+        WalSource::Views => format!("{} MiB WAL inserted, {} page images", short(mib), second.wal.page_images),
     }
 }

@@ -17,16 +17,8 @@ use crate::report::style;
 
 /// Figures as rows and contestants as columns: four columns fit on a phone, fourteen do not.
 pub(crate) fn comparison(report: &Report) -> Markup {
-    let repeated = report
-        .contestants
-        .iter()
-        .any(|contestant| contestant.runs.len() > 1);
-    let styles = style::assign(
-        report
-            .contestants
-            .iter()
-            .map(|contestant| contestant.name.as_str()),
-    );
+    let repeated = report.contestants.iter().any(|contestant| contestant.runs.len() > 1);
+    let styles = style::assign(report.contestants.iter().map(|contestant| contestant.name.as_str()));
     let metrics = metric::shown(&report.contestants);
     html! {
         div.scroll {
@@ -76,13 +68,7 @@ fn breakable(name: &str) -> Markup {
 
 /// Every checkpoint of every run; folded where there are too many to read at a glance.
 pub(super) fn checkpoints(report: &Report) -> Markup {
-    let count_of = |contestant: &Contestant| {
-        contestant
-            .runs
-            .iter()
-            .map(|run| run.checkpoints.len())
-            .sum()
-    };
+    let count_of = |contestant: &Contestant| contestant.runs.iter().map(|run| run.checkpoints.len()).sum();
     let total: usize = report.contestants.iter().map(count_of).sum();
     html! {
         @for contestant in &report.contestants {
@@ -152,10 +138,7 @@ pub(crate) fn contestants(report: &Report) -> Markup {
 
 /// Who slept uninterruptibly, and where in the kernel.
 pub(crate) fn blocked(report: &Report) -> Markup {
-    let anyone = report
-        .contestants
-        .iter()
-        .any(|contestant| contestant.runs.iter().any(|run| !run.blocked.is_empty()));
+    let anyone = report.contestants.iter().any(|contestant| contestant.runs.iter().any(|run| !run.blocked.is_empty()));
     html! {
         @if !anyone { p { "No process was seen in uninterruptible sleep." } }
         @for contestant in &report.contestants {
@@ -196,13 +179,7 @@ pub(crate) fn blocked(report: &Report) -> Markup {
 
 /// Every option of the run.
 pub(super) fn settings(report: &Report) -> Markup {
-    pairs(
-        &report
-            .settings
-            .iter()
-            .map(|(name, value)| (name.clone(), shown(value)))
-            .collect(),
-    )
+    pairs(&report.settings.iter().map(|(name, value)| (name.clone(), shown(value))).collect())
 }
 
 /// The machine.
