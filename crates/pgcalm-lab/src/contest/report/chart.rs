@@ -96,13 +96,10 @@ pub(crate) fn tps(report: &Report) -> Chart {
 
 /// That chart as an SVG document, for a README.
 pub fn svg_tps(report: &Report) -> String {
-    let chart = tps(report);
-    chart::standalone::svg(
-        &chart,
-        &format!("Transactions per second · {}", report.scenario),
-        &conditions::caption(report),
-        &summary(&chart, report),
-    )
+    let mut chart = tps(report);
+    chart.summary = summary(&chart, report);
+    let title = format!("Transactions per second · {}", report.scenario);
+    chart::standalone::svg(&chart, &title, &conditions::caption(report))
 }
 
 /// What those see who cannot see the picture.
