@@ -90,7 +90,8 @@ fn one_line_per_contestant_and_a_thin_one_per_repeat() {
 #[test]
 fn the_cap_is_drawn_where_there_is_one() {
     let capped = support::report(60, 1);
-    assert!(capped.html().contains("cap 800/s"));
+    let page = capped.html();
+    assert!(page.contains("cap 800/s") && page.contains("cap 125 MiB/s"), "{page}");
     let mut uncapped = capped;
     uncapped.settings.insert("data-iops".to_string(), serde_json::json!(null));
     let page = uncapped.html();

@@ -9,7 +9,6 @@ use pgcalm_render::chart::Scale;
 use pgcalm_render::chart::seconds_of;
 use pgcalm_render::number::printable;
 use pgcalm_render::number::short;
-use pgcalm_render::number::trimmed;
 
 use crate::contest::report::CapKind;
 use crate::contest::report::Checkpoint;
@@ -132,9 +131,7 @@ pub(crate) fn bandwidth_limit(report: &Report) -> Option<Limit> {
         return None;
     }
     let bytes = conditions::bytes(report, "data-bps")?;
-    let label = format!("cap {} MB/s", trimmed(bytes / 1e6));
-    let value = bytes / (1024.0 * 1024.0);
-    Some(Limit { value, label })
+    Some(Limit { value: bytes / conditions::MIB, label: format!("cap {}", conditions::bandwidth(bytes)) })
 }
 
 /// The part of a checkpoint within the window; `None` if there is none.
