@@ -98,7 +98,7 @@ pub(crate) fn caption(report: &Report) -> String {
 fn volume(report: &Report, name: &str, iops_option: &str, bps_option: &str, max_io_option: Option<&str>) -> String {
     let mut caps = Vec::new();
     caps.extend(iops(report, iops_option).map(|iops| format!("{} write IOPS", whole(iops))));
-    caps.extend(bytes(report, bps_option).map(|bps| bandwidth(bps)));
+    caps.extend(bytes(report, bps_option).map(bandwidth));
     if caps.is_empty() {
         return format!("{name} uncapped");
     }
