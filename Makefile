@@ -52,7 +52,7 @@ test: deps
 # Tests of the lab that make test leaves out because each takes a minute or more; as root, about four minutes
 test-long: deps
 	$(MAKE) --silent --directory $(EXTENSION) PG_CONFIG=$(PG_CONFIG)
-	cargo test --package pgcalm --test replica --test lab -- --ignored --test-threads=1 --nocapture
+	cargo test --package pgcalm --test host -- replica:: lab:: --ignored --test-threads=1 --nocapture
 
 # With PostgreSQL 15, 17 and 18, or VERSIONS="17", in chroots of Debian that are kept; as root
 test-versions: deps build
@@ -84,7 +84,7 @@ test-vm: deps build
 
 # Causes of stalls made on purpose, which `trace why` must name (docs/guides/trace-why.md); as root, about four minutes
 test-trace-verdicts: deps
-	cargo test --package pgcalm-trace --test why -- --include-ignored --test-threads=1 --nocapture
+	cargo test --package pgcalm-trace --test host -- why:: --include-ignored --test-threads=1 --nocapture
 
 # PostgreSQL's own regression and isolation suites with the module at work; SUITES=tap for its TAP suites; as root
 check-postgres: deps

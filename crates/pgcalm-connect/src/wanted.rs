@@ -1,9 +1,9 @@
 //! Which server a command is about, where it is about one.
 
 use anyhow::Context;
+use pgcalm_host::Failure;
 use pgcalm_host::HostRoot;
 use pgcalm_host::choice;
-use pgcalm_host::choice::ChoiceError;
 use pgcalm_host::choice::Known;
 use pgcalm_host::instance;
 use pgcalm_host::postmaster;
@@ -30,7 +30,7 @@ impl Wanted<'_> {
     /// Connects to the server that was named, else to that of the environment, else to the only one of this host that this
     /// user may look at, else to where libpq's tools look for one.
     ///
-    /// Errors rest on a [`ConnectError`](crate::ConnectError) or a [`ChoiceError`], which tell a bad value from a server
+    /// Errors rest on a [`ConnectError`](crate::ConnectError) or a [`Failure`], which tell a bad value from a server
     /// that is not there.
     pub fn connect(self, root: &HostRoot, caller: &Caller) -> anyhow::Result<Client> {
         let address = self.address(root, caller)?;
@@ -44,7 +44,7 @@ impl Wanted<'_> {
             (None, None) if !is_in_environment() => match of_host(root, None) {
                 Ok(found) => Some(found),
                 Err(error) => match error.downcast_ref() {
-                    Some(ChoiceError::Absent(_) | ChoiceError::Hidden(_)) => None,
+                    Some(Failure::Unreachable(_) | Failure::Host(_)) => None,
                     _ => return Err(error),
                 },
             },

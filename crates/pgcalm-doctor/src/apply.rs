@@ -6,7 +6,6 @@ use anyhow::Context;
 use pgcalm_host::HostRoot;
 use pgcalm_host::kernel_release;
 
-use crate::DoctorError;
 use crate::alter_system;
 use crate::connection::Connection;
 use crate::kernel_file;
@@ -14,6 +13,7 @@ use crate::report::Change;
 use crate::report::Target;
 use crate::state::Entry;
 use crate::state::State;
+use pgcalm_host::Failure;
 
 /// What can be done of some changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -82,11 +82,9 @@ pub fn apply(
             }
             Target::Setting => {
                 let Some(connection) = connection.as_deref_mut() else {
-                    return Err(DoctorError::Usage(format!(
-                        "{} is a setting of the server: give --connect",
-                        change.name
-                    ))
-                    .into());
+                    return Err(
+                        Failure::Usage(format!("{} is a setting of the server: give --connect", change.name)).into()
+                    );
                 };
                 let former = alter_system::former(&mut connection.client, &change.name)?;
                 state.note(Entry::Setting {

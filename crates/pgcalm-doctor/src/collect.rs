@@ -11,9 +11,9 @@ use anyhow::Context;
 use pgcalm_connect::Wanted;
 use pgcalm_connect::is_in_environment;
 use pgcalm_connect::is_lost;
+use pgcalm_host::Failure;
 use pgcalm_host::HostRoot;
 use pgcalm_host::choice;
-use pgcalm_host::choice::ChoiceError;
 use pgcalm_host::choice::Known;
 use pgcalm_host::instance;
 use pgcalm_host::process;
@@ -143,11 +143,11 @@ fn which(root: &HostRoot, options: &Options, isolate: Option<&isolate::Report>) 
     let hidden = instance::hidden(root, &process::table(root)?);
     let instance = match choice::choose(root, wanted.instance, &known, &hidden) {
         Ok(index) => &instances[index],
-        Err(error @ ChoiceError::Unclear(_)) if wanted.instance.is_some() => {
+        Err(error @ Failure::Usage(_)) if wanted.instance.is_some() => {
             return Err(error.into());
         }
         Err(error) if wanted.instance.is_some() => return Ok(Which::unasked(error)),
-        Err(error @ ChoiceError::Unclear(_)) => return Ok(Which::unasked(error)),
+        Err(error @ Failure::Usage(_)) => return Ok(Which::unasked(error)),
         // Where libpq's tools look; a server of another user's may be there.
         Err(_) => return by_connection(root, wanted, instances),
     };

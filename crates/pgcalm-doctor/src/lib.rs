@@ -9,7 +9,6 @@
 //! Nothing is ever restarted, and nothing is changed without `apply`.
 
 mod alter_system;
-mod error;
 mod kernel_file;
 mod words;
 
@@ -23,5 +22,3 @@ pub mod rules;
 mod schema;
 pub mod state;
 pub mod undo;
-
-pub use error::DoctorError;

@@ -21,7 +21,7 @@ use rustix::fs::OFlags;
 use serde::Deserialize;
 use serde::Serialize;
 
-use crate::DoctorError;
+use pgcalm_host::Failure;
 
 /// Where the state is unless the caller says otherwise.
 pub const DIRECTORY: &str = "/var/lib/pgcalm/doctor";
@@ -99,7 +99,7 @@ impl State {
     /// Opens what is in `directory`, which is made if it isn't there.
     pub fn open(directory: &Path) -> anyhow::Result<Self> {
         let host = |error: io::Error| {
-            DoctorError::Host(format!(
+            Failure::Host(format!(
                 "{}: {error}; run as root, or name another directory with --state-dir",
                 directory.display()
             ))

@@ -4,6 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::path::PathBuf;
 
+use crate::Failure;
 use crate::HostRoot;
 use crate::instance::Hidden;
 use crate::instance::Instance;
@@ -34,23 +35,9 @@ impl From<&Postmaster> for Known {
     }
 }
 
-/// Why no server is chosen; each text names the way out.
-#[derive(Debug, thiserror::Error)]
-pub enum ChoiceError {
-    /// None runs here that could be meant.
-    #[error("{0}")]
-    Absent(String),
-    /// More than one could be meant, or something that is no server.
-    #[error("{0}")]
-    Unclear(String),
-    /// None that may be looked at, but there are others.
-    #[error("{0}")]
-    Hidden(String),
-}
-
 /// The server that `name` means, as an index into `known`: its data directory, its port, or the process id of its
 /// postmaster. Without a name, the only one. `hidden` are those besides that this user may not look at.
-pub fn choose(root: &HostRoot, name: Option<&str>, known: &[Known], hidden: &Hidden) -> Result<usize, ChoiceError> {
+pub fn choose(root: &HostRoot, name: Option<&str>, known: &[Known], hidden: &Hidden) -> Result<usize, Failure> {
     let matching: Vec<usize> = known
         .iter()
         .enumerate()
@@ -60,17 +47,15 @@ pub fn choose(root: &HostRoot, name: Option<&str>, known: &[Known], hidden: &Hid
     match (&matching[..], name) {
         ([index], _) => Ok(*index),
         ([], Some(name)) => Err(absent(root, name, known, hidden)),
-        ([], None) if hidden.count() > 0 => Err(ChoiceError::Hidden(
+        ([], None) if hidden.count() > 0 => Err(Failure::Host(
             "the servers of this host are other users': run it as root, or as one of them".to_string(),
         )),
-        ([], None) => Err(ChoiceError::Absent(list(known))),
-        (_, Some(name)) => Err(ChoiceError::Unclear(format!(
+        ([], None) => Err(Failure::Unreachable(list(known))),
+        (_, Some(name)) => Err(Failure::Usage(format!(
             "--instance {name}: more than one server; give the data directory: {}",
             list(known)
         ))),
-        (_, None) => {
-            Err(ChoiceError::Unclear(format!("more than one server; choose with --instance: {}", list(known))))
-        }
+        (_, None) => Err(Failure::Usage(format!("more than one server; choose with --instance: {}", list(known)))),
     }
 }
 
@@ -89,7 +74,7 @@ fn is_named(root: &HostRoot, server: &Known, name: &str) -> bool {
 }
 
 /// A number that is no server's is no server's, whatever else may have it for its process id.
-fn absent(root: &HostRoot, name: &str, known: &[Known], hidden: &Hidden) -> ChoiceError {
+fn absent(root: &HostRoot, name: &str, known: &[Known], hidden: &Hidden) -> Failure {
     let number = name.parse::<i32>().ok();
     let may_be_hidden = match number {
         None => hidden.count() > 0,
@@ -102,7 +87,7 @@ fn absent(root: &HostRoot, name: &str, known: &[Known], hidden: &Hidden) -> Choi
         }
     };
     if may_be_hidden {
-        return ChoiceError::Hidden(format!(
+        return Failure::Host(format!(
             "--instance {name}: no such server among those that this user may look at: run it as root, with CAP_SYS_PTRACE"
         ));
     }
@@ -113,7 +98,7 @@ fn absent(root: &HostRoot, name: &str, known: &[Known], hidden: &Hidden) -> Choi
         Some(Ok(Candidate::NotReady)) => " (that process is a postgres program, but no server that is up)".to_string(),
         _ => String::new(),
     };
-    ChoiceError::Absent(format!("--instance {name}: no such server{process}; {}", list(known)))
+    Failure::Unreachable(format!("--instance {name}: no such server{process}; {}", list(known)))
 }
 
 fn list(known: &[Known]) -> String {
@@ -141,7 +126,7 @@ mod tests {
             .to_vec()
     }
 
-    fn refused(name: Option<&str>, known: &[Known], hidden: &Hidden) -> ChoiceError {
+    fn refused(name: Option<&str>, known: &[Known], hidden: &Hidden) -> Failure {
         let dir = tempfile::tempdir().unwrap();
         choose(&HostRoot::new(dir.path()), name, known, hidden).unwrap_err()
     }
@@ -160,17 +145,17 @@ mod tests {
     fn what_is_not_clear_is_told_apart_from_what_is_not_there() {
         let none = Hidden::default();
         let ports = refused(Some("5433"), &known(), &none);
-        assert!(matches!(ports, ChoiceError::Unclear(_)), "{ports}");
+        assert!(matches!(ports, Failure::Usage(_)), "{ports}");
         let several = refused(None, &known(), &none).to_string();
         assert!(several.contains("--instance: there is /srv/a (port 5432, pid 70), "));
         let empty = refused(None, &[], &none);
-        assert!(matches!(empty, ChoiceError::Absent(_)), "{empty}");
+        assert!(matches!(empty, Failure::Unreachable(_)), "{empty}");
         let absent = refused(Some("1"), &known(), &none);
-        assert!(matches!(absent, ChoiceError::Absent(_)), "{absent}");
+        assert!(matches!(absent, Failure::Unreachable(_)), "{absent}");
         let two = Hidden { processes: vec![60, 61], sockets: Vec::new() };
         for name in [None, Some("1")] {
             let hidden = refused(name, &[], &two);
-            assert!(matches!(hidden, ChoiceError::Hidden(_)), "{hidden}");
+            assert!(matches!(hidden, Failure::Host(_)), "{hidden}");
             assert!(hidden.to_string().contains("root"), "{hidden}");
         }
     }
@@ -181,13 +166,13 @@ mod tests {
             Hidden { processes: vec![60], sockets: vec![ServerSocket { directory: "/tmp".into(), port: 5440 }] };
         for name in ["60", "5440"] {
             let error = refused(Some(name), &known(), &hidden);
-            assert!(matches!(error, ChoiceError::Hidden(_)), "{error}");
+            assert!(matches!(error, Failure::Host(_)), "{error}");
         }
         // This host's first process, and this one.
         let root = HostRoot::default();
         for pid in [1, std::process::id()] {
             let error = choose(&root, Some(&pid.to_string()), &known(), &hidden).unwrap_err();
-            assert!(matches!(error, ChoiceError::Absent(_)), "{error}");
+            assert!(matches!(error, Failure::Unreachable(_)), "{error}");
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Every reader starts from a [`HostRoot`], so that tests can fake a host in a temporary directory.
 
 mod error;
+mod failure;
 mod known;
 mod resolve;
 mod root;
@@ -37,6 +38,7 @@ pub mod vm_sysctl;
 
 pub use error::Error;
 pub use error::Result;
+pub use failure::Failure;
 pub use known::Known;
 pub use known::Unknown;
 pub use root::HostRoot;

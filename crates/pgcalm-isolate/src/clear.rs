@@ -7,13 +7,13 @@ use pgcalm_host::HostRoot;
 use pgcalm_host::cgroup;
 use pgcalm_host::process::Process;
 
-use crate::IsolateError;
 use crate::inventory::Inventory;
 use crate::plan::Step;
 use crate::report::Report;
 use crate::select;
 use crate::state;
 use crate::state::State;
+use pgcalm_host::Failure;
 
 /// Scans for processes that were forked in the group meanwhile.
 const SCANS: u32 = 100;
@@ -66,7 +66,7 @@ fn choose<'a>(inventory: &Inventory, states: &'a [State], name: &str) -> anyhow:
     match (found, running) {
         (Some(state), _) => Ok(state),
         (None, Err(error)) => Err(error.into()),
-        (None, Ok(instance)) => Err(IsolateError::Usage(format!(
+        (None, Ok(instance)) => Err(Failure::Usage(format!(
             "--instance {name}: {} has no limits that pgcalm isolate set; see pgcalm isolate show",
             instance.data_directory.display()
         ))

@@ -3,7 +3,6 @@
 //! Nothing is changed but control groups that are made here, and the membership of processes of the instance that was
 //! named. What was changed is noted under /run/pgcalm before it is done, and undone from there.
 
-mod error;
 mod inventory;
 mod need_root;
 mod plan;
@@ -21,6 +20,5 @@ mod schema;
 pub mod set;
 pub mod show;
 
-pub use error::IsolateError;
 pub use need_root::need_root;
 pub use setting::Setting;

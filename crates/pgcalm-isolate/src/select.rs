@@ -3,19 +3,18 @@
 use std::path::Path;
 use std::path::PathBuf;
 
+use pgcalm_host::Failure;
 use pgcalm_host::HostRoot;
 use pgcalm_host::block_device;
 use pgcalm_host::block_device::Disk;
 use pgcalm_host::choice;
-use pgcalm_host::choice::ChoiceError;
 use pgcalm_host::choice::Known;
 use pgcalm_host::instance::Instance;
 
-use crate::IsolateError;
 use crate::inventory::Inventory;
 
 /// The instance that `name` means; see [`choice`].
-pub fn instance<'a>(inventory: &'a Inventory, name: &str) -> Result<&'a Instance, ChoiceError> {
+pub fn instance<'a>(inventory: &'a Inventory, name: &str) -> Result<&'a Instance, Failure> {
     let found = &inventory.found;
     let known: Vec<Known> = found.instances.iter().map(Known::from).collect();
     let index = choice::choose(&inventory.root, Some(name), &known, &found.hidden)?;
@@ -37,7 +36,7 @@ pub struct Target {
 /// device-mapper and md devices for such ([`block_device::BlockDevice::disk`]).
 pub fn device(root: &HostRoot, node: &Path) -> anyhow::Result<Target> {
     let device = block_device::by_node(root, node)?.ok_or_else(|| {
-        IsolateError::Usage(format!(
+        Failure::Usage(format!(
             "--device {}: not a block device; give a node such as /dev/sda or /dev/mapper/vg-pg",
             node.display()
         ))

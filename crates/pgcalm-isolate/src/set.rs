@@ -13,7 +13,6 @@ use pgcalm_host::cgroup::Version;
 use pgcalm_host::instance::Instance;
 use pgcalm_host::throttle::Kind;
 
-use crate::IsolateError;
 use crate::Setting;
 use crate::inventory;
 use crate::inventory::Inventory;
@@ -23,6 +22,7 @@ use crate::select;
 use crate::select::Target;
 use crate::state;
 use crate::systemd;
+use pgcalm_host::Failure;
 
 /// What to do.
 #[derive(Debug, Clone)]
@@ -42,12 +42,12 @@ pub struct Options {
 
 /// Sets the limits on the instance, in a group that is made for it unless it has one.
 ///
-/// Once `interrupted` says so, what was done is undone and the error is [`IsolateError::Interrupted`]; a change of limits
+/// Once `interrupted` says so, what was done is undone and the error is [`Failure::Interrupted`]; a change of limits
 /// that were there before takes a moment only and is not interrupted. A process that is killed leaves a note of what it
 /// had begun, by which `show` names it and `clear` undoes it.
 pub fn set(root: &HostRoot, options: &Options, interrupted: &dyn Fn() -> bool) -> anyhow::Result<Report> {
     if options.settings.is_empty() {
-        return Err(IsolateError::Usage(
+        return Err(Failure::Usage(
             "no limit given: give --write-iops, --write-bandwidth, --read-iops or --read-bandwidth".to_string(),
         )
         .into());
@@ -126,23 +126,20 @@ fn reach(instance: &Instance, disk: &Disk) -> Option<String> {
 }
 
 /// The hierarchy, if limits can be set there.
-fn usable(inventory: &Inventory) -> Result<&Hierarchy, IsolateError> {
+fn usable(inventory: &Inventory) -> Result<&Hierarchy, Failure> {
     let hierarchy = match inventory.hierarchy.as_ref() {
         Ok(Some(hierarchy)) => hierarchy,
         Ok(None) => {
-            return Err(IsolateError::Host(
+            return Err(Failure::Host(
                 "no block I/O controller found: mount cgroup v1 blkio, or boot with the io controller in cgroup v2"
                     .to_string(),
             ));
         }
-        Err(why) => return Err(IsolateError::Host(why.to_string())),
+        Err(why) => return Err(Failure::Host(why.to_string())),
     };
     let file = hierarchy.mountpoint.join(Kind::WriteIops.v1_file());
     if hierarchy.version == Version::V1 && !inventory.root.path(&file).exists() {
-        return Err(IsolateError::Host(format!(
-            "{} not found: the kernel needs CONFIG_BLK_DEV_THROTTLING",
-            file.display()
-        )));
+        return Err(Failure::Host(format!("{} not found: the kernel needs CONFIG_BLK_DEV_THROTTLING", file.display())));
     }
     Ok(hierarchy)
 }

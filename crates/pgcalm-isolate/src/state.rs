@@ -20,9 +20,9 @@ use rustix::fs::FlockOperation;
 use serde::Deserialize;
 use serde::Serialize;
 
-use crate::IsolateError;
 use crate::inventory;
 use crate::need_root;
+use pgcalm_host::Failure;
 
 /// Where the files are.
 const DIRECTORY: &str = "/run/pgcalm/isolate";
@@ -158,7 +158,7 @@ pub fn lock(root: &HostRoot, interrupted: &dyn Fn() -> bool) -> anyhow::Result<L
             Err(error) if !is_passing(&error) => {
                 return Err(error).with_context(|| format!("lock {}", directory.display()));
             }
-            Err(_) if interrupted() => return Err(IsolateError::Interrupted.into()),
+            Err(_) if interrupted() => return Err(Failure::Interrupted("all is as before").into()),
             Err(_) => thread::sleep(LOCK_POLL),
         }
     }
@@ -199,7 +199,7 @@ pub fn read_all(root: &HostRoot) -> anyhow::Result<Vec<State>> {
         Err(error) if error.is_not_found() => return Ok(Vec::new()),
         // Only root can tell what is isolated.
         Err(error) if !rustix::process::geteuid().is_root() => {
-            return Err(crate::IsolateError::Host(format!("{error}: run it with sudo")).into());
+            return Err(pgcalm_host::Failure::Host(format!("{error}: run it with sudo")).into());
         }
         Err(error) => return Err(error.into()),
     };

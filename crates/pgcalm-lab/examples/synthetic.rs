@@ -1,7 +1,7 @@
 //! Renders a made-up report in every form into a folder, to look at while working on the renderings:
 //! `cargo run -p pgcalm-lab --example synthetic -- /tmp/report`.
 
-#[path = "../tests/report/support/mod.rs"]
+#[path = "../tests/host/report/support/mod.rs"]
 mod support;
 
 use pgcalm_lab::report::Shown;

@@ -2,7 +2,7 @@
 //!
 //! SYNTHETIC: nothing in it was ever measured.
 
-#[path = "../tests/report/support/mod.rs"]
+#[path = "../tests/host/report/support/mod.rs"]
 mod support;
 
 use pgcalm_lab::report::Shown;

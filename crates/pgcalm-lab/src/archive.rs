@@ -14,7 +14,6 @@ mod tracer;
 
 use anyhow::Context;
 
-use crate::LabError;
 use crate::Size;
 use crate::archive::archiver::Places;
 use crate::archive::arena::Surroundings;
@@ -26,6 +25,7 @@ use crate::cap::Capper;
 use crate::interrupt::Interrupt;
 use crate::stage::Needs;
 use crate::stage::Stage;
+use pgcalm_host::Failure;
 
 pub use options::Options;
 
@@ -48,7 +48,7 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
         .as_ref()
         .map(|source| {
             stage.library(source, "noop_archive.so").map_err(|error| {
-                LabError::Usage(format!(
+                Failure::Usage(format!(
                     "--noop-module {}: {error}; make -C bench/noop_archive builds it",
                     source.display()
                 ))

@@ -15,7 +15,6 @@ use pgcalm_host::process;
 use pgcalm_host::throttle::Kind;
 use pgcalm_volume::Volume;
 
-use crate::LabError;
 use crate::Limit;
 use crate::Size;
 use crate::device::Device;
@@ -23,6 +22,7 @@ use crate::journal::Change;
 use crate::journal::Journal;
 use crate::journal::Undo;
 use crate::volume_process::LimitsInForce;
+use pgcalm_host::Failure;
 
 /// The caps of one device.
 #[derive(Debug, Clone, Copy, Default)]
@@ -113,7 +113,7 @@ impl Capper {
     pub fn new(journal: &Journal) -> anyhow::Result<Self> {
         let root = journal.root();
         let hierarchy = Hierarchy::of_block_io(root)?.ok_or_else(|| {
-            LabError::Host(
+            Failure::Host(
                 "no block I/O controller found: mount cgroup v1 blkio, or boot with the io controller in cgroup v2"
                     .to_string(),
             )
@@ -155,7 +155,7 @@ impl Capper {
         let root = journal.root();
         let file = hierarchy.mountpoint.join(Kind::WriteIops.v1_file());
         if !root.path(&file).exists() {
-            return Err(LabError::Host(format!(
+            return Err(Failure::Host(format!(
                 "{} not found: the kernel needs CONFIG_BLK_DEV_THROTTLING",
                 file.display()
             ))
@@ -163,7 +163,7 @@ impl Capper {
         }
         let own = hierarchy.group_of(root, "self")?.unwrap_or_default();
         if own != Path::new("/") {
-            return Err(LabError::Host(format!(
+            return Err(Failure::Host(format!(
                 "this process is in blkio group {}, which limits of the root group do not reach: start it from there \
                  (echo $$ > {}/cgroup.procs)",
                 own.display(),

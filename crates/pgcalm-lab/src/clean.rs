@@ -9,8 +9,8 @@ use pgcalm_host::HostRoot;
 use crate::DEFAULT_DIR;
 use crate::DEFAULT_TORTURE_DIR;
 use crate::DEFAULT_VOLUME_DIR;
-use crate::LabError;
 use crate::lab_dir::LabDir;
+use pgcalm_host::Failure;
 
 /// What a clean-up has done.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub fn clean(dir: &Path, templates: bool) -> anyhow::Result<Cleaned> {
         return Ok(Cleaned { changes: 0, templates_left: false });
     }
     if !rustix::process::geteuid().is_root() {
-        return Err(LabError::Host("needs root to unmount and to detach devices: run it with sudo".to_string()).into());
+        return Err(Failure::Host("needs root to unmount and to detach devices: run it with sudo".to_string()).into());
     }
     let root = HostRoot::default();
     let mut cleaned = Cleaned { changes: 0, templates_left: false };

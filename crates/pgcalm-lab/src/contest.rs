@@ -17,7 +17,6 @@ use std::time::UNIX_EPOCH;
 use anyhow::Context;
 use serde_json::Value;
 
-use crate::LabError;
 use crate::backlog::BacklogWatch;
 use crate::contest::devices::Devices;
 use crate::contest::report as model;
@@ -49,6 +48,7 @@ use crate::trouble::Before;
 use crate::trouble::Ground;
 use crate::trouble::Table;
 use crate::trouble::Troubles;
+use pgcalm_host::Failure;
 
 pub use options::Options;
 
@@ -425,7 +425,7 @@ fn steadiness(run: &model::Run) -> String {
 /// The server's last words say more than what its client then says, if the server is what failed.
 pub(crate) fn with_last_words(error: anyhow::Error, log: &str) -> anyhow::Error {
     let words = server::complaint(log);
-    let interrupted = matches!(error.downcast_ref(), Some(LabError::Interrupted));
+    let interrupted = matches!(error.downcast_ref(), Some(Failure::Interrupted(_)));
     // A client that has ended for another reason leaves this line behind.
     if interrupted || words.contains("connection to client lost") {
         return error;

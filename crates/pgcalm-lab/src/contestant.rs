@@ -7,10 +7,10 @@ use std::str::FromStr;
 use serde::Serialize;
 use serde::Serializer;
 
-use crate::LabError;
 use crate::options::Named;
 use crate::options::each_once;
 use crate::options::one_of;
+use pgcalm_host::Failure;
 
 /// One way of running PostgreSQL.
 #[derive(Debug, PartialEq, Eq)]
@@ -295,11 +295,11 @@ pub fn settings_of(contestant: &Contestant, given: &[ContestantSetting]) -> BTre
 }
 
 /// Fails if a contestant takes part twice, or a setting is for one that doesn't take part.
-pub fn check_settings(contestants: &[&'static Contestant], given: &[ContestantSetting]) -> Result<(), LabError> {
+pub fn check_settings(contestants: &[&'static Contestant], given: &[ContestantSetting]) -> Result<(), Failure> {
     each_once("contestants", contestants)?;
     for setting in given {
         if !contestants.iter().any(|c| c.name == setting.contestant) {
-            return Err(LabError::Usage(format!(
+            return Err(Failure::Usage(format!(
                 "--set-contestant {}:{}: {} does not take part; name it in --contestants",
                 setting.contestant, setting.setting.name, setting.contestant
             )));

@@ -11,10 +11,10 @@ use pgcalm_host::cgroup::Hierarchy;
 use pgcalm_host::cgroup::Version;
 use pgcalm_host::process;
 
-use crate::LabError;
 use crate::journal::Change;
 use crate::journal::Journal;
 use crate::journal::Undo;
+use pgcalm_host::Failure;
 
 /// What of its processes a group limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Controller {
         };
         found.ok_or_else(|| {
             let name = self.name();
-            LabError::Host(format!(
+            Failure::Host(format!(
                 "--{option}: no {name} controller found: mount cgroup v1 {name}, or boot with cgroup v2; or leave it out"
             ))
             .into()

@@ -13,7 +13,6 @@ use pgcalm_volume::Volume;
 use rustix::fs::FallocateFlags;
 use rustix::fs::OFlags;
 
-use crate::LabError;
 use crate::Size;
 use crate::interrupt::Interrupt;
 use crate::journal::Change;
@@ -24,6 +23,7 @@ use crate::stacked::Stacked;
 use crate::tool;
 use crate::volume_process::LimitsInForce;
 use crate::volume_process::VolumeProcess;
+use pgcalm_host::Failure;
 
 /// Size of the writes that fill a new image.
 const FILL: usize = 4 << 20;
@@ -113,7 +113,7 @@ impl Device {
                 let undo = former(journal, Path::new(&file))?;
                 let kib = (max_io.bytes() >> 10).to_string();
                 root.write(&file, &kib).map_err(|error| {
-                    LabError::Usage(format!(
+                    Failure::Usage(format!(
                         "{name} refuses operations of {max_io} ({error}): give --data-max-io and --wal-max-io 4kB to 1280kB"
                     ))
                 })?;

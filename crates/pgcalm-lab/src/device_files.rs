@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use anyhow::Context;
 use rustix::mount::MountFlags;
 
-use crate::LabError;
 use crate::Size;
 use crate::journal::Change;
 use crate::journal::Journal;
 use crate::journal::Undo;
 use crate::lab_dir::LabDir;
 use crate::options::DeviceStore;
+use pgcalm_host::Failure;
 
 /// What the kernel, the lab and everything else on the host keep besides.
 const REST_OF_HOST: u64 = 1 << 30;
@@ -67,13 +67,13 @@ impl<'a> DeviceFiles<'a> {
 
 /// Fails unless the host has memory for devices of `size`, and beside them for `cached`, what servers and the page cache
 /// hold.
-pub fn need_memory(available_kib: u64, size: Size, cached: u64) -> Result<(), LabError> {
+pub fn need_memory(available_kib: u64, size: Size, cached: u64) -> Result<(), Failure> {
     let needed = size.bytes() + cached + REST_OF_HOST;
     let available = available_kib << 10;
     if needed <= available {
         return Ok(());
     }
-    Err(LabError::Host(format!(
+    Err(Failure::Host(format!(
         "--devices memory: {} MiB of memory needed, {} MiB available: use fewer --rows or --seconds, or --devices disk",
         needed >> 20,
         available >> 20

@@ -19,7 +19,6 @@ use rustix::ioctl::Setter;
 use rustix::ioctl::opcode;
 use rustix::mount::MountFlags;
 
-use crate::LabError;
 use crate::device::Device;
 use crate::interrupt::Interrupt;
 use crate::journal::Change;
@@ -27,6 +26,7 @@ use crate::journal::Journal;
 use crate::journal::Undo;
 use crate::options::FsType;
 use crate::tool;
+use pgcalm_host::Failure;
 
 /// How long another mount namespace may hold a file system.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -56,7 +56,7 @@ pub struct Layout<'a> {
 /// What the kernel's refusal to mount a new file system means.
 pub(crate) fn refused(error: Errno, fs_type: FsType, options: &CStr) -> anyhow::Error {
     if error == Errno::INVAL && !options.is_empty() {
-        LabError::Usage(format!(
+        Failure::Usage(format!(
             "mount options {}: {} does not take them; the kernel log says which",
             options.to_string_lossy(),
             fs_type.name()

@@ -10,10 +10,10 @@ use nix::unistd::User;
 use pgcalm_host::HostRoot;
 use pgcalm_host::postgres;
 
-use crate::LabError;
 use crate::interrupt::Interrupt;
 use crate::journal::Change;
 use crate::tool;
+use pgcalm_host::Failure;
 
 /// PostgreSQL refuses to run as root; its packages create this user.
 const OS_USER: &str = "postgres";
@@ -45,7 +45,7 @@ impl Installation {
             Some(bindir) => {
                 let missing = postgres::missing(root, bindir);
                 if !missing.is_empty() {
-                    return Err(LabError::Usage(format!(
+                    return Err(Failure::Usage(format!(
                         "--pg-bindir {}: {} not found there; name the directory that holds postgres, e.g. \
                          /usr/lib/postgresql/15/bin",
                         bindir.display(),
@@ -56,7 +56,7 @@ impl Installation {
                 bindir.to_path_buf()
             }
             None => postgres::bindirs(root).into_iter().next().ok_or_else(|| {
-                LabError::Host(
+                Failure::Host(
                     "no PostgreSQL server found: install it (e.g. apt-get install postgresql) or name it with \
                      --pg-bindir"
                         .to_string(),
@@ -66,7 +66,7 @@ impl Installation {
         // As /proc/PID/exe shows it.
         let bindir = bindir.canonicalize().with_context(|| format!("resolve {}", bindir.display()))?;
         let user = User::from_name(OS_USER).with_context(|| format!("look up user {OS_USER}"))?.ok_or_else(|| {
-            LabError::Host(format!(
+            Failure::Host(format!(
                 "no OS user {OS_USER}: PostgreSQL does not run as root; create it with useradd -r {OS_USER}"
             ))
         })?;

@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::Context;
 use pgcalm_host::stop::Stop;
 
-use crate::LabError;
+use pgcalm_host::Failure;
 
 /// How often waits look at the flag.
 const POLL: Duration = Duration::from_millis(20);
@@ -22,13 +22,13 @@ impl Interrupt {
         Ok(Self(Stop::install().context("install signal handlers")?))
     }
 
-    /// Fails with [`LabError::Interrupted`] once a signal has arrived.
-    pub fn check(&self) -> Result<(), LabError> {
-        if self.0.is_set() { Err(LabError::Interrupted) } else { Ok(()) }
+    /// Fails with [`Failure::Interrupted`] once a signal has arrived.
+    pub fn check(&self) -> Result<(), Failure> {
+        if self.0.is_set() { Err(Failure::Interrupted("the lab has been taken down")) } else { Ok(()) }
     }
 
     /// Sleeps, and fails at once when a signal arrives.
-    pub fn sleep(&self, duration: Duration) -> Result<(), LabError> {
+    pub fn sleep(&self, duration: Duration) -> Result<(), Failure> {
         let end = Instant::now() + duration;
         loop {
             self.check()?;

@@ -13,9 +13,9 @@ use rustix::fs::FlockOperation;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use crate::LabError;
 use crate::journal::Journal;
 use crate::progress::Progress;
+use pgcalm_host::Failure;
 
 /// Where the lab works unless told otherwise.
 pub const DEFAULT_DIR: &str = "/var/lib/pgcalm-lab";
@@ -155,7 +155,7 @@ impl LabDir {
         if needed <= available {
             return Ok(());
         }
-        Err(LabError::Host(format!(
+        Err(Failure::Host(format!(
             "--dir {}: {} MiB needed, {} MiB free: use {less}, or another --dir",
             self.path.display(),
             needed >> 20,
@@ -232,7 +232,7 @@ impl LabDir {
 fn usable(path: &Path) -> anyhow::Result<PathBuf> {
     let path = std::path::absolute(path).context("resolve --dir")?;
     if let Some(closed) = closed_to_others(&path) {
-        return Err(LabError::Usage(format!(
+        return Err(Failure::Usage(format!(
             "--dir {}: user postgres cannot enter {}; use a directory such as {DEFAULT_DIR}",
             path.display(),
             closed.display()
@@ -247,7 +247,7 @@ fn create(path: &Path) -> anyhow::Result<PathBuf> {
     fs::create_dir_all(path).with_context(|| format!("create --dir {}", path.display()))?;
     let path = path.canonicalize().with_context(|| format!("resolve --dir {}", path.display()))?;
     if path.as_os_str().len() > LONGEST_DIR {
-        return Err(LabError::Usage(format!(
+        return Err(Failure::Usage(format!(
             "--dir {}: too long for a Unix socket in it; use at most {LONGEST_DIR} bytes",
             path.display()
         ))
@@ -267,7 +267,7 @@ fn lock(path: &Path, busy: &str) -> anyhow::Result<File> {
         .with_context(|| format!("create {}", path.display()))?;
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(file),
-        Err(Errno::WOULDBLOCK) => Err(LabError::Host(busy.to_string()).into()),
+        Err(Errno::WOULDBLOCK) => Err(Failure::Host(busy.to_string()).into()),
         Err(error) => Err(error).with_context(|| format!("lock {}", path.display())),
     }
 }
@@ -294,7 +294,7 @@ mod tests {
     fn a_directory_that_postgres_cannot_reach_is_refused_before_anything_is_made() {
         let (dir, root) = host(0o700);
         let error = LabDir::open(&root, &dir.path().join("new/lab")).unwrap_err();
-        assert!(matches!(error.downcast_ref::<LabError>(), Some(LabError::Usage(_))));
+        assert!(matches!(error.downcast_ref::<Failure>(), Some(Failure::Usage(_))));
         assert!(!dir.path().join("new").exists());
     }
 
@@ -304,7 +304,7 @@ mod tests {
         let one = dir.path().join("one");
         let first = LabDir::open(&root, &one).unwrap();
         let error = LabDir::open(&root, &dir.path().join("two")).unwrap_err();
-        assert!(matches!(error.downcast_ref::<LabError>(), Some(LabError::Host(_))));
+        assert!(matches!(error.downcast_ref::<Failure>(), Some(Failure::Host(_))));
         first.remove_if_empty().unwrap();
         assert!(!one.exists());
         assert!(LabDir::open(&root, &one).is_ok());

@@ -3,12 +3,12 @@
 //! Everything that changes the host is written to a [`journal`] before it is done and undone from there, by a guard
 //! when the run ends in whatever way, or by [`clean`](clean::clean) after a `kill -9`.
 
+mod background;
 mod connection;
 mod control_group;
 mod cpu;
 mod crash;
 mod device_files;
-mod error;
 mod folios;
 mod host_facts;
 mod lab_dir;
@@ -69,7 +69,6 @@ pub mod up;
 pub mod volume;
 pub mod warm;
 
-pub use error::LabError;
 pub use lab_dir::DEFAULT_DIR;
 pub use lab_dir::DEFAULT_TORTURE_DIR;
 pub use lab_dir::DEFAULT_VOLUME_DIR;

@@ -11,11 +11,11 @@ use pgcalm_host::HostRoot;
 use pgcalm_host::cgroup::Version;
 use pgcalm_host::meminfo;
 
-use crate::LabError;
 use crate::Size;
 use crate::control_group::ControlGroup;
 use crate::control_group::Controller;
 use crate::journal::Journal;
+use pgcalm_host::Failure;
 
 /// What the rest of the host needs beside the group: the lab, the load, the volume's process.
 const REST_OF_HOST: u64 = 1 << 30;
@@ -66,7 +66,7 @@ pub fn need(root: &HostRoot, size: Size) -> anyhow::Result<()> {
     if size.bytes() + REST_OF_HOST <= available {
         return Ok(());
     }
-    Err(LabError::Host(format!(
+    Err(Failure::Host(format!(
         "--memory {size}: this host has {} MiB available, of which the lab needs {} MiB itself: give less",
         available >> 20,
         REST_OF_HOST >> 20

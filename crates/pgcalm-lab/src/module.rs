@@ -11,9 +11,9 @@ use serde_json::Value;
 use sha2::Digest;
 use sha2::Sha256;
 
-use crate::LabError;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
+use pgcalm_host::Failure;
 
 const LIBRARY: &str = "pg_calm.so";
 
@@ -43,7 +43,7 @@ impl Module {
         let Some(directory) = directory else {
             let file = installation.module_dir(interrupt)?.join(LIBRARY);
             if !file.exists() {
-                return Err(LabError::Host(format!(
+                return Err(Failure::Host(format!(
                     "{} not found: run make install in extension/pg_calm, or name its directory with --module-dir",
                     file.display()
                 ))
@@ -57,7 +57,7 @@ impl Module {
             });
         };
         let usage = |what: &str| {
-            LabError::Usage(format!(
+            Failure::Usage(format!(
                 "--module-dir {}: {what}; name the directory in which pg_calm was built",
                 directory.display()
             ))

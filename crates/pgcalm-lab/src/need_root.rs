@@ -1,11 +1,11 @@
 //! Who may run the lab.
 
-use crate::LabError;
+use pgcalm_host::Failure;
 
 /// Refuses to go on as another user, with what root is needed for.
-pub(crate) fn need_root(purpose: &str) -> Result<(), LabError> {
+pub(crate) fn need_root(purpose: &str) -> Result<(), Failure> {
     if rustix::process::geteuid().is_root() {
         return Ok(());
     }
-    Err(LabError::Host(format!("needs root for {purpose}: run it with sudo")))
+    Err(Failure::Host(format!("needs root for {purpose}: run it with sudo")))
 }

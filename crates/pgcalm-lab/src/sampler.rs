@@ -2,10 +2,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
 use std::thread;
-use std::thread::JoinHandle;
 use std::time::Duration;
 use std::time::SystemTime;
 use std::time::UNIX_EPOCH;
@@ -16,7 +13,9 @@ use pgcalm_host::cpu_time::CpuTime;
 use pgcalm_host::meminfo::MemInfo;
 use pgcalm_host::process;
 use pgcalm_host::process::Process;
+use pgcalm_host::stop::Stop;
 
+use crate::background::Background;
 use crate::contest::report::Blocked;
 
 /// Kernel functions kept of a stack.
@@ -77,67 +76,49 @@ impl InFlight {
 /// Where the processes of the cluster were seen blocked, with the number of samples.
 type Places = HashMap<(String, Vec<String>), u32>;
 
-#[derive(Debug, Default)]
-struct Shared {
-    stop: AtomicBool,
-    latest: Mutex<Option<Sample>>,
-}
-
 /// Takes a [`Sample`] at the beginning of each second, in a thread of its own.
 #[derive(Debug)]
 pub struct Sampler {
-    shared: Arc<Shared>,
-    thread: Option<JoinHandle<(Vec<Sample>, Places)>>,
+    latest: Arc<Mutex<Option<Sample>>>,
+    thread: Background<(Vec<Sample>, Places)>,
 }
 
 impl Sampler {
     /// Starts sampling the devices (none for WAL where that lies with the data) and the processes below `postmaster`.
     pub fn start(root: HostRoot, data: Vec<String>, wal: Vec<String>, postmaster: i32) -> Self {
-        let shared = Arc::new(Shared::default());
-        let thread = {
-            let shared = Arc::clone(&shared);
-            thread::spawn(move || {
-                let mut samples = Vec::new();
-                let mut places = Places::new();
-                let mut next = now().as_secs() + 1;
-                let mut depth = Depth::default();
-                while wait_for(next, &shared.stop, || depth.look(&root, &data, &wal)) {
-                    // A reader can fail only when the device or the cluster goes away under it; that second then has
-                    // no sample, and the run fails by itself.
-                    let sample = sample(&root, next, &data, &wal, postmaster, &mut places);
-                    let Depth { data, wal } = std::mem::take(&mut depth);
-                    if let Ok(sample) = sample {
-                        let sample = Sample { data_in_flight: data, wal_in_flight: wal, ..sample };
-                        samples.push(sample);
-                        *shared.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(sample);
-                    }
-                    next = (next + 1).max(now().as_secs());
+        let latest = Arc::new(Mutex::new(None));
+        let kept = Arc::clone(&latest);
+        let thread = Background::start(move |stop| {
+            let mut samples = Vec::new();
+            let mut places = Places::new();
+            let mut next = now().as_secs() + 1;
+            let mut depth = Depth::default();
+            while wait_for(next, stop, || depth.look(&root, &data, &wal)) {
+                // A reader can fail only when the device or the cluster goes away under it; that second then has
+                // no sample, and the run fails by itself.
+                let sample = sample(&root, next, &data, &wal, postmaster, &mut places);
+                let Depth { data, wal } = std::mem::take(&mut depth);
+                if let Ok(sample) = sample {
+                    let sample = Sample { data_in_flight: data, wal_in_flight: wal, ..sample };
+                    samples.push(sample);
+                    *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(sample);
                 }
-                (samples, places)
-            })
-        };
-        Self { shared, thread: Some(thread) }
+                next = (next + 1).max(now().as_secs());
+            }
+            (samples, places)
+        });
+        Self { latest, thread }
     }
 
     /// The newest sample.
     pub fn latest(&self) -> Option<Sample> {
-        *self.shared.latest.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends sampling and returns all samples, and where processes were seen blocked, most often seen first.
-    pub fn finish(mut self) -> (Vec<Sample>, Vec<Blocked>) {
-        self.shared.stop.store(true, Ordering::Relaxed);
-        let (samples, places) = self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default();
+    pub fn finish(self) -> (Vec<Sample>, Vec<Blocked>) {
+        let (samples, places) = self.thread.finish().unwrap_or_default();
         (samples, ranked(places))
-    }
-}
-
-impl Drop for Sampler {
-    fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
 
@@ -167,10 +148,10 @@ impl Depth {
 }
 
 /// Sleeps until `second` of the epoch begins, with a look about twenty times a second; false if sampling is to end.
-fn wait_for(second: u64, stop: &AtomicBool, mut look: impl FnMut()) -> bool {
+fn wait_for(second: u64, stop: &Stop, mut look: impl FnMut()) -> bool {
     loop {
         look();
-        if stop.load(Ordering::Relaxed) {
+        if stop.is_set() {
             return false;
         }
         let left = Duration::from_secs(second).saturating_sub(now());

@@ -9,10 +9,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
-use std::thread;
-use std::thread::JoinHandle;
 use std::time::Duration;
 use std::time::Instant;
 use std::time::SystemTime;
@@ -20,10 +16,13 @@ use std::time::UNIX_EPOCH;
 
 use anyhow::Context;
 use pgcalm_connect::Client;
+use pgcalm_host::stop::Stop;
 use pgcalm_server::Version;
 use postgres::Statement;
 use serde_json::Value;
 
+use crate::background::Background;
+use crate::background::sleep_until;
 use crate::connection::connect;
 use crate::contest::report::ServerSeries;
 
@@ -55,17 +54,11 @@ struct Counters {
     wal_full_page_images: Option<f64>,
 }
 
-#[derive(Debug, Default)]
-struct Shared {
-    stop: AtomicBool,
-    samples: Mutex<Vec<ServerSample>>,
-}
-
 /// Asks a server until it is finished or dropped.
 #[derive(Debug)]
 pub struct ServerSampler {
-    shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    samples: Arc<Mutex<Vec<ServerSample>>>,
+    thread: Background<()>,
 }
 
 impl ServerSampler {
@@ -73,45 +66,16 @@ impl ServerSampler {
     /// started again counts from zero.
     pub fn start(directory: &Path) -> anyhow::Result<Self> {
         let (client, question) = begin(directory)?;
-        let shared = Arc::new(Shared::default());
-        let thread = {
-            let shared = Arc::clone(&shared);
-            let directory = directory.to_path_buf();
-            thread::spawn(move || watch(&directory, client, question, &shared))
-        };
-        Ok(Self { shared, thread: Some(thread) })
+        let samples = Arc::default();
+        let (kept, directory) = (Arc::clone(&samples), directory.to_path_buf());
+        let thread = Background::start(move |stop| watch(&directory, client, question, &kept, stop));
+        Ok(Self { samples, thread: thread.with_patience(LAST_ANSWER) })
     }
 
     /// Ends asking and returns the answers.
-    pub fn finish(mut self) -> Vec<ServerSample> {
-        self.end();
-        std::mem::take(&mut self.shared.lock())
-    }
-
-    fn end(&mut self) {
-        self.shared.stop.store(true, Ordering::Relaxed);
-        let Some(thread) = self.thread.take() else {
-            return;
-        };
-        let end = Instant::now() + LAST_ANSWER;
-        while !thread.is_finished() && Instant::now() < end {
-            thread::sleep(Duration::from_millis(10));
-        }
-        if thread.is_finished() {
-            let _ = thread.join();
-        }
-    }
-}
-
-impl Drop for ServerSampler {
-    fn drop(&mut self) {
-        self.end();
-    }
-}
-
-impl Shared {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<ServerSample>> {
-        self.samples.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn finish(self) -> Vec<ServerSample> {
+        drop(self.thread);
+        std::mem::take(&mut self.samples.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -124,22 +88,20 @@ fn begin(directory: &Path) -> anyhow::Result<(Client, Statement)> {
     Ok((client, question))
 }
 
-fn watch(directory: &Path, mut client: Client, mut question: Statement, shared: &Shared) {
+fn watch(
+    directory: &Path,
+    mut client: Client,
+    mut question: Statement,
+    samples: &Mutex<Vec<ServerSample>>,
+    stop: &Stop,
+) {
     let mut next = now().as_secs() + 1;
-    loop {
-        loop {
-            if shared.stop.load(Ordering::Relaxed) {
-                return;
-            }
-            let left = Duration::from_secs(next).saturating_sub(now());
-            if left.is_zero() {
-                break;
-            }
-            thread::sleep(left.min(Duration::from_millis(50)));
-        }
+    while !sleep_until(Instant::now() + Duration::from_secs(next).saturating_sub(now()), stop) {
         match ask(&mut client, &question, next) {
             // An answer of the next second is not one of this.
-            Ok(sample) if now() < Duration::from_secs(next + 1) => shared.lock().push(sample),
+            Ok(sample) if now() < Duration::from_secs(next + 1) => {
+                samples.lock().unwrap_or_else(PoisonError::into_inner).push(sample);
+            }
             Ok(_) => {}
             // A server that has gone may come back.
             Err(_) => {

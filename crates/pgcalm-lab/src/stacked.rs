@@ -11,13 +11,13 @@ use anyhow::Context;
 use anyhow::bail;
 use pgcalm_host::HostRoot;
 
-use crate::LabError;
 use crate::interrupt::Interrupt;
 use crate::journal::Change;
 use crate::journal::Journal;
 use crate::journal::Undo;
 use crate::options::Stack;
 use crate::tool;
+use pgcalm_host::Failure;
 
 /// In sectors, behind the header as LUKS2 has it; it is left empty.
 const LUKS_HEADER: u64 = 32768;
@@ -96,7 +96,7 @@ pub fn need(root: &HostRoot, stack: Stack, interrupt: &Interrupt) -> anyhow::Res
     if is_there() {
         return Ok(());
     }
-    Err(LabError::Host(format!(
+    Err(Failure::Host(format!(
         "--stack {}: this kernel has no {what}: leave it out, or use a host or virtual machine that has it",
         stack.name()
     ))
@@ -159,7 +159,7 @@ mod tests {
             (Stack::Md1, "CONFIG_MD_RAID1"),
         ] {
             let error = need(&root, stack, &interrupt).unwrap_err();
-            assert!(matches!(error.downcast_ref(), Some(LabError::Host(_))));
+            assert!(matches!(error.downcast_ref(), Some(Failure::Host(_))));
             assert!(error.to_string().contains(part), "{error:#}");
         }
         std::fs::create_dir_all(root.path("proc")).unwrap();

@@ -2,11 +2,11 @@ use std::path::Path;
 
 use pgcalm_host::vm_sysctl;
 
-use crate::LabError;
 use crate::journal::Change;
 use crate::journal::Journal;
 use crate::journal::Undo;
 use crate::options::SysctlProfile;
+use pgcalm_host::Failure;
 
 /// Sets the writeback sysctls of `profile`; the former values come back when the result is dropped.
 pub fn apply(journal: &Journal, profile: SysctlProfile) -> anyhow::Result<Vec<Undo>> {
@@ -15,7 +15,7 @@ pub fn apply(journal: &Journal, profile: SysctlProfile) -> anyhow::Result<Vec<Un
         let restore = former(journal, name)?;
         undo.push(journal.note(restore)?);
         journal.root().write(vm_sysctl::path(name), &value.to_string()).map_err(|error| {
-            LabError::Host(format!("--sysctl {}: {error}; run on the host, not in a container", profile.name()))
+            Failure::Host(format!("--sysctl {}: {error}; run on the host, not in a container", profile.name()))
         })?;
     }
     Ok(undo)

@@ -28,7 +28,6 @@ use std::time::Instant;
 use anyhow::Context;
 use anyhow::bail;
 
-use crate::LabError;
 use crate::cap::Capper;
 use crate::cap::Caps;
 use crate::cap::InForce;
@@ -63,6 +62,7 @@ use crate::tenants::report::Report;
 use crate::tenants::report::SCENARIO;
 use crate::transaction_log;
 use crate::transaction_log::Transactions;
+use pgcalm_host::Failure;
 
 pub use options::Options;
 
@@ -84,7 +84,7 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
     let stage = &Stage::open(&options.common, needs, interrupt)?;
     need_space(options, &stage.dir)?;
     let Some(capper) = Capper::of_root_group(&stage.journal)? else {
-        return Err(LabError::Host(
+        return Err(Failure::Host(
             "needs the blkio controller of cgroup v1, in its root group, for caps on each volume and the device below"
                 .to_string(),
         )

@@ -14,8 +14,8 @@ use std::time::Duration;
 use anyhow::Context;
 use anyhow::bail;
 
-use crate::LabError;
 use crate::interrupt::Interrupt;
+use pgcalm_host::Failure;
 
 /// Programs that may be absent, and the Debian package that brings them.
 const PACKAGES: [(&str, &str); 10] = [
@@ -62,7 +62,7 @@ pub fn spawn(command: &mut Command) -> anyhow::Result<Child> {
                 .iter()
                 .find(|(program, _)| *program == name)
                 .map_or("the package that holds it", |(_, package)| *package);
-            LabError::Host(format!("{name} not found: install {package} (e.g. apt-get install {package})")).into()
+            Failure::Host(format!("{name} not found: install {package} (e.g. apt-get install {package})")).into()
         } else {
             anyhow::Error::new(error).context(format!("start {name}"))
         }
@@ -161,6 +161,6 @@ mod tests {
     #[test]
     fn a_program_that_is_not_installed_is_a_lack_of_the_host() {
         let error = run(&mut command("mkfs.pgcalm-none"), &Interrupt::default()).unwrap_err();
-        assert!(matches!(error.downcast_ref::<LabError>(), Some(LabError::Host(_))));
+        assert!(matches!(error.downcast_ref::<Failure>(), Some(Failure::Host(_))));
     }
 }

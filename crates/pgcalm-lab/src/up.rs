@@ -7,7 +7,6 @@ use anyhow::bail;
 use pgcalm_host::block_device::DeviceStat;
 use pgcalm_host::meminfo::MemInfo;
 
-use crate::LabError;
 use crate::contest::Options;
 use crate::contest::devices::Devices;
 use crate::contest::need;
@@ -20,6 +19,7 @@ use crate::stage::Needs;
 use crate::stage::Stage;
 use crate::sysctl;
 use crate::template::Template;
+use pgcalm_host::Failure;
 
 /// How often the live line is renewed.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -36,7 +36,7 @@ pub fn run(
     ready: impl FnOnce(&str) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let [contestant] = options.contestants[..] else {
-        return Err(LabError::Usage(
+        return Err(Failure::Usage(
             "--contestants: lab up starts one server: name one, e.g. stock or pg_calm".to_string(),
         )
         .into());
@@ -71,7 +71,7 @@ pub fn run(
     let watched = watch(&stage, &devices, &mut scene.server);
     drop(limits);
     match watched {
-        Err(error) if matches!(error.downcast_ref(), Some(LabError::Interrupted)) => {
+        Err(error) if matches!(error.downcast_ref(), Some(Failure::Interrupted(_))) => {
             progress.note("taking everything down");
             scene.discard()
         }
@@ -146,6 +146,6 @@ mod tests {
             ..Options::default()
         };
         let error = run(&options, None, &Interrupt::default(), |_| Ok(())).unwrap_err();
-        assert!(matches!(error.downcast_ref::<LabError>(), Some(LabError::Usage(_))));
+        assert!(matches!(error.downcast_ref::<Failure>(), Some(Failure::Usage(_))));
     }
 }

@@ -15,7 +15,6 @@ use pgcalm_volume::Server;
 use pgcalm_volume::Volume;
 use pgcalm_volume::VolumeError;
 
-use crate::LabError;
 use crate::Size;
 use crate::device;
 use crate::interrupt::Interrupt;
@@ -23,6 +22,7 @@ use crate::journal::Change;
 use crate::lab_dir::LabDir;
 use crate::need_root::need_root;
 use crate::progress::Progress;
+use pgcalm_host::Failure;
 
 /// How often the live line changes.
 const TICK: Duration = Duration::from_secs(1);
@@ -75,15 +75,15 @@ pub fn run(
     {
         // A link that leads nowhere would be replaced.
         replacement::check(image)
-            .map_err(|error| LabError::Usage(format!("--image {}: {error}; name a file", image.display())))?;
+            .map_err(|error| Failure::Usage(format!("--image {}: {error}; name a file", image.display())))?;
     }
     let made = options.image.as_ref().is_none_or(|image| !image.exists());
     let size = match (made, options.size) {
         (true, None) => {
-            return Err(LabError::Usage("--size: give one, there is no image yet, e.g. --size 20GB".to_string()).into());
+            return Err(Failure::Usage("--size: give one, there is no image yet, e.g. --size 20GB".to_string()).into());
         }
         (false, Some(_)) => {
-            return Err(LabError::Usage(
+            return Err(Failure::Usage(
                 "--size: the image has its own; leave it out, or name another --image".to_string(),
             )
             .into());
@@ -95,7 +95,7 @@ pub fn run(
     let outcome = serve(options, size, &lab, &progress, interrupt, announce);
     let outcome = match outcome {
         // That is how it is meant to end.
-        Err(error) if matches!(error.downcast_ref(), Some(LabError::Interrupted)) => Ok(()),
+        Err(error) if matches!(error.downcast_ref(), Some(Failure::Interrupted(_))) => Ok(()),
         other => other,
     };
     // What could not be undone is noted still, and tried once more.
@@ -195,8 +195,8 @@ fn absolute(path: PathBuf) -> anyhow::Result<PathBuf> {
 
 fn lab_error(error: VolumeError) -> anyhow::Error {
     match error {
-        VolumeError::Usage(text) => LabError::Usage(text).into(),
-        VolumeError::Host(text) => LabError::Host(text).into(),
+        VolumeError::Usage(text) => Failure::Usage(text).into(),
+        VolumeError::Host(text) => Failure::Host(text).into(),
         error => error.into(),
     }
 }

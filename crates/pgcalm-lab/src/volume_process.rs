@@ -22,12 +22,12 @@ use anyhow::Context;
 use anyhow::bail;
 use pgcalm_volume::Volume;
 
-use crate::LabError;
 use crate::journal::Change;
 use crate::journal::Journal;
 use crate::journal::Undo;
 use crate::progress::say;
 use crate::tool;
+use pgcalm_host::Failure;
 
 /// The one file in the volume's file system.
 const FILE: &str = "volume";
@@ -100,7 +100,7 @@ impl VolumeProcess {
             let message = errors.join().unwrap_or_default();
             let message = message.trim_start_matches("pgcalm: ").to_string();
             if status.code() == Some(EXIT_HOST) {
-                return Err(LabError::Host(message).into());
+                return Err(Failure::Host(message).into());
             }
             bail!("volume {volume}: {message} ({status})");
         }

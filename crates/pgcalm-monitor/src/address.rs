@@ -8,7 +8,7 @@ use pgcalm_connect::DefaultUser;
 use pgcalm_connect::Found;
 use pgcalm_connect::Session;
 
-use crate::MonitorError;
+use pgcalm_host::Failure;
 
 /// Those of [`crate::watcher::Watcher`], which may wait for an answer for ever.
 const CALLER: Caller = Caller {
@@ -20,15 +20,15 @@ const CALLER: Caller = Caller {
 };
 
 /// Of a server of this host. What the environment says of roles and passwords holds for it.
-pub fn of_found(found: &Found) -> Result<Address, MonitorError> {
-    Address::new("", Some(found), &CALLER).map_err(|error| MonitorError::Usage(error.to_string()))
+pub fn of_found(found: &Found) -> Result<Address, Failure> {
+    Address::new("", Some(found), &CALLER).map_err(|error| Failure::Usage(error.to_string()))
 }
 
 /// Of a connection string of libpq's, with the name that the server gets: host and port, or the port only if it is at the
 /// usual place.
-pub fn parse(connect: &str) -> Result<(String, Address), MonitorError> {
+pub fn parse(connect: &str) -> Result<(String, Address), Failure> {
     let address =
-        Address::new(connect, None, &CALLER).map_err(|error| MonitorError::Usage(format!("--connect: {error}")))?;
+        Address::new(connect, None, &CALLER).map_err(|error| Failure::Usage(format!("--connect: {error}")))?;
     let name = match address.host() {
         Some(host) => format!("{host}:{}", address.port()),
         None => address.port().to_string(),

@@ -9,13 +9,13 @@ use std::time::Duration;
 use std::time::Instant;
 
 use crate::Monitor;
-use crate::MonitorError;
 use crate::Options;
 use crate::export::http::Listener;
 use crate::export::textfile::Textfile;
 use crate::metrics;
 use crate::model::Host;
 use crate::model::Reachability;
+use pgcalm_host::Failure;
 
 /// How often a stop is looked for.
 const POLL: Duration = Duration::from_millis(100);
@@ -51,7 +51,7 @@ impl Exporter {
     ///
     /// # Errors
     ///
-    /// [`MonitorError::Usage`] if the address can't be listened on, the file can't be written, or a connection string can't
+    /// [`Failure::Usage`] if the address can't be listened on, the file can't be written, or a connection string can't
     /// be read.
     pub fn start(options: ExportOptions) -> anyhow::Result<Self> {
         let textfile = options.textfile.map(Textfile::new).transpose()?;
@@ -111,6 +111,6 @@ fn all_answered(host: &Host) -> bool {
     host.instances.iter().all(|instance| instance.reachability != Reachability::Connecting)
 }
 
-fn usage(option: &str, value: impl std::fmt::Display, problem: impl std::fmt::Display) -> MonitorError {
-    MonitorError::Usage(format!("{option} {value}: {problem}"))
+fn usage(option: &str, value: impl std::fmt::Display, problem: impl std::fmt::Display) -> Failure {
+    Failure::Usage(format!("{option} {value}: {problem}"))
 }

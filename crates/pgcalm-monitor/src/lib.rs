@@ -22,7 +22,6 @@
 
 mod address;
 mod discovery;
-mod error;
 pub mod export;
 mod history;
 mod host_reader;
@@ -35,7 +34,6 @@ mod volumes;
 mod waits;
 mod watcher;
 
-pub use error::MonitorError;
 pub use history::History;
 pub use history::HistoryLimits;
 pub use monitor::Monitor;

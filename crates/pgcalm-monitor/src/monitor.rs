@@ -23,7 +23,6 @@ use pgcalm_host::instance::Instance as HostInstance;
 use pgcalm_host::instance::Role;
 use pgcalm_host::process_file;
 
-use crate::MonitorError;
 use crate::address;
 use crate::discovery;
 use crate::discovery::Key;
@@ -42,6 +41,7 @@ use crate::model::Volume;
 use crate::server::Facts;
 use crate::volumes;
 use crate::watcher::Watcher;
+use pgcalm_host::Failure;
 
 /// New instances, and changed limits, are looked for at this interval.
 const DISCOVERY_INTERVAL: Duration = Duration::from_secs(5);
@@ -96,7 +96,7 @@ impl Monitor {
     ///
     /// # Errors
     ///
-    /// [`MonitorError::Usage`] for a connection string that can't be read or names a server twice; others if /proc can't
+    /// [`Failure::Usage`] for a connection string that can't be read or names a server twice; others if /proc can't
     /// be read or no thread be started. A server that can't be reached is no error: the samples say so.
     pub fn start(options: Options) -> anyhow::Result<Self> {
         let mut assembler = Assembler::new(options.clone())?;
@@ -212,12 +212,12 @@ struct Assembler {
 }
 
 impl Assembler {
-    fn new(options: Options) -> Result<Self, MonitorError> {
+    fn new(options: Options) -> Result<Self, Failure> {
         let mut watched: Vec<Watched> = Vec::new();
         for (number, connect) in options.connect.iter().enumerate() {
             let (name, address) = address::parse(connect)?;
             if watched.iter().any(|other| other.name == name) {
-                return Err(MonitorError::Usage(format!("--connect: {name} is named twice")));
+                return Err(Failure::Usage(format!("--connect: {name} is named twice")));
             }
             watched.push(Watched {
                 key: Key::Connect(number),
@@ -468,9 +468,9 @@ impl Watched {
     }
 }
 
-fn start_watcher(address: Address, options: &Options) -> Result<Watcher, MonitorError> {
+fn start_watcher(address: Address, options: &Options) -> Result<Watcher, Failure> {
     Watcher::start(address, options.interval, options.root.clone())
-        .map_err(|error| MonitorError::Host(format!("start a thread: {error}")))
+        .map_err(|error| Failure::Host(format!("start a thread: {error}")))
 }
 
 /// Free space where WAL is, as the server may use it.

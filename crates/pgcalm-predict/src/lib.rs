@@ -4,11 +4,9 @@
 //! what was seen, [`report`] what both say as data and text. Formulas and their sources are in docs/internals/prediction.md.
 
 mod checkpoint;
-mod error;
 mod model;
 
 pub mod observe;
 pub mod report;
 
-pub use error::PredictError;
 pub use model::predict;

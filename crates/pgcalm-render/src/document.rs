@@ -80,6 +80,8 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
     /// Name and value: a page shows no header.
     pub is_pairs: bool,
+    /// Rows that a terminal has room for; all without.
+    pub most_in_terminal: Option<usize>,
 }
 
 /// A column of a table.
@@ -194,9 +196,9 @@ impl Section {
         self.add(Block::Details(summary.into(), blocks))
     }
 
-    /// For a terminal, without a heading; every line ends in a newline.
+    /// For a terminal; every line ends in a newline.
     pub fn terminal(&self) -> String {
-        terminal::blocks(&self.blocks)
+        terminal::section(self)
     }
 
     /// For a page.
@@ -214,7 +216,7 @@ impl Table {
     /// Names and values.
     pub fn pairs(values: &BTreeMap<String, String>) -> Self {
         let rows = values.iter().map(|(name, value)| vec![name.clone(), value.clone()]).collect();
-        Self { columns: vec![Column::text("name"), Column::text("value")], rows, is_pairs: true }
+        Self { rows, is_pairs: true, ..Self::new(["name", "value"].map(Column::text)) }
     }
 
     /// Adds a row.

@@ -10,7 +10,6 @@
 //! - [`terminal`] prepares the terminal and restores it.
 
 pub mod bar;
-pub mod error;
 pub mod format;
 pub mod keys;
 pub mod once;
@@ -24,5 +23,3 @@ pub mod series;
 pub mod state;
 pub mod terminal;
 pub mod track;
-
-pub use error::TopError;

@@ -9,7 +9,7 @@ use std::time::UNIX_EPOCH;
 use anyhow::Context;
 use chrono::Local;
 use chrono::Offset;
-use pgcalm_host::choice::ChoiceError;
+use pgcalm_host::Failure;
 use pgcalm_monitor::Monitor;
 use pgcalm_monitor::model::Host;
 use pgcalm_monitor::model::Instance;
@@ -17,7 +17,6 @@ use pgcalm_monitor::model::Reachability;
 use ratatui::crossterm::event;
 use ratatui::crossterm::event::Event;
 
-use crate::TopError;
 use crate::keys;
 use crate::once;
 use crate::palette::Palette;
@@ -54,11 +53,11 @@ pub struct Options {
 ///
 /// # Errors
 ///
-/// [`TopError::Usage`] if there is no terminal, [`ChoiceError`] if not that instance, [`TopError::Interrupted`] when `stop` says that a
+/// [`Failure::Usage`] if there is no terminal, [`Failure`] if not that instance, [`Failure::Interrupted`] when `stop` says that a
 /// signal has come.
 pub fn live(options: Options, stop: &dyn Fn() -> bool) -> anyhow::Result<()> {
     if !terminal::is_there() {
-        return Err(TopError::Usage(
+        return Err(Failure::Usage(
             "top: standard input and output are not a terminal; --once prints one picture as text".to_string(),
         )
         .into());
@@ -74,10 +73,10 @@ pub fn live(options: Options, stop: &dyn Fn() -> bool) -> anyhow::Result<()> {
         // Until there is something new to show.
         loop {
             if stop() {
-                return Err(TopError::Interrupted.into());
+                return Err(Failure::Interrupted("the terminal is as it was").into());
             }
             if terminal::is_gone_after(std::mem::replace(&mut wait, LOOK))? {
-                return Err(TopError::Interrupted.into());
+                return Err(Failure::Interrupted("the terminal is as it was").into());
             }
             if event::poll(Duration::ZERO).context("read keys")? {
                 wait = Duration::ZERO;
@@ -110,7 +109,7 @@ pub struct Once {
     /// The picture.
     pub text: String,
     /// Why there is less in it than was asked for: no server, or one that was named and does not answer.
-    pub unanswered: Option<TopError>,
+    pub unanswered: Option<Failure>,
 }
 
 /// One picture as text, `width` columns wide, of the first moment at which there are rates, or why there can't be any.
@@ -125,7 +124,7 @@ pub fn once(options: Options, width: usize, stop: &dyn Fn() -> bool) -> anyhow::
     session.look();
     while !is_complete(&session.latest) && Instant::now() < end {
         if stop() {
-            return Err(TopError::Interrupted.into());
+            return Err(Failure::Interrupted("the terminal is as it was").into());
         }
         let last = session.latest.time_ms;
         session.monitor.wait_for(LOOK, |host| host.time_ms != last);
@@ -136,9 +135,9 @@ pub fn once(options: Options, width: usize, stop: &dyn Fn() -> bool) -> anyhow::
     Ok(Once { text, unanswered: unanswered(&session.latest, is_named) })
 }
 
-fn unanswered(host: &Host, is_named: bool) -> Option<TopError> {
+fn unanswered(host: &Host, is_named: bool) -> Option<Failure> {
     if host.instances.is_empty() {
-        return Some(TopError::Unreachable(
+        return Some(Failure::Unreachable(
             "no server was found on this host; --connect names one elsewhere".to_string(),
         ));
     }
@@ -148,9 +147,8 @@ fn unanswered(host: &Host, is_named: bool) -> Option<TopError> {
         .filter(|instance| is_named && instance.reachability != Reachability::Reachable)
         .map(|instance| instance.identity.name.as_str())
         .collect();
-    (!silent.is_empty()).then(|| {
-        TopError::Unreachable(format!("--connect: no answer from {}; the picture says why", silent.join(", ")))
-    })
+    (!silent.is_empty())
+        .then(|| Failure::Unreachable(format!("--connect: no answer from {}; the picture says why", silent.join(", "))))
 }
 
 /// Whether each server has answered twice, so that there are rates, or is known not to answer.
@@ -245,7 +243,7 @@ impl Session {
 }
 
 /// The name of the instance that is meant.
-fn find(host: &Host, wanted: &str) -> Result<String, ChoiceError> {
+fn find(host: &Host, wanted: &str) -> Result<String, Failure> {
     let is_meant = |instance: &&Instance| {
         let identity = &instance.identity;
         identity.name == wanted
@@ -255,10 +253,10 @@ fn find(host: &Host, wanted: &str) -> Result<String, ChoiceError> {
     };
     match host.instances.iter().find(is_meant) {
         Some(instance) => Ok(instance.identity.name.clone()),
-        None if host.hidden_processes > 0 => Err(ChoiceError::Hidden(format!(
+        None if host.hidden_processes > 0 => Err(Failure::Host(format!(
             "--instance {wanted}: no such server among those that this user may look at: run it as root"
         ))),
-        None => Err(ChoiceError::Absent(format!(
+        None => Err(Failure::Unreachable(format!(
             "--instance {wanted}: no such server; there is {}",
             match names(host) {
                 names if names.is_empty() => "no instance on this host".to_string(),

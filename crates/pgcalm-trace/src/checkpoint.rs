@@ -21,7 +21,6 @@ use crate::relation_names::NAMES;
 use crate::relation_names::Names;
 use crate::report::EndReason;
 use crate::session::Session;
-use crate::session::Status;
 use crate::stop::Stop;
 use crate::target::Target;
 
@@ -105,11 +104,8 @@ impl Trace<'_> {
             if self.options.count.is_some_and(|count| self.told >= count) {
                 break EndReason::Count;
             }
-            match status {
-                Status::Running => {}
-                Status::TimeIsUp => break EndReason::Duration,
-                Status::Stopped => break EndReason::Interrupted,
-                Status::ServerEnded => break EndReason::ServerEnded,
+            if let Some(reason) = status.end() {
+                break reason;
             }
         };
         if self.options.under_way
@@ -119,9 +115,7 @@ impl Trace<'_> {
             self.ended.push_back(building);
         }
         self.tell(true, take)?;
-        let mut drops = self.session.drops();
-        drops.add(self.probes.drops());
-        take(Line::End(self.session.end_line(reason, drops)))?;
+        take(Line::End(self.session.end_line(reason, self.probes.drops())))?;
         Ok(reason)
     }
 

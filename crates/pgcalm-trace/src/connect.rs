@@ -26,7 +26,6 @@ use crate::probes::connect::Connect;
 use crate::probes::connect::Finished;
 use crate::report::EndReason;
 use crate::session::Session;
-use crate::session::Status;
 use crate::stop::Stop;
 use crate::syscalls;
 use crate::target::Target;
@@ -93,20 +92,15 @@ pub fn run(
         if options.count.is_some_and(|count| summary.ready + summary.ended >= count) {
             break EndReason::Count;
         }
-        match status {
-            Status::Running => {}
-            Status::TimeIsUp => break EndReason::Duration,
-            Status::Stopped => break EndReason::Interrupted,
-            Status::ServerEnded => break EndReason::ServerEnded,
+        if let Some(reason) = status.end() {
+            break reason;
         }
     };
     if summary.ready > 0 {
         summary.mean_ms = total_ms / summary.ready as f64;
     }
     take(Line::Summary(summary))?;
-    let mut drops = session.drops();
-    drops.add(connect.drops());
-    take(Line::End(session.end_line(reason, drops)))?;
+    take(Line::End(session.end_line(reason, connect.drops())))?;
     Ok(reason)
 }
 

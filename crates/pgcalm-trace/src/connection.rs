@@ -5,18 +5,18 @@ use pgcalm_connect::Address;
 use pgcalm_connect::Client;
 use pgcalm_connect::Found;
 
-use crate::TraceError;
 use crate::connect_option::CALLER;
 use crate::connect_option::OPTION;
 use crate::polling;
 use crate::target::Target;
+use pgcalm_host::Failure;
 
 /// Reads a connection string of libpq's, in which the traced server stands for host and port unless it names others.
 ///
-/// [`TraceError::Unreachable`] if the server is stopped: it would take the connection and never answer.
+/// [`Failure::Unreachable`] if the server is stopped: it would take the connection and never answer.
 pub fn address(target: &Target, connect: &str) -> anyhow::Result<Address> {
     if polling::is_stopped(target) {
-        return Err(TraceError::Unreachable(format!(
+        return Err(Failure::Unreachable(format!(
             "--connect: the server (pid {}) does not answer: {}",
             target.pid(),
             polling::stopped_reason(target)

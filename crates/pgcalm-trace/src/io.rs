@@ -62,18 +62,13 @@ pub fn run(
             }
             last_ns = now_ns;
         }
-        match status {
-            Status::Running => {}
-            Status::TimeIsUp => break EndReason::Duration,
-            Status::Stopped => break EndReason::Interrupted,
-            Status::ServerEnded => break EndReason::ServerEnded,
+        if let Some(reason) = status.end() {
+            break reason;
         }
     };
     let sums = std::mem::take(&mut books.sums);
     take(Line::Total(interval(sums, &books, began_ns, last_ns)))?;
-    let mut drops = session.drops();
-    drops.add(io.drops());
-    take(Line::End(session.end_line(reason, drops)))?;
+    take(Line::End(session.end_line(reason, io.drops())))?;
     Ok(reason)
 }
 

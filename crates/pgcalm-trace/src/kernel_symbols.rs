@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use anyhow::Context;
 use pgcalm_host::HostRoot;
 
-use crate::TraceError;
+use pgcalm_host::Failure;
 
 /// /proc/kallsyms, in the order of addresses.
 #[derive(Debug, Default)]
@@ -14,12 +14,12 @@ pub struct KernelSymbols {
 }
 
 impl KernelSymbols {
-    /// Reads them; [`TraceError::Host`] if the kernel hides the addresses, as it does for those without CAP_SYSLOG, and
+    /// Reads them; [`Failure::Host`] if the kernel hides the addresses, as it does for those without CAP_SYSLOG, and
     /// for all with kernel.kptr_restrict = 2.
     pub fn read(root: &HostRoot) -> anyhow::Result<Self> {
         let text = root.read("proc/kallsyms").context("names of the kernel's functions")?;
         Self::parse(&text).ok_or_else(|| {
-            TraceError::Host(
+            Failure::Host(
                 "the kernel hides its addresses (/proc/kallsyms): set kernel.kptr_restrict to 1 or 0".to_string(),
             )
             .into()

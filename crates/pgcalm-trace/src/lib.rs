@@ -53,5 +53,3 @@ pub mod tracefs;
 pub mod usdt;
 pub mod waits;
 pub mod why;
-
-pub use error::TraceError;

@@ -30,7 +30,6 @@ use crate::relation_names::NAMES;
 use crate::relation_names::Names;
 use crate::report::EndReason;
 use crate::session::Session;
-use crate::session::Status;
 use crate::stop::Stop;
 use crate::target::Target;
 
@@ -128,11 +127,8 @@ impl Trace<'_> {
             if self.options.count.is_some_and(|count| self.told >= count) {
                 break EndReason::Count;
             }
-            match status {
-                Status::Running => {}
-                Status::TimeIsUp => break EndReason::Duration,
-                Status::Stopped => break EndReason::Interrupted,
-                Status::ServerEnded => break EndReason::ServerEnded,
+            if let Some(reason) = status.end() {
+                break reason;
             }
         };
         let counts = self.counts()?;
@@ -146,9 +142,7 @@ impl Trace<'_> {
             self.name_relations([&mut total]);
         }
         take(Line::Total(total))?;
-        let mut drops = self.session.drops();
-        drops.add(self.probes.drops());
-        take(Line::End(self.session.end_line(reason, drops)))?;
+        take(Line::End(self.session.end_line(reason, self.probes.drops())))?;
         Ok(reason)
     }
 

@@ -5,8 +5,7 @@
 
 pub mod file_kind;
 pub mod histogram;
-pub mod html;
-pub mod text;
+pub mod view;
 
 use serde::Deserialize;
 use serde::Serialize;

@@ -23,9 +23,9 @@ use rustix::event::Timespec;
 use rustix::process::Pid;
 use rustix::process::PidfdFlags;
 
-use crate::TraceError;
 use crate::clock;
 use crate::error::host_apart;
+use crate::error::server_ended;
 use crate::polling;
 use crate::probes::server_processes::ProcessChange;
 use crate::probes::server_processes::ServerProcesses;
@@ -41,6 +41,7 @@ use crate::target::Target;
 use crate::tracefs;
 use crate::usdt::Places;
 use crate::usdt::Probes;
+use pgcalm_host::Failure;
 
 /// Longest time between two looks at the state of the trace.
 const TICK: Duration = Duration::from_millis(250);
@@ -60,6 +61,18 @@ pub enum Status {
     Stopped,
     /// The postmaster has ended.
     ServerEnded,
+}
+
+impl Status {
+    /// Why the trace ends, if it does.
+    pub fn end(self) -> Option<EndReason> {
+        match self {
+            Self::Running => None,
+            Self::TimeIsUp => Some(EndReason::Duration),
+            Self::Stopped => Some(EndReason::Interrupted),
+            Self::ServerEnded => Some(EndReason::ServerEnded),
+        }
+    }
 }
 
 /// A trace of one server under way. Dropping it detaches all probes.
@@ -86,13 +99,13 @@ pub struct Session {
 impl Session {
     /// Starts to watch the server's processes; probes are attached after that.
     ///
-    /// [`TraceError::Host`] if eBPF can't be used here: no root, no BTF, another pid namespace.
+    /// [`Failure::Host`] if eBPF can't be used here: no root, no BTF, another pid namespace.
     pub fn start(target: &Target, stop: &Stop, duration: Option<Duration>) -> anyhow::Result<Self> {
         check_host(target)?;
         // Only what libbpf could not do is of interest, and that comes back as an error.
         libbpf_rs::set_print(None);
         let pid = target.pid();
-        let gone = || TraceError::ServerEnded { pid };
+        let gone = || server_ended(pid);
         let postmaster = rustix::process::pidfd_open(Pid::from_raw(pid).ok_or_else(gone)?, PidfdFlags::empty())
             .map_err(|_| gone())?;
         // The pid may have been given to another process since the server was found.
@@ -358,14 +371,11 @@ impl Session {
         start_line(&self.target, verb, options, true, self.missing.clone())
     }
 
-    /// The last line; `drops` are those of all groups.
+    /// The last line; `drops` are those of the verb's own groups.
     pub fn end_line(&self, reason: EndReason, drops: Drops) -> End {
-        End { time: clock::unix_seconds(clock::monotonic_ns()), reason, drops, missing: self.missing.clone() }
-    }
-
-    /// What the session's own group could not keep; add the other groups'.
-    pub fn drops(&self) -> Drops {
-        self.processes.drops()
+        let mut all = self.processes.drops();
+        all.add(drops);
+        End { time: clock::unix_seconds(clock::monotonic_ns()), reason, drops: all, missing: self.missing.clone() }
     }
 
     fn follow_processes(&mut self) -> anyhow::Result<()> {
@@ -439,14 +449,14 @@ pub fn start_line(target: &Target, verb: &str, options: Vec<String>, ebpf: bool,
 /// The initial pid namespace, PROC_PID_INIT_INO of include/uapi/linux/nsfs.h.
 const INITIAL_PID_NAMESPACE: &str = "pid:[4026531836]";
 
-fn check_host(target: &Target) -> Result<(), TraceError> {
+fn check_host(target: &Target) -> Result<(), Failure> {
     if !rustix::process::geteuid().is_root() {
-        return Err(TraceError::Host(
+        return Err(Failure::Host(
             "eBPF needs root (CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE); run as root".to_string(),
         ));
     }
     if !target.root.path("sys/kernel/btf/vmlinux").exists() {
-        return Err(TraceError::Host(
+        return Err(Failure::Host(
             "the kernel has no BTF (/sys/kernel/btf/vmlinux): eBPF programs can't find its structures; it needs one \
              built with CONFIG_DEBUG_INFO_BTF"
                 .to_string(),
@@ -454,7 +464,7 @@ fn check_host(target: &Target) -> Result<(), TraceError> {
     }
     let namespace = std::fs::read_link(target.root.path("proc/self/ns/pid"));
     if namespace.is_ok_and(|namespace| namespace.as_os_str() != INITIAL_PID_NAMESPACE) {
-        return Err(TraceError::Host(
+        return Err(Failure::Host(
             "this is a container with process ids of its own, which eBPF does not see; run on the host, where --pid \
              finds servers in containers, too"
                 .to_string(),

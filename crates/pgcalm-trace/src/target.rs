@@ -19,8 +19,8 @@ use pgcalm_host::process;
 use pgcalm_host::server_process;
 use pgcalm_host::server_process::Title;
 
-use crate::TraceError;
 use crate::connect_option;
+use pgcalm_host::Failure;
 
 /// How a server is named.
 #[derive(Debug, Clone, Default)]
@@ -54,7 +54,7 @@ pub struct Target {
 impl Target {
     /// Finds the server; the only one if nothing is selected.
     ///
-    /// Errors are a [`ChoiceError`](choice::ChoiceError) if there is none or it is not clear which, [`TraceError::Host`] if
+    /// Errors are a [`Failure`](choice::Failure) if there is none or it is not clear which, [`Failure::Host`] if
     /// it may not be looked at.
     pub fn find(root: &HostRoot, selection: &Selection) -> anyhow::Result<Self> {
         let postmaster = match selection {
@@ -62,7 +62,7 @@ impl Target {
             selection => by_name(root, selection)?,
         };
         let pid = postmaster.process.pid;
-        let usage = |text: String| anyhow::Error::from(TraceError::Usage(text));
+        let usage = |text: String| anyhow::Error::from(Failure::Usage(text));
         let major: u32 = postmaster
             .major_version
             .split('.')
@@ -142,7 +142,7 @@ impl Target {
 fn by_pid(root: &HostRoot, pid: i32) -> anyhow::Result<Postmaster> {
     match postmaster::examine(root, pid) {
         Ok(Candidate::Postmaster(postmaster)) => Ok(postmaster),
-        Ok(_) => Err(TraceError::Usage(format!("pid {pid} is no server that is up")).into()),
+        Ok(_) => Err(Failure::Usage(format!("pid {pid} is no server that is up")).into()),
         Err(error) => Err(look_error(error)),
     }
 }
@@ -162,7 +162,7 @@ fn by_name(root: &HostRoot, selection: &Selection) -> anyhow::Result<Postmaster>
 fn look_error(error: pgcalm_host::Error) -> anyhow::Error {
     match &error {
         pgcalm_host::Error::Read { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
-            TraceError::Host(format!("{error}; needs root with CAP_SYS_PTRACE")).into()
+            Failure::Host(format!("{error}; needs root with CAP_SYS_PTRACE")).into()
         }
         _ => error.into(),
     }

@@ -10,7 +10,7 @@ use rustix::fs::OFlags;
 use rustix::mount::MountFlags;
 use rustix::mount::MountPropagationFlags;
 
-use crate::TraceError;
+use pgcalm_host::Failure;
 
 const TRACEFS: &str = "/sys/kernel/tracing";
 
@@ -41,7 +41,7 @@ fn mount() -> anyhow::Result<()> {
     rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .context("keep mounts from the rest of the host")?;
     rustix::mount::mount("tracefs", TRACEFS, "tracefs", MountFlags::empty(), None).map_err(|error| {
-        TraceError::Host(format!(
+        Failure::Host(format!(
             "mount tracefs on {TRACEFS}: {error}; the kernel's tracepoints are out of reach without it"
         ))
         .into()

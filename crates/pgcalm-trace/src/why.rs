@@ -108,16 +108,11 @@ pub fn run(
             // A tracer that could not run for more than a second does not catch up with short ones.
             next = (next + NS_PER_S).max(now + SHORTEST_SECOND_NS);
         }
-        match status {
-            Status::Running => {}
-            Status::TimeIsUp => break EndReason::Duration,
-            Status::Stopped => break EndReason::Interrupted,
-            Status::ServerEnded => break EndReason::ServerEnded,
+        if let Some(reason) = status.end() {
+            break reason;
         }
     };
     take(Line::Summary(summary))?;
-    let mut drops = session.drops();
-    drops.add(why.drops());
-    take(Line::End(session.end_line(reason, drops)))?;
+    take(Line::End(session.end_line(reason, why.drops())))?;
     Ok(reason)
 }

@@ -1,7 +1,6 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use pgcalm_doctor::DoctorError;
 use pgcalm_doctor::apply;
 use pgcalm_doctor::collect;
 use pgcalm_doctor::connection::Connection;
@@ -11,6 +10,7 @@ use pgcalm_doctor::report::Target;
 use pgcalm_doctor::report::text;
 use pgcalm_doctor::rules;
 use pgcalm_doctor::undo;
+use pgcalm_host::Failure;
 use pgcalm_host::HostRoot;
 use pgcalm_host::quantity::Size;
 
@@ -24,7 +24,7 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
     }
     let unknown = args.only.iter().find(|id| !rules::table::RULES.iter().any(|rule| rule.id == **id));
     if let Some(id) = unknown {
-        return Err(DoctorError::Usage(format!("--only {id}: no such rule; pgcalm doctor --rules lists them")).into());
+        return Err(Failure::Usage(format!("--only {id}: no such rule; pgcalm doctor --rules lists them")).into());
     }
     args.change.check()?;
     output::check_writable("--json", args.json.file())?;

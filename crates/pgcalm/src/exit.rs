@@ -2,15 +2,8 @@
 //! from here.
 
 use pgcalm_connect::ConnectError;
-use pgcalm_doctor::DoctorError;
-use pgcalm_host::choice::ChoiceError;
-use pgcalm_isolate::IsolateError;
-use pgcalm_lab::LabError;
+use pgcalm_host::Failure;
 use pgcalm_lag::LagError;
-use pgcalm_monitor::MonitorError;
-use pgcalm_predict::PredictError;
-use pgcalm_top::TopError;
-use pgcalm_trace::TraceError;
 
 use crate::args::fail_on::Found;
 use crate::lag::Interrupted;
@@ -104,10 +97,7 @@ pub fn of(error: &anyhow::Error) -> Exit {
     if pgcalm_connect::is_interrupted(error.as_ref()) {
         return Exit::Interrupted;
     }
-    error
-        .chain()
-        .find_map(|cause| of_server(cause).or_else(|| of_verb(cause)).or_else(|| of_lab(cause)))
-        .unwrap_or(Exit::Failed)
+    error.chain().find_map(|cause| of_server(cause).or_else(|| of_verb(cause))).unwrap_or(Exit::Failed)
 }
 
 type Cause<'a> = &'a (dyn std::error::Error + 'static);
@@ -119,13 +109,6 @@ fn of_server(cause: Cause) -> Option<Exit> {
             ConnectError::Parameters(_) => Exit::Usage,
             ConnectError::Refused { .. } => Exit::Unreachable,
             ConnectError::Interrupted => Exit::Interrupted,
-        });
-    }
-    if let Some(error) = cause.downcast_ref() {
-        return Some(match error {
-            ChoiceError::Absent(_) => Exit::Unreachable,
-            ChoiceError::Unclear(_) => Exit::Usage,
-            ChoiceError::Hidden(_) => Exit::Host,
         });
     }
     if let Some(error) = cause.downcast_ref() {
@@ -146,43 +129,10 @@ fn of_server(cause: Cause) -> Option<Exit> {
 fn of_verb(cause: Cause) -> Option<Exit> {
     if let Some(error) = cause.downcast_ref() {
         return Some(match error {
-            DoctorError::Usage(_) => Exit::Usage,
-            DoctorError::Host(_) => Exit::Host,
-        });
-    }
-    if let Some(error) = cause.downcast_ref() {
-        return Some(match error {
-            IsolateError::Usage(_) => Exit::Usage,
-            IsolateError::Host(_) => Exit::Host,
-            IsolateError::Interrupted => Exit::Interrupted,
-        });
-    }
-    if let Some(error) = cause.downcast_ref() {
-        return Some(match error {
-            MonitorError::Usage(_) => Exit::Usage,
-            MonitorError::Host(_) => Exit::Host,
-        });
-    }
-    if let Some(error) = cause.downcast_ref() {
-        return Some(match error {
-            PredictError::Usage(_) => Exit::Usage,
-            PredictError::Host(_) => Exit::Host,
-            PredictError::Interrupted => Exit::Interrupted,
-        });
-    }
-    if let Some(error) = cause.downcast_ref() {
-        return Some(match error {
-            TraceError::Usage(_) => Exit::Usage,
-            TraceError::Host(_) => Exit::Host,
-            TraceError::Unreachable(_) | TraceError::ServerEnded { .. } => Exit::Unreachable,
-            TraceError::Interrupted => Exit::Interrupted,
-        });
-    }
-    if let Some(error) = cause.downcast_ref() {
-        return Some(match error {
-            TopError::Usage(_) => Exit::Usage,
-            TopError::Unreachable(_) => Exit::Unreachable,
-            TopError::Interrupted => Exit::Interrupted,
+            Failure::Usage(_) => Exit::Usage,
+            Failure::Host(_) => Exit::Host,
+            Failure::Unreachable(_) => Exit::Unreachable,
+            Failure::Interrupted(_) => Exit::Interrupted,
         });
     }
     if cause.is::<Found>() {
@@ -194,14 +144,6 @@ fn of_verb(cause: Cause) -> Option<Exit> {
     cause.is::<Interrupted>().then_some(Exit::Interrupted)
 }
 
-fn of_lab(cause: Cause) -> Option<Exit> {
-    Some(match cause.downcast_ref()? {
-        LabError::Usage(_) => Exit::Usage,
-        LabError::Host(_) => Exit::Host,
-        LabError::Interrupted => Exit::Interrupted,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -211,18 +153,14 @@ mod tests {
         let refused = || ConnectError::Refused { text: String::new(), reason: String::new() };
         let connecting = anyhow::Error::from(refused()).context("--connect");
         assert_eq!(of(&connecting), Exit::Unreachable);
-        for error in
-            [anyhow::Error::from(ChoiceError::Absent(String::new())), TraceError::ServerEnded { pid: 1 }.into()]
-        {
-            assert_eq!(of(&error), Exit::Unreachable, "{error:?}");
-        }
-        for error in [
-            anyhow::Error::from(DoctorError::Usage(String::new())),
-            LabError::Usage(String::new()).into(),
-            ConnectError::Parameters(String::new()).into(),
-            ChoiceError::Unclear(String::new()).into(),
+        for (error, exit) in [
+            (anyhow::Error::from(Failure::Unreachable(String::new())), Exit::Unreachable),
+            (Failure::Usage(String::new()).into(), Exit::Usage),
+            (ConnectError::Parameters(String::new()).into(), Exit::Usage),
+            (Failure::Host(String::new()).into(), Exit::Host),
+            (anyhow::Error::from(Failure::Interrupted("")).context("run"), Exit::Interrupted),
         ] {
-            assert_eq!(of(&error), Exit::Usage, "{error:?}");
+            assert_eq!(of(&error), exit, "{error:?}");
         }
         assert_eq!(of(&anyhow::anyhow!("x")), Exit::Failed);
     }

@@ -1,7 +1,7 @@
 use pgcalm_doctor::rules::table::RULES;
+use pgcalm_host::Failure;
 use pgcalm_host::HostRoot;
 use pgcalm_host::throttle::Kind;
-use pgcalm_isolate::IsolateError;
 use pgcalm_isolate::Setting;
 use pgcalm_isolate::check;
 use pgcalm_isolate::clear;
@@ -39,7 +39,7 @@ pub fn check(args: &IsolateCheckArgs) -> anyhow::Result<()> {
     });
     args.fail_on.judge(severities)?;
     if args.fail_on.fail_on.is_some() && report.hidden_processes > 0 {
-        return Err(IsolateError::Host(
+        return Err(Failure::Host(
             "--fail-on: servers run here that this user may not look at: run it as root".to_string(),
         )
         .into());

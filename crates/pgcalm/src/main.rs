@@ -20,10 +20,8 @@ mod wal_restore;
 
 use std::process::ExitCode;
 
-use pgcalm_lab::LabError;
+use pgcalm_host::Failure;
 use pgcalm_lag::LagError;
-use pgcalm_predict::PredictError;
-use pgcalm_trace::TraceError;
 
 use crate::args::Cli;
 use crate::args::IsolateVerb;
@@ -84,11 +82,7 @@ fn main() -> ExitCode {
 
 /// In one line. Some errors are complete in themselves: what was going on at that moment doesn't matter.
 fn message(error: &anyhow::Error) -> String {
-    let complete = error
-        .downcast_ref::<LabError>()
-        .map(ToString::to_string)
-        .or_else(|| error.downcast_ref::<TraceError>().map(ToString::to_string))
-        .or_else(|| error.downcast_ref::<LagError>().map(ToString::to_string))
-        .or_else(|| error.downcast_ref::<PredictError>().map(ToString::to_string));
+    let failure = error.downcast_ref::<Failure>().map(ToString::to_string);
+    let complete = failure.or_else(|| error.downcast_ref::<LagError>().map(ToString::to_string));
     complete.unwrap_or_else(|| format!("{error:#}"))
 }

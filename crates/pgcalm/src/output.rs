@@ -7,8 +7,8 @@ use std::path::Path;
 use std::path::PathBuf;
 
 use anyhow::Context;
+use pgcalm_host::Failure;
 use pgcalm_host::replacement;
-use pgcalm_lab::LabError;
 use rustix::fs::Access;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -32,7 +32,7 @@ pub fn say(line: &str) {
 pub fn check_writable(option: &str, file: Option<&Path>) -> anyhow::Result<()> {
     let Some(file) = file else { return Ok(()) };
     try_to_write(file).map_err(|error| {
-        LabError::Usage(format!(
+        Failure::Usage(format!(
             "{option} {}: {error}; name a file in a directory that exists and can be written",
             file.display()
         ))

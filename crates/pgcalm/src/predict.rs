@@ -1,10 +1,10 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use pgcalm_host::Failure;
 use pgcalm_host::HostRoot;
 use pgcalm_lab::Size;
 use pgcalm_lab::interrupt::Interrupt;
-use pgcalm_predict::PredictError;
 use pgcalm_predict::observe;
 use pgcalm_predict::observe::Reads;
 use pgcalm_predict::report::text;
@@ -18,7 +18,7 @@ const SECONDS: RangeInclusive<u64> = 5..=86_400;
 /// Looks at a server and says what pg_calm would gain there.
 pub fn run(args: &PredictArgs) -> anyhow::Result<()> {
     if !SECONDS.contains(&args.duration.as_secs()) {
-        return Err(PredictError::Usage(format!(
+        return Err(Failure::Usage(format!(
             "--duration {}s: use a time from {} s to 1 d",
             args.duration.as_secs_f64(),
             SECONDS.start()
@@ -41,7 +41,7 @@ pub fn run(args: &PredictArgs) -> anyhow::Result<()> {
     let root = HostRoot::default();
     let mut client = observe::connect_to(&root, args.server.wanted())?;
     let observation = observe::observe(&root, &mut client, &options, &mut || {
-        interrupt.sleep(Duration::ZERO).map_err(|_| PredictError::Interrupted.into())
+        interrupt.sleep(Duration::ZERO).map_err(|_| Failure::Interrupted("nothing was changed").into())
     })?;
     let prediction = pgcalm_predict::predict(observation);
     output::present(&args.json, &prediction, &text::render(&prediction))

@@ -1,4 +1,4 @@
-use pgcalm_lab::LabError;
+use pgcalm_host::Failure;
 use pgcalm_lab::document::Document;
 
 use crate::args::ReportArgs;
@@ -7,7 +7,7 @@ use crate::suite;
 
 /// Shows a report, or writes it as HTML, Markdown or its chart as SVG.
 pub fn render(args: &ReportArgs) -> anyhow::Result<()> {
-    let refused = |why: String| LabError::Usage(format!("{}: {why}", args.file.display()));
+    let refused = |why: String| Failure::Usage(format!("{}: {why}", args.file.display()));
     let unread = |why: String| refused(format!("{why}; name a file that pgcalm lab run --json wrote"));
     let text = std::fs::read_to_string(&args.file).map_err(|error| unread(error.to_string()))?;
     let document = pgcalm_lab::document::read(&text).map_err(|error| unread(error.to_string()))?;

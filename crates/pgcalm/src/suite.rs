@@ -10,8 +10,8 @@ use anyhow::bail;
 use clap::ArgAction;
 use clap::CommandFactory;
 use clap::Parser;
+use pgcalm_host::Failure;
 use pgcalm_host::replacement;
-use pgcalm_lab::LabError;
 use pgcalm_lab::contest;
 use pgcalm_lab::contest::Options;
 use pgcalm_lab::interrupt::Interrupt;
@@ -57,7 +57,7 @@ pub fn run(args: &SuiteArgs) -> anyhow::Result<()> {
     for row in &suite.rows {
         interrupt.check()?;
         let (options, command) = parse(row, args)
-            .map_err(|error| LabError::Usage(format!("{}: row {}: {error}", args.file.display(), row.name)))?;
+            .map_err(|error| Failure::Usage(format!("{}: row {}: {error}", args.file.display(), row.name)))?;
         rows.push(Runnable {
             row,
             options,
@@ -192,10 +192,10 @@ fn run_rows(
         match outcome {
             Ok(report) => row.found = Some(Found { stamp, report }),
             Err(error) => {
-                if let Some(LabError::Interrupted) = error.downcast_ref() {
+                if let Some(Failure::Interrupted(_)) = error.downcast_ref() {
                     return Err(error);
                 }
-                let text = error.downcast_ref::<LabError>().map_or_else(|| format!("{error:#}"), ToString::to_string);
+                let text = error.downcast_ref::<Failure>().map_or_else(|| format!("{error:#}"), ToString::to_string);
                 output::say(&format!("{place}: failed: {text}"));
                 row.failure = Some(text);
             }
@@ -313,7 +313,7 @@ pub fn check_document(file: Option<&Path>) -> anyhow::Result<()> {
     output::check_writable("--markdown", file)?;
     let kind = file.and_then(|file| std::fs::metadata(file).ok());
     match (file, kind.map(|metadata| metadata.file_type())) {
-        (Some(file), Some(kind)) if !kind.is_file() => Err(LabError::Usage(format!(
+        (Some(file), Some(kind)) if !kind.is_file() => Err(Failure::Usage(format!(
             "--markdown {}: {}; name a file, whose other sections are kept",
             file.display(),
             replacement::not_a_file(kind)

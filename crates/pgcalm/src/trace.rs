@@ -2,13 +2,12 @@ use std::path::PathBuf;
 
 use pgcalm_doctor::report::Severity;
 use pgcalm_host::HostRoot;
-use pgcalm_trace::TraceError;
-use pgcalm_trace::checkpoint::report as checkpoint;
-use pgcalm_trace::connect::report as connect;
-use pgcalm_trace::io::report as io;
+use pgcalm_trace::error::INTERRUPTED;
+use pgcalm_trace::error::server_ended;
 use pgcalm_trace::locks::Acquisitions;
-use pgcalm_trace::locks::report as locks;
 use pgcalm_trace::report::EndReason;
+use pgcalm_trace::report::view::Shown;
+use pgcalm_trace::report::view::page;
 use pgcalm_trace::stop::Stop;
 use pgcalm_trace::target::Selection;
 use pgcalm_trace::target::Target;
@@ -50,9 +49,9 @@ fn run_checkpoint(args: &TraceCheckpointArgs, stop: &Stop) -> anyhow::Result<()>
         connect: args.ask.connect.clone(),
     };
     let target = find(&args.run, Some(&args.ask))?;
-    let mut sink = Sink::open(&args.run, checkpoint::text::render)?;
+    let mut sink = Sink::open(&args.run)?;
     let reason = pgcalm_trace::checkpoint::run(&target, &options, stop, &mut |line| sink.take(line))?;
-    sink.close(checkpoint::html::render)?;
+    sink.close()?;
     outcome(reason, &args.run, args.count.is_some(), &target)
 }
 
@@ -70,9 +69,9 @@ fn run_locks(args: &TraceLocksArgs, stop: &Stop) -> anyhow::Result<()> {
         connect: args.ask.connect.clone(),
     };
     let target = find(&args.run, Some(&args.ask))?;
-    let mut sink = Sink::open(&args.run, locks::text::render)?;
+    let mut sink = Sink::open(&args.run)?;
     let reason = pgcalm_trace::locks::run(&target, &options, stop, &mut |line| sink.take(line))?;
-    sink.close(locks::html::render)?;
+    sink.close()?;
     outcome(reason, &args.run, args.count.is_some(), &target)
 }
 
@@ -84,13 +83,13 @@ fn run_why(args: &TraceWhyArgs, stop: &Stop) -> anyhow::Result<()> {
         connect: args.ask.connect.clone(),
     };
     let target = find(&args.run, Some(&args.ask))?;
-    let mut sink = Sink::open(&args.run, why::text::render)?;
+    let mut sink = Sink::open(&args.run)?;
     let mut stalls = 0;
     let reason = pgcalm_trace::why::run(&target, &options, stop, &mut |line| {
         stalls += usize::from(matches!(line, why::Line::Verdict(_)));
         sink.take(line)
     })?;
-    sink.close(why::html::render)?;
+    sink.close()?;
     outcome(reason, &args.run, false, &target)?;
     Ok(args.fail_on.judge(std::iter::repeat_n(Severity::Stall, stalls))?)
 }
@@ -98,9 +97,9 @@ fn run_why(args: &TraceWhyArgs, stop: &Stop) -> anyhow::Result<()> {
 fn run_io(args: &TraceIoArgs, stop: &Stop) -> anyhow::Result<()> {
     let options = pgcalm_trace::io::Options { duration: args.run.time.duration, interval: args.interval };
     let target = find(&args.run, None)?;
-    let mut sink = Sink::open(&args.run, io::text::render)?;
+    let mut sink = Sink::open(&args.run)?;
     let reason = pgcalm_trace::io::run(&target, &options, stop, &mut |line| sink.take(line))?;
-    sink.close(io::html::render)?;
+    sink.close()?;
     outcome(reason, &args.run, false, &target)
 }
 
@@ -111,9 +110,9 @@ fn run_connect(args: &TraceConnectArgs, stop: &Stop) -> anyhow::Result<()> {
         threshold: args.threshold,
     };
     let target = find(&args.run, None)?;
-    let mut sink = Sink::open(&args.run, connect::text::render)?;
+    let mut sink = Sink::open(&args.run)?;
     let reason = pgcalm_trace::connect::run(&target, &options, stop, &mut |line| sink.take(line))?;
-    sink.close(connect::html::render)?;
+    sink.close()?;
     outcome(reason, &args.run, args.count.is_some(), &target)
 }
 
@@ -134,25 +133,23 @@ fn find(args: &RunArgs, ask: Option<&AskArg>) -> anyhow::Result<Target> {
 /// How the command ends: a signal is the usual end of a trace without a limit.
 fn outcome(reason: EndReason, args: &RunArgs, has_count: bool, target: &Target) -> anyhow::Result<()> {
     match reason {
-        EndReason::ServerEnded => Err(TraceError::ServerEnded { pid: target.pid() }.into()),
-        EndReason::Interrupted if has_count || args.time.duration.is_some() => Err(TraceError::Interrupted.into()),
+        EndReason::ServerEnded => Err(server_ended(target.pid()).into()),
+        EndReason::Interrupted if has_count || args.time.duration.is_some() => Err(INTERRUPTED.into()),
         _ => Ok(()),
     }
 }
 
 /// Where the lines of a trace go: text or JSON at once, HTML at the end.
 struct Sink<T> {
-    text: fn(&T) -> String,
     json_only: bool,
     json: Option<JsonLines>,
     html: Option<PathBuf>,
     lines: Vec<T>,
 }
 
-impl<T: Serialize> Sink<T> {
-    fn open(args: &RunArgs, text: fn(&T) -> String) -> anyhow::Result<Self> {
+impl<T: Serialize + Shown> Sink<T> {
+    fn open(args: &RunArgs) -> anyhow::Result<Self> {
         Ok(Self {
-            text,
             json_only: args.json.replaces_text(),
             json: args.json.file().map(JsonLines::create).transpose()?,
             html: args.html.clone(),
@@ -161,12 +158,7 @@ impl<T: Serialize> Sink<T> {
     }
 
     fn take(&mut self, line: T) -> anyhow::Result<()> {
-        let text = if self.json_only {
-            output::json_line(&line)?
-        } else {
-            // Names of databases and processes are other users'; they must not be able to steer the terminal.
-            (self.text)(&line).replace(|c: char| c.is_control() && c != '\n', " ")
-        };
+        let text = if self.json_only { output::json_line(&line)? } else { line.text() };
         output::print(&text)?;
         if let Some(file) = &mut self.json {
             file.take(&line)?;
@@ -178,12 +170,12 @@ impl<T: Serialize> Sink<T> {
         Ok(())
     }
 
-    fn close(self, html: fn(&[T]) -> String) -> anyhow::Result<()> {
+    fn close(self) -> anyhow::Result<()> {
         if let Some(file) = self.json {
             file.close();
         }
         if let Some(path) = &self.html {
-            output::write(path, &html(&self.lines))?;
+            output::write(path, &page(&self.lines))?;
             output::say(&format!("HTML: {}", path.display()));
         }
         Ok(())

@@ -1,4 +1,4 @@
-use pgcalm_lab::LabError;
+use pgcalm_host::Failure;
 use pgcalm_lab::interrupt::Interrupt;
 use pgcalm_lab::volume;
 use pgcalm_lab::volume::Options;
@@ -27,8 +27,8 @@ pub fn run(args: VolumeArgs) -> anyhow::Result<()> {
 
 fn lab_error(error: VolumeError) -> anyhow::Error {
     match error {
-        VolumeError::Usage(text) => LabError::Usage(text).into(),
-        VolumeError::Host(text) => LabError::Host(text).into(),
+        VolumeError::Usage(text) => Failure::Usage(text).into(),
+        VolumeError::Host(text) => Failure::Host(text).into(),
         error => error.into(),
     }
 }

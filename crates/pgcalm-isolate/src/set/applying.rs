@@ -8,7 +8,6 @@ use pgcalm_host::cgroup::Hierarchy;
 use pgcalm_host::process;
 use pgcalm_host::process::Process;
 
-use crate::IsolateError;
 use crate::clear;
 use crate::inventory;
 use crate::plan::Step;
@@ -16,6 +15,7 @@ use crate::set::planning::Plan;
 use crate::state;
 use crate::state::Moved;
 use crate::state::State;
+use pgcalm_host::Failure;
 
 /// Scans for processes that were forked by one that had not been moved yet. Each scan leaves only forks of the moment
 /// between reading a parent and moving it, so a few suffice.
@@ -90,7 +90,7 @@ fn try_apply(
     let mut made = Vec::new();
     let mut make = |step: &Step| -> anyhow::Result<()> {
         if interrupted() {
-            return Err(IsolateError::Interrupted.into());
+            return Err(Failure::Interrupted("all is as before").into());
         }
         step.apply(root)?;
         made.push(step.clone());

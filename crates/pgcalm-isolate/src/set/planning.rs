@@ -15,7 +15,6 @@ use pgcalm_host::instance::Instance;
 use pgcalm_host::process;
 use pgcalm_host::throttle;
 
-use crate::IsolateError;
 use crate::Setting;
 use crate::inventory;
 use crate::inventory::GROUP_PREFIX;
@@ -24,6 +23,7 @@ use crate::plan::Step;
 use crate::state;
 use crate::state::Holder;
 use crate::state::State;
+use pgcalm_host::Failure;
 
 /// What is to be done, and the note of it.
 pub struct Plan {
@@ -39,7 +39,7 @@ impl Plan {
     /// Notes that the limits end with this process.
     pub fn hold(&mut self, root: &HostRoot) -> anyhow::Result<()> {
         if self.state.complete {
-            return Err(IsolateError::Usage(format!(
+            return Err(Failure::Usage(format!(
                 "--hold: limits on {} are set already, and would end with this command; clear them first, or change them \
                  without --hold",
                 self.state.data_directory.display()
@@ -72,7 +72,7 @@ pub fn plan(
     let limits = limits(hierarchy.version, disk, settings);
     if let Some(state) = earlier {
         if !is_same(&state) {
-            return Err(IsolateError::Usage(format!(
+            return Err(Failure::Usage(format!(
                 "--instance {}: {} is left of an instance that had the same process id; run pgcalm isolate clear \
                  --instance {} first",
                 instance.data_directory.display(),
@@ -82,7 +82,7 @@ pub fn plan(
             .into());
         }
         if !state.complete {
-            return Err(IsolateError::Usage(format!(
+            return Err(Failure::Usage(format!(
                 "--instance {}: an earlier pgcalm isolate set was killed half-way; run pgcalm isolate clear --instance {} first",
                 instance.data_directory.display(),
                 postmaster.pid
@@ -90,7 +90,7 @@ pub fn plan(
             .into());
         }
         if state.group != directory {
-            return Err(IsolateError::Usage(format!(
+            return Err(Failure::Usage(format!(
                 "--instance {}: its postmaster was moved from {} to {} by someone else; run pgcalm isolate clear --instance {} first",
                 instance.data_directory.display(),
                 state.group.display(),
@@ -103,7 +103,7 @@ pub fn plan(
     }
     let group = directory.join(name);
     if root.path(&group).exists() {
-        return Err(IsolateError::Host(format!(
+        return Err(Failure::Host(format!(
             "control group {} is there, and not noted under /run/pgcalm: remove it (rmdir) once it holds no processes",
             group.display()
         ))
@@ -204,7 +204,7 @@ fn plan_v2(inventory: &Inventory, hierarchy: &Hierarchy, mut state: State, limit
         let others: Vec<i32> =
             cgroup::members(root, &state.former)?.into_iter().filter(|pid| !family.contains(pid)).collect();
         if let Some(first) = others.first() {
-            return Err(IsolateError::Usage(format!(
+            return Err(Failure::Usage(format!(
                 "group {} holds {} processes that are not the instance's, such as {first}: on cgroup v2 it can't be \
                  divided without moving those; start the instance as a service of its own",
                 state.former.display(),
@@ -214,7 +214,7 @@ fn plan_v2(inventory: &Inventory, hierarchy: &Hierarchy, mut state: State, limit
         }
     }
     if !cgroup::has_controller(root, &state.former, "io")? {
-        return Err(IsolateError::Host(format!(
+        return Err(Failure::Host(format!(
             "the io controller does not reach {}: enable it above, e.g. with IOAccounting=yes in the unit, or echo +io \
              > cgroup.subtree_control of the group above",
             state.former.display()

@@ -5,7 +5,6 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::LabError;
 use crate::Limit;
 use crate::Seconds;
 use crate::Size;
@@ -20,6 +19,7 @@ use crate::options::each_once;
 use crate::options::named;
 use crate::options::range;
 use crate::options::serialize_names;
+use pgcalm_host::Failure;
 
 /// Most files of a drain that is traced and ended by a crash: tracing is slow, and these are enough to count.
 const MOST_CRASH_FILES: u32 = 16;
@@ -85,14 +85,14 @@ pub struct Options {
 
 impl Options {
     /// Fails on values that can't work, naming the option.
-    pub fn check(&self) -> Result<(), LabError> {
+    pub fn check(&self) -> Result<(), Failure> {
         each_once("archivers", &self.archivers)?;
         range("files", self.files, 1, 100_000)?;
         range("clients", self.clients, 1, 1000)?;
         range("repeat", self.repeat, 1, 100)?;
         let size = self.segment_size.bytes();
         if !size.is_power_of_two() || !(1 << 20..=1 << 30).contains(&size) {
-            return Err(LabError::Usage(format!(
+            return Err(Failure::Usage(format!(
                 "--segment-size {}: use a power of two from 1MB to 1GB",
                 self.segment_size
             )));
@@ -100,17 +100,17 @@ impl Options {
         if let Some(seconds) = self.seconds.0
             && !(5..=3600).contains(&seconds.0)
         {
-            return Err(LabError::Usage(format!("--seconds {seconds}: use a value from 5 to 3600, or none")));
+            return Err(Failure::Usage(format!("--seconds {seconds}: use a value from 5 to 3600, or none")));
         }
         for archiver in &self.archivers {
             if matches!(archiver.way, Way::Noop { .. }) && self.noop_module.is_none() {
-                return Err(LabError::Usage(format!(
+                return Err(Failure::Usage(format!(
                     "--archivers {}: name the module that copies nothing with --noop-module (make -C bench/noop_archive)",
                     archiver.name
                 )));
             }
             if archiver.copies() && self.empty {
-                return Err(LabError::Usage(format!(
+                return Err(Failure::Usage(format!(
                     "--empty: {} has nothing to copy then; use --archivers noop,noop-pg_calm",
                     archiver.name
                 )));

@@ -5,12 +5,12 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::DEFAULT_TORTURE_DIR;
-use crate::LabError;
 use crate::options::Common;
 use crate::options::FileSystems;
 use crate::options::FsType;
 use crate::options::count;
 use crate::options::range;
+use pgcalm_host::Failure;
 
 /// What is taken away from archiving in a control, so that something is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
@@ -65,10 +65,10 @@ const KEEP: &str = "Keep server logs, and cluster, archive and archive_status of
 
 impl Options {
     /// Fails on values that can't work, naming the option.
-    pub fn check(&self) -> Result<(), LabError> {
+    pub fn check(&self) -> Result<(), Failure> {
         range("cycles", self.cycles, 0, 1000)?;
         if self.cycles == 0 && self.control.is_empty() {
-            return Err(LabError::Usage("--cycles 0: nothing to do without --control".to_string()));
+            return Err(Failure::Usage("--cycles 0: nothing to do without --control".to_string()));
         }
         Ok(())
     }

@@ -7,7 +7,6 @@ use pgcalm_volume::limits::Limits;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::LabError;
 use crate::Limit;
 use crate::Seconds;
 use crate::Size;
@@ -39,6 +38,7 @@ use crate::options::serialize_names;
 use crate::trouble;
 use crate::trouble::Scheduled;
 use crate::trouble::caps_told::Truth;
+use pgcalm_host::Failure;
 
 /// What the kernel, the system's other programs and what servers have besides shared buffers take of a host with little
 /// memory. It can't be dirty.
@@ -206,7 +206,7 @@ impl Default for Options {
 
 impl Options {
     /// Fails on values that can't work, naming the option.
-    pub fn check(&self) -> Result<(), LabError> {
+    pub fn check(&self) -> Result<(), Failure> {
         // The id of the table is an int.
         range("rows", self.table_rows(), 1000, 2_000_000_000)?;
         if let Some(size) = self.load.table_size {
@@ -214,10 +214,10 @@ impl Options {
         }
         self.load.check()?;
         if self.rate.0.is_some() && !self.load.choice.is_pgbench() {
-            return Err(LabError::Usage("--rate is for loads by pgbench: give the program its own option".to_string()));
+            return Err(Failure::Usage("--rate is for loads by pgbench: give the program its own option".to_string()));
         }
         if self.distribution.is_some() && self.load.choice != LoadChoice::Upsert {
-            return Err(LabError::Usage(format!(
+            return Err(Failure::Usage(format!(
                 "--distribution is for upsert: load {} chooses its rows itself",
                 self.load.choice
             )));
@@ -244,14 +244,14 @@ impl Options {
         if let Some(memory) = self.memory {
             range("memory", memory, Size(512 << 20), Size(1 << 40))?;
             if !self.fits(memory) {
-                return Err(LabError::Usage(format!(
+                return Err(Failure::Usage(format!(
                     "--memory {memory}: shared_buffers of {} do not fit: give less --shared-buffers or more --memory",
                     self.shared_buffers
                 )));
             }
         }
         if self.wal_volume.is_some() && self.layout() == VolumeLayout::One {
-            return Err(LabError::Usage(
+            return Err(Failure::Usage(
                 "--wal-volume: data and WAL lie on one volume: give --layout two as well".to_string(),
             ));
         }
@@ -259,13 +259,13 @@ impl Options {
             let Some(max_io) = max_io else { continue };
             range(option, max_io, Size(4 << 10), Size(1 << 30))?;
             if !max_io.bytes().is_multiple_of(4096) {
-                return Err(LabError::Usage(format!("--{option} {max_io}: use a multiple of 4kB")));
+                return Err(Failure::Usage(format!("--{option} {max_io}: use a multiple of 4kB")));
             }
         }
         if let Some(size) = self.read_ahead {
             range("read-ahead", size, Size(0), Size(1 << 30))?;
             if !size.bytes().is_multiple_of(4096) {
-                return Err(LabError::Usage(format!("--read-ahead {size}: use a multiple of 4kB")));
+                return Err(Failure::Usage(format!("--read-ahead {size}: use a multiple of 4kB")));
             }
         }
         if let Some(size) = self.wal_size {
@@ -277,7 +277,7 @@ impl Options {
     }
 
     /// Those of a contestant, whose volumes may have more operations.
-    pub(crate) fn of(&self, contestant: &Contestant) -> Result<Self, LabError> {
+    pub(crate) fn of(&self, contestant: &Contestant) -> Result<Self, Failure> {
         let mut options = self.clone();
         let times = contestant.operations;
         if times == 1 {
@@ -328,7 +328,7 @@ impl Options {
     }
 
     /// How its tables are made.
-    pub(crate) fn preparation(&self) -> Result<Preparation, LabError> {
+    pub(crate) fn preparation(&self) -> Result<Preparation, Failure> {
         self.load.preparation(self.table_rows(), self.clients, self.seconds.0)
     }
 
@@ -499,7 +499,7 @@ const CAPS: [&str; 8] =
     ["cap-in", "data-iops", "data-bps", "data-read-iops", "data-max-io", "wal-iops", "wal-bps", "wal-max-io"];
 
 /// The volume with so many times its operations.
-fn with_operations(volume: &Volume, times: u32) -> Result<Volume, LabError> {
+fn with_operations(volume: &Volume, times: u32) -> Result<Volume, Failure> {
     let Allowance { shared, read, write } = volume.limits().operations;
     let mut text = volume.to_string();
     for (key, rate) in [("iops", shared), ("read_iops", read), ("write_iops", write)] {
@@ -510,7 +510,7 @@ fn with_operations(volume: &Volume, times: u32) -> Result<Volume, LabError> {
             text.push_str(&format!("{separator}{key}={iops}"));
         }
     }
-    text.parse().map_err(|error| LabError::Usage(format!("--volume {text}: {error}")))
+    text.parse().map_err(|error| Failure::Usage(format!("--volume {text}: {error}")))
 }
 
 /// How a DBA tells the module the limits of a volume, which it can't find out by itself.
@@ -621,7 +621,7 @@ mod tests {
             &["--contestants", "stock,stock"],
         ] {
             let error = options(arguments).check().unwrap_err();
-            assert!(matches!(error, LabError::Usage(_)), "{arguments:?}");
+            assert!(matches!(error, Failure::Usage(_)), "{arguments:?}");
         }
     }
 }

@@ -4,7 +4,6 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::LabError;
 use crate::Limit;
 use crate::Seconds;
 use crate::Size;
@@ -24,6 +23,7 @@ use crate::options::named;
 use crate::options::range;
 use crate::options::rows;
 use crate::options::serialize_names;
+use pgcalm_host::Failure;
 
 /// The table of `idle`, which fits into shared buffers.
 const IDLE_ROWS: u64 = 100_000;
@@ -110,7 +110,7 @@ pub struct Options {
 
 impl Options {
     /// Fails on values that can't work, naming the option.
-    pub fn check(&self) -> Result<(), LabError> {
+    pub fn check(&self) -> Result<(), Failure> {
         self.common.refuse_trouble()?;
         each_once("cases", &self.cases)?;
         range("pairs", self.pairs, 1, 100)?;

@@ -3,17 +3,14 @@
 mod call;
 
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
 use std::thread;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use pgcalm_host::HostRoot;
 use pgcalm_host::process;
 use pgcalm_host::process::Process;
 
+use crate::background::Background;
 use crate::interference::report::Hang;
 use crate::sampler::STACK_DEPTH;
 use crate::sampler::process_name;
@@ -40,44 +37,25 @@ pub struct Watched {
 
 /// Samples in a thread of its own.
 #[derive(Debug)]
-pub struct HangSampler {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<HashMap<Place, u32>>>,
-}
+pub struct HangSampler(Background<HashMap<Place, u32>>);
 
 impl HangSampler {
     /// Starts.
     pub fn start(root: HostRoot, watched: Watched) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let thread = {
-            let stop = Arc::clone(&stop);
-            thread::spawn(move || {
-                let mut places = HashMap::new();
-                while !stop.load(Ordering::Relaxed) {
-                    // A process that ends meanwhile is no loss.
-                    let _ = sample(&root, &watched, &mut places);
-                    thread::sleep(INTERVAL);
-                }
-                places
-            })
-        };
-        Self { stop, thread: Some(thread) }
+        Self(Background::start(move |stop| {
+            let mut places = HashMap::new();
+            while !stop.is_set() {
+                // A process that ends meanwhile is no loss.
+                let _ = sample(&root, &watched, &mut places);
+                thread::sleep(INTERVAL);
+            }
+            places
+        }))
     }
 
     /// Ends, and returns the places of each of who, most often seen first.
-    pub fn finish(mut self) -> Vec<Hang> {
-        self.stop.store(true, Ordering::Relaxed);
-        let places = self.thread.take().and_then(|thread| thread.join().ok());
-        ranked(places.unwrap_or_default())
-    }
-}
-
-impl Drop for HangSampler {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+    pub fn finish(self) -> Vec<Hang> {
+        ranked(self.0.finish().unwrap_or_default())
     }
 }
 

@@ -2,12 +2,10 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering;
-use std::thread;
-use std::thread::JoinHandle;
 
+use crate::background::Background;
 use crate::connection::connect;
 
 /// The version that copies through WAL unless told otherwise; before, all files are copied and synced.
@@ -16,22 +14,21 @@ const COPIES_BY_WAL: u32 = 15;
 /// Sessions at work.
 #[derive(Debug)]
 pub struct Noise {
-    stop: Arc<AtomicBool>,
     made: Arc<AtomicU32>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Vec<Background<()>>,
 }
 
 impl Noise {
     /// Starts them on the server with its socket in `socket`.
     pub fn start(socket: &Path, sessions: u32, major: u32) -> anyhow::Result<Self> {
-        let mut noise = Self { stop: Arc::default(), made: Arc::default(), threads: Vec::new() };
+        let mut noise = Self { made: Arc::default(), threads: Vec::new() };
         let strategy = if major >= COPIES_BY_WAL { " strategy file_copy" } else { "" };
         for session in 0..sessions {
             let mut client = connect(socket)?;
-            let (stop, made) = (Arc::clone(&noise.stop), Arc::clone(&noise.made));
-            noise.threads.push(thread::spawn(move || {
+            let made = Arc::clone(&noise.made);
+            noise.threads.push(Background::start(move |stop| {
                 let mut number = 0;
-                while !stop.load(Ordering::Relaxed) {
+                while !stop.is_set() {
                     let sql = format!("create database noise_{session}_{number}{strategy}");
                     // The device is full, or the server has ended: there is no more noise to be had from it.
                     if client.batch_execute(&sql).is_err() {
@@ -52,15 +49,13 @@ impl Noise {
 
     /// Whether any session is still at work.
     pub fn is_alive(&self) -> bool {
-        self.threads.iter().any(|thread| !thread.is_finished())
+        self.threads.iter().any(|thread| !thread.has_ended())
     }
 }
 
 impl Drop for Noise {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
-        }
+        // All at once, before the first is waited for.
+        self.threads.iter().for_each(Background::tell);
     }
 }

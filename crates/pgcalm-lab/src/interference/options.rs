@@ -3,7 +3,6 @@ use std::collections::BTreeMap;
 use clap::Args;
 use serde::Serialize;
 
-use crate::LabError;
 use crate::Seconds;
 use crate::Size;
 use crate::interference::layout;
@@ -13,6 +12,7 @@ use crate::options::count;
 use crate::options::each_once;
 use crate::options::range;
 use crate::options::serialize_names;
+use pgcalm_host::Failure;
 
 /// Bytes that pgbench's tables take per unit of scale, with their indexes.
 const SCALE_BYTES: u64 = 16 << 20;
@@ -61,7 +61,7 @@ pub struct Options {
 
 impl Options {
     /// Fails on values that can't work, naming the option.
-    pub fn check(&self) -> Result<(), LabError> {
+    pub fn check(&self) -> Result<(), Failure> {
         each_once("layouts", &self.layouts)?;
         range("seconds", self.seconds.0, 3, 3600)?;
         range("lead", self.lead.0, 0, 600)?;
@@ -72,7 +72,7 @@ impl Options {
         // Two clusters with their WAL, and databases of which each session has one at a time at least.
         let needed = (400 << 20) + u64::from(self.scale) * SCALE_BYTES * 3 / 2 + u64::from(self.sessions) * (10 << 20);
         if self.size.bytes() < needed {
-            return Err(LabError::Usage(format!(
+            return Err(Failure::Usage(format!(
                 "--size {}: these tables and sessions need {}MB",
                 self.size,
                 needed.div_ceil(1 << 20)

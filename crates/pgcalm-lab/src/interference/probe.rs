@@ -1,15 +1,13 @@
 //! One operation after another, each of them timed, in a thread of its own.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
 use std::thread;
-use std::thread::JoinHandle;
 use std::time::Duration;
 use std::time::Instant;
 
 use anyhow::Context;
-use anyhow::anyhow;
+use pgcalm_host::stop::Stop;
+
+use crate::background::Background;
 
 /// Ended operations: when, and how long each took.
 type Timings = Vec<(Instant, Duration)>;
@@ -17,9 +15,8 @@ type Timings = Vec<(Instant, Duration)>;
 /// A running probe.
 #[derive(Debug)]
 pub struct Probe {
-    stop: Arc<AtomicBool>,
     started: Instant,
-    thread: Option<JoinHandle<anyhow::Result<Timings>>>,
+    thread: Background<anyhow::Result<Timings>>,
 }
 
 /// What a probe has seen.
@@ -43,32 +40,14 @@ impl Probe {
         prepare: impl FnMut() -> anyhow::Result<()> + Send + 'static,
         operation: impl FnMut(u64) -> anyhow::Result<()> + Send + 'static,
     ) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
         let started = Instant::now();
-        let thread = {
-            let stop = Arc::clone(&stop);
-            thread::spawn(move || run(pause, prepare, operation, &stop))
-        };
-        Self { stop, started, thread: Some(thread) }
+        Self { started, thread: Background::start(move |stop| run(pause, prepare, operation, stop)) }
     }
 
     /// Ends it, once the operation under way has ended; `window` is for how long it counts.
-    pub fn finish(mut self, window: Duration) -> anyhow::Result<Seen> {
-        self.stop.store(true, Ordering::Relaxed);
-        let timings = match self.thread.take() {
-            Some(thread) => thread.join().map_err(|_| anyhow!("a probe has panicked"))??,
-            None => Vec::new(),
-        };
+    pub fn finish(self, window: Duration) -> anyhow::Result<Seen> {
+        let timings = self.thread.finish().context("a probe has panicked")??;
         Ok(seen(&timings, self.started, window))
-    }
-}
-
-impl Drop for Probe {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
 
@@ -76,11 +55,11 @@ fn run(
     pause: Duration,
     mut prepare: impl FnMut() -> anyhow::Result<()>,
     mut operation: impl FnMut(u64) -> anyhow::Result<()>,
-    stop: &AtomicBool,
+    stop: &Stop,
 ) -> anyhow::Result<Timings> {
     let mut timings = Vec::new();
     let mut number = 0;
-    while !stop.load(Ordering::Relaxed) {
+    while !stop.is_set() {
         prepare().with_context(|| format!("before operation {number} of a probe"))?;
         let started = Instant::now();
         operation(number).with_context(|| format!("operation {number} of a probe"))?;
@@ -102,6 +81,8 @@ fn seen(timings: &[(Instant, Duration)], started: Instant, window: Duration) -> 
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
+
+    use anyhow::anyhow;
 
     use super::*;
 

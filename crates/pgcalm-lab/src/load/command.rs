@@ -9,7 +9,6 @@ use std::time::Instant;
 use anyhow::Context;
 use anyhow::bail;
 
-use crate::LabError;
 use crate::journal::Change;
 use crate::journal::Undo;
 use crate::load::command_line::CommandLine;
@@ -19,6 +18,7 @@ use crate::shared_file;
 use crate::stage::Stage;
 use crate::tool;
 use crate::transaction_log::Transactions;
+use pgcalm_host::Failure;
 
 /// A program that was told a duration may count it from a moment before its first transaction.
 const EARLY: Duration = Duration::from_secs(1);
@@ -60,7 +60,7 @@ impl CommandLoad {
             .stdin(Stdio::null())
             .spawn()
             .map_err(|error| {
-                LabError::Host(format!("--load: can't start {} as the servers' user: {error}", line.program()))
+                Failure::Host(format!("--load: can't start {} as the servers' user: {error}", line.program()))
             })?;
         Ok(Self {
             program: line.program().to_string(),

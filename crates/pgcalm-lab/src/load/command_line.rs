@@ -10,10 +10,10 @@ use std::str::FromStr;
 use serde::Serialize;
 use serde::Serializer;
 
-use crate::LabError;
 use crate::installation::Installation;
 use crate::restore::RUN_VARIABLE;
 use crate::tool;
+use pgcalm_host::Failure;
 
 /// A program with arguments, as given: split as a shell splits words, but no shell runs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,10 +48,10 @@ impl CommandLine {
     }
 
     /// Fails if the program is not there. Asked before anything is changed: loading a table may take long.
-    pub fn need(&self, option: &str) -> Result<(), LabError> {
+    pub fn need(&self, option: &str) -> Result<(), Failure> {
         match self.find() {
             Some(_) => Ok(()),
-            None => Err(LabError::Host(format!(
+            None => Err(Failure::Host(format!(
                 "--{option}: program {} not found{}",
                 self.words[0],
                 if option == "load" {

@@ -13,10 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
 use std::thread;
-use std::thread::JoinHandle;
 use std::time::Duration;
 use std::time::Instant;
 use std::time::SystemTime;
@@ -24,7 +21,9 @@ use std::time::UNIX_EPOCH;
 
 use anyhow::Context;
 use pgcalm_connect::Client;
+use pgcalm_host::stop::Stop;
 
+use crate::background::Background;
 use crate::connection::connect;
 use crate::transaction_log::Source;
 use crate::transaction_log::Transactions;
@@ -63,18 +62,12 @@ struct Seen {
     end: Option<usize>,
 }
 
-#[derive(Debug, Default)]
-struct Shared {
-    stop: AtomicBool,
-    seen: Mutex<Seen>,
-}
-
 /// Looks at the server until it is finished or dropped.
 #[derive(Debug)]
 pub struct ServerCounts {
-    shared: Arc<Shared>,
-    /// Gives the number of transactions of any kind, if the server is still there.
-    thread: Option<JoinHandle<Option<u64>>>,
+    seen: Arc<Mutex<Seen>>,
+    /// Gives the number of transactions of any kind, if the server is still there; none once it is finished.
+    thread: Option<Background<Option<u64>>>,
 }
 
 impl ServerCounts {
@@ -82,20 +75,16 @@ impl ServerCounts {
     pub fn start(directory: &Path) -> anyhow::Result<Self> {
         let mut client = connect(directory)?;
         let before: i64 = client.query_one(TOTAL, &[])?.get(0);
-        let shared = Arc::new(Shared::default());
         // The first is before the load begins.
         let first = look(&mut client, tenth_now())?;
-        shared.lock().looks.push(first);
-        let thread = {
-            let shared = Arc::clone(&shared);
-            thread::spawn(move || watch(client, &shared, before))
-        };
-        Ok(Self { shared, thread: Some(thread) })
+        let seen = Arc::new(Mutex::new(Seen { looks: vec![first], ..Seen::default() }));
+        let kept = Arc::clone(&seen);
+        Ok(Self { seen, thread: Some(Background::start(move |stop| watch(client, &kept, before, stop))) })
     }
 
     /// Writing transactions in the last second of looks.
     pub fn tps(&self) -> Option<f64> {
-        let seen = self.shared.lock();
+        let seen = locked(&self.seen);
         let last = seen.looks.last()?;
         let before = seen.looks.iter().rev().nth(LOOKS as usize)?;
         Some((last.next_id - before.next_id) as f64)
@@ -103,51 +92,39 @@ impl ServerCounts {
 
     /// Time since the first transaction that wrote was seen.
     pub fn since_first(&self) -> Option<Duration> {
-        self.shared.lock().first.map(|first| first.elapsed())
+        locked(&self.seen).first.map(|first| first.elapsed())
     }
 
     /// The load has ended: what is under way from now on is not its doing. Later calls change nothing.
     pub fn mark_end(&self) {
-        let mut seen = self.shared.lock();
+        let mut seen = locked(&self.seen);
         let number = seen.looks.len();
         seen.end.get_or_insert(number);
     }
 
     /// Ends looking and returns what was seen.
     pub fn finish(&mut self) -> anyhow::Result<Transactions> {
-        self.shared.stop.store(true, Ordering::Relaxed);
-        let total = self.thread.take().and_then(|thread| thread.join().ok()).flatten();
-        let seen = self.shared.lock();
+        let total = self.thread.take().and_then(Background::finish).flatten();
+        let seen = locked(&self.seen);
         let end = seen.end.unwrap_or(seen.looks.len());
         transactions(&seen.looks[..end], total)
     }
 }
 
-impl Drop for ServerCounts {
-    fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-impl Shared {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn locked(seen: &Mutex<Seen>) -> std::sync::MutexGuard<'_, Seen> {
+    seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Ends early with the server.
-fn watch(mut client: Client, shared: &Shared, before: i64) -> Option<u64> {
+fn watch(mut client: Client, kept: &Mutex<Seen>, before: i64, stop: &Stop) -> Option<u64> {
     let mut next = tenth_now() + 1;
     let mut own = 1;
-    while !shared.stop.load(Ordering::Relaxed) {
+    while !stop.is_set() {
         let due = Duration::from_millis(next as u64 * 1000 / LOOKS as u64);
         thread::sleep(due.saturating_sub(now()));
         let look = look(&mut client, next).ok()?;
         own += 1;
-        let mut seen = shared.lock();
+        let mut seen = locked(kept);
         if seen.first.is_none() && seen.looks.last().is_some_and(|l| l.next_id < look.next_id) {
             seen.first = Some(Instant::now());
         }

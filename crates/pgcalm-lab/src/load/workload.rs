@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 
-use crate::LabError;
 use crate::Size;
 use crate::load::choice::LoadChoice;
 use crate::load::command_line::CommandLine;
 use crate::load::command_line::Told;
 use crate::load::preparation::Preparation;
+use pgcalm_host::Failure;
 
 /// Bytes of table and index per row of `test`, measured at 20M rows.
 const ROW_BYTES: u64 = 125;
@@ -50,10 +50,10 @@ pub struct Workload {
 
 impl Workload {
     /// Fails on what can't work, naming the option.
-    pub fn check(&self) -> Result<(), LabError> {
+    pub fn check(&self) -> Result<(), Failure> {
         if let Some(prepare) = &self.prepare {
             if self.choice.is_pgbench() {
-                return Err(LabError::Usage(format!(
+                return Err(Failure::Usage(format!(
                     "--prepare: load {} has its own preparation: use it with a program only",
                     self.choice
                 )));
@@ -68,10 +68,10 @@ impl Workload {
     }
 
     /// The number of rows that take `size` with their indexes.
-    pub fn rows_of(&self, size: Size) -> Result<u64, LabError> {
+    pub fn rows_of(&self, size: Size) -> Result<u64, Failure> {
         match self.row_bytes() {
             Some(bytes) => Ok(self.whole(size.bytes() / bytes)),
-            None => Err(LabError::Usage(format!(
+            None => Err(Failure::Usage(format!(
                 "--table-size {size}: nobody knows how much a row of {} takes: use --rows",
                 self.choice
             ))),
@@ -99,7 +99,7 @@ impl Workload {
     }
 
     /// How its tables are made.
-    pub fn preparation(&self, rows: u64, clients: u32, seconds: u32) -> Result<Preparation, LabError> {
+    pub fn preparation(&self, rows: u64, clients: u32, seconds: u32) -> Result<Preparation, Failure> {
         Ok(match &self.choice {
             LoadChoice::Upsert | LoadChoice::Read70 => Preparation::Standard { rows },
             LoadChoice::Tpcb => Preparation::Pgbench { scale: rows.div_ceil(BRANCH) },
@@ -148,8 +148,8 @@ fn beside(script: &Path) -> Option<PathBuf> {
 }
 
 /// The text of a script.
-pub(crate) fn read(option: &str, path: &Path) -> Result<String, LabError> {
-    fs::read_to_string(path).map_err(|error| LabError::Usage(format!("{option} {}: {error}", path.display())))
+pub(crate) fn read(option: &str, path: &Path) -> Result<String, Failure> {
+    fs::read_to_string(path).map_err(|error| Failure::Usage(format!("{option} {}: {error}", path.display())))
 }
 
 #[cfg(test)]

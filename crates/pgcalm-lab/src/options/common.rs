@@ -13,10 +13,10 @@ use serde::Serializer;
 use serde_json::Value;
 
 use crate::DEFAULT_DIR;
-use crate::LabError;
 use crate::contestant::ServerSetting;
 use crate::server::settings;
 use crate::trouble::Scheduled;
+use pgcalm_host::Failure;
 
 /// What every scenario lets one choose.
 #[derive(Debug, Clone, Args, Serialize)]
@@ -57,11 +57,11 @@ pub struct Common {
 
 impl Common {
     /// Fails if trouble is asked for, in the name of a scenario that can't have it.
-    pub(crate) fn refuse_trouble(&self) -> Result<(), LabError> {
+    pub(crate) fn refuse_trouble(&self) -> Result<(), Failure> {
         match self.trouble.first() {
             None => Ok(()),
             Some(first) => {
-                Err(LabError::Usage(format!("--trouble {first}: only lab run checkpoint has it: leave it out")))
+                Err(Failure::Usage(format!("--trouble {first}: only lab run checkpoint has it: leave it out")))
             }
         }
     }
@@ -106,10 +106,10 @@ pub(crate) fn named<T: Serialize>(options: &T) -> BTreeMap<String, Value> {
 }
 
 /// Fails unless `value` is one from `low` to `high`, naming the option.
-pub(crate) fn range<T: PartialOrd + fmt::Display>(option: &str, value: T, low: T, high: T) -> Result<(), LabError> {
+pub(crate) fn range<T: PartialOrd + fmt::Display>(option: &str, value: T, low: T, high: T) -> Result<(), Failure> {
     // No number at all is not in a range, either.
     if !(&low..=&high).contains(&&value) {
-        return Err(LabError::Usage(format!("--{option} {value}: use a value from {low} to {high}")));
+        return Err(Failure::Usage(format!("--{option} {value}: use a value from {low} to {high}")));
     }
     Ok(())
 }

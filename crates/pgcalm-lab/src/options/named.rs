@@ -1,6 +1,6 @@
 use serde::Serializer;
 
-use crate::LabError;
+use pgcalm_host::Failure;
 
 /// What is chosen by its name.
 pub trait Named: 'static {
@@ -17,10 +17,10 @@ pub(crate) fn one_of<T: Named>(all: &'static [T], kind: &str, name: &str) -> Res
 }
 
 /// Fails if one is named twice in a list.
-pub(crate) fn each_once<T: Named>(option: &str, list: &[&'static T]) -> Result<(), LabError> {
+pub(crate) fn each_once<T: Named>(option: &str, list: &[&'static T]) -> Result<(), Failure> {
     for (index, one) in list.iter().enumerate() {
         if list[..index].iter().any(|other| other.name() == one.name()) {
-            return Err(LabError::Usage(format!(
+            return Err(Failure::Usage(format!(
                 "--{option}: {} is named twice; name each once, where there is --repeat it is for more runs",
                 one.name()
             )));

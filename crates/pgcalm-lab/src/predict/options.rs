@@ -4,7 +4,6 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::LabError;
 use crate::Limit;
 use crate::Seconds;
 use crate::contest;
@@ -20,6 +19,7 @@ use crate::options::rows;
 use crate::predict::grid;
 use crate::predict::grid::GridPoint;
 use crate::predict::grid::POINTS;
+use pgcalm_host::Failure;
 
 /// Everything that can be chosen about a grid. How a checkpoint's drain and the kernel's visits, each 31 s, fall together
 /// shifts by some seconds from one to the next, and in the first ones it is always the same, since both start when pg_calm is
@@ -71,7 +71,7 @@ pub struct Options {
 
 impl Options {
     /// Fails on values that can't work, naming the option.
-    pub fn check(&self) -> Result<(), LabError> {
+    pub fn check(&self) -> Result<(), Failure> {
         for (option, value, low) in [
             ("lead", self.lead, 0),
             ("observe", self.observe, 5),
@@ -82,7 +82,7 @@ impl Options {
         }
         each_once("points", &self.points)?;
         if self.common.module_dir.is_some() {
-            return Err(LabError::Usage(
+            return Err(Failure::Usage(
                 "--module-dir: what is looked at is the extension: run make install in extension/pg_calm, and leave it out"
                     .to_string(),
             ));

@@ -7,17 +7,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
-use std::thread;
-use std::thread::JoinHandle;
 use std::time::Duration;
 use std::time::Instant;
 
 use anyhow::Context;
-use anyhow::anyhow;
 use pgcalm_connect::Client;
 
+use crate::background::Background;
+use crate::background::sleep_until;
 use crate::connection::connect;
 use crate::interrupt::Interrupt;
 use crate::replica::replication_log::Timeouts;
@@ -51,9 +48,8 @@ struct Beats {
 #[derive(Debug)]
 pub struct Pulse {
     started: Instant,
-    stop: Arc<AtomicBool>,
     beats: Arc<Mutex<Beats>>,
-    threads: Vec<JoinHandle<anyhow::Result<()>>>,
+    threads: Vec<Background<anyhow::Result<()>>>,
     stopped_s: Option<f64>,
 }
 
@@ -62,8 +58,7 @@ impl Pulse {
     pub fn start(started: Instant, primary: &Path, standby: &Path) -> anyhow::Result<Self> {
         let writer = connect(primary)?;
         let reader = connect(standby)?;
-        let mut pulse =
-            Self { started, stop: Arc::default(), beats: Arc::default(), threads: Vec::new(), stopped_s: None };
+        let mut pulse = Self { started, beats: Arc::default(), threads: Vec::new(), stopped_s: None };
         pulse.spawn(writer, INTERVAL, write);
         pulse.spawn(reader, LOOK, look);
         Ok(pulse)
@@ -77,45 +72,36 @@ impl Pulse {
         turn: fn(&mut Client, Instant, &Mutex<Beats>) -> anyhow::Result<()>,
     ) {
         let started = self.started;
-        let stop = Arc::clone(&self.stop);
         let beats = Arc::clone(&self.beats);
-        self.threads.push(thread::spawn(move || {
+        let thread = Background::start(move |stop| {
             // By the statement's own commit, whatever the load's is: a manager wants to know that the disk answers.
             client.batch_execute("set synchronous_commit = on")?;
-            while !stop.load(Ordering::Relaxed) {
+            while !stop.is_set() {
                 let next = Instant::now() + interval;
                 turn(&mut client, started, &beats)?;
-                while Instant::now() < next && !stop.load(Ordering::Relaxed) {
-                    let pause = next.saturating_duration_since(Instant::now());
-                    thread::sleep(pause.min(LOOK / 2));
-                }
+                sleep_until(next, stop);
             }
             Ok(())
-        }));
+        });
+        // When the run has failed its servers end, and with them the threads.
+        self.threads.push(thread.with_patience(Duration::ZERO));
     }
 
     /// What comes after this moment counts no more. Waits for nothing: a beat may hang until the caps are lifted.
     pub fn stop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.threads.iter().for_each(Background::tell);
         self.stopped_s = Some(self.started.elapsed().as_secs_f64());
     }
 
     /// Waits for the threads and says what a failover manager would have made of it.
     pub fn finish(mut self, patience: Duration, samples: &[Sample], timeouts: Timeouts) -> anyhow::Result<Heartbeat> {
-        self.stop.store(true, Ordering::Relaxed);
+        self.threads.iter().for_each(Background::tell);
         let end = self.stopped_s.unwrap_or_else(|| self.started.elapsed().as_secs_f64());
         for thread in self.threads.drain(..) {
-            thread.join().map_err(|_| anyhow!("a thread of the heartbeat panicked"))?.context("heartbeat")?;
+            thread.finish().context("a thread of the heartbeat panicked")?.context("heartbeat")?;
         }
         let beats = self.beats.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(outcome(&beats, end, patience.as_secs_f64(), samples, timeouts))
-    }
-}
-
-impl Drop for Pulse {
-    fn drop(&mut self) {
-        // The run has failed: its servers end, and with them the threads.
-        self.stop.store(true, Ordering::Relaxed);
     }
 }
 

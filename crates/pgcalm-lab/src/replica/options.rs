@@ -4,7 +4,6 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::LabError;
 use crate::Limit;
 use crate::Seconds;
 use crate::Size;
@@ -19,6 +18,7 @@ use crate::options::serialize_names;
 use crate::replica::case;
 use crate::replica::case::Case;
 use crate::replica::heartbeat;
+use pgcalm_host::Failure;
 
 /// Size of the device with a cluster but for its WAL.
 pub(super) const DATA_SIZE: Size = Size(512 << 20);
@@ -100,7 +100,7 @@ pub struct Options {
 
 impl Options {
     /// Fails on values that can't work, naming the option.
-    pub fn check(&self) -> Result<(), LabError> {
+    pub fn check(&self) -> Result<(), Failure> {
         each_once("cases", &self.cases)?;
         range("seconds", self.seconds.0, 3, 3600)?;
         range("catch-up", self.catch_up.0, 1, 3600)?;
@@ -111,7 +111,7 @@ impl Options {
         range("patience", self.patience.0, 2 * beat, 3600)?;
         let flood = u64::from(self.rows) * u64::from(self.clients) * ROW_BYTES;
         if flood > FLOOD_BYTES {
-            return Err(LabError::Usage(format!(
+            return Err(Failure::Usage(format!(
                 "--rows {}: use at most {} with --clients {}, or the tables don't fit the data device",
                 self.rows,
                 FLOOD_BYTES / ROW_BYTES / u64::from(self.clients),
@@ -121,7 +121,7 @@ impl Options {
         if let Some(link) = self.link_bps
             && link.bytes() < SLOWEST_LINK
         {
-            return Err(LabError::Usage(format!(
+            return Err(Failure::Usage(format!(
                 "--link-bps {link}: use at least {SLOWEST_LINK}, the bytes per second"
             )));
         }
@@ -133,7 +133,7 @@ impl Options {
             ("wal-size", self.wal_size, 2 * self.max_wal_size.bytes() + (128 << 20)),
         ] {
             if size.bytes() < least {
-                return Err(LabError::Usage(format!("--{option} {size}: use at least {}MB", least.div_ceil(1 << 20))));
+                return Err(Failure::Usage(format!("--{option} {size}: use at least {}MB", least.div_ceil(1 << 20))));
             }
         }
         Ok(())

@@ -4,23 +4,23 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
-use std::thread;
-use std::thread::JoinHandle;
 use std::time::Duration;
 use std::time::Instant;
 
 use anyhow::Context;
-use anyhow::anyhow;
 use pgcalm_connect::Client;
 use pgcalm_host::HostRoot;
 use pgcalm_host::block_device::DeviceStat;
 use pgcalm_host::network;
+use pgcalm_host::stop::Stop;
 use pgcalm_lag::History;
 use pgcalm_lag::Host;
 use pgcalm_lag::Lsn;
 use pgcalm_lag::model as lag;
 use postgres::types::PgLsn;
 
+use crate::background::Background;
+use crate::background::sleep_until;
 use crate::connection::connect;
 use crate::network::INTERFACE;
 use crate::replica::STANDBY;
@@ -49,22 +49,20 @@ pub struct Watched {
 /// A running watch.
 #[derive(Debug)]
 pub struct Watch {
-    stop: Arc<AtomicBool>,
     under_load: Arc<AtomicBool>,
-    thread: Option<JoinHandle<anyhow::Result<Vec<Sample>>>>,
+    thread: Background<anyhow::Result<Vec<Sample>>>,
 }
 
 impl Watch {
     /// Starts it; samples are timed from now on, and the load is taken to be at work.
     pub fn start(watched: Watched) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
         let under_load = Arc::new(AtomicBool::new(true));
-        let flags = (Arc::clone(&stop), Arc::clone(&under_load));
-        let thread = thread::spawn(move || {
+        let load = Arc::clone(&under_load);
+        let thread = Background::start(move |stop| {
             crate::network::enter(&watched.namespace)?;
-            Watcher::new(watched)?.run(&flags.0, &flags.1)
+            Watcher::new(watched)?.run(stop, &load)
         });
-        Self { stop, under_load, thread: Some(thread) }
+        Self { under_load, thread }
     }
 
     /// From the next sample on the load is over.
@@ -73,22 +71,8 @@ impl Watch {
     }
 
     /// Ends it after one more sample.
-    pub fn finish(mut self) -> anyhow::Result<Vec<Sample>> {
-        self.stop.store(true, Ordering::Relaxed);
-        match self.thread.take().map(JoinHandle::join) {
-            Some(Ok(samples)) => samples.context("watch the servers"),
-            _ => Err(anyhow!("the thread that watched the servers panicked")),
-        }
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // The run has failed already.
-            let _ = thread.join();
-        }
+    pub fn finish(self) -> anyhow::Result<Vec<Sample>> {
+        self.thread.finish().context("the thread that watched the servers panicked")?.context("watch the servers")
     }
 }
 
@@ -127,15 +111,11 @@ impl Watcher {
         })
     }
 
-    fn run(mut self, stop: &AtomicBool, under_load: &AtomicBool) -> anyhow::Result<Vec<Sample>> {
+    fn run(mut self, stop: &Stop, under_load: &AtomicBool) -> anyhow::Result<Vec<Sample>> {
         let started = Instant::now();
         let mut samples = Vec::new();
         for number in 0.. {
-            let due = started + INTERVAL * number;
-            while Instant::now() < due && !stop.load(Ordering::Relaxed) {
-                thread::sleep(due.saturating_duration_since(Instant::now()).min(Duration::from_millis(50)));
-            }
-            let last = stop.load(Ordering::Relaxed);
+            let last = sleep_until(started + INTERVAL * number, stop);
             let load = under_load.load(Ordering::Relaxed);
             samples.push(self.sample(started, load)?);
             if last {

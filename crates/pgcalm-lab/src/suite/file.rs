@@ -15,7 +15,7 @@ use super::table::SCENARIO;
 use super::table::check_name;
 use super::table::level;
 use super::table::text;
-use crate::LabError;
+use pgcalm_host::Failure;
 
 /// A suite.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,8 +45,8 @@ struct Document {
 
 impl Suite {
     /// Reads the file; an error names it, the place and the way out.
-    pub fn read(file: &Path) -> Result<Self, LabError> {
-        let named = |text: String| LabError::Usage(format!("{}: {text}", file.display()));
+    pub fn read(file: &Path) -> Result<Self, Failure> {
+        let named = |text: String| Failure::Usage(format!("{}: {text}", file.display()));
         let text = fs::read_to_string(file).map_err(|error| named(format!("{error}; name the file of a suite")))?;
         Self::parse(&text).map_err(named)
     }
@@ -88,11 +88,11 @@ impl Suite {
     }
 
     /// The rows with one of these names (all if there are none) and of this part (all if none is given).
-    pub fn select(&self, names: &[String], part: Option<&str>) -> Result<Vec<&Row>, LabError> {
+    pub fn select(&self, names: &[String], part: Option<&str>) -> Result<Vec<&Row>, Failure> {
         let known: HashSet<&str> = self.rows.iter().map(|row| row.name.as_str()).collect();
         for name in names {
             if !known.contains(name.as_str()) {
-                return Err(LabError::Usage(format!(
+                return Err(Failure::Usage(format!(
                     "--rows {name}: no such row; there are {}",
                     self.names().join(", ")
                 )));
@@ -100,7 +100,7 @@ impl Suite {
         }
         let parts = self.parts();
         if let Some(part) = part.filter(|part| !parts.contains(part)) {
-            return Err(LabError::Usage(if parts.is_empty() {
+            return Err(Failure::Usage(if parts.is_empty() {
                 format!("--part {part}: the suite has no parts; leave it out")
             } else {
                 format!("--part {part}: no such part; there are {}", parts.join(", "))
@@ -114,7 +114,7 @@ impl Suite {
             .filter(|row| part.is_none() || row.part.as_deref() == part)
             .collect();
         if chosen.is_empty() {
-            return Err(LabError::Usage("--rows and --part: no row is both; leave one of them out".to_string()));
+            return Err(Failure::Usage("--rows and --part: no row is both; leave one of them out".to_string()));
         }
         Ok(chosen)
     }

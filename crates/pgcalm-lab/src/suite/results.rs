@@ -16,12 +16,12 @@ use serde::Deserialize;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::LabError;
 use crate::contest::Options;
 use crate::contest::report as model;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
 use crate::module;
+use pgcalm_host::Failure;
 
 /// What a result was measured with. A row is not run again as long as all of it is the same.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -116,9 +116,9 @@ impl Results {
     }
 
     /// Makes the directory and fails if nothing can be written there, before a run of minutes is made for it.
-    pub fn check(&self) -> Result<(), LabError> {
+    pub fn check(&self) -> Result<(), Failure> {
         let named = |error: io::Error| {
-            LabError::Usage(format!(
+            Failure::Usage(format!(
                 "--results {}: {error}; name a directory that can be written",
                 self.directory.display()
             ))

@@ -4,7 +4,6 @@ use clap::Args;
 use pgcalm_host::quantity;
 use serde::Serialize;
 
-use crate::LabError;
 use crate::Limit;
 use crate::Seconds;
 use crate::Size;
@@ -20,6 +19,7 @@ use crate::options::range;
 use crate::options::rows;
 use crate::options::serialize_names;
 use crate::tenants::contestant::parse;
+use pgcalm_host::Failure;
 
 /// Bytes of table and index per row, as for a contest.
 const ROW_BYTES: u64 = 125;
@@ -104,7 +104,7 @@ pub struct Options {
 
 impl Options {
     /// Fails on values that can't work, naming the option.
-    pub fn check(&self) -> Result<(), LabError> {
+    pub fn check(&self) -> Result<(), Failure> {
         range("instances", self.instances, 1, 500)?;
         range("rows", self.rows, 1000, 100_000_000)?;
         range("clients", self.clients, 1, 100)?;
@@ -115,7 +115,7 @@ impl Options {
         // PostgreSQL's own range.
         range("checkpoint-timeout", self.checkpoint_timeout.0, 30, 86_400)?;
         if self.shared_buffers < Size(1 << 20) {
-            return Err(LabError::Usage(format!("--shared-buffers {}: use 1MB or more", self.shared_buffers)));
+            return Err(Failure::Usage(format!("--shared-buffers {}: use 1MB or more", self.shared_buffers)));
         }
         if let Some(memory) = self.instance_memory {
             let least = Size(self.shared_buffers.bytes() + INSTANCE_OVERHEAD);

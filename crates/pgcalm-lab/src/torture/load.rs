@@ -4,19 +4,20 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
-use std::thread;
-use std::thread::JoinHandle;
 use std::time::Duration;
+use std::time::Instant;
 
-use anyhow::anyhow;
+use anyhow::Context;
 use fastrand::Rng;
 
+use crate::background::Background;
+use crate::background::sleep_until;
 use crate::connection::connect;
 use crate::torture::ledger::ClientLedger;
 use crate::torture::ledger::Ledger;
+use pgcalm_host::stop::Stop;
 
 /// Most rows of one transaction.
 const ROWS_PER_TRANSACTION: usize = 8;
@@ -38,7 +39,6 @@ const CHORES: [&str; 6] = [
 /// What all threads of a load share.
 #[derive(Debug, Default)]
 struct Shared {
-    stop: AtomicBool,
     commits: AtomicU64,
     rows: AtomicU64,
     /// The first error of a client.
@@ -46,10 +46,6 @@ struct Shared {
 }
 
 impl Shared {
-    fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
-
     fn fail(&self, error: &anyhow::Error) {
         let mut first = self.error.lock().unwrap_or_else(PoisonError::into_inner);
         first.get_or_insert_with(|| format!("{error:#}"));
@@ -60,8 +56,8 @@ impl Shared {
 #[derive(Debug)]
 pub struct Load {
     shared: Arc<Shared>,
-    clients: Vec<JoinHandle<ClientLedger>>,
-    busybody: JoinHandle<()>,
+    clients: Vec<Background<ClientLedger>>,
+    busybody: Background<()>,
 }
 
 /// What a load has come to.
@@ -90,22 +86,23 @@ impl Load {
             .zip(connections)
             .map(|(mut ledger, connection)| {
                 let (shared, random) = (Arc::clone(&shared), random.fork());
-                thread::spawn(move || {
-                    if let Err(error) = write(connection, &mut ledger, &shared, random) {
+                let client = Background::start(move |stop| {
+                    if let Err(error) = write(connection, &mut ledger, &shared, random, stop) {
                         shared.fail(&error);
                     }
                     ledger
-                })
+                });
+                client.with_patience(Duration::ZERO)
             })
             .collect();
-        let busybody = {
-            let (shared, random) = (Arc::clone(&shared), random.fork());
-            thread::spawn(move || {
-                if let Err(error) = do_chores(connection, &shared, random) {
-                    shared.fail(&error);
-                }
-            })
-        };
+        let of_busybody = (Arc::clone(&shared), random.fork());
+        let busybody = Background::start(move |stop| {
+            let (shared, random) = of_busybody;
+            if let Err(error) = do_chores(connection, random, stop) {
+                shared.fail(&error);
+            }
+        });
+        let busybody = busybody.with_patience(Duration::ZERO);
         Ok(Self { shared, clients, busybody })
     }
 
@@ -116,10 +113,11 @@ impl Load {
 
     /// Collects the ledgers, once the server has crashed.
     pub fn finish(mut self) -> anyhow::Result<Done> {
-        self.shared.stop.store(true, Ordering::Relaxed);
+        self.busybody.tell();
+        self.clients.iter().for_each(Background::tell);
         let mut ledgers = Vec::new();
         for client in self.clients.drain(..) {
-            ledgers.push(client.join().map_err(|_| anyhow!("a client panicked"))?);
+            ledgers.push(client.finish().context("a client panicked")?);
         }
         Ok(Done {
             ledger: Ledger::from_clients(ledgers),
@@ -130,13 +128,7 @@ impl Load {
 
     /// Whether all its threads have ended.
     pub fn has_ended(&self) -> bool {
-        self.busybody.is_finished() && self.clients.iter().all(JoinHandle::is_finished)
-    }
-}
-
-impl Drop for Load {
-    fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::Relaxed);
+        self.busybody.has_ended() && self.clients.iter().all(Background::has_ended)
     }
 }
 
@@ -145,9 +137,10 @@ fn write(
     ledger: &mut ClientLedger,
     shared: &Shared,
     mut random: Rng,
+    stop: &Stop,
 ) -> anyhow::Result<()> {
     let upsert = connection.prepare(UPSERT)?;
-    while !shared.is_stopped() {
+    while !stop.is_set() {
         let mut indexes: Vec<usize> =
             (0..random.usize(1..=ROWS_PER_TRANSACTION)).map(|_| random.usize(..ledger.len())).collect();
         indexes.sort_unstable();
@@ -164,18 +157,9 @@ fn write(
     Ok(())
 }
 
-fn do_chores(mut connection: pgcalm_connect::Client, shared: &Shared, mut random: Rng) -> anyhow::Result<()> {
-    loop {
-        let end = Duration::from_millis(random.u64(100..1500));
-        let mut slept = Duration::ZERO;
-        while slept < end {
-            if shared.is_stopped() {
-                return Ok(());
-            }
-            let part = Duration::from_millis(20);
-            thread::sleep(part);
-            slept += part;
-        }
+fn do_chores(mut connection: pgcalm_connect::Client, mut random: Rng, stop: &Stop) -> anyhow::Result<()> {
+    while !sleep_until(Instant::now() + Duration::from_millis(random.u64(100..1500)), stop) {
         connection.batch_execute(CHORES[random.usize(..CHORES.len())])?;
     }
+    Ok(())
 }

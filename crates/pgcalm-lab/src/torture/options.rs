@@ -5,7 +5,6 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::DEFAULT_TORTURE_DIR;
-use crate::LabError;
 use crate::Limit;
 use crate::Seconds;
 use crate::Size;
@@ -15,6 +14,7 @@ use crate::options::FsType;
 use crate::options::MountOptions;
 use crate::options::count;
 use crate::options::range;
+use pgcalm_host::Failure;
 
 /// How a cycle ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,7 +106,7 @@ const KEEP: &str = "Keep server logs, and the cluster of a cycle that failed, in
 
 impl Options {
     /// Fails on values that can't work, naming the option.
-    pub fn check(&self) -> Result<(), LabError> {
+    pub fn check(&self) -> Result<(), Failure> {
         range("cycles", self.cycles, 0, 100_000)?;
         range("rows", self.rows, 1000, 10_000_000)?;
         range("clients", self.clients, 1, 50)?;
@@ -114,7 +114,7 @@ impl Options {
         // Rows have about 150 bytes with their index entry, are there several times, and WAL needs room, too.
         let needed = Size((512 << 20) + u64::from(self.rows) * 1000);
         if self.size < needed {
-            return Err(LabError::Usage(format!(
+            return Err(Failure::Usage(format!(
                 "--size {}: {} rows need {}MB",
                 self.size,
                 self.rows,
@@ -122,12 +122,12 @@ impl Options {
             )));
         }
         if let (FileSystems::Both, Some(options)) = (self.fs, &self.mount_options) {
-            return Err(LabError::Usage(format!(
+            return Err(Failure::Usage(format!(
                 "--mount-options {options}: give --fs ext4 or --fs xfs, whose options they are"
             )));
         }
         if self.cycles == 0 && !self.control {
-            return Err(LabError::Usage("--cycles 0: nothing to do without --control".to_string()));
+            return Err(Failure::Usage("--cycles 0: nothing to do without --control".to_string()));
         }
         Ok(())
     }

@@ -11,17 +11,15 @@ use std::io::Read;
 use std::io::Write;
 use std::path::Path;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
 use std::thread;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Context;
 
+use crate::background::Background;
 use crate::interrupt::Interrupt;
 use crate::shared_file;
+use pgcalm_host::stop::Stop;
 
 /// Size of a block of the file system.
 const BLOCK: usize = 4096;
@@ -69,34 +67,17 @@ pub fn fill(mountpoint: &Path, interrupt: &Interrupt) -> anyhow::Result<()> {
 
 /// Somebody who writes files without syncing them.
 #[derive(Debug)]
-pub struct Unsynced {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
+pub struct Unsynced(#[expect(dead_code, reason = "dropping it ends the thread")] Background<()>);
 
 impl Unsynced {
     /// Starts in the file system at `mountpoint`; ends when it is dropped, or the file system is shut down.
     pub fn start(mountpoint: &Path) -> anyhow::Result<Self> {
         let directory = directory(mountpoint);
         fs::create_dir_all(&directory).with_context(|| format!("create {}", directory.display()))?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let thread = {
-            let stop = Arc::clone(&stop);
-            thread::spawn(move || {
-                // What fails is the end of the file system, which is what is waited for.
-                let _ = write(&directory, &stop);
-            })
-        };
-        Ok(Self { stop, thread: Some(thread) })
-    }
-}
-
-impl Drop for Unsynced {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        Ok(Self(Background::start(move |stop| {
+            // What fails is the end of the file system, which is what is waited for.
+            let _ = write(&directory, stop);
+        })))
     }
 }
 
@@ -104,11 +85,11 @@ fn directory(mountpoint: &Path) -> PathBuf {
     mountpoint.join("unsynced")
 }
 
-fn write(directory: &Path, stop: &AtomicBool) -> std::io::Result<()> {
+fn write(directory: &Path, stop: &Stop) -> std::io::Result<()> {
     let content = pattern(UNSYNCED).repeat(BLOCKS);
     let path = |number: u64| directory.join(number.to_string());
     for number in 0.. {
-        if stop.load(Ordering::Relaxed) {
+        if stop.is_set() {
             break;
         }
         fs::write(path(number), &content)?;

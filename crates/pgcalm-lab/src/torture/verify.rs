@@ -85,7 +85,7 @@ fn finding(result: anyhow::Result<String>, interrupt: &Interrupt, problems: &mut
     interrupt.check()?;
     match result {
         Ok(_) => Ok(()),
-        Err(error) if error.downcast_ref::<crate::LabError>().is_some() => Err(error),
+        Err(error) if error.downcast_ref::<pgcalm_host::Failure>().is_some() => Err(error),
         Err(error) => {
             problems.push(format!("{error:#}"));
             Ok(())

@@ -4,7 +4,6 @@ use std::time::UNIX_EPOCH;
 
 use anyhow::Context;
 
-use crate::LabError;
 use crate::contest::Options;
 use crate::contestant::Contestant;
 use crate::load::Demand;
@@ -13,6 +12,7 @@ use crate::trouble::Ground;
 use crate::trouble::Need;
 use crate::trouble::Scheduled;
 use crate::trouble::play::Play;
+use pgcalm_host::Failure;
 
 /// The troubles of one run.
 #[derive(Debug)]
@@ -170,7 +170,7 @@ impl Part {
             }
             return Ok(());
         };
-        if matches!(error.downcast_ref(), Some(LabError::Interrupted)) {
+        if matches!(error.downcast_ref(), Some(Failure::Interrupted(_))) {
             return Err(error);
         }
         let failure = format!("{error:#}");

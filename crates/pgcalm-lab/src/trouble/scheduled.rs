@@ -4,7 +4,6 @@ use std::str::FromStr;
 use serde::Serialize;
 use serde::Serializer;
 
-use crate::LabError;
 use crate::Seconds;
 use crate::contest::Options;
 use crate::options::Named;
@@ -12,6 +11,7 @@ use crate::options::one_of;
 use crate::trouble::Need;
 use crate::trouble::TROUBLES;
 use crate::trouble::Trouble;
+use pgcalm_host::Failure;
 
 /// A trouble and when it comes: `NAME[@SECOND]`.
 #[derive(Debug, Clone, Copy)]
@@ -77,11 +77,11 @@ impl Serialize for Scheduled {
 }
 
 /// Fails on troubles that can't come in a contest with these options.
-pub(crate) fn check(options: &Options) -> Result<(), LabError> {
+pub(crate) fn check(options: &Options) -> Result<(), Failure> {
     let all = &options.common.trouble;
     for (index, scheduled) in all.iter().enumerate() {
         let name = scheduled.trouble.name();
-        let refused = |why: String| Err(LabError::Usage(format!("--trouble {scheduled}: {why}")));
+        let refused = |why: String| Err(Failure::Usage(format!("--trouble {scheduled}: {why}")));
         if all[..index].iter().any(|earlier| earlier.trouble.name() == name) {
             return refused("it is named twice: it comes once in a run".to_string());
         }

@@ -30,9 +30,9 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use crate::Monitor;
-use crate::MonitorError;
 use crate::export::usage;
 use crate::metrics;
+use pgcalm_host::Failure;
 
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const CLASSIC: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -60,7 +60,7 @@ pub struct Listener {
 
 impl Listener {
     /// Starts answering with what the monitor has.
-    pub fn start(address: SocketAddr, monitor: &Arc<Monitor>) -> Result<Self, MonitorError> {
+    pub fn start(address: SocketAddr, monitor: &Arc<Monitor>) -> Result<Self, Failure> {
         let bind = || {
             let listener = std::net::TcpListener::bind(address)?;
             listener.set_nonblocking(true)?;
@@ -69,7 +69,7 @@ impl Listener {
         let (address, listener) = bind().map_err(|error: io::Error| {
             usage("--listen", address, format!("{error}; give an address of this host and a port that is free"))
         })?;
-        let failed = |error| MonitorError::Host(format!("start a thread: {error}"));
+        let failed = |error| Failure::Host(format!("start a thread: {error}"));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let listener = {
             let _within = runtime.enter();

@@ -7,8 +7,8 @@ use pgcalm_host::replacement;
 use pgcalm_host::replacement::Durability;
 use pgcalm_host::replacement::Replacement;
 
-use crate::MonitorError;
 use crate::export::usage;
+use pgcalm_host::Failure;
 
 /// The collector is another user.
 const MODE: u32 = 0o644;
@@ -23,7 +23,7 @@ pub struct Textfile {
 
 impl Textfile {
     /// Checks that it can be written, and that nothing else but a file is there.
-    pub fn new(path: PathBuf) -> Result<Self, MonitorError> {
+    pub fn new(path: PathBuf) -> Result<Self, Failure> {
         let display = path.display().to_string();
         let Some(name) = path.file_name() else {
             return Err(usage("--textfile", display, "names no file"));
@@ -84,7 +84,7 @@ mod tests {
         let path = directory.path().join("a.prom");
         fs::create_dir(&path).unwrap();
         let error = Textfile::new(path.clone()).unwrap_err();
-        assert!(matches!(error, MonitorError::Usage(_)));
+        assert!(matches!(error, Failure::Usage(_)));
         assert!(error.to_string().contains("is a directory and no file"));
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
     }
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn a_directory_that_is_not_there_is_a_usage_error() {
         let error = Textfile::new("/nonexistent/a.prom".into()).unwrap_err();
-        assert!(matches!(error, MonitorError::Usage(_)));
+        assert!(matches!(error, Failure::Usage(_)));
         assert!(error.to_string().starts_with("--textfile /nonexistent/a.prom: "));
     }
 }

@@ -18,7 +18,6 @@ use pgcalm_connect::Client;
 use pgcalm_host::HostRoot;
 use pgcalm_host::instance::Instance;
 
-use crate::PredictError;
 use crate::checkpoint;
 use crate::observe::growth::Growth;
 use crate::observe::host::Counters;
@@ -26,6 +25,7 @@ use crate::observe::page_cache::PageCache;
 use crate::observe::rates::Rates;
 use crate::report::Device;
 use crate::report::Observation;
+use pgcalm_host::Failure;
 
 pub use cachestat::Range;
 pub use cachestat::cachestat;
@@ -170,14 +170,14 @@ pub fn observe(
 
 fn page_cache(root: &HostRoot, instance: Option<&Instance>) -> anyhow::Result<PageCache> {
     let instance = instance.ok_or_else(|| {
-        PredictError::Host(
+        Failure::Host(
             "without pg_calm in shadow mode the server's data files have to be looked at, and its processes are not seen here: \
              run as root or as the server's user on its host, or load pg_calm with pg_calm.mode = shadow"
                 .to_string(),
         )
     })?;
     if !cachestat::is_there() {
-        return Err(PredictError::Host(
+        return Err(Failure::Host(
             "the kernel has no cachestat(2) (Linux 6.5): load pg_calm with pg_calm.mode = shadow instead".to_string(),
         )
         .into());

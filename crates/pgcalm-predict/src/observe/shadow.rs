@@ -5,10 +5,10 @@ use pgcalm_connect::Client;
 use pgcalm_server::Settings;
 use pgcalm_server::module_schema;
 
-use crate::PredictError;
 use crate::observe::growth::Growth;
 use crate::observe::growth::PAGES;
 use crate::report::Counted;
+use pgcalm_host::Failure;
 
 /// Blocks of a region.
 const REGION_BLOCKS: i32 = 1024;
@@ -29,7 +29,7 @@ pub(super) fn is_there(client: &mut Client, settings: &Settings) -> anyhow::Resu
     match settings.text("pg_calm.mode") {
         None | Some("off") => return Ok(None),
         Some("on") => {
-            return Err(PredictError::Host(
+            return Err(Failure::Host(
                 "pg_calm.mode is on, so there is nothing to predict: pg_calm_status tells what it does; set it to shadow to \
                  see what stock does"
                     .to_string(),
@@ -49,7 +49,7 @@ pub(super) fn is_there(client: &mut Client, settings: &Settings) -> anyhow::Resu
         )
         .context("read pg_calm_status")?;
     if row.get(4) {
-        return Err(PredictError::Host(
+        return Err(Failure::Host(
             "pg_calm's writeback worker is not running, so pages are not tracked as they would be: see the server's log"
                 .to_string(),
         )
@@ -70,7 +70,7 @@ pub(super) fn is_there(client: &mut Client, settings: &Settings) -> anyhow::Resu
 fn schema(client: &mut Client) -> anyhow::Result<String> {
     let schema = module_schema(client).context("look for the extension pg_calm")?;
     schema.ok_or_else(|| {
-        PredictError::Host(
+        Failure::Host(
             "pg_calm is loaded, but its views are not in this database: run CREATE EXTENSION pg_calm, or name the database \
              where it is in --connect"
                 .to_string(),

@@ -30,6 +30,9 @@ pub(super) fn document(document: &Document) -> String {
 }
 
 pub(super) fn section(section: &Section) -> Markup {
+    if section.heading.is_empty() && section.blocks.is_empty() {
+        return html! {};
+    }
     html! {
         section {
             @if !section.heading.is_empty() { h2 { (section.heading) } }

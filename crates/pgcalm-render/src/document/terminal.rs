@@ -7,6 +7,7 @@ use comfy_table::ContentArrangement;
 use super::Block;
 use super::Document;
 use super::Kind;
+use super::Section;
 use super::Table;
 use crate::number::printable;
 use crate::text::WIDTH;
@@ -27,19 +28,32 @@ pub(super) fn document(document: &Document) -> String {
         paragraph(&mut out, line);
     }
     for other in sections {
-        out.push_str(&format!("\n{}\n{}", printable(&other.heading), blocks(&other.blocks)));
+        out.push_str(&section(other));
     }
     out
 }
 
-pub(super) fn blocks(shown: &[Block]) -> String {
+pub(super) fn section(section: &Section) -> String {
+    let heading = &section.heading;
+    let above = if heading.is_empty() { String::new() } else { format!("\n{}\n", printable(heading)) };
+    format!("{above}{}", blocks(&section.blocks))
+}
+
+fn blocks(shown: &[Block]) -> String {
     let mut out = String::new();
     for block in shown {
         match block {
             Block::Heading(text) => out.push_str(&format!("\n{}\n", printable(text))),
             Block::Text(text) | Block::Note(text) => paragraph(&mut out, text),
             Block::Table(table) if !table.rows.is_empty() => {
-                push_lines(&mut out, &drawn(table));
+                let most = table.most_in_terminal.unwrap_or(usize::MAX);
+                if table.rows.len() > most {
+                    let first = Table { rows: table.rows[..most].to_vec(), ..Table::new(table.columns.clone()) };
+                    push_lines(&mut out, &drawn(&first));
+                    out.push_str(&format!("... and {} more, which JSON and HTML have\n", table.rows.len() - most));
+                } else {
+                    push_lines(&mut out, &drawn(table));
+                }
                 out.push('\n');
             }
             Block::Elsewhere(within) => out.push_str(&blocks(within)),
@@ -67,7 +81,7 @@ fn drawn(table: &Table) -> String {
             all[..names].iter().chain(all[names + skip..].iter().take(most)).cloned().collect()
         }
         let rows = table.rows.iter().map(|row| of(row, names, skip, most)).collect();
-        Table { columns: of(&table.columns, names, skip, most), rows, is_pairs: false }
+        Table { columns: of(&table.columns, names, skip, most), rows, ..Table::default() }
     };
     let first = (1..figures).rev().find(|most| fits(&spaced(&part(0, *most), 1, ContentArrangement::Disabled)));
     let first = first.unwrap_or(1);

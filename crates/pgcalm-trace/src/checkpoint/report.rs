@@ -1,8 +1,6 @@
 //! The lines of `pgcalm trace checkpoint`.
 
-mod files;
-pub mod html;
-pub mod text;
+pub(crate) mod view;
 
 use serde::Deserialize;
 use serde::Serialize;

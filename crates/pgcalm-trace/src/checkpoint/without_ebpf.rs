@@ -9,7 +9,6 @@ use pgcalm_connect::Client;
 use pgcalm_server::Version;
 use pgcalm_server::Writes;
 
-use crate::TraceError;
 use crate::checkpoint::Options;
 use crate::checkpoint::assemble::Building;
 use crate::checkpoint::report::Checkpoint;
@@ -29,6 +28,7 @@ use crate::server_log::message::Message;
 use crate::session;
 use crate::stop::Stop;
 use crate::target::Target;
+use pgcalm_host::Failure;
 
 /// How often the views are read. Backends report their transactions once a second at most (PGSTAT_MIN_INTERVAL).
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -42,7 +42,7 @@ const LAST_CHECKPOINT: &str = "SELECT redo_lsn::text || checkpoint_lsn::text, \
 
 /// Traces by the server's log, or by its views, or both. `reason` is why the probes are out of reach.
 ///
-/// With neither a log that can be read nor --connect nothing is left: [`TraceError::Host`] with that reason.
+/// With neither a log that can be read nor --connect nothing is left: [`Failure::Host`] with that reason.
 pub fn run(
     target: &Target,
     options: &Options,
@@ -64,7 +64,7 @@ pub fn run(
         },
         (Err(no_log), Some(_)) => Err(no_log),
         (Err(no_log), None) => {
-            return Err(TraceError::Host(format!(
+            return Err(Failure::Host(format!(
                 "{reason}; and {no_log}; or give --connect, then the server's views tell write and sync time, buffers and transactions"
             ))
             .into());

@@ -1,7 +1,6 @@
 //! The lines of `pgcalm trace connect`: where new connections spend their time until they are ready for a query.
 
-pub mod html;
-pub mod text;
+pub(crate) mod view;
 
 use serde::Deserialize;
 use serde::Serialize;

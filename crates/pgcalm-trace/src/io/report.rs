@@ -1,7 +1,6 @@
 //! The lines of `pgcalm trace io`: what each process of the server reads, writes and syncs.
 
-pub mod html;
-pub mod text;
+pub(crate) mod view;
 
 use serde::Deserialize;
 use serde::Serialize;

@@ -1,7 +1,6 @@
 //! The lines of `pgcalm trace locks`.
 
-pub mod html;
-pub mod text;
+pub(crate) mod view;
 
 use serde::Deserialize;
 use serde::Serialize;

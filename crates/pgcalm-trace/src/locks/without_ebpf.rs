@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use anyhow::Context;
 
-use crate::TraceError;
 use crate::clock;
 use crate::connection;
 use crate::locks::Options;
@@ -23,6 +22,7 @@ use crate::report::histogram::Histogram;
 use crate::session;
 use crate::stop::Stop;
 use crate::target::Target;
+use pgcalm_host::Failure;
 
 const INTERVAL: Duration = Duration::from_millis(100);
 
@@ -32,7 +32,7 @@ const WAITS: &str = "SELECT wait_event_type, wait_event, coalesce(backend_type, 
 
 /// Samples until something ends it. `reason` is why the probes are out of reach.
 ///
-/// Without --connect nothing is left: [`TraceError::Host`] with that reason.
+/// Without --connect nothing is left: [`Failure::Host`] with that reason.
 pub fn run(
     target: &Target,
     options: &Options,
@@ -41,7 +41,7 @@ pub fn run(
     take: &mut dyn FnMut(Line) -> anyhow::Result<()>,
 ) -> anyhow::Result<EndReason> {
     let Some(connect) = &options.connect else {
-        return Err(TraceError::Host(format!(
+        return Err(Failure::Host(format!(
             "{reason}; or give --connect, then samples of pg_stat_activity tell roughly who waits for what"
         ))
         .into());

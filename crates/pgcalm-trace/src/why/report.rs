@@ -1,8 +1,7 @@
 //! What `pgcalm trace why` finds out: where the time of the client backends went, second by second, and a verdict for
 //! those seconds in which it was lost.
 
-pub mod html;
-pub mod text;
+pub(crate) mod view;
 
 use serde::Deserialize;
 use serde::Serialize;

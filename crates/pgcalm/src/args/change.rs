@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 
 use anyhow::Context;
 use clap::Args;
-use pgcalm_lab::LabError;
+use pgcalm_host::Failure;
 
 use crate::output;
 
@@ -28,7 +28,7 @@ impl ChangeArgs {
     /// Fails if there is nobody to be asked.
     pub fn check(self) -> anyhow::Result<()> {
         if self.apply && !self.yes && !io::stdin().is_terminal() {
-            return Err(LabError::Usage(
+            return Err(Failure::Usage(
                 "--apply asks before it changes anything, and standard input is no terminal; give --yes".to_string(),
             )
             .into());

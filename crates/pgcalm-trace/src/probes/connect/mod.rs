@@ -13,7 +13,6 @@ use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::skel::SkelBuilder;
 use skeleton::types::connect_event;
 
-use crate::TraceError;
 use crate::connect::report::PHASES;
 use crate::disks;
 use crate::kernel_symbols::KernelSymbols;
@@ -29,6 +28,7 @@ use crate::waits;
 use crate::waits::Charge;
 use crate::waits::ChargeKey;
 use crate::waits::WaitState;
+use pgcalm_host::Failure;
 
 // SAFETY: integers only, padding is a member, every bit pattern valid.
 unsafe impl plain::Plain for connect_event {}
@@ -77,7 +77,7 @@ impl Connect {
         constants.only_new_processes = 1;
         constants.throttle_function = symbols.address(waits::THROTTLE_FUNCTION).unwrap_or_default();
         let skeleton = open.load().map_err(|error| {
-            TraceError::Host(format!(
+            Failure::Host(format!(
                 "the kernel does not take the eBPF programs of trace connect: {error}; they need Linux 5.18 or later"
             ))
         })?;

@@ -10,7 +10,6 @@ use anyhow::Context;
 use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::skel::SkelBuilder;
 
-use crate::TraceError;
 use crate::operations::OperationKey;
 use crate::operations::OperationTotal;
 use crate::probes::object_storage;
@@ -18,6 +17,7 @@ use crate::report::Drops;
 use crate::session::Session;
 use crate::syscalls;
 use crate::waits;
+use pgcalm_host::Failure;
 
 // What is read as raw bytes is laid out as the kernel's side has it.
 const _: () = {
@@ -39,7 +39,7 @@ impl Io {
         constants.operation_of_syscall = syscalls::operations();
         constants.path_argument_of_syscall = syscalls::path_arguments();
         let skeleton = open.load().map_err(|error| {
-            TraceError::Host(format!(
+            Failure::Host(format!(
                 "the kernel does not take the eBPF programs of trace io: {error}; they need Linux 5.12 or later"
             ))
         })?;

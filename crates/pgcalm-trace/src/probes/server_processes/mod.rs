@@ -19,10 +19,10 @@ use pgcalm_host::server_process::Role;
 use skeleton::types::process_event;
 use skeleton::types::server_process;
 
-use crate::TraceError;
 use crate::probes::object_storage;
 use crate::report::Drops;
 use crate::ring::Events;
+use pgcalm_host::Failure;
 
 // SAFETY: integers only, padding is a member, every bit pattern valid.
 unsafe impl plain::Plain for process_event {}
@@ -58,7 +58,7 @@ impl ServerProcesses {
         open.maps.rodata_data.as_deref_mut().context("the BPF object server_processes has no constants")?.postmaster =
             postmaster;
         let skeleton = open.load().map_err(|error| {
-            TraceError::Host(format!(
+            Failure::Host(format!(
                 "the kernel does not take an eBPF program: {error}; it needs Linux 5.15 or later, CAP_BPF and CAP_PERFMON"
             ))
         })?;
@@ -72,7 +72,7 @@ impl ServerProcesses {
             self.links.push(
                 program
                     .attach()
-                    .map_err(|error| TraceError::Host(format!("attach to the scheduler's tracepoints: {error}")))?,
+                    .map_err(|error| Failure::Host(format!("attach to the scheduler's tracepoints: {error}")))?,
             );
         }
         Ok(())

@@ -24,7 +24,6 @@ use skeleton::types::wal_usage;
 use skeleton::types::why_counters;
 use skeleton::types::why_event;
 
-use crate::TraceError;
 use crate::probes::object_storage;
 use crate::report::Drops;
 use crate::ring::Events;
@@ -41,6 +40,7 @@ use crate::why::process_samples::Processes;
 use crate::why::process_samples::Sample;
 use crate::why::process_samples::Sleep;
 use crate::why::process_samples::StackNumbers;
+use pgcalm_host::Failure;
 
 // SAFETY: integers only, padding is a member, every bit pattern valid.
 unsafe impl plain::Plain for why_event {}
@@ -148,7 +148,7 @@ impl Why {
         constants.syscall_fdatasync = libc::SYS_fdatasync as i32;
         constants.syscall_fsync = libc::SYS_fsync as i32;
         let skeleton = open.load().map_err(|error| {
-            TraceError::Host(format!(
+            Failure::Host(format!(
                 "the kernel does not take the eBPF programs of trace why: {error}; they need Linux 6.2 or later"
             ))
         })?;

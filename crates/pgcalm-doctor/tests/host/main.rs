@@ -1,0 +1,6 @@
+//! Rules on fake hosts, texts, and apply and undo on a real one.
+
+mod apply;
+mod fake;
+mod rules;
+mod text;

@@ -1,0 +1,777 @@
+//! Every rule on a fake host: it applies when one thing is wrong, and does not when nothing is.
+
+use crate::fake;
+
+use std::collections::BTreeSet;
+
+use pgcalm_doctor::collect::Options;
+use pgcalm_doctor::collect::collect;
+use pgcalm_doctor::facts::Facts;
+use pgcalm_doctor::facts::MemoryLimit;
+use pgcalm_doctor::facts::PgCalm;
+use pgcalm_doctor::facts::Server;
+use pgcalm_doctor::facts::StandbyLag;
+use pgcalm_doctor::report::Finding;
+use pgcalm_doctor::report::Report;
+use pgcalm_doctor::report::Severity;
+use pgcalm_doctor::report::Target;
+use pgcalm_doctor::rules;
+use pgcalm_doctor::rules::Rule;
+use pgcalm_doctor::rules::table::RULES;
+use pgcalm_host::Known;
+
+use fake::GIB;
+use fake::Host;
+use fake::MIB;
+
+/// One thing that is wrong with the host, and with what was read.
+struct Case {
+    rule: &'static str,
+    host: fn(&Host),
+    facts: fn(&mut Facts),
+}
+
+/// Only the host.
+fn host(rule: &'static str, host: fn(&Host)) -> Case {
+    Case { rule, host, facts: |_| {} }
+}
+
+/// Only what was read.
+fn facts(rule: &'static str, facts: fn(&mut Facts)) -> Case {
+    Case { rule, host: |_| {}, facts }
+}
+
+fn server(facts: &mut Facts) -> &mut Server {
+    facts.server.as_mut().unwrap()
+}
+
+fn set(facts: &mut Facts, name: &str, value: &str) {
+    server(facts).settings.get_mut(name).unwrap().value = value.into();
+}
+
+/// A standby with a slot that is so far behind at both ends of the sample.
+fn lag(facts: &mut Facts, before_bytes: u64, after_bytes: u64) {
+    server(facts).standbys = Some(vec![fake::standby(Some("near"))]);
+    facts.sample.as_mut().unwrap().standbys =
+        vec![StandbyLag { application_name: "near".into(), before_bytes, after_bytes }];
+}
+
+/// A standby with a slot, and a cap on operations of the disk of pg_wal.
+fn wal_cap(facts: &mut Facts, operations: u64) {
+    server(facts).standbys = Some(vec![fake::standby(Some("near"))]);
+    let disks = &mut facts.host.as_mut().unwrap().disks;
+    let mut cap = disks[0].write_iops.clone().unwrap();
+    cap.value = operations;
+    disks[1].write_iops = Some(cap);
+}
+
+fn calm(facts: &mut Facts) -> &mut PgCalm {
+    let memory = pgcalm_doctor::facts::Setting {
+        value: "32768".into(),
+        unit: Some("kB".into()),
+        context: "postmaster".into(),
+        ..Default::default()
+    };
+    let server = server(facts);
+    server.settings.insert("pg_calm.page_map_memory".into(), memory);
+    server.pg_calm.insert(PgCalm { mode: "on".into(), has_views: true, ..PgCalm::default() })
+}
+
+fn cases() -> Vec<Case> {
+    vec![
+        facts("fsync-off", |f| set(f, "fsync", "off")),
+        facts("full-page-writes-off", |f| set(f, "full_page_writes", "off")),
+        facts("archive-goes-nowhere", |f| set(f, "archive_command", "")),
+        facts("archiver-failing", |f| server(f).archiver.last_failed = true),
+        facts("archiver-hangs", |f| {
+            let archiver = &mut server(f).archiver;
+            archiver.oldest_ready_seconds = Some(121.0);
+            archiver.last_archived_seconds = Some(122.0);
+        }),
+        // 65 of 16 MB are one more than 1 GB.
+        facts("archive-backlog", |f| server(f).archiver.ready_files = Some(65)),
+        facts("wal-disk-small", |f| set(f, "max_wal_size", &(91 * 1024 + 1).to_string())),
+        facts("slot-inactive", |f| server(f).slots = vec![fake::slot("gone", false, GIB + 1)]),
+        facts("slot-lost", |f| server(f).slots[0].wal_status = Some("unreserved".into())),
+        facts("slot-unbounded", |f| set(f, "max_slot_wal_keep_size", "-1")),
+        facts("standby-without-slot", |f| {
+            set(f, "archive_mode", "off");
+            server(f).standbys = Some(vec![fake::standby(None)]);
+        }),
+        // 3 MB are made in the sample of 3 s.
+        facts("standby-falls-behind", |f| lag(f, 2_000_000, 3_000_001)),
+        // A segment is 64 operations of 256 kB.
+        facts("replication-timeout-under-cap", |f| wal_cap(f, 2)),
+        // 128 MB of buffers and three workers with 64 MB.
+        host("memory-too-small", |h| h.write(&format!("{}/memory.max", fake::SERVICE), "335544319\n")),
+        facts("device-at-cap", |f| {
+            let rates = &mut f.sample.as_mut().unwrap().disks[0];
+            rates.write_operations_per_second = 2700.0;
+        }),
+        // 10 % is the background threshold, half of the limit of 20 %.
+        host("device-dirty-limit", |h| h.write("sys/class/bdi/8:0/max_ratio_fine", "500000\n")),
+        // 3000 pages of 8 kB per second are 6.9 GB in 300 s; 10 GB are dirtyable.
+        host("dirty-limit-beyond-checkpoint", |h| h.sysctl("dirty_ratio", 70)),
+        host("dirty-writeback-interval", |h| h.sysctl("dirty_writeback_centisecs", 0)),
+        host("writeback-throttling", |h| h.write("sys/devices/sda/queue/wbt_lat_usec", "1001\n")),
+        host("dirty-expire-short", |h| h.sysctl("dirty_expire_centisecs", 2999)),
+        host("dirty-background-over-limit", |h| h.sysctl("dirty_background_ratio", 20)),
+        Case {
+            rule: "dirty-sysctls-for-pg-calm",
+            host: |h| {
+                h.sysctl("dirty_background_ratio", 40);
+                h.sysctl("dirty_ratio", 60);
+                h.sysctl("dirty_expire_centisecs", 29_999);
+            },
+            facts: |f| {
+                calm(f);
+            },
+        },
+        Case {
+            rule: "device-dirty-share",
+            host: |h| {
+                h.sysctl("dirty_background_ratio", 40);
+                h.sysctl("dirty_ratio", 60);
+                h.sysctl("dirty_expire_centisecs", 30_000);
+                h.write("sys/class/bdi/8:0/min_ratio_fine", "249999\n");
+            },
+            facts: |f| {
+                calm(f);
+            },
+        },
+        host("shared-journal", |h| {
+            h.server(80, "srv/two", 5433);
+            h.limit_data();
+        }),
+        host("wal-on-capped-device", |h| {
+            h.link("srv/pg/pg_wal", "/srv/wal");
+            h.write("srv/wal/x", "");
+            h.limit_data();
+        }),
+        host("wal-with-data", |h| {
+            h.link("srv/pg/pg_wal", "/srv/wal");
+            h.write("srv/wal/x", "");
+        }),
+        host("journal-device-capped", |h| {
+            h.mounts(70, "xfs");
+            h.limit_data();
+        }),
+        host("log-on-capped-device", |h| {
+            h.write("var/log/pg.log", "");
+            h.write("proc/70/fdinfo/2", "flags:\t0102001\n");
+            h.link("proc/70/fd/2", "/var/log/pg.log");
+            h.limit_data();
+        }),
+        host("journal-waits-for-data", |h| h.ext4("sda", "rw\nnodelalloc\ndioread_nolock\ndata=ordered\n")),
+        host("unwritten-blocks-shown", |h| h.ext4("sdb", "rw\nnodelalloc\ndioread_nolock\ndata=writeback\n")),
+        host("data-journal", |h| h.ext4("sdb", "rw\ndelalloc\ndata=journal\n")),
+        host("writeback-escapes-limit", |h| h.v1("/db")),
+        host("limit-not-passed-down", |h| h.v1("")),
+        host("no-memory-controller", |h| {
+            h.limit_data();
+            h.write("sys/fs/cgroup/cgroup.controllers", "cpu io\n");
+        }),
+        host("split-instance", |h| h.write("proc/71/cgroup", "0::/elsewhere\n")),
+        // 1 GB / 1.9 in 300 s is reached at 1.89 MB/s.
+        facts("max-wal-size", |f| f.sample.as_mut().unwrap().wal_bytes_per_second = Some(1.9e6)),
+        facts("checkpoint-completion-target", |f| set(f, "checkpoint_completion_target", "0.5")),
+        // A tenth of 300 s is left; 102 checkpoints.
+        facts("checkpoint-sync-long", |f| server(f).checkpoints.sync_time_ms = 102.0 * 30_001.0),
+        facts("backend-flush-after", |f| set(f, "backend_flush_after", "16")),
+        facts("flush-hints-scatter", |f| set(f, "checkpoint_flush_after", "32")),
+        facts("shared-buffers-small", |f| server(f).buffers.backends = 85_001),
+        // Of 10 GB, 655,361 pages are a page more than half.
+        facts("wal-compression", |f| server(f).wal.full_page_images = 655_361),
+        facts("checkpoint-timeout", |f| set(f, "checkpoint_timeout", "299")),
+        facts("wal-buffers-full", |f| server(f).wal.buffers_full = 86_401),
+        facts("wal-writer-flushes-often", |f| {
+            set(f, "wal_writer_flush_after", "0");
+            let disks = &mut f.host.as_mut().unwrap().disks;
+            let cap = disks[0].write_iops.clone();
+            disks[1].write_iops = cap;
+        }),
+        facts("wal-writer-bursts", |f| set(f, "wal_writer_flush_after", "2049")),
+        facts("pg-calm-degraded", |f| calm(f).degraded = Some("no cachestat".into())),
+        facts("pg-calm-map-full", |f| calm(f).map_full = 1),
+        facts("log-checkpoints-off", |f| set(f, "log_checkpoints", "off")),
+        host("kernel-without-cachestat", |h| h.write("proc/sys/kernel/osrelease", "6.4.0\n")),
+        host("kernel-without-populate-write", |h| h.write("proc/sys/kernel/osrelease", "5.13.0\n")),
+        host("kernel-without-btf", |h| std::fs::remove_file(h.root.path("sys/kernel/btf/vmlinux")).unwrap()),
+        facts("server-without-usdt", |f| f.host.as_mut().unwrap().usdt_probes = Some(0)),
+    ]
+}
+
+fn judge(case: &Case) -> Report {
+    let host = Host::new();
+    (case.host)(&host);
+    let mut facts = host.facts();
+    (case.facts)(&mut facts);
+    rules::judge(facts)
+}
+
+fn ids(report: &Report) -> Vec<&str> {
+    report.findings.iter().map(|f| f.rule.as_str()).collect()
+}
+
+fn find<'a>(report: &'a Report, rule: &str) -> &'a Finding {
+    let found = report.findings.iter().find(|f| f.rule == rule);
+    found.unwrap_or_else(|| panic!("{rule} does not apply: {:?}, {:?}", ids(report), report.unanswered))
+}
+
+#[test]
+fn no_rule_applies_and_none_is_left_unanswered_where_nothing_is_wrong() {
+    let report = rules::judge(Host::new().facts());
+    assert_eq!(ids(&report), [""; 0], "{:?}", report.findings);
+    assert_eq!(report.unanswered, []);
+    assert_eq!(report.clear.len(), RULES.len());
+}
+
+#[test]
+fn every_rule_applies_when_its_thing_is_wrong_and_says_what_was_seen_and_what_to_do() {
+    for case in cases() {
+        let report = judge(&case);
+        let finding = find(&report, case.rule);
+        assert!(!finding.evidence.is_empty(), "{}", case.rule);
+        assert!(finding.evidence.iter().all(|e| !e.is_empty()));
+        assert!(!finding.cure.is_empty() && !finding.effect.is_empty());
+        assert_eq!(finding.reversible, !finding.changes.is_empty(), "{}", case.rule);
+        let table = RULES.iter().find(|rule| rule.id == case.rule).unwrap();
+        assert_eq!(finding.reversible, table.reversible, "{}", case.rule);
+    }
+}
+
+#[test]
+fn every_rule_of_the_table_has_a_case_and_a_name_of_its_own() {
+    let tested: BTreeSet<&str> = cases().iter().map(|case| case.rule).collect();
+    let table: BTreeSet<&str> = RULES.iter().map(|rule| rule.id).collect();
+    assert_eq!(tested, table);
+    assert_eq!(table.len(), RULES.len());
+}
+
+#[test]
+fn a_threshold_is_not_passed_by_reaching_it() {
+    let at_the_edge = [
+        facts("archive-backlog", |f| server(f).archiver.ready_files = Some(64)),
+        facts("slot-inactive", |f| server(f).slots = vec![fake::slot("gone", false, GIB)]),
+        facts("standby-without-slot", |f| {
+            set(f, "archive_mode", "off");
+            set(f, "wal_keep_size", "1024");
+            server(f).standbys = Some(vec![fake::standby(None)]);
+        }),
+        facts("standby-falls-behind", |f| lag(f, 2_000_000, 3_000_000)),
+        // 32 s are half of it.
+        facts("replication-timeout-under-cap", |f| {
+            wal_cap(f, 2);
+            set(f, "wal_sender_timeout", "64000");
+            set(f, "wal_receiver_timeout", "0");
+        }),
+        facts("wal-disk-small", |f| set(f, "max_wal_size", &(91 * 1024).to_string())),
+        host("memory-too-small", |h| h.write(&format!("{}/memory.max", fake::SERVICE), "335544320\n")),
+        host("device-dirty-limit", |h| h.write("sys/class/bdi/8:0/max_ratio_fine", "500100\n")),
+        host("dirty-limit-beyond-checkpoint", |h| h.sysctl("dirty_ratio", 68)),
+        host("dirty-writeback-interval", |h| h.sysctl("dirty_writeback_centisecs", 3000)),
+        facts("max-wal-size", |f| f.sample.as_mut().unwrap().wal_bytes_per_second = Some(1.88e6)),
+        facts("checkpoint-sync-long", |f| server(f).checkpoints.sync_time_ms = 102.0 * 29_999.0),
+        facts("device-at-cap", |f| {
+            let rates = &mut f.sample.as_mut().unwrap().disks[0];
+            rates.write_operations_per_second = 2699.0;
+        }),
+        facts("wal-compression", |f| server(f).wal.full_page_images = 655_360),
+        facts("shared-buffers-small", |f| server(f).buffers.backends = 85_000),
+        facts("wal-writer-bursts", |f| set(f, "wal_writer_flush_after", "2048")),
+    ];
+    for case in at_the_edge {
+        let report = judge(&case);
+        assert!(
+            report.clear.iter().any(|id| id == case.rule),
+            "{}: {:?}, {:?}",
+            case.rule,
+            ids(&report),
+            report.unanswered
+        );
+    }
+}
+
+#[test]
+fn an_archive_that_stands_still_is_not_called_slow_and_one_that_cant_hang_is_none() {
+    let judge = |change: fn(&mut Facts)| {
+        let mut facts = Host::new().facts();
+        let archiver = &mut server(&mut facts).archiver;
+        archiver.ready_files = Some(65);
+        archiver.oldest_ready_seconds = Some(3600.0);
+        archiver.last_archived_seconds = Some(3600.0);
+        change(&mut facts);
+        rules::judge(facts)
+    };
+    let found = |change| {
+        let report = judge(change);
+        let ids = ids(&report).into_iter().map(str::to_string);
+        ids.filter(|id| id.starts_with("archive")).collect::<Vec<_>>()
+    };
+    // The queue is the consequence, and a faster archiver no cure.
+    assert_eq!(found(|_| {}), ["archiver-hangs"]);
+    assert_eq!(found(|f| server(f).archiver.last_archived_seconds = None), ["archiver-hangs"]);
+    let report = judge(|_| {});
+    let evidence = &find(&report, "archiver-hangs").evidence;
+    assert!(evidence[0].contains("3600 s"), "{evidence:?}");
+    // It fails: that has an end, again and again.
+    assert_eq!(
+        found(|f| {
+            let archiver = &mut server(f).archiver;
+            archiver.last_failed = true;
+            archiver.last_failed_seconds = Some(5.0);
+        }),
+        ["archiver-failing"]
+    );
+    // What waited while the server was down, or what it is slow at.
+    assert_eq!(found(|f| server(f).up_seconds = Some(30.0)), ["archive-backlog"]);
+    assert_eq!(found(|f| server(f).archiver.last_archived_seconds = Some(1.0)), ["archive-backlog"]);
+    // A standby archives with always only.
+    assert_eq!(found(|f| server(f).in_recovery = true), [""; 0]);
+    // Without the privilege it can't be told.
+    let report = judge(|f| {
+        let archiver = &mut server(f).archiver;
+        archiver.ready_files = None;
+        archiver.oldest_ready_seconds = None;
+    });
+    let unanswered: Vec<&str> = report.unanswered.iter().map(|u| u.rule.as_str()).collect();
+    assert_eq!(unanswered, ["archiver-hangs", "archive-backlog"]);
+}
+
+#[test]
+fn without_a_known_cap_wal_beside_data_is_not_judged_whatever_the_disk_says_of_rotating() {
+    for rotational in ["1\n", "0\n"] {
+        let host = Host::new();
+        host.write("sys/devices/sda/queue/rotational", rotational);
+        host.link("srv/pg/pg_wal", "/srv/wal");
+        host.write("srv/wal/x", "");
+        let mut facts = host.facts();
+        for disk in &mut facts.host.as_mut().unwrap().disks {
+            (disk.write_iops, disk.write_bandwidth) = (None, None);
+        }
+        let report = rules::judge(facts);
+        let why = report.unanswered.iter().find(|u| u.rule == "wal-with-data");
+        let why = why.unwrap_or_else(|| panic!("{rotational}: {:?}", ids(&report)));
+        assert!(why.why.contains("--iops"), "{}", why.why);
+    }
+}
+
+fn unanswered<'a>(report: &'a Report, rule: &str) -> &'a str {
+    let found = report.unanswered.iter().find(|u| u.rule == rule);
+    let found = found.unwrap_or_else(|| panic!("{rule}: {:?}, {:?}", ids(report), report.clear));
+    &found.why
+}
+
+#[test]
+fn a_disk_whose_counters_count_nothing_is_not_judged_to_be_below_its_cap() {
+    let host = Host::new();
+    for (disk, stat) in [("sda", "0 0 0 0 0 0 0 0 0 0 0\n"), ("sdb", "9 0 8 0 10 0 80 0 0 1000 0\n")] {
+        host.write(&format!("sys/devices/{disk}/stat"), stat);
+    }
+    let options = Options {
+        instance: Some("5432".to_string()),
+        write_iops: Some(Some(3000)),
+        sample: std::time::Duration::from_millis(10),
+        ..Options::default()
+    };
+    let judged = || rules::judge(collect(&host.root, &options).unwrap().facts);
+    let report = judged();
+    let why = unanswered(&report, "device-at-cap");
+    assert!(why.contains("sda") && why.contains("multipath"), "{why}");
+    host.write("sys/devices/sda/stat", "9 0 8 0 10 0 80 0 0 1000 0\n");
+    // Of the disk of pg_wal no cap is known.
+    let report = judged();
+    let why = unanswered(&report, "device-at-cap");
+    assert!(why.starts_with("sdb (wal)"), "{why}");
+    host.write("sys/devices/sdb/queue/iostats", "0\n");
+    let report = judged();
+    assert!(unanswered(&report, "device-at-cap").contains("iostats"));
+}
+
+#[test]
+fn what_may_be_where_nothing_is_known_is_not_clear() {
+    let host = Host::new();
+    // A btrfs on two devices: on which a file is nobody tells.
+    host.write("proc/70/mountinfo", "1 0 0:40 / / rw - btrfs /dev/sda1 rw\n2 1 8:17 / /wal rw - ext4 /dev/sdb1 rw\n");
+    for device in ["sda1", "sdb1"] {
+        host.write(&format!("sys/fs/btrfs/1/devices/{device}/x"), "");
+    }
+    host.write(&format!("{}/io.max", fake::SERVICE), "8:16 wiops=5000\n");
+    let report = rules::judge(host.facts());
+    for rule in [
+        "device-at-cap",
+        "device-dirty-limit",
+        "shared-journal",
+        "wal-on-capped-device",
+        "journal-waits-for-data",
+        "unwritten-blocks-shown",
+        "writeback-throttling",
+    ] {
+        let why = unanswered(&report, rule);
+        assert!(why.contains("sda1, sdb1"), "{rule}: {why}");
+    }
+    // What is known is told nevertheless.
+    host.ext4("sdb", "rw\ndelalloc\ndata=journal\n");
+    find(&rules::judge(host.facts()), "data-journal");
+    // Control groups that something covers may have limits on memory, too.
+    let host = Host::new();
+    host.write(
+        "proc/self/mountinfo",
+        "41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n42 41 0:9 / /sys/fs/cgroup rw - tmpfs x rw\n",
+    );
+    let report = rules::judge(host.facts());
+    for rule in ["memory-too-small", "wal-on-capped-device"] {
+        let why = unanswered(&report, rule);
+        assert!(why.contains("covered"), "{rule}: {why}");
+    }
+}
+
+#[test]
+fn the_worst_comes_first() {
+    let host = Host::new();
+    host.sysctl("dirty_writeback_centisecs", 0);
+    let mut facts = host.facts();
+    set(&mut facts, "log_checkpoints", "off");
+    set(&mut facts, "checkpoint_timeout", "30");
+    set(&mut facts, "fsync", "off");
+    let report = rules::judge(facts);
+    let severities: Vec<Severity> = report.findings.iter().map(|f| f.severity).collect();
+    assert_eq!(severities.first(), Some(&Severity::Outage));
+    assert_eq!(severities.last(), Some(&Severity::Blind));
+    assert!(severities.is_sorted(), "{severities:?}");
+}
+
+#[test]
+fn without_server_or_host_its_rules_are_unanswered_and_say_why() {
+    let mut facts = Host::new().facts();
+    facts.server = None;
+    let report = rules::judge(facts.clone());
+    assert_eq!(ids(&report), [""; 0]);
+    let why = |report: &Report, rule: &str| {
+        let unanswered = report.unanswered.iter().find(|u| u.rule == rule);
+        unanswered.map(|u| u.why.clone()).unwrap_or_default()
+    };
+    assert!(why(&report, "fsync-off").contains("--connect"));
+    assert!(report.clear.iter().any(|id| id == "dirty-expire-short"));
+    facts.host = None;
+    facts.server = Some(fake::server());
+    let report = rules::judge(facts);
+    assert!(why(&report, "dirty-expire-short").contains("host"));
+    assert!(report.clear.iter().any(|id| id == "fsync-off"));
+}
+
+#[test]
+fn a_cap_that_is_unknown_is_no_cap_that_is_clear() {
+    let mut facts = Host::new().facts();
+    for disk in &mut facts.host.as_mut().unwrap().disks {
+        disk.write_iops = None;
+        disk.write_bandwidth = None;
+    }
+    let report = rules::judge(facts);
+    let unanswered: Vec<&str> = report.unanswered.iter().map(|u| u.rule.as_str()).collect();
+    assert!(unanswered.contains(&"device-at-cap"), "{unanswered:?}");
+    assert!(report.unanswered.iter().all(|u| u.why.contains("--iops")));
+}
+
+/// Of 3000 operations that reads and writes share, as `--iops` has it, reads take what they take.
+#[test]
+fn reads_count_against_a_cap_that_they_share() {
+    let host = Host::new();
+    host.sysctl("dirty_ratio", 40);
+    // 4 GB are more than 1500 pages of 8 kB per second make in 300 s, and less than 3000 make.
+    let reading = |reads: f64, shared: bool| {
+        let mut facts = host.facts();
+        let rates = &mut facts.sample.as_mut().unwrap().disks[0];
+        rates.write_operations_per_second = 1250.0;
+        rates.read_operations_per_second = reads;
+        if shared {
+            let disk = &mut facts.host.as_mut().unwrap().disks[0];
+            disk.all_iops = disk.write_iops.clone();
+        }
+        rules::judge(facts)
+    };
+    assert_eq!(ids(&reading(1500.0, false)), [""; 0]);
+    assert_eq!(ids(&reading(0.0, true)), [""; 0]);
+    let report = reading(1500.0, true);
+    let evidence = find(&report, "device-at-cap").evidence.join("\n");
+    assert!(evidence.contains("2750 read and write operations per second, 92 % of its cap"), "{evidence}");
+    let evidence = find(&report, "dirty-limit-beyond-checkpoint").evidence.join("\n");
+    assert!(evidence.contains("1500 write operations per second (options, less 1500 reads per second)"), "{evidence}");
+    // Writes come to a part even where reads would take all.
+    let evidence = find(&reading(5000.0, true), "dirty-limit-beyond-checkpoint").evidence.join("\n");
+    assert!(evidence.contains("takes 900 write operations"), "{evidence}");
+}
+
+#[test]
+fn a_shared_cap_is_known_from_options() {
+    let options = Options { instance: Some("5432".to_string()), iops: Some(3000), ..Options::default() };
+    let facts = collect(&Host::new().root, &options).unwrap().facts;
+    let disks = &facts.host.unwrap().disks;
+    let of = |role: &str| disks.iter().find(|disk| disk.roles.iter().any(|of_it| of_it == role)).unwrap();
+    let cap = of("data").all_iops.as_ref().unwrap();
+    assert_eq!((cap.value, cap.source.as_str()), (3000, "options"));
+    assert_eq!(of("data").all_bandwidth, None);
+    assert_eq!(of("wal").all_iops, None);
+}
+
+#[test]
+fn bytes_read_count_against_a_bandwidth_that_they_share() {
+    let mut facts = Host::new().facts();
+    let disk = &mut facts.host.as_mut().unwrap().disks[0];
+    disk.all_bandwidth = disk.write_bandwidth.clone();
+    facts.sample.as_mut().unwrap().disks[0].read_bytes_per_second = 120.0 * MIB as f64;
+    let evidence = find(&rules::judge(facts), "device-at-cap").evidence.join("\n");
+    assert!(evidence.contains("121 MB read and written per second, 97 % of its cap"), "{evidence}");
+}
+
+#[test]
+fn a_pg_calm_that_is_on_takes_the_place_of_advice_for_a_stock_server() {
+    let host = Host::new();
+    host.sysctl("dirty_background_ratio", 40);
+    host.sysctl("dirty_ratio", 70);
+    host.sysctl("dirty_expire_centisecs", 30_000);
+    let mut facts = host.facts();
+    set(&mut facts, "checkpoint_flush_after", "32");
+    set(&mut facts, "backend_flush_after", "32");
+    calm(&mut facts);
+    assert_eq!(ids(&rules::judge(facts.clone())), [""; 0]);
+    // One that does less than its mode says does not.
+    calm(&mut facts).degraded = Some("no cachestat".into());
+    let report = rules::judge(facts);
+    find(&report, "dirty-limit-beyond-checkpoint");
+    find(&report, "flush-hints-scatter");
+}
+
+#[test]
+fn what_keeps_or_brings_wal_is_as_good_as_a_slot() {
+    let without = |change: fn(&mut Facts)| {
+        let mut facts = Host::new().facts();
+        set(&mut facts, "archive_mode", "off");
+        server(&mut facts).standbys = Some(vec![fake::standby(None)]);
+        change(&mut facts);
+        let report = rules::judge(facts);
+        ids(&report).contains(&"standby-without-slot")
+    };
+    assert!(without(|_| {}));
+    assert!(!without(|f| set(f, "archive_mode", "on")));
+    assert!(!without(|f| server(f).standbys = Some(vec![fake::standby(Some("near"))])));
+    let governor = |f: &mut Facts, limit: &str| {
+        // The governor needs no cap.
+        calm(f).degraded = Some("no cap of the data directory's device is known".into());
+        let setting = pgcalm_doctor::facts::Setting { value: limit.into(), ..Default::default() };
+        server(f).settings.insert("pg_calm.governor_max_lag".into(), setting);
+    };
+    let with_governor = |limit: &str| {
+        let mut facts = Host::new().facts();
+        set(&mut facts, "archive_mode", "off");
+        server(&mut facts).standbys = Some(vec![fake::standby(None)]);
+        governor(&mut facts, limit);
+        let report = rules::judge(facts);
+        ids(&report).contains(&"standby-without-slot")
+    };
+    assert!(with_governor(""));
+    assert!(!with_governor("near = 64MB"));
+}
+
+#[test]
+fn a_standby_that_falls_behind_is_told_when_it_is_too_old_and_one_that_catches_up_is_not() {
+    let judged = |before, after| {
+        let mut facts = Host::new().facts();
+        lag(&mut facts, before, after);
+        rules::judge(facts)
+    };
+    // 1 MB per second is made; 20 MB more are 30 s, at 1 MB per second.
+    let report = judged(7_000_000, 10_000_000);
+    let evidence = &find(&report, "standby-falls-behind").evidence[0];
+    assert!(evidence.ends_with("what it shows is 30 s old in 20 s"), "{evidence}");
+    let report = judged(37_000_000, 40_000_000);
+    let evidence = &find(&report, "standby-falls-behind").evidence[0];
+    assert!(evidence.ends_with("older than 30 s"), "{evidence}");
+    let report = judged(40_000_000, 37_000_000);
+    assert!(!ids(&report).contains(&"standby-falls-behind"));
+}
+
+#[test]
+fn a_standby_waits_for_data_pages_where_they_share_its_disk_unless_pg_calm_is_on() {
+    let host = Host::new();
+    host.link("srv/pg/pg_wal", "/srv/wal");
+    host.write("srv/wal/x", "");
+    // 2 GB of pages at 3000 per second are 87 s.
+    let mut facts = host.facts();
+    server(&mut facts).in_recovery = true;
+    let report = rules::judge(facts.clone());
+    let finding = find(&report, "replication-timeout-under-cap");
+    assert!(finding.evidence[0].contains("scattered dirty pages"), "{:?}", finding.evidence);
+    calm(&mut facts);
+    let report = rules::judge(facts);
+    assert!(!ids(&report).contains(&"replication-timeout-under-cap"));
+}
+
+#[test]
+fn each_degraded_state_has_its_way_out() {
+    let mut facts = facts("pg-calm-degraded", |f| {
+        calm(f).degraded = Some(
+            "the writeback worker does not respond: the server's flush hints are obeyed, and nothing waits for it; \
+             no cap of the data directory's device is known: pages are only watched"
+                .into(),
+        )
+    });
+    let evidence = find(&judge(&facts), "pg-calm-degraded").evidence.join("\n");
+    assert!(evidence.contains("/proc/PID/stack"), "{evidence}");
+    assert!(evidence.contains("set pg_calm.write_iops"), "{evidence}");
+    assert!(!evidence.contains("archive_status"), "{evidence}");
+    facts = self::facts("pg-calm-degraded", |f| {
+        calm(f).degraded = Some(
+            "circuit breaker: gaps are not bridged, since the device wrote 10.9 times what pages and WAL account for \
+             while they were, and 1.2 times while they were not"
+                .into(),
+        )
+    });
+    let evidence = find(&judge(&facts), "pg-calm-degraded").evidence.join("\n");
+    assert!(evidence.contains("with what the volume allows"), "{evidence}");
+    facts = self::facts("pg-calm-degraded", |f| calm(f).degraded = Some("something new".into()));
+    assert_eq!(find(&judge(&facts), "pg-calm-degraded").evidence.len(), 1);
+}
+
+#[test]
+fn commands_are_exact() {
+    let commands = |rule: &str| {
+        let case = cases().into_iter().find(|case| case.rule == rule).unwrap();
+        find(&judge(&case), rule).commands.clone()
+    };
+    assert_eq!(commands("dirty-writeback-interval"), ["sysctl -w vm.dirty_writeback_centisecs=500"]);
+    assert_eq!(commands("device-dirty-limit"), ["echo 1000000 > /sys/class/bdi/8:0/max_ratio_fine"]);
+    assert_eq!(commands("writeback-throttling"), ["echo 1000 > /sys/block/sda/queue/wbt_lat_usec"]);
+    assert_eq!(commands("max-wal-size"), ["ALTER SYSTEM SET max_wal_size = '2048MB';", "SELECT pg_reload_conf();"]);
+    // A quarter of 16 GB, smaller than the databases.
+    assert_eq!(
+        commands("shared-buffers-small"),
+        ["ALTER SYSTEM SET shared_buffers = '4GB';", "-- then restart the server"]
+    );
+    assert_eq!(
+        commands("slot-inactive"),
+        ["SELECT pg_drop_replication_slot('gone'); -- if whoever read it is gone for good"]
+    );
+}
+
+#[test]
+fn max_wal_size_is_not_raised_beyond_the_room_that_it_has() {
+    let mut facts = Host::new().facts();
+    facts.sample.as_mut().unwrap().wal_bytes_per_second = Some(50e6);
+    let report = rules::judge(facts.clone());
+    let finding = find(&report, "max-wal-size");
+    // 50 MB/s for 300 s, times 1.9 and 1.5.
+    assert_eq!(finding.changes[0].to.as_deref(), Some("40GB"));
+    facts.host.as_mut().unwrap().wal_file_system.as_mut().unwrap().available_bytes = 60 * GIB;
+    let report = rules::judge(facts);
+    let finding = find(&report, "max-wal-size");
+    assert!(!finding.reversible);
+    assert_eq!(finding.changes, []);
+    assert!(finding.evidence.iter().any(|e| e.contains("too little")), "{:?}", finding.evidence);
+}
+
+#[test]
+fn averages_over_a_short_time_do_not_count() {
+    let mut facts = Host::new().facts();
+    // A cluster that was just made.
+    let wal = &mut server(&mut facts).wal;
+    (wal.seconds, wal.buffers_full) = (Some(3.0), 1000);
+    let report = rules::judge(facts.clone());
+    assert_eq!(ids(&report), [""; 0]);
+    assert_eq!(report.unanswered[0].rule, "wal-buffers-full");
+    facts.sample = None;
+    let report = rules::judge(facts);
+    assert!(report.unanswered.iter().any(|u| u.rule == "max-wal-size"));
+}
+
+#[test]
+fn reports_of_pg_calm_tell_checkpoints_by_wal_from_those_by_command() {
+    let mut facts = Host::new().facts();
+    server(&mut facts).checkpoints.requested = 1000;
+    find(&rules::judge(facts.clone()), "max-wal-size");
+    let module = calm(&mut facts);
+    (module.checkpoints, module.checkpoints_by_wal) = (100, 50);
+    let report = rules::judge(facts.clone());
+    assert!(report.clear.iter().any(|id| id == "max-wal-size"));
+    calm(&mut facts).checkpoints = 100;
+    server(&mut facts).pg_calm.as_mut().unwrap().checkpoints_by_wal = 51;
+    find(&rules::judge(facts), "max-wal-size");
+}
+
+#[test]
+fn what_a_reload_cannot_do_is_only_printed() {
+    let mut facts = Host::new().facts();
+    set(&mut facts, "fsync", "off");
+    let setting = server(&mut facts).settings.get_mut("fsync").unwrap();
+    setting.source = "command line".into();
+    let report = rules::judge(facts);
+    let finding = find(&report, "fsync-off");
+    assert!(!finding.reversible);
+    assert!(finding.commands.iter().any(|c| c.contains("command line")));
+    assert_eq!(rules::changes(&report, &[]), []);
+}
+
+#[test]
+fn of_two_findings_that_change_the_same_thing_the_worst_decides() {
+    let mut facts = Host::new().facts();
+    let room = &mut facts.host.as_mut().unwrap().wal_file_system;
+    room.as_mut().unwrap().available_bytes = 10 * GIB;
+    set(&mut facts, "max_wal_size", &(12 * 1024).to_string());
+    server(&mut facts).checkpoints.requested = 1000;
+    let report = rules::judge(facts);
+    find(&report, "wal-disk-small");
+    find(&report, "max-wal-size");
+    let changes = rules::changes(&report, &[]);
+    let of_it: Vec<_> = changes.iter().filter(|c| c.name == "max_wal_size").collect();
+    assert_eq!(of_it.len(), 1);
+    // Half of the 11 GB that there are.
+    assert_eq!(of_it[0].to.as_deref(), Some("6GB"));
+    assert_eq!(rules::changes(&report, &["fsync-off".into()]), []);
+    assert_eq!(of_it[0].target, Target::Setting);
+}
+
+#[test]
+fn a_memory_limit_above_the_memory_is_none() {
+    let mut facts = Host::new().facts();
+    let host = facts.host.as_mut().unwrap();
+    host.memory_limit = Known::Is(Some(MemoryLimit { bytes: 1 << 40, file: "/x".into() }));
+    host.memory_bytes = Some(300 * MIB);
+    let report = rules::judge(facts);
+    assert!(find(&report, "memory-too-small").evidence[0].contains("/proc/meminfo"));
+}
+
+#[test]
+fn the_table_in_the_documentation_is_the_table_of_rules() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/doctor-rules.md");
+    let text = std::fs::read_to_string(file).unwrap();
+    let table = rules::markdown(RULES);
+    let (before, rest) = text.split_once("<!-- rules -->\n").expect("a place for the table");
+    let (shown, after) = rest.split_once("<!-- end of rules -->\n").unwrap();
+    if std::env::var_os("UPDATE_SCHEMA").is_some() {
+        let text = format!("{before}<!-- rules -->\n{table}<!-- end of rules -->\n{after}");
+        std::fs::write(file, text).unwrap();
+        return;
+    }
+    assert!(
+        shown == table,
+        "the rules in docs/reference/doctor-rules.md are not those of the table: UPDATE_SCHEMA=1 cargo test -p pgcalm-doctor"
+    );
+}
+
+#[test]
+fn a_pipe_in_a_cell_does_not_end_it() {
+    let rule = Rule {
+        id: "x",
+        severity: Severity::Slow,
+        problem: "p",
+        looks_at: "a|b",
+        applies: "always",
+        reason: "r",
+        cure: "c",
+        effect: "e",
+        reversible: true,
+        condition: |_| Ok(None),
+    };
+    let table = rules::markdown(&[rule]);
+    assert!(table.contains("| `x` | p | a\\|b | always | r | c | e | yes |"), "{table}");
+}

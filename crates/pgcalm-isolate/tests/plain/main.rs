@@ -1,0 +1,4 @@
+//! Whole verbs on fake hosts, and texts.
+
+mod fake_host;
+mod text;

@@ -1,0 +1,296 @@
+//! A server of its own on devices of its own, to be traced while something is wrong with it.
+
+use std::collections::BTreeMap;
+use std::ffi::CStr;
+use std::fs;
+use std::fs::File;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Child;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::thread;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use std::time::Instant;
+
+use pgcalm_host::HostRoot;
+use pgcalm_lab::Size;
+use pgcalm_lab::cap::Capper;
+use pgcalm_lab::cap::Caps;
+use pgcalm_lab::cap::InForce;
+use pgcalm_lab::device::Device;
+use pgcalm_lab::device::Kind;
+use pgcalm_lab::filesystem::FileSystem;
+use pgcalm_lab::installation::Installation;
+use pgcalm_lab::interrupt::Interrupt;
+use pgcalm_lab::journal::Journal;
+use pgcalm_lab::options::FsType;
+use pgcalm_lab::server::Places;
+use pgcalm_lab::server::Server;
+use pgcalm_testkit::need;
+use pgcalm_testkit::programs::initdb;
+use pgcalm_trace::report::EndReason;
+use pgcalm_trace::report::view::Shown;
+use pgcalm_trace::stop::Stop;
+use pgcalm_trace::target::Selection;
+use pgcalm_trace::target::Target;
+use pgcalm_trace::why::report::Line;
+use rustix::fs::Advice;
+
+/// Whether stalls can be made and traced here; if not, says why not.
+pub fn can_run() -> bool {
+    let needs = [need::ROOT, need::KERNEL_TYPES, need::ROOT_GROUP_CAPS];
+    need::met("stalls made on purpose", &needs)
+}
+
+/// What a server runs with.
+pub struct Setup {
+    /// File system of the data directory.
+    pub data: FsType,
+    /// What it is mounted with.
+    pub mount_options: Option<&'static CStr>,
+    /// Settings besides small buffers.
+    pub settings: &'static [(&'static str, &'static str)],
+    /// `pgbench -i -s`; 0 for none.
+    pub scale: u32,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self { data: FsType::Ext4, mount_options: None, settings: &[], scale: 0 }
+    }
+}
+
+/// The server with its devices. Dropped in this order: server, caps, file systems, devices, directory.
+pub struct Arena {
+    pub server: Server,
+    pub capper: Capper,
+    pub data: FileSystem,
+    pub _wal: FileSystem,
+    pub data_device: Device,
+    pub wal_device: Device,
+    pub journal: Journal,
+    pub directory: tempfile::TempDir,
+    scale: u32,
+}
+
+impl Arena {
+    pub fn new(setup: &Setup) -> Self {
+        let interrupt = Interrupt::default();
+        let root = HostRoot::default();
+        let directory = tempfile::Builder::new().prefix("pgcalm-trace-test-").tempdir_in("/var/tmp").unwrap();
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let path = directory.path().canonicalize().unwrap();
+        let journal = Journal::open(root.clone(), &path.join("journal.json")).unwrap();
+        let installation = Installation::find(&root, None, &interrupt).unwrap();
+        let device = |name: &str, mib: u64| {
+            let image = path.join(format!("{name}.img"));
+            Device::create(&journal, &image, Size(mib << 20), Kind::LOOP, &interrupt).unwrap()
+        };
+        let data_device = device("data", 768);
+        let wal_device = device("wal", 512);
+        let mount = |device: &Device, fs_type, name: &str| {
+            let target = path.join(name);
+            FileSystem::create(&journal, device, fs_type, &target, &interrupt).unwrap()
+        };
+        let mut data = mount(&data_device, setup.data, "data");
+        if let Some(options) = setup.mount_options {
+            data.remount_with(options).unwrap();
+        }
+        let wal = mount(&wal_device, FsType::Ext4, "wal");
+        let own = |path: &Path| {
+            fs::create_dir_all(path).unwrap();
+            std::os::unix::fs::chown(path, Some(installation.uid), Some(installation.gid)).unwrap();
+            fs::set_permissions(path, fs::Permissions::from_mode(0o700)).unwrap();
+            path.to_path_buf()
+        };
+        let cluster = own(&data.path().join("cluster"));
+        let socket = own(&path.join("socket"));
+        let pg_wal = wal.path().join("pg_wal");
+        initdb(installation.command("initdb", &cluster), &cluster, &[]);
+        own(&pg_wal);
+        for entry in fs::read_dir(cluster.join("pg_wal")).unwrap() {
+            let entry = entry.unwrap();
+            let target = pg_wal.join(entry.file_name());
+            if entry.file_type().unwrap().is_dir() {
+                own(&target);
+            } else {
+                fs::copy(entry.path(), &target).unwrap();
+                std::os::unix::fs::chown(&target, Some(installation.uid), Some(installation.gid)).unwrap();
+            }
+        }
+        fs::remove_dir_all(cluster.join("pg_wal")).unwrap();
+        symlink(&pg_wal, cluster.join("pg_wal")).unwrap();
+        let mut settings: BTreeMap<String, String> = BTreeMap::new();
+        for (name, value) in [
+            ("shared_buffers", "16MB"),
+            ("max_wal_size", "2GB"),
+            ("min_wal_size", "256MB"),
+            ("checkpoint_timeout", "1h"),
+            ("autovacuum", "off"),
+        ]
+        .iter()
+        .chain(setup.settings)
+        {
+            settings.insert((*name).to_string(), (*value).to_string());
+        }
+        let places = Places { data: cluster, log: socket.join("server.log"), socket };
+        let server = Server::start(&journal, &installation, places, &settings, &interrupt).unwrap();
+        let arena = Self {
+            server,
+            capper: Capper::of_root_group(&journal).unwrap().unwrap(),
+            data,
+            _wal: wal,
+            data_device,
+            wal_device,
+            journal,
+            directory,
+            scale: setup.scale,
+        };
+        if setup.scale > 0 {
+            let mut load = arena.server.client("pgbench");
+            load.args(["-i", "-q", "-s", &setup.scale.to_string(), "postgres"])
+                .stdout(Stdio::null())
+                .stderr(Stdio::null());
+            assert!(load.status().unwrap().success());
+            arena.sql("checkpoint");
+        }
+        arena
+    }
+
+    pub fn sql(&self, sql: &str) -> String {
+        self.server.sql(sql, &Interrupt::default()).unwrap()
+    }
+
+    /// Starts psql on its way.
+    pub fn psql(&self, sql: &str) -> Running {
+        let mut command = self.server.psql();
+        command.args(["-c", sql]).stdout(Stdio::null()).stderr(Stdio::null());
+        Running(command.spawn().unwrap())
+    }
+
+    /// Starts psql with a script that stays with the server.
+    pub fn psql_file(&self, name: &str, script: &str) -> Running {
+        let file = self.directory.path().join(format!("{name}.sql"));
+        fs::write(&file, script).unwrap();
+        let mut command = self.server.psql();
+        command.arg("-f").arg(&file).stdout(Stdio::null()).stderr(Stdio::null());
+        Running(command.spawn().unwrap())
+    }
+
+    /// Starts four clients with a script; they end with the result.
+    pub fn pgbench(&self, script: &str) -> Running {
+        let file = self.directory.path().join("script.sql");
+        fs::write(&file, script).unwrap();
+        let mut command = self.server.client("pgbench");
+        command
+            .args(["-n", "-f"])
+            .arg(&file)
+            .args(["-c", "4", "-T", "600"])
+            // pgbench takes no scale from the tables for a script
+            .args(["-D", &format!("scale={}", self.scale)])
+            .arg("postgres")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        Running(command.spawn().unwrap())
+    }
+
+    pub fn cap(&self, device: &Device, caps: Caps) -> Vec<InForce> {
+        self.capper.apply(device, caps).unwrap()
+    }
+
+    /// Drops what the page cache has of the data files.
+    pub fn forget_data(&self) {
+        fn visit(directory: &Path) {
+            for entry in fs::read_dir(directory).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    visit(&path);
+                } else if let Ok(file) = File::open(&path) {
+                    rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+                }
+            }
+        }
+        visit(&self.data.path().join("cluster/base"));
+    }
+
+    pub fn target(&self) -> Target {
+        Target::find(&HostRoot::default(), &Selection { pid: Some(self.server.pid()), ..Selection::default() }).unwrap()
+    }
+
+    /// Traces why.
+    pub fn why(&self) -> Trace<Line> {
+        let options = pgcalm_trace::why::Options {
+            duration: None,
+            threshold: Duration::from_millis(500),
+            wal_calls: false,
+            connect: None,
+        };
+        Trace::start(self.target(), move |target, stop, take| {
+            pgcalm_trace::why::run(target, &options, stop, &mut |line| {
+                eprint!("{}", line.text());
+                take(line);
+                Ok(())
+            })
+        })
+    }
+}
+
+/// A trace under way in a thread.
+pub struct Trace<T> {
+    stop: Stop,
+    lines: Arc<Mutex<Vec<T>>>,
+    thread: JoinHandle<()>,
+}
+
+impl<T: Send + 'static> Trace<T> {
+    /// Starts it.
+    pub fn start(
+        target: Target,
+        run: impl FnOnce(&Target, &Stop, &mut dyn FnMut(T)) -> anyhow::Result<EndReason> + Send + 'static,
+    ) -> Self {
+        let stop = Stop::default();
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let thread = thread::spawn({
+            let (stop, lines) = (stop.clone(), Arc::clone(&lines));
+            move || {
+                run(&target, &stop, &mut |line| lines.lock().unwrap().push(line)).unwrap();
+            }
+        });
+        Self { stop, lines, thread }
+    }
+
+    /// Waits until that many lines are there that `counts` is true of.
+    pub fn wait_for(&self, number: usize, counts: impl Fn(&T) -> bool) {
+        let end = Instant::now() + PATIENCE;
+        while self.lines.lock().unwrap().iter().filter(|line| counts(line)).count() < number {
+            assert!(!self.thread.is_finished(), "the trace has ended");
+            assert!(Instant::now() < end, "the trace tells too little");
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Ends it and gives all its lines.
+    pub fn finish(self) -> Vec<T> {
+        self.stop.set();
+        self.thread.join().unwrap();
+        std::mem::take(&mut *self.lines.lock().unwrap())
+    }
+}
+
+/// How long a trace may take to say what a test waits for.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A client that is killed when the test is over with it.
+pub struct Running(pub Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

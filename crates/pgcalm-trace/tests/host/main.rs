@@ -1,0 +1,5 @@
+//! Traces of real servers.
+
+mod arena;
+mod io;
+mod why;

@@ -1,0 +1,225 @@
+//! Layouts of two instances, for real and tiny. Needs root; says so and passes otherwise.
+
+use crate::lab_run;
+
+use std::fs;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Child;
+use std::process::Command;
+use std::process::Output;
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+use pgcalm_host::block_device;
+use pgcalm_host::cgroup::Hierarchy;
+use pgcalm_host::process;
+use pgcalm_lab::document::Document;
+use pgcalm_lab::interference::report::Report;
+use pgcalm_testkit::need;
+use rustix::process::Signal;
+
+use lab_run::BUSY_TIMEOUT;
+use lab_run::Dir;
+use lab_run::host;
+use lab_run::lab;
+use lab_run::signal;
+
+/// Whether they can run here; if not, says why not.
+fn can_run() -> bool {
+    need::met("layouts of two instances", &[need::ROOT, need::ANY_SERVER])
+}
+
+fn tiny_run(dir: &Path, more: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));
+    command
+        .args(["lab", "run", "journal", "--size", "480MB", "--scale", "1"])
+        .args(["--sessions", "2"])
+        .args(more)
+        .arg("--dir")
+        .arg(dir);
+    command
+}
+
+/// Starts it, again and again while another lab is at work on this host, and waits for its first device.
+fn start(dir: &Path, more: &[&str]) -> Child {
+    let end = Instant::now() + BUSY_TIMEOUT;
+    loop {
+        let mut child = tiny_run(dir, more).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        while child.try_wait().unwrap().is_none() {
+            if leftovers(dir).iter().any(|left| left.contains(".img")) {
+                return child;
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        // Another lab is at work: anything else is a failure.
+        assert_eq!(child.wait().unwrap().code(), Some(3));
+        assert!(Instant::now() < end, "another lab does not end");
+        thread::sleep(Duration::from_secs(1));
+    }
+}
+
+fn run(dir: &Path, more: &[&str]) -> Output {
+    let end = Instant::now() + BUSY_TIMEOUT;
+    loop {
+        let output = tiny_run(dir, more).output().unwrap();
+        let busy = String::from_utf8_lossy(&output.stderr).contains("another pgcalm lab");
+        if !busy || Instant::now() > end {
+            return output;
+        }
+        thread::sleep(Duration::from_secs(1));
+    }
+}
+
+/// What of a run in `dir` is on the host.
+fn leftovers(dir: &Path) -> Vec<String> {
+    let mut found: Vec<String> = block_device::loop_devices(&host())
+        .unwrap()
+        .into_iter()
+        .filter(|device| device.backing_file.starts_with(dir))
+        .map(|device| format!("device {}", device.name))
+        .collect();
+    for process in process::table(&host()).unwrap() {
+        let cwd = process::working_directory(&host(), process.pid);
+        if cwd.is_some_and(|cwd| cwd.starts_with(dir)) {
+            found.push(format!("process {}", process.pid));
+        }
+    }
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        // What the test itself has asked for.
+        if !name.starts_with("report.") {
+            found.push(format!("file {name}"));
+        }
+    }
+    found
+}
+
+/// The group that the lab with process id `lab` makes.
+fn group(lab: u32) -> PathBuf {
+    let hierarchy = Hierarchy::of_block_io(&host()).unwrap().unwrap();
+    hierarchy.mountpoint.join(format!("pgcalm-lab-{lab}"))
+}
+
+/// Waits until the neighbour is in its group with sessions at work.
+fn wait_for_noise(child: &Child) {
+    let end = Instant::now() + Duration::from_secs(120);
+    loop {
+        let procs = group(child.id()).join("cgroup.procs");
+        let pids = fs::read_to_string(procs).unwrap_or_default();
+        let noisy = pids
+            .lines()
+            .filter_map(|pid| pid.parse().ok())
+            .any(|pid| process::command_line(&host(), pid).is_ok_and(|line| line.contains("CREATE DATABASE")));
+        if noisy {
+            return;
+        }
+        assert!(Instant::now() < end, "no noise");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn read(file: &Path) -> Report {
+    match pgcalm_lab::document::read(&fs::read_to_string(file).unwrap()).unwrap() {
+        Document::Journal(report) => *report,
+        _ => panic!("not a report of layouts"),
+    }
+}
+
+#[test]
+fn both_phases_of_each_layout_are_measured_and_the_host_is_as_before() {
+    if !can_run() {
+        return;
+    }
+    let dir = Dir::new("journal");
+    let (json, html) = (dir.0.join("report.json"), dir.0.join("report.html"));
+    let output = run(
+        &dir.0,
+        &[
+            "--layouts",
+            "ext4-nodelalloc,xfs-logdev,ext4-logdev,ext4-separate",
+            "--seconds",
+            "3",
+            "--lead",
+            "1",
+            "--json",
+            json.to_str().unwrap(),
+            "--html",
+            html.to_str().unwrap(),
+        ],
+    );
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert_eq!(leftovers(&dir.0), Vec::<String>::new());
+
+    let report = read(&json);
+    let names: Vec<&str> = report.layouts.iter().map(|l| l.name.as_str()).collect();
+    assert_eq!(names, ["ext4-nodelalloc", "xfs-logdev", "ext4-logdev", "ext4-separate"]);
+    for layout in &report.layouts {
+        for phase in [&layout.alone, &layout.noisy] {
+            assert_eq!(phase.tps.len(), 2, "{layout:?}");
+            assert!(phase.connect_max_ms > 0.0, "{layout:?}");
+            assert!(phase.cold_connect_max_ms > 0.0, "{layout:?}");
+            assert!(phase.file_max_ms > 0.0, "{layout:?}");
+        }
+        assert!(layout.alone.tps_mean > 0.0, "{layout:?}");
+        assert!(layout.alone.files_per_s > 0.0, "{layout:?}");
+        assert_eq!(layout.alone.databases, 0);
+        // 100 operations per second are far from enough for its files to be synced without a wait.
+        let waits = layout
+            .hangs
+            .iter()
+            .filter(|hang| hang.who == "neighbour")
+            .any(|hang| matches!(hang.call.as_deref(), Some("fsync" | "sync_file_range")));
+        assert!(waits, "{layout:?}");
+    }
+    let mounted = &report.layouts[0].mount_options;
+    assert_eq!(mounted, "data=ordered,nodelalloc");
+    assert!(fs::read_to_string(&html).unwrap().contains("<svg"));
+
+    let shown = Command::new(env!("CARGO_BIN_EXE_pgcalm")).args(["lab", "report"]).arg(&json).output().unwrap();
+    assert_eq!(shown.stdout, output.stdout);
+}
+
+#[test]
+fn sigint_takes_everything_down() {
+    if !can_run() {
+        return;
+    }
+    let dir = Dir::new("journal-sigint");
+    let mut child = start(&dir.0, &["--seconds", "600", "--lead", "0", "--layouts", "ext4-nodelalloc"]);
+    signal(&child, Signal::INT);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(leftovers(&dir.0), Vec::<String>::new());
+
+    let more = ["--seconds", "3", "--lead", "3", "--layouts", "ext4-nodelalloc"];
+    let mut child = start(&dir.0, &more);
+    wait_for_noise(&child);
+    assert!(group(child.id()).exists());
+    signal(&child, Signal::INT);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(leftovers(&dir.0), Vec::<String>::new());
+    assert!(!group(child.id()).exists());
+}
+
+#[test]
+fn clean_removes_what_kill_9_left() {
+    if !can_run() {
+        return;
+    }
+    let dir = Dir::new("journal-kill9");
+    let more = ["--seconds", "3", "--lead", "3", "--layouts", "xfs-logdev"];
+    let mut child = start(&dir.0, &more);
+    wait_for_noise(&child);
+    signal(&child, Signal::KILL);
+    child.wait().unwrap();
+    assert!(leftovers(&dir.0).len() > 4, "{:?}", leftovers(&dir.0));
+    assert!(group(child.id()).exists());
+    let output = lab(&["clean"], &dir.0).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert_eq!(leftovers(&dir.0), Vec::<String>::new());
+    assert!(!group(child.id()).exists());
+}

@@ -1,0 +1,219 @@
+//! Lab runs on volumes that behave like a cloud's, with little memory, and servers to connect to, for real. Needs root and
+//! FUSE; says so and passes otherwise.
+
+use crate::lab_run;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+use pgcalm_host::cgroup::Hierarchy;
+use pgcalm_host::postgres;
+use pgcalm_lab::contest::report::CapKind;
+use pgcalm_testkit::need;
+use rustix::process::Signal;
+
+use lab_run::BUSY_TIMEOUT;
+use lab_run::Dir;
+use lab_run::Running;
+use lab_run::host;
+use lab_run::lab;
+use lab_run::leftovers;
+
+/// 300 operations per second for reads and writes together.
+const VOLUME: &str = "custom:iops=300,bandwidth=20MB,io_size=256kB";
+
+/// Whether they can run here; if not, says why not.
+fn can_run() -> bool {
+    need::met("stages of the lab", &[need::FUSE, need::ROOT, need::ANY_SERVER])
+}
+
+/// A run of stock PostgreSQL on a tiny table, in the memory of a small host.
+fn run_on_volume(dir: &Path, more: &[&str]) -> Command {
+    let mut arguments = vec![
+        "run",
+        "checkpoint",
+        "--volume",
+        VOLUME,
+        "--memory",
+        "1GB",
+        "--shared-buffers",
+        "32MB",
+        "--rows",
+        "20000",
+        "--wal-size",
+        "300MB",
+        "--contestants",
+        "stock",
+        "--drain",
+        "none",
+    ];
+    arguments.extend(more);
+    lab(&arguments, dir)
+}
+
+/// Control groups of labs.
+fn groups() -> Vec<String> {
+    let root = host();
+    let Some(hierarchy) = Hierarchy::of_memory(&root).unwrap() else {
+        return Vec::new();
+    };
+    fs::read_dir(root.path(&hierarchy.mountpoint))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .filter(|name| name.starts_with("pgcalm-lab"))
+        .collect()
+}
+
+fn assert_clean(dir: &Path) {
+    assert_eq!(leftovers(dir), Vec::<String>::new());
+    assert_eq!(groups(), Vec::<String>::new());
+}
+
+#[test]
+fn reads_and_writes_share_the_limits_of_a_volume() {
+    if !can_run() {
+        return;
+    }
+    let dir = Dir::new("volume");
+    let json = dir.0.join("report.json");
+    let running =
+        Running::start(run_on_volume(&dir.0, &["--seconds", "6", "--warm-up", "2", "--json", json.to_str().unwrap()]));
+    let (status, last) = running.end();
+    assert_eq!(status.code(), Some(0), "{last}");
+    assert_clean(&dir.0);
+
+    let report = pgcalm_lab::document::from_json(&fs::read_to_string(&json).unwrap()).unwrap();
+    assert_eq!(report.cap.kind, CapKind::CloudVolume);
+    assert!(report.cap.description.contains("300"), "{:?}", report.cap);
+    assert!(report.cap.memory.unwrap().contains("1GB"));
+    assert_eq!(report.settings["layout"], "one");
+    assert!(!report.settings.contains_key("data-iops"));
+    // The kernel's defaults of such a host: a tenth of what is neither shared buffers nor the system's.
+    assert_ne!(report.host.sysctls["vm.dirty_background_bytes"], "0");
+    let run = &report.contestants[0].runs[0];
+    assert_eq!(run.wal_device, None);
+    let device = run.data_device;
+    // A cloud's volume acknowledges what is durable.
+    assert_eq!(device.flush_ops_per_s, Some(0.0), "{device:?}");
+    let operations = device.read_ops_per_s + device.write_ops_per_s;
+    assert!(operations > 30.0, "{device:?}");
+    // The limit, what may be made up for, and the edges of the seconds.
+    assert!(operations < 330.0, "{device:?}");
+}
+
+#[test]
+fn what_a_killed_run_on_a_volume_has_left_is_removed_by_clean() {
+    if !can_run() {
+        return;
+    }
+    let dir = Dir::new("volume-kill");
+    let mut running = Running::start(run_on_volume(&dir.0, &["--seconds", "60"]));
+    running.wait_for("measuring");
+    thread::sleep(Duration::from_secs(1));
+    running.signal(Signal::KILL);
+    running.child.wait().unwrap();
+    assert_ne!(leftovers(&dir.0), Vec::<String>::new());
+    let end = Instant::now() + BUSY_TIMEOUT;
+    loop {
+        let output = lab(&["clean", "--templates"], &dir.0).output().unwrap();
+        if output.status.success() {
+            break;
+        }
+        assert!(Instant::now() < end, "{output:?}");
+        thread::sleep(Duration::from_millis(500));
+    }
+    assert_clean(&dir.0);
+}
+
+#[test]
+fn a_server_is_up_until_it_is_interrupted() {
+    if !can_run() {
+        return;
+    }
+    let dir = Dir::new("up");
+    let mut running = Running::start(lab(
+        &[
+            "up",
+            "--volume",
+            VOLUME,
+            "--rows",
+            "20000",
+            "--wal-size",
+            "300MB",
+            "--shared-buffers",
+            "32MB",
+            "--mount-options",
+            "nodelalloc,data=writeback",
+        ],
+        &dir.0,
+    ));
+    running.wait_for("the server is up");
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let mount = mounts.lines().find(|line| line.contains(dir.0.join("pgcalm-data").to_str().unwrap())).unwrap();
+    for option in ["nodelalloc", "data=writeback"] {
+        assert!(mount.contains(option), "{mount}");
+    }
+    let bindir = postgres::bindirs(&host()).swap_remove(0);
+    let ask = |sql: &str| {
+        let output = Command::new(bindir.join("psql"))
+            .args(["-XAt", "-U", "postgres", "-d", "postgres", "-h"])
+            .arg(dir.0.join("pgcalm-run"))
+            .args(["-c", sql])
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stdout).trim().to_string()
+    };
+    assert_eq!(ask("select count(*) from test"), "20000");
+    // The table is frozen: reading it has nothing to write.
+    assert_eq!(ask("select relallvisible = relpages and relpages > 0 from pg_class where relname = 'test'"), "t");
+    assert_eq!(ask("select count(distinct info), min(length(info)), min(id), max(id) from test"), "20000|32|1|20000");
+    // Half of the room for WAL is in segments that are there, the server's current one among them; it goes on in the
+    // next, and a checkpoint removes none.
+    let later = "select count(*) from pg_ls_waldir() where name > pg_walfile_name(pg_current_wal_lsn())";
+    assert_eq!(ask(later), "8");
+    ask("select pg_logical_emit_message(false, 'x', ''), pg_switch_wal()");
+    ask("select pg_logical_emit_message(false, 'x', '')");
+    ask("checkpoint");
+    let segments: u32 = ask(later).parse().unwrap();
+    assert!(segments >= 7, "{segments}");
+    running.signal(Signal::INT);
+    let (status, last) = running.end();
+    assert_eq!(status.code(), Some(0), "{last}");
+    assert_clean(&dir.0);
+}
+
+#[test]
+fn what_the_host_does_not_have_and_nobody_knows_is_told_in_a_line() {
+    if !can_run() {
+        return;
+    }
+    let dir = Dir::new("volume-mistakes");
+    for (more, code, expected) in [
+        (&["--memory", "900GB"][..], 3, "MiB available"),
+        (&["--volume", "gp4"], 2, "gp3"),
+        (&["--volume", "gp3", "--wal-volume", "gp3"], 2, "--layout two"),
+        (&["--volume", "gp3", "--cap", "cgroup"], 2, "--volume"),
+        (&["--volume", "gp3", "--data-iops", "100"], 2, "--volume"),
+        (&["--wal-size", "900GB"], 3, "MiB needed"),
+        (
+            &["--fs", "xfs", "--mount-options", "data=writeback", "--seconds", "3", "--wal-size", "512MB"],
+            2,
+            "xfs does not take them",
+        ),
+    ] {
+        let mut arguments = vec!["run", "checkpoint", "--rows", "20000"];
+        arguments.extend(["--contestants", "stock"]);
+        arguments.extend(more);
+        let (status, last) = Running::start(lab(&arguments, &dir.0)).end();
+        assert_eq!(status.code(), Some(code), "{arguments:?}: {last}");
+        assert!(last.contains(expected), "{arguments:?}: {last}");
+    }
+    assert_clean(&dir.0);
+}

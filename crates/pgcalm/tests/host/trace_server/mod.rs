@@ -1,0 +1,138 @@
+//! A server of a test's own, and a trace of it.
+
+use std::fs;
+use std::ops::Deref;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Child;
+use std::process::Command;
+use std::process::Stdio;
+
+use nix::unistd::User;
+use pgcalm_host::HostRoot;
+use pgcalm_testkit::need;
+use pgcalm_testkit::programs;
+use pgcalm_testkit::programs::Programs;
+use pgcalm_testkit::programs::bindir;
+use pgcalm_testkit::server;
+use pgcalm_testkit::server::Launch;
+use pgcalm_testkit::wait_for;
+use rustix::process::Pid;
+use rustix::process::Signal;
+use serde::de::DeserializeOwned;
+
+pub fn host() -> HostRoot {
+    HostRoot::default()
+}
+
+/// The server programs, if traces can run here; if not, says why not.
+pub fn can_run() -> Option<PathBuf> {
+    let needs = [need::ROOT, need::SERVER, need::SERVER_PROBES, need::KERNEL_TYPES];
+    need::met("trace", &needs).then(bindir).flatten()
+}
+
+/// A server of a test's own, on a Unix socket only.
+pub struct Server {
+    server: server::Server,
+    pub dir: tempfile::TempDir,
+}
+
+impl Deref for Server {
+    type Target = server::Server;
+
+    fn deref(&self) -> &server::Server {
+        &self.server
+    }
+}
+
+impl Server {
+    pub fn start(bindir: &Path) -> Self {
+        Self::start_with(bindir, "", |command| command)
+    }
+
+    /// With more settings, and its command wrapped up.
+    pub fn start_with(bindir: &Path, settings: &str, wrap: impl FnOnce(Command) -> Command) -> Self {
+        let dir = programs::directory("pgcalm-trace");
+        let programs = Programs::new(bindir, dir.path());
+        let data = dir.path().join("data");
+        programs.initdb(&data, &[]);
+        // Else a checkpoint's fsyncs write what initdb has written, and take their time for that.
+        programs.run("initdb", &["--sync-only", "-D", data.to_str().unwrap()]);
+        let mut launch = Launch::new(&programs, &data);
+        launch.settings = format!(
+            "log_checkpoints = on\ncheckpoint_timeout = 1h\nautovacuum = off\nshared_buffers = 16MB\n\
+             max_prepared_transactions = 2\n{settings}"
+        );
+        Self { server: launch.start_wrapped(wrap), dir }
+    }
+
+    /// Numbers after `key` of all "checkpoint complete" lines from `line` on.
+    pub fn logged(&self, after: &str, key: &str) -> Vec<u64> {
+        self.log()
+            .lines()
+            .filter(|line| line.contains(after))
+            .map(|line| {
+                let (_, rest) = line.split_once(key).unwrap();
+                let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+                digits.parse().unwrap()
+            })
+            .collect()
+    }
+
+    pub fn stop(&mut self) {
+        self.server.stop();
+    }
+}
+
+/// A trace under way, with its JSON file.
+pub struct Trace {
+    pub child: Child,
+    pub json: PathBuf,
+}
+
+impl Trace {
+    pub fn start(server: &Server, verb: &str, arguments: &[&str]) -> Self {
+        Self::start_as(None, server, verb, arguments)
+    }
+
+    pub fn start_as(user: Option<&User>, server: &Server, verb: &str, arguments: &[&str]) -> Self {
+        let json = server.dir.path().join(format!("{verb}.jsonl"));
+        // Of a trace before.
+        let _ = fs::remove_file(&json);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));
+        command
+            .args(["trace", verb, "--instance", &server.pid().to_string(), "--json"])
+            .arg(&json)
+            .arg("--html")
+            .arg(json.with_extension("html"))
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        if let Some(user) = user {
+            command.uid(user.uid.as_raw()).gid(user.gid.as_raw()).current_dir(server.dir.path());
+        }
+        let child = command.spawn().unwrap();
+        let mut trace = Self { child, json };
+        wait_for("the trace's first line", || {
+            assert_eq!(trace.child.try_wait().unwrap(), None, "it ended");
+            fs::metadata(&trace.json).is_ok_and(|file| file.len() > 0)
+        });
+        trace
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        rustix::process::kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Waits for its end; its lines, exit code and standard error.
+    pub fn end<T: DeserializeOwned>(self) -> (Vec<T>, Option<i32>, String) {
+        let output = self.child.wait_with_output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        let lines =
+            fs::read_to_string(&self.json).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let html = fs::read_to_string(self.json.with_extension("html")).unwrap();
+        assert!(html.ends_with("</html>"), "{html}");
+        (lines, output.status.code(), stderr)
+    }
+}

@@ -1,0 +1,210 @@
+//! Crash cycles, for real and few. Needs root and a built module; says so and passes otherwise.
+
+use crate::lab_run;
+
+use std::fs;
+use std::path::Path;
+use std::process::Child;
+use std::process::Command;
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+use pgcalm_lab::document::Document;
+use pgcalm_lab::torture::report::Cycle;
+use pgcalm_lab::torture::report::Report;
+use pgcalm_testkit::module_directory;
+use pgcalm_testkit::need;
+use pgcalm_testkit::programs::bindir;
+use rustix::process::Signal;
+
+use lab_run::Dir;
+use lab_run::lab;
+use lab_run::left_of_crashes;
+use lab_run::signal;
+
+/// Whether they can run here; if not, says why not.
+fn can_run() -> bool {
+    need::met("crash cycles", &[need::ROOT, need::SERVER, need::MODULE])
+}
+
+fn torture(dir: &Path, more: &[&str]) -> Command {
+    let mut command = lab(&["run", "torture", "--rows", "40000", "--size", "600MB"], dir);
+    // The table is small, so there must be fewer buffers yet for pages to be written.
+    command.args(["--set", "shared_buffers=2MB", "--seconds", "3"]);
+    command.arg("--pg-bindir").arg(bindir().unwrap());
+    command.arg("--module-dir").arg(module_directory()).args(more);
+    command
+}
+
+fn start(mut command: Command) -> Child {
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+/// Waits until `dir` has `what` often enough among its leftovers.
+fn wait_for(dir: &Path, what: &str, count: usize) {
+    let end = Instant::now() + Duration::from_secs(120);
+    loop {
+        let found = left_of_crashes(dir);
+        if found.iter().filter(|left| left.contains(what)).count() >= count {
+            return;
+        }
+        assert!(Instant::now() < end, "{what}: {found:?}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The image of the first device is being filled.
+fn wait_for_device(dir: &Path) {
+    wait_for(dir, ".img", 1);
+}
+
+/// A server has more processes than this without the load's connections.
+fn wait_for_load(dir: &Path) {
+    wait_for(dir, "process", 12);
+}
+
+fn read(file: &Path) -> Report {
+    match pgcalm_lab::document::read(&fs::read_to_string(file).unwrap()).unwrap() {
+        Document::Torture(report) => *report,
+        _ => panic!("not a report of crash cycles"),
+    }
+}
+
+/// Two cycles that find nothing lost, as [`run_two`].
+fn two_cycles(dir: &Path, json: &Path, more: &[&str]) -> String {
+    let (code, stdout, stderr) = run_two(dir, json, more);
+    assert_eq!(code, Some(0), "{stderr}");
+    stdout
+}
+
+/// Two cycles, after which nothing is left on the host; what they report is in `json`. Returns the exit code and what the run
+/// printed.
+fn run_two(dir: &Path, json: &Path, more: &[&str]) -> (Option<i32>, String, String) {
+    let output = torture(dir, &["--cycles", "2", "--fs", "ext4"]).args(more).arg("--json").arg(json).output().unwrap();
+    assert_eq!(left_of_crashes(dir), Vec::<String>::new());
+    (output.status.code(), String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+}
+
+/// How often [`two_cycles`] may be run until a load has got as far as is wanted before its crash.
+const MOST_RUNS: u32 = 10;
+
+#[test]
+fn nothing_is_lost_in_crashes_but_by_the_control() {
+    if !can_run() {
+        return;
+    }
+    let dir = Dir::new("torture");
+    let json = dir.0.join("report.json");
+    let stdout = two_cycles(&dir.0, &json, &["--control"]);
+    assert!(stdout.contains("control: detected loss as it must"), "{stdout}");
+    let mut report = read(&json);
+    assert_eq!(report.controls.len(), 2);
+    assert!(report.controls.iter().all(|control| control.detected()));
+
+    let shown = Command::new(env!("CARGO_BIN_EXE_pgcalm")).args(["lab", "report"]).arg(&json).output().unwrap();
+    assert_eq!(String::from_utf8(shown.stdout).unwrap(), stdout);
+
+    // Each crash comes after a second or two, by when a busy machine may not have got to a flush.
+    let mut seen = Cycle::default();
+    for run in 1.. {
+        let crashes: Vec<&str> = report.cycles.iter().map(|c| c.crash.as_str()).collect();
+        assert_eq!(crashes, ["shutdown", "kill"]);
+        for cycle in &report.cycles {
+            assert!(cycle.is_sound(), "{cycle:?}");
+            assert!(cycle.rows_compared >= 20_000, "{cycle:?}");
+            assert!(cycle.recovery_s.is_some(), "{cycle:?}");
+            seen.commits += cycle.commits;
+            seen.rows_compared = seen.rows_compared.max(cycle.rows_compared);
+            seen.flushed_pages += cycle.flushed_pages;
+            seen.bridged_pages += cycle.bridged_pages;
+        }
+        // Half of the rows are loaded, the others come with the load.
+        let all = seen.rows_compared > 20_000 && seen.flushed_pages > 0 && seen.bridged_pages > 0;
+        if all && seen.commits > 0 {
+            break;
+        }
+        assert!(run < MOST_RUNS, "{seen:?}");
+        two_cycles(&dir.0, &json, &[]);
+        report = read(&json);
+    }
+}
+
+/// Blocks that showed a deleted file's data in two power cuts: in files that nobody synced, and in all others. Where there are some, a
+/// table may be damaged.
+fn stale_blocks(dir: &Path, json: &Path, mount_options: &str) -> (u64, u64) {
+    let (code, stdout, stderr) =
+        run_two(dir, json, &["--crash", "shutdown", "--stale-blocks", "--mount-options", mount_options]);
+    assert!(stdout.contains("a deleted file's data"), "{stdout}");
+    let report = read(json);
+    let found = || report.cycles.iter().map(|cycle| cycle.stale.as_ref().unwrap());
+    let in_unsynced = found().map(|stale| stale.in_unsynced_files).sum();
+    let in_server = found().map(|stale| stale.before_recovery + stale.after_recovery).sum();
+    let sound = report.cycles.iter().all(Cycle::is_sound);
+    assert!(sound || in_server > 0, "{stderr}");
+    assert_eq!(code, Some(if sound { 0 } else { 1 }), "{stderr}");
+    (in_unsynced, in_server)
+}
+
+#[test]
+fn what_is_not_synced_may_show_deleted_files_on_ext4_with_data_writeback_only() {
+    if !can_run() {
+        return;
+    }
+    let dir = Dir::new("torture-stale");
+    let json = dir.0.join("report.json");
+    assert_eq!(stale_blocks(&dir.0, &json, "data=ordered,nodelalloc"), (0, 0));
+    // On a busy machine there may be no commit of the journal before the crash.
+    let shown = (0..MOST_RUNS).any(|_| stale_blocks(&dir.0, &json, "data=writeback,nodelalloc").0 > 0);
+    assert!(shown);
+}
+
+#[test]
+fn sigint_takes_everything_down() {
+    if !can_run() {
+        return;
+    }
+    let dir = Dir::new("torture-sigint");
+    for wait in [wait_for_device, wait_for_load] {
+        let mut child = start(torture(&dir.0, &["--fs", "xfs"]));
+        wait(&dir.0);
+        signal(&child, Signal::INT);
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+        assert_eq!(left_of_crashes(&dir.0), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn clean_removes_what_kill_9_left() {
+    if !can_run() {
+        return;
+    }
+    let dir = Dir::new("torture-kill9");
+    let mut child = start(torture(&dir.0, &["--fs", "ext4"]));
+    wait_for_load(&dir.0);
+    signal(&child, Signal::KILL);
+    child.wait().unwrap();
+    assert!(left_of_crashes(&dir.0).len() > 4, "{:?}", left_of_crashes(&dir.0));
+    let output = lab(&["clean"], &dir.0).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert!(!dir.0.exists(), "{:?}", left_of_crashes(&dir.0));
+    assert_eq!(left_of_crashes(&dir.0), Vec::<String>::new());
+}
+
+#[test]
+fn one_directory_takes_one_run() {
+    if !can_run() {
+        return;
+    }
+    let dir = Dir::new("torture-lock");
+    let mut first = start(torture(&dir.0, &["--fs", "ext4"]));
+    wait_for_device(&dir.0);
+    let output = torture(&dir.0, &["--cycles", "1"]).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(3), "{stderr}");
+    assert!(stderr.contains("another --dir"), "{stderr}");
+    signal(&first, Signal::INT);
+    assert_eq!(first.wait().unwrap().code(), Some(130));
+}

@@ -1,0 +1,438 @@
+//! `pgcalm export` for real servers, read by a real Prometheus. Needs root to run servers; says so and passes otherwise.
+
+#[path = "export/unit.rs"]
+mod unit;
+
+#[path = "../../../pgcalm-monitor/tests/support/mod.rs"]
+mod support;
+
+use std::fs;
+use std::io::BufRead;
+use std::io::BufReader;
+use std::io::Read;
+use std::io::Write;
+use std::net::TcpListener;
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Child;
+use std::process::Command;
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+use rustix::process::Pid;
+use rustix::process::Signal;
+use serde_json::Value;
+use support::Servers;
+
+/// Generous: what is waited for comes within seconds on a machine that has nothing else to do.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// The user `nobody`.
+const NOBODY: u32 = 65534;
+
+/// The programs of Debian's package, where bench/install-deps has unpacked them; says so if they aren't there.
+fn prometheus(program: &str) -> Option<PathBuf> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/prometheus").join(program);
+    if !file.exists() {
+        eprintln!("skipped: {program} is not there: make deps unpacks it");
+        return None;
+    }
+    Some(file.canonicalize().unwrap())
+}
+
+fn dashboards() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/dashboards")
+}
+
+/// A program that is ended with the test.
+struct Running {
+    child: Child,
+}
+
+impl Running {
+    /// Starts it; what it says on standard error comes line by line.
+    fn start(command: &mut Command) -> (Self, impl Iterator<Item = String> + use<>) {
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        (Self { child }, lines.map_while(Result::ok))
+    }
+
+    fn terminate(&mut self) -> i32 {
+        let pid = Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, Signal::TERM).unwrap();
+        self.child.wait().unwrap().code().unwrap_or(-1)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// `pgcalm export` as an ordinary user, with the address that it listens on.
+fn exporter(servers: &Servers, arguments: &[String]) -> (Running, String) {
+    // Where the build is, that user may not go.
+    let program = servers.directory.path().join("pgcalm");
+    if !program.exists() {
+        fs::copy(env!("CARGO_BIN_EXE_pgcalm"), &program).unwrap();
+    }
+    let (running, mut lines) = Running::start(
+        Command::new(program)
+            .args(["export", "--interval", "1"])
+            .args(arguments)
+            .env_clear()
+            .uid(NOBODY)
+            .gid(NOBODY)
+            .current_dir("/"),
+    );
+    let line = lines.next().expect("a line with the address");
+    let address = line.strip_prefix("pgcalm export: http://").and_then(|rest| rest.strip_suffix("/metrics"));
+    (running, address.expect(&line).to_string())
+}
+
+/// Status, head and body of an answer.
+fn get(address: &str, path: &str, accept: &str) -> Option<(u16, String, String)> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\nAccept: {accept}\r\n\r\n").ok()?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).ok()?;
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    let status = head.split(' ').nth(1)?.parse().ok()?;
+    Some((status, head.to_string(), body.to_string()))
+}
+
+/// What comes once it is there.
+fn wait_for<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
+    let begin = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(begin.elapsed() < PATIENCE, "{what} has not come");
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// The results of a query, as Prometheus' API gives them.
+fn query(address: &str, expression: &str) -> Option<Vec<Value>> {
+    let encoded: String = expression.bytes().map(|byte| format!("%{byte:02x}")).collect();
+    let (status, _, body) = get(address, &format!("/api/v1/query?query={encoded}"), "*/*")?;
+    let answer: Value = serde_json::from_str(&body).ok()?;
+    // Not ready yet.
+    if status == 503 {
+        return None;
+    }
+    assert_eq!(answer["status"], "success", "{expression}: {answer}");
+    Some(answer["data"]["result"].as_array().unwrap().clone())
+}
+
+/// The queries of the dashboard, with Grafana's variables filled in.
+fn dashboard_queries() -> Vec<String> {
+    let text = fs::read_to_string(dashboards().join("pgcalm.json")).unwrap();
+    let dashboard: Value = serde_json::from_str(&text).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    panels
+        .iter()
+        .filter_map(|panel| panel["targets"].as_array())
+        .flatten()
+        .map(|target| {
+            let query = target["expr"].as_str().unwrap();
+            let query = query.replace("$__rate_interval", "30s").replace("$instance", ".*");
+            query.replace("$server", ".*")
+        })
+        .collect()
+}
+
+#[test]
+fn alert_rules_are_valid_and_fire_when_they_should() {
+    let Some(promtool) = prometheus("promtool") else {
+        return;
+    };
+    for arguments in [["check", "rules", "alerts.yml"], ["test", "rules", "alerts_test.yml"]] {
+        let output = Command::new(&promtool).args(arguments).current_dir(dashboards()).output().unwrap();
+        assert!(
+            output.status.success(),
+            "promtool {arguments:?}: {}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+}
+
+#[test]
+fn prometheus_scrapes_two_instances() {
+    if !support::can_run() {
+        return;
+    }
+    let (Some(program), Some(promtool)) = (prometheus("prometheus"), prometheus("promtool")) else {
+        return;
+    };
+    let mut servers = Servers::new();
+    let stock = servers.start("stock", &[]);
+    let module = servers.has_module();
+    let calm = match module {
+        true => servers.start("calm", &[("shared_preload_libraries", "pg_calm")]),
+        false => servers.start("calm", &[]),
+    };
+    for server in [stock, calm] {
+        servers.sql(server, "CREATE ROLE monitor LOGIN IN ROLE pg_monitor");
+    }
+    if module {
+        servers.sql(calm, "CREATE EXTENSION pg_calm; CREATE TABLE t (i int)");
+    }
+    let textfile = servers.own_directory("textfile", NOBODY).join("pgcalm.prom");
+    let connect = |name| format!("--connect=host={} user=monitor", servers.socket(name).display());
+    let (mut exporter, address) = exporter(
+        &servers,
+        &[
+            "--listen=127.0.0.1:0".to_string(),
+            connect("stock"),
+            connect("calm"),
+            format!("--textfile={}", textfile.display()),
+        ],
+    );
+
+    // A port that is free at this moment: Prometheus does not tell which one it would have been given for 0.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let own = servers.own_directory("prometheus", servers.installation.uid);
+    fs::copy(dashboards().join("alerts.yml"), own.join("alerts.yml")).unwrap();
+    fs::write(
+        own.join("prometheus.yml"),
+        format!(
+            "global:\n  scrape_interval: 1s\n  evaluation_interval: 1s\nrule_files: [alerts.yml]\nscrape_configs:\n  \
+             - job_name: pgcalm\n    static_configs:\n      - targets: [\"{address}\"]\n"
+        ),
+    )
+    .unwrap();
+    let program_copy = own.join("prometheus");
+    fs::copy(&program, &program_copy).unwrap();
+    let mut command = Command::new(&program_copy);
+    command
+        .arg(format!("--config.file={}", own.join("prometheus.yml").display()))
+        .arg(format!("--storage.tsdb.path={}", own.join("data").display()))
+        .arg(format!("--web.listen-address=127.0.0.1:{port}"))
+        .arg("--log.level=error");
+    servers.installation.run_as(&mut command, &own);
+    let (_prometheus, lines) = Running::start(&mut command);
+    thread::spawn(|| lines.for_each(|line| eprintln!("prometheus: {line}")));
+    let api = format!("127.0.0.1:{port}");
+
+    wait_for("up == 1", || query(&api, "up{job=\"pgcalm\"} == 1").filter(|found| found.len() == 1));
+    wait_for("both instances", || query(&api, "pgcalm_up == 1").filter(|found| found.len() == 2));
+    let transactions = wait_for("a metric of both", || {
+        query(&api, "pgcalm_transactions_total{outcome=\"commit\"} > 0").filter(|found| found.len() == 2)
+    });
+    for name in ["stock", "calm"] {
+        let server = format!("{}:5432", servers.socket(name).display());
+        assert!(
+            transactions.iter().any(|found| found["metric"]["server"] == server.as_str()),
+            "{server}: {transactions:?}"
+        );
+    }
+    if module {
+        let info = query(&api, "pgcalm_instance_info{mode=\"on\",role=\"primary\"}").unwrap();
+        assert_eq!(info.len(), 1, "{info:?}");
+    }
+    servers.sql(calm, "CHECKPOINT");
+    servers.sql(stock, "CHECKPOINT");
+
+    // All queries of the dashboard are understood, and those that need neither module, caps nor standbys find something.
+    let mut answered = 0;
+    for expression in dashboard_queries() {
+        let found = query(&api, &expression).unwrap();
+        answered += usize::from(!found.is_empty());
+    }
+    assert!(answered >= 15, "{answered} queries of the dashboard found something");
+    let (_, _, rules) = get(&api, "/api/v1/rules", "*/*").unwrap();
+    let rules: Value = serde_json::from_str(&rules).unwrap();
+    let rules = rules["data"]["groups"][0]["rules"].as_array().unwrap();
+    for rule in rules {
+        assert_eq!(rule["lastError"], Value::Null, "{rule}");
+    }
+
+    let text =
+        wait_for("the textfile", || fs::read_to_string(&textfile).ok().filter(|text| text.contains("pgcalm_up")));
+    let mut check = Command::new(&promtool)
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    check.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let output = check.wait_with_output().unwrap();
+    assert!(output.status.success(), "promtool check metrics: {}", String::from_utf8_lossy(&output.stderr));
+
+    assert_eq!(exporter.terminate(), 0);
+    assert!(!textfile.exists(), "a file that nobody keeps up to date");
+    wait_for("up == 0", || query(&api, "up{job=\"pgcalm\"} == 0").filter(|found| found.len() == 1));
+}
+
+#[test]
+fn an_ordinary_user_finds_servers_by_their_sockets() {
+    if !support::can_run() {
+        return;
+    }
+    let mut servers = Servers::new();
+    let server = servers.start("found", &[]);
+    servers.sql(server, "CREATE ROLE nobody LOGIN IN ROLE pg_monitor");
+    let (mut exporter, address) = exporter(&servers, &["--listen=127.0.0.1:0".to_string()]);
+    let openmetrics = "application/openmetrics-text;version=1.0.0";
+    let data = servers.directory.path().join("found/data");
+    let text = wait_for("the instance", || {
+        let (status, head, body) = get(&address, "/metrics", openmetrics)?;
+        assert_eq!(status, 200);
+        assert!(head.contains("application/openmetrics-text"), "{head}");
+        // Other servers of this host may have the port, too.
+        let version = servers.installation.version.split(' ').nth(1).unwrap();
+        let line = body
+            .lines()
+            .find(|line| line.starts_with("pgcalm_instance_info{") && line.contains(&format!("version=\"{version}\"")));
+        line.map(|_| body.clone())
+    });
+    assert!(text.ends_with("# EOF\n"));
+    // What is hidden from that user is named.
+    assert!(text.contains("subject=\"devices\""), "{text}");
+    assert!(!text.contains(data.to_str().unwrap()), "no path of the server's: {text}");
+
+    let (_, head, body) = get(&address, "/metrics", "*/*").unwrap();
+    assert!(head.contains("text/plain; version=0.0.4"), "{head}");
+    assert!(body.contains("# TYPE pgcalm_transactions_total counter"), "{body}");
+    assert_eq!(get(&address, "/", "*/*").unwrap().0, 200);
+    assert_eq!(get(&address, "/other", "*/*").unwrap().0, 404);
+    assert_eq!(exporter.terminate(), 0);
+}
+
+/// `pgcalm export` as the package's service runs it.
+fn service(unit: &unit::Unit, directory: &Path, arguments: &[String]) -> (Running, String) {
+    let program = directory.join("pgcalm");
+    if !program.exists() {
+        fs::copy(env!("CARGO_BIN_EXE_pgcalm"), &program).unwrap();
+    }
+    let mut command = unit.command(directory, &program);
+    command.args(["export", "--interval=1", "--listen=127.0.0.1:0"]);
+    let (running, mut lines) = Running::start(command.args(arguments));
+    let line = lines.next().expect("a line with the address");
+    let address = line
+        .strip_prefix("pgcalm export: http://")
+        .and_then(|rest| rest.strip_suffix("/metrics"))
+        .unwrap_or_else(|| panic!("{line}: {:?}", lines.next()))
+        .to_string();
+    thread::spawn(|| lines.for_each(|line| eprintln!("export: {line}")));
+    (running, address)
+}
+
+/// A directory that a service sees whatever is hidden from it.
+fn visible() -> tempfile::TempDir {
+    let directory = tempfile::Builder::new().prefix("pgcalm-export-test-").tempdir_in("/var/lib").unwrap();
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    directory
+}
+
+#[test]
+fn the_packages_service_exports_all_that_the_program_offers() {
+    if !support::can_run() {
+        return;
+    }
+    let directory = visible();
+    let mut servers = Servers::new();
+    // An address of the loopback that nobody else takes the server's port on.
+    let host = format!("127.91.{}.4", std::process::id() % 250 + 1);
+    let server = servers.start("found", &[("listen_addresses", &host)]);
+    servers.sql(server, "CREATE ROLE nobody LOGIN IN ROLE pg_monitor");
+    let wal = servers.own_directory("wal", servers.installation.uid);
+    let mut receiver = servers.installation.command("pg_receivewal", &wal);
+    receiver.args(["-h", &host, "-U", "postgres", "-D"]).arg(&wal);
+    let (_receiver, _lines) = Running::start(&mut receiver);
+
+    let textfile = directory.path().join("textfile");
+    fs::create_dir(&textfile).unwrap();
+    std::os::unix::fs::chown(&textfile, Some(NOBODY), None).unwrap();
+    let textfile = textfile.join("pgcalm.prom");
+    let mut unit = unit::Unit::of_package();
+    // What the unit's comment tells for --textfile.
+    unit.set("ReadWritePaths", textfile.parent().unwrap().to_str().unwrap());
+    let argument = format!("--textfile={}", textfile.display());
+    let (mut exporter, address) = service(&unit, directory.path(), &[argument]);
+    let text = wait_for("the connection of who gets WAL", || {
+        let (_, _, body) = get(&address, "/metrics", "*/*")?;
+        let is_there = |name: &str| {
+            let mut lines = body.lines().filter(|line| line.starts_with(name));
+            lines.any(|line| line.contains("interface=\"lo\""))
+        };
+        is_there("pgcalm_walsender_network_bytes_per_second{").then(|| body.clone())
+    });
+    for name in ["pgcalm_network_bytes_total{", "pgcalm_network_packets_total{"] {
+        assert!(text.contains(name), "{name}: {text}");
+    }
+    let own = format!("server=\"{}", servers.socket("found").display());
+    let missing: Vec<&str> =
+        text.lines().filter(|line| line.starts_with("pgcalm_missing{") && line.contains(&own)).collect();
+    assert!(!missing.iter().any(|line| line.contains("replication") || line.contains("connection")), "{missing:?}");
+    let mode = wait_for("the textfile", || fs::metadata(&textfile).ok()).permissions().mode();
+    assert_eq!(mode & 0o777, 0o644, "{mode:o}");
+    assert_eq!(exporter.terminate(), 0);
+}
+
+#[test]
+fn what_a_service_hides_is_missing_and_named() {
+    if !support::can_run() {
+        return;
+    }
+    let directory = visible();
+    let mut servers = Servers::new();
+    let host = format!("127.92.{}.4", std::process::id() % 250 + 1);
+    let server = servers.start("found", &[("listen_addresses", &host)]);
+    servers.sql(server, "CREATE ROLE nobody LOGIN IN ROLE pg_monitor");
+    let wal = servers.own_directory("wal", servers.installation.uid);
+    let mut receiver = servers.installation.command("pg_receivewal", &wal);
+    receiver.args(["-h", &host, "-U", "postgres", "-D"]).arg(&wal);
+    let (_receiver, _lines) = Running::start(&mut receiver);
+    let mut unit = unit::Unit::of_package();
+    unit.set("RestrictAddressFamilies", "AF_UNIX AF_INET AF_INET6");
+    let connect = format!("--connect=host={host} user=nobody dbname=postgres");
+    let (mut exporter, address) = service(&unit, directory.path(), &[connect]);
+    wait_for("what is missing of replication", || {
+        let (_, _, body) = get(&address, "/metrics", "*/*")?;
+        let mut lines = body.lines().filter(|line| line.starts_with("pgcalm_missing{"));
+        lines.any(|line| line.contains("subject=\"replication\"")).then_some(())
+    });
+    assert_eq!(exporter.terminate(), 0);
+}
+
+#[test]
+fn bad_options_end_with_one_line_that_names_them() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = format!("--listen={}", taken.local_addr().unwrap());
+    let directory = tempfile::tempdir().unwrap();
+    let fifo = directory.path().join("a.prom");
+    let mode = rustix::fs::Mode::from_raw_mode(0o666);
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let textfile = format!("--textfile={}", fifo.display());
+    let taken_directory = format!("--textfile={}", directory.path().display());
+    for (arguments, expected) in [
+        (vec!["--listen=here"], "--listen"),
+        (vec![textfile.as_str()], "is a FIFO and no file"),
+        (vec!["--textfile=/dev/null"], "is a device and no file"),
+        (vec![taken_directory.as_str()], "is a directory and no file"),
+        (vec![taken.as_str(), "--connect=host=/nonexistent"], "--listen 127.0.0.1:"),
+        (vec!["--connect=port=x password=secret"], "--connect: "),
+        (vec!["--connect=host=a", "--connect=host=a"], "--connect: a:5432 is named twice"),
+        (vec!["--textfile=/nonexistent/a.prom"], "--textfile /nonexistent/a.prom: "),
+        (vec!["--interval=0"], "--interval"),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_pgcalm")).arg("export").args(&arguments).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {text}");
+        assert!(text.contains(expected), "{arguments:?}: {text}");
+        assert!(!text.contains("secret"), "{text}");
+        assert_eq!(text.lines().count(), 1, "{text}");
+    }
+}

@@ -1,0 +1,10 @@
+//! What starts servers of its own at most, and changes nothing of the host: it runs beside all others.
+
+mod command_line;
+mod connect;
+mod export;
+mod lag;
+mod packaging;
+mod predict;
+mod top;
+mod wal_restore;

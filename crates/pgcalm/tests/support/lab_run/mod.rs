@@ -1,0 +1,197 @@
+//! What the tests of real lab runs have in common: a directory that leaves nothing, and the command on it.
+// Each of the two test programs has its own copy, and one does not need all of it.
+#![allow(dead_code)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::BufRead;
+use std::io::BufReader;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Child;
+use std::process::Command;
+use std::process::ExitStatus;
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+use pgcalm_host::HostRoot;
+use pgcalm_host::block_device;
+use pgcalm_host::mounts;
+use pgcalm_host::process;
+use pgcalm_host::vm_sysctl;
+use pgcalm_testkit::need;
+use rustix::fs::FlockOperation;
+use rustix::fs::flock;
+use rustix::io::Errno;
+use rustix::process::Pid;
+use rustix::process::Signal;
+
+/// How long to wait for another lab on this host.
+pub const BUSY_TIMEOUT: Duration = Duration::from_secs(900);
+
+pub fn host() -> HostRoot {
+    HostRoot::default()
+}
+
+/// A directory for one test's lab, on a disk (direct I/O), with room in its path for a socket.
+pub struct Dir(pub PathBuf);
+
+impl Dir {
+    pub fn new(test: &str) -> Self {
+        let path = PathBuf::from(format!("/var/tmp/pgcalm-test-{}-{test}", std::process::id()));
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        // For the case that the test has failed half-way.
+        let _ = lab(&["clean", "--templates"], &self.0).output();
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// `pgcalm lab ARGUMENTS --dir DIR`.
+pub fn lab(arguments: &[&str], dir: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));
+    command.arg("lab").args(arguments).arg("--dir").arg(dir);
+    command
+}
+
+pub fn signal(child: &Child, signal: Signal) {
+    rustix::process::kill_process(Pid::from_raw(child.id() as i32).unwrap(), signal).unwrap();
+}
+
+/// Whether they can run here; if not, says why not.
+pub fn can_run() -> bool {
+    need::met("runs of the lab", &[need::ROOT, need::ANY_SERVER])
+}
+
+/// The host's writeback sysctls as they are while no lab is at work: another one, of another test run, changes them too.
+pub fn sysctls() -> BTreeMap<String, String> {
+    let lock = fs::File::create("/run/pgcalm-lab.lock").unwrap();
+    let end = Instant::now() + BUSY_TIMEOUT;
+    while let Err(error) = flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        assert_eq!(error, Errno::WOULDBLOCK, "/run/pgcalm-lab.lock");
+        assert!(Instant::now() < end, "another lab does not end");
+        thread::sleep(Duration::from_millis(50));
+    }
+    vm_sysctl::read_all(&host()).unwrap()
+}
+
+/// A started lab command, read line by line.
+pub struct Running {
+    pub child: Child,
+    lines: std::sync::mpsc::Receiver<String>,
+    pub seen: Vec<String>,
+}
+
+impl Running {
+    /// Starts it, again and again while another lab is at work on this host.
+    pub fn start(mut command: Command) -> Self {
+        let end = Instant::now() + BUSY_TIMEOUT;
+        loop {
+            let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+            let stderr = child.stderr.take().unwrap();
+            let (sender, lines) = std::sync::mpsc::channel();
+            thread::spawn(move || {
+                for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                    let _ = sender.send(line);
+                }
+            });
+            let mut running = Self { child, lines, seen: Vec::new() };
+            let first = running.next_line();
+            if !first.is_some_and(|line| line.contains("another pgcalm lab")) {
+                return running;
+            }
+            running.child.wait().unwrap();
+            assert!(Instant::now() < end, "another lab does not end");
+            thread::sleep(Duration::from_secs(1));
+        }
+    }
+
+    pub fn next_line(&mut self) -> Option<String> {
+        let line = self.lines.recv_timeout(Duration::from_secs(120)).ok()?;
+        self.seen.push(line.clone());
+        Some(line)
+    }
+
+    pub fn wait_for(&mut self, text: &str) {
+        if self.seen.iter().any(|line| line.contains(text)) {
+            return;
+        }
+        while let Some(line) = self.next_line() {
+            if line.contains(text) {
+                return;
+            }
+        }
+        panic!("no line with {text:?}: {:?}", self.seen);
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.child.id() as i32).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// Waits for its end; returns the status and what it said last.
+    pub fn end(mut self) -> (ExitStatus, String) {
+        while self.next_line().is_some() {}
+        let status = self.child.wait().unwrap();
+        (status, self.seen.last().cloned().unwrap_or_default())
+    }
+}
+
+/// What of a lab in `dir` is on the host.
+pub fn leftovers(dir: &Path) -> Vec<String> {
+    let root = host();
+    let mut found = Vec::new();
+    for mount in mounts::read(&root).unwrap() {
+        if mount.target.starts_with(dir) {
+            found.push(format!("mount {}", mount.target.display()));
+        }
+    }
+    for device in block_device::loop_devices(&root).unwrap() {
+        if device.backing_file.starts_with(dir) {
+            found.push(format!("device {}", device.name));
+        }
+    }
+    for process in process::table(&root).unwrap() {
+        let cwd = process::working_directory(&root, process.pid);
+        if cwd.is_some_and(|cwd| cwd.starts_with(dir)) {
+            found.push(format!("process {}", process.pid));
+        }
+    }
+    for name in ["pgcalm-lab.json", "pgcalm-data.img", "pgcalm-wal.img", "pgcalm-run"] {
+        if dir.join(name).exists() {
+            found.push(format!("file {name}"));
+        }
+    }
+    found
+}
+
+/// What of crash cycles in `dir` is on the host.
+pub fn left_of_crashes(dir: &Path) -> Vec<String> {
+    let mut found: Vec<String> = block_device::loop_devices(&host())
+        .unwrap()
+        .into_iter()
+        .filter(|device| device.backing_file.starts_with(dir))
+        .map(|device| format!("device {}", device.name))
+        .collect();
+    for process in process::table(&host()).unwrap() {
+        let cwd = process::working_directory(&host(), process.pid);
+        if cwd.is_some_and(|cwd| cwd.starts_with(dir)) {
+            found.push(format!("process {}", process.pid));
+        }
+    }
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        // The lock, and what the test itself has asked for.
+        if name != "pgcalm-torture.lock" && !name.ends_with(".json") {
+            found.push(format!("file {name}"));
+        }
+    }
+    found
+}
