@@ -41,15 +41,10 @@ PGDLLEXPORT void _PG_init(void);
 
 int calm_mode = CALM_MODE_ON;
 int calm_page_map_memory = 48 * 1024;
-int calm_flush_age = 0;
-int calm_unflushed_limit = 0;
-int calm_max_in_flight = 2 * 1024;
-int calm_drain_threshold = -1;
 int calm_drain_timeout = -1;
 int calm_wal_recycle_delay = 20;
 bool calm_bridge = true;
 bool calm_split_folios = true;
-int calm_prefetch = CALM_PREFETCH_AUTO;
 
 CalmShared *calm_shared = NULL;
 PageMap *calm_page_map = NULL;
@@ -62,11 +57,6 @@ static const struct config_enum_entry mode_options[] = {{"off", CALM_MODE_OFF, f
                                                         {"shadow", CALM_MODE_SHADOW, false},
                                                         {"on", CALM_MODE_ON, false},
                                                         {NULL, 0, false}};
-
-static const struct config_enum_entry prefetch_options[] = {{"off", CALM_PREFETCH_OFF, false},
-                                                            {"auto", CALM_PREFETCH_AUTO, false},
-                                                            {"on", CALM_PREFETCH_ON, false},
-                                                            {NULL, 0, false}};
 
 static void define_settings(void);
 static void request_shared_memory(void);
@@ -160,24 +150,6 @@ define_settings(void)
 		"0 takes the largest request of the block device. Volumes like Amazon EBS count 256kB.",
 		&calm_io_size, 0, 0, 64 * 1024, PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable(
-		"pg_calm.flush_age", "Time after which a written page is flushed.",
-		"0 takes half of checkpoint_timeout, and no more than the kernel's vm.dirty_expire_centisecs.",
-		&calm_flush_age, 0, 0, 3600 * 1000, PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
-	DefineCustomIntVariable(
-		"pg_calm.unflushed_limit",
-		"Amount of unflushed pages above which the cheapest are flushed.",
-		"0 takes what leaves room for all that is dirtied while the kernel visits a file, below the amount at which it flushes the device in the background; half of that amount at most.",
-		&calm_unflushed_limit, 0, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
-	DefineCustomIntVariable(
-		"pg_calm.max_in_flight", "Most that the writeback worker has under writeback at a time.",
-		"It has less where the device's caps make that 20 ms of work.", &calm_max_in_flight,
-		2 * 1024, 256, 1024 * 1024, PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
-	DefineCustomIntVariable(
-		"pg_calm.drain_threshold",
-		"Number of unflushed pages at which a checkpoint goes on to its fsync calls.",
-		"-1 takes what the device writes in a tenth of a second.", &calm_drain_threshold, -1, -1,
-		INT_MAX, PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable(
 		"pg_calm.drain_timeout",
 		"Longest time that a checkpoint waits for pages to be flushed before its fsync calls.",
 		"-1 takes what checkpoint_completion_target leaves of checkpoint_timeout, or 30s if that is more; 0 does not wait. Immediate, shutdown and end-of-recovery checkpoints never do. A checkpoint's own writes are held for no longer, either. Once WAL asks for the next checkpoint it lasts no longer than the device needs for what is unflushed then, and 30s at most. It ends if a tenth of the time shows that it will not be enough, or brings nothing.",
@@ -210,12 +182,6 @@ define_settings(void)
 		"pg_calm.bridge",
 		"Whether clean pages between dirty ones are written along to save operations.", NULL,
 		&calm_bridge, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomEnumVariable(
-		"pg_calm.bridge_prefetch",
-		"Whether clean pages that are not in the page cache are read in order to be written along.",
-		"\"auto\" reads them if a cgroup caps the device's writes and none its reads; volumes whose "
-		"cap counts both gain nothing.",
-		&calm_prefetch, CALM_PREFETCH_AUTO, prefetch_options, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable(
 		"pg_calm.split_large_folios",
 		"Whether large folios of data files in the page cache are split.",
@@ -318,7 +284,6 @@ start_shared_memory(void)
 		pg_atomic_init_u64(&shared->counters.flushed_pages, 0);
 		pg_atomic_init_u64(&shared->counters.fsynced_pages, 0);
 		pg_atomic_init_u64(&shared->counters.kernel_flushed_pages, 0);
-		pg_atomic_init_u64(&shared->counters.handed_pages, 0);
 		pg_atomic_init_u64(&shared->counters.bridged_pages, 0);
 		pg_atomic_init_u64(&shared->counters.unbridged_pages, 0);
 		pg_atomic_init_u64(&shared->counters.device_operations, 0);
@@ -328,7 +293,6 @@ start_shared_memory(void)
 		pg_atomic_init_u64(&shared->counters.cleaned_buffers, 0);
 		pg_atomic_init_u64(&shared->counters.latency_probes, 0);
 		pg_atomic_init_u64(&shared->in_flight_pages, 0);
-		pg_atomic_init_u64(&shared->checkpoint_start, 0);
 		pg_atomic_init_u32(&shared->worker_pid, 0);
 		pg_atomic_init_u64(&shared->worker_beat_ms, 0);
 		pg_atomic_init_u32(&shared->capped, 0);
@@ -340,6 +304,7 @@ start_shared_memory(void)
 		cleaner_init_shared(&shared->cleaner);
 		shared->device = device_of_data_files();
 		pg_atomic_init_u32(&shared->draining, 0);
+		pg_atomic_init_u64(&shared->drain_before_ms, 0);
 		SpinLockInit(&shared->lock);
 	}
 	map = ShmemInitStruct("pg_calm page map", page_map_size(budget), &found);

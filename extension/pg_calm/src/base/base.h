@@ -13,6 +13,7 @@
 #ifndef PG_CALM_BASE_H
 #define PG_CALM_BASE_H
 
+#include "clock.h"
 #include "compat.h"
 #include "histogram.h"
 

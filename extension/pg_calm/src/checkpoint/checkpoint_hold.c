@@ -12,57 +12,65 @@
  * Stock has something against it: its flush hint, each checkpoint_flush_after
  * pages, is a sync_file_range that waits for room in the device's queue
  * (blk_mq_get_tag).  The module does not pass the hint on, so the wait is made
- * here, by what is unflushed at that moment instead: none at the limit from which
- * the worker flushes without regard to age, and the longer the nearer it is to
- * what wakes the flusher; and the longest for a file that the flusher may be about
- * to visit, since a visit goes on for as long as pages come.  No lock of the
+ * here, by what is unflushed at that moment instead: none at the pool's limit, and the longer
+ * the nearer it is to where it can't go on (writeback/controller.c).  No lock of the
  * server's is held then (bufmgr.c, IssuePendingWritebacks).
  *
  * A checkpoint that is held ends later, and where its disk runs full of WAL the server
- * ends.  So it is held for no longer in all than it may be drained (drain_budget.c), and
+ * ends.  So it is held for no longer in all than it may be drained (drain.c), and
  * not once WAL asks for the next one.  None is held that is to be fast.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "access/xlog.h"
 #include "checkpoint_hold.h"
 #include "checkpoint_stats.h"
-#include "drain_budget.h"
+#include "drain.h"
 #include "map/map.h"
-#include "shared/shared.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/bgwriter.h"
+#include "shared/shared.h"
 #include "storage/latch.h"
 
-/* Milliseconds that a byte takes at most: 5 MB/s */
-#define MOST_MS (50.0 / (256 * 1024))
+/* Part of the rate at which the device takes what is unflushed that is left to a held checkpoint */
+#define LEAST_RATE (1.0 / 16)
 
-static double hold_now(void);
+static double hold_ms(off_t bytes);
 
-/* How much to hold: 0 not at all, 1 most.  The worker's figures are of a quarter of a second ago. */
+/* How long so many bytes are to take; 0 if they are not held */
 static double
-hold_now(void)
+hold_ms(off_t bytes)
 {
 	double from = (double) pg_atomic_read_u64(&calm_shared->hold_from_pages);
 	double most = (double) pg_atomic_read_u64(&calm_shared->hold_most_pages);
-	double unflushed =
-		(double) (page_map_unflushed(calm_page_map, 0) + page_map_unflushed(calm_page_map, 1));
+	double unflushed = (double) page_map_unflushed(calm_page_map);
+	double hold;
+	double rate;
 
-	if (most <= from)
+	if (most <= from || unflushed <= from)
 		return 0;
-	return Min(Max((unflushed - from) / (most - from), 0), 1);
+	SpinLockAcquire(&calm_shared->lock);
+	rate = calm_shared->flush_rate * BLCKSZ * LEAST_RATE;
+	SpinLockRelease(&calm_shared->lock);
+	if (isinf(rate) || rate <= 0)
+		return 0;
+	/* the worker's figures are of a quarter of a second ago */
+	hold = Min((unflushed - from) / (most - from), 1);
+	return (double) bytes / rate * 1000 * hold * hold;
 }
 
 void
-checkpoint_hold_writes(off_t bytes, bool visit_near)
+checkpoint_hold_writes(off_t bytes)
 {
 	static double owed_ms = 0; /* hints can be for a page */
 	static TimestampTz checkpoint = 0;
 	static uint64 held_ms = 0; /* in that checkpoint */
-	double hold = visit_near ? 1 : hold_now();
+	double more_ms = hold_ms(bytes);
 	uint64 start;
 	long ms;
 
@@ -71,14 +79,14 @@ checkpoint_hold_writes(off_t bytes, bool visit_near)
 		checkpoint = CheckpointStats.ckpt_start_t;
 		held_ms = 0;
 	}
-	if (hold == 0 || held_ms >= drain_timeout_ms() || checkpoint_stats_is_immediate() ||
+	if (more_ms == 0 || held_ms >= drain_timeout_ms() || checkpoint_stats_is_immediate() ||
 	    (checkpointer_requests() & (CHECKPOINT_IMMEDIATE | CHECKPOINT_CAUSE_XLOG)) ||
 	    !worker_is_flushing())
 	{
 		owed_ms = 0;
 		return;
 	}
-	owed_ms += (double) bytes * MOST_MS * hold * hold;
+	owed_ms += more_ms;
 	ms = (long) owed_ms;
 	if (ms == 0)
 		return;

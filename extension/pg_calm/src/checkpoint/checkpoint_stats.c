@@ -62,7 +62,6 @@ static int64 count_dirty_buffers(void);
 static bool path_of(int fd, char *path, size_t size);
 static void reason_from_flags(CheckpointReport *report, const char *flags);
 static void reason_from_traces(CheckpointReport *report);
-static int64 unflushed_pages(void);
 
 static inline bool
 active(void)
@@ -484,7 +483,7 @@ checkpoint_stats_closing(void)
 void
 checkpoint_stats_file_synced(int fd, uint64 microseconds)
 {
-	char path[PAGE_MAP_PATH_MAX];
+	char path[MAXPGPATH];
 
 	if (!active())
 		return;
@@ -506,42 +505,12 @@ void
 checkpoint_stats_hinted(int fd, uint64 microseconds)
 {
 	int save_errno = errno;
-	char path[PAGE_MAP_PATH_MAX];
+	char path[MAXPGPATH];
 
 	if (MyBackendType == B_CHECKPOINTER && checkpoint_reports != NULL && active() &&
 	    calm_checkpoint_files > 0 && path_of(fd, path, sizeof(path)))
 		checkpoint_files_hinted(current.id, path, microseconds);
 	errno = save_errno;
-}
-
-/*
- * Pages marked in the map.  The map's own counters have one that was written
- * before and after the checkpoint began to write, and so is marked in both
- * generations, twice.
- */
-static int64
-unflushed_pages(void)
-{
-	int64 pages = 0;
-
-	for (uint32 f = 0; (f = page_map_next_marked(calm_page_map, f)) != PAGE_MAP_END; f++)
-	{
-		PageMapFile *file = page_map_file(calm_page_map, f);
-		uint32 regions = page_map_file_regions(file);
-
-		for (uint32 number = 0; number < regions; number++)
-		{
-			uint32 slot = page_map_slot(calm_page_map, file, number);
-			PageMapBits bits;
-
-			if (slot == 0 || page_map_region_count(page_map_region(calm_page_map, slot - 1)) == 0)
-				continue;
-			page_map_peek_region(page_map_region(calm_page_map, slot - 1), &bits);
-			for (int i = 0; i < PAGE_MAP_REGION_WORDS; i++)
-				pages += pg_popcount64(bits.word[i]);
-		}
-	}
-	return pages;
 }
 
 /* The first data file is about to be fsynced, or pages before it drained */
@@ -552,7 +521,7 @@ checkpoint_stats_sync_begins(void)
 		return;
 	current.sync_began = true;
 	if (calm_mode != CALM_MODE_OFF)
-		current.unflushed_at_sync = unflushed_pages();
+		current.unflushed_at_sync = (int64) page_map_unflushed(calm_page_map);
 	publish();
 }
 

@@ -8,8 +8,7 @@
  *		first is reported after.  The server's fsync always happens.  A new WAL
  *		segment's large folios are split after.
  * fdatasync: flushes of WAL are timed, for the wait before them (commit_delay.c).
- * sync_file_range: the server's own flush hints are dropped for what we flush, but for
- *		very many small files in a checkpoint that can't wait.
+ * sync_file_range: the server's own flush hints are dropped for what we flush.
  * rename, unlink: where pg_calm archives, acknowledgements are made durable before
  *		WAL is recycled or removed, instead of one by one (archive_ack.c).
  * readdir: the checkpointer waits after a recycled WAL segment; our archiver
@@ -74,6 +73,14 @@
 #define FD_UNKNOWN 0
 #define FD_IGNORED (-1) /* not a file to track */
 #define FD_NO_ROOM (-2) /* the map was full */
+#define FD_SMALL (-3)   /* of a file that is not worth it, so far */
+
+/*
+ * Blocks of a file from which on it is tracked.  In a smaller one there is little to merge, and
+ * a server can have a hundred thousand of them: they are left to the server's own hints and
+ * fsync.
+ */
+#define TRACKED_BLOCKS (1024 * 1024 / BLCKSZ)
 
 /* How long it is not asked again whether there is room for a file */
 #define NO_ROOM_MS 250
@@ -102,9 +109,6 @@ static int (*real_unlink)(const char *path);
 static struct dirent *(*real_readdir)(DIR *directory);
 static int (*real_close)(int fd);
 
-/* Small files that a checkpoint has written to, from which on their hints are obeyed */
-#define MANY_SMALL_FILES 64
-
 static KnownFd known_fds[MAX_KNOWN_FDS];
 static FarFd far_fds[MAX_KNOWN_FDS]; /* all bytes 0: of descriptor 0, which is never beyond */
 
@@ -114,15 +118,12 @@ static int calm_fsync(int fd);
 static int calm_fdatasync(int fd);
 static int calm_sync_file_range(int fd, off_t offset, off_t length, unsigned int flags);
 static int calm_close(int fd);
-static uint32 small_files_written = 0; /* in the checkpoint under way; the checkpointer's */
 
 static KnownFd *known_fd(int fd);
 static KnownFd identify(int fd);
 static bool is_flushed_by_us(int fd);
-static bool leaves_to_server(int fd, off_t offset, off_t length);
 static void written(int fd, off_t offset, ssize_t length);
 static bool went_meanwhile(const struct stat *st);
-static void checkpoint_writes(void);
 static void checkpointer_written(uint32 file, BlockNumber block);
 
 /*
@@ -165,7 +166,7 @@ identify(int fd)
 {
 	KnownFd known = {.file = FD_IGNORED};
 	char link[64];
-	char path[PAGE_MAP_PATH_MAX + 1];
+	char path[MAXPGPATH];
 	struct stat st;
 	ssize_t length;
 	int file;
@@ -177,6 +178,9 @@ identify(int fd)
 		path[length] = '\0';
 		if (S_ISREG(st.st_mode) && is_tracked_name(path) && st.st_dev != calm_shared->device)
 			pg_atomic_write_u32(&calm_shared->other_devices, 1);
+		else if (S_ISREG(st.st_mode) && is_tracked_name(path) &&
+		         st.st_size < (off_t) TRACKED_BLOCKS * BLCKSZ)
+			known.file = FD_SMALL;
 		else if (S_ISREG(st.st_mode) && is_tracked_name(path))
 		{
 			file =
@@ -195,25 +199,6 @@ identify(int fd)
 }
 
 /*
- * The checkpointer has begun to write: what is unflushed now is the old
- * generation.  Swapping the generations can walk the whole map, so it is done
- * at the first fsync of an SLRU's directory, with which CheckPointGuts is done
- * with that SLRU and holds no lock (SimpleLruWriteAll); the first write of a
- * buffer, which others may wait for, would be too late.
- */
-static void
-checkpoint_writes(void)
-{
-	uint64 start = (uint64) CheckpointStats.ckpt_start_t;
-
-	if (start == pg_atomic_read_u64(&calm_shared->checkpoint_start))
-		return;
-	pg_atomic_write_u64(&calm_shared->checkpoint_start, start);
-	small_files_written = 0;
-	page_map_swap_generation(calm_page_map);
-}
-
-/*
  * The checkpointer writes in order of file and block (BufferSync), so once it
  * has left a region it will not come back to it in this checkpoint: the
  * region can be written back.
@@ -225,22 +210,17 @@ checkpointer_written(uint32 file, BlockNumber block)
 	static uint32 last_number = 0;
 	uint32 number = block / PAGE_MAP_REGION_BLOCKS;
 
-	/* with fsync = off, nothing came before */
-	checkpoint_writes();
 	if (file == last_file && number == last_number)
 		return;
 	if (last_file != UINT32_MAX)
 	{
-		uint32 slot =
-			page_map_slot(calm_page_map, page_map_file(calm_page_map, last_file), last_number);
+		PageMapRegion *region = page_map_region_of(
+			calm_page_map, page_map_file(calm_page_map, last_file), last_number);
 
-		/* the flag is advice: a reassigned region is flushed early, no more */
-		if (slot != 0)
-			pg_atomic_fetch_or_u32(&page_map_region(calm_page_map, slot - 1)->flags,
-			                       PAGE_MAP_REGION_WINDOW);
+		/* advice: a region that has become another file's is flushed early, no more */
+		if (region)
+			pg_atomic_write_u32(&region->passed, 1);
 	}
-	if (file != last_file && !page_map_is_large(calm_page_map, file))
-		small_files_written++;
 	last_file = file;
 	last_number = number;
 }
@@ -257,10 +237,11 @@ written(int fd, off_t offset, ssize_t length)
 	known = *known_fd(fd);
 	if (known.file == FD_NO_ROOM && (int32) ((uint32) now - known.incarnation) < 0)
 	{
-		pg_atomic_fetch_add_u64(&calm_page_map->full_files.value, 1);
+		pg_atomic_fetch_add_u64(&calm_page_map->full.value, 1);
 		return;
 	}
-	if (known.file == FD_UNKNOWN || known.file == FD_NO_ROOM)
+	if (known.file == FD_UNKNOWN || known.file == FD_NO_ROOM ||
+	    (known.file == FD_SMALL && block + blocks > TRACKED_BLOCKS))
 		known = identify(fd);
 
 	if (known.file > 0 &&
@@ -271,7 +252,8 @@ written(int fd, off_t offset, ssize_t length)
 			(void) page_map_mark(calm_page_map, known.file - 1, known.incarnation, block, blocks,
 			                     now);
 	}
-	if (known.file > 0 && MyBackendType == B_CHECKPOINTER)
+	if (known.file > 0 && MyBackendType == B_CHECKPOINTER &&
+	    block < PAGE_MAP_FILE_REGIONS * PAGE_MAP_REGION_BLOCKS)
 		checkpointer_written(known.file - 1, block);
 }
 
@@ -386,7 +368,7 @@ calm_fsync(int fd)
 	errno = 0;
 	if (event == WAIT_EVENT_WAL_SYNC)
 		commit_delay_flush_begins();
-	started = histogram_clock();
+	started = calm_clock();
 	/* if the server tries again at all, then with its own number, which may be closed by now */
 	do
 		result = real_fsync(target);
@@ -425,10 +407,6 @@ calm_fsync(int fd)
 	/* nothing that follows may hide why it failed */
 	save_errno = errno;
 	checkpoint_stats_fsync_ended(target, event, result == 0, microseconds);
-	/* fsync_fname sets no wait event; slots come before ckpt_write_t is set */
-	if (event == 0 && MyBackendType == B_CHECKPOINTER && CheckpointStats.ckpt_write_t != 0 &&
-	    calm_mode != CALM_MODE_OFF && calm_page_map)
-		checkpoint_writes();
 	if (target != fd)
 		(void) real_close(target);
 	/* while it is clean: see folio_split.c */
@@ -482,56 +460,23 @@ is_flushed_by_us(int fd)
 	return tracked;
 }
 
-/*
- * A checkpoint that is to be done as fast as possible does not wait for the worker.
- * If it has very many files of a few blocks, a hint for one of them is
- * worth more than what the worker could save: with all of them allocated before the
- * first fsync, one commit of the file system's journal does for all, which else each
- * fsync has to wait for.  The server's hint is obeyed, and the pages are not ours any more.
- */
-static bool
-leaves_to_server(int fd, off_t offset, off_t length)
-{
-	KnownFd known = *known_fd(fd);
-	BlockNumber first = offset / BLCKSZ;
-
-	if (MyBackendType != B_CHECKPOINTER || known.file <= 0 ||
-	    small_files_written < MANY_SMALL_FILES ||
-	    page_map_is_large(calm_page_map, known.file - 1) || !checkpoint_stats_is_immediate())
-		return false;
-	if (length > 0 && offset >= 0)
-		pg_atomic_fetch_add_u64(&calm_shared->counters.fsynced_pages,
-		                        page_map_unmark(calm_page_map, known.file - 1, first,
-		                                        (offset + length - 1) / BLCKSZ - first + 1));
-	return true;
-}
-
-/* Whether the kernel flusher may be about to come to the file of a hint */
-static bool
-visit_is_near(int fd)
-{
-	int file = known_fd(fd)->file;
-
-	return file > 0 && pg_atomic_read_u32(&page_map_file(calm_page_map, file - 1)->visit_near) != 0;
-}
-
 static int
 calm_sync_file_range(int fd, off_t offset, off_t length, unsigned int flags)
 {
-	uint64 started = histogram_clock();
+	uint64 started = calm_clock();
 	bool hint = *my_wait_event_info == WAIT_EVENT_DATA_FILE_FLUSH;
 	int result;
 	uint64 microseconds;
 
-	if (calm_shared && hint && is_flushed_by_us(fd) && !leaves_to_server(fd, offset, length))
+	if (calm_shared && hint && is_flushed_by_us(fd))
 	{
 		int save_errno = errno;
 
 		pg_atomic_fetch_add_u64(&calm_shared->counters.suppressed_hints, 1);
 		if (MyBackendType == B_CHECKPOINTER)
 		{
-			checkpoint_hold_writes(length, visit_is_near(fd));
-			checkpoint_stats_hinted(fd, (histogram_clock() - started) / 1000);
+			checkpoint_hold_writes(length);
+			checkpoint_stats_hinted(fd, (calm_clock() - started) / 1000);
 		}
 		errno = save_errno;
 		return 0;

@@ -218,7 +218,7 @@ identify(uint32 index, uint32 incarnation)
 	static bool known = false;
 	PageMapFile *file = page_map_file(calm_page_map, index);
 	uint64 now = page_map_now_ms();
-	char path[PAGE_MAP_PATH_MAX];
+	char path[PAGE_MAP_FULL_PATH];
 	struct stat st;
 
 	if (index != known_file || incarnation != known_incarnation || now >= known_ms + IDENTITY_MS)

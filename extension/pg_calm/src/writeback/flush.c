@@ -35,7 +35,6 @@
 #include "cachestat.h"
 #include "flush.h"
 #include "flush_region.h"
-#include "flusher_visit.h"
 #include "folio_split.h"
 #include "open_files.h"
 #include "shared/shared.h"
@@ -46,12 +45,6 @@
 
 /* What may be owed after a run that was larger than what there was */
 #define PACE_DEBT_SECONDS 1.0
-
-/* Longest wait for absent blocks of a region to be read */
-#define PREFETCH_MS 200
-
-/* Read at a time: the default read-ahead of 128 kB */
-#define PREFETCH_BLOCKS 16
 
 /* Pages of a region that somebody else has written, at least, if the kernel flusher is to have come */
 #define VISIT_PAGES 4
@@ -75,7 +68,6 @@ typedef struct InFlight
 	uint32 pages;
 	uint32 operations;
 	bool split;     /* last run of a region that has large folios */
-	uint64 started; /* histogram_clock */
 } InFlight;
 
 /* The region that is being worked on */
@@ -89,7 +81,6 @@ typedef struct RegionJob
 	bool planned;          /* runs[] is filled */
 	bool large_folios;     /* far more is dirty than was marked */
 	bool amplified;        /* more became dirty than was bridged: no more is */
-	uint64 prefetch_until; /* reading absent blocks; when to stop waiting for them */
 	int nruns;
 	int next_run;
 	uint32 run_done; /* blocks of the next run already started */
@@ -110,9 +101,9 @@ static double pace_bytes = 0;      /* likewise */
 static const char *refused = NULL;
 
 CALM_NORETURN static void flush_failed(OpenFile *open, const char *what, int error);
+static void visit_seen(PageMapFile *file, uint64 marked_ms);
 static bool may_bridge(void);
-static void prefetch(int fd, off_t offset, const PageMapBits *absent);
-static bool plan_region(void);
+static void plan_region(void);
 static void refill_pace(void);
 static void split_region(int fd, off_t region);
 static void confirm(bool wait);
@@ -142,6 +133,19 @@ flush_failed(OpenFile *open, const char *what, int error)
 }
 
 /*
+ * Pages that were marked are clean, and not by us.  If no fsync explains it, the kernel's
+ * flusher has visited the file since the oldest of them was marked.
+ */
+static void
+visit_seen(PageMapFile *file, uint64 marked_ms)
+{
+	if (marked_ms > pg_atomic_read_u64(&file->dirtied_when) &&
+	    pg_atomic_read_u64(&file->fsynced_when) < marked_ms &&
+	    pg_atomic_read_u32(&file->fsyncing) == 0)
+		pg_atomic_write_u64(&file->dirtied_when, marked_ms);
+}
+
+/*
  * Begin to write a region back.  Must not be called while flush_busy().
  * False if there was nothing to write.
  */
@@ -159,8 +163,7 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 	open = open_files_get(file_index, incarnation);
 	if (open == NULL)
 		return false;
-	since_ms = flush_region_since(file, number);
-	pages = flush_region_take(file, number, &job.dirty);
+	pages = flush_region_take(file, number, &job.dirty, &since_ms);
 	job.offset = (off_t) number * PAGE_MAP_REGION_BYTES;
 	job.length = flush_region_length(open->fd, job.offset);
 	if (pages == 0 || job.length == 0)
@@ -185,8 +188,8 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 
 		if (dirty_blocks < pages && !flush_policy.dry_run)
 		{
-			if (flush_policy.paced && dirty_blocks + VISIT_PAGES <= pages)
-				flusher_visit_seen(file, since_ms);
+			if (dirty_blocks + VISIT_PAGES <= pages)
+				visit_seen(file, since_ms);
 			flush_count(&counters->kernel_flushed_pages, pages - dirty_blocks);
 			if (state.nr_writeback == 0)
 				flush_region_drop_written(open->fd, number, 0, PAGE_MAP_REGION_BLOCKS, &job.dirty);
@@ -208,7 +211,6 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 		open->bridge && may_bridge() ? flush_region_map(open->fd, job.offset, job.length) : NULL;
 	job.planned = false;
 	job.amplified = false;
-	job.prefetch_until = 0;
 	job.next_run = 0;
 	job.run_done = 0;
 	job.open = open;
@@ -231,59 +233,16 @@ may_bridge(void)
 	       PAGE_MAP_REGION_BYTES <= flush_policy.caps.write_bytes * MOMENT_SECONDS;
 }
 
-/*
- * Start to read the absent blocks of a region.  In pieces, because one call
- * reads no more than the device's read-ahead (mm/readahead.c,
- * force_page_cache_ra).
- */
+/* Join the dirty blocks of the region into runs */
 static void
-prefetch(int fd, off_t offset, const PageMapBits *absent)
-{
-	for (uint32 b = 0; b < PAGE_MAP_REGION_BLOCKS; b += PREFETCH_BLOCKS)
-	{
-		bool any = false;
-
-		for (uint32 i = b; i < b + PREFETCH_BLOCKS && !any; i++)
-			any = bits_test(absent, i);
-		if (any)
-			(void) posix_fadvise(fd, offset + (off_t) b * BLCKSZ, PREFETCH_BLOCKS * BLCKSZ,
-			                     POSIX_FADV_WILLNEED);
-	}
-}
-
-/*
- * Join the dirty blocks of the region into runs.  Where gaps could be bridged
- * if they were in the page cache, and reading is free, they are read first:
- * false until that is done.  With large shared_buffers the page cache holds
- * few of the pages that the server has, so this is the common case there.
- */
-static bool
 plan_region(void)
 {
 	PageMapBits allowed = job.dirty;
-	PageMapBits absent;
 
 	if (job.mapping)
-	{
-		uint64 now = page_map_now_ms();
-
-		bridge_allowed(job.open->fd, job.offset, job.mapping, job.length, &job.dirty, &allowed,
-		               &absent);
-		if (flush_policy.prefetch && !flush_policy.dry_run &&
-		    bridge_wants(&job.dirty, &absent, flush_policy.max_gap))
-		{
-			if (job.prefetch_until == 0)
-			{
-				prefetch(job.open->fd, job.offset, &absent);
-				job.prefetch_until = now + PREFETCH_MS;
-			}
-			if (now < job.prefetch_until)
-				return false;
-		}
-	}
+		bridge_allowed(job.open->fd, job.offset, job.mapping, job.length, &job.dirty, &allowed);
 	job.nruns = bridge_plan(&job.dirty, &allowed, flush_policy.max_gap, job.runs);
 	job.planned = true;
-	return true;
 }
 
 /* Whether a region is being worked on */
@@ -312,7 +271,7 @@ refill_pace(void)
 {
 	static uint64 last = 0;
 	const DeviceCaps *caps = &flush_policy.caps;
-	uint64 now = histogram_clock();
+	uint64 now = calm_clock();
 	double seconds = last == 0 ? 0 : (now - last) / 1e9;
 
 	last = now;
@@ -393,7 +352,6 @@ confirm(bool wait)
 		}
 		pg_atomic_fetch_sub_u64(&calm_shared->in_flight_pages, run->pages);
 		flush_count(&calm_shared->counters.flushed_pages, run->pages);
-		(void) histogram_count(HISTOGRAM_WRITEBACK, run->started);
 		in_flight_bytes -= run->length;
 		in_flight_operations -= run->operations;
 		if (run->split)
@@ -413,7 +371,6 @@ start_run(uint32 first, uint32 blocks, uint32 pages, const BridgeFilled *bridged
 	off_t length = (off_t) blocks * BLCKSZ;
 	off_t written = length - (off_t) bridged->left * BLCKSZ;
 	uint32 operations = device_operations(&flush_policy.caps, written) + bridged->breaks;
-	uint64 started = histogram_clock();
 	InFlight *run;
 	int error = 0;
 
@@ -453,7 +410,6 @@ start_run(uint32 first, uint32 blocks, uint32 pages, const BridgeFilled *bridged
 	run->pages = pages;
 	run->operations = operations;
 	run->split = false;
-	run->started = started;
 	job.open->references++;
 	in_flight_count++;
 	in_flight_bytes += length;
@@ -482,8 +438,8 @@ flush_advance(void)
 
 		if (flush_policy.rests && !flush_policy.dry_run)
 			return false;
-		if (!job.planned && !plan_region())
-			return false;
+		if (!job.planned)
+			plan_region();
 		if (job.next_run >= job.nruns)
 		{
 			if (job.mapping)
@@ -553,6 +509,55 @@ flush_advance(void)
 	return true;
 }
 
+/*
+ * Fill the gaps of a region, and leave it dense to the kernel's flusher, which is about to come
+ * to its file.  All of it is marked after that, with the age that it had.
+ */
+void
+flush_fill_region(uint32 file_index, uint32 incarnation, uint32 number)
+{
+	static BridgeRun runs[BRIDGE_MAX_RUNS];
+	OpenFile *open = open_files_get(file_index, incarnation);
+	off_t offset = (off_t) number * PAGE_MAP_REGION_BYTES;
+	CalmCounters *counters = &calm_shared->counters;
+	PageMapBits dirty;
+	PageMapBits allowed;
+	uint64 since_ms;
+	size_t length;
+	void *mapping;
+	int nruns;
+
+	if (open == NULL || flush_policy.dry_run || flush_policy.rests || !open->bridge)
+		return;
+	length = flush_region_length(open->fd, offset);
+	mapping = length > 0 && flush_policy.headroom > PAGE_MAP_REGION_BYTES ?
+	              flush_region_map(open->fd, offset, length) :
+	              NULL;
+	if (mapping == NULL)
+		return;
+	(void) flush_region_take(page_map_file(calm_page_map, file_index), number, &dirty, &since_ms);
+	for (uint32 b = length / BLCKSZ; b < PAGE_MAP_REGION_BLOCKS; b++)
+		bits_clear(&dirty, b);
+	flush_region_drop_written(open->fd, number, 0, PAGE_MAP_REGION_BLOCKS, &dirty);
+	allowed = dirty;
+	bridge_allowed(open->fd, offset, mapping, length, &dirty, &allowed);
+	nruns = bridge_plan(&dirty, &allowed, flush_policy.max_gap, runs);
+	for (int r = 0; r < nruns; r++)
+	{
+		BridgeFilled bridged;
+
+		bridge_fill(open->fd, offset, &dirty, &runs[r], &bridged);
+		flush_count(&counters->bridged_pages, bridged.filled);
+		flush_count(&counters->unbridged_pages, bridged.left);
+		flush_started.amplified += bridged.amplified;
+		flush_policy.headroom -= Min(flush_policy.headroom, (uint64) bridged.filled * BLCKSZ);
+		(void) page_map_mark(calm_page_map, file_index, incarnation,
+		                     number * PAGE_MAP_REGION_BLOCKS + runs[r].first, runs[r].blocks,
+		                     since_ms ? since_ms : page_map_now_ms());
+	}
+	munmap(mapping, length);
+}
+
 /* Marked pages that have been taken, since the server was started or pg_calm_reset() */
 uint64
 flush_taken_pages(void)
@@ -561,6 +566,5 @@ flush_taken_pages(void)
 
 	return pg_atomic_read_u64(&counters->flushed_pages) +
 	       pg_atomic_read_u64(&counters->fsynced_pages) +
-	       pg_atomic_read_u64(&counters->handed_pages) +
 	       pg_atomic_read_u64(&counters->kernel_flushed_pages);
 }
