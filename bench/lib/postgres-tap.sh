@@ -57,7 +57,6 @@ tap_settings() {
 		pg_calm.governor_exempt_superusers = off
 		pg_calm.governor_max_wal = '64MB'
 		pg_calm.governor_patience = '1s'
-		pg_calm.governor_writeback = on
 	EOF
 }
 

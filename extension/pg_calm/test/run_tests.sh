@@ -156,9 +156,6 @@ run_unit()
 	program 5_commit_delay_law commit_delay_law
 	compile_unit_test foreground "$source_dir/test/foreground_test.c" "$source_dir/src/writeback/foreground.c"
 	program 7_foreground foreground
-	compile_unit_test governor_queue -Wno-unused-parameter -Wno-sign-compare \
-		"$source_dir/test/governor_queue_test.c" "$source_dir/src/governor/governor_queue.c"
-	program 8_governor_queue governor_queue
 	compile_interpose_test interpose
 	program 4_interpose interpose
 	# the segments of a program for machines with pages of 64 kB, where RELRO ends within a page

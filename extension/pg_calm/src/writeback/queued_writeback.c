@@ -34,9 +34,8 @@
 #define INTERVAL_MS 20
 #define PAUSE_FACTOR 4
 
-/* After which a look ends, to be gone on with at the next one; and one that is to be a whole pass */
+/* After which a look ends, to be gone on with at the next one */
 #define LOOK_MS 5
-#define PASS_MS 50
 
 /* Devices that are told apart; of more, nothing is known */
 #define MAX_DEVICES 16
@@ -183,14 +182,5 @@ queued_writeback_bytes(uint64 device)
 		next_look_ms =
 			now + Max(INTERVAL_MS, (uint64) (INSTR_TIME_GET_MILLISEC(took) * PAUSE_FACTOR));
 	}
-	return bytes_of(device);
-}
-
-uint64
-queued_writeback_bytes_now(uint64 device)
-{
-	if (!cachestat_works())
-		return 0;
-	look(PASS_MS);
 	return bytes_of(device);
 }

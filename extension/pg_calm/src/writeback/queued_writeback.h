@@ -19,12 +19,6 @@
  */
 extern uint64 queued_writeback_bytes(uint64 device);
 
-/*
- * The same as it is now, if all files can be looked at in 50 ms; with more, of a
- * pass over them that took several calls.  For who calls seldom.
- */
-extern uint64 queued_writeback_bytes_now(uint64 device);
-
 /* The next call of queued_writeback_bytes() is to look, however short a time ago that was done */
 extern void queued_writeback_forget(void);
 
