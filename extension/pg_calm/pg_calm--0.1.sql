@@ -260,10 +260,7 @@ CREATE FUNCTION pg_calm_archive(
     OUT last_archived_time timestamptz,
     OUT last_error text,
     OUT last_error_file text,
-    OUT last_error_time timestamptz,
-    OUT deferred_status_renames bigint,
-    OUT status_directory_syncs bigint,
-    OUT status_sync_error text)
+    OUT last_error_time timestamptz)
 RETURNS record
 AS 'MODULE_PATHNAME', 'pg_calm_archive'
 LANGUAGE C STRICT VOLATILE PARALLEL SAFE;
@@ -296,9 +293,6 @@ COMMENT ON COLUMN pg_calm_archive.last_archived_time IS 'When it was';
 COMMENT ON COLUMN pg_calm_archive.last_error IS 'Why a file could not be archived, the last time';
 COMMENT ON COLUMN pg_calm_archive.last_error_file IS 'Which file that was';
 COMMENT ON COLUMN pg_calm_archive.last_error_time IS 'When that was';
-COMMENT ON COLUMN pg_calm_archive.deferred_status_renames IS 'Acknowledgements whose fsyncs were left to the removal of WAL (pg_calm.archive_defer_status_sync), since the server started; 0 since PostgreSQL 16';
-COMMENT ON COLUMN pg_calm_archive.status_directory_syncs IS 'fsync calls for pg_wal/archive_status before WAL was recycled or removed, one for all acknowledgements since the last';
-COMMENT ON COLUMN pg_calm_archive.status_sync_error IS 'Error of such a call, after which no WAL is recycled or removed until the server is restarted (since PostgreSQL 16 it is, as without pg_calm); null: none';
 
 CREATE FUNCTION pg_calm_archive_histogram(
     OUT lower_bound bigint,

@@ -78,11 +78,7 @@ pub const CASES: [Case; 5] = [
         description: IDLE,
         kind: Kind::Idle,
         contestants: &[
-            contestant(
-                IDLE_OFF,
-                IDLE,
-                &[LIBRARY, ALL_ARE_HELD, ("pg_calm.governor_wal_space", "0")],
-            ),
+            contestant(IDLE_OFF, IDLE, &[LIBRARY, ALL_ARE_HELD, ("pg_calm.governor_wal_space", "0")]),
             contestant(IDLE_ON, IDLE, &[LIBRARY, ALL_ARE_HELD, WAL_SPACE]),
         ],
     },
