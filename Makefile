@@ -121,7 +121,7 @@ torture-errors:
 
 # Power cuts at every step of archiving (docs/internals/archiving.md), and controls; as root
 torture-archive: deps build
-	@$(PGCALM) lab run archive-crash --fs both --cycles 80 --control directory,status,cp \
+	@$(PGCALM) lab run archive-crash --fs both --cycles 80 --control directory,cp \
 	  --pg-bindir "$$($(PG_CONFIG) --bindir)" --module-dir $(EXTENSION)
 
 # The figures of docs/benchmarks.md (bench/suites/cgroup.toml); about four hours, wants the machine for itself, goes on where it was

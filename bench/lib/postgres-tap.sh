@@ -53,11 +53,9 @@ tap_settings() {
 		pg_calm.unflushed_limit = '64kB'
 		pg_calm.drain_threshold = 0
 		pg_calm.page_map_memory = '1MB'
-		pg_calm.archive_defer_status_sync = on
 		pg_calm.governor_exempt_superusers = off
 		pg_calm.governor_max_wal = '64MB'
 		pg_calm.governor_patience = '1s'
-		pg_calm.governor_writeback = on
 	EOF
 }
 

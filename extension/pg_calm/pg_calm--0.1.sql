@@ -250,10 +250,7 @@ CREATE FUNCTION pg_calm_archive(
     OUT last_archived_time timestamptz,
     OUT last_error text,
     OUT last_error_file text,
-    OUT last_error_time timestamptz,
-    OUT deferred_status_renames bigint,
-    OUT status_directory_syncs bigint,
-    OUT status_sync_error text)
+    OUT last_error_time timestamptz)
 RETURNS record
 AS 'MODULE_PATHNAME', 'pg_calm_archive'
 LANGUAGE C STRICT VOLATILE PARALLEL SAFE;
@@ -286,9 +283,6 @@ COMMENT ON COLUMN pg_calm_archive.last_archived_time IS 'When it was';
 COMMENT ON COLUMN pg_calm_archive.last_error IS 'Why a file could not be archived, the last time';
 COMMENT ON COLUMN pg_calm_archive.last_error_file IS 'Which file that was';
 COMMENT ON COLUMN pg_calm_archive.last_error_time IS 'When that was';
-COMMENT ON COLUMN pg_calm_archive.deferred_status_renames IS 'Acknowledgements whose fsyncs were left to the removal of WAL (pg_calm.archive_defer_status_sync), since the server started; 0 since PostgreSQL 16';
-COMMENT ON COLUMN pg_calm_archive.status_directory_syncs IS 'fsync calls for pg_wal/archive_status before WAL was recycled or removed, one for all acknowledgements since the last';
-COMMENT ON COLUMN pg_calm_archive.status_sync_error IS 'Error of such a call, after which no WAL is recycled or removed until the server is restarted (since PostgreSQL 16 it is, as without pg_calm); null: none';
 
 CREATE FUNCTION pg_calm_archive_histogram(
     OUT lower_bound bigint,
@@ -361,13 +355,13 @@ LANGUAGE C STRICT VOLATILE PARALLEL SAFE;
 CREATE VIEW pg_calm_governor AS SELECT * FROM pg_calm_governor();
 
 COMMENT ON VIEW pg_calm_governor IS 'The governor''s inputs, as it last looked at them; counters start with the server';
-COMMENT ON COLUMN pg_calm_governor.input IS 'wal_space: pg_calm.governor_wal_space; max_wal: pg_calm.governor_max_wal; lag: pg_calm.governor_max_lag; archive: pg_calm.archive_alert_action = pace; writeback: pg_calm.governor_writeback';
+COMMENT ON COLUMN pg_calm_governor.input IS 'wal_space: pg_calm.governor_wal_space; max_wal: pg_calm.governor_max_wal; lag: pg_calm.governor_max_lag; archive: pg_calm.archive_alert_action = pace';
 COMMENT ON COLUMN pg_calm_governor.state IS 'off: not asked for; unknown: can''t be read now, and limits nothing; watched: far from its limit; pacing: writers have a rate; released: did not drain for pg_calm.governor_patience, and limits nothing until it does; refusing: likewise, but statements that write fail';
-COMMENT ON COLUMN pg_calm_governor.object IS 'What is behind: checkpoint, archive, writeback, a replication slot, or the application_name of the standby that is closest to its limit or furthest beyond';
+COMMENT ON COLUMN pg_calm_governor.object IS 'What is behind: checkpoint, archive, a replication slot, or the application_name of the standby that is closest to its limit or furthest beyond';
 COMMENT ON COLUMN pg_calm_governor.unit IS 'Of value and value_limit: bytes, or s for a lag in seconds';
-COMMENT ON COLUMN pg_calm_governor.value IS 'wal_space: what is free for WAL, segments made ahead included; max_wal: WAL since the redo point of the last complete checkpoint; lag: WAL that the standby has not come to, or its age; archive: WAL that waits; writeback: data pages that the data volume has not taken, how far that rose lately';
+COMMENT ON COLUMN pg_calm_governor.value IS 'wal_space: what is free for WAL, segments made ahead included; max_wal: WAL since the redo point of the last complete checkpoint; lag: WAL that the standby has not come to, or its age; archive: WAL that waits';
 COMMENT ON COLUMN pg_calm_governor.value_limit IS 'wal_space: what is to be left free; else what value is to stay below';
-COMMENT ON COLUMN pg_calm_governor.drain_rate IS 'How fast the object comes on: bytes of WAL per second; for checkpoint, bytes of data files that it writes per second; for writeback, that the data volume takes of pages as they are scattered now';
+COMMENT ON COLUMN pg_calm_governor.drain_rate IS 'How fast the object comes on: bytes of WAL per second; for checkpoint, bytes of data files that it writes per second';
 COMMENT ON COLUMN pg_calm_governor.allowed_rate IS 'Bytes of WAL per second that this input allows; null: any';
 COMMENT ON COLUMN pg_calm_governor.binding IS 'Whether it is the one for which sessions wait';
 COMMENT ON COLUMN pg_calm_governor.wal_rate IS 'Bytes of WAL per second written, by all; the same in each row';

@@ -68,7 +68,7 @@ fn stock_fills_the_wal_volume_and_a_governed_server_does_not() {
     );
     assert_eq!(code, Some(0), "{last}");
     let names: Vec<&str> = report.cases.iter().map(|case| case.name.as_str()).collect();
-    assert_eq!(names, ["stock", "wal-space"]);
+    assert_eq!(names, ["stock", "governed"]);
     let (stock, governed) = (&report.cases[0].run, &report.cases[1].run);
     let failure = stock.server_failure.as_ref().unwrap();
     assert!(failure.message.contains("No space left"), "{failure:?}");

@@ -12,8 +12,7 @@ SELECT state, directory, compression, workers, queue_files, queue_bytes, oldest_
        free_bytes > 0 AS free, archive_rate, time_to_full, alert
   FROM pg_calm_archive;
 SELECT archived_files, archived_bytes, written_bytes, existing_files, failures, file_syncs, directory_syncs,
-       last_archived_file, last_archived_time, last_error, last_error_file, last_error_time,
-       deferred_status_renames, status_directory_syncs, status_sync_error
+       last_archived_file, last_archived_time, last_error, last_error_file, last_error_time
   FROM pg_calm_archive;
 SELECT * FROM pg_calm_archive_histogram;
 SELECT pg_calm_reset();

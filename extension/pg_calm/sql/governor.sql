@@ -11,9 +11,7 @@ SELECT attrelid::regclass AS view, attname, format_type(atttypid, atttypmod) AS 
 -- nothing is governed unless it is asked for
 SELECT input, state, object, unit, value, value_limit, drain_rate, allowed_rate, binding, total_allowed_rate, holds,
        held_time, releases
-  FROM pg_calm_governor WHERE input <> 'writeback';
--- off until the worker has read the caps
-SELECT count(*) FROM pg_calm_governor WHERE input = 'writeback' AND state IN ('off', 'unknown', 'watched') AND allowed_rate IS NULL;
+  FROM pg_calm_governor;
 SELECT * FROM pg_calm_governor_holds;
 
 -- limits of lag

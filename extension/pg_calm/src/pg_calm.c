@@ -5,8 +5,7 @@
  *
  * pg_calm makes PostgreSQL's page writeback cheap in device operations and
  * smooth in time.  Durability stays with PostgreSQL's own fsync calls, which
- * all happen, in their places, and report every error; but for those of
- * status files where pg_calm archives (archive_ack.c).  Everything else about pages is
+ * all happen, in their places, and report every error.  Everything else about pages is
  * advice to the kernel: with an empty or wrong page map the server is as slow
  * as stock, and as safe.
  *

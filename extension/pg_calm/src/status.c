@@ -11,7 +11,6 @@
 
 #include <math.h>
 
-#include "archive/archive.h"
 #include "base/base.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -62,13 +61,6 @@ worse_than_asked(const CalmShared *copy)
 	else if (!worker_is_alive())
 		add_reason(&reasons, "the writeback worker does not respond: the server's flush hints are "
 		                     "obeyed, and nothing waits for it");
-	/* whatever the mode is now: WAL stays until a restart */
-	if (archive_ack_failure()[0])
-		add_reason(&reasons, CALM_ARCHIVER_SYNCS_STATUS ?
-		                         "WAL is neither recycled nor removed since an fsync of "
-		                         "pg_wal/archive_status failed: see pg_calm_archive" :
-		                         "archived WAL is not acknowledged durably since an fsync of "
-		                         "pg_wal/archive_status failed: see pg_calm_archive");
 	if (governor_is_silent())
 		add_reason(&reasons, "the governor's worker does not respond: sessions are not held");
 	if (calm_mode == CALM_MODE_ON)

@@ -156,9 +156,6 @@ run_unit()
 	program 5_commit_delay_law commit_delay_law
 	compile_unit_test foreground "$source_dir/test/foreground_test.c" "$source_dir/src/writeback/foreground.c"
 	program 7_foreground foreground
-	compile_unit_test governor_queue -Wno-unused-parameter -Wno-sign-compare \
-		"$source_dir/test/governor_queue_test.c" "$source_dir/src/governor/governor_queue.c"
-	program 8_governor_queue governor_queue
 	compile_interpose_test interpose
 	program 4_interpose interpose
 	# the segments of a program for machines with pages of 64 kB, where RELRO ends within a page
@@ -210,14 +207,6 @@ run_tap()
 	shim=$work/libdeny_mprotect.so
 	quietly "$work/cc.log" "${CC:-cc}" -Wall -Wextra -Werror -shared -fPIC -O2 \
 		"$source_dir/test/deny_mprotect.c" -o "$shim"
-	fsync_archive=$work/fsync_archive.so
-	quietly "$work/cc.log" "${CC:-cc}" -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Werror \
-		-D_GNU_SOURCE -shared -fPIC -O2 -I"$source_dir/src" -I"$source_dir" -I"$("$PG_CONFIG" --includedir-server)" \
-		"$source_dir/test/fsync_archive.c" -o "$fsync_archive"
-	recycle_by_link=$work/recycle_by_link.so
-	quietly "$work/cc.log" "${CC:-cc}" -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Werror \
-		-D_GNU_SOURCE -shared -fPIC -O2 -I"$("$PG_CONFIG" --includedir-server)" \
-		"$source_dir/test/recycle_by_link.c" -o "$recycle_by_link"
 	slow_fdatasync=$work/slow_fdatasync.so
 	quietly "$work/cc.log" "${CC:-cc}" -Wall -Wextra -Werror -shared -fPIC -O2 \
 		"$source_dir/test/slow_fdatasync.c" -o "$slow_fdatasync"
@@ -262,8 +251,7 @@ run_prove()
 		# shellcheck disable=SC2048,SC2086
 		TESTDIR="$test_dir" TESTDATADIR="$test_dir/tmp_check" TESTLOGDIR="$test_dir/tmp_check/log" \
 			PATH="$install$bindir:$PATH" PG_REGRESS="$pg_regress" \
-			PG_CALM_DENY_MPROTECT="$shim" PG_CALM_FSYNC_ARCHIVE="$fsync_archive" \
-			PG_CALM_RECYCLE_BY_LINK="$recycle_by_link" PG_CALM_SLOW_FDATASYNC="$slow_fdatasync" \
+			PG_CALM_DENY_MPROTECT="$shim" PG_CALM_SLOW_FDATASYNC="$slow_fdatasync" \
 			PG_CALM_REMOTE_FILESYSTEM="$remote_filesystem" \
 			PG_CALM_HARMFUL_FLUSH="$harmful_flush" top_builddir="$work" \
 			prove -I "$pgxs_dir/test/perl" -I t $*

@@ -372,11 +372,10 @@ impl<'a> Arena<'a> {
     }
 
     fn path(&self, target: Target) -> Option<PathBuf> {
-        let [archive, data, status] = self.directories();
+        let [archive, data, _] = self.directories();
         match target {
             Target::Any => None,
             Target::Archive => Some(archive),
-            Target::Status => Some(status),
             Target::PgWal => Some(data.join("pg_wal")),
         }
     }

@@ -168,7 +168,7 @@ pub(super) mod tests {
             cycles: vec![cycle(1, "archiver: rename"), cycle(2, "archiver: fsync")],
             controls: vec![Control {
                 name: "status".into(),
-                sabotage: "the checkpointer's fsync of archive_status does nothing".into(),
+                sabotage: "the archiver's fsync of the archive directory does nothing".into(),
                 fs: "ext4".into(),
                 cycles: vec![Cycle {
                     violations: vec!["0001 was recycled or removed".into()],

@@ -43,33 +43,24 @@ const ALL_ARE_HELD: (&str, &str) = ("pg_calm.governor_exempt_superusers", "off")
 
 const WAL_SPACE: (&str, &str) = ("pg_calm.governor_wal_space", "-1");
 
-const WRITEBACK: (&str, &str) = ("pg_calm.governor_writeback", "on");
-
 const fn contestant(name: &'static str, description: &'static str, settings: Settings) -> Contestant {
     Contestant { name, description, settings, module: !settings.is_empty(), data_capped: true, operations: 1 }
 }
 
 const STOCK: &str = "PostgreSQL as it comes: WAL grows until its volume is full, and that is a PANIC.";
-const SPACE: &str = "With pg_calm that holds writers to what leaves room for WAL.";
-const GOVERNED: &str = "With pg_calm that holds writers to what leaves room for WAL and to what the data volume takes.";
+const GOVERNED: &str = "With pg_calm that holds writers to what leaves room for WAL.";
 const UNBRIDGED: &str = "As governed, without bridging: the data volume takes no more than stock's pages.";
 const PACED: &str = "PostgreSQL as it comes, with clients that keep to a rate: which is the highest that it holds?";
 const IDLE: &str = "A small table without caps, the governor off and on in turn: what does it cost?";
 
 /// All that there are.
-pub const CASES: [Case; 6] = [
+pub const CASES: [Case; 5] = [
     Case { name: "stock", description: STOCK, kind: Kind::Overload, contestants: &[contestant("stock", STOCK, &[])] },
-    Case {
-        name: "wal-space",
-        description: SPACE,
-        kind: Kind::Overload,
-        contestants: &[contestant("wal-space", SPACE, &[LIBRARY, ALL_ARE_HELD, WAL_SPACE])],
-    },
     Case {
         name: "governed",
         description: GOVERNED,
         kind: Kind::Overload,
-        contestants: &[contestant("governed", GOVERNED, &[LIBRARY, ALL_ARE_HELD, WAL_SPACE, WRITEBACK])],
+        contestants: &[contestant("governed", GOVERNED, &[LIBRARY, ALL_ARE_HELD, WAL_SPACE])],
     },
     Case {
         name: "unbridged",
@@ -78,7 +69,7 @@ pub const CASES: [Case; 6] = [
         contestants: &[contestant(
             "unbridged",
             UNBRIDGED,
-            &[LIBRARY, ALL_ARE_HELD, WAL_SPACE, WRITEBACK, ("pg_calm.bridge", "off")],
+            &[LIBRARY, ALL_ARE_HELD, WAL_SPACE, ("pg_calm.bridge", "off")],
         )],
     },
     Case { name: "paced", description: PACED, kind: Kind::Paced, contestants: &[contestant("paced", PACED, &[])] },
@@ -87,12 +78,8 @@ pub const CASES: [Case; 6] = [
         description: IDLE,
         kind: Kind::Idle,
         contestants: &[
-            contestant(
-                IDLE_OFF,
-                IDLE,
-                &[LIBRARY, ALL_ARE_HELD, ("pg_calm.governor_wal_space", "0"), ("pg_calm.governor_writeback", "off")],
-            ),
-            contestant(IDLE_ON, IDLE, &[LIBRARY, ALL_ARE_HELD, WAL_SPACE, WRITEBACK]),
+            contestant(IDLE_OFF, IDLE, &[LIBRARY, ALL_ARE_HELD, ("pg_calm.governor_wal_space", "0")]),
+            contestant(IDLE_ON, IDLE, &[LIBRARY, ALL_ARE_HELD, WAL_SPACE]),
         ],
     },
 ];

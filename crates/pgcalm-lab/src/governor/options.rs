@@ -46,7 +46,7 @@ pub struct Options {
     /// What is run, separated by commas; `pgcalm lab list` tells the cases. It fails if a server with the governor gives up, and
     /// if stock does not.
     #[arg(long, value_name = "LIST", default_value = "governed,stock",
-          default_value_if("quick", "true", "stock,wal-space"), value_delimiter = ',', value_parser = case::parse)]
+          default_value_if("quick", "true", "stock,governed"), value_delimiter = ',', value_parser = case::parse)]
     #[serde(serialize_with = "serialize_names")]
     pub cases: Vec<&'static Case>,
     /// Load of each run; of stock, at most.
@@ -272,7 +272,7 @@ mod tests {
         let quick = options(&["--quick", "--set", "synchronous_commit=on"]);
         quick.check().unwrap();
         let contest = quick.overload();
-        assert_eq!(names(&contest), ["stock", "wal-space"]);
+        assert_eq!(names(&contest), ["stock", "governed"]);
         let settings = contest.server_settings(contest.contestants[1]);
         assert_eq!(settings["synchronous_commit"], "on");
         assert_eq!(settings["max_wal_size"], "128MB");

@@ -223,8 +223,8 @@ pub(super) mod tests {
                 "data_read_ops": [], "wal_write_ops": [], "wal_write_mib": [], "blocked_processes": [],
                 "server": {"module": {
                     "governor_wal_space_holds": [0.0, 7.0, null],
-                    "governor_writeback_holds": [1.0, 3.0, null],
-                    "governor_writeback_value": [9.0, 9.0, 9.0],
+                    "governor_lag_holds": [1.0, 3.0, null],
+                    "governor_lag_value": [9.0, 9.0, 9.0],
                 }},
             },
         }))

@@ -85,7 +85,7 @@ pub const TABLE: &[Metric] = &[
         name: "pgcalm_module_degraded_state",
         kind: Kind::Gauge,
         help: "1 for each state that pg_calm_status.degraded names, 0 for the others; state is not_flushed, worker_down, \
-               worker_stuck, no_cap, other_devices, map_full, not_bridged, not_shared, status_sync, governor_stuck, breaker or other",
+               worker_stuck, no_cap, other_devices, map_full, not_bridged, not_shared, governor_stuck, breaker or other",
         labels: &["state"],
         read: Read::Instance(|instance, points| {
             for (state, named) in instance.module.iter().flat_map(|module| module.degraded_states()) {

@@ -28,7 +28,6 @@
 #include <unistd.h>
 
 #include "archive.h"
-#include "archive_ack.h"
 #include "archive_codec.h"
 #include "archive_jobs.h"
 #include "archive_stats.h"
@@ -65,14 +64,6 @@ static const struct config_enum_entry compression_options[] = {
 static const struct config_enum_entry alert_options[] = {
 	{"alert", ARCHIVE_ALERT_ONLY, false}, {"pace", ARCHIVE_ALERT_PACE, false}, {NULL, 0, false}};
 
-/* as a bool, which it once was, besides */
-static const struct config_enum_entry defer_options[] = {
-	{"auto", ARCHIVE_DEFER_AUTO, false}, {"on", ARCHIVE_DEFER_ON, false},
-	{"off", ARCHIVE_DEFER_OFF, false},   {"true", ARCHIVE_DEFER_ON, true},
-	{"false", ARCHIVE_DEFER_OFF, true},  {"yes", ARCHIVE_DEFER_ON, true},
-	{"no", ARCHIVE_DEFER_OFF, true},     {"1", ARCHIVE_DEFER_ON, true},
-	{"0", ARCHIVE_DEFER_OFF, true},      {NULL, 0, false}};
-
 static bool check_directory(char **newval, void **extra, GucSource source);
 static bool check_compression(int *newval, void **extra, GucSource source);
 static bool archive_check_configured(CALM_ARCHIVE_STATE);
@@ -106,14 +97,6 @@ archive_define_settings(void)
 	                        "Kilobytes per second that may be written to the archive.",
 	                        "All workers together; 0 means unlimited.", &calm_archive_bandwidth, 0,
 	                        0, INT_MAX, PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
-	DefineCustomEnumVariable(
-		"pg_calm.archive_defer_status_sync",
-		"Whether the archiver leaves fsyncs of archive_status to the removal of WAL.",
-		"\"auto\" does so with archive_library = 'pg_calm', \"on\" with any archiver: only for those that accept a "
-		"file again which they have archived, since a power cut makes many of them ready again. In mode \"on\". "
-		"Since PostgreSQL 16, whose archiver makes none, it only has one made before WAL is removed.",
-		&calm_archive_defer_status_sync, ARCHIVE_DEFER_AUTO, defer_options, PGC_SIGHUP, 0, NULL,
-		NULL, NULL);
 	DefineCustomIntVariable("pg_calm.archive_alert_threshold",
 	                        "Amount of WAL waiting to be archived above which there is an alert.",
 	                        "-1 takes what is free in the filesystem of pg_wal, 0 never alerts.",
@@ -168,7 +151,6 @@ check_compression(int *newval, void **extra, GucSource source)
 void
 archive_request_shared_memory(void)
 {
-	RequestAddinShmemSpace(archive_ack_size());
 	RequestAddinShmemSpace(archive_jobs_size());
 	RequestAddinShmemSpace(archive_stats_size());
 	RequestAddinShmemSpace(archive_throttle_size());
@@ -180,7 +162,6 @@ archive_request_shared_memory(void)
 void
 archive_start_shared_memory(void)
 {
-	archive_ack_start();
 	archive_jobs_start();
 	archive_stats_start();
 	archive_throttle_start();
@@ -190,8 +171,6 @@ archive_start_shared_memory(void)
 static bool
 archive_check_configured(CALM_ARCHIVE_STATE)
 {
-	/* nobody else calls this; the name in archive_library may be a path */
-	archive_ack_own_library();
 	if (calm_archive_directory[0] != '\0')
 		return true;
 	CALM_ARCHIVE_NOT_CONFIGURED("\"%s\" is not set.", "pg_calm.archive_directory");

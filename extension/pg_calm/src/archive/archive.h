@@ -18,8 +18,6 @@
 
 #include "postgres.h"
 
-#include "archive_ack.h"
-#include "archive_scan.h"
 #include "archive_stats.h"
 #include "archive_watch.h"
 #include "archive_worker.h"

@@ -14,7 +14,6 @@
 
 #include "access/xlog.h"
 #include "archive.h"
-#include "archive_ack.h"
 #include "archive_codec.h"
 #include "archive_jobs.h"
 #include "archive_stats.h"
@@ -52,8 +51,8 @@ pg_calm_archive(PG_FUNCTION_ARGS)
 	ArchiveCounters *counters = palloc(sizeof(ArchiveCounters));
 	ArchiveQueue queue;
 	TupleDesc tupdesc;
-	Datum values[28];
-	bool nulls[28] = {false};
+	Datum values[25];
+	bool nulls[25] = {false};
 	int column = 0;
 	bool active = XLogArchivingActive();
 	bool ours = active && strcmp(XLogArchiveLibrary, "pg_calm") == 0;
@@ -105,10 +104,6 @@ pg_calm_archive(PG_FUNCTION_ARGS)
 	values[column] = text_or_null(counters->error_file, &nulls[column]);
 	column++;
 	values[column] = time_or_null(counters->error_time, &nulls[column]);
-	column++;
-	values[column++] = Int64GetDatum((int64) archive_ack_deferred_renames());
-	values[column++] = Int64GetDatum((int64) archive_ack_directory_syncs());
-	values[column] = text_or_null(archive_ack_failure(), &nulls[column]);
 	column++;
 	Assert(column == lengthof(values));
 

@@ -110,12 +110,6 @@ extern PGDLLIMPORT int CommitSiblings;
 #endif
 
 /*
- * Whether the archiver makes each rename of a status file durable by itself;
- * since 16 it does not (pgarch.c, pgarch_archiveDone).
- */
-#define CALM_ARCHIVER_SYNCS_STATUS (PG_VERSION_NUM < 160000)
-
-/*
  * The interface of archive modules.  Since 16 callbacks get the module's
  * state, and _PG_archive_module_init returns them instead of filling them in.
  * Since 17 a module can say why it is not configured.

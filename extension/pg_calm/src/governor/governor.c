@@ -32,9 +32,8 @@
 #include "utils/guc.h"
 #include "utils/memutils.h"
 
-/* Between looks; for a queue alone; with nothing to look at; and after a look that took long, so often its time */
+/* Between looks; with nothing to look at; and after a look that took long, so often its time */
 #define LOOK_INTERVAL_MS 250
-#define QUEUE_INTERVAL_MS 1000
 #define OFF_INTERVAL_MS 10000
 #define LOOK_COST_FACTOR 50
 
@@ -46,20 +45,12 @@ int calm_governor_max_wal = 0;
 char *calm_governor_max_lag = "";
 int calm_governor_lag_position = GOVERNOR_LAG_FLUSH;
 int calm_governor_patience = 60 * 1000;
-int calm_governor_writeback = GOVERNOR_WRITEBACK_OFF;
 bool calm_governor_exempt_superusers = true;
 
 GovernorShared *calm_governor_shared = NULL;
 
 static const struct config_enum_entry lag_position_options[] = {
 	{"flush", GOVERNOR_LAG_FLUSH, false}, {"replay", GOVERNOR_LAG_REPLAY, false}, {NULL, 0, false}};
-
-static const struct config_enum_entry writeback_options[] = {
-	{"off", GOVERNOR_WRITEBACK_OFF, false}, {"queue", GOVERNOR_WRITEBACK_QUEUE, false},
-	{"on", GOVERNOR_WRITEBACK_ON, false},   {"false", GOVERNOR_WRITEBACK_OFF, true},
-	{"true", GOVERNOR_WRITEBACK_ON, true},  {"no", GOVERNOR_WRITEBACK_OFF, true},
-	{"yes", GOVERNOR_WRITEBACK_ON, true},   {"0", GOVERNOR_WRITEBACK_OFF, true},
-	{"1", GOVERNOR_WRITEBACK_ON, true},     {NULL, 0, false}};
 
 static Size shared_size(void);
 static bool paces_archive(void);
@@ -69,8 +60,7 @@ static void worker_exit(int code, Datum argument);
 const char *
 governor_input_name(GovernorInput input)
 {
-	static const char *const names[GOVERNOR_INPUTS] = {"wal_space", "max_wal", "lag", "archive",
-	                                                   "writeback"};
+	static const char *const names[GOVERNOR_INPUTS] = {"wal_space", "max_wal", "lag", "archive"};
 
 	return names[input];
 }
@@ -108,12 +98,6 @@ governor_define_settings(void)
 		"They are released then; for want of WAL space their statements fail instead, since the server would.",
 		&calm_governor_patience, 60 * 1000, 1000, 24 * 3600 * 1000, PGC_SIGHUP, GUC_UNIT_MS, NULL,
 		NULL, NULL);
-	DefineCustomEnumVariable(
-		"pg_calm.governor_writeback",
-		"When writers are held to what the device of the data directory takes.",
-		"\"queue\": to a part of what they do usually, for seconds, while writes that the kernel has queued hold up all others. \"on\": at any time. Where the device is not capped, never.",
-		&calm_governor_writeback, GOVERNOR_WRITEBACK_OFF, writeback_options, PGC_SIGHUP, 0, NULL,
-		NULL, NULL);
 	DefineCustomBoolVariable(
 		"pg_calm.governor_exempt_superusers", "Whether superusers are never held by the governor.",
 		NULL, &calm_governor_exempt_superusers, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
@@ -144,7 +128,6 @@ governor_start_shared_memory(void)
 		memset(shared, 0, shared_size());
 		pg_atomic_init_u32(&shared->gate, GOVERNOR_GATE_OPEN);
 		pg_atomic_init_u64(&shared->updated_ms, 0);
-		pg_atomic_init_u32(&shared->counts, 0);
 		pg_atomic_init_u64(&shared->charged, 0);
 		pg_atomic_init_u64(&shared->charged_cost, 0);
 		SpinLockInit(&shared->lock);
@@ -186,30 +169,23 @@ look(uint64 now_ms)
 	GovernorReading *archive = &readings[GOVERNOR_ARCHIVE];
 	bool off = calm_mode == CALM_MODE_OFF;
 	int asked = 0;
-	bool waits_for_queue = calm_governor_writeback == GOVERNOR_WRITEBACK_QUEUE;
 	uint64 insert = GetXLogInsertRecPtr();
 
 	memset(readings, 0, sizeof(readings));
 	for (int i = 0; i < GOVERNOR_INPUTS; i++)
-		readings[i].allowed_rate = readings[i].allowed_cost = INFINITY;
+		readings[i].allowed_rate = INFINITY;
 	readings[GOVERNOR_WAL_SPACE].state =
 		!off && calm_governor_wal_space != 0 ? GOVERNOR_UNKNOWN : GOVERNOR_OFF;
 	readings[GOVERNOR_MAX_WAL].state =
 		!off && calm_governor_max_wal != 0 ? GOVERNOR_UNKNOWN : GOVERNOR_OFF;
 	readings[GOVERNOR_LAG].state =
 		!off && governor_lag_is_limited() ? GOVERNOR_UNKNOWN : GOVERNOR_OFF;
-	readings[GOVERNOR_WRITEBACK].state =
-		!off && governor_writeback_is_asked() ? GOVERNOR_UNKNOWN : GOVERNOR_OFF;
 	archive->state = !off && paces_archive() ? GOVERNOR_UNKNOWN : GOVERNOR_OFF;
 
-	pg_atomic_write_u32(&calm_governor_shared->counts,
-	                    readings[GOVERNOR_WRITEBACK].state != GOVERNOR_OFF && waits_for_queue);
 	governor_track(&wal, insert, now_ms);
 	governor_wal_look(insert, &readings[GOVERNOR_WAL_SPACE], &readings[GOVERNOR_MAX_WAL], now_ms);
 	if (readings[GOVERNOR_LAG].state != GOVERNOR_OFF)
 		governor_lag_look(insert, &readings[GOVERNOR_LAG], now_ms);
-	if (readings[GOVERNOR_WRITEBACK].state != GOVERNOR_OFF)
-		governor_writeback_look(insert, wal.rate, &readings[GOVERNOR_WRITEBACK], now_ms);
 	if (archive->state != GOVERNOR_OFF)
 	{
 		uint64 queue;
@@ -235,13 +211,7 @@ look(uint64 now_ms)
 		asked += readings[i].state != GOVERNOR_OFF;
 
 	governor_decide(readings, wal.rate, now_ms);
-	if (asked == 0)
-		return OFF_INTERVAL_MS;
-	/* a queue lasts for seconds, and most never come; if it is all that is asked for */
-	return asked == 1 && waits_for_queue && readings[GOVERNOR_WRITEBACK].state != GOVERNOR_OFF &&
-	               readings[GOVERNOR_WRITEBACK].state != GOVERNOR_PACING ?
-	           QUEUE_INTERVAL_MS :
-	           LOOK_INTERVAL_MS;
+	return asked == 0 ? OFF_INTERVAL_MS : LOOK_INTERVAL_MS;
 }
 
 /* Without us nobody is to wait */

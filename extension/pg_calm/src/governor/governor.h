@@ -13,7 +13,6 @@
 #include "postgres.h"
 
 #include "datatype/timestamp.h"
-#include "device/device.h"
 #include "port/atomics.h"
 #include "storage/spin.h"
 #include "utils/guc.h"
@@ -25,10 +24,9 @@ typedef enum GovernorInput
 	GOVERNOR_MAX_WAL,   /* WAL since the redo point of the last checkpoint */
 	GOVERNOR_LAG,       /* standbys */
 	GOVERNOR_ARCHIVE,   /* WAL that waits to be archived */
-	GOVERNOR_WRITEBACK, /* pages that the data volume has not taken */
 } GovernorInput;
 
-#define GOVERNOR_INPUTS (GOVERNOR_WRITEBACK + 1)
+#define GOVERNOR_INPUTS (GOVERNOR_ARCHIVE + 1)
 
 typedef enum GovernorState
 {
@@ -40,14 +38,6 @@ typedef enum GovernorState
 	GOVERNOR_REFUSING, /* likewise, but writing on would end the server: an error */
 } GovernorState;
 
-/* GUC governor_writeback: when writers are held for the data volume's sake */
-typedef enum GovernorWriteback
-{
-	GOVERNOR_WRITEBACK_OFF,
-	GOVERNOR_WRITEBACK_QUEUE, /* while scattered pages are queued by the kernel */
-	GOVERNOR_WRITEBACK_ON,    /* then, and to what it takes at any time */
-} GovernorWriteback;
-
 /* An input as of the last look; values and limits in bytes, or seconds of lag */
 typedef struct GovernorReading
 {
@@ -58,7 +48,6 @@ typedef struct GovernorReading
 	double limit;
 	double drain_rate;   /* bytes of WAL per second */
 	double allowed_rate; /* bytes of WAL per second; infinity: any */
-	double allowed_cost; /* the same in what sessions pay, if that is known better; or infinity */
 	uint64 releases;     /* times that patience was over */
 	uint64 holds;        /* waits of sessions for its sake */
 	uint64 held_us;      /* their duration, when they are over */
@@ -86,7 +75,6 @@ typedef struct GovernorShared
 {
 	pg_atomic_uint32 gate;         /* GovernorGate */
 	pg_atomic_uint64 updated_ms;   /* when the worker last set it */
-	pg_atomic_uint32 counts;       /* whether sessions tell what they write while nobody waits */
 	pg_atomic_uint64 charged;      /* bytes of WAL that sessions have owned up to */
 	pg_atomic_uint64 charged_cost; /* and what they pay for them: governor_hold.c */
 
@@ -137,7 +125,6 @@ extern int calm_governor_max_wal;      /* MB; 0: off */
 extern char *calm_governor_max_lag;    /* see governor_lag.c */
 extern int calm_governor_lag_position; /* GovernorLagPosition */
 extern int calm_governor_patience;     /* ms */
-extern int calm_governor_writeback;    /* GovernorWriteback */
 extern bool calm_governor_exempt_superusers;
 
 extern GovernorShared *calm_governor_shared;
@@ -177,17 +164,6 @@ extern bool governor_check_max_lag(char **newval, void **extra, GucSource source
 extern void governor_assign_max_lag(const char *newval, void *extra);
 extern bool governor_lag_is_limited(void);
 extern void governor_lag_look(uint64 insert, GovernorReading *reading, uint64 now_ms);
-
-/* governor_writeback.c */
-extern bool governor_writeback_is_asked(void);
-extern void
-governor_writeback_look(uint64 insert, double wal_rate, GovernorReading *reading, uint64 now_ms);
-
-/* governor_queue.c */
-extern double governor_queue_seconds(const KernelFlusher *flusher, const DeviceCaps *caps,
-                                     bool *known, uint64 now_ms);
-extern double governor_queue_share(double queue, bool known, double unflushed, double limit,
-                                   double usual, uint64 now_ms);
 
 /* governor_hold.c */
 extern void governor_hold_install(void);

@@ -124,7 +124,7 @@ governor_space_rate(const GovernorWal *wal, double seconds)
 
 /*
  * Whether an input follows WAL itself, byte by byte.  The others wait for
- * checkpoints and for pages.
+ * checkpoints.
  */
 static bool
 follows_wal(GovernorInput input)
@@ -296,8 +296,6 @@ governor_decide(GovernorReading *readings, double wal_rate, uint64 now_ms)
 	paced = Max(allowed - Max(unpaced.rate, 0), allowed * PACED_LEAST) *
 	        given_per_taken(binding, allowed, wal_rate, holds, seconds) *
 	        cost_of_wal(binding, charged, charged_cost, seconds);
-	if (gate != GOVERNOR_GATE_OPEN && !isinf(readings[binding].allowed_cost))
-		paced = readings[binding].allowed_cost;
 
 	SpinLockAcquire(&shared->lock);
 	for (int i = 0; i < GOVERNOR_INPUTS; i++)

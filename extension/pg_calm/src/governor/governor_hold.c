@@ -270,7 +270,6 @@ count_wal(bool pays)
 		return;
 	/* images are of less than a block, if it has a hole or is compressed */
 	cost = Max((double) written - images * BLCKSZ, records * RECORD_COST);
-	/* also what nobody has to wait for: it tells what is usual */
 	(void) pg_atomic_fetch_add_u64(&calm_governor_shared->charged, (int64) written);
 	(void) pg_atomic_fetch_add_u64(&calm_governor_shared->charged_cost, (int64) cost);
 	debt = gate_now() == GOVERNOR_GATE_OPEN ? 0 : debt + cost;
@@ -382,7 +381,7 @@ hold(bool committed)
 }
 
 /*
- * With the gate not open, or if all is counted: whether the transaction may be held
+ * With the gate not open: whether the transaction may be held
  * when it is over.  What can fail is done here, since there it must not.
  */
 static void
@@ -401,12 +400,10 @@ consider(void)
 static void
 before_statement(void)
 {
-	bool open = gate_now() == GOVERNOR_GATE_OPEN;
-
-	if (open && pg_atomic_read_u32(&calm_governor_shared->counts) == 0)
+	if (gate_now() == GOVERNOR_GATE_OPEN)
 		return;
 	consider();
-	if (open || !may_hold || TransactionIdIsValid(GetTopTransactionIdIfAny()) || has_locks())
+	if (!may_hold || TransactionIdIsValid(GetTopTransactionIdIfAny()) || has_locks())
 		return;
 	hold(false);
 	if (gate_now() == GOVERNOR_GATE_REFUSE && !calm_governor_shared->shadow)

@@ -9,11 +9,7 @@
  *		segment's large folios are split after.
  * fdatasync: flushes of WAL are timed, for the wait before them (commit_delay.c).
  * sync_file_range: the server's own flush hints are dropped for what we flush.
- * rename, unlink: where pg_calm archives, acknowledgements are made durable before
- *		WAL is recycled or removed, instead of one by one (archive_ack.c).
- * readdir: the checkpointer waits after a recycled WAL segment; our archiver
- *		need not read archive_status for every 64 files
- *		(archive_scan.c).
+ * readdir: the checkpointer waits after a recycled WAL segment.
  * close: what is remembered of a file descriptor ends with it.  Asking the
  *		kernel at each write which file it goes to costs too much of the write
  *		(docs/internals/how-it-works.md).
@@ -39,11 +35,8 @@
  *	 raise errors.
  * - sync_file_range is left out for a hint of a data file that the worker flushes.  The
  *	 checkpointer waits instead (checkpoint_hold.c); others don't.
- * - rename, link and unlink of WAL or its status files may be preceded by an fsync of
- *	 archive_status, and fail with its error without having been made (archive_ack.c).
- *	 All others are just made.
  * - readdir may wait in the checkpointer (wal_recycling.c), and serve barriers and reloads
- *	 as above; in our archiver it may answer without the real call.
+ *	 as above.
  *
  *-------------------------------------------------------------------------
  */
@@ -56,7 +49,6 @@
 #include <unistd.h>
 
 #include "access/xlog.h"
-#include "archive/archive.h"
 #include "checkpoint/checkpoint.h"
 #include "wal/wal.h"
 #include "common/relpath.h"
@@ -103,9 +95,6 @@ static ssize_t (*real_pwritev)(int fd, const struct iovec *iov, int count, off_t
 static int (*real_fsync)(int fd);
 static int (*real_fdatasync)(int fd);
 static int (*real_sync_file_range)(int fd, off_t offset, off_t length, unsigned int flags);
-static int (*real_rename)(const char *old_path, const char *new_path);
-static int (*real_link)(const char *old_path, const char *new_path);
-static int (*real_unlink)(const char *path);
 static struct dirent *(*real_readdir)(DIR *directory);
 static int (*real_close)(int fd);
 
@@ -344,9 +333,6 @@ calm_fsync(int fd)
 	int result;
 	int save_errno;
 
-	if (MyBackendType == B_ARCHIVER && archive_ack_skips_fsync(fd))
-		return 0;
-
 	checkpoint_stats_fsync_begins(event);
 	if (data_file && calm_page_map)
 	{
@@ -488,43 +474,9 @@ calm_sync_file_range(int fd, off_t offset, off_t length, unsigned int flags)
 	return result;
 }
 
-static int
-calm_rename(const char *old_path, const char *new_path)
-{
-	bool deferred;
-	int result;
-
-	if (!archive_ack_before_removal(old_path))
-		return -1;
-	deferred = archive_ack_rename_begins(old_path, new_path);
-	result = real_rename(old_path, new_path);
-	if (deferred)
-		archive_ack_rename_ended(result == 0);
-	return result;
-}
-
-/* A WAL segment that is recycled, before 15.11; since 16 the server has no use for it */
-static int
-calm_link(const char *old_path, const char *new_path)
-{
-	if (!archive_ack_before_removal(old_path))
-		return -1;
-	return real_link(old_path, new_path);
-}
-
-static int
-calm_unlink(const char *path)
-{
-	if (!archive_ack_before_removal(path))
-		return -1;
-	return real_unlink(path);
-}
-
 static struct dirent *
 calm_readdir(DIR *directory)
 {
-	if (archive_ack_is_own_library() && calm_mode == CALM_MODE_ON)
-		return archive_scan_readdir(directory, real_readdir);
 	if (MyBackendType == B_CHECKPOINTER)
 		wal_recycling_next_file();
 	return real_readdir(directory);
@@ -547,9 +499,6 @@ io_hooks_install(const char **reason)
 		{"fsync", calm_fsync, (void **) &real_fsync, true},
 		{"fdatasync", calm_fdatasync, (void **) &real_fdatasync, false},
 		{"sync_file_range", calm_sync_file_range, (void **) &real_sync_file_range, true},
-		{"rename", calm_rename, (void **) &real_rename, true},
-		{"link", calm_link, (void **) &real_link, false},
-		{"unlink", calm_unlink, (void **) &real_unlink, true},
 		{"readdir", calm_readdir, (void **) &real_readdir, false},
 		{"close", calm_close, (void **) &real_close, true},
 	};
