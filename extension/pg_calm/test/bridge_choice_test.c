@@ -29,19 +29,6 @@ is(double got, double expected, const char *name)
 	}
 }
 
-static void
-between(double got, double least, double most, const char *name)
-{
-	tests++;
-	if (got >= least && got <= most)
-		printf("ok %d - %s\n", tests, name);
-	else
-	{
-		failures++;
-		printf("not ok %d - %s: got %g, expected %g to %g\n", tests, name, got, least, most);
-	}
-}
-
 static DeviceCaps
 caps(double iops, double bytes, uint32 io_size)
 {
@@ -118,7 +105,7 @@ test_least_time(void)
 	uint32 chosen;
 
 	count_random(&gaps, 0.1, 100);
-	chosen = bridge_least_time_gap(&gaps, &volume, INFINITY);
+	chosen = bridge_least_time_gap(&gaps, &volume);
 	for (uint32 gap = 0; gap <= 19; gap++)
 	{
 		uint64 operations = 0;
@@ -134,78 +121,6 @@ test_least_time(void)
 		write_with_gap(&gaps, chosen, &operations, &bytes);
 		is(device_seconds(&volume, operations, bytes), least, "nothing is written sooner");
 	}
-	is(bridge_least_seconds(&gaps, &volume, INFINITY), least, "and that is the time it takes");
-	is(bridge_least_seconds(&gaps, &volume, 0),
-	   device_seconds(&volume, gaps.runs, (double) gaps.dirty_blocks * BLCKSZ),
-	   "an operation for each run, where nothing may be bridged");
-	between(bridge_least_seconds(&gaps, &volume, gaps.dirty_blocks * BLCKSZ), least * 1.001,
-	        bridge_least_seconds(&gaps, &volume, 0) * 0.999, "and in between, for a part of it");
-	is(bridge_least_time_gap(&gaps, &volume, 0), 0, "without room no gap is bridged");
-	between(bridge_least_time_gap(&gaps, &volume, gaps.dirty_blocks * BLCKSZ), 1, chosen - 1,
-	        "and with little the shortest ones");
-}
-
-/*
- * Time after time a second's worth of an index with half of its pages dirty,
- * then four of a table with one in seven.
- */
-static void
-test_balance(void)
-{
-	DeviceCaps volume = caps(800, 125e6, 1024 * 1024);
-	BridgeBalance balance = {.gap = -1};
-	BridgeGaps dense;
-	BridgeGaps sparse;
-	uint64 operations = 0;
-	uint64 bytes = 0;
-	uint64 operations_before = 0;
-	uint64 bytes_before = 0;
-	uint64 now_ms = 1000;
-	uint32 gap = 0;
-
-	count_random(&dense, 0.5, 4);
-	count_random(&sparse, 0.15, 8);
-	for (int step = 0; step < 400; step++)
-	{
-		gap = bridge_balanced_gap(&balance, &sparse, &volume, operations, bytes, now_ms);
-		if (step == 200)
-		{
-			operations_before = operations;
-			bytes_before = bytes;
-		}
-		write_with_gap(step % 20 < 4 ? &dense : &sparse, gap, &operations, &bytes);
-		now_ms += 250;
-	}
-	between(((operations - operations_before) / 800.0) / ((bytes - bytes_before) / 125e6), 0.9, 1.1,
-	        "both budgets are used up alike");
-	between(gap, 1, 18, "by a threshold between none and the longest");
-
-	balance.gap = 0;
-	for (int step = 0; step < 40; step++)
-	{
-		gap = bridge_balanced_gap(&balance, &sparse, &volume, operations, bytes, now_ms);
-		operations += 200;
-		bytes += 200 * BLCKSZ;
-		now_ms += 250;
-	}
-	is(gap, 19, "where only operations are used up it becomes the longest, from nothing");
-
-	for (int step = 0; step < 80; step++)
-	{
-		gap = bridge_balanced_gap(&balance, &sparse, &volume, operations, bytes, now_ms);
-		operations += 2;
-		bytes += 2 * 1024 * 1024;
-		now_ms += 250;
-	}
-	is(gap, bridge_least_time_gap(&sparse, &volume, INFINITY), "where neither is, it says nothing");
-
-	now_ms += 60000;
-	gap = bridge_balanced_gap(&balance, &sparse, &volume, operations, bytes, now_ms);
-	is(gap, bridge_least_time_gap(&sparse, &volume, INFINITY), "after a pause it starts anew");
-
-	volume.write_bytes = INFINITY;
-	is(bridge_balanced_gap(&balance, &sparse, &volume, operations, bytes, now_ms + 250),
-	   bridge_longest_gap(&volume), "with one budget there is nothing to balance");
 }
 
 int
@@ -214,7 +129,6 @@ main(void)
 	srand48(1);
 	test_longest_gap();
 	test_least_time();
-	test_balance();
 	printf("1..%d\n", tests);
 	return failures > 0;
 }

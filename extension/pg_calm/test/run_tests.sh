@@ -154,8 +154,8 @@ run_unit()
 	program 9_breaker_law breaker_law
 	compile_unit_test commit_delay_law "$source_dir/test/commit_delay_law_test.c" "$source_dir/src/wal/commit_delay_law.c"
 	program 5_commit_delay_law commit_delay_law
-	compile_unit_test foreground "$source_dir/test/foreground_test.c" "$source_dir/src/writeback/foreground.c"
-	program 7_foreground foreground
+	compile_unit_test controller "$source_dir/test/controller_test.c" "$source_dir/src/writeback/controller.c"
+	program 7_controller controller
 	compile_interpose_test interpose
 	program 4_interpose interpose
 	# the segments of a program for machines with pages of 64 kB, where RELRO ends within a page

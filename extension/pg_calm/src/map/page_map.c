@@ -348,7 +348,7 @@ new_file(PageMap *map, uint64 device, uint64 inode, const char *path)
 	pg_atomic_fetch_add_u32(&map->files_used, 1);
 	file->device = device;
 	file->inode = inode;
-	strlcpy(file->path, short_path(map, path), sizeof(file->path));
+	memcpy(file->path, short_path(map, path), strlen(short_path(map, path)) + 1);
 	pg_atomic_write_u64(&file->dirtied_when, 0);
 	pg_atomic_write_u32(&file->recent, 1);
 	return result;
