@@ -46,7 +46,6 @@ int calm_unflushed_limit = 0;
 int calm_max_in_flight = 2 * 1024;
 int calm_drain_threshold = -1;
 int calm_drain_timeout = -1;
-int calm_wal_recycle_delay = 20;
 bool calm_bridge = true;
 bool calm_split_folios = true;
 int calm_prefetch = CALM_PREFETCH_AUTO;
@@ -187,13 +186,6 @@ define_settings(void)
 		"Whether dirty shared buffers of a region are written right before it is flushed.",
 		"They cost little more then, and backends that need a buffer find clean ones.",
 		&calm_clean_buffers, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable(
-		"pg_calm.wal_recycle_delay",
-		"Time that a checkpoint waits after each WAL segment that it recycles.",
-		"Recycling costs fsyncs on the device of pg_wal, which commits would have to wait for if all came at once. "
-		"0 does not wait. In all no more than a tenth of checkpoint_timeout, and never where another "
-		"checkpoint is asked for, nor in immediate, shutdown and end-of-recovery checkpoints.",
-		&calm_wal_recycle_delay, 20, 0, 1000, PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomBoolVariable(
 		"pg_calm.drop_wal_cache",
 		"Whether WAL that has been flushed is dropped from the page cache.",
@@ -269,7 +261,6 @@ define_settings(void)
 		GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE | GUC_SUPERUSER_ONLY, NULL, NULL, NULL);
 	archive_define_settings();
 	governor_define_settings();
-	commit_delay_define_settings();
 	MarkGUCPrefixReserved("pg_calm");
 }
 
@@ -285,7 +276,6 @@ request_shared_memory(void)
 	RequestAddinShmemSpace(checkpoint_files_size());
 	archive_request_shared_memory();
 	governor_request_shared_memory();
-	commit_delay_request_shared_memory();
 }
 
 static void
@@ -327,6 +317,8 @@ start_shared_memory(void)
 		pg_atomic_init_u64(&shared->counters.large_folio_regions, 0);
 		pg_atomic_init_u64(&shared->counters.cleaned_buffers, 0);
 		pg_atomic_init_u64(&shared->counters.latency_probes, 0);
+		pg_atomic_init_u64(&shared->counters.wal_flushes, 0);
+		pg_atomic_init_u64(&shared->counters.wal_flush_us, 0);
 		pg_atomic_init_u64(&shared->in_flight_pages, 0);
 		pg_atomic_init_u64(&shared->checkpoint_start, 0);
 		pg_atomic_init_u32(&shared->worker_pid, 0);
@@ -351,7 +343,6 @@ start_shared_memory(void)
 	checkpoint_files_start();
 	archive_start_shared_memory();
 	governor_start_shared_memory();
-	commit_delay_start_shared_memory();
 	LWLockRelease(AddinShmemInitLock);
 
 	calm_shared = shared;
@@ -390,7 +381,6 @@ _PG_init(void)
 		return;
 	governor_register_worker();
 	governor_hold_install();
-	commit_delay_install();
 	checkpoint_stats_watch_log();
 	writeback_register_worker();
 	cleaner_register();

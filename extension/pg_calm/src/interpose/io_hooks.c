@@ -7,13 +7,12 @@
  * fsync: a data file is drained before, and an error that pg_calm saw
  *		first is reported after.  The server's fsync always happens.  A new WAL
  *		segment's large folios are split after.
- * fdatasync: flushes of WAL are timed, for the wait before them (commit_delay.c).
+ * fdatasync: flushes of WAL are timed (wal_flush_time.c).
  * sync_file_range: the server's own flush hints are dropped for what we flush, but for
  *		very many small files in a checkpoint that can't wait.
  * rename, unlink: where pg_calm archives, acknowledgements are made durable before
  *		WAL is recycled or removed, instead of one by one (archive_ack.c).
- * readdir: the checkpointer waits after a recycled WAL segment; our archiver
- *		need not read archive_status for every 64 files
+ * readdir: our archiver need not read archive_status for every 64 files
  *		(archive_scan.c).
  * close: what is remembered of a file descriptor ends with it.  Asking the
  *		kernel at each write which file it goes to costs too much of the write
@@ -43,8 +42,7 @@
  * - rename, link and unlink of WAL or its status files may be preceded by an fsync of
  *	 archive_status, and fail with its error without having been made (archive_ack.c).
  *	 All others are just made.
- * - readdir may wait in the checkpointer (wal_recycling.c), and serve barriers and reloads
- *	 as above; in our archiver it may answer without the real call.
+ * - readdir in our archiver may answer without the real call.
  *
  *-------------------------------------------------------------------------
  */
@@ -385,7 +383,7 @@ calm_fsync(int fd)
 	}
 	errno = 0;
 	if (event == WAIT_EVENT_WAL_SYNC)
-		commit_delay_flush_begins();
+		wal_flush_begins();
 	started = histogram_clock();
 	/* if the server tries again at all, then with its own number, which may be closed by now */
 	do
@@ -393,7 +391,7 @@ calm_fsync(int fd)
 	while (result != 0 && errno == EINTR);
 	save_errno = errno;
 	if (event == WAIT_EVENT_WAL_SYNC)
-		commit_delay_flush_ended();
+		wal_flush_ended();
 	if (file != PAGE_MAP_NO_FILE)
 		page_map_end_fsync(calm_page_map, file);
 	errno = save_errno;
@@ -447,10 +445,10 @@ calm_fdatasync(int fd)
 
 	if (*my_wait_event_info != WAIT_EVENT_WAL_SYNC)
 		return real_fdatasync(fd);
-	commit_delay_flush_begins();
+	wal_flush_begins();
 	result = real_fdatasync(fd);
 	save_errno = errno;
-	commit_delay_flush_ended();
+	wal_flush_ended();
 	errno = save_errno;
 	return result;
 }
@@ -580,8 +578,6 @@ calm_readdir(DIR *directory)
 {
 	if (archive_ack_is_own_library() && calm_mode == CALM_MODE_ON)
 		return archive_scan_readdir(directory, real_readdir);
-	if (MyBackendType == B_CHECKPOINTER)
-		wal_recycling_next_file();
 	return real_readdir(directory);
 }
 
@@ -609,8 +605,5 @@ io_hooks_install(const char **reason)
 		{"close", calm_close, (void **) &real_close, true},
 	};
 
-	bool installed = interpose_install(slots, lengthof(slots), reason);
-
-	commit_delay_sees_fdatasync = installed && real_fdatasync != NULL;
-	return installed;
+	return interpose_install(slots, lengthof(slots), reason);
 }

@@ -733,7 +733,6 @@ work(uint64 now_ms)
 		foreground_follow(&flusher, &own_caps, flush_started.operations, flush_started.bytes,
 		                  now_ms);
 		SpinLockAcquire(&calm_shared->lock);
-		calm_shared->volume_use = foreground_use(&own_caps);
 		SpinLockRelease(&calm_shared->lock);
 		if (breaker_tick(&flusher, draining(), now_ms))
 			publish_degraded();
