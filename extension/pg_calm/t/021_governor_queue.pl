@@ -22,7 +22,6 @@ my $root = fake_host();
 my $node = calm_node('queue', qq{
 shared_buffers = 8MB
 max_wal_size = 1GB
-pg_calm.host_root = '$root'
 pg_calm.write_iops = 100
 pg_calm.write_bandwidth = '1MB'
 pg_calm.flush_age = '1h'

@@ -25,7 +25,7 @@
 static CalmShared shared;
 CalmShared *calm_shared = &shared;
 static char no_root[] = "";
-char *calm_host_root = no_root;
+const char *calm_host_root = no_root;
 
 bool
 cachestat_works(void)

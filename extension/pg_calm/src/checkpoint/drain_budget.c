@@ -28,7 +28,7 @@
 #define LEAST_TIMEOUT_MS 30000
 
 /*
- * Seconds of device time that may be left, if pg_calm.drain_threshold is -1;
+ * Seconds of device time that may be left, if calm_drain_threshold is -1;
  * and to which a drain goes on that has begun, since several files can have as much
  */
 #define LEFT_SECONDS 0.1

@@ -23,14 +23,6 @@ typedef enum CalmMode
 	CALM_MODE_ON,
 } CalmMode;
 
-/* Whether blocks of gaps that are not in the page cache are read */
-typedef enum CalmPrefetch
-{
-	CALM_PREFETCH_OFF,
-	CALM_PREFETCH_AUTO, /* where reads are known not to be capped */
-	CALM_PREFETCH_ON,
-} CalmPrefetch;
-
 /*
  * Counters since the server was started.  In shadow mode those of flushing
  * tell what would have been done.
@@ -114,14 +106,9 @@ typedef struct CalmShared
 /* GUCs */
 extern int calm_mode;
 extern int calm_page_map_memory; /* kB */
-extern int calm_flush_age;       /* ms; 0: chosen from the kernel's settings */
-extern int calm_unflushed_limit; /* kB; 0: chosen likewise */
-extern int calm_max_in_flight;   /* kB */
-extern int calm_drain_threshold; /* pages; -1: chosen from the caps */
 extern int calm_drain_timeout;   /* ms; 0: no drain; -1: what a checkpoint's writing leaves */
 extern bool calm_bridge;
 extern bool calm_split_folios;
-extern int calm_prefetch;
 
 /* Shared memory; NULL before it exists */
 extern CalmShared *calm_shared;

@@ -9,7 +9,7 @@
  * - the checkpointer waits for it before its fsync of the file (drain.c),
  * - the kernel flusher may be about to come to its file (flusher_visit.c),
  * - the checkpointer has passed it,
- * - its oldest page reaches pg_calm.flush_age,
+ * - its oldest page reaches flush_age_ms(),
  * - or more is unflushed than unflushed_limit.c allows, or than keeps the
  *	 kernel's own count of dirty memory clear of its background threshold;
  * those that free most pages per second of device time first.
@@ -98,6 +98,9 @@
 
 /* Where a read may have to wait for it */
 #define READS_IN_FLIGHT_SECONDS 0.005
+
+/* And no more than that, whatever the caps allow */
+#define MAX_IN_FLIGHT_BYTES (2 * 1024 * 1024)
 
 typedef struct Candidate
 {
@@ -292,8 +295,6 @@ read_settings(void)
 	arbiter_configure(&own_caps);
 	kernel_flusher_read_settings(&flusher);
 	read_primary_images();
-	flush_policy.prefetch = calm_prefetch == CALM_PREFETCH_ON ||
-	                        (calm_prefetch == CALM_PREFETCH_AUTO && own_caps.reads_are_free);
 
 	SpinLockAcquire(&calm_shared->lock);
 	calm_shared->caps = own_caps;
@@ -327,8 +328,8 @@ apply_caps(void)
 	flush_policy.in_flight = in_flight;
 	flush_policy.max_operations =
 		isinf(operations) ? UINT32_MAX : Max((uint32) operations, shared ? 1 : 4);
-	flush_policy.max_bytes = Min(isinf(bytes) ? (double) UINT32_MAX : Max(bytes, 256.0 * 1024),
-	                             calm_max_in_flight * 1024.0);
+	flush_policy.max_bytes =
+		Min(isinf(bytes) ? (double) UINT32_MAX : Max(bytes, 256.0 * 1024), MAX_IN_FLIGHT_BYTES);
 
 	SpinLockAcquire(&calm_shared->lock);
 	calm_shared->granted_operations = caps.write_iops;
