@@ -23,6 +23,8 @@ CREATE FUNCTION pg_calm_status(
     OUT large_folio_regions bigint,
     OUT cleaned_buffers bigint,
     OUT latency_probes bigint,
+    OUT wal_flushes bigint,
+    OUT wal_flush_time double precision,
     OUT map_full bigint,
     OUT errors bigint,
     OUT worker_pid integer)
@@ -52,6 +54,8 @@ COMMENT ON COLUMN pg_calm_status.suppressed_hints IS 'Flush hints of the server 
 COMMENT ON COLUMN pg_calm_status.large_folio_regions IS 'Times that a region had far more dirty memory than written pages, and its large folios were split after it was written back';
 COMMENT ON COLUMN pg_calm_status.cleaned_buffers IS 'Dirty shared buffers that the cleaner wrote right before their region was flushed, so that backends would not have to later';
 COMMENT ON COLUMN pg_calm_status.latency_probes IS 'Blocks that the worker read while the volume was full and nobody else read, so that the block layer sees how long reads take and lets fewer writes wait before them';
+COMMENT ON COLUMN pg_calm_status.wal_flushes IS 'Flushes of WAL by fdatasync or fsync; those of other values of wal_sync_method are not seen';
+COMMENT ON COLUMN pg_calm_status.wal_flush_time IS 'How long these took, all together, in milliseconds; divided by wal_flushes it is what a commit waits for one';
 COMMENT ON COLUMN pg_calm_status.map_full IS 'Writes that could not be tracked because pg_calm.page_map_memory was used up';
 COMMENT ON COLUMN pg_calm_status.errors IS 'Writeback errors seen by the worker; each ends in PANIC';
 COMMENT ON COLUMN pg_calm_status.worker_pid IS 'Process ID of the writeback worker; null if it is not running';
@@ -110,9 +114,7 @@ CREATE FUNCTION pg_calm_checkpoints(
     OUT wal_bytes_before_30s bigint,
     OUT wal_fpi_before_30s bigint,
     OUT wal_bytes_after_30s bigint,
-    OUT wal_fpi_after_30s bigint,
-    OUT wal_flushes bigint,
-    OUT wal_flush_time double precision)
+    OUT wal_fpi_after_30s bigint)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'pg_calm_checkpoints'
 LANGUAGE C STRICT VOLATILE PARALLEL SAFE;
@@ -157,8 +159,6 @@ COMMENT ON COLUMN pg_calm_checkpoints.wal_bytes_before_30s IS 'Bytes of WAL in t
 COMMENT ON COLUMN pg_calm_checkpoints.wal_fpi_before_30s IS 'Full-page images in the same span';
 COMMENT ON COLUMN pg_calm_checkpoints.wal_bytes_after_30s IS 'Bytes of WAL in the 30 s after the start';
 COMMENT ON COLUMN pg_calm_checkpoints.wal_fpi_after_30s IS 'Full-page images in the same span';
-COMMENT ON COLUMN pg_calm_checkpoints.wal_flushes IS 'Flushes of WAL during the checkpoint, by all processes; null where they are not seen: mode off, fsync off, or a wal_sync_method other than fdatasync and fsync';
-COMMENT ON COLUMN pg_calm_checkpoints.wal_flush_time IS 'How long these took, all together; divided by wal_flushes it is what a commit waits for one';
 
 CREATE FUNCTION pg_calm_checkpoint_file_calls(
     OUT checkpoint bigint,
@@ -389,51 +389,6 @@ COMMENT ON COLUMN pg_calm_governor_holds.moment IS 'committed: after a transacti
 COMMENT ON COLUMN pg_calm_governor_holds.since IS 'Since when it waits for its turn';
 COMMENT ON COLUMN pg_calm_governor_holds.held_time IS 'Milliseconds since then';
 
-CREATE FUNCTION pg_calm_wal(
-    OUT state text,
-    OUT reason text,
-    OUT delay integer,
-    OUT proposed_delay integer,
-    OUT predicted_gain double precision,
-    OUT measured_gain double precision,
-    OUT commits_per_second double precision,
-    OUT flushes_per_second double precision,
-    OUT commits_per_flush double precision,
-    OUT flush_time double precision,
-    OUT short_of_operations boolean,
-    OUT commits bigint,
-    OUT flushes bigint,
-    OUT waits bigint,
-    OUT wait_time double precision,
-    OUT trials bigint,
-    OUT trials_kept bigint,
-    OUT operations_saved bigint)
-RETURNS record
-AS 'MODULE_PATHNAME', 'pg_calm_wal'
-LANGUAGE C STRICT VOLATILE PARALLEL SAFE;
-
-CREATE VIEW pg_calm_wal AS SELECT * FROM pg_calm_wal();
-
-COMMENT ON VIEW pg_calm_wal IS 'Flushes of WAL, and how long commits wait so that others are flushed along (pg_calm.commit_delay); counters start with the server';
-COMMENT ON COLUMN pg_calm_wal.state IS 'off: not asked for, or not possible; idle: too few commits to learn from; watching: nobody waits; trial: a wait is in force every second tenth of a second; waiting: but for a look now and then';
-COMMENT ON COLUMN pg_calm_wal.reason IS 'Why';
-COMMENT ON COLUMN pg_calm_wal.delay IS 'Microseconds that a commit sleeps now before it flushes, where pg_calm.commit_delay is auto; once commits are gathered it may be less; 0: it does not';
-COMMENT ON COLUMN pg_calm_wal.proposed_delay IS 'Microseconds that would bring most commits per second, by when commits came while nobody waited; null: none would bring more';
-COMMENT ON COLUMN pg_calm_wal.predicted_gain IS 'What that should bring: 0.1 is a tenth more commits per second';
-COMMENT ON COLUMN pg_calm_wal.measured_gain IS 'What the wait brought that was tried last';
-COMMENT ON COLUMN pg_calm_wal.commits_per_second IS 'Commits that wait for a flush, in the last tenth of a second or longer stretch that was looked at; null: not measured';
-COMMENT ON COLUMN pg_calm_wal.flushes_per_second IS 'Flushes of WAL, likewise';
-COMMENT ON COLUMN pg_calm_wal.commits_per_flush IS 'Commits in each of them';
-COMMENT ON COLUMN pg_calm_wal.flush_time IS 'Mean time of a flush, likewise, in milliseconds';
-COMMENT ON COLUMN pg_calm_wal.short_of_operations IS 'Whether WAL is on the data directory''s volume and nearly all of pg_calm.iops are used: a wait is then worth while for fuller flushes alone';
-COMMENT ON COLUMN pg_calm_wal.commits IS 'Commits that wait for a flush, counted while pg_calm.commit_delay is auto somewhere';
-COMMENT ON COLUMN pg_calm_wal.flushes IS 'Flushes of WAL by fdatasync or fsync, counted unless pg_calm.mode is off';
-COMMENT ON COLUMN pg_calm_wal.waits IS 'Flushes that a commit waited before';
-COMMENT ON COLUMN pg_calm_wal.wait_time IS 'Time of these waits, in milliseconds';
-COMMENT ON COLUMN pg_calm_wal.trials IS 'Times that a wait was tried';
-COMMENT ON COLUMN pg_calm_wal.trials_kept IS 'Times that it brought something, and was kept';
-COMMENT ON COLUMN pg_calm_wal.operations_saved IS 'Flushes that as many commits would have needed without waiting, less those that there were';
-
 CREATE FUNCTION pg_calm_reset()
 RETURNS void
 AS 'MODULE_PATHNAME', 'pg_calm_reset'
@@ -453,7 +408,6 @@ REVOKE ALL ON FUNCTION pg_calm_archive_histogram() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pg_calm_arbiter() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pg_calm_governor() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pg_calm_governor_holds() FROM PUBLIC;
-REVOKE ALL ON FUNCTION pg_calm_wal() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pg_calm_reset() FROM PUBLIC;
 REVOKE ALL ON pg_calm_status FROM PUBLIC;
 REVOKE ALL ON pg_calm_regions FROM PUBLIC;
@@ -465,7 +419,6 @@ REVOKE ALL ON pg_calm_archive_histogram FROM PUBLIC;
 REVOKE ALL ON pg_calm_arbiter FROM PUBLIC;
 REVOKE ALL ON pg_calm_governor FROM PUBLIC;
 REVOKE ALL ON pg_calm_governor_holds FROM PUBLIC;
-REVOKE ALL ON pg_calm_wal FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION pg_calm_status() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION pg_calm_regions() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION pg_calm_checkpoints() TO pg_monitor;
@@ -477,7 +430,6 @@ GRANT EXECUTE ON FUNCTION pg_calm_archive_histogram() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION pg_calm_arbiter() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION pg_calm_governor() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION pg_calm_governor_holds() TO pg_monitor;
-GRANT EXECUTE ON FUNCTION pg_calm_wal() TO pg_monitor;
 GRANT SELECT ON pg_calm_status TO pg_monitor;
 GRANT SELECT ON pg_calm_regions TO pg_monitor;
 GRANT SELECT ON pg_calm_checkpoints TO pg_monitor;
@@ -488,4 +440,3 @@ GRANT SELECT ON pg_calm_archive_histogram TO pg_monitor;
 GRANT SELECT ON pg_calm_arbiter TO pg_monitor;
 GRANT SELECT ON pg_calm_governor TO pg_monitor;
 GRANT SELECT ON pg_calm_governor_holds TO pg_monitor;
-GRANT SELECT ON pg_calm_wal TO pg_monitor;

@@ -26,8 +26,7 @@ SELECT ended >= started AS order,
        bridged_pages >= 0 AND device_operations > 0 AS device,
        unflushed_pages_at_sync >= 0 AS unflushed, undrained_pages IS NULL = (drain_time IS NULL) AS drain,
        files_synced > 0 AS files, slowest_file ~ '^(base/\d+|global|pg_\w+)/' AS slowest,
-       slowest_file_time <= fsync_time AND fsync_time <= sync_time AS slowest_time,
-       wal_flushes > 0 AND wal_flush_time > 0 AS wal_flushed
+       slowest_file_time <= fsync_time AND fsync_time <= sync_time AS slowest_time
   FROM pg_calm_checkpoints;
 -- and one for each of its files
 SELECT count(DISTINCT f.checkpoint) = 1 AS checkpoint, sum(f.fsyncs) = min(c.files_synced) AS fsyncs,

@@ -41,7 +41,6 @@ PGDLLEXPORT void _PG_init(void);
 int calm_mode = CALM_MODE_ON;
 int calm_page_map_memory = 48 * 1024;
 int calm_drain_timeout = -1;
-int calm_wal_recycle_delay = 20;
 bool calm_bridge = true;
 bool calm_split_folios = true;
 
@@ -157,49 +156,22 @@ define_settings(void)
 		"pg_calm.clean_buffers",
 		"Whether dirty shared buffers of a region are written right before it is flushed.",
 		"They cost little more then, and backends that need a buffer find clean ones.",
-		&calm_clean_buffers, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable(
-		"pg_calm.wal_recycle_delay",
-		"Time that a checkpoint waits after each WAL segment that it recycles.",
-		"Recycling costs fsyncs on the device of pg_wal, which commits would have to wait for if all came at once. "
-		"0 does not wait. In all no more than a tenth of checkpoint_timeout, and never where another "
-		"checkpoint is asked for, nor in immediate, shutdown and end-of-recovery checkpoints.",
-		&calm_wal_recycle_delay, 20, 0, 1000, PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+		&calm_clean_buffers, true, PGC_SIGHUP, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 	DefineCustomBoolVariable(
 		"pg_calm.drop_wal_cache",
 		"Whether WAL that has been flushed is dropped from the page cache.",
 		"Not while there is a walsender, a replication slot or a prepared transaction, nor with summarize_wal; with archiving, when its segment has been archived. "
 		"Recovery from a crash then reads WAL from its volume.",
-		&calm_drop_wal_cache, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable(
-		"pg_calm.worker_timeout",
-		"Time after which a background worker that has not been heard of counts as stuck.",
-		"As long as the writeback worker does, flush hints of the server are obeyed, and no checkpoint or session waits. "
-		"Nor does a session wait for the governor's. An fsync that waits for a writeback worker that is stopped in a call for the same file fails then, and the archiver copies itself what one of its workers does not.",
-		&calm_worker_timeout, 5000, 1000, 3600 * 1000, PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+		&calm_drop_wal_cache, true, PGC_SIGHUP, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 	DefineCustomBoolVariable(
 		"pg_calm.bridge",
 		"Whether clean pages between dirty ones are written along to save operations.", NULL,
-		&calm_bridge, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
+		&calm_bridge, true, PGC_SIGHUP, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 	DefineCustomBoolVariable(
 		"pg_calm.split_large_folios",
 		"Whether large folios of data files in the page cache are split.",
 		"The kernel counts a large folio as dirty as a whole when one block of it is written.",
-		&calm_split_folios, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomBoolVariable(
-		"pg_calm.latency_probe",
-		"Whether a block is read 20 times a second while the volume is full and nobody else reads.",
-		"The block layer lets fewer writes wait in the device's queue while reads take long, but sees that only if there are reads. It is done where reads and writes share the volume's limits (pg_calm.iops, pg_calm.bandwidth).",
-		&calm_latency_probe, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable(
-		"pg_calm.checkpoint_history", "Number of checkpoints whose reports are kept.",
-		"The view pg_calm_checkpoints has one row for each; a report takes about 800 bytes of shared memory.",
-		&calm_checkpoint_history, 100, 1, 100000, PGC_POSTMASTER, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable(
-		"pg_calm.checkpoint_files",
-		"Number of entries that are kept for flush hints and fsyncs of files in checkpoints.",
-		"The view pg_calm_checkpoint_files adds them up. An entry takes about 300 bytes of shared memory. A file has one for its fsync and one for hints that follow each other, and a checkpoint of many files pushes out those before it. 0 keeps none.",
-		&calm_checkpoint_files, 1000, 0, 1000000, PGC_POSTMASTER, 0, NULL, NULL, NULL);
+		&calm_split_folios, true, PGC_SIGHUP, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 	DefineCustomStringVariable("pg_calm.arbiter_directory",
 	                           "Directory by which instances that share a device share its budget.",
 	                           "All of them name the same one. Empty for no sharing.",
@@ -228,13 +200,9 @@ define_settings(void)
 		"A checkpoint is requested at this instance's own moment of checkpoint_timeout if the "
 		"timed ones start at another.",
 		&calm_arbiter_checkpoints, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomStringVariable(
-		"pg_calm.host_root", "Directory below which /proc and /sys are read.",
-		"For tests of the module.", &calm_host_root, "", PGC_SIGHUP,
-		GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE | GUC_SUPERUSER_ONLY, NULL, NULL, NULL);
+	test_settings_define();
 	archive_define_settings();
 	governor_define_settings();
-	commit_delay_define_settings();
 	MarkGUCPrefixReserved("pg_calm");
 }
 
@@ -250,7 +218,6 @@ request_shared_memory(void)
 	RequestAddinShmemSpace(checkpoint_files_size());
 	archive_request_shared_memory();
 	governor_request_shared_memory();
-	commit_delay_request_shared_memory();
 }
 
 static void
@@ -291,6 +258,8 @@ start_shared_memory(void)
 		pg_atomic_init_u64(&shared->counters.large_folio_regions, 0);
 		pg_atomic_init_u64(&shared->counters.cleaned_buffers, 0);
 		pg_atomic_init_u64(&shared->counters.latency_probes, 0);
+		pg_atomic_init_u64(&shared->counters.wal_flushes, 0);
+		pg_atomic_init_u64(&shared->counters.wal_flush_us, 0);
 		pg_atomic_init_u64(&shared->in_flight_pages, 0);
 		pg_atomic_init_u32(&shared->worker_pid, 0);
 		pg_atomic_init_u64(&shared->worker_beat_ms, 0);
@@ -315,7 +284,6 @@ start_shared_memory(void)
 	checkpoint_files_start();
 	archive_start_shared_memory();
 	governor_start_shared_memory();
-	commit_delay_start_shared_memory();
 	LWLockRelease(AddinShmemInitLock);
 
 	calm_shared = shared;
@@ -354,7 +322,6 @@ _PG_init(void)
 		return;
 	governor_register_worker();
 	governor_hold_install();
-	commit_delay_install();
 	checkpoint_stats_watch_log();
 	writeback_register_worker();
 	cleaner_register();

@@ -20,6 +20,5 @@
 #include "checkpoint_hold.h"
 #include "checkpoint_stats.h"
 #include "drain.h"
-#include "wal_recycling.h"
 
 #endif /* PG_CALM_CHECKPOINT_H */

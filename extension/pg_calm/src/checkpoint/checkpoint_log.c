@@ -62,11 +62,6 @@ log_report(const CheckpointReport *report)
 	used += snprintf(
 		text + used, sizeof(text) - used, "bridged=%llu pages, device operations=%llu, ",
 		(unsigned long long) report->bridged_pages, (unsigned long long) report->device_operations);
-	if (report->wal_flushes_known)
-		used += snprintf(
-			text + used, sizeof(text) - used, "WAL flushes=%llu, average=%.2f ms, ",
-			(unsigned long long) report->wal_flushes,
-			report->wal_flushes > 0 ? report->wal_flush_us / 1000.0 / report->wal_flushes : 0);
 	if (report->unflushed_at_sync >= 0)
 		used += snprintf(text + used, sizeof(text) - used, "unflushed at sync=%lld pages, ",
 		                 (long long) report->unflushed_at_sync);

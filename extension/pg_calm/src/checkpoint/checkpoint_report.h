@@ -73,11 +73,8 @@ typedef struct CheckpointReport
 	int64 dirty_buffers;   /* -1: not known */
 	int64 written_buffers; /* -1: not known */
 	int64 slru_pages;      /* counted among the buffers by the server, before 18 */
-	uint64 bridged_pages;  /* in the report under way: counter at its start; so the next three */
+	uint64 bridged_pages;  /* in the report under way: counter at its start; so the next */
 	uint64 device_operations;
-	uint64 wal_flushes;
-	uint64 wal_flush_us;
-	bool wal_flushes_known;
 	int64 unflushed_at_sync; /* -1: not known */
 	int64 undrained;         /* -1: no drain */
 	uint64 files_synced;

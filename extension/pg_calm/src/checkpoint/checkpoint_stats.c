@@ -45,7 +45,6 @@
 #include "storage/bufmgr.h"
 #include "utils/ps_status.h"
 #include "utils/timestamp.h"
-#include "wal/wal.h"
 
 /* The checkpointer's: the report under way, if status is REPORT_RUNNING */
 static CheckpointReport current = {.status = REPORT_UNKNOWN};
@@ -73,17 +72,10 @@ active(void)
 static void
 count_since_start(CheckpointReport *report)
 {
-	uint64 flushes;
-	uint64 flush_us;
-
 	report->bridged_pages =
 		pg_atomic_read_u64(&calm_shared->counters.bridged_pages) - report->bridged_pages;
 	report->device_operations =
 		pg_atomic_read_u64(&calm_shared->counters.device_operations) - report->device_operations;
-	report->wal_flushes_known = commit_delay_flush_counters(&flushes, &flush_us) &&
-	                            report->wal_flushes_known && flushes >= report->wal_flushes;
-	report->wal_flushes = flushes - report->wal_flushes;
-	report->wal_flush_us = flush_us - report->wal_flush_us;
 }
 
 /* Show the report under way to others */
@@ -123,8 +115,6 @@ checkpoint_report_begin(bool restartpoint, const char *flags)
 	current.undrained = -1;
 	current.bridged_pages = pg_atomic_read_u64(&calm_shared->counters.bridged_pages);
 	current.device_operations = pg_atomic_read_u64(&calm_shared->counters.device_operations);
-	current.wal_flushes_known =
-		commit_delay_flush_counters(&current.wal_flushes, &current.wal_flush_us);
 	if (flags)
 		reason_from_flags(&current, flags);
 	else
@@ -141,8 +131,6 @@ checkpoint_report_begin(bool restartpoint, const char *flags)
 	memcpy(&slot->report, &current, sizeof(CheckpointReport));
 	slot->report.bridged_pages = 0;
 	slot->report.device_operations = 0;
-	slot->report.wal_flushes = 0;
-	slot->report.wal_flush_us = 0;
 	checkpoint_reports->last_id = current.id;
 	checkpoint_reports->checkpointer_waits_on = my_wait_event_info;
 	pg_atomic_write_u64(&checkpoint_reports->buffers_written, 0);

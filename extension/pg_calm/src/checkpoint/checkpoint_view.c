@@ -71,8 +71,8 @@ pg_calm_checkpoints(PG_FUNCTION_ARGS)
 
 	for (uint64 id = first; id <= last; id++)
 	{
-		Datum values[39];
-		bool nulls[39] = {false};
+		Datum values[37];
+		bool nulls[37] = {false};
 		int c = 0;
 
 		SpinLockAcquire(&checkpoint_reports->lock);
@@ -125,12 +125,6 @@ pg_calm_checkpoints(PG_FUNCTION_ARGS)
 		put_wal_span(&copy->wal[2], &copy->wal[3], &values[c], &nulls[c]), c += 2;
 		put_wal_span(&copy->wal[0], &copy->wal[2], &values[c], &nulls[c]), c += 2;
 		put_wal_span(&copy->wal[2], &copy->wal[4], &values[c], &nulls[c]), c += 2;
-		put_count(report->wal_flushes_known ? (int64) report->wal_flushes : -1, &values[c],
-		          &nulls[c]),
-			c++;
-		put_ms(report->wal_flushes_known ? report->wal_flush_us / 1000.0 : -1, &values[c],
-		       &nulls[c]),
-			c++;
 		Assert(c == lengthof(values));
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}

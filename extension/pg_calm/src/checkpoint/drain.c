@@ -127,6 +127,8 @@ pages_not_drained_for(void)
 {
 	double operations;
 
+	if (calm_drain_threshold >= 0)
+		return calm_drain_threshold;
 	SpinLockAcquire(&calm_shared->lock);
 	operations = calm_shared->granted_operations;
 	SpinLockRelease(&calm_shared->lock);

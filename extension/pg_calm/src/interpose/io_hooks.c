@@ -7,9 +7,8 @@
  * fsync: a data file is drained before, and an error that pg_calm saw
  *		first is reported after.  The server's fsync always happens.  A new WAL
  *		segment's large folios are split after.
- * fdatasync: flushes of WAL are timed, for the wait before them (commit_delay.c).
+ * fdatasync: flushes of WAL are timed (wal_flush_time.c).
  * sync_file_range: the server's own flush hints are dropped for what we flush.
- * readdir: the checkpointer waits after a recycled WAL segment.
  * close: what is remembered of a file descriptor ends with it.  Asking the
  *		kernel at each write which file it goes to costs too much of the write
  *		(docs/internals/how-it-works.md).
@@ -30,19 +29,16 @@
  * - fsync makes the real call, of the checkpointer maybe on a duplicate.  It can fail
  *	 where that did not, never the other way round.  Any process may wait in it for a
  *	 call of the worker's for the same file (error_latch.c), no longer than
- *	 pg_calm.worker_timeout.  The checkpointer, which holds no lock there
+ *	 calm_worker_timeout.  The checkpointer, which holds no lock there
  *	 (sync.c, ProcessSyncRequests), also waits for a drain, in which barriers and reloads may
  *	 raise errors.
  * - sync_file_range is left out for a hint of a data file that the worker flushes.  The
  *	 checkpointer waits instead (checkpoint_hold.c); others don't.
- * - readdir may wait in the checkpointer (wal_recycling.c), and serve barriers and reloads
- *	 as above.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -95,7 +91,6 @@ static ssize_t (*real_pwritev)(int fd, const struct iovec *iov, int count, off_t
 static int (*real_fsync)(int fd);
 static int (*real_fdatasync)(int fd);
 static int (*real_sync_file_range)(int fd, off_t offset, off_t length, unsigned int flags);
-static struct dirent *(*real_readdir)(DIR *directory);
 static int (*real_close)(int fd);
 
 static KnownFd known_fds[MAX_KNOWN_FDS];
@@ -353,7 +348,7 @@ calm_fsync(int fd)
 	}
 	errno = 0;
 	if (event == WAIT_EVENT_WAL_SYNC)
-		commit_delay_flush_begins();
+		wal_flush_begins();
 	started = calm_clock();
 	/* if the server tries again at all, then with its own number, which may be closed by now */
 	do
@@ -361,7 +356,7 @@ calm_fsync(int fd)
 	while (result != 0 && errno == EINTR);
 	save_errno = errno;
 	if (event == WAIT_EVENT_WAL_SYNC)
-		commit_delay_flush_ended();
+		wal_flush_ended();
 	if (file != PAGE_MAP_NO_FILE)
 		page_map_end_fsync(calm_page_map, file);
 	errno = save_errno;
@@ -411,10 +406,10 @@ calm_fdatasync(int fd)
 
 	if (*my_wait_event_info != WAIT_EVENT_WAL_SYNC)
 		return real_fdatasync(fd);
-	commit_delay_flush_begins();
+	wal_flush_begins();
 	result = real_fdatasync(fd);
 	save_errno = errno;
-	commit_delay_flush_ended();
+	wal_flush_ended();
 	errno = save_errno;
 	return result;
 }
@@ -474,14 +469,6 @@ calm_sync_file_range(int fd, off_t offset, off_t length, unsigned int flags)
 	return result;
 }
 
-static struct dirent *
-calm_readdir(DIR *directory)
-{
-	if (MyBackendType == B_CHECKPOINTER)
-		wal_recycling_next_file();
-	return real_readdir(directory);
-}
-
 static int
 calm_close(int fd)
 {
@@ -499,12 +486,8 @@ io_hooks_install(const char **reason)
 		{"fsync", calm_fsync, (void **) &real_fsync, true},
 		{"fdatasync", calm_fdatasync, (void **) &real_fdatasync, false},
 		{"sync_file_range", calm_sync_file_range, (void **) &real_sync_file_range, true},
-		{"readdir", calm_readdir, (void **) &real_readdir, false},
 		{"close", calm_close, (void **) &real_close, true},
 	};
 
-	bool installed = interpose_install(slots, lengthof(slots), reason);
-
-	commit_delay_sees_fdatasync = installed && real_fdatasync != NULL;
-	return installed;
+	return interpose_install(slots, lengthof(slots), reason);
 }

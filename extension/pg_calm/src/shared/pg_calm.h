@@ -40,6 +40,8 @@ typedef struct CalmCounters
 	pg_atomic_uint64 large_folio_regions;  /* split after they were written back */
 	pg_atomic_uint64 latency_probes;  /* blocks read for the block layer to see how long it takes */
 	pg_atomic_uint64 cleaned_buffers; /* written by the cleaner, before backends have to */
+	pg_atomic_uint64 wal_flushes;     /* by fdatasync or fsync */
+	pg_atomic_uint64 wal_flush_us;    /* how long these took */
 } CalmCounters;
 
 /* CalmShared.draining: what the checkpointer waits for */
@@ -90,7 +92,6 @@ typedef struct CalmShared
 	DeviceCaps caps;
 	uint32 max_gap;            /* gaps bridged at present, in blocks */
 	double granted_operations; /* per second: caps.write_iops or our share of a shared device */
-	double volume_use;         /* part of caps.all_iops that all have used lately */
 	double flush_rate;         /* unflushed pages that the device takes per second, scattered as
 	                              they are; infinity: not known; only the worker sets it, and
 	                              reads it without the lock */
@@ -102,9 +103,8 @@ typedef struct CalmShared
 
 /* GUCs */
 extern int calm_mode;
-extern int calm_page_map_memory;   /* kB */
-extern int calm_drain_timeout;     /* ms; 0: no drain; -1: what a checkpoint's writing leaves */
-extern int calm_wal_recycle_delay; /* ms; 0: none */
+extern int calm_page_map_memory; /* kB */
+extern int calm_drain_timeout;   /* ms; 0: no drain; -1: what a checkpoint's writing leaves */
 extern bool calm_bridge;
 extern bool calm_split_folios;
 

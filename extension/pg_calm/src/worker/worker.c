@@ -256,6 +256,8 @@ what_is_due(void)
 
 	if (flusher.expire_ms > 0)
 		due.older_ms = Min(due.older_ms, flusher.expire_ms);
+	if (calm_flush_age > 0)
+		due.older_ms = calm_flush_age;
 	if (draining != CALM_DRAINING_NOTHING)
 		due.drained = draining - CALM_DRAINING_FILE;
 	return due;
@@ -286,6 +288,12 @@ control_flushing(uint64 now_ms)
 	uint64 written;
 
 	controller_follow(&input, &control);
+	if (calm_unflushed_limit > 0)
+	{
+		control.limit = (uint64) calm_unflushed_limit * 1024;
+		control.full = control.limit + BLCKSZ;
+		control.too_much = input.unflushed * BLCKSZ > control.limit;
+	}
 	asks_for_reads = control.reads < READS_ENOUGH &&
 	                 (control.all_operations >= own_caps.all_iops * FULL_PART ||
 	                  control.all_bytes >= own_caps.all_bytes * FULL_PART);
