@@ -29,6 +29,7 @@ static const DeviceCaps gp3 = {.write_iops = 3000,
 /* What there is, since the program began */
 static ControllerInput input;
 static ControllerOutput output;
+static uint64 size = 8192; /* of an operation */
 
 static void
 check(bool ok, const char *name)
@@ -59,7 +60,7 @@ begin(const DeviceCaps *caps)
 	input.device_background = PG_UINT64_MAX;
 }
 
-/* One look later; operations of 8 kB, so many per second */
+/* One look later; operations of that size, so many per second */
 static void
 tick(double reads, double writes, double own)
 {
@@ -67,9 +68,9 @@ tick(double reads, double writes, double own)
 
 	input.now_ms += TICK_MS;
 	input.operations += (uint64) rint((reads + writes + own) * part);
-	input.bytes += (uint64) rint((reads + writes + own) * part) * 8192;
+	input.bytes += (uint64) rint((reads + writes + own) * part) * size;
 	input.write_operations += (uint64) rint((writes + own) * part);
-	input.write_bytes += (uint64) rint((writes + own) * part) * 8192;
+	input.write_bytes += (uint64) rint((writes + own) * part) * size;
 	input.own_operations += (uint64) rint(own * part);
 	input.own_bytes += (uint64) rint(own * part) * 8192;
 	controller_follow(&input, &output);
@@ -165,6 +166,46 @@ test_limit(void)
 	check(output.too_much, "with the host near where it wakes all is flushed");
 }
 
+static void
+test_gap(void)
+{
+	DeviceCaps caps = gp3;
+
+	begin(&gp3);
+	tick(0, 0, 0);
+	check(output.gap == 5, "with all to spare a gap may cost what it saves: 125 MiB/s for 3000");
+	use(0, 2900, 0);
+	check(output.gap == 32, "with operations used up and bytes left it is up to an operation's size");
+	size = 128 * 1024;
+	use(0, 1000, 0);
+	check(output.gap == 0, "with bytes used up and operations left none is filled");
+	size = 8192;
+	for (int i = 0; i < 40; i++)
+		tick(0, 2900, 0);
+	check(output.gap > 5, "from which it comes back within seconds");
+	size = 43690;
+	for (int i = 0; i < 4; i++)
+		tick(0, 2900, 0);
+	size = 8192;
+	use(0, 100, 0);
+	check(output.gap == 5, "and with little used it is as at the beginning");
+
+	caps.write_bytes = caps.all_bytes = INFINITY;
+	begin(&caps);
+	use(0, 2900, 0);
+	check(output.gap == 32, "where only operations are limited any gap is worth it");
+	caps = gp3;
+	caps.write_iops = caps.all_iops = INFINITY;
+	begin(&caps);
+	use(0, 2900, 0);
+	check(output.gap == 0, "where only bytes are, none is");
+	caps.write_iops = caps.all_iops = 1000;
+	caps.write_bytes = caps.all_bytes = 1000 * 8192.0;
+	begin(&caps);
+	tick(0, 0, 0);
+	check(output.gap == 0, "a gap that costs what it saves is not filled");
+}
+
 /*
  * A volume and a load: pages are dirtied at random in a table, and the more of them wait the
  * denser they are.  The worker flushes what the share allows while too much waits.  The time
@@ -219,6 +260,7 @@ main(void)
 {
 	test_share();
 	test_limit();
+	test_gap();
 	test_model();
 	printf("1..%d\n", tests);
 	return failures == 0 ? 0 : 1;

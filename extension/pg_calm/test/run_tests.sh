@@ -148,8 +148,6 @@ program()
 run_unit()
 {
 	mkdir "$work/unit"
-	compile_unit_test bridge_choice "$source_dir/test/bridge_choice_test.c" "$source_dir/src/writeback/bridge_choice.c"
-	program 0_bridge_choice bridge_choice
 	compile_unit_test breaker_law "$source_dir/test/breaker_law_test.c" "$source_dir/src/worker/breaker_law.c"
 	program 9_breaker_law breaker_law
 	compile_unit_test controller "$source_dir/test/controller_test.c" "$source_dir/src/writeback/controller.c"

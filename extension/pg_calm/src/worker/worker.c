@@ -94,7 +94,6 @@ static void worker_exit(int code, Datum argument);
 static uint32 stretched(uint32 interval_ms);
 static PoolDue what_is_due(void);
 static void control_flushing(uint64 now_ms);
-static void choose_gap(const BridgeGaps *gaps);
 static void look(uint64 now_ms);
 static bool work(uint64 now_ms);
 static long pause_ms(bool busy, uint64 now_ms);
@@ -304,6 +303,7 @@ control_flushing(uint64 now_ms)
 	flush_policy.dry_run =
 		calm_mode != CALM_MODE_ON || pg_atomic_read_u32(&calm_shared->capped) == 0;
 	flush_policy.caps = control.share;
+	flush_policy.max_gap = flush_policy.bridges ? control.gap : 0;
 	flush_policy.paced = control.paced || arbitrated;
 	seconds = control.paced ? READS_IN_FLIGHT_SECONDS : IN_FLIGHT_SECONDS;
 	operations = control.share.write_iops * seconds;
@@ -324,23 +324,7 @@ control_flushing(uint64 now_ms)
 	SpinLockAcquire(&calm_shared->lock);
 	calm_shared->granted_operations = control.share.write_iops;
 	calm_shared->flush_rate = flush_rate;
-	SpinLockRelease(&calm_shared->lock);
-}
-
-/* Choose the gaps to bridge (bridge_choice.c), and say so in the view */
-static void
-choose_gap(const BridgeGaps *gaps)
-{
-	uint32 chosen = bridge_longest_gap(&flush_policy.caps);
-
-	if (!flush_policy.bridges)
-		chosen = 0;
-	else if (control.too_much ||
-	         pg_atomic_read_u32(&calm_shared->draining) != CALM_DRAINING_NOTHING)
-		chosen = bridge_least_time_gap(gaps, &flush_policy.caps);
-	flush_policy.max_gap = chosen;
-	SpinLockAcquire(&calm_shared->lock);
-	calm_shared->max_gap = chosen;
+	calm_shared->max_gap = flush_policy.max_gap;
 	SpinLockRelease(&calm_shared->lock);
 }
 
@@ -362,7 +346,6 @@ look(uint64 now_ms)
 		(void) page_map_reclaim(calm_page_map, RECLAIM_FILES);
 	due = what_is_due();
 	pool_look(&flusher, &due, now_ms, &pool);
-	choose_gap(&pool.gaps);
 	/* with nothing marked nothing is learnt, and what comes next will not be much unlike what was */
 	if (pool.seconds > 0)
 		flush_rate = pool.pages / pool.seconds;

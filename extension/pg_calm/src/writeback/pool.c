@@ -154,7 +154,6 @@ add_region(uint32 f, uint32 number, const PoolDue *due, PoolLook *look, double *
 		candidate->reason = DRAIN;
 	candidate->fill = false;
 
-	bridge_count_gaps(&bits, &look->gaps);
 	memset(&anything, 0xFF, sizeof(anything));
 	nruns = bridge_plan(&bits, &anything, calm_bridge ? flush_policy.max_gap : 0, runs);
 	for (int r = 0; r < nruns; r++)

@@ -14,7 +14,6 @@
 /* What a look has found */
 typedef struct PoolLook
 {
-	BridgeGaps gaps;
 	double pages;   /* marked, in the regions that were looked at */
 	double seconds; /* in which the device would write them, merged and bridged */
 } PoolLook;
