@@ -96,7 +96,7 @@ static PoolDue what_is_due(void);
 static void control_flushing(uint64 now_ms);
 static void look(uint64 now_ms);
 static bool work(uint64 now_ms);
-static long pause_ms(bool busy, uint64 now_ms);
+static long pause_ms(bool busy);
 
 void
 writeback_register_worker(void)
@@ -249,6 +249,7 @@ what_is_due(void)
 {
 	uint32 draining = pg_atomic_read_u32(&calm_shared->draining);
 	PoolDue due = {.all = control.too_much,
+	               .visits = !own_caps.flusher_is_free,
 	               .older_ms = (uint64) CheckPointTimeout * 1000 / 2,
 	               .drained = PAGE_MAP_END,
 	               .before_ms = pg_atomic_read_u64(&calm_shared->drain_before_ms)};
@@ -376,10 +377,6 @@ work(uint64 now_ms)
 		next_look_ms = now_ms + stretched(LOOK_INTERVAL_MS);
 	}
 	latency_probe_tick(asks_for_reads && flush_policy.paced && calm_flushes(), now_ms);
-	if (folio_split_is_on())
-		folio_split_patrol(now_ms);
-	else
-		folio_split_pause();
 
 	/* what is under way is finished in any mode */
 	if (!flush_advance())
@@ -401,10 +398,9 @@ work(uint64 now_ms)
 
 /* How long to wait before the next step */
 static long
-pause_ms(bool busy, uint64 now_ms)
+pause_ms(bool busy)
 {
 	long pause = IDLE_INTERVAL_MS;
-	uint64 patrol_ms;
 
 	if (busy)
 	{
@@ -414,13 +410,9 @@ pause_ms(bool busy, uint64 now_ms)
 		pause = (long) Max(BUSY_INTERVAL_MS, Min(operation_ms, WAITING_INTERVAL_MS));
 		return Max((long) stretched((uint32) pause), Min((long) flush_pause_ms(), IDLE_INTERVAL_MS));
 	}
-	/* a load may begin right after the start: it shall not meet large folios */
-	patrol_ms = folio_split_next_ms();
-	if (patrol_ms <= now_ms + BUSY_INTERVAL_MS)
-		return BUSY_INTERVAL_MS;
 	if (page_map_unflushed(calm_page_map) > 0)
 		pause = Min((long) stretched(WAITING_INTERVAL_MS), IDLE_INTERVAL_MS);
-	return (long) Min((uint64) pause, patrol_ms - now_ms);
+	return pause;
 }
 
 void
@@ -466,8 +458,7 @@ pg_calm_writeback_main(Datum argument)
 			continue; /* nothing to wait for */
 		(void) WaitLatch(
 			MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-			pause_ms(busy || flush_in_flight() || (cleaner_is_asked() && !flush_policy.rests),
-		             now_ms),
+			pause_ms(busy || flush_in_flight() || (cleaner_is_asked() && !flush_policy.rests)),
 			wait_event);
 		ResetLatch(MyLatch);
 	}

@@ -19,8 +19,9 @@
  * clock, only a visit does.  In one go it then submits all pages of the file that are dirty at
  * that moment, as deep as the device's queue is, and whoever reads or flushes WAL waits behind
  * them.  A visit can't be avoided, but there may be little for it to find.  So before it may
- * come what is marked in the file is flushed at once, and none of its buffers are cleaned; and
- * where that would take too long its gaps are filled, so that the flusher itself merges.
+ * come what is marked in the file is flushed at once, and none of its buffers are cleaned.  Where
+ * that would take too long, and nobody's reads wait, its gaps are filled, so that the flusher
+ * itself merges.
  *
  * The clock of a file is kept in its entry of the page map.  A visit is seen in that pages
  * which were marked are clean, although neither we nor an fsync have written them.  Nothing is
@@ -186,8 +187,9 @@ add_file(uint32 f, const KernelFlusher *flusher, const PoolDue *due, uint64 now_
 	}
 	if (candidate_count == before)
 		page_map_settle(calm_page_map, f);
-	near = candidate_count > before && visit_is_near(file, flusher, seconds, now_ms, &in_time);
-	for (int i = before; near && i < candidate_count; i++)
+	near = candidate_count > before && due->visits &&
+	       visit_is_near(file, flusher, seconds, now_ms, &in_time);
+	for (int i = before; near && (in_time || !flush_policy.paced) && i < candidate_count; i++)
 	{
 		candidates[i].reason = Max(candidates[i].reason, VISIT);
 		candidates[i].fill = !in_time && candidates[i].reason == VISIT;
