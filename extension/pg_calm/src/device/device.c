@@ -485,6 +485,7 @@ device_read_caps(DeviceCaps *caps)
 	                       .bytes_source = "no cap found"};
 	const char *size_source = "device";
 	bool of_volume;
+	bool flusher_is_free; /* as in v1, where the limits are of our own group */
 
 	find_devices(set);
 	if (calm_write_iops == 0 || calm_write_bandwidth == 0)
@@ -513,14 +514,14 @@ device_read_caps(DeviceCaps *caps)
 	/* caps that the settings name are a volume's, which the flusher does not escape */
 	of_volume =
 		calm_write_iops > 0 || calm_write_bandwidth > 0 || calm_iops > 0 || calm_bandwidth > 0;
-	caps->flusher_is_free = !of_volume && !limits.flusher_limited &&
-	                        !(isinf(limits.write_iops) && isinf(limits.write_bytes));
+	flusher_is_free = !of_volume && !limits.flusher_limited &&
+	                  !(isinf(limits.write_iops) && isinf(limits.write_bytes));
 	caps->write_iops = limits.write_iops;
 	caps->write_bytes = limits.write_bytes;
 	snprintf(caps->source, sizeof(caps->source),
 	         "operations: %s; bandwidth: %s; operation size: %s%s", limits.iops_source,
 	         limits.bytes_source, size_source,
-	         caps->flusher_is_free ? "; the kernel flusher is not held to them" : "");
+	         flusher_is_free ? "; the kernel flusher is not held to them" : "");
 }
 
 /* Whether this is what the data directory's file system lies on, or the disk of that */

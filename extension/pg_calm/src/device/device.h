@@ -26,13 +26,12 @@
  */
 typedef struct DeviceCaps
 {
-	double write_iops;    /* write operations */
-	double write_bytes;   /* bytes written */
-	double all_iops;      /* operations, reads counted as well; no less than write_iops */
-	double all_bytes;     /* bytes read and written; likewise */
-	uint32 io_size;       /* bytes that count as one operation at most */
-	bool flusher_is_free; /* the kernel flusher is not held to them: of our own group, in v1 */
-	char source[320];     /* where each figure came from, for people */
+	double write_iops;  /* write operations */
+	double write_bytes; /* bytes written */
+	double all_iops;    /* operations, reads counted as well; no less than write_iops */
+	double all_bytes;   /* bytes read and written; likewise */
+	uint32 io_size;     /* bytes that count as one operation at most */
+	char source[320];   /* where each figure came from, for people */
 } DeviceCaps;
 
 /* A block device as the kernel numbers it */

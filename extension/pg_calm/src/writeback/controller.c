@@ -67,8 +67,7 @@ static Use all;    /* reads and writes */
 static Use writes; /* of these */
 
 static void follow(double *value, double now, double elapsed_ms);
-static void
-follow_use(Use *use, double operations, double bytes, double elapsed_ms);
+static void follow_use(Use *use, double operations, double bytes, double elapsed_ms);
 static double left(double cap, double used, double least);
 
 static void
@@ -131,8 +130,7 @@ controller_follow(const ControllerInput *input, ControllerOutput *output)
 		double own_bytes = input->own_bytes - last.own_bytes;
 
 		follow_use(&all, operations - own_operations, bytes - own_bytes, elapsed);
-		follow_use(&writes, write_operations - own_operations, write_bytes - own_bytes,
-		           elapsed);
+		follow_use(&writes, write_operations - own_operations, write_bytes - own_bytes, elapsed);
 		output->all_operations = operations * 1000 / elapsed;
 		output->all_bytes = bytes * 1000 / elapsed;
 		output->reads = ((double) (input->operations - last.operations) -
@@ -145,7 +143,8 @@ controller_follow(const ControllerInput *input, ControllerOutput *output)
 	if (input->background != PG_UINT64_MAX)
 		unflushed = Min(unflushed, input->dirty);
 	output->written = input->unflushed * BLCKSZ - unflushed;
-	output->limit = (uint64) Min(Min(rate * POOL_SECONDS, input->device_background * POOL_PART), MOST);
+	output->limit =
+		(uint64) Min(Min(rate * POOL_SECONDS, input->device_background * POOL_PART), MOST);
 	output->full = (uint64) Min(Min(rate * FULL_SECONDS, (double) input->device_background), MOST);
 	output->full = Max(output->full, output->limit + BLCKSZ);
 	output->too_much =
