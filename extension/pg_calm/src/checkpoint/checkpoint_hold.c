@@ -34,13 +34,29 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/bgwriter.h"
+#include "postmaster/interrupt.h"
 #include "shared/shared.h"
 #include "storage/latch.h"
 
 /* Part of the rate at which the device takes what is unflushed that is left to a held checkpoint */
 #define LEAST_RATE (1.0 / 16)
 
+/* Between looks at whether it may wait on, ms */
+#define STEP_MS 100
+
+static bool may_hold(void);
 static double hold_ms(off_t bytes);
+
+/*
+ * Settings and barriers are seen to where the server does so, between buffers
+ * (checkpointer.c, CheckpointWriteDelay).
+ */
+static bool
+may_hold(void)
+{
+	return (checkpointer_requests() & (CHECKPOINT_IMMEDIATE | CHECKPOINT_CAUSE_XLOG)) == 0 &&
+	       worker_is_flushing() && !ConfigReloadPending && !ProcSignalBarrierPending;
+}
 
 /* How long so many bytes are to take; 0 if they are not held */
 static double
@@ -72,7 +88,8 @@ checkpoint_hold_writes(off_t bytes)
 	static uint64 held_ms = 0; /* in that checkpoint */
 	double more_ms = hold_ms(bytes);
 	uint64 start;
-	long ms;
+	uint64 now;
+	uint64 ms;
 
 	if (checkpoint != CheckpointStats.ckpt_start_t)
 	{
@@ -80,25 +97,28 @@ checkpoint_hold_writes(off_t bytes)
 		held_ms = 0;
 	}
 	if (more_ms == 0 || held_ms >= drain_timeout_ms() || checkpoint_stats_is_immediate() ||
-	    (checkpointer_requests() & (CHECKPOINT_IMMEDIATE | CHECKPOINT_CAUSE_XLOG)) ||
-	    !worker_is_flushing())
+	    !may_hold())
 	{
 		owed_ms = 0;
 		return;
 	}
-	owed_ms += more_ms;
-	ms = (long) owed_ms;
+	owed_ms = Min(owed_ms + more_ms, (double) (drain_timeout_ms() - held_ms));
+	ms = (uint64) owed_ms;
 	if (ms == 0)
 		return;
 	owed_ms -= (double) ms;
 
 	/* as the server's hint waits */
-	start = page_map_now_ms();
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ms,
-	                 WAIT_EVENT_DATA_FILE_FLUSH);
-	ResetLatch(MyLatch);
-	held_ms += page_map_now_ms() - start;
-	/* behind its schedule the server does so after a thousand buffers only */
-	AbsorbSyncRequests();
+	start = now = page_map_now_ms();
+	do
+	{
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+		                 (long) Min(start + ms - now, STEP_MS), WAIT_EVENT_DATA_FILE_FLUSH);
+		ResetLatch(MyLatch);
+		/* behind its schedule the server does so after a thousand buffers only */
+		AbsorbSyncRequests();
+		now = page_map_now_ms();
+	} while (now < start + ms && may_hold());
+	held_ms += now - start;
 	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_FLUSH);
 }
