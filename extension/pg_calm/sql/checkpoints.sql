@@ -16,7 +16,7 @@ SELECT obj_description('pg_calm_reset()'::regprocedure, 'pg_proc');
 
 -- one row for each checkpoint
 SELECT pg_calm_reset();
-CREATE TABLE calm_table AS SELECT i, repeat('x', 200) FROM generate_series(1, 2000) i;
+CREATE TABLE calm_table AS SELECT i, repeat('x', 200) FROM generate_series(1, 10000) i;
 CHECKPOINT;
 SELECT kind, reason, flags, status, mode FROM pg_calm_checkpoints;
 SELECT ended >= started AS order,

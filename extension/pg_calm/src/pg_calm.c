@@ -119,7 +119,7 @@ define_settings(void)
 		&calm_mode, CALM_MODE_ON, mode_options, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable(
 		"pg_calm.page_map_memory", "Shared memory for the map of written but unflushed pages.",
-		"A file takes 132 bytes, and one that has such pages 64 more, or 288 for each 8 MB of it. When it is full, tracking gets coarser. What is not needed is not touched.",
+		"A file over 1 MB takes 704 bytes, and each 8 MB of it that is written to 152. When it is full, what is written is not tracked, and the server's own flush hints for it are obeyed. What is not needed is not touched.",
 		&calm_page_map_memory, 48 * 1024, 1024, 16 * 1024 * 1024, PGC_POSTMASTER, GUC_UNIT_KB, NULL,
 		NULL, NULL);
 	DefineCustomIntVariable(
@@ -150,7 +150,7 @@ define_settings(void)
 	DefineCustomIntVariable(
 		"pg_calm.drain_timeout",
 		"Longest time that a checkpoint waits for pages to be flushed before its fsync calls.",
-		"-1 takes what checkpoint_completion_target leaves of checkpoint_timeout, or 30s if that is more; 0 does not wait. Immediate, shutdown and end-of-recovery checkpoints never do. A checkpoint's own writes are held for no longer, either. Once WAL asks for the next checkpoint it lasts no longer than the device needs for what is unflushed then, and 30s at most. It ends if a tenth of the time shows that it will not be enough, or brings nothing.",
+		"-1 takes what checkpoint_completion_target leaves of checkpoint_timeout, or 30s if that is more; 0 does not wait. Immediate, shutdown and end-of-recovery checkpoints never do. Where WAL will ask for the next checkpoint it is half of the time until then at most; it ends once WAL asks. A checkpoint's own writes are held for no longer, either.",
 		&calm_drain_timeout, -1, -1, 3600 * 1000, PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomBoolVariable(
 		"pg_calm.clean_buffers",

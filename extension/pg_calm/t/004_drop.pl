@@ -127,7 +127,7 @@ $load->finish;
 ok( wait_for(
 		sub {
 			my $status = status_of($node);
-			return $status->{unflushed_pages_old} + $status->{unflushed_pages_new} == 0
+			return $status->{unflushed_pages} == 0
 			  && $status->{in_flight_pages} == 0;
 		}),
 	'in the end all is flushed');

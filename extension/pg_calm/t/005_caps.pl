@@ -270,7 +270,7 @@ sub unflushed
 {
 	my $status = status_of($node);
 
-	return $status->{unflushed_pages_old} + $status->{unflushed_pages_new};
+	return $status->{unflushed_pages};
 }
 
 remove_tree("$root/sys");

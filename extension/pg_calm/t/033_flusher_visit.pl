@@ -1,7 +1,7 @@
 
 # Where reads and writes share a volume's limits, what is marked in a file is
-# flushed before the kernel flusher may come to it, as it is: nothing is left to
-# the flusher, and no buffer is cleaned meanwhile, which would only leave it more.
+# flushed before the kernel flusher may come to it, as it is: no buffer is cleaned
+# meanwhile, which would only leave it more.  What would take too long is made dense instead.
 
 use strict;
 use warnings;
@@ -47,7 +47,7 @@ sub update
 ok( wait_for(
 		sub {
 			my $status = status_of($node);
-			return $status->{unflushed_pages_old} + $status->{unflushed_pages_new} < 50;
+			return $status->{unflushed_pages} < 50;
 		},
 		60),
 	'nothing is left of the time before');
@@ -57,8 +57,28 @@ update();
 ok(wait_for(sub { status_of($node)->{flushed_pages} - $before->{flushed_pages} > 1000 }, 30),
 	'pages are flushed before the flusher comes');
 my $after = status_of($node);
-is($after->{handed_pages}, 0, 'none is left to the flusher');
 is($after->{cleaned_buffers}, $before->{cleaned_buffers}, 'and no buffer is cleaned for that');
+
+# --- on a slow device that would take longer than the time before a visit: gaps are filled
+
+SKIP:
+{
+	my $why = cannot_bridge($node);
+	skip $why, 2 if $why;
+	$node->append_conf('postgresql.conf', "pg_calm.iops = 50\npg_calm.bandwidth = '100MB'\npg_calm.io_size = '64kB'\n");
+	$node->reload;
+	usleep(4_000_000);
+	# a row in one block of seven
+	$node->safe_psql('postgres', 'UPDATE t SET n = n + 1 WHERE id % 49 = 0');
+	$before = status_of($node);
+	ok(wait_for(sub { status_of($node)->{bridged_pages} - $before->{bridged_pages} > 300 }, 30),
+		'gaps are filled before the flusher comes');
+	cmp_ok(status_of($node)->{flushed_pages} - $before->{flushed_pages}, '<', 100, 'and the pages left to it');
+	$node->safe_psql('postgres', 'CHECKPOINT');
+	$node->append_conf('postgresql.conf', "pg_calm.iops = 500000\npg_calm.bandwidth = '10GB'\n");
+	$node->reload;
+	usleep(4_000_000);
+}
 
 # --- control: it does not come by time
 
@@ -70,7 +90,7 @@ $before = status_of($node);
 update();
 usleep(4_000_000);
 $after = status_of($node);
-cmp_ok($after->{unflushed_pages_old} + $after->{unflushed_pages_new}, '>', 1000, 'else they stay');
+cmp_ok($after->{unflushed_pages}, '>', 1000, 'else they stay');
 cmp_ok($after->{flushed_pages} - $before->{flushed_pages}, '<', 200, 'and are not flushed');
 
 $node->stop;

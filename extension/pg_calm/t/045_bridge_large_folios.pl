@@ -84,7 +84,7 @@ sub is_flushed
 {
 	my $status = status_of($node);
 
-	return $status->{unflushed_pages_old} + $status->{unflushed_pages_new} + $status->{in_flight_pages} == 0;
+	return $status->{unflushed_pages} + $status->{in_flight_pages} == 0;
 }
 
 # Write to blocks here and there, and have them flushed; what that took

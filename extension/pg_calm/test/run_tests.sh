@@ -159,13 +159,13 @@ run_unit()
 	program 6_interpose_64k interpose_64k
 	compile_page_map_test page_map
 	compile_page_map_test page_map_yield -DYIELD=64 -include "$source_dir/test/test_atomics.h"
-	program 1_page_map page_map 100
-	program 2_page_map_yield page_map_yield 100
+	program 1_page_map page_map
+	program 2_page_map_yield page_map_yield
 	if echo 'int main(void) { return 0; }' |
 		"${CC:-cc}" -fsanitize=thread -x c - -o "$work/unit/can_sanitize" 2>/dev/null &&
 		"$work/unit/can_sanitize" 2>/dev/null; then
 		compile_page_map_test page_map_tsan -fsanitize=thread -include "$source_dir/test/test_atomics.h"
-		program 3_page_map_tsan page_map_tsan 20
+		program 3_page_map_tsan page_map_tsan
 	else
 		echo 'echo "1..0 # SKIP the compiler has no -fsanitize=thread"' >"$work/unit/3_page_map_tsan.sh"
 	fi

@@ -35,6 +35,7 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/bgwriter.h"
+#include "postmaster/interrupt.h"
 #include "shared/shared.h"
 #include "storage/latch.h"
 
@@ -45,7 +46,25 @@
 #define LEAST_RATE (1.0 / 16)
 #define LATE_RATE 1.0
 
+/* Between looks at whether it may wait on, ms */
+#define STEP_MS 100
+
+static bool may_hold(bool late);
 static double hold_ms(off_t bytes, bool late);
+
+/*
+ * Settings and barriers are seen to where the server does so, between buffers
+ * (checkpointer.c, CheckpointWriteDelay).
+ */
+static bool
+may_hold(bool late)
+{
+	int requests = checkpointer_requests();
+
+	return (requests & CHECKPOINT_IMMEDIATE) == 0 &&
+	       (late || (requests & CHECKPOINT_CAUSE_XLOG) == 0) && worker_is_flushing() &&
+	       !ConfigReloadPending && !ProcSignalBarrierPending;
+}
 
 /* How long so many bytes are to take; 0 if they are not held */
 static double
@@ -75,10 +94,11 @@ checkpoint_hold_writes(off_t bytes)
 	static double owed_ms = 0; /* hints can be for a page */
 	static TimestampTz checkpoint = 0;
 	static uint64 held_ms = 0; /* in that checkpoint */
-	int requests = checkpointer_requests();
-	double more_ms = hold_ms(bytes, (requests & CHECKPOINT_CAUSE_XLOG) != 0);
+	bool late = (checkpointer_requests() & CHECKPOINT_CAUSE_XLOG) != 0;
+	double more_ms = hold_ms(bytes, late);
 	uint64 start;
-	long ms;
+	uint64 now;
+	uint64 ms;
 
 	if (checkpoint != CheckpointStats.ckpt_start_t)
 	{
@@ -86,25 +106,28 @@ checkpoint_hold_writes(off_t bytes)
 		held_ms = 0;
 	}
 	if (more_ms == 0 || held_ms >= drain_timeout_ms() || checkpoint_stats_is_immediate() ||
-	    (requests & CHECKPOINT_IMMEDIATE) ||
-	    !worker_is_flushing())
+	    !may_hold(late))
 	{
 		owed_ms = 0;
 		return;
 	}
-	owed_ms += more_ms;
-	ms = (long) owed_ms;
+	owed_ms = Min(owed_ms + more_ms, (double) (drain_timeout_ms() - held_ms));
+	ms = (uint64) owed_ms;
 	if (ms == 0)
 		return;
 	owed_ms -= (double) ms;
 
 	/* as the server's hint waits */
-	start = page_map_now_ms();
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ms,
-	                 WAIT_EVENT_DATA_FILE_FLUSH);
-	ResetLatch(MyLatch);
-	held_ms += page_map_now_ms() - start;
-	/* behind its schedule the server does so after a thousand buffers only */
-	AbsorbSyncRequests();
+	start = now = page_map_now_ms();
+	do
+	{
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+		                 (long) Min(start + ms - now, STEP_MS), WAIT_EVENT_DATA_FILE_FLUSH);
+		ResetLatch(MyLatch);
+		/* behind its schedule the server does so after a thousand buffers only */
+		AbsorbSyncRequests();
+		now = page_map_now_ms();
+	} while (now < start + ms && may_hold(late));
+	held_ms += now - start;
 	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_FLUSH);
 }

@@ -30,7 +30,7 @@ extern void checkpoint_stats_closing(void);
 extern void checkpoint_stats_hinted(int fd, uint64 microseconds);
 extern void checkpoint_stats_file_synced(int fd, uint64 microseconds);
 
-/* For drain.c and drain_budget.c, in the checkpointer */
+/* For drain.c, in the checkpointer */
 extern void checkpoint_stats_sync_begins(void);
 extern bool checkpoint_stats_is_immediate(void);
 extern void checkpoint_stats_drain_begin(void);

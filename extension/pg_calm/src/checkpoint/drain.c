@@ -79,7 +79,8 @@ static double
 time_until_wal_asks(void)
 {
 	double distance = (double) CheckPointSegments * wal_segment_size;
-	double elapsed = (double) (GetCurrentTimestamp() - CheckpointStats.ckpt_start_t) / 1000;
+	/* the clock may have been set back */
+	double elapsed = Max((double) (GetCurrentTimestamp() - CheckpointStats.ckpt_start_t), 0) / 1000;
 	double come;
 
 	if (RecoveryInProgress())

@@ -105,7 +105,7 @@ static int calm_close(int fd);
 
 static KnownFd *known_fd(int fd);
 static KnownFd identify(int fd);
-static bool is_flushed_by_us(int fd);
+static bool is_flushed_by_us(int fd, off_t offset, off_t length);
 static void written(int fd, off_t offset, ssize_t length);
 static bool went_meanwhile(const struct stat *st);
 static void checkpointer_written(uint32 file, BlockNumber block);
@@ -165,7 +165,8 @@ identify(int fd)
 		else if (S_ISREG(st.st_mode) && is_tracked_name(path) &&
 		         st.st_size < (off_t) TRACKED_BLOCKS * BLCKSZ)
 			known.file = FD_SMALL;
-		else if (S_ISREG(st.st_mode) && is_tracked_name(path))
+		else if (S_ISREG(st.st_mode) && is_tracked_name(path) &&
+		         page_map_keeps_path(calm_page_map, path))
 		{
 			file =
 				page_map_track_file(calm_page_map, st.st_dev, st.st_ino, path, &known.incarnation);
@@ -198,8 +199,8 @@ checkpointer_written(uint32 file, BlockNumber block)
 		return;
 	if (last_file != UINT32_MAX)
 	{
-		PageMapRegion *region = page_map_region_of(
-			calm_page_map, page_map_file(calm_page_map, last_file), last_number);
+		PageMapRegion *region =
+			page_map_region_of(calm_page_map, page_map_file(calm_page_map, last_file), last_number);
 
 		/* advice: a region that has become another file's is flushed early, no more */
 		if (region)
@@ -417,28 +418,39 @@ calm_fdatasync(int fd)
 /*
  * Whether what was written through a descriptor is flushed by the worker: it
  * works, and the file is tracked, which it is not on a device whose caps we don't
- * know, or with the page map full.  If not, nobody else would do it.
+ * know, nor are all of its regions with the page map full.  If not, nobody else would do it.
  */
 static bool
-is_flushed_by_us(int fd)
+is_flushed_by_us(int fd, off_t offset, off_t length)
 {
 	KnownFd known;
 	int save_errno = errno;
 	struct stat st;
-	bool tracked;
+	PageMapFile *file;
 
 	if (!worker_is_flushing())
 		return false;
 	known = *known_fd(fd);
-	if (known.file != FD_UNKNOWN)
-		return known.file > 0 &&
-		       pg_atomic_read_u32(&page_map_file(calm_page_map, known.file - 1)->incarnation) ==
-		           known.incarnation;
-	/* written through another descriptor, that has been closed since */
-	tracked = fstat(fd, &st) == 0 && page_map_find_file(calm_page_map, st.st_dev, st.st_ino,
-	                                                    &known.incarnation) != PAGE_MAP_NO_FILE;
-	errno = save_errno;
-	return tracked;
+	if (known.file == FD_UNKNOWN)
+	{
+		/* written through another descriptor, that has been closed since */
+		known.file =
+			fstat(fd, &st) != 0 ?
+				FD_IGNORED :
+				page_map_find_file(calm_page_map, st.st_dev, st.st_ino, &known.incarnation) + 1;
+		errno = save_errno;
+	}
+	if (known.file <= 0)
+		return false;
+	file = page_map_file(calm_page_map, known.file - 1);
+	for (uint64 number = offset / PAGE_MAP_REGION_BYTES;
+	     number <= (uint64) (offset + Max(length, 1) - 1) / PAGE_MAP_REGION_BYTES; number++)
+	{
+		if (number >= PAGE_MAP_FILE_REGIONS ||
+		    page_map_region_of(calm_page_map, file, (uint32) number) == NULL)
+			return false;
+	}
+	return pg_atomic_read_u32(&file->incarnation) == known.incarnation;
 }
 
 static int
@@ -449,7 +461,7 @@ calm_sync_file_range(int fd, off_t offset, off_t length, unsigned int flags)
 	int result;
 	uint64 microseconds;
 
-	if (calm_shared && hint && is_flushed_by_us(fd))
+	if (calm_shared && hint && is_flushed_by_us(fd, offset, length))
 	{
 		int save_errno = errno;
 

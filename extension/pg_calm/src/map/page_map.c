@@ -170,8 +170,7 @@ bool
 page_map_is_low(PageMap *map)
 {
 	return map->max_files - pg_atomic_read_u32(&map->files_used) <= map->max_files / LOW_PART ||
-	       map->max_regions - pg_atomic_read_u32(&map->regions_used) <=
-	           map->max_regions / LOW_PART;
+	       map->max_regions - pg_atomic_read_u32(&map->regions_used) <= map->max_regions / LOW_PART;
 }
 
 /*
@@ -424,9 +423,16 @@ retire_file(PageMap *map, uint32 file_index, uint32 incarnation, bool only_clean
 	return ours;
 }
 
+/* Whether an entry has room for a path */
+bool
+page_map_keeps_path(PageMap *map, const char *path)
+{
+	return strlen(short_path(map, path)) < PAGE_MAP_PATH_MAX;
+}
+
 /*
  * Index of the entry for a file, added if need be; PAGE_MAP_NO_FILE if the
- * map has no room or the path is too long.  *incarnation is to be handed to
+ * map has no room, or none for its path.  *incarnation is to be handed to
  * page_map_mark.
  *
  * A file found under another path is another file that was given the inode
@@ -440,7 +446,7 @@ page_map_track_file(PageMap *map, uint64 device, uint64 inode, const char *path,
 	int gone = PAGE_MAP_NO_FILE;
 	int result = PAGE_MAP_NO_FILE;
 
-	if (strlen(short_path(map, path)) < PAGE_MAP_PATH_MAX)
+	if (page_map_keeps_path(map, path))
 	{
 		SpinLockAcquire(bucket_lock(map, bucket));
 		result = find_in_chain(map, bucket, device, inode);
@@ -556,7 +562,7 @@ page_map_reclaim(PageMap *map, uint32 max_files)
 
 /* A region that nobody has, as its last owner left it: index + 1, or 0 */
 static uint32
-take_region(PageMap *map, uint32 file)
+take_region(PageMap *map)
 {
 	PageMapRegion *region = NULL;
 	uint32 result;
@@ -585,11 +591,8 @@ take_region(PageMap *map, uint32 file)
 		pg_atomic_init_u64(&region->since, 0);
 		for (int i = 0; i < PAGE_MAP_REGION_WORDS; i++)
 			pg_atomic_init_u64(&region->dirty[i], 0);
-		pg_atomic_init_u32(&region->file, file);
+		pg_write_barrier();
 	}
-	else
-		pg_atomic_write_u32(&region->file, file);
-	pg_write_barrier();
 	return result;
 }
 
@@ -606,7 +609,7 @@ region_for_mark(PageMap *map, uint32 file_index, uint32 incarnation, uint32 numb
 	if (pg_atomic_read_u32(&file->incarnation) == incarnation)
 	{
 		slot = pg_atomic_read_u32(&file->region[number]);
-		if (slot == 0 && (slot = take_region(map, file_index)) != 0)
+		if (slot == 0 && (slot = take_region(map)) != 0)
 			pg_atomic_write_u32(&file->region[number], slot);
 	}
 	SpinLockRelease(file_lock(map, file_index));
@@ -690,13 +693,16 @@ page_map_mark(PageMap *map, uint32 file_index, uint32 incarnation, BlockNumber b
 /*
  * Take the marked pages out of a region, for the caller to write back.  Returns their number.
  *
- * A marker that saw the old age before it went has set none, so that is looked for at the end.
+ * The age goes first: a marker that has seen it, and sets none, has set its bits before, so
+ * they are taken.
  */
 uint32
 page_map_take(PageMap *map, PageMapRegion *region, PageMapBits *bits)
 {
 	uint32 taken = 0;
 
+	pg_atomic_write_u64(&region->since, 0);
+	pg_memory_barrier();
 	for (uint32 i = 0; i < PAGE_MAP_REGION_WORDS; i++)
 	{
 		bits->word[i] = 0;
@@ -710,13 +716,6 @@ page_map_take(PageMap *map, PageMapRegion *region, PageMapBits *bits)
 	{
 		pg_atomic_fetch_sub_u32(&region->count, taken);
 		pg_atomic_fetch_sub_u64(&map->unflushed.value, taken);
-	}
-	if (page_map_region_count(region) == 0)
-	{
-		pg_atomic_write_u64(&region->since, 0);
-		pg_memory_barrier();
-		if (page_map_region_count(region) > 0 && pg_atomic_read_u64(&region->since) == 0)
-			pg_atomic_write_u64(&region->since, page_map_now_ms());
 	}
 	return taken;
 }

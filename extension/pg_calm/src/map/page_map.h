@@ -18,7 +18,8 @@
  * - A process marks pages without a lock: one atomic OR per 64 blocks, one
  *	 atomic add per counter when a page was not marked yet.  A spinlock is
  *	 taken only to add a file or a region, for a bounded number of instructions.
- * - Nothing is done for all files or for all of a file's regions under a lock.
+ * - Nothing is done for all files under a lock, and for all of a file's regions nothing but
+ *	 a look at how many marks they have.
  * - The memory holds no pointers.  It can be used by any process that has it
  *	 mapped, at any address.  What was never used of it was never touched.
  *
@@ -43,7 +44,7 @@
 /* Regions of one segment file; RELSEG_SIZE is fixed when the server is built */
 #define PAGE_MAP_FILE_REGIONS ((RELSEG_SIZE + PAGE_MAP_REGION_BLOCKS - 1) / PAGE_MAP_REGION_BLOCKS)
 
-/* Longest path that is tracked, below the data directory or absolute; others are left to fsync */
+/* Longest path that is tracked, below the data directory or absolute; others are left as they are */
 #define PAGE_MAP_PATH_MAX 128
 
 #define PAGE_MAP_NO_FILE (-1)
@@ -54,7 +55,6 @@
 typedef struct PageMapRegion
 {
 	uint32 next_free;        /* free list, index + 1 */
-	pg_atomic_uint32 file;   /* whose it is, or was last */
 	pg_atomic_uint32 count;  /* bits set in dirty[] */
 	pg_atomic_uint32 passed; /* the checkpointer has written here, and went on */
 	pg_atomic_uint64 since;  /* when the oldest marked page was marked */
@@ -145,6 +145,7 @@ extern PageMapFile *page_map_file(PageMap *map, uint32 file);
 extern PageMapRegion *page_map_region(PageMap *map, uint32 region);
 extern void page_map_path(PageMap *map, uint32 file, char *path);
 
+extern bool page_map_keeps_path(PageMap *map, const char *path);
 extern int page_map_track_file(PageMap *map, uint64 device, uint64 inode, const char *path,
                                uint32 *incarnation);
 extern int page_map_find_file(PageMap *map, uint64 device, uint64 inode, uint32 *incarnation);

@@ -11,7 +11,7 @@
  * heard of for five seconds does not count.
  *
  * A worker that works takes a step at least every tenth of a second, or is in
- * one call that starts up to 4 MiB, for which it waits only if the device's queue
+ * a few calls that start up to 4 MiB, for which it waits only if the device's queue
  * is full.  Five seconds are as long as the kernel's flusher waits
  * between its own looks (vm.dirty_writeback_centisecs): what was not hinted at
  * for so long nobody else would have begun to write by age, either.

@@ -49,8 +49,7 @@ justified_bytes(uint64 wal_flushes)
 	static uint64 last_taken = 0;
 	static uint64 last_wal = 0;
 	uint64 taken = flush_taken_pages() + pg_atomic_read_u64(&calm_shared->in_flight_pages);
-	uint64 marked =
-		taken + page_map_unflushed(calm_page_map);
+	uint64 marked = taken + page_map_unflushed(calm_page_map);
 	uint64 wal = (RecoveryInProgress() ? GetXLogReplayRecPtr(NULL) : GetXLogWriteRecPtr()) +
 	             wal_flushes * XLOG_BLCKSZ;
 	uint64 pages = 0;

@@ -183,9 +183,8 @@ publish_degraded(void)
 		add_reason(reasons, sizeof(reasons), "the device's budget is not shared: %s",
 		           arbiter_problem());
 	if (map_was_full())
-		add_reason(
-			reasons, sizeof(reasons),
-			"pg_calm.page_map_memory is too small: some pages are not tracked");
+		add_reason(reasons, sizeof(reasons),
+		           "pg_calm.page_map_memory is too small: some pages are not tracked");
 
 	if (reasons[0] && strcmp(reasons, logged) != 0)
 		ereport(LOG, (errmsg("pg_calm: %s", reasons)));
@@ -294,9 +293,9 @@ control_flushing(uint64 now_ms)
 		control.full = control.limit + BLCKSZ;
 		control.too_much = input.unflushed * BLCKSZ > control.limit;
 	}
-	asks_for_reads = control.reads < READS_ENOUGH &&
-	                 (control.all_operations >= own_caps.all_iops * FULL_PART ||
-	                  control.all_bytes >= own_caps.all_bytes * FULL_PART);
+	asks_for_reads =
+		control.reads < READS_ENOUGH && (control.all_operations >= own_caps.all_iops * FULL_PART ||
+	                                     control.all_bytes >= own_caps.all_bytes * FULL_PART);
 
 	/* without our own there may be those of a shared device */
 	pg_atomic_write_u32(&calm_shared->capped, device_is_capped(&control.share) ? 1 : 0);
@@ -310,9 +309,8 @@ control_flushing(uint64 now_ms)
 	operations = control.share.write_iops * seconds;
 	bytes = control.share.write_bytes * seconds;
 	flush_policy.in_flight = seconds;
-	flush_policy.max_operations = isinf(operations) ?
-	                                  UINT32_MAX :
-	                                  Max((uint32) operations, flush_policy.paced ? 1 : 4);
+	flush_policy.max_operations =
+		isinf(operations) ? UINT32_MAX : Max((uint32) operations, flush_policy.paced ? 1 : 4);
 	flush_policy.max_bytes = (uint64) Min(Max(bytes, LEAST_IN_FLIGHT), MOST_IN_FLIGHT);
 	/* all members see the same memory */
 	flush_policy.headroom = kernel_flusher_headroom(&flusher) / arbiter_members();
@@ -408,7 +406,8 @@ pause_ms(bool busy)
 		double operation_ms = 1000 / flush_policy.caps.write_iops / LOOKS_PER_OPERATION;
 
 		pause = (long) Max(BUSY_INTERVAL_MS, Min(operation_ms, WAITING_INTERVAL_MS));
-		return Max((long) stretched((uint32) pause), Min((long) flush_pause_ms(), IDLE_INTERVAL_MS));
+		return Max((long) stretched((uint32) pause),
+		           Min((long) flush_pause_ms(), IDLE_INTERVAL_MS));
 	}
 	if (page_map_unflushed(calm_page_map) > 0)
 		pause = Min((long) stretched(WAITING_INTERVAL_MS), IDLE_INTERVAL_MS);

@@ -204,7 +204,8 @@ controller_follow(const ControllerInput *input, ControllerOutput *output)
 	if (input->background != PG_UINT64_MAX)
 		unflushed = Min(unflushed, input->dirty);
 	output->written = input->unflushed * BLCKSZ - unflushed;
-	output->limit = (uint64) Min(Min(rate * POOL_SECONDS, input->device_background * POOL_PART), MOST);
+	output->limit =
+		(uint64) Min(Min(rate * POOL_SECONDS, input->device_background * POOL_PART), MOST);
 	output->full = (uint64) Min(Min(rate * FULL_SECONDS, (double) input->device_background), MOST);
 	output->full = Max(output->full, output->limit + BLCKSZ);
 	output->too_much =

@@ -14,16 +14,17 @@
 typedef struct ControllerInput
 {
 	uint64 now_ms;
-	DeviceCaps caps;          /* of the device, or our share of it */
-	uint64 operations;        /* of the device, reads and writes, since ever */
-	uint64 bytes;             /* in these */
-	uint64 write_operations;  /* of these, writes */
-	uint64 write_bytes;       /* in these */
-	uint64 own_operations;    /* started by the worker, since ever */
-	uint64 own_bytes;         /* in these */
-	uint64 unflushed;         /* marked pages */
-	double flush_rate;        /* at which the device takes them, scattered as they are; INFINITY: not known */
-	uint64 dirty;             /* of the host, as the kernel counts */
+	DeviceCaps caps;         /* of the device, or our share of it */
+	uint64 operations;       /* of the device, reads and writes, since ever */
+	uint64 bytes;            /* in these */
+	uint64 write_operations; /* of these, writes */
+	uint64 write_bytes;      /* in these */
+	uint64 own_operations;   /* started by the worker, since ever */
+	uint64 own_bytes;        /* in these */
+	uint64 unflushed;        /* marked pages */
+	double
+		flush_rate; /* at which the device takes them, scattered as they are; INFINITY: not known */
+	uint64 dirty;   /* of the host, as the kernel counts */
 	uint64 background;        /* from which its flusher writes; PG_UINT64_MAX: never */
 	uint64 device_background; /* likewise, of our device */
 	bool wal_waits;           /* WAL has asked for the next checkpoint before this one has ended */

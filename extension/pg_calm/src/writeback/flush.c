@@ -27,7 +27,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "bridge.h"
@@ -38,7 +37,6 @@
 #include "folio_split.h"
 #include "open_files.h"
 #include "shared/shared.h"
-#include "port/pg_bitutils.h"
 
 /* What may be written at once after a pause, if paced */
 #define PACE_BURST_SECONDS 0.02
@@ -67,7 +65,7 @@ typedef struct InFlight
 	off_t length;
 	uint32 pages;
 	uint32 operations;
-	bool split;     /* last run of a region that has large folios */
+	bool split; /* last run of a region that has large folios */
 } InFlight;
 
 /* The region that is being worked on */
@@ -78,9 +76,9 @@ typedef struct RegionJob
 	size_t length;
 	void *mapping; /* NULL: not bridged */
 	PageMapBits dirty;
-	bool planned;          /* runs[] is filled */
-	bool large_folios;     /* far more is dirty than was marked */
-	bool amplified;        /* more became dirty than was bridged: no more is */
+	bool planned;      /* runs[] is filled */
+	bool large_folios; /* far more is dirty than was marked */
+	bool amplified;    /* more became dirty than was bridged: no more is */
 	int nruns;
 	int next_run;
 	uint32 run_done; /* blocks of the next run already started */
@@ -101,6 +99,7 @@ static double pace_bytes = 0;      /* likewise */
 static const char *refused = NULL;
 
 CALM_NORETURN static void flush_failed(OpenFile *open, const char *what, int error);
+static void not_in_flight(uint32 pages);
 static void visit_seen(PageMapFile *file, uint64 marked_ms);
 static bool may_bridge(void);
 static void plan_region(void);
@@ -124,7 +123,7 @@ flush_refused(void)
 static void
 flush_failed(OpenFile *open, const char *what, int error)
 {
-	char path[PAGE_MAP_PATH_MAX];
+	char path[PAGE_MAP_FULL_PATH];
 
 	page_map_path(calm_page_map, open->file, path);
 	errno = error;
@@ -145,6 +144,13 @@ visit_seen(PageMapFile *file, uint64 marked_ms)
 		pg_atomic_write_u64(&file->dirtied_when, marked_ms);
 }
 
+/* What was taken of a region is less by so many pages: they are nobody's, or written */
+static void
+not_in_flight(uint32 pages)
+{
+	pg_atomic_fetch_sub_u64(&calm_shared->in_flight_pages, pages);
+}
+
 /*
  * Begin to write a region back.  Must not be called while flush_busy().
  * False if there was nothing to write.
@@ -157,17 +163,23 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 	OpenFile *open;
 	struct calm_cachestat state;
 	uint64 since_ms;
+	uint32 taken;
 	uint32 pages;
 
 	Assert(job.open == NULL);
 	open = open_files_get(file_index, incarnation);
 	if (open == NULL)
 		return false;
-	pages = flush_region_take(file, number, &job.dirty, &since_ms);
+	taken = pages = flush_region_take(file, number, &job.dirty, &since_ms);
+	/* at once: whoever waits for what was marked looks there next (checkpoint/drain.c) */
+	flush_count(&calm_shared->in_flight_pages, taken);
 	job.offset = (off_t) number * PAGE_MAP_REGION_BYTES;
 	job.length = flush_region_length(open->fd, job.offset);
 	if (pages == 0 || job.length == 0)
+	{
+		not_in_flight(taken);
 		return false;
+	}
 
 	/* pages past the end of a truncated file are nobody's */
 	for (uint32 b = job.length / BLCKSZ; b < PAGE_MAP_REGION_BLOCKS; b++)
@@ -195,7 +207,10 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 				flush_region_drop_written(open->fd, number, 0, PAGE_MAP_REGION_BLOCKS, &job.dirty);
 		}
 		if (dirty_blocks == 0 && !flush_policy.dry_run)
+		{
+			not_in_flight(taken);
 			return false;
+		}
 		job.large_folios = calm_split_folios && !flush_policy.dry_run && dirty_blocks > 2 * pages;
 	}
 	else
@@ -203,6 +218,7 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 
 	/* what was taken, but is nobody's or written */
 	pages = bits_count(&job.dirty);
+	not_in_flight(taken - pages);
 	if (pages == 0)
 		return false;
 
@@ -215,7 +231,6 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 	job.run_done = 0;
 	job.open = open;
 	open->references++;
-	flush_count(&calm_shared->in_flight_pages, pages);
 	return true;
 }
 
@@ -257,12 +272,6 @@ bool
 flush_in_flight(void)
 {
 	return in_flight_count > 0;
-}
-
-uint64
-flush_in_flight_bytes(void)
-{
-	return in_flight_bytes;
 }
 
 /* What the rates of caps have added since the last call */
@@ -350,7 +359,7 @@ confirm(bool wait)
 				flush_failed(run->open, "write back", error);
 			wait = false;
 		}
-		pg_atomic_fetch_sub_u64(&calm_shared->in_flight_pages, run->pages);
+		not_in_flight(run->pages);
 		flush_count(&calm_shared->counters.flushed_pages, run->pages);
 		in_flight_bytes -= run->length;
 		in_flight_operations -= run->operations;
@@ -378,12 +387,9 @@ start_run(uint32 first, uint32 blocks, uint32 pages, const BridgeFilled *bridged
 	flush_count(&counters->unbridged_pages, bridged->left);
 	flush_count(&counters->device_operations, operations);
 	flush_count(&counters->written_bytes, written);
-	flush_started.operations += operations;
-	flush_started.bytes += written;
-	flush_started.amplified += bridged->amplified;
 	if (flush_policy.dry_run)
 	{
-		pg_atomic_fetch_sub_u64(&calm_shared->in_flight_pages, pages);
+		not_in_flight(pages);
 		flush_count(&counters->flushed_pages, pages);
 		return;
 	}
@@ -396,7 +402,7 @@ start_run(uint32 first, uint32 blocks, uint32 pages, const BridgeFilled *bridged
 	{
 		error_latch_end(&calm_shared->error_latch, 0);
 		refused = "the kernel refuses sync_file_range";
-		pg_atomic_fetch_sub_u64(&calm_shared->in_flight_pages, pages);
+		not_in_flight(pages);
 		return;
 	}
 	error_latch_end(&calm_shared->error_latch, error);
@@ -414,6 +420,8 @@ start_run(uint32 first, uint32 blocks, uint32 pages, const BridgeFilled *bridged
 	in_flight_count++;
 	in_flight_bytes += length;
 	in_flight_operations += operations;
+	flush_started.operations += operations;
+	flush_started.bytes += written;
 	pace_operations -= operations;
 	pace_bytes -= written;
 }
@@ -523,6 +531,7 @@ flush_fill_region(uint32 file_index, uint32 incarnation, uint32 number)
 	PageMapBits dirty;
 	PageMapBits allowed;
 	uint64 since_ms;
+	uint32 pages;
 	size_t length;
 	void *mapping;
 	int nruns;
@@ -538,7 +547,9 @@ flush_fill_region(uint32 file_index, uint32 incarnation, uint32 number)
 	(void) flush_region_take(page_map_file(calm_page_map, file_index), number, &dirty, &since_ms);
 	for (uint32 b = length / BLCKSZ; b < PAGE_MAP_REGION_BLOCKS; b++)
 		bits_clear(&dirty, b);
+	pages = bits_count(&dirty);
 	flush_region_drop_written(open->fd, number, 0, PAGE_MAP_REGION_BLOCKS, &dirty);
+	flush_count(&counters->kernel_flushed_pages, pages - bits_count(&dirty));
 	allowed = dirty;
 	bridge_allowed(open->fd, offset, mapping, length, &dirty, &allowed);
 	nruns = bridge_plan(&dirty, &allowed, flush_policy.max_gap, runs);
@@ -549,7 +560,6 @@ flush_fill_region(uint32 file_index, uint32 incarnation, uint32 number)
 		bridge_fill(open->fd, offset, &dirty, &runs[r], &bridged);
 		flush_count(&counters->bridged_pages, bridged.filled);
 		flush_count(&counters->unbridged_pages, bridged.left);
-		flush_started.amplified += bridged.amplified;
 		flush_policy.headroom -= Min(flush_policy.headroom, (uint64) bridged.filled * BLCKSZ);
 		(void) page_map_mark(calm_page_map, file_index, incarnation,
 		                     number * PAGE_MAP_REGION_BLOCKS + runs[r].first, runs[r].blocks,

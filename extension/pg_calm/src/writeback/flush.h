@@ -35,7 +35,6 @@ typedef struct FlushStarted
 {
 	uint64 operations;
 	uint64 bytes;
-	uint64 amplified; /* gaps with which more became dirty than they have */
 } FlushStarted;
 
 extern FlushStarted flush_started;
@@ -46,9 +45,7 @@ extern void flush_fill_region(uint32 file, uint32 incarnation, uint32 number);
 extern bool flush_busy(void);
 extern bool flush_advance(void);
 extern bool flush_in_flight(void);
-extern uint64 flush_in_flight_bytes(void);
 extern uint64 flush_pause_ms(void);
 extern uint64 flush_taken_pages(void);
-extern void flush_region_before_fsync(int fd, uint32 file, uint32 number);
 
 #endif /* PG_CALM_FLUSH_H */

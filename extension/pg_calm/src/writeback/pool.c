@@ -71,7 +71,8 @@ typedef struct Candidate
 	uint32 incarnation;
 	uint32 number;
 	Reason reason;
-	bool fill;               /* its gaps only */
+	bool gaps;               /* that may be bridged are in it */
+	bool fill;               /* these only */
 	uint64 since;            /* of its oldest mark */
 	double pages_per_second; /* freed, of device time */
 } Candidate;
@@ -110,16 +111,21 @@ visit_is_near(PageMapFile *file, const KernelFlusher *flusher, double seconds, u
 	double most_ms = (double) flusher->expire_ms / VISIT_SHARE;
 	uint64 since = pg_atomic_read_u64(&file->dirtied_when);
 	uint64 due = since + flusher->expire_ms;
+	uint64 overdue;
 
 	*in_time = lead_ms <= most_ms;
 	/* without these the flusher does not come by time */
 	if (since == 0 || flusher->expire_ms == 0 || flusher->interval_ms == 0)
 		return false;
-	if (now_ms > due + flusher->interval_ms + VISIT_GRACE_MS)
+	overdue = due + flusher->interval_ms + VISIT_GRACE_MS;
+	if (now_ms > overdue)
 	{
+		/* one that nobody wrote to for long has missed many */
+		uint64 missed = (now_ms - overdue) / flusher->expire_ms + 1;
+
+		due += missed * flusher->expire_ms;
 		/* whoever marks a page looks only whether there is a time */
-		pg_atomic_write_u64(&file->dirtied_when, due);
-		due += flusher->expire_ms;
+		pg_atomic_write_u64(&file->dirtied_when, due - flusher->expire_ms);
 	}
 	return now_ms + (uint64) Min(lead_ms, most_ms) >= due;
 }
@@ -129,7 +135,7 @@ static bool
 add_region(uint32 f, uint32 number, const PoolDue *due, PoolLook *look, double *seconds)
 {
 	static BridgeRun runs[BRIDGE_MAX_RUNS];
-	static PageMapBits anything; /* the real plan knows what may be bridged; this one assumes all */
+	PageMapBits anything; /* the real plan knows what may be bridged; this one assumes all */
 	PageMapFile *file = page_map_file(calm_page_map, f);
 	PageMapRegion *region = page_map_region_of(calm_page_map, file, number);
 	Candidate *candidate = &candidates[candidate_count];
@@ -163,6 +169,7 @@ add_region(uint32 f, uint32 number, const PoolDue *due, PoolLook *look, double *
 		operations += device_operations(&flush_policy.caps, (uint64) runs[r].blocks * BLCKSZ);
 	}
 	region_seconds = device_seconds(&flush_policy.caps, operations, bytes);
+	candidate->gaps = bytes > (double) pages * BLCKSZ;
 	candidate->pages_per_second = pages / Max(region_seconds, 1e-9);
 	look->pages += pages;
 	*seconds += region_seconds;
@@ -181,8 +188,8 @@ add_file(uint32 f, const KernelFlusher *flusher, const PoolDue *due, uint64 now_
 
 	if (pg_atomic_read_u32(&file->incarnation) & 1)
 	{
-		for (uint32 number = 0;
-		     number < PAGE_MAP_FILE_REGIONS && candidate_count < MAX_CANDIDATES; number++)
+		for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS && candidate_count < MAX_CANDIDATES;
+		     number++)
 			candidate_count += add_region(f, number, due, look, &seconds);
 	}
 	if (candidate_count == before)
@@ -244,7 +251,7 @@ pool_is_done(void)
 }
 
 /*
- * Start on the best region that has to be flushed now; false if none has.
+ * Start on the best region that has to be flushed now, or fill its gaps; false if none has.
  *
  * None of a file that is being fsynced: fsync waits for what is under writeback
  * when it comes to it, not only for what was when it began
@@ -281,13 +288,15 @@ pool_start_next(const PoolDue *due, uint64 now_ms)
 		if (clean && cleaner_is_asked() && !cleaner_is_free())
 			return false;
 		candidate_next++;
+		if (c->fill && !c->gaps)
+			continue;
 		if (c->fill)
 		{
 			flush_fill_region(c->file, c->incarnation, c->number);
-			continue;
+			return true; /* one at a time: it takes milliseconds */
 		}
-		if (clean && (cleaner_has(c->file, c->number) ||
-		              cleaner_ask(c->file, c->incarnation, c->number)))
+		if (clean &&
+		    (cleaner_has(c->file, c->number) || cleaner_ask(c->file, c->incarnation, c->number)))
 			continue;
 		if (flush_start_region(c->file, c->incarnation, c->number))
 			return true;
