@@ -284,6 +284,8 @@ calm_pwrite(int fd, const void *buffer, size_t length, off_t offset)
 	ssize_t result = real_pwrite(fd, buffer, length, offset);
 
 	write_ended(started, fd, offset, result);
+	if (result > 0 && !wal_ahead_written(fd, offset, result, real_sync_file_range))
+		return -1;
 	return result;
 }
 
@@ -294,6 +296,8 @@ calm_pwritev(int fd, const struct iovec *iov, int count, off_t offset)
 	ssize_t result = real_pwritev(fd, iov, count, offset);
 
 	write_ended(started, fd, offset, result);
+	if (result > 0 && !wal_ahead_written(fd, offset, result, real_sync_file_range))
+		return -1;
 	return result;
 }
 
