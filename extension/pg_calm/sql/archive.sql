@@ -16,7 +16,6 @@ SELECT archived_files, archived_bytes, written_bytes, existing_files, failures, 
        deferred_status_renames, status_directory_syncs, status_sync_error
   FROM pg_calm_archive;
 SELECT * FROM pg_calm_archive_histogram;
-SELECT pg_calm_reset();
 
 -- settings that are refused
 ALTER SYSTEM SET pg_calm.archive_directory = 'relative/path';

@@ -158,8 +158,7 @@ drain_end(void)
 {
 	if (--depth > 0)
 		return;
-	checkpoint_stats_drain_end(page_map_unflushed(calm_page_map, 0) +
-	                           page_map_unflushed(calm_page_map, 1));
+	checkpoint_stats_drain_end();
 	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_SYNC);
 	spent_ms += page_map_now_ms() - start_ms;
 }

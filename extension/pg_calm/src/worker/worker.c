@@ -540,7 +540,7 @@ collect_candidates(uint64 now_ms)
 	BridgeGaps gaps;
 	double pages = 0;
 	double all_seconds = 0;
-	uint64 began = histogram_clock();
+	uint64 began = monotonic_ns();
 	FileScan scan = {.start = scan_start, .next = scan_start, .drained = drained_file()};
 	uint32 f;
 	int old = 1 - page_map_new_generation(calm_page_map);
@@ -551,7 +551,7 @@ collect_candidates(uint64 now_ms)
 	candidate_next = 0;
 	memset(&gaps, 0, sizeof(gaps));
 
-	while (candidate_count < MAX_CANDIDATES && histogram_clock() < began + MAX_PASS_NS &&
+	while (candidate_count < MAX_CANDIDATES && monotonic_ns() < began + MAX_PASS_NS &&
 	       (f = next_file(&scan)) != PAGE_MAP_END)
 	{
 		PageMapFile *file = page_map_file(calm_page_map, f);

@@ -68,8 +68,7 @@ typedef struct InFlight
 	off_t length;
 	uint32 pages;
 	uint32 operations;
-	bool split;     /* last run of a region that has large folios */
-	uint64 started; /* histogram_clock */
+	bool split; /* last run of a region that has large folios */
 } InFlight;
 
 /* The region that is being worked on */
@@ -260,7 +259,7 @@ refill_pace(void)
 {
 	static uint64 last = 0;
 	const DeviceCaps *caps = &flush_policy.caps;
-	uint64 now = histogram_clock();
+	uint64 now = monotonic_ns();
 	double seconds = last == 0 ? 0 : (now - last) / 1e9;
 
 	last = now;
@@ -341,7 +340,6 @@ confirm(bool wait)
 		}
 		pg_atomic_fetch_sub_u64(&calm_shared->in_flight_pages, run->pages);
 		flush_count(&calm_shared->counters.flushed_pages, run->pages);
-		(void) histogram_count(HISTOGRAM_WRITEBACK, run->started);
 		in_flight_bytes -= run->length;
 		in_flight_operations -= run->operations;
 		if (run->split)
@@ -361,7 +359,6 @@ start_run(uint32 first, uint32 blocks, uint32 pages, const BridgeFilled *bridged
 	off_t length = (off_t) blocks * BLCKSZ;
 	off_t written = length - (off_t) bridged->left * BLCKSZ;
 	uint32 operations = device_operations(&flush_policy.caps, written) + bridged->breaks;
-	uint64 started = histogram_clock();
 	InFlight *run;
 	int error = 0;
 
@@ -401,7 +398,6 @@ start_run(uint32 first, uint32 blocks, uint32 pages, const BridgeFilled *bridged
 	run->pages = pages;
 	run->operations = operations;
 	run->split = false;
-	run->started = started;
 	job.open->references++;
 	in_flight_count++;
 	in_flight_bytes += length;
@@ -501,7 +497,7 @@ flush_advance(void)
 	return true;
 }
 
-/* Marked pages that have been taken, since the server was started or pg_calm_reset() */
+/* Marked pages that have been taken, since the server was started */
 uint64
 flush_taken_pages(void)
 {
