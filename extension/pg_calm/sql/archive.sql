@@ -15,7 +15,6 @@ SELECT archived_files, archived_bytes, written_bytes, existing_files, failures, 
        last_archived_file, last_archived_time, last_error, last_error_file, last_error_time
   FROM pg_calm_archive;
 SELECT * FROM pg_calm_archive_histogram;
-SELECT pg_calm_reset();
 
 -- settings that are refused
 ALTER SYSTEM SET pg_calm.archive_directory = 'relative/path';

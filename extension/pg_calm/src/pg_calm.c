@@ -213,9 +213,7 @@ request_shared_memory(void)
 		previous_shmem_request();
 	RequestAddinShmemSpace(MAXALIGN(sizeof(CalmShared)));
 	RequestAddinShmemSpace(page_map_size((Size) calm_page_map_memory * 1024));
-	RequestAddinShmemSpace(histogram_size());
 	RequestAddinShmemSpace(checkpoint_stats_size());
-	RequestAddinShmemSpace(checkpoint_files_size());
 	archive_request_shared_memory();
 	governor_request_shared_memory();
 }
@@ -279,9 +277,7 @@ start_shared_memory(void)
 	if (!found)
 		page_map_init(map, budget, getcwd(root, sizeof(root)) ? root : "");
 	checkpointer_wait_shmem_startup();
-	histogram_start();
 	checkpoint_stats_start();
-	checkpoint_files_start();
 	archive_start_shared_memory();
 	governor_start_shared_memory();
 	LWLockRelease(AddinShmemInitLock);

@@ -224,7 +224,7 @@ drain_guarded(int file, int duplicate)
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
-	checkpoint_stats_drain_end(page_map_unflushed(calm_page_map));
+	checkpoint_stats_drain_end();
 	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_SYNC);
 }
 

@@ -133,11 +133,11 @@ wal_ahead_written(int fd, off_t offset, ssize_t length,
 	    errno != EOPNOTSUPP && errno != EPERM)
 		return false;
 	/* a server that stops waits for us */
-	until = calm_clock() + (uint64) (length / bytes_per_second * 1e9);
-	while (calm_clock() < until && !ShutdownRequestPending)
+	until = monotonic_ns() + (uint64) (length / bytes_per_second * 1e9);
+	while (monotonic_ns() < until && !ShutdownRequestPending)
 	{
 		serve();
-		pg_usleep((long) Min((until - Min(calm_clock(), until)) / 1000, 2000));
+		pg_usleep((long) Min((until - Min(monotonic_ns(), until)) / 1000, 2000));
 	}
 	return true;
 }

@@ -280,7 +280,7 @@ refill_pace(void)
 {
 	static uint64 last = 0;
 	const DeviceCaps *caps = &flush_policy.caps;
-	uint64 now = calm_clock();
+	uint64 now = monotonic_ns();
 	double seconds = last == 0 ? 0 : (now - last) / 1e9;
 
 	last = now;

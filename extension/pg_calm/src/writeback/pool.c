@@ -212,7 +212,7 @@ void
 pool_look(const KernelFlusher *flusher, const PoolDue *due, uint64 now_ms, PoolLook *look)
 {
 	static uint32 next = 0; /* file to go on with in the next look */
-	uint64 until = calm_clock() + MAX_LOOK_NS;
+	uint64 until = monotonic_ns() + MAX_LOOK_NS;
 	uint32 first = next;
 	bool around = false;
 
@@ -224,7 +224,7 @@ pool_look(const KernelFlusher *flusher, const PoolDue *due, uint64 now_ms, PoolL
 	if (due->drained != PAGE_MAP_END)
 		add_file(due->drained, flusher, due, now_ms, look);
 
-	while (candidate_count < MAX_CANDIDATES && calm_clock() < until)
+	while (candidate_count < MAX_CANDIDATES && monotonic_ns() < until)
 	{
 		uint32 f = page_map_next_marked(calm_page_map, next);
 
