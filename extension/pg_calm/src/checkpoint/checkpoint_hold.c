@@ -34,7 +34,6 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/bgwriter.h"
-#include "postmaster/interrupt.h"
 #include "shared/shared.h"
 #include "storage/latch.h"
 
@@ -47,15 +46,12 @@
 static bool may_hold(void);
 static double hold_ms(off_t bytes);
 
-/*
- * Settings and barriers are seen to where the server does so, between buffers
- * (checkpointer.c, CheckpointWriteDelay).
- */
+/* Barriers are seen to where the server does so, between buffers (CheckpointWriteDelay) */
 static bool
 may_hold(void)
 {
 	return (checkpointer_requests() & (CHECKPOINT_IMMEDIATE | CHECKPOINT_CAUSE_XLOG)) == 0 &&
-	       worker_is_flushing() && !ConfigReloadPending && !ProcSignalBarrierPending;
+	       worker_is_flushing() && !ProcSignalBarrierPending;
 }
 
 /* How long so many bytes are to take; 0 if they are not held */
@@ -115,10 +111,11 @@ checkpoint_hold_writes(off_t bytes)
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 		                 (long) Min(start + ms - now, STEP_MS), WAIT_EVENT_DATA_FILE_FLUSH);
 		ResetLatch(MyLatch);
-		/* behind its schedule the server does so after a thousand buffers only */
+		/* behind its schedule the server does the one at the end, the other each thousand buffers */
+		checkpointer_obey_reload();
 		AbsorbSyncRequests();
 		now = page_map_now_ms();
-	} while (now < start + ms && may_hold());
+	} while (now < start + ms && now < start + drain_timeout_ms() && may_hold());
 	held_ms += now - start;
 	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_FLUSH);
 }
