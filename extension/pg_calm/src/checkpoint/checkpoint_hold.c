@@ -35,7 +35,6 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/bgwriter.h"
-#include "postmaster/interrupt.h"
 #include "shared/shared.h"
 #include "storage/latch.h"
 
@@ -52,10 +51,7 @@
 static bool may_hold(bool late);
 static double hold_ms(off_t bytes, bool late);
 
-/*
- * Settings and barriers are seen to where the server does so, between buffers
- * (checkpointer.c, CheckpointWriteDelay).
- */
+/* Barriers are seen to where the server does so, between buffers (CheckpointWriteDelay) */
 static bool
 may_hold(bool late)
 {
@@ -63,7 +59,7 @@ may_hold(bool late)
 
 	return (requests & CHECKPOINT_IMMEDIATE) == 0 &&
 	       (late || (requests & CHECKPOINT_CAUSE_XLOG) == 0) && worker_is_flushing() &&
-	       !ConfigReloadPending && !ProcSignalBarrierPending;
+	       !ProcSignalBarrierPending;
 }
 
 /* How long so many bytes are to take; 0 if they are not held */
@@ -124,10 +120,11 @@ checkpoint_hold_writes(off_t bytes)
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 		                 (long) Min(start + ms - now, STEP_MS), WAIT_EVENT_DATA_FILE_FLUSH);
 		ResetLatch(MyLatch);
-		/* behind its schedule the server does so after a thousand buffers only */
+		/* behind its schedule the server does the one at the end, the other each thousand buffers */
+		checkpointer_obey_reload();
 		AbsorbSyncRequests();
 		now = page_map_now_ms();
-	} while (now < start + ms && may_hold(late));
+	} while (now < start + ms && now < start + drain_timeout_ms() && may_hold(late));
 	held_ms += now - start;
 	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_FLUSH);
 }

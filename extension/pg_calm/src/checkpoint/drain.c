@@ -185,7 +185,9 @@ drain(int file)
 		wait_event = CALM_WAIT_EVENT("PgCalmDrain");
 	pg_atomic_write_u64(&calm_shared->drain_before_ms, start_ms);
 	pg_atomic_write_u32(&calm_shared->draining, CALM_DRAINING_FILE + file);
-	while (may_wait() && spent_ms + page_map_now_ms() - start_ms < budget_ms)
+	/* a reload may have made it less */
+	while (may_wait() &&
+	       spent_ms + page_map_now_ms() - start_ms < Min(budget_ms, drain_timeout_ms()))
 	{
 		if (pages_marked_before(file, start_ms) > 0)
 			taken = false;
