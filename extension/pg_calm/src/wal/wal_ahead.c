@@ -12,7 +12,7 @@
  * So the cleaner looks whether the next segments are there, and has the server's own
  * XLogFileInit make the first that is missing.  Our hooks of its writes start the writeback of
  * each part and wait after it, so that it takes half of the time that is left until the segment is
- * needed, at the rate at which WAL comes.  The server takes the segment as one that somebody
+ * needed, at the rate at which WAL comes, or less.  The server takes the segment as one that somebody
  * else has filled, which its checkpointer does as well (PreallocXlogFiles).  If somebody needs
  * the segment earlier he fills one himself, and ours is the next.
  *
@@ -38,11 +38,15 @@
 
 /* Between looks; segments after the one in use that are looked for */
 #define LOOK_MS 100
-#define SEGMENTS_AHEAD 2
+#define SEGMENTS_AHEAD 4
 
-/* A segment is filled if it is needed within so many seconds, in that part of them */
+/*
+ * A segment is filled if it is needed within so many seconds, in that part of them, and faster
+ * than WAL comes by that factor, so that it gets ahead
+ */
 #define NEEDED_SECONDS 5.0
 #define PART_OF_TIME 0.5
+#define FASTER 1.5
 
 /* Space on the volume of pg_wal that is left alone, in segments */
 #define LEFT_SEGMENTS 16
@@ -108,7 +112,7 @@ wal_ahead_tick(uint64 now_ms, void (*between)(void))
 			continue;
 		if (!has_room())
 			return;
-		bytes_per_second = wal_segment_size * rate / (left * PART_OF_TIME);
+		bytes_per_second = rate * Max(wal_segment_size / (left * PART_OF_TIME), FASTER);
 		serve = between;
 		filling = true;
 		/* on an error this process ends, and with it what it was about to do */

@@ -248,7 +248,6 @@ what_is_due(void)
 {
 	uint32 draining = pg_atomic_read_u32(&calm_shared->draining);
 	PoolDue due = {.all = control.too_much,
-	               .visits = !own_caps.flusher_is_free,
 	               .older_ms = (uint64) CheckPointTimeout * 1000 / 2,
 	               .drained = PAGE_MAP_END,
 	               .before_ms = pg_atomic_read_u64(&calm_shared->drain_before_ms)};
@@ -344,7 +343,7 @@ look(uint64 now_ms)
 	if (page_map_is_low(calm_page_map))
 		(void) page_map_reclaim(calm_page_map, RECLAIM_FILES);
 	due = what_is_due();
-	pool_look(&flusher, &due, now_ms, &pool);
+	pool_look(&due, &pool);
 	/* with nothing marked nothing is learnt, and what comes next will not be much unlike what was */
 	if (pool.seconds > 0)
 		flush_rate = pool.pages / pool.seconds;
@@ -388,7 +387,7 @@ work(uint64 now_ms)
 	{
 		PoolLook pool;
 
-		pool_look(&flusher, &due, now_ms, &pool);
+		pool_look(&due, &pool);
 		next_drain_look_ms = now_ms + stretched(DRAIN_INTERVAL_MS);
 	}
 	return false;

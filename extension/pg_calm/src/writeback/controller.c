@@ -37,10 +37,11 @@
 /*
  * The constants of flushing.
  *
- * POOL_SECONDS	what may wait.  Twice the time between two looks of the worker is too little
- *				for a region to become dense; a visit of the kernel's flusher every 30 s should
- *				find less than a tenth of that.
- * FULL_SECONDS	what can't go on: half of what a file may take to be written before a visit.
+ * POOL_SECONDS	what may wait: two looks of the worker.  With less there is nothing to choose
+ *				from; whoever comes to the pool, a visit of the kernel's flusher each 30 s, an
+ *				fsync, holds up others for some such time.
+ * FULL_SECONDS	what can't go on: three times as much, so that a checkpoint's writes are held
+ *				little by little.
  * POOL_PART	part of what wakes the kernel's flusher on our device that may wait.  It counts
  *				folios, ours and others'.
  * HOST_PART	part of what wakes it on the host from which all is flushed.
@@ -51,8 +52,8 @@
  * RISE_MS, FALL_MS	half-lives with which a higher and a lower use by others is followed: two
  *				looks of the worker, and as long as a checkpoint's pauses.
  */
-#define POOL_SECONDS 2.0
-#define FULL_SECONDS 5.0
+#define POOL_SECONDS 0.5
+#define FULL_SECONDS 1.5
 #define POOL_PART 0.5
 #define HOST_PART 0.8
 #define LEAST_SHARE 0.3

@@ -22,14 +22,12 @@ typedef struct PoolLook
 typedef struct PoolDue
 {
 	bool all;         /* whatever its age: too much waits */
-	bool visits;      /* the kernel's flusher is held to the device's limits */
 	uint64 older_ms;  /* how long a page may wait */
 	uint32 drained;   /* file that the checkpointer waits for, or PAGE_MAP_END */
 	uint64 before_ms; /* ... until all of it is flushed that was marked by then */
 } PoolDue;
 
-extern void
-pool_look(const KernelFlusher *flusher, const PoolDue *due, uint64 now_ms, PoolLook *look);
+extern void pool_look(const PoolDue *due, PoolLook *look);
 extern bool pool_start_next(const PoolDue *due, uint64 now_ms);
 extern bool pool_is_done(void);
 
