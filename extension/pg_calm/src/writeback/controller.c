@@ -37,7 +37,7 @@
 /*
  * The constants of flushing.
  *
- * POOL_SECONDS	what may wait: two looks of the worker.  With less there is nothing to choose
+ * POOL_SECONDS	what may wait: four looks of the worker.  With less there is little to choose
  *				from; whoever comes to the pool, a visit of the kernel's flusher each 30 s, an
  *				fsync, holds up others for some such time.
  * FULL_SECONDS	what can't go on: three times as much, so that a checkpoint's writes are held
@@ -52,8 +52,8 @@
  * RISE_MS, FALL_MS	half-lives with which a higher and a lower use by others is followed: two
  *				looks of the worker, and as long as a checkpoint's pauses.
  */
-#define POOL_SECONDS 0.5
-#define FULL_SECONDS 1.5
+#define POOL_SECONDS 1.0
+#define FULL_SECONDS 3.0
 #define POOL_PART 0.5
 #define HOST_PART 0.8
 #define LEAST_SHARE 0.3
