@@ -255,6 +255,7 @@ pg_calm.flush_age = '10ms'
 pg_calm.write_iops = 1000
 pg_calm.write_bandwidth = '100MB'
 pg_calm.worker_timeout = '1s'
+checkpoint_flush_after = 0
 });
 	{
 		local $ENV{LD_PRELOAD} = $ENV{PG_CALM_SLOW_FDATASYNC};
