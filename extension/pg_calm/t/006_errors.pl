@@ -18,7 +18,8 @@ use Time::HiRes qw(time usleep);
 my $why = cannot_trace();
 plan skip_all => $why if $why;
 
-my $node = calm_node('errors', q{
+# paths are long, as some are
+my $node = calm_node('errors_' . 'x' x 100, q{
 pg_calm.flush_age = '1h'
 pg_calm.write_iops = 1000
 pg_calm.write_bandwidth = '100MB'
@@ -212,7 +213,7 @@ INSERT INTO load SELECT max(id) + 1, 0, repeat('x', 7000) FROM load;
 ALTER SYSTEM SET pg_calm.flush_age = '10ms'});
 $node->reload;
 ok( $node->wait_for_log(
-		qr/PANIC:  pg_calm: could not (start writeback of|write back) file ".*": No space left on device/,
+		qr/PANIC:  pg_calm: could not (start writeback of|write back) file "\/[^"]*x_data\/pgdata\/base\/\d+\/\d+": No space left on device/,
 		$log),
 	'an error ends in PANIC of the worker, which names the file');
 $handle->finish;

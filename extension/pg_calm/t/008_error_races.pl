@@ -255,6 +255,7 @@ pg_calm.flush_age = '10ms'
 pg_calm.write_iops = 1000
 pg_calm.write_bandwidth = '100MB'
 pg_calm.worker_timeout = '1s'
+checkpoint_flush_after = 0
 });
 	{
 		local $ENV{LD_PRELOAD} = $ENV{PG_CALM_SLOW_FDATASYNC};
@@ -262,7 +263,7 @@ pg_calm.worker_timeout = '1s'
 		$node->start;
 	}
 	$node->safe_psql('postgres', q{CREATE EXTENSION pg_calm; CREATE TABLE load (id int, filler text); CHECKPOINT});
-	$node->safe_psql('postgres', q{INSERT INTO load SELECT i, repeat('x', 1000) FROM generate_series(1, 3000) i});
+	$node->safe_psql('postgres', q{INSERT INTO load SELECT i, repeat('x', 1000) FROM generate_series(1, 1300) i});
 	ok(wait_for(sub { status_of($node)->{in_flight_pages} > 0 }), 'the worker is in a call that takes long');
 	is($node->psql('postgres', 'CHECKPOINT'), 0, 'a checkpoint waits for it');
 	unlike(slurp_file($node->logfile), qr/PANIC/, 'and nothing ends');

@@ -124,7 +124,8 @@ checkpoint_hold_writes(off_t bytes)
 		checkpointer_obey_reload();
 		AbsorbSyncRequests();
 		now = page_map_now_ms();
-	} while (now < start + ms && now < start + drain_timeout_ms() && may_hold(late));
+	} while (now < start + ms && now < start + drain_timeout_ms() && may_hold(late) &&
+	         hold_ms(bytes, late) > 0);
 	held_ms += now - start;
 	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_FLUSH);
 }

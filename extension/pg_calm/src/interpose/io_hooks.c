@@ -43,10 +43,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "access/xlog.h"
 #include "checkpoint/checkpoint.h"
 #include "wal/wal.h"
-#include "common/relpath.h"
 #include "base/base.h"
 #include "writeback/writeback.h"
 #include "interpose.h"
