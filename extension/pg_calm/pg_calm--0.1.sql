@@ -235,79 +235,6 @@ COMMENT ON COLUMN pg_calm_io_histogram.lower_bound IS 'Microseconds that the cal
 COMMENT ON COLUMN pg_calm_io_histogram.upper_bound IS 'Microseconds that they stayed below; null: no limit';
 COMMENT ON COLUMN pg_calm_io_histogram.count IS 'Calls timed in this bucket';
 
-CREATE FUNCTION pg_calm_archive(
-    OUT state text,
-    OUT directory text,
-    OUT compression text,
-    OUT workers integer,
-    OUT queue_files bigint,
-    OUT queue_bytes bigint,
-    OUT oldest_file text,
-    OUT oldest_since timestamptz,
-    OUT free_bytes bigint,
-    OUT wal_rate double precision,
-    OUT archive_rate double precision,
-    OUT time_to_full double precision,
-    OUT alert boolean,
-    OUT archived_files bigint,
-    OUT archived_bytes bigint,
-    OUT written_bytes bigint,
-    OUT existing_files bigint,
-    OUT failures bigint,
-    OUT file_syncs bigint,
-    OUT directory_syncs bigint,
-    OUT last_archived_file text,
-    OUT last_archived_time timestamptz,
-    OUT last_error text,
-    OUT last_error_file text,
-    OUT last_error_time timestamptz)
-RETURNS record
-AS 'MODULE_PATHNAME', 'pg_calm_archive'
-LANGUAGE C STRICT VOLATILE PARALLEL SAFE;
-
-CREATE VIEW pg_calm_archive AS SELECT * FROM pg_calm_archive();
-
-COMMENT ON VIEW pg_calm_archive IS 'WAL archiving: what waits, and what pg_calm as the archive_library has done';
-COMMENT ON COLUMN pg_calm_archive.state IS 'off: archive_mode is; pg_calm: archive_library is; other: another library, or a command';
-COMMENT ON COLUMN pg_calm_archive.directory IS 'pg_calm.archive_directory';
-COMMENT ON COLUMN pg_calm_archive.compression IS 'pg_calm.archive_compression';
-COMMENT ON COLUMN pg_calm_archive.workers IS 'Processes that copy, the archiver included; 0 unless state is pg_calm';
-COMMENT ON COLUMN pg_calm_archive.queue_files IS 'Files announced in pg_wal/archive_status and not archived, whatever archives them';
-COMMENT ON COLUMN pg_calm_archive.queue_bytes IS 'Their length';
-COMMENT ON COLUMN pg_calm_archive.oldest_file IS 'The one that is archived next';
-COMMENT ON COLUMN pg_calm_archive.oldest_since IS 'When that was announced';
-COMMENT ON COLUMN pg_calm_archive.free_bytes IS 'Free space of pg_wal''s filesystem, as the server may use it';
-COMMENT ON COLUMN pg_calm_archive.wal_rate IS 'Bytes of WAL per second written, on a standby replayed, in the last minute';
-COMMENT ON COLUMN pg_calm_archive.archive_rate IS 'Bytes of WAL per second archived by pg_calm, before compression, in the last minute';
-COMMENT ON COLUMN pg_calm_archive.time_to_full IS 'Seconds until pg_wal''s filesystem is full if both rates stay; null if nothing waits or the queue does not grow';
-COMMENT ON COLUMN pg_calm_archive.alert IS 'Whether more waits than pg_calm.archive_alert_threshold allows, as of a few seconds ago';
-COMMENT ON COLUMN pg_calm_archive.archived_files IS 'Files that pg_calm has archived, durably, since the server started or pg_calm_reset(); so for all that follow up to last_error_time';
-COMMENT ON COLUMN pg_calm_archive.archived_bytes IS 'Their length before compression';
-COMMENT ON COLUMN pg_calm_archive.written_bytes IS 'Bytes written to the archive';
-COMMENT ON COLUMN pg_calm_archive.existing_files IS 'Of archived_files, those that were in the archive already with the same content';
-COMMENT ON COLUMN pg_calm_archive.failures IS 'Times that the server was told that a file could not be archived';
-COMMENT ON COLUMN pg_calm_archive.file_syncs IS 'fsync calls for files of the archive';
-COMMENT ON COLUMN pg_calm_archive.directory_syncs IS 'fsync calls for the archive directory';
-COMMENT ON COLUMN pg_calm_archive.last_archived_file IS 'The last file archived';
-COMMENT ON COLUMN pg_calm_archive.last_archived_time IS 'When it was';
-COMMENT ON COLUMN pg_calm_archive.last_error IS 'Why a file could not be archived, the last time';
-COMMENT ON COLUMN pg_calm_archive.last_error_file IS 'Which file that was';
-COMMENT ON COLUMN pg_calm_archive.last_error_time IS 'When that was';
-
-CREATE FUNCTION pg_calm_archive_histogram(
-    OUT lower_bound bigint,
-    OUT upper_bound bigint,
-    OUT count bigint)
-RETURNS SETOF record
-AS 'MODULE_PATHNAME', 'pg_calm_archive_histogram'
-LANGUAGE C STRICT VOLATILE PARALLEL SAFE;
-
-CREATE VIEW pg_calm_archive_histogram AS SELECT * FROM pg_calm_archive_histogram();
-
-COMMENT ON VIEW pg_calm_archive_histogram IS 'How long archiving a file took, from opening it to its final name in the archive, in buckets of powers of two microseconds; empty buckets have no row';
-COMMENT ON COLUMN pg_calm_archive_histogram.lower_bound IS 'Microseconds that the files of this bucket took at least';
-COMMENT ON COLUMN pg_calm_archive_histogram.upper_bound IS 'Microseconds that they stayed below; null: no limit';
-COMMENT ON COLUMN pg_calm_archive_histogram.count IS 'Files in this bucket';
 CREATE FUNCTION pg_calm_arbiter(
     OUT device text,
     OUT slot integer,
@@ -365,7 +292,7 @@ LANGUAGE C STRICT VOLATILE PARALLEL SAFE;
 CREATE VIEW pg_calm_governor AS SELECT * FROM pg_calm_governor();
 
 COMMENT ON VIEW pg_calm_governor IS 'The governor''s inputs, as it last looked at them; counters start with the server';
-COMMENT ON COLUMN pg_calm_governor.input IS 'wal_space: pg_calm.governor_wal_space; max_wal: pg_calm.governor_max_wal; lag: pg_calm.governor_max_lag; archive: pg_calm.archive_alert_action = pace';
+COMMENT ON COLUMN pg_calm_governor.input IS 'wal_space: pg_calm.governor_wal_space; max_wal: pg_calm.governor_max_wal; lag: pg_calm.governor_max_lag; archive: pg_calm.governor_archive_backlog';
 COMMENT ON COLUMN pg_calm_governor.state IS 'off: not asked for; unknown: can''t be read now, and limits nothing; watched: far from its limit; pacing: writers have a rate; released: did not drain for pg_calm.governor_patience, and limits nothing until it does; refusing: likewise, but statements that write fail';
 COMMENT ON COLUMN pg_calm_governor.object IS 'What is behind: checkpoint, archive, a replication slot, or the application_name of the standby that is closest to its limit or furthest beyond';
 COMMENT ON COLUMN pg_calm_governor.unit IS 'Of value and value_limit: bytes, or s for a lag in seconds';
@@ -449,7 +376,7 @@ RETURNS void
 AS 'MODULE_PATHNAME', 'pg_calm_reset'
 LANGUAGE C STRICT VOLATILE PARALLEL SAFE;
 
-COMMENT ON FUNCTION pg_calm_reset() IS 'Forget the reports of checkpoints that are over, their files, the histograms and what pg_calm_archive counts of files; the counters of pg_calm_status stay';
+COMMENT ON FUNCTION pg_calm_reset() IS 'Forget the reports of checkpoints that are over, their files and the histograms; the counters of pg_calm_status stay';
 
 -- paths and activity of all databases: as for pg_stat_activity's details
 REVOKE ALL ON FUNCTION pg_calm_status() FROM PUBLIC;
@@ -458,8 +385,6 @@ REVOKE ALL ON FUNCTION pg_calm_checkpoints() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pg_calm_checkpoint_files() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pg_calm_checkpoint_file_calls() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pg_calm_io_histogram() FROM PUBLIC;
-REVOKE ALL ON FUNCTION pg_calm_archive() FROM PUBLIC;
-REVOKE ALL ON FUNCTION pg_calm_archive_histogram() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pg_calm_arbiter() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pg_calm_governor() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pg_calm_governor_holds() FROM PUBLIC;
@@ -470,8 +395,6 @@ REVOKE ALL ON pg_calm_regions FROM PUBLIC;
 REVOKE ALL ON pg_calm_checkpoints FROM PUBLIC;
 REVOKE ALL ON pg_calm_checkpoint_files FROM PUBLIC;
 REVOKE ALL ON pg_calm_io_histogram FROM PUBLIC;
-REVOKE ALL ON pg_calm_archive FROM PUBLIC;
-REVOKE ALL ON pg_calm_archive_histogram FROM PUBLIC;
 REVOKE ALL ON pg_calm_arbiter FROM PUBLIC;
 REVOKE ALL ON pg_calm_governor FROM PUBLIC;
 REVOKE ALL ON pg_calm_governor_holds FROM PUBLIC;
@@ -482,8 +405,6 @@ GRANT EXECUTE ON FUNCTION pg_calm_checkpoints() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION pg_calm_checkpoint_files() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION pg_calm_checkpoint_file_calls() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION pg_calm_io_histogram() TO pg_monitor;
-GRANT EXECUTE ON FUNCTION pg_calm_archive() TO pg_monitor;
-GRANT EXECUTE ON FUNCTION pg_calm_archive_histogram() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION pg_calm_arbiter() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION pg_calm_governor() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION pg_calm_governor_holds() TO pg_monitor;
@@ -493,8 +414,6 @@ GRANT SELECT ON pg_calm_regions TO pg_monitor;
 GRANT SELECT ON pg_calm_checkpoints TO pg_monitor;
 GRANT SELECT ON pg_calm_checkpoint_files TO pg_monitor;
 GRANT SELECT ON pg_calm_io_histogram TO pg_monitor;
-GRANT SELECT ON pg_calm_archive TO pg_monitor;
-GRANT SELECT ON pg_calm_archive_histogram TO pg_monitor;
 GRANT SELECT ON pg_calm_arbiter TO pg_monitor;
 GRANT SELECT ON pg_calm_governor TO pg_monitor;
 GRANT SELECT ON pg_calm_governor_holds TO pg_monitor;

@@ -140,8 +140,6 @@ impl Server {
                     let follower = &mut memory.follower;
                     checkpoint::ask_module(session, schema, facts, &core, checkpointer, follower)
                 })?;
-                instance.archive = session
-                    .part("pg_calm_archive", Subject::ArchiveQueue, |session| archive::ask_module(session, schema))?;
                 instance.governor =
                     session.part("pg_calm_governor", Subject::Module, |session| governor::ask(session, schema))?;
                 instance.arbiter = session
@@ -166,6 +164,10 @@ impl Server {
                 "the checkpointer's wait event is hidden from this user".to_string(),
                 Some("connect as a member of pg_monitor"),
             );
+        }
+        if let Some(schema) = &facts.archive_schema {
+            instance.archive = session
+                .part("pg_calm_archive", Subject::ArchiveQueue, |session| archive::ask_module(session, schema))?;
         }
         if instance.archive.is_none() {
             instance.archive = session

@@ -394,7 +394,7 @@ pub enum ScenarioArgs {
 
 #[derive(Debug, Args)]
 pub struct WalRestoreArgs {
-    /// Directory of the archive, as in pg_calm.archive_directory.
+    /// Directory of the archive, as in pg_calm_archive.directory.
     #[arg(long, value_name = "DIR")]
     pub archive: PathBuf,
     /// Name of the file: %f.

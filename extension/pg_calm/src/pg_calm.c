@@ -17,7 +17,6 @@
 #include <math.h>
 #include <unistd.h>
 
-#include "archive/archive.h"
 #include "arbiter/arbiter.h"
 #include "checkpoint/checkpoint.h"
 #include "shared/shared.h"
@@ -266,7 +265,6 @@ define_settings(void)
 		"pg_calm.host_root", "Directory below which /proc and /sys are read.",
 		"For tests of the module.", &calm_host_root, "", PGC_SIGHUP,
 		GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE | GUC_SUPERUSER_ONLY, NULL, NULL, NULL);
-	archive_define_settings();
 	governor_define_settings();
 	commit_delay_define_settings();
 	MarkGUCPrefixReserved("pg_calm");
@@ -282,7 +280,6 @@ request_shared_memory(void)
 	RequestAddinShmemSpace(histogram_size());
 	RequestAddinShmemSpace(checkpoint_stats_size());
 	RequestAddinShmemSpace(checkpoint_files_size());
-	archive_request_shared_memory();
 	governor_request_shared_memory();
 	commit_delay_request_shared_memory();
 }
@@ -348,7 +345,6 @@ start_shared_memory(void)
 	histogram_start();
 	checkpoint_stats_start();
 	checkpoint_files_start();
-	archive_start_shared_memory();
 	governor_start_shared_memory();
 	commit_delay_start_shared_memory();
 	LWLockRelease(AddinShmemInitLock);
@@ -376,15 +372,13 @@ _PG_init(void)
 		ereport(
 			WARNING,
 			(errmsg("pg_calm is loaded but has no effect: %s", calm_interpose_failure),
-		     errdetail(
-				 "The server runs as without the module. Only archive_library = 'pg_calm' works.")));
+		     errdetail("The server runs as without the module.")));
 
-	/* for the views, which say so, and the archiver, if that is us */
+	/* for the views, which say so */
 	previous_shmem_request = shmem_request_hook;
 	shmem_request_hook = request_shared_memory;
 	previous_shmem_startup = shmem_startup_hook;
 	shmem_startup_hook = start_shared_memory;
-	archive_worker_register();
 	if (calm_interpose_failure)
 		return;
 	governor_register_worker();

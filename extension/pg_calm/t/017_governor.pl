@@ -279,8 +279,7 @@ set("pg_calm.governor_max_lag = ''");
 
 # --- the archive
 
-set("archive_command = 'false'", "pg_calm.archive_alert_action = 'pace'",
-	"pg_calm.archive_alert_threshold = '4MB'");
+set("archive_command = 'false'", "pg_calm.governor_archive_backlog = '4MB'");
 foreach (1 .. 8)
 {
 	$node->safe_psql('postgres', "$megabyte; SELECT pg_switch_wal()");
@@ -291,8 +290,8 @@ ok(held('committed', 'archive') ne '', 'and is the reason');
 set("archive_command = 'true'");
 ok(ended($session), 'when it takes files again, writers go on');
 reaches('archive', 'watched', 'the backlog is gone');
-set("pg_calm.archive_alert_action = 'alert'");
-reaches('archive', 'off', 'with "alert" nobody is held for it');
+set('pg_calm.governor_archive_backlog = 0');
+reaches('archive', 'off', 'without a limit nobody is held for it');
 
 # --- a checkpoint that does not come on
 

@@ -100,13 +100,4 @@ pub const TABLE: &[Metric] = &[
             points.maybe(&[], instance.archive.as_ref().and_then(|archive| archive.time_to_full_seconds));
         }),
     },
-    Metric {
-        name: "pgcalm_archive_alert",
-        kind: Kind::Gauge,
-        help: "Whether more waits to be archived than pg_calm.archive_alert_threshold allows",
-        labels: &[],
-        read: Read::Instance(|instance, points| {
-            points.maybe(&[], instance.archive.as_ref().and_then(|archive| archive.alert));
-        }),
-    },
 ];

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * base.h
- *	  What every part may use: the server's versions, histograms.
+ *	  What every part may use: the server's versions, clocks, histograms.
  *
  * Knows nothing of the module.  Differences between server versions are in
  * compat.h and nowhere else.  A histogram is added to without a lock, by
@@ -13,6 +13,8 @@
 #ifndef PG_CALM_BASE_H
 #define PG_CALM_BASE_H
 
+#include "clock.h"
+#include "clock.h"
 #include "compat.h"
 #include "histogram.h"
 

@@ -7,7 +7,6 @@
  */
 #include "postgres.h"
 
-#include "archive/archive.h"
 #include "base/base.h"
 #include "checkpoint_files.h"
 #include "checkpoint_report.h"
@@ -149,6 +148,5 @@ pg_calm_reset(PG_FUNCTION_ARGS)
 	SpinLockRelease(&checkpoint_reports->lock);
 	checkpoint_files_reset();
 	histogram_reset();
-	archive_stats_reset();
 	PG_RETURN_VOID();
 }

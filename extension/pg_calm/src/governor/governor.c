@@ -17,7 +17,6 @@
 #include <math.h>
 
 #include "access/xlog.h"
-#include "archive/archive.h"
 #include "wal/wal.h"
 #include "base/base.h"
 #include "governor.h"
@@ -42,6 +41,7 @@ PGDLLEXPORT void pg_calm_governor_main(Datum argument);
 bool calm_governor = true;
 int calm_governor_wal_space = 0;
 int calm_governor_max_wal = 0;
+int calm_governor_archive_backlog = 0;
 char *calm_governor_max_lag = "";
 int calm_governor_lag_position = GOVERNOR_LAG_FLUSH;
 int calm_governor_patience = 60 * 1000;
@@ -53,7 +53,6 @@ static const struct config_enum_entry lag_position_options[] = {
 	{"flush", GOVERNOR_LAG_FLUSH, false}, {"replay", GOVERNOR_LAG_REPLAY, false}, {NULL, 0, false}};
 
 static Size shared_size(void);
-static bool paces_archive(void);
 static uint64 look(uint64 now_ms);
 static void worker_exit(int code, Datum argument);
 
@@ -82,6 +81,11 @@ governor_define_settings(void)
 		"Amount of WAL since the last checkpoint's redo point that writers may make.",
 		"They are slowed down so that checkpoints can keep WAL within it, which max_wal_size alone does not; it should be larger than that. 0 means unlimited.",
 		&calm_governor_max_wal, 0, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_MB, NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.governor_archive_backlog",
+		"Amount of WAL waiting to be archived at which writers are slowed down.",
+		"Whatever archives. 0 means unlimited.", &calm_governor_archive_backlog, 0, 0, INT_MAX,
+		PGC_SIGHUP, GUC_UNIT_MB, NULL, NULL, NULL);
 	DefineCustomStringVariable(
 		"pg_calm.governor_max_lag", "Lag of standbys at which writers are slowed down.",
 		"A list like 'near = 64MB, far* = 30s': patterns of application_name, the first one that fits counts, and an amount or a time. A single limit is for all.",
@@ -153,20 +157,12 @@ governor_register_worker(void)
 	RegisterBackgroundWorker(&worker);
 }
 
-static bool
-paces_archive(void)
-{
-	return calm_archive_alert_action == ARCHIVE_ALERT_PACE && XLogArchivingActive();
-}
-
 /* Look at all inputs and set the rate; returns the milliseconds until the next look */
 static uint64
 look(uint64 now_ms)
 {
 	static GovernorDrain wal;
-	static GovernorDrain archived;
 	GovernorReading readings[GOVERNOR_INPUTS];
-	GovernorReading *archive = &readings[GOVERNOR_ARCHIVE];
 	bool off = calm_mode == CALM_MODE_OFF;
 	int asked = 0;
 	uint64 insert = GetXLogInsertRecPtr();
@@ -180,33 +176,16 @@ look(uint64 now_ms)
 		!off && calm_governor_max_wal != 0 ? GOVERNOR_UNKNOWN : GOVERNOR_OFF;
 	readings[GOVERNOR_LAG].state =
 		!off && governor_lag_is_limited() ? GOVERNOR_UNKNOWN : GOVERNOR_OFF;
-	archive->state = !off && paces_archive() ? GOVERNOR_UNKNOWN : GOVERNOR_OFF;
+	readings[GOVERNOR_ARCHIVE].state =
+		!off && calm_governor_archive_backlog != 0 && XLogArchivingActive() ? GOVERNOR_UNKNOWN :
+		                                                                      GOVERNOR_OFF;
 
 	governor_track(&wal, insert, now_ms);
 	governor_wal_look(insert, &readings[GOVERNOR_WAL_SPACE], &readings[GOVERNOR_MAX_WAL], now_ms);
 	if (readings[GOVERNOR_LAG].state != GOVERNOR_OFF)
 		governor_lag_look(insert, &readings[GOVERNOR_LAG], now_ms);
-	if (archive->state != GOVERNOR_OFF)
-	{
-		uint64 queue;
-		uint64 threshold;
-
-		/* it is the writeback worker that looks */
-		if (worker_is_alive() && archive_watch_backlog(&queue, &threshold) && threshold > 0)
-		{
-			/* in whole segments, as it goes */
-			uint64 end = insert - insert % wal_segment_size;
-
-			governor_track(&archived, end - Min(queue, end - 1), now_ms);
-			archive->state = GOVERNOR_WATCHED;
-			archive->value = (double) queue;
-			archive->limit = (double) threshold;
-			archive->drain_rate = archived.rate;
-			archive->allowed_rate =
-				governor_lag_rate(archive->value, archive->limit, archived.rate);
-			strlcpy(archive->object, "archive", sizeof(archive->object));
-		}
-	}
+	if (readings[GOVERNOR_ARCHIVE].state != GOVERNOR_OFF)
+		governor_archive_look(insert, &readings[GOVERNOR_ARCHIVE], now_ms);
 	for (int i = 0; i < GOVERNOR_INPUTS; i++)
 		asked += readings[i].state != GOVERNOR_OFF;
 

@@ -122,6 +122,7 @@ typedef struct GovernorDrain
 extern bool calm_governor;             /* whether this session can be held */
 extern int calm_governor_wal_space;    /* MB; 0: off; -1: chosen from the filesystem */
 extern int calm_governor_max_wal;      /* MB; 0: off */
+extern int calm_governor_archive_backlog; /* MB; 0: off */
 extern char *calm_governor_max_lag;    /* see governor_lag.c */
 extern int calm_governor_lag_position; /* GovernorLagPosition */
 extern int calm_governor_patience;     /* ms */
@@ -152,6 +153,10 @@ extern void governor_checkpoint_hurry(uint64 now_ms);
 /* governor_wal.c */
 extern void
 governor_wal_look(uint64 insert, GovernorReading *space, GovernorReading *retained, uint64 now_ms);
+
+/* governor_archive.c */
+extern bool governor_archive_backlog(uint64 *bytes, uint64 now_ms);
+extern void governor_archive_look(uint64 insert, GovernorReading *reading, uint64 now_ms);
 
 /* governor_lag.c */
 typedef enum GovernorLagPosition

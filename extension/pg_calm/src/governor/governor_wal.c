@@ -16,7 +16,6 @@
 
 #include "access/xlog.h"
 #include "access/xlog_internal.h"
-#include "archive/archive.h"
 #include "catalog/pg_control.h"
 #include "common/controldata_utils.h"
 #include "base/base.h"
@@ -57,7 +56,7 @@ typedef struct WalPressure
 
 static bool read_files(uint64 insert, WalFiles *files);
 static uint64 read_completed_redo(void);
-static uint64 retained_from(uint64 insert, char *name);
+static uint64 retained_from(uint64 insert, char *name, uint64 now_ms);
 static void look_at_space(uint64 insert, uint64 redo, const WalFiles *files, bool running,
                           GovernorReading *reading, uint64 now_ms);
 static double checkpoint_rate(const GovernorWal *wal, uint64 redo, bool running,
@@ -115,7 +114,7 @@ read_completed_redo(void)
  * XLogArchiveCheckDone).  insert if nothing is.
  */
 static uint64
-retained_from(uint64 insert, char *name)
+retained_from(uint64 insert, char *name, uint64 now_ms)
 {
 	uint64 from = insert;
 	uint64 queue;
@@ -143,7 +142,7 @@ retained_from(uint64 insert, char *name)
 	    insert - from > (uint64) max_slot_wal_keep_size_mb * 1024 * 1024)
 		from = insert - (uint64) max_slot_wal_keep_size_mb * 1024 * 1024;
 
-	if (XLogArchivingActive() && archive_watch_backlog(&queue, NULL))
+	if (governor_archive_backlog(&queue, now_ms))
 	{
 		uint64 archived = insert - insert % wal_segment_size;
 
@@ -197,7 +196,7 @@ look_at_space(uint64 insert, uint64 redo, const WalFiles *files, bool running,
 	static GovernorDrain retainer;
 	static char retained_by[NAMEDATALEN] = "";
 	char name[NAMEDATALEN] = "";
-	uint64 from = retained_from(insert, name);
+	uint64 from = retained_from(insert, name, now_ms);
 	uint64 kept;
 	double reserve;
 	GovernorWal wal;

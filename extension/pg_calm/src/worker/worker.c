@@ -26,7 +26,6 @@
 #include <math.h>
 
 #include "access/xlog.h"
-#include "archive/archive.h"
 #include "arbiter/arbiter.h"
 #include "writeback/writeback.h"
 #include "catalog/pg_control.h"
@@ -719,7 +718,6 @@ work(uint64 now_ms)
 	uint32 others = Min(arbiter_members() - 1, MEMBERS_COUNTED);
 
 	checkpoint_stats_tick(now_ms);
-	archive_watch_tick(now_ms);
 	if (now_ms >= next_settings_ms)
 	{
 		read_settings();
