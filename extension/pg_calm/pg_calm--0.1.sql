@@ -235,41 +235,6 @@ COMMENT ON COLUMN pg_calm_io_histogram.lower_bound IS 'Microseconds that the cal
 COMMENT ON COLUMN pg_calm_io_histogram.upper_bound IS 'Microseconds that they stayed below; null: no limit';
 COMMENT ON COLUMN pg_calm_io_histogram.count IS 'Calls timed in this bucket';
 
-CREATE FUNCTION pg_calm_arbiter(
-    OUT device text,
-    OUT slot integer,
-    OUT own boolean,
-    OUT name text,
-    OUT pid integer,
-    OUT weight integer,
-    OUT wants boolean,
-    OUT write_iops bigint,
-    OUT write_bandwidth bigint,
-    OUT checkpoint_phase double precision,
-    OUT device_operations bigint,
-    OUT written_bytes bigint,
-    OUT heartbeat_age double precision)
-RETURNS SETOF record
-AS 'MODULE_PATHNAME', 'pg_calm_arbiter'
-LANGUAGE C STRICT VOLATILE PARALLEL SAFE;
-
-CREATE VIEW pg_calm_arbiter AS SELECT * FROM pg_calm_arbiter();
-
-COMMENT ON VIEW pg_calm_arbiter IS 'Instances that share the data directory''s device by pg_calm.arbiter_directory, this one included; no row where nothing is shared';
-COMMENT ON COLUMN pg_calm_arbiter.device IS 'Major and minor number of the device at the bottom of what the data directory lies on';
-COMMENT ON COLUMN pg_calm_arbiter.slot IS 'Slot of the member in the file, from 0';
-COMMENT ON COLUMN pg_calm_arbiter.own IS 'Whether this is the instance that is asked';
-COMMENT ON COLUMN pg_calm_arbiter.name IS 'cluster_name of the member, or the last part of its data directory''s path; cut to 39 bytes';
-COMMENT ON COLUMN pg_calm_arbiter.pid IS 'Process ID of its writeback worker, in its own PID namespace';
-COMMENT ON COLUMN pg_calm_arbiter.weight IS 'Its pg_calm.arbiter_weight';
-COMMENT ON COLUMN pg_calm_arbiter.wants IS 'Whether it has something to flush now';
-COMMENT ON COLUMN pg_calm_arbiter.write_iops IS 'Its share in write operations per second, if it has something to flush; null: not limited';
-COMMENT ON COLUMN pg_calm_arbiter.write_bandwidth IS 'Its share in bytes written per second, likewise';
-COMMENT ON COLUMN pg_calm_arbiter.checkpoint_phase IS 'Part of its checkpoint_timeout, on the host''s monotonic clock, at which its timed checkpoints start; 0 to 1';
-COMMENT ON COLUMN pg_calm_arbiter.device_operations IS 'As in its pg_calm_status';
-COMMENT ON COLUMN pg_calm_arbiter.written_bytes IS 'As in its pg_calm_status';
-COMMENT ON COLUMN pg_calm_arbiter.heartbeat_age IS 'Seconds since it last wrote its slot; after 5 it is not a member any more';
-
 CREATE FUNCTION pg_calm_governor(
     OUT input text,
     OUT state text,
@@ -385,7 +350,6 @@ REVOKE ALL ON FUNCTION pg_calm_checkpoints() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pg_calm_checkpoint_files() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pg_calm_checkpoint_file_calls() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pg_calm_io_histogram() FROM PUBLIC;
-REVOKE ALL ON FUNCTION pg_calm_arbiter() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pg_calm_governor() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pg_calm_governor_holds() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pg_calm_wal() FROM PUBLIC;
@@ -395,7 +359,6 @@ REVOKE ALL ON pg_calm_regions FROM PUBLIC;
 REVOKE ALL ON pg_calm_checkpoints FROM PUBLIC;
 REVOKE ALL ON pg_calm_checkpoint_files FROM PUBLIC;
 REVOKE ALL ON pg_calm_io_histogram FROM PUBLIC;
-REVOKE ALL ON pg_calm_arbiter FROM PUBLIC;
 REVOKE ALL ON pg_calm_governor FROM PUBLIC;
 REVOKE ALL ON pg_calm_governor_holds FROM PUBLIC;
 REVOKE ALL ON pg_calm_wal FROM PUBLIC;
@@ -405,7 +368,6 @@ GRANT EXECUTE ON FUNCTION pg_calm_checkpoints() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION pg_calm_checkpoint_files() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION pg_calm_checkpoint_file_calls() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION pg_calm_io_histogram() TO pg_monitor;
-GRANT EXECUTE ON FUNCTION pg_calm_arbiter() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION pg_calm_governor() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION pg_calm_governor_holds() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION pg_calm_wal() TO pg_monitor;
@@ -414,7 +376,6 @@ GRANT SELECT ON pg_calm_regions TO pg_monitor;
 GRANT SELECT ON pg_calm_checkpoints TO pg_monitor;
 GRANT SELECT ON pg_calm_checkpoint_files TO pg_monitor;
 GRANT SELECT ON pg_calm_io_histogram TO pg_monitor;
-GRANT SELECT ON pg_calm_arbiter TO pg_monitor;
 GRANT SELECT ON pg_calm_governor TO pg_monitor;
 GRANT SELECT ON pg_calm_governor_holds TO pg_monitor;
 GRANT SELECT ON pg_calm_wal TO pg_monitor;

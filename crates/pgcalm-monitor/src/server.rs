@@ -142,9 +142,6 @@ impl Server {
                 })?;
                 instance.governor =
                     session.part("pg_calm_governor", Subject::Module, |session| governor::ask(session, schema))?;
-                instance.arbiter = session
-                    .part("pg_calm_arbiter", Subject::Module, |session| module::ask_arbiter(session, schema))?
-                    .unwrap_or_default();
                 instance.wal =
                     session.part("pg_calm_wal", Subject::Module, |session| module::ask_wal(session, schema))?.flatten();
                 instance.io = session
@@ -164,6 +161,11 @@ impl Server {
                 "the checkpointer's wait event is hidden from this user".to_string(),
                 Some("connect as a member of pg_monitor"),
             );
+        }
+        if let Some(schema) = &facts.share_schema {
+            instance.share = session
+                .part("pg_calm_share", Subject::Module, |session| module::ask_share(session, schema))?
+                .unwrap_or_default();
         }
         if let Some(schema) = &facts.archive_schema {
             instance.archive = session

@@ -17,7 +17,6 @@
 #include <math.h>
 #include <unistd.h>
 
-#include "arbiter/arbiter.h"
 #include "checkpoint/checkpoint.h"
 #include "shared/shared.h"
 #include "writeback/writeback.h"
@@ -71,7 +70,6 @@ static void request_shared_memory(void);
 static void start_shared_memory(void);
 static bool check_rate(int *newval, void **extra, GucSource source);
 static bool check_rate_of_all(int *newval, void **extra, GucSource source);
-static bool check_directory(char **newval, void **extra, GucSource source);
 
 const char *
 calm_mode_name(int mode)
@@ -103,18 +101,6 @@ check_rate_of_all(int *newval, void **extra, GucSource source)
 	if (*newval > 0 && *newval < 10)
 	{
 		GUC_check_errdetail("The value must be 0 (no such limit) or at least 10.");
-		return false;
-	}
-	return true;
-}
-
-/* A relative path would mean another directory to each instance */
-static bool
-check_directory(char **newval, void **extra, GucSource source)
-{
-	if ((*newval)[0] != '\0' && !is_absolute_path(*newval))
-	{
-		GUC_check_errdetail("The path must be absolute, or empty for no sharing.");
 		return false;
 	}
 	return true;
@@ -233,34 +219,6 @@ define_settings(void)
 		"Number of entries that are kept for flush hints and fsyncs of files in checkpoints.",
 		"The view pg_calm_checkpoint_files adds them up. An entry takes about 300 bytes of shared memory. A file has one for its fsync and one for hints that follow each other, and a checkpoint of many files pushes out those before it. 0 keeps none.",
 		&calm_checkpoint_files, 1000, 0, 1000000, PGC_POSTMASTER, 0, NULL, NULL, NULL);
-	DefineCustomStringVariable("pg_calm.arbiter_directory",
-	                           "Directory by which instances that share a device share its budget.",
-	                           "All of them name the same one. Empty for no sharing.",
-	                           &calm_arbiter_directory, "", PGC_SIGHUP, 0, check_directory, NULL,
-	                           NULL);
-	DefineCustomIntVariable("pg_calm.arbiter_weight",
-	                        "Part of a shared device's budget, relative to the others'.", NULL,
-	                        &calm_arbiter_weight, 100, ARBITER_WEIGHT_MIN, ARBITER_WEIGHT_MAX,
-	                        PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable(
-		"pg_calm.arbiter_write_iops",
-		"Write operations per second that the shared device allows all instances together.",
-		"0 reads the limits of control groups that others are in as well, or takes "
-		"pg_calm.write_iops; -1 means unlimited.",
-		&calm_arbiter_write_iops, 0, -1, INT_MAX, PGC_SIGHUP, 0, check_rate, NULL, NULL);
-	DefineCustomIntVariable(
-		"pg_calm.arbiter_write_bandwidth",
-		"Kilobytes per second that all instances together may write to the shared device.",
-		"0 reads the limits of control groups that others are in as well, or takes "
-		"pg_calm.write_bandwidth; -1 means unlimited.",
-		&calm_arbiter_write_bandwidth, 0, -1, INT_MAX, PGC_SIGHUP, GUC_UNIT_KB, check_rate, NULL,
-		NULL);
-	DefineCustomBoolVariable(
-		"pg_calm.arbiter_checkpoints",
-		"Whether checkpoints started by time are moved apart from those of other instances.",
-		"A checkpoint is requested at this instance's own moment of checkpoint_timeout if the "
-		"timed ones start at another.",
-		&calm_arbiter_checkpoints, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomStringVariable(
 		"pg_calm.host_root", "Directory below which /proc and /sys are read.",
 		"For tests of the module.", &calm_host_root, "", PGC_SIGHUP,
@@ -310,7 +268,6 @@ start_shared_memory(void)
 		shared->caps.io_size = 1024 * 1024;
 		shared->granted_operations = INFINITY;
 		shared->flush_rate = INFINITY;
-		shared->arbiter_slot = -1;
 		pg_atomic_init_u64(&shared->counters.flushed_pages, 0);
 		pg_atomic_init_u64(&shared->counters.fsynced_pages, 0);
 		pg_atomic_init_u64(&shared->counters.kernel_flushed_pages, 0);
@@ -368,6 +325,7 @@ _PG_init(void)
 	}
 
 	define_settings();
+	sharing_publish();
 	if (!io_hooks_install(&calm_interpose_failure))
 		ereport(
 			WARNING,

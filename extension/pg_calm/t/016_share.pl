@@ -1,7 +1,7 @@
 
 # Instances that share a device share its budget: by weight, only among those
 # that have something to flush, without those that died; and whatever the file
-# of the arbiter holds, the server goes on.
+# of shares holds, the server goes on.
 
 use strict;
 use warnings;
@@ -29,15 +29,15 @@ cluster_name = '$name'
 shared_buffers = 8MB
 pg_calm.write_iops = 5000
 pg_calm.write_bandwidth = '1GB'
-pg_calm.arbiter_write_iops = 1000
-pg_calm.arbiter_write_bandwidth = '100MB'
-pg_calm.arbiter_directory = '$directory'
+shared_preload_libraries = 'pg_calm_share, pg_calm'
+pg_calm_share.caps = '1000, 100MB'
+pg_calm_share.directory = '$directory'
 pg_calm.flush_age = '1h'
 pg_calm.unflushed_limit = '10GB'
 } . ($conf // ''));
 
 	$node->start;
-	$node->safe_psql('postgres', 'CREATE EXTENSION pg_calm');
+	$node->safe_psql('postgres', 'CREATE EXTENSION pg_calm; CREATE EXTENSION pg_calm_share');
 	return $node;
 }
 
@@ -47,7 +47,7 @@ sub members
 	my ($node, $column) = @_;
 
 	return $node->safe_psql('postgres',
-		"SELECT coalesce(string_agg(name || '=' || $column, ' ' ORDER BY name), 'none') FROM pg_calm_arbiter");
+		"SELECT coalesce(string_agg(name || '=' || $column, ' ' ORDER BY name), 'none') FROM pg_calm_share");
 }
 
 sub has_members
@@ -77,19 +77,19 @@ sub segment
 
 # --- they find each other, and each has a slot of its own
 
-my $one = member('one', 'pg_calm.arbiter_weight = 100');
+my $one = member('one', 'pg_calm_share.weight = 100');
 
 has_members($one, 'own', 'one=true', 'a single instance is a member');
 like(segment(), qr{/pg_calm\.\d+-\d+$}, 'the file is named by the device');
 is((stat(segment()))[2] & 07777, 0600, 'and belongs to its user alone');
 
-my $two = member('two', 'pg_calm.arbiter_weight = 300');
+my $two = member('two', 'pg_calm_share.weight = 300');
 has_members($two, 'own', 'one=false two=true', 'another joins');
 has_members($one, 'own', 'one=true two=false', 'and is seen');
 has_members($one, 'weight', 'one=100 two=300', 'with its weight');
-isnt($one->safe_psql('postgres', "SELECT slot FROM pg_calm_arbiter WHERE own"),
-	$two->safe_psql('postgres', "SELECT slot FROM pg_calm_arbiter WHERE own"), 'in a slot of its own');
-is( $one->safe_psql('postgres', 'SELECT checkpoint_phase FROM pg_calm_arbiter ORDER BY slot'),
+isnt($one->safe_psql('postgres', "SELECT slot FROM pg_calm_share WHERE own"),
+	$two->safe_psql('postgres', "SELECT slot FROM pg_calm_share WHERE own"), 'in a slot of its own');
+is( $one->safe_psql('postgres', 'SELECT checkpoint_phase FROM pg_calm_share ORDER BY slot'),
 	"0\n0.5", 'checkpoint phases are half an interval apart');
 
 # --- the budget is for those who have something to flush
@@ -103,7 +103,7 @@ sub want
 	my ($node) = @_;
 
 	$node->append_conf('postgresql.conf', q{
-pg_calm.arbiter_write_iops = 10
+pg_calm_share.caps = '10, 100MB'
 pg_calm.flush_age = '1ms'
 pg_calm.bridge = off
 });
@@ -216,7 +216,7 @@ my %lie = (
 	operations_per_second => 0xFFFFFFFF,
 	bytes_per_second => 0,
 	name => "evil\n\0\xff" . 'x' x 40);
-my $floor = 'SELECT write_iops FROM pg_calm_arbiter WHERE own';
+my $floor = 'SELECT write_iops FROM pg_calm_share WHERE own';
 ok( wait_for(
 		sub {
 			my $now = substr(slurp_file($file), 0, $record_size);
@@ -226,7 +226,7 @@ ok( wait_for(
 		},
 		20),
 	'511 liars leave us the least share');
-unlike($one->safe_psql('postgres', 'SELECT name FROM pg_calm_arbiter'), qr/[^\x20-\x7e\n]/, 'their names are harmless');
+unlike($one->safe_psql('postgres', 'SELECT name FROM pg_calm_share'), qr/[^\x20-\x7e\n]/, 'their names are harmless');
 has_members($one, 'own', 'one=true', 'and they are forgotten when they fall silent');
 
 overwrite('x' x (513 * $record_size));
@@ -307,14 +307,14 @@ accepted('and its user\'s again in another');
 
 # --- settings
 
-$one->append_conf('postgresql.conf', "pg_calm.arbiter_directory = '$directory/none'");
+$one->append_conf('postgresql.conf', "pg_calm_share.directory = '$directory/none'");
 refused(qr/could not open directory/, 'a directory that does not exist is told');
-$one->append_conf('postgresql.conf', "pg_calm.arbiter_directory = ''");
+$one->append_conf('postgresql.conf', "pg_calm_share.directory = ''");
 $one->reload;
 ok(wait_for(sub { !defined status_of($one)->{degraded} }, 20), 'without a directory nothing is amiss');
 is(members($one, 'own'), 'none', 'and nothing is shared');
 my ($result, $out, $err) =
-  $one->psql('postgres', "ALTER SYSTEM SET pg_calm.arbiter_directory = 'relative'");
+  $one->psql('postgres', "ALTER SYSTEM SET pg_calm_share.directory = 'relative'");
 like($err, qr/must be absolute/, 'a relative path is refused');
 cmp_ok(slurp_file($one->logfile), '!~', qr/PANIC|terminated by signal/, 'nothing crashed');
 $one->stop;
@@ -328,12 +328,12 @@ my @nodes = map {
 	member($_, q{
 checkpoint_timeout = 30s
 log_checkpoints = on
-pg_calm.arbiter_directory = ''
+pg_calm_share.directory = ''
 })
 } qw(three four);
 $_->safe_psql('postgres', 'CREATE TABLE t AS SELECT 1; CHECKPOINT') foreach @nodes;
 $_->safe_psql('postgres', 'INSERT INTO t VALUES (1)') foreach @nodes;
-$_->append_conf('postgresql.conf', "pg_calm.arbiter_directory = '$directory'") foreach @nodes;
+$_->append_conf('postgresql.conf', "pg_calm_share.directory = '$directory'") foreach @nodes;
 $_->reload foreach @nodes;
 has_members($nodes[0], 'own', 'four=false three=true', 'two members');
 

@@ -60,7 +60,7 @@ const STATES: [(&str, &str); 9] = [
     ),
     (
         "the device's budget is not shared",
-        "each instance takes the volume for its own until that is mended: pg_calm.arbiter_directory",
+        "each instance takes the volume for its own until that is mended: pg_calm_share.directory",
     ),
 ];
 

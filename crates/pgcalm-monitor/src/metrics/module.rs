@@ -1,4 +1,4 @@
-//! pg_calm: page map, writes, latencies, governor, arbiter, flushes of WAL.
+//! pg_calm: page map, writes, latencies, governor, share, flushes of WAL.
 
 use std::collections::BTreeMap;
 
@@ -218,23 +218,23 @@ pub const TABLE: &[Metric] = &[
         }),
     },
     Metric {
-        name: "pgcalm_arbiter_members",
+        name: "pgcalm_share_members",
         kind: Kind::Gauge,
-        help: "Instances that share the device's budget by the arbiter, this one included; absent if it is not shared",
+        help: "Instances that share the device's budget by pg_calm_share, this one included; absent if it is not shared",
         labels: &[],
         read: Read::Instance(|instance, points| {
-            if !instance.arbiter.is_empty() {
-                points.add(&[], instance.arbiter.len() as u64);
+            if !instance.share.is_empty() {
+                points.add(&[], instance.share.len() as u64);
             }
         }),
     },
     Metric {
-        name: "pgcalm_arbiter_write_operations_share",
+        name: "pgcalm_share_write_operations",
         kind: Kind::Gauge,
         help: "Share of the instance in the device's write operations per second; absent if not limited",
         labels: &[],
         read: Read::Instance(|instance, points| {
-            let own = instance.arbiter.iter().find(|member| member.own);
+            let own = instance.share.iter().find(|member| member.own);
             points.maybe(&[], own.and_then(|member| member.write_operations_per_second));
         }),
     },

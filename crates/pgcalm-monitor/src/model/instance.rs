@@ -4,7 +4,6 @@ use serde::Deserialize;
 use serde::Serialize;
 
 use crate::model::Activity;
-use crate::model::ArbiterMember;
 use crate::model::Archive;
 use crate::model::Checkpoint;
 use crate::model::Counters;
@@ -14,6 +13,7 @@ use crate::model::Missing;
 use crate::model::Module;
 use crate::model::Rates;
 use crate::model::Replication;
+use crate::model::ShareMember;
 use crate::model::Unflushed;
 use crate::model::Volume;
 use crate::model::WalFlushes;
@@ -49,7 +49,7 @@ pub struct Instance {
     /// The module's governor.
     pub governor: Option<Governor>,
     /// Instances with which the module shares the device; empty where nothing is shared.
-    pub arbiter: Vec<ArbiterMember>,
+    pub share: Vec<ShareMember>,
     /// Flushes of WAL and what commits wait before them, of the module.
     pub wal: Option<WalFlushes>,
     /// How long calls for I/O took, of the module; empty without it.

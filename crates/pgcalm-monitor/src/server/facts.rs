@@ -46,10 +46,12 @@ pub struct Facts {
     pub module_schema: Option<String>,
     /// The same of pg_calm_archive, if it is loaded.
     pub archive_schema: Option<String>,
+    /// The same of pg_calm_share.
+    pub share_schema: Option<String>,
 }
 
 /// The settings that are used.
-const SETTINGS: [&str; 12] = [
+const SETTINGS: [&str; 13] = [
     "archive_mode",
     "block_size",
     "checkpoint_timeout",
@@ -59,6 +61,7 @@ const SETTINGS: [&str; 12] = [
     "max_wal_size",
     "pg_calm.mode",
     "pg_calm_archive.directory",
+    "pg_calm_share.directory",
     "port",
     "server_version",
     "wal_segment_size",
@@ -68,10 +71,11 @@ const SETTINGS: [&str; 12] = [
 pub fn ask(session: &mut Session) -> Result<Facts, Error> {
     let settings = Settings::of(&session.rows(&Settings::query(&SETTINGS))?)?;
     let rows = session.rows(&format!(
-        "SELECT current_setting('server_version_num')::int AS version, {MODULE_SCHEMA} AS module_schema, {} AS archive_schema, \
+        "SELECT current_setting('server_version_num')::int AS version, {MODULE_SCHEMA} AS module_schema, {} AS archive_schema, {} AS share_schema, \
          pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') AS sees_all_sessions, \
          extract(epoch FROM pg_postmaster_start_time())::float8 AS started, pg_backend_pid() AS backend_pid",
-        extension_schema("pg_calm_archive")
+        extension_schema("pg_calm_archive"),
+        extension_schema("pg_calm_share"),
     ))?;
     let row = &rows[0];
     let text = |name| settings.text(name).map(str::to_string);
@@ -98,5 +102,6 @@ pub fn ask(session: &mut Session) -> Result<Facts, Error> {
         module_loaded: settings.text("pg_calm.mode").is_some(),
         module_schema: row.text("module_schema")?,
         archive_schema: row.text("archive_schema")?.filter(|_| settings.text("pg_calm_archive.directory").is_some()),
+        share_schema: row.text("share_schema")?.filter(|_| settings.text("pg_calm_share.directory").is_some()),
     })
 }

@@ -254,7 +254,7 @@ archive_jobs_abandon(const char *name)
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
 	job = find_job(name);
 	if (job && job->state == ARCHIVE_JOB_COPYING && job->owner != ARCHIVE_OWNER_ARCHIVER &&
-	    clock_ms() > job->beat_ms + WORKER_SILENT_MS)
+	    monotonic_ms() > job->beat_ms + WORKER_SILENT_MS)
 		abandoned = job->stale = true;
 	LWLockRelease(shared->lock);
 	return abandoned;
@@ -326,7 +326,7 @@ archive_jobs_sync_ended(const char *error)
 static bool
 copy_interrupted(void)
 {
-	own_job->beat_ms = clock_ms();
+	own_job->beat_ms = monotonic_ms();
 	if (MyBackendType == B_ARCHIVER)
 	{
 		/* long copies must not hold up DROP DATABASE */
@@ -358,7 +358,7 @@ archive_jobs_copy_one(int owner)
 	{
 		job->state = ARCHIVE_JOB_COPYING;
 		job->owner = owner;
-		job->beat_ms = clock_ms();
+		job->beat_ms = monotonic_ms();
 		own_job = job;
 		strlcpy(name, job->name, sizeof(name));
 		target = job->target;

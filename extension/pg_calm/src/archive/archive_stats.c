@@ -21,7 +21,7 @@ typedef struct ArchiveStatsShared
 {
 	slock_t lock; /* protects all */
 	ArchiveCounters counters;
-	/* bytes acknowledged in a second of clock_ms, by second modulo */
+	/* bytes acknowledged in a second of monotonic_ms, by second modulo */
 	uint64 second[RATE_SECONDS];
 	uint64 bytes[RATE_SECONDS];
 	uint64 first_second; /* when the server started */
@@ -46,7 +46,7 @@ archive_stats_start(void)
 	{
 		memset(place, 0, sizeof(*place));
 		SpinLockInit(&place->lock);
-		place->first_second = clock_ms() / 1000;
+		place->first_second = monotonic_ms() / 1000;
 	}
 	shared = place;
 }
@@ -77,7 +77,7 @@ archive_stats_directory_synced(void)
 void
 archive_stats_acknowledged(const char *name, const ArchiveCopyResult *result)
 {
-	uint64 second = clock_ms() / 1000;
+	uint64 second = monotonic_ms() / 1000;
 	int place = second % RATE_SECONDS;
 	TimestampTz now = GetCurrentTimestamp();
 
@@ -122,7 +122,7 @@ archive_stats_read(ArchiveCounters *counters)
 double
 archive_stats_rate(void)
 {
-	uint64 now = clock_ms() / 1000;
+	uint64 now = monotonic_ms() / 1000;
 	uint64 seconds;
 	uint64 sum = 0;
 

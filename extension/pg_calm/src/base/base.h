@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * base.h
- *	  What every part may use: the server's versions, clocks, histograms.
+ *	  What every part may use: the server's versions, clocks, histograms, and
+ *	  what is published for libraries beside pg_calm.
  *
  * Knows nothing of the module.  Differences between server versions are in
  * compat.h and nowhere else.  A histogram is added to without a lock, by
@@ -16,6 +17,7 @@
 #include "clock.h"
 #include "clock.h"
 #include "compat.h"
+#include "core.h"
 #include "histogram.h"
 
 #endif /* PG_CALM_BASE_H */

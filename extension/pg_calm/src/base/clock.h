@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * clock.h
- *	  Time that only goes forward, the same for all processes of the host.
+ *	  A clock that never steps.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,9 +12,9 @@
 
 #include <time.h>
 
-/* Nanoseconds; never 0 */
+/* Nanoseconds since some moment; never 0 */
 static inline uint64
-clock_ns(void)
+monotonic_ns(void)
 {
 	struct timespec ts;
 
@@ -22,9 +22,9 @@ clock_ns(void)
 	return (uint64) ts.tv_sec * 1000000000 + ts.tv_nsec + 1;
 }
 
-/* Milliseconds, as of the last tick of the kernel; never 0 */
+/* Milliseconds likewise, as of the last tick of the kernel; the same for all processes of the host */
 static inline uint64
-clock_ms(void)
+monotonic_ms(void)
 {
 	struct timespec ts;
 

@@ -1,19 +1,19 @@
 /*-------------------------------------------------------------------------
  *
- * arbiter.c
+ * share.c
  *	  One budget for the instances that share a device.
  *
  * Each instance paces its writeback by the caps that it knows.  Where many lie
  * on one device that has a cap of its own, the sum of what they think they may
  * write is far more than the device takes; then all of them queue there, and
  * with them every WAL write.  So the writeback workers of instances with the
- * same pg_calm.arbiter_directory tell each other that they exist, by a small
- * file for each device (arbiter_file.c), and each computes its own share.
+ * same pg_calm_share.directory tell each other that they exist, by a small
+ * file for each device (share_file.c), and each computes its own share.
  * There is no daemon, and nobody decides for others.
  *
  * The share: the device's budget is divided among the members that have
  * something to flush, by weight; what a member can't use because of a cap of
- * its own goes to the others (arbiter_grant).  A member that has nothing to
+ * its own goes to the others (share_grant).  A member that has nothing to
  * flush takes nothing.
  *
  * Whatever the file says, a share is never less than FLOOR_OPERATIONS and
@@ -35,15 +35,15 @@
 #include <math.h>
 
 #include "access/xlog.h"
-#include "arbiter.h"
+#include "base/base.h"
+#include "fmgr.h"
 #include "miscadmin.h"
-#include "map/map.h"
-#include "shared/shared.h"
 #include "postmaster/bgwriter.h"
+#include "share.h"
+#include "storage/ipc.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
 #include "utils/guc.h"
-
-/* How often the own record is written and the others' are read */
-#define TICK_MS 250
 
 /* Least share: without it, whoever may write to the file could starve us */
 #define FLOOR_OPERATIONS 10.0
@@ -55,40 +55,197 @@
 /* Intervals between requests at least: checkpoints caused by WAL keep no phase */
 #define REQUEST_INTERVALS 4
 
-char *calm_arbiter_directory = NULL;
-int calm_arbiter_weight = 100;
-bool calm_arbiter_checkpoints = true;
+PG_MODULE_MAGIC;
 
-static ArbiterFile file = {-1, ""};
+PGDLLEXPORT void _PG_init(void);
+
+char *calm_share_directory = "";
+ShareState *share_state = NULL;
+
+static const CalmCore *share_core = NULL;
+
+static int weight = 100;
+static char *caps_text = "";
+static CalmRates asked = {INFINITY, INFINITY};
+
+static shmem_request_hook_type previous_shmem_request = NULL;
+static shmem_startup_hook_type previous_shmem_startup = NULL;
+
+/* Of the writeback worker, in whose process all that follows is done */
+static ShareFile file = {-1, ""};
 static int own_slot = -1;    /* -1: none yet */
 static bool settled = false; /* our record was seen in it */
 static uint32 conflicts = 0; /* slots lost to others since the last that was kept */
 static uint64 identity = 0;
 static uint64 joined_ms = 0;
-static uint64 next_tick_ms = 0;
 static uint32 member_count = 1;
-static DeviceCaps own_caps;
-static DeviceCaps budget;
-static ArbiterGrant grant = {INFINITY, INFINITY};
-static char warned[sizeof(((ArbiterFile *) 0)->problem)] = "";
+static ShareDevice device;
+static CalmRates budget; /* of all instances on it */
+static CalmRates grant = {INFINITY, INFINITY};
+static char warned[sizeof(((ShareFile *) 0)->problem)] = "";
 
-static ArbiterRecord records[ARBITER_SLOTS];
-static bool members[ARBITER_SLOTS];
+static ShareRecord records[SHARE_SLOTS];
+static bool members[SHARE_SLOTS];
 
+static bool check_directory(char **newval, void **extra, GucSource source);
+static bool check_caps(char **newval, void **extra, GucSource source);
+static void assign_caps(const char *newval, void *extra);
+static void request_shared_memory(void);
+static void start_shared_memory(void);
+static void share(CalmShare *call);
 static void go_solo(void);
 static void publish(void);
+static void configure(void);
+static void leave(void);
+static void meet(const CalmShare *call);
 static int free_slot(void);
-static void fill_record(ArbiterRecord *record, uint64 now_ms, bool wants);
-static void take_slot(uint64 now_ms, bool wants);
+static void fill_record(ShareRecord *record, const CalmShare *call);
+static void take_slot(const CalmShare *call);
 static double
 divide(double whole, const double *limits, const double *weights, int count, int mine);
 static void dephase_checkpoints(uint64 now_ms);
+
+/* A relative path would mean another directory to each instance */
+static bool
+check_directory(char **newval, void **extra, GucSource source)
+{
+	if ((*newval)[0] != '\0' && !is_absolute_path(*newval))
+	{
+		GUC_check_errdetail("The path must be absolute, or empty for no sharing.");
+		return false;
+	}
+	return true;
+}
+
+/* "OPERATIONS", or "OPERATIONS, BYTES" */
+static bool
+check_caps(char **newval, void **extra, GucSource source)
+{
+	CalmRates *rates = CALM_GUC_MALLOC(sizeof(CalmRates));
+	const char *comma = strchr(*newval, ',');
+	char first[32];
+	int operations = 0;
+	int kilobytes = 0;
+	bool valid = rates != NULL;
+
+	if (valid && (*newval)[0] != '\0')
+	{
+		strlcpy(first, *newval, Min(sizeof(first), comma ? comma - *newval + 1 : sizeof(first)));
+		valid = parse_int(first, &operations, 0, NULL) && operations >= 10 &&
+		        (comma == NULL ||
+		         (parse_int(comma + 1, &kilobytes, GUC_UNIT_KB, NULL) && kilobytes >= 10));
+		if (!valid)
+			GUC_check_errdetail("Neither empty nor like \"3000\" or \"3000, 125MB\": write operations "
+			                    "per second, and bytes per second; 10 and 10kB at least.");
+	}
+	if (!valid)
+	{
+		if (rates)
+			CALM_GUC_FREE(rates);
+		return false;
+	}
+	rates->operations = operations > 0 ? operations : INFINITY;
+	rates->bytes = kilobytes > 0 ? kilobytes * 1024.0 : INFINITY;
+	*extra = rates;
+	return true;
+}
+
+static void
+assign_caps(const char *newval, void *extra)
+{
+	asked = *(const CalmRates *) extra;
+}
+
+static void
+request_shared_memory(void)
+{
+	if (previous_shmem_request)
+		previous_shmem_request();
+	RequestAddinShmemSpace(MAXALIGN(sizeof(ShareState)));
+}
+
+static void
+start_shared_memory(void)
+{
+	bool found;
+	CalmCore *core = *find_rendezvous_variable(CALM_CORE_NAME);
+
+	if (previous_shmem_startup)
+		previous_shmem_startup();
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	share_state = ShmemInitStruct("pg_calm_share", sizeof(ShareState), &found);
+	if (!found)
+	{
+		memset(share_state, 0, sizeof(ShareState));
+		share_state->slot = -1;
+		SpinLockInit(&share_state->lock);
+	}
+	LWLockRelease(AddinShmemInitLock);
+
+	/* all libraries are loaded by now, in whichever order */
+	if (core == NULL || core->version != CALM_CORE_VERSION)
+		ereport(WARNING,
+		        (errmsg("pg_calm_share is loaded but has no effect: %s",
+		                core ? "pg_calm is of another version" : "pg_calm is not loaded"),
+		         errhint("Add pg_calm to \"shared_preload_libraries\", of the same version.")));
+	else
+	{
+		core->share = share;
+		share_core = core;
+	}
+}
+
+void
+_PG_init(void)
+{
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+	DefineCustomStringVariable("pg_calm_share.directory",
+	                           "Directory by which instances that share a device share its budget.",
+	                           "All of them name the same one. Empty for no sharing.",
+	                           &calm_share_directory, "", PGC_SIGHUP, 0, check_directory, NULL, NULL);
+	DefineCustomIntVariable("pg_calm_share.weight",
+	                        "Part of a shared device's budget, relative to the others'.", NULL, &weight,
+	                        100, SHARE_WEIGHT_MIN, SHARE_WEIGHT_MAX, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomStringVariable(
+		"pg_calm_share.caps", "What the shared device takes of all instances together.",
+		"Write operations and bytes per second, like \"3000, 125MB\", or operations alone. Empty: the limits of control groups "
+		"that others are in as well, or pg_calm.write_iops and pg_calm.write_bandwidth.",
+		&caps_text, "", PGC_SIGHUP, 0, check_caps, assign_caps, NULL);
+	MarkGUCPrefixReserved("pg_calm_share");
+	previous_shmem_request = shmem_request_hook;
+	shmem_request_hook = request_shared_memory;
+	previous_shmem_startup = shmem_startup_hook;
+	shmem_startup_hook = start_shared_memory;
+}
+
+/* CalmCore.share */
+static void
+share(CalmShare *call)
+{
+	if (call->leaves || calm_share_directory[0] == '\0')
+		leave();
+	else
+	{
+		if (call->settings_read)
+			configure();
+		if (file.fd >= 0)
+			meet(call);
+	}
+	call->granted = grant;
+	call->members = Max(member_count, 1);
+	call->problem = file.problem[0] ? file.problem : NULL;
+	/* who may not use all operations shall not pay for that with the others' bytes */
+	if (member_count > 1 && !isinf(budget.operations) && !isinf(budget.bytes))
+		call->granted.bytes = Min(call->granted.bytes, Min(grant.operations, call->own.operations) /
+		                                                   budget.operations * budget.bytes);
+}
 
 /* Alone, with the caps that are known */
 static void
 go_solo(void)
 {
-	arbiter_file_close(&file);
+	share_file_close(&file);
 	own_slot = -1;
 	settled = false;
 	member_count = 1;
@@ -98,10 +255,10 @@ go_solo(void)
 	{
 		ereport(
 			WARNING,
-			(errmsg("pg_calm: the device's budget is not shared: %s", file.problem),
+			(errmsg("pg_calm_share: the device's budget is not shared: %s", file.problem),
 		     errdetail("This instance paces its writeback by its own caps."),
 		     errhint(
-				 "\"pg_calm.arbiter_directory\" must belong to root or the server's user and be closed to others; a file in it that is damaged can be removed at any time.")));
+				 "\"pg_calm_share.directory\" must belong to root or the server's user and be closed to others; a file in it that is damaged can be removed at any time.")));
 	}
 	strlcpy(warned, file.problem, sizeof(warned));
 	publish();
@@ -111,44 +268,33 @@ go_solo(void)
 static void
 publish(void)
 {
-	SpinLockAcquire(&calm_shared->lock);
-	calm_shared->arbiter_slot = settled ? own_slot : -1;
-	calm_shared->arbiter_budget = budget;
-	SpinLockRelease(&calm_shared->lock);
+	SpinLockAcquire(&share_state->lock);
+	share_state->slot = settled ? own_slot : -1;
+	share_state->device = device;
+	share_state->budget = budget;
+	SpinLockRelease(&share_state->lock);
 }
 
-/*
- * The settings may have changed, or the file may have: look at both anew.  own
- * are the caps of this instance.
- */
-void
-arbiter_configure(const DeviceCaps *own)
+/* The settings may have changed, or the file may have: look at both anew */
+static void
+configure(void)
 {
-	ArbiterFile found;
-	DeviceNumber device;
+	ShareFile found;
 
-	own_caps = *own;
-	if (calm_arbiter_directory == NULL || calm_arbiter_directory[0] == '\0' ||
-	    calm_mode != CALM_MODE_ON)
+	if (!share_core->read_shared_caps(&asked, &device.major, &device.minor, &budget))
 	{
-		arbiter_leave();
-		return;
-	}
-	if (!device_read_shared_caps(&device, &budget))
-	{
-		file.problem[0] = '\0';
 		snprintf(file.problem, sizeof(file.problem), "the data directory's device is not known");
 		go_solo();
 		return;
 	}
 	/* opened again, since it may have been removed, or given to somebody else */
-	if (!arbiter_file_open(&found, calm_arbiter_directory, device, true))
+	if (!share_file_open(&found, calm_share_directory, device, true))
 	{
 		strlcpy(file.problem, found.problem, sizeof(file.problem));
 		go_solo();
 		return;
 	}
-	arbiter_file_close(&file);
+	share_file_close(&file);
 	/* what was wrong stays told until a look at the file went well */
 	file.fd = found.fd;
 	if (identity == 0)
@@ -156,9 +302,9 @@ arbiter_configure(const DeviceCaps *own)
 		while (identity == 0)
 		{
 			if (!pg_strong_random(&identity, sizeof(identity)))
-				identity = (uint64) MyProcPid << 32 | (uint32) page_map_now_ms();
+				identity = (uint64) MyProcPid << 32 | (uint32) monotonic_ms();
 		}
-		joined_ms = page_map_now_ms();
+		joined_ms = monotonic_ms();
 	}
 }
 
@@ -171,7 +317,7 @@ free_slot(void)
 
 	if (conflicts > 0)
 		skip = (uint32) (identity >> (conflicts % 32)) % (2 * conflicts + 1);
-	for (int i = 0; i < ARBITER_SLOTS; i++)
+	for (int i = 0; i < SHARE_SLOTS; i++)
 	{
 		if (members[i])
 			continue;
@@ -183,23 +329,23 @@ free_slot(void)
 }
 
 static void
-fill_record(ArbiterRecord *record, uint64 now_ms, bool wants)
+fill_record(ShareRecord *record, const CalmShare *call)
 {
 	const char *name = cluster_name;
 
 	memset(record, 0, sizeof(*record));
-	record->weight = calm_arbiter_weight;
+	record->weight = weight;
 	record->identity = identity;
-	record->heartbeat_ms = now_ms;
+	record->heartbeat_ms = call->now_ms;
 	record->started_ms = joined_ms;
-	if (!isinf(own_caps.write_iops))
-		record->operations_per_second = (uint32) own_caps.write_iops;
-	if (!isinf(own_caps.write_bytes))
-		record->bytes_per_second = (uint64) own_caps.write_bytes;
-	record->device_operations = pg_atomic_read_u64(&calm_shared->counters.device_operations);
-	record->written_bytes = pg_atomic_read_u64(&calm_shared->counters.written_bytes);
+	if (!isinf(call->own.operations))
+		record->operations_per_second = (uint32) call->own.operations;
+	if (!isinf(call->own.bytes))
+		record->bytes_per_second = (uint64) call->own.bytes;
+	record->device_operations = call->device_operations;
+	record->written_bytes = call->written_bytes;
 	record->pid = MyProcPid;
-	record->wants = wants ? 1 : 0;
+	record->wants = call->wants ? 1 : 0;
 	if (name == NULL || name[0] == '\0')
 	{
 		const char *slash = strrchr(DataDir, '/');
@@ -211,10 +357,10 @@ fill_record(ArbiterRecord *record, uint64 now_ms, bool wants)
 
 /*
  * Keep the slot if the record in it is ours or none, else look for another.
- * Must be called with what arbiter_file_read found a moment ago.
+ * Must be called with what share_file_read found a moment ago.
  */
 static void
-take_slot(uint64 now_ms, bool wants)
+take_slot(const CalmShare *call)
 {
 	if (own_slot >= 0 && members[own_slot] && records[own_slot].identity != identity)
 	{
@@ -232,12 +378,12 @@ take_slot(uint64 now_ms, bool wants)
 		own_slot = free_slot();
 	if (own_slot < 0)
 	{
-		snprintf(file.problem, sizeof(file.problem), "all %d slots are taken", ARBITER_SLOTS);
+		snprintf(file.problem, sizeof(file.problem), "all %d slots are taken", SHARE_SLOTS);
 		go_solo();
 		return;
 	}
-	fill_record(&records[own_slot], now_ms, wants);
-	if (!arbiter_file_write(&file, own_slot, &records[own_slot]))
+	fill_record(&records[own_slot], call);
+	if (!share_file_write(&file, own_slot, &records[own_slot]))
 	{
 		go_solo();
 		return;
@@ -245,35 +391,28 @@ take_slot(uint64 now_ms, bool wants)
 	members[own_slot] = true;
 }
 
-/*
- * Say that we are there, and whether there is something to flush; see who else
- * is, and compute our share.  To be called often; does something each TICK_MS.
- */
-void
-arbiter_tick(uint64 now_ms, bool wants)
+/* Say that we are there, and whether there is something to flush; see who else is, and compute our share */
+static void
+meet(const CalmShare *call)
 {
-	if (file.fd < 0 || now_ms < next_tick_ms)
-		return;
-	next_tick_ms = now_ms + TICK_MS;
-
-	if (arbiter_file_read(&file, now_ms, records, members) < 0)
+	if (share_file_read(&file, call->now_ms, records, members) < 0)
 	{
 		go_solo();
 		return;
 	}
-	take_slot(now_ms, wants);
+	take_slot(call);
 	if (own_slot < 0)
 		return;
 
 	file.problem[0] = '\0';
 	warned[0] = '\0';
 	member_count = 0;
-	for (int i = 0; i < ARBITER_SLOTS; i++)
+	for (int i = 0; i < SHARE_SLOTS; i++)
 		member_count += members[i];
-	grant = arbiter_grant(records, members, own_slot, &budget);
+	grant = share_grant(records, members, own_slot, &budget);
 	publish();
-	if (settled && calm_arbiter_checkpoints)
-		dephase_checkpoints(now_ms);
+	if (settled)
+		dephase_checkpoints(call->now_ms);
 }
 
 /*
@@ -284,7 +423,7 @@ arbiter_tick(uint64 now_ms, bool wants)
 static double
 divide(double whole, const double *limits, const double *weights, int count, int mine)
 {
-	bool done[ARBITER_SLOTS] = {false};
+	bool done[SHARE_SLOTS] = {false};
 	bool again = true;
 	double left = whole;
 
@@ -316,17 +455,17 @@ divide(double whole, const double *limits, const double *weights, int count, int
 }
 
 /* What the member in a slot may write per second, as if it had something to */
-ArbiterGrant
-arbiter_grant(const ArbiterRecord *all, const bool *is_member, int slot, const DeviceCaps *whole)
+CalmRates
+share_grant(const ShareRecord *all, const bool *is_member, int slot, const CalmRates *whole)
 {
-	static double operations[ARBITER_SLOTS];
-	static double bytes[ARBITER_SLOTS];
-	static double weights[ARBITER_SLOTS];
-	ArbiterGrant result;
+	static double operations[SHARE_SLOTS];
+	static double bytes[SHARE_SLOTS];
+	static double weights[SHARE_SLOTS];
+	CalmRates result;
 	int count = 0;
 	int mine = 0;
 
-	for (int i = 0; i < ARBITER_SLOTS; i++)
+	for (int i = 0; i < SHARE_SLOTS; i++)
 	{
 		if (!is_member[i] || (!all[i].wants && i != slot))
 			continue;
@@ -338,52 +477,19 @@ arbiter_grant(const ArbiterRecord *all, const bool *is_member, int slot, const D
 		weights[count] = all[i].weight;
 		count++;
 	}
-	result.operations = divide(whole->write_iops, operations, weights, count, mine);
-	result.bytes = divide(whole->write_bytes, bytes, weights, count, mine);
+	result.operations = divide(whole->operations, operations, weights, count, mine);
+	result.bytes = divide(whole->bytes, bytes, weights, count, mine);
 	result.operations = Max(result.operations, FLOOR_OPERATIONS);
 	result.bytes = Max(result.bytes, FLOOR_BYTES);
 	return result;
 }
 
-/*
- * Reduce caps to our share.  False if there is nobody to share with: then they
- * are those of the device, or our own if these are less, and need no pacing
- * but by what is in flight.
- */
-bool
-arbiter_limit(DeviceCaps *caps)
-{
-	if (own_slot < 0)
-		return false;
-	caps->write_iops = Min(caps->write_iops, grant.operations);
-	caps->write_bytes = Min(caps->write_bytes, grant.bytes);
-	/* who may not use all operations shall not pay for that with the others' bytes */
-	if (member_count > 1 && !isinf(budget.write_iops) && !isinf(budget.write_bytes))
-		caps->write_bytes =
-			Min(caps->write_bytes, caps->write_iops / budget.write_iops * budget.write_bytes);
-	return member_count > 1;
-}
-
-/* Members on the device, this instance included */
-uint32
-arbiter_members(void)
-{
-	return Max(member_count, 1);
-}
-
-/* Why there is no sharing although the directory is set, or NULL */
-const char *
-arbiter_problem(void)
-{
-	return file.problem[0] ? file.problem : NULL;
-}
-
 /* Give up the slot, so that the others need not wait to see that we are gone */
-void
-arbiter_leave(void)
+static void
+leave(void)
 {
 	if (file.fd >= 0 && own_slot >= 0)
-		arbiter_file_clear(&file, own_slot, identity);
+		share_file_clear(&file, own_slot, identity);
 	file.problem[0] = '\0';
 	go_solo();
 }
@@ -393,7 +499,7 @@ arbiter_leave(void)
  * 0 to 1: the digits of the slot's number in binary, mirrored at the point.
  */
 double
-arbiter_phase(int slot)
+share_phase(int slot)
 {
 	double phase = 0;
 	double part = 0.5;
@@ -415,7 +521,7 @@ dephase_checkpoints(uint64 now_ms)
 	static uint64 last_request_ms = 0; /* 0: none */
 	static int request_slot = -1;      /* slot that it was made for */
 	uint64 interval = (uint64) CheckPointTimeout * 1000;
-	uint64 phase = (uint64) (arbiter_phase(own_slot) * interval);
+	uint64 phase = (uint64) (share_phase(own_slot) * interval);
 	uint64 tolerance = Max((uint64) (interval * PHASE_TOLERANCE), 1000);
 	uint64 ahead; /* from the last start to the next moment of our phase */
 	XLogRecPtr redo;
@@ -440,7 +546,7 @@ dephase_checkpoints(uint64 now_ms)
 		return;
 	last_request_ms = now_ms;
 	request_slot = own_slot;
-	ereport(DEBUG1, (errmsg_internal("pg_calm: requesting a checkpoint at phase %.3f",
-	                                 arbiter_phase(own_slot))));
+	ereport(DEBUG1, (errmsg_internal("pg_calm_share: requesting a checkpoint at phase %.3f",
+	                                 share_phase(own_slot))));
 	RequestCheckpoint(CHECKPOINT_CAUSE_TIME);
 }

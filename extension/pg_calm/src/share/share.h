@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * arbiter.h
+ * share.h
  *	  One budget for the instances that share a device.
  *
  * - Members meet in a file in which each writes to a slot of its own; none waits for
@@ -11,37 +11,30 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef PG_CALM_ARBITER_H
-#define PG_CALM_ARBITER_H
+#ifndef PG_CALM_SHARE_H
+#define PG_CALM_SHARE_H
 
 #include "postgres.h"
 
-#include "arbiter_file.h"
-#include "device/device.h"
+#include "base/base.h"
+#include "share_file.h"
+#include "storage/spin.h"
 
-/* What a member may write per second; infinity where nothing limits */
-typedef struct ArbiterGrant
+/* What the views need to know */
+typedef struct ShareState
 {
-	double operations;
-	double bytes;
-} ArbiterGrant;
+	slock_t lock; /* protects all */
+	int slot;     /* ours in the file; -1: none */
+	ShareDevice device;
+	CalmRates budget; /* of all instances on it */
+} ShareState;
 
-/* GUCs */
-extern char *calm_arbiter_directory; /* "": no arbiter */
-extern int calm_arbiter_weight;
-extern bool calm_arbiter_checkpoints; /* whether timed checkpoints are de-phased */
-
-/* For the writeback worker */
-extern void arbiter_configure(const DeviceCaps *own);
-extern void arbiter_tick(uint64 now_ms, bool wants);
-extern bool arbiter_limit(DeviceCaps *caps);
-extern uint32 arbiter_members(void);
-extern const char *arbiter_problem(void);
-extern void arbiter_leave(void);
+extern char *calm_share_directory; /* GUC; "": nothing is shared */
+extern ShareState *share_state;    /* shared memory; NULL: not loaded at the server's start */
 
 /* Functions of their arguments only */
-extern double arbiter_phase(int slot);
-extern ArbiterGrant arbiter_grant(const ArbiterRecord *records, const bool *members, int slot,
-                                  const DeviceCaps *budget);
+extern double share_phase(int slot);
+extern CalmRates share_grant(const ShareRecord *records, const bool *members, int slot,
+                                  const CalmRates *budget);
 
-#endif /* PG_CALM_ARBITER_H */
+#endif /* PG_CALM_SHARE_H */

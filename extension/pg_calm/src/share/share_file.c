@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
- * arbiter_file.c
+ * share_file.c
  *	  The file by which instances that share a device know of each other.
  *
  * The file is an array of slots of equal size, one for each member, and has no
  * header: nothing in it belongs to all.  A member writes its own slot and reads
  * the others'.  A slot counts as taken while the record in it is whole (CRC),
- * of this boot, and was written less than ARBITER_STALE_MS ago by the
+ * of this boot, and was written less than SHARE_STALE_MS ago by the
  * monotonic clock.  So a member that dies, or that is stopped, gives up its
  * slot by doing nothing, and whatever else is found in the file (zeros, an old
  * format, garbage, a record torn by a write under way) is a free slot.
@@ -18,7 +18,7 @@
  * With pread, a truncated file is a short read, and heals when its members
  * write their slots again.  There are no locks: nobody can die with one, or
  * keep one.  Two members that choose the same free slot find out because one
- * of them reads the other's record in its place (arbiter.c).
+ * of them reads the other's record in its place (share.c).
  *
  * Who may write to the file can lie, and take a larger share; it can't make us
  * fail.  So the directory and the file are checked: see check_directory and
@@ -32,23 +32,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "arbiter_file.h"
-#include "map/map.h"
+#include "share_file.h"
 
-/* Changes with the layout of ArbiterRecord */
-#define ARBITER_MAGIC 0x43414C31
+/* Changes with the layout of ShareRecord */
+#define SHARE_MAGIC 0x43414C31
 
 /* A member whose record is older is dead, or as good as that */
-#define ARBITER_STALE_MS 5000
+#define SHARE_STALE_MS 5000
 
-static bool fail(ArbiterFile *file, const char *what, const char *path, int error);
-static bool check_directory(ArbiterFile *file, int fd, const char *path, mode_t *mode);
-static bool check_file(ArbiterFile *file, int fd, const char *path, mode_t mode);
-static pg_crc32c record_crc(const ArbiterRecord *record);
-static bool is_member(const ArbiterRecord *record, const uint8 *boot_id, uint64 now_ms);
+static bool fail(ShareFile *file, const char *what, const char *path, int error);
+static bool check_directory(ShareFile *file, int fd, const char *path, mode_t *mode);
+static bool check_file(ShareFile *file, int fd, const char *path, mode_t mode);
+static pg_crc32c record_crc(const ShareRecord *record);
+static bool is_member(const ShareRecord *record, const uint8 *boot_id, uint64 now_ms);
 
 static bool
-fail(ArbiterFile *file, const char *what, const char *path, int error)
+fail(ShareFile *file, const char *what, const char *path, int error)
 {
 	if (error != 0)
 	{
@@ -66,7 +65,7 @@ fail(ArbiterFile *file, const char *what, const char *path, int error)
  * are writable by it, too.
  */
 static bool
-check_directory(ArbiterFile *file, int fd, const char *path, mode_t *mode)
+check_directory(ShareFile *file, int fd, const char *path, mode_t *mode)
 {
 	struct stat st;
 
@@ -82,7 +81,7 @@ check_directory(ArbiterFile *file, int fd, const char *path, mode_t *mode)
 
 /* An open file must be one that only those could make who may enter the directory */
 static bool
-check_file(ArbiterFile *file, int fd, const char *path, mode_t mode)
+check_file(ShareFile *file, int fd, const char *path, mode_t mode)
 {
 	struct stat st;
 
@@ -96,8 +95,8 @@ check_file(ArbiterFile *file, int fd, const char *path, mode_t mode)
 		return fail(file, "belongs to another user", path, 0);
 	if (st.st_mode & (mode == 0600 ? S_IWGRP | S_IWOTH : S_IWOTH))
 		return fail(file, "is writable by too many users", path, 0);
-	if (st.st_size > (off_t) (ARBITER_SLOTS * sizeof(ArbiterRecord)))
-		return fail(file, "is longer than all slots: not a file of the arbiter", path, 0);
+	if (st.st_size > (off_t) (SHARE_SLOTS * sizeof(ShareRecord)))
+		return fail(file, "is longer than all slots: not a file of shares", path, 0);
 	return true;
 }
 
@@ -107,7 +106,7 @@ check_file(ArbiterFile *file, int fd, const char *path, mode_t mode)
  * doesn't exist.
  */
 bool
-arbiter_file_open(ArbiterFile *file, const char *directory, DeviceNumber device, bool create)
+share_file_open(ShareFile *file, const char *directory, ShareDevice device, bool create)
 {
 	char name[64];
 	char path[MAXPGPATH];
@@ -152,12 +151,12 @@ arbiter_file_open(ArbiterFile *file, const char *directory, DeviceNumber device,
 	if (ok && !check_file(file, file->fd, path, mode))
 		ok = false;
 	if (!ok)
-		arbiter_file_close(file);
+		share_file_close(file);
 	return ok;
 }
 
 void
-arbiter_file_close(ArbiterFile *file)
+share_file_close(ShareFile *file)
 {
 	if (file->fd >= 0)
 		close(file->fd);
@@ -165,43 +164,43 @@ arbiter_file_close(ArbiterFile *file)
 }
 
 static pg_crc32c
-record_crc(const ArbiterRecord *record)
+record_crc(const ShareRecord *record)
 {
 	pg_crc32c crc;
 
 	INIT_CRC32C(crc);
-	COMP_CRC32C(crc, record, offsetof(ArbiterRecord, crc));
+	COMP_CRC32C(crc, record, offsetof(ShareRecord, crc));
 	FIN_CRC32C(crc);
 	return crc;
 }
 
 static bool
-is_member(const ArbiterRecord *record, const uint8 *boot_id, uint64 now_ms)
+is_member(const ShareRecord *record, const uint8 *boot_id, uint64 now_ms)
 {
-	return record->magic == ARBITER_MAGIC && EQ_CRC32C(record->crc, record_crc(record)) &&
+	return record->magic == SHARE_MAGIC && EQ_CRC32C(record->crc, record_crc(record)) &&
 	       memcmp(record->boot_id, boot_id, sizeof(record->boot_id)) == 0 &&
-	       record->weight >= ARBITER_WEIGHT_MIN && record->weight <= ARBITER_WEIGHT_MAX &&
+	       record->weight >= SHARE_WEIGHT_MIN && record->weight <= SHARE_WEIGHT_MAX &&
 	       record->wants <= 1 && record->identity != 0 &&
 	       /* clocks of two CPUs may differ by a tick */
 	       record->heartbeat_ms <= now_ms + 1000 &&
-	       record->heartbeat_ms + ARBITER_STALE_MS > now_ms;
+	       record->heartbeat_ms + SHARE_STALE_MS > now_ms;
 }
 
 /*
  * Read all slots.  members[i] tells whether records[i] is that of a member;
- * both have ARBITER_SLOTS entries.  Returns the number of members, or -1 with
+ * both have SHARE_SLOTS entries.  Returns the number of members, or -1 with
  * file->problem.
  */
 int
-arbiter_file_read(ArbiterFile *file, uint64 now_ms, ArbiterRecord *records, bool *members)
+share_file_read(ShareFile *file, uint64 now_ms, ShareRecord *records, bool *members)
 {
-	size_t size = ARBITER_SLOTS * sizeof(ArbiterRecord);
+	size_t size = SHARE_SLOTS * sizeof(ShareRecord);
 	size_t length = 0;
 	uint8 boot_id[16];
 	int count = 0;
 
-	memset(members, 0, ARBITER_SLOTS * sizeof(bool));
-	if (!arbiter_boot_id(boot_id))
+	memset(members, 0, SHARE_SLOTS * sizeof(bool));
+	if (!share_boot_id(boot_id))
 	{
 		(void) fail(file, "can't be used: the kernel tells no boot_id", "/proc", 0);
 		return -1;
@@ -214,25 +213,25 @@ arbiter_file_read(ArbiterFile *file, uint64 now_ms, ArbiterRecord *records, bool
 			continue;
 		if (got < 0)
 		{
-			(void) fail(file, "read", "the file of the arbiter", errno);
+			(void) fail(file, "read", "the file of shares", errno);
 			return -1;
 		}
 		if (got == 0)
 			break;
 		length += got;
 	}
-	for (int i = 0; i < (int) (length / sizeof(ArbiterRecord)); i++)
+	for (int i = 0; i < (int) (length / sizeof(ShareRecord)); i++)
 	{
-		ArbiterRecord *record = &records[i];
+		ShareRecord *record = &records[i];
 
 		if (!is_member(record, boot_id, now_ms))
 			continue;
-		for (char *c = record->name; c < record->name + ARBITER_NAME_SIZE; c++)
+		for (char *c = record->name; c < record->name + SHARE_NAME_SIZE; c++)
 		{
 			if (*c != '\0' && (*c < 0x20 || *c > 0x7E))
 				*c = '?';
 		}
-		record->name[ARBITER_NAME_SIZE - 1] = '\0';
+		record->name[SHARE_NAME_SIZE - 1] = '\0';
 		members[i] = true;
 		count++;
 	}
@@ -241,27 +240,27 @@ arbiter_file_read(ArbiterFile *file, uint64 now_ms, ArbiterRecord *records, bool
 
 /* Write a record into a slot, magic, boot id and CRC added */
 bool
-arbiter_file_write(ArbiterFile *file, int slot, ArbiterRecord *record)
+share_file_write(ShareFile *file, int slot, ShareRecord *record)
 {
 	ssize_t done;
 
-	record->magic = ARBITER_MAGIC;
-	if (!arbiter_boot_id(record->boot_id))
+	record->magic = SHARE_MAGIC;
+	if (!share_boot_id(record->boot_id))
 		return fail(file, "can't be used: the kernel tells no boot_id", "/proc", 0);
 	record->crc = record_crc(record);
 	do
 		done = pwrite(file->fd, record, sizeof(*record), (off_t) slot * sizeof(*record));
 	while (done < 0 && errno == EINTR);
 	if (done != sizeof(*record))
-		return fail(file, "write", "the file of the arbiter", done < 0 ? errno : ENOSPC);
+		return fail(file, "write", "the file of shares", done < 0 ? errno : ENOSPC);
 	return true;
 }
 
 /* Free a slot, if it is still that of this member */
 void
-arbiter_file_clear(ArbiterFile *file, int slot, uint64 identity)
+share_file_clear(ShareFile *file, int slot, uint64 identity)
 {
-	ArbiterRecord record;
+	ShareRecord record;
 
 	if (pread(file->fd, &record, sizeof(record), (off_t) slot * sizeof(record)) != sizeof(record) ||
 	    record.identity != identity)
@@ -277,7 +276,7 @@ arbiter_file_clear(ArbiterFile *file, int slot, uint64 identity)
  * this boot's monotonic clock from those of another.
  */
 bool
-arbiter_boot_id(uint8 *boot_id)
+share_boot_id(uint8 *boot_id)
 {
 	static uint8 known[16];
 	static bool is_known = false;

@@ -20,5 +20,6 @@
 #include "pg_calm.h"
 #include "worker_health.h"
 #include "checkpointer_wait.h"
+#include "sharing.h"
 
 #endif /* PG_CALM_SHARED_H */

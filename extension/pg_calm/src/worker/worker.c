@@ -26,7 +26,6 @@
 #include <math.h>
 
 #include "access/xlog.h"
-#include "arbiter/arbiter.h"
 #include "writeback/writeback.h"
 #include "catalog/pg_control.h"
 #include "checkpoint/checkpoint.h"
@@ -180,7 +179,7 @@ writeback_register_worker(void)
 static void
 worker_exit(int code, Datum argument)
 {
-	arbiter_leave();
+	sharing_leave();
 	worker_health_end();
 	/* what was in flight is PostgreSQL's to fsync, as ever */
 	pg_atomic_write_u64(&calm_shared->in_flight_pages, 0);
@@ -245,9 +244,9 @@ publish_degraded(void)
 			reasons, sizeof(reasons),
 			"gaps are not bridged in files on a filesystem of type 0x%lX, see the server log",
 			bridge_refused_filesystem());
-	if (arbiter_problem())
+	if (sharing_problem())
 		add_reason(reasons, sizeof(reasons), "the device's budget is not shared: %s",
-		           arbiter_problem());
+		           sharing_problem());
 	if (map_was_full())
 		add_reason(
 			reasons, sizeof(reasons),
@@ -288,7 +287,7 @@ static void
 read_settings(void)
 {
 	device_read_caps(&own_caps);
-	arbiter_configure(&own_caps);
+	sharing_configure(&own_caps);
 	kernel_flusher_read_settings(&flusher);
 	read_primary_images();
 	flush_policy.prefetch = calm_prefetch == CALM_PREFETCH_ON ||
@@ -308,7 +307,7 @@ apply_caps(void)
 {
 	DeviceCaps caps = own_caps;
 	/* what others need, of the instances on the device or of the volume's budget for reads */
-	bool arbitrated = arbiter_limit(&caps);
+	bool arbitrated = sharing_limit(&caps);
 	bool counts_reads = foreground_limit(&caps, urgency());
 	bool shared = arbitrated || counts_reads;
 	double in_flight = counts_reads ? READS_IN_FLIGHT_SECONDS : IN_FLIGHT_SECONDS;
@@ -715,7 +714,7 @@ start_next_region(uint64 now_ms)
 static bool
 work(uint64 now_ms)
 {
-	uint32 others = Min(arbiter_members() - 1, MEMBERS_COUNTED);
+	uint32 others = Min(sharing_members() - 1, MEMBERS_COUNTED);
 
 	checkpoint_stats_tick(now_ms);
 	if (now_ms >= next_settings_ms)
@@ -723,7 +722,7 @@ work(uint64 now_ms)
 		read_settings();
 		next_settings_ms = now_ms + SETTINGS_INTERVAL_MS + others * MEMBER_SETTINGS_MS;
 	}
-	arbiter_tick(now_ms, flush_busy() || flush_in_flight() || draining());
+	sharing_tick(now_ms, flush_busy() || flush_in_flight() || draining());
 	apply_caps();
 	if (now_ms >= next_memory_ms)
 	{
@@ -738,7 +737,7 @@ work(uint64 now_ms)
 		unflushed_limit_follow(unflushed_pages(), now_ms);
 		publish_hold();
 		/* all members see the same memory */
-		flush_policy.headroom = kernel_flusher_headroom(&flusher) / arbiter_members();
+		flush_policy.headroom = kernel_flusher_headroom(&flusher) / sharing_members();
 		next_memory_ms = now_ms + STATE_INTERVAL_MS + others * MEMBER_MEMORY_MS;
 	}
 	if (now_ms >= next_reclaim_ms && page_map_is_low(calm_page_map))
@@ -800,7 +799,7 @@ busy_interval_ms(void)
 static long
 pause_ms(bool busy, uint64 now_ms)
 {
-	uint32 others = Min(arbiter_members() - 1, MEMBERS_COUNTED);
+	uint32 others = Min(sharing_members() - 1, MEMBERS_COUNTED);
 	long pause = IDLE_INTERVAL_MS;
 	uint64 patrol_ms;
 

@@ -1,18 +1,18 @@
-//! Instances that share a device's budget: view pg_calm_arbiter.
+//! Instances that share a device's budget: view pg_calm_share.
 
 use serde::Deserialize;
 use serde::Serialize;
 
 /// A member, this instance included.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct ArbiterMember {
+pub struct ShareMember {
     /// `MAJ:MIN` of the device that is shared.
     pub device: String,
     /// cluster_name of the member, or the last part of its data directory's path; cut to 39 bytes.
     pub name: String,
     /// Whether it is the instance that was asked.
     pub own: bool,
-    /// pg_calm.arbiter_weight.
+    /// pg_calm_share.weight.
     pub weight: u32,
     /// Whether it has something to flush now.
     pub wants: bool,
