@@ -85,8 +85,8 @@ pg_calm_status(PG_FUNCTION_ARGS)
 	CalmCounters *counters = &calm_shared->counters;
 	CalmShared *copy = palloc0(sizeof(CalmShared));
 	TupleDesc tupdesc;
-	Datum values[26];
-	bool nulls[26] = {false};
+	Datum values[28];
+	bool nulls[28] = {false};
 	int column = 0;
 	int generation = page_map_new_generation(calm_page_map);
 	const char *degraded;
@@ -134,6 +134,8 @@ pg_calm_status(PG_FUNCTION_ARGS)
 	values[column++] = counter_datum(&counters->large_folio_regions);
 	values[column++] = counter_datum(&counters->cleaned_buffers);
 	values[column++] = counter_datum(&counters->latency_probes);
+	values[column++] = counter_datum(&counters->wal_flushes);
+	values[column++] = Float8GetDatum(pg_atomic_read_u64(&counters->wal_flush_us) / 1000.0);
 	values[column++] = counter_datum(&calm_page_map->full_regions.value);
 	values[column++] = counter_datum(&calm_page_map->full_files.value);
 	values[column++] = counter_datum(&calm_shared->error_latch.errors);

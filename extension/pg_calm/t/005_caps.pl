@@ -16,7 +16,7 @@ use Test::More;
 my $node = calm_node('caps');
 my $root = fake_host();
 
-$node->append_conf('postgresql.conf', "pg_calm.host_root = '$root'\npg_calm.write_bandwidth = 0\n");
+$node->append_conf('postgresql.conf', "pg_calm.write_bandwidth = 0\n");
 $node->start;
 $node->safe_psql('postgres', 'CREATE EXTENSION pg_calm');
 

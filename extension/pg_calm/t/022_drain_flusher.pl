@@ -24,7 +24,6 @@ write_file("$root/proc/sys/vm/dirty_writeback_centisecs", "400\n");
 my $node = draining_node('flusher');
 $node->append_conf(
 	'postgresql.conf', qq{
-pg_calm.host_root = '$root'
 pg_calm.drain_threshold = 100000
 });
 $node->start;

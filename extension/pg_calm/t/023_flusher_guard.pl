@@ -36,7 +36,7 @@ sub guarded_node
 	my $node = draining_node($name);
 
 	# no checkpoints but those asked for: they flush, too
-	$node->append_conf('postgresql.conf', "pg_calm.host_root = '$root'\nmax_wal_size = '10GB'\n");
+	$node->append_conf('postgresql.conf', "max_wal_size = '10GB'\n");
 	$node->start;
 	scattered_table($node);
 	return $node;

@@ -24,7 +24,6 @@ my $node = draining_node('limit');
 # No checkpoints but those asked for: they flush, too. Few buffers: what is changed is written soon
 $node->append_conf(
 	'postgresql.conf', qq(
-pg_calm.host_root = '$root'
 pg_calm.unflushed_limit = 0
 pg_calm.write_iops = 20
 pg_calm.write_bandwidth = '4MB'

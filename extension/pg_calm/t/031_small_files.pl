@@ -36,7 +36,7 @@ sub checkpoint_adds
 sub unflushed
 {
 	return $node->safe_psql('postgres',
-		q{SELECT coalesce(sum(unflushed_pages_old + unflushed_pages_new), 0) FROM pg_calm_regions JOIN pg_class
+		q{SELECT coalesce(sum(unflushed_pages_old + unflushed_pages_new), 0) FROM pg_calm_regions() JOIN pg_class
 ON path LIKE '%/' || pg_relation_filepath(oid) WHERE relname LIKE 'few\_%'});
 }
 

@@ -25,7 +25,6 @@ write_file("$root/proc/sys/vm/dirty_writeback_centisecs", "6000\n");
 my $node = draining_node('visit');
 $node->append_conf(
 	'postgresql.conf', qq{
-pg_calm.host_root = '$root'
 pg_calm.write_iops = 0
 pg_calm.write_bandwidth = 0
 pg_calm.iops = 500000

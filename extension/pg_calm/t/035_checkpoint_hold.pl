@@ -24,7 +24,6 @@ my $expire = "$root/proc/sys/vm/dirty_expire_centisecs";
 my $node = draining_node('hold');
 $node->append_conf(
 	'postgresql.conf', qq{
-pg_calm.host_root = '$root'
 pg_calm.write_iops = 0
 pg_calm.write_bandwidth = 0
 pg_calm.iops = 50

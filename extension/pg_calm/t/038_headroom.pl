@@ -55,7 +55,7 @@ sub set_bandwidth
 }
 
 under_writeback(0);
-$node->append_conf('postgresql.conf', "pg_calm.host_root = '$root'\npg_calm.flush_age = '500ms'\npg_calm.write_bandwidth = '10MB'\nmax_wal_size = '10GB'\n");
+$node->append_conf('postgresql.conf', "pg_calm.flush_age = '500ms'\npg_calm.write_bandwidth = '10MB'\nmax_wal_size = '10GB'\n");
 $node->start;
 my $why = cannot_bridge($node);
 plan skip_all => $why if $why;

@@ -59,28 +59,30 @@ sub write_file
 	return;
 }
 
-# A root directory for pg_calm.host_root: a host without caps, and whose
-# flusher comes once an hour.  What a test counts doesn't depend on the
-# machine that it runs on then.
+# A host without caps, and whose flusher comes once an hour, for all servers that are
+# started from now on: what a test counts doesn't depend on the machine that it runs on
+# then, and there are settings for tests (test_settings.c).  Returns its root directory.
 sub fake_host
 {
 	my $root = PostgreSQL::Test::Utils::tempdir();
+
+	$ENV{PG_CALM_HOST_ROOT} = $root;
 
 	write_file("$root/proc/sys/vm/dirty_expire_centisecs", "360000\n");
 	write_file("$root/proc/sys/vm/dirty_writeback_centisecs", "500\n");
 	return $root;
 }
 
-# A node with the module and data checksums, not started.  A cap is known, or it
-# would only watch; it is one that changes nothing.  A worker that a test stops
-# is waited for.  fsync is on, other
-# than PostgreSQL::Test has it: most of what is tested happens there.  More
-# options for initdb may follow.
+# A node with the module and data checksums, not started; on a fake host, if there is none
+# yet.  A cap is known, or it would only watch; it is one that changes nothing.  A worker
+# that a test stops is waited for.  fsync is on, other than PostgreSQL::Test has it: most of
+# what is tested happens there.  More options for initdb may follow.
 sub calm_node
 {
 	my ($name, $conf, @options) = @_;
 	my $node = PostgreSQL::Test::Cluster->new($name);
 
+	fake_host() unless $ENV{PG_CALM_HOST_ROOT};
 	$node->init(extra => [ '--data-checksums', @options ]);
 	$node->append_conf(
 		'postgresql.conf', qq{
@@ -91,7 +93,6 @@ autovacuum = off
 checkpoint_timeout = 1h
 log_statement = none
 restart_after_crash = on
-pg_calm.host_root = '@{[ fake_host() ]}'
 pg_calm.write_bandwidth = '1TB'
 pg_calm.worker_timeout = '1h'
 } . ($conf // ''));
@@ -217,7 +218,7 @@ sub region_counts
 		'postgres', qq{
 SELECT coalesce(string_agg(first_block || ':' || unflushed_pages_old + unflushed_pages_new, ' '
                            ORDER BY path, first_block), 'none')
-  FROM pg_calm_regions
+  FROM pg_calm_regions()
  WHERE path ~ ('/' || pg_relation_filepath('$table') || '(\\.[0-9]+)?\$')});
 }
 

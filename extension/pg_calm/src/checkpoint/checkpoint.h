@@ -16,10 +16,8 @@
 #ifndef PG_CALM_CHECKPOINT_H
 #define PG_CALM_CHECKPOINT_H
 
-#include "checkpoint_files.h"
 #include "checkpoint_hold.h"
 #include "checkpoint_stats.h"
 #include "drain.h"
-#include "wal_recycling.h"
 
 #endif /* PG_CALM_CHECKPOINT_H */

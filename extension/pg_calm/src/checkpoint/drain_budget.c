@@ -28,7 +28,7 @@
 #define LEAST_TIMEOUT_MS 30000
 
 /*
- * Seconds of device time that may be left, if pg_calm.drain_threshold is -1;
+ * Seconds of device time that may be left, if calm_drain_threshold is -1;
  * and to which a drain goes on that has begun, since several files can have as much
  */
 #define LEFT_SECONDS 0.1
@@ -158,8 +158,7 @@ drain_end(void)
 {
 	if (--depth > 0)
 		return;
-	checkpoint_stats_drain_end(page_map_unflushed(calm_page_map, 0) +
-	                           page_map_unflushed(calm_page_map, 1));
+	checkpoint_stats_drain_end();
 	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_SYNC);
 	spent_ms += page_map_now_ms() - start_ms;
 }

@@ -74,7 +74,7 @@ read_number(const char *path, uint64 *value)
 	unsigned long long number;
 	bool ok;
 
-	snprintf(full, sizeof(full), "%s%s", calm_host_root ? calm_host_root : "", path);
+	snprintf(full, sizeof(full), "%s%s", calm_host_root, path);
 	file = fopen(full, "re");
 	if (file == NULL)
 		return false;
@@ -142,7 +142,7 @@ is_whole_disk(int line_number, unsigned int major, unsigned int minor, const cha
 	    lines[line_number].minor == minor)
 		return true;
 	/* partitions are not listed there */
-	snprintf(path, sizeof(path), "%s/sys/block/%s", calm_host_root ? calm_host_root : "", name);
+	snprintf(path, sizeof(path), "%s/sys/block/%s", calm_host_root, name);
 	whole = access(path, F_OK) == 0;
 	if (cached)
 	{
@@ -188,7 +188,7 @@ written_share(double *min_share, double *max_share)
 	moved_sectors = 0;
 	written_operations = 0;
 	written_sectors = 0;
-	snprintf(path, sizeof(path), "%s/proc/diskstats", calm_host_root ? calm_host_root : "");
+	snprintf(path, sizeof(path), "%s/proc/diskstats", calm_host_root);
 	file = fopen(path, "re");
 	if (file == NULL)
 		return 0;
@@ -286,7 +286,7 @@ kernel_flusher_read_state(KernelFlusher *flusher)
 	flusher->written_per_second = 0;
 	flusher->writes_per_second = 0;
 
-	snprintf(path, sizeof(path), "%s/proc/vmstat", calm_host_root ? calm_host_root : "");
+	snprintf(path, sizeof(path), "%s/proc/vmstat", calm_host_root);
 	file = fopen(path, "re");
 	if (file == NULL)
 		return;

@@ -6,8 +6,7 @@
  * The worker looks at the inputs four times a second and sets the rate; the
  * sessions wait by themselves (governor_hold.c).  It is a process of its own,
  * since the writeback worker may wait for the device just when the governor is
- * needed.  It has no database connection.  For the same reason it is the one that
- * learns how long commits should wait (commit_delay.c).
+ * needed.  It has no database connection.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,7 +16,6 @@
 #include <math.h>
 
 #include "access/xlog.h"
-#include "wal/wal.h"
 #include "base/base.h"
 #include "governor.h"
 #include "miscadmin.h"
@@ -225,7 +223,6 @@ pg_calm_governor_main(Datum argument)
 			ProcessConfigFile(PGC_SIGHUP);
 			next_look = 0;
 		}
-		pause = commit_delay_tick(start);
 		if (start >= next_look)
 		{
 			uint64 interval = look(start);
@@ -233,7 +230,7 @@ pg_calm_governor_main(Datum argument)
 
 			next_look = start + Min(Max(interval, LOOK_COST_FACTOR * took), OFF_INTERVAL_MS);
 		}
-		pause = Max(Min(pause, next_look - start), 1);
+		pause = Max(next_look - start, 1);
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, (long) pause,
 		                 wait_event);
 		ResetLatch(MyLatch);

@@ -7,16 +7,14 @@
  * fsync: a data file is drained before, and an error that pg_calm saw
  *		first is reported after.  The server's fsync always happens.  A new WAL
  *		segment's large folios are split after.
- * fdatasync: flushes of WAL are timed, for the wait before them (commit_delay.c).
+ * fdatasync: flushes of WAL are timed (wal_flush_time.c).
  * sync_file_range: the server's own flush hints are dropped for what we flush, but for
  *		very many small files in a checkpoint that can't wait.
- * readdir: the checkpointer waits after a recycled WAL segment.
  * close: what is remembered of a file descriptor ends with it.  Asking the
  *		kernel at each write which file it goes to costs too much of the write
  *		(docs/internals/how-it-works.md).
  *
- * All but close and fdatasync are timed for the histograms (histogram.c); and what the
- * checkpointer calls tells how far its checkpoint is (checkpoint_stats.c).
+ * What the checkpointer calls tells how far its checkpoint is (checkpoint_stats.c).
  *
  * Which of the server's calls it is, is told by the wait event that it
  * reports around the call (storage/file/fd.c): FileWrite of md.c reports
@@ -31,19 +29,16 @@
  * - fsync makes the real call, of the checkpointer maybe on a duplicate.  It can fail
  *	 where that did not, never the other way round.  Any process may wait in it for a
  *	 call of the worker's for the same file (error_latch.c), no longer than
- *	 pg_calm.worker_timeout.  The checkpointer, which holds no lock there
+ *	 calm_worker_timeout.  The checkpointer, which holds no lock there
  *	 (sync.c, ProcessSyncRequests), also waits for a drain, in which barriers and reloads may
  *	 raise errors.
  * - sync_file_range is left out for a hint of a data file that the worker flushes.  The
  *	 checkpointer waits instead (checkpoint_hold.c); others don't.
- * - readdir may wait in the checkpointer (wal_recycling.c), and serve barriers and reloads
- *	 as above.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -88,7 +83,6 @@ static ssize_t (*real_pwritev)(int fd, const struct iovec *iov, int count, off_t
 static int (*real_fsync)(int fd);
 static int (*real_fdatasync)(int fd);
 static int (*real_sync_file_range)(int fd, off_t offset, off_t length, unsigned int flags);
-static struct dirent *(*real_readdir)(DIR *directory);
 static int (*real_close)(int fd);
 
 /* Small files that a checkpoint has written to, from which on their hints are obeyed */
@@ -270,52 +264,35 @@ is_data_file_write(uint32 wait_event)
 	return wait_event == WAIT_EVENT_DATA_FILE_WRITE || wait_event == WAIT_EVENT_DATA_FILE_EXTEND;
 }
 
-/* Before a write: when it begins, or 0 if it is not timed */
-static inline uint64
-write_begins(int fd)
-{
-	uint32 event = *my_wait_event_info;
-
-	if (MyBackendType == B_CHECKPOINTER)
-		checkpoint_stats_write_begins(fd, event);
-	return calm_mode != CALM_MODE_OFF && is_data_file_write(event) ? histogram_write_begins() : 0;
-}
-
-/* After it; length is its result */
+/* After a write; length is its result */
 static inline void
-write_ended(uint64 started, int fd, off_t offset, ssize_t length)
+write_ended(int fd, off_t offset, ssize_t length)
 {
-	if (started != 0)
-		(void) histogram_count(HISTOGRAM_WRITE, started);
-	if (MyBackendType == B_CHECKPOINTER)
-		checkpoint_stats_write_ended(*my_wait_event_info);
-	if (length > 0 && calm_mode != CALM_MODE_OFF && calm_page_map &&
-	    is_data_file_write(*my_wait_event_info))
-	{
-		int save_errno = errno;
+	int save_errno = errno;
 
+	if (length <= 0 || calm_page_map == NULL || !is_data_file_write(*my_wait_event_info))
+		return;
+	checkpoint_stats_written(length);
+	if (calm_mode != CALM_MODE_OFF)
 		written(fd, offset, length);
-		errno = save_errno;
-	}
+	errno = save_errno;
 }
 
 static ssize_t
 calm_pwrite(int fd, const void *buffer, size_t length, off_t offset)
 {
-	uint64 started = write_begins(fd);
 	ssize_t result = real_pwrite(fd, buffer, length, offset);
 
-	write_ended(started, fd, offset, result);
+	write_ended(fd, offset, result);
 	return result;
 }
 
 static ssize_t
 calm_pwritev(int fd, const struct iovec *iov, int count, off_t offset)
 {
-	uint64 started = write_begins(fd);
 	ssize_t result = real_pwritev(fd, iov, count, offset);
 
-	write_ended(started, fd, offset, result);
+	write_ended(fd, offset, result);
 	return result;
 }
 
@@ -371,19 +348,19 @@ calm_fsync(int fd)
 	}
 	errno = 0;
 	if (event == WAIT_EVENT_WAL_SYNC)
-		commit_delay_flush_begins();
-	started = histogram_clock();
+		wal_flush_begins();
+	started = monotonic_ns();
 	/* if the server tries again at all, then with its own number, which may be closed by now */
 	do
 		result = real_fsync(target);
 	while (result != 0 && errno == EINTR);
 	save_errno = errno;
 	if (event == WAIT_EVENT_WAL_SYNC)
-		commit_delay_flush_ended();
+		wal_flush_ended();
 	if (file != PAGE_MAP_NO_FILE)
 		page_map_end_fsync(calm_page_map, file);
 	errno = save_errno;
-	microseconds = histogram_count(data_file ? HISTOGRAM_FSYNC : HISTOGRAM_FSYNC_OTHER, started);
+	microseconds = (monotonic_ns() - started) / 1000;
 
 	/*
 	 * Whatever the mode is now: the latch can hold an error of when it was on.
@@ -433,10 +410,10 @@ calm_fdatasync(int fd)
 
 	if (*my_wait_event_info != WAIT_EVENT_WAL_SYNC)
 		return real_fdatasync(fd);
-	commit_delay_flush_begins();
+	wal_flush_begins();
 	result = real_fdatasync(fd);
 	save_errno = errno;
-	commit_delay_flush_ended();
+	wal_flush_ended();
 	errno = save_errno;
 	return result;
 }
@@ -504,37 +481,18 @@ visit_is_near(int fd)
 static int
 calm_sync_file_range(int fd, off_t offset, off_t length, unsigned int flags)
 {
-	uint64 started = histogram_clock();
-	bool hint = *my_wait_event_info == WAIT_EVENT_DATA_FILE_FLUSH;
-	int result;
-	uint64 microseconds;
-
-	if (calm_shared && hint && is_flushed_by_us(fd) && !leaves_to_server(fd, offset, length))
+	if (calm_shared && *my_wait_event_info == WAIT_EVENT_DATA_FILE_FLUSH && is_flushed_by_us(fd) &&
+	    !leaves_to_server(fd, offset, length))
 	{
 		int save_errno = errno;
 
 		pg_atomic_fetch_add_u64(&calm_shared->counters.suppressed_hints, 1);
 		if (MyBackendType == B_CHECKPOINTER)
-		{
 			checkpoint_hold_writes(length, visit_is_near(fd));
-			checkpoint_stats_hinted(fd, (histogram_clock() - started) / 1000);
-		}
 		errno = save_errno;
 		return 0;
 	}
-	result = real_sync_file_range(fd, offset, length, flags);
-	microseconds = histogram_count(HISTOGRAM_WRITEBACK, started);
-	if (hint)
-		checkpoint_stats_hinted(fd, microseconds);
-	return result;
-}
-
-static struct dirent *
-calm_readdir(DIR *directory)
-{
-	if (MyBackendType == B_CHECKPOINTER)
-		wal_recycling_next_file();
-	return real_readdir(directory);
+	return real_sync_file_range(fd, offset, length, flags);
 }
 
 static int
@@ -554,12 +512,8 @@ io_hooks_install(const char **reason)
 		{"fsync", calm_fsync, (void **) &real_fsync, true},
 		{"fdatasync", calm_fdatasync, (void **) &real_fdatasync, false},
 		{"sync_file_range", calm_sync_file_range, (void **) &real_sync_file_range, true},
-		{"readdir", calm_readdir, (void **) &real_readdir, false},
 		{"close", calm_close, (void **) &real_close, true},
 	};
 
-	bool installed = interpose_install(slots, lengthof(slots), reason);
-
-	commit_delay_sees_fdatasync = installed && real_fdatasync != NULL;
-	return installed;
+	return interpose_install(slots, lengthof(slots), reason);
 }

@@ -23,14 +23,6 @@ typedef enum CalmMode
 	CALM_MODE_ON,
 } CalmMode;
 
-/* Whether blocks of gaps that are not in the page cache are read */
-typedef enum CalmPrefetch
-{
-	CALM_PREFETCH_OFF,
-	CALM_PREFETCH_AUTO, /* where reads are known not to be capped */
-	CALM_PREFETCH_ON,
-} CalmPrefetch;
-
 /*
  * Counters since the server was started.  In shadow mode those of flushing
  * tell what would have been done.
@@ -49,6 +41,8 @@ typedef struct CalmCounters
 	pg_atomic_uint64 large_folio_regions;  /* split after they were written back */
 	pg_atomic_uint64 latency_probes;  /* blocks read for the block layer to see how long it takes */
 	pg_atomic_uint64 cleaned_buffers; /* written by the cleaner, before backends have to */
+	pg_atomic_uint64 wal_flushes;     /* by fdatasync or fsync */
+	pg_atomic_uint64 wal_flush_us;    /* how long these took */
 } CalmCounters;
 
 /* CalmShared.draining: what the checkpointer waits for */
@@ -100,7 +94,6 @@ typedef struct CalmShared
 	DeviceCaps caps;
 	uint32 max_gap;            /* gaps bridged at present, in blocks */
 	double granted_operations; /* per second: caps.write_iops or our share of a shared device */
-	double volume_use;         /* part of caps.all_iops that all have used lately */
 	double flush_rate;         /* unflushed pages that the device takes per second, scattered as
 	                              they are; infinity: not known; only the worker sets it, and
 	                              reads it without the lock */
@@ -110,16 +103,10 @@ typedef struct CalmShared
 
 /* GUCs */
 extern int calm_mode;
-extern int calm_page_map_memory;   /* kB */
-extern int calm_flush_age;         /* ms; 0: chosen from the kernel's settings */
-extern int calm_unflushed_limit;   /* kB; 0: chosen likewise */
-extern int calm_max_in_flight;     /* kB */
-extern int calm_drain_threshold;   /* pages; -1: chosen from the caps */
-extern int calm_drain_timeout;     /* ms; 0: no drain; -1: what a checkpoint's writing leaves */
-extern int calm_wal_recycle_delay; /* ms; 0: none */
+extern int calm_page_map_memory; /* kB */
+extern int calm_drain_timeout;   /* ms; 0: no drain; -1: what a checkpoint's writing leaves */
 extern bool calm_bridge;
 extern bool calm_split_folios;
-extern int calm_prefetch;
 
 /* Shared memory; NULL before it exists */
 extern CalmShared *calm_shared;

@@ -17,7 +17,6 @@
 #include "breaker.h"
 #include "breaker_law.h"
 #include "shared/shared.h"
-#include "wal/wal.h"
 #include "writeback/writeback.h"
 
 static BreakerLaw law;
@@ -129,7 +128,8 @@ breaker_tick(const KernelFlusher *flusher, bool interrupted, uint64 now_ms)
 		breaker_begin();
 		return changed;
 	}
-	(void) commit_delay_flush_counters(&input.flushes, &input.flush_us);
+	input.flushes = pg_atomic_read_u64(&calm_shared->counters.wal_flushes);
+	input.flush_us = pg_atomic_read_u64(&calm_shared->counters.wal_flush_us);
 	input.written = flusher->write_bytes;
 	input.justified = justified_bytes(input.flushes);
 	input.in_flight_us = flush_policy.in_flight * 1e6;

@@ -9,7 +9,7 @@
  * - the checkpointer waits for it before its fsync of the file (drain.c),
  * - the kernel flusher may be about to come to its file (flusher_visit.c),
  * - the checkpointer has passed it,
- * - its oldest page reaches pg_calm.flush_age,
+ * - its oldest page reaches flush_age_ms(),
  * - or more is unflushed than unflushed_limit.c allows, or than keeps the
  *	 kernel's own count of dirty memory clear of its background threshold;
  * those that free most pages per second of device time first.
@@ -96,6 +96,9 @@
 
 /* Where a read may have to wait for it */
 #define READS_IN_FLIGHT_SECONDS 0.005
+
+/* And no more than that, whatever the caps allow */
+#define MAX_IN_FLIGHT_BYTES (2 * 1024 * 1024)
 
 typedef struct Candidate
 {
@@ -290,8 +293,6 @@ read_settings(void)
 	sharing_configure(&own_caps);
 	kernel_flusher_read_settings(&flusher);
 	read_primary_images();
-	flush_policy.prefetch = calm_prefetch == CALM_PREFETCH_ON ||
-	                        (calm_prefetch == CALM_PREFETCH_AUTO && own_caps.reads_are_free);
 
 	SpinLockAcquire(&calm_shared->lock);
 	calm_shared->caps = own_caps;
@@ -325,8 +326,8 @@ apply_caps(void)
 	flush_policy.in_flight = in_flight;
 	flush_policy.max_operations =
 		isinf(operations) ? UINT32_MAX : Max((uint32) operations, shared ? 1 : 4);
-	flush_policy.max_bytes = Min(isinf(bytes) ? (double) UINT32_MAX : Max(bytes, 256.0 * 1024),
-	                             calm_max_in_flight * 1024.0);
+	flush_policy.max_bytes =
+		Min(isinf(bytes) ? (double) UINT32_MAX : Max(bytes, 256.0 * 1024), MAX_IN_FLIGHT_BYTES);
 
 	SpinLockAcquire(&calm_shared->lock);
 	calm_shared->granted_operations = caps.write_iops;
@@ -537,7 +538,7 @@ collect_candidates(uint64 now_ms)
 	BridgeGaps gaps;
 	double pages = 0;
 	double all_seconds = 0;
-	uint64 began = histogram_clock();
+	uint64 began = monotonic_ns();
 	FileScan scan = {.start = scan_start, .next = scan_start, .drained = drained_file()};
 	uint32 f;
 	int old = 1 - page_map_new_generation(calm_page_map);
@@ -548,7 +549,7 @@ collect_candidates(uint64 now_ms)
 	candidate_next = 0;
 	memset(&gaps, 0, sizeof(gaps));
 
-	while (candidate_count < MAX_CANDIDATES && histogram_clock() < began + MAX_PASS_NS &&
+	while (candidate_count < MAX_CANDIDATES && monotonic_ns() < began + MAX_PASS_NS &&
 	       (f = next_file(&scan)) != PAGE_MAP_END)
 	{
 		PageMapFile *file = page_map_file(calm_page_map, f);
@@ -730,7 +731,6 @@ work(uint64 now_ms)
 		foreground_follow(&flusher, &own_caps, flush_started.operations, flush_started.bytes,
 		                  now_ms);
 		SpinLockAcquire(&calm_shared->lock);
-		calm_shared->volume_use = foreground_use(&own_caps);
 		SpinLockRelease(&calm_shared->lock);
 		if (breaker_tick(&flusher, draining(), now_ms))
 			publish_degraded();

@@ -49,8 +49,7 @@ extern void bridge_count_gaps(const PageMapBits *dirty, BridgeGaps *gaps);
 extern int
 bridge_plan(const PageMapBits *dirty, const PageMapBits *allowed, uint32 max_gap, BridgeRun *runs);
 extern void bridge_allowed(int fd, off_t offset, void *mapping, size_t length,
-                           const PageMapBits *dirty, PageMapBits *allowed, PageMapBits *absent);
-extern bool bridge_wants(const PageMapBits *dirty, const PageMapBits *absent, uint32 max_gap);
+                           const PageMapBits *dirty, PageMapBits *allowed);
 extern void bridge_leave_no_trace(void *mapping, size_t length);
 extern void bridge_fill(int fd, off_t region, const PageMapBits *dirty, const BridgeRun *run,
                         BridgeFilled *filled);

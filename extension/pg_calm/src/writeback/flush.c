@@ -47,12 +47,6 @@
 /* What may be owed after a run that was larger than what there was */
 #define PACE_DEBT_SECONDS 1.0
 
-/* Longest wait for absent blocks of a region to be read */
-#define PREFETCH_MS 200
-
-/* Read at a time: the default read-ahead of 128 kB */
-#define PREFETCH_BLOCKS 16
-
 /* Pages of a region that somebody else has written, at least, if the kernel flusher is to have come */
 #define VISIT_PAGES 4
 
@@ -74,8 +68,7 @@ typedef struct InFlight
 	off_t length;
 	uint32 pages;
 	uint32 operations;
-	bool split;     /* last run of a region that has large folios */
-	uint64 started; /* histogram_clock */
+	bool split; /* last run of a region that has large folios */
 } InFlight;
 
 /* The region that is being worked on */
@@ -86,10 +79,9 @@ typedef struct RegionJob
 	size_t length;
 	void *mapping; /* NULL: not bridged */
 	PageMapBits dirty;
-	bool planned;          /* runs[] is filled */
-	bool large_folios;     /* far more is dirty than was marked */
-	bool amplified;        /* more became dirty than was bridged: no more is */
-	uint64 prefetch_until; /* reading absent blocks; when to stop waiting for them */
+	bool planned;      /* runs[] is filled */
+	bool large_folios; /* far more is dirty than was marked */
+	bool amplified;    /* more became dirty than was bridged: no more is */
 	int nruns;
 	int next_run;
 	uint32 run_done; /* blocks of the next run already started */
@@ -111,8 +103,7 @@ static const char *refused = NULL;
 
 CALM_NORETURN static void flush_failed(OpenFile *open, const char *what, int error);
 static bool may_bridge(void);
-static void prefetch(int fd, off_t offset, const PageMapBits *absent);
-static bool plan_region(void);
+static void plan_region(void);
 static void refill_pace(void);
 static void split_region(int fd, off_t region);
 static void confirm(bool wait);
@@ -208,7 +199,6 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 		open->bridge && may_bridge() ? flush_region_map(open->fd, job.offset, job.length) : NULL;
 	job.planned = false;
 	job.amplified = false;
-	job.prefetch_until = 0;
 	job.next_run = 0;
 	job.run_done = 0;
 	job.open = open;
@@ -231,59 +221,16 @@ may_bridge(void)
 	       PAGE_MAP_REGION_BYTES <= flush_policy.caps.write_bytes * MOMENT_SECONDS;
 }
 
-/*
- * Start to read the absent blocks of a region.  In pieces, because one call
- * reads no more than the device's read-ahead (mm/readahead.c,
- * force_page_cache_ra).
- */
+/* Join the dirty blocks of the region into runs */
 static void
-prefetch(int fd, off_t offset, const PageMapBits *absent)
-{
-	for (uint32 b = 0; b < PAGE_MAP_REGION_BLOCKS; b += PREFETCH_BLOCKS)
-	{
-		bool any = false;
-
-		for (uint32 i = b; i < b + PREFETCH_BLOCKS && !any; i++)
-			any = bits_test(absent, i);
-		if (any)
-			(void) posix_fadvise(fd, offset + (off_t) b * BLCKSZ, PREFETCH_BLOCKS * BLCKSZ,
-			                     POSIX_FADV_WILLNEED);
-	}
-}
-
-/*
- * Join the dirty blocks of the region into runs.  Where gaps could be bridged
- * if they were in the page cache, and reading is free, they are read first:
- * false until that is done.  With large shared_buffers the page cache holds
- * few of the pages that the server has, so this is the common case there.
- */
-static bool
 plan_region(void)
 {
 	PageMapBits allowed = job.dirty;
-	PageMapBits absent;
 
 	if (job.mapping)
-	{
-		uint64 now = page_map_now_ms();
-
-		bridge_allowed(job.open->fd, job.offset, job.mapping, job.length, &job.dirty, &allowed,
-		               &absent);
-		if (flush_policy.prefetch && !flush_policy.dry_run &&
-		    bridge_wants(&job.dirty, &absent, flush_policy.max_gap))
-		{
-			if (job.prefetch_until == 0)
-			{
-				prefetch(job.open->fd, job.offset, &absent);
-				job.prefetch_until = now + PREFETCH_MS;
-			}
-			if (now < job.prefetch_until)
-				return false;
-		}
-	}
+		bridge_allowed(job.open->fd, job.offset, job.mapping, job.length, &job.dirty, &allowed);
 	job.nruns = bridge_plan(&job.dirty, &allowed, flush_policy.max_gap, job.runs);
 	job.planned = true;
-	return true;
 }
 
 /* Whether a region is being worked on */
@@ -312,7 +259,7 @@ refill_pace(void)
 {
 	static uint64 last = 0;
 	const DeviceCaps *caps = &flush_policy.caps;
-	uint64 now = histogram_clock();
+	uint64 now = monotonic_ns();
 	double seconds = last == 0 ? 0 : (now - last) / 1e9;
 
 	last = now;
@@ -393,7 +340,6 @@ confirm(bool wait)
 		}
 		pg_atomic_fetch_sub_u64(&calm_shared->in_flight_pages, run->pages);
 		flush_count(&calm_shared->counters.flushed_pages, run->pages);
-		(void) histogram_count(HISTOGRAM_WRITEBACK, run->started);
 		in_flight_bytes -= run->length;
 		in_flight_operations -= run->operations;
 		if (run->split)
@@ -413,7 +359,6 @@ start_run(uint32 first, uint32 blocks, uint32 pages, const BridgeFilled *bridged
 	off_t length = (off_t) blocks * BLCKSZ;
 	off_t written = length - (off_t) bridged->left * BLCKSZ;
 	uint32 operations = device_operations(&flush_policy.caps, written) + bridged->breaks;
-	uint64 started = histogram_clock();
 	InFlight *run;
 	int error = 0;
 
@@ -453,7 +398,6 @@ start_run(uint32 first, uint32 blocks, uint32 pages, const BridgeFilled *bridged
 	run->pages = pages;
 	run->operations = operations;
 	run->split = false;
-	run->started = started;
 	job.open->references++;
 	in_flight_count++;
 	in_flight_bytes += length;
@@ -482,8 +426,8 @@ flush_advance(void)
 
 		if (flush_policy.rests && !flush_policy.dry_run)
 			return false;
-		if (!job.planned && !plan_region())
-			return false;
+		if (!job.planned)
+			plan_region();
 		if (job.next_run >= job.nruns)
 		{
 			if (job.mapping)
@@ -553,7 +497,7 @@ flush_advance(void)
 	return true;
 }
 
-/* Marked pages that have been taken, since the server was started or pg_calm_reset() */
+/* Marked pages that have been taken, since the server was started */
 uint64
 flush_taken_pages(void)
 {

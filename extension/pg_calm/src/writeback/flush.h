@@ -23,7 +23,6 @@ typedef struct FlushPolicy
 	bool paced;            /* keep to the rates of caps, as a share of a device */
 	bool arbitrated;       /* that is shared with other instances */
 	uint64 headroom;       /* bytes that may still be dirtied by making regions dense */
-	bool prefetch;         /* read absent blocks of gaps first */
 	bool dry_run;          /* count what would be done */
 	bool bridges;          /* gaps may be bridged; and nothing is started: worker/breaker.h */
 	bool rests;

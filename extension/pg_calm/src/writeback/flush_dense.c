@@ -36,7 +36,6 @@ make_dense(int fd, off_t offset, bool bridge, const PageMapBits *taken, PageMapB
 {
 	static BridgeRun runs[BRIDGE_MAX_RUNS];
 	PageMapBits allowed;
-	PageMapBits absent;
 	size_t length = flush_region_length(fd, offset);
 	void *mapping;
 	int nruns;
@@ -51,7 +50,7 @@ make_dense(int fd, off_t offset, bool bridge, const PageMapBits *taken, PageMapB
 	mapping = bridge && flush_policy.headroom > 0 ? flush_region_map(fd, offset, length) : NULL;
 	allowed = *filled;
 	if (mapping)
-		bridge_allowed(fd, offset, mapping, length, filled, &allowed, &absent);
+		bridge_allowed(fd, offset, mapping, length, filled, &allowed);
 	nruns = bridge_plan(filled, &allowed, flush_policy.max_gap, runs);
 	for (int r = 0; r < nruns; r++)
 	{

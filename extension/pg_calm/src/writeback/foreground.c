@@ -45,9 +45,8 @@ typedef struct Use
 #define READS_ENOUGH 40.0
 
 static Use all = {0};
-static Use writes = {0};                     /* of all */
-static double all_operations_per_second = 0; /* the worker's as well, and as they are now */
-static Use last_look = {0};                  /* likewise, of the last look alone */
+static Use writes = {0};    /* of all */
+static Use last_look = {0}; /* of the last look alone, the worker's as well */
 static double last_reads_per_second = 0;
 
 static void
@@ -94,8 +93,6 @@ foreground_follow(const KernelFlusher *flusher, const DeviceCaps *caps, uint64 s
 		last_reads_per_second = ((double) (flusher->operations - last.operations) -
 		                         (double) (flusher->write_operations - last.write_operations)) *
 		                        1000 / elapsed_ms;
-		all_operations_per_second += (operations * 1000 / elapsed_ms - all_operations_per_second) *
-		                             (1 - exp2(-elapsed_ms / RISE_HALF_LIFE_MS));
 		follow_use(&all, operations - own_operations, bytes - own_bytes, elapsed_ms);
 		follow_use(&writes, write_operations - own_operations, write_bytes - own_bytes, elapsed_ms);
 	}
@@ -103,12 +100,6 @@ foreground_follow(const KernelFlusher *flusher, const DeviceCaps *caps, uint64 s
 	last = *flusher;
 	last_started_operations = started_operations;
 	last_started_bytes = started_bytes;
-}
-
-double
-foreground_use(const DeviceCaps *caps)
-{
-	return isinf(caps->all_iops) ? 0 : all_operations_per_second / caps->all_iops;
 }
 
 bool

@@ -14,9 +14,6 @@
 extern void foreground_follow(const KernelFlusher *flusher, const DeviceCaps *caps,
                               uint64 started_operations, uint64 started_bytes, uint64 now_ms);
 
-/* What all use of the operations that the caps allow for reads and writes: 0 to 1, or somewhat more */
-extern double foreground_use(const DeviceCaps *caps);
-
 /* Whether the volume is full just now, and nobody reads from it: latency_probe.h */
 extern bool foreground_needs_probe(const DeviceCaps *caps);
 
