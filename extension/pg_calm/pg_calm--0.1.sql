@@ -120,78 +120,14 @@ COMMENT ON COLUMN pg_calm_checkpoints.files_synced IS 'Data and SLRU files fsync
 COMMENT ON COLUMN pg_calm_checkpoints.slowest_file IS 'The one whose fsync took longest, relative to the data directory if it is below it';
 COMMENT ON COLUMN pg_calm_checkpoints.slowest_file_time IS 'How long that fsync took';
 
-CREATE FUNCTION pg_calm_governor(
-    OUT input text,
-    OUT state text,
-    OUT object text,
-    OUT unit text,
-    OUT value double precision,
-    OUT value_limit double precision,
-    OUT drain_rate double precision,
-    OUT allowed_rate double precision,
-    OUT binding boolean,
-    OUT wal_rate double precision,
-    OUT total_allowed_rate double precision,
-    OUT holds bigint,
-    OUT held_time double precision,
-    OUT releases bigint)
-RETURNS SETOF record
-AS 'MODULE_PATHNAME', 'pg_calm_governor'
-LANGUAGE C STRICT VOLATILE PARALLEL SAFE;
-
-CREATE VIEW pg_calm_governor AS SELECT * FROM pg_calm_governor();
-
-COMMENT ON VIEW pg_calm_governor IS 'The governor''s inputs, as it last looked at them; counters start with the server';
-COMMENT ON COLUMN pg_calm_governor.input IS 'wal_space: pg_calm.governor_wal_space; max_wal: pg_calm.governor_max_wal; lag: pg_calm.governor_max_lag; archive: pg_calm.governor_archive_backlog';
-COMMENT ON COLUMN pg_calm_governor.state IS 'off: not asked for; unknown: can''t be read now, and limits nothing; watched: far from its limit; pacing: writers have a rate; released: did not drain for pg_calm.governor_patience, and limits nothing until it does; refusing: likewise, but statements that write fail';
-COMMENT ON COLUMN pg_calm_governor.object IS 'What is behind: checkpoint, archive, a replication slot, or the application_name of the standby that is closest to its limit or furthest beyond';
-COMMENT ON COLUMN pg_calm_governor.unit IS 'Of value and value_limit: bytes, or s for a lag in seconds';
-COMMENT ON COLUMN pg_calm_governor.value IS 'wal_space: what is free for WAL, segments made ahead included; max_wal: WAL since the redo point of the last complete checkpoint; lag: WAL that the standby has not come to, or its age; archive: WAL that waits';
-COMMENT ON COLUMN pg_calm_governor.value_limit IS 'wal_space: what is to be left free; else what value is to stay below';
-COMMENT ON COLUMN pg_calm_governor.drain_rate IS 'How fast the object comes on: bytes of WAL per second; for checkpoint, bytes of data files that it writes per second';
-COMMENT ON COLUMN pg_calm_governor.allowed_rate IS 'Bytes of WAL per second that this input allows; null: any';
-COMMENT ON COLUMN pg_calm_governor.binding IS 'Whether it is the one for which sessions wait';
-COMMENT ON COLUMN pg_calm_governor.wal_rate IS 'Bytes of WAL per second written, by all; the same in each row';
-COMMENT ON COLUMN pg_calm_governor.total_allowed_rate IS 'Bytes of WAL per second that all may write: the smallest allowed_rate; null: any; the same in each row';
-COMMENT ON COLUMN pg_calm_governor.holds IS 'Waits of sessions for this input; in shadow mode, that there would have been';
-COMMENT ON COLUMN pg_calm_governor.held_time IS 'Time of these waits that are over, all sessions together, in milliseconds';
-COMMENT ON COLUMN pg_calm_governor.releases IS 'Times that pg_calm.governor_patience was over';
-
-CREATE FUNCTION pg_calm_governor_holds(
-    OUT pid integer,
-    OUT input text,
-    OUT moment text,
-    OUT since timestamptz,
-    OUT held_time double precision)
-RETURNS SETOF record
-AS 'MODULE_PATHNAME', 'pg_calm_governor_holds'
-LANGUAGE C STRICT VOLATILE PARALLEL SAFE;
-
-CREATE VIEW pg_calm_governor_holds AS SELECT * FROM pg_calm_governor_holds();
-
-COMMENT ON VIEW pg_calm_governor_holds IS 'Sessions that the governor holds now';
-COMMENT ON COLUMN pg_calm_governor_holds.pid IS 'Process ID of the session, as in pg_stat_activity';
-COMMENT ON COLUMN pg_calm_governor_holds.input IS 'For what it is held, as in pg_calm_governor';
-COMMENT ON COLUMN pg_calm_governor_holds.moment IS 'committed: after a transaction, which is visible to all and has no locks; before statement: before the first statement that writes of a transaction';
-COMMENT ON COLUMN pg_calm_governor_holds.since IS 'Since when it waits for its turn';
-COMMENT ON COLUMN pg_calm_governor_holds.held_time IS 'Milliseconds since then';
-
 -- paths and activity of all databases: as for pg_stat_activity's details
 REVOKE ALL ON FUNCTION pg_calm_status() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pg_calm_regions() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pg_calm_checkpoints() FROM PUBLIC;
-REVOKE ALL ON FUNCTION pg_calm_governor() FROM PUBLIC;
-REVOKE ALL ON FUNCTION pg_calm_governor_holds() FROM PUBLIC;
 REVOKE ALL ON pg_calm_status FROM PUBLIC;
 REVOKE ALL ON pg_calm_checkpoints FROM PUBLIC;
-REVOKE ALL ON pg_calm_governor FROM PUBLIC;
-REVOKE ALL ON pg_calm_governor_holds FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION pg_calm_status() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION pg_calm_regions() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION pg_calm_checkpoints() TO pg_monitor;
-GRANT EXECUTE ON FUNCTION pg_calm_governor() TO pg_monitor;
-GRANT EXECUTE ON FUNCTION pg_calm_governor_holds() TO pg_monitor;
 GRANT SELECT ON pg_calm_status TO pg_monitor;
 GRANT SELECT ON pg_calm_checkpoints TO pg_monitor;
-GRANT SELECT ON pg_calm_governor TO pg_monitor;
-GRANT SELECT ON pg_calm_governor_holds TO pg_monitor;

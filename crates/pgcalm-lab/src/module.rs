@@ -19,7 +19,7 @@ use crate::interrupt::Interrupt;
 const LIBRARY: &str = "pg_calm.so";
 
 /// The module, and the libraries that can be loaded beside it: each is an extension of that name.
-const EXTENSIONS: [&str; 3] = ["pg_calm", "pg_calm_archive", "pg_calm_share"];
+const EXTENSIONS: [&str; 4] = ["pg_calm", "pg_calm_archive", "pg_calm_guard", "pg_calm_share"];
 
 /// The module that servers load, and the libraries beside it.
 #[derive(Debug)]

@@ -22,7 +22,6 @@
 #include "writeback/writeback.h"
 #include "wal/wal.h"
 #include "fmgr.h"
-#include "governor/governor.h"
 #include "base/base.h"
 #include "interpose/interpose.h"
 #include "miscadmin.h"
@@ -158,7 +157,6 @@ define_settings(void)
 		"The kernel counts a large folio as dirty as a whole when one block of it is written.",
 		&calm_split_folios, true, PGC_SIGHUP, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 	test_settings_define();
-	governor_define_settings();
 	MarkGUCPrefixReserved("pg_calm");
 }
 
@@ -170,7 +168,6 @@ request_shared_memory(void)
 	RequestAddinShmemSpace(MAXALIGN(sizeof(CalmShared)));
 	RequestAddinShmemSpace(page_map_size((Size) calm_page_map_memory * 1024));
 	RequestAddinShmemSpace(checkpoint_stats_size());
-	governor_request_shared_memory();
 }
 
 static void
@@ -233,7 +230,6 @@ start_shared_memory(void)
 		page_map_init(map, budget, getcwd(root, sizeof(root)) ? root : "");
 	checkpointer_wait_shmem_startup();
 	checkpoint_stats_start();
-	governor_start_shared_memory();
 	LWLockRelease(AddinShmemInitLock);
 
 	calm_shared = shared;
@@ -257,10 +253,8 @@ _PG_init(void)
 	define_settings();
 	sharing_publish();
 	if (!io_hooks_install(&calm_interpose_failure))
-		ereport(
-			WARNING,
-			(errmsg("pg_calm is loaded but has no effect: %s", calm_interpose_failure),
-		     errdetail("The server runs as without the module.")));
+		ereport(WARNING, (errmsg("pg_calm is loaded but has no effect: %s", calm_interpose_failure),
+		                  errdetail("The server runs as without the module.")));
 
 	/* for the views, which say so */
 	previous_shmem_request = shmem_request_hook;
@@ -269,8 +263,6 @@ _PG_init(void)
 	shmem_startup_hook = start_shared_memory;
 	if (calm_interpose_failure)
 		return;
-	governor_register_worker();
-	governor_hold_install();
 	checkpoint_stats_watch_log();
 	writeback_register_worker();
 	cleaner_register();

@@ -23,11 +23,7 @@ pub const CONTESTANTS: [Contestant; 3] = [
     Contestant {
         name: "pg_calm",
         description: "With the module pg_calm loaded; each instance knows its own caps only.",
-        settings: &[
-            ("shared_preload_libraries", "pg_calm"),
-            // The lab's clients are superusers, those of applications are not.
-            ("pg_calm.governor_exempt_superusers", "off"),
-        ],
+        settings: &[("shared_preload_libraries", "pg_calm")],
         module: true,
         data_capped: true,
         operations: 1,
@@ -36,11 +32,7 @@ pub const CONTESTANTS: [Contestant; 3] = [
         name: SHARE,
         description: "With pg_calm and pg_calm_share loaded and pg_calm_share.directory set: the instances share the device's budget, \
                       and their timed checkpoints are moved apart.",
-        settings: &[
-            ("shared_preload_libraries", "pg_calm, pg_calm_share"),
-            // The lab's clients are superusers, those of applications are not.
-            ("pg_calm.governor_exempt_superusers", "off"),
-        ],
+        settings: &[("shared_preload_libraries", "pg_calm, pg_calm_share")],
         module: true,
         data_capped: true,
         operations: 1,

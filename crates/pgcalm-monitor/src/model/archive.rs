@@ -30,7 +30,7 @@ pub struct Archive {
     pub free_bytes: Option<u64>,
     /// Bytes of WAL archived per second in the last minute; module as archiver only.
     pub archived_bytes_per_second: Option<f64>,
-    /// Seconds until pg_wal's file system is full if rates stay; `None` if the queue does not grow, or without the module.
+    /// Seconds until pg_wal's file system is full if rates stay; `None` if not within hours, or without pg_calm_guard.
     pub time_to_full_seconds: Option<f64>,
 }
 

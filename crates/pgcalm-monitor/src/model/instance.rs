@@ -7,7 +7,7 @@ use crate::model::Activity;
 use crate::model::Archive;
 use crate::model::Checkpoint;
 use crate::model::Counters;
-use crate::model::Governor;
+use crate::model::Guard;
 use crate::model::IoHistogram;
 use crate::model::Missing;
 use crate::model::Module;
@@ -46,8 +46,8 @@ pub struct Instance {
     pub archive: Option<Archive>,
     /// Standbys, slots, and what this server receives itself.
     pub replication: Option<Replication>,
-    /// The module's governor.
-    pub governor: Option<Governor>,
+    /// The module's guard.
+    pub guard: Option<Guard>,
     /// Instances with which the module shares the device; empty where nothing is shared.
     pub share: Vec<ShareMember>,
     /// Flushes of WAL and what commits wait before them, of the module.

@@ -46,12 +46,14 @@ pub struct Facts {
     pub module_schema: Option<String>,
     /// The same of pg_calm_archive, if it is loaded.
     pub archive_schema: Option<String>,
+    /// The same of pg_calm_guard.
+    pub guard_schema: Option<String>,
     /// The same of pg_calm_share.
     pub share_schema: Option<String>,
 }
 
 /// The settings that are used.
-const SETTINGS: [&str; 13] = [
+const SETTINGS: [&str; 14] = [
     "archive_mode",
     "block_size",
     "checkpoint_timeout",
@@ -61,6 +63,7 @@ const SETTINGS: [&str; 13] = [
     "max_wal_size",
     "pg_calm.mode",
     "pg_calm_archive.directory",
+    "pg_calm_guard.mode",
     "pg_calm_share.directory",
     "port",
     "server_version",
@@ -71,10 +74,12 @@ const SETTINGS: [&str; 13] = [
 pub fn ask(session: &mut Session) -> Result<Facts, Error> {
     let settings = Settings::of(&session.rows(&Settings::query(&SETTINGS))?)?;
     let rows = session.rows(&format!(
-        "SELECT current_setting('server_version_num')::int AS version, {MODULE_SCHEMA} AS module_schema, {} AS archive_schema, {} AS share_schema, \
+        "SELECT current_setting('server_version_num')::int AS version, {MODULE_SCHEMA} AS module_schema, {} AS archive_schema, \
+         {} AS guard_schema, {} AS share_schema, \
          pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') AS sees_all_sessions, \
          extract(epoch FROM pg_postmaster_start_time())::float8 AS started, pg_backend_pid() AS backend_pid",
         extension_schema("pg_calm_archive"),
+        extension_schema("pg_calm_guard"),
         extension_schema("pg_calm_share"),
     ))?;
     let row = &rows[0];
@@ -102,6 +107,7 @@ pub fn ask(session: &mut Session) -> Result<Facts, Error> {
         module_loaded: settings.text("pg_calm.mode").is_some(),
         module_schema: row.text("module_schema")?,
         archive_schema: row.text("archive_schema")?.filter(|_| settings.text("pg_calm_archive.directory").is_some()),
+        guard_schema: row.text("guard_schema")?.filter(|_| settings.text("pg_calm_guard.mode").is_some()),
         share_schema: row.text("share_schema")?.filter(|_| settings.text("pg_calm_share.directory").is_some()),
     })
 }

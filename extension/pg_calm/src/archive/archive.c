@@ -306,7 +306,8 @@ archive_file(CALM_ARCHIVE_STATE_AND const char *file, const char *path)
 			(void) archive_jobs_finish(file, &result);
 			archive_stats_failed(file, result.error);
 			ereport(WARNING,
-			        (errmsg("pg_calm_archive: could not archive WAL file \"%s\": %s", file, result.error),
+			        (errmsg("pg_calm_archive: could not archive WAL file \"%s\": %s", file,
+			                result.error),
 			         errhint("The server tries again. WAL is kept until it is archived.")));
 			break;
 		}

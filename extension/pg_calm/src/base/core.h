@@ -41,9 +41,10 @@ typedef struct CalmShare
 	uint64 device_operations; /* of this instance since its start, as in pg_calm_status */
 	uint64 written_bytes;     /* likewise */
 
-	CalmRates granted;   /* answer: what this instance may write; infinity: what its own caps allow */
-	uint32 members;      /* answer: instances on the device, this one included */
-	const char *problem; /* answer: why nothing is shared although it is asked for; NULL: nothing is amiss */
+	CalmRates granted; /* answer: what this instance may write; infinity: what its own caps allow */
+	uint32 members;    /* answer: instances on the device, this one included */
+	const char *
+		problem; /* answer: why nothing is shared although it is asked for; NULL: nothing is amiss */
 } CalmShare;
 
 typedef struct CalmCore

@@ -670,8 +670,8 @@ read_group_of_all(const DeviceSet *set, CgroupLimits *limits)
  * set there is a volume's.
  */
 bool
-device_read_shared_caps(double asked_iops, double asked_bytes, DeviceNumber *device,
-                        double *iops, double *bytes)
+device_read_shared_caps(double asked_iops, double asked_bytes, DeviceNumber *device, double *iops,
+                        double *bytes)
 {
 	CgroupLimits limits = {.write_iops = INFINITY, .write_bytes = INFINITY};
 	DeviceNumber layer;

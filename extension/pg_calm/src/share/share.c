@@ -135,8 +135,9 @@ check_caps(char **newval, void **extra, GucSource source)
 		        (comma == NULL ||
 		         (parse_int(comma + 1, &kilobytes, GUC_UNIT_KB, NULL) && kilobytes >= 10));
 		if (!valid)
-			GUC_check_errdetail("Neither empty nor like \"3000\" or \"3000, 125MB\": write operations "
-			                    "per second, and bytes per second; 10 and 10kB at least.");
+			GUC_check_errdetail(
+				"Neither empty nor like \"3000\" or \"3000, 125MB\": write operations "
+				"per second, and bytes per second; 10 and 10kB at least.");
 	}
 	if (!valid)
 	{
@@ -203,10 +204,11 @@ _PG_init(void)
 	DefineCustomStringVariable("pg_calm_share.directory",
 	                           "Directory by which instances that share a device share its budget.",
 	                           "All of them name the same one. Empty for no sharing.",
-	                           &calm_share_directory, "", PGC_SIGHUP, 0, check_directory, NULL, NULL);
-	DefineCustomIntVariable("pg_calm_share.weight",
-	                        "Part of a shared device's budget, relative to the others'.", NULL, &weight,
-	                        100, SHARE_WEIGHT_MIN, SHARE_WEIGHT_MAX, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	                           &calm_share_directory, "", PGC_SIGHUP, 0, check_directory, NULL,
+	                           NULL);
+	DefineCustomIntVariable(
+		"pg_calm_share.weight", "Part of a shared device's budget, relative to the others'.", NULL,
+		&weight, 100, SHARE_WEIGHT_MIN, SHARE_WEIGHT_MAX, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomStringVariable(
 		"pg_calm_share.caps", "What the shared device takes of all instances together.",
 		"Write operations and bytes per second, like \"3000, 125MB\", or operations alone. Empty: the limits of control groups "

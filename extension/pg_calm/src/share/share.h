@@ -34,7 +34,7 @@ extern ShareState *share_state;    /* shared memory; NULL: not loaded at the ser
 
 /* Functions of their arguments only */
 extern double share_phase(int slot);
-extern CalmRates share_grant(const ShareRecord *records, const bool *members, int slot,
-                                  const CalmRates *budget);
+extern CalmRates
+share_grant(const ShareRecord *records, const bool *members, int slot, const CalmRates *budget);
 
 #endif /* PG_CALM_SHARE_H */

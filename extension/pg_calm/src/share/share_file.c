@@ -182,8 +182,7 @@ is_member(const ShareRecord *record, const uint8 *boot_id, uint64 now_ms)
 	       record->weight >= SHARE_WEIGHT_MIN && record->weight <= SHARE_WEIGHT_MAX &&
 	       record->wants <= 1 && record->identity != 0 &&
 	       /* clocks of two CPUs may differ by a tick */
-	       record->heartbeat_ms <= now_ms + 1000 &&
-	       record->heartbeat_ms + SHARE_STALE_MS > now_ms;
+	       record->heartbeat_ms <= now_ms + 1000 && record->heartbeat_ms + SHARE_STALE_MS > now_ms;
 }
 
 /*

@@ -48,7 +48,7 @@ typedef struct ShareRecord
 	uint32 operations_per_second; /* own cap; 0: none */
 	int32 pid;                    /* of the worker, in its own namespace; for people */
 	uint32 wants;                 /* 1: has something to flush now */
-	char name[SHARE_NAME_SIZE]; /* cluster_name or directory, printable ASCII; for people */
+	char name[SHARE_NAME_SIZE];   /* cluster_name or directory, printable ASCII; for people */
 	pg_crc32c crc;                /* of all before */
 } ShareRecord;
 
@@ -64,8 +64,7 @@ typedef struct ShareFile
 extern bool
 share_file_open(ShareFile *file, const char *directory, ShareDevice device, bool create);
 extern void share_file_close(ShareFile *file);
-extern int
-share_file_read(ShareFile *file, uint64 now_ms, ShareRecord *records, bool *members);
+extern int share_file_read(ShareFile *file, uint64 now_ms, ShareRecord *records, bool *members);
 extern bool share_file_write(ShareFile *file, int slot, ShareRecord *record);
 extern void share_file_clear(ShareFile *file, int slot, uint64 identity);
 extern bool share_boot_id(uint8 *boot_id);

@@ -20,8 +20,8 @@
 #define TICK_MS 250
 
 static void call(void);
-static bool read_shared_caps(const CalmRates *asked, unsigned int *major, unsigned int *minor,
-                             CalmRates *caps);
+static bool
+read_shared_caps(const CalmRates *asked, unsigned int *major, unsigned int *minor, CalmRates *caps);
 
 static CalmCore core = {.version = CALM_CORE_VERSION, .read_shared_caps = read_shared_caps};
 static CalmShare share = {.granted = {INFINITY, INFINITY}, .members = 1};

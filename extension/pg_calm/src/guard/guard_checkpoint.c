@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * governor_checkpoint.c
+ * guard_checkpoint.c
  *	  How long the running checkpoint will still take.
  *
  * WAL is freed in one step when a checkpoint ends, which is too late to steer
@@ -15,9 +15,9 @@
  * CheckpointWriteDelay), so its rate says nothing of what the device can do.
  * As long as it follows WAL (IsCheckpointOnSchedule), it will end in time
  * whatever is written.  If that end comes too late for the space there is, the
- * governor makes it hurry, as CHECKPOINT does.
+ * guard makes it hurry, as CHECKPOINT does.
  *
- * All is private to the governor's worker.
+ * All is private to the guard's worker.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,9 +26,8 @@
 #include <math.h>
 
 #include "access/xlog.h"
-#include "governor.h"
+#include "guard.h"
 #include "miscadmin.h"
-#include "shared/shared.h"
 #include "postmaster/bgwriter.h"
 #include "storage/buf_internals.h"
 #include "storage/bufmgr.h"
@@ -52,7 +51,7 @@ static uint64 running_redo = 0;
 static uint64 phase_since_ms = 0;
 static uint64 marked = 0;       /* buffers, now */
 static uint64 marked_first = 0; /* most of this checkpoint */
-static GovernorDrain writing;   /* buffers per second; lives on between checkpoints */
+static GuardDrain writing;      /* buffers per second; lives on between checkpoints */
 static double before_seconds = 0;
 static double sync_seconds = 0; /* both of the last checkpoint that was seen */
 static double write_seconds = 0;
@@ -102,7 +101,7 @@ enter(CheckpointPhase next, uint64 now_ms)
  * True if one runs.
  */
 bool
-governor_checkpoint_look(uint64 redo, uint64 completed_redo, uint64 now_ms)
+guard_checkpoint_look(uint64 redo, uint64 completed_redo, uint64 now_ms)
 {
 	if (redo == completed_redo)
 	{
@@ -124,15 +123,11 @@ governor_checkpoint_look(uint64 redo, uint64 completed_redo, uint64 now_ms)
 		/* the rate of the last one is where that of this one begins */
 		writing.position = 0;
 	}
-	/* so few that we did not see them, or we have only begun to look */
-	else if (phase == CHECKPOINT_BEFORE &&
-	         pg_atomic_read_u32(&calm_shared->draining) != CALM_DRAINING_NOTHING)
-		enter(CHECKPOINT_SYNCING, now_ms);
 	/* BufferSync marks them in one go, which we may have seen the middle of */
 	marked_first = Max(marked_first, marked);
 	if (phase == CHECKPOINT_WRITING)
 	{
-		governor_track(&writing, marked_first - marked + 1, now_ms);
+		guard_track(&writing, marked_first - marked + 1, now_ms);
 		if (marked <= marked_first / 1000)
 			enter(CHECKPOINT_SYNCING, now_ms);
 	}
@@ -144,7 +139,7 @@ governor_checkpoint_look(uint64 redo, uint64 completed_redo, uint64 now_ms)
  * infinity if there is no telling
  */
 double
-governor_checkpoint_seconds(uint64 now_ms)
+guard_checkpoint_seconds(uint64 now_ms)
 {
 	double here = (double) (now_ms - phase_since_ms) / 1000;
 	double seconds = 0;
@@ -169,7 +164,7 @@ governor_checkpoint_seconds(uint64 now_ms)
 
 /* Bytes of data files that it writes per second */
 double
-governor_checkpoint_drain_rate(void)
+guard_checkpoint_drain_rate(void)
 {
 	return phase == CHECKPOINT_WRITING ? writing.rate * BLCKSZ : 0;
 }
@@ -179,7 +174,7 @@ governor_checkpoint_drain_rate(void)
  * slower than WAL, and that schedule needs no more of it than the budget.
  */
 bool
-governor_checkpoint_keeps_up(double cycle, double budget)
+guard_checkpoint_keeps_up(double cycle, double budget)
 {
 	double whole = (double) CheckPointSegments * wal_segment_size;
 	double progress;
@@ -201,8 +196,11 @@ governor_checkpoint_keeps_up(double cycle, double budget)
  * only have the next one write everything at once.
  */
 void
-governor_checkpoint_hurry(uint64 now_ms)
+guard_checkpoint_hurry(uint64 now_ms)
 {
+	/* in shadow mode the server is left as it is */
+	if (guard_mode != GUARD_MODE_ON)
+		return;
 	/* an immediate request speeds up the one that runs, and asks for another */
 	if ((phase != CHECKPOINT_NONE && hurried) || phase == CHECKPOINT_SYNCING)
 		return;

@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
- * governor_wal.c
+ * guard_wal.c
  *	  WAL on disk: how much room there is for more, and who frees it.
  *
- * Two inputs: GOVERNOR_WAL_SPACE is the filesystem of pg_wal, GOVERNOR_MAX_WAL
+ * Two inputs: GUARD_WAL_SPACE is the filesystem of pg_wal, GUARD_MAX_WAL
  * a limit to the WAL that recovery would need, which max_wal_size is not.
  *
  *-------------------------------------------------------------------------
@@ -19,7 +19,7 @@
 #include "catalog/pg_control.h"
 #include "common/controldata_utils.h"
 #include "base/base.h"
-#include "governor.h"
+#include "guard.h"
 #include "miscadmin.h"
 #include "replication/slot.h"
 #include "storage/lwlock.h"
@@ -58,9 +58,9 @@ static bool read_files(uint64 insert, WalFiles *files);
 static uint64 read_completed_redo(void);
 static uint64 retained_from(uint64 insert, char *name, uint64 now_ms);
 static void look_at_space(uint64 insert, uint64 redo, const WalFiles *files, bool running,
-                          GovernorReading *reading, uint64 now_ms);
-static double checkpoint_rate(const GovernorWal *wal, uint64 redo, bool running,
-                              WalPressure *pressure, uint64 now_ms);
+                          GuardReading *reading, uint64 now_ms);
+static double checkpoint_rate(const GuardWal *wal, uint64 redo, bool running, WalPressure *pressure,
+                              uint64 now_ms);
 
 /* False if that can't be read */
 static bool
@@ -142,7 +142,7 @@ retained_from(uint64 insert, char *name, uint64 now_ms)
 	    insert - from > (uint64) max_slot_wal_keep_size_mb * 1024 * 1024)
 		from = insert - (uint64) max_slot_wal_keep_size_mb * 1024 * 1024;
 
-	if (governor_archive_backlog(&queue, now_ms))
+	if (guard_archive_queue(&queue, now_ms))
 	{
 		uint64 archived = insert - insert % wal_segment_size;
 
@@ -162,7 +162,7 @@ retained_from(uint64 insert, char *name, uint64 now_ms)
  * was pressed for space is paced from its beginning, so that the rate is even.
  */
 static double
-checkpoint_rate(const GovernorWal *wal, uint64 redo, bool running, WalPressure *pressure,
+checkpoint_rate(const GuardWal *wal, uint64 redo, bool running, WalPressure *pressure,
                 uint64 now_ms)
 {
 	double whole = wal->cycle + wal->room + wal->freed;
@@ -178,35 +178,35 @@ checkpoint_rate(const GovernorWal *wal, uint64 redo, bool running, WalPressure *
 	    (running && wal->room < Max(whole, 0) * ROOM_SHARE))
 	{
 		pressure->now = pressure->next = true;
-		if (!running || !governor_checkpoint_keeps_up(wal->cycle, whole / 2))
-			governor_checkpoint_hurry(now_ms);
+		if (!running || !guard_checkpoint_keeps_up(wal->cycle, whole / 2))
+			guard_checkpoint_hurry(now_ms);
 	}
 	if (wal->room > 0 &&
-	    (!pressure->now || (running && governor_checkpoint_keeps_up(wal->cycle, whole / 2))))
+	    (!pressure->now || (running && guard_checkpoint_keeps_up(wal->cycle, whole / 2))))
 		return INFINITY;
-	return governor_space_rate(wal, governor_checkpoint_seconds(now_ms));
+	return guard_space_rate(wal, guard_checkpoint_seconds(now_ms));
 }
 
 /* Room on the filesystem: until a checkpoint frees some, or what retains WAL comes on */
 static void
 look_at_space(uint64 insert, uint64 redo, const WalFiles *files, bool running,
-              GovernorReading *reading, uint64 now_ms)
+              GuardReading *reading, uint64 now_ms)
 {
 	static WalPressure pressure;
-	static GovernorDrain retainer;
+	static GuardDrain retainer;
 	static char retained_by[NAMEDATALEN] = "";
 	char name[NAMEDATALEN] = "";
 	uint64 from = retained_from(insert, name, now_ms);
 	uint64 kept;
 	double reserve;
-	GovernorWal wal;
+	GuardWal wal;
 
-	if (calm_governor_wal_space < 0)
+	if (guard_wal_space < 0)
 		reserve = Min(
 			Max(files->total_bytes * RESERVE_SHARE, (double) RESERVE_SEGMENTS * wal_segment_size),
 			files->total_bytes * RESERVE_MAX_SHARE);
 	else
-		reserve = (double) calm_governor_wal_space * 1024 * 1024;
+		reserve = (double) guard_wal_space * 1024 * 1024;
 
 	kept = Min(from, redo);
 	if (wal_keep_size_mb > 0)
@@ -218,7 +218,7 @@ look_at_space(uint64 insert, uint64 redo, const WalFiles *files, bool running,
 
 	reading->value = files->free_bytes + files->ahead_bytes;
 	reading->limit = reserve;
-	reading->drain_rate = governor_checkpoint_drain_rate();
+	reading->drain_rate = guard_checkpoint_drain_rate();
 	reading->allowed_rate = checkpoint_rate(&wal, redo, running, &pressure, now_ms);
 	strlcpy(reading->object, "checkpoint", sizeof(reading->object));
 
@@ -227,7 +227,9 @@ look_at_space(uint64 insert, uint64 redo, const WalFiles *files, bool running,
 		memset(&retainer, 0, sizeof(retainer));
 		strlcpy(retained_by, name, sizeof(retained_by));
 	}
-	governor_track(&retainer, from, now_ms);
+	guard_track(&retainer, from, now_ms);
+	guard_forecast(reading, name, insert - from, (double) files->free_bytes + files->ahead_bytes,
+	               now_ms);
 	if (from < redo)
 	{
 		/* whatever checkpoints do, this WAL stays until its retainer comes on */
@@ -244,7 +246,7 @@ look_at_space(uint64 insert, uint64 redo, const WalFiles *files, bool running,
 
 /* Both inputs; insert is the end of WAL */
 void
-governor_wal_look(uint64 insert, GovernorReading *space, GovernorReading *retained, uint64 now_ms)
+guard_wal_look(uint64 insert, GuardReading *space, GuardReading *retained, uint64 now_ms)
 {
 	static uint64 completed_redo = 0;
 	uint64 redo;
@@ -260,30 +262,30 @@ governor_wal_look(uint64 insert, GovernorReading *space, GovernorReading *retain
 	if (completed_redo == 0)
 		return;
 	redo = Max(redo, completed_redo);
-	running = governor_checkpoint_look(redo, completed_redo, now_ms);
+	running = guard_checkpoint_look(redo, completed_redo, now_ms);
 
-	if (space->state != GOVERNOR_OFF)
+	if (space->state != GUARD_OFF)
 	{
 		if (read_files(insert, &files))
 		{
-			space->state = GOVERNOR_WATCHED;
+			space->state = GUARD_WATCHED;
 			look_at_space(insert, redo, &files, running, space, now_ms);
 		}
 		else
-			space->state = GOVERNOR_UNKNOWN;
+			space->state = GUARD_UNKNOWN;
 	}
-	if (retained->state != GOVERNOR_OFF)
+	if (retained->state != GUARD_OFF)
 	{
 		static WalPressure pressure;
-		GovernorWal wal;
+		GuardWal wal;
 
 		retained->value = insert - completed_redo;
-		retained->limit = (double) calm_governor_max_wal * 1024 * 1024;
+		retained->limit = (double) guard_max_wal * 1024 * 1024;
 		wal.cycle = insert - redo;
 		wal.room = retained->limit - retained->value;
 		wal.freed = redo - completed_redo;
-		retained->state = GOVERNOR_WATCHED;
-		retained->drain_rate = governor_checkpoint_drain_rate();
+		retained->state = GUARD_WATCHED;
+		retained->drain_rate = guard_checkpoint_drain_rate();
 		retained->allowed_rate = checkpoint_rate(&wal, redo, running, &pressure, now_ms);
 		strlcpy(retained->object, "checkpoint", sizeof(retained->object));
 	}

@@ -1,4 +1,4 @@
-//! The result of overload, as data: the document that `pgcalm lab run governor --json` writes. Units are in the field names.
+//! The result of overload, as data: the document that `pgcalm lab run guard --json` writes. Units are in the field names.
 
 pub mod text;
 
@@ -11,13 +11,13 @@ use crate::contest::report::Run;
 use crate::report::Host;
 
 /// Name of the scenario, by which its documents are told from others.
-pub const SCENARIO: &str = "governor";
+pub const SCENARIO: &str = "guard";
 
-/// Overload, paced clients, and the governor without anything to do: the document written by `pgcalm lab run governor --json`.
+/// Overload, paced clients, and the guard without anything to do: the document written by `pgcalm lab run guard --json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Report {
-    /// Always `governor`.
+    /// Always `guard`.
     pub scenario: String,
     /// Where the run happened.
     #[cfg_attr(test, schemars(with = "BTreeMap<String, serde_json::Value>"))]
@@ -51,7 +51,7 @@ pub struct Case {
     pub run: Run,
 }
 
-/// The same load with the governor off and on in turn.
+/// The same load with the guard off and on in turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Idle {
@@ -59,7 +59,7 @@ pub struct Idle {
     pub pairs: Vec<Pair>,
 }
 
-/// A run without and one with the governor.
+/// A run without and one with the guard.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Pair {
@@ -67,7 +67,7 @@ pub struct Pair {
     pub off_tps: f64,
     /// Transactions per second, on.
     pub on_tps: f64,
-    /// Waits of sessions for the governor, on; null if it did not tell.
+    /// Waits of sessions for the guard, on; null if it did not tell.
     pub holds: Option<f64>,
 }
 
@@ -180,14 +180,14 @@ impl Report {
     }
 }
 
-/// Waits of sessions for the governor, for whatever reason, at the end of a run; `None` if it did not tell.
+/// Waits of sessions for the guard, for whatever reason, at the end of a run; `None` if it did not tell.
 pub fn holds(run: &Run) -> Option<f64> {
     let counts: Vec<f64> = run
         .series
         .server
         .module
         .iter()
-        .filter(|(name, _)| name.starts_with("governor_") && name.ends_with("_holds"))
+        .filter(|(name, _)| name.starts_with("guard_") && name.ends_with("_holds"))
         .filter_map(|(_, values)| values.iter().rev().find_map(|value| *value))
         .collect();
     (!counts.is_empty()).then(|| counts.iter().sum())
@@ -222,9 +222,9 @@ pub(super) mod tests {
                 "dirty_mib": [], "writeback_mib": [], "data_write_ops": [], "data_write_mib": [],
                 "data_read_ops": [], "wal_write_ops": [], "wal_write_mib": [], "blocked_processes": [],
                 "server": {"module": {
-                    "governor_wal_space_holds": [0.0, 7.0, null],
-                    "governor_lag_holds": [1.0, 3.0, null],
-                    "governor_lag_value": [9.0, 9.0, 9.0],
+                    "guard_wal_space_holds": [0.0, 7.0, null],
+                    "guard_lag_holds": [1.0, 3.0, null],
+                    "guard_lag_value": [9.0, 9.0, 9.0],
                 }},
             },
         }))
@@ -247,7 +247,7 @@ pub(super) mod tests {
     }
 
     pub fn report() -> Report {
-        let governed = [("pg_calm.governor_wal_space", "-1")];
+        let governed = [("pg_calm_guard.wal_space", "-1")];
         Report {
             scenario: SCENARIO.into(),
             host: Host::of_a_test("cgroup-v1-root"),

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
- * governor_status.c
- *	  The governor's state, as SQL functions.
+ * guard_status.c
+ *	  The guard's state, as SQL functions.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,15 +11,14 @@
 
 #include "fmgr.h"
 #include "funcapi.h"
-#include "governor.h"
+#include "guard.h"
 #include "miscadmin.h"
-#include "shared/shared.h"
 #include "storage/procarray.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
-PG_FUNCTION_INFO_V1(pg_calm_governor);
-PG_FUNCTION_INFO_V1(pg_calm_governor_holds);
+PG_FUNCTION_INFO_V1(pg_calm_guard);
+PG_FUNCTION_INFO_V1(pg_calm_guard_holds);
 
 static Datum rate_or_null(double rate, bool *null);
 
@@ -33,35 +32,42 @@ rate_or_null(double rate, bool *null)
 
 /* The inputs, one row each, and what they are good for together */
 Datum
-pg_calm_governor(PG_FUNCTION_ARGS)
+pg_calm_guard(PG_FUNCTION_ARGS)
 {
 	static const char *const states[] = {"off",    "unknown",  "watched",
 	                                     "pacing", "released", "refusing"};
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	GovernorReading readings[GOVERNOR_INPUTS];
-	GovernorInput binding;
-	GovernorGate gate;
+	GuardReading readings[GUARD_INPUTS];
+	GuardInput binding;
+	GuardGate gate;
+	bool silent;
 	double wal_rate;
 	double allowed_rate;
 
+	guard_must_be_loaded();
 	InitMaterializedSRF(fcinfo, 0);
-	SpinLockAcquire(&calm_governor_shared->lock);
-	memcpy(readings, calm_governor_shared->readings, sizeof(readings));
-	binding = calm_governor_shared->binding;
-	wal_rate = calm_governor_shared->wal_rate;
-	allowed_rate = calm_governor_shared->allowed_rate;
-	SpinLockRelease(&calm_governor_shared->lock);
-	gate = (GovernorGate) pg_atomic_read_u32(&calm_governor_shared->gate);
+	SpinLockAcquire(&guard_shared->lock);
+	memcpy(readings, guard_shared->readings, sizeof(readings));
+	binding = guard_shared->binding;
+	wal_rate = guard_shared->wal_rate;
+	allowed_rate = guard_shared->allowed_rate;
+	SpinLockRelease(&guard_shared->lock);
+	gate = (GuardGate) pg_atomic_read_u32(&guard_shared->gate);
+	silent = guard_is_silent();
 
-	for (int i = 0; i < GOVERNOR_INPUTS; i++)
+	for (int i = 0; i < GUARD_INPUTS; i++)
 	{
-		const GovernorReading *reading = &readings[i];
-		bool known = reading->state >= GOVERNOR_WATCHED;
-		Datum values[14];
-		bool nulls[14] = {false};
+		GuardReading *reading = &readings[i];
+		bool known;
+		Datum values[16];
+		bool nulls[16] = {false};
 		int column = 0;
 
-		values[column++] = CStringGetTextDatum(governor_input_name((GovernorInput) i));
+		/* what a worker that does not respond has said is of no effect */
+		if (silent && reading->state != GUARD_OFF)
+			reading->state = GUARD_UNKNOWN;
+		known = reading->state >= GUARD_WATCHED;
+		values[column++] = CStringGetTextDatum(guard_input_name((GuardInput) i));
 		values[column++] = CStringGetTextDatum(states[reading->state]);
 		nulls[column] = !known || reading->object[0] == '\0';
 		values[column++] = CStringGetTextDatum(reading->object);
@@ -75,13 +81,17 @@ pg_calm_governor(PG_FUNCTION_ARGS)
 		values[column++] = Float8GetDatum(reading->drain_rate);
 		values[column] = rate_or_null(reading->allowed_rate, &nulls[column]);
 		column++;
-		values[column++] = BoolGetDatum(gate != GOVERNOR_GATE_OPEN && binding == i);
+		values[column++] = BoolGetDatum(gate != GUARD_GATE_OPEN && binding == i);
 		values[column++] = Float8GetDatum(wal_rate);
 		values[column] = rate_or_null(allowed_rate, &nulls[column]);
 		column++;
 		values[column++] = Int64GetDatum((int64) reading->holds);
 		values[column++] = Float8GetDatum((double) reading->held_us / 1000);
 		values[column++] = Int64GetDatum((int64) reading->releases);
+		nulls[column] = reading->behind_since == 0;
+		values[column++] = TimestampTzGetDatum(reading->behind_since);
+		nulls[column] = reading->full_at == 0;
+		values[column++] = TimestampTzGetDatum(reading->full_at);
 		Assert(column == lengthof(values));
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
@@ -90,25 +100,26 @@ pg_calm_governor(PG_FUNCTION_ARGS)
 
 /* The sessions that are held */
 Datum
-pg_calm_governor_holds(PG_FUNCTION_ARGS)
+pg_calm_guard_holds(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	TimestampTz now = GetCurrentTimestamp();
 
+	guard_must_be_loaded();
 	InitMaterializedSRF(fcinfo, 0);
 	for (int i = 0; i < MaxBackends; i++)
 	{
-		GovernorHold hold;
+		GuardHold hold;
 		Datum values[5];
 		bool nulls[5] = {false};
 
-		SpinLockAcquire(&calm_governor_shared->lock);
-		hold = calm_governor_shared->holds[i];
-		SpinLockRelease(&calm_governor_shared->lock);
+		SpinLockAcquire(&guard_shared->lock);
+		hold = guard_shared->holds[i];
+		SpinLockRelease(&guard_shared->lock);
 		if (hold.pid == 0 || BackendPidGetProc(hold.pid) == NULL)
 			continue;
 		values[0] = Int32GetDatum(hold.pid);
-		values[1] = CStringGetTextDatum(governor_input_name(hold.input));
+		values[1] = CStringGetTextDatum(guard_input_name(hold.input));
 		values[2] = CStringGetTextDatum(hold.committed ? "committed" : "before statement");
 		values[3] = TimestampTzGetDatum(hold.since);
 		values[4] = Float8GetDatum((double) Max(now - hold.since, 0) / 1000);

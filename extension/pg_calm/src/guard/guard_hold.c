@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
- * governor_hold.c
- *	  Where sessions wait for the governor.
+ * guard_hold.c
+ *	  Where sessions wait for the guard.
  *
  * A session pays for the WAL that it has written when its transaction is over:
  * in the last callback of CommitTransaction's ResourceOwnerRelease, when the
@@ -27,9 +27,9 @@
  * with the first changes after a checkpoint began: by them alone, a rate in bytes
  * of WAL would let twice as many transactions pass at the end of a checkpoint's
  * cycle as at its begin, and none would be to blame.  How much WAL a cost stands
- * for is seen by the governor's worker.
+ * for is seen by the guard's worker.
  *
- * Who waits takes a ticket in a line that is served at the rate the governor
+ * Who waits takes a ticket in a line that is served at the rate the guard
  * allows.  Large debts are paid in slices, so that a session which loaded a
  * gigabyte does not keep the others waiting until it has paid.
  *
@@ -45,10 +45,8 @@
 #include "base/base.h"
 #include "executor/executor.h"
 #include "executor/instrument.h"
-#include "governor.h"
+#include "guard.h"
 #include "miscadmin.h"
-#include "map/map.h"
-#include "shared/shared.h"
 #include "pgstat.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
@@ -71,13 +69,13 @@
 /* What was not used of the rate is kept for so many seconds */
 #define BURST_SECONDS 0.1
 
-typedef struct GovernorTicket
+typedef struct GuardTicket
 {
 	bool taken;
 	double cost;
 	double number; /* position in the line, in cost */
 	uint32 line;
-} GovernorTicket;
+} GuardTicket;
 
 static ExecutorStart_hook_type previous_executor_start = NULL;
 static ExecutorRun_hook_type previous_executor_run = NULL;
@@ -88,20 +86,20 @@ static bool may_hold = false;   /* this transaction, when it is over */
 static bool must_go_on = false; /* it frees space, or others wait for its next step */
 static double debt = 0;         /* cost of WAL written and not waited for */
 static WalUsage wal_seen;       /* of pgWalUsage */
-static GovernorTicket waiting;  /* for release_hold */
+static GuardTicket waiting;     /* for release_hold */
 static uint32 wait_event = 0;
 
-static GovernorGate gate_now(void);
+static GuardGate gate_now(void);
 static bool has_locks(void);
-static bool serve(GovernorTicket *ticket, GovernorInput *input, long *nap_ms);
-static void refund(const GovernorTicket *ticket);
-static void hold_begins(GovernorInput input, bool committed);
+static bool serve(GuardTicket *ticket, GuardInput *input, long *nap_ms);
+static void refund(const GuardTicket *ticket);
+static void hold_begins(GuardInput input, bool committed);
 static void hold_ends(void);
 static void release_hold(int code, Datum argument);
 static void count_wal(bool pays);
 static bool interrupted(void);
 static bool nap(bool committed, long nap_ms);
-static bool wait_turn(bool committed, GovernorTicket *ticket);
+static bool wait_turn(bool committed, GuardTicket *ticket);
 static void hold(bool committed);
 static void consider(void);
 static void before_statement(void);
@@ -119,7 +117,7 @@ static void process_utility(PlannedStmt *statement, const char *text, bool read_
                             QueryCompletion *completion);
 
 void
-governor_hold_install(void)
+guard_hold_install(void)
 {
 	previous_executor_start = ExecutorStart_hook;
 	ExecutorStart_hook = executor_start;
@@ -133,20 +131,19 @@ governor_hold_install(void)
 
 /* Whether it would have sessions held, and is gone or stuck */
 bool
-governor_is_silent(void)
+guard_is_silent(void)
 {
-	return pg_atomic_read_u32(&calm_governor_shared->gate) != GOVERNOR_GATE_OPEN &&
-	       page_map_now_ms() >
-	           pg_atomic_read_u64(&calm_governor_shared->updated_ms) + calm_worker_timeout;
+	return pg_atomic_read_u32(&guard_shared->gate) != GUARD_GATE_OPEN &&
+	       monotonic_ms() > pg_atomic_read_u64(&guard_shared->updated_ms) + GUARD_SILENT_MS;
 }
 
-/* Never closed by a governor that is gone, or stuck */
-static GovernorGate
+/* Never closed by a guard that is gone, or stuck */
+static GuardGate
 gate_now(void)
 {
-	if (governor_is_silent())
-		return GOVERNOR_GATE_OPEN;
-	return (GovernorGate) pg_atomic_read_u32(&calm_governor_shared->gate);
+	if (guard_is_silent())
+		return GUARD_GATE_OPEN;
+	return (GuardGate) pg_atomic_read_u32(&guard_shared->gate);
 }
 
 /*
@@ -169,10 +166,10 @@ has_locks(void)
  * been taken.  True if it has been served; else when to look again.
  */
 static bool
-serve(GovernorTicket *ticket, GovernorInput *input, long *nap_ms)
+serve(GuardTicket *ticket, GuardInput *input, long *nap_ms)
 {
-	GovernorShared *shared = calm_governor_shared;
-	uint64 now_ms = page_map_now_ms();
+	GuardShared *shared = guard_shared;
+	uint64 now_ms = monotonic_ms();
 	double served;
 	double wait_ms;
 	bool done;
@@ -201,9 +198,9 @@ serve(GovernorTicket *ticket, GovernorInput *input, long *nap_ms)
 
 /* Who leaves the line unserved makes place for those who come later */
 static void
-refund(const GovernorTicket *ticket)
+refund(const GuardTicket *ticket)
 {
-	GovernorShared *shared = calm_governor_shared;
+	GuardShared *shared = guard_shared;
 
 	SpinLockAcquire(&shared->lock);
 	if (ticket->taken && ticket->line == shared->line)
@@ -212,10 +209,10 @@ refund(const GovernorTicket *ticket)
 }
 
 static void
-hold_begins(GovernorInput input, bool committed)
+hold_begins(GuardInput input, bool committed)
 {
-	GovernorShared *shared = calm_governor_shared;
-	GovernorHold *hold = &shared->holds[MyProc - ProcGlobal->allProcs];
+	GuardShared *shared = guard_shared;
+	GuardHold *hold = &shared->holds[MyProc - ProcGlobal->allProcs];
 	TimestampTz now = GetCurrentTimestamp();
 
 	SpinLockAcquire(&shared->lock);
@@ -230,8 +227,8 @@ hold_begins(GovernorInput input, bool committed)
 static void
 hold_ends(void)
 {
-	GovernorShared *shared = calm_governor_shared;
-	GovernorHold *hold = &shared->holds[MyProc - ProcGlobal->allProcs];
+	GuardShared *shared = guard_shared;
+	GuardHold *hold = &shared->holds[MyProc - ProcGlobal->allProcs];
 	TimestampTz now = GetCurrentTimestamp();
 
 	SpinLockAcquire(&shared->lock);
@@ -270,9 +267,9 @@ count_wal(bool pays)
 		return;
 	/* images are of less than a block, if it has a hole or is compressed */
 	cost = Max((double) written - images * BLCKSZ, records * RECORD_COST);
-	(void) pg_atomic_fetch_add_u64(&calm_governor_shared->charged, (int64) written);
-	(void) pg_atomic_fetch_add_u64(&calm_governor_shared->charged_cost, (int64) cost);
-	debt = gate_now() == GOVERNOR_GATE_OPEN ? 0 : debt + cost;
+	(void) pg_atomic_fetch_add_u64(&guard_shared->charged, (int64) written);
+	(void) pg_atomic_fetch_add_u64(&guard_shared->charged_cost, (int64) cost);
+	debt = gate_now() == GUARD_GATE_OPEN ? 0 : debt + cost;
 }
 
 /* After a commit: whether there is something to be done that can't be done here */
@@ -314,19 +311,19 @@ nap(bool committed, long nap_ms)
 
 /* Until a ticket is served, or without one the gate opens; false if that was given up */
 static bool
-wait_turn(bool committed, GovernorTicket *ticket)
+wait_turn(bool committed, GuardTicket *ticket)
 {
 	for (;;)
 	{
-		GovernorGate gate = gate_now();
-		GovernorInput input;
+		GuardGate gate = gate_now();
+		GuardInput input;
 		long nap_ms = NAP_MS;
 
-		if (gate == GOVERNOR_GATE_OPEN)
+		if (gate == GUARD_GATE_OPEN)
 			return true;
-		if (gate == GOVERNOR_GATE_REFUSE)
+		if (gate == GUARD_GATE_REFUSE)
 			return false;
-		if (ticket ? serve(ticket, &input, &nap_ms) : gate == GOVERNOR_GATE_PACED)
+		if (ticket ? serve(ticket, &input, &nap_ms) : gate == GUARD_GATE_PACED)
 			return true;
 		if (!nap(committed, nap_ms))
 			return false;
@@ -340,7 +337,7 @@ wait_turn(bool committed, GovernorTicket *ticket)
 static void
 hold(bool committed)
 {
-	GovernorInput input = calm_governor_shared->binding;
+	GuardInput input = guard_shared->binding;
 	long nap_ms;
 
 	memset(&waiting, 0, sizeof(waiting));
@@ -351,11 +348,11 @@ hold(bool committed)
 		memset(&waiting, 0, sizeof(waiting));
 		waiting.cost = debt;
 	}
-	if (debt <= 0 && (committed || gate_now() <= GOVERNOR_GATE_PACED))
+	if (debt <= 0 && (committed || gate_now() <= GUARD_GATE_PACED))
 		return;
 
 	hold_begins(input, committed);
-	if (calm_governor_shared->shadow)
+	if (guard_shared->shadow)
 	{
 		debt = 0;
 		release_hold(0, (Datum) 0);
@@ -367,7 +364,7 @@ hold(bool committed)
 
 		while (debt > 0 && (turn = wait_turn(committed, &waiting)))
 		{
-			debt = gate_now() == GOVERNOR_GATE_OPEN ? 0 : Max(debt - waiting.cost, 0);
+			debt = gate_now() == GUARD_GATE_OPEN ? 0 : Max(debt - waiting.cost, 0);
 			memset(&waiting, 0, sizeof(waiting));
 			waiting.cost = debt;
 		}
@@ -387,10 +384,10 @@ hold(bool committed)
 static void
 consider(void)
 {
-	may_hold = MyBackendType == B_BACKEND && !IsParallelWorker() && calm_governor &&
-	           !(calm_governor_exempt_superusers && superuser());
+	may_hold = MyBackendType == B_BACKEND && !IsParallelWorker() && guard_holds_session &&
+	           !(guard_exempt_superusers && superuser());
 	if (may_hold && wait_event == 0)
-		wait_event = CALM_WAIT_EVENT("PgCalmGovernorHold");
+		wait_event = CALM_WAIT_EVENT("PgCalmGuardHold");
 }
 
 /*
@@ -400,27 +397,27 @@ consider(void)
 static void
 before_statement(void)
 {
-	if (gate_now() == GOVERNOR_GATE_OPEN)
+	if (gate_now() == GUARD_GATE_OPEN)
 		return;
 	consider();
 	if (!may_hold || TransactionIdIsValid(GetTopTransactionIdIfAny()) || has_locks())
 		return;
 	hold(false);
-	if (gate_now() == GOVERNOR_GATE_REFUSE && !calm_governor_shared->shadow)
+	if (gate_now() == GUARD_GATE_REFUSE && !guard_shared->shadow)
 	{
 		char object[NAMEDATALEN];
 
-		SpinLockAcquire(&calm_governor_shared->lock);
-		memcpy(object, calm_governor_shared->readings[GOVERNOR_WAL_SPACE].object, sizeof(object));
-		SpinLockRelease(&calm_governor_shared->lock);
+		SpinLockAcquire(&guard_shared->lock);
+		memcpy(object, guard_shared->readings[GUARD_WAL_SPACE].object, sizeof(object));
+		SpinLockRelease(&guard_shared->lock);
 		ereport(
 			ERROR,
-			(errcode(ERRCODE_DISK_FULL), errmsg("pg_calm: no space is left for WAL"),
+			(errcode(ERRCODE_DISK_FULL), errmsg("pg_calm_guard: no space is left for WAL"),
 		     errdetail(
-				 "The governor waited for \"%s\" to free some. Written on, the server would end with a PANIC.",
+				 "The guard waited for \"%s\" to free some. Written on, the server would end with a PANIC.",
 				 object),
 		     errhint(
-				 "Free space in the filesystem of pg_wal, or see to \"%s\". The space to be left free is pg_calm.governor_wal_space.",
+				 "Free space in the filesystem of pg_wal, or see to \"%s\". The space to be left free is pg_calm_guard.wal_space.",
 				 object)));
 	}
 }
@@ -456,12 +453,12 @@ after_transaction(ResourceReleasePhase phase, bool committed, bool top, void *ar
 	bool pays;
 
 	if (phase != RESOURCE_RELEASE_AFTER_LOCKS || !top || MyBackendType != B_BACKEND ||
-	    IsParallelWorker() || calm_governor_shared == NULL)
+	    IsParallelWorker() || guard_shared == NULL)
 		return;
 	/* without a transaction ID it wrote hint bits and the like, if anything: a reader */
 	pays = may_hold && TransactionIdIsValid(GetTopTransactionIdIfAny());
 	count_wal(pays);
-	if (pays && committed && !must_go_on && debt > 0 && gate_now() != GOVERNOR_GATE_OPEN &&
+	if (pays && committed && !must_go_on && debt > 0 && gate_now() != GUARD_GATE_OPEN &&
 	    !has_locks())
 		hold(true);
 	/* a procedure goes on with another transaction */
@@ -485,7 +482,7 @@ executor_start(QueryDesc *query, int flags)
 	{
 		if (writes(query))
 			before_statement();
-		else if (gate_now() != GOVERNOR_GATE_OPEN)
+		else if (gate_now() != GUARD_GATE_OPEN)
 			consider();
 	}
 	if (previous_executor_start)

@@ -1,20 +1,23 @@
-//! pg_calm's governor and the sessions that it holds.
+//! pg_calm_guard and the sessions that it holds.
 
 use postgres::Error;
 
-use crate::model::Governor;
-use crate::model::GovernorHold;
-use crate::model::GovernorInput;
+use crate::model::Guard;
+use crate::model::GuardHold;
+use crate::model::GuardInput;
 use crate::server::session::Columns;
 use crate::server::session::Session;
 
-/// pg_calm_governor and pg_calm_governor_holds.
-pub fn ask(session: &mut Session, schema: &str) -> Result<Governor, Error> {
-    let mut governor = Governor::default();
-    for row in session.rows(&format!("SELECT * FROM {schema}.pg_calm_governor"))? {
-        governor.wal_bytes_per_second = row.number("wal_rate")?;
-        governor.allowed_bytes_per_second = row.number("total_allowed_rate")?;
-        governor.inputs.push(GovernorInput {
+/// pg_calm_guard and pg_calm_guard_holds.
+pub fn ask(session: &mut Session, schema: &str) -> Result<Guard, Error> {
+    let mut guard = Guard::default();
+    for row in session.rows(&format!(
+        "SELECT *, extract(epoch FROM full_at - clock_timestamp())::float8 AS full_in FROM {schema}.pg_calm_guard"
+    ))? {
+        guard.wal_bytes_per_second = row.number("wal_rate")?;
+        guard.allowed_bytes_per_second = row.number("total_allowed_rate")?;
+        guard.seconds_to_full = guard.seconds_to_full.or(row.number("full_in")?);
+        guard.inputs.push(GuardInput {
             input: row.text("input")?.unwrap_or_default(),
             state: row.text("state")?.unwrap_or_default(),
             object: row.text("object")?,
@@ -29,13 +32,13 @@ pub fn ask(session: &mut Session, schema: &str) -> Result<Governor, Error> {
             releases: row.count("releases")?.unwrap_or_default(),
         });
     }
-    for row in session.rows(&format!("SELECT * FROM {schema}.pg_calm_governor_holds ORDER BY since"))? {
-        governor.holds.push(GovernorHold {
+    for row in session.rows(&format!("SELECT * FROM {schema}.pg_calm_guard_holds ORDER BY since"))? {
+        guard.holds.push(GuardHold {
             pid: row.try_get::<_, Option<i32>>("pid")?.unwrap_or_default(),
             input: row.text("input")?.unwrap_or_default(),
             moment: row.text("moment")?.unwrap_or_default(),
             held_seconds: row.number("held_time")?.unwrap_or_default() / 1000.0,
         });
     }
-    Ok(governor)
+    Ok(guard)
 }

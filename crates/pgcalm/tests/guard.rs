@@ -1,4 +1,4 @@
-//! Overload of a small WAL volume, for real: stock gives up, and a server with the governor does not. Needs root; says so and
+//! Overload of a small WAL volume, for real: stock gives up, and a server with the guard does not. Needs root; says so and
 //! passes otherwise.
 
 mod lab_run;
@@ -9,8 +9,8 @@ use std::process::Command;
 
 use pgcalm_lab::document;
 use pgcalm_lab::document::Document;
-use pgcalm_lab::governor::report::Report;
-use pgcalm_lab::governor::report::holds;
+use pgcalm_lab::guard::report::Report;
+use pgcalm_lab::guard::report::holds;
 use pgcalm_testkit::module_directory;
 use pgcalm_testkit::need;
 use pgcalm_testkit::programs::bindir;
@@ -23,13 +23,13 @@ use lab_run::leftovers;
 /// Whether they can run here; if not, says why not.
 fn can_run() -> bool {
     let needs = [need::ROOT, need::SERVER, need::MODULE, need::ROOT_GROUP_CAPS];
-    need::met("overload with the governor and without", &needs)
+    need::met("overload with the guard and without", &needs)
 }
 
 /// Its exit code, what it said last, and its report.
-fn governor(dir: &Path, options: &[&str]) -> (Option<i32>, String, Report) {
+fn guard(dir: &Path, options: &[&str]) -> (Option<i32>, String, Report) {
     let json = dir.join("report.json");
-    let mut command = lab(&["run", "governor", "--quick"], dir);
+    let mut command = lab(&["run", "guard", "--quick"], dir);
     command
         .arg("--pg-bindir")
         .arg(bindir().unwrap())
@@ -42,7 +42,7 @@ fn governor(dir: &Path, options: &[&str]) -> (Option<i32>, String, Report) {
     assert_eq!(leftovers(dir), Vec::<String>::new());
     let text = fs::read_to_string(&json).unwrap_or_else(|error| panic!("{error}: {last}"));
     match document::read(&text) {
-        Ok(Document::Governor(report)) => (status.code(), last, *report),
+        Ok(Document::Guard(report)) => (status.code(), last, *report),
         other => panic!("not a report of overload: {other:?}"),
     }
 }
@@ -52,10 +52,10 @@ fn stock_fills_the_wal_volume_and_a_governed_server_does_not() {
     if !can_run() {
         return;
     }
-    let dir = Dir::new("governor");
+    let dir = Dir::new("guard");
     // The table's pages are more than the WAL volume holds: logged whole once after a checkpoint's start, they fill it, unless that
     // checkpoint ends. At 100 operations per second it does not.
-    let (code, last, report) = governor(
+    let (code, last, report) = guard(
         &dir.0,
         &[
             "--rows=3000000",
@@ -90,8 +90,8 @@ fn a_run_without_overload_fails_and_has_the_other_cases_all_the_same() {
     if !can_run() {
         return;
     }
-    let dir = Dir::new("governor-idle");
-    let (code, last, report) = governor(
+    let dir = Dir::new("guard-idle");
+    let (code, last, report) = guard(
         &dir.0,
         &[
             "--cases=stock,paced,idle",

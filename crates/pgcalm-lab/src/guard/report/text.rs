@@ -8,10 +8,10 @@ use pgcalm_render::text::paragraph;
 use pgcalm_render::text::push_table;
 use pgcalm_render::text::right;
 
-use crate::governor::report::Case;
-use crate::governor::report::Idle;
-use crate::governor::report::Report;
-use crate::governor::report::holds;
+use crate::guard::report::Case;
+use crate::guard::report::Idle;
+use crate::guard::report::Report;
+use crate::guard::report::holds;
 use crate::report::heading::heading;
 use crate::report::settings;
 
@@ -130,8 +130,8 @@ fn idle(idle: &Idle) -> Vec<String> {
         )
     }));
     lines.push(match holds {
-        Some(holds) => format!("idle: {holds} waits for the governor"),
-        None => "idle: waits for the governor are not known".to_string(),
+        Some(holds) => format!("idle: {holds} waits for the guard"),
+        None => "idle: waits for the guard are not known".to_string(),
     });
     lines
 }
@@ -140,7 +140,7 @@ fn idle(idle: &Idle) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::contest::report::Pace;
-    use crate::governor::report::tests::report;
+    use crate::guard::report::tests::report;
 
     #[test]
     fn cases_pairs_and_verdict_are_shown() {
@@ -155,7 +155,7 @@ mod tests {
         assert!(text.contains("stock: the server gave up after 3 s: No space left"), "{text}");
         assert!(text.contains("idle: off 100 TPS, on 90, on/off 0.9000"), "{text}");
         assert!(text.contains("median 1.0000"), "{text}");
-        assert!(text.contains("0 waits for the governor"), "{text}");
+        assert!(text.contains("0 waits for the guard"), "{text}");
         assert!(text.ends_with("passed: who had to get through did, and stock, if it took part, did not\n"));
         assert!(text.lines().all(|line| line.chars().count() <= 115), "{text}");
     }
@@ -166,7 +166,7 @@ mod tests {
         if let Some(idle) = &mut report.idle {
             idle.pairs[0].holds = None;
         }
-        assert!(render(&report).contains("waits for the governor are not known"));
+        assert!(render(&report).contains("waits for the guard are not known"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * governor_lag.c
+ * guard_lag.c
  *	  Lag of standbys, with limits by application_name.
  *
  * Their positions are those of the walsenders in shared memory, as in
@@ -18,7 +18,7 @@
 
 #include "access/xlog_internal.h"
 #include "base/base.h"
-#include "governor.h"
+#include "guard.h"
 #include "replication/walsender.h"
 #include "replication/walsender_private.h"
 #include "utils/backend_status.h"
@@ -49,7 +49,7 @@ typedef struct Standby
 {
 	int pid; /* 0: none */
 	char name[NAMEDATALEN];
-	GovernorDrain drain;
+	GuardDrain drain;
 } Standby;
 
 static const LagLimits *limits = NULL;
@@ -60,8 +60,8 @@ static const LagLimit *limit_of(const char *name);
 static void remember(uint64 insert, uint64 now_ms);
 static double age_of(uint64 position, uint64 insert, uint64 now_ms);
 static void name_of(int pid, char *name);
-static double rate_of(const LagLimit *limit, const GovernorDrain *drain, uint64 insert,
-                      uint64 now_ms, GovernorReading *reading);
+static double rate_of(const LagLimit *limit, const GuardDrain *drain, uint64 insert, uint64 now_ms,
+                      GuardReading *reading);
 
 static char *
 trim(char *text)
@@ -117,7 +117,7 @@ parse_limit(char *text, LagLimit *limit)
 }
 
 bool
-governor_check_max_lag(char **newval, void **extra, GucSource source)
+guard_check_max_lag(char **newval, void **extra, GucSource source)
 {
 	LagLimits *parsed = CALM_GUC_MALLOC(sizeof(LagLimits));
 	char *copy = strdup(*newval);
@@ -148,13 +148,13 @@ governor_check_max_lag(char **newval, void **extra, GucSource source)
 }
 
 void
-governor_assign_max_lag(const char *newval, void *extra)
+guard_assign_max_lag(const char *newval, void *extra)
 {
 	limits = extra;
 }
 
 bool
-governor_lag_is_limited(void)
+guard_lag_is_limited(void)
 {
 	return limits != NULL && limits->count > 0;
 }
@@ -227,8 +227,8 @@ name_of(int pid, char *name)
 
 /* What a standby allows; also fills in the reading as if it were the one */
 static double
-rate_of(const LagLimit *limit, const GovernorDrain *drain, uint64 insert, uint64 now_ms,
-        GovernorReading *reading)
+rate_of(const LagLimit *limit, const GuardDrain *drain, uint64 insert, uint64 now_ms,
+        GuardReading *reading)
 {
 	double lag = insert > drain->position ? (double) (insert - drain->position) : 0;
 	double bytes = limit->bytes;
@@ -247,12 +247,12 @@ rate_of(const LagLimit *limit, const GovernorDrain *drain, uint64 insert, uint64
 		reading->limit = limit->bytes;
 	}
 	reading->drain_rate = drain->rate;
-	return isinf(bytes) ? INFINITY : governor_lag_rate(lag, bytes, drain->rate);
+	return isinf(bytes) ? INFINITY : guard_lag_rate(lag, bytes, drain->rate);
 }
 
 /* insert is the end of WAL */
 void
-governor_lag_look(uint64 insert, GovernorReading *reading, uint64 now_ms)
+guard_lag_look(uint64 insert, GuardReading *reading, uint64 now_ms)
 {
 	static Standby *standbys = NULL;
 	static uint64 names_ms = 0;
@@ -267,7 +267,7 @@ governor_lag_look(uint64 insert, GovernorReading *reading, uint64 now_ms)
 	remember(insert, now_ms);
 	if (standbys == NULL)
 		standbys = calloc(max_wal_senders, sizeof(Standby));
-	reading->state = GOVERNOR_UNKNOWN;
+	reading->state = GUARD_UNKNOWN;
 	if (standbys == NULL)
 		return;
 	if (read_names)
@@ -277,7 +277,7 @@ governor_lag_look(uint64 insert, GovernorReading *reading, uint64 now_ms)
 	{
 		WalSnd *walsender = &WalSndCtl->walsnds[i];
 		Standby *standby = &standbys[i];
-		GovernorReading candidate = *reading;
+		GuardReading candidate = *reading;
 		const LagLimit *limit;
 		XLogRecPtr position;
 		WalSndState state;
@@ -286,8 +286,7 @@ governor_lag_look(uint64 insert, GovernorReading *reading, uint64 now_ms)
 		SpinLockAcquire(&walsender->mutex);
 		pid = walsender->pid;
 		state = walsender->state;
-		position =
-			calm_governor_lag_position == GOVERNOR_LAG_REPLAY ? walsender->apply : walsender->flush;
+		position = guard_lag_position == GUARD_LAG_REPLAY ? walsender->apply : walsender->flush;
 		SpinLockRelease(&walsender->mutex);
 
 		if (pid == 0 || standby->pid != pid || read_names)
@@ -303,13 +302,13 @@ governor_lag_look(uint64 insert, GovernorReading *reading, uint64 now_ms)
 		    state == WALSNDSTATE_BACKUP || (limit = limit_of(standby->name)) == NULL)
 			continue;
 
-		governor_track(&standby->drain, position, now_ms);
+		guard_track(&standby->drain, position, now_ms);
 		candidate.allowed_rate = rate_of(limit, &standby->drain, insert, now_ms, &candidate);
 		if (candidate.value / candidate.limit > worst)
 		{
 			worst = candidate.value / candidate.limit;
 			*reading = candidate;
-			reading->state = GOVERNOR_WATCHED;
+			reading->state = GUARD_WATCHED;
 			strlcpy(reading->object, standby->name, sizeof(reading->object));
 		}
 	}

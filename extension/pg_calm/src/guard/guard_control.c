@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
- * governor_control.c
+ * guard_control.c
  *	  The control law: from what drains and what is left to a rate of WAL.
  *
  * Nothing here reads anything but its arguments and the settings.  The law and
- * its stability are explained in docs/internals/governor.md.
+ * its stability are explained in docs/internals/guard.md.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,8 +12,7 @@
 
 #include <math.h>
 
-#include "governor.h"
-#include "shared/shared.h"
+#include "guard.h"
 
 /* Seconds over which a drain rate is smoothed */
 #define DRAIN_SECONDS 3.0
@@ -72,7 +71,7 @@
  * different moments it can seem to go back, which must not be lost to the mean.
  */
 void
-governor_track(GovernorDrain *drain, uint64 position, uint64 now_ms)
+guard_track(GuardDrain *drain, uint64 position, uint64 now_ms)
 {
 	if (drain->position != 0 && now_ms > drain->at_ms)
 	{
@@ -93,7 +92,7 @@ governor_track(GovernorDrain *drain, uint64 position, uint64 now_ms)
  * more, above it less.
  */
 double
-governor_lag_rate(double lag, double limit, double drain)
+guard_lag_rate(double lag, double limit, double drain)
 {
 	if (lag <= limit * LAG_PACED_FROM)
 		return INFINITY;
@@ -108,7 +107,7 @@ governor_lag_rate(double lag, double limit, double drain)
  * is: half of it for each.
  */
 double
-governor_space_rate(const GovernorWal *wal, double seconds)
+guard_space_rate(const GuardWal *wal, double seconds)
 {
 	double half = (wal->cycle + wal->room + wal->freed) / 2;
 	double rate;
@@ -127,14 +126,14 @@ governor_space_rate(const GovernorWal *wal, double seconds)
  * checkpoints.
  */
 static bool
-follows_wal(GovernorInput input)
+follows_wal(GuardInput input)
 {
-	return input == GOVERNOR_LAG || input == GOVERNOR_ARCHIVE;
+	return input == GUARD_LAG || input == GUARD_ARCHIVE;
 }
 
 /* Cost of a byte of WAL that sessions write, over about so many seconds; 1 if there is no telling */
 static double
-cost_of_wal(GovernorInput input, uint64 charged, uint64 charged_cost, double seconds)
+cost_of_wal(GuardInput input, uint64 charged, uint64 charged_cost, double seconds)
 {
 	static uint64 last_charged = 0;
 	static uint64 last_cost = 0;
@@ -166,10 +165,10 @@ cost_of_wal(GovernorInput input, uint64 charged, uint64 charged_cost, double sec
  * collect a right to write more.
  */
 static double
-given_per_taken(GovernorInput input, double allowed, double wal_rate, uint64 holds, double seconds)
+given_per_taken(GuardInput input, double allowed, double wal_rate, uint64 holds, double seconds)
 {
 	static double factor = 1;
-	static GovernorInput last_input = GOVERNOR_WAL_SPACE;
+	static GuardInput last_input = GUARD_WAL_SPACE;
 	static uint64 last_holds = 0;
 
 	if (isinf(allowed) || allowed <= 0 || input != last_input)
@@ -187,76 +186,79 @@ given_per_taken(GovernorInput input, double allowed, double wal_rate, uint64 hol
  * smallest of the rates, and the part of it that is left to those who wait.
  */
 void
-governor_decide(GovernorReading *readings, double wal_rate, uint64 now_ms)
+guard_decide(GuardReading *readings, double wal_rate, uint64 now_ms)
 {
-	static uint64 stuck_since_ms[GOVERNOR_INPUTS];
-	static GovernorDrain unpaced; /* WAL that nobody waits for */
-	static GovernorState states[GOVERNOR_INPUTS];
-	static uint64 releases[GOVERNOR_INPUTS];
-	static char objects[GOVERNOR_INPUTS][NAMEDATALEN];
+	static const char *const done[2][2] = {{"would release", "releases"},
+	                                       {"would refuse", "refuses"}};
+	static uint64 stuck_since_ms[GUARD_INPUTS];
+	static GuardDrain unpaced; /* WAL that nobody waits for */
+	static GuardState states[GUARD_INPUTS];
+	static uint64 releases[GUARD_INPUTS];
+	static char objects[GUARD_INPUTS][NAMEDATALEN];
 	static double total = 1e15; /* of WAL, for "unpaced": can go back, as charges come in lumps */
 	static uint64 last_ms = 0;
 	static uint64 last_charged = 0;
-	GovernorShared *shared = calm_governor_shared;
+	GuardShared *shared = guard_shared;
 	uint64 charged = pg_atomic_read_u64(&shared->charged);
 	uint64 charged_cost = pg_atomic_read_u64(&shared->charged_cost);
-	GovernorGate gate = GOVERNOR_GATE_OPEN;
-	GovernorInput binding = GOVERNOR_WAL_SPACE;
+	GuardGate gate = GUARD_GATE_OPEN;
+	GuardInput binding = GUARD_WAL_SPACE;
 	double allowed = INFINITY;
 	double paced;
 	uint64 holds;
 	double seconds = last_ms != 0 && now_ms > last_ms ? (double) (now_ms - last_ms) / 1000 : 0;
 
-	for (int i = 0; i < GOVERNOR_INPUTS; i++)
+	for (int i = 0; i < GUARD_INPUTS; i++)
 	{
-		GovernorReading *reading = &readings[i];
-		bool over = states[i] == GOVERNOR_RELEASED || states[i] == GOVERNOR_REFUSING;
+		GuardReading *reading = &readings[i];
+		bool over = states[i] == GUARD_RELEASED || states[i] == GUARD_REFUSING;
 
-		if (reading->state == GOVERNOR_OFF || reading->state == GOVERNOR_UNKNOWN)
+		if (reading->state == GUARD_OFF || reading->state == GUARD_UNKNOWN)
 		{
-			if (states[i] == GOVERNOR_PACING && reading->state == GOVERNOR_UNKNOWN)
-				ereport(LOG,
-				        (errmsg("pg_calm: the governor has lost its input %s, and releases writers",
-				                governor_input_name((GovernorInput) i)),
-				         errdetail("Writers were held for \"%s\".", objects[i])));
+			if (states[i] == GUARD_PACING && reading->state == GUARD_UNKNOWN)
+				ereport(
+					LOG,
+					(errmsg("pg_calm_guard: the guard has lost its input %s, and releases writers",
+				            guard_input_name((GuardInput) i)),
+				     errdetail("Writers were held for \"%s\".", objects[i])));
 			stuck_since_ms[i] = 0;
 			reading->allowed_rate = INFINITY;
 		}
 		else if (isinf(reading->allowed_rate))
 		{
-			reading->state = GOVERNOR_WATCHED;
+			reading->state = GUARD_WATCHED;
 			stuck_since_ms[i] = 0;
 		}
 		else if (reading->allowed_rate >= (over ? RESUMED_RATE : STUCK_RATE))
 		{
-			reading->state = GOVERNOR_PACING;
+			reading->state = GUARD_PACING;
 			stuck_since_ms[i] = 0;
 		}
 		else
 		{
-			reading->state = GOVERNOR_PACING;
+			reading->state = GUARD_PACING;
 			if (stuck_since_ms[i] == 0)
 				stuck_since_ms[i] = now_ms;
-			if (now_ms - stuck_since_ms[i] >= (uint64) calm_governor_patience)
+			if (now_ms - stuck_since_ms[i] >= (uint64) guard_patience)
 			{
-				bool refuse = i == GOVERNOR_WAL_SPACE;
+				bool refuse = i == GUARD_WAL_SPACE;
 
-				reading->state = refuse ? GOVERNOR_REFUSING : GOVERNOR_RELEASED;
+				reading->state = refuse ? GUARD_REFUSING : GUARD_RELEASED;
 				if (!over)
 				{
 					releases[i]++;
 					ereport(
 						LOG,
 						(errmsg(
-							 "pg_calm: \"%s\" (%s) has not drained for %d s: the governor %s writers",
-							 reading->object, governor_input_name((GovernorInput) i),
-							 calm_governor_patience / 1000, refuse ? "refuses" : "releases"),
+							 "pg_calm_guard: \"%s\" (%s) has not drained for %d s: the guard %s writers",
+							 reading->object, guard_input_name((GuardInput) i),
+							 guard_patience / 1000, done[refuse][guard_mode == GUARD_MODE_ON]),
 					     errdetail(
 							 "At %.0f of at most %.0f %s, draining %.0f kB per second.",
 							 reading->in_seconds ? reading->value : reading->value / (1024 * 1024),
 							 reading->in_seconds ? reading->limit : reading->limit / (1024 * 1024),
 							 reading->in_seconds ? "s" : "MB", reading->drain_rate / 1024),
-					     errhint("See the view pg_calm_governor.")));
+					     errhint("See the view pg_calm_guard.")));
 				}
 			}
 		}
@@ -264,18 +266,18 @@ governor_decide(GovernorReading *readings, double wal_rate, uint64 now_ms)
 		strlcpy(objects[i], reading->object, sizeof(objects[i]));
 		reading->releases = releases[i];
 
-		if (reading->state == GOVERNOR_REFUSING)
+		if (reading->state == GUARD_REFUSING)
 		{
-			gate = GOVERNOR_GATE_REFUSE;
-			binding = (GovernorInput) i;
+			gate = GUARD_GATE_REFUSE;
+			binding = (GuardInput) i;
 			allowed = 0;
 		}
-		else if (reading->state == GOVERNOR_PACING && reading->allowed_rate < allowed)
+		else if (reading->state == GUARD_PACING && reading->allowed_rate < allowed)
 		{
 			allowed = reading->allowed_rate;
-			binding = (GovernorInput) i;
-			gate = i == GOVERNOR_WAL_SPACE && allowed < STUCK_RATE ? GOVERNOR_GATE_CLOSED :
-			                                                         GOVERNOR_GATE_PACED;
+			binding = (GuardInput) i;
+			gate =
+				i == GUARD_WAL_SPACE && allowed < STUCK_RATE ? GUARD_GATE_CLOSED : GUARD_GATE_PACED;
 		}
 	}
 
@@ -285,9 +287,9 @@ governor_decide(GovernorReading *readings, double wal_rate, uint64 now_ms)
 	 */
 	if (last_ms != 0)
 		total += wal_rate * seconds - (double) (charged - last_charged);
-	if (gate == GOVERNOR_GATE_OPEN)
+	if (gate == GUARD_GATE_OPEN)
 		memset(&unpaced, 0, sizeof(unpaced));
-	governor_track(&unpaced, (uint64) total, now_ms);
+	guard_track(&unpaced, (uint64) total, now_ms);
 	last_ms = now_ms;
 	last_charged = charged;
 	SpinLockAcquire(&shared->lock);
@@ -298,18 +300,18 @@ governor_decide(GovernorReading *readings, double wal_rate, uint64 now_ms)
 	        cost_of_wal(binding, charged, charged_cost, seconds);
 
 	SpinLockAcquire(&shared->lock);
-	for (int i = 0; i < GOVERNOR_INPUTS; i++)
+	for (int i = 0; i < GUARD_INPUTS; i++)
 	{
 		readings[i].drain_rate = Max(readings[i].drain_rate, 0);
 		readings[i].holds = shared->readings[i].holds;
 		readings[i].held_us = shared->readings[i].held_us;
 		shared->readings[i] = readings[i];
 	}
-	shared->shadow = calm_mode != CALM_MODE_ON;
+	shared->shadow = guard_mode != GUARD_MODE_ON;
 	shared->binding = binding;
 	shared->wal_rate = wal_rate;
 	shared->allowed_rate = allowed;
-	if (gate == GOVERNOR_GATE_OPEN)
+	if (gate == GUARD_GATE_OPEN)
 	{
 		shared->line++;
 		shared->issued = 0;

@@ -1,7 +1,7 @@
 
-# The governor's limit of lag in seconds, and by what standbys have replayed: who
+# The guard's limit of lag in seconds, and by what standbys have replayed: who
 # is held, that an idle primary is not taken for a lagging one, and which of
-# several limits counts.  What holding does is in 017_governor.pl.
+# several limits counts.  What holding does is in 017_guard.pl.
 
 use strict;
 use warnings;
@@ -20,12 +20,15 @@ my $node = calm_node(
 max_wal_senders = 4
 hot_standby = on
 wal_sender_timeout = 0
-pg_calm.governor_patience = '1h'
+shared_preload_libraries = 'pg_calm_guard'
+pg_calm_guard.mode = on
+pg_calm_guard.wal_space = 0
+pg_calm_guard.patience = '1h'
 }, '--wal-segsize=1');
 $node->start;
 $node->safe_psql(
 	'postgres', q{
-CREATE EXTENSION pg_calm;
+CREATE EXTENSION pg_calm_guard;
 CREATE ROLE app LOGIN;
 GRANT CREATE ON SCHEMA public TO app;
 SET ROLE app;
@@ -49,13 +52,13 @@ sub set
 	return;
 }
 
-# A column of the row of pg_calm_governor for lag
+# A column of the row of pg_calm_guard for lag
 sub lag
 {
 	my ($column) = @_;
 
 	return $node->safe_psql('postgres',
-		"SELECT coalesce(($column)::text, 'null') FROM pg_calm_governor WHERE input = 'lag'");
+		"SELECT coalesce(($column)::text, 'null') FROM pg_calm_guard WHERE input = 'lag'");
 }
 
 sub reaches
@@ -63,7 +66,7 @@ sub reaches
 	my ($condition, $name) = @_;
 	my $ok = wait_for(sub { return lag($condition) eq 'true' }, 60);
 
-	diag('lag: ' . $node->safe_psql('postgres', "SELECT * FROM pg_calm_governor WHERE input = 'lag'"))
+	diag('lag: ' . $node->safe_psql('postgres', "SELECT * FROM pg_calm_guard WHERE input = 'lag'"))
 	  unless $ok;
 	return ok($ok, $name);
 }
@@ -92,7 +95,7 @@ sub is_held
 		wait_for(
 			sub {
 				return $node->safe_psql('postgres',
-					"SELECT count(*) FROM pg_calm_governor_holds WHERE input = 'lag'") eq '1';
+					"SELECT count(*) FROM pg_calm_guard_holds WHERE input = 'lag'") eq '1';
 			},
 			60),
 		$name);
@@ -110,15 +113,15 @@ sub goes_on
 
 # --- which limit counts
 
-set("pg_calm.governor_max_lag = 'near* = 1MB, stand* = 64MB, * = 1MB'");
+set("pg_calm_guard.max_lag = 'near* = 1MB, stand* = 64MB, * = 1MB'");
 reaches("state = 'watched' AND object = 'standby'", 'a standby that a pattern fits is watched');
 is(lag('value_limit = 64 * 1024 * 1024'), 'true', 'the first that fits counts');
-set("pg_calm.governor_max_lag = 'near* = 1MB'");
+set("pg_calm_guard.max_lag = 'near* = 1MB'");
 reaches("state = 'unknown'", 'without one that fits its lag is not looked at');
 
 # --- an idle primary
 
-set("pg_calm.governor_max_lag = '* = 1s'");
+set("pg_calm_guard.max_lag = '* = 1s'");
 $node->safe_psql('postgres', $megabyte);
 $node->wait_for_catchup($standby, 'replay', $node->lsn('flush'));
 reaches("state = 'watched'", 'a standby with a limit in seconds is watched');
@@ -131,7 +134,7 @@ is(lag("state || ', ' || (value < value_limit)"),
 
 # --- seconds
 
-set("pg_calm.governor_max_lag = 'stand* = 3s'");
+set("pg_calm_guard.max_lag = 'stand* = 3s'");
 my $receiver = $standby->safe_psql('postgres', 'SELECT pid FROM pg_stat_wal_receiver');
 kill 'STOP', $receiver;
 $node->safe_psql('postgres', 'INSERT INTO filler VALUES (1)');
@@ -147,16 +150,16 @@ reaches("state = 'watched' AND value < value_limit", 'which is seen');
 
 # --- replay
 
-set("pg_calm.governor_max_lag = 'stand* = 2MB'");
+set("pg_calm_guard.max_lag = 'stand* = 2MB'");
 $standby->safe_psql('postgres', 'SELECT pg_wal_replay_pause()');
 $node->safe_psql('postgres', $megabyte) foreach 1 .. 4;
 $node->wait_for_catchup($standby, 'flush', $node->lsn('flush'));
 reaches("state = 'watched' AND value < value_limit", 'WAL that is on its disk is not lag by default');
-set("pg_calm.governor_lag_position = 'replay'");
+set("pg_calm_guard.lag_position = 'replay'");
 reaches("state = 'pacing' AND value > value_limit", 'but is as long as it is not replayed, if that counts');
 $session = writer();
 is_held('who writes is held');
-set("pg_calm.governor_max_lag = 'stand* = 1s'");
+set("pg_calm_guard.max_lag = 'stand* = 1s'");
 reaches("state = 'pacing' AND value > value_limit AND value_limit = 1", 'likewise by its age');
 $standby->safe_psql('postgres', 'SELECT pg_wal_replay_resume()');
 goes_on($session, 'until it is replayed');

@@ -1,24 +1,26 @@
-//! pg_calm's governor: views pg_calm_governor and pg_calm_governor_holds.
+//! pg_calm_guard: views pg_calm_guard and pg_calm_guard_holds.
 
 use serde::Deserialize;
 use serde::Serialize;
 
 /// Whether writers are slowed down, and for what.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Governor {
+pub struct Guard {
     /// What it looks at: `wal_space`, `max_wal`, `lag`, `archive`.
-    pub inputs: Vec<GovernorInput>,
+    pub inputs: Vec<GuardInput>,
     /// Bytes of WAL written per second by all.
     pub wal_bytes_per_second: Option<f64>,
     /// Bytes of WAL per second that all may write; `None`: any.
     pub allowed_bytes_per_second: Option<f64>,
+    /// Seconds until the file system of pg_wal is full if all goes on as in the last minutes; `None`: not within hours.
+    pub seconds_to_full: Option<f64>,
     /// Sessions that are held now.
-    pub holds: Vec<GovernorHold>,
+    pub holds: Vec<GuardHold>,
 }
 
 /// One input. Counters start with the server.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct GovernorInput {
+pub struct GuardInput {
     /// `wal_space`, `max_wal`, `lag` or `archive`.
     pub input: String,
     /// `off`, `unknown`, `watched`, `pacing`, `released` or `refusing`.
@@ -41,13 +43,13 @@ pub struct GovernorInput {
     pub holds: u64,
     /// Time of those that are over, all sessions together.
     pub held_seconds: f64,
-    /// Times that the governor's patience was over.
+    /// Times that the guard's patience was over.
     pub releases: u64,
 }
 
 /// A session that is held.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct GovernorHold {
+pub struct GuardHold {
     /// Process id, as in pg_stat_activity.
     pub pid: i32,
     /// For which input.

@@ -1,5 +1,5 @@
 //! A load that the data volume can't take, and a volume for WAL that it fills: does the server get through it, with pg_calm's
-//! governor and without? And what does the governor cost where it has nothing to do?
+//! guard and without? And what does the guard cost where it has nothing to do?
 //!
 //! Each part is a contest, so that devices, caps, load and figures are the same as there.
 
@@ -11,12 +11,12 @@ use anyhow::Context;
 
 use crate::contest;
 use crate::contest::report as model;
-use crate::governor::case::Kind;
-use crate::governor::report::Case;
-use crate::governor::report::Idle;
-use crate::governor::report::Pair;
-use crate::governor::report::Report;
-use crate::governor::report::SCENARIO;
+use crate::guard::case::Kind;
+use crate::guard::report::Case;
+use crate::guard::report::Idle;
+use crate::guard::report::Pair;
+use crate::guard::report::Report;
+use crate::guard::report::SCENARIO;
 use crate::interrupt::Interrupt;
 
 pub use options::Options;

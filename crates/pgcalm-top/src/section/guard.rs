@@ -1,7 +1,7 @@
 //! Whether writers are slowed down, and for what.
 
-use pgcalm_monitor::model::Governor;
-use pgcalm_monitor::model::GovernorInput;
+use pgcalm_monitor::model::Guard;
+use pgcalm_monitor::model::GuardInput;
 use pgcalm_render::number;
 
 use crate::format;
@@ -9,21 +9,21 @@ use crate::row::Row;
 use crate::section::Context;
 use crate::section::listed;
 
-const SECTION: &str = "Governor";
+const SECTION: &str = "Guard";
 
 /// The rate in force and who is held; then each input that is on.
 pub fn rows(context: &Context) -> Vec<Row> {
-    let Some(governor) = &context.instance.governor else {
+    let Some(guard) = &context.instance.guard else {
         return Vec::new();
     };
     let palette = context.palette();
-    let inputs: Vec<&GovernorInput> = governor.inputs.iter().filter(|input| input.state != "off").collect();
+    let inputs: Vec<&GuardInput> = guard.inputs.iter().filter(|input| input.state != "off").collect();
     if inputs.is_empty() {
         return vec![Row::text(SECTION, 5, "off", palette.secondary())];
     }
     let mut rows = Vec::new();
-    if governor.allowed_bytes_per_second.is_some() || !governor.holds.is_empty() {
-        rows.push(Row::text(SECTION, 1, pace(governor), palette.notice()));
+    if guard.allowed_bytes_per_second.is_some() || !guard.holds.is_empty() {
+        rows.push(Row::text(SECTION, 1, pace(guard), palette.notice()));
     }
     for (at, input) in inputs.iter().enumerate() {
         let rank = if at == 0 { 1 } else { 2 };
@@ -37,22 +37,22 @@ pub fn rows(context: &Context) -> Vec<Row> {
     rows
 }
 
-fn pace(governor: &Governor) -> String {
-    let longest = governor
+fn pace(guard: &Guard) -> String {
+    let longest = guard
         .holds
         .iter()
         .map(|hold| hold.held_seconds)
         .reduce(f64::max)
         .map(|seconds| format!("longest {}", format::seconds(seconds)));
     listed([
-        governor.allowed_bytes_per_second.map(|rate| format!("allows {} of WAL", format::byte_rate(rate))),
-        governor.wal_bytes_per_second.map(|rate| format!("written {}", format::byte_rate(rate))),
-        Some(format!("{} sessions held", governor.holds.len())),
+        guard.allowed_bytes_per_second.map(|rate| format!("allows {} of WAL", format::byte_rate(rate))),
+        guard.wal_bytes_per_second.map(|rate| format!("written {}", format::byte_rate(rate))),
+        Some(format!("{} sessions held", guard.holds.len())),
         longest,
     ])
 }
 
-fn describe(input: &GovernorInput) -> String {
+fn describe(input: &GuardInput) -> String {
     let unit = input.unit.as_deref();
     let quantity = |value: f64| match unit {
         Some("s") => format::seconds(value),

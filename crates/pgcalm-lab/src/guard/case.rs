@@ -11,7 +11,7 @@ pub enum Kind {
     Overload,
     /// Clients that keep to a rate, under the same caps, for each of some rates.
     Paced,
-    /// A load that no limit is needed for, without caps, with the governor off and on in turn.
+    /// A load that no limit is needed for, without caps, with the guard off and on in turn.
     Idle,
 }
 
@@ -36,12 +36,14 @@ pub const IDLE_ON: &str = "on";
 
 type Settings = &'static [(&'static str, &'static str)];
 
-const LIBRARY: (&str, &str) = ("shared_preload_libraries", "pg_calm");
+const LIBRARIES: (&str, &str) = ("shared_preload_libraries", "pg_calm, pg_calm_guard");
+
+const ON: (&str, &str) = ("pg_calm_guard.mode", "on");
 
 /// The lab's clients are superusers.
-const ALL_ARE_HELD: (&str, &str) = ("pg_calm.governor_exempt_superusers", "off");
+const ALL_ARE_HELD: (&str, &str) = ("pg_calm_guard.exempt_superusers", "off");
 
-const WAL_SPACE: (&str, &str) = ("pg_calm.governor_wal_space", "-1");
+const WAL_SPACE: (&str, &str) = ("pg_calm_guard.wal_space", "-1");
 
 const fn contestant(name: &'static str, description: &'static str, settings: Settings) -> Contestant {
     Contestant { name, description, settings, module: !settings.is_empty(), data_capped: true, operations: 1 }
@@ -51,7 +53,7 @@ const STOCK: &str = "PostgreSQL as it comes: WAL grows until its volume is full,
 const GOVERNED: &str = "With pg_calm that holds writers to what leaves room for WAL.";
 const UNBRIDGED: &str = "As governed, without bridging: the data volume takes no more than stock's pages.";
 const PACED: &str = "PostgreSQL as it comes, with clients that keep to a rate: which is the highest that it holds?";
-const IDLE: &str = "A small table without caps, the governor off and on in turn: what does it cost?";
+const IDLE: &str = "A small table without caps, the guard off and on in turn: what does it cost?";
 
 /// All that there are.
 pub const CASES: [Case; 5] = [
@@ -60,7 +62,7 @@ pub const CASES: [Case; 5] = [
         name: "governed",
         description: GOVERNED,
         kind: Kind::Overload,
-        contestants: &[contestant("governed", GOVERNED, &[LIBRARY, ALL_ARE_HELD, WAL_SPACE])],
+        contestants: &[contestant("governed", GOVERNED, &[LIBRARIES, ON, ALL_ARE_HELD, WAL_SPACE])],
     },
     Case {
         name: "unbridged",
@@ -69,7 +71,7 @@ pub const CASES: [Case; 5] = [
         contestants: &[contestant(
             "unbridged",
             UNBRIDGED,
-            &[LIBRARY, ALL_ARE_HELD, WAL_SPACE, ("pg_calm.bridge", "off")],
+            &[LIBRARIES, ON, ALL_ARE_HELD, WAL_SPACE, ("pg_calm.bridge", "off")],
         )],
     },
     Case { name: "paced", description: PACED, kind: Kind::Paced, contestants: &[contestant("paced", PACED, &[])] },
@@ -78,8 +80,8 @@ pub const CASES: [Case; 5] = [
         description: IDLE,
         kind: Kind::Idle,
         contestants: &[
-            contestant(IDLE_OFF, IDLE, &[LIBRARY, ALL_ARE_HELD, ("pg_calm.governor_wal_space", "0")]),
-            contestant(IDLE_ON, IDLE, &[LIBRARY, ALL_ARE_HELD, WAL_SPACE]),
+            contestant(IDLE_OFF, IDLE, &[LIBRARIES, ALL_ARE_HELD, ("pg_calm_guard.mode", "off")]),
+            contestant(IDLE_ON, IDLE, &[LIBRARIES, ON, ALL_ARE_HELD, WAL_SPACE]),
         ],
     },
 ];

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * governor_archive.c
+ * guard_archive.c
  *	  WAL that waits to be archived, whatever archives.
  *
  * The queue is what archive_status announces: NNN.ready for each file.  With many
@@ -16,8 +16,7 @@
 #include "access/xlog.h"
 #include "access/xlog_internal.h"
 #include "base/base.h"
-#include "governor.h"
-#include "map/map.h"
+#include "guard.h"
 #include "postmaster/pgarch.h"
 
 #define STATUS_DIRECTORY XLOGDIR "/archive_status"
@@ -53,7 +52,7 @@ read_queue(uint64 *bytes)
 
 /* What waits, in bytes, as of a moment ago; false if there is no telling */
 bool
-governor_archive_backlog(uint64 *bytes, uint64 now_ms)
+guard_archive_queue(uint64 *bytes, uint64 now_ms)
 {
 	static uint64 next_look_ms = 0;
 	static uint64 queue = 0;
@@ -66,7 +65,7 @@ governor_archive_backlog(uint64 *bytes, uint64 now_ms)
 		uint64 took;
 
 		known = read_queue(&queue);
-		took = page_map_now_ms() - now_ms;
+		took = monotonic_ms() - now_ms;
 		next_look_ms = now_ms + Max(LOOK_INTERVAL_MS, LOOK_COST_FACTOR * took);
 	}
 	*bytes = queue;
@@ -75,20 +74,20 @@ governor_archive_backlog(uint64 *bytes, uint64 now_ms)
 
 /* insert is the end of WAL */
 void
-governor_archive_look(uint64 insert, GovernorReading *reading, uint64 now_ms)
+guard_archive_look(uint64 insert, GuardReading *reading, uint64 now_ms)
 {
-	static GovernorDrain archived;
+	static GuardDrain archived;
 	/* in whole segments, as it goes */
 	uint64 end = insert - insert % wal_segment_size;
 	uint64 queue;
 
-	if (!governor_archive_backlog(&queue, now_ms))
+	if (!guard_archive_queue(&queue, now_ms))
 		return;
-	governor_track(&archived, end - Min(queue, end - 1), now_ms);
-	reading->state = GOVERNOR_WATCHED;
+	guard_track(&archived, end - Min(queue, end - 1), now_ms);
+	reading->state = GUARD_WATCHED;
 	reading->value = (double) queue;
-	reading->limit = (double) calm_governor_archive_backlog * 1024 * 1024;
+	reading->limit = (double) guard_archive_backlog * 1024 * 1024;
 	reading->drain_rate = archived.rate;
-	reading->allowed_rate = governor_lag_rate(reading->value, reading->limit, archived.rate);
+	reading->allowed_rate = guard_lag_rate(reading->value, reading->limit, archived.rate);
 	strlcpy(reading->object, "archive", sizeof(reading->object));
 }

@@ -11,9 +11,9 @@ use crate::Size;
 use crate::contest;
 use crate::contestant::Contestant;
 use crate::contestant::ServerSetting;
-use crate::governor::case;
-use crate::governor::case::Case;
-use crate::governor::case::Kind;
+use crate::guard::case;
+use crate::guard::case::Case;
+use crate::guard::case::Kind;
 use crate::options::CapWay;
 use crate::options::Common;
 use crate::options::VolumeLayout;
@@ -43,7 +43,7 @@ pub struct Options {
     #[arg(long)]
     #[serde(skip)]
     pub quick: bool,
-    /// What is run, separated by commas; `pgcalm lab list` tells the cases. It fails if a server with the governor gives up, and
+    /// What is run, separated by commas; `pgcalm lab list` tells the cases. It fails if a server with the guard gives up, and
     /// if stock does not.
     #[arg(long, value_name = "LIST", default_value = "governed,stock",
           default_value_if("quick", "true", "stock,governed"), value_delimiter = ',', value_parser = case::parse)]
@@ -276,7 +276,7 @@ mod tests {
         let settings = contest.server_settings(contest.contestants[1]);
         assert_eq!(settings["synchronous_commit"], "on");
         assert_eq!(settings["max_wal_size"], "128MB");
-        assert_eq!(settings["pg_calm.governor_exempt_superusers"], "off");
+        assert_eq!(settings["pg_calm_guard.exempt_superusers"], "off");
         assert!(!contest.contestants[0].module);
     }
 
