@@ -11,7 +11,7 @@ BPF := crates/pgcalm-trace/src
 BPF_SOURCES = $(BPF)/bpf/*.h $(BPF)/probes/*/*.bpf.c
 PGCALM := target/release/pgcalm
 
-.PHONY: arena arena-quick test-long all deps build install packages demo docs pictures test test-extension test-rust test-versions test-packages release test-release test-reproducible test-vm test-trace-verdicts check-postgres fmt fmt-check lint deny bench bench-archive bench-governor bench-trace bench-scale bench-volume torture torture-errors torture-archive clean
+.PHONY: arena arena-quick test-long all deps build install packages demo docs pictures test test-extension test-rust test-versions test-packages release test-release test-reproducible test-vm test-trace-verdicts check-postgres fmt fmt-check lint deny bench bench-archive bench-guard bench-trace bench-scale bench-volume torture torture-errors torture-archive clean
 
 all: build
 
@@ -149,10 +149,10 @@ bench-trace: deps build
 bench-archive: build
 	@PG_CONFIG=$(PG_CONFIG) bench/archive
 
-# Overload with and without the governor, docs/research/governor.md; as root, about an hour, wants the machine for itself
-bench-governor: deps build
-	@$(PGCALM) lab run governor --cases paced,governed,unbridged,stock,idle --pg-bindir "$$($(PG_CONFIG) --bindir)" --module-dir $(EXTENSION)
-	@$(PGCALM) lab run governor --quick --pg-bindir "$$($(PG_CONFIG) --bindir)" --module-dir $(EXTENSION)
+# Overload with and without the guard; as root, about an hour, wants the machine for itself
+bench-guard: deps build
+	@$(PGCALM) lab run guard --cases paced,governed,unbridged,stock,idle --pg-bindir "$$($(PG_CONFIG) --bindir)" --module-dir $(EXTENSION)
+	@$(PGCALM) lab run guard --quick --pg-bindir "$$($(PG_CONFIG) --bindir)" --module-dir $(EXTENSION)
 
 # What the module costs where it can't help, docs/research/many-tables.md; two minutes for 10,000 tables, SCALE="-n 50000 -r 2" for more and in turns (12
 # minutes), SCALE="files", "marks" or "uncapped" for other parts (bench/scale tells of them); wants the machine for itself

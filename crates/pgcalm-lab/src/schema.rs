@@ -3,7 +3,7 @@ use pgcalm_schema::Document;
 use crate::archive;
 use crate::archive_crash;
 use crate::contest;
-use crate::governor;
+use crate::guard;
 use crate::interference;
 use crate::predict;
 use crate::replica;
@@ -39,7 +39,7 @@ fn documents_describe_every_field() {
 fn documents_without_a_page_are_described_by_their_schemas() {
     let documents: [Document; 2] = [
         ("archive-crash", schemars::schema_for!(archive_crash::report::Report).to_value()),
-        ("governor", schemars::schema_for!(governor::report::Report).to_value()),
+        ("guard", schemars::schema_for!(guard::report::Report).to_value()),
     ];
     pgcalm_schema::files_match(env!("CARGO_PKG_NAME"), &documents);
     pgcalm_schema::every_field_is_described(&documents);

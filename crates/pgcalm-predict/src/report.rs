@@ -58,7 +58,7 @@ pub struct Possible {
     pub volume_tps: Option<f64>,
     /// That density: dirty pages for each operation of the device.
     pub pages_per_operation: f64,
-    /// Whether the server makes more than the volume sustains, so that writers have to be held: evenly, by pg_calm's governor, or in
+    /// Whether the server makes more than the volume sustains, so that writers have to be held: evenly, by pg_calm_guard, or in
     /// stalls, by the kernel.
     pub holds_writers: bool,
 }

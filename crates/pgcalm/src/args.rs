@@ -29,7 +29,7 @@ use pgcalm_host::quantity::number;
 use pgcalm_lab::archive;
 use pgcalm_lab::archive_crash;
 use pgcalm_lab::contest;
-use pgcalm_lab::governor;
+use pgcalm_lab::guard;
 use pgcalm_lab::interference;
 use pgcalm_lab::options;
 use pgcalm_lab::predict as predict_grid;
@@ -126,7 +126,7 @@ pub enum Verb {
     /// Show, limit and check the I/O of PostgreSQL instances that share this host.
     #[command(subcommand, before_help = "Example: sudo pgcalm isolate check")]
     Isolate(IsolateVerb),
-    /// Watch the instances of this host: checkpoints, unflushed pages, disks against caps, waits, archive, lag, governor.
+    /// Watch the instances of this host: checkpoints, unflushed pages, disks against caps, waits, archive, lag, guard.
     ///
     /// A live picture in the terminal that looks back up to an hour. Works with any server: without pg_calm, and without
     /// root, it says what is missing and why. Nothing is written, on the host or in a server.
@@ -356,13 +356,13 @@ pub enum ScenarioArgs {
         before_help = "Example: sudo pgcalm lab run archive-crash --fs both --cycles 20 --control directory,status,cp"
     )]
     ArchiveCrash(Box<TextRunArgs<archive_crash::Options>>),
-    /// A load that the data volume can't take: does the server get through it, with pg_calm's governor and without?
+    /// A load that the data volume can't take: does the server get through it, with pg_calm_guard and without?
     ///
     /// Clients upsert random rows as fast as they can, the data device is capped, and WAL has a small device of its own: stock has
-    /// to run that full and end with a PANIC, servers with the governor must not. Two cases more: clients that keep to a rate, and
-    /// what the governor costs where it has nothing to do. Each is a contest as in scenario checkpoint.
-    #[command(before_help = "Example: sudo pgcalm lab run governor --quick")]
-    Governor(Box<TextRunArgs<governor::Options>>),
+    /// to run that full and end with a PANIC, servers with the guard must not. Two cases more: clients that keep to a rate, and
+    /// what the guard costs where it has nothing to do. Each is a contest as in scenario checkpoint.
+    #[command(before_help = "Example: sudo pgcalm lab run guard --quick")]
+    Guard(Box<TextRunArgs<guard::Options>>),
     /// A backlog of WAL is drained beside pgbench: how fast, at what cost, and does it survive a power cut?
     ///
     /// Each archiver gets new file systems on the same three loop devices (cluster, pg_wal, archive; direct I/O) and a copy
@@ -394,7 +394,7 @@ pub enum ScenarioArgs {
 
 #[derive(Debug, Args)]
 pub struct WalRestoreArgs {
-    /// Directory of the archive, as in pg_calm.archive_directory.
+    /// Directory of the archive, as in pg_calm_archive.directory.
     #[arg(long, value_name = "DIR")]
     pub archive: PathBuf,
     /// Name of the file: %f.

@@ -6,8 +6,8 @@ use pgcalm_lab::archive_crash;
 use pgcalm_lab::clean;
 use pgcalm_lab::contest;
 use pgcalm_lab::contestant::CONTESTANTS;
-use pgcalm_lab::governor;
-use pgcalm_lab::governor::case::CASES as GOVERNOR_CASES;
+use pgcalm_lab::guard;
+use pgcalm_lab::guard::case::CASES as GUARD_CASES;
 use pgcalm_lab::interference;
 use pgcalm_lab::interference::LAYOUTS;
 use pgcalm_lab::interrupt::Interrupt;
@@ -62,8 +62,8 @@ pub fn list() -> anyhow::Result<()> {
     for case in &CASES {
         text.push_str(&format!("  {:<15} {}\n", case.name, case.description));
     }
-    text.push_str("\nCases of governor:\n");
-    for case in &GOVERNOR_CASES {
+    text.push_str("\nCases of guard:\n");
+    for case in &GUARD_CASES {
         text.push_str(&format!("  {:<15} {}\n", case.name, case.description));
     }
     text.push_str("\nPoints of predict:\n");
@@ -127,8 +127,8 @@ pub fn run(scenario: ScenarioArgs) -> anyhow::Result<()> {
                 Some(format!("archive-crash: {}", report.failure()?))
             })
         }
-        ScenarioArgs::Governor(args) => run_verdict(*args, governor::run, governor::report::text::render, |report| {
-            Some(format!("governor: {}", report.failure()?))
+        ScenarioArgs::Guard(args) => run_verdict(*args, guard::run, guard::report::text::render, |report| {
+            Some(format!("guard: {}", report.failure()?))
         }),
         ScenarioArgs::Archive(args) => run_one(
             *args,

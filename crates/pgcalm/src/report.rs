@@ -17,7 +17,7 @@ pub fn render(args: &ReportArgs) -> anyhow::Result<()> {
     output::check_writable("--svg", args.svg.as_deref())?;
     suite::check_document(args.markdown.as_deref())?;
     let as_file = args.html.is_some() || args.svg.is_some() || args.markdown.is_some();
-    let text_only = matches!(document, Document::ArchiveCrash(_) | Document::Governor(_));
+    let text_only = matches!(document, Document::ArchiveCrash(_) | Document::Guard(_));
     if text_only && (as_file || args.seconds) {
         return Err(LabError::Usage(format!(
             "{}: a report of this scenario has text only; leave out --html, --svg, --markdown and --seconds",
@@ -130,7 +130,7 @@ pub fn render(args: &ReportArgs) -> anyhow::Result<()> {
             }
         }
         Document::ArchiveCrash(report) => output::print(&pgcalm_lab::archive_crash::report::text::render(&report)),
-        Document::Governor(report) => output::print(&pgcalm_lab::governor::report::text::render(&report)),
+        Document::Guard(report) => output::print(&pgcalm_lab::guard::report::text::render(&report)),
         Document::Torture(report) => output::print(&pgcalm_lab::torture::report::text::render(&report)),
     }
 }

@@ -153,7 +153,7 @@ pub const RULES: &[Rule] = &[
         looks_at: "`pg_replication_slots`, `max_slot_wal_keep_size`",
         applies: "a slot holds WAL, and the setting is -1",
         reason: "-1 is no limit; half of what pg_wal can grow to leaves the other half to checkpoints and the archive",
-        cure: "Set max_slot_wal_keep_size. pg_calm's governor slows writers down instead (docs/guides/governor.md).",
+        cure: "Set max_slot_wal_keep_size. pg_calm_guard slows writers down instead (docs/guides/guard.md).",
         effect: "The server survives; a reader that is farther behind loses its slot, so it is for you to decide.",
         reversible: false,
         condition: archive::slot_unbounded,
@@ -163,14 +163,14 @@ pub const RULES: &[Rule] = &[
         severity: Severity::Outage,
         problem: "A standby that falls behind is refused the WAL that it needs, and never comes back.",
         looks_at: "`pg_stat_replication`, `pg_replication_slots`, `wal_keep_size`, `max_wal_size`, `archive_mode`, \
-                   `pg_calm.governor_max_lag`",
+                   `pg_calm_guard.max_lag`",
         applies: "a standby without a slot is connected, wal_keep_size is less than max_wal_size, nothing is archived, and the \
-                  governor has no limit of lag",
+                  guard has no limit of lag",
         reason: "WAL goes at the end of the next checkpoint, half of max_wal_size or more after it was made, whoever needs it \
                  (`KeepLogSeg`); a smaller wal_keep_size adds nothing to that. docs/research/standby-behind-a-slow-link.md: gone \
                  after 8 s of load",
         cure: "A slot, with max_slot_wal_keep_size; or wal_keep_size, as large as the standby may fall behind; or an archive \
-               that it restores from; or pg_calm's governor (docs/guides/governor.md).",
+               that it restores from; or pg_calm_guard (docs/guides/guard.md).",
         effect: "The standby catches up when the load ends. What is kept takes room on the disk of pg_wal.",
         reversible: false,
         condition: replication::standby_without_slot,
@@ -183,9 +183,9 @@ pub const RULES: &[Rule] = &[
         applies: "at the end a standby lacks more WAL than was made meanwhile, and more than at the beginning",
         reason: "one that keeps up lacks a part of a second's. What it shows is as old as the WAL that it lacks; the evidence says when \
                  that is 30 s, Patroni's default ttl",
-        cure: "`pgcalm lag` tells where WAL is held up. pg_calm's governor holds writers at a lag that you choose \
-               (docs/guides/governor.md).",
-        effect: "docs/research/standby-behind-a-slow-link.md: 129 MiB behind at most, 2647 MiB without the governor.",
+        cure: "`pgcalm lag` tells where WAL is held up. pg_calm_guard holds writers at a lag that you choose \
+               (docs/guides/guard.md).",
+        effect: "docs/research/standby-behind-a-slow-link.md: 129 MiB behind at most, 2647 MiB without the guard.",
         reversible: false,
         condition: replication::standby_falls_behind,
     },

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * base.h
- *	  What every part may use: the server's versions, a clock.
+ *	  What every part may use: the server's versions, clocks, and what is published
+ *	  for libraries beside pg_calm.
  *
  * Knows nothing of the module.  Differences between server versions are in
  * compat.h and nowhere else.
@@ -13,5 +14,6 @@
 
 #include "clock.h"
 #include "compat.h"
+#include "core.h"
 
 #endif /* PG_CALM_BASE_H */

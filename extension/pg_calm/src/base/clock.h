@@ -22,4 +22,14 @@ monotonic_ns(void)
 	return (uint64) ts.tv_sec * 1000000000 + ts.tv_nsec + 1;
 }
 
+/* Milliseconds likewise, as of the last tick of the kernel; the same for all processes of the host */
+static inline uint64
+monotonic_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
+	return (uint64) ts.tv_sec * 1000 + ts.tv_nsec / 1000000 + 1;
+}
+
 #endif /* PG_CALM_CLOCK_H */

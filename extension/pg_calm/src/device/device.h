@@ -48,14 +48,13 @@ extern int calm_bandwidth; /* kB per second */
 extern int calm_write_iops;
 extern int calm_write_bandwidth; /* kB per second */
 extern int calm_io_size;         /* kB */
-extern int calm_arbiter_write_iops;
-extern int calm_arbiter_write_bandwidth; /* kB per second */
 
 /* Root of the tree that /proc and /sys are read under: test_settings.c */
 extern const char *calm_host_root;
 
 extern void device_read_caps(DeviceCaps *caps);
-extern bool device_read_shared_caps(DeviceNumber *device, DeviceCaps *caps);
+extern bool device_read_shared_caps(double asked_iops, double asked_bytes, DeviceNumber *device,
+                                    double *iops, double *bytes);
 
 /* How many operations the device counts for one contiguous write */
 static inline uint32

@@ -17,8 +17,6 @@
 #include <math.h>
 
 #include "access/xlog.h"
-#include "archive/archive.h"
-#include "arbiter/arbiter.h"
 #include "base/base.h"
 #include "breaker.h"
 #include "catalog/pg_control.h"
@@ -117,7 +115,7 @@ writeback_register_worker(void)
 static void
 worker_exit(int code, Datum argument)
 {
-	arbiter_leave();
+	sharing_leave();
 	worker_health_end();
 	/* what was in flight is PostgreSQL's to fsync, as ever */
 	pg_atomic_write_u64(&calm_shared->in_flight_pages, 0);
@@ -179,9 +177,9 @@ publish_degraded(void)
 			reasons, sizeof(reasons),
 			"gaps are not bridged in files on a filesystem of type 0x%lX, see the server log",
 			bridge_refused_filesystem());
-	if (arbiter_problem())
+	if (sharing_problem())
 		add_reason(reasons, sizeof(reasons), "the device's budget is not shared: %s",
-		           arbiter_problem());
+		           sharing_problem());
 	if (map_was_full())
 		add_reason(reasons, sizeof(reasons),
 		           "pg_calm.page_map_memory is too small: some pages are not tracked");
@@ -221,7 +219,7 @@ static void
 read_settings(void)
 {
 	device_read_caps(&own_caps);
-	arbiter_configure(&own_caps);
+	sharing_configure(&own_caps);
 	kernel_flusher_read_settings(&flusher);
 	read_primary_images();
 
@@ -236,7 +234,7 @@ read_settings(void)
 static uint32
 stretched(uint32 interval_ms)
 {
-	return interval_ms + interval_ms * (arbiter_members() - 1) / MEMBERS_PER_INTERVAL;
+	return interval_ms + interval_ms * (sharing_members() - 1) / MEMBERS_PER_INTERVAL;
 }
 
 /*
@@ -279,7 +277,7 @@ control_flushing(uint64 now_ms)
 	                         .background = flusher.background_bytes,
 	                         .device_background = flusher.device_bytes,
 	                         .wal_waits = (checkpointer_requests() & CHECKPOINT_CAUSE_XLOG) != 0};
-	bool arbitrated = arbiter_limit(&input.caps);
+	bool arbitrated = sharing_limit(&input.caps);
 	double seconds;
 	double bytes;
 	double operations;
@@ -312,7 +310,7 @@ control_flushing(uint64 now_ms)
 		isinf(operations) ? UINT32_MAX : Max((uint32) operations, flush_policy.paced ? 1 : 4);
 	flush_policy.max_bytes = (uint64) Min(Max(bytes, LEAST_IN_FLIGHT), MOST_IN_FLIGHT);
 	/* all members see the same memory */
-	flush_policy.headroom = kernel_flusher_headroom(&flusher) / arbiter_members();
+	flush_policy.headroom = kernel_flusher_headroom(&flusher) / sharing_members();
 
 	written = control.written / BLCKSZ;
 	pg_atomic_write_u64(&calm_shared->hold_from_pages,
@@ -360,13 +358,12 @@ work(uint64 now_ms)
 	PoolDue due;
 
 	checkpoint_stats_tick(now_ms);
-	archive_watch_tick(now_ms);
 	if (now_ms >= next_settings_ms)
 	{
 		read_settings();
 		next_settings_ms = now_ms + stretched(SETTINGS_INTERVAL_MS);
 	}
-	arbiter_tick(now_ms, flush_busy() || flush_in_flight() || draining);
+	sharing_tick(now_ms, flush_busy() || flush_in_flight() || draining);
 	/* a busy device leaves no pause for it: the order would be seconds old */
 	if (now_ms >= next_look_ms)
 	{

@@ -87,7 +87,7 @@ fn comparison(report: &Report) -> Markup {
 fn charts(report: &Report) -> Markup {
     let styles = style::assign(report.cases.iter().map(|case| case.name.as_str()));
     let all: Vec<(&Case, Style)> = report.cases.iter().zip(styles).collect();
-    let held: Vec<(&Case, Style)> = all.iter().copied().filter(|(case, _)| case.governor.is_some()).collect();
+    let held: Vec<(&Case, Style)> = all.iter().copied().filter(|(case, _)| case.guard.is_some()).collect();
     let figure = |title, field, limit, note: &str, read: Read| chart_of(&all, title, field, limit, note, read);
     let rate = |title, field, note: &str, read: Read| figure(title, field, None, note, read);
     let link = || {
@@ -97,9 +97,9 @@ fn charts(report: &Report) -> Markup {
         })
     };
     let governed = || {
-        let governor = report.cases.iter().find_map(|case| case.governor.as_ref())?;
-        let value = governor.limit_bytes as f64 / MIB;
-        Some(Limit { value, label: format!("governor's limit {} MiB", short(value)) })
+        let guard = report.cases.iter().find_map(|case| case.guard.as_ref())?;
+        let value = guard.limit_bytes as f64 / MIB;
+        Some(Limit { value, label: format!("guard's limit {} MiB", short(value)) })
     };
     html! {
         p.note { "From the beginning of the load until the standby had caught up, or was given up." }
@@ -109,7 +109,7 @@ fn charts(report: &Report) -> Markup {
         ))
         @if !held.is_empty() {
             (chart_of(
-                &held, "Lag as the governor sees it, MiB", "governor", governed(),
+                &held, "Lag as the guard sees it, MiB", "guard", governed(),
                 "From the primary's insert position to what the standby has flushed; the limit is dashed.",
                 |s| Some((s.flush.bytes? as f64 + s.unflushed_bytes? as f64) / MIB),
             ))
