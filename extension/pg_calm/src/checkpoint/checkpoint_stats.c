@@ -26,10 +26,6 @@
 #include "shared/shared.h"
 #include "storage/shmem.h"
 #include "utils/timestamp.h"
-#include "utils/wait_event.h"
-
-/* Between looks of the worker */
-#define LOOK_INTERVAL_MS 50
 
 ReportShared *checkpoint_reports = NULL;
 
@@ -38,9 +34,7 @@ static CheckpointReport current = {.status = REPORT_UNKNOWN};
 static TimestampTz drain_began = 0;
 
 static inline bool is_checkpointer(void);
-static CheckpointReport *report_of(uint64 id);
 static void publish(void);
-static void close_report(uint64 id);
 static void file_synced(int fd, uint64 microseconds);
 
 Size
@@ -72,17 +66,11 @@ is_checkpointer(void)
 	return MyBackendType == B_CHECKPOINTER && checkpoint_reports != NULL;
 }
 
-static CheckpointReport *
-report_of(uint64 id)
-{
-	return &checkpoint_reports->reports[id % CHECKPOINT_HISTORY];
-}
-
 /* Show the report under way to others */
 static void
 publish(void)
 {
-	CheckpointReport *report = report_of(current.id);
+	CheckpointReport *report = &checkpoint_reports->reports[current.id % CHECKPOINT_HISTORY];
 	uint64 bridged = pg_atomic_read_u64(&calm_shared->counters.bridged_pages);
 
 	SpinLockAcquire(&checkpoint_reports->lock);
@@ -97,8 +85,6 @@ checkpoint_stats_begin(bool restartpoint, const char *flags)
 {
 	const char *reason = CALM_CHECKPOINT_IS_TIMED() ? "time" : "unknown";
 
-	if (current.status == REPORT_RUNNING)
-		close_report(current.id);
 	if (flags)
 		reason = strstr(flags, "end-of-recovery") ? "end-of-recovery" :
 		         strstr(flags, "shutdown")        ? "shutdown" :
@@ -108,7 +94,6 @@ checkpoint_stats_begin(bool restartpoint, const char *flags)
 	current = (CheckpointReport){.status = REPORT_RUNNING,
 	                             .restartpoint = restartpoint,
 	                             .started = CheckpointStats.ckpt_start_t,
-	                             .buffers_written = -1,
 	                             .unflushed_at_sync = -1};
 	strlcpy(current.reason, reason, sizeof(current.reason));
 	/* one of which it is not known may be: stock's are all as fast as that */
@@ -123,23 +108,6 @@ checkpoint_stats_begin(bool restartpoint, const char *flags)
 	checkpoint_reports->checkpointer_waits_on = my_wait_event_info;
 	SpinLockRelease(&checkpoint_reports->lock);
 	publish();
-}
-
-/*
- * A checkpoint is over, unless that has been noted, and it wasn't seen when:
- * its figures stay as they were last published.
- */
-static void
-close_report(uint64 id)
-{
-	CheckpointReport *report = report_of(id);
-
-	SpinLockAcquire(&checkpoint_reports->lock);
-	if (report->id == id && report->status == REPORT_RUNNING)
-		report->status = report->durable ? REPORT_COMPLETE :
-		                 enableFsync     ? REPORT_FAILED :
-		                                   REPORT_UNKNOWN;
-	SpinLockRelease(&checkpoint_reports->lock);
 }
 
 /*
@@ -174,7 +142,7 @@ checkpoint_stats_observe(CheckpointReport *report)
 		publish();
 	}
 	if (report)
-		*report = *report_of(current.id);
+		*report = checkpoint_reports->reports[current.id % CHECKPOINT_HISTORY];
 	return current.status == REPORT_COMPLETE;
 }
 
@@ -282,30 +250,4 @@ checkpoint_stats_drain_end(void)
 		current.drain_us += now - drain_began;
 	drain_began = 0;
 	publish();
-}
-
-/*
- * A checkpoint seems to be under way, and the checkpointer idles: it ended and made no
- * call after that from which that could be learnt, since log_checkpoints is off and
- * it had no data file open.  Or it failed.
- */
-void
-checkpoint_stats_tick(uint64 now_ms)
-{
-	static uint64 next_look_ms = 0;
-	volatile uint32 *event;
-	uint64 id;
-	bool running;
-
-	if (now_ms < next_look_ms)
-		return;
-	next_look_ms = now_ms + LOOK_INTERVAL_MS;
-	SpinLockAcquire(&checkpoint_reports->lock);
-	id = checkpoint_reports->last_id;
-	running = report_of(id)->id == id && report_of(id)->status == REPORT_RUNNING;
-	event = checkpoint_reports->checkpointer_waits_on;
-	SpinLockRelease(&checkpoint_reports->lock);
-	/* it ran when we looked there, so what we see now comes after its end */
-	if (id > 0 && running && event != NULL && *event == WAIT_EVENT_CHECKPOINTER_MAIN)
-		close_report(id);
 }

@@ -3,10 +3,6 @@
  * checkpoint_stats.h
  *	  A report of every checkpoint.
  *
- * checkpoint_stats.c records, in the checkpointer; checkpoint_log.c reads the server's log
- * lines and writes ours, checkpoint_view.c makes the view.  Reports live as long as
- * the server's shared memory does.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PG_CALM_CHECKPOINT_STATS_H
@@ -24,7 +20,7 @@
 
 typedef enum ReportStatus
 {
-	REPORT_RUNNING,
+	REPORT_RUNNING, /* or over, and the end was not seen: checkpoint_view.c */
 	REPORT_COMPLETE,
 	REPORT_FAILED,
 	REPORT_UNKNOWN, /* over, and no telling how */
@@ -45,7 +41,7 @@ typedef struct CheckpointReport
 	bool drained;
 	uint64 drain_us;
 	uint64 bridged_pages;    /* in the report under way: the counter at its start */
-	int64 buffers_written;   /* -1: none yet */
+	int64 buffers_written;   /* 0 before the sync phase: ReportShared.buffers_written */
 	int64 unflushed_at_sync; /* -1: not known */
 	uint64 files_synced;
 	uint64 fsync_us; /* of all of them together */
@@ -86,8 +82,5 @@ extern void checkpoint_stats_drain_end(void);
 /* For the log: flags are the server's; true if the end of the checkpoint under way was seen */
 extern void checkpoint_stats_begin(bool restartpoint, const char *flags);
 extern bool checkpoint_stats_observe(CheckpointReport *report);
-
-/* For the writeback worker, as often as it likes */
-extern void checkpoint_stats_tick(uint64 now_ms);
 
 #endif /* PG_CALM_CHECKPOINT_STATS_H */

@@ -1,9 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * checkpoint_view.c
- *	  pg_calm_checkpoints().
- *
- * The columns are documented in the extension's script.
+ *	  pg_calm_checkpoints(), whose columns the extension's script documents.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,19 +11,49 @@
 #include "checkpoint_stats.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
+#include "utils/wait_event.h"
 
 PG_FUNCTION_INFO_V1(pg_calm_checkpoints);
 
-static Datum milliseconds(bool known, double us, bool *null);
+#define COLUMNS 16
 
-static Datum
-milliseconds(bool known, double us, bool *null)
+typedef struct Row
 {
-	*null = !known;
-	return Float8GetDatum(us / 1000.0);
+	int columns;
+	Datum values[COLUMNS];
+	bool nulls[COLUMNS];
+} Row;
+
+static void
+put(Row *row, bool known, Datum value)
+{
+	row->nulls[row->columns] = !known;
+	row->values[row->columns++] = value;
+}
+
+static void
+put_us(Row *row, bool known, int64 microseconds)
+{
+	put(row, known, Float8GetDatum(microseconds / 1000.0));
+}
+
+/*
+ * The newest one seems to run, and another has begun or the checkpointer idles: it ended and made
+ * no call after that from which that could be learnt, since log_checkpoints is off and it had
+ * no data file open.  Or it failed.
+ */
+static ReportStatus
+status_of(const CheckpointReport *report, bool newest)
+{
+	const volatile uint32 *event = checkpoint_reports->checkpointer_waits_on;
+
+	if (report->status != REPORT_RUNNING || (newest && *event != WAIT_EVENT_CHECKPOINTER_MAIN))
+		return report->status;
+	return report->durable ? REPORT_COMPLETE : enableFsync ? REPORT_FAILED : REPORT_UNKNOWN;
 }
 
 Datum
@@ -33,7 +61,7 @@ pg_calm_checkpoints(PG_FUNCTION_ARGS)
 {
 	static const char *const statuses[] = {"running", "complete", "failed", "unknown"};
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	CheckpointReport *report = palloc(sizeof(CheckpointReport));
+	CheckpointReport *r = palloc(sizeof(CheckpointReport));
 	uint64 last;
 
 	InitMaterializedSRF(fcinfo, 0);
@@ -42,54 +70,39 @@ pg_calm_checkpoints(PG_FUNCTION_ARGS)
 	last = checkpoint_reports->last_id;
 	SpinLockRelease(&checkpoint_reports->lock);
 
-	for (uint64 id = last < CHECKPOINT_HISTORY ? 1 : last - CHECKPOINT_HISTORY + 1; id <= last;
-	     id++)
+	for (uint64 id = last - Min(last, CHECKPOINT_HISTORY) + 1; id <= last; id++)
 	{
-		Datum values[16];
-		bool nulls[16] = {false};
-		int c = 0;
+		Row row = {0};
+		bool synced;
 
 		SpinLockAcquire(&checkpoint_reports->lock);
-		*report = checkpoint_reports->reports[id % CHECKPOINT_HISTORY];
+		*r = checkpoint_reports->reports[id % CHECKPOINT_HISTORY];
 		SpinLockRelease(&checkpoint_reports->lock);
-		if (report->id != id)
+		if (r->id != id)
 			continue; /* overwritten meanwhile */
-		if (report->status == REPORT_RUNNING && report->buffers_written < 0)
-		{
-			uint64 written = pg_atomic_read_u64(&checkpoint_reports->buffers_written);
+		synced = r->sync_started != 0;
+		/* published when the sync phase begins */
+		if (r->status == REPORT_RUNNING && !synced)
+			r->buffers_written = (int64) pg_atomic_read_u64(&checkpoint_reports->buffers_written);
 
-			report->buffers_written = written > 0 ? (int64) written : -1;
-		}
-
-		values[c++] = Int64GetDatum((int64) report->id);
-		values[c++] = CStringGetTextDatum(report->restartpoint ? "restartpoint" : "checkpoint");
-		values[c++] = CStringGetTextDatum(report->reason);
-		values[c++] = CStringGetTextDatum(statuses[report->status]);
-		values[c++] = TimestampTzGetDatum(report->started);
-		nulls[c] = report->ended == 0;
-		values[c++] = TimestampTzGetDatum(report->ended);
-		values[c] = milliseconds(report->sync_started != 0, report->sync_started - report->started,
-		                         &nulls[c]);
-		c++;
-		values[c] = milliseconds(report->sync_ended != 0, report->sync_ended - report->sync_started,
-		                         &nulls[c]);
-		c++;
-		values[c] = milliseconds(report->drained, report->drain_us, &nulls[c]);
-		c++;
-		values[c] = milliseconds(report->sync_started != 0, report->fsync_us, &nulls[c]);
-		c++;
-		nulls[c] = report->buffers_written < 0;
-		values[c++] = Int64GetDatum(report->buffers_written);
-		values[c++] = Int64GetDatum((int64) report->bridged_pages);
-		nulls[c] = report->unflushed_at_sync < 0;
-		values[c++] = Int64GetDatum(report->unflushed_at_sync);
-		values[c++] = Int64GetDatum((int64) report->files_synced);
-		nulls[c] = report->slowest_file[0] == '\0';
-		values[c++] = CStringGetTextDatum(report->slowest_file);
-		values[c] = milliseconds(report->files_synced > 0, report->slowest_us, &nulls[c]);
-		c++;
-		Assert(c == lengthof(values));
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		put(&row, true, Int64GetDatum((int64) id));
+		put(&row, true, CStringGetTextDatum(r->restartpoint ? "restartpoint" : "checkpoint"));
+		put(&row, true, CStringGetTextDatum(r->reason));
+		put(&row, true, CStringGetTextDatum(statuses[status_of(r, id == last)]));
+		put(&row, true, TimestampTzGetDatum(r->started));
+		put(&row, r->ended != 0, TimestampTzGetDatum(r->ended));
+		put_us(&row, synced, r->sync_started - r->started);
+		put_us(&row, r->sync_ended != 0, r->sync_ended - r->sync_started);
+		put_us(&row, r->drained, (int64) r->drain_us);
+		put_us(&row, synced, (int64) r->fsync_us);
+		put(&row, synced || r->buffers_written > 0, Int64GetDatum(r->buffers_written));
+		put(&row, true, Int64GetDatum((int64) r->bridged_pages));
+		put(&row, r->unflushed_at_sync >= 0, Int64GetDatum(r->unflushed_at_sync));
+		put(&row, true, Int64GetDatum((int64) r->files_synced));
+		put(&row, r->slowest_file[0] != '\0', CStringGetTextDatum(r->slowest_file));
+		put_us(&row, r->files_synced > 0, (int64) r->slowest_us);
+		Assert(row.columns == COLUMNS);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, row.values, row.nulls);
 	}
 	return (Datum) 0;
 }

@@ -20,7 +20,6 @@
 #include "base/base.h"
 #include "breaker.h"
 #include "catalog/pg_control.h"
-#include "checkpoint/checkpoint.h"
 #include "common/controldata_utils.h"
 #include "device/device.h"
 #include "miscadmin.h"
@@ -357,7 +356,6 @@ work(uint64 now_ms)
 	bool draining = pg_atomic_read_u32(&calm_shared->draining) != CALM_DRAINING_NOTHING;
 	PoolDue due;
 
-	checkpoint_stats_tick(now_ms);
 	if (now_ms >= next_settings_ms)
 	{
 		read_settings();
