@@ -118,6 +118,8 @@ wal_ahead_tick(uint64 now_ms, void (*between)(void))
 		/* on an error this process ends, and with it what it was about to do */
 		fd = XLogFileInit(segment + i, timeline);
 		filling = false;
+		/* what is written to it later are whole pages: nobody reads these */
+		(void) posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
 		close(fd);
 		last_ms = 0;
 		return;
