@@ -124,9 +124,7 @@ fn lines_are_short() {
     for page in written_by_hand() {
         let body = text(&page);
         let breakable = markdown::prose(&body).filter(|line| !line.starts_with('|') && !line.starts_with("!["));
-        long.extend(
-            breakable.filter(|line| line.chars().count() > LINE).map(|line| format!("{page}: {line}")),
-        );
+        long.extend(breakable.filter(|line| line.chars().count() > LINE).map(|line| format!("{page}: {line}")));
     }
     assert!(long.is_empty(), "more than {LINE} characters:\n{}", long.join("\n"));
 }
