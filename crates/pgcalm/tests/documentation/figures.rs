@@ -214,6 +214,31 @@ fn effects_of_rules_are_those_of_the_results_that_they_name() {
     assert!(bad.is_empty(), "{}", bad.join("\n"));
 }
 
+/// Names and values of a source's constants: `#define NAME 0.5`.
+fn constants(source: &str) -> Vec<(&str, f64)> {
+    let defines = source.lines().filter_map(|line| line.strip_prefix("#define "));
+    defines
+        .filter_map(|define| define.split_once(' '))
+        .filter_map(|(name, value)| Some((name, value.parse().ok()?)))
+        .collect()
+}
+
+#[test]
+fn the_table_of_constants_is_the_controllers() {
+    let source = text("extension/pg_calm/src/writeback/controller.c");
+    let page = text("docs/internals/how-it-works.md");
+    let mut shown = Vec::new();
+    for row in page.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = row.split('|').collect();
+        let names = cells[1].split('`').skip(1).step_by(2);
+        let values = cells[2].split(|c: char| !(c.is_ascii_digit() || c == '.')).filter_map(|value| value.parse().ok());
+        shown.extend(names.zip(values));
+    }
+    // what is far beyond any measure is none
+    let known: Vec<(&str, f64)> = constants(&source).into_iter().filter(|(_, value)| *value < 1e9).collect();
+    assert_eq!(shown, known, "docs/internals/how-it-works.md (left) against controller.c (right)");
+}
+
 #[test]
 fn figures_of_a_row() {
     assert_eq!(
