@@ -1,7 +1,7 @@
 //! What pg_calm would gain on a server, as data: the document of `pgcalm predict --json`.
 //!
 //! Units are in the field names: `_s` seconds, `_mib` MiB (2^20 bytes). A page is PostgreSQL's block of 8 KiB. How the figures
-//! are computed is told in docs/internals/prediction.md.
+//! are computed is told in the `model` module.
 
 pub mod text;
 

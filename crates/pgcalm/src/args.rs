@@ -249,7 +249,7 @@ pub enum LabVerb {
     /// A block device that behaves like a cloud's volume, until Ctrl-C (needs root).
     ///
     /// Operations and bytes per second that reads and writes share or have for themselves, operations counted as the
-    /// provider counts them, a latency, a queue of limited depth: `pgcalm lab list` tells the profiles, docs/guides/lab-volume.md how
+    /// provider counts them, a latency, a queue of limited depth: `pgcalm lab list` tells the profiles, docs/guides/lab.md how
     /// well it does. Works beside a lab: it locks its directory only.
     #[command(before_help = "Example: sudo pgcalm lab volume --profile gp3 --size 20GB")]
     Volume(Box<VolumeArgs>),

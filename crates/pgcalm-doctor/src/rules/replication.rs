@@ -12,8 +12,8 @@ use crate::rules::found::when;
 use crate::rules::read;
 use crate::words;
 
-/// What one operation carries of WAL that a receiver syncs, bytes: 62 MiB/s at 200 per second
-/// (docs/research/standby-behind-a-slow-link.md), rounded down.
+/// What one operation carries of WAL that a receiver syncs, bytes: 62 MiB/s at 200 per second were
+/// measured, rounded down.
 const SYNC_OPERATION: u64 = 256 << 10;
 
 /// A standby has neither slot nor wal_keep_size, and nothing else that keeps WAL or brings it.
