@@ -11,6 +11,7 @@ use crate::guard;
 use crate::interference;
 use crate::predict;
 use crate::replica;
+use crate::report::Shown;
 use crate::suite;
 use crate::tenants;
 use crate::torture;
@@ -38,6 +39,24 @@ pub enum Document {
     Predict(Box<predict::report::Report>),
     /// All rows of a suite.
     Suite(Box<suite::report::Report>),
+}
+
+impl Document {
+    /// What it says.
+    pub fn shown(&self) -> &dyn Shown {
+        match self {
+            Document::Contest(report) => &**report,
+            Document::Journal(report) => &**report,
+            Document::Tenants(report) => &**report,
+            Document::Torture(report) => &**report,
+            Document::ArchiveCrash(report) => &**report,
+            Document::Governor(report) => &**report,
+            Document::Archive(report) => &**report,
+            Document::Replica(report) => &**report,
+            Document::Predict(report) => &**report,
+            Document::Suite(report) => &**report,
+        }
+    }
 }
 
 /// Reads a contest's document; unknown fields are skipped, so that a later version's document can be read.

@@ -345,7 +345,7 @@ pub enum ScenarioArgs {
     /// server is crashed after 1 to 8 s, recovers, and every row is compared with the notes; then pg_amcheck and
     /// pg_checksums. Works beside other labs: it changes no sysctls, and locks its directory only.
     #[command(before_help = "Example: sudo pgcalm lab run torture --cycles 20")]
-    Torture(Box<TextRunArgs<torture::Options>>),
+    Torture(Box<RunArgs<torture::Options>>),
     /// Power cuts at every step of archiving: is a finished WAL segment lost, changed or announced in vain?
     ///
     /// Data with WAL, the archive, and archive_status are on a file system each. In each cycle the archiver, a worker of pg_calm
@@ -355,14 +355,14 @@ pub enum ScenarioArgs {
     #[command(
         before_help = "Example: sudo pgcalm lab run archive-crash --fs both --cycles 20 --control directory,status,cp"
     )]
-    ArchiveCrash(Box<TextRunArgs<archive_crash::Options>>),
+    ArchiveCrash(Box<RunArgs<archive_crash::Options>>),
     /// A load that the data volume can't take: does the server get through it, with pg_calm_guard and without?
     ///
     /// Clients upsert random rows as fast as they can, the data device is capped, and WAL has a small device of its own: stock has
     /// to run that full and end with a PANIC, servers with the guard must not. Two cases more: clients that keep to a rate, and
     /// what the guard costs where it has nothing to do. Each is a contest as in scenario checkpoint.
     #[command(before_help = "Example: sudo pgcalm lab run guard --quick")]
-    Guard(Box<TextRunArgs<guard::Options>>),
+    Guard(Box<RunArgs<guard::Options>>),
     /// A backlog of WAL is drained beside pgbench: how fast, at what cost, and does it survive a power cut?
     ///
     /// Each archiver gets new file systems on the same three loop devices (cluster, pg_wal, archive; direct I/O) and a copy
@@ -408,15 +408,6 @@ pub struct WalRestoreArgs {
     pub check: bool,
 }
 
-/// Of a scenario whose report has no HTML.
-#[derive(Debug, Args)]
-pub struct TextRunArgs<O: Args> {
-    #[command(flatten)]
-    pub options: O,
-    #[command(flatten)]
-    pub json: JsonArg,
-}
-
 #[derive(Debug, Args)]
 pub struct CleanArgs {
     /// Directory of the lab [default: those of all scenarios].
@@ -441,7 +432,11 @@ pub struct ReportArgs {
     /// Print each second of each run instead, as a line of values with tabs between, under a line of their names.
     #[arg(long, conflicts_with_all = ["html", "svg"])]
     pub seconds: bool,
-    /// Write the rows of a suite as sections of a Markdown file instead; it keeps its sections of rows without a result.
+    /// Write it as Markdown instead. Of a suite each row is a section, and a file that is there keeps those of rows without a
+    /// result.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["html", "svg", "seconds"])]
     pub markdown: Option<PathBuf>,
+    /// Print the tables alone instead, with tabs between the cells, for awk and spreadsheets.
+    #[arg(long, conflicts_with_all = ["html", "svg", "seconds", "markdown"])]
+    pub tables: bool,
 }

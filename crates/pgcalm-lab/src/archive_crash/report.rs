@@ -1,7 +1,7 @@
 //! The result of power cuts at the steps of archiving, as data: the document that `pgcalm lab run archive-crash --json`
 //! writes. Units are in the field names.
 
-pub mod text;
+mod view;
 
 use std::collections::BTreeMap;
 

@@ -10,13 +10,14 @@ pub mod chart;
 pub mod checkpoint_start;
 pub(crate) mod conditions;
 mod device_rates;
-pub mod html;
+mod glossary;
 pub mod metric;
 pub mod reading;
 pub mod seconds;
 mod steadiness;
-pub mod text;
+pub(crate) mod tables;
 mod troubles;
+pub(crate) mod view;
 
 use std::collections::BTreeMap;
 

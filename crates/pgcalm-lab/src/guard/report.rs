@@ -1,6 +1,6 @@
 //! The result of overload, as data: the document that `pgcalm lab run guard --json` writes. Units are in the field names.
 
-pub mod text;
+mod view;
 
 use std::collections::BTreeMap;
 

@@ -4,10 +4,9 @@
 //! Units are in the field names, as in [`report`](crate::report). A null is what could not be known at that moment, never 0.
 
 mod heartbeat;
-pub mod html;
 mod metric;
 mod reading;
-pub mod text;
+mod view;
 
 use std::collections::BTreeMap;
 

@@ -2,8 +2,7 @@
 //!
 //! Units are in the field names, as in [`report`](crate::report).
 
-pub mod html;
-pub mod text;
+mod view;
 
 use std::collections::BTreeMap;
 

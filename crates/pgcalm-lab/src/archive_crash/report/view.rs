@@ -1,65 +1,53 @@
-//! Power cuts at the steps of archiving, for a terminal.
+//! Power cuts at the steps of archiving for readers: each point, and the verdict.
 
 use std::collections::BTreeMap;
 
-use comfy_table::Cell;
-use pgcalm_render::text::new_table;
-use pgcalm_render::text::paragraph;
-use pgcalm_render::text::push_table;
-use pgcalm_render::text::right;
+use pgcalm_render::document::Column;
+use pgcalm_render::document::Document;
+use pgcalm_render::document::Table;
 
 use crate::archive_crash::report::Cycle;
 use crate::archive_crash::report::Report;
-use crate::report::heading::heading;
+use crate::report;
+use crate::report::Shown;
 use crate::report::settings;
 
-/// The points under a heading with the conditions, and the verdict; every line ends in a newline.
-pub fn render(report: &Report) -> String {
-    let mut out = String::new();
-    heading(&mut out, &report.scenario, &report.host, &settings::options(&report.settings, &[]));
-    let settings: Vec<String> =
-        report.server_settings.iter().map(|(name, value)| format!("{name} = {value}")).collect();
-    paragraph(&mut out, &settings.join(", "));
-    out.push('\n');
-    if !report.cycles.is_empty() {
-        table(&mut out, report);
-        out.push('\n');
+impl Shown for Report {
+    fn document(&self) -> Document {
+        let mut document = report::document(&self.scenario, &self.host, settings::options(&self.settings, &[]));
+        let of_servers = self.server_settings.iter().map(|(name, value)| format!("{name} = {value}"));
+        document.conditions.push(of_servers.collect());
+        document.title = Some(verdict(self));
+        document.readings = lines(self);
+        document.section("Points").table(table(self));
+        document
     }
-    for line in lines(report) {
-        paragraph(&mut out, &line);
+
+    fn failure(&self) -> Option<String> {
+        self.failure()
     }
-    out
 }
 
-fn table(out: &mut String, report: &Report) {
+fn table(report: &Report) -> Table {
     let mut points: BTreeMap<(&str, &str), Vec<&Cycle>> = BTreeMap::new();
     for cycle in &report.cycles {
         let point = cycle.point.as_deref().unwrap_or_default();
         points.entry((&cycle.fs, point)).or_default().push(cycle);
     }
-    let mut table = new_table([
-        Cell::new("file system"),
-        Cell::new("stopped right after"),
-        right("cycles"),
-        right("stopped\nthere"),
-        right("violations"),
-        right("other\nfaults"),
-    ]);
+    let figures = ["cycles", "stopped\nthere", "violations", "other\nfaults"].map(Column::figures);
+    let mut table = Table::new(["file system", "stopped right after"].map(Column::text).into_iter().chain(figures));
     for ((fs, point), cycles) in &points {
-        let sum = |count: fn(&Cycle) -> usize| {
-            let sum: usize = cycles.iter().map(|cycle| count(cycle)).sum();
-            right(sum)
-        };
-        table.add_row([
-            Cell::new(fs),
-            Cell::new(point),
-            right(cycles.len()),
+        let sum = |count: fn(&Cycle) -> usize| cycles.iter().map(|cycle| count(cycle)).sum::<usize>().to_string();
+        table.row([
+            fs.to_string(),
+            point.to_string(),
+            cycles.len().to_string(),
             sum(|cycle| cycle.stopped.into()),
             sum(|cycle| cycle.violations.len()),
             sum(|cycle| cycle.problems.len()),
         ]);
     }
-    push_table(out, table, 2);
+    table
 }
 
 fn lines(report: &Report) -> Vec<String> {
@@ -91,7 +79,12 @@ fn lines(report: &Report) -> Vec<String> {
             _ => format!("control: NOT found out ({}, {}) in {cuts} power cuts", control.fs, control.sabotage),
         });
     }
-    lines.push(match report.failure() {
+    lines.push(verdict(report));
+    lines
+}
+
+fn verdict(report: &Report) -> String {
+    match report.failure() {
         Some(failure) => format!("FAILED: {failure}"),
         None => format!(
             "passed: {} power cuts, {} with a process stopped at its point; {} finished segments, all of them in pg_wal or whole \
@@ -100,8 +93,7 @@ fn lines(report: &Report) -> Vec<String> {
             report.stopped(),
             segments(report)
         ),
-    });
-    lines
+    }
 }
 
 /// Segments of all file systems.
@@ -123,7 +115,7 @@ mod tests {
     fn points_controls_and_verdict_are_shown() {
         let mut report = report();
         report.cycles.push(Cycle { stopped: false, segments: 20, ..cycle(3, "archiver: rename") });
-        let text = render(&report);
+        let text = report.text();
         let row = |words: &str| {
             let line = text.lines().find(|line| line.contains(words));
             line.unwrap_or_else(|| panic!("{words}: {text}")).to_string()
@@ -133,6 +125,9 @@ mod tests {
         assert!(row("control: ").contains("found out as it must be"));
         assert!(row("passed: ").starts_with("passed: 3 power cuts, 2 with"), "{text}");
         assert!(text.contains("20 finished segments"), "{text}");
+        assert!(report.html().contains("<h1>passed: "));
+        assert!(report.document().markdown().starts_with("# passed: "));
+        assert!(report.document().tabs().lines().count() > 2);
     }
 
     #[test]
@@ -140,7 +135,7 @@ mod tests {
         let mut report = report();
         report.cycles[1].violations.push("0002 is gone".into());
         report.controls[0].cycles[0].violations.clear();
-        let text = render(&report).replace('\n', " ");
+        let text = report.text().replace('\n', " ");
         assert!(text.contains("cycle 2 (ext4, archiver: fsync, call 2, synced: data): 0002 is gone"), "{text}");
         assert!(text.contains("control: NOT found out (ext4"), "{text}");
         assert!(text.contains("FAILED: cycle 2"), "{text}");

@@ -1,17 +1,16 @@
-//! Crash cycles for a terminal.
+//! Crash cycles for readers: what was found in each, and the verdict.
 
-use comfy_table::Cell;
+use pgcalm_render::document::Column;
+use pgcalm_render::document::Document;
+use pgcalm_render::document::Table;
 use pgcalm_render::number::MISSING;
 use pgcalm_render::number::printable;
-use pgcalm_render::text::new_table;
-use pgcalm_render::text::paragraph;
-use pgcalm_render::text::push_table;
-use pgcalm_render::text::right;
 
 use super::Cycle;
 use super::Report;
 use super::Stale;
-use crate::report::heading::heading;
+use crate::report;
+use crate::report::Shown;
 use crate::report::settings;
 
 /// Tables of more cycles than this show only sums and what failed.
@@ -33,26 +32,20 @@ const HEADINGS: [&str; 13] = [
     "recovery s\nmean (max)",
 ];
 
-/// The cycles under a heading with the conditions, and the verdict; every line ends in a newline.
-pub fn render(report: &Report) -> String {
-    let mut out = String::new();
-    heading(&mut out, &report.scenario, &report.host, &conditions(report));
-    let settings: Vec<String> =
-        report.server_settings.iter().map(|(name, value)| format!("{name} = {value}")).collect();
-    paragraph(&mut out, &settings.join(", "));
-    out.push('\n');
-    if !report.cycles.is_empty() {
-        table(&mut out, report);
-        out.push('\n');
+impl Shown for Report {
+    fn document(&self) -> Document {
+        let mut document = report::document(&self.scenario, &self.host, settings::options(&self.settings, &[]));
+        let of_servers = self.server_settings.iter().map(|(name, value)| format!("{name} = {value}"));
+        document.conditions.push(of_servers.collect());
+        document.title = Some(verdict(self));
+        document.readings = lines(self);
+        document.section("Cycles").table(table(self));
+        document
     }
-    for line in lines(report) {
-        paragraph(&mut out, &line);
-    }
-    out
-}
 
-fn conditions(report: &Report) -> Vec<String> {
-    settings::options(&report.settings, &[])
+    fn failure(&self) -> Option<String> {
+        self.failure()
+    }
 }
 
 /// Cycles that a row of the table stands for.
@@ -62,10 +55,12 @@ struct Row<'a> {
     cycles: Vec<&'a Cycle>,
 }
 
-fn table(out: &mut String, report: &Report) {
-    let mut table = new_table(
-        HEADINGS.iter().enumerate().map(|(index, heading)| if index < 2 { Cell::new(heading) } else { right(heading) }),
-    );
+fn table(report: &Report) -> Table {
+    let column = |(index, heading): (usize, &&str)| match index {
+        0 | 1 => Column::text(*heading),
+        _ => Column::figures(*heading),
+    };
+    let mut table = Table::new(HEADINGS.iter().enumerate().map(column));
     let mut rows = Vec::new();
     for cycle in &report.cycles {
         if report.cycles.len() <= LISTED || !cycle.is_sound() {
@@ -87,16 +82,16 @@ fn table(out: &mut String, report: &Report) {
         });
     }
     for row in rows {
-        table.add_row(cells(&row));
+        table.row(cells(&row));
     }
-    push_table(out, table, 2);
+    table
 }
 
 fn kind(cycle: &Cycle) -> String {
     printable(&format!("{} {}", cycle.fs, cycle.crash))
 }
 
-fn cells(row: &Row) -> Vec<Cell> {
+fn cells(row: &Row) -> impl Iterator<Item = String> {
     let sum = |count: fn(&Cycle) -> u64| {
         let sum: u64 = row.cycles.iter().map(|cycle| count(cycle)).sum();
         sum.to_string()
@@ -123,7 +118,7 @@ fn cells(row: &Row) -> Vec<Cell> {
         sum(|cycle| cycle.flushed_pages),
         recovery,
     ];
-    [row.label.clone(), row.crash.clone()].into_iter().map(Cell::new).chain(figures.into_iter().map(right)).collect()
+    [row.label.clone(), row.crash.clone()].into_iter().chain(figures)
 }
 
 fn lines(report: &Report) -> Vec<String> {
@@ -163,7 +158,12 @@ fn lines(report: &Report) -> Vec<String> {
             None => lines.push(format!("control: not run ({sabotage})")),
         }
     }
-    lines.push(match report.failure() {
+    lines.push(verdict(report));
+    lines
+}
+
+fn verdict(report: &Report) -> String {
+    match report.failure() {
         Some(failure) => format!("FAILED: {failure}"),
         None => {
             let commits: u64 = report.cycles.iter().map(|cycle| cycle.commits).sum();
@@ -172,8 +172,7 @@ fn lines(report: &Report) -> Vec<String> {
                 report.cycles.len()
             )
         }
-    });
-    lines
+    }
 }
 
 /// Where blocks of deleted files showed up, if they were looked for.
@@ -244,7 +243,7 @@ pub(super) mod tests {
 
     #[test]
     fn sums_and_verdict_are_shown() {
-        let text = render(&report());
+        let text = report().text();
         assert!(text.contains("control: detected loss as it must (ext4 shutdown, fsync=off, cycle 1"), "{text}");
         assert!(text.contains("passed: 2 crashes, 2000 acknowledged commits"), "{text}");
         assert!(
@@ -252,20 +251,23 @@ pub(super) mod tests {
             "{text}"
         );
         assert!(text.contains("page cache survives"), "{text}");
-        assert!(text.lines().all(|line| line.chars().count() <= 125), "{text}");
+        assert!(report().html().contains("<h1>passed: "));
+        assert!(report().document().markdown().starts_with("# passed: "));
+        assert!(report().document().tabs().lines().count() > 2);
+        assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
     }
 
     #[test]
     fn blocks_of_deleted_files_are_told_where_they_were_looked_for() {
         let mut report = report();
-        assert!(!render(&report).contains("deleted file"));
+        assert!(!report.text().contains("deleted file"));
         report.cycles[0].stale = Some(Stale {
             in_unsynced_files: 17,
             before_recovery: 3,
             after_recovery: 1,
             files: vec!["base/5/16390_fsm".into()],
         });
-        let text = render(&report).replace('\n', " ");
+        let text = report.text().replace('\n', " ");
         assert!(
             text.contains("17 in 1 of 1 crashes, in files that nobody synced; 3 in 1 of 1 crashes, in the server's before recovery"),
             "{text}"
@@ -278,7 +280,7 @@ pub(super) mod tests {
         let mut report = report();
         report.cycles = (1..=40).map(|n| cycle(n, "ext4", "kill")).collect();
         report.cycles[29].rows_lost = 2;
-        let text = render(&report);
+        let text = report.text();
         assert!(!text.contains("#29 "), "{text}");
         assert!(text.contains("#30 "), "{text}");
         assert!(text.contains("FAILED: cycle 30 (ext4, kill): 2 acknowledged rows lost"), "{text}");

@@ -1,46 +1,40 @@
-//! Overload for a terminal.
+//! Overload for readers: each case, the pairs without overload, and the verdict.
 
-use comfy_table::Cell;
+use pgcalm_render::document::Column;
+use pgcalm_render::document::Document;
+use pgcalm_render::document::Table;
+use pgcalm_render::document::figure;
 use pgcalm_render::number::MISSING;
 use pgcalm_render::number::short;
-use pgcalm_render::text::new_table;
-use pgcalm_render::text::paragraph;
-use pgcalm_render::text::push_table;
-use pgcalm_render::text::right;
 
 use crate::guard::report::Case;
 use crate::guard::report::Idle;
 use crate::guard::report::Report;
 use crate::guard::report::holds;
-use crate::report::heading::heading;
+use crate::report;
+use crate::report::Shown;
 use crate::report::settings;
 
-/// The cases under a heading with the conditions, and the verdict; every line ends in a newline.
-pub fn render(report: &Report) -> String {
-    let mut out = String::new();
-    heading(&mut out, &report.scenario, &report.host, &settings::options(&report.settings, &[]));
-    out.push('\n');
-    if !report.cases.is_empty() {
-        table(&mut out, report);
-        out.push('\n');
+impl Shown for Report {
+    fn document(&self) -> Document {
+        let mut document = report::document(&self.scenario, &self.host, settings::options(&self.settings, &[]));
+        let verdict = match self.failure() {
+            Some(failure) => format!("FAILED: {failure}"),
+            None => "passed: who had to get through did, and stock, if it took part, did not".to_string(),
+        };
+        document.readings = self.cases.iter().flat_map(lines).chain(self.idle.iter().flat_map(idle)).collect();
+        document.readings.push(verdict.clone());
+        document.title = Some(verdict);
+        document.section("Cases").table(table(self));
+        document
     }
-    for case in &report.cases {
-        for line in lines(case) {
-            paragraph(&mut out, &line);
-        }
+
+    fn failure(&self) -> Option<String> {
+        self.failure()
     }
-    for line in report.idle.iter().flat_map(idle) {
-        paragraph(&mut out, &line);
-    }
-    let verdict = match report.failure() {
-        Some(failure) => format!("FAILED: {failure}"),
-        None => "passed: who had to get through did, and stock, if it took part, did not".to_string(),
-    };
-    paragraph(&mut out, &verdict);
-    out
 }
 
-fn table(out: &mut String, report: &Report) {
+fn table(report: &Report) -> Table {
     let after = match report.skip_s {
         0 => "all seconds".to_string(),
         skip => format!("after {skip} s"),
@@ -55,26 +49,33 @@ fn table(out: &mut String, report: &Report) {
         "least free for\nWAL, MiB".to_string(),
         "holds".to_string(),
     ];
-    let mut table = new_table(std::iter::once(Cell::new("case")).chain(headings.into_iter().map(right)));
+    let mut table = Table::new(std::iter::once(Column::text("case")).chain(headings.into_iter().map(Column::figures)));
     for case in &report.cases {
         let name = match case.rate {
             Some(rate) => format!("{} {rate}/s", case.name),
             None => case.name.clone(),
         };
-        let mut cells = vec![Cell::new(name), right(case.tps().len()), right(case.zero())];
-        match case.evenness(report.skip_s) {
+        let [mean, worst, best, variation] = match case.evenness(report.skip_s) {
             Some(even) => {
-                cells.extend([even.mean, even.worst, even.best].map(|tps| right(format!("{tps:.0}"))));
-                cells.push(right(format!("{:.2}", even.variation)));
+                let [mean, worst, best] = [even.mean, even.worst, even.best].map(|tps| format!("{tps:.0}"));
+                [mean, worst, best, format!("{:.2}", even.variation)]
             }
-            None => cells.extend([MISSING; 4].map(right)),
-        }
-        let figure = |value: Option<f64>| right(value.map_or(MISSING.to_string(), short));
-        cells.push(figure(case.run.wal_free_min_mib));
-        cells.push(figure(holds(&case.run)));
-        table.add_row(cells);
+            None => [MISSING; 4].map(str::to_string),
+        };
+        let (free, holds) = (figure(case.run.wal_free_min_mib), figure(holds(&case.run)));
+        table.row([
+            name,
+            case.tps().len().to_string(),
+            case.zero().to_string(),
+            mean,
+            worst,
+            best,
+            variation,
+            free,
+            holds,
+        ]);
     }
-    push_table(out, table, 2);
+    table
 }
 
 fn lines(case: &Case) -> Vec<String> {
@@ -144,7 +145,7 @@ mod tests {
 
     #[test]
     fn cases_pairs_and_verdict_are_shown() {
-        let text = render(&report());
+        let text = report().text();
         let row = |start: &str| {
             let line = text.lines().find(|line| line.starts_with(start));
             let line = line.unwrap_or_else(|| panic!("{start}: {text}"));
@@ -156,8 +157,11 @@ mod tests {
         assert!(text.contains("idle: off 100 TPS, on 90, on/off 0.9000"), "{text}");
         assert!(text.contains("median 1.0000"), "{text}");
         assert!(text.contains("0 waits for the guard"), "{text}");
+        assert!(report().html().contains("<h1>passed: "));
+        assert!(report().document().markdown().starts_with("# passed: "));
+        assert!(report().document().tabs().lines().count() > 2);
         assert!(text.ends_with("passed: who had to get through did, and stock, if it took part, did not\n"));
-        assert!(text.lines().all(|line| line.chars().count() <= 115), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
     }
 
     #[test]
@@ -166,7 +170,7 @@ mod tests {
         if let Some(idle) = &mut report.idle {
             idle.pairs[0].holds = None;
         }
-        assert!(render(&report).contains("waits for the guard are not known"));
+        assert!(report.text().contains("waits for the guard are not known"));
     }
 
     #[test]
@@ -175,7 +179,7 @@ mod tests {
         let case = &mut report.cases[1];
         case.rate = Some(600);
         case.run.pace_ms = Some(Pace { latency_mean: 3.5, late_mean: 2.25, late_max: 95_000.0 });
-        let text = render(&report).replace('\n', " ");
+        let text = report.text().replace('\n', " ");
         assert!(text.contains("governed 600/s"), "{text}");
         assert!(text.contains("should have begun 3.50 ms; begun late by 2.25 ms in the mean, 95000 ms"), "{text}");
     }

@@ -1,12 +1,7 @@
 //! What the words of the report mean.
 
-use maud::Markup;
-use maud::html;
-
-use crate::contest::report::metric::ALL;
-
 /// Words that are not figures of the comparison; those are explained by [`crate::contest::report::metric`].
-const TERMS: [(&str, &str); 12] = [
+pub(super) static TERMS: [(&str, &str); 12] = [
     ("stock", "PostgreSQL with its default settings for writeback."),
     (
         "stock-tuned",
@@ -48,18 +43,3 @@ const TERMS: [(&str, &str); 12] = [
     ("TPS", "Transactions ended per second."),
     ("p50, p99", "50 or 99 of 100 values are not higher than this."),
 ];
-
-pub(super) fn render() -> Markup {
-    html! {
-        dl {
-            @for (term, meaning) in TERMS {
-                dt { (term) }
-                dd { (meaning) }
-            }
-            @for metric in ALL {
-                dt { (metric.group.title()) ": " (metric.name) }
-                dd { (metric.meaning) }
-            }
-        }
-    }
-}
