@@ -25,7 +25,6 @@
 #include "flush.h"
 #include "flush_region.h"
 #include "folio_split.h"
-#include "latency_probe.h"
 #include "open_files.h"
 #include "pool.h"
 
