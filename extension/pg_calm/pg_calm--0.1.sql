@@ -22,6 +22,7 @@ CREATE FUNCTION pg_calm_status(
     OUT suppressed_hints bigint,
     OUT large_folio_regions bigint,
     OUT cleaned_buffers bigint,
+    OUT latency_probes bigint,
     OUT wal_flushes bigint,
     OUT wal_flush_time double precision,
     OUT map_full bigint,
@@ -52,6 +53,7 @@ COMMENT ON COLUMN pg_calm_status.written_bytes IS 'Bytes of all these writes, br
 COMMENT ON COLUMN pg_calm_status.suppressed_hints IS 'Flush hints of the server (*_flush_after) that were dropped, for files that the worker flushes';
 COMMENT ON COLUMN pg_calm_status.large_folio_regions IS 'Times that a region had far more dirty memory than written pages, and its large folios were split after it was written back';
 COMMENT ON COLUMN pg_calm_status.cleaned_buffers IS 'Dirty shared buffers that the cleaner wrote right before their region was flushed, so that backends would not have to later';
+COMMENT ON COLUMN pg_calm_status.latency_probes IS 'Blocks that the worker read while the volume was full and nobody else read, so that the block layer sees how long reads take and lets fewer writes wait before them';
 COMMENT ON COLUMN pg_calm_status.wal_flushes IS 'Flushes of WAL by fdatasync or fsync; those of other values of wal_sync_method are not seen';
 COMMENT ON COLUMN pg_calm_status.wal_flush_time IS 'How long these took, all together, in milliseconds; divided by wal_flushes it is what a commit waits for one';
 COMMENT ON COLUMN pg_calm_status.map_full IS 'Writes that could not be tracked because pg_calm.page_map_memory was used up';

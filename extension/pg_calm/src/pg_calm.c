@@ -206,6 +206,7 @@ start_shared_memory(void)
 		pg_atomic_init_u64(&shared->counters.suppressed_hints, 0);
 		pg_atomic_init_u64(&shared->counters.large_folio_regions, 0);
 		pg_atomic_init_u64(&shared->counters.cleaned_buffers, 0);
+		pg_atomic_init_u64(&shared->counters.latency_probes, 0);
 		pg_atomic_init_u64(&shared->counters.wal_flushes, 0);
 		pg_atomic_init_u64(&shared->counters.wal_flush_us, 0);
 		pg_atomic_init_u64(&shared->in_flight_pages, 0);

@@ -82,8 +82,8 @@ pg_calm_status(PG_FUNCTION_ARGS)
 	CalmCounters *counters = &calm_shared->counters;
 	CalmShared *copy = palloc0(sizeof(CalmShared));
 	TupleDesc tupdesc;
-	Datum values[24];
-	bool nulls[24] = {false};
+	Datum values[25];
+	bool nulls[25] = {false};
 	int column = 0;
 	const char *degraded;
 
@@ -127,6 +127,7 @@ pg_calm_status(PG_FUNCTION_ARGS)
 	values[column++] = counter_datum(&counters->suppressed_hints);
 	values[column++] = counter_datum(&counters->large_folio_regions);
 	values[column++] = counter_datum(&counters->cleaned_buffers);
+	values[column++] = counter_datum(&counters->latency_probes);
 	values[column++] = counter_datum(&counters->wal_flushes);
 	values[column++] = Float8GetDatum(pg_atomic_read_u64(&counters->wal_flush_us) / 1000.0);
 	values[column++] = counter_datum(&calm_page_map->full.value);

@@ -38,6 +38,7 @@ typedef struct CalmCounters
 	pg_atomic_uint64 written_bytes;        /* bridged pages included */
 	pg_atomic_uint64 suppressed_hints;     /* flush hints of the server dropped */
 	pg_atomic_uint64 large_folio_regions;  /* split after they were written back */
+	pg_atomic_uint64 latency_probes;  /* blocks read for the block layer to see how long it takes */
 	pg_atomic_uint64 cleaned_buffers; /* written by the cleaner, before backends have to */
 	pg_atomic_uint64 wal_flushes;     /* by fdatasync or fsync */
 	pg_atomic_uint64 wal_flush_us;    /* how long these took */

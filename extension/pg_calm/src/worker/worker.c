@@ -66,10 +66,18 @@
 #define MOST_IN_FLIGHT (2.0 * 1024 * 1024)
 #define LEAST_IN_FLIGHT (256.0 * 1024)
 
+/*
+ * Reads per second that tell enough of how long reads take, and the part of a limit from which
+ * a volume counts as full (latency_probe.c)
+ */
+#define READS_ENOUGH 40.0
+#define FULL_PART 0.7
+
 static KernelFlusher flusher;
 static ControllerOutput control;
 static DeviceCaps own_caps; /* without regard to others */
 static double flush_rate = INFINITY;
+static bool asks_for_reads = false; /* the volume is full, and hardly anybody reads */
 static uint64 next_settings_ms = 0;
 static uint64 next_look_ms = 0;
 
@@ -281,6 +289,9 @@ control_flushing(uint64 now_ms)
 		control.full = control.limit + BLCKSZ;
 		control.too_much = input.unflushed * BLCKSZ > control.limit;
 	}
+	asks_for_reads =
+		control.reads < READS_ENOUGH && (control.all_operations >= own_caps.all_iops * FULL_PART ||
+	                                     control.all_bytes >= own_caps.all_bytes * FULL_PART);
 
 	/* without our own there may be those of a shared device */
 	pg_atomic_write_u32(&calm_shared->capped, device_is_capped(&control.share) ? 1 : 0);
@@ -357,6 +368,7 @@ work(uint64 now_ms)
 		look(now_ms);
 		next_look_ms = now_ms + stretched(LOOK_INTERVAL_MS);
 	}
+	latency_probe_tick(asks_for_reads && flush_policy.paced && calm_flushes(), now_ms);
 
 	/* what is under way is finished in any mode */
 	if (!flush_advance())

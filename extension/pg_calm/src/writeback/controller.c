@@ -190,6 +190,11 @@ controller_follow(const ControllerInput *input, ControllerOutput *output)
 		used.operations += (operations * 1000 / elapsed - used.operations) * (1 - exp2(-elapsed / RISE_MS));
 		used.bytes += (bytes * 1000 / elapsed - used.bytes) * (1 - exp2(-elapsed / RISE_MS));
 		follow_gap(caps, elapsed);
+		output->all_operations = operations * 1000 / elapsed;
+		output->all_bytes = bytes * 1000 / elapsed;
+		output->reads = ((double) (input->operations - last.operations) -
+		                 (double) (input->write_operations - last.write_operations)) *
+		                1000 / elapsed;
 	}
 	else if (gap < 0)
 		gap = even_gap(caps);

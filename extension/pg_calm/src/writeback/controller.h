@@ -40,6 +40,9 @@ typedef struct ControllerOutput
 	bool too_much;         /* more than the limit waits */
 	uint64 written;        /* bytes of what is marked that the kernel has written already, at least */
 	uint32 gap;            /* longest gap between dirty pages to fill, in blocks */
+	double all_operations; /* per second that the device makes */
+	double reads;          /* of these */
+	double all_bytes;      /* per second */
 } ControllerOutput;
 
 extern void controller_follow(const ControllerInput *input, ControllerOutput *output);

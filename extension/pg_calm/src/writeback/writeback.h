@@ -25,6 +25,7 @@
 #include "flush.h"
 #include "flush_region.h"
 #include "folio_split.h"
+#include "latency_probe.h"
 #include "open_files.h"
 #include "pool.h"
 

@@ -1,0 +1,111 @@
+/*-------------------------------------------------------------------------
+ *
+ * latency_probe.c
+ *	  Lets the block layer see how long reads take on a volume that is full.
+ *
+ * The block layer keeps buffered writes from filling a device's queue: it allows fewer
+ * of them in flight while reads take longer than queue/wbt_lat_usec (block/blk-wbt.c).
+ * It judges by the reads of the last 100 ms alone.  Where a table fits into memory there
+ * are none, and then it allows more and more, up to three quarters of the queue.  When
+ * the kernel flusher then visits a file each flush of WAL, and so each commit, waits behind
+ * some forty writes instead of ten.
+ *
+ * So on a volume that others need as well and that is at its limits a block is read
+ * twice in that time, past the page cache, if hardly anybody else reads: 20 operations
+ * a second.  Nothing is done with what is read; what counts is how long it takes.  The
+ * read is asynchronous (io_submit), so that the worker does not wait in the queue that
+ * it measures.
+ *
+ * The block is that of a file that is there in every cluster, on the device of the data
+ * files, and that nobody ever writes: a direct read writes back what is dirty first.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <fcntl.h>
+#include <linux/aio_abi.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "latency_probe.h"
+#include "shared/shared.h"
+
+/* RWB_WINDOW_NSEC (block/blk-wbt.c) has two of them */
+#define INTERVAL_MS 50
+
+/* Its database is template1 (initdb.c) */
+#define FILE_TO_READ "base/1/PG_VERSION"
+
+/* Any device takes that much directly, from such an address */
+#define READ_BYTES 4096
+
+static aio_context_t context = 0;
+static int probed_file = -1;
+static bool refused = false; /* by the kernel or the file system: not tried again */
+static bool under_way = false;
+
+static bool begin(void);
+static void submit(void);
+static bool has_ended(void);
+
+/* Have a context and the file; false, for good, where that is not to be had */
+static bool
+begin(void)
+{
+	if (refused)
+		return false;
+	if (context == 0 && syscall(SYS_io_setup, 1, &context) != 0)
+		refused = true;
+	else if (probed_file < 0)
+	{
+		probed_file = open(FILE_TO_READ, O_RDONLY | O_DIRECT | O_CLOEXEC);
+		refused = probed_file < 0;
+	}
+	return !refused;
+}
+
+static void
+submit(void)
+{
+	static char buffer[READ_BYTES] pg_attribute_aligned(READ_BYTES);
+	static struct iocb request;
+	struct iocb *requests[] = {&request};
+
+	memset(&request, 0, sizeof(request));
+	request.aio_lio_opcode = IOCB_CMD_PREAD;
+	request.aio_fildes = probed_file;
+	request.aio_buf = (uint64) (uintptr_t) buffer;
+	request.aio_nbytes = READ_BYTES;
+	request.aio_offset = 0;
+	if (syscall(SYS_io_submit, context, 1, requests) == 1)
+	{
+		under_way = true;
+		pg_atomic_fetch_add_u64(&calm_shared->counters.latency_probes, 1);
+	}
+	else if (errno != EAGAIN && errno != EINTR)
+		refused = true;
+}
+
+/* Whether the last one is over; it may be that it failed, which is the server's to find */
+static bool
+has_ended(void)
+{
+	struct io_event event;
+	struct timespec at_once = {0, 0};
+
+	if (under_way && syscall(SYS_io_getevents, context, 1, 1, &event, &at_once) == 1)
+		under_way = false;
+	return !under_way;
+}
+
+void
+latency_probe_tick(bool full, uint64 now_ms)
+{
+	static uint64 next_ms = 0;
+
+	if (!full || now_ms < next_ms || !begin() || !has_ended())
+		return;
+	submit();
+	next_ms = now_ms + INTERVAL_MS;
+}
