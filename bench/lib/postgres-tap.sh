@@ -45,7 +45,7 @@ tap_settings() {
 	echo "log_checkpoints = on"
 	[ "$1" = with ] || return 0
 	cat <<-EOF
-		shared_preload_libraries = 'pg_calm'
+		shared_preload_libraries = 'pg_calm, pg_calm_guard'
 		pg_calm.mode = on
 		pg_calm.write_iops = 500
 		pg_calm.write_bandwidth = '20MB'
@@ -53,9 +53,10 @@ tap_settings() {
 		pg_calm.unflushed_limit = '64kB'
 		pg_calm.drain_threshold = 0
 		pg_calm.page_map_memory = '1MB'
-		pg_calm.governor_exempt_superusers = off
-		pg_calm.governor_max_wal = '64MB'
-		pg_calm.governor_patience = '1s'
+		pg_calm_guard.mode = on
+		pg_calm_guard.exempt_superusers = off
+		pg_calm_guard.max_wal = '64MB'
+		pg_calm_guard.patience = '1s'
 	EOF
 }
 

@@ -555,22 +555,23 @@ fn what_keeps_or_brings_wal_is_as_good_as_a_slot() {
     assert!(without(|_| {}));
     assert!(!without(|f| set(f, "archive_mode", "on")));
     assert!(!without(|f| server(f).standbys = Some(vec![fake::standby(Some("near"))])));
-    let governor = |f: &mut Facts, limit: &str| {
-        // The governor needs no cap.
-        calm(f).degraded = Some("no cap of the data directory's device is known".into());
-        let setting = pgcalm_doctor::facts::Setting { value: limit.into(), ..Default::default() };
-        server(f).settings.insert("pg_calm.governor_max_lag".into(), setting);
+    let guard = |f: &mut Facts, limit: &str, mode: &str| {
+        for (name, value) in [("pg_calm_guard.max_lag", limit), ("pg_calm_guard.mode", mode)] {
+            let setting = pgcalm_doctor::facts::Setting { value: value.into(), ..Default::default() };
+            server(f).settings.insert(name.into(), setting);
+        }
     };
-    let with_governor = |limit: &str| {
+    let with_guard = |limit: &str, mode: &str| {
         let mut facts = Host::new().facts();
         set(&mut facts, "archive_mode", "off");
         server(&mut facts).standbys = Some(vec![fake::standby(None)]);
-        governor(&mut facts, limit);
+        guard(&mut facts, limit, mode);
         let report = rules::judge(facts);
         ids(&report).contains(&"standby-without-slot")
     };
-    assert!(with_governor(""));
-    assert!(!with_governor("near = 64MB"));
+    assert!(with_guard("", "on"));
+    assert!(with_guard("near = 64MB", "shadow"));
+    assert!(!with_guard("near = 64MB", "on"));
 }
 
 #[test]

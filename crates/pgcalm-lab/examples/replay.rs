@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use pgcalm_lab::document::Document;
 use pgcalm_lab::predict::report::Report;
-use pgcalm_lab::predict::report::text;
+use pgcalm_lab::report::Shown;
 use pgcalm_predict::predict;
 
 fn main() -> ExitCode {
@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     for point in &mut report.points {
         point.prediction = predict(point.prediction.observation.clone());
     }
-    print!("{}", text::render(&report));
+    print!("{}", report.text());
     println!("\nAt the rates that were measured:\n");
     for point in &mut report.points {
         let mut observation = point.prediction.observation.clone();
@@ -55,6 +55,6 @@ fn main() -> ExitCode {
         };
         point.prediction = predict(observation);
     }
-    print!("{}", text::render(&report));
+    print!("{}", report.text());
     ExitCode::SUCCESS
 }

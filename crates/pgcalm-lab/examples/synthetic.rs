@@ -4,6 +4,7 @@
 #[path = "../tests/report/support/mod.rs"]
 mod support;
 
+use pgcalm_lab::report::Shown;
 use std::error::Error;
 use std::fs;
 use std::path::PathBuf;
@@ -13,10 +14,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let folder = folder.ok_or("usage: synthetic FOLDER")?;
     fs::create_dir_all(&folder)?;
     for (name, report) in [("single", support::report(150, 1)), ("repeated", support::report(240, 3))] {
-        let text = pgcalm_lab::contest::report::text::render(&report);
+        let text = report.text();
         println!("{text}");
         fs::write(folder.join(format!("{name}.txt")), text)?;
-        fs::write(folder.join(format!("{name}.html")), pgcalm_lab::contest::report::html::render(&report))?;
+        fs::write(folder.join(format!("{name}.html")), report.html())?;
         fs::write(folder.join(format!("{name}.svg")), pgcalm_lab::contest::report::chart::svg_tps(&report))?;
         fs::write(folder.join(format!("{name}.json")), pgcalm_render::json::to_json_pretty(&report)?)?;
     }

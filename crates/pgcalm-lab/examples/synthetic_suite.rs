@@ -5,6 +5,7 @@
 #[path = "../tests/report/support/mod.rs"]
 mod support;
 
+use pgcalm_lab::report::Shown;
 use pgcalm_lab::suite::report::Report;
 use pgcalm_lab::suite::report::Row;
 
@@ -37,6 +38,6 @@ fn main() -> std::io::Result<()> {
     rows[3].comparisons.clear();
     let report =
         Report::new("Cloud volumes (SYNTHETIC)".to_string(), "Nothing of this was measured.".to_string(), rows);
-    print!("{}", pgcalm_lab::suite::report::text::render(&report));
-    std::fs::write(file, pgcalm_lab::suite::report::html::render(&report))
+    print!("{}", report.text());
+    std::fs::write(file, report.html())
 }

@@ -2,13 +2,12 @@
 //!
 //! Units are in the field names: `_s` seconds, `_ms` milliseconds, `_mib` MiB (2^20 bytes), `_kib` KiB.
 
-pub(crate) mod heading;
-pub(crate) mod page;
 pub(crate) mod settings;
 pub(crate) mod style;
 
 use std::collections::BTreeMap;
 
+use pgcalm_render::document::Document;
 use serde::Deserialize;
 use serde::Serialize;
 
@@ -69,4 +68,32 @@ pub struct Latency {
     pub p999: f64,
     /// Slowest transaction.
     pub max: f64,
+}
+
+/// A report that can be shown.
+pub trait Shown {
+    /// What it says.
+    fn document(&self) -> Document;
+
+    /// For a terminal; every line ends in a newline.
+    fn text(&self) -> String {
+        self.document().text()
+    }
+
+    /// One self-contained page.
+    fn html(&self) -> String {
+        self.document().html()
+    }
+
+    /// Why the run counts as failed; `None` if all is as it must be.
+    fn failure(&self) -> Option<String> {
+        None
+    }
+}
+
+/// An empty document of a scenario, with its conditions and the machine.
+pub(crate) fn document(scenario: &str, host: &Host, conditions: Vec<String>) -> Document {
+    let mut document = Document::new("pgcalm lab", scenario, &host.started_at);
+    document.conditions = vec![conditions, settings::host(host)];
+    document
 }

@@ -6,11 +6,10 @@
 //! otherwise), `_per_second`.
 
 pub mod activity;
-pub mod arbiter;
 pub mod archive;
 pub mod checkpoint;
 pub mod device;
-pub mod governor;
+pub mod guard;
 pub mod host;
 pub mod instance;
 pub mod interface;
@@ -18,6 +17,7 @@ pub mod io;
 pub mod missing;
 pub mod module;
 pub mod replication;
+pub mod share;
 pub mod wal;
 
 pub use activity::Activity;
@@ -26,7 +26,6 @@ pub use activity::Counters;
 pub use activity::Rates;
 pub use activity::Wait;
 pub use activity::WaitCause;
-pub use arbiter::ArbiterMember;
 pub use archive::Archive;
 pub use archive::ArchiveState;
 pub use checkpoint::Checkpoint;
@@ -38,9 +37,9 @@ pub use device::Caps;
 pub use device::Device;
 pub use device::DeviceRates;
 pub use device::Volume;
-pub use governor::Governor;
-pub use governor::GovernorHold;
-pub use governor::GovernorInput;
+pub use guard::Guard;
+pub use guard::GuardHold;
+pub use guard::GuardInput;
 pub use host::Host;
 pub use host::Memory;
 pub use instance::Identity;
@@ -60,4 +59,5 @@ pub use replication::Replication;
 pub use replication::Slot;
 pub use replication::Standby;
 pub use replication::WalReceiver;
+pub use share::ShareMember;
 pub use wal::WalFlushes;

@@ -1,7 +1,7 @@
 //! What pg_calm would gain on a server, as data: the document of `pgcalm predict --json`.
 //!
 //! Units are in the field names: `_s` seconds, `_mib` MiB (2^20 bytes). A page is PostgreSQL's block of 8 KiB. How the figures
-//! are computed is told in docs/internals/prediction.md.
+//! are computed is told in the `model` module.
 
 pub mod text;
 
@@ -58,7 +58,7 @@ pub struct Possible {
     pub volume_tps: Option<f64>,
     /// That density: dirty pages for each operation of the device.
     pub pages_per_operation: f64,
-    /// Whether the server makes more than the volume sustains, so that writers have to be held: evenly, by pg_calm's governor, or in
+    /// Whether the server makes more than the volume sustains, so that writers have to be held: evenly, by pg_calm_guard, or in
     /// stalls, by the kernel.
     pub holds_writers: bool,
 }

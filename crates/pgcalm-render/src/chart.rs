@@ -23,6 +23,8 @@ pub struct Chart {
     pub title: &'static str,
     /// What a reader must know to read it.
     pub note: String,
+    /// For those who can't see it.
+    pub summary: String,
     /// Name of what is drawn, for the tooltip.
     pub field: &'static str,
     /// Seconds, left to right.
@@ -94,7 +96,17 @@ impl Chart {
             Scale::Linear => ValueAxis::linear(values),
             Scale::Log => ValueAxis::log(values),
         };
-        Chart { title, note: String::new(), field, time: TimeAxis::new(seconds_of(&entries)), values, entries, limit }
+        let time = TimeAxis::new(seconds_of(&entries));
+        Chart {
+            title,
+            note: String::new(),
+            summary: format!("{title} by second."),
+            field,
+            time,
+            values,
+            entries,
+            limit,
+        }
     }
 
     /// Whether there is nothing to draw.

@@ -1,9 +1,10 @@
 //! What renderings are made of, whatever is rendered.
 //!
-//! Nothing here knows what is measured: each verb has its model, and text and HTML of it beside that. What more than one of them
-//! needs is here: [`number`] and [`text`] for the terminal, [`page`] and [`chart`] for HTML and SVG, [`json`] for documents.
+//! Nothing here knows what is measured: each verb has its model, and makes a [`document`] of it, of which text, HTML, Markdown and
+//! lines of tabs are renderings. What these are made of is here, too: [`number`] and [`text`], [`page`] and [`chart`]; and [`json`].
 
 pub mod chart;
+pub mod document;
 pub mod json;
 pub mod number;
 pub mod page;

@@ -72,7 +72,7 @@ Waits       wal_lock            3 now   2.4 mean ██████████�
 Archive     3 files wait, 48 MB, oldest 12 s, last archived 1 s ago
 Lag         near streaming sync, flush 1.2 MB 0.30 s, replay 2 MB
             slot far: not in use, keeps 3 GB of WAL, extended
-Governor    lag watched, 1.2 MB of 64 MB, by near, drains 12 MB/s
+Guard    lag watched, 1.2 MB of 64 MB, by near, drains 12 MB/s
 q quit  ? keys  Tab page  Up/Down instance  Space pause    curves 5 min of 2 min";
     assert_eq!(lines.join("\n"), expected);
 }
@@ -114,8 +114,8 @@ fn an_idle_checkpointer_tells_when_the_next_is_due() {
 fn a_tall_terminal_has_charts_below() {
     let lines = lines(&picture(&two(), &State::default(), 80, 50));
     let chart = lines.iter().position(|line| line == "TPS  3860/s").unwrap();
-    let governor = lines.iter().position(|line| line.starts_with("Governor")).unwrap();
-    assert!(chart > governor, "{}", lines.join("\n"));
+    let guard = lines.iter().position(|line| line.starts_with("Guard")).unwrap();
+    assert!(chart > guard, "{}", lines.join("\n"));
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn without_the_module_the_rest_is_there_and_what_is_missing_is_named() {
         section(&lines, "Missing"),
         "Missing     module (not in shared_preload_libraries); archive_queue (permission…"
     );
-    for absent in ["Unflushed", "pg_calm", "Governor"] {
+    for absent in ["Unflushed", "pg_calm", "Guard"] {
         assert!(!lines.iter().any(|line| line.starts_with(absent)));
     }
 }

@@ -29,7 +29,7 @@ use pgcalm_host::quantity::number;
 use pgcalm_lab::archive;
 use pgcalm_lab::archive_crash;
 use pgcalm_lab::contest;
-use pgcalm_lab::governor;
+use pgcalm_lab::guard;
 use pgcalm_lab::interference;
 use pgcalm_lab::options;
 use pgcalm_lab::predict as predict_grid;
@@ -126,7 +126,7 @@ pub enum Verb {
     /// Show, limit and check the I/O of PostgreSQL instances that share this host.
     #[command(subcommand, before_help = "Example: sudo pgcalm isolate check")]
     Isolate(IsolateVerb),
-    /// Watch the instances of this host: checkpoints, unflushed pages, disks against caps, waits, archive, lag, governor.
+    /// Watch the instances of this host: checkpoints, unflushed pages, disks against caps, waits, archive, lag, guard.
     ///
     /// A live picture in the terminal that looks back up to an hour. Works with any server: without pg_calm, and without
     /// root, it says what is missing and why. Nothing is written, on the host or in a server.
@@ -249,7 +249,7 @@ pub enum LabVerb {
     /// A block device that behaves like a cloud's volume, until Ctrl-C (needs root).
     ///
     /// Operations and bytes per second that reads and writes share or have for themselves, operations counted as the
-    /// provider counts them, a latency, a queue of limited depth: `pgcalm lab list` tells the profiles, docs/guides/lab-volume.md how
+    /// provider counts them, a latency, a queue of limited depth: `pgcalm lab list` tells the profiles, docs/guides/lab.md how
     /// well it does. Works beside a lab: it locks its directory only.
     #[command(before_help = "Example: sudo pgcalm lab volume --profile gp3 --size 20GB")]
     Volume(Box<VolumeArgs>),
@@ -345,7 +345,7 @@ pub enum ScenarioArgs {
     /// server is crashed after 1 to 8 s, recovers, and every row is compared with the notes; then pg_amcheck and
     /// pg_checksums. Works beside other labs: it changes no sysctls, and locks its directory only.
     #[command(before_help = "Example: sudo pgcalm lab run torture --cycles 20")]
-    Torture(Box<TextRunArgs<torture::Options>>),
+    Torture(Box<RunArgs<torture::Options>>),
     /// Power cuts at every step of archiving: is a finished WAL segment lost, changed or announced in vain?
     ///
     /// Data with WAL, the archive, and archive_status are on a file system each. In each cycle the archiver, a worker of pg_calm
@@ -355,14 +355,14 @@ pub enum ScenarioArgs {
     #[command(
         before_help = "Example: sudo pgcalm lab run archive-crash --fs both --cycles 20 --control directory,status,cp"
     )]
-    ArchiveCrash(Box<TextRunArgs<archive_crash::Options>>),
-    /// A load that the data volume can't take: does the server get through it, with pg_calm's governor and without?
+    ArchiveCrash(Box<RunArgs<archive_crash::Options>>),
+    /// A load that the data volume can't take: does the server get through it, with pg_calm_guard and without?
     ///
     /// Clients upsert random rows as fast as they can, the data device is capped, and WAL has a small device of its own: stock has
-    /// to run that full and end with a PANIC, servers with the governor must not. Two cases more: clients that keep to a rate, and
-    /// what the governor costs where it has nothing to do. Each is a contest as in scenario checkpoint.
-    #[command(before_help = "Example: sudo pgcalm lab run governor --quick")]
-    Governor(Box<TextRunArgs<governor::Options>>),
+    /// to run that full and end with a PANIC, servers with the guard must not. Two cases more: clients that keep to a rate, and
+    /// what the guard costs where it has nothing to do. Each is a contest as in scenario checkpoint.
+    #[command(before_help = "Example: sudo pgcalm lab run guard --quick")]
+    Guard(Box<RunArgs<guard::Options>>),
     /// A backlog of WAL is drained beside pgbench: how fast, at what cost, and does it survive a power cut?
     ///
     /// Each archiver gets new file systems on the same three loop devices (cluster, pg_wal, archive; direct I/O) and a copy
@@ -394,7 +394,7 @@ pub enum ScenarioArgs {
 
 #[derive(Debug, Args)]
 pub struct WalRestoreArgs {
-    /// Directory of the archive, as in pg_calm.archive_directory.
+    /// Directory of the archive, as in pg_calm_archive.directory.
     #[arg(long, value_name = "DIR")]
     pub archive: PathBuf,
     /// Name of the file: %f.
@@ -406,15 +406,6 @@ pub struct WalRestoreArgs {
     /// Only read, decompress and check the file; nothing is written. With PATH it must be of the cluster that %p lies in.
     #[arg(long)]
     pub check: bool,
-}
-
-/// Of a scenario whose report has no HTML.
-#[derive(Debug, Args)]
-pub struct TextRunArgs<O: Args> {
-    #[command(flatten)]
-    pub options: O,
-    #[command(flatten)]
-    pub json: JsonArg,
 }
 
 #[derive(Debug, Args)]
@@ -441,7 +432,11 @@ pub struct ReportArgs {
     /// Print each second of each run instead, as a line of values with tabs between, under a line of their names.
     #[arg(long, conflicts_with_all = ["html", "svg"])]
     pub seconds: bool,
-    /// Write the rows of a suite as sections of a Markdown file instead; it keeps its sections of rows without a result.
+    /// Write it as Markdown instead. Of a suite each row is a section, and a file that is there keeps those of rows without a
+    /// result.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["html", "svg", "seconds"])]
     pub markdown: Option<PathBuf>,
+    /// Print the tables alone instead, with tabs between the cells, for awk and spreadsheets.
+    #[arg(long, conflicts_with_all = ["html", "svg", "seconds", "markdown"])]
+    pub tables: bool,
 }

@@ -6,8 +6,8 @@ use pgcalm_lab::archive_crash;
 use pgcalm_lab::clean;
 use pgcalm_lab::contest;
 use pgcalm_lab::contestant::CONTESTANTS;
-use pgcalm_lab::governor;
-use pgcalm_lab::governor::case::CASES as GOVERNOR_CASES;
+use pgcalm_lab::guard;
+use pgcalm_lab::guard::case::CASES as GUARD_CASES;
 use pgcalm_lab::interference;
 use pgcalm_lab::interference::LAYOUTS;
 use pgcalm_lab::interrupt::Interrupt;
@@ -15,6 +15,7 @@ use pgcalm_lab::predict;
 use pgcalm_lab::predict::grid::POINTS;
 use pgcalm_lab::replica;
 use pgcalm_lab::replica::CASES;
+use pgcalm_lab::report::Shown;
 use pgcalm_lab::scenarios::SCENARIOS;
 use pgcalm_lab::tenants;
 use pgcalm_lab::torture;
@@ -27,7 +28,6 @@ use serde::de::DeserializeOwned;
 use crate::args::CleanArgs;
 use crate::args::RunArgs;
 use crate::args::ScenarioArgs;
-use crate::args::TextRunArgs;
 use crate::args::UpArgs;
 use crate::args::report_files::ReportFiles;
 use crate::output;
@@ -62,8 +62,8 @@ pub fn list() -> anyhow::Result<()> {
     for case in &CASES {
         text.push_str(&format!("  {:<15} {}\n", case.name, case.description));
     }
-    text.push_str("\nCases of governor:\n");
-    for case in &GOVERNOR_CASES {
+    text.push_str("\nCases of guard:\n");
+    for case in &GUARD_CASES {
         text.push_str(&format!("  {:<15} {}\n", case.name, case.description));
     }
     text.push_str("\nPoints of predict:\n");
@@ -99,85 +99,32 @@ fn conditions(trouble: &Trouble) -> String {
 /// Runs a scenario.
 pub fn run(scenario: ScenarioArgs) -> anyhow::Result<()> {
     match scenario {
-        ScenarioArgs::Checkpoint(args) => run_one(
-            *args,
-            |options, interrupt| contest::run("checkpoint", options, interrupt),
-            pgcalm_lab::contest::report::text::render,
-            pgcalm_lab::contest::report::html::render,
-        ),
-        ScenarioArgs::Journal(args) => run_one(
-            *args,
-            interference::run,
-            pgcalm_lab::interference::report::text::render,
-            pgcalm_lab::interference::report::html::render,
-        ),
-        ScenarioArgs::Tenants(args) => run_one(
-            *args,
-            tenants::run,
-            pgcalm_lab::tenants::report::text::render,
-            pgcalm_lab::tenants::report::html::render,
-        ),
-        ScenarioArgs::Torture(args) => {
-            run_verdict(*args, torture::run, pgcalm_lab::torture::report::text::render, |report| {
-                Some(format!("torture: {}", report.failure()?))
-            })
+        ScenarioArgs::Checkpoint(args) => {
+            run_one(*args, |options, interrupt| contest::run("checkpoint", options, interrupt))
         }
-        ScenarioArgs::ArchiveCrash(args) => {
-            run_verdict(*args, archive_crash::run, archive_crash::report::text::render, |report| {
-                Some(format!("archive-crash: {}", report.failure()?))
-            })
-        }
-        ScenarioArgs::Governor(args) => run_verdict(*args, governor::run, governor::report::text::render, |report| {
-            Some(format!("governor: {}", report.failure()?))
-        }),
-        ScenarioArgs::Archive(args) => run_one(
-            *args,
-            archive::run,
-            pgcalm_lab::archive::report::text::render,
-            pgcalm_lab::archive::report::html::render,
-        ),
-        ScenarioArgs::Replica(args) => run_one(
-            *args,
-            replica::run,
-            pgcalm_lab::replica::report::text::render,
-            pgcalm_lab::replica::report::html::render,
-        ),
-        ScenarioArgs::Predict(args) => run_one(
-            *args,
-            predict::run,
-            pgcalm_lab::predict::report::text::render,
-            pgcalm_lab::predict::report::html::render,
-        ),
+        ScenarioArgs::Journal(args) => run_one(*args, interference::run),
+        ScenarioArgs::Tenants(args) => run_one(*args, tenants::run),
+        ScenarioArgs::Torture(args) => run_one(*args, torture::run),
+        ScenarioArgs::ArchiveCrash(args) => run_one(*args, archive_crash::run),
+        ScenarioArgs::Guard(args) => run_one(*args, guard::run),
+        ScenarioArgs::Archive(args) => run_one(*args, archive::run),
+        ScenarioArgs::Replica(args) => run_one(*args, replica::run),
+        ScenarioArgs::Predict(args) => run_one(*args, predict::run),
         ScenarioArgs::Suite(args) => suite::run(&args),
     }
 }
 
-/// Runs a scenario by `run`, shows its report and writes the files asked for.
-fn run_one<O: Args, R: Serialize + DeserializeOwned + PartialEq>(
+/// Runs a scenario by `run`, shows its report and writes the files asked for; fails by what it found.
+fn run_one<O: Args, R: Shown + Serialize + DeserializeOwned + PartialEq>(
     args: RunArgs<O>,
     run: impl FnOnce(&O, &Interrupt) -> anyhow::Result<R>,
-    text: fn(&R) -> String,
-    html: fn(&R) -> String,
 ) -> anyhow::Result<()> {
     let interrupt = Interrupt::install()?;
     let files = args.report.checked()?;
     let report = run(&args.options, &interrupt)?;
-    files.write(&report, text(&report), html)
-}
-
-/// Runs a scenario that can fail by what it finds, and writes its report.
-fn run_verdict<O: Args, R: Serialize + DeserializeOwned + PartialEq>(
-    args: TextRunArgs<O>,
-    run: impl FnOnce(&O, &Interrupt) -> anyhow::Result<R>,
-    text: fn(&R) -> String,
-    failure: fn(&R) -> Option<String>,
-) -> anyhow::Result<()> {
-    let interrupt = Interrupt::install()?;
-    output::check_writable("--json", args.json.file())?;
-    let report = run(&args.options, &interrupt)?;
-    output::present(&args.json, &report, &text(&report))?;
-    match failure(&report) {
-        Some(failure) => bail!(failure),
+    files.write(&report)?;
+    match report.failure() {
+        Some(failure) => bail!("{}: {failure}", report.document().subject),
         None => Ok(()),
     }
 }
@@ -197,15 +144,10 @@ impl ReportFiles {
     }
 
     /// Shows the text and writes what was asked for.
-    pub fn write<R: Serialize + DeserializeOwned + PartialEq>(
-        self,
-        report: &R,
-        text: String,
-        html: impl FnOnce(&R) -> String,
-    ) -> anyhow::Result<()> {
-        output::present(&self.json, report, &text)?;
+    pub fn write<R: Shown + Serialize + DeserializeOwned + PartialEq>(self, report: &R) -> anyhow::Result<()> {
+        output::present(&self.json, report, &report.text())?;
         if let Some(file) = self.html {
-            output::write(&file, &html(report))?;
+            output::write(&file, &report.html())?;
             output::say(&format!("HTML: {}", file.display()));
         }
         Ok(())

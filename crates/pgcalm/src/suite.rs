@@ -275,11 +275,7 @@ fn finish(suite: &Suite, rows: Vec<Runnable<'_>>, args: &SuiteArgs, interrupt: &
         write_markdown(&report, file, of_row)?;
         output::say(&format!("Markdown: {}", file.display()));
     }
-    args.report.clone().write(
-        &report,
-        pgcalm_lab::suite::report::text::render(&report),
-        pgcalm_lab::suite::report::html::render,
-    )?;
+    args.report.clone().write(&report)?;
     if !failed.is_empty() {
         bail!("suite: {} of {count} rows failed: {}", failed.len(), failed.join(", "));
     }

@@ -17,14 +17,11 @@
 #include <math.h>
 #include <unistd.h>
 
-#include "archive/archive.h"
-#include "arbiter/arbiter.h"
 #include "checkpoint/checkpoint.h"
 #include "shared/shared.h"
 #include "writeback/writeback.h"
 #include "wal/wal.h"
 #include "fmgr.h"
-#include "governor/governor.h"
 #include "base/base.h"
 #include "interpose/interpose.h"
 #include "miscadmin.h"
@@ -61,7 +58,6 @@ static void request_shared_memory(void);
 static void start_shared_memory(void);
 static bool check_rate(int *newval, void **extra, GucSource source);
 static bool check_rate_of_all(int *newval, void **extra, GucSource source);
-static bool check_directory(char **newval, void **extra, GucSource source);
 
 const char *
 calm_mode_name(int mode)
@@ -93,18 +89,6 @@ check_rate_of_all(int *newval, void **extra, GucSource source)
 	if (*newval > 0 && *newval < 10)
 	{
 		GUC_check_errdetail("The value must be 0 (no such limit) or at least 10.");
-		return false;
-	}
-	return true;
-}
-
-/* A relative path would mean another directory to each instance */
-static bool
-check_directory(char **newval, void **extra, GucSource source)
-{
-	if ((*newval)[0] != '\0' && !is_absolute_path(*newval))
-	{
-		GUC_check_errdetail("The path must be absolute, or empty for no sharing.");
 		return false;
 	}
 	return true;
@@ -172,37 +156,7 @@ define_settings(void)
 		"Whether large folios of data files in the page cache are split.",
 		"The kernel counts a large folio as dirty as a whole when one block of it is written.",
 		&calm_split_folios, true, PGC_SIGHUP, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
-	DefineCustomStringVariable("pg_calm.arbiter_directory",
-	                           "Directory by which instances that share a device share its budget.",
-	                           "All of them name the same one. Empty for no sharing.",
-	                           &calm_arbiter_directory, "", PGC_SIGHUP, 0, check_directory, NULL,
-	                           NULL);
-	DefineCustomIntVariable("pg_calm.arbiter_weight",
-	                        "Part of a shared device's budget, relative to the others'.", NULL,
-	                        &calm_arbiter_weight, 100, ARBITER_WEIGHT_MIN, ARBITER_WEIGHT_MAX,
-	                        PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable(
-		"pg_calm.arbiter_write_iops",
-		"Write operations per second that the shared device allows all instances together.",
-		"0 reads the limits of control groups that others are in as well, or takes "
-		"pg_calm.write_iops; -1 means unlimited.",
-		&calm_arbiter_write_iops, 0, -1, INT_MAX, PGC_SIGHUP, 0, check_rate, NULL, NULL);
-	DefineCustomIntVariable(
-		"pg_calm.arbiter_write_bandwidth",
-		"Kilobytes per second that all instances together may write to the shared device.",
-		"0 reads the limits of control groups that others are in as well, or takes "
-		"pg_calm.write_bandwidth; -1 means unlimited.",
-		&calm_arbiter_write_bandwidth, 0, -1, INT_MAX, PGC_SIGHUP, GUC_UNIT_KB, check_rate, NULL,
-		NULL);
-	DefineCustomBoolVariable(
-		"pg_calm.arbiter_checkpoints",
-		"Whether checkpoints started by time are moved apart from those of other instances.",
-		"A checkpoint is requested at this instance's own moment of checkpoint_timeout if the "
-		"timed ones start at another.",
-		&calm_arbiter_checkpoints, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	test_settings_define();
-	archive_define_settings();
-	governor_define_settings();
 	MarkGUCPrefixReserved("pg_calm");
 }
 
@@ -213,11 +167,7 @@ request_shared_memory(void)
 		previous_shmem_request();
 	RequestAddinShmemSpace(MAXALIGN(sizeof(CalmShared)));
 	RequestAddinShmemSpace(page_map_size((Size) calm_page_map_memory * 1024));
-	RequestAddinShmemSpace(histogram_size());
 	RequestAddinShmemSpace(checkpoint_stats_size());
-	RequestAddinShmemSpace(checkpoint_files_size());
-	archive_request_shared_memory();
-	governor_request_shared_memory();
 }
 
 static void
@@ -246,7 +196,6 @@ start_shared_memory(void)
 		shared->caps.io_size = 1024 * 1024;
 		shared->granted_operations = INFINITY;
 		shared->flush_rate = INFINITY;
-		shared->arbiter_slot = -1;
 		pg_atomic_init_u64(&shared->counters.flushed_pages, 0);
 		pg_atomic_init_u64(&shared->counters.fsynced_pages, 0);
 		pg_atomic_init_u64(&shared->counters.kernel_flushed_pages, 0);
@@ -279,11 +228,7 @@ start_shared_memory(void)
 	if (!found)
 		page_map_init(map, budget, getcwd(root, sizeof(root)) ? root : "");
 	checkpointer_wait_shmem_startup();
-	histogram_start();
 	checkpoint_stats_start();
-	checkpoint_files_start();
-	archive_start_shared_memory();
-	governor_start_shared_memory();
 	LWLockRelease(AddinShmemInitLock);
 
 	calm_shared = shared;
@@ -305,23 +250,18 @@ _PG_init(void)
 	}
 
 	define_settings();
+	sharing_publish();
 	if (!io_hooks_install(&calm_interpose_failure))
-		ereport(
-			WARNING,
-			(errmsg("pg_calm is loaded but has no effect: %s", calm_interpose_failure),
-		     errdetail(
-				 "The server runs as without the module. Only archive_library = 'pg_calm' works.")));
+		ereport(WARNING, (errmsg("pg_calm is loaded but has no effect: %s", calm_interpose_failure),
+		                  errdetail("The server runs as without the module.")));
 
-	/* for the views, which say so, and the archiver, if that is us */
+	/* for the views, which say so */
 	previous_shmem_request = shmem_request_hook;
 	shmem_request_hook = request_shared_memory;
 	previous_shmem_startup = shmem_startup_hook;
 	shmem_startup_hook = start_shared_memory;
-	archive_worker_register();
 	if (calm_interpose_failure)
 		return;
-	governor_register_worker();
-	governor_hold_install();
 	checkpoint_stats_watch_log();
 	writeback_register_worker();
 	cleaner_register();

@@ -14,7 +14,6 @@
 #include "base/base.h"
 #include "fmgr.h"
 #include "funcapi.h"
-#include "governor/governor.h"
 #include "lib/stringinfo.h"
 #include "shared/shared.h"
 #include "utils/builtins.h"
@@ -61,8 +60,6 @@ worse_than_asked(const CalmShared *copy)
 	else if (!worker_is_alive())
 		add_reason(&reasons, "the writeback worker does not respond: the server's flush hints are "
 		                     "obeyed, and nothing waits for it");
-	if (governor_is_silent())
-		add_reason(&reasons, "the governor's worker does not respond: sessions are not held");
 	if (calm_mode == CALM_MODE_ON)
 	{
 		if (copy->caps_known && pg_atomic_read_u32(&calm_shared->capped) == 0)

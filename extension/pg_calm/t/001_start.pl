@@ -230,7 +230,7 @@ SKIP:
 	$difference = checkpoint_difference();
 	is($difference->{flushed_pages} + $difference->{fsynced_pages} + $difference->{suppressed_hints},
 		0, 'nothing is done');
-	is($node->safe_psql('postgres', 'SELECT count(*) FROM pg_calm_regions'), 0, 'nothing is tracked');
+	is($node->safe_psql('postgres', 'SELECT count(*) FROM pg_calm_regions()'), 0, 'nothing is tracked');
 	is($node->safe_psql('postgres', 'SELECT count(*) FROM hints'), '6000', 'the server works');
 	$node->stop;
 	my @warnings = grep { /WARNING/ } split /\n/, slurp_file($node->logfile, $log);

@@ -71,7 +71,7 @@ $node->safe_psql('postgres',
 evict();
 is(region_counts($node, 'known'), '0:4 1024:2 2048:1', 'exactly the blocks that were updated');
 is( $node->safe_psql(
-		'postgres', q{SELECT count(*) FROM pg_calm_regions WHERE age_seconds NOT BETWEEN 0 AND 60}),
+		'postgres', q{SELECT count(*) FROM pg_calm_regions() WHERE age_seconds NOT BETWEEN 0 AND 60}),
 	0,
 	'ages are plausible');
 
@@ -82,7 +82,7 @@ is(region_counts($node, 'known'), '0:5 1024:2 2048:1', 'a block written twice co
 my $before = status_of($node);
 is($before->{unflushed_pages},
 	$node->safe_psql('postgres',
-		'SELECT sum(unflushed_pages) FROM pg_calm_regions'),
+		'SELECT sum(unflushed_pages) FROM pg_calm_regions()'),
 	'the status is the sum of the regions');
 
 $node->safe_psql('postgres', 'CHECKPOINT');
@@ -154,7 +154,7 @@ evict();
 is( $node->safe_psql(
 		'postgres', q{
 SELECT count(*), min(unflushed_pages) >= 22, max(unflushed_pages) <= 150
-  FROM pg_calm_regions JOIN pg_class ON path LIKE '%/' || pg_relation_filepath(oid)
+  FROM pg_calm_regions() JOIN pg_class ON path LIKE '%/' || pg_relation_filepath(oid)
  WHERE relname LIKE 'recycled\_%'}),
 	'100|t|t',
 	'each file has its own blocks, though file descriptors were used again');
@@ -167,7 +167,7 @@ my $data_dir = realpath($node->data_dir);
 sub strange_paths
 {
 	return join ' ', grep { $_ !~ m{^\Q$data_dir\E/(base/\d+|global)/\d+(_(fsm|vm|init))?(\.\d+)?$} }
-	  split /\n/, $node->safe_psql('postgres', 'SELECT path FROM pg_calm_regions');
+	  split /\n/, $node->safe_psql('postgres', 'SELECT path FROM pg_calm_regions()');
 }
 
 # the temporary table is larger than its buffers, the sort than its memory
@@ -178,7 +178,7 @@ SET work_mem = '64kB';
 CREATE TEMP TABLE temporary AS SELECT i, repeat('x', 500) AS filler FROM generate_series(1, 20000) i;
 CREATE TABLE sorted AS SELECT i FROM temporary ORDER BY md5(i::text) || filler;
 SELECT pg_relation_size('temporary') > 8000000;
-SELECT string_agg(path, ' ') FROM pg_calm_regions WHERE path ~ '/t[0-9]+_[0-9]+|pgsql_tmp';
+SELECT string_agg(path, ' ') FROM pg_calm_regions() WHERE path ~ '/t[0-9]+_[0-9]+|pgsql_tmp';
 });
 like($temporary, qr/^t\n?$/, 'there was a temporary table, and it is not tracked');
 is(strange_paths(), '', 'only data files are tracked');

@@ -15,6 +15,7 @@ use Test::More;
 
 my $node = calm_node(
 	'announced_again', q{
+shared_preload_libraries = 'pg_calm_archive'
 archive_mode = on
 archive_command = 'true'
 min_wal_size = 2MB
@@ -25,7 +26,7 @@ my $status_directory = "$pg_wal/archive_status";
 
 $node->start;
 $node->safe_psql('postgres', 'CREATE TABLE filler (t text)');
-$node->safe_psql('postgres', 'CREATE EXTENSION pg_calm');
+$node->safe_psql('postgres', 'CREATE EXTENSION pg_calm_archive');
 
 sub all_archived
 {
@@ -53,10 +54,10 @@ sub make_wal
 
 my $archive = PostgreSQL::Test::Utils::tempdir();
 $node->append_conf('postgresql.conf', qq{
-archive_library = 'pg_calm'
+archive_library = 'pg_calm_archive'
 archive_command = ''
-pg_calm.archive_directory = '$archive'
-pg_calm.archive_workers = 2
+pg_calm_archive.directory = '$archive'
+pg_calm_archive.workers = 2
 wal_keep_size = 64MB
 });
 $node->restart;

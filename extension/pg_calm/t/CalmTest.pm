@@ -232,7 +232,7 @@ sub region_counts
 		'postgres', qq{
 SELECT coalesce(string_agg(first_block || ':' || unflushed_pages, ' '
                            ORDER BY path, first_block), 'none')
-  FROM pg_calm_regions
+  FROM pg_calm_regions()
  WHERE path ~ ('/' || pg_relation_filepath('$table') || '(\\.[0-9]+)?\$')});
 }
 

@@ -126,8 +126,6 @@ test_marks(void)
 	check_number(page_map_unflushed(map), 10, "which counts once");
 	check_number(pg_atomic_read_u64(&region_of(map, file, 0)->since), 77,
 	             "and makes them no younger");
-	check_number(pg_atomic_read_u64(&page_map_file(map, file)->dirtied_when), 77,
-	             "the file is dirty since the first");
 	check_number(page_map_next_marked(map, 0), file, "the file is among the marked");
 	check(page_map_next_marked(map, file + 1) == PAGE_MAP_END, "as the only one");
 	page_map_settle(map, file);
@@ -188,9 +186,7 @@ test_files(void)
 	check(page_map_begin_fsync(map, DEVICE, 1002) == file, "an fsync begins");
 	check(page_map_being_fsynced(map, file), "and is seen");
 	page_map_end_fsync(map, file);
-	check(!page_map_being_fsynced(map, file) &&
-	          pg_atomic_read_u64(&page_map_file(map, file)->fsynced_when) > 0,
-	      "until it ends");
+	check(!page_map_being_fsynced(map, file), "until it ends");
 
 	memset(longest, 'x', sizeof(longest));
 	longest[0] = '/';

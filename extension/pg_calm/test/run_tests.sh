@@ -110,8 +110,8 @@ make_installation()
 	done
 	mkdir "$work/build"
 	(cd "$source_dir" && cp --parents src/*.[ch] src/*/*.[ch] ./*.sql ./*.control Makefile "$work/build/")
-	quietly "$work/make.log" make -C "$work/build" -j2 PG_CONFIG="$PG_CONFIG" with_llvm=no
-	quietly "$work/make.log" make -C "$work/build" install PG_CONFIG="$PG_CONFIG" with_llvm=no DESTDIR="$install"
+	quietly "$work/make.log" make -C "$work/build" -j2 PG_CONFIG="$PG_CONFIG"
+	quietly "$work/make.log" make -C "$work/build" install PG_CONFIG="$PG_CONFIG" DESTDIR="$install"
 }
 
 # NAME FILE OR OPTION...: a test program of these.  libpgport_shlib is for programs
@@ -148,8 +148,6 @@ program()
 run_unit()
 {
 	mkdir "$work/unit"
-	compile_unit_test bridge_choice "$source_dir/test/bridge_choice_test.c" "$source_dir/src/writeback/bridge_choice.c"
-	program 0_bridge_choice bridge_choice
 	compile_unit_test breaker_law "$source_dir/test/breaker_law_test.c" "$source_dir/src/worker/breaker_law.c"
 	program 9_breaker_law breaker_law
 	compile_unit_test controller "$source_dir/test/controller_test.c" "$source_dir/src/writeback/controller.c"
@@ -192,7 +190,7 @@ run_regress()
 	(
 		cd "$work/regress"
 		PATH="$bin:$PATH" "$pg_regress" --bindir="$bin" --host="$work/regress" --user="$(id -un)" \
-			--inputdir="$source_dir" --outputdir="$work/regress" status settings checkpoints archive governor >"$work/regress.log" 2>&1
+			--inputdir="$source_dir" --outputdir="$work/regress" status settings checkpoints archive guard >"$work/regress.log" 2>&1
 	) || {
 		cat "$work/regress.log" "$work/regress/regression.diffs" || :
 		failed "pg_regress: $(grep -E '^[-+]' "$work/regress/regression.diffs" | head -n 8 | tr '\n' ' ')"
@@ -212,6 +210,9 @@ run_tap()
 	remote_filesystem=$work/remote_filesystem.so
 	quietly "$work/cc.log" "${CC:-cc}" -Wall -Wextra -Werror -shared -fPIC -O2 \
 		"$source_dir/test/remote_filesystem.c" -o "$remote_filesystem"
+	small_filesystem=$work/small_filesystem.so
+	quietly "$work/cc.log" "${CC:-cc}" -Wall -Wextra -Werror -shared -fPIC -O2 \
+		"$source_dir/test/small_filesystem.c" -o "$small_filesystem"
 	harmful_flush=$work/harmful_flush.so
 	quietly "$work/cc.log" "${CC:-cc}" -Wall -Wextra -Werror -shared -fPIC -O2 \
 		"$source_dir/test/harmful_flush.c" -o "$harmful_flush"
@@ -251,7 +252,7 @@ run_prove()
 		TESTDIR="$test_dir" TESTDATADIR="$test_dir/tmp_check" TESTLOGDIR="$test_dir/tmp_check/log" \
 			PATH="$install$bindir:$PATH" PG_REGRESS="$pg_regress" \
 			PG_CALM_DENY_MPROTECT="$shim" PG_CALM_SLOW_FDATASYNC="$slow_fdatasync" \
-			PG_CALM_REMOTE_FILESYSTEM="$remote_filesystem" \
+			PG_CALM_REMOTE_FILESYSTEM="$remote_filesystem" PG_CALM_SMALL_FILESYSTEM="$small_filesystem" \
 			PG_CALM_HARMFUL_FLUSH="$harmful_flush" top_builddir="$work" \
 			prove -I "$pgxs_dir/test/perl" -I t $*
 	)

@@ -42,9 +42,9 @@ pub enum Way {
     PgReceivewal,
     /// The module that this project is about.
     PgCalm {
-        /// pg_calm.archive_workers.
+        /// pg_calm_archive.workers.
         workers: u32,
-        /// pg_calm.archive_compression.
+        /// pg_calm_archive.compression.
         compression: Compression,
     },
 }
@@ -136,7 +136,7 @@ impl Archiver {
             ),
             Way::PgReceivewal => "pg_receivewal, streaming from a replication slot.".to_string(),
             Way::PgCalm { workers, compression } => {
-                format!("pg_calm with archive_workers={workers}, {}.", compression.described())
+                format!("pg_calm_archive with workers={workers}, {}.", compression.described())
             }
         }
     }
@@ -146,7 +146,7 @@ impl Archiver {
         !matches!(self.way, Way::Noop)
     }
 
-    /// Whether its server loads pg_calm.
+    /// Whether its server loads pg_calm_archive.
     pub fn needs_module(&self) -> bool {
         matches!(self.way, Way::PgCalm { .. })
     }
@@ -159,7 +159,7 @@ impl Archiver {
             settings.insert(name.to_string(), value);
         };
         if self.needs_module() {
-            set("shared_preload_libraries", "pg_calm".to_string());
+            set("shared_preload_libraries", "pg_calm_archive".to_string());
         }
         if self.way != Way::PgReceivewal {
             set("archive_mode", "on".to_string());
@@ -186,10 +186,10 @@ impl Archiver {
             ),
             Way::PgReceivewal => {}
             Way::PgCalm { workers, compression } => {
-                set("archive_library", "pg_calm".to_string());
-                set("pg_calm.archive_directory", places.archive.display().to_string());
-                set("pg_calm.archive_workers", workers.to_string());
-                set("pg_calm.archive_compression", compression.name().to_string());
+                set("archive_library", "pg_calm_archive".to_string());
+                set("pg_calm_archive.directory", places.archive.display().to_string());
+                set("pg_calm_archive.workers", workers.to_string());
+                set("pg_calm_archive.compression", compression.name().to_string());
             }
         }
         settings
@@ -200,7 +200,7 @@ impl Archiver {
 pub const STANZA: &str = "lab";
 
 impl Compression {
-    /// As pg_calm.archive_compression has it.
+    /// As pg_calm_archive.compression has it.
     fn name(self) -> &'static str {
         match self {
             Self::None => "none",

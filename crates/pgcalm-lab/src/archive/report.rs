@@ -4,9 +4,8 @@
 //! Units are in the field names, as in [`report`](crate::report). "Per file" is per WAL file that was acknowledged in the
 //! phase at hand.
 
-pub mod html;
 mod metric;
-pub mod text;
+mod view;
 
 use std::collections::BTreeMap;
 

@@ -111,7 +111,7 @@ impl<'a> Arena<'a> {
             .and_then(|()| symlink(&status, &in_pg_wal))
             .with_context(|| format!("put a link in the place of {}", in_pg_wal.display()))?;
         let mut settings = self.options.server_settings();
-        settings.insert("pg_calm.archive_directory".into(), archive.display().to_string());
+        settings.insert("pg_calm_archive.directory".into(), archive.display().to_string());
         if self.sabotage == Some(Sabotage::Cp) {
             let archive = shell::word(&archive);
             settings.remove("archive_library");

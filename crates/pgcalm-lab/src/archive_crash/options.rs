@@ -80,8 +80,8 @@ impl Options {
         self.common.over([
             ("shared_preload_libraries", "pg_calm"),
             ("archive_mode", "on"),
-            ("archive_library", "pg_calm"),
-            ("pg_calm.archive_workers", "2"),
+            ("archive_library", "pg_calm_archive"),
+            ("pg_calm_archive.workers", "2"),
             // Each checkpoint recycles and removes segments.
             ("min_wal_size", "2MB"),
             ("max_wal_size", "32MB"),

@@ -1,7 +1,7 @@
 //! The result of power cuts at the steps of archiving, as data: the document that `pgcalm lab run archive-crash --json`
 //! writes. Units are in the field names.
 
-pub mod text;
+mod view;
 
 use std::collections::BTreeMap;
 
@@ -164,7 +164,7 @@ pub(super) mod tests {
             scenario: SCENARIO.into(),
             host: Host::of_a_test("none"),
             settings: BTreeMap::from([("seed".into(), 1.into())]),
-            server_settings: BTreeMap::from([("archive_library".into(), "pg_calm".into())]),
+            server_settings: BTreeMap::from([("archive_library".into(), "pg_calm_archive".into())]),
             cycles: vec![cycle(1, "archiver: rename"), cycle(2, "archiver: fsync")],
             controls: vec![Control {
                 name: "status".into(),

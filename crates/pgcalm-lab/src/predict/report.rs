@@ -2,9 +2,8 @@
 //!
 //! Units are in the field names, as in [`report`](crate::report).
 
-pub mod html;
 mod reading;
-pub mod text;
+mod view;
 
 use std::collections::BTreeMap;
 

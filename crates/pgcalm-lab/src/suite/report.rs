@@ -1,17 +1,22 @@
 //! Many runs side by side: the results of a suite, and who wins where.
 
 mod compare;
-pub mod html;
+mod html;
 pub mod markdown;
 mod order;
 mod reading;
 pub mod svg;
-pub mod text;
+mod text;
 
+use pgcalm_render::document::Column;
+use pgcalm_render::document::Document;
+use pgcalm_render::document::Table;
+use pgcalm_render::document::figure;
 use serde::Deserialize;
 use serde::Serialize;
 
 use crate::contest;
+use crate::report::Shown;
 
 /// Name of the document, where others have that of their scenario.
 pub const SCENARIO: &str = "suite";
@@ -34,6 +39,34 @@ pub struct Report {
     pub about: String,
     /// In the order of the suite's file.
     pub rows: Vec<Row>,
+}
+
+impl Shown for Report {
+    /// The figures alone: what stands between the lines of the matrix has its own layout in each rendering.
+    fn document(&self) -> Document {
+        let mut document = Document::new("pgcalm lab", SCENARIO, "");
+        document.title = Some(self.title.clone());
+        document.readings = reading::lines(self);
+        document.conditions = vec![vec![self.about.clone()]];
+        let figures = reading::SHOWN.iter().map(|shown| Column::figures(shown.heading.join("\n")));
+        let mut table = Table::new(["row", "contestant"].map(Column::text).into_iter().chain(figures));
+        for row in order::groups(self).iter().flat_map(|group| &group.rows) {
+            for contestant in row.report.iter().flat_map(|report| &report.contestants) {
+                let figures = reading::SHOWN.iter().map(|shown| figure((shown.figure)(contestant)));
+                table.row([row.name.clone(), contestant.name.clone()].into_iter().chain(figures));
+            }
+        }
+        document.section("Matrix").table(table);
+        document
+    }
+
+    fn text(&self) -> String {
+        text::render(self)
+    }
+
+    fn html(&self) -> String {
+        html::render(self)
+    }
 }
 
 /// One run of the suite with all its contestants.

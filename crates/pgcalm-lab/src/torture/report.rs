@@ -2,8 +2,8 @@
 //!
 //! Units are in the field names, as in [`report`](crate::report).
 
-pub mod text;
 mod verdict;
+mod view;
 
 use std::collections::BTreeMap;
 

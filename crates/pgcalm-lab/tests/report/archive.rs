@@ -9,11 +9,10 @@ use pgcalm_lab::archive::report::Loaded;
 use pgcalm_lab::archive::report::Report;
 use pgcalm_lab::archive::report::Run;
 use pgcalm_lab::archive::report::Series;
-use pgcalm_lab::archive::report::html;
-use pgcalm_lab::archive::report::text;
 use pgcalm_lab::document::Document;
 use pgcalm_lab::report::Host;
 use pgcalm_lab::report::Latency;
+use pgcalm_lab::report::Shown;
 
 fn drain(files: u64, duration_s: f64) -> Drain {
     Drain {
@@ -91,7 +90,7 @@ fn row(text: &str, name: &str) -> Vec<String> {
 
 #[test]
 fn the_fastest_has_no_rank_if_it_lost_anything() {
-    let text = text::render(&report());
+    let text = report().text();
     assert_eq!(row(&text, "cp")[1], "lossy");
     assert_eq!(row(&text, "pg_calm-2")[1], "1");
     assert_eq!(row(&text, "basic_archive")[1], "2");
@@ -105,7 +104,7 @@ fn one_run_that_lost_something_is_enough() {
     let mut report = report();
     let lossy = archiver("pg_calm-2", 1.0, 1).runs.remove(0);
     report.archivers[2].runs.push(lossy);
-    let text = text::render(&report);
+    let text = report.text();
     assert_eq!(row(&text, "pg_calm-2")[1], "lossy");
     assert_eq!(row(&text, "basic_archive")[1], "1");
 }
@@ -124,7 +123,7 @@ fn a_document_reads_back_as_what_was_written() {
 fn html_escapes_what_a_report_holds_and_loads_nothing() {
     let mut report = report();
     report.archivers[1].name = "<script>alert(1)</script>".to_string();
-    let html = html::render(&report);
+    let html = report.html();
     assert!(!html.contains("<script"), "{html}");
     assert!(html.contains("&lt;script&gt;"));
     assert!(html.contains("<svg"));
@@ -138,6 +137,6 @@ fn a_report_of_nothing_is_rendered() {
     let mut report = report();
     report.archivers.clear();
     report.dd_mib_per_s.clear();
-    assert!(text::render(&report).contains("No run was completed."));
-    html::render(&report);
+    assert!(report.text().contains("No run was completed."));
+    report.html();
 }

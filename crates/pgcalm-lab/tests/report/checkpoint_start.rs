@@ -9,7 +9,7 @@ use pgcalm_lab::contest::report::checkpoint_start::START_TPS_BEFORE;
 use pgcalm_lab::contest::report::checkpoint_start::START_TPS_MEAN;
 use pgcalm_lab::contest::report::checkpoint_start::START_TPS_MIN;
 use pgcalm_lab::contest::report::metric::Metric;
-use pgcalm_lab::contest::report::text;
+use pgcalm_lab::report::Shown;
 
 use crate::support;
 
@@ -72,7 +72,7 @@ fn one_that_is_under_way_at_the_end_counts() {
     // Nothing at all is not the same as nothing known.
     let mut report = support::report(150, 1);
     report.contestants = vec![contestant];
-    let rendered = text::render(&report);
+    let rendered = report.text();
     assert!(rendered.contains("First 5 s of checkpoints"), "{rendered}");
 }
 

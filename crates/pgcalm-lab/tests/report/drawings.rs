@@ -4,8 +4,7 @@ use pgcalm_lab::contest::report::CapKind;
 use pgcalm_lab::contest::report::Report;
 use pgcalm_lab::contest::report::Series;
 use pgcalm_lab::contest::report::chart::svg_tps;
-use pgcalm_lab::contest::report::html;
-use pgcalm_lab::contest::report::text;
+use pgcalm_lab::report::Shown;
 use roxmltree::Document;
 
 use crate::support;
@@ -24,7 +23,7 @@ fn drawings(page: &str) -> Vec<&str> {
 
 /// What the renderings of any report have in common.
 fn check(report: &Report) {
-    let page = html::render(report);
+    let page = report.html();
     for drawing in drawings(&page) {
         Document::parse(drawing).unwrap_or_else(|error| panic!("{error}: {drawing}"));
     }
@@ -37,7 +36,7 @@ fn check(report: &Report) {
             assert!(!fetched.contains(scheme), "{scheme}");
         }
     }
-    for rendered in [&page, &svg, &text::render(report)] {
+    for rendered in [&page, &svg, &report.text()] {
         for number in ["NaN", "inf", "Infinity"] {
             let word = |rest: &str| rest.chars().next().is_none_or(|c| !c.is_alphanumeric());
             let found = rendered.match_indices(number).find(|(at, found)| word(&rendered[at + found.len()..]));
@@ -74,7 +73,7 @@ fn a_full_report() {
 #[test]
 fn one_line_per_contestant_and_a_thin_one_per_repeat() {
     let lines = |report: &Report| {
-        let page = html::render(report);
+        let page = report.html();
         let chart = drawings(&page)[0].to_string();
         let document = Document::parse(&chart).unwrap();
         document
@@ -91,10 +90,11 @@ fn one_line_per_contestant_and_a_thin_one_per_repeat() {
 #[test]
 fn the_cap_is_drawn_where_there_is_one() {
     let capped = support::report(60, 1);
-    assert!(html::render(&capped).contains("cap 800/s"));
+    let page = capped.html();
+    assert!(page.contains("cap 800/s") && page.contains("cap 125 MiB/s"), "{page}");
     let mut uncapped = capped;
     uncapped.settings.insert("data-iops".to_string(), serde_json::json!(null));
-    let page = html::render(&uncapped);
+    let page = uncapped.html();
     assert!(!page.contains("cap 800/s"));
     check(&uncapped);
 }
@@ -104,7 +104,7 @@ fn a_gap_in_a_series_breaks_the_line() {
     let mut report = support::report(10, 1);
     report.contestants.truncate(1);
     report.contestants[0].runs[0].series.latency_p99_ms = vec![Some(1.0), None, Some(2.0), Some(3.0), None];
-    let page = html::render(&report);
+    let page = report.html();
     let figure = page.split("data-field=\"latency_p99_ms\"").nth(1).unwrap();
     let chart = drawings(figure)[0];
     let document = Document::parse(chart).unwrap();
@@ -140,7 +140,7 @@ fn everything_is_escaped() {
             }
         }
     }
-    let page = html::render(&report);
+    let page = report.html();
     assert!(!page.contains("<img"));
     assert_eq!(page.matches("</script>").count(), 2, "those of the page itself");
     for drawing in drawings(&page) {

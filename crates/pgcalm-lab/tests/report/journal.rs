@@ -7,10 +7,9 @@ use pgcalm_lab::interference::report::Hang;
 use pgcalm_lab::interference::report::Layout;
 use pgcalm_lab::interference::report::Phase;
 use pgcalm_lab::interference::report::Report;
-use pgcalm_lab::interference::report::html;
-use pgcalm_lab::interference::report::text;
 use pgcalm_lab::report::Host;
 use pgcalm_lab::report::Latency;
+use pgcalm_lab::report::Shown;
 
 fn phase(tps: f64, files: f64, zero: u32) -> Phase {
     Phase {
@@ -85,7 +84,7 @@ fn report() -> Report {
 
 #[test]
 fn a_collapse_is_told_from_a_loss_and_from_none() {
-    let text = text::render(&report()).replace('\n', " ");
+    let text = report().text().replace('\n', " ");
     assert!(text.contains("gone collapses"), "{text}");
     assert!(text.contains("(to nothing)"), "{text}");
     assert!(text.contains("stuck holds up whoever needs the journal"), "{text}");
@@ -97,19 +96,19 @@ fn a_collapse_is_told_from_a_loss_and_from_none() {
 
 #[test]
 fn a_login_with_a_cold_relcache_has_its_own_figure_and_place() {
-    let text = text::render(&report()).replace('\n', " ");
+    let text = report().text().replace('\n', " ");
     assert!(text.contains("cold relcache 5678 ms and 5678 ms"), "{text}");
     assert!(
         text.contains("Logins: client backend in openat of a relation cache file, add_transaction_credits"),
         "{text}"
     );
-    let html = html::render(&report());
+    let html = report().html();
     assert!(html.contains("longest, cold relcache ms"), "{html}");
 }
 
 #[test]
 fn html_shows_every_layout_and_escapes_what_it_is_given() {
-    let html = html::render(&report());
+    let html = report().html();
     for name in ["gone", "stuck", "slow", "fine"] {
         assert!(html.contains(&format!("<h3>{name}</h3>")));
     }

@@ -6,9 +6,8 @@ use pgcalm_lab::document::Document;
 use pgcalm_lab::predict::report::Measured;
 use pgcalm_lab::predict::report::Point;
 use pgcalm_lab::predict::report::Report;
-use pgcalm_lab::predict::report::html;
-use pgcalm_lab::predict::report::text;
 use pgcalm_lab::report::Host;
+use pgcalm_lab::report::Shown;
 use pgcalm_predict::report::Device;
 use pgcalm_predict::report::Kernel;
 use pgcalm_predict::report::Observation;
@@ -132,7 +131,7 @@ fn report() -> Report {
 
 #[test]
 fn errors_and_their_medians_are_told_with_those_held_back_apart() {
-    let text = text::render(&report());
+    let text = report().text();
     assert!(text.contains("tested*"), "{text}");
     assert!(text.contains("measured 125 % of it"), "{text}");
     assert!(text.contains("+10 %"), "{text}");
@@ -147,7 +146,7 @@ fn errors_and_their_medians_are_told_with_those_held_back_apart() {
 
 #[test]
 fn the_page_needs_nothing_from_elsewhere_and_shows_all_points() {
-    let html = html::render(&report());
+    let html = report().html();
     for word in [
         "medium",
         "tested",

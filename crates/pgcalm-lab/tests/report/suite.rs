@@ -8,13 +8,12 @@ use pgcalm_lab::contest::report::Report as Run;
 use pgcalm_lab::contest::report::Steadiness;
 use pgcalm_lab::contest::report::reading;
 use pgcalm_lab::document::Document;
+use pgcalm_lab::report::Shown;
 use pgcalm_lab::suite::report::Report;
 use pgcalm_lab::suite::report::Row;
 use pgcalm_lab::suite::report::Verdict;
-use pgcalm_lab::suite::report::html;
 use pgcalm_lab::suite::report::markdown;
 use pgcalm_lab::suite::report::svg;
-use pgcalm_lab::suite::report::text;
 
 use crate::support;
 
@@ -119,7 +118,7 @@ fn stock_alone_and_the_reference_are_not_compared() {
 
 #[test]
 fn losses_come_first_in_text() {
-    let text = text::render(&suite());
+    let text = suite().text();
     assert_in_order(
         &text,
         &[
@@ -145,7 +144,7 @@ fn losses_come_first_in_text() {
 fn without_losses_the_heading_says_so() {
     let mut suite = suite();
     suite.rows.retain(|row| row.name == "won");
-    let text = text::render(&suite);
+    let text = suite.text();
     assert!(text.contains("\npg_calm is worse than stock in nothing compared\nwon: The row won\n"), "{text}");
 }
 
@@ -178,7 +177,7 @@ fn the_picture_has_each_row_with_both_losses_first() {
 #[test]
 fn repeats_show_their_spread() {
     let suite = Report::new("x".into(), String::new(), vec![row("a", Some(support::report(60, 3)))]);
-    let text = text::render(&suite);
+    let text = suite.text();
     assert!(text.contains("    3 runs: mean TPS "), "{text}");
 }
 
@@ -201,7 +200,7 @@ fn a_run_without_a_steady_state_is_marked() {
         contestant.runs[0].backlog = Some(backlog(contestant.name != "pg_calm"));
     }
     let expected = "no steady state, the backlog still changed at the end: pg_calm";
-    for rendered in [text::render(&suite), html::render(&suite)] {
+    for rendered in [suite.text(), suite.html()] {
         assert!(rendered.contains(expected), "{rendered}");
     }
 }
@@ -243,9 +242,9 @@ fn what_is_not_steady_has_no_verdict_and_no_place_in_the_picture() {
         "stock: not steady: 2 of 3 checkpoints ended in the measured part",
         "ours",
     ];
-    assert_in_order(&text::render(&suite), &lines);
+    assert_in_order(&suite.text(), &lines);
     assert_in_order(
-        &html::render(&suite),
+        &suite.html(),
         &[
             "href=\"#row-both-steady\"",
             "Not steady: no verdict",
@@ -294,7 +293,7 @@ fn each_figure_has_its_checkpoints_and_a_verdict_beside_it() {
     }
     assert_eq!(suite.rows[0].comparisons[0].checkpoints, 1);
     assert_eq!(suite.rows[0].comparisons[0].baseline_checkpoints, 1);
-    let text = text::render(&suite);
+    let text = suite.text();
     assert!(text.contains("\n    worse: worst second; better: mean TPS; same: p99.9, longest transaction\n"), "{text}");
     let markdown = markdown::render(&suite, "", |_| false);
     assert_in_order(
@@ -338,7 +337,7 @@ fn a_picture_says_that_volumes_are_emulated_and_what_it_was_measured_with() {
 #[test]
 fn the_page_is_self_contained_and_has_every_run() {
     let suite = suite();
-    let page = html::render(&suite);
+    let page = suite.html();
     assert_in_order(&page, &["id=\"row-lost-most\"", "id=\"row-lost\"", "id=\"row-won\"", "id=\"row-even\""]);
     for name in ["lost-most", "lost", "won", "even"] {
         assert!(page.contains(&format!("href=\"#row-{name}\"")), "{name}");
@@ -358,7 +357,7 @@ fn the_size_of_fifty_long_runs_can_be_mailed() {
     let mut long = support::report(180, 1);
     long.contestants.truncate(3);
     let rows = (0..50).map(|index| row(&format!("row-{index}"), Some(long.clone()))).collect();
-    let page = html::render(&Report::new("x".into(), String::new(), rows));
+    let page = Report::new("x".into(), String::new(), rows).html();
     assert!(page.len() < 10_000_000, "{}", page.len());
 }
 
@@ -367,12 +366,12 @@ fn strings_of_a_suite_are_escaped() {
     let mut suite = suite();
     suite.title = "<script>alert(1)</script>".into();
     suite.rows[2].failure = Some("<img>".into());
-    let page = html::render(&suite);
+    let page = suite.html();
     assert!(!page.contains("<script>alert"));
     assert!(!page.contains("<img>"));
     let mut suite = Report::new("a\u{1b}[31m".into(), String::new(), Vec::new());
     suite.about = "b\u{7}".into();
-    let text = text::render(&suite);
+    let text = suite.text();
     assert!(!text.contains(['\u{1b}', '\u{7}']), "{text:?}");
 }
 

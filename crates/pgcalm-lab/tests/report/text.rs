@@ -7,7 +7,7 @@ use pgcalm_lab::contest::report::CapKind;
 use pgcalm_lab::contest::report::ServerFailure;
 use pgcalm_lab::contest::report::metric::DRAIN;
 use pgcalm_lab::contest::report::reading;
-use pgcalm_lab::contest::report::text;
+use pgcalm_lab::report::Shown;
 use serde_json::json;
 
 use crate::support;
@@ -20,7 +20,7 @@ fn widest(text: &str) -> usize {
 
 #[test]
 fn every_contestant_has_a_row_of_all_figures() {
-    let rendered = text::render(&support::report(150, 1));
+    let rendered = support::report(150, 1).text();
     for name in ["stock", "stock-tuned", "pg_calm", "stock-uncapped"] {
         let rows: Vec<usize> = rendered
             .lines()
@@ -30,7 +30,7 @@ fn every_contestant_has_a_row_of_all_figures() {
         // Reads in MiB/s, flushes and the backlog are not in this report.
         assert_eq!(rows, [1 + 10, 1 + 3 + 1 + 3, 1 + 5], "{rendered}");
     }
-    assert!(rendered.contains("data volume 800 write IOPS + 125 MB/s"), "{rendered}");
+    assert!(rendered.contains("data volume 800 write IOPS + 125 MiB/s"), "{rendered}");
     assert!(rendered.contains("WAL volume 4000 write IOPS"), "{rendered}");
     assert!(rendered.contains("writes capped by the root control group; data volume"), "{rendered}");
     assert!(rendered.contains("roomy sysctls"), "{rendered}");
@@ -45,7 +45,7 @@ fn repeats_give_median_and_range() {
     for (run, tps) in report.contestants[0].runs.iter_mut().zip([1500.0, 900.0, 1100.0]) {
         run.tps_mean = tps;
     }
-    let rendered = text::render(&report);
+    let rendered = report.text();
     let row: Vec<&str> = rendered.lines().skip_while(|line| !line.starts_with("stock ")).take(2).collect();
     assert!(row[0].contains(" 1100 "), "{rendered}");
     assert_eq!(row[1].trim(), "[900..1500]", "{rendered}");
@@ -68,7 +68,7 @@ fn stays_within_the_width() {
             run.data_device.write_mib_per_s = 12_345.6;
         }
     }
-    let rendered = text::render(&report);
+    let rendered = report.text();
     assert!(widest(&rendered) <= WIDTH, "{rendered}");
 }
 
@@ -77,7 +77,7 @@ fn control_characters_do_not_reach_the_terminal() {
     let mut report = support::report(10, 1);
     report.contestants[0].name = "\u{1b}[31mstock".to_string();
     report.scenario = "a\u{7}b".to_string();
-    let rendered = text::render(&report);
+    let rendered = report.text();
     assert!(!rendered.chars().any(|c| c.is_control() && c != '\n'), "{rendered:?}");
 }
 
@@ -138,7 +138,7 @@ fn a_server_that_gave_up_is_told_with_its_words() {
         ["stock: the server gave up after 31.2 s: could not write to file \"pg_wal/xlogtemp.44\": No space left on \
              device"]
     );
-    assert!(widest(&text::render(&report)) <= WIDTH);
+    assert!(widest(&report.text()) <= WIDTH);
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn cpu_time_that_the_hypervisor_withheld_is_told() {
         told(&report),
         ["stock: the hypervisor withheld more than 5 % of the CPU time in 2 of 120 seconds, 31.2 % at most"]
     );
-    assert!(widest(&text::render(&report)) <= WIDTH);
+    assert!(widest(&report.text()) <= WIDTH);
     // As a report of a version that did not record it is read.
     for run in &mut report.contestants[0].runs {
         run.series.cpu_steal_percent.clear();
@@ -167,7 +167,7 @@ fn cpu_time_that_the_hypervisor_withheld_is_told() {
 #[test]
 fn conditions_that_are_not_the_rule_are_told() {
     let mut report = support::report(60, 1);
-    let usual = text::render(&report);
+    let usual = report.text();
     assert!(!usual.contains("in memory"), "{usual}");
     for (option, value) in [
         ("devices", json!("memory")),
@@ -176,7 +176,7 @@ fn conditions_that_are_not_the_rule_are_told() {
     ] {
         report.settings.insert(option.to_string(), value);
     }
-    let rendered = text::render(&report);
+    let rendered = report.text();
     for phrase in ["both in memory", "wal_compression=lz4, work_mem=8MB", "pg_calm:pg_calm.bridge=off"] {
         assert!(rendered.contains(phrase), "{phrase}: {rendered}");
     }
@@ -223,7 +223,7 @@ fn what_was_put_off_is_told_first_of_those_that_were_not_steady() {
             "stock-uncapped: steady; 32 MiB dirty at the end beside shared buffers, which are not known",
         ]
     );
-    let rendered = text::render(&report);
+    let rendered = report.text();
     assert!(rendered.contains("dirty"), "{rendered}");
     assert!(widest(&rendered) <= WIDTH, "{rendered}");
 }
@@ -252,7 +252,7 @@ fn one_volume_like_a_clouds_is_told_as_such() {
         run.data_device.flush_ops_per_s = Some(1092.0);
         run.backlog = Some(backlog(true, Some(14.0)));
     }
-    let rendered = text::render(&report);
+    let rendered = report.text();
     for phrase in ["one emulated gp3", "within 8 GiB", "flush/s", "read"] {
         assert!(rendered.contains(phrase), "{phrase}: {rendered}");
     }

@@ -1,20 +1,33 @@
 //! `GET /metrics`.
+//!
+//! Each connection carries one request: nothing that stands behind it is ever taken for another one, whatever a proxy before this
+//! made of its length.
 
-use std::io::Cursor;
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
 use std::thread;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use std::time::Instant;
 
-use tiny_http::Header;
-use tiny_http::Method;
-use tiny_http::Request;
-use tiny_http::Response;
-use tiny_http::Server;
+use hyper::Method;
+use hyper::Request;
+use hyper::Response;
+use hyper::StatusCode;
+use hyper::header::ACCEPT;
+use hyper::header::CONTENT_TYPE;
+use hyper::header::HeaderValue;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use hyper_util::rt::TokioTimer;
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use crate::Monitor;
 use crate::MonitorError;
@@ -25,52 +38,50 @@ const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=
 const CLASSIC: &str = "text/plain; version=0.0.4; charset=utf-8";
 const PLAIN: &str = "text/plain; charset=utf-8";
 
-/// So that one client that does not read its answer does not keep others waiting.
-const THREADS: usize = 4;
+/// Connections at a time; more wait until one of these has ended.
+const CONNECTIONS: usize = 64;
+
+/// How long a connection may take, so that clients that neither ask nor read don't keep others waiting for ever.
+const CONNECTION: Duration = Duration::from_secs(30);
 
 /// How long the end waits for answers that are being written.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
-/// Threads that answer; dropping it ends them.
-pub struct Listener {
-    server: Arc<Server>,
-    address: SocketAddr,
-    stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
-}
+/// How long it waits after a failure to accept, as without file descriptors left.
+const PAUSE: Duration = Duration::from_millis(100);
 
-impl std::fmt::Debug for Listener {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Listener").field("address", &self.address).finish_non_exhaustive()
-    }
+/// A thread that answers; dropping it ends it.
+#[derive(Debug)]
+pub struct Listener {
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Listener {
     /// Starts answering with what the monitor has.
     pub fn start(address: SocketAddr, monitor: &Arc<Monitor>) -> Result<Self, MonitorError> {
-        let server = Server::http(address).map_err(|error| {
+        let bind = || {
+            let listener = std::net::TcpListener::bind(address)?;
+            listener.set_nonblocking(true)?;
+            Ok((listener.local_addr()?, listener))
+        };
+        let (address, listener) = bind().map_err(|error: io::Error| {
             usage("--listen", address, format!("{error}; give an address of this host and a port that is free"))
         })?;
-        let address = server.server_addr().to_ip().unwrap_or(address);
-        let mut listener = Self { server: Arc::new(server), address, stop: Arc::default(), threads: Vec::new() };
-        for _ in 0..THREADS {
-            let server = Arc::clone(&listener.server);
-            let monitor = Arc::clone(monitor);
-            let stop = Arc::clone(&listener.stop);
-            let thread = thread::Builder::new()
-                .name("pgcalm http".to_string())
-                .spawn(move || {
-                    while !stop.load(Ordering::Relaxed) {
-                        // An error is that of a client who has gone before he was served, or the end.
-                        if let Ok(request) = server.recv() {
-                            answer(request, &monitor);
-                        }
-                    }
-                })
-                .map_err(|error| MonitorError::Host(format!("start a thread: {error}")))?;
-            listener.threads.push(thread);
-        }
-        Ok(listener)
+        let failed = |error| MonitorError::Host(format!("start a thread: {error}"));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        let listener = {
+            let _within = runtime.enter();
+            TcpListener::from_std(listener).map_err(failed)?
+        };
+        let (stop, stopped) = oneshot::channel();
+        let monitor = Arc::clone(monitor);
+        let thread = thread::Builder::new()
+            .name("pgcalm http".to_string())
+            .spawn(move || runtime.block_on(serve(listener, monitor, stopped)))
+            .map_err(failed)?;
+        Ok(Self { address, stop: Some(stop), thread: Some(thread) })
     }
 
     /// Where it listens.
@@ -81,50 +92,136 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        let begin = Instant::now();
-        // One that still writes to a client that does not read is left behind.
-        while begin.elapsed() < LAST_ANSWERS && !self.threads.iter().all(JoinHandle::is_finished) {
-            // Each call wakes one thread.
-            self.server.unblock();
-            thread::sleep(Duration::from_millis(5));
-        }
+        drop(self.stop.take());
+        // It has bounds on all that it waits for.
+        let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
-fn answer(request: Request, monitor: &Monitor) {
-    let path = request.url().split('?').next().unwrap_or_default();
-    let response = match (request.method(), path) {
-        (Method::Get | Method::Head, "/metrics") => {
+/// Accepts connections until `stopped`.
+async fn serve(listener: TcpListener, monitor: Arc<Monitor>, mut stopped: oneshot::Receiver<()>) {
+    let graceful = GracefulShutdown::new();
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let next = async {
+            let place = Arc::clone(&places).acquire_owned().await;
+            (place, listener.accept().await)
+        };
+        let (place, accepted) = tokio::select! {
+            next = next => next,
+            _ = &mut stopped => break,
+        };
+        let Ok((stream, _)) = accepted else {
+            tokio::time::sleep(PAUSE).await;
+            continue;
+        };
+        let monitor = Arc::clone(&monitor);
+        let service = service_fn(move |request| answer(request, Arc::clone(&monitor)));
+        let connection = http1::Builder::new()
+            .keep_alive(false)
+            .timer(TokioTimer::new())
+            .serve_connection(TokioIo::new(stream), service);
+        let connection = timeout(CONNECTION, graceful.watch(connection));
+        tokio::spawn(async move {
+            // A client that has gone away needs no answer.
+            let _ = connection.await;
+            drop(place);
+        });
+    }
+    let _ = timeout(LAST_ANSWERS, graceful.shutdown()).await;
+}
+
+fn answer<B>(request: Request<B>, monitor: Arc<Monitor>) -> impl Future<Output = Result<Response<String>, Infallible>> {
+    let response = match (request.method(), request.uri().path()) {
+        (&Method::GET | &Method::HEAD, "/metrics") => {
             let host = monitor.latest();
             match accepts_openmetrics(&request) {
-                true => text(200, OPENMETRICS, metrics::openmetrics(&host)),
-                false => text(200, CLASSIC, metrics::classic(&host)),
+                true => text(StatusCode::OK, OPENMETRICS, metrics::openmetrics(&host)),
+                false => text(StatusCode::OK, CLASSIC, metrics::classic(&host)),
             }
         }
-        (Method::Get | Method::Head, "/") => {
-            text(200, PLAIN, "pgcalm export: the metrics are at /metrics\n".to_string())
+        (&Method::GET | &Method::HEAD, "/") => {
+            text(StatusCode::OK, PLAIN, "pgcalm export: the metrics are at /metrics\n".to_string())
         }
-        (Method::Get | Method::Head, _) => text(404, PLAIN, "not found; the metrics are at /metrics\n".to_string()),
-        _ => text(405, PLAIN, "only GET and HEAD\n".to_string()),
+        (&Method::GET | &Method::HEAD, _) => {
+            text(StatusCode::NOT_FOUND, PLAIN, "not found; the metrics are at /metrics\n".to_string())
+        }
+        _ => text(StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only GET and HEAD\n".to_string()),
     };
-    // A client that has gone away needs no answer.
-    let _ = request.respond(response);
+    std::future::ready(Ok(response))
 }
 
 /// Prometheus prefers OpenMetrics and says so; others get the older format.
-fn accepts_openmetrics(request: &Request) -> bool {
-    request
-        .headers()
-        .iter()
-        .filter(|header| header.field.equiv("Accept"))
-        .any(|header| header.value.as_str().contains("application/openmetrics-text"))
+fn accepts_openmetrics<B>(request: &Request<B>) -> bool {
+    let accepted = request.headers().get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    accepted.into_iter().any(|value| value.contains("application/openmetrics-text"))
 }
 
-fn text(status: u16, kind: &str, body: String) -> Response<Cursor<Vec<u8>>> {
-    let response = Response::from_string(body).with_status_code(status);
-    match Header::from_bytes("Content-Type", kind) {
-        Ok(header) => response.with_header(header),
-        Err(()) => response,
+fn text(status: StatusCode, kind: &'static str, body: String) -> Response<String> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::io::Write;
+    use std::net::TcpStream;
+
+    use super::*;
+    use crate::Options;
+
+    fn listener() -> Listener {
+        let monitor = Arc::new(Monitor::start(Options::default()).unwrap());
+        Listener::start("127.0.0.1:0".parse().unwrap(), &monitor).unwrap()
+    }
+
+    /// All that comes back until the connection is closed.
+    fn said(listener: &Listener, request: &str) -> String {
+        let mut stream = TcpStream::connect(listener.address()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut text = String::new();
+        // What is closed while something unread is left is reset.
+        let _ = stream.read_to_string(&mut text);
+        text
+    }
+
+    #[test]
+    fn what_stands_behind_a_request_is_not_taken_for_another_one() {
+        let listener = listener();
+        let hidden = "GET / HTTP/1.1\r\nHost: hidden\r\n\r\n";
+        for headers in [
+            format!("Content-Length: {}\r\nTransfer-Encoding: chunked\r\n", 5 + hidden.len()),
+            "Transfer-Encoding : chunked\r\n".to_string(),
+            format!("Content-Length: 0\r\nContent-Length: {}\r\n", hidden.len()),
+            String::new(),
+        ] {
+            let text = said(&listener, &format!("GET /x HTTP/1.1\r\nHost: a\r\n{headers}\r\n0\r\n\r\n{hidden}"));
+            assert!(!text.contains("the metrics are at /metrics\n") || text.contains(" 404 "), "{headers:?}: {text}");
+            assert!(text.matches("HTTP/1.1 ").count() <= 1, "{headers:?}: {text}");
+        }
+    }
+
+    #[test]
+    fn each_request_gets_its_answer() {
+        let listener = listener();
+        // Those who connect and say nothing keep nobody waiting.
+        let _silent: Vec<TcpStream> = (0..16).map(|_| TcpStream::connect(listener.address()).unwrap()).collect();
+        let get = |path: &str, accept: &str| {
+            said(&listener, &format!("GET {path} HTTP/1.1\r\nHost: a\r\nAccept: {accept}\r\nConnection: close\r\n\r\n"))
+        };
+        let classic = get("/metrics?x=1", "*/*");
+        assert!(classic.starts_with("HTTP/1.1 200 ") && classic.contains("version=0.0.4"), "{classic}");
+        let open = get("/metrics", "text/plain, application/openmetrics-text;version=1.0.0");
+        assert!(open.contains("version=1.0.0") && open.ends_with("# EOF\n"), "{open}");
+        assert!(get("/", "*/*").ends_with("the metrics are at /metrics\n"));
+        assert!(get("/other", "*/*").starts_with("HTTP/1.1 404 "));
+        let close = "Host: a\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+        assert!(said(&listener, &format!("POST /metrics HTTP/1.1\r\n{close}")).starts_with("HTTP/1.1 405 "));
+        let head = said(&listener, &format!("HEAD /metrics HTTP/1.1\r\n{close}"));
+        assert!(head.starts_with("HTTP/1.1 200 ") && head.ends_with("\r\n\r\n"), "{head}");
     }
 }

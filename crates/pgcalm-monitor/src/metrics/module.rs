@@ -1,4 +1,4 @@
-//! pg_calm: page map, writes, latencies, governor, arbiter, flushes of WAL.
+//! pg_calm: page map, writes, latencies, guard, share, flushes of WAL.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +15,8 @@ use crate::model::Module;
 const BOUNDS: [f64; 11] =
     [16e-6, 64e-6, 256e-6, 1024e-6, 4096e-6, 16384e-6, 65536e-6, 0.262144, 1.048576, 4.194304, 16.777216];
 
-/// States of an input of the governor, as pg_calm_governor has them.
-const GOVERNOR_STATES: [&str; 6] = ["off", "unknown", "watched", "pacing", "released", "refusing"];
+/// States of an input of the guard, as pg_calm_guard has them.
+const GUARD_STATES: [&str; 6] = ["off", "unknown", "watched", "pacing", "released", "refusing"];
 
 fn counter(instance: &Instance, value: fn(&Module) -> u64) -> Option<u64> {
     instance.module.as_ref().map(value)
@@ -85,7 +85,7 @@ pub const TABLE: &[Metric] = &[
         name: "pgcalm_module_degraded_state",
         kind: Kind::Gauge,
         help: "1 for each state that pg_calm_status.degraded names, 0 for the others; state is not_flushed, worker_down, \
-               worker_stuck, no_cap, other_devices, map_full, not_bridged, not_shared, governor_stuck, breaker or other",
+               worker_stuck, no_cap, other_devices, map_full, not_bridged, not_shared, breaker or other",
         labels: &["state"],
         read: Read::Instance(|instance, points| {
             for (state, named) in instance.module.iter().flat_map(|module| module.degraded_states()) {
@@ -164,77 +164,77 @@ pub const TABLE: &[Metric] = &[
         }),
     },
     Metric {
-        name: "pgcalm_governor_state",
+        name: "pgcalm_guard_state",
         kind: Kind::Gauge,
-        help: "1 for the state that an input of the governor is in, 0 for the others; input is wal_space, max_wal, lag or \
+        help: "1 for the state that an input of the guard is in, 0 for the others; input is wal_space, max_wal, lag or \
                archive; state is off, unknown, watched, pacing, released or refusing",
         labels: &["input", "state"],
         read: Read::Instance(|instance, points| {
-            for input in instance.governor.iter().flat_map(|governor| &governor.inputs) {
-                for state in GOVERNOR_STATES {
+            for input in instance.guard.iter().flat_map(|guard| &guard.inputs) {
+                for state in GUARD_STATES {
                     points.add(&[&input.input, state], input.state == state);
                 }
             }
         }),
     },
     Metric {
-        name: "pgcalm_governor_held_sessions",
+        name: "pgcalm_guard_held_sessions",
         kind: Kind::Gauge,
-        help: "Sessions that the governor holds now",
+        help: "Sessions that the guard holds now",
         labels: &[],
         read: Read::Instance(|instance, points| {
-            points.maybe(&[], instance.governor.as_ref().map(|governor| governor.holds.len() as u64));
+            points.maybe(&[], instance.guard.as_ref().map(|guard| guard.holds.len() as u64));
         }),
     },
     Metric {
-        name: "pgcalm_governor_holds",
+        name: "pgcalm_guard_holds",
         kind: Kind::Counter,
-        help: "Waits of sessions for the governor since the server started, in its mode shadow that there would have been",
+        help: "Waits of sessions for the guard since the server started, in its mode shadow that there would have been",
         labels: &["input"],
         read: Read::Instance(|instance, points| {
-            for input in instance.governor.iter().flat_map(|governor| &governor.inputs) {
+            for input in instance.guard.iter().flat_map(|guard| &guard.inputs) {
                 points.add(&[&input.input], input.holds);
             }
         }),
     },
     Metric {
-        name: "pgcalm_governor_held_seconds",
+        name: "pgcalm_guard_held_seconds",
         kind: Kind::Counter,
-        help: "Time of the waits for the governor that are over, all sessions together",
+        help: "Time of the waits for the guard that are over, all sessions together",
         labels: &["input"],
         read: Read::Instance(|instance, points| {
-            for input in instance.governor.iter().flat_map(|governor| &governor.inputs) {
+            for input in instance.guard.iter().flat_map(|guard| &guard.inputs) {
                 points.add(&[&input.input], input.held_seconds);
             }
         }),
     },
     Metric {
-        name: "pgcalm_governor_allowed_bytes",
+        name: "pgcalm_guard_allowed_bytes",
         kind: Kind::Gauge,
-        help: "Bytes of WAL per second that the governor allows; absent if any",
+        help: "Bytes of WAL per second that the guard allows; absent if any",
         labels: &[],
         read: Read::Instance(|instance, points| {
-            points.maybe(&[], instance.governor.as_ref().and_then(|governor| governor.allowed_bytes_per_second));
+            points.maybe(&[], instance.guard.as_ref().and_then(|guard| guard.allowed_bytes_per_second));
         }),
     },
     Metric {
-        name: "pgcalm_arbiter_members",
+        name: "pgcalm_share_members",
         kind: Kind::Gauge,
-        help: "Instances that share the device's budget by the arbiter, this one included; absent if it is not shared",
+        help: "Instances that share the device's budget by pg_calm_share, this one included; absent if it is not shared",
         labels: &[],
         read: Read::Instance(|instance, points| {
-            if !instance.arbiter.is_empty() {
-                points.add(&[], instance.arbiter.len() as u64);
+            if !instance.share.is_empty() {
+                points.add(&[], instance.share.len() as u64);
             }
         }),
     },
     Metric {
-        name: "pgcalm_arbiter_write_operations_share",
+        name: "pgcalm_share_write_operations",
         kind: Kind::Gauge,
         help: "Share of the instance in the device's write operations per second; absent if not limited",
         labels: &[],
         read: Read::Instance(|instance, points| {
-            let own = instance.arbiter.iter().find(|member| member.own);
+            let own = instance.share.iter().find(|member| member.own);
             points.maybe(&[], own.and_then(|member| member.write_operations_per_second));
         }),
     },

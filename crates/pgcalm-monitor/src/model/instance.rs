@@ -4,16 +4,16 @@ use serde::Deserialize;
 use serde::Serialize;
 
 use crate::model::Activity;
-use crate::model::ArbiterMember;
 use crate::model::Archive;
 use crate::model::Checkpoint;
 use crate::model::Counters;
-use crate::model::Governor;
+use crate::model::Guard;
 use crate::model::IoHistogram;
 use crate::model::Missing;
 use crate::model::Module;
 use crate::model::Rates;
 use crate::model::Replication;
+use crate::model::ShareMember;
 use crate::model::Unflushed;
 use crate::model::Volume;
 use crate::model::WalFlushes;
@@ -46,10 +46,10 @@ pub struct Instance {
     pub archive: Option<Archive>,
     /// Standbys, slots, and what this server receives itself.
     pub replication: Option<Replication>,
-    /// The module's governor.
-    pub governor: Option<Governor>,
+    /// The module's guard.
+    pub guard: Option<Guard>,
     /// Instances with which the module shares the device; empty where nothing is shared.
-    pub arbiter: Vec<ArbiterMember>,
+    pub share: Vec<ShareMember>,
     /// Flushes of WAL and what commits wait before them, of the module.
     pub wal: Option<WalFlushes>,
     /// How long calls for I/O took, of the module; empty without it.

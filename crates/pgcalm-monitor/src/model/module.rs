@@ -47,7 +47,7 @@ pub struct Module {
 }
 
 /// States that `degraded` can name, and the module's words for them; what fits none is `other`.
-const DEGRADED: [(&str, &str); 10] = [
+const DEGRADED: [(&str, &str); 9] = [
     ("not_flushed", "nothing is flushed: "),
     ("worker_down", "the writeback worker is not running"),
     ("worker_stuck", "the writeback worker does not respond"),
@@ -56,7 +56,6 @@ const DEGRADED: [(&str, &str); 10] = [
     ("map_full", "pg_calm.page_map_memory is too small"),
     ("not_bridged", "gaps are not bridged"),
     ("not_shared", "the device's budget is not shared"),
-    ("governor_stuck", "the governor's worker does not respond"),
     ("breaker", "circuit breaker: "),
 ];
 

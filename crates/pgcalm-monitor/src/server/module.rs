@@ -1,11 +1,11 @@
-//! What pg_calm reports of itself: status, histograms, arbiter, flushes of WAL.
+//! What pg_calm reports of itself: status, histograms, share of the device, flushes of WAL.
 
 use postgres::Error;
 
-use crate::model::ArbiterMember;
 use crate::model::IoBucket;
 use crate::model::IoHistogram;
 use crate::model::Module;
+use crate::model::ShareMember;
 use crate::model::Unflushed;
 use crate::model::WalFlushes;
 use crate::server::facts::Facts;
@@ -94,14 +94,14 @@ pub fn ask_io(session: &mut Session, schema: &str) -> Result<Vec<IoHistogram>, E
     Ok(histograms)
 }
 
-/// pg_calm_arbiter.
-pub fn ask_arbiter(session: &mut Session, schema: &str) -> Result<Vec<ArbiterMember>, Error> {
-    let sql = format!("SELECT *, weight::int8 AS share FROM {schema}.pg_calm_arbiter ORDER BY slot");
+/// pg_calm_share.
+pub fn ask_share(session: &mut Session, schema: &str) -> Result<Vec<ShareMember>, Error> {
+    let sql = format!("SELECT *, weight::int8 AS share FROM {schema}.pg_calm_share ORDER BY slot");
     session
         .rows(&sql)?
         .iter()
         .map(|row| {
-            Ok(ArbiterMember {
+            Ok(ShareMember {
                 device: row.text("device")?.unwrap_or_default(),
                 name: row.text("name")?.unwrap_or_default(),
                 own: row.flag("own")?,

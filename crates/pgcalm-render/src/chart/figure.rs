@@ -19,8 +19,8 @@ const PLOT: Area = Area { left: 0.0, top: 0.0, width: 1000.0, height: 1000.0 };
 /// Height of a checkpoint lane in its own units.
 const LANE_HEIGHT: f64 = 10.0;
 
-/// `chart` as a figure; `description` is for those who can't see it.
-pub fn render(chart: &Chart, description: &str) -> Markup {
+/// `chart` as a figure.
+pub fn render(chart: &Chart) -> Markup {
     html! {
         figure.chart data-field=(chart.field) {
             figcaption {
@@ -32,7 +32,7 @@ pub fn render(chart: &Chart, description: &str) -> Markup {
             } @else {
                 div.frame {
                     div.plot data-seconds=(chart.time.seconds) {
-                        (lines(chart, description))
+                        (lines(chart))
                         @for tick in &chart.values.ticks {
                             span.y style={ "top:" (percent(1.0 - tick.at)) } { (tick.label) }
                         }
@@ -53,13 +53,13 @@ pub fn render(chart: &Chart, description: &str) -> Markup {
     }
 }
 
-fn lines(chart: &Chart, description: &str) -> Markup {
+fn lines(chart: &Chart) -> Markup {
     // The subject is drawn last, on top of the others.
     let (subject, others): (Vec<_>, Vec<_>) = chart.entries.iter().partition(|entry| entry.style.is_subject());
     let grid: String =
         chart.values.ticks.iter().map(|tick| format!("M0 {}H1000", coordinate(PLOT.y(tick.at)))).collect();
     html! {
-        svg viewBox="0 0 1000 1000" preserveAspectRatio="none" role="img" aria-label=(description) {
+        svg viewBox="0 0 1000 1000" preserveAspectRatio="none" role="img" aria-label=(chart.summary) {
             path.grid d=(grid) {}
             @if let Some(limit) = &chart.limit {
                 path.limit d={ "M0 " (coordinate(PLOT.y(chart.values.place(limit.value)))) "H1000" } {}

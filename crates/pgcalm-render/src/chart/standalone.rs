@@ -19,8 +19,8 @@ const LANE_HEIGHT: f64 = 12.0;
 /// What fits left of the plot.
 const NAME_CHARS: usize = 14;
 
-/// `chart` as an SVG document with a `title` and a `caption` above it; `description` is for those who can't see it.
-pub fn svg(chart: &Chart, title: &str, caption: &str, description: &str) -> String {
+/// `chart` as an SVG document with a `title` and a `caption` above it.
+pub fn svg(chart: &Chart, title: &str, caption: &str) -> String {
     let lanes = PLOT.top + PLOT.height + LANES_BELOW;
     let height = lanes + LANE_PITCH * chart.entries.len() as f64 + 14.0;
     let content = html! {
@@ -31,7 +31,7 @@ pub fn svg(chart: &Chart, title: &str, caption: &str, description: &str) -> Stri
             (lane(chart, entry, lanes + LANE_PITCH * index as f64))
         }
     };
-    card::svg(title, caption, description, height, &content)
+    card::svg(title, caption, &chart.summary, height, &content)
 }
 
 fn axes(chart: &Chart) -> Markup {

@@ -1,7 +1,7 @@
 //! What pg_calm has before it, and does: pages written and not flushed, and its writeback.
 
-use pgcalm_monitor::model::ArbiterMember;
 use pgcalm_monitor::model::Module;
+use pgcalm_monitor::model::ShareMember;
 use pgcalm_monitor::model::Unflushed;
 use pgcalm_monitor::model::WalFlushes;
 
@@ -32,7 +32,7 @@ pub fn rows(context: &Context) -> Vec<Row> {
     if let Some(text) = context.instance.wal.as_ref().and_then(flushes) {
         rows.push(Row::text("WAL flushes", 4, text, context.palette().secondary()));
     }
-    rows.extend(arbiter(context));
+    rows.extend(shared(context));
     rows
 }
 
@@ -73,18 +73,18 @@ fn flushes(wal: &WalFlushes) -> Option<String> {
     Some(listed([rate, fullness, delay, proposed]))
 }
 
-fn arbiter(context: &Context) -> Option<Row> {
-    let members = &context.instance.arbiter;
+fn shared(context: &Context) -> Option<Row> {
+    let members = &context.instance.share;
     let own = members.iter().find(|member| member.own)?;
     let text = listed([
         Some(format!("one of {} instances", members.len())),
         share(own),
         Some(format!("{} want to write", members.iter().filter(|member| member.wants).count())),
     ]);
-    Some(Row::text("Arbiter", 4, text, context.palette().secondary()))
+    Some(Row::text("Share", 4, text, context.palette().secondary()))
 }
 
-fn share(member: &ArbiterMember) -> Option<String> {
+fn share(member: &ShareMember) -> Option<String> {
     let share = listed([
         member.write_operations_per_second.map(|operations| format!("{} operations", format::rate(operations as f64))),
         member.write_bytes_per_second.map(|bytes| format::byte_rate(bytes as f64)),

@@ -188,9 +188,9 @@ pub fn busy(second: u64) -> Instance {
             }],
             receiver: None,
         }),
-        governor: Some(Governor {
+        guard: Some(Guard {
             inputs: vec![
-                GovernorInput {
+                GuardInput {
                     input: "lag".to_string(),
                     state: "watched".to_string(),
                     object: Some("near".to_string()),
@@ -198,11 +198,11 @@ pub fn busy(second: u64) -> Instance {
                     value: Some(1.2 * MB as f64),
                     value_limit: Some(64.0 * MB as f64),
                     drain_bytes_per_second: Some(12.0 * MB as f64),
-                    ..GovernorInput::default()
+                    ..GuardInput::default()
                 },
-                GovernorInput { input: "archive".to_string(), state: "off".to_string(), ..GovernorInput::default() },
+                GuardInput { input: "archive".to_string(), state: "off".to_string(), ..GuardInput::default() },
             ],
-            ..Governor::default()
+            ..Guard::default()
         }),
         sample_seconds: Some(0.01),
         ..Instance::default()
@@ -218,7 +218,7 @@ pub fn plain(second: u64) -> Instance {
     let mut instance = Instance {
         module: None,
         unflushed: None,
-        governor: None,
+        guard: None,
         missing: vec![
             missing(Subject::Module, "not in shared_preload_libraries", Some("add pg_calm there and restart")),
             missing(

@@ -647,7 +647,7 @@ archive_copy(const char *name, const ArchiveTarget *target, ArchiveInterrupted i
 	             .directory = -1,
 	             .source = -1,
 	             .temporary = -1};
-	uint64 started = histogram_clock();
+	uint64 started = monotonic_ns();
 	char path[MAXPGPATH];
 	struct stat st;
 	bool ok = false;
@@ -687,7 +687,7 @@ done:
 		(void) close(copy.source);
 	if (copy.directory >= 0)
 		(void) close(copy.directory);
-	result->microseconds = (histogram_clock() - started) / 1000;
+	result->microseconds = (monotonic_ns() - started) / 1000;
 	return ok;
 }
 

@@ -17,7 +17,7 @@
 /* Histogram: bucket n has what took less than 2^n microseconds, the last one all else */
 #define ARCHIVE_STATS_BUCKETS 32
 
-/* Since the server started or pg_calm_reset() */
+/* Since the server started */
 typedef struct ArchiveCounters
 {
 	uint64 archived_files; /* acknowledged to the server */
@@ -43,6 +43,5 @@ extern void archive_stats_acknowledged(const char *name, const ArchiveCopyResult
 extern void archive_stats_failed(const char *name, const char *error);
 extern void archive_stats_read(ArchiveCounters *counters);
 extern double archive_stats_rate(void);
-extern void archive_stats_reset(void);
 
 #endif /* PG_CALM_ARCHIVE_STATS_H */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * clock.h
- *	  Nanoseconds, for how long things take.
+ *	  A clock that never steps.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,14 +12,24 @@
 
 #include <time.h>
 
-/* Nanoseconds of CLOCK_MONOTONIC */
+/* Nanoseconds since some moment; never 0 */
 static inline uint64
-calm_clock(void)
+monotonic_ns(void)
 {
 	struct timespec ts;
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64) ts.tv_sec * UINT64CONST(1000000000) + (uint64) ts.tv_nsec;
+	return (uint64) ts.tv_sec * 1000000000 + ts.tv_nsec + 1;
+}
+
+/* Milliseconds likewise, as of the last tick of the kernel; the same for all processes of the host */
+static inline uint64
+monotonic_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
+	return (uint64) ts.tv_sec * 1000 + ts.tv_nsec / 1000000 + 1;
 }
 
 #endif /* PG_CALM_CLOCK_H */

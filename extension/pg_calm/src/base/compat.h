@@ -73,18 +73,6 @@
 #define CALM_CHECKPOINT_IS_TIMED() (PendingCheckpointerStats.timed_checkpoints > 0)
 #endif
 
-/* Number of process types, B_INVALID included; the server's own name came in 16 */
-#if PG_VERSION_NUM < 160000
-#define BACKEND_NUM_TYPES (B_LOGGER + 1)
-#endif
-
-/* Full-page images that the server has reported */
-#if PG_VERSION_NUM >= 180000
-#define CALM_WAL_FULL_PAGE_IMAGES() (pgstat_fetch_stat_wal()->wal_counters.wal_fpi)
-#else
-#define CALM_WAL_FULL_PAGE_IMAGES() (pgstat_fetch_stat_wal()->wal_fpi)
-#endif
-
 /* Whether a process reads all WAL for incremental backups; it came in 17 */
 #if PG_VERSION_NUM >= 170000
 #define CALM_SUMMARIZES_WAL() summarize_wal

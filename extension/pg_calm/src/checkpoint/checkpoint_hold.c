@@ -18,7 +18,8 @@
  *
  * A checkpoint that is held ends later, and where its disk runs full of WAL the server
  * ends.  So it is held for no longer in all than it may be drained (drain.c), and
- * not once WAL asks for the next one.  None is held that is to be fast.
+ * to no less than the device's own rate once WAL asks for the next one.  None is held that is
+ * to be fast.
  *
  *-------------------------------------------------------------------------
  */
@@ -37,26 +38,33 @@
 #include "shared/shared.h"
 #include "storage/latch.h"
 
-/* Part of the rate at which the device takes what is unflushed that is left to a held checkpoint */
+/*
+ * Part of the rate at which the device takes what is unflushed that is left to a held checkpoint,
+ * at least; and to one that WAL waits for, which stock's hints hold to the device's rate as well
+ */
 #define LEAST_RATE (1.0 / 16)
+#define LATE_RATE 1.0
 
 /* Between looks at whether it may wait on, ms */
 #define STEP_MS 100
 
-static bool may_hold(void);
-static double hold_ms(off_t bytes);
+static bool may_hold(bool late);
+static double hold_ms(off_t bytes, bool late);
 
 /* Barriers are seen to where the server does so, between buffers (CheckpointWriteDelay) */
 static bool
-may_hold(void)
+may_hold(bool late)
 {
-	return (checkpointer_requests() & (CHECKPOINT_IMMEDIATE | CHECKPOINT_CAUSE_XLOG)) == 0 &&
-	       worker_is_flushing() && !ProcSignalBarrierPending;
+	int requests = checkpointer_requests();
+
+	return (requests & CHECKPOINT_IMMEDIATE) == 0 &&
+	       (late || (requests & CHECKPOINT_CAUSE_XLOG) == 0) && worker_is_flushing() &&
+	       !ProcSignalBarrierPending;
 }
 
 /* How long so many bytes are to take; 0 if they are not held */
 static double
-hold_ms(off_t bytes)
+hold_ms(off_t bytes, bool late)
 {
 	double from = (double) pg_atomic_read_u64(&calm_shared->hold_from_pages);
 	double most = (double) pg_atomic_read_u64(&calm_shared->hold_most_pages);
@@ -67,7 +75,7 @@ hold_ms(off_t bytes)
 	if (most <= from || unflushed <= from)
 		return 0;
 	SpinLockAcquire(&calm_shared->lock);
-	rate = calm_shared->flush_rate * BLCKSZ * LEAST_RATE;
+	rate = calm_shared->flush_rate * BLCKSZ * (late ? LATE_RATE : LEAST_RATE);
 	SpinLockRelease(&calm_shared->lock);
 	if (isinf(rate) || rate <= 0)
 		return 0;
@@ -82,7 +90,8 @@ checkpoint_hold_writes(off_t bytes)
 	static double owed_ms = 0; /* hints can be for a page */
 	static TimestampTz checkpoint = 0;
 	static uint64 held_ms = 0; /* in that checkpoint */
-	double more_ms = hold_ms(bytes);
+	bool late = (checkpointer_requests() & CHECKPOINT_CAUSE_XLOG) != 0;
+	double more_ms = hold_ms(bytes, late);
 	uint64 start;
 	uint64 now;
 	uint64 ms;
@@ -93,7 +102,7 @@ checkpoint_hold_writes(off_t bytes)
 		held_ms = 0;
 	}
 	if (more_ms == 0 || held_ms >= drain_timeout_ms() || checkpoint_stats_is_immediate() ||
-	    !may_hold())
+	    !may_hold(late))
 	{
 		owed_ms = 0;
 		return;
@@ -115,8 +124,8 @@ checkpoint_hold_writes(off_t bytes)
 		checkpointer_obey_reload();
 		AbsorbSyncRequests();
 		now = page_map_now_ms();
-	} while (now < start + ms && now < start + drain_timeout_ms() && may_hold() &&
-	         hold_ms(bytes) > 0);
+	} while (now < start + ms && now < start + drain_timeout_ms() && may_hold(late) &&
+	         hold_ms(bytes, late) > 0);
 	held_ms += now - start;
 	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_FLUSH);
 }

@@ -12,8 +12,10 @@
  * plans to have left of checkpoint_timeout when all is written, thirty seconds at least; and
  * where WAL will ask for the next checkpoint before that, a part of the time until then, as
  * fast as WAL has come so far: a checkpoint that is late for WAL leaves no segments to
- * recycle, and filling new ones costs the device 16 MiB each.  A drain ends at once when WAL
- * asks, when somebody wants a checkpoint immediately, and when the worker is silent.
+ * recycle, and filling new ones costs the device 16 MiB each.  It is never less than the time in
+ * which the device would write what is unflushed page by page, as fsync does: so long the
+ * checkpoint takes in any case.  A drain ends at once when somebody wants a checkpoint
+ * immediately, and when the worker is silent.
  *
  * The wait is inside PostgreSQL's call of fsync, with the file descriptor of
  * a file of the virtual file layer.  While we wait we absorb sync requests,
@@ -62,6 +64,7 @@ static uint64 spent_ms = 0;        /* of that */
 static double time_until_wal_asks(void);
 static bool may_wait(void);
 static uint64 pages_marked_before(int file, uint64 before_ms);
+static double time_of_fsync(void);
 static uint64 pages_not_drained_for(void);
 static int file_to_drain(int fd);
 static void drain(int file);
@@ -102,8 +105,7 @@ drain_timeout_ms(void)
 static bool
 may_wait(void)
 {
-	return (checkpointer_requests() & (CHECKPOINT_IMMEDIATE | CHECKPOINT_CAUSE_XLOG)) == 0 &&
-	       worker_is_flushing();
+	return (checkpointer_requests() & CHECKPOINT_IMMEDIATE) == 0 && worker_is_flushing();
 }
 
 /* Pages of a file that are in regions with marks that are older */
@@ -121,6 +123,18 @@ pages_marked_before(int file_index, uint64 before_ms)
 			pages += page_map_region_count(region);
 	}
 	return pages;
+}
+
+/* Milliseconds in which the device writes what is unflushed page by page */
+static double
+time_of_fsync(void)
+{
+	double operations;
+
+	SpinLockAcquire(&calm_shared->lock);
+	operations = calm_shared->caps.write_iops;
+	SpinLockRelease(&calm_shared->lock);
+	return page_map_unflushed(calm_page_map) / operations * 1000;
 }
 
 static uint64
@@ -212,7 +226,7 @@ drain_guarded(int file, int duplicate)
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
-	checkpoint_stats_drain_end(page_map_unflushed(calm_page_map));
+	checkpoint_stats_drain_end();
 	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_SYNC);
 }
 
@@ -226,7 +240,8 @@ drain_before_checkpoint_fsync(int fd)
 	{
 		sync_phase = CheckpointStats.ckpt_sync_t;
 		spent_ms = 0;
-		budget_ms = (uint64) Min((double) drain_timeout_ms(), time_until_wal_asks() * WAL_PART);
+		budget_ms = (uint64) Min((double) drain_timeout_ms(),
+		                         Max(time_until_wal_asks() * WAL_PART, time_of_fsync()));
 	}
 	if (spent_ms >= budget_ms || checkpoint_stats_is_immediate() || !may_wait() ||
 	    (file = file_to_drain(fd)) == PAGE_MAP_NO_FILE)

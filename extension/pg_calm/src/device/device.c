@@ -48,8 +48,6 @@ int calm_bandwidth = 0;
 int calm_write_iops = 0;
 int calm_write_bandwidth = 0;
 int calm_io_size = 0;
-int calm_arbiter_write_iops = 0;
-int calm_arbiter_write_bandwidth = 0;
 const char *calm_host_root = "";
 
 typedef struct DeviceSet
@@ -485,7 +483,6 @@ device_read_caps(DeviceCaps *caps)
 	                       .bytes_source = "no cap found"};
 	const char *size_source = "device";
 	bool of_volume;
-	bool flusher_is_free; /* as in v1, where the limits are of our own group */
 
 	find_devices(set);
 	if (calm_write_iops == 0 || calm_write_bandwidth == 0)
@@ -514,14 +511,14 @@ device_read_caps(DeviceCaps *caps)
 	/* caps that the settings name are a volume's, which the flusher does not escape */
 	of_volume =
 		calm_write_iops > 0 || calm_write_bandwidth > 0 || calm_iops > 0 || calm_bandwidth > 0;
-	flusher_is_free = !of_volume && !limits.flusher_limited &&
-	                  !(isinf(limits.write_iops) && isinf(limits.write_bytes));
+	caps->flusher_is_free = !of_volume && !limits.flusher_limited &&
+	                        !(isinf(limits.write_iops) && isinf(limits.write_bytes));
 	caps->write_iops = limits.write_iops;
 	caps->write_bytes = limits.write_bytes;
 	snprintf(caps->source, sizeof(caps->source),
 	         "operations: %s; bandwidth: %s; operation size: %s%s", limits.iops_source,
 	         limits.bytes_source, size_source,
-	         flusher_is_free ? "; the kernel flusher is not held to them" : "");
+	         caps->flusher_is_free ? "; the kernel flusher is not held to them" : "");
 }
 
 /* Whether this is what the data directory's file system lies on, or the disk of that */
@@ -666,14 +663,15 @@ read_group_of_all(const DeviceSet *set, CgroupLimits *limits)
  * The device that other instances may lie on as well, and its caps, which then
  * hold for all of them together.  That is the lowest of the layers below the
  * data directory that a control group caps in which others are, too; if there
- * is none, or the settings name the caps, the lowest of all.  False if the data
- * directory is on no device.
+ * is none, or caps are asked for, the lowest of all.  False if the data directory is on no
+ * device.
  *
- * Caps that neither are pg_calm.write_iops and write_bandwidth, if set: what is
+ * Caps that are neither found nor asked for (infinity) are pg_calm.write_iops and write_bandwidth, if set: what is
  * set there is a volume's.
  */
 bool
-device_read_shared_caps(DeviceNumber *device, DeviceCaps *caps)
+device_read_shared_caps(double asked_iops, double asked_bytes, DeviceNumber *device, double *iops,
+                        double *bytes)
 {
 	CgroupLimits limits = {.write_iops = INFINITY, .write_bytes = INFINITY};
 	DeviceNumber layer;
@@ -693,7 +691,7 @@ device_read_shared_caps(DeviceNumber *device, DeviceCaps *caps)
 		set.minor[0] = layer.minor;
 		read_group_of_all(&set, &found);
 		capped = !isinf(found.write_iops) || !isinf(found.write_bytes);
-		if (i == 0 || capped || calm_arbiter_write_iops > 0 || calm_arbiter_write_bandwidth > 0 ||
+		if (i == 0 || capped || !isinf(asked_iops) || !isinf(asked_bytes) ||
 		    (isinf(limits.write_iops) && isinf(limits.write_bytes)))
 		{
 			*device = layer;
@@ -703,19 +701,11 @@ device_read_shared_caps(DeviceNumber *device, DeviceCaps *caps)
 			break;
 	}
 
-	caps->write_iops = limits.write_iops;
-	if (calm_arbiter_write_iops != 0)
-		caps->write_iops = calm_arbiter_write_iops > 0 ? calm_arbiter_write_iops : INFINITY;
-	else if (isinf(limits.write_iops) && calm_write_iops > 0)
-		caps->write_iops = calm_write_iops;
-	caps->write_bytes = limits.write_bytes;
-	if (calm_arbiter_write_bandwidth != 0)
-		caps->write_bytes =
-			calm_arbiter_write_bandwidth > 0 ? calm_arbiter_write_bandwidth * 1024.0 : INFINITY;
-	else if (isinf(limits.write_bytes) && calm_write_bandwidth > 0)
-		caps->write_bytes = calm_write_bandwidth * 1024.0;
-	set.major[0] = device->major;
-	set.minor[0] = device->minor;
-	caps->io_size = detect_io_size(&set);
+	*iops = !isinf(asked_iops) ? asked_iops : limits.write_iops;
+	if (isinf(*iops) && calm_write_iops > 0)
+		*iops = calm_write_iops;
+	*bytes = !isinf(asked_bytes) ? asked_bytes : limits.write_bytes;
+	if (isinf(*bytes) && calm_write_bandwidth > 0)
+		*bytes = calm_write_bandwidth * 1024.0;
 	return true;
 }

@@ -13,8 +13,7 @@
  *		kernel at each write which file it goes to costs too much of the write
  *		(docs/internals/how-it-works.md).
  *
- * All but close and fdatasync are timed for the histograms (histogram.c); and what the
- * checkpointer calls tells how far its checkpoint is (checkpoint_stats.c).
+ * What the checkpointer calls tells how far its checkpoint is (checkpoint_stats.c).
  *
  * Which of the server's calls it is, is told by the wait event that it
  * reports around the call (storage/file/fd.c): FileWrite of md.c reports
@@ -246,52 +245,39 @@ is_data_file_write(uint32 wait_event)
 	return wait_event == WAIT_EVENT_DATA_FILE_WRITE || wait_event == WAIT_EVENT_DATA_FILE_EXTEND;
 }
 
-/* Before a write: when it begins, or 0 if it is not timed */
-static inline uint64
-write_begins(int fd)
-{
-	uint32 event = *my_wait_event_info;
-
-	if (MyBackendType == B_CHECKPOINTER)
-		checkpoint_stats_write_begins(fd, event);
-	return calm_mode != CALM_MODE_OFF && is_data_file_write(event) ? histogram_write_begins() : 0;
-}
-
-/* After it; length is its result */
+/* After a write; length is its result */
 static inline void
-write_ended(uint64 started, int fd, off_t offset, ssize_t length)
+write_ended(int fd, off_t offset, ssize_t length)
 {
-	if (started != 0)
-		(void) histogram_count(HISTOGRAM_WRITE, started);
-	if (MyBackendType == B_CHECKPOINTER)
-		checkpoint_stats_write_ended(*my_wait_event_info);
-	if (length > 0 && calm_mode != CALM_MODE_OFF && calm_page_map &&
-	    is_data_file_write(*my_wait_event_info))
-	{
-		int save_errno = errno;
+	int save_errno = errno;
 
+	if (length <= 0 || calm_page_map == NULL || !is_data_file_write(*my_wait_event_info))
+		return;
+	checkpoint_stats_written(length);
+	if (calm_mode != CALM_MODE_OFF)
 		written(fd, offset, length);
-		errno = save_errno;
-	}
+	errno = save_errno;
 }
 
 static ssize_t
 calm_pwrite(int fd, const void *buffer, size_t length, off_t offset)
 {
-	uint64 started = write_begins(fd);
 	ssize_t result = real_pwrite(fd, buffer, length, offset);
 
-	write_ended(started, fd, offset, result);
+	write_ended(fd, offset, result);
+	if (result > 0 && !wal_ahead_written(fd, offset, result, real_sync_file_range))
+		return -1;
 	return result;
 }
 
 static ssize_t
 calm_pwritev(int fd, const struct iovec *iov, int count, off_t offset)
 {
-	uint64 started = write_begins(fd);
 	ssize_t result = real_pwritev(fd, iov, count, offset);
 
-	write_ended(started, fd, offset, result);
+	write_ended(fd, offset, result);
+	if (result > 0 && !wal_ahead_written(fd, offset, result, real_sync_file_range))
+		return -1;
 	return result;
 }
 
@@ -348,7 +334,7 @@ calm_fsync(int fd)
 	errno = 0;
 	if (event == WAIT_EVENT_WAL_SYNC)
 		wal_flush_begins();
-	started = calm_clock();
+	started = monotonic_ns();
 	/* if the server tries again at all, then with its own number, which may be closed by now */
 	do
 		result = real_fsync(target);
@@ -359,7 +345,7 @@ calm_fsync(int fd)
 	if (file != PAGE_MAP_NO_FILE)
 		page_map_end_fsync(calm_page_map, file);
 	errno = save_errno;
-	microseconds = histogram_count(data_file ? HISTOGRAM_FSYNC : HISTOGRAM_FSYNC_OTHER, started);
+	microseconds = (monotonic_ns() - started) / 1000;
 
 	/*
 	 * Whatever the mode is now: the latch can hold an error of when it was on.
@@ -454,29 +440,18 @@ is_flushed_by_us(int fd, off_t offset, off_t length)
 static int
 calm_sync_file_range(int fd, off_t offset, off_t length, unsigned int flags)
 {
-	uint64 started = calm_clock();
-	bool hint = *my_wait_event_info == WAIT_EVENT_DATA_FILE_FLUSH;
-	int result;
-	uint64 microseconds;
-
-	if (calm_shared && hint && is_flushed_by_us(fd, offset, length))
+	if (calm_shared && *my_wait_event_info == WAIT_EVENT_DATA_FILE_FLUSH &&
+	    is_flushed_by_us(fd, offset, length))
 	{
 		int save_errno = errno;
 
 		pg_atomic_fetch_add_u64(&calm_shared->counters.suppressed_hints, 1);
 		if (MyBackendType == B_CHECKPOINTER)
-		{
 			checkpoint_hold_writes(length);
-			checkpoint_stats_hinted(fd, (calm_clock() - started) / 1000);
-		}
 		errno = save_errno;
 		return 0;
 	}
-	result = real_sync_file_range(fd, offset, length, flags);
-	microseconds = histogram_count(HISTOGRAM_WRITEBACK, started);
-	if (hint)
-		checkpoint_stats_hinted(fd, microseconds);
-	return result;
+	return real_sync_file_range(fd, offset, length, flags);
 }
 
 static int

@@ -333,9 +333,7 @@ new_file(PageMap *map, uint64 device, uint64 inode, const char *path)
 		file = page_map_file(map, result);
 		memset(file, 0, sizeof(PageMapFile));
 		pg_atomic_init_u32(&file->incarnation, 0);
-		pg_atomic_init_u64(&file->dirtied_when, 0);
 		pg_atomic_init_u32(&file->fsyncing, 0);
-		pg_atomic_init_u64(&file->fsynced_when, 0);
 		pg_atomic_init_u32(&file->recent, 0);
 		for (int i = 0; i < PAGE_MAP_FILE_REGIONS; i++)
 			pg_atomic_init_u32(&file->region[i], 0);
@@ -348,7 +346,6 @@ new_file(PageMap *map, uint64 device, uint64 inode, const char *path)
 	file->device = device;
 	file->inode = inode;
 	memcpy(file->path, short_path(map, path), strlen(short_path(map, path)) + 1);
-	pg_atomic_write_u64(&file->dirtied_when, 0);
 	pg_atomic_write_u32(&file->recent, 1);
 	return result;
 }
@@ -511,10 +508,8 @@ page_map_begin_fsync(PageMap *map, uint64 device, uint64 inode)
 void
 page_map_end_fsync(PageMap *map, int file)
 {
-	if (file == PAGE_MAP_NO_FILE)
-		return;
-	pg_atomic_write_u64(&page_map_file(map, file)->fsynced_when, page_map_now_ms());
-	pg_atomic_fetch_sub_u32(&page_map_file(map, file)->fsyncing, 1);
+	if (file != PAGE_MAP_NO_FILE)
+		pg_atomic_fetch_sub_u32(&page_map_file(map, file)->fsyncing, 1);
 }
 
 /* Whether a file is being fsynced, by whomever */
@@ -665,8 +660,6 @@ page_map_mark(PageMap *map, uint32 file_index, uint32 incarnation, BlockNumber b
 
 	if (pg_atomic_read_u32(&file->incarnation) != incarnation)
 		return false;
-	if (pg_atomic_read_u64(&file->dirtied_when) == 0)
-		pg_atomic_write_u64(&file->dirtied_when, now_ms);
 	if (pg_atomic_read_u32(&file->recent) == 0)
 		pg_atomic_write_u32(&file->recent, 1);
 

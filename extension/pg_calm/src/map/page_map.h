@@ -72,15 +72,7 @@ typedef struct PageMapFile
 	uint64 device; /* st_dev */
 	uint64 inode;  /* st_ino */
 
-	/*
-	 * When the file was first dirtied since the kernel flusher is known to
-	 * have visited it: our estimate of inode->dirtied_when (fs/fs-writeback.c,
-	 * __mark_inode_dirty), which only a visit of the flusher resets.
-	 */
-	pg_atomic_uint64 dirtied_when;
-
-	pg_atomic_uint32 fsyncing;     /* fsyncs of it that are under way */
-	pg_atomic_uint64 fsynced_when; /* when the last one ended */
+	pg_atomic_uint32 fsyncing; /* fsyncs of it that are under way */
 	pg_atomic_uint32 recent;       /* marked since the reclaim came by */
 
 	pg_atomic_uint32 region[PAGE_MAP_FILE_REGIONS]; /* index + 1, or 0 */

@@ -95,8 +95,6 @@ typedef struct CalmShared
 	double flush_rate;         /* unflushed pages that the device takes per second, scattered as
 	                              they are; infinity: not known; only the worker sets it, and
 	                              reads it without the lock */
-	DeviceCaps arbiter_budget; /* caps of the shared device */
-	int arbiter_slot;          /* ours in its file; -1: none */
 	bool caps_known;
 	char degraded[512]; /* all that the worker does less than mode says, and why; or "" */
 } CalmShared;

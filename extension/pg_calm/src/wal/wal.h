@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * wal.h
- *	  Flushes of WAL, and WAL in the page cache.
+ *	  Flushes of WAL, its next segments, and WAL in the page cache.
  *
- * - No function of WAL is replaced, and no flush is left out or comes later: they are
- *   timed.
+ * - No flush of WAL is left out or comes later: they are timed.
+ * - A segment is filled by the server's own function, by a process that waits for nothing.
  * - WAL is dropped from the page cache only when nobody here will read it, and by
  *   a process that waits for nothing.
  *
@@ -13,6 +13,7 @@
 #ifndef PG_CALM_WAL_H
 #define PG_CALM_WAL_H
 
+#include "wal_ahead.h"
 #include "wal_cache.h"
 #include "wal_flush_time.h"
 

@@ -22,7 +22,7 @@ static uint64 began = 0; /* 0: not timed */
 void
 wal_flush_begins(void)
 {
-	began = calm_shared && calm_mode != CALM_MODE_OFF ? histogram_clock() : 0;
+	began = calm_shared && calm_mode != CALM_MODE_OFF ? monotonic_ns() : 0;
 }
 
 void
@@ -34,7 +34,7 @@ wal_flush_ended(void)
 	if (began == 0)
 		return;
 	pg_atomic_write_u64(spent_us,
-	                    pg_atomic_read_u64(spent_us) + (histogram_clock() - began) / 1000);
+	                    pg_atomic_read_u64(spent_us) + (monotonic_ns() - began) / 1000);
 	pg_atomic_write_u64(flushes, pg_atomic_read_u64(flushes) + 1);
 	began = 0;
 }

@@ -17,12 +17,9 @@
 #include <math.h>
 
 #include "access/xlog.h"
-#include "archive/archive.h"
-#include "arbiter/arbiter.h"
 #include "base/base.h"
 #include "breaker.h"
 #include "catalog/pg_control.h"
-#include "checkpoint/checkpoint.h"
 #include "common/controldata_utils.h"
 #include "device/device.h"
 #include "miscadmin.h"
@@ -94,10 +91,9 @@ static void worker_exit(int code, Datum argument);
 static uint32 stretched(uint32 interval_ms);
 static PoolDue what_is_due(void);
 static void control_flushing(uint64 now_ms);
-static void choose_gap(const BridgeGaps *gaps);
 static void look(uint64 now_ms);
 static bool work(uint64 now_ms);
-static long pause_ms(bool busy, uint64 now_ms);
+static long pause_ms(bool busy);
 
 void
 writeback_register_worker(void)
@@ -118,7 +114,7 @@ writeback_register_worker(void)
 static void
 worker_exit(int code, Datum argument)
 {
-	arbiter_leave();
+	sharing_leave();
 	worker_health_end();
 	/* what was in flight is PostgreSQL's to fsync, as ever */
 	pg_atomic_write_u64(&calm_shared->in_flight_pages, 0);
@@ -180,9 +176,9 @@ publish_degraded(void)
 			reasons, sizeof(reasons),
 			"gaps are not bridged in files on a filesystem of type 0x%lX, see the server log",
 			bridge_refused_filesystem());
-	if (arbiter_problem())
+	if (sharing_problem())
 		add_reason(reasons, sizeof(reasons), "the device's budget is not shared: %s",
-		           arbiter_problem());
+		           sharing_problem());
 	if (map_was_full())
 		add_reason(reasons, sizeof(reasons),
 		           "pg_calm.page_map_memory is too small: some pages are not tracked");
@@ -222,7 +218,7 @@ static void
 read_settings(void)
 {
 	device_read_caps(&own_caps);
-	arbiter_configure(&own_caps);
+	sharing_configure(&own_caps);
 	kernel_flusher_read_settings(&flusher);
 	read_primary_images();
 
@@ -237,7 +233,7 @@ read_settings(void)
 static uint32
 stretched(uint32 interval_ms)
 {
-	return interval_ms + interval_ms * (arbiter_members() - 1) / MEMBERS_PER_INTERVAL;
+	return interval_ms + interval_ms * (sharing_members() - 1) / MEMBERS_PER_INTERVAL;
 }
 
 /*
@@ -280,7 +276,7 @@ control_flushing(uint64 now_ms)
 	                         .background = flusher.background_bytes,
 	                         .device_background = flusher.device_bytes,
 	                         .wal_waits = (checkpointer_requests() & CHECKPOINT_CAUSE_XLOG) != 0};
-	bool arbitrated = arbiter_limit(&input.caps);
+	bool arbitrated = sharing_limit(&input.caps);
 	double seconds;
 	double bytes;
 	double operations;
@@ -303,6 +299,7 @@ control_flushing(uint64 now_ms)
 	flush_policy.dry_run =
 		calm_mode != CALM_MODE_ON || pg_atomic_read_u32(&calm_shared->capped) == 0;
 	flush_policy.caps = control.share;
+	flush_policy.max_gap = flush_policy.bridges ? control.gap : 0;
 	flush_policy.paced = control.paced || arbitrated;
 	seconds = control.paced ? READS_IN_FLIGHT_SECONDS : IN_FLIGHT_SECONDS;
 	operations = control.share.write_iops * seconds;
@@ -312,7 +309,7 @@ control_flushing(uint64 now_ms)
 		isinf(operations) ? UINT32_MAX : Max((uint32) operations, flush_policy.paced ? 1 : 4);
 	flush_policy.max_bytes = (uint64) Min(Max(bytes, LEAST_IN_FLIGHT), MOST_IN_FLIGHT);
 	/* all members see the same memory */
-	flush_policy.headroom = kernel_flusher_headroom(&flusher) / arbiter_members();
+	flush_policy.headroom = kernel_flusher_headroom(&flusher) / sharing_members();
 
 	written = control.written / BLCKSZ;
 	pg_atomic_write_u64(&calm_shared->hold_from_pages,
@@ -322,23 +319,7 @@ control_flushing(uint64 now_ms)
 	SpinLockAcquire(&calm_shared->lock);
 	calm_shared->granted_operations = control.share.write_iops;
 	calm_shared->flush_rate = flush_rate;
-	SpinLockRelease(&calm_shared->lock);
-}
-
-/* Choose the gaps to bridge (bridge_choice.c), and say so in the view */
-static void
-choose_gap(const BridgeGaps *gaps)
-{
-	uint32 chosen = bridge_longest_gap(&flush_policy.caps);
-
-	if (!flush_policy.bridges)
-		chosen = 0;
-	else if (control.too_much ||
-	         pg_atomic_read_u32(&calm_shared->draining) != CALM_DRAINING_NOTHING)
-		chosen = bridge_least_time_gap(gaps, &flush_policy.caps);
-	flush_policy.max_gap = chosen;
-	SpinLockAcquire(&calm_shared->lock);
-	calm_shared->max_gap = chosen;
+	calm_shared->max_gap = flush_policy.max_gap;
 	SpinLockRelease(&calm_shared->lock);
 }
 
@@ -359,8 +340,7 @@ look(uint64 now_ms)
 	if (page_map_is_low(calm_page_map))
 		(void) page_map_reclaim(calm_page_map, RECLAIM_FILES);
 	due = what_is_due();
-	pool_look(&flusher, &due, now_ms, &pool);
-	choose_gap(&pool.gaps);
+	pool_look(&due, &pool);
 	/* with nothing marked nothing is learnt, and what comes next will not be much unlike what was */
 	if (pool.seconds > 0)
 		flush_rate = pool.pages / pool.seconds;
@@ -376,14 +356,12 @@ work(uint64 now_ms)
 	bool draining = pg_atomic_read_u32(&calm_shared->draining) != CALM_DRAINING_NOTHING;
 	PoolDue due;
 
-	checkpoint_stats_tick(now_ms);
-	archive_watch_tick(now_ms);
 	if (now_ms >= next_settings_ms)
 	{
 		read_settings();
 		next_settings_ms = now_ms + stretched(SETTINGS_INTERVAL_MS);
 	}
-	arbiter_tick(now_ms, flush_busy() || flush_in_flight() || draining);
+	sharing_tick(now_ms, flush_busy() || flush_in_flight() || draining);
 	/* a busy device leaves no pause for it: the order would be seconds old */
 	if (now_ms >= next_look_ms)
 	{
@@ -391,10 +369,6 @@ work(uint64 now_ms)
 		next_look_ms = now_ms + stretched(LOOK_INTERVAL_MS);
 	}
 	latency_probe_tick(asks_for_reads && flush_policy.paced && calm_flushes(), now_ms);
-	if (folio_split_is_on())
-		folio_split_patrol(now_ms);
-	else
-		folio_split_pause();
 
 	/* what is under way is finished in any mode */
 	if (!flush_advance())
@@ -408,7 +382,7 @@ work(uint64 now_ms)
 	{
 		PoolLook pool;
 
-		pool_look(&flusher, &due, now_ms, &pool);
+		pool_look(&due, &pool);
 		next_drain_look_ms = now_ms + stretched(DRAIN_INTERVAL_MS);
 	}
 	return false;
@@ -416,10 +390,9 @@ work(uint64 now_ms)
 
 /* How long to wait before the next step */
 static long
-pause_ms(bool busy, uint64 now_ms)
+pause_ms(bool busy)
 {
 	long pause = IDLE_INTERVAL_MS;
-	uint64 patrol_ms;
 
 	if (busy)
 	{
@@ -430,13 +403,9 @@ pause_ms(bool busy, uint64 now_ms)
 		return Max((long) stretched((uint32) pause),
 		           Min((long) flush_pause_ms(), IDLE_INTERVAL_MS));
 	}
-	/* a load may begin right after the start: it shall not meet large folios */
-	patrol_ms = folio_split_next_ms();
-	if (patrol_ms <= now_ms + BUSY_INTERVAL_MS)
-		return BUSY_INTERVAL_MS;
 	if (page_map_unflushed(calm_page_map) > 0)
 		pause = Min((long) stretched(WAITING_INTERVAL_MS), IDLE_INTERVAL_MS);
-	return (long) Min((uint64) pause, patrol_ms - now_ms);
+	return pause;
 }
 
 void
@@ -482,8 +451,7 @@ pg_calm_writeback_main(Datum argument)
 			continue; /* nothing to wait for */
 		(void) WaitLatch(
 			MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-			pause_ms(busy || flush_in_flight() || (cleaner_is_asked() && !flush_policy.rests),
-		             now_ms),
+			pause_ms(busy || flush_in_flight() || (cleaner_is_asked() && !flush_policy.rests)),
 			wait_event);
 		ResetLatch(MyLatch);
 	}

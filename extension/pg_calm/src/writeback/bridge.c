@@ -182,29 +182,6 @@ next_block(const PageMapBits *bits, uint32 from)
 	return PAGE_MAP_REGION_BLOCKS;
 }
 
-/* Add a region's gaps to a histogram */
-void
-bridge_count_gaps(const PageMapBits *dirty, BridgeGaps *gaps)
-{
-	uint32 block = next_block(dirty, 0);
-	uint32 previous = PAGE_MAP_REGION_BLOCKS;
-
-	while (block < PAGE_MAP_REGION_BLOCKS)
-	{
-		if (previous == PAGE_MAP_REGION_BLOCKS)
-			gaps->runs++;
-		else if (block > previous + 1)
-		{
-			gaps->runs++;
-			if (block - previous - 1 <= BRIDGE_MAX_GAP)
-				gaps->gaps[block - previous - 1]++;
-		}
-		gaps->dirty_blocks++;
-		previous = block;
-		block = next_block(dirty, block + 1);
-	}
-}
-
 /*
  * Join dirty blocks into runs, across gaps of up to max_gap blocks all of
  * which are allowed.  Returns the number of runs.

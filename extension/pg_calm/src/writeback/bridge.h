@@ -34,18 +34,9 @@ typedef struct BridgeFilled
 	uint32 amplified; /* gaps with which more became dirty than they have */
 } BridgeFilled;
 
-/* How often gaps of each length occur, to choose which ones to bridge */
-typedef struct BridgeGaps
-{
-	uint64 dirty_blocks;
-	uint64 runs;                     /* runs if nothing were bridged */
-	uint64 gaps[BRIDGE_MAX_GAP + 1]; /* by length, [0] is not used */
-} BridgeGaps;
-
 extern const char *bridge_refusal(void);
 extern bool bridge_possible(int fd, const char *path);
 extern unsigned long bridge_refused_filesystem(void);
-extern void bridge_count_gaps(const PageMapBits *dirty, BridgeGaps *gaps);
 extern int
 bridge_plan(const PageMapBits *dirty, const PageMapBits *allowed, uint32 max_gap, BridgeRun *runs);
 extern void bridge_allowed(int fd, off_t offset, void *mapping, size_t length,

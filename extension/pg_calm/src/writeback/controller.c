@@ -18,6 +18,11 @@
  * because of us.  A part is always the worker's, for what it does not flush the kernel or an
  * fsync does, in more operations.  That part grows with what waits beyond the limit.
  *
+ * Filling a gap between dirty pages takes bytes and saves an operation.  It is worth it as long
+ * as the device has more bytes left than operations, for all who use it: so the longest gap that
+ * is filled follows what both are used to.  With enough left of both it is the one that costs as
+ * much of the one limit as it saves of the other.
+ *
  * Nothing here is the server's: test/controller_test.c runs it against a model of a volume.
  *
  *-------------------------------------------------------------------------
@@ -26,29 +31,35 @@
 
 #include <math.h>
 
+#include "bridge.h"
 #include "controller.h"
 
 /*
  * The constants of flushing.
  *
- * POOL_SECONDS	what may wait.  Twice the time between two looks of the worker is too little
- *				for a region to become dense; a visit of the kernel's flusher every 30 s should
- *				find less than a tenth of that.
- * FULL_SECONDS	what can't go on: half of what a file may take to be written before a visit.
+ * POOL_SECONDS	what may wait: four looks of the worker.  With less there is little to choose
+ *				from; whoever comes to the pool, a visit of the kernel's flusher each 30 s, an
+ *				fsync, holds up others for some such time.
+ * FULL_SECONDS	what can't go on: three times as much, so that a checkpoint's writes are held
+ *				little by little.
  * POOL_PART	part of what wakes the kernel's flusher on our device that may wait.  It counts
  *				folios, ours and others'.
  * HOST_PART	part of what wakes it on the host from which all is flushed.
  * LEAST_SHARE	the worker's part of a device that others use, with nothing beyond the limit.
  * MOST_SHARE	the same with the pool full, or with WAL waiting for the checkpoint to end.
+ * GAP_USED	part of one of the limits that has to be used for gaps to follow it.
+ * GAP_MS	in which the longest gap is halved where twice as many bytes are used as operations.
  * RISE_MS, FALL_MS	half-lives with which a higher and a lower use by others is followed: two
  *				looks of the worker, and as long as a checkpoint's pauses.
  */
-#define POOL_SECONDS 2.0
-#define FULL_SECONDS 5.0
+#define POOL_SECONDS 1.0
+#define FULL_SECONDS 3.0
 #define POOL_PART 0.5
 #define HOST_PART 0.8
 #define LEAST_SHARE 0.3
 #define MOST_SHARE 0.6
+#define GAP_USED 0.5
+#define GAP_MS 1000.0
 #define RISE_MS 500.0
 #define FALL_MS 10000.0
 
@@ -65,10 +76,15 @@ typedef struct Use
 static ControllerInput last;
 static Use all;    /* reads and writes */
 static Use writes; /* of these */
+static Use used;   /* by all, the worker included */
+static double gap = -1; /* blocks; below 0: none yet */
 
 static void follow(double *value, double now, double elapsed_ms);
-static void follow_use(Use *use, double operations, double bytes, double elapsed_ms);
-static double left(double cap, double used, double least);
+static void
+follow_use(Use *use, double operations, double bytes, double elapsed_ms);
+static double left(double cap, double use, double least);
+static double even_gap(const DeviceCaps *caps);
+static void follow_gap(const DeviceCaps *caps, double elapsed_ms);
 
 static void
 follow(double *value, double now, double elapsed_ms)
@@ -87,9 +103,45 @@ follow_use(Use *use, double operations, double bytes, double elapsed_ms)
 
 /* What is left of a cap, which may be none */
 static double
-left(double cap, double used, double least)
+left(double cap, double use, double least)
 {
-	return isinf(cap) ? cap : Max(cap - used, cap * least);
+	return isinf(cap) ? cap : Max(cap - use, cap * least);
+}
+
+/*
+ * The longest gap, in blocks, that is cheaper to write along than to leave out: writing it costs
+ * bytes, leaving it out one more operation.  Where only one of both is limited, only that is
+ * worth saving: any gap up to an operation's size where operations are, none where bytes are.
+ */
+static double
+even_gap(const DeviceCaps *caps)
+{
+	double blocks = caps->io_size / BLCKSZ;
+
+	if (isinf(caps->write_iops))
+		return 0;
+	if (!isinf(caps->write_bytes))
+		/* strictly less than what is even */
+		blocks = ceil(Min(caps->write_bytes / caps->write_iops / BLCKSZ, blocks)) - 1;
+	return Min(Max(blocks, 0), BRIDGE_MAX_GAP);
+}
+
+static void
+follow_gap(const DeviceCaps *caps, double elapsed_ms)
+{
+	double operations = used.operations / Min(caps->all_iops, caps->write_iops);
+	double bytes = used.bytes / Min(caps->all_bytes, caps->write_bytes);
+	double most = Min(caps->io_size / BLCKSZ, BRIDGE_MAX_GAP);
+
+	if (gap < 0 || isinf(caps->write_iops) || isinf(caps->write_bytes) ||
+	    Max(operations, bytes) < GAP_USED)
+	{
+		gap = even_gap(caps);
+		return;
+	}
+	/* from none it could not grow */
+	gap = Max(gap, 0.5) * pow(operations / Max(bytes, 0.01), elapsed_ms / GAP_MS);
+	gap = Min(gap, most);
 }
 
 /* Begin anew, as after a start */
@@ -99,6 +151,8 @@ controller_forget(void)
 	memset(&last, 0, sizeof(last));
 	memset(&all, 0, sizeof(all));
 	memset(&writes, 0, sizeof(writes));
+	memset(&used, 0, sizeof(used));
+	gap = -1;
 }
 
 void
@@ -130,14 +184,22 @@ controller_follow(const ControllerInput *input, ControllerOutput *output)
 		double own_bytes = input->own_bytes - last.own_bytes;
 
 		follow_use(&all, operations - own_operations, bytes - own_bytes, elapsed);
-		follow_use(&writes, write_operations - own_operations, write_bytes - own_bytes, elapsed);
+		follow_use(&writes, write_operations - own_operations, write_bytes - own_bytes,
+		           elapsed);
+		/* both ways alike: it is for what happens now */
+		used.operations += (operations * 1000 / elapsed - used.operations) * (1 - exp2(-elapsed / RISE_MS));
+		used.bytes += (bytes * 1000 / elapsed - used.bytes) * (1 - exp2(-elapsed / RISE_MS));
+		follow_gap(caps, elapsed);
 		output->all_operations = operations * 1000 / elapsed;
 		output->all_bytes = bytes * 1000 / elapsed;
 		output->reads = ((double) (input->operations - last.operations) -
 		                 (double) (input->write_operations - last.write_operations)) *
 		                1000 / elapsed;
 	}
+	else if (gap < 0)
+		gap = even_gap(caps);
 	last = *input;
+	output->gap = (uint32) rint(gap);
 
 	/* what the kernel has written meanwhile is still marked, and must not count */
 	if (input->background != PG_UINT64_MAX)

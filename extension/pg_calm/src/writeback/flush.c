@@ -44,8 +44,6 @@
 /* What may be owed after a run that was larger than what there was */
 #define PACE_DEBT_SECONDS 1.0
 
-/* Pages of a region that somebody else has written, at least, if the kernel flusher is to have come */
-#define VISIT_PAGES 4
 
 /* In which a device has written a region, where clean pages are written along without room for more dirty ones */
 #define MOMENT_SECONDS 0.25
@@ -100,7 +98,6 @@ static const char *refused = NULL;
 
 CALM_NORETURN static void flush_failed(OpenFile *open, const char *what, int error);
 static void not_in_flight(uint32 pages);
-static void visit_seen(PageMapFile *file, uint64 marked_ms);
 static bool may_bridge(void);
 static void plan_region(void);
 static void refill_pace(void);
@@ -131,19 +128,6 @@ flush_failed(OpenFile *open, const char *what, int error)
 	                errmsg("pg_calm: could not %s file \"%s\": %m", what, path)));
 }
 
-/*
- * Pages that were marked are clean, and not by us.  If no fsync explains it, the kernel's
- * flusher has visited the file since the oldest of them was marked.
- */
-static void
-visit_seen(PageMapFile *file, uint64 marked_ms)
-{
-	if (marked_ms > pg_atomic_read_u64(&file->dirtied_when) &&
-	    pg_atomic_read_u64(&file->fsynced_when) < marked_ms &&
-	    pg_atomic_read_u32(&file->fsyncing) == 0)
-		pg_atomic_write_u64(&file->dirtied_when, marked_ms);
-}
-
 /* What was taken of a region is less by so many pages: they are nobody's, or written */
 static void
 not_in_flight(uint32 pages)
@@ -162,7 +146,6 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 	CalmCounters *counters = &calm_shared->counters;
 	OpenFile *open;
 	struct calm_cachestat state;
-	uint64 since_ms;
 	uint32 taken;
 	uint32 pages;
 
@@ -170,7 +153,7 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 	open = open_files_get(file_index, incarnation);
 	if (open == NULL)
 		return false;
-	taken = pages = flush_region_take(file, number, &job.dirty, &since_ms);
+	taken = pages = flush_region_take(file, number, &job.dirty);
 	/* at once: whoever waits for what was marked looks there next (checkpoint/drain.c) */
 	flush_count(&calm_shared->in_flight_pages, taken);
 	job.offset = (off_t) number * PAGE_MAP_REGION_BYTES;
@@ -200,8 +183,6 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 
 		if (dirty_blocks < pages && !flush_policy.dry_run)
 		{
-			if (dirty_blocks + VISIT_PAGES <= pages)
-				visit_seen(file, since_ms);
 			flush_count(&counters->kernel_flushed_pages, pages - dirty_blocks);
 			if (state.nr_writeback == 0)
 				flush_region_drop_written(open->fd, number, 0, PAGE_MAP_REGION_BLOCKS, &job.dirty);
@@ -280,7 +261,7 @@ refill_pace(void)
 {
 	static uint64 last = 0;
 	const DeviceCaps *caps = &flush_policy.caps;
-	uint64 now = calm_clock();
+	uint64 now = monotonic_ns();
 	double seconds = last == 0 ? 0 : (now - last) / 1e9;
 
 	last = now;
@@ -515,57 +496,6 @@ flush_advance(void)
 			return false; /* let the caller look at interrupts */
 	}
 	return true;
-}
-
-/*
- * Fill the gaps of a region, and leave it dense to the kernel's flusher, which is about to come
- * to its file.  All of it is marked after that, with the age that it had.
- */
-void
-flush_fill_region(uint32 file_index, uint32 incarnation, uint32 number)
-{
-	static BridgeRun runs[BRIDGE_MAX_RUNS];
-	OpenFile *open = open_files_get(file_index, incarnation);
-	off_t offset = (off_t) number * PAGE_MAP_REGION_BYTES;
-	CalmCounters *counters = &calm_shared->counters;
-	PageMapBits dirty;
-	PageMapBits allowed;
-	uint64 since_ms;
-	uint32 pages;
-	size_t length;
-	void *mapping;
-	int nruns;
-
-	if (open == NULL || flush_policy.dry_run || flush_policy.rests || !open->bridge)
-		return;
-	length = flush_region_length(open->fd, offset);
-	mapping = length > 0 && flush_policy.headroom > PAGE_MAP_REGION_BYTES ?
-	              flush_region_map(open->fd, offset, length) :
-	              NULL;
-	if (mapping == NULL)
-		return;
-	(void) flush_region_take(page_map_file(calm_page_map, file_index), number, &dirty, &since_ms);
-	for (uint32 b = length / BLCKSZ; b < PAGE_MAP_REGION_BLOCKS; b++)
-		bits_clear(&dirty, b);
-	pages = bits_count(&dirty);
-	flush_region_drop_written(open->fd, number, 0, PAGE_MAP_REGION_BLOCKS, &dirty);
-	flush_count(&counters->kernel_flushed_pages, pages - bits_count(&dirty));
-	allowed = dirty;
-	bridge_allowed(open->fd, offset, mapping, length, &dirty, &allowed);
-	nruns = bridge_plan(&dirty, &allowed, flush_policy.max_gap, runs);
-	for (int r = 0; r < nruns; r++)
-	{
-		BridgeFilled bridged;
-
-		bridge_fill(open->fd, offset, &dirty, &runs[r], &bridged);
-		flush_count(&counters->bridged_pages, bridged.filled);
-		flush_count(&counters->unbridged_pages, bridged.left);
-		flush_policy.headroom -= Min(flush_policy.headroom, (uint64) bridged.filled * BLCKSZ);
-		(void) page_map_mark(calm_page_map, file_index, incarnation,
-		                     number * PAGE_MAP_REGION_BLOCKS + runs[r].first, runs[r].blocks,
-		                     since_ms ? since_ms : page_map_now_ms());
-	}
-	munmap(mapping, length);
 }
 
 /* Marked pages that have been taken, since the server was started or pg_calm_reset() */

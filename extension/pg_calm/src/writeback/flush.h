@@ -41,7 +41,6 @@ extern FlushStarted flush_started;
 
 extern const char *flush_refused(void);
 extern bool flush_start_region(uint32 file, uint32 incarnation, uint32 number);
-extern void flush_fill_region(uint32 file, uint32 incarnation, uint32 number);
 extern bool flush_busy(void);
 extern bool flush_advance(void);
 extern bool flush_in_flight(void);

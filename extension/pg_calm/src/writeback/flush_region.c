@@ -23,12 +23,10 @@ flush_count(pg_atomic_uint64 *counter, uint64 value)
 }
 
 uint32
-flush_region_take(PageMapFile *file, uint32 number, PageMapBits *bits, uint64 *since_ms)
+flush_region_take(PageMapFile *file, uint32 number, PageMapBits *bits)
 {
 	PageMapRegion *region = page_map_region_of(calm_page_map, file, number);
 
-	if (since_ms)
-		*since_ms = region ? pg_atomic_read_u64(&region->since) : 0;
 	memset(bits, 0, sizeof(*bits));
 	if (region == NULL)
 		return 0;
@@ -115,7 +113,7 @@ flush_file_before_fsync(int fd, uint32 file_index)
 
 		if (region == NULL || page_map_region_count(region) == 0)
 			continue;
-		marked = flush_region_take(file, number, &taken, NULL);
+		marked = flush_region_take(file, number, &taken);
 		flush_region_drop_written(fd, number, 0, PAGE_MAP_REGION_BLOCKS, &taken);
 		pages = bits_count(&taken);
 		flush_count(&counters->kernel_flushed_pages, marked - pages);

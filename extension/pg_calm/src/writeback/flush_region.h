@@ -13,12 +13,8 @@
 /* Adds to one of CalmShared's counters */
 extern void flush_count(pg_atomic_uint64 *counter, uint64 value);
 
-/*
- * Take all marked pages of a region; how many there were.  since_ms, if it is not NULL, gets
- * when the oldest of them was marked, or 0
- */
-extern uint32
-flush_region_take(PageMapFile *file, uint32 number, PageMapBits *bits, uint64 *since_ms);
+/* Take all marked pages of a region; how many there were */
+extern uint32 flush_region_take(PageMapFile *file, uint32 number, PageMapBits *bits);
 
 /* Bytes of a region that lie within the file, in whole blocks */
 extern size_t flush_region_length(int fd, off_t offset);

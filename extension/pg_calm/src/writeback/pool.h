@@ -14,7 +14,6 @@
 /* What a look has found */
 typedef struct PoolLook
 {
-	BridgeGaps gaps;
 	double pages;   /* marked, in the regions that were looked at */
 	double seconds; /* in which the device would write them, merged and bridged */
 } PoolLook;
@@ -28,8 +27,7 @@ typedef struct PoolDue
 	uint64 before_ms; /* ... until all of it is flushed that was marked by then */
 } PoolDue;
 
-extern void
-pool_look(const KernelFlusher *flusher, const PoolDue *due, uint64 now_ms, PoolLook *look);
+extern void pool_look(const PoolDue *due, PoolLook *look);
 extern bool pool_start_next(const PoolDue *due, uint64 now_ms);
 extern bool pool_is_done(void);
 

@@ -18,7 +18,7 @@
 #ifndef PG_CALM_WRITEBACK_H
 #define PG_CALM_WRITEBACK_H
 
-#include "bridge_choice.h"
+#include "bridge.h"
 #include "cachestat.h"
 #include "cleaner.h"
 #include "controller.h"

@@ -9,7 +9,6 @@ use pgcalm_render::chart::Scale;
 use pgcalm_render::chart::seconds_of;
 use pgcalm_render::number::printable;
 use pgcalm_render::number::short;
-use pgcalm_render::number::trimmed;
 
 use crate::contest::report::CapKind;
 use crate::contest::report::Checkpoint;
@@ -96,13 +95,10 @@ pub(crate) fn tps(report: &Report) -> Chart {
 
 /// That chart as an SVG document, for a README.
 pub fn svg_tps(report: &Report) -> String {
-    let chart = tps(report);
-    chart::standalone::svg(
-        &chart,
-        &format!("Transactions per second · {}", report.scenario),
-        &conditions::caption(report),
-        &summary(&chart, report),
-    )
+    let mut chart = tps(report);
+    chart.summary = summary(&chart, report);
+    let title = format!("Transactions per second · {}", report.scenario);
+    chart::standalone::svg(&chart, &title, &conditions::caption(report))
 }
 
 /// What those see who cannot see the picture.
@@ -135,9 +131,7 @@ pub(crate) fn bandwidth_limit(report: &Report) -> Option<Limit> {
         return None;
     }
     let bytes = conditions::bytes(report, "data-bps")?;
-    let label = format!("cap {} MB/s", trimmed(bytes / 1e6));
-    let value = bytes / (1024.0 * 1024.0);
-    Some(Limit { value, label })
+    Some(Limit { value: bytes / conditions::MIB, label: format!("cap {}", conditions::bandwidth(bytes)) })
 }
 
 /// The part of a checkpoint within the window; `None` if there is none.

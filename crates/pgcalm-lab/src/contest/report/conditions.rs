@@ -1,8 +1,9 @@
 //! The options of a contest as a reader wants them: caps as numbers, conditions as a few words.
 //!
 //! `Report::settings` holds JSON values because each scenario has its own options. A cap may be a number, a
-//! string with a unit (`125MB`), or absent, null, `none` or 0 where there is none.
+//! string with a unit (`125MB`, which is 125 MiB as on the command line), or absent, null, `none` or 0 where there is none.
 
+use pgcalm_host::quantity::SIZE;
 use pgcalm_render::number::short;
 use pgcalm_render::number::trimmed;
 use serde_json::Value;
@@ -12,6 +13,9 @@ use crate::contest::report::Report;
 use crate::report::settings::build;
 use crate::report::settings::server;
 use crate::report::settings::shown;
+
+/// Bytes.
+pub(crate) const MIB: f64 = 1048576.0;
 
 /// Cap on operations per second.
 pub(crate) fn iops(report: &Report, option: &str) -> Option<f64> {
@@ -94,7 +98,7 @@ pub(crate) fn caption(report: &Report) -> String {
 fn volume(report: &Report, name: &str, iops_option: &str, bps_option: &str, max_io_option: Option<&str>) -> String {
     let mut caps = Vec::new();
     caps.extend(iops(report, iops_option).map(|iops| format!("{} write IOPS", whole(iops))));
-    caps.extend(bytes(report, bps_option).map(|bps| format!("{} MB/s", trimmed(bps / 1e6))));
+    caps.extend(bytes(report, bps_option).map(bandwidth));
     if caps.is_empty() {
         return format!("{name} uncapped");
     }
@@ -104,53 +108,41 @@ fn volume(report: &Report, name: &str, iops_option: &str, bps_option: &str, max_
     format!("{name} {}{per_operation}", caps.join(" + "))
 }
 
+/// A bandwidth in the unit of the charts.
+pub(crate) fn bandwidth(bytes: f64) -> String {
+    format!("{} MiB/s", trimmed(bytes / MIB))
+}
+
 /// Caps are exact: 12500 is not "12.5k".
 pub(crate) fn whole(value: f64) -> String {
     if value.abs() < 1e12 { format!("{value:.0}") } else { short(value) }
 }
 
-/// A positive number with an optional unit: `800`, `"800"`, `"125MB"`, `"256KiB"`, `"256k"`. As in dd(1), `k`, `M`,
-/// `G` alone and with `iB` are powers of 1024, with `B` powers of 1000 — except `kB`, which PostgreSQL reads as 1024.
+/// A cap or a size as the run wrote it: a number, or what [`SIZE`] reads.
 fn quantity(value: &Value) -> Option<f64> {
     let number = match value {
         Value::Number(number) => number.as_f64()?,
-        Value::String(text) => {
-            let text = text.trim().trim_end_matches("/s");
-            let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-            let (digits, unit) = text.split_at(split);
-            digits.parse::<f64>().ok()? * multiplier(unit.trim())?
-        }
+        Value::String(text) => SIZE.read(text).ok()? as f64,
         _ => return None,
     };
     (number.is_finite() && number > 0.0).then_some(number)
 }
 
-fn multiplier(unit: &str) -> Option<f64> {
-    Some(match unit {
-        "" | "B" => 1.0,
-        "k" | "K" | "kB" | "KiB" => 1024.0,
-        "KB" => 1e3,
-        "M" | "MiB" => 1024.0 * 1024.0,
-        "MB" => 1e6,
-        "G" | "GiB" => 1024.0 * 1024.0 * 1024.0,
-        "GB" => 1e9,
-        _ => return None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use pgcalm_host::quantity::Limit;
+    use pgcalm_host::quantity::Size;
     use serde_json::json;
 
     use super::*;
 
     #[test]
-    fn quantities() {
+    fn what_a_run_writes_of_a_cap_is_read_as_what_capped_it() {
+        for bytes in [131_072_000, 125_000_000, 256 << 10, 1 << 30, 800] {
+            let written = serde_json::to_value(Limit(Some(Size(bytes)))).unwrap();
+            assert_eq!(quantity(&written), Some(bytes as f64), "{written}");
+        }
         assert_eq!(quantity(&json!(800)), Some(800.0));
-        assert_eq!(quantity(&json!("800")), Some(800.0));
-        assert_eq!(quantity(&json!("125MB/s")), Some(125e6));
-        assert_eq!(quantity(&json!("256KiB")), Some(262_144.0));
-        assert_eq!(quantity(&json!("256k")), Some(262_144.0));
         for none in [json!(null), json!(0), json!("none"), json!(""), json!(-1), json!("1e999"), json!(true), json!([])]
         {
             assert_eq!(quantity(&none), None, "{none}");

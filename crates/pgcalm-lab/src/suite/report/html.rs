@@ -2,6 +2,8 @@
 
 use maud::Markup;
 use maud::html;
+use pgcalm_render::chart::figure;
+use pgcalm_render::document::Section;
 use pgcalm_render::number::MISSING;
 use pgcalm_render::number::short;
 use pgcalm_render::page::page;
@@ -17,13 +19,13 @@ use super::reading;
 use super::reading::SHOWN;
 use crate::contest;
 use crate::contest::report::conditions;
-use crate::contest::report::html as run_html;
-use crate::contest::report::html::tables;
+use crate::contest::report::tables;
+use crate::contest::report::view;
 use crate::report::settings;
 use crate::report::style;
 
 /// The whole suite as an HTML document.
-pub fn render(report: &Report) -> String {
+pub(super) fn render(report: &Report) -> String {
     let groups = order::groups(report);
     let main = html! {
         header {
@@ -138,14 +140,14 @@ fn run(row: &Row, result: &contest::report::Report) -> Markup {
             p.conditions { (settings::machine(&result.host).join(" · ")) }
             @for remark in reading::remarks(row) { p.mark { (remark) } }
             @for line in crate::contest::report::reading::lines(result) { p.reading { (line) } }
-            (run_html::tps_chart(result))
+            (figure::render(&view::tps_chart(result)))
             details {
                 summary { "The whole run" }
                 (tables::comparison(result))
-                (run_html::other_charts(result))
-                (run_html::sections(result))
+                (Section { blocks: view::other_charts(result), ..Section::default() }.markup())
+                @for section in view::sections(result) { (section.markup()) }
             }
-            (series_data(&run_html::series(result)))
+            (series_data(&view::series(result)))
         }
     }
 }

@@ -11,7 +11,7 @@ use super::Verdict;
 use super::compare::COMPARED;
 use super::order;
 use super::reading;
-use crate::contest::report::text;
+use crate::report::Shown;
 
 /// The document. Rows that are not to be renewed, or have no result, keep the section with their title of `old`, the
 /// document as it was; those without one have none.
@@ -34,12 +34,9 @@ pub fn render(report: &Report, old: &str, is_renewed: impl Fn(&Row) -> bool) -> 
     }
     for row in &report.rows {
         match row.report.as_ref().filter(|_| is_renewed(row)) {
-            Some(result) => out.push_str(&format!(
-                "\n## {}\n\n`{}`\n\n```text\n{}```\n",
-                row.title,
-                row.command,
-                text::render(result)
-            )),
+            Some(result) => {
+                out.push_str(&format!("\n## {}\n\n`{}`\n\n```text\n{}```\n", row.title, row.command, result.text()))
+            }
             None => {
                 if let Some(section) = section(old, &row.title) {
                     out.push_str(&format!("\n## {}\n{section}", row.title));

@@ -21,7 +21,7 @@ struct Heading {
 }
 
 /// The matrix, losses first, and what it says in words; every line ends in a newline.
-pub fn render(report: &Report) -> String {
+pub(super) fn render(report: &Report) -> String {
     let mut out = String::new();
     paragraph(&mut out, &report.title);
     if !report.about.is_empty() {

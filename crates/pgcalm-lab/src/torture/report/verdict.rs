@@ -78,7 +78,7 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::torture::report::text::tests::report;
+    use crate::torture::report::view::tests::report;
 
     #[test]
     fn a_sound_run_with_a_control_that_failed_has_no_failure() {

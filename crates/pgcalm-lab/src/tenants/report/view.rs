@@ -1,0 +1,116 @@
+//! Instances on one device for readers: all together, and each of them.
+
+use pgcalm_render::document::Block;
+use pgcalm_render::document::Column;
+use pgcalm_render::document::Document;
+use pgcalm_render::document::Table;
+use pgcalm_render::number::short;
+
+use super::Contestant;
+use super::Report;
+use crate::contest::report::tables;
+use crate::contest::report::view::charts;
+use crate::contest::report::view::scripts;
+use crate::report;
+use crate::report::Shown;
+use crate::report::settings;
+use crate::report::style;
+
+/// A row of the comparison: what is told, and the figure.
+type Figure = (&'static str, fn(&Contestant) -> String);
+
+/// The rows.
+const FIGURES: [Figure; 13] = [
+    ("TPS of all, mean", |c| short(c.total.tps_mean)),
+    ("TPS of all, worst second", |c| short(c.total.tps_min)),
+    ("instances with zero seconds", |c| c.instances_zero().to_string()),
+    ("zero seconds of all instances", |c| c.seconds_zero().to_string()),
+    ("worst second of an instance", |c| short(c.worst_second())),
+    ("latency p99, ms", |c| short(c.total.latency_ms.map_or(f64::NAN, |l| l.p99))),
+    ("latency p99.9, ms", |c| short(c.total.latency_ms.map_or(f64::NAN, |l| l.p999))),
+    ("latency max, ms", |c| short(c.total.latency_ms.map_or(f64::NAN, |l| l.max))),
+    ("device writes per second", |c| short(c.total.data_device.write_ops_per_s)),
+    ("device MiB/s written", |c| short(c.total.data_device.write_mib_per_s)),
+    ("Dirty of the host, most, MiB", |c| short(most(&c.total.series.dirty_mib))),
+    ("Writeback of the host, most, MiB", |c| short(most(&c.total.series.writeback_mib))),
+    ("checkpoint starts in 5 s, most", |c| c.checkpoints_at_once().to_string()),
+];
+
+fn most(values: &[f64]) -> f64 {
+    values.iter().copied().fold(0.0, f64::max)
+}
+
+impl Shown for Report {
+    fn document(&self) -> Document {
+        let contest = self.as_contest();
+        let conditions = settings::options(&self.settings, &["contestants"]);
+        let mut document = report::document(&self.scenario, &self.host, conditions);
+        let zero = |c: &Contestant| {
+            format!("{}: {} of {} instances with zero seconds", c.name, c.instances_zero(), c.instances.len())
+        };
+        document.title = Some(self.contestants.iter().map(zero).collect::<Vec<_>>().join(", "));
+        document.readings = self.contestants.iter().map(worst).collect();
+        document.section("Comparison").table(comparison(self));
+        document.sections.push(charts(&contest));
+        document
+            .section("Instances")
+            .on_page()
+            .note("Worst second in transactions, seconds at zero, and 99th percentile of the latency.")
+            .table(instances(self));
+        document.section("Contestants").on_page().blocks = tables::contestants(&contest);
+        document.section("Blocked processes").on_page().blocks = tables::blocked(&contest);
+        document.section("Host").on_page().add(Block::Table(tables::host(&contest)));
+        document.scripts = Some(scripts(&contest));
+        document
+    }
+}
+
+/// A table with a column for each contestant.
+fn by_contestant(report: &Report, first: &str) -> Table {
+    let styles = style::assign(report.contestants.iter().map(|c| c.name.as_str()));
+    let named = report.contestants.iter().zip(styles);
+    let columns = named.map(|(c, style)| Column { class: Some(style.class()), ..Column::figures(&c.name) });
+    Table::new(std::iter::once(Column::text(first)).chain(columns))
+}
+
+fn comparison(report: &Report) -> Table {
+    let mut table = by_contestant(report, "");
+    for (name, figure) in FIGURES {
+        table.row(std::iter::once(name.to_string()).chain(report.contestants.iter().map(figure)));
+    }
+    table
+}
+
+fn instances(report: &Report) -> Table {
+    let mut table = by_contestant(report, "instance");
+    for index in 0..report.contestants.iter().map(|c| c.instances.len()).max().unwrap_or(0) {
+        let of = |contestant: &Contestant| match contestant.instances.get(index) {
+            Some(i) => format!("{}, {} s, {} ms", short(i.tps_min), i.seconds_zero, short(i.latency_ms.p99)),
+            None => String::new(),
+        };
+        table.row(std::iter::once((index + 1).to_string()).chain(report.contestants.iter().map(of)));
+    }
+    table
+}
+
+/// The instances that fared worst.
+fn worst(contestant: &Contestant) -> String {
+    let mut instances: Vec<_> = contestant.instances.iter().collect();
+    instances.sort_by(|a, b| {
+        (b.seconds_zero, a.tps_min as u64, a.number).cmp(&(a.seconds_zero, b.tps_min as u64, b.number))
+    });
+    let named: Vec<String> = instances
+        .iter()
+        .take(3)
+        .map(|instance| {
+            format!(
+                "#{} ({} s at zero, worst second {}, p99 {} ms)",
+                instance.number,
+                instance.seconds_zero,
+                short(instance.tps_min),
+                short(instance.latency_ms.p99)
+            )
+        })
+        .collect();
+    format!("{}: worst instances {}", contestant.name, named.join(", "))
+}
