@@ -53,9 +53,7 @@ static int candidate_next = 0;
 static int compare(const void *a, const void *b);
 static bool
 add_region(uint32 f, uint32 number, const PoolDue *due, PoolLook *look, double *seconds);
-static void
-add_file(uint32 f, const PoolDue *due, PoolLook *look);
-
+static void add_file(uint32 f, const PoolDue *due, PoolLook *look);
 
 static int
 compare(const void *a, const void *b)
