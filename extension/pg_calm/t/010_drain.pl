@@ -116,7 +116,7 @@ SKIP:
 	my ($handle, $trace) = trace(
 		process_id($node, 'checkpointer'),
 		'-P', realpath($node->data_dir) . '/pg_multixact/members',
-		'-e', 'trace=fsync', '-e', 'inject=fsync:delay_enter=5000000:when=1');
+		'-e', 'trace=fsync', '-e', 'inject=fsync:delay_enter=60000000:when=1');
 	$done = completed();
 	# few pages, which would be no matter for fsync
 	$node->safe_psql('postgres', 'UPDATE t SET n = n + 1 WHERE id % 700 = 0');
@@ -125,8 +125,9 @@ SKIP:
 	ok(wait_for(sub { slurp_file($trace) =~ /fsync\(/ }, 60), 'a checkpoint has begun');
 	$node->safe_psql('postgres',
 		q{SELECT pg_logical_emit_message(false, 'fill', repeat('w', 1000000)) FROM generate_series(1, 64)});
-	ok(wait_for(sub { completed() > $done }, 60), 'nor for long where WAL comes fast') or die;
+	# which ends the delay
 	finish_trace($handle);
+	ok(wait_for(sub { completed() > $done }, 120), 'nor for long where WAL comes fast') or die;
 	set("max_wal_size = '10GB'");
 }
 
