@@ -123,10 +123,24 @@ $node->start;
 my $block = $node->safe_psql('postgres', 'SHOW block_size');
 my $why = cannot_trace();
 my ($handle, $file) = $why ? () : trace(status_of($node)->{worker_pid}, '-e', 'trace=madvise');
-# a row in one of ten blocks or so, of more than there are buffers
-$node->safe_psql('postgres', 'UPDATE t SET i = i WHERE i % 70 = 0');
-my $regions = int((-s $path) / (8 << 20));
-ok(wait_for(sub { status_of($node)->{large_folio_regions} >= $regions }), 'regions are split');
+# Rows in one of ten blocks or so, of more than there are buffers, until no region has far more
+# dirty memory than pages: what is still being written can't be split
+my $split = 0;
+ok( wait_for(
+		sub {
+			my $before = status_of($node)->{large_folio_regions};
+
+			$node->safe_psql('postgres', 'UPDATE t SET i = i WHERE i % 70 = 0');
+			wait_for(
+				sub {
+					my $status = status_of($node);
+					return $status->{unflushed_pages} + $status->{in_flight_pages} == 0;
+				});
+			my $more = status_of($node)->{large_folio_regions} - $before;
+			$split += $more;
+			return $split > 0 && $more == 0;
+		}),
+	'regions are split');
 finish_trace($handle) if $handle;
 $node->safe_psql('postgres', 'CHECKPOINT');
 cmp_ok(dirty_per_block($path), '<=', 4, 'and a block in them counts as one');
