@@ -213,7 +213,8 @@ drain(int file)
 static void
 drain_guarded(int file, int duplicate)
 {
-	checkpoint_stats_drain_begin();
+	uint64 before_ms = spent_ms;
+
 	PG_TRY();
 	{
 		drain(file);
@@ -226,7 +227,7 @@ drain_guarded(int file, int duplicate)
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
-	checkpoint_stats_drain_end();
+	checkpoint_stats_drained(spent_ms - before_ms);
 	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_SYNC);
 }
 
