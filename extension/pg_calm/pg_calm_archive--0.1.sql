@@ -55,27 +55,8 @@ COMMENT ON COLUMN pg_calm_archive.last_error IS 'Why a file could not be archive
 COMMENT ON COLUMN pg_calm_archive.last_error_file IS 'Which file that was';
 COMMENT ON COLUMN pg_calm_archive.last_error_time IS 'When that was';
 
-CREATE FUNCTION pg_calm_archive_histogram(
-    OUT lower_bound bigint,
-    OUT upper_bound bigint,
-    OUT count bigint)
-RETURNS SETOF record
-AS 'MODULE_PATHNAME', 'pg_calm_archive_histogram'
-LANGUAGE C STRICT VOLATILE PARALLEL SAFE;
-
-CREATE VIEW pg_calm_archive_histogram AS SELECT * FROM pg_calm_archive_histogram();
-
-COMMENT ON VIEW pg_calm_archive_histogram IS 'How long archiving a file took, from opening it to its final name in the archive, in buckets of powers of two microseconds; empty buckets have no row';
-COMMENT ON COLUMN pg_calm_archive_histogram.lower_bound IS 'Microseconds that the files of this bucket took at least';
-COMMENT ON COLUMN pg_calm_archive_histogram.upper_bound IS 'Microseconds that they stayed below; null: no limit';
-COMMENT ON COLUMN pg_calm_archive_histogram.count IS 'Files in this bucket';
-
 -- names of files and errors: as for pg_stat_activity's details
 REVOKE ALL ON FUNCTION pg_calm_archive() FROM PUBLIC;
-REVOKE ALL ON FUNCTION pg_calm_archive_histogram() FROM PUBLIC;
 REVOKE ALL ON pg_calm_archive FROM PUBLIC;
-REVOKE ALL ON pg_calm_archive_histogram FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION pg_calm_archive() TO pg_monitor;
-GRANT EXECUTE ON FUNCTION pg_calm_archive_histogram() TO pg_monitor;
 GRANT SELECT ON pg_calm_archive TO pg_monitor;
-GRANT SELECT ON pg_calm_archive_histogram TO pg_monitor;

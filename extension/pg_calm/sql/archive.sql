@@ -1,5 +1,5 @@
 --
--- The views of archiving: columns, privileges, and their state without it
+-- The view of archiving: columns, privileges, and their state without it
 --
 CREATE EXTENSION pg_calm_archive;
 SELECT name, boot_val, unit, min_val, max_val, enumvals, vartype, context
@@ -8,8 +8,6 @@ SELECT name FROM pg_settings
  WHERE name LIKE 'pg\_calm\_archive.%' AND (short_desc = '' OR short_desc NOT LIKE '%.');
 SELECT attname, format_type(atttypid, atttypmod) AS type, col_description(attrelid, attnum) <> '' AS described
   FROM pg_attribute WHERE attrelid = 'pg_calm_archive'::regclass AND attnum > 0 ORDER BY attnum;
-SELECT attname, format_type(atttypid, atttypmod) AS type, col_description(attrelid, attnum) <> '' AS described
-  FROM pg_attribute WHERE attrelid = 'pg_calm_archive_histogram'::regclass AND attnum > 0 ORDER BY attnum;
 
 -- archive_mode is off here
 SELECT state, directory, compression, workers, queue_files, queue_bytes, oldest_file, oldest_since,
@@ -18,7 +16,6 @@ SELECT state, directory, compression, workers, queue_files, queue_bytes, oldest_
 SELECT archived_files, archived_bytes, written_bytes, existing_files, failures, file_syncs, directory_syncs,
        last_archived_file, last_archived_time, last_error, last_error_file, last_error_time
   FROM pg_calm_archive;
-SELECT * FROM pg_calm_archive_histogram;
 
 -- settings that are refused
 ALTER SYSTEM SET pg_calm_archive.directory = 'relative/path';
@@ -33,10 +30,8 @@ CREATE ROLE regress_calm_monitor IN ROLE pg_monitor;
 CREATE ROLE regress_calm_nobody;
 SET ROLE regress_calm_monitor;
 SELECT count(*) FROM pg_calm_archive;
-SELECT count(*) FROM pg_calm_archive_histogram;
 SET ROLE regress_calm_nobody;
 SELECT count(*) FROM pg_calm_archive;
-SELECT count(*) FROM pg_calm_archive_histogram;
 RESET ROLE;
 DROP ROLE regress_calm_monitor;
 DROP ROLE regress_calm_nobody;

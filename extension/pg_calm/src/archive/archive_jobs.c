@@ -368,7 +368,7 @@ archive_jobs_copy_one(int owner)
 		return false;
 
 	ok = archive_copy(name, &target, copy_interrupted, &result);
-	archive_stats_copied(&result, ok);
+	archive_stats_copied(&result);
 
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
 	job->result = result;

@@ -9,7 +9,6 @@
 
 #include "archive_stats.h"
 #include "base/base.h"
-#include "port/pg_bitutils.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
 #include "utils/timestamp.h"
@@ -53,15 +52,11 @@ archive_stats_start(void)
 
 /* A copy is over, by whichever process */
 void
-archive_stats_copied(const ArchiveCopyResult *result, bool ok)
+archive_stats_copied(const ArchiveCopyResult *result)
 {
-	int bucket = result->microseconds == 0 ? 0 : pg_leftmost_one_pos64(result->microseconds) + 1;
-
 	SpinLockAcquire(&shared->lock);
 	shared->counters.written_bytes += result->written_bytes;
 	shared->counters.file_syncs += result->file_syncs;
-	if (ok)
-		shared->counters.histogram[Min(bucket, ARCHIVE_STATS_BUCKETS - 1)]++;
 	SpinLockRelease(&shared->lock);
 }
 

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * archive_status.c
- *	  SQL functions behind the views pg_calm_archive and
- *	  pg_calm_archive_histogram.
+ *	  SQL function behind the view pg_calm_archive.
  *
  * The columns are documented in the extension's script.
  *
@@ -40,7 +39,6 @@ typedef struct ArchiveQueue
 } ArchiveQueue;
 
 PG_FUNCTION_INFO_V1(pg_calm_archive);
-PG_FUNCTION_INFO_V1(pg_calm_archive_histogram);
 
 static Datum text_or_null(const char *text, bool *null);
 static Datum time_or_null(TimestampTz time, bool *null);
@@ -162,29 +160,4 @@ pg_calm_archive(PG_FUNCTION_ARGS)
 	Assert(column == lengthof(values));
 
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), values, nulls)));
-}
-
-Datum
-pg_calm_archive_histogram(PG_FUNCTION_ARGS)
-{
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	ArchiveCounters *counters = palloc(sizeof(ArchiveCounters));
-
-	archive_must_be_loaded();
-	InitMaterializedSRF(fcinfo, 0);
-	archive_stats_read(counters);
-	for (int bucket = 0; bucket < ARCHIVE_STATS_BUCKETS; bucket++)
-	{
-		bool last = bucket == ARCHIVE_STATS_BUCKETS - 1;
-		Datum values[3];
-		bool nulls[3] = {false, last, false};
-
-		if (counters->histogram[bucket] == 0)
-			continue;
-		values[0] = Int64GetDatum(bucket == 0 ? 0 : INT64CONST(1) << (bucket - 1));
-		values[1] = Int64GetDatum(INT64CONST(1) << bucket);
-		values[2] = Int64GetDatum((int64) counters->histogram[bucket]);
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
-	}
-	return (Datum) 0;
 }
