@@ -50,7 +50,7 @@ impl Document {
             Document::Tenants(report) => &**report,
             Document::Torture(report) => &**report,
             Document::ArchiveCrash(report) => &**report,
-            Document::Governor(report) => &**report,
+            Document::Guard(report) => &**report,
             Document::Archive(report) => &**report,
             Document::Replica(report) => &**report,
             Document::Predict(report) => &**report,
