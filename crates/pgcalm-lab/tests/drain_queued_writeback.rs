@@ -38,7 +38,7 @@ use pgcalm_testkit::programs::initdb;
 /// How long anything may take that has to come: less than the drain's timeouts here.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is much under writeback: several times what `pg_calm.drain_threshold` leaves.
+/// What is much under writeback: several times what a drain leaves.
 const MUCH: u64 = 32 << 20;
 
 /// What lets a hundred MiB through in minutes, but some of it each second.
@@ -88,7 +88,7 @@ impl Arena {
         let path = directory.path().canonicalize().unwrap();
         let journal = Journal::open(root.clone(), &path.join("journal.json")).unwrap();
         let bindir = bindir();
-        let installation = Installation::find(root, bindir.as_deref(), &interrupt).unwrap();
+        let mut installation = Installation::find(root, bindir.as_deref(), &interrupt).unwrap();
         let image = path.join("data.img");
         let device = Device::create(&journal, &image, Size(512 << 20), Kind::LOOP, &interrupt).unwrap();
         let mount = path.join("data");
@@ -138,7 +138,7 @@ impl Arena {
         .map(|(name, value)| (name.to_string(), value.to_string()))
         .collect();
         settings.insert("dynamic_library_path".to_string(), format!("{}:$libdir", path.display()));
-        settings.insert("pg_calm.host_root".to_string(), path.join("host").display().to_string());
+        installation.under_test(&path.join("host"));
         let places = Places { data: cluster, log: socket.join("server.log"), socket };
         let server = Server::start(&journal, &installation, places, &settings, &interrupt).unwrap();
         let arena = Self {

@@ -140,11 +140,6 @@ impl Server {
                     let follower = &mut memory.follower;
                     checkpoint::ask_module(session, schema, facts, &core, checkpointer, follower)
                 })?;
-                instance.wal =
-                    session.part("pg_calm_wal", Subject::Module, |session| module::ask_wal(session, schema))?.flatten();
-                instance.io = session
-                    .part("pg_calm_io_histogram", Subject::Module, |session| module::ask_io(session, schema))?
-                    .unwrap_or_default();
             }
             Err((reason, remedy)) => {
                 session.lacks(Subject::Module, reason.to_string(), Some(remedy));

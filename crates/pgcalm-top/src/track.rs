@@ -39,7 +39,7 @@ impl Figures {
         Self {
             transactions: instance.rates.map(|rates| rates.commits_per_second + rates.rollbacks_per_second),
             wal_bytes: instance.rates.map(|rates| rates.wal_bytes_per_second),
-            unflushed_pages: instance.unflushed.map(|unflushed| (unflushed.old_pages + unflushed.new_pages) as f64),
+            unflushed_pages: instance.unflushed.map(|unflushed| unflushed.pages as f64),
             wait_session_seconds: instance.activity.as_ref().map(|activity| {
                 let seconds = &activity.wait_session_seconds;
                 WaitCause::ALL.map(|cause| seconds.get(&cause).copied().unwrap_or(0.0))
@@ -166,7 +166,7 @@ mod tests {
             let mut instance = Instance::default();
             instance.identity.name = name.to_string();
             instance.unflushed =
-                Some(pgcalm_monitor::model::Unflushed { old_pages: *pages, new_pages: 1, ..Default::default() });
+                Some(pgcalm_monitor::model::Unflushed { pages: *pages, ..Default::default() });
             host.instances.push(instance);
         }
         host

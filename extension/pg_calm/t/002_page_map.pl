@@ -20,6 +20,7 @@ use Test::More;
 # buffers but by our doing.
 my $node = calm_node('page_map', q{
 pg_calm.flush_age = '1h'
+pg_calm.unflushed_limit = '10GB'
 shared_buffers = 1MB
 bgwriter_lru_maxpages = 0
 max_files_per_process = 64

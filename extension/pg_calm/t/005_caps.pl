@@ -275,7 +275,7 @@ sub unflushed
 
 remove_tree("$root/sys");
 write_file("$root/proc/vmstat",
-	"nr_dirty 0\nnr_writeback 0\nnr_dirty_background_threshold 1000000\nnr_dirty_threshold 2000000\n");
+	"nr_dirty 10000\nnr_writeback 0\nnr_dirty_background_threshold 1000000\nnr_dirty_threshold 2000000\n");
 write_file("$root/proc/diskstats", (join ' ', split(/:/, $device), 'disk0', (0) x 17) . "\n");
 make_path("$root/sys/block/disk0");
 write_file("$root/sys/class/bdi/$device/max_ratio_fine", "1000000\n");

@@ -152,7 +152,7 @@ is($report->{reason}, 'requested', 'reason of a CHECKPOINT command');
 is($report->{status}, 'complete', 'status');
 like(
 	$text,
-	qr/^.*LOG:  pg_calm: checkpoint $report->{id} \(requested\): bridged=$report->{bridged_pages} pages, unflushed at sync=$report->{unflushed_pages_at_sync} pages, fsync=[\d.]+ s, slowest=.* s \(\Q$report->{slowest_file}\E\)$/m,
+	qr/^.*LOG:  pg_calm: checkpoint $report->{id} \(requested\): bridged=$report->{bridged_pages} pages, unflushed at sync=$report->{unflushed_pages_at_sync} pages, drain=0.000 s, fsync=[\d.]+ s, slowest=[\d.]+ s \(\Q$report->{slowest_file}\E\)$/m,
 	'there is a log line');
 is(() = $text =~ /pg_calm: checkpoint/g, 1, 'and no other');
 is($report->{files_synced}, $files, 'files synced are as logged');

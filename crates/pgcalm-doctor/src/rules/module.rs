@@ -25,7 +25,7 @@ pub fn degraded(facts: &Facts) -> Answer {
 }
 
 /// The module's words for a state, and the way out of it.
-const STATES: [(&str, &str); 9] = [
+const STATES: [(&str, &str); 7] = [
     (
         "no cap of the data directory's device is known",
         "set pg_calm.write_iops and pg_calm.write_bandwidth to what the volume allows, or iops and bandwidth if it counts \
@@ -64,7 +64,7 @@ pub fn map_full(facts: &Facts) -> Answer {
     let memory = read::bytes(server, "pg_calm.page_map_memory")?.unwrap_or(0);
     when(calm.map_full > 0, || {
         Found::new(format!(
-            "regions and files without room in the map since the server started: {}; pg_calm.page_map_memory is {}",
+            "writes that found no room in the map since the server started: {}; pg_calm.page_map_memory is {}",
             calm.map_full,
             words::size(memory)
         ))

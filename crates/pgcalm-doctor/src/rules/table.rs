@@ -530,6 +530,21 @@ pub const RULES: &[Rule] = &[
         condition: wal::buffers_full,
     },
     Rule {
+        id: "commit-delay",
+        severity: Severity::Slow,
+        problem: "Commits use up the operations of a capped disk, flushing WAL nearly one by one.",
+        looks_at: "commits and flushes of WAL during `--duration` (`pg_stat_database`; `pg_stat_wal`, since 18 `pg_stat_io`), \
+                   `commit_delay`, `pg_calm_status.wal_flush_time`, cap of the disk of pg_wal",
+        applies: "0, 1.2 to 8 commits per flush, and flushes are at least half of the operations that the disk takes",
+        reason: "with fewer there is nobody to wait for, with more flushes are full; transactions that only read count as commits, \
+                 too, so there may be fewer in each",
+        cure: "commit_delay, half of the time that a flush takes (documentation of WAL configuration); pg_test_fsync tells it, or \
+               pg_calm. It is waited only while commit_siblings others have transactions.",
+        effect: "Fewer, fuller flushes; a commit that waits takes that much longer. Not measured here: try it.",
+        reversible: false,
+        condition: wal::commit_delay,
+    },
+    Rule {
         id: "wal-writer-flushes-often",
         severity: Severity::Slow,
         problem: "The WAL writer uses up operations of a capped disk for small flushes.",
@@ -629,12 +644,12 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "pg-calm-map-full",
         severity: Severity::Slow,
-        problem: "pg_calm had no room for unflushed pages, and took whole regions for dirty.",
-        looks_at: "`pg_calm_status.full_regions`, `full_files`",
+        problem: "pg_calm had no room for unflushed pages.",
+        looks_at: "`pg_calm_status.map_full`",
         applies: "not 0",
-        reason: "counted since the server started; each means writes that were not needed, or pages that were not flushed in time",
+        reason: "counted since the server started; each means a page that was left to the server's hints and fsync",
         cure: "Twice the page_map_memory (restart).",
-        effect: "Only pages that are dirty are written, and all of them.",
+        effect: "All pages that are written are flushed in time.",
         reversible: false,
         condition: module::map_full,
     },

@@ -141,8 +141,7 @@ impl Options {
             ("work_mem", "1MB".to_string()),
             ("maintenance_work_mem", "16MB".to_string()),
         ];
-        let module = [("pg_calm.page_map_memory", "2MB".to_string()), ("pg_calm.checkpoint_history", "10".to_string())];
-        let module = module.into_iter().filter(|_| contestant.module);
+        let module = contestant.module.then(|| ("pg_calm.page_map_memory", "2MB".to_string()));
         let mut settings = self.common.over(own.into_iter().chain(module));
         settings.extend(contestant::settings_of(contestant, &self.set_contestant));
         settings

@@ -251,7 +251,7 @@ impl<'a> Arena<'a> {
         (cycle.bridged_pages, cycle.flushed_pages, cycle.unflushed_pages) = (
             counter("bridged_pages"),
             counter("flushed_pages"),
-            counter("unflushed_pages_old") + counter("unflushed_pages_new"),
+            counter("unflushed_pages"),
         );
         if errors > 0 {
             cycle.problems.push(format!("pg_calm saw {errors} writeback errors before the crash"));

@@ -20,27 +20,18 @@ static emit_log_hook_type previous_emit_log = NULL;
 static void log_report(const CheckpointReport *report);
 static void watch_log(ErrorData *edata);
 
-/* What the server's own line does not tell; what is not known is left out */
+/* What the server's own line does not tell */
 static void
 log_report(const CheckpointReport *report)
 {
-	char text[512] = "";
-	size_t used = 0;
-
-	if (report->unflushed_at_sync >= 0)
-		used += snprintf(text + used, sizeof(text) - used, "unflushed at sync=%lld pages, ",
-		                 (long long) report->unflushed_at_sync);
-	if (report->drained)
-		used +=
-			snprintf(text + used, sizeof(text) - used, "drain=%.3f s, ", report->drain_us / 1e6);
-	used += snprintf(text + used, sizeof(text) - used, "fsync=%.3f s", report->fsync_us / 1e6);
-	if (report->slowest_file[0])
-		snprintf(text + used, sizeof(text) - used, ", slowest=%.3f s (%s)",
-		         report->slowest_us / 1e6, report->slowest_file);
-	ereport(LOG, (errmsg("pg_calm: %s %llu (%s): bridged=%llu pages, %s",
+	ereport(LOG, (errmsg("pg_calm: %s %llu (%s): bridged=%llu pages, unflushed at sync=%lld pages, "
+	                     "drain=%.3f s, fsync=%.3f s, slowest=%.3f s (%s)",
 	                     report->restartpoint ? "restartpoint" : "checkpoint",
 	                     (unsigned long long) report->id, report->reason,
-	                     (unsigned long long) report->bridged_pages, text),
+	                     (unsigned long long) report->bridged_pages,
+	                     (long long) Max(report->unflushed_at_sync, 0), report->drain_us / 1e6,
+	                     report->fsync_us / 1e6, report->slowest_us / 1e6,
+	                     report->slowest_file[0] ? report->slowest_file : "none"),
 	              errhidestmt(true)));
 }
 

@@ -25,13 +25,11 @@
 #include "pgstat.h"
 #include "shared/shared.h"
 #include "storage/shmem.h"
-#include "utils/timestamp.h"
 
 ReportShared *checkpoint_reports = NULL;
 
 /* The checkpointer's: the report under way, if status is REPORT_RUNNING */
 static CheckpointReport current = {.status = REPORT_UNKNOWN};
-static TimestampTz drain_began = 0;
 
 static inline bool is_checkpointer(void);
 static void publish(void);
@@ -96,7 +94,7 @@ checkpoint_stats_begin(bool restartpoint, const char *flags)
 	                             .started = CheckpointStats.ckpt_start_t,
 	                             .unflushed_at_sync = -1};
 	strlcpy(current.reason, reason, sizeof(current.reason));
-	/* one of which it is not known may be: stock's are all as fast as that */
+	/* one of which that is not known may be so, and must not wait then */
 	current.immediate = strcmp(reason, "unknown") == 0 || strcmp(reason, "shutdown") == 0 ||
 	                    strcmp(reason, "end-of-recovery") == 0 ||
 	                    (flags && (strstr(flags, "immediate") || strstr(flags, "fast")));
@@ -233,21 +231,11 @@ checkpoint_stats_is_immediate(void)
 }
 
 void
-checkpoint_stats_drain_begin(void)
+checkpoint_stats_drained(uint64 ms)
 {
-	drain_began = GetCurrentTimestamp();
-}
-
-void
-checkpoint_stats_drain_end(void)
-{
-	TimestampTz now = GetCurrentTimestamp();
-
 	if (current.status != REPORT_RUNNING)
 		return;
 	current.drained = true;
-	if (drain_began != 0 && now > drain_began)
-		current.drain_us += now - drain_began;
-	drain_began = 0;
+	current.drain_us += ms * 1000;
 	publish();
 }

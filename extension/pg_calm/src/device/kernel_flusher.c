@@ -243,9 +243,6 @@ kernel_flusher_read_settings(KernelFlusher *flusher)
 	flusher->expire_ms = 30000;
 	if (read_number("/proc/sys/vm/dirty_expire_centisecs", &value))
 		flusher->expire_ms = value * 10;
-	flusher->interval_ms = 5000;
-	if (read_number("/proc/sys/vm/dirty_writeback_centisecs", &value))
-		flusher->interval_ms = value * 10;
 }
 
 /* What changes all the time.  Reads a few files of /proc and /sys */

@@ -13,7 +13,6 @@
 typedef struct KernelFlusher
 {
 	uint64 expire_ms;        /* vm.dirty_expire_centisecs; 0: never */
-	uint64 interval_ms;      /* vm.dirty_writeback_centisecs; 0: never */
 	uint64 background_bytes; /* dirty bytes of the host that wake it; less if our memory cgroup
 	                            has a limit */
 	uint64 device_bytes;     /* dirty bytes on our device that wake it, estimated */

@@ -73,7 +73,7 @@ typedef struct PageMapFile
 	uint64 inode;  /* st_ino */
 
 	pg_atomic_uint32 fsyncing; /* fsyncs of it that are under way */
-	pg_atomic_uint32 recent;       /* marked since the reclaim came by */
+	pg_atomic_uint32 recent;   /* marked since the reclaim came by */
 
 	pg_atomic_uint32 region[PAGE_MAP_FILE_REGIONS]; /* index + 1, or 0 */
 	char path[PAGE_MAP_PATH_MAX];                   /* page_map_path() reads it */

@@ -71,20 +71,20 @@ typedef struct CalmShared
 {
 	ErrorLatch error_latch;
 	CalmCounters counters;
-	pg_atomic_uint64 in_flight_pages;  /* taken from the map, not confirmed */
-	pg_atomic_uint32 worker_pid;       /* 0: no worker, or it flushes nothing */
-	pg_atomic_uint64 worker_beat_ms;   /* when it was heard of last: worker_health.h */
-	pg_atomic_uint32 capped;           /* a cap of the data directory's device is known */
-	pg_atomic_uint32 primary_images;   /* in recovery: WAL has full-page images of all pages */
-	pg_atomic_uint32 let_go;           /* the circuit breaker has found that flushing does harm */
+	pg_atomic_uint64 in_flight_pages; /* taken from the map, not confirmed */
+	pg_atomic_uint32 worker_pid;      /* 0: no worker, or it flushes nothing */
+	pg_atomic_uint64 worker_beat_ms;  /* when it was heard of last: worker_health.h */
+	pg_atomic_uint32 capped;          /* a cap of the data directory's device is known */
+	pg_atomic_uint32 primary_images;  /* in recovery: WAL has full-page images of all pages */
+	pg_atomic_uint32 let_go;          /* the circuit breaker has found that flushing does harm */
 	/*
 	 * From how many unflushed pages a checkpoint's own writes are held, and with how many
 	 * most (worker.c); the latter is 0 where they are not held
 	 */
 	pg_atomic_uint64 hold_from_pages;
 	pg_atomic_uint64 hold_most_pages;
-	pg_atomic_uint32 other_devices; /* files on others were written to */
-	pg_atomic_uint32 draining;      /* what the checkpointer waits for, as above */
+	pg_atomic_uint32 other_devices;   /* files on others were written to */
+	pg_atomic_uint32 draining;        /* what the checkpointer waits for, as above */
 	pg_atomic_uint64 drain_before_ms; /* ... until it is flushed that was marked by then */
 	uint64 device; /* st_dev of data files there; files on others are not tracked; 0: none is */
 	CleanerShared cleaner;

@@ -33,8 +33,7 @@ wal_flush_ended(void)
 
 	if (began == 0)
 		return;
-	pg_atomic_write_u64(spent_us,
-	                    pg_atomic_read_u64(spent_us) + (monotonic_ns() - began) / 1000);
+	pg_atomic_write_u64(spent_us, pg_atomic_read_u64(spent_us) + (monotonic_ns() - began) / 1000);
 	pg_atomic_write_u64(flushes, pg_atomic_read_u64(flushes) + 1);
 	began = 0;
 }

@@ -428,7 +428,7 @@ pg_calm_writeback_main(Datum argument)
 			(errmsg("pg_calm: cachestat() is not to be had"),
 		     errdetail(
 				 "Linux has it since 6.5; a container may refuse it. The worker waits for what it has "
-				 "begun to write, and sees neither the kernel's queue nor its flusher's visits.")));
+				 "begun to write, and does not see what others have written.")));
 
 	for (;;)
 	{

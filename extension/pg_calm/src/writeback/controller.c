@@ -74,14 +74,13 @@ typedef struct Use
 } Use;
 
 static ControllerInput last;
-static Use all;    /* reads and writes */
-static Use writes; /* of these */
-static Use used;   /* by all, the worker included */
+static Use all;         /* reads and writes */
+static Use writes;      /* of these */
+static Use used;        /* by all, the worker included */
 static double gap = -1; /* blocks; below 0: none yet */
 
 static void follow(double *value, double now, double elapsed_ms);
-static void
-follow_use(Use *use, double operations, double bytes, double elapsed_ms);
+static void follow_use(Use *use, double operations, double bytes, double elapsed_ms);
 static double left(double cap, double use, double least);
 static double even_gap(const DeviceCaps *caps);
 static void follow_gap(const DeviceCaps *caps, double elapsed_ms);
@@ -184,10 +183,10 @@ controller_follow(const ControllerInput *input, ControllerOutput *output)
 		double own_bytes = input->own_bytes - last.own_bytes;
 
 		follow_use(&all, operations - own_operations, bytes - own_bytes, elapsed);
-		follow_use(&writes, write_operations - own_operations, write_bytes - own_bytes,
-		           elapsed);
+		follow_use(&writes, write_operations - own_operations, write_bytes - own_bytes, elapsed);
 		/* both ways alike: it is for what happens now */
-		used.operations += (operations * 1000 / elapsed - used.operations) * (1 - exp2(-elapsed / RISE_MS));
+		used.operations +=
+			(operations * 1000 / elapsed - used.operations) * (1 - exp2(-elapsed / RISE_MS));
 		used.bytes += (bytes * 1000 / elapsed - used.bytes) * (1 - exp2(-elapsed / RISE_MS));
 		follow_gap(caps, elapsed);
 		output->all_operations = operations * 1000 / elapsed;

@@ -33,13 +33,13 @@ typedef struct ControllerInput
 /* What follows from it */
 typedef struct ControllerOutput
 {
-	DeviceCaps share;      /* rates that the worker keeps to */
-	bool paced;            /* ... because others draw on the same budget */
-	uint64 limit;          /* bytes that may wait; more is flushed whatever its age */
-	uint64 full;           /* with which it can't go on */
-	bool too_much;         /* more than the limit waits */
-	uint64 written;        /* bytes of what is marked that the kernel has written already, at least */
-	uint32 gap;            /* longest gap between dirty pages to fill, in blocks */
+	DeviceCaps share; /* rates that the worker keeps to */
+	bool paced;       /* ... because others draw on the same budget */
+	uint64 limit;     /* bytes that may wait; more is flushed whatever its age */
+	uint64 full;      /* with which it can't go on */
+	bool too_much;    /* more than the limit waits */
+	uint64 written;   /* bytes of what is marked that the kernel has written already, at least */
+	uint32 gap;       /* longest gap between dirty pages to fill, in blocks */
 	double all_operations; /* per second that the device makes */
 	double reads;          /* of these */
 	double all_bytes;      /* per second */

@@ -44,7 +44,6 @@
 /* What may be owed after a run that was larger than what there was */
 #define PACE_DEBT_SECONDS 1.0
 
-
 /* In which a device has written a region, where clean pages are written along without room for more dirty ones */
 #define MOMENT_SECONDS 0.25
 

@@ -51,11 +51,8 @@ static int candidate_count = 0;
 static int candidate_next = 0;
 
 static int compare(const void *a, const void *b);
-static bool
-add_region(uint32 f, uint32 number, const PoolDue *due, PoolLook *look, double *seconds);
-static void
-add_file(uint32 f, const PoolDue *due, PoolLook *look);
-
+static bool add_region(uint32 f, uint32 number, const PoolDue *due, PoolLook *look);
+static void add_file(uint32 f, const PoolDue *due, PoolLook *look);
 
 static int
 compare(const void *a, const void *b)
@@ -72,7 +69,7 @@ compare(const void *a, const void *b)
 
 /* Look at a region; false if nothing is marked there */
 static bool
-add_region(uint32 f, uint32 number, const PoolDue *due, PoolLook *look, double *seconds)
+add_region(uint32 f, uint32 number, const PoolDue *due, PoolLook *look)
 {
 	static BridgeRun runs[BRIDGE_MAX_RUNS];
 	PageMapBits anything; /* the real plan knows what may be bridged; this one assumes all */
@@ -110,7 +107,7 @@ add_region(uint32 f, uint32 number, const PoolDue *due, PoolLook *look, double *
 	region_seconds = device_seconds(&flush_policy.caps, operations, bytes);
 	candidate->pages_per_second = pages / Max(region_seconds, 1e-9);
 	look->pages += pages;
-	*seconds += region_seconds;
+	look->seconds += region_seconds;
 	return true;
 }
 
@@ -120,17 +117,15 @@ add_file(uint32 f, const PoolDue *due, PoolLook *look)
 {
 	PageMapFile *file = page_map_file(calm_page_map, f);
 	int before = candidate_count;
-	double seconds = 0;
 
 	if (pg_atomic_read_u32(&file->incarnation) & 1)
 	{
 		for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS && candidate_count < MAX_CANDIDATES;
 		     number++)
-			candidate_count += add_region(f, number, due, look, &seconds);
+			candidate_count += add_region(f, number, due, look);
 	}
 	if (candidate_count == before)
 		page_map_settle(calm_page_map, f);
-	look->seconds += seconds;
 }
 
 /*
