@@ -3,7 +3,7 @@
  * guard.h
  *	  Slows writers down when something downstream cannot follow.
  *
- * docs/internals/guard.md has the control law and the reasons for it.
+ * guard_control.c has the control law and the reasons for it.
  *
  *-------------------------------------------------------------------------
  */

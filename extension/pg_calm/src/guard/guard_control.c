@@ -3,8 +3,44 @@
  * guard_control.c
  *	  The control law: from what drains and what is left to a rate of WAL.
  *
- * Nothing here reads anything but its arguments and the settings.  The law and
- * its stability are explained in docs/internals/guard.md.
+ * Nothing here reads anything but its arguments and the settings.
+ *
+ * Lag of standbys, and the archive's backlog.  What is behind follows the end of WAL at a
+ * distance x and comes on at a measured rate D (smoothed over 3 s).  Up to half of the limit L
+ * there is no rate, so that D is bounded by the bottleneck and not by us.  From there on
+ *
+ *		rate = max(D + g (L - x), D / 2),  g = LAG_GAIN
+ *
+ * At the limit that is the drain rate itself, so x settles at L.  With dx/dt = rate - D = g (L
+ * - x) and a delay T in the loop (looks, smoothing, the line: about 2 s) it is stable for g T <
+ * pi/2 and does not overshoot for g T < 1/e.  The gain does not depend on L: a proportional
+ * band of L / 2 would have a gain of 2 D / L, which oscillates where the limit is worth less
+ * than a few seconds of the drain.  The floor of D / 2 lets a backlog far beyond the limit
+ * shrink without stopping everyone.
+ *
+ * Writers take less than they are given: one who is busy with the next transaction is not in
+ * the line.  So the rate is multiplied by a factor between 1/2 and 2 that goes towards allowed /
+ * written within some 10 s while sessions are held.
+ *
+ * WAL space.  Checkpoints free WAL in one step at their end, too late to steer by.  So the room
+ * that is left is spread over the time until then:
+ *
+ *		rate = max(B/2 - c, R/4) / t,  at most R / t, and at most R / 2 s
+ *
+ * R is the room (free space and segments recycled ahead, less the reserve), c the WAL since the
+ * redo point of the running checkpoint, F what its end will free, B = c + R + F, t the time
+ * until its end.  WAL of a cycle is freed only at the end of the next one, so two cycles have
+ * to fit: each gets B/2.  A cycle beyond its half still gets a quarter of the remaining room
+ * over t: the rate falls with the room, but is never zero while there is some.  R / 2 s holds
+ * whatever t is: a wrong estimate makes writers slow, not the disk full.  t is measured by the
+ * marks that BufferSync has left and the rate at which they go; the fsync phase is taken to
+ * last as long as the last one, and beyond that half as long again as it has.
+ *
+ * As long as a checkpoint keeps up with its schedule and the schedule's end fits into B/2 there
+ * is no limit.  If it does not fit, the guard makes it hurry (RequestCheckpoint), and asks for
+ * one when a quarter of B is WAL of one cycle.  Only from there on are writers paced.  WAL that
+ * a slot or the archive retains is not freed by checkpoints: if the room is less than that, the
+ * rate is at most that at which its retainer comes on, and a twentieth of the room per second.
  *
  *-------------------------------------------------------------------------
  */
