@@ -358,4 +358,13 @@ ok( wait_for(
 	'timed checkpoints start at different times');
 $_->stop foreach @nodes;
 
+# --- without pg_calm
+
+$nodes[0]->append_conf('postgresql.conf', "shared_preload_libraries = 'pg_calm_share'");
+$nodes[0]->start;
+log_has($nodes[0], qr/WARNING:.*pg_calm_share is loaded but has no effect: pg_calm is not loaded/,
+	'alone it says that there is nothing to share for');
+is(members($nodes[0], 'own'), 'none', 'and shares nothing');
+$nodes[0]->stop;
+
 done_testing();

@@ -254,16 +254,16 @@ reaches('lag', 'watched', 'when the standby has caught up it is watched again');
 
 # --- shadow
 
-set("pg_calm_guard.patience = '1h'", "pg_calm.mode = 'shadow'");
+set("pg_calm_guard.patience = '1h'", "pg_calm_guard.mode = 'shadow'");
 $node->wait_for_catchup($standby);
 kill 'STOP', $receiver;
 write_until_held('lag');
 my $holds = guard('lag', 'holds');
 passes($megabyte, 'in shadow mode nobody is held');
 cmp_ok(guard('lag', 'holds'), '>', $holds, 'but it is counted');
-set("pg_calm.mode = 'off'");
+set("pg_calm_guard.mode = 'off'");
 reaches('lag', 'off', 'in mode off nothing is looked at');
-set("pg_calm.mode = 'on'");
+set("pg_calm_guard.mode = 'on'");
 
 # --- the standby is gone
 

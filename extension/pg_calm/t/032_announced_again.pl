@@ -81,5 +81,18 @@ is($node->safe_psql('postgres',
 		'SELECT failures, existing_files, last_error, queue_files FROM pg_calm_archive'),
 	'0|1||0', 'no failure, one file was there already, none waits');
 
-$node->stop;
+# --- not loaded with the server
+
+$node->append_conf('postgresql.conf', "shared_preload_libraries = ''");
+$offset = -s $node->logfile;
+$node->restart;
+ok( wait_for(
+		sub {
+			slurp_file($node->logfile, $offset) =~ /"pg_calm_archive" is not in "shared_preload_libraries"/;
+		}),
+	'the archiver says what is missing') if $node->safe_psql('postgres', 'SELECT pg_switch_wal()');
+my (undef, undef, $err) = $node->psql('postgres', 'SELECT * FROM pg_calm_archive');
+like($err, qr/pg_calm_archive must be loaded via "shared_preload_libraries"/, 'so does the view');
+
+$node->stop('immediate');
 done_testing();

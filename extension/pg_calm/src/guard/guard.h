@@ -5,6 +5,11 @@
  *
  * guard_control.c has the control law and the reasons for it.
  *
+ * - Nobody waits for ever: an input that does not drain lets go after the patience, or
+ *	  refuses where the server would end.  A worker that is not heard of holds nobody.
+ * - Nobody waits with a lock that others queue behind; who frees space is not held.
+ * - In shadow everything is done but the waiting, and the server is left as it is.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef PG_CALM_GUARD_H
