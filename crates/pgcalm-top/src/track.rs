@@ -165,8 +165,7 @@ mod tests {
         for (name, pages) in instances {
             let mut instance = Instance::default();
             instance.identity.name = name.to_string();
-            instance.unflushed =
-                Some(pgcalm_monitor::model::Unflushed { pages: *pages, ..Default::default() });
+            instance.unflushed = Some(pgcalm_monitor::model::Unflushed { pages: *pages, ..Default::default() });
             host.instances.push(instance);
         }
         host

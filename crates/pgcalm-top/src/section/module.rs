@@ -48,8 +48,7 @@ fn writeback(module: &Module) -> String {
     });
     let idle = (!module.worker_running).then(|| "no writeback worker".to_string());
     let errors = (module.errors > 0).then(|| format!("{} writeback errors", format::count(module.errors)));
-    let full = (module.map_full > 0)
-        .then(|| "page map was full (pg_calm.page_map_memory)".to_string());
+    let full = (module.map_full > 0).then(|| "page map was full (pg_calm.page_map_memory)".to_string());
     listed([Some(module.mode.clone()), idle, errors, full, rates])
 }
 

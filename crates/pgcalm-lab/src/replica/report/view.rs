@@ -84,14 +84,9 @@ fn charts(report: &Report, section: &mut Section) {
             Limit { value, label: format!("guard's limit {} MiB", short(value)) }
         });
         let note = "From the primary's insert position to what the standby has flushed; the limit is dashed.";
-        section.add(Block::Charts(vec![chart_of(
-            &held,
-            "Lag as the guard sees it, MiB",
-            "guard",
-            limit,
-            note,
-            |s| Some((s.flush.bytes? as f64 + s.unflushed_bytes? as f64) / MIB),
-        )]));
+        section.add(Block::Charts(vec![chart_of(&held, "Lag as the guard sees it, MiB", "guard", limit, note, |s| {
+            Some((s.flush.bytes? as f64 + s.unflushed_bytes? as f64) / MIB)
+        })]));
     }
     section.add(Block::Charts(vec![
         chart("Sent lag, MiB", "sent", "A gap: no standby is connected.", |s| in_mib(s.sent)),
