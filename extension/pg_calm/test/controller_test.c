@@ -175,7 +175,8 @@ test_gap(void)
 	tick(0, 0, 0);
 	check(output.gap == 5, "with all to spare a gap may cost what it saves: 125 MiB/s for 3000");
 	use(0, 2900, 0);
-	check(output.gap == 32, "with operations used up and bytes left it is up to an operation's size");
+	check(output.gap == 32,
+	      "with operations used up and bytes left it is up to an operation's size");
 	size = 128 * 1024;
 	use(0, 1000, 0);
 	check(output.gap == 0, "with bytes used up and operations left none is filled");
@@ -250,7 +251,8 @@ test_model(void)
 	simulate(3500, 1500, &waiting, &used);
 	check(waiting > 3000 && waiting < 250000,
 	      "one that can't grows as far as its density needs, and stops there");
-	check(used <= 3000 * 1.1, "within what the volume has, but for what others take more just then");
+	check(used <= 3000 * 1.1,
+	      "within what the volume has, but for what others take more just then");
 	simulate(3500, 2900, &waiting, &used);
 	check(waiting < 250000, "likewise where others would leave it nothing");
 }

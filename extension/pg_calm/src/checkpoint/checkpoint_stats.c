@@ -164,8 +164,7 @@ checkpoint_stats_fsync_begins(uint32 wait_event)
 	if (wait_event == WAIT_EVENT_DATA_FILE_SYNC && current.status == REPORT_RUNNING &&
 	    current.sync_started != 0 && current.unflushed_at_sync < 0 && calm_mode != CALM_MODE_OFF)
 	{
-		current.unflushed_at_sync =
-			(int64) page_map_unflushed(calm_page_map);
+		current.unflushed_at_sync = (int64) page_map_unflushed(calm_page_map);
 		publish();
 	}
 }
