@@ -134,11 +134,13 @@ wal_ahead_written(int fd, off_t offset, ssize_t length,
 
 	if (!filling || *my_wait_event_info != WAIT_EVENT_WAL_INIT_WRITE)
 		return true;
+	/* a server that stops waits for us: then the rest goes as fast as it can */
+	if (ShutdownRequestPending)
+		return true;
 	/* nobody else would tell of an error of this call */
 	if (start(fd, offset, length, SYNC_FILE_RANGE_WRITE) != 0 && errno != ENOSYS &&
 	    errno != EOPNOTSUPP && errno != EPERM)
 		return false;
-	/* a server that stops waits for us */
 	until = monotonic_ns() + (uint64) (length / bytes_per_second * 1e9);
 	while (monotonic_ns() < until && !ShutdownRequestPending)
 	{
