@@ -376,8 +376,8 @@ calm_fsync(int fd)
 	if (target != fd)
 		(void) real_close(target);
 	/* while it is clean: see folio_split.c */
-	if (result == 0 && event == WAIT_EVENT_WAL_INIT_SYNC && calm_split_folios && calm_shared &&
-	    calm_flushes())
+	if (result == 0 && event == WAIT_EVENT_WAL_INIT_SYNC && !wal_ahead_synced(fd) &&
+	    calm_split_folios && calm_shared && calm_flushes())
 		folio_split_file(fd);
 	errno = save_errno;
 	return result;

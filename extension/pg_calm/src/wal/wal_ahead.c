@@ -118,8 +118,6 @@ wal_ahead_tick(uint64 now_ms, void (*between)(void))
 		/* on an error this process ends, and with it what it was about to do */
 		fd = XLogFileInit(segment + i, timeline);
 		filling = false;
-		/* what is written to it later are whole pages: nobody reads these */
-		(void) posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
 		close(fd);
 		last_ms = 0;
 		return;
@@ -148,4 +146,12 @@ wal_ahead_written(int fd, off_t offset, ssize_t length,
 		pg_usleep((long) Min((until - Min(monotonic_ns(), until)) / 1000, 2000));
 	}
 	return true;
+}
+
+bool
+wal_ahead_synced(int fd)
+{
+	if (filling)
+		(void) posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+	return filling;
 }
