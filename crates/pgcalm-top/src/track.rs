@@ -180,8 +180,8 @@ mod tests {
         let mut track = Track::default();
         track.push(&sample(1, &[("a", 10), ("b", 20)]));
         track.push(&sample(2, &[("b", 30)]));
-        assert_eq!(unflushed(&track, "a"), [(1.0, 11.0)]);
-        assert_eq!(unflushed(&track, "b"), [(1.0, 21.0), (2.0, 31.0)]);
+        assert_eq!(unflushed(&track, "a"), [(1.0, 10.0)]);
+        assert_eq!(unflushed(&track, "b"), [(1.0, 20.0), (2.0, 30.0)]);
         assert_eq!(unflushed(&track, "c"), []);
         assert_eq!(track.moments(), [1.0, 2.0]);
     }
@@ -193,7 +193,7 @@ mod tests {
             track.push(&sample(second, &[("a", second)]));
         }
         assert_eq!(track.moments(), [10.0, 11.0]);
-        assert_eq!(unflushed(&track, "a"), [(10.0, 11.0), (11.0, 12.0)]);
+        assert_eq!(unflushed(&track, "a"), [(10.0, 10.0), (11.0, 11.0)]);
         assert_eq!(track.entries, 2);
     }
 
