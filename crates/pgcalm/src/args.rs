@@ -353,7 +353,7 @@ pub enum ScenarioArgs {
     /// flushing their logs, some of them right after a sync. After the mount and again after recovery each finished segment has
     /// to be in pg_wal or whole in the archive. Works beside other labs: it locks its directory only.
     #[command(
-        before_help = "Example: sudo pgcalm lab run archive-crash --fs both --cycles 20 --control directory,status,cp"
+        before_help = "Example: sudo pgcalm lab run archive-crash --fs both --cycles 20 --control directory,cp"
     )]
     ArchiveCrash(Box<RunArgs<archive_crash::Options>>),
     /// A load that the data volume can't take: does the server get through it, with pg_calm_guard and without?
