@@ -128,6 +128,7 @@ bool
 wal_ahead_written(int fd, off_t offset, ssize_t length,
                   int (*start)(int fd, off_t offset, off_t length, unsigned int flags))
 {
+	uint64 now;
 	uint64 until;
 
 	if (!filling || *my_wait_event_info != WAIT_EVENT_WAL_INIT_WRITE)
@@ -139,11 +140,18 @@ wal_ahead_written(int fd, off_t offset, ssize_t length,
 	if (start(fd, offset, length, SYNC_FILE_RANGE_WRITE) != 0 && errno != ENOSYS &&
 	    errno != EOPNOTSUPP && errno != EPERM)
 		return false;
-	until = monotonic_ns() + (uint64) (length / bytes_per_second * 1e9);
-	while (monotonic_ns() < until && !ShutdownRequestPending)
+	now = monotonic_ns();
+	until = now + (uint64) (length / bytes_per_second * 1e9);
+	while (now < until && !ShutdownRequestPending)
 	{
+		uint64 left_us = (until - now) / 1000;
+
+		/* a buffer that is written may need WAL flushed, and that a segment, which nobody paces */
+		filling = false;
 		serve();
-		pg_usleep((long) Min((until - Min(monotonic_ns(), until)) / 1000, 2000));
+		filling = true;
+		pg_usleep((long) Min(left_us, 2000));
+		now = monotonic_ns();
 	}
 	return true;
 }
