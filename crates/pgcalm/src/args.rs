@@ -352,9 +352,7 @@ pub enum ScenarioArgs {
     /// or the checkpointer is stopped right after one of its calls (strace), and all three file systems are shut down without
     /// flushing their logs, some of them right after a sync. After the mount and again after recovery each finished segment has
     /// to be in pg_wal or whole in the archive. Works beside other labs: it locks its directory only.
-    #[command(
-        before_help = "Example: sudo pgcalm lab run archive-crash --fs both --cycles 20 --control directory,cp"
-    )]
+    #[command(before_help = "Example: sudo pgcalm lab run archive-crash --fs both --cycles 20 --control directory,cp")]
     ArchiveCrash(Box<RunArgs<archive_crash::Options>>),
     /// A load that the data volume can't take: does the server get through it, with pg_calm_guard and without?
     ///
