@@ -258,8 +258,7 @@ ok( wait_for(
 set('max_wal_size', '4GB');
 ok(wait_for(sub { last_report()->{status} eq 'complete' }), 'it is completed');
 
-# --- drain, which nobody helps with: it is given up after a tenth of its time, as
-# is that of the first file
+# --- drain, which nobody helps with: it takes as long as it may, however long that is
 
 set('checkpoint_completion_target', '0.01');
 set('pg_calm.drain_threshold',      '0');
@@ -278,8 +277,7 @@ my $drained = "SELECT * FROM pg_calm_checkpoints WHERE id > $before AND drain_ti
 ok(wait_for(sub { defined row_of($node, $drained)->{id} }), 'a checkpoint with a drain');
 kill 'CONT', $worker;
 $report = row_of($node, $drained);
-# of a coarse clock
-cmp_ok($report->{drain_time}, '>=', 700, 'the wait is drain_time');
+cmp_ok($report->{drain_time}, '>', 0, 'the wait is drain_time');
 cmp_ok($report->{drain_time} + $report->{fsync_time}, '<=', $report->{sync_time} + 1,
 	'drain_time and fsync_time are parts of sync_time');
 # the server's own figures are what the server has measured, which waited

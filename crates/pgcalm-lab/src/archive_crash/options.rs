@@ -78,7 +78,7 @@ impl Options {
     /// Settings of the server where they differ from PostgreSQL's, but for those that name a place.
     pub(super) fn server_settings(&self) -> BTreeMap<String, String> {
         self.common.over([
-            ("shared_preload_libraries", "pg_calm"),
+            ("shared_preload_libraries", "pg_calm, pg_calm_archive"),
             ("archive_mode", "on"),
             ("archive_library", "pg_calm_archive"),
             ("pg_calm_archive.workers", "2"),

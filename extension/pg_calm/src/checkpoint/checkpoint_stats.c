@@ -230,11 +230,11 @@ checkpoint_stats_is_immediate(void)
 }
 
 void
-checkpoint_stats_drained(uint64 ms)
+checkpoint_stats_drained(uint64 microseconds)
 {
 	if (current.status != REPORT_RUNNING)
 		return;
 	current.drained = true;
-	current.drain_us += ms * 1000;
+	current.drain_us += microseconds;
 	publish();
 }

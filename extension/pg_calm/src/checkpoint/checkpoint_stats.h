@@ -76,7 +76,7 @@ extern void checkpoint_stats_closing(void);
 
 /* For whoever waits in the checkpointer */
 extern bool checkpoint_stats_is_immediate(void);
-extern void checkpoint_stats_drained(uint64 ms);
+extern void checkpoint_stats_drained(uint64 microseconds);
 
 /* For the log: flags are the server's; true if the end of the checkpoint under way was seen */
 extern void checkpoint_stats_begin(bool restartpoint, const char *flags);

@@ -59,7 +59,7 @@
 
 static TimestampTz sync_phase = 0; /* ckpt_sync_t of the one that is under way */
 static uint64 budget_ms = 0;       /* for its drains */
-static uint64 spent_ms = 0;        /* of that */
+static uint64 spent_us = 0;        /* of that, microseconds */
 
 static double time_until_wal_asks(void);
 static bool may_wait(void);
@@ -178,6 +178,7 @@ drain(int file)
 	static uint32 wait_event = 0;
 	CalmCounters *counters = &calm_shared->counters;
 	uint64 start_ms = page_map_now_ms();
+	uint64 start_ns = monotonic_ns();
 	bool taken = false;
 	uint64 until = 0;
 
@@ -187,7 +188,7 @@ drain(int file)
 	pg_atomic_write_u32(&calm_shared->draining, CALM_DRAINING_FILE + file);
 	/* a reload may have made it less */
 	while (may_wait() &&
-	       spent_ms + page_map_now_ms() - start_ms < Min(budget_ms, drain_timeout_ms()))
+	       spent_us / 1000 + page_map_now_ms() - start_ms < Min(budget_ms, drain_timeout_ms()))
 	{
 		if (pages_marked_before(file, start_ms) > 0)
 			taken = false;
@@ -206,14 +207,14 @@ drain(int file)
 		checkpointer_serve_requests();
 	}
 	pg_atomic_write_u32(&calm_shared->draining, CALM_DRAINING_NOTHING);
-	spent_ms += page_map_now_ms() - start_ms;
+	spent_us += (monotonic_ns() - start_ns) / 1000;
 }
 
 /* The same; duplicate is closed if that fails */
 static void
 drain_guarded(int file, int duplicate)
 {
-	uint64 before_ms = spent_ms;
+	uint64 before_us = spent_us;
 
 	PG_TRY();
 	{
@@ -227,7 +228,7 @@ drain_guarded(int file, int duplicate)
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
-	checkpoint_stats_drained(spent_ms - before_ms);
+	checkpoint_stats_drained(spent_us - before_us);
 	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_SYNC);
 }
 
@@ -240,11 +241,11 @@ drain_before_checkpoint_fsync(int fd)
 	if (CheckpointStats.ckpt_sync_t != sync_phase)
 	{
 		sync_phase = CheckpointStats.ckpt_sync_t;
-		spent_ms = 0;
+		spent_us = 0;
 		budget_ms = (uint64) Min((double) drain_timeout_ms(),
 		                         Max(time_until_wal_asks() * WAL_PART, time_of_fsync()));
 	}
-	if (spent_ms >= budget_ms || checkpoint_stats_is_immediate() || !may_wait() ||
+	if (spent_us / 1000 >= budget_ms || checkpoint_stats_is_immediate() || !may_wait() ||
 	    (file = file_to_drain(fd)) == PAGE_MAP_NO_FILE)
 		return fd;
 	duplicate = fcntl(fd, F_DUPFD_CLOEXEC, 0);

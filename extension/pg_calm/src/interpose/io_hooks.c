@@ -24,7 +24,9 @@
  * with locks held.
  *
  * - pwrite, pwritev, fdatasync and close make the real call once, return its result and
- *	 leave errno as it did; they don't allocate, wait or raise errors.
+ *	 leave errno as it did; they don't allocate, wait or raise errors.  One exception: while
+ *	 the cleaner fills a WAL segment that nobody needs yet, its writes of that segment wait,
+ *	 and fail where starting their writeback does (wal_ahead.c).
  * - fsync makes the real call, of the checkpointer maybe on a duplicate.  It can fail
  *	 where that did not, never the other way round.  Any process may wait in it for a
  *	 call of the worker's for the same file (error_latch.c), no longer than

@@ -146,7 +146,11 @@ wal_ahead_written(int fd, off_t offset, ssize_t length,
 	{
 		uint64 left_us = (until - now) / 1000;
 
-		/* a buffer that is written may need WAL flushed, and that a segment, which nobody paces */
+		/*
+		 * No buffer is written whose WAL is not flushed (buffer_cleaning.c).  A hint bit can
+		 * still need WAL after that look; if that needs a new segment it is filled under our
+		 * temporary file's name, at once, and ours fails to be put in place: this process ends.
+		 */
 		filling = false;
 		serve();
 		filling = true;
